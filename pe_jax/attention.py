@@ -1,0 +1,305 @@
+"""Attention of one sequence with any encodings: dense, and blockwise in memory linear in the length.
+
+    q'    = q K^-1/2 scale                          s = q'' . k'' + q' . r_{i-j} + b_{i-j} + bias   (q'', k'' by `qk`)
+    w     = gate * normalize(logits(mask(s)))       o_i = sum_j w_ij (v_j + r^V_{i-j})
+
+The mask is made of indices alone: causality and the encodings' `reach`; a key of index -1 is not there. With
+contiguous positions the relative hooks are evaluated once, at the distances that occur, and shifted into
+place; with others pairwise, a few queries at a time. Logits, weights and sums are float32.
+
+Axes: T queries, S keys, H heads, K head size, N distances.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, Int, Num
+
+from pe_jax.encoding import Bound
+from pe_jax.geometry import shift, unshift
+
+NEG = -1e30  # a hidden logit: finite, so that hooks may compute with it
+
+
+class Rows(NamedTuple):
+    """What attention knows of a run of tokens, besides their vectors."""
+
+    idx: Int[Array, "L"]
+    """Place in the sequence, consecutive; it makes the mask. -1: not there."""
+    pos: Num[Array, "L"]
+    """Positions after every `positions` hook."""
+    coords: tuple[Any, ...]
+    """For each encoding, what its `locate` made of them."""
+
+    def take(self, start, size: int) -> Rows:
+        return jax.tree.map(lambda a: jax.lax.dynamic_slice_in_dim(a, start, size), self)
+
+
+def rows(pe: Bound, x: Float[Array, "L D"], idx: Int[Array, "L"], pos: Num[Array, "L"], before=None) -> Rows:
+    """Rows with the coordinates that the encodings locate in a layer's normalised input x."""
+    return Rows(idx, pos, pe.locate(x, pos, before))
+
+
+def visible(pe: Bound, q_idx: Int[Array, "T"], k_idx: Int[Array, "S"]) -> Bool[Array, "T S"]:
+    """Which keys each query may see: present, not after it (causal), and within every `reach`."""
+    i, j = q_idx[:, None], k_idx[None, :]
+    seen = j >= 0
+    if pe.causal:
+        seen &= j <= i
+    for window, sinks in pe.reach:
+        seen &= (jnp.abs(i - j) < window) | (j < sinks)
+    return seen
+
+
+def attend(
+    pe: Bound,
+    q: Float[Array, "T H K"],
+    k: Float[Array, "S H K"],
+    v: Float[Array, "S H K"],
+    queries: Rows,
+    keys: Rows,
+) -> Float[Array, "T H K"]:
+    """All queries and keys at once: memory O(H T S)."""
+    q = _scaled(pe, q, queries)
+    tables = _Tables.of(pe, queries.pos, keys.pos)
+    rotated = pe.qk(q, k, queries.coords, keys.coords)
+    return _whole_rows(pe, (q, k), rotated, v, queries, keys, tables).astype(v.dtype)
+
+
+def attend_blockwise(
+    pe: Bound,
+    q: Float[Array, "T H K"],
+    k: Float[Array, "S H K"],
+    v: Float[Array, "S H K"],
+    queries: Rows,
+    keys: Rows,
+    block: int = 128,
+) -> Float[Array, "T H K"]:
+    """The same, by blocks of `block` queries and keys: memory O(T + S), gradients too.
+
+    A running (maximum, normaliser, sum) over key blocks; blocks that the mask empties are skipped. The
+    normaliser sums before `gate`, the output after it. An encoding that needs whole rows, or replaces the
+    softmax, gets all keys of a block of queries.
+    """
+    T = q.shape[0]
+    tables = _Tables.of(pe, queries.pos, keys.pos, room=block)
+    q = _scaled(pe, q, queries)
+    rotated_q, rotated_k = pe.qk(q, k, queries.coords, keys.coords)
+    q, rotated_q, queries = _pad((q, rotated_q, queries), block)
+    if not pe.whole_rows:
+        k, rotated_k, v, keys = _pad((k, rotated_k, v, keys), block)
+
+    @jax.checkpoint
+    def one(start):
+        cut = functools.partial(jax.lax.dynamic_slice_in_dim, start_index=start, slice_size=block)
+        plain, rotated, here = (cut(q), k), (cut(rotated_q), rotated_k), queries.take(start, block)
+        if pe.whole_rows:
+            columns = tables.cut(start, block, 0, k.shape[0])
+            return _whole_rows(pe, plain, rotated, v, here, keys, columns)
+        return _online(pe, plain, rotated, v, here, keys, tables, start)
+
+    out = jax.lax.map(one, jnp.arange(0, q.shape[0], block))
+    return out.reshape(-1, *out.shape[2:])[:T].astype(v.dtype)
+
+
+def _whole_rows(pe, plain, rotated, v, queries, keys, tables):
+    """Queries with all keys: `plain` and `rotated` are (q, k) before and after `qk`."""
+    seen = visible(pe, queries.idx, keys.idx)[None]
+    s = _scores(pe, plain[0], rotated, tables, queries, keys)
+    s = _reread(pe, s, seen, plain, queries, keys)
+    w = jnp.where(seen, pe.normalize(s), 0.0) * pe.gate(queries.coords, keys.coords)
+    return _weigh(w, v, tables, queries, keys)
+
+
+def _online(pe, plain, rotated, v, queries, keys, tables, start):
+    """One block of queries, a scan over blocks of keys."""
+    (q, k), (rotated_q, rotated_k) = plain, rotated
+    block, H, K = q.shape
+
+    @jax.checkpoint
+    def absorb(carry, first):
+        top, total, out = carry
+        take = functools.partial(jax.lax.dynamic_slice_in_dim, start_index=first, slice_size=block)
+        here, columns = keys.take(first, block), tables.cut(start, block, first, block)
+        seen = visible(pe, queries.idx, here.idx)[None]
+        s = _scores(pe, q, (rotated_q, take(rotated_k)), columns, queries, here)
+        s = _reread(pe, s, seen, (q, take(k)), queries, here)
+        new = jnp.maximum(top, s.max(-1))
+        w = jnp.where(seen, jnp.exp(s - new[..., None]), 0.0)
+        fade = jnp.exp(top - new)
+        total = total * fade + w.sum(-1)
+        w = w * pe.gate(queries.coords, here.coords)
+        out = out * fade.T[..., None] + _weigh(w, take(v), columns, queries, here)
+        return new, total, out
+
+    def step(carry, first):
+        k_idx = jax.lax.dynamic_slice_in_dim(keys.idx, first, block)
+        needed = _any_visible(pe, queries.idx, k_idx)
+        return jax.lax.cond(needed, absorb, lambda carry, _: carry, carry, first), None
+
+    empty = (jnp.full((H, block), NEG), jnp.zeros((H, block)), jnp.zeros((block, H, K)))
+    (_, total, out), _ = jax.lax.scan(step, empty, jnp.arange(0, k.shape[0], block))
+    return out / jnp.where(total > 0, total, 1.0).T[..., None]
+
+
+def _any_visible(pe: Bound, q_idx, k_idx):
+    """Whether the mask may leave a pair of two blocks of consecutive indices: from their ends alone."""
+    first, last = jnp.min(jnp.where(k_idx >= 0, k_idx, 2**30)), jnp.max(k_idx)
+    q_first, q_last = q_idx[0], jnp.max(q_idx)
+    seen = last >= 0
+    if pe.causal:
+        seen &= first <= q_last
+    for window, sinks in pe.reach:
+        near = (last > q_first - window) & (first < q_last + window)
+        seen &= near | (first < sinks)
+    return seen
+
+
+def _pad(tree, block: int):
+    """Every array lengthened to a multiple of `block`; the new rows' indices are -1."""
+
+    def pad(a, value=0):
+        return jnp.pad(
+            a, [(0, -a.shape[0] % block)] + [(0, 0)] * (a.ndim - 1), constant_values=value
+        )
+
+    def is_rows(node):
+        return isinstance(node, Rows)
+
+    def one(node):
+        if is_rows(node):
+            return jax.tree.map(pad, node)._replace(idx=pad(node.idx, -1))
+        return pad(node)
+
+    return jax.tree.map(one, tree, is_leaf=is_rows)
+
+
+def _scaled(pe: Bound, q, queries: Rows):
+    scale = jnp.asarray(pe.scale(queries.coords), jnp.float32) * q.shape[-1] ** -0.5
+    return (q * (scale[..., None] if scale.ndim else scale)).astype(q.dtype)
+
+
+def _scores(pe: Bound, q, rotated, tables: _Tables, queries: Rows, keys: Rows) -> Float[Array, "H T S"]:
+    s = jnp.einsum("thk,shk->hts", *rotated, preferred_element_type=jnp.float32)
+    return s + tables.scores(q, queries, keys) + pe.bias(queries.coords, keys.coords)
+
+
+def _reread(pe: Bound, s, seen, plain, queries: Rows, keys: Rows):
+    """The mask, and the `logits` hooks between two masks."""
+
+    def hide(logits):
+        return jnp.where(seen, logits, NEG)
+
+    return pe.logits(hide(s), *plain, queries.coords, keys.coords, hide)
+
+
+def _weigh(w, v, tables: _Tables, queries: Rows, keys: Rows) -> Float[Array, "T H K"]:
+    out = jnp.einsum("hts,shk->thk", w.astype(v.dtype), v, preferred_element_type=jnp.float32)
+    return out + tables.values(w, queries, keys)
+
+
+class _Tables(NamedTuple):
+    """The relative hooks' values: at every distance that occurs (contiguous), else asked for pair by pair.
+
+    Column c of a table holds distance n_max - c; n_max is the distance of the last query from the first key.
+    """
+
+    pe: Bound
+    bias: Any  # [H, N], or 0.0
+    keys: Any  # [H, N, K], or 0.0
+    vals: Any
+    first: int  # the column at which they begin: `cut` may overhang both ends
+    queries: int
+
+    @classmethod
+    def of(cls, pe: Bound, q_pos, k_pos, room: int = 0) -> _Tables:
+        """`room`: columns of padding for blocks that overhang, in padded rows and in the hidden future."""
+        if not pe.contiguous:
+            return cls(pe, 0.0, 0.0, 0.0, 0, 0)
+        T, S = q_pos.shape[0], k_pos.shape[0]
+        n = q_pos[-1] - k_pos[0] - jnp.arange(S if pe.causal else T + S - 1)
+
+        def table(hook):
+            values = pe.relative(hook, n)
+            if not room or not isinstance(values, jax.Array):
+                return values
+            return jnp.pad(values, [(0, 0), (room, T + room)] + [(0, 0)] * (values.ndim - 2))
+
+        return cls(pe, *map(table, ("relative_bias", "relative_keys", "relative_values")), room, T)
+
+    def cut(self, start, queries: int, first, keys: int) -> _Tables:
+        """The columns of a block of queries from `start` and keys from `first` (traced or not)."""
+
+        def part(table):
+            if not isinstance(table, jax.Array):
+                return table
+            column = self.first + self.queries - start - queries + first
+            return jax.lax.dynamic_slice_in_dim(table, column, queries + keys - 1, axis=1)
+
+        return _Tables(self.pe, part(self.bias), part(self.keys), part(self.vals), 0, queries)
+
+    def scores(self, q, queries: Rows, keys: Rows):
+        """q_i . r_{i-j} + b_{i-j}: [H, T, S], or 0.0."""
+        if not self.pe.contiguous:
+            return self._pairwise_scores(q, queries, keys)
+        (T, H, _), S, out = q.shape, keys.idx.shape[0], 0.0
+        if isinstance(self.keys, jax.Array):
+            r = self.keys.astype(q.dtype)
+            out += shift(jnp.einsum("thk,hnk->htn", q, r, preferred_element_type=jnp.float32), S)
+        if isinstance(self.bias, jax.Array):
+            out += shift(jnp.broadcast_to(self.bias[:, None], (H, T, self.bias.shape[1])), S)
+        return out
+
+    def values(self, w, queries: Rows, keys: Rows):
+        """sum_j w_ij r_{i-j}: [T, H, K], or 0.0."""
+        if not self.pe.contiguous:
+            return self._pairwise_values(w, queries, keys)
+        if not isinstance(self.vals, jax.Array):
+            return 0.0
+        return jnp.einsum("htn,hnk->thk", unshift(w, self.vals.shape[1]), self.vals)
+
+    def _pairwise_scores(self, q, queries: Rows, keys: Rows):
+        pe, H = self.pe, q.shape[1]
+        out = 0.0
+        if pe.has("relative_bias"):
+            n = queries.pos[:, None] - keys.pos[None, :]
+            out = out + pe.relative("relative_bias", n.ravel()).reshape(H, *n.shape)
+        if pe.has("relative_keys"):
+
+            @jax.checkpoint
+            def one(row):
+                q, pos = row
+                r = pe.relative("relative_keys", pos - keys.pos)
+                return jnp.einsum("hk,hnk->hn", q.astype(jnp.float32), r)
+
+            out = out + jax.lax.map(one, (q, queries.pos)).swapaxes(0, 1)
+        return out
+
+    def _pairwise_values(self, w, queries: Rows, keys: Rows):
+        if not self.pe.has("relative_values"):
+            return 0.0
+
+        @jax.checkpoint
+        def one(row):
+            w, pos = row
+            return jnp.einsum("hn,hnk->hk", w, self.pe.relative("relative_values", pos - keys.pos))
+
+        return jax.lax.map(one, (w.swapaxes(0, 1), queries.pos))
+
+
+def choose(form: str, batch: int, heads: int, queries: int, keys: int):
+    """attend or attend_blockwise for lm.attention: "auto" is dense while one layer's logits fit 1 GiB."""
+    if form == "auto":
+        form = "dense" if 4 * batch * heads * queries * keys <= 2**30 else "blockwise"
+    if form == "dense":
+        return attend
+    return functools.partial(attend_blockwise, block=_block(queries, keys))
+
+
+def _block(queries: int, keys: int) -> int:
+    return min(512, max(64, 2 ** math.ceil(math.log2(max(keys, 1)) - 5)))

@@ -1,0 +1,364 @@
+"""The contract of a positional encoding: a frozen dataclass of pure hooks, and how a tuple of them is folded.
+
+An encoding knows nothing of Flax, batches, masks or lengths. It overrides the hooks it needs; the language
+model owns every array and asks the hooks at fixed sites. Hooks see ONE sequence (`jax.vmap` adds the batch)
+and receive positions, never lengths: `q_pos` and `k_pos` may be whole rows, one block, one decoding step or
+the keys of a memory. README.md, "Design", gives the rules in full.
+
+Axes: L sequence, T queries, S keys, N distances, H heads, K head size, D model size.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import functools
+import inspect
+from collections.abc import Callable
+from typing import Any, ClassVar, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Int, Key, Num
+
+Params = dict[str, Any]
+Coords = Any  # a pytree of arrays with a leading sequence axis: positions, or what `locate` makes of them
+
+
+class Dims(NamedTuple):
+    """What an encoding may know of the model it serves."""
+
+    model: int
+    heads: int
+    head: int
+    layers: int
+    train_len: int
+    vocab: int = 256
+    causal: bool = True
+
+
+@dataclasses.dataclass(frozen=True)
+class Encoding:
+    """Every default is the identity: this class itself is NoPE."""
+
+    dims: Dims
+    per_layer: tuple[str, ...] = dataclasses.field(default=(), kw_only=True)
+    """Entries of `init` that each layer owns; ("*",) is all of them. The others exist once a model."""
+    layers: str = dataclasses.field(default=":", kw_only=True)
+    """The layers it acts in, as a Python slice: ":", "::2", "-1:"."""
+
+    whole_rows: ClassVar[bool] = False
+    """A hook needs all keys of a query at once (CoPE): blockwise attention then cuts only the queries."""
+    per_sequence: ClassVar[bool] = False
+    """`positions` reads the tokens or draws anew for every sequence; False: one draw, shared by the batch."""
+
+    def __init_subclass__(cls, **kwargs: Any):
+        super().__init_subclass__(**kwargs)
+        for name, function in vars(cls).items():
+            if isinstance(function, staticmethod | classmethod):
+                function = function.__func__
+            if not name.startswith("_") and inspect.isfunction(function):
+                _check_hook(cls.__name__, name, function)
+
+    def init(self, key: Key[Array, ""]) -> Params:
+        """The parameters, float32, by name. Entries named in `per_layer` are drawn once for each layer."""
+        return {}
+
+    # Facts, known when a program is traced.
+
+    def at(self, length: int) -> Encoding:
+        """This encoding for sequences of `length` tokens (dynamic NTK's base, xPos' centre)."""
+        return self
+
+    def limit(self) -> int | None:
+        """How many positions it can serve (the rows of a learned table); None: any number."""
+        return None
+
+    def reach(self) -> tuple[int, int] | None:
+        """(window, sinks): a query sees the last `window` keys, itself included, and the first `sinks`."""
+        return None
+
+    # Transforms: take what stands at the site, return it.
+
+    def positions(self, tokens: Int[Array, "L"], pos: Num[Array, "L"], key, train: bool):
+        """The positions of a sequence, from those before: randomized, shifted, interpolated, coupled."""
+        return pos
+
+    def embed(self, params: Params, x: Float[Array, "L D"], tokens: Int[Array, "L"], pos):
+        """The model's input (layers=":"), or else the input of each of its layers."""
+        return x
+
+    def locate(self, params: Params, x: Float[Array, "L D"], pos, before) -> Coords:
+        """What this encoding's own hooks get as q_pos, k_pos: float32, from a layer's normalised input.
+
+        `before` is the last row located so far (None at the start of a sequence), so that prefix sums go
+        on through decoding and memory.
+        """
+        return pos
+
+    def qk(
+        self,
+        params: Params,
+        q: Float[Array, "T H K"],
+        k: Float[Array, "S H K"],
+        q_pos: Coords,
+        k_pos: Coords,
+    ):
+        """The queries and keys of the dot product alone: rotations, scalings, added vectors."""
+        return q, k
+
+    def logits(
+        self,
+        params: Params,
+        logits: Float[Array, "H T S"],
+        q: Float[Array, "T H K"],
+        k: Float[Array, "S H K"],
+        q_pos: Coords,
+        k_pos: Coords,
+    ):
+        """The logits, by what mixes or reads content. `q` is scaled and, like `k`, as before `qk`.
+
+        Hidden keys hold a large negative number, and are hidden again afterwards.
+        """
+        return logits
+
+    def normalize(self, params: Params, logits: Float[Array, "H T S"]) -> Float[Array, "H T S"]:
+        """Weights from logits, in place of the softmax. At most one member may override it."""
+        return jax.nn.softmax(logits, axis=-1)
+
+    # Functions of the distance n = i - j alone, laid out by attention. Distances may be floats.
+
+    def relative_bias(self, params: Params, n: Num[Array, "N"]):
+        """Added to the logits: [H, N]."""
+        return 0.0
+
+    def relative_keys(self, params: Params, n: Num[Array, "N"]):
+        """Adds q_i . r_{i-j} to the logits: r is [H, N, K]."""
+        return 0.0
+
+    def relative_values(self, params: Params, n: Num[Array, "N"]):
+        """Adds sum_j w_ij r_{i-j} to the output: r is [H, N, K]."""
+        return 0.0
+
+    # Terms of both positions: 0 where added, 1 where multiplied.
+
+    def bias(self, params: Params, q_pos: Coords, k_pos: Coords):
+        """Added to the logits: [H, T, S]."""
+        return 0.0
+
+    def gate(self, params: Params, q_pos: Coords, k_pos: Coords):
+        """Multiplies the weights, after their normalisation: [H, T, S]."""
+        return 1.0
+
+    def scale(self, params: Params, q_pos: Coords):
+        """Multiplies the queries, before all else: [T, H]."""
+        return 1.0
+
+
+HOOKS: dict[str, tuple[str, ...]] = {
+    name: tuple(inspect.signature(function).parameters)
+    for name, function in vars(Encoding).items()
+    if inspect.isfunction(function) and not name.startswith("_")
+}
+
+
+def _check_hook(owner: str, name: str, function: Callable) -> None:
+    """A misspelt hook would silently train NoPE: it is a TypeError when the class is defined."""
+    if name not in HOOKS:
+        near = difflib.get_close_matches(name, HOOKS, 1)
+        hint = f"; did you mean `{near[0]}`?" if near else ""
+        raise TypeError(
+            f"{owner}.{name} is not a hook of Encoding{hint} The hooks are {', '.join(HOOKS)}; "
+            "the name of a helper begins with an underscore."
+        )
+    given = tuple(inspect.signature(function).parameters)
+    if given != HOOKS[name]:
+        raise TypeError(
+            f"{owner}.{name} takes ({', '.join(given)}), the hook is {name}({', '.join(HOOKS[name])})."
+        )
+
+
+def overrides(encoding: Encoding, hook: str) -> bool:
+    """Whether the encoding replaces the identity at `hook`."""
+    return getattr(type(encoding), hook) is not getattr(Encoding, hook)
+
+
+def sites(encoding: Encoding) -> tuple[str, ...]:
+    """The hooks that an encoding overrides, in the order of the contract, without `init`."""
+    return tuple(hook for hook in HOOKS if hook != "init" and overrides(encoding, hook))
+
+
+def active(encoding: Encoding, layer: int) -> bool:
+    """Whether the encoding acts in `layer` (0-based)."""
+    start, stop, step = (int(part) if part else None for part in _slice_parts(encoding.layers))
+    return layer in range(encoding.dims.layers)[slice(start, stop, step)]
+
+
+def acts_once(encoding: Encoding) -> bool:
+    """Whether `embed` acts once, on the model's input, and not on the input of each layer."""
+    return encoding.layers == ":"
+
+
+def _slice_parts(text: str) -> list[str]:
+    parts = [part.strip() for part in text.split(":")]
+    if len(parts) not in (2, 3) or any(not _is_int(part) for part in parts if part):
+        raise ValueError(f"layers must be a slice such as ':', '::2' or '-1:', got {text!r}")
+    return parts + [""] * (3 - len(parts))
+
+
+def _is_int(text: str) -> bool:
+    return text.removeprefix("-").isdecimal()
+
+
+def init_params(
+    encoding: Encoding, key: Key[Array, ""]
+) -> tuple[Params, dict[int, Params]]:
+    """(entries that exist once, {layer: entries that it owns}) for the layers in which it acts."""
+    shared = encoding.init(key)
+    owned = set(shared) if encoding.per_layer == ("*",) else set(encoding.per_layer)
+    if unknown := sorted(owned - set(shared)):
+        raise ValueError(
+            f"{type(encoding).__name__}.per_layer names {', '.join(unknown)}; "
+            f"its parameters are {', '.join(shared) or 'none'}"
+        )
+    if owned and acts_once(encoding) and overrides(encoding, "embed"):
+        raise ValueError(
+            f"{type(encoding).__name__} acts once, on the model's input, so no layer can own "
+            f"{', '.join(sorted(owned))}; give it layers='0:' to act on the input of every layer"
+        )
+    layers = [layer for layer in range(encoding.dims.layers) if active(encoding, layer)] if owned else []
+    draws = {layer: encoding.init(jax.random.fold_in(key, layer + 1)) for layer in layers}
+    return (
+        {name: value for name, value in shared.items() if name not in owned},
+        {layer: {name: draw[name] for name in sorted(owned)} for layer, draw in draws.items()},
+    )
+
+
+def fold_positions(
+    encodings: tuple[Encoding, ...],
+    tokens: Int[Array, "B L"],
+    pos: Num[Array, "L"],
+    key: Key[Array, "..."] | None,
+    train: bool,
+) -> Num[Array, "L"] | Num[Array, "B L"]:
+    """Every `positions` hook in turn. [L] where the batch shares them, else [B, L].
+
+    `key` is one key (each member folds in its place; drawn once for the batch unless a member is
+    `per_sequence`) or a key for each sequence.
+    """
+    members = [(i, e) for i, e in enumerate(encodings) if overrides(e, "positions")]
+    if not members:
+        return pos
+    batch = tokens.shape[0]
+    each = any(e.per_sequence for _, e in members) or (key is not None and key.ndim == 1)
+    if key is not None and key.ndim == 0 and each:
+        key = jax.random.split(key, batch)
+
+    def fold(tokens, key):
+        out = pos
+        for i, e in members:
+            out = e.positions(tokens, out, None if key is None else jax.random.fold_in(key, i), train)
+        return out
+
+    if each:
+        return jax.vmap(fold, in_axes=(0, None if key is None else 0))(tokens, key)
+    try:
+        return jax.vmap(fold, in_axes=(0, None), out_axes=None)(tokens, key)
+    except ValueError as error:
+        if "out_axes" not in str(error):
+            raise
+        names = ", ".join(type(e).__name__ for _, e in members)
+        raise TypeError(
+            f"`positions` of one of {names} reads the tokens: set per_sequence = True in its class"
+        ) from error
+
+
+@functools.partial(
+    jax.tree_util.register_dataclass,
+    data_fields=["params"],
+    meta_fields=["encodings", "contiguous", "causal"],
+)
+@dataclasses.dataclass(frozen=True)
+class Bound:
+    """Encodings with the parameters that one layer sees: all that attention knows of positions.
+
+    `coords` arguments hold one located pytree for each encoding.
+    """
+
+    params: tuple[Params, ...]
+    encodings: tuple[Encoding, ...]
+    contiguous: bool = True
+    """Positions are consecutive integers: relative hooks are evaluated once and shifted into place."""
+    causal: bool = True
+
+    def __post_init__(self):
+        replaced = [type(e).__name__ for e in self.encodings if overrides(e, "normalize")]
+        if len(replaced) > 1:
+            raise ValueError(f"only one encoding may replace the softmax, got {' and '.join(replaced)}")
+
+    def has(self, hook: str) -> bool:
+        return any(overrides(e, hook) for e in self.encodings)
+
+    @property
+    def whole_rows(self) -> bool:
+        return self.has("normalize") or any(e.whole_rows for e in self.encodings)
+
+    @property
+    def reach(self) -> tuple[tuple[int, int], ...]:
+        return tuple(r for e in self.encodings if (r := e.reach()) is not None)
+
+    def _members(self, hook: str, *coords: tuple[Coords, ...]):
+        for i, (e, params) in enumerate(zip(self.encodings, self.params, strict=True)):
+            if overrides(e, hook):
+                yield e, params, *(c[i] for c in coords)
+
+    def locate(self, x: Float[Array, "L D"], pos, before: tuple | None = None) -> tuple[Coords, ...]:
+        """One located pytree for each encoding."""
+        previous = before or (None,) * len(self.encodings)
+        members = zip(self.encodings, self.params, previous, strict=True)
+        return tuple(
+            e.locate(p, x.astype(jnp.float32), pos, b) if overrides(e, "locate") else pos
+            for e, p, b in members
+        )
+
+    def scale(self, coords):
+        out = 1.0
+        for e, params, c in self._members("scale", coords):
+            out = out * e.scale(params, c)
+        return out
+
+    def qk(self, q, k, q_coords, k_coords):
+        for e, params, qc, kc in self._members("qk", q_coords, k_coords):
+            q, k = e.qk(params, q, k, qc, kc)
+        return q, k
+
+    def bias(self, q_coords, k_coords):
+        out = 0.0
+        for e, params, qc, kc in self._members("bias", q_coords, k_coords):
+            out = out + e.bias(params, qc, kc)
+        return out
+
+    def gate(self, q_coords, k_coords):
+        out = 1.0
+        for e, params, qc, kc in self._members("gate", q_coords, k_coords):
+            out = out * e.gate(params, qc, kc)
+        return out
+
+    def logits(self, logits, q, k, q_coords, k_coords, hide: Callable):
+        """Every `logits` hook in turn, `hide` applied after each."""
+        for e, params, qc, kc in self._members("logits", q_coords, k_coords):
+            logits = hide(e.logits(params, logits, q, k, qc, kc))
+        return logits
+
+    def normalize(self, logits):
+        for e, params in self._members("normalize"):
+            return e.normalize(params, logits)
+        return jax.nn.softmax(logits, axis=-1)
+
+    def relative(self, hook: str, n: Num[Array, "N"]):
+        """The sum of a `relative_*` hook over its members at distances n; causal: those below 0 as 0.
+
+        A hidden pair of a causal model has a negative distance, at which a logarithm may not be finite.
+        """
+        n = jnp.maximum(n, 0) if self.causal else n
+        return sum(getattr(e, hook)(params, n) for e, params in self._members(hook))

@@ -1,0 +1,37 @@
+"""Learned absolute positions: x_i + P[i], with P of shape [length, D] (Gehring et al., 2017; arXiv:1705.03122).
+
+Learned: P, drawn from N(0, std^2) with std = 0.02 as in GPT-2. Positions beyond the table are undefined: `limit` says so,
+results print n/a, and a gather there gives NaN. With clip=True they take the last row instead, which no paper
+proposes: it exists to draw a curve of what an untrained position costs.
+"""
+
+import dataclasses
+
+import jax
+import jax.numpy as jnp
+
+from pe_jax.encoding import Encoding
+
+
+@dataclasses.dataclass(frozen=True)
+class Learned(Encoding):
+    """x_i + P[i]."""
+
+    length: int | None = None
+    """Rows of the table; None: the training length."""
+    std: float = 0.02
+    clip: bool = False
+
+    @property
+    def _rows(self):
+        return self.length or self.dims.train_len
+
+    def init(self, key):
+        return {"table": self.std * jax.random.normal(key, (self._rows, self.dims.model))}
+
+    def limit(self):
+        return None if self.clip else self._rows
+
+    def embed(self, params, x, tokens, pos):
+        rows = params["table"].at[pos].get(mode="clip" if self.clip else "fill", fill_value=jnp.nan)
+        return x + rows.astype(x.dtype)

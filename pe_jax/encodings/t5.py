@@ -1,0 +1,51 @@
+"""T5's relative buckets: logits + b[h, bucket(i - j)] (Raffel et al., 2020; arXiv:1910.10683).
+
+bucket(n) is exact up to buckets / 2, then logarithmic up to max_distance (geometry.log_bucket). Learned: b, [H, buckets], one
+table for all layers (per_layer=("table",) for one each). Beyond max_distance every key falls into the last bucket.
+
+T5's max_distance is 128; with 32 buckets the last begins at 113, so that a model trained at 64 would meet buckets
+that training never saw. None is therefore min(128, train_len), or one more than the exact buckets if that is more. T5 omits 1 / sqrt(K) from its logits; here every encoding
+has it.
+"""
+
+import dataclasses
+
+import jax
+
+from pe_jax.encoding import Encoding
+from pe_jax.geometry import log_bucket
+
+
+@dataclasses.dataclass(frozen=True)
+class T5(Encoding):
+    """b[h, bucket(i - j)]."""
+
+    buckets: int = 32
+    max_distance: int | None = None
+    """None: min(128, the training length), but above the exact buckets."""
+    std: float = 0.02
+
+    def __post_init__(self):
+        side = self._side
+        if side < 2 or side % 2:
+            raise ValueError(f"T5 needs an even number of buckets a side, got {side}; change buckets")
+        if self._reach <= side // 2:
+            raise ValueError(
+                f"T5's max_distance must exceed its {side // 2} exact buckets, got {self._reach}; "
+                "raise max_distance or lower buckets"
+            )
+
+    @property
+    def _reach(self):
+        exact = self._side // 2
+        return self.max_distance or max(exact + 1, min(128, self.dims.train_len))
+
+    @property
+    def _side(self):
+        return self.buckets if self.dims.causal else self.buckets // 2
+
+    def init(self, key):
+        return {"table": self.std * jax.random.normal(key, (self.dims.heads, self.buckets))}
+
+    def relative_bias(self, params, n):
+        return params["table"][:, log_bucket(n, self.buckets, self._reach, self.dims.causal)]
