@@ -1,0 +1,266 @@
+"""The language model: a pre-norm decoder (Flax NNX) that owns every array and asks its encodings at fixed sites.
+
+Parameters are float32, activations `dtype`. Every dense layer sees tokens flattened to [B*L, D], since on CPU the
+gradient of a three-dimensional dense layer costs two to three times as much; only hooks and attention are
+vmapped over the batch. Axes: B batch, L length, T queries, S keys, H heads, K head size, D model size, V vocab.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+
+import jax
+import jax.numpy as jnp
+from flax import nnx
+from jaxtyping import Array, Float, Int, Key
+
+from pe_jax.attention import Rows, choose
+from pe_jax.encoding import (
+    Bound,
+    Dims,
+    Encoding,
+    active,
+    acts_once,
+    fold_positions,
+    init_params,
+    overrides,
+)
+
+ACTIVATIONS = {"gelu": jax.nn.gelu, "relu": jax.nn.relu, "silu": jax.nn.silu}
+NORMS = {"rms": nnx.RMSNorm, "layer": nnx.LayerNorm}
+DTYPES = {"float32": jnp.float32, "bfloat16": jnp.bfloat16}
+ATTENTIONS = ("auto", "dense", "blockwise")
+
+
+@dataclasses.dataclass(frozen=True)
+class LmConfig:
+    """The shape of the model; README.md lists what each knob does."""
+
+    vocab: int = 256
+    layers: int = 2
+    model: int = 64
+    heads: int = 4
+    mlp: int | None = None
+    """Hidden size of the MLP; None: 4 * model."""
+    activation: str = "gelu"
+    norm: str = "rms"
+    dropout: float = 0.0
+    dtype: str = "float32"
+    """Of activations; parameters, logits and the softmax are float32."""
+    attention: str = "auto"
+    tie_embeddings: bool = False
+    causal: bool = True
+    embed_std: float = 1.0
+    """Of the token embeddings: at unit scale a sinusoid does not drown them."""
+
+    def __post_init__(self):
+        for name, known in (
+            ("activation", ACTIVATIONS),
+            ("norm", NORMS),
+            ("dtype", DTYPES),
+            ("attention", ATTENTIONS),
+        ):
+            if getattr(self, name) not in known:
+                raise ValueError(f"lm.{name} must be one of {', '.join(known)}, got {getattr(self, name)!r}")
+        for name in ("vocab", "layers", "model", "heads"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"lm.{name} must be at least 1, got {getattr(self, name)}")
+        if self.model % self.heads:
+            raise ValueError(
+                f"lm.heads must divide lm.model, got {self.heads} heads for {self.model}; change one of them"
+            )
+        if not 0 <= self.dropout < 1:
+            raise ValueError(f"lm.dropout must be in [0, 1), got {self.dropout}")
+
+    def dims(self, train_len: int) -> Dims:
+        """What encodings may know of this model."""
+        head = self.model // self.heads
+        return Dims(self.model, self.heads, head, self.layers, train_len, self.vocab, self.causal)
+
+
+class Block(nnx.Module):
+    """x + attention(norm(x)), then x + mlp(norm(x)), on tokens flattened to [B*L, D]."""
+
+    def __init__(self, config: LmConfig, *, rngs: nnx.Rngs):
+        D, F = config.model, config.mlp or 4 * config.model
+        self.config = config
+
+        def dense(inputs, outputs, gain=1.0):
+            return nnx.Linear(
+                inputs,
+                outputs,
+                use_bias=False,
+                dtype=DTYPES[config.dtype],
+                kernel_init=nnx.initializers.variance_scaling(gain, "fan_in", "normal"),
+                rngs=rngs,
+            )
+
+        def norm():
+            return NORMS[config.norm](D, dtype=DTYPES[config.dtype], rngs=rngs)
+
+        residual = 1 / (2 * config.layers)
+        self.attention_norm, self.mlp_norm = norm(), norm()
+        self.query, self.key_value = dense(D, D), dense(D, 2 * D)
+        self.out = dense(D, D, residual)
+        self.up, self.down = dense(D, F), dense(F, D, residual)
+
+    def __call__(
+        self,
+        x: Float[Array, "BL D"],
+        pe: Bound,
+        pos: Array,
+        last: int,
+        drop,
+    ) -> Float[Array, "BT D"]:
+        """`pos` is [L] or [B, L]; only the last `last` tokens of each sequence are computed."""
+        L, H = pos.shape[-1], self.config.heads
+        B, D = x.shape[0] // L, x.shape[-1]
+        h = self.attention_norm(x)
+        tail = h if last == L else h.reshape(B, L, D)[:, L - last :].reshape(-1, D)
+        q = self.query(tail).reshape(B, last, H, -1)
+        k, v = jnp.split(self.key_value(h).reshape(B, L, 2 * H, -1), 2, axis=2)
+
+        shared = None if pos.ndim == 1 else 0
+        axes = Rows(None, shared, tuple(0 if overrides(e, "locate") else shared for e in pe.encodings))
+        keys = Rows(jnp.arange(L), pos, _locate(pe, h.reshape(B, L, D), pos))
+        queries = Rows(*(_tail(rows, axis, last) for rows, axis in zip(keys, axes, strict=True)))
+        attend = choose(self.config.attention, B, H, last, L)
+        heads = jax.vmap(lambda *args: attend(pe, *args), in_axes=(0, 0, 0, axes, axes))
+        mixed = self.out(heads(q, k, v, queries, keys).reshape(B * last, D))
+
+        x = x if last == L else x.reshape(B, L, D)[:, L - last :].reshape(-1, D)
+        x = x + drop(mixed)
+        activation = ACTIVATIONS[self.config.activation]
+        return x + drop(self.down(activation(self.up(self.mlp_norm(x)))))
+
+
+class LM(nnx.Module):
+    """Tokens to next-token logits. `encodings` are applied in order; README.md, "Design", has the rules."""
+
+    def __init__(self, config: LmConfig, encodings: Sequence[Encoding], *, rngs: nnx.Rngs):
+        """`rngs` has the streams `params` and `encodings`: shared weights do not depend on the encodings."""
+        self.config, self.encodings = config, tuple(encodings)
+        self.embedding = nnx.Param(
+            config.embed_std * jax.random.normal(rngs.params(), (config.vocab, config.model))
+        )
+        self.blocks = nnx.List([Block(config, rngs=rngs) for _ in range(config.layers)])
+        self.norm = NORMS[config.norm](config.model, dtype=DTYPES[config.dtype], rngs=rngs)
+        if not config.tie_embeddings:
+            self.head = nnx.Linear(
+                config.model, config.vocab, use_bias=False, dtype=DTYPES[config.dtype], rngs=rngs
+            )
+        key = rngs.encodings()
+        drawn = [init_params(e, jax.random.fold_in(key, i)) for i, e in enumerate(self.encodings)]
+        self.shared = nnx.List([_parameters(shared) for shared, _ in drawn])
+        self.owned = nnx.List(
+            [
+                nnx.List([_parameters(layers.get(layer, {})) for _, layers in drawn])
+                for layer in range(config.layers)
+            ]
+        )
+
+    def __call__(
+        self,
+        tokens: Int[Array, "B L"],
+        *,
+        encodings: tuple[Encoding, ...] | None = None,
+        key: Key[Array, "..."] | None = None,
+        dropout_key: Key[Array, ""] | None = None,
+        train: bool = False,
+        last: int | None = None,
+    ) -> Float[Array, "B T V"]:
+        """Float32 logits [B, L, V], or of the last `last` tokens alone.
+
+        `encodings` replaces the model's own over the same parameters (a swap, or `at(length)`); those beyond
+        its number have none. `key` draws random positions: one for the batch, or one a sequence.
+        Without `dropout_key` nothing is dropped.
+        """
+        B, L = tokens.shape
+        encodings = self.encodings if encodings is None else encodings
+        pos = fold_positions(encodings, tokens, jnp.arange(L), key, train)
+        contiguous = not any(overrides(e, "positions") for e in encodings)
+        drop = _Dropout(self.config.dropout, dropout_key)
+
+        x = self.embedding[...][tokens].astype(DTYPES[self.config.dtype])
+        x = drop(self._embed(x, tokens, pos, encodings, None).reshape(B * L, -1))
+        for layer, block in enumerate(self.blocks):
+            here = [i for i, e in enumerate(encodings) if active(e, layer)]
+            x = self._embed(x.reshape(B, L, -1), tokens, pos, encodings, layer).reshape(B * L, -1)
+            pe = Bound(
+                tuple(self._params(i, layer) for i in here),
+                tuple(encodings[i] for i in here),
+                contiguous,
+                self.config.causal,
+            )
+            final = layer == self.config.layers - 1
+            x = block(x, pe, pos, last if final and last else L, drop)
+        x = self.norm(x)
+        if self.config.tie_embeddings:
+            table = self.embedding[...] * self.config.model**-0.5 / self.config.embed_std
+            logits = x @ table.T.astype(x.dtype)
+        else:
+            logits = self.head(x)
+        return logits.astype(jnp.float32).reshape(B, -1, self.config.vocab)
+
+    def _params(self, member: int, layer: int | None) -> dict[str, Array]:
+        """What the hooks of one encoding see, in a layer or (None) at the model's input."""
+        if member >= len(self.shared):
+            return {}
+        parts = [self.shared[member]] + ([] if layer is None else [self.owned[layer][member]])
+        return {name: value[...] for part in parts for name, value in part.items()}
+
+    def _embed(self, x, tokens, pos, encodings, layer: int | None):
+        """The `embed` hooks that act here: on the model's input (None) or on that of a layer."""
+        for i, e in enumerate(encodings):
+            once = acts_once(e)
+            if overrides(e, "embed") and (once if layer is None else not once and active(e, layer)):
+                params = self._params(i, layer)
+                hook = jax.vmap(
+                    lambda x, tokens, pos, e=e, params=params: e.embed(params, x, tokens, pos),
+                    in_axes=(0, 0, 0 if pos.ndim == 2 else None),
+                )
+                x = hook(x, tokens, pos)
+        return x
+
+
+def decayed(params) -> dict:
+    """True for what weight decay acts on: the kernels of dense layers, never an encoding's parameters."""
+
+    def is_kernel(path, _):
+        return path[-1].key == "kernel"
+
+    return jax.tree.map_with_path(is_kernel, params)
+
+
+class _Dropout:
+    """Inverted dropout, a new key at each call; without a key, the identity."""
+
+    def __init__(self, rate: float, key):
+        self.rate, self.key, self.calls = rate, key, 0
+
+    def __call__(self, x):
+        if self.key is None or self.rate == 0:
+            return x
+        self.calls += 1
+        keep = jax.random.bernoulli(jax.random.fold_in(self.key, self.calls), 1 - self.rate, x.shape)
+        return jnp.where(keep, x / (1 - self.rate), 0).astype(x.dtype)
+
+
+def _parameters(arrays) -> nnx.Dict:
+    return nnx.Dict({name: nnx.Param(value) for name, value in arrays.items()})
+
+
+def _tail(rows, axis, last: int):
+    """The last rows of each array; its axis 0 is the batch where `axis` is 0."""
+    if isinstance(rows, tuple):
+        return tuple(_tail(r, a, last) for r, a in zip(rows, axis, strict=True))
+    return jax.tree.map(lambda a: a[-last:] if axis is None else a[:, -last:], rows)
+
+
+def _locate(pe: Bound, x: Float[Array, "B L D"], pos):
+    """Coordinates of each encoding: batched where it locates or positions are, else shared."""
+    if pos.ndim == 2:
+        return jax.vmap(pe.locate)(x, pos)
+    located = jax.vmap(pe.locate, in_axes=(0, None))(x, pos)
+    return tuple(c if overrides(e, "locate") else pos for e, c in zip(pe.encodings, located, strict=True))

@@ -1,0 +1,145 @@
+"""Training: a pure step over split NNX state, several steps a call, all seeds of a run in one program.
+
+A replica is one seed: its own initial weights, its own order of the data, its own random positions. Encodings are
+paired: for one seed the shared weights and the batches are the same whatever the encoding. Everything random is a
+function of (seed, step), so a run resumed from a checkpoint is bit-equal to one that was not cut off.
+Axes: R replicas, C steps a call, B batch, T training length.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import optax
+from flax import nnx
+from jaxtyping import Array, Float, Int
+
+from pe_jax.encoding import Encoding
+from pe_jax.lm import LM, LmConfig, decayed
+
+State = dict[str, Any]
+
+
+@dataclasses.dataclass(frozen=True)
+class TrainConfig:
+    """AdamW with warm-up and cosine decay, clipped by the global norm of a replica's gradient."""
+
+    steps: int = 350
+    length: int = 64
+    batch: int = 32
+    rate: float = 3e-3
+    """The highest learning rate."""
+    warmup: int = 50
+    final: float = 0.1
+    """The last learning rate, as a part of the highest."""
+    decay: float = 0.1
+    """Weight decay, on the kernels of dense layers alone."""
+    clip: float = 1.0
+    beta1: float = 0.9
+    beta2: float = 0.98
+    steps_per_call: int = 25
+    """Steps in one jitted scan; metrics are kept for each call."""
+
+    def __post_init__(self):
+        for name in ("steps", "length", "batch", "steps_per_call"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"train.{name} must be at least 1, got {getattr(self, name)}")
+        for name in ("rate", "clip"):
+            if not getattr(self, name) > 0:
+                raise ValueError(f"train.{name} must be positive, got {getattr(self, name)}")
+
+    def schedule(self) -> optax.Schedule:
+        """Linear to `rate` over `warmup` steps (at most a tenth of all), then a cosine to `final * rate`."""
+        warmup = min(self.warmup, self.steps // 10)
+        return optax.warmup_cosine_decay_schedule(
+            self.rate / max(1, warmup), self.rate, warmup, self.steps, self.rate * self.final
+        )
+
+    def optimizer(self) -> optax.GradientTransformation:
+        return optax.chain(
+            optax.clip_by_global_norm(self.clip),
+            optax.adamw(
+                self.schedule(), self.beta1, self.beta2, weight_decay=self.decay, mask=decayed
+            ),
+        )
+
+
+def build(config: LmConfig, encodings: Sequence[Encoding], seed: Int[Array, ""] | int) -> LM:
+    """The model of one seed. The weights that do not belong to encodings depend on the seed alone."""
+    key = jax.random.fold_in(jax.random.key(seed), 0)
+    weights, positions = jax.random.split(key)
+    return LM(config, encodings, rngs=nnx.Rngs(params=weights, encodings=positions))
+
+
+def structure(config: LmConfig, encodings: Sequence[Encoding]) -> tuple[nnx.GraphDef, Any]:
+    """(graphdef, parameters as a tree of shapes), without computing anything."""
+    graphdef, params = nnx.split(nnx.eval_shape(lambda: build(config, encodings, 0)), nnx.Param)
+    return graphdef, nnx.to_pure_dict(params)
+
+
+def init(
+    config: LmConfig, encodings: Sequence[Encoding], train: TrainConfig, seeds: Sequence[int]
+) -> State:
+    """The state before the first step; every leaf but `step` has a leading replica axis."""
+
+    def one(seed):
+        params = nnx.to_pure_dict(nnx.split(build(config, encodings, seed), nnx.Param)[1])
+        return {
+            "params": params,
+            "optimizer": train.optimizer().init(params),
+            "diverged": jnp.int32(-1),  # the first step whose loss or gradient was not finite
+        }
+
+    state = jax.jit(jax.vmap(one))(jnp.asarray(seeds, jnp.uint32))
+    return state | {"step": jnp.int32(0)}
+
+
+def make_steps(graphdef: nnx.GraphDef, config: TrainConfig, seeds: Sequence[int]) -> Callable:
+    """A jitted `steps(state, batches [C, R, B, T + 1]) -> state, {"loss": [C, R], "grad_norm": [C, R]}`.
+
+    Losses are nats a token. The state's buffers are given away.
+    """
+    optimizer = config.optimizer()
+
+    def replica(params, opt, diverged, seed, batch, step):
+        def loss(params):
+            model = nnx.merge(graphdef, params, copy=True)
+            key = jax.random.fold_in(jax.random.fold_in(jax.random.key(seed), 1), step)
+            positions, dropout = jax.random.split(key)
+            logits = model(batch[:, :-1], key=positions, dropout_key=dropout, train=True)
+            return cross_entropy(logits, batch[:, 1:]).mean()
+
+        value, grads = jax.value_and_grad(loss)(params)
+        norm = optax.tree.norm(grads)
+        updates, opt = optimizer.update(grads, opt, params)
+        fine = jnp.isfinite(value) & jnp.isfinite(norm)
+        diverged = jnp.where((diverged < 0) & ~fine, step, diverged)
+        return optax.apply_updates(params, updates), opt, diverged, value, norm
+
+    def one(state, batch):
+        params, opt, diverged, loss, norm = jax.vmap(replica, in_axes=(0, 0, 0, 0, 0, None))(
+            state["params"],
+            state["optimizer"],
+            state["diverged"],
+            jnp.asarray(seeds, jnp.uint32),
+            batch,
+            state["step"],
+        )
+        state = {"params": params, "optimizer": opt, "diverged": diverged, "step": state["step"] + 1}
+        return state, {"loss": loss, "grad_norm": norm}
+
+    @functools.partial(jax.jit, donate_argnums=0)
+    def steps(state, batches):
+        return jax.lax.scan(one, state, batches)
+
+    return steps
+
+
+def cross_entropy(logits: Float[Array, "B T V"], targets: Int[Array, "B T"]) -> Float[Array, "B T"]:
+    """-log softmax(logits)[target], nats."""
+    return optax.softmax_cross_entropy_with_integer_labels(logits, targets)
