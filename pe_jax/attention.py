@@ -48,7 +48,7 @@ def rows(pe: Bound, x: Float[Array, "L D"], idx: Int[Array, "L"], pos: Num[Array
 def visible(pe: Bound, q_idx: Int[Array, "T"], k_idx: Int[Array, "S"]) -> Bool[Array, "T S"]:
     """Which keys each query may see: present, not after it (causal), and within every `reach`."""
     i, j = q_idx[:, None], k_idx[None, :]
-    seen = j >= 0
+    seen = jnp.broadcast_to(j >= 0, (len(q_idx), len(k_idx)))
     if pe.causal:
         seen &= j <= i
     for window, sinks in pe.reach:
@@ -99,7 +99,7 @@ def attend_blockwise(
         cut = functools.partial(jax.lax.dynamic_slice_in_dim, start_index=start, slice_size=block)
         plain, rotated, here = (cut(q), k), (cut(rotated_q), rotated_k), queries.take(start, block)
         if pe.whole_rows:
-            columns = tables.cut(start, block, 0, k.shape[0])
+            columns = tables.cut(start, block, k.shape[0])
             return _whole_rows(pe, plain, rotated, v, here, keys, columns)
         return _online(pe, plain, rotated, v, here, keys, tables, start)
 
@@ -117,33 +117,40 @@ def _whole_rows(pe, plain, rotated, v, queries, keys, tables):
 
 
 def _online(pe, plain, rotated, v, queries, keys, tables, start):
-    """One block of queries, a scan over blocks of keys."""
+    """One block of queries, a scan over blocks of keys.
+
+    The blocks are cut before the scan: a residual of `cond` is kept at every step, so what enters it must
+    not be the whole of k, v or a table.
+    """
     (q, k), (rotated_q, rotated_k) = plain, rotated
     block, H, K = q.shape
 
     @jax.checkpoint
-    def absorb(carry, first):
+    def absorb(carry, here):
         top, total, out = carry
-        take = functools.partial(jax.lax.dynamic_slice_in_dim, start_index=first, slice_size=block)
-        here, columns = keys.take(first, block), tables.cut(start, block, first, block)
-        seen = visible(pe, queries.idx, here.idx)[None]
-        s = _scores(pe, q, (rotated_q, take(rotated_k)), columns, queries, here)
-        s = _reread(pe, s, seen, (q, take(k)), queries, here)
+        (k, rotated_k, v, keys), columns = here
+        columns = _Tables(pe, *columns, 0, block)
+        seen = visible(pe, queries.idx, keys.idx)[None]
+        s = _scores(pe, q, (rotated_q, rotated_k), columns, queries, keys)
+        s = _reread(pe, s, seen, (q, k), queries, keys)
         new = jnp.maximum(top, s.max(-1))
         w = jnp.where(seen, jnp.exp(s - new[..., None]), 0.0)
         fade = jnp.exp(top - new)
         total = total * fade + w.sum(-1)
-        w = w * pe.gate(queries.coords, here.coords)
-        out = out * fade.T[..., None] + _weigh(w, take(v), columns, queries, here)
+        w = w * pe.gate(queries.coords, keys.coords)
+        out = out * fade.T[..., None] + _weigh(w, v, columns, queries, keys)
         return new, total, out
 
-    def step(carry, first):
-        k_idx = jax.lax.dynamic_slice_in_dim(keys.idx, first, block)
-        needed = _any_visible(pe, queries.idx, k_idx)
-        return jax.lax.cond(needed, absorb, lambda carry, _: carry, carry, first), None
+    def step(carry, here):
+        needed = _any_visible(pe, queries.idx, here[0][3].idx)
+        return jax.lax.cond(needed, absorb, lambda carry, _: carry, carry, here), None
 
+    def cut(a):
+        return a.reshape(-1, block, *a.shape[1:])
+
+    blocks = jax.tree.map(cut, (k, rotated_k, v, keys)), tables.windows(start, block, k.shape[0])
     empty = (jnp.full((H, block), NEG), jnp.zeros((H, block)), jnp.zeros((block, H, K)))
-    (_, total, out), _ = jax.lax.scan(step, empty, jnp.arange(0, k.shape[0], block))
+    (_, total, out), _ = jax.lax.scan(step, empty, blocks)
     return out / jnp.where(total > 0, total, 1.0).T[..., None]
 
 
@@ -210,8 +217,8 @@ class _Tables(NamedTuple):
     """
 
     pe: Bound
-    bias: Any  # [H, N], or 0.0
-    keys: Any  # [H, N, K], or 0.0
+    bias: Any  # [H, N]; no array: there is none
+    keys: Any  # [H, N, K]
     vals: Any
     first: int  # the column at which they begin: `cut` may overhang both ends
     queries: int
@@ -232,16 +239,28 @@ class _Tables(NamedTuple):
 
         return cls(pe, *map(table, ("relative_bias", "relative_keys", "relative_values")), room, T)
 
-    def cut(self, start, queries: int, first, keys: int) -> _Tables:
-        """The columns of a block of queries from `start` and keys from `first` (traced or not)."""
+    def cut(self, start, queries: int, keys: int) -> _Tables:
+        """The columns of a block of queries from `start` (traced or not) and of all keys."""
+        return _Tables(self.pe, *self._columns(start, queries, queries + keys - 1), 0, queries)
+
+    def windows(self, start, block: int, keys: int):
+        """The same columns for each block of keys: [keys / block, H, 2 block - 1, ...], or None."""
+
+        def overlap(table):
+            pieces = jnp.moveaxis(table.reshape(table.shape[0], -1, block, *table.shape[2:]), 1, 0)
+            return jnp.concatenate([pieces[:-1], pieces[1:, :, :-1]], axis=2)
+
+        return jax.tree.map(overlap, self._columns(start, block, block + keys))
+
+    def _columns(self, start, queries: int, count: int):
+        column = self.first + self.queries - start - queries
 
         def part(table):
             if not isinstance(table, jax.Array):
-                return table
-            column = self.first + self.queries - start - queries + first
-            return jax.lax.dynamic_slice_in_dim(table, column, queries + keys - 1, axis=1)
+                return None
+            return jax.lax.dynamic_slice_in_dim(table, column, count, axis=1)
 
-        return _Tables(self.pe, part(self.bias), part(self.keys), part(self.vals), 0, queries)
+        return part(self.bias), part(self.keys), part(self.vals)
 
     def scores(self, q, queries: Rows, keys: Rows):
         """q_i . r_{i-j} + b_{i-j}: [H, T, S], or 0.0."""
@@ -292,14 +311,20 @@ class _Tables(NamedTuple):
         return jax.lax.map(one, (w.swapaxes(0, 1), queries.pos))
 
 
-def choose(form: str, batch: int, heads: int, queries: int, keys: int):
-    """attend or attend_blockwise for lm.attention: "auto" is dense while one layer's logits fit 1 GiB."""
+def choose(form: str, pe: Bound, batch: int, queries: int, keys: int):
+    """attend or attend_blockwise, for lm.attention.
+
+    "auto" is dense while the logits of one layer fit 8 MiB on CPU, whose caches they would else overrun, or
+    1 GiB on an accelerator, unless windows hide most of them.
+    """
     if form == "auto":
-        form = "dense" if 4 * batch * heads * queries * keys <= 2**30 else "blockwise"
+        heads = pe.encodings[0].dims.heads if pe.encodings else 1
+        budget = 2**23 if jax.default_backend() == "cpu" else 2**30
+        small = 4 * batch * heads * queries * keys <= budget
+        hidden = any(keys > 4 * (window + sinks) for window, sinks in pe.reach)
+        form = "dense" if small and not hidden else "blockwise"
     if form == "dense":
         return attend
-    return functools.partial(attend_blockwise, block=_block(queries, keys))
-
-
-def _block(queries: int, keys: int) -> int:
-    return min(512, max(64, 2 ** math.ceil(math.log2(max(keys, 1)) - 5)))
+    reach = min((window for window, _ in pe.reach), default=keys)
+    block = min(512, max(64, 2 ** math.ceil(math.log2(max(1, min(keys // 32, reach))))))
+    return functools.partial(attend_blockwise, block=block)

@@ -57,7 +57,8 @@ class Encoding:
         for name, function in vars(cls).items():
             if isinstance(function, staticmethod | classmethod):
                 function = function.__func__
-            if not name.startswith("_") and inspect.isfunction(function):
+            field = name in cls.__dict__.get("__annotations__", {}) or isinstance(function, type)
+            if callable(function) and not name.startswith("_") and not field:
                 _check_hook(cls.__name__, name, function)
 
     def init(self, key: Key[Array, ""]) -> Params:
@@ -166,7 +167,7 @@ def _check_hook(owner: str, name: str, function: Callable) -> None:
     """A misspelt hook would silently train NoPE: it is a TypeError when the class is defined."""
     if name not in HOOKS:
         near = difflib.get_close_matches(name, HOOKS, 1)
-        hint = f"; did you mean `{near[0]}`?" if near else ""
+        hint = f"; did you mean `{near[0]}`?" if near else "."
         raise TypeError(
             f"{owner}.{name} is not a hook of Encoding{hint} The hooks are {', '.join(HOOKS)}; "
             "the name of a helper begins with an underscore."

@@ -125,7 +125,7 @@ class Block(nnx.Module):
         axes = Rows(None, shared, tuple(0 if overrides(e, "locate") else shared for e in pe.encodings))
         keys = Rows(jnp.arange(L), pos, _locate(pe, h.reshape(B, L, D), pos))
         queries = Rows(*(_tail(rows, axis, last) for rows, axis in zip(keys, axes, strict=True)))
-        attend = choose(self.config.attention, B, H, last, L)
+        attend = choose(self.config.attention, pe, B, last, L)
         heads = jax.vmap(lambda *args: attend(pe, *args), in_axes=(0, 0, 0, axes, axes))
         mixed = self.out(heads(q, k, v, queries, keys).reshape(B * last, D))
 

@@ -18,6 +18,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import jax
+
 from pe_jax.encoding import Dims, Encoding
 from pe_jax.encodings.alibi import ALiBi
 from pe_jax.encodings.learned import Learned
@@ -58,7 +60,7 @@ class Member:
         for field in fields:
             if field not in known:
                 near = difflib.get_close_matches(field, known, 1)
-                hint = f"; did you mean {near[0]!r}?" if near else ""
+                hint = f"; did you mean {near[0]!r}?" if near else "."
                 raise ValueError(f"{self.name} has no field {field!r}{hint} It has {', '.join(known)}.")
         return dataclasses.replace(self, fields={**self.fields, **fields})
 
@@ -126,6 +128,10 @@ def swap(encodings: tuple[Encoding, ...], spec: str) -> tuple[Encoding, ...]:
             raise ValueError(f"{spec!r} could replace {len(places)} members of this model: no swap is clear")
         if places:
             out[places[0]] = new
+        elif drawn := jax.eval_shape(new.init, jax.random.key(0)):
+            raise ValueError(
+                f"{spec!r} needs parameters ({', '.join(drawn)}) that this model does not have: no swap"
+            )
         else:
             out.append(new)
     return tuple(out)
@@ -155,7 +161,7 @@ def _find(name: str) -> type[Encoding]:
         return ENCODINGS[name]
     near = difflib.get_close_matches(name, ENCODINGS, 1)
     raise ValueError(
-        f"unknown encoding {name!r}{f'; did you mean {near[0]!r}?' if near else ''} "
+        f"unknown encoding {name!r}{f'; did you mean {near[0]!r}?' if near else '.'} "
         f"Known: {', '.join(sorted(ENCODINGS))}, or your own as dir/file.py:Class."
     )
 

@@ -1,0 +1,13 @@
+"""A run again, from its record: `--config=configs/replay.py:DIR/config.json`, or a line of its own in a file."""
+
+import json
+from pathlib import Path
+
+from ml_collections import ConfigDict
+
+
+def get_config(arg=""):
+    """The config that a config.json or result.json holds."""
+    if not arg:
+        raise ValueError("give the record to replay: --config=configs/replay.py:DIR/config.json")
+    return ConfigDict(json.loads(Path(arg).read_text(encoding="utf-8"))["config"])

@@ -1,0 +1,148 @@
+"""What a person sees while runs go on: a bar on a terminal, else a quiet line now and then."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, ProgressColumn, TextColumn
+from rich.table import Table
+from rich.text import Text
+
+QUIET_SECONDS = 20.0
+EVALUATION = 0.3  # of a run's time, until a run has shown its own share
+
+
+def duration(seconds: float | None) -> str:
+    """`42 s`, `3 min 05 s`, `2 h 10 min`."""
+    if seconds is None:
+        return "?"
+    minutes, rest = divmod(round(seconds), 60)
+    if minutes >= 60:
+        return f"{minutes // 60} h {minutes % 60:02d} min"
+    return f"{minutes} min {rest:02d} s" if minutes else f"{rest} s"
+
+
+def describe(line: dict[str, Any]) -> str:
+    """A line of metrics.jsonl in words."""
+    if "evaluated" in line:
+        return f"evaluating {line['evaluated'] / line['of']:4.0%}"
+    losses = [loss for loss in line["loss"] if loss is not None]
+    loss = f"{sum(losses) / len(losses):.3f}" if losses else "not finite"
+    return f"step {line['step']}/{line['of']}  loss {loss}  {line['tokens_per_second'] / 1e3:.1f} k tokens/s"
+
+
+class Share:
+    """How much of a run is done, from its lines; training seeds one after another counts in turn."""
+
+    def __init__(self, seeds: int, evaluation: float = EVALUATION):
+        self.seeds, self.evaluation, self.trained, self.evaluated = seeds, evaluation, {}, 0.0
+
+    def add(self, line: dict[str, Any]) -> float:
+        if "evaluated" in line:
+            self.evaluated = line["evaluated"] / line["of"]
+        else:
+            self.trained[tuple(line["seeds"])] = len(line["seeds"]) * line["step"] / line["of"]
+        trained = sum(self.trained.values()) / self.seeds
+        return (1 - self.evaluation) * trained + self.evaluation * self.evaluated
+
+
+class TimeLeft(ProgressColumn):
+    """Time left, from what the work so far has taken since this process began it."""
+
+    def render(self, task) -> Text:
+        if task.finished:
+            return Text(duration(task.elapsed))
+        gained = task.completed - task.fields["begun_at"]
+        if gained < 0.02 * task.total or not task.elapsed:
+            return Text("time left: measuring")
+        return Text(f"{duration(task.elapsed * (task.total - task.completed) / gained)} left")
+
+
+class View:
+    """One bar and the state of each run at work; without a terminal, lines."""
+
+    def __init__(self, name: str, total: float, done: float = 0.0):
+        self.console = Console(stderr=True)
+        self.name, self.total, self.done, self.begun_at = name, total, done, done
+        self.begun = self.told = time.monotonic()
+        self.live = self.console.is_terminal
+        self.progress = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(bar_width=24),
+            TextColumn("{task.percentage:3.0f} %"),
+            TimeLeft(),
+            TextColumn("{task.fields[state]}", style="dim"),
+            console=self.console,
+            disable=not self.live,
+        )
+        self.task = self.progress.add_task(
+            name, total=total, completed=done, begun_at=done, state=""
+        )
+
+    def __enter__(self):
+        self.progress.start()
+        return self
+
+    def __exit__(self, *exception):
+        self.progress.update(self.task, state="")
+        self.progress.stop()
+
+    def update(self, done: float, state: str) -> None:
+        self.done = done
+        self.progress.update(self.task, completed=done, state=state)
+        if not self.live and time.monotonic() - self.told > QUIET_SECONDS:
+            self.told = time.monotonic()
+            gained = done - self.begun_at
+            left = (self.told - self.begun) * (self.total - done) / gained if gained else None
+            self.say(f"{self.name}: {done / self.total:.0%}, {duration(left)} left; {state}")
+
+    def say(self, message: str) -> None:
+        self.console.print(message, highlight=False, markup=False, soft_wrap=True)
+
+
+class RunView(View):
+    """The view of one run."""
+
+    def __init__(self, run: Any):
+        super().__init__(run.label, 1.0)
+        self.share = Share(len(run.run.seeds))
+        self.run = run
+
+    def __enter__(self):
+        self.console.print(parameter_table(self.run))
+        return super().__enter__()
+
+    def watch(self, line: dict[str, Any]) -> None:
+        self.update(self.share.add(line), describe(line))
+
+    def show(self, result: dict[str, Any], folder: Path) -> None:
+        from pe_jax import render, tables
+
+        out = Console(width=None if Console().is_terminal else 160)
+        for metric in tables.metrics([result]):
+            out.print(render.terminal(tables.extrapolation([result], metric)))
+        out.print(str(folder / "result.json"), highlight=False, soft_wrap=True)
+
+
+def parameter_table(run: Any) -> Table:
+    """What one seed learns: name, shape, number."""
+    import jax
+
+    from pe_jax import train
+
+    table = Table(title=f"{run.label}: parameters of one seed", title_justify="left")
+    table.add_column("name")
+    table.add_column("shape")
+    table.add_column("number", justify="right")
+    _, shapes = train.structure(run.lm, run.encodings)
+    total = 0
+    for path, leaf in jax.tree_util.tree_flatten_with_path(shapes)[0]:
+        name = jax.tree_util.keystr(path, simple=True, separator=".")
+        table.add_row(name, " x ".join(map(str, leaf.shape)), f"{leaf.size:,}")
+        total += leaf.size
+    table.add_section()
+    table.add_row("total", "", f"{total:,}")
+    return table

@@ -1,0 +1,51 @@
+"""Tables, figures and an HTML page from the finished runs of a work directory.
+
+    python -m experiments.report --workdir=DIR [--out=results/NAME]
+
+Reads DIR/*/result.json (or DIR/runs.jsonl), prints the headline table and writes runs.jsonl,
+table.md, table.tex, table.csv, curves and positions (.png, .pdf) and report.html.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+from absl import flags
+
+from experiments import cli
+
+_WORKDIR = flags.DEFINE_string("workdir", None, "Folder of the runs, or a results folder.")
+_OUT = flags.DEFINE_string("out", None, "Folder to write; default: results/<name of workdir>.")
+
+
+def main() -> int:
+    if not _WORKDIR.value:
+        return cli.fail("report", "--workdir=DIR is required: the folder that holds the runs")
+    from pe_jax import report
+
+    workdir = Path(_WORKDIR.value)
+    out = Path(_OUT.value or Path("results", workdir.resolve().name))
+    try:
+        publish(report.load(workdir), out)
+    except (ValueError, OSError) as error:
+        return cli.fail("report", error)
+    return 0
+
+
+def publish(records: list[dict[str, Any]], out: Path | None) -> None:
+    """Prints the headline table; with `out`, writes the study there and prints its paths."""
+    from rich.console import Console
+
+    from pe_jax import render, report, tables
+
+    written = report.write(records, out) if out else []
+    console = Console(width=None if sys.stdout.isatty() else 180)
+    console.print(render.terminal(tables.extrapolation(records, tables.metrics(records)[0])))
+    for path in written:
+        print(path)
+
+
+if __name__ == "__main__":
+    cli.start("report", main)

@@ -1,0 +1,52 @@
+"""One run: trains, evaluates, records. The same command goes on where it was cut off.
+
+    python -m experiments.run --config=configs/base.py:pe=randomized+rope --config.train.steps=200 --workdir=DIR
+"""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from pathlib import Path
+
+from absl import flags
+from ml_collections import config_flags
+
+from experiments import cli
+
+_CONFIG = config_flags.DEFINE_config_file("config", None, "Config file, with :pe=SPEC; see configs/base.py.")
+_WORKDIR = flags.DEFINE_string("workdir", "runs", "Folder of the runs.")
+_COMMAND = flags.DEFINE_string("command", None, "What the record says reproduces it; default: this one.")
+
+
+def main() -> int:
+    if _CONFIG.value is None:
+        return cli.fail("run", "--config=FILE is required, for example --config=configs/base.py:pe=rope")
+    from experiments import console
+
+    try:
+        from pe_jax.run import Run
+
+        run = Run.of(_CONFIG.value.to_dict())
+    except (ValueError, TypeError, OSError) as error:
+        return cli.fail("run", error)
+    from pe_jax.fit import Interrupted
+    from pe_jax.record import Refused
+    from pe_jax.run import execute
+
+    workdir = Path(_WORKDIR.value)
+    command = _COMMAND.value or f"python -m experiments.run {shlex.join(sys.argv[1:])}"
+    with console.RunView(run) as view:
+        try:
+            result = execute(run, workdir, command, view.say, view.watch)
+        except Interrupted as error:
+            view.say(f"stopped by {error}, saved: the same command goes on")
+            return cli.INTERRUPTED
+        except (Refused, OSError) as error:
+            return cli.fail("run", error)
+    view.show(result, workdir / run.id)
+    return 0
+
+
+if __name__ == "__main__":
+    cli.start("run", main)

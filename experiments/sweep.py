@@ -1,0 +1,238 @@
+"""Many runs: each in a process of its own, finished ones skipped, a failed one told and passed over.
+
+    python -m experiments.sweep --config=configs/quickstart.py --workdir=DIR [--jobs=N] [--dry_run] [--out=results/NAME]
+
+A config file names its runs by get_sweep() or get_hyper(h); --also adds encodings to them, for example a file
+of your own: --also=my_dir/my_file.py:MyEncoding. With `:pe=SPEC` behind the file's name that encoding runs alone.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import re
+import shlex
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from absl import flags
+from ml_collections import config_flags
+
+from experiments import cli
+
+_CONFIG = config_flags.DEFINE_config_file("config", None, "Config file with get_sweep() or get_hyper(h).")
+_WORKDIR = flags.DEFINE_string("workdir", "runs", "Folder of the runs.")
+_JOBS = flags.DEFINE_integer("jobs", 1, "Runs at a time; the cores are shared out.", lower_bound=1)
+_DRY_RUN = flags.DEFINE_bool("dry_run", False, "List the runs, their parameters and time, and stop.")
+_OUT = flags.DEFINE_string("out", None, "Folder for the tables and the report; default: none.")
+_ALSO = flags.DEFINE_string("also", "", "Encodings to run besides, separated by commas.")
+
+POLL_SECONDS = 0.3
+
+
+def main() -> int:
+    if _CONFIG.value is None:
+        return cli.fail("sweep", "--config=FILE is required, for example --config=configs/quickstart.py")
+    try:
+        from pe_jax.run import Run
+
+        runs = {run.id: run for run in map(Run.of, _configs())}
+    except (ValueError, TypeError, AttributeError, KeyError, OSError) as error:
+        return cli.fail("sweep", error)
+    from pe_jax.record import Refused
+
+    if _DRY_RUN.value:
+        return _list(runs)
+    try:
+        for run in {canonical: run for run in runs.values() for canonical in [_texts(run)]}.values():
+            run.load()
+    except Refused as error:
+        return cli.fail("sweep", error)
+    failed = _run_all(runs)
+    if failed is None:
+        return cli.INTERRUPTED
+    finished = [id for id in runs if id not in failed]
+    if finished:
+        _publish(finished)
+    for id, reason in failed.items():
+        print(f"failed: {runs[id].label}: {reason} ({_workdir() / id / 'log.txt'})", file=sys.stderr)
+    return 1 if failed else 0
+
+
+def _workdir() -> Path:
+    return Path(_WORKDIR.value)
+
+
+def _configs() -> list[dict[str, Any]]:
+    """The plain configs of the sweep, with the command line's overrides on top."""
+    from experiments import hyper
+
+    flag = flags.FLAGS["config"]
+    path, _, argument = config_flags.get_config_filename(flag).partition(":")
+    spec = importlib.util.spec_from_file_location("sweep_config", path)
+    assert spec and spec.loader
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    values = config_flags.get_override_values(flag)
+    found = [_CONFIG.value] if argument else hyper.runs(module, _CONFIG.value, values)
+    for also in filter(None, re.split(r",(?![^(\[]*[)\]])", _ALSO.value)):
+        found += hyper.runs(None, module.get_config(f"pe={also}"), values)
+    return [config.to_dict() for config in found]
+
+
+def _texts(run) -> str:
+    """What decides whether a run's text suffices."""
+    return repr((run.data, run.eval, run.train.length, run.train.batch))
+
+
+def _list(runs: dict[str, Any]) -> int:
+    from rich.console import Console
+    from rich.table import Table
+
+    from experiments import console, cost
+
+    table = Table("run", "id", "seeds", "steps", "parameters", "about", "")
+    seconds = cost.estimates(list(runs.values()))
+    for run, estimate in zip(runs.values(), seconds, strict=True):
+        done = (_workdir() / run.id / "result.json").exists()
+        row = (run.label, run.id, len(run.run.seeds), run.train.steps)
+        number = f"{run.parameters()['total']:,}"
+        table.add_row(*map(str, row), number, console.duration(estimate), "finished" if done else "")
+    Console(width=None if sys.stdout.isatty() else 140).print(table)
+    left = [s for run, s in zip(runs.values(), seconds, strict=True) if not _finished(run.id)]
+    print(
+        f"{len(runs)} runs, {len(left)} to do: about {console.duration(sum(left))} with one job on this machine, "
+        "by the arithmetic of the model and a timed matrix product"
+    )
+    return 0
+
+
+def _finished(id: str) -> bool:
+    return (_workdir() / id / "result.json").exists()
+
+
+def _run_all(runs: dict[str, Any]) -> dict[str, str] | None:
+    """{id: reason} of the runs that failed; None when stopped by a signal, which the runs get too."""
+    from experiments import console
+
+    done = [id for id in runs if _finished(id)]
+    if done:
+        print(f"{len(done)} of {len(runs)} runs were finished already: they are not run again")
+    if len(done) == len(runs):
+        return {}
+    with console.View(f"{len(runs)} runs", len(runs), len(done)) as view:
+        workers = _Workers(runs, done, view)
+        try:
+            while workers.waiting or workers.running:
+                workers.step()
+                time.sleep(POLL_SECONDS)
+        except KeyboardInterrupt:
+            workers.stop()
+            view.say("stopped; what was under way is saved: the same command goes on")
+            return None
+    return workers.failed
+
+
+class _Workers:
+    """Up to `jobs` processes, each a run; a run that another process holds is waited for."""
+
+    def __init__(self, runs, done, view):
+        from experiments import console
+
+        self.runs, self.view, self.console = runs, view, console
+        self.waiting = [id for id in runs if id not in done]
+        self.running: dict[str, subprocess.Popen] = {}
+        self.ended, self.failed = len(done), {}
+        self.read: dict[str, tuple[int, Any]] = {}
+        self.share = console.EVALUATION
+
+    def step(self) -> None:
+        """Starts what can be started, takes note of what ended, shows where the others are."""
+        from pe_jax import record
+
+        for id in list(self.waiting):
+            if len(self.running) == _JOBS.value:
+                break
+            if not record.is_locked(_workdir() / id):
+                self.waiting.remove(id)
+                if _finished(id):
+                    self._end(id)
+                else:
+                    self.running[id] = self._start(id)
+        for id, process in list(self.running.items()):
+            if process.poll() is not None:
+                del self.running[id]
+                self._end(id, process.returncode)
+        states = {id: self._progress(id) for id in self.running}
+        text = "; ".join(f"{self.runs[id].label}  {words}" for id, (_, words) in states.items())
+        done = self.ended + sum(share for share, _ in states.values())
+        self.view.update(done, text or "waiting for a run that another process holds")
+
+    def _start(self, id: str) -> subprocess.Popen:
+        from pe_jax import record
+
+        folder = _workdir() / id
+        record.write(folder / "queued.json", json.dumps({"config": self.runs[id].config}))
+        command = [sys.executable, "-m", "experiments.run"]
+        command += [f"--config=configs/replay.py:{folder / 'queued.json'}", f"--workdir={_workdir()}"]
+        command += [f"--command=python -m experiments.sweep {shlex.join(_reproducing(sys.argv[1:]))}"]
+        environment = dict(os.environ)
+        if _JOBS.value > 1:
+            cores = len(os.sched_getaffinity(0))
+            environment.setdefault("NPROC", str(max(1, cores // _JOBS.value)))
+        self.read[id] = (0, self.console.Share(len(self.runs[id].run.seeds), self.share))
+        with open(folder / "log.txt", "w") as log:
+            return subprocess.Popen(command, stdout=log, stderr=log, env=environment)
+
+    def _end(self, id: str, code: int = 0) -> None:
+        from pe_jax import record
+
+        self.ended += 1
+        label = self.runs[id].label
+        result = record.read(_workdir() / id / "result.json")
+        if result:
+            seconds = result["seconds"]
+            self.share = seconds["evaluate"] / max(seconds["total"], 1e-9)
+            self.view.say(f"{label}: {self.console.duration(seconds['total'])}")
+            return
+        lines = (_workdir() / id / "log.txt").read_text(errors="replace").strip().splitlines()
+        reason = lines[-1] if lines else ""
+        self.failed[id] = reason if code >= 0 else f"killed by signal {-code}; {reason}".rstrip("; ")
+        self.view.say(f"{label}: failed")
+
+    def _progress(self, id: str) -> tuple[float, str]:
+        from pe_jax import record
+
+        seen, share = self.read[id]
+        lines = record.read_lines(_workdir() / id / "metrics.jsonl")
+        done = 0.0
+        for line in lines:
+            done = share.add(line)
+        return done, self.console.describe(lines[-1]) if lines else "compiling"
+
+    def stop(self) -> None:
+        for process in self.running.values():
+            process.terminate()
+        for process in self.running.values():
+            process.wait()
+
+
+def _reproducing(arguments: list[str]) -> list[str]:
+    """The command line without what names this machine's folders."""
+    return [a for a in arguments if not a.startswith(("--workdir", "--jobs", "--out"))] + ["--workdir=DIR"]
+
+
+def _publish(ids: list[str]) -> None:
+    from pe_jax import record
+    from experiments import report
+
+    records = [record.read(_workdir() / id / "result.json") for id in ids]
+    report.publish(records, Path(_OUT.value) if _OUT.value else None)
+
+
+if __name__ == "__main__":
+    cli.start("sweep", main)

@@ -1,0 +1,112 @@
+"""Evaluation of a checkpoint: every metric of the protocol, at every length, for the model as it is and every swap.
+
+One program for each distinct shape. Evaluation text and random positions are fixed by index, so every seed and encoding
+meets the same ones.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import math
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from flax import nnx
+
+from pe_jax.encoding import Encoding
+from pe_jax.encodings import swap
+from pe_jax.protocol import EvalConfig, Windows, curve, nll, windows
+from pe_jax.train import cross_entropy
+
+
+@dataclasses.dataclass(frozen=True)
+class Evaluation:
+    """What a run's result holds of its evaluation; values are bits a byte."""
+
+    rows: list[dict[str, Any]]
+    """{"seed", "swap", "metric", "length", "value"}, and "reason" where value is None."""
+    curves: list[dict[str, Any]]
+    """{"seed", "swap", "length", "position", "value"}: nonoverlapping, at the longest length computed."""
+    targets: dict[str, int]
+    """Scored tokens of each metric, the same at every length."""
+
+
+@functools.partial(jax.jit, static_argnames=("graphdef", "encodings", "last"))
+def nats(params, tokens, first, *, graphdef: nnx.GraphDef, encodings: tuple[Encoding, ...], last: int):
+    """-ln p of each window's last targets, [B, last], from tokens [B, E + 1]; `first` is the first window's index."""
+    model = nnx.merge(graphdef, params, copy=True)
+    index = first + jnp.arange(tokens.shape[0])
+    keys = jax.vmap(lambda i: jax.random.fold_in(jax.random.key(0), i))(index)
+    logits = model(tokens[:, :-1], encodings=encodings, key=keys, last=last)
+    return cross_entropy(logits, tokens[:, -last:])
+
+
+def plan(encodings: tuple[Encoding, ...], config: EvalConfig) -> Iterator[tuple[str, int, tuple, str | None]]:
+    """(swap, length, encodings there, why it is not computed), the model as it is first."""
+    for spec in ("", *config.swaps):
+        swapped = swap(encodings, spec) if spec else encodings
+        for length in config.lengths:
+            here = tuple(e.at(length) for e in swapped)
+            limit = min((n for e in here if (n := e.limit()) is not None), default=length)
+            yield spec, length, here, f"beyond its {limit} positions" if limit < length else None
+
+
+def evaluate(
+    graphdef: nnx.GraphDef,
+    params: Any,
+    encodings: tuple[Encoding, ...],
+    documents: Sequence[np.ndarray],
+    config: EvalConfig,
+    seeds: Sequence[int],
+    diverged: Sequence[int],
+    report: Callable[[int, int], None] = lambda done, total: None,
+) -> Evaluation:
+    """Scores `params` (a leading axis of seeds) by a resolved config; `diverged` holds -1 or a step, by seed."""
+    cut = {(m, E): windows(documents, m, E, config) for m in config.metrics for E in config.lengths}
+    out = Evaluation([], [], {m: cut[m, config.lengths[0]].targets for m in config.metrics})
+    replicas = [jax.tree.map(lambda a, r=r: a[r], params) for r in range(len(seeds))]
+    work = [(*step, m) for step in plan(encodings, config) for m in config.metrics]
+    cost = [E * len(cut[m, E].tokens) * len(seeds) for _, E, _, _, m in work]
+    for i, (spec, length, here, why, metric) in enumerate(work):
+        for seed, step, replica in zip(seeds, diverged, replicas, strict=True):
+            reason = why or (f"diverged at step {step}" if step >= 0 else None)
+            row = {"seed": int(seed), "swap": spec, "metric": metric, "length": length}
+            values = None
+            if reason is None:
+                values, reason = _nats(graphdef, replica, here, cut[metric, length], config)
+            if values is None:
+                out.rows.append(row | {"value": None, "reason": reason})
+                continue
+            out.rows.append(row | {"value": cut[metric, length].scores(values) / math.log(2)})
+            if metric == "nonoverlapping":
+                _keep_longest(out.curves, row, cut[metric, length], values)
+        report(sum(cost[: i + 1]), sum(cost))
+    return out
+
+
+def _nats(graphdef, params, encodings, cut: Windows, config: EvalConfig):
+    """(nats, None), or (None, the reason)."""
+    program = functools.partial(nats, params, graphdef=graphdef, encodings=encodings)
+    try:
+        values = nll(
+            cut,
+            lambda tokens, first, last: program(tokens, np.int32(first), last=last),
+            max(1, config.batch_tokens // cut.length),
+        )
+    except jax.errors.JaxRuntimeError as error:
+        if "RESOURCE_EXHAUSTED" not in str(error):
+            raise
+        return None, "out of memory"
+    return (values, None) if np.isfinite(values).all() else (None, "not finite")
+
+
+def _keep_longest(curves: list[dict], row: dict, cut: Windows, values: np.ndarray) -> None:
+    """The curve of the longest length computed so far of this seed and swap."""
+    position, bits = curve(cut, values)
+    kept = [c for c in curves if (c["seed"], c["swap"]) != (row["seed"], row["swap"])]
+    new = {k: row[k] for k in ("seed", "swap", "length")} | {"position": position, "value": bits}
+    curves[:] = [*kept, new]

@@ -1,0 +1,208 @@
+"""The extrapolation protocol: what one checkpoint scores at every evaluation length.
+
+Each metric is a list of windows of E tokens with the rows of each that are scored; row r of a window that starts at s
+sees tokens s .. s + r and predicts token s + r + 1. Windows never cross a document, and every length and encoding
+scores the same number of tokens.
+
+    same_targets    fixed places e, evenly spread over the documents of at least the longest E; the window is
+                    [e - E, e) and its last k = L/2 tokens are scored: the same targets at every E, each of
+                    which sees E - k to E - 1 tokens. The headline.
+    nonoverlapping  spans of the longest E, evenly spread over the documents and the same at every E, are cut into
+                    windows of E, every token scored: early tokens of a window see little
+    sliding         the same spans, windows of E moved by `stride` tokens, only the new ones scored
+    last_k          windows of E evenly spread over the documents, their last k tokens scored
+
+Values are bits per byte: nats / ln 2 over the bytes of exactly the scored targets.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import math
+from collections.abc import Callable, Iterator, Sequence
+
+import numpy as np
+
+METRICS = ("same_targets", "nonoverlapping", "sliding", "last_k")
+
+
+@dataclasses.dataclass(frozen=True)
+class EvalConfig:
+    """What is evaluated, on which text."""
+
+    lengths: tuple[int, ...] = (64, 128, 256, 512, 1024)
+    metrics: tuple[str, ...] = ("same_targets", "nonoverlapping")
+    swaps: tuple[str, ...] = ("window",)
+    """Specs of encodings swapped in on the trained checkpoint, beside the model as it is."""
+    targets: int = 16384
+    """Scored tokens of each metric at each length."""
+    stride: int | None = None
+    """Of `sliding`; None: half the training length."""
+    last: int | None = None
+    """The k of same_targets and last_k; None: half the training length."""
+    split: str = "test"
+    batch_tokens: int = 16384
+    """Tokens of the windows evaluated at once (at least one window)."""
+
+    def __post_init__(self):
+        for metric in self.metrics:
+            if metric not in METRICS:
+                near = difflib.get_close_matches(metric, METRICS, 1)
+                hint = f"; did you mean {near[0]!r}?" if near else ""
+                raise ValueError(f"unknown metric {metric!r}{hint} Known: {', '.join(METRICS)}.")
+        if not self.lengths or min(self.lengths) < 2:
+            raise ValueError(f"eval.lengths must be at least 2 each, got {self.lengths}")
+        if self.split not in ("valid", "test"):
+            raise ValueError(f"eval.split must be valid or test, got {self.split!r}")
+
+    def resolved(self, train_len: int) -> EvalConfig:
+        """With the defaults that depend on the training length, and the training length among `lengths`."""
+        half = max(1, train_len // 2)
+        lengths = tuple(sorted({*self.lengths, train_len}))
+        out = dataclasses.replace(
+            self, lengths=lengths, stride=self.stride or half, last=self.last or half
+        )
+        for name, value in (("stride", out.stride), ("last", out.last)):
+            if not 1 <= value < lengths[0]:
+                raise ValueError(
+                    f"eval.{name} must be below the shortest evaluation length {lengths[0]}, got {value}; "
+                    f"lower eval.{name} or raise eval.lengths"
+                )
+        if out.targets < out.last:
+            raise ValueError(f"eval.targets must be at least eval.last, {out.last}, got {out.targets}")
+        return out
+
+
+@dataclasses.dataclass(frozen=True)
+class Windows:
+    """Windows of one metric at one length, and the rows of each that are scored: lo <= row < hi."""
+
+    metric: str
+    length: int
+    tokens: np.ndarray
+    """int32 [W, E + 1]; right of a document's end 0, which no scored row sees or predicts."""
+    lo: np.ndarray
+    hi: np.ndarray
+
+    @property
+    def targets(self) -> int:
+        return int((self.hi - self.lo).sum())
+
+    @property
+    def last(self) -> int:
+        """How many of a window's last rows must be computed."""
+        return self.length - int(self.lo.min())
+
+    def scores(self, nll: np.ndarray) -> float:
+        """Mean nats a scored token, from nll [W, last]."""
+        row = np.arange(self.length - self.last, self.length)
+        scored = (row >= self.lo[:, None]) & (row < self.hi[:, None])
+        return float(np.where(scored, nll, 0.0).sum(dtype=np.float64) / scored.sum())
+
+
+def windows(documents: Sequence[np.ndarray], metric: str, length: int, config: EvalConfig) -> Windows:
+    """The windows of a metric; `config` must be resolved. ValueError where the text does not suffice."""
+    longest = max(config.lengths)
+    long = [d for d in documents if len(d) > longest]
+    if not long:
+        most = max((len(d) for d in documents), default=0)
+        raise ValueError(
+            f"no document of the {config.split} split has more than {longest} tokens, the longest of "
+            f"eval.lengths; the longest has {most}: give longer texts or shorter lengths"
+        )
+    starts = {
+        "same_targets": _same_targets,
+        "nonoverlapping": _nonoverlapping,
+        "sliding": _sliding,
+        "last_k": _last_k,
+    }[metric]
+    tokens, lo, hi = [], [], []
+    for document, start, first, end in starts([len(d) for d in long], length, longest, config):
+        piece = long[document][start : start + length + 1].astype(np.int32)
+        tokens.append(np.pad(piece, (0, length + 1 - len(piece))))
+        lo.append(first)
+        hi.append(end)
+    return Windows(metric, length, np.stack(tokens), np.asarray(lo), np.asarray(hi))
+
+
+Window = tuple[int, int, int, int]  # document, start, first row scored, row after the last
+
+
+def _same_targets(sizes, E, longest, config) -> Iterator[Window]:
+    k = config.last
+    for document, e in _ends(sizes, config.targets // k, longest, k, config):
+        yield document, e - E, E - 1 - k, E - 1
+
+
+def _last_k(sizes, E, longest, config) -> Iterator[Window]:
+    k = min(config.last, E)
+    for document, e in _ends(sizes, config.targets // config.last, E + 1, k, config):
+        yield document, e - E - 1, E - k, E
+
+
+def _nonoverlapping(sizes, E, longest, config) -> Iterator[Window]:
+    for document, begin, end in _spans(sizes, longest, config):
+        for start in range(begin, end, E):
+            yield document, start, 0, min(E, end - start)
+
+
+def _sliding(sizes, E, longest, config) -> Iterator[Window]:
+    for document, begin, end in _spans(sizes, longest, config):
+        for first in range(begin, end, config.stride):
+            last = min(first + config.stride, end)
+            start = max(0, last - E)
+            yield document, start, first - start, last - start
+
+
+def _spans(sizes, longest: int, config) -> Iterator[tuple[int, int, int]]:
+    """(document, begin, end): spans of the longest E, `targets` tokens in all; row r predicts token r + 1."""
+    count, left = math.ceil(config.targets / longest), config.targets
+    for document, end in _ends(sizes, count, longest + 1, longest, config):
+        begin = end - 1 - longest
+        yield document, begin, begin + min(longest, left)
+        left -= longest
+
+
+def _ends(sizes, count: int, least: int, apart: int, config) -> list[tuple[int, int]]:
+    """`count` places e, evenly spread over the documents: e >= least, and at least `apart` from the next."""
+    room = [max(0, (size - least) // apart + 1) for size in sizes]
+    if count < 1 or sum(room) < count:
+        raise ValueError(
+            f"the {config.split} split has room for {sum(room) * apart} targets of eval.targets={config.targets}: "
+            "lower eval.targets or give more text"
+        )
+    slots = np.linspace(0, sum(room) - 1, count).round().astype(int)
+    document = np.searchsorted(np.cumsum(room), slots, side="right")
+    before = np.cumsum([0, *room])[document]
+    return [(int(d), int(least + (s - b) * apart)) for d, s, b in zip(document, slots, before, strict=True)]
+
+
+Nll = Callable[[np.ndarray, int, int], np.ndarray]
+"""(tokens [B, E + 1], index of the first window, last) -> nats [B, last] of the last rows' targets."""
+
+
+def nll(windows: Windows, program: Nll, batch: int) -> np.ndarray:
+    """Nats of every computed row, [W, last], by batches of one shape."""
+    count = len(windows.tokens)
+    batch = min(batch, count)
+    out = []
+    for first in range(0, count, batch):
+        part = windows.tokens[first : first + batch]
+        full = np.concatenate([part, np.repeat(part[-1:], batch - len(part), axis=0)])
+        out.append(np.asarray(program(full, first, windows.last))[: len(part)])
+    return np.concatenate(out)
+
+
+def curve(windows: Windows, nats: np.ndarray, bins: int = 64) -> tuple[list[float], list[float | None]]:
+    """Bits a byte against the position in the window (1-based), in log-spaced bins: (middles, values)."""
+    edges = np.unique(np.geomspace(1, windows.length + 1, bins + 1).round().astype(int))
+    rows = np.arange(1, windows.length + 1)[None]
+    scored = (rows > windows.lo[:, None]) & (rows <= windows.hi[:, None])
+    position = np.broadcast_to(rows, scored.shape)[scored]
+    which = np.digitize(position, edges) - 1
+    total = np.bincount(which, nats[scored], len(edges) - 1)
+    count = np.bincount(which, minlength=len(edges) - 1)
+    middles = [math.sqrt(a * (b - 1)) for a, b in zip(edges[:-1], edges[1:], strict=True)]
+    values = [t / n / math.log(2) if n else None for t, n in zip(total, count, strict=True)]
+    return middles, values

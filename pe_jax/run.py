@@ -1,0 +1,265 @@
+"""One run: a checked config, trained for all its seeds, evaluated, recorded. The same call goes on after a kill."""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import statistics
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+
+from pe_jax import data, record, text, train
+from pe_jax.checkpoint import digests
+from pe_jax.encoding import Encoding
+from pe_jax.encodings import label, make, sources
+from pe_jax.evaluate import Evaluation, evaluate, plan
+from pe_jax.fit import fit, stopping
+from pe_jax.lm import LmConfig
+from pe_jax.protocol import EvalConfig, windows
+
+@dataclasses.dataclass(frozen=True)
+class DataConfig:
+    source: str = "stdlib"
+    """stdlib, or files:PATH (text.py)."""
+    data_dir: str = ""
+    """Where a relative PATH begins; "": the working directory."""
+
+
+@dataclasses.dataclass(frozen=True)
+class RunConfig:
+    seeds: tuple[int, ...] = (0, 1, 2)
+    vmap_seeds: bool = True
+    """All seeds in one program. False: one after another, bit-equal to runs of one seed."""
+
+    def __post_init__(self):
+        if not self.seeds or len(set(self.seeds)) < len(self.seeds) or min(self.seeds) < 0:
+            raise ValueError(f"run.seeds must be different integers from 0 on, got {self.seeds}")
+
+
+@dataclasses.dataclass(frozen=True)
+class LogConfig:
+    """What does not change a run's numbers, and is not part of its identity."""
+
+    checkpoint_seconds: float = 60.0
+    tensorboard: bool = False
+
+
+@dataclasses.dataclass(frozen=True)
+class Run:
+    """A config with everything checked that can be checked without reading text."""
+
+    config: dict[str, Any]
+    label: str
+    id: str
+    encodings: tuple[Encoding, ...]
+    lm: LmConfig
+    train: train.TrainConfig
+    eval: EvalConfig
+    data: DataConfig
+    run: RunConfig
+    log: LogConfig
+
+    @classmethod
+    def of(cls, config: Mapping[str, Any]) -> Run:
+        """From a plain dictionary with the sections pe, lm, train, eval, data, run, log."""
+        sections = {
+            "lm": LmConfig,
+            "train": train.TrainConfig,
+            "eval": EvalConfig,
+            "data": DataConfig,
+            "run": RunConfig,
+            "log": LogConfig,
+        }
+        _known("the config", config, ["pe", *sections])
+        parts = {name: _section(name, kind, config.get(name, {})) for name, kind in sections.items()}
+        members = {
+            name: {k: tuple(v) if isinstance(v, list) else v for k, v in value.items()}
+            if isinstance(value, Mapping)
+            else value
+            for name, value in config["pe"].items()
+        }
+        spec = members.pop("spec")
+        dims = parts["lm"].dims(parts["train"].length)
+        parts["eval"] = parts["eval"].resolved(dims.train_len)
+        encodings = make(spec, dims, members)
+        list(plan(encodings, parts["eval"]))
+        name = label(spec, members)
+        identity = {k: v for k, v in config.items() if k != "log"} | {"sources": sources(spec)}
+        return cls(dict(config), name, record.run_id(name, identity), encodings, **parts)
+
+    @property
+    def groups(self) -> tuple[tuple[int, ...], ...]:
+        """Seeds that train in one program."""
+        seeds = self.run.seeds
+        return (seeds,) if self.run.vmap_seeds else tuple((seed,) for seed in seeds)
+
+    def parameters(self) -> dict[str, int]:
+        """{"total", "encoding"}: how many numbers one seed learns."""
+        _, shapes = train.structure(self.lm, self.encodings)
+        sizes = {name: sum(a.size for a in jax.tree.leaves(part)) for name, part in shapes.items()}
+        return {
+            "total": sum(sizes.values()),
+            "encoding": sizes.get("shared", 0) + sizes.get("owned", 0),
+        }
+
+    def load(self) -> text.Corpus:
+        """The corpus, after a check that it has what training and evaluation ask for; else Refused."""
+        try:
+            return self._checked(text.load(self.data.source, self.data.data_dir))
+        except (ValueError, OSError) as error:
+            raise record.Refused(str(error)) from error
+
+    def _checked(self, corpus: text.Corpus) -> text.Corpus:
+        data.batches(corpus.splits["train"], self.train.length, self.train.batch, self.run.seeds[0])
+        for metric in self.eval.metrics:
+            for length in self.eval.lengths:
+                windows(corpus.splits[self.eval.split], metric, length, self.eval)
+        return corpus
+
+
+def execute(
+    run: Run,
+    workdir: Path,
+    command: str = "",
+    say: Callable[[str], None] = lambda message: None,
+    watch: Callable[[dict[str, Any]], None] = lambda line: None,
+) -> dict[str, Any]:
+    """The run's result; what `<workdir>/<run id>/` has of it already is not done again.
+
+    `command` is what the record gives as reproducing it; `say` gets messages for people, `watch` every line of
+    metrics.jsonl. Raises Refused for what the user can mend, and Interrupted after a signal, with the state saved.
+    """
+    folder = workdir / run.id
+    if done := record.read(folder / "result.json"):
+        return done
+    corpus = run.load()
+    with record.locked(folder), stopping() as stop:
+        about = _begin(run, folder, corpus.describe(), command, say)
+        metrics = record.Metrics(folder / "metrics.jsonl", _watchers(run, folder, watch))
+        states, seconds = [], 0.0
+        for seeds in run.groups:
+            state, note = fit(
+                run.lm,
+                run.encodings,
+                run.train,
+                seeds,
+                corpus.splits["train"],
+                folder / "checkpoints",
+                metrics,
+                stop,
+                say,
+                run.log.checkpoint_seconds,
+            )
+            states.append(state)
+            seconds += note["seconds"]
+        begun = time.monotonic()
+        found = _evaluated(run, states, corpus, metrics, stop)
+        evaluating = time.monotonic() - begun
+        result = about | {
+            "rows": found.rows,
+            "curves": found.curves,
+            "targets": found.targets,
+            "parameters": run.parameters(),
+            "train": _training(run, record.read_lines(metrics.path)),
+            "seconds": {"train": seconds, "evaluate": evaluating, "total": seconds + evaluating},
+            "peak_memory_mib": record.peak_memory_mib(),
+            "digests": {
+                "-".join(map(str, seeds)): record.sha256(record.canonical(digests(state)))
+                for seeds, state in zip(run.groups, states, strict=True)
+            },
+        }
+        record.write(folder / "result.json", record.canonical(result))
+        return result
+
+
+def _evaluated(run: Run, states, corpus: text.Corpus, metrics: record.Metrics, stop) -> Evaluation:
+    def report(done: int, of: int) -> None:
+        metrics.add(evaluated=done, of=of)
+        stop(lambda: None)
+
+    graphdef, _ = train.structure(run.lm, run.encodings)
+    params = jax.tree.map(lambda *a: np.concatenate(a), *(state["params"] for state in states))
+    diverged = np.concatenate([state["diverged"] for state in states]).tolist()
+    documents = corpus.splits[run.eval.split]
+    return evaluate(
+        graphdef, params, run.encodings, documents, run.eval, run.run.seeds, diverged, report
+    )
+
+
+def _begin(run: Run, folder: Path, corpus: dict[str, Any], command: str, say) -> dict[str, Any]:
+    """Writes config.json, or holds it against what the run was begun with."""
+    about = {
+        "id": run.id,
+        "label": run.label,
+        "command": command,
+        "config": run.config,
+        "seeds": list(run.run.seeds),
+        "corpus": corpus,
+        "started": record.now(),
+        **record.environment(),
+    }
+    earlier = record.read(folder / "config.json")
+    if earlier is None:
+        record.write(folder / "config.json", record.canonical(about))
+        return about
+    if earlier["corpus"]["hash"] != corpus["hash"]:
+        raise record.Refused(
+            f"{folder} was begun on other text ({run.data.source} has changed since): delete the folder, or "
+            "give another --workdir"
+        )
+    for part in ("versions", "device", "commit"):
+        if earlier[part] != about[part]:
+            say(f"{run.label}: {part} changed since the run was begun; its results are not bit-reproducible")
+    return about | {"started": earlier["started"]}
+
+
+def _training(run: Run, lines: list[dict[str, Any]]) -> dict[str, Any]:
+    lines = [line for line in lines if "loss" in line]
+    ends = {tuple(line["seeds"]): line["loss"] for line in lines if line["step"] == run.train.steps}
+    ms = statistics.median(line["ms_per_step"] for line in lines)
+    return {
+        "length": run.train.length,
+        "steps": run.train.steps,
+        "loss": [loss for seeds in run.groups for loss in ends[seeds]],
+        "ms_per_step": ms,
+        "tokens_per_second": run.train.batch * run.train.length / ms * 1e3,
+    }
+
+
+def _watchers(run: Run, folder: Path, watch):
+    if not run.log.tensorboard:
+        return watch
+    try:
+        from tensorboardX import SummaryWriter
+    except ImportError:
+        raise record.Refused("log.tensorboard needs tensorboardX: pip install 'pe_jax[tensorboard]'") from None
+    writer = SummaryWriter(str(folder / "tensorboard"))
+
+    def both(line: dict[str, Any]) -> None:
+        for name in ("loss", "grad_norm"):
+            for seed, value in zip(line.get("seeds", ()), line.get(name, ()), strict=False):
+                if value is not None:
+                    writer.add_scalar(f"{name}/seed_{seed}", value, line["step"])
+        writer.flush()
+        watch(line)
+
+    return both
+
+
+def _section(name: str, kind: type, values: Mapping[str, Any]):
+    """A config section as its dataclass; lists become tuples."""
+    _known(f"config.{name}", values, [f.name for f in dataclasses.fields(kind)])
+    return kind(**{k: tuple(v) if isinstance(v, list) else v for k, v in values.items()})
+
+
+def _known(where: str, given: Mapping[str, Any], names: list[str]) -> None:
+    for name in given:
+        if name not in names:
+            near = difflib.get_close_matches(name, names, 1)
+            hint = f"; did you mean {near[0]!r}?" if near else ""
+            raise ValueError(f"{where} has no {name!r}{hint} It has {', '.join(names)}.")

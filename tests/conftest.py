@@ -1,0 +1,31 @@
+"""Settings of every test: the CPU, quick compilation, strict shapes and checked annotations.
+
+They must stand before jax and pe_jax are imported, hence the order of this file.
+"""
+
+import os
+from pathlib import Path
+
+os.environ.setdefault("JAX_PLATFORMS", "cpu")
+os.environ.setdefault(
+    "XLA_FLAGS",
+    "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true",
+)
+
+import jax
+import jaxtyping
+import pytest
+
+jax.config.update("jax_numpy_rank_promotion", "raise")
+jaxtyping.install_import_hook("pe_jax", "beartype.beartype")
+
+
+@pytest.fixture(scope="session")
+def corpora() -> Path:
+    """The folder of real corpora that PE_JAX_CORPORA names; without it the test is skipped."""
+    folder = os.environ.get("PE_JAX_CORPORA")
+    if not folder:
+        pytest.skip("needs real corpora: set PE_JAX_CORPORA to their folder")
+    if not Path(folder).is_dir():
+        raise FileNotFoundError(f"PE_JAX_CORPORA must name a folder, got {folder!r}")
+    return Path(folder)

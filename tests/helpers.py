@@ -1,0 +1,77 @@
+"""A single layer without a language model: what the tests of attention and of encodings share."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from reference import Case
+
+from pe_jax.attention import attend, rows
+from pe_jax.encoding import Bound, Dims, init_params, overrides
+
+DIMS = Dims(model=24, heads=3, head=8, layers=2, train_len=8)
+
+
+def bind(encodings, contiguous=True, spread=0.3, seed=0):
+    """The encodings with layer 0's parameters: initial values plus noise, so that none is 0."""
+    key = jax.random.key(seed)
+
+    def noisy(i, leaf):
+        return leaf + spread * jax.random.normal(jax.random.fold_in(key, i), leaf.shape)
+
+    params = []
+    for i, e in enumerate(encodings):
+        shared, owned = init_params(e, jax.random.fold_in(key, i))
+        leaves, tree = jax.tree.flatten(shared | owned.get(0, {}))
+        params.append(jax.tree.unflatten(tree, [noisy(n, leaf) for n, leaf in enumerate(leaves)]))
+    causal = all(e.dims.causal for e in encodings)
+    return Bound(tuple(params), tuple(encodings), contiguous=contiguous, causal=causal)
+
+
+def example(length, dims=DIMS, seed=0):
+    """Random x, tokens, q, k, v of one sequence, float32, and positions 0 .. length - 1."""
+    rng = np.random.default_rng(seed)
+    draw = [
+        rng.normal(size=(length, dims.model)),
+        *rng.normal(size=(3, length, dims.heads, dims.head)),
+    ]
+    x, q, k, v = (a.astype(np.float32) for a in draw)
+    tokens = rng.integers(0, dims.vocab, length).astype(np.int32)
+    return Case(x, tokens, np.arange(length, dtype=np.int32), q, k, v, dims.causal)
+
+
+def scattered(length, most, seed=0):
+    """Ascending distinct positions below `most`, not consecutive."""
+    return np.sort(np.random.default_rng(seed).permutation(most)[:length]).astype(np.int32)
+
+
+def embed(pe, x, tokens, pos):
+    for e, params in zip(pe.encodings, pe.params, strict=True):
+        if overrides(e, "embed"):
+            x = e.embed(params, x, tokens, pos)
+    return x
+
+
+def output(pe, case, queries=None, form=attend):
+    """The attention of the last `queries` tokens of a case over all; only `locate` sees x."""
+    q, k, v = (jnp.asarray(a) for a in (case.q, case.k, case.v))
+    first = len(case.x) - (queries or len(case.x))
+    keys = rows(pe, jnp.asarray(case.x), jnp.arange(len(case.x)), jnp.asarray(case.pos))
+    return form(pe, q[first:], k, v, keys.take(first, len(case.x) - first), keys)
+
+
+def layer(pe, case, queries=None, form=attend):
+    """The same where x, after every `embed`, is added to q, k and v."""
+    x = embed(pe, jnp.asarray(case.x), jnp.asarray(case.tokens), jnp.asarray(case.pos))
+    heads = x.reshape(case.q.shape)
+    case = case._replace(x=x, q=case.q + heads, k=case.k + heads, v=case.v + heads)
+    return output(pe, case, queries, form)
+
+
+def assert_near(got, want, tolerance, what=""):
+    """|got - want| <= tolerance * max(0.1, max |want|), NaN at the same places."""
+    got, want = np.asarray(got, np.float64), np.asarray(want, np.float64)
+    assert got.shape == want.shape, (what, got.shape, want.shape)
+    np.testing.assert_array_equal(np.isnan(got), np.isnan(want), what)
+    if not np.isnan(want).all():
+        error, scale = np.nanmax(np.abs(got - want)), max(0.1, np.nanmax(np.abs(want)))
+        assert error <= tolerance * scale, f"{what}: off by {error:.2e} at a scale of {scale:.2e}"

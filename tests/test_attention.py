@@ -1,0 +1,430 @@
+"""Attention: dense against loops in NumPy, blockwise against dense, and what a mask must hide."""
+
+import dataclasses
+import functools
+import math
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import reference
+from exotic import EXOTIC, Clipped, Forget, Jittered, LogScale, Toeplitz, clipped
+from helpers import DIMS, assert_near, bind, example, layer, output, scattered
+
+from pe_jax import attention, geometry
+from pe_jax.attention import attend, attend_blockwise, rows
+from pe_jax.encoding import Encoding, fold_positions, overrides, sites
+from pe_jax.encodings import ENCODINGS, make
+from pe_jax.encodings.alibi import ALiBi
+from pe_jax.encodings.nope import NoPE
+from pe_jax.encodings.rope import RoPE
+from pe_jax.encodings.t5 import T5
+from pe_jax.encodings.window import Window
+
+COMPOSED = [
+    "learned+t5",
+    "rope+alibi",
+    "randomized+sinusoidal",
+    "randomized+rope",
+    "randomized+t5",
+    "randomized+transformer_xl",
+    "rope+window(window=5,sinks=2)",
+    "t5+window(window=5)",
+]
+MIXED = {
+    "log_scale+shaw+rope": (LogScale, Clipped, RoPE),
+    "forget+rope": (Forget, RoPE),
+    "shaw+toeplitz": (Clipped, Toeplitz),
+    "jittered+alibi": (Jittered, ALiBi),
+    "jittered+shaw": (Jittered, Clipped),
+}
+CASES = [*ENCODINGS, *COMPOSED, *EXOTIC, *MIXED]
+LENGTH, QUERIES, BLOCK = 20, 13, 8
+WIDE = DIMS._replace(train_len=64)  # so that every table serves LENGTH positions
+blockwise = functools.partial(attend_blockwise, block=BLOCK)
+
+
+def encodings(name, dims=WIDE):
+    if name in EXOTIC:
+        return (EXOTIC[name][0](dims),)
+    if name in MIXED:
+        return tuple(cls(dims) for cls in MIXED[name])
+    return make(name, dims)
+
+
+def names_with(*hooks):
+    return [n for n in CASES if any(overrides(e, h) for e in encodings(n) for h in hooks)]
+
+
+def numpy(params):
+    return jax.tree.map(lambda a: np.asarray(a, np.float64), params)
+
+
+def kinds(name):
+    """The settings in which a case is worth a compiled gradient."""
+    used = {hook for e in encodings(name) for hook in sites(e)} - {"at", "limit", "embed"}
+    if "positions" in used:
+        return ["scattered"]
+    both = ["bidirectional"] if name in ENCODINGS or name in EXOTIC else []
+    return ["memory", "scattered", *both] if used else ["memory"]
+
+
+def folded(members, case, key):
+    tokens, pos = jnp.asarray(case.tokens)[None], jnp.asarray(case.pos)
+    return np.asarray(fold_positions(members, tokens, pos, key, True))
+
+
+def setting(name, kind):
+    """(bound, case, queries): a memory before the queries; scattered positions; both directions."""
+    dims = WIDE._replace(causal=kind != "bidirectional")
+    members = encodings(name, dims)
+    moved = any(overrides(e, "positions") for e in members)
+    case = example(LENGTH, dims)
+    pos = scattered(LENGTH, 60) if kind == "scattered" else case.pos
+    if moved:
+        pos = folded(members, case._replace(pos=pos), jax.random.key(3))
+    pe = bind(members, contiguous=not moved and kind != "scattered")
+    return pe, case._replace(pos=pos), LENGTH if kind == "scattered" else QUERIES
+
+
+@pytest.mark.parametrize(("name", "kind"), [(n, kind) for n in CASES for kind in kinds(n)])
+def test_blockwise_is_dense_and_neither_sees_the_future(name, kind):
+    pe, case, queries = setting(name, kind)
+    shape = (queries, *case.v.shape[1:])
+    towards = np.random.default_rng(1).normal(size=shape).astype(np.float32)
+
+    @jax.jit
+    def both(params, inputs):
+        def run(form, params, inputs):
+            out = layer(
+                dataclasses.replace(pe, params=params), case._replace(**inputs), queries, form
+            )
+            return (out * towards).sum(), out
+
+        return [
+            jax.value_and_grad(functools.partial(run, form), argnums=(0, 1), has_aux=True)(
+                params, inputs
+            )
+            for form in (attend, blockwise)
+        ]
+
+    inputs = {name: getattr(case, name) for name in "xqkv"}
+    ((_, dense), dense_slope), ((_, blocks), blocks_slope) = both(pe.params, inputs)
+    assert_near(blocks, dense, 1e-5, "output")
+    for (path, got), want in zip(
+        jax.tree.leaves_with_path(blocks_slope), jax.tree.leaves(dense_slope), strict=True
+    ):
+        assert_near(got, want, 1e-5, f"gradient {jax.tree_util.keystr(path)}")
+    if kind == "bidirectional":
+        return
+    cut = queries // 2
+    first = LENGTH - queries + cut
+    later = {n: np.concatenate([a[:first], a[first:][::-1] + 1]) for n, a in inputs.items()}
+    for before, ((_, after), _) in zip((dense, blocks), both(pe.params, later), strict=True):
+        np.testing.assert_array_equal(after[:cut], before[:cut])
+        assert not np.array_equal(after[cut:], before[cut:])
+
+
+@pytest.mark.parametrize("causal", [True, False], ids=["causal", "bidirectional"])
+@pytest.mark.parametrize("name", EXOTIC)
+def test_attention_is_what_loops_compute(name, causal):
+    cls, formula = EXOTIC[name]
+    dims = WIDE._replace(causal=causal)
+    e, case = cls(dims), example(9, dims)
+    for contiguous, pos in ((True, case.pos + 3), (False, scattered(9, 30))):
+        pe, here = bind((e,), contiguous), case._replace(pos=pos)
+        want = formula(e, numpy(pe.params[0]), here)
+        assert_near(output(pe, here), want, 1e-5, f"contiguous={contiguous}")
+        assert_near(output(pe, here, 4), want[-4:], 1e-5, "the last 4 queries")
+
+
+def test_the_order_of_scale_rotation_relative_keys_gate_and_values():
+    """Relative keys meet the scaled, unrotated query; the gate weighs the values' rows too."""
+    members = (LogScale(WIDE), RoPE(WIDE), Clipped(WIDE), Toeplitz(WIDE))
+    pe = bind(members)
+    case = example(9, WIDE)
+    scale, _, shaw, gate = (numpy(p) for p in pe.params)
+    grown = [scale["s"] * max(1, math.log(i + 1) / math.log(4)) for i in range(9)]
+    scaled = case._replace(q=np.array([g[:, None] * q for g, q in zip(grown, case.q, strict=True)]))
+    turned = rotated(scaled)
+    want = clipped(
+        members[2],
+        shaw,
+        scaled,
+        dot=turned.dot,
+        gate=lambda i, j, h: gate["c"][h, i - j],
+    )
+    assert_near(output(pe, case), want, 1e-5)
+
+
+def rotated(case):
+    """The case with queries and keys turned by their positions (Su et al., 2021, eq. 14)."""
+    half = case.q.shape[-1] // 2
+    angle = np.array([[p * 10000 ** (-c / half) for c in range(half)] for p in case.pos])[:, None]
+    turn = np.exp(1j * angle)
+
+    def one(x):
+        z = (x[..., :half] + 1j * x[..., half:]) * turn
+        return np.concatenate([z.real, z.imag], -1)
+
+    return case._replace(q=one(case.q), k=one(case.k))
+
+
+def test_two_members_act_together():
+    case = example(9, WIDE)
+    turned = rotated(case)
+    slope = reference.alibi_slopes(WIDE.heads)
+    want = reference.attention(case, lambda i, j, h: turned.dot(i, j, h) - slope[h] * (i - j))
+    assert_near(output(bind(make("rope+alibi", WIDE)), case), want, 1e-5, "rope+alibi")
+    want = reference.attention(case, turned.dot, lambda i, j: i - j < 3 or j < 2)
+    got = output(bind(make("rope+window(window=3,sinks=2)", WIDE)), case)
+    assert_near(got, want, 1e-5, "rope+window")
+
+
+def test_distances_between_float_positions_stay_floats():
+    members = (Jittered(WIDE), ALiBi(WIDE))
+    case = example(9, WIDE)
+    key = jax.random.key(0)
+    case = case._replace(pos=folded(members, case, key))
+    slope = reference.alibi_slopes(WIDE.heads)
+    want = reference.attention(
+        case, lambda i, j, h: case.dot(i, j, h) - slope[h] * max(case.distance(i, j), 0)
+    )
+    assert_near(output(bind(members, contiguous=False), case), want, 1e-5)
+
+
+@pytest.mark.parametrize("causal", [True, False], ids=["causal", "bidirectional"])
+@pytest.mark.parametrize("name", names_with("relative_bias", "relative_keys", "relative_values"))
+def test_relative_hooks_laid_out_are_those_asked_for_pair_by_pair(name, causal):
+    dims = WIDE._replace(causal=causal)
+    case = example(LENGTH, dims)._replace(pos=np.arange(5, 5 + LENGTH, dtype=np.int32))
+    laid, asked = (output(bind(encodings(name, dims), c), case, QUERIES) for c in (True, False))
+    assert_near(laid, asked, 1e-5)
+
+
+@pytest.mark.parametrize("name", names_with("qk", "bias", "gate", "scale", "logits"))
+def test_hooks_on_a_block_are_the_block_of_the_whole(name):
+    pe, case, _ = setting(name, "scattered")
+    everything = rows(pe, jnp.asarray(case.x), jnp.arange(LENGTH), jnp.asarray(case.pos))
+    queries, keys = everything.take(9, 6).coords, everything.take(4, 7).coords
+    all_coords = everything.coords
+    q, k = jnp.asarray(case.q), jnp.asarray(case.k)
+    for (i, e), params in zip(enumerate(pe.encodings), pe.params, strict=True):
+        whole, pair = (all_coords[i], all_coords[i]), (queries[i], keys[i])
+        if overrides(e, "qk"):
+            for got, want, cut in zip(
+                e.qk(params, q[9:15], k[4:11], *pair),
+                e.qk(params, q, k, *whole),
+                (slice(9, 15), slice(4, 11)),
+                strict=True,
+            ):
+                assert_near(got, want[cut], 1e-6, "qk")
+        for hook in ("bias", "gate"):
+            if overrides(e, hook):
+                got, want = (getattr(e, hook)(params, *c) for c in (pair, whole))
+                assert_near(got, want[:, 9:15, 4:11], 1e-6, hook)
+        if overrides(e, "scale"):
+            assert_near(e.scale(params, pair[0]), e.scale(params, whole[0])[9:15], 1e-6, "scale")
+        if overrides(e, "logits"):
+            # A hook that needs whole rows gets all keys, but still any block of queries.
+            here = slice(None) if e.whole_rows else slice(4, 11)
+            s = jnp.einsum("thk,shk->hts", q, k)
+            got = e.logits(params, s[:, 9:15, here], q[9:15], k[here], pair[0], whole[1][here])
+            want = e.logits(params, s, q, k, *whole)
+            assert_near(got, want[:, 9:15, here], 1e-5, "logits")
+
+
+@pytest.mark.parametrize("name", ["t5", "shaw", "cope", "forget", "stick_breaking", "rope"])
+def test_a_key_of_index_minus_one_is_not_there(name):
+    pe, case, _ = setting(name, "scattered" if name == "forget" else "memory")
+    x, q, k, v, pos = (jnp.asarray(a) for a in (case.x, case.q, case.k, case.v, case.pos))
+    idx = jnp.where(jnp.arange(LENGTH) < 5, -1, jnp.arange(LENGTH))
+    keys = rows(pe, x, idx, pos)
+    queries = keys.take(12, 8)
+    short = jax.tree.map(lambda a: a[5:], keys)
+    for form in (attend, blockwise):
+        want = form(pe, q[12:], k[5:], v[5:], queries, short)
+        for junk in (0.0, 100.0):
+            got = form(pe, q[12:], k.at[:5].set(junk), v.at[:5].set(junk), queries, keys)
+            assert_near(got, want, 1e-5, form)
+
+
+@pytest.mark.parametrize("name", ["t5", "shaw", "rope"])
+def test_queries_in_the_middle_of_the_keys(name):
+    pe, case, _ = setting(name, "memory")
+    want = output(pe, case)
+    q, k, v = (jnp.asarray(a) for a in (case.q, case.k, case.v))
+    keys = rows(pe, jnp.asarray(case.x), jnp.arange(LENGTH), jnp.asarray(case.pos))
+    for form in (attend, blockwise):
+        got = form(pe, q[3:12], k, v, keys.take(3, 9), keys)
+        assert_near(got, want[3:12], 1e-5, form)
+
+
+def test_prefix_sums_go_on_from_the_row_before():
+    pe, case, _ = setting("forget+rope", "memory")
+    x, pos = jnp.asarray(case.x), jnp.asarray(case.pos)
+    whole = pe.locate(x, pos)
+    first = pe.locate(x[:7], pos[:7])
+    last = jax.tree.map(lambda a: a[-1], first)
+    second = pe.locate(x[7:], pos[7:], last)
+    for got, want in zip(second, whole, strict=True):
+        assert_near(got, want[7:], 1e-6)
+    restarted = pe.locate(x[7:], pos[7:])
+    assert np.abs(restarted[0] - whole[0][7:]).max() > 0.1
+
+
+def visits(encoding, form, causal, batch=None):
+    """How many pairs of blocks the encoding's bias is asked for.
+
+    It reads positions alone, which the batch shares: vmap asks no more often, unless it makes the
+    `cond` of a block a `select` of both branches.
+    """
+    calls = []
+
+    class Counted(type(encoding)):
+        def bias(self, params, q_pos, k_pos):
+            jax.debug.callback(lambda _: calls.append(1), q_pos[0])
+            return jnp.zeros((1, q_pos.shape[0], k_pos.shape[0]))
+
+    case = example(64)
+    pe = bind((Counted(**vars(encoding)),))
+    pe = dataclasses.replace(pe, causal=causal)
+
+    def run(x):
+        return output(pe, case._replace(q=x), form=form)
+
+    if batch:
+        jax.vmap(run)(jnp.stack([case.q] * batch)).block_until_ready()
+    else:
+        run(case.q).block_until_ready()
+    jax.effects_barrier()
+    return len(calls)
+
+
+@pytest.mark.parametrize(
+    ("encoding", "causal", "batch"),
+    [
+        (NoPE(DIMS), True, None),
+        (NoPE(DIMS), False, None),
+        (NoPE(DIMS), True, 2),
+        (Window(DIMS, 8), True, None),
+        (Window(DIMS, 9, sinks=3), True, None),
+        (Window(DIMS, 10, sinks=3), False, None),
+    ],
+    ids=str,
+)
+def test_blocks_that_the_mask_empties_are_skipped(encoding, causal, batch):
+    i, j = np.arange(64)[:, None], np.arange(64)
+    seen = (j <= i) | (not causal)
+    for window, sinks in (r for r in [encoding.reach()] if r):
+        seen &= (abs(i - j) < window) | (j < sinks)
+    filled = seen.reshape(8, 8, 8, 8).any((1, 3)).sum()
+    got = visits(encoding, functools.partial(attend_blockwise, block=8), causal, batch)
+    assert got == filled
+    assert filled < 64 or not (causal or encoding.reach())
+
+
+def gradient_memory(name, length, form):
+    """Bytes of temporaries of the compiled gradient of one attention."""
+    case = example(length, WIDE)
+    pe = bind(encodings(name))
+
+    def loss(params, q, k, v):
+        here = case._replace(q=q, k=k, v=v)
+        return output(dataclasses.replace(pe, params=params), here, form=form).sum()
+
+    step = jax.jit(jax.grad(loss, argnums=(0, 1, 2, 3)))
+    compiled = step.lower(pe.params, case.q, case.k, case.v).compile()
+    return compiled.memory_analysis().temp_size_in_bytes
+
+
+@pytest.mark.parametrize("name", ["t5", "shaw", "fire", "transformer_xl"])
+def test_the_memory_of_a_blockwise_gradient_grows_linearly(name):
+    form = functools.partial(attend_blockwise, block=128)
+    half, full = (gradient_memory(name, length, form) for length in (1024, 2048))
+    assert full < 2.3 * half
+    assert gradient_memory(name, 2048, attend) > 8 * full
+
+
+@pytest.mark.parametrize("form", [attend, blockwise], ids=["dense", "blockwise"])
+@pytest.mark.parametrize("name", ["rope", "t5", "transformer_xl", "shaw", "cope", "mix_heads"])
+def test_bfloat16_is_near_float32(name, form):
+    pe, case, queries = setting(name, "memory")
+    low = case._replace(**{n: jnp.asarray(getattr(case, n), jnp.bfloat16) for n in "xqkv"})
+    high = case._replace(**{n: getattr(low, n).astype(jnp.float32) for n in "xqkv"})
+    got = output(pe, low, queries, form)
+    assert got.dtype == jnp.bfloat16
+    assert_near(got, output(pe, high, queries, form), 0.03)
+
+
+@pytest.mark.parametrize(("backend", "length", "batch"), [("cpu", 2**10, 2), ("gpu", 2**14, 1)])
+def test_auto_is_dense_while_the_logits_of_a_layer_fit(backend, length, batch, monkeypatch):
+    """8 MiB on the CPU, 1 GiB elsewhere: a batch more is too much."""
+    monkeypatch.setattr(jax, "default_backend", lambda: backend)
+    pe = bind((NoPE(DIMS._replace(heads=1)),))
+    assert attention.choose("auto", pe, batch, length, length) is attend
+    assert attention.choose("auto", pe, batch + 1, length, length).func is attend_blockwise
+    assert attention.choose("blockwise", pe, 1, 8, 8).func is attend_blockwise
+    narrow = bind((Window(DIMS, 16, sinks=4),))
+    assert attention.choose("auto", narrow, 1, 81, 81).func is attend_blockwise
+    assert attention.choose("auto", narrow, 1, 80, 80) is attend
+    assert attention.choose("dense", narrow, 1, 1024, 1024) is attend
+
+
+@pytest.mark.parametrize(("queries", "keys"), [(1, 1), (1, 7), (5, 5), (4, 9), (13, 20)], ids=str)
+@pytest.mark.parametrize("full", [True, False], ids=["all-distances", "causal"])
+def test_shift_lays_distances_out_and_unshift_is_its_transpose(queries, keys, full):
+    rng = np.random.default_rng(0)
+    width = queries + keys - 1 if full else keys
+    a = rng.integers(-9, 9, (2, queries, width)).astype(np.float32)
+    out = np.asarray(geometry.shift(jnp.asarray(a), keys))
+    hidden = np.zeros((queries, keys), bool)
+    for t in range(queries):
+        for j in range(keys):
+            column = queries - 1 - t + j
+            hidden[t, j] = column >= width
+            assert hidden[t, j] or (out[:, t, j] == a[:, t, column]).all()
+    w = np.where(hidden, 0, rng.integers(-9, 9, out.shape)).astype(np.float32)
+    back = np.asarray(geometry.unshift(jnp.asarray(w), width))
+    assert back.shape == a.shape
+    assert (out * w).sum() == (a * back).sum()
+
+
+def test_slopes():
+    for heads in range(1, 34):
+        np.testing.assert_allclose(geometry.slopes(heads), reference.alibi_slopes(heads), 1e-12)
+    np.testing.assert_allclose(geometry.slopes(6), [0.25, 2**-4, 2**-6, 2**-8, 0.5, 0.125])
+    twelve = [2.0**-h for h in range(1, 9)] + [2.0 ** -(h + 0.5) for h in range(4)]
+    np.testing.assert_allclose(geometry.slopes(12), twelve)
+
+
+EXACT = [(32, 128), (32, 64), (32, 17), (16, 100), (64, 1000), (8, 2048), (32, 2**15), (128, 8192)]
+
+
+@pytest.mark.parametrize("causal", [True, False], ids=["causal", "bidirectional"])
+@pytest.mark.parametrize(("buckets", "most"), EXACT, ids=str)
+def test_log_bucket_is_that_of_exact_arithmetic_up_to_2_to_the_17(buckets, most, causal):
+    n = np.arange(2**17 + 1)
+    side = buckets if causal else buckets // 2
+    edges = [0]  # the first distance of each bucket, by bisection on the exact rule
+    for b in range(1, side):
+        low, high = edges[-1], 2**17 + 1
+        while low < high:
+            middle = (low + high) // 2
+            exact = reference.bucket(middle, side, most)
+            low, high = (low, middle) if exact >= b else (middle + 1, high)
+        edges.append(low)
+    want = np.searchsorted(edges, n, side="right") - 1
+    got = geometry.log_bucket(jnp.asarray(n, jnp.int32), buckets, most, causal)
+    np.testing.assert_array_equal(got, want)
+    behind = geometry.log_bucket(jnp.asarray(-n[1:], jnp.int32), buckets, most, causal)
+    np.testing.assert_array_equal(behind, 0 if causal else want[1:] + side)
+
+
+def test_t5_buckets_of_the_published_table():
+    n = jnp.arange(31)
+    want = [0, 1, 2, 3, 4, 5, 6, 7] + 4 * [8] + 4 * [9] + 7 * [10] + 8 * [11]
+    assert geometry.log_bucket(n, 32, 128, False).tolist() == want
+    assert geometry.log_bucket(jnp.array([112, 113, 10**6]), 32, 128, True).tolist() == [30, 31, 31]
+    assert isinstance(T5(DIMS), Encoding) and "relative_bias" in sites(T5(DIMS))

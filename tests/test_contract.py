@@ -1,0 +1,444 @@
+"""The contract: what a class may define, what layers and parameters it gets, how a spec is read."""
+
+import dataclasses
+from collections.abc import Callable
+from typing import ClassVar
+
+import chex
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from pe_jax.encoding import (
+    HOOKS,
+    Bound,
+    Dims,
+    Encoding,
+    active,
+    acts_once,
+    fold_positions,
+    init_params,
+    overrides,
+    sites,
+)
+from pe_jax.encodings import ENCODINGS, defaults, label, make, parse, sources, swap
+from pe_jax.encodings.learned import Learned
+from pe_jax.encodings.nope import NoPE
+from pe_jax.encodings.rope import RoPE
+from pe_jax.encodings.t5 import T5
+from pe_jax.encodings.transformer_xl import TransformerXL
+
+DIMS = Dims(model=24, heads=3, head=8, layers=6, train_len=16)
+
+
+@dataclasses.dataclass(frozen=True)
+class Two(Encoding):
+    """Two parameters, a bias."""
+
+    def init(self, key):
+        a, b = jax.random.split(key)
+        return {"a": jax.random.normal(a, (3,)), "b": jax.random.normal(b, ())}
+
+    def relative_bias(self, params, n):
+        return params["a"][:, None] * n[None]
+
+
+@dataclasses.dataclass(frozen=True)
+class Shifted(Encoding):
+    """Positions plus a constant, plus a draw below `most`."""
+
+    by: float = 0
+    most: int = 0
+
+    def positions(self, tokens, pos, key, train):
+        return pos + self.by + (jax.random.randint(key, (), 0, self.most) if self.most else 0)
+
+
+@dataclasses.dataclass(frozen=True)
+class Read(Encoding):
+    """Positions of the tokens themselves."""
+
+    per_sequence: ClassVar[bool] = True
+
+    def positions(self, tokens, pos, key, train):
+        return tokens
+
+
+# The class
+
+
+def test_a_misspelt_hook_is_an_error_that_names_the_hooks():
+    with pytest.raises(TypeError, match="relative_bais.*did you mean `relative_bias`") as error:
+
+        class Wrong(Encoding):
+            def relative_bais(self, params, n):
+                return n
+
+    assert all(hook in str(error.value) for hook in HOOKS)
+
+
+@pytest.mark.parametrize("name", ["jitted", "static", "nonsense"])
+def test_no_other_public_function_passes(name):
+    body = {
+        "jitted": {"biass": jax.jit(lambda self, params, q_pos, k_pos: 0.0)},
+        "static": {"biass": staticmethod(lambda params: 0.0)},
+        "nonsense": {"xyzzy": lambda self: 0.0},
+    }[name]
+    with pytest.raises(TypeError, match="is not a hook"):
+        type("Wrong", (Encoding,), body)
+
+
+def test_another_argument_list_is_an_error_that_shows_the_right_one():
+    with pytest.raises(TypeError, match=r"bias takes \(self, params, q_len, k_len\).*q_pos, k_pos"):
+
+        class Wrong(Encoding):
+            def bias(self, params, q_len, k_len):
+                return 0.0
+
+
+def test_helpers_begin_with_an_underscore_and_properties_are_no_hooks():
+    class Fine(Encoding):
+        size: int = 3
+        activation: Callable = jax.nn.relu
+
+        def _table(self, anything):
+            return anything
+
+        @property
+        def _rows(self):
+            return self.size
+
+    assert sites(Fine(DIMS)) == ()
+
+
+def test_a_subclass_of_a_subclass_is_checked_too():
+    with pytest.raises(TypeError, match="limits"):
+        type("Wrong", (RoPE,), {"limits": lambda self: None})
+
+
+def test_sites_are_the_overridden_hooks_in_the_order_of_the_contract():
+    assert sites(NoPE(DIMS)) == ()
+    assert sites(RoPE(DIMS)) == ("qk",)
+    assert sites(Learned(DIMS)) == ("limit", "embed")
+    assert sites(TransformerXL(DIMS)) == ("qk", "relative_bias", "relative_keys")
+    assert overrides(Two(DIMS), "init") and not overrides(RoPE(DIMS), "init")
+
+
+def test_every_default_is_the_identity():
+    e = Encoding(DIMS)
+    x, pos = jnp.arange(6.0).reshape(3, 2), jnp.arange(3)
+    q, s = x.reshape(3, 1, 2), jnp.arange(9.0).reshape(1, 3, 3)
+    assert e.init(jax.random.key(0)) == {} and e.at(99) is e
+    assert e.limit() is None and e.reach() is None
+    assert e.positions(pos, pos, None, True) is pos and e.embed({}, x, pos, pos) is x
+    assert e.locate({}, x, pos, None) is pos
+    k = q + 1
+    rotated_q, rotated_k = e.qk({}, q, k, pos, pos)
+    assert rotated_q is q and rotated_k is k and e.logits({}, s, q, k, pos, pos) is s
+    assert e.relative_bias({}, pos) == e.relative_keys({}, pos) == e.relative_values({}, pos) == 0
+    assert e.bias({}, pos, pos) == 0 and e.gate({}, pos, pos) == e.scale({}, pos) == 1
+    np.testing.assert_allclose(e.normalize({}, s).sum(-1), 1, rtol=1e-6)
+
+
+# Layers and parameters
+
+
+@pytest.mark.parametrize(
+    ("layers", "want"),
+    [
+        (":", [0, 1, 2, 3, 4, 5]),
+        ("::2", [0, 2, 4]),
+        ("1::2", [1, 3, 5]),
+        ("-1:", [5]),
+        (":2", [0, 1]),
+        ("2:4", [2, 3]),
+        ("::-5", [0, 5]),
+    ],
+)
+def test_layers_are_a_slice(layers, want):
+    e = Two(DIMS, layers=layers)
+    assert [layer for layer in range(6) if active(e, layer)] == want
+    assert acts_once(e) == (layers == ":")
+
+
+@pytest.mark.parametrize("layers", ["", "3", "a:", "1:2:3:4", "1.5:", "--1:"])
+def test_layers_that_are_no_slice_are_an_error(layers):
+    with pytest.raises(ValueError, match="must be a slice"):
+        active(Two(DIMS, layers=layers), 0)
+
+
+def test_parameters_exist_once_unless_a_layer_owns_them():
+    key = jax.random.key(1)
+    shared, owned = init_params(Two(DIMS), key)
+    chex.assert_trees_all_equal(shared, Two(DIMS).init(key))
+    assert owned == {}
+    shared, owned = init_params(Two(DIMS, per_layer=("b",), layers="::2"), key)
+    assert set(shared) == {"a"} and set(owned) == {0, 2, 4}
+    assert all(set(entry) == {"b"} for entry in owned.values())
+    assert len({float(entry["b"]) for entry in owned.values()}) == 3
+    shared, owned = init_params(Two(DIMS, per_layer=("*",)), key)
+    assert shared == {} and set(owned[5]) == {"a", "b"} and len(owned) == 6
+
+
+def test_what_a_layer_owns_does_not_hang_on_the_number_of_layers():
+    key = jax.random.key(1)
+    _, some = init_params(TransformerXL(DIMS), key)
+    _, more = init_params(TransformerXL(DIMS._replace(layers=9)), key)
+    chex.assert_trees_all_equal(some, {layer: more[layer] for layer in some})
+
+
+def test_an_unknown_parameter_cannot_be_owned():
+    with pytest.raises(ValueError, match=r"names c; its parameters are a, b"):
+        init_params(Two(DIMS, per_layer=("c",)), jax.random.key(0))
+
+
+def test_what_acts_once_cannot_be_owned_by_layers():
+    with pytest.raises(ValueError, match=r"acts once.*layers='0:'"):
+        init_params(Learned(DIMS, per_layer=("table",)), jax.random.key(0))
+    shared, owned = init_params(Learned(DIMS, per_layer=("table",), layers="0:"), jax.random.key(0))
+    assert not shared and len(owned) == 6
+
+
+# Positions
+
+
+TOKENS = jnp.array([[5, 1, 7], [2, 2, 9]])
+POS = jnp.arange(3)
+
+
+def test_positions_that_the_batch_shares_stay_one_row():
+    assert fold_positions((RoPE(DIMS),), TOKENS, POS, None, True) is POS
+    members = (Shifted(DIMS, 10), Shifted(DIMS, 0.5))
+    out = fold_positions(members, TOKENS, POS, None, True)
+    np.testing.assert_array_equal(out, [10.5, 11.5, 12.5])
+    once = fold_positions((Shifted(DIMS, most=1000),), TOKENS, POS, jax.random.key(0), True)
+    assert once.shape == (3,)
+
+
+def test_each_member_draws_with_a_key_of_its_own():
+    one = (Shifted(DIMS, most=10**6),)
+    key = jax.random.key(0)
+    first = fold_positions(one, TOKENS, POS, key, True)[0]
+    both = fold_positions(one * 2, TOKENS, POS, key, True)[0]
+    after_another = fold_positions((Shifted(DIMS), *one), TOKENS, POS, key, True)[0]
+    assert both == first + after_another and first != after_another
+
+
+def test_positions_of_each_sequence_are_rows():
+    np.testing.assert_array_equal(fold_positions((Read(DIMS),), TOKENS, POS, None, True), TOKENS)
+    members = (Read(DIMS), Shifted(DIMS, most=10**6))
+    out = fold_positions(members, TOKENS, POS, jax.random.key(0), True) - TOKENS
+    assert (out == out[:, :1]).all() and out[0, 0] != out[1, 0]
+
+
+def test_a_key_for_each_sequence_gives_each_its_draw():
+    keys = jax.random.split(jax.random.key(0), 2)
+    members = (Shifted(DIMS, most=10**6),)
+    out = fold_positions(members, TOKENS, POS, keys, True)
+    for row, key in zip(out, keys, strict=True):
+        np.testing.assert_array_equal(row, fold_positions(members, TOKENS, POS, key, True))
+
+
+def test_reading_tokens_without_saying_so_is_an_error():
+    class Silent(Encoding):
+        def positions(self, tokens, pos, key, train):
+            return tokens + pos
+
+    with pytest.raises(TypeError, match="Silent reads the tokens: set per_sequence = True"):
+        fold_positions((Shifted(DIMS), Silent(DIMS)), TOKENS, POS, None, True)
+
+
+# The tuple
+
+
+def test_only_one_member_may_replace_the_softmax():
+    class Sigmoid(Encoding):
+        def normalize(self, params, logits):
+            return jax.nn.sigmoid(logits)
+
+    class Relu(Sigmoid):
+        pass
+
+    Bound(({},), (Sigmoid(DIMS),))
+    with pytest.raises(ValueError, match="Sigmoid and Relu"):
+        Bound(({}, {}), (Sigmoid(DIMS), Relu(DIMS)))
+
+
+def test_equal_specs_trace_once_and_others_again():
+    @jax.jit
+    @chex.assert_max_traces(n=2)
+    def run(pe, n):
+        return pe.relative("relative_bias", n)
+
+    n = jnp.arange(4)
+    for base in (1.0, 2.0, 3.0):
+        pe = Bound(({"table": base * jnp.ones((3, 32))},), make("t5", DIMS))
+        np.testing.assert_array_equal(run(pe, n), base)
+    run(Bound(({"table": jnp.ones((3, 16))},), make("t5(buckets=16)", DIMS)), n)
+    with pytest.raises(AssertionError, match="traced"):
+        run(Bound(({"table": jnp.ones((3, 8))},), make("t5(buckets=8)", DIMS)), n)
+    assert hash(make("rope", DIMS)) == hash(make("rope", DIMS))
+    assert make("rope", DIMS) != make("rope(base=5.0)", DIMS)
+
+
+def test_causal_distances_below_0_count_as_0():
+    @dataclasses.dataclass(frozen=True)
+    class Given(Encoding):
+        def relative_bias(self, params, n):
+            return n[None]
+
+    n = jnp.array([-2, -1, 0, 1])
+    for causal, want in ((True, [0, 0, 0, 1]), (False, [-2, -1, 0, 1])):
+        pe = Bound(({},), (Given(DIMS),), causal=causal)
+        np.testing.assert_array_equal(pe.relative("relative_bias", n)[0], want)
+
+
+# Specs
+
+
+def test_a_spec_keeps_its_order_fields_and_layers():
+    spec = "t5( buckets=16 )+rope(base=5e+5)[::2]+learned+rope[1::2]"
+    t5, rope, learned, again = members = parse(spec)
+    assert [m.id for m in members] == ["t5", "rope", "learned", "rope_2"]
+    assert t5.fields == {"buckets": 16} and learned.fields == {}
+    assert rope.fields == {"base": 5e5, "layers": "::2"} and again.fields == {"layers": "1::2"}
+    assert [type(e) for e in make(spec, DIMS)] == [T5, RoPE, Learned, RoPE]
+    assert make(spec, DIMS)[1] == RoPE(DIMS, 5e5, layers="::2")
+    assert [type(e) for e in make("learned+t5", DIMS)] == [Learned, T5]
+
+
+def test_fields_of_a_config_come_on_top_of_the_spec():
+    made = make("rope(base=5.0)+rope", DIMS, {"rope": {"base": 7.0}, "rope_2": {"layers": "::2"}})
+    assert made == (RoPE(DIMS, 7.0), RoPE(DIMS, layers="::2"))
+    with pytest.raises(ValueError, match="has the members rope, rope_2; there is no t5"):
+        make("rope+rope", DIMS, {"t5": {}})
+
+
+def test_a_label_shows_what_differs_and_reads_back():
+    overrides_ = {"t5": {"buckets": 16, "std": 0.02}, "rope": {"layers": "::2"}}
+    assert label("t5+rope", overrides_) == "t5(buckets=16)+rope[::2]"
+    assert label("t5(buckets=32)+rope[:]") == "t5+rope"
+    shown = label("t5+rope", overrides_)
+    assert make(shown, DIMS) == make("t5+rope", DIMS, overrides_)
+
+
+@pytest.mark.parametrize(
+    ("spec", "message"),
+    [
+        ("rop", "unknown encoding 'rop'; did you mean 'rope'"),
+        ("zzz", r"unknown encoding 'zzz'\. Known: alibi, learned"),
+        ("rope(bas=3)", "no field 'bas'; did you mean 'base'.*It has per_layer, layers, base"),
+        ("rope(dims=3)", "no field 'dims'"),
+        ("rope(base=x)", "Python literals"),
+        ("rope(5.0)", "name=value"),
+        ("rope+", "cannot read ''"),
+        ("", "cannot read ''"),
+        ("rope[::2", "cannot read 'rope"),
+        ("learned+t5(buckets=16", "cannot read 't5"),
+    ],
+)
+def test_what_a_spec_gets_wrong_is_said(spec, message):
+    with pytest.raises(ValueError, match=message):
+        parse(spec)
+
+
+def test_defaults_are_the_fields_of_every_encoding():
+    for name, cls in ENCODINGS.items():
+        assert make(name, DIMS) == make(name, DIMS, {name: defaults(cls)})
+    assert defaults(T5) == {
+        "per_layer": (),
+        "layers": ":",
+        "buckets": 32,
+        "max_distance": None,
+        "std": 0.02,
+    }
+
+
+# A user's own file
+
+OWN = """
+import dataclasses
+from pe_jax.encoding import Encoding
+
+@dataclasses.dataclass(frozen=True)
+class Mine(Encoding):
+    slope: float = 2.0
+
+    def relative_bias(self, params, n):
+        return -self.slope * n[None]
+
+class Bare(Encoding):
+    slope: float = 2.0
+"""
+
+
+@pytest.fixture
+def own(tmp_path):
+    path = tmp_path / "own.py"
+    path.write_text(OWN)
+    return path
+
+
+def test_a_file_of_ones_own_is_a_member_like_any(own):
+    spec = f"rope+{own}:Mine(slope=3.0)+{own}:Mine[::2]"
+    assert [m.id for m in parse(spec)] == ["rope", "Mine", "Mine_2"]
+    _, mine, again = make(spec, DIMS, {"Mine_2": {"slope": 5.0}})
+    assert (mine.slope, again.slope, again.layers) == (3.0, 5.0, "::2")
+    assert float(mine.relative_bias({}, jnp.array([2]))[0, 0]) == -6
+    assert make(spec, DIMS)[1] == mine  # the file is imported once
+    before = sources(spec)
+    assert list(before) == [str(own)] and sources("rope+t5") == {}
+    own.write_text(OWN + "# changed\n")
+    assert sources(spec) != before
+
+
+@pytest.mark.parametrize(
+    ("text", "name", "message"),
+    [
+        (OWN, "Thine", "has no encoding 'Thine'; it has Mine, Bare"),
+        (OWN, "Bare", "lacks the line @dataclasses.dataclass"),
+        (OWN, "dataclasses", "has no encoding 'dataclasses'"),
+        ("x = 3", "Mine", "it has none"),
+        ("import nowhere_to_be_found", "Mine", "does not import: ModuleNotFoundError: No module"),
+        ("def f(:", "Mine", "does not import: SyntaxError"),
+        (OWN.replace("relative_bias", "bais"), "Mine", "does not import: TypeError.*did you mean"),
+        (OWN.replace("(frozen=True)", ""), "Mine", "does not import: TypeError.*frozen"),
+    ],
+)
+def test_what_is_wrong_with_a_file_of_ones_own_is_said(tmp_path, text, name, message):
+    path = tmp_path / "own.py"
+    path.write_text(text)
+    for _ in range(2):  # a failed import leaves nothing behind
+        with pytest.raises(ValueError, match=message):
+            parse(f"{path}:{name}")
+
+
+def test_a_file_that_is_not_there_is_said(tmp_path):
+    with pytest.raises(ValueError, match="no file"):
+        parse(f"{tmp_path}/none.py:Mine")
+
+
+# Swaps
+
+
+def test_a_swap_takes_the_place_of_what_it_subclasses(monkeypatch):
+    @dataclasses.dataclass(frozen=True)
+    class Slow(RoPE):
+        factor: float = 2.0
+
+    monkeypatch.setitem(ENCODINGS, "slow", Slow)
+    model = make("t5+rope+learned", DIMS)
+    assert [type(e) for e in swap(model, "slow")] == [T5, Slow, Learned]
+    assert swap(model, "rope(base=7.0)")[1].base == 7
+    assert [type(e) for e in model] == [T5, RoPE, Learned]
+    with pytest.raises(ValueError, match="could replace 2 members"):
+        swap(make("rope[::2]+rope[1::2]", DIMS), "slow")
+
+
+def test_a_swap_of_another_kind_is_appended_if_it_needs_no_parameters():
+    model = make("rope", DIMS)
+    assert swap(model, "window(window=5)") == (*model, *make("window(window=5)", DIMS))
+    assert swap(make("nope", DIMS), "rope") == make("nope+rope", DIMS)
+    with pytest.raises(ValueError, match=r"needs parameters \(table\)"):
+        swap(model, "t5")

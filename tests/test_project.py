@@ -1,0 +1,94 @@
+"""The project's own files: requirements, constraints, scripts, licence and citation."""
+
+import importlib
+import os
+import re
+import subprocess
+import tomllib
+from pathlib import Path
+
+import pytest
+import yaml
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+ROOT = Path(__file__).resolve().parent.parent
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+SCRIPTS = [ROOT / ".ci/run", *sorted((ROOT / "scripts").iterdir())]
+MODULES = sorted((ROOT / "pe_jax").rglob("*.py"))
+PROGRAMS = [path for name in ("experiments", "configs") for path in (ROOT / name).rglob("*.py")]
+FOREIGN = re.compile(
+    r"pypi\.org|pythonhosted\.org|registry\.npmjs|--(extra-)?index-url"
+    r"|(?<![\w.~-])/(tmp|work|root|home|Users)/\w"
+)
+
+
+def relative(path):
+    return str(path.relative_to(ROOT))
+
+
+def tracked_files():
+    git = subprocess.run(
+        ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+    )
+    if git.returncode:
+        pytest.skip("needs the git clone, to know which files are the project's")
+    return [ROOT / name for name in git.stdout.split("\0") if (ROOT / name).is_file()]
+
+
+@pytest.mark.parametrize("version", ["3.11", "3.12"])
+def test_constraints_name_every_requirement_within_its_range(version):
+    lines = (ROOT / f"constraints/py{version.replace('.', '')}.txt").read_text().splitlines()
+    matches = [re.fullmatch(r"([\w.-]+)==([\w.]+)", line) for line in lines]
+    assert all(matches), "every line must read name==version"
+    pinned = {canonicalize_name(match[1]): match[2] for match in matches}
+    assert len(pinned) == len(lines)
+    assert not pinned.keys() & {"pip", "setuptools", "wheel"}
+    for line in PROJECT["dependencies"] + PROJECT["optional-dependencies"]["test"]:
+        requirement = Requirement(line)
+        pin = pinned[canonicalize_name(requirement.name)]
+        assert requirement.specifier.contains(pin), f"{line} but {pin}"
+
+
+def test_no_file_names_a_registry_or_a_place_on_one_machine():
+    found = {}
+    for path in tracked_files():
+        data = path.read_bytes()
+        match = None if b"\0" in data else FOREIGN.search(data.decode(errors="replace"))
+        if match:
+            found[relative(path)] = match[0]
+    assert not found
+
+
+@pytest.mark.parametrize("path", MODULES, ids=relative)
+def test_module_imports(path):
+    name = ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
+    assert importlib.import_module(name).__doc__, f"{name} needs a docstring"
+
+
+@pytest.mark.parametrize("path", PROGRAMS, ids=relative)
+def test_program_compiles(path):
+    compile(path.read_text(), str(path), "exec")
+
+
+@pytest.mark.parametrize("path", SCRIPTS, ids=relative)
+def test_script_is_executable_and_parses(path):
+    assert os.access(path, os.X_OK)
+    interpreter = path.read_text().splitlines()[0]
+    assert interpreter in ("#!/usr/bin/env bash", "#!/usr/bin/env python3")
+    if interpreter.endswith("bash"):
+        checked = subprocess.run(["bash", "-n", path], capture_output=True, text=True)
+        assert (checked.returncode, checked.stderr) == (0, "")
+
+
+def test_licence_and_citation_agree_with_the_project():
+    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text())
+    assert citation["cff-version"] == "1.2.0"
+    assert citation["title"] and citation["message"] and citation["authors"]
+    assert citation["version"] == PROJECT["version"]
+    assert citation["license"] == PROJECT["license"] == "Apache-2.0"
+    licence = (ROOT / "LICENSE").read_text()
+    assert "Apache License\n" in licence and "END OF TERMS AND CONDITIONS" in licence

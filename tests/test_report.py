@@ -1,0 +1,392 @@
+"""Tables, figures and the page from synthetic records with known numbers."""
+
+import csv
+import io
+import json
+import math
+import re
+import shutil
+import subprocess
+import sys
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import pytest
+import scipy.stats
+from rich.console import Console
+
+from pe_jax import plots, render, report, tables
+
+ROOT = Path(__file__).parent.parent
+
+
+def make_record(label, offsets, *, seeds=(0, 1, 2), limit=None, diverged=(), window=True):
+    """A record whose same_targets value is offset + 0.01 * seed, one offset a length."""
+    lengths = (64, 128, 256, 512, 1024)
+    rows, curves = [], []
+    for seed in seeds:
+        for swap in ("", "window") if window else ("",):
+            for metric, extra in (("same_targets", 0.0), ("nonoverlapping", 0.25)):
+                for length, offset in zip(lengths, offsets, strict=True):
+                    shown = offsets[0] + 0.02 if swap and length > 64 else offset
+                    row = dict(seed=seed, swap=swap, metric=metric, length=length)
+                    if seed in diverged:
+                        row |= dict(value=None, reason="diverged at step 120")
+                    elif limit and length > limit:
+                        row |= dict(value=None, reason=f"beyond its {limit} positions")
+                    else:
+                        row |= dict(value=shown + extra + 0.01 * seed)
+                    rows.append(row)
+        if seed not in diverged and not limit:
+            positions = [1, 2, 3, 4.5, 6.5, 9.5, 13.5, 19, 27, 38, 54, 76, 108, 152]
+            positions += [215, 304, 431, 609, 861]
+            values = [
+                offsets[0] + 3 / p**0.5 + (max(0.0, offsets[-1] - offsets[0]) if p > 64 else 0)
+                for p in positions
+            ]
+            curves.append(
+                dict(seed=seed, swap="", length=1024, position=positions, value=[None, *values[1:]])
+            )
+    return {
+        "id": f"{label.replace('(', '-').replace(')', '')}-1a2b3c4d",
+        "label": label,
+        "config": {
+            "pe": {"spec": label},
+            "train": {"length": 64, "steps": 350},
+            "eval": {"lengths": list(lengths)},
+        },
+        "rows": rows,
+        "curves": curves,
+        "targets": {"same_targets": 16384, "nonoverlapping": 16384},
+        "parameters": {"total": 120000, "encoding": len(label) * 16},
+        "train": {"length": 64, "steps": 350, "ms_per_step": 41.25, "loss": [2.1, 2.2, 2.1]},
+        "seconds": {"train": 33.0, "evaluate": 12.0, "total": 50.1},
+        "peak_memory_mib": 900.0,
+        "corpus": {"source": "stdlib", "hash": "0123456789abcdef" * 4, "python": "3.11.7"},
+        "seeds": list(seeds),
+        "commit": "abc1234",
+        "versions": {"python": "3.11.7", "jax": "0.10.2"},
+        "device": {"platform": "cpu", "kind": "cpu", "count": 1, "threads": 2},
+        "started": "2026-01-02T03:04:05Z",
+    }
+
+
+def make_records():
+    return [
+        make_record("alibi", [2.50, 2.49, 2.48, 2.48, 2.47]),
+        make_record("learned", [2.60] * 5, limit=64, window=False),
+        make_record("nope", [3.10, 3.20, 3.30, 3.40, 3.50], window=False),
+        make_record("rope", [2.45, 2.60, 3.30, 4.00, 4.40]),
+        make_record("sinusoidal", [2.70, 3.60, 4.20, 4.60, 4.80], diverged=(2,)),
+        make_record("t5", [2.47, 2.47, 2.48, 2.60, 2.80]),
+        make_record("transformer_xl", [2.45, 2.44, 2.43, 2.43, 2.42]),
+    ]
+
+
+@pytest.fixture(scope="module")
+def records():
+    return make_records()
+
+
+@pytest.fixture(scope="module")
+def table(records):
+    return tables.extrapolation(records)
+
+
+def row_of(table, label):
+    return next(row for row in table.rows if row.label == label)
+
+
+def test_cells_are_the_t_intervals_of_the_seeds(table):
+    cell = row_of(table, "rope").cells[2]
+    values = [3.30, 3.31, 3.32]
+    low, high = scipy.stats.t.interval(0.95, 2, np.mean(values), scipy.stats.sem(values))
+    assert (cell.mean, cell.n, cell.reason) == (pytest.approx(3.31), 3, "")
+    assert (cell.mean - cell.half, cell.mean + cell.half) == pytest.approx((low, high))
+
+
+def test_rows_are_ordered_by_the_longest_length_with_swaps_in_a_second_block(table):
+    assert [row.label for row in table.rows] == [
+        "transformer_xl",
+        "alibi",
+        "t5",
+        "nope",
+        "rope",
+        "sinusoidal",
+        "learned",
+        "rope, window 64",
+        "transformer_xl, window 64",
+        "t5, window 64",
+        "alibi, window 64",
+        "sinusoidal, window 64",
+    ]
+
+
+def test_best_is_the_lowest_mean_of_the_models_as_trained_and_its_equals(table):
+    best = {(row.label, i) for row in table.rows for i, c in enumerate(row.cells) if c.best}
+    assert best == {("rope", 0)} | {("transformer_xl", i) for i in range(5)}
+
+
+def test_gain_and_effective_length(table):
+    found = {row.label: (row.gain.mean, row.effective, row.censored) for row in table.rows}
+    assert found["alibi"] == (pytest.approx(-0.03), 1024, True)
+    assert found["t5"] == (pytest.approx(0.33), 256, False)
+    assert found["rope"] == (pytest.approx(1.95), 64, False)
+    assert found["learned"][1:] == (64, False) and math.isnan(found["learned"][0])
+
+
+def test_a_length_that_ran_out_of_memory_leaves_the_effective_length_open():
+    record = make_record("alibi", [2.5] * 5)
+    for row in record["rows"]:
+        if row["length"] == 1024:
+            row |= {"value": None, "reason": "out of memory"}
+    row = tables.extrapolation([record]).rows[0]
+    assert (row.effective, row.censored) == (512, True)
+    assert row.cells[-1].reason == row.gain.reason == "out of memory"
+
+
+def test_a_diverged_seed_is_left_out_and_told(table):
+    row = row_of(table, "sinusoidal")
+    assert [cell.n for cell in row.cells] == [2] * 5 and row.gain.n == 2
+    assert row.cells[0].mean == pytest.approx(2.705)
+    assert render.footnotes(table) == [
+        "n=2 of 3: seed 2 diverged at step 120",
+        "beyond its 64 positions",
+    ]
+
+
+def test_ranks_count_what_was_not_computed_as_last(table):
+    ranks = {row.label: row.rank for row in table.rows if row.rank}
+    assert ranks["transformer_xl"] == (1.0, 1.0, 1.0)
+    assert ranks["learned"].mean == pytest.approx(1 / 7)
+    assert ranks["sinusoidal"].low == pytest.approx(1 / 7)
+    assert ranks["sinusoidal"].high == pytest.approx(1 / 6)
+
+
+def test_values_that_are_not_finite_are_not_averaged():
+    record = make_record("rope", [2.5] * 5, window=False)
+    record["rows"][0]["value"] = math.inf
+    cell = tables.extrapolation([record]).rows[0].cells[0]
+    assert (cell.n, cell.mean) == (2, pytest.approx(2.515))
+    assert cell.reason == "n=2 of 3: seed 0 not finite"
+
+
+def test_equal_labels_are_told_apart_by_their_hash():
+    first, second = make_record("rope", [2.5] * 5), make_record("rope", [2.6] * 5)
+    second["id"] = "rope-5e6f7a8b"
+    found = tables.extrapolation([first, second])
+    assert [r.label for r in found.rows[:2]] == ["rope (1a2b3c4d)", "rope (5e6f7a8b)"]
+
+
+def test_any_encoding_can_be_swapped_in():
+    record = make_record("rope", [2.5] * 5)
+    rows = [{**row, "swap": row["swap"] and "yarn(scale=4)"} for row in record["rows"]]
+    found = tables.extrapolation([{**record, "rows": rows}])
+    assert [row.label for row in found.rows] == ["rope", "rope, yarn(scale=4)"]
+    assert "After a comma: the same checkpoints, evaluated with that swapped in." in found.notes
+
+
+def test_an_unknown_metric_lists_the_known_ones(records):
+    with pytest.raises(ValueError, match="same_targets, nonoverlapping"):
+        tables.extrapolation(records, "accuracy")
+
+
+def test_frame_has_every_number_once(records):
+    frame = tables.frame(records)
+    assert len(frame) == sum(len(record["rows"]) for record in records)
+    chosen = frame.query("label == 'rope' and swap == '' and metric == 'same_targets'")
+    means = chosen.groupby("length")["value"].mean()
+    assert means.to_dict() == pytest.approx({64: 2.46, 128: 2.61, 256: 3.31, 512: 4.01, 1024: 4.41})
+    assert set(frame.query("value.isna()")["reason"]) == {
+        "beyond its 64 positions",
+        "diverged at step 120",
+    }
+
+
+def test_notes_give_the_protocol_the_seeds_and_the_targets(table):
+    text = " ".join(table.notes)
+    for fact in ("16,384 tokens", "350 steps", "3 seeds", "Student's t", "crops", "64 minus"):
+        assert fact in text.replace("1024 minus the one at 64", "64 minus")
+
+
+def test_one_seed_has_no_intervals():
+    found = tables.extrapolation([make_record("rope", [2.5, 2.6, 2.7, 2.8, 2.9], seeds=(0,))])
+    assert render.texts(found.rows[0])[1:7] == ["2.50", "2.60", "2.70", "2.80", "2.90", "+0.40"]
+    assert any("one seed, so there are no intervals" in note for note in found.notes)
+
+
+def test_terminal_prints_numbers_footnotes_and_bold(table):
+    console = Console(width=200, record=True, file=io.StringIO())
+    console.print(render.terminal(table))
+    plain = console.export_text(clear=False)
+    line = next(line for line in plain.splitlines() if "learned" in line)
+    assert line.split()[:4] == ["learned", "2.61", "±", "0.02"] and line.count("n/a [2]") == 5
+    assert "1024 (16x)" in plain and "[2] beyond its 64 positions" in plain
+    assert re.search(r"\x1b\[1m *2\.43 ± 0\.02", console.export_text(styles=True))
+
+
+def test_markdown_marks_the_best_and_keeps_columns_apart(table):
+    lines = render.markdown([table]).splitlines()
+    rows = [[c.strip() for c in line.strip("|").split("|")] for line in lines if line[:1] == "|"]
+    assert rows[0][:3] == ["encoding", "64 (1x)", "128 (2x)"]
+    assert rows[2][:2] == ["transformer_xl", "**2.46 ± 0.02**"]
+    assert {len(row) for row in rows} == {10}
+    piped = render.markdown([tables.extrapolation([make_record("a|b", [2.5] * 5)])])
+    assert r"| a\|b " in piped
+
+
+def test_latex_escapes_and_marks(table):
+    text = render.latex([table])
+    assert r"transformer\_xl & \textbf{2.46 $\pm$ 0.02}" in text
+    assert r"n/a\textsuperscript{2}" in text and r"$\geq$ 1024" in text and r"95 \%" in text
+    assert r"\toprule" in text and r"\midrule rope, window 64" in text
+    odd = render.latex([tables.extrapolation([make_record("a_b[::2]&c%{d}~e^f", [2.5] * 5)])])
+    assert r"a\_b{[}::2{]}\&c\%\{d\}\textasciitilde{}e\textasciicircum{}f &" in odd
+
+
+@pytest.mark.skipif(not shutil.which("pdflatex"), reason="needs pdflatex")
+def test_latex_compiles(tmp_path, records, table):
+    odd = tables.extrapolation([make_record("a_b[::2]&c%{d}~e^f<g>|h\\i#$", [2.5] * 5)])
+    document = "\\documentclass{article}\\usepackage{booktabs,graphicx}\\begin{document}\n"
+    source = tmp_path / "table.tex"
+    source.write_text(document + render.latex([table, odd]) + "\\end{document}\n", "utf-8")
+    command = ["pdflatex", "-interaction=nonstopmode", "-halt-on-error", source.name]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, errors="replace")
+    assert done.returncode == 0, done.stdout[-2000:]
+    assert (tmp_path / "table.pdf").read_bytes()[:5] == b"%PDF-"
+
+
+def test_csv_reads_back_in_full(records, table):
+    rows = list(csv.DictReader(io.StringIO(render.csv([table]))))
+    assert len(rows) == len(table.rows)
+    by_label = {row["encoding"]: row for row in rows}
+    for row in table.rows:
+        read = by_label[row.label]
+        for length, cell in zip(table.lengths, row.cells, strict=True):
+            assert int(read[f"n_{length}"]) == cell.n
+            assert read[f"mean_{length}"] == (str(cell.mean) if cell.n else "")
+    assert by_label["learned"]["not_computed"] == "beyond its 64 positions"
+    assert (by_label["t5"]["effective_length"], by_label["t5"]["censored"]) == ("256", "False")
+
+
+def test_curves_draw_the_means_and_labels_never_overlap(records):
+    crowd = [make_record(f"encoding_{i}", [2.5 + 0.001 * i] * 5) for i in range(15)]
+    for chosen in (records, crowd):
+        figure = plots.curves(chosen)
+        (axes,) = figure.axes
+        figure.draw_without_rendering()
+        names = [t for t in axes.texts if "trained" not in t.get_text()]
+        boxes = sorted((t.get_window_extent() for t in names), key=lambda box: box.y0)
+        assert len(boxes) == len(chosen)
+        assert all(low.y1 <= high.y0 for low, high in pairwise(boxes))
+        assert all(0 <= b.x0 and b.x1 <= figure.bbox.x1 and b.y0 >= 0 for b in boxes)
+        styles = {(line.get_color(), str(line._dash_pattern)) for line in axes.lines[: len(chosen)]}
+        assert len(styles) == len(chosen)
+    drawn = plots.curves(records).axes[0].lines[3]
+    np.testing.assert_allclose(drawn.get_ydata(), [2.46, 2.61, 3.31, 4.01, 4.41])
+
+
+def test_labels_say_where_a_line_ends(records):
+    texts = [text.get_text() for text in plots.curves(records).axes[0].texts]
+    assert "learned (to 64)" in texts and "rope" in texts and "trained at 64" in texts
+
+
+def test_positions_average_the_seeds_and_skip_empty_bins(records):
+    lines = plots.positions(records).axes[0].lines
+    x, y = lines[0].get_data()
+    assert x[0] == 2 and y[0] == pytest.approx(2.50 + 3 / 2**0.5)
+    assert plots.positions([{**record, "curves": []} for record in records]) is None
+
+
+def test_report_writes_the_same_bytes_twice(tmp_path, records):
+    first = report.write(records, tmp_path / "a" / "study")
+    second = report.write(list(reversed(records)), tmp_path / "b" / "study")
+    expected = {"runs.jsonl", "table.md", "table.tex", "table.csv", "report.html"}
+    expected |= {f"{n}.{kind}" for n in ("curves", "positions") for kind in ("png", "pdf")}
+    assert {path.name for path in first} == expected
+    assert {path.name for path in (tmp_path / "a" / "study").iterdir()} == expected
+    for one, other in zip(first, second, strict=True):
+        assert one.read_bytes() == other.read_bytes(), one.name
+
+
+def test_report_without_curves_has_no_position_figure(tmp_path, records):
+    written = report.write([{**record, "curves": []} for record in records], tmp_path / "study")
+    assert "positions.png" not in {path.name for path in written}
+
+
+def test_results_folder_loads_what_was_written(tmp_path, records):
+    report.write(records, tmp_path / "study")
+    assert report.load(tmp_path / "study") == records
+
+
+def test_page_is_self_contained_and_holds_the_numbers(tmp_path, records):
+    hostile = make_record("<script>x</script>", [2.9] * 5)
+    report.write([*records, hostile], tmp_path / "study")
+    html = (tmp_path / "study" / "report.html").read_text("utf-8")
+    assert "http" not in html and "src=" not in html and "<link" not in html
+    assert "<script>x" not in html and "&lt;script&gt;x" in html
+    assert html.count("<svg") == html.count("</svg>") == 2
+    assert "<b>2.43 ± 0.02</b>" in html and "n/a<sup>2</sup>" in html
+    assert "Lowest bits per byte at 1024: transformer_xl (2.43 ± 0.02)" in html
+    assert "better: transformer_xl and alibi;" in html
+    assert "--out=results/study" in html and "abc1234" in html and "jax 0.10.2" in html
+
+
+def test_page_shows_the_commands_that_were_run(tmp_path, records):
+    told = [{**record, "command": "python -m experiments.sweep --workdir=w"} for record in records]
+    report.write(told, tmp_path / "study")
+    html = (tmp_path / "study" / "report.html").read_text("utf-8")
+    assert html.count("python -m experiments.sweep") == 1 and "--workdir=w\n" in html
+
+
+def save_runs(folder, records):
+    for record in records:
+        (folder / record["id"]).mkdir(parents=True)
+        (folder / record["id"] / "result.json").write_text(json.dumps(record), "utf-8")
+
+
+def test_load_sorts_by_id_and_names_what_is_broken(tmp_path, records):
+    save_runs(tmp_path, reversed(records))
+    assert report.load(tmp_path) == records
+    broken = tmp_path / "rope-1a2b3c4d" / "result.json"
+    broken.write_text('{"id": "rope', "utf-8")
+    with pytest.raises(ValueError, match=r"rope-1a2b3c4d.result.json is not JSON"):
+        report.load(tmp_path)
+    broken.write_text('{"id": "rope"}', "utf-8")
+    with pytest.raises(ValueError, match=r"rope-1a2b3c4d.result.json .* lacks label, rows"):
+        report.load(tmp_path)
+
+
+def test_load_says_how_to_make_results(tmp_path):
+    with pytest.raises(ValueError, match=r"python -m experiments\.sweep"):
+        report.load(tmp_path)
+
+
+def run(*arguments):
+    command = [sys.executable, "-m", "experiments.report", *map(str, arguments)]
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+
+
+def test_command_writes_the_report_and_prints_table_and_paths(tmp_path, records):
+    save_runs(tmp_path / "runs", records)
+    done = run(f"--workdir={tmp_path / 'runs'}", f"--out={tmp_path / 'out'}")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "2.43 ± 0.02" in done.stdout
+    assert done.stdout.splitlines()[-1] == str(tmp_path / "out" / "positions.pdf")
+    assert (tmp_path / "out" / "report.html").stat().st_size > 10_000
+
+
+def test_mistakes_on_the_command_line_are_one_line_and_exit_code_2(tmp_path):
+    for arguments in ([], [f"--workdir={tmp_path / 'none'}"], ["--wrkdir=x"], ["x"]):
+        done = run(*arguments)
+        assert done.returncode == 2 and done.stdout == ""
+        assert len(done.stderr.splitlines()) == 1 and "workdir" in done.stderr
+
+
+def test_help_imports_nothing_heavy():
+    command = [sys.executable, "-X", "importtime", "-m", "experiments.report", "--help"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    assert "--workdir" in done.stdout
+    loaded = {line.split("|")[-1].strip() for line in done.stderr.splitlines()}
+    assert not loaded & {"jax", "numpy", "pandas", "matplotlib", "scipy", "rich", "pe_jax"}

@@ -1,0 +1,89 @@
+"""Statistics against scipy and against cases worked by hand."""
+
+import math
+
+import numpy as np
+import pytest
+import scipy.stats
+
+from pe_jax import stats
+
+
+@pytest.mark.parametrize("n", [2, 3, 5, 12])
+def test_interval_is_scipys_t_interval(n):
+    values = np.random.default_rng(n).normal(2.5, 0.1, n)
+    mean, half, count = stats.interval(values)
+    low, high = scipy.stats.t.interval(0.95, n - 1, np.mean(values), scipy.stats.sem(values))
+    assert count == n
+    np.testing.assert_allclose([mean - half, mean + half], [low, high], rtol=1e-12)
+
+
+def test_interval_covers_the_mean_as_often_as_it_says():
+    draws = np.random.default_rng(0).normal(1.0, 1.0, (2000, 3))
+    found = [stats.interval(draw) for draw in draws]
+    covered = np.mean([abs(mean - 1.0) <= half for mean, half, _ in found])
+    assert 0.93 < covered < 0.97
+
+
+def test_interval_of_one_value_has_a_mean_and_no_width():
+    mean, half, n = stats.interval([2.5])
+    assert (mean, n) == (2.5, 1) and math.isnan(half)
+
+
+def test_interval_of_nothing_is_not_a_number():
+    mean, half, n = stats.interval([])
+    assert n == 0 and math.isnan(mean) and math.isnan(half)
+
+
+def test_paired_uses_common_seeds_and_cancels_what_they_share():
+    a = {0: 2.0, 1: 3.0, 2: 7.0, 9: 100.0}
+    b = {2: 6.5, 1: 2.5, 0: 1.5, 4: -100.0}
+    assert stats.paired(a, b) == (0.5, 0.0, 3)
+
+
+LENGTHS = [32, 64, 128, 256, 512]
+
+
+@pytest.mark.parametrize(
+    "values, expected",
+    [
+        ([9.9, 2.0, 1.9, 1.8, 1.7], (512, True)),  # improves; below training length is ignored
+        ([1.0, 2.0, 2.0199, 2.0, 2.0199], (512, True)),  # within 1 %
+        ([1.0, 2.0, 2.0, 2.03, 1.9], (128, False)),  # a later recovery does not count
+        ([1.0, 2.0, 2.03, 2.0, 2.0], (64, False)),
+        ([1.0, 2.0, 2.0, 2.0, None], (256, True)),  # not evaluated: at least 256
+        ([1.0, 2.0, 2.0, math.inf, None], (128, False)),
+        ([1.0, None, 2.0, 2.0, 2.0], (None, False)),
+        ([1.0, math.nan, 2.0, 2.0, 2.0], (None, False)),
+    ],
+)
+def test_effective_length(values, expected):
+    assert stats.effective_length(LENGTHS, values, 64) == expected
+
+
+def test_effective_length_takes_lengths_in_any_order_and_a_tolerance():
+    assert stats.effective_length([256, 64, 128], [2.5, 2.0, 2.1], 64, tolerance=0.06) == (
+        128,
+        False,
+    )
+
+
+def test_reciprocal_ranks_of_a_known_order():
+    best, middle, worst = [1.0, 1.0], [2.0, 2.0], [3.0, math.nan]
+    values = np.array([[best, best], [middle, worst], [worst, middle]])
+    ranks = stats.reciprocal_ranks(values)
+    assert ranks[0] == (1.0, 1.0, 1.0)
+    assert ranks[1].mean == pytest.approx((1 / 2 + 1 / 3) / 2) == ranks[2].mean
+    assert (ranks[1].low, ranks[1].high) == pytest.approx((1 / 3, 1 / 2))
+
+
+def test_reciprocal_ranks_share_the_better_rank_and_put_the_missing_last():
+    values = np.array([[[1.0]], [[1.0]], [[math.nan]], [[2.0]], [[math.nan]]])
+    ranks = stats.reciprocal_ranks(values)
+    assert [rank.mean for rank in ranks] == pytest.approx([1, 1, 1 / 5, 1 / 3, 1 / 5])
+    assert math.isnan(ranks[0].low)
+
+
+def test_reciprocal_ranks_are_the_same_each_time():
+    values = np.random.default_rng(0).normal(size=(4, 5, 3))
+    assert stats.reciprocal_ranks(values) == stats.reciprocal_ranks(values)

@@ -1,0 +1,264 @@
+import bz2
+import gzip
+import lzma
+import os
+import platform
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from pe_jax import text
+from pe_jax.text import SPLITS, load
+
+
+def write(root: Path, files: dict[str, str | bytes]) -> Path:
+    for name, content in files.items():
+        path = root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content.encode() if isinstance(content, str) else content)
+    return root
+
+
+def numbered(count: int) -> dict[str, str]:
+    return {f"{i:02d}.txt": f"document {i:02d}\n" for i in range(count)}
+
+
+def strings(corpus: text.Corpus) -> dict[str, list[str]]:
+    return {split: [d.tobytes().decode() for d in corpus.splits[split]] for split in SPLITS}
+
+
+def everything(corpus: text.Corpus) -> list[str]:
+    return [document for documents in strings(corpus).values() for document in documents]
+
+
+def digest(source: str) -> str:
+    return load(source).describe()["hash"]
+
+
+def test_the_standard_library_is_the_same_each_time_and_its_splits_are_disjoint():
+    corpus, again = load("stdlib"), load("stdlib")
+    about = corpus.describe()
+    assert about == again.describe()
+    assert about["python"] == corpus.python == platform.python_version()
+    assert about["source"] == "stdlib" and about["split"] == text.BY_FILE
+    total = sum(about["documents"].values())
+    for split in ("valid", "test"):
+        assert 0.05 <= about["documents"][split] / total < 0.06
+        assert not set(strings(corpus)[split]) & set(strings(corpus)["train"])
+    assert not set(strings(corpus)["valid"]) & set(strings(corpus)["test"])
+
+
+def test_the_standard_library_has_its_modules_and_no_tests():
+    corpus = everything(load("stdlib"))
+    assert Path(os.__file__).read_text(encoding="utf-8") in corpus
+    assert not any("import unittest\nimport test.support" in document for document in corpus)
+
+
+def test_stdlib_leaves_out_what_is_not_its_text(tmp_path, monkeypatch):
+    kept = {f"module{i}.py": f"x = {i}\n" for i in range(10)} | {"package/a.py": "y = 1\n"}
+    dropped = (
+        "test/a.py package/tests/b.py idlelib/idle_test/c.py site-packages/d.py __pycache__/e.py "
+        "lib2to3/tests/f.py _sysconfigdata_linux.py config-3/g.py .hidden/h.py note.txt"
+    )
+    write(tmp_path, kept | dict.fromkeys(dropped.split(), "left out\n"))
+    write(tmp_path, {"latin.py": b"# \xe9\n", "empty.py": b"", "package/copy.py": "x = 3\n"})
+    monkeypatch.setattr(text.sysconfig, "get_path", lambda name: str(tmp_path))
+    assert sorted(everything(load("stdlib"))) == sorted(kept.values())
+
+
+def test_a_python_without_its_sources_says_so(tmp_path, monkeypatch):
+    monkeypatch.setattr(text.sysconfig, "get_path", lambda name: str(tmp_path))
+    with pytest.raises(ValueError, match="only 0 source files.*files:PATH"):
+        load("stdlib")
+
+
+def test_documents_are_bytes_that_nobody_changes_by_accident(tmp_path):
+    write(tmp_path, {"a.txt": "é" * 40})
+    document = load(f"files:{tmp_path}").splits["train"][0]
+    assert document.dtype == np.uint8 and document[:4].tolist() == [0xC3, 0xA9, 0xC3, 0xA9]
+    with pytest.raises(ValueError, match="read-only"):
+        document[0] = 0
+
+
+@pytest.mark.parametrize("valid", ["valid", "validation"])
+def test_folders_named_like_splits_are_the_splits(tmp_path, valid):
+    files = {"train/b.txt": "b", "train/deep/a.md": "a", f"{valid}/c.py": "c", "test/d.text": "d"}
+    write(tmp_path, files | {"README.md": "left out", "train/.hidden.txt": "left out"})
+    write(tmp_path, {"train/image.png": b"\xff", "train/.git/x.txt": "left out"})
+    corpus = load(f"files:{tmp_path}")
+    assert strings(corpus) == {"train": ["b", "a"], "valid": ["c"], "test": ["d"]}
+    assert corpus.split == f"by folder: train, {valid}, test; files outside them are left out"
+    assert corpus.python is None
+
+
+def test_two_of_the_three_folders_are_ordinary_folders(tmp_path):
+    write(tmp_path, {"train/a.txt": "a" * 20, "test/b.txt": "b" * 20})
+    corpus = load(f"files:{tmp_path}")
+    assert corpus.split == text.BY_POSITION
+    assert strings(corpus)["test"] == ["b", "a"]
+
+
+@pytest.mark.parametrize("count, held", [(10, 1), (20, 1), (21, 2), (100, 5)])
+def test_ten_files_are_split_by_file(tmp_path, count, held):
+    files = numbered(count)
+    corpus = load(f"files:{write(tmp_path, files)}")
+    documents = corpus.describe()["documents"]
+    assert documents == {"train": count - 2 * held, "valid": held, "test": held}
+    assert corpus.split == text.BY_FILE
+    assert sorted(everything(corpus)) == sorted(files.values())
+    assert strings(corpus)["train"] == sorted(strings(corpus)["train"])
+
+
+def test_the_split_by_file_is_fixed_by_the_names_alone(tmp_path):
+    first = load(f"files:{write(tmp_path / 'here', numbered(12))}")
+    moved = load(f"files:{write(tmp_path / 'there', numbered(12))}")
+    assert first.describe()["hash"] == moved.describe()["hash"]
+    # `printf NAME | sha256sum` begins 115f for 06.txt and 13eb for 08.txt, the smallest of the 12.
+    held = {split: strings(first)[split] for split in ("test", "valid")}
+    assert held == {"test": ["document 06\n"], "valid": ["document 08\n"]}
+
+
+def test_few_files_give_their_last_tenth(tmp_path):
+    files = {"a.txt": "a" * 900 + "b" * 50 + "c" * 50, "d.txt": "d" * 2000}
+    corpus = load(f"files:{write(tmp_path, files)}")
+    assert strings(corpus) == {
+        "train": ["a" * 900, "d" * 1800],
+        "valid": ["b" * 50, "d" * 100],
+        "test": ["c" * 50, "d" * 100],
+    }
+    assert corpus.split == text.BY_POSITION
+
+
+@pytest.mark.parametrize("size", range(60, 72))
+@pytest.mark.parametrize("character", ["é", "€", "😀"])
+def test_a_cut_never_splits_a_character(tmp_path, size, character):
+    content = "x" * (size % 4) + character * size
+    write(tmp_path, {"a.txt": content})
+    parts = strings(load(f"files:{tmp_path}/a.txt"))
+    assert "".join(parts[split][0] for split in SPLITS) == content
+    assert len(parts["train"][0]) / len(content) == pytest.approx(0.9, abs=2 / size)
+
+
+@pytest.mark.parametrize("suffix, pack", [(".gz", gzip.compress), (".xz", lzma.compress)])
+@pytest.mark.parametrize("count", [3, 12])
+def test_packed_files_equal_plain_ones(tmp_path, suffix, pack, count):
+    plain = write(tmp_path / "plain", {n: t * 9 for n, t in numbered(count).items()})
+    packed = {p.name + suffix: pack(p.read_bytes()) for p in plain.iterdir()}
+    assert digest(f"files:{plain}") == digest(f"files:{write(tmp_path / 'packed', packed)}")
+
+
+def test_a_path_a_glob_and_a_list_of_globs_name_the_same_files(tmp_path, monkeypatch):
+    write(tmp_path, {f"books/{n}": t * 9 for n, t in numbered(4).items()} | {"books/x.md": "x"})
+    whole = digest(f"files:{tmp_path}/books/*.txt")
+    assert whole == digest(f"files:{tmp_path}/**/0?.txt")
+    assert whole == digest(f"files:{tmp_path}/books/0[01].txt, {tmp_path}/books/*.txt")
+    assert whole != digest(f"files:{tmp_path}/books")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("USERPROFILE", str(tmp_path))
+    assert whole == digest("files:~/books/*.txt")
+    monkeypatch.chdir(tmp_path)
+    assert whole == digest("files:books/*.txt")
+
+
+def test_a_folder_whose_name_looks_like_globs_is_a_folder(tmp_path):
+    write(tmp_path / "a,b [1]", {"a.txt": "a" * 20})
+    assert strings(load(f"files:{tmp_path}/a,b [1]"))["train"] == ["a" * 18]
+
+
+def test_a_file_that_is_named_may_have_any_suffix(tmp_path):
+    write(tmp_path, {"corpus.tex": "t" * 20})
+    assert strings(load(f"files:{tmp_path}/corpus.tex"))["valid"] == ["t"]
+
+
+def test_the_hash_sees_bytes_and_where_documents_end():
+    def hashed(*train: bytes) -> str:
+        documents = tuple(np.frombuffer(t, np.uint8) for t in train)
+        one = (np.frombuffer(b"x", np.uint8),)
+        corpus = text.Corpus({"train": documents, "valid": one, "test": one}, "s", "by hand", None)
+        return corpus.describe()["hash"]
+
+    cases = [(b"ab", b"c"), (b"a", b"bc"), (b"abc",), (b"ab", b"d"), (b"a", b"\nb"), (b"a\n", b"b")]
+    assert len({hashed(*case) for case in cases}) == len(cases)
+    assert hashed(*cases[0]) == hashed(*cases[0])
+
+
+def test_describe_counts_documents_and_bytes(tmp_path):
+    write(tmp_path, {"a.txt": "é" * 100, "b.txt": "b" * 40})
+    about = load(f"files:{tmp_path}").describe()
+    assert about["documents"] == {"train": 2, "valid": 2, "test": 2}
+    assert about["bytes"] == {"train": 180 + 36, "valid": 10 + 2, "test": 10 + 2}
+    assert set(about) == {"source", "hash", "split", "documents", "bytes", "python"}
+
+
+def test_text_that_is_not_utf8_names_the_file_the_byte_and_a_remedy(tmp_path):
+    write(tmp_path, {"good.txt": "good" * 20, "bad.txt": b"caf\xe9 au lait"})
+    message = r"bad\.txt is not UTF-8 at byte 3 \(0xe9\).*iconv -f ISO-8859-1 -t UTF-8"
+    with pytest.raises(ValueError, match=message):
+        load(f"files:{tmp_path}")
+
+
+def test_empty_files_are_named(tmp_path):
+    write(tmp_path, {"a.txt": "a", "b.txt": "", "c.txt.gz": gzip.compress(b"")})
+    with pytest.raises(ValueError, match=r"empty: \S+b\.txt, \S+c\.txt\.gz"):
+        load(f"files:{tmp_path}")
+
+
+@pytest.mark.parametrize("suffix, pack", [(".gz", gzip.compress), (".xz", lzma.compress)])
+def test_damaged_archives_are_named(tmp_path, suffix, pack):
+    whole = pack(os.urandom(500).hex().encode())
+    broken = bytearray(whole)
+    broken[len(whole) // 2] ^= 0xFF
+    cases = {"cut": whole[:-20], "broken": bytes(broken), "other": bz2.compress(b"text")}
+    for name, content in cases.items():
+        path = write(tmp_path, {name + suffix: content}) / (name + suffix)
+        with pytest.raises(ValueError, match=rf"{name}\{suffix} is truncated or damaged"):
+            load(f"files:{path}")
+
+
+def test_a_missing_path_names_its_neighbours(tmp_path):
+    write(tmp_path, {"novels/a.txt": "a"})
+    with pytest.raises(FileNotFoundError, match="no novel in .*nearest: novels"):
+        load(f"files:{tmp_path}/novel")
+    with pytest.raises(FileNotFoundError, match="no novles in .*nearest: novels"):
+        load(f"files:{tmp_path}/novles/deep/a.txt")
+    with pytest.raises(FileNotFoundError, match=r"no zzz in [^;]*$"):
+        load(f"files:{tmp_path}/novels/a.txt,{tmp_path}/zzz")
+
+
+def test_nothing_to_read_is_an_error(tmp_path):
+    write(tmp_path, {"image.png": b"\xff", "folder.txt/image.png": b"\xff"})
+    with pytest.raises(FileNotFoundError, match=r"no file ending in \.txt, .* in "):
+        load(f"files:{tmp_path}")
+    with pytest.raises(FileNotFoundError, match=r"no file matches .*\*\.txt"):
+        load(f"files:{tmp_path}/*.txt")
+
+
+def test_a_split_without_documents_says_what_to_do(tmp_path):
+    write(tmp_path, {"a.txt": "😀"})
+    with pytest.raises(ValueError, match="no text for train and valid .*longer files.*10 files"):
+        load(f"files:{tmp_path}/a.txt")
+    write(tmp_path, {"train/a.txt": "a", "valid/a.txt": "a", "test/a.doc": "a"})
+    with pytest.raises(FileNotFoundError, match=r"no file ending in .*test"):
+        load(f"files:{tmp_path}")
+
+
+@pytest.mark.parametrize("source", ["stdlb", "stdlib:3.11", "file:books", "files:", "files: ,", ""])
+def test_an_unknown_source_lists_the_forms(source):
+    with pytest.raises(ValueError, match="unknown source") as error:
+        load(source)
+    assert "known: stdlib (" in str(error.value) and "files:PATH" in str(error.value)
+    assert not source or f"nearest: {'std' if 'std' in source else 'files'}" in str(error.value)
+
+
+def test_a_bare_path_is_told_its_prefix(tmp_path):
+    with pytest.raises(ValueError, match=r"for a path write files:"):
+        load(str(tmp_path))
+
+
+def test_the_novels_are_split_by_book(corpora):
+    corpus = load(f"files:{corpora}/novels")
+    assert corpus.describe()["documents"] == {"train": 12, "valid": 2, "test": 2}
+    assert corpus.split.startswith("by folder")
+    assert all("Ishmael" not in novel for novel in strings(corpus)["valid"])
+    assert sum("Call me Ishmael" in novel for novel in strings(corpus)["test"]) == 1
