@@ -10,4 +10,7 @@ def get_config(arg=""):
     """The config that a config.json or result.json holds."""
     if not arg:
         raise ValueError("give the record to replay: --config=configs/replay.py:DIR/config.json")
-    return ConfigDict(json.loads(Path(arg).read_text(encoding="utf-8"))["config"])
+    try:
+        return ConfigDict(json.loads(Path(arg).read_bytes())["config"])
+    except (ValueError, TypeError, KeyError) as error:
+        raise ValueError(f"{arg} is no record of a run: {type(error).__name__}: {error}") from error

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import difflib
+import os
 import sys
+import traceback
 from collections.abc import Callable, Sequence
+from pathlib import Path
 
 from absl import app, flags, logging
 
 INTERRUPTED = 75  # the state is saved: the same command goes on
+TOLD = (ValueError, TypeError, AttributeError, KeyError, OSError, ImportError, flags.Error)
+WRAPPED = ("flag --config=", "Error whilst parsing config file", "Configuration is not available")
 
 
 def start(name: str, main: Callable[[], int]) -> None:
@@ -16,18 +22,61 @@ def start(name: str, main: Callable[[], int]) -> None:
     def parse(argv: Sequence[str]) -> list[str]:
         try:
             rest = flags.FLAGS(argv)
-        except (flags.Error, ValueError, AttributeError, KeyError, TypeError, OSError, ImportError) as error:
+        except SystemExit as stop:  # --help: absl exits with 1
+            sys.exit(0 if stop.code == 1 else stop.code)
+        except Exception as error:  # a config file is the user's code: it may raise anything
             sys.exit(fail(name, error))
         if len(rest) > 1:
             sys.exit(fail(name, f"unknown argument {rest[1]!r}; every option begins with --"))
         return rest
 
+    def run(_: Sequence[str]) -> int:
+        try:
+            return main()
+        except KeyboardInterrupt:
+            print(f"experiments.{name}: stopped: the same command goes on", file=sys.stderr)
+            return INTERRUPTED
+
     logging.set_verbosity(logging.WARNING)
-    app.run(lambda _: main(), flags_parser=parse)
+    app.run(run, flags_parser=parse)
 
 
-def fail(name: str, error: object) -> int:
+def fail(name: str, mistake: Exception | str) -> int:
     """Prints a mistake in one line and gives its exit code."""
-    text = error.args[0] if isinstance(error, KeyError) and error.args else error
-    print(f"experiments.{name}: {' '.join(str(text).split())}", file=sys.stderr)
+    text = mistake if isinstance(mistake, str) else _words(_innermost(mistake))
+    print(f"experiments.{name}: {' '.join(text.split())}", file=sys.stderr)
     return 2
+
+
+def _innermost(error: BaseException) -> BaseException:
+    """The mistake inside what ml_collections and absl wrap around it."""
+    while True:
+        below = error.__cause__ or error.__context__
+        if error.args and isinstance(error.args[0], BaseException):
+            error = error.args[0]
+        elif below and any(mark in str(error) for mark in WRAPPED):
+            error = below
+        else:
+            return error
+
+
+def _words(error: BaseException) -> str:
+    if "Failed loading config file" in str(error):
+        return _missing() or str(error)
+    if isinstance(error, KeyError) and error.args:
+        return f"no such name: {error.args[0]}"
+    if isinstance(error, TOLD):
+        return str(error)
+    place = traceback.extract_tb(error.__traceback__)[-1]
+    return f"{type(error).__name__}: {error} ({place.filename}, line {place.lineno})"
+
+
+def _missing() -> str | None:
+    """What to say of a --config whose file is not there."""
+    given = (a.partition("=")[2] for a in sys.argv if a.startswith(("--config=", "-config=")))
+    for path in (Path(value.partition(":")[0]) for value in given):
+        if not path.is_file():
+            names = os.listdir(path.parent) if path.parent.is_dir() else []
+            near = difflib.get_close_matches(path.name, names, 3)
+            return f"no config file {path}" + (f"; nearest: {', '.join(near)}" if near else "")
+    return None

@@ -6,9 +6,9 @@ import time
 
 from pe_jax.run import Run
 
-EFFICIENCY = 0.3  # of the matrix product's speed, that small models reach
+EFFICIENCY = 0.4  # of the matrix product's speed, that small models reach
 LOGIT = 60  # operations that one attention logit costs besides its products: masks, exponentials
-COMPILE = 2.0  # seconds a program
+COMPILE = 0.7  # seconds a program
 
 
 def estimates(runs: list[Run]) -> list[float]:

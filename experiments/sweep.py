@@ -8,6 +8,7 @@ of your own: --also=my_dir/my_file.py:MyEncoding. With `:pe=SPEC` behind the fil
 
 from __future__ import annotations
 
+import glob
 import importlib.util
 import json
 import os
@@ -26,7 +27,9 @@ from experiments import cli
 
 _CONFIG = config_flags.DEFINE_config_file("config", None, "Config file with get_sweep() or get_hyper(h).")
 _WORKDIR = flags.DEFINE_string("workdir", "runs", "Folder of the runs.")
-_JOBS = flags.DEFINE_integer("jobs", 1, "Runs at a time; the cores are shared out.", lower_bound=1)
+_JOBS = flags.DEFINE_integer(
+    "jobs", 0, "Runs at a time; the cores are shared out. 0: one beside an accelerator, else one a core.", lower_bound=0
+)
 _DRY_RUN = flags.DEFINE_bool("dry_run", False, "List the runs, their parameters and time, and stop.")
 _OUT = flags.DEFINE_string("out", None, "Folder for the tables and the report; default: none.")
 _ALSO = flags.DEFINE_string("also", "", "Encodings to run besides, separated by commas.")
@@ -37,6 +40,8 @@ POLL_SECONDS = 0.3
 def main() -> int:
     if _CONFIG.value is None:
         return cli.fail("sweep", "--config=FILE is required, for example --config=configs/quickstart.py")
+    environment = dict(os.environ)
+    os.environ["JAX_PLATFORMS"] = "cpu"  # this process only waits: the accelerator belongs to the runs
     try:
         from pe_jax.run import Run
 
@@ -52,7 +57,7 @@ def main() -> int:
             run.load()
     except Refused as error:
         return cli.fail("sweep", error)
-    failed = _run_all(runs)
+    failed = _run_all(runs, environment)
     if failed is None:
         return cli.INTERRUPTED
     finished = [id for id in runs if id not in failed]
@@ -115,7 +120,7 @@ def _finished(id: str) -> bool:
     return (_workdir() / id / "result.json").exists()
 
 
-def _run_all(runs: dict[str, Any]) -> dict[str, str] | None:
+def _run_all(runs: dict[str, Any], environment: dict[str, str]) -> dict[str, str] | None:
     """{id: reason} of the runs that failed; None when stopped by a signal, which the runs get too."""
     from experiments import console
 
@@ -125,7 +130,7 @@ def _run_all(runs: dict[str, Any]) -> dict[str, str] | None:
     if len(done) == len(runs):
         return {}
     with console.View(f"{len(runs)} runs", len(runs), len(done)) as view:
-        workers = _Workers(runs, done, view)
+        workers = _Workers(runs, done, view, environment)
         try:
             while workers.waiting or workers.running:
                 workers.step()
@@ -140,22 +145,26 @@ def _run_all(runs: dict[str, Any]) -> dict[str, str] | None:
 class _Workers:
     """Up to `jobs` processes, each a run; a run that another process holds is waited for."""
 
-    def __init__(self, runs, done, view):
+    def __init__(self, runs, done, view, environment):
         from experiments import console
 
         self.runs, self.view, self.console = runs, view, console
         self.waiting = [id for id in runs if id not in done]
         self.running: dict[str, subprocess.Popen] = {}
         self.ended, self.failed = len(done), {}
-        self.read: dict[str, tuple[int, Any]] = {}
         self.share = console.EVALUATION
+        cores = len(os.sched_getaffinity(0))
+        self.jobs = min(_JOBS.value or (1 if _accelerated() else cores), len(self.waiting))
+        self.environment = dict(environment)
+        if self.jobs > 1:
+            self.environment.setdefault("NPROC", str(max(1, cores // self.jobs)))
 
     def step(self) -> None:
         """Starts what can be started, takes note of what ended, shows where the others are."""
         from pe_jax import record
 
         for id in list(self.waiting):
-            if len(self.running) == _JOBS.value:
+            if len(self.running) == self.jobs:
                 break
             if not record.is_locked(_workdir() / id):
                 self.waiting.remove(id)
@@ -180,13 +189,8 @@ class _Workers:
         command = [sys.executable, "-m", "experiments.run"]
         command += [f"--config=configs/replay.py:{folder / 'queued.json'}", f"--workdir={_workdir()}"]
         command += [f"--command=python -m experiments.sweep {shlex.join(_reproducing(sys.argv[1:]))}"]
-        environment = dict(os.environ)
-        if _JOBS.value > 1:
-            cores = len(os.sched_getaffinity(0))
-            environment.setdefault("NPROC", str(max(1, cores // _JOBS.value)))
-        self.read[id] = (0, self.console.Share(len(self.runs[id].run.seeds), self.share))
         with open(folder / "log.txt", "w") as log:
-            return subprocess.Popen(command, stdout=log, stderr=log, env=environment)
+            return subprocess.Popen(command, stdout=log, stderr=log, env=self.environment)
 
     def _end(self, id: str, code: int = 0) -> None:
         from pe_jax import record
@@ -207,7 +211,7 @@ class _Workers:
     def _progress(self, id: str) -> tuple[float, str]:
         from pe_jax import record
 
-        seen, share = self.read[id]
+        share = self.console.Share(len(self.runs[id].run.seeds), self.share)
         lines = record.read_lines(_workdir() / id / "metrics.jsonl")
         done = 0.0
         for line in lines:
@@ -219,6 +223,11 @@ class _Workers:
             process.terminate()
         for process in self.running.values():
             process.wait()
+
+
+def _accelerated() -> bool:
+    """Whether a GPU or TPU is there, without taking hold of it."""
+    return any(glob.glob(pattern) for pattern in ("/dev/nvidia[0-9]*", "/dev/accel*", "/dev/kfd"))
 
 
 def _reproducing(arguments: list[str]) -> list[str]:

@@ -35,7 +35,7 @@ ATTENTIONS = ("auto", "dense", "blockwise")
 
 @dataclasses.dataclass(frozen=True)
 class LmConfig:
-    """The shape of the model; README.md lists what each knob does."""
+    """The shape of the model; configs/base.py has a comment on each knob."""
 
     vocab: int = 256
     layers: int = 2

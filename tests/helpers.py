@@ -6,7 +6,7 @@ import numpy as np
 from reference import Case
 
 from pe_jax.attention import attend, rows
-from pe_jax.encoding import Bound, Dims, init_params, overrides
+from pe_jax.encoding import Bound, Dims, fold_positions, init_params, overrides
 
 DIMS = Dims(model=24, heads=3, head=8, layers=2, train_len=8)
 
@@ -42,6 +42,13 @@ def example(length, dims=DIMS, seed=0):
 def scattered(length, most, seed=0):
     """Ascending distinct positions below `most`, not consecutive."""
     return np.sort(np.random.default_rng(seed).permutation(most)[:length]).astype(np.int32)
+
+
+def folded(encodings, case, seed=3):
+    """The positions of a case after every `positions` hook, in training."""
+    tokens, pos = jnp.asarray(case.tokens), jnp.asarray(case.pos)
+    tokens = tokens if tokens.ndim == 2 else tokens[None]
+    return np.asarray(fold_positions(encodings, tokens, pos, jax.random.key(seed), True))
 
 
 def embed(pe, x, tokens, pos):

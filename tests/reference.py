@@ -5,7 +5,7 @@ its fields and dims), its parameters and a Case, and returns what the encoding d
 
     "embed"      the input [L, D]
     "attend"     the output [L, H, K] of the attention of every query over every key
-    "positions"  all outcomes of the positions, equally likely, each a tuple of L numbers
+    "positions"  a function of `train`: all outcomes, equally likely, each a tuple of L numbers
 
 The logits are scaled by K^-1/2 for every encoding, also where its paper does not (T5).
 """
@@ -183,7 +183,7 @@ def alibi(e, params, case):
 def randomized(e, params, case):
     """Ruoss et al. (2023): L of the positions 0 .. max - 1, without repetition, ascending."""
     most = e.max or 32 * e.dims.train_len
-    return {"positions": list(itertools.combinations(range(most), len(case.pos)))}
+    return {"positions": lambda train: list(itertools.combinations(range(most), len(case.pos)))}
 
 
 def window(e, params, case):

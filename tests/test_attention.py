@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 import reference
 from exotic import EXOTIC, Clipped, Forget, Jittered, LogScale, Toeplitz, clipped
-from helpers import DIMS, assert_near, bind, example, layer, output, scattered
+from helpers import DIMS, assert_near, bind, example, folded, layer, output, scattered
 
 from pe_jax import attention, geometry
 from pe_jax.attention import attend, attend_blockwise, rows
-from pe_jax.encoding import Encoding, fold_positions, overrides, sites
+from pe_jax.encoding import Encoding, overrides, sites
 from pe_jax.encodings import ENCODINGS, make
 from pe_jax.encodings.alibi import ALiBi
 from pe_jax.encodings.nope import NoPE
@@ -70,11 +70,6 @@ def kinds(name):
     return ["memory", "scattered", *both] if used else ["memory"]
 
 
-def folded(members, case, key):
-    tokens, pos = jnp.asarray(case.tokens)[None], jnp.asarray(case.pos)
-    return np.asarray(fold_positions(members, tokens, pos, key, True))
-
-
 def setting(name, kind):
     """(bound, case, queries): a memory before the queries; scattered positions; both directions."""
     dims = WIDE._replace(causal=kind != "bidirectional")
@@ -83,7 +78,7 @@ def setting(name, kind):
     case = example(LENGTH, dims)
     pos = scattered(LENGTH, 60) if kind == "scattered" else case.pos
     if moved:
-        pos = folded(members, case._replace(pos=pos), jax.random.key(3))
+        pos = folded(members, case._replace(pos=pos))
     pe = bind(members, contiguous=not moved and kind != "scattered")
     return pe, case._replace(pos=pos), LENGTH if kind == "scattered" else QUERIES
 
@@ -185,8 +180,7 @@ def test_two_members_act_together():
 def test_distances_between_float_positions_stay_floats():
     members = (Jittered(WIDE), ALiBi(WIDE))
     case = example(9, WIDE)
-    key = jax.random.key(0)
-    case = case._replace(pos=folded(members, case, key))
+    case = case._replace(pos=folded(members, case))
     slope = reference.alibi_slopes(WIDE.heads)
     want = reference.attention(
         case, lambda i, j, h: case.dot(i, j, h) - slope[h] * max(case.distance(i, j), 0)

@@ -4,21 +4,364 @@ A new encoding joins by its line in ENCODINGS and its function in reference.py.
 """
 
 import collections
-import dataclasses
 import functools
-import itertools
 
+import chex
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 import reference
-from helpers import DIMS, assert_near, bind, embed, example, layer, output, scattered
+import scipy.stats
+from helpers import DIMS, assert_near, bind, embed, example, folded, layer, output, scattered
 
-from pe_jax.attention import attend, attend_blockwise
-from pe_jax.encoding import Encoding, fold_positions, init_params, overrides, sites
+from pe_jax.encoding import init_params, overrides, sites
 from pe_jax.encodings import ENCODINGS, defaults, make
-from pe_jax.geometry import log_bucket
+from pe_jax.encodings.sinusoidal import Sinusoidal
 
 every_encoding = pytest.mark.parametrize("name", ENCODINGS)
-ATTENTION = {hook for hook in sites(NoEncoding) } if False else set()
+INPUT = {"at", "limit", "positions", "embed"}  # sites that attention does not see
+LENGTH = 20
+
+
+def others(value):
+    """Values to try in place of a field's default."""
+    if isinstance(value, bool):
+        return (not value,)
+    if value is None:
+        return 5, 50, 300
+    if isinstance(value, int):
+        return value // 2, value + 1, 2 * value
+    return value / 2, 2 * value + 0.25
+
+
+def variants(name, dims):
+    """{field: [encodings with another value of it]}, and {"": [the default]}."""
+    cls = ENCODINGS[name]
+    out = {"": [cls(dims)]}
+    for field, value in defaults(cls).items():
+        if field not in ("layers", "per_layer"):
+            out[field] = []
+            for other in others(value):
+                try:
+                    out[field].append(cls(dims, **{field: other}))
+                except ValueError:
+                    continue
+            assert out[field], f"no other value of {name}.{field} is accepted: extend `others`"
+    return out
+
+
+def serving(name, length):
+    """The encoding, trained at 8, or at 64 where it then serves too few positions."""
+    for train_len in (8, 64):
+        e = ENCODINGS[name](DIMS._replace(train_len=train_len))
+        if e.limit() is None or e.limit() >= length:
+            return e.at(length)
+    raise AssertionError(f"{name} serves {e.limit()} positions, {length} are needed")
+
+
+def in_place(e, case, **kwargs):
+    """(bound, case with folded positions)."""
+    pe = bind((e,), contiguous=not overrides(e, "positions"), **kwargs)
+    return pe, case._replace(pos=folded((e,), case))
+
+
+def embedded(pe, case):
+    return embed(pe, *(jnp.asarray(a) for a in (case.x, case.tokens, case.pos)))
+
+
+def test_every_encoding_has_a_reference():
+    missing = sorted(set(ENCODINGS) - set(reference.REFERENCES))
+    assert not missing, f"write one function each in tests/reference.py: {', '.join(missing)}"
+
+
+@every_encoding
+def test_values_are_those_of_the_reference(name):
+    formula = reference.REFERENCES[name]
+    for causal in (True, False):
+        dims = DIMS._replace(causal=causal)
+        for field, encodings in variants(name, dims).items():
+            e = encodings[0]
+            case, known = example(10, dims), set()
+            for contiguous, pos in ((True, case.pos + 2), (False, scattered(10, 30))):
+                pe = bind((e,), contiguous)
+                here = case._replace(pos=pos)
+                want = formula(e, jax.tree.map(np.float64, pe.params[0]), here)
+                known |= set(want)
+                if "embed" in want:
+                    assert_near(embedded(pe, here), want["embed"], 1e-5, f"{field} embed")
+                if "attend" in want:
+                    assert_near(output(pe, here), want["attend"], 1e-5, f"{field} attend")
+            used = set(sites(e))
+            assert "attend" in known or used <= INPUT, f"the reference of {name} lacks `attend`"
+            assert known >= used & {"embed", "positions"}, f"the reference of {name} lacks a site"
+
+
+@pytest.mark.parametrize("train", [True, False], ids=["train", "test"])
+@pytest.mark.parametrize(
+    "name", [n for n, cls in ENCODINGS.items() if "positions" in sites(cls(DIMS))]
+)
+def test_positions_are_equally_often_each_outcome_of_the_reference(name, train):
+    dims = DIMS._replace(train_len=1)
+    case = example(2, dims)
+    keys = jax.random.split(jax.random.key(0), 40_000)
+    tokens, pos = jnp.asarray(case.tokens), jnp.asarray(case.pos)
+    for field, (e, *_) in variants(name, dims).items():
+        outcomes = reference.REFERENCES[name](e, {}, case)["positions"](train)
+        draw = jax.vmap(functools.partial(e.positions, tokens, pos, train=train))
+        counts = collections.Counter(map(tuple, np.asarray(draw(keys)).tolist()))
+        assert set(counts) == set(outcomes), field
+        if len(outcomes) > 1:
+            assert scipy.stats.chisquare(list(counts.values())).pvalue > 1e-3, field
+
+
+@every_encoding
+def test_hooks_return_what_the_contract_says(name):
+    e = serving(name, LENGTH)
+    H, K = e.dims.heads, e.dims.head
+    pe, case = in_place(e, example(LENGTH, e.dims))
+    params, used = pe.params[0], sites(e)
+    x, pos = jnp.asarray(case.x), jnp.asarray(case.pos)
+    coords = pe.locate(x, pos)[0]
+    q_pos, k_pos = (jax.tree.map(lambda a, n=n: a[-n:], coords) for n in (5, 9))
+    chex.assert_tree_all_finite(params)
+    assert all(leaf.dtype == jnp.float32 for leaf in jax.tree.leaves(params))
+    for dtype in (jnp.float32, jnp.bfloat16):
+        q, k = jnp.asarray(case.q[-5:], dtype), jnp.asarray(case.k[-9:], dtype)
+        for got, given in zip(e.qk(params, q, k, q_pos, k_pos), (q, k), strict=True):
+            assert (got.shape, got.dtype) == (given.shape, dtype)
+        got = e.embed(params, x.astype(dtype), jnp.asarray(case.tokens), pos)
+        assert (got.shape, got.dtype) == (x.shape, dtype)
+        s = jnp.zeros((H, 5, 9))
+        got = e.logits(params, s, q, k, q_pos, k_pos)
+        assert (got.shape, got.dtype) == (s.shape, jnp.float32)
+    for n in (jnp.arange(7), jnp.arange(7) + 0.5):
+        for hook in {"relative_bias", "relative_keys", "relative_values"} & set(used):
+            got = getattr(e, hook)(params, n)
+            shape = (H, 7) if hook == "relative_bias" else (H, 7, K)
+            assert (got.shape, got.dtype) == (shape, jnp.float32), hook
+    for hook in {"bias", "gate"} & set(used):
+        got = getattr(e, hook)(params, q_pos, k_pos)
+        assert (got.shape, got.dtype) == ((H, 5, 9), jnp.float32), hook
+    if "scale" in used:
+        assert e.scale(params, q_pos).shape == (5, H)
+    assert e.normalize(params, s).shape == s.shape
+    assert e.limit() is None or e.limit() > 0
+    assert e.reach() is None or (e.reach()[0] > 0 and e.reach()[1] >= 0)
+
+
+@every_encoding
+def test_a_shift_of_all_positions_changes_what_the_reference_says(name):
+    formula = reference.REFERENCES[name]
+    e = serving(name, 40)
+    case = example(10, e.dims)
+    moved = case._replace(pos=case.pos + 25)
+    pe = bind((e,))
+    exact = jax.tree.map(np.float64, pe.params[0])
+    claims = [formula(e, exact, c) for c in (case, moved)]
+    values = [{"embed": embedded(pe, c), "attend": output(pe, c)} for c in (case, moved)]
+    for site, (value, after) in {s: [v[s] for v in values] for s in values[0]}.items():
+        apart = [claim[site] for claim in claims if site in claim]
+        if not apart or np.abs(apart[0] - apart[1]).max() < 1e-9:
+            assert_near(after, value, 1e-5, site)
+        else:
+            assert np.abs(after - value).max() > 0.5 * np.abs(apart[0] - apart[1]).max(), site
+    if set(sites(e)) <= {"relative_bias", "relative_keys", "relative_values", "reach", "at"}:
+        assert_near(values[1]["attend"], values[0]["attend"], 1e-6)
+
+
+@every_encoding
+def test_the_order_of_earlier_tokens_matters_where_a_site_can_tell_it(name):
+    e = serving(name, LENGTH)
+    pe, case = in_place(e, example(LENGTH, e.dims))
+    order = np.arange(LENGTH)
+    order[[0, LENGTH - 2]] = LENGTH - 2, 0
+    fields = {n: getattr(case, n)[order] for n in ("x", "tokens", "q", "k", "v")}
+    before, after = layer(pe, case)[-1], layer(pe, case._replace(**fields))[-1]
+    if set(sites(e)) <= {"at", "limit", "positions", "scale"}:
+        assert_near(after, before, 1e-6)
+    else:
+        assert np.abs(after - before).max() > 1e-3
+
+
+def fingerprint(e):
+    """All that an encoding decides of an example longer than it was trained on."""
+    e = e.at(LENGTH)
+    case = example(LENGTH, e.dims)
+    tokens = jnp.asarray(np.stack([case.tokens, case.tokens[::-1]]))
+    pos = folded((e,), case._replace(tokens=tokens))
+    here = case._replace(pos=pos if pos.ndim == 1 else pos[0])
+    pe = bind((e,), contiguous=False)
+    return pos, embedded(pe, here), layer(pe, here), e.limit() or -1
+
+
+@every_encoding
+def test_every_field_changes_something(name):
+    tried = variants(name, DIMS)
+    (default,) = tried.pop("")
+    base = fingerprint(default)
+
+    def differs(e):
+        try:
+            marks = fingerprint(e)
+        except ValueError:  # it refuses this length
+            return False
+        return not all(
+            np.array_equal(a, b, equal_nan=True) for a, b in zip(marks, base, strict=True)
+        )
+
+    dead = [field for field, encodings in tried.items() if not any(map(differs, encodings))]
+    assert not dead, f"fields of {name} that change nothing: {', '.join(dead)}"
+
+
+@every_encoding
+def test_equal_specs_are_one_and_draw_the_same(name):
+    first, second = make(name, DIMS), make(name, DIMS)
+    assert first == second and hash(first) == hash(second)
+    key = jax.random.key(4)
+    chex.assert_trees_all_equal(init_params(first[0], key), init_params(second[0], key))
+    leaves = jax.tree.leaves(first[0].init(key))
+    chex.assert_tree_all_finite(leaves)
+    assert all(leaf.dtype == jnp.float32 for leaf in leaves)
+
+
+@every_encoding
+@pytest.mark.parametrize("length", [1, 5])
+def test_gradients_are_finite_at_distance_0_too(name, length):
+    e = serving(name, length)
+    pe, case = in_place(e, example(length, e.dims), spread=0.0)
+
+    def loss(params, inputs):
+        bound = jax.tree.unflatten(jax.tree.structure(pe), jax.tree.leaves(params))
+        return (layer(bound, case._replace(**inputs)) ** 2).sum()
+
+    inputs = {n: getattr(case, n) for n in "xqkv"}
+    slopes = jax.grad(loss, argnums=(0, 1))(pe.params, inputs)
+    chex.assert_tree_all_finite(slopes)
+    if length > 1:
+        for path, leaf in jax.tree.leaves_with_path(slopes):
+            assert np.abs(leaf).max() > 0, f"no gradient reaches {jax.tree_util.keystr(path)}"
+
+
+@every_encoding
+def test_sixteen_times_the_training_length_is_finite_or_refused(name):
+    length = 16 * DIMS.train_len
+    e = ENCODINGS[name](DIMS).at(length)
+    served = min(e.limit() or length, length)
+    case = example(length)
+    if served < length and overrides(e, "positions"):
+        with pytest.raises(ValueError, match="raise"):
+            folded((e,), case)
+        return
+    pe, case = in_place(e, case)
+    low = case._replace(**{n: jnp.asarray(getattr(case, n), jnp.bfloat16) for n in "xqkv"})
+    high = case._replace(**{n: getattr(low, n).astype(jnp.float32) for n in "xqkv"})
+    inputs, out = embedded(pe, high), layer(pe, high)
+    if served < length:  # NaN where it serves no position, so never a made-up loss
+        assert np.isfinite(inputs[:served]).all() and np.isnan(inputs[served:]).all()
+        assert np.isnan(out[served:]).all()
+        return
+    assert np.isfinite(out).all()
+    rounded = layer(pe, low)
+    assert rounded.dtype == jnp.bfloat16
+    assert_near(rounded, out, 0.05)
+
+
+# Identities
+
+
+def attended(spec, case, dims=DIMS):
+    encodings = make(spec, dims)
+    return output(bind(encodings), case._replace(pos=folded(encodings, case)))
+
+
+def test_a_window_of_everything_is_none():
+    case = example(LENGTH)
+    plain = attended("nope", case)
+    np.testing.assert_array_equal(attended(f"window(window={LENGTH})", case), plain)
+    np.testing.assert_array_equal(attended(f"window(window=1,sinks={LENGTH})", case), plain)
+    narrow = attended(f"window(window={LENGTH - 1})", case)
+    np.testing.assert_array_equal(narrow[:-1], plain[:-1])
+    assert np.abs(narrow[-1] - plain[-1]).max() > 1e-3
+    np.testing.assert_array_equal(attended("window(window=1)", case), case.v)
+
+
+def test_randomized_positions_below_the_length_are_the_plain_ones():
+    case = example(LENGTH)
+    for other in ("rope", "t5", "alibi"):
+        got = attended(f"randomized(max={LENGTH})+{other}", case)
+        pe = bind(make(f"nope+{other}", DIMS))  # the same keys, one member later
+        assert_near(got, output(pe, case), 1e-6, other)
+    with pytest.raises(ValueError, match=f"draw {LENGTH} of {LENGTH - 1}: raise randomized's max"):
+        attended(f"randomized(max={LENGTH - 1})", case)
+
+
+def test_one_randomized_draw_serves_the_batch_unless_each_sequence_draws():
+    tokens = jnp.zeros((2, 8), jnp.int32)
+    case = example(8)._replace(tokens=tokens)
+    assert folded(make("randomized", DIMS), case).shape == (8,)
+    first, second = folded(make("randomized(per_sequence=True)", DIMS), case)
+    assert (first != second).any()
+
+
+def test_rotations_by_one_angle_are_none():
+    case = example(LENGTH)
+    still = case._replace(pos=np.full(LENGTH, 17, np.int32))
+    assert_near(output(bind(make("rope", DIMS)), still), attended("nope", case), 1e-5)
+
+
+def test_zero_tables_are_none():
+    case = example(LENGTH)
+    plain = attended("nope", case)
+    for name in ("t5", "transformer_xl"):
+        pe = jax.tree.map(jnp.zeros_like, bind(make(name, DIMS)))
+        assert_near(output(pe, case), plain, 1e-6, name)
+
+
+def test_a_clipped_table_is_the_table_within_it():
+    case = example(LENGTH)
+    bound = (bind(make(spec, DIMS)) for spec in ("learned", "learned(clip=True)"))
+    filled, clipped = (np.asarray(embedded(pe, case)) for pe in bound)
+    np.testing.assert_array_equal(filled[:8], clipped[:8])
+    assert np.isnan(filled[8:]).all()
+    added = clipped - case.x
+    assert_near(added[8:], np.broadcast_to(added[7], added[8:].shape), 1e-6)
+
+
+# The sinusoid
+
+
+def sinusoid(pos, model=64):
+    pos = jnp.asarray(pos)
+    e = Sinusoidal(DIMS._replace(model=model))
+    zero = jnp.zeros((len(pos), model))
+    return np.asarray(e.embed({}, zero, jnp.zeros(len(pos), jnp.int32), pos), np.float64)
+
+
+def test_a_sinusoid_moves_by_a_rotation_that_the_offset_alone_decides():
+    pos, model = np.arange(50), 64
+    w = 10000.0 ** (-np.arange(0, model, 2) / model)
+    for k in (1, 3, 20):
+        turn = np.zeros((model, model))
+        for i, (u, v) in enumerate(zip(np.cos(w * k), np.sin(w * k), strict=True)):
+            turn[2 * i : 2 * i + 2, 2 * i : 2 * i + 2] = [[u, v], [-v, u]]
+        assert_near(sinusoid(pos + k), sinusoid(pos) @ turn.T, 1e-5)
+
+
+def test_products_of_sinusoids_see_the_distance_and_not_the_direction():
+    w = 10000.0 ** (-np.arange(0, 64, 2) / 64)
+    products = sinusoid(np.arange(40)) @ sinusoid(np.arange(40)).T
+    for i in range(40):
+        want = [np.cos(w * abs(i - j)).sum() for j in range(40)]
+        np.testing.assert_allclose(products[i], want, atol=1e-3)
+    assert products.argmax(1).tolist() == list(range(40))
+
+
+def test_sinusoids_are_bounded_and_distinct():
+    rows = sinusoid(np.arange(4096))
+    assert np.abs(rows).max() <= 1
+    near = np.linalg.norm(rows[:, None, :8] - rows[None, :512, :8], axis=-1)
+    near[np.arange(512), np.arange(512)] = np.inf
+    assert near.min() > 0.01
+    assert rows[1, 0] == pytest.approx(0.8415, abs=5e-5)  # sin(1): one document says 0
+    np.testing.assert_array_equal(rows[0], np.tile([0, 1], 32))

@@ -128,7 +128,7 @@ def swap(encodings: tuple[Encoding, ...], spec: str) -> tuple[Encoding, ...]:
             raise ValueError(f"{spec!r} could replace {len(places)} members of this model: no swap is clear")
         if places:
             out[places[0]] = new
-        elif drawn := jax.eval_shape(new.init, jax.random.key(0)):
+        elif drawn := jax.eval_shape(lambda new=new: new.init(jax.random.key(0))):
             raise ValueError(
                 f"{spec!r} needs parameters ({', '.join(drawn)}) that this model does not have: no swap"
             )

@@ -1,0 +1,57 @@
+"""The model of pe_jax with rope, written the usual way: what scripts/benchmark compares its form with.
+
+Every dense layer is an nnx.Linear on [B, T, D], and attention one einsum over the batch. The names, shapes and
+initial weights of the parameters are those of pe_jax.lm.LM, so that one can be loaded into the other.
+"""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+from flax import nnx
+
+from pe_jax.geometry import angles, inverse_timescales, rotate
+from scripts.benchmark_sides import Shape
+
+
+class PlainBlock(nnx.Module):
+    """x + attention(norm(x)), then x + mlp(norm(x))."""
+
+    def __init__(self, shape: Shape, *, rngs: nnx.Rngs):
+        def dense(inputs: int, outputs: int) -> nnx.Linear:
+            return nnx.Linear(inputs, outputs, use_bias=False, rngs=rngs)
+
+        D, F = shape.model, shape.mlp
+        self.heads = shape.heads
+        self.attention_norm, self.mlp_norm = nnx.RMSNorm(D, rngs=rngs), nnx.RMSNorm(D, rngs=rngs)
+        self.query, self.key_value, self.out = dense(D, D), dense(D, 2 * D), dense(D, D)
+        self.up, self.down = dense(D, F), dense(F, D)
+
+    def __call__(self, x):
+        B, T, D = x.shape
+        h = self.attention_norm(x)
+        q = self.query(h).reshape(B, T, self.heads, -1)
+        k, v = jnp.split(self.key_value(h).reshape(B, T, 2 * self.heads, -1), 2, axis=2)
+        K = q.shape[-1]
+        angle = angles(jnp.arange(T), inverse_timescales(K))
+        logits = jnp.einsum("bthk,bshk->bhts", rotate(q, angle), rotate(k, angle)) * K**-0.5
+        weights = jax.nn.softmax(jnp.where(jnp.tri(T, dtype=bool), logits, -1e30))
+        x = x + self.out(jnp.einsum("bhts,bshk->bthk", weights, v).reshape(B, T, D))
+        return x + self.down(jax.nn.gelu(self.up(self.mlp_norm(x))))
+
+
+class PlainLM(nnx.Module):
+    """Tokens [B, T] to logits [B, T, V]."""
+
+    def __init__(self, shape: Shape, *, rngs: nnx.Rngs):
+        table = jax.random.normal(rngs.params(), (shape.vocab, shape.model))
+        self.embedding = nnx.Param(table)
+        self.blocks = nnx.List([PlainBlock(shape, rngs=rngs) for _ in range(shape.layers)])
+        self.norm = nnx.RMSNorm(shape.model, rngs=rngs)
+        self.head = nnx.Linear(shape.model, shape.vocab, use_bias=False, rngs=rngs)
+
+    def __call__(self, tokens):
+        x = self.embedding[...][tokens]
+        for block in self.blocks:
+            x = block(x)
+        return self.head(self.norm(x))

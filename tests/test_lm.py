@@ -1,0 +1,414 @@
+"""The language model with every encoding, alone and in compositions."""
+
+import dataclasses
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from exotic import Clipped, Contextual, Forget, LogScale, Selective, Toeplitz
+from flax import nnx
+from helpers import assert_near
+
+from pe_jax.encoding import Encoding, sites
+from pe_jax.encodings import ENCODINGS, make, swap
+from pe_jax.lm import LM, LmConfig, _Dropout, decayed
+from pe_jax.train import TrainConfig, init, make_steps, structure
+
+TRAINED, LENGTH = 8, 128
+TINY = LmConfig(vocab=32, layers=2, model=16, heads=2, attention="dense")
+KEY = jax.random.key(5)
+
+
+@dataclasses.dataclass(frozen=True)
+class Blend(Encoding):
+    """x_i + w * x_{i-1}: an `embed` that reads content, on the input of every layer, a w for each."""
+
+    per_layer: tuple[str, ...] = dataclasses.field(default=("w",), kw_only=True)
+    layers: str = dataclasses.field(default="0:", kw_only=True)
+
+    def init(self, key):
+        return {"w": jax.random.normal(key, (self.dims.model,))}
+
+    def embed(self, params, x, tokens, pos):
+        before = jnp.pad(x, [(1, 0), (0, 0)])[:-1]
+        return x + (params["w"].astype(x.dtype)[None] * before)
+
+
+MADE_HERE = {
+    "forget+selective+shaw": (Forget, Selective, Clipped),
+    "cope+toeplitz+log_scale": (Contextual, Toeplitz, LogScale),
+    "blend": (Blend,),
+}
+COMPOSED = (
+    "learned+t5",
+    "rope+alibi",
+    "randomized+rope",
+    "rope+window",
+    "rope[::2]",
+    "learned[-1:]",
+    *MADE_HERE,
+)
+every_spec = pytest.mark.parametrize("spec", (*ENCODINGS, *COMPOSED))
+
+
+def encodings(spec, config=TINY, trained=TRAINED, served=LENGTH):
+    """Of a model trained at `trained`, or at `served` where it could not serve that many tokens."""
+
+    def at(dims):
+        if spec in MADE_HERE:
+            return tuple(cls(dims) for cls in MADE_HERE[spec])
+        return make(spec, dims)
+
+    short = any((e.limit() or served) < served for e in at(config.dims(trained)))
+    return at(config.dims(served if short else trained))
+
+
+def model(spec="nope", config=TINY, seed=0, spread=0.3, **kwargs):
+    """(graphdef, parameters): those of the encodings with noise, so that none is at 0."""
+    made = encodings(spec, config, **kwargs) if isinstance(spec, str) else spec
+    lm = LM(config, made, rngs=nnx.Rngs(params=seed, encodings=seed + 100))
+    graphdef, params = nnx.split(lm, nnx.Param)
+    params = nnx.to_pure_dict(params)
+
+    def noisy(path, leaf):
+        if path[0].key not in ("shared", "owned"):
+            return leaf
+        name = jax.tree_util.keystr(path)
+        key = jax.random.fold_in(jax.random.key(seed), sum(name.encode()))
+        return leaf + spread * jax.random.normal(key, leaf.shape)
+
+    return graphdef, jax.tree.map_with_path(noisy, params)
+
+
+def forward(graphdef, **kwargs):
+    """tokens [B, L] to logits, a function of (parameters, tokens)."""
+    return lambda params, tokens: nnx.merge(graphdef, params, copy=True)(tokens, key=KEY, **kwargs)
+
+
+def text(length=LENGTH, batch=2, vocab=TINY.vocab, seed=0):
+    return jnp.asarray(np.random.default_rng(seed).integers(0, vocab, (batch, length)), jnp.int32)
+
+
+@every_spec
+def test_the_model_with_an_encoding(spec):
+    """At 16 times the training length, two seeds in one program: causal, finite, and as one seed by blocks."""
+    (graphdef, params), (_, other) = model(spec), model(spec, seed=1)
+    program = jax.jit(jax.vmap(forward(graphdef), in_axes=(0, None)))
+    stacked, tokens = jax.tree.map(lambda *a: jnp.stack(a), params, other), text()
+    logits = program(stacked, tokens)
+    assert logits.dtype == jnp.float32 and np.isfinite(logits).all()
+    assert np.abs(logits[1] - logits[0]).max() > 0.1
+
+    t = 70
+    changed = jnp.concatenate([tokens[:, : t + 1], (tokens[:, t + 1 :] + 1) % 32], axis=1)
+    after = program(stacked, changed)
+    np.testing.assert_array_equal(after[:, :, : t + 1], logits[:, :, : t + 1])
+    assert (np.abs(after - logits)[:, :, t + 1 :].max(-1) > 1e-4).all()
+
+    blocks, _ = model(spec, dataclasses.replace(TINY, attention="blockwise"))
+    alone = jax.jit(forward(blocks, last=80))
+    for seed, its in enumerate((params, other)):
+        assert_near(
+            alone(its, tokens), logits[seed, :, -80:], 1e-5, f"seed {seed} alone, blockwise"
+        )
+
+
+@pytest.mark.parametrize("spec", (*ENCODINGS, "forget+selective+shaw"))
+def test_bfloat16_activations_under_float32_parameters_and_logits(spec):
+    config = dataclasses.replace(TINY, dtype="bfloat16")
+    graphdef, params = model(spec, config)
+    assert {leaf.dtype for leaf in jax.tree.leaves(params)} == {jnp.dtype("float32")}
+    logits = jax.jit(forward(graphdef))(params, text())
+    assert logits.dtype == jnp.float32 and np.isfinite(logits).all()
+
+
+def test_an_encoding_says_what_it_cannot_serve():
+    limited = [name for name in ENCODINGS if make(name, TINY.dims(TRAINED))[0].limit()]
+    assert {"learned", "randomized"} <= set(limited)
+    for name in limited:
+        made = make(name, TINY.dims(TRAINED))
+        limit = made[0].limit()
+        graphdef, params = model(made)
+        inside = forward(graphdef)(params, text(limit, 1))
+        assert np.isfinite(inside).all(), name
+        try:
+            assert np.isnan(forward(graphdef)(params, text(limit + 1, 1))[:, -1]).all(), name
+        except ValueError as refusal:
+            assert str(limit) in str(refusal)
+
+
+@pytest.mark.parametrize("attention", ("dense", "blockwise"))
+@pytest.mark.parametrize("spec", ("nope", "randomized+transformer_xl", "blend"))
+def test_last_rows_are_those_of_the_full_forward(spec, attention):
+    graphdef, params = model(spec, dataclasses.replace(TINY, attention=attention))
+    tokens = text(24)
+    logits = forward(graphdef)(params, tokens)
+    for last in (1, 5, 24):
+        got = forward(graphdef, last=last)(params, tokens)
+        assert got.shape[1] == last
+        assert_near(got, logits[:, -last:], 1e-5, f"last={last}")
+
+
+@pytest.mark.parametrize("attention", ("dense", "blockwise"))
+def test_a_window_swapped_in(attention):
+    """Over the same parameters; one at least as long as the sequence hides nothing."""
+    config = dataclasses.replace(TINY, attention=attention)
+    graphdef, params = model("rope", config)
+    made, tokens = encodings("rope", config), text(24)
+    plain = forward(graphdef)(params, tokens)
+
+    def swapped(window):
+        there = swap(made, f"window(window={window})")
+        return forward(graphdef, encodings=there)(params, tokens)
+
+    for window in (24, 1000):
+        np.testing.assert_array_equal(swapped(window), plain)
+    narrow = swapped(3)
+    # two layers of windows of 3 see 5 tokens; before that nothing is hidden in the first 3
+    np.testing.assert_array_equal(narrow[:, :3], plain[:, :3])
+    assert (np.abs(narrow - plain)[:, 3:].max(-1) > 1e-4).all()
+    far = forward(graphdef, encodings=swap(made, "window(window=3)"))(
+        params, tokens.at[:, 0].add(-1) % 32
+    )
+    np.testing.assert_array_equal(far[:, 5:], narrow[:, 5:])
+    assert (np.abs(far - narrow)[:, :5].max(-1) > 1e-6).all()
+
+
+PLACES_KEYS = {
+    "embed",
+    "qk",
+    "logits",
+    "relative_bias",
+    "relative_keys",
+    "relative_values",
+    "bias",
+    "gate",
+}
+
+
+@pytest.mark.parametrize("spec", ENCODINGS)
+def test_one_layer_without_positions_does_not_see_the_order_of_earlier_tokens(spec):
+    config = dataclasses.replace(TINY, layers=1)
+    graphdef, params = model(spec, config, served=TRAINED)
+    tokens = jnp.arange(8, dtype=jnp.int32)[None]
+    shuffled = tokens[:, jnp.array([3, 0, 6, 5, 1, 4, 2, 7])]
+    last = [forward(graphdef, last=1)(params, t) for t in (tokens, shuffled)]
+    difference = np.abs(last[0] - last[1]).max()
+    sees = bool(PLACES_KEYS & {*sites(encodings(spec, config, served=TRAINED)[0])})
+    assert sees == (spec not in ("nope", "randomized", "window"))
+    assert difference > 1e-3 if sees else difference < 1e-5
+
+
+def test_two_layers_without_positions_see_the_order():
+    graphdef, params = model("nope")
+    tokens = jnp.arange(8, dtype=jnp.int32)[None]
+    shuffled = tokens[:, jnp.array([3, 0, 6, 5, 1, 4, 2, 7])]
+    last = [forward(graphdef, last=1)(params, t) for t in (tokens, shuffled)]
+    assert np.abs(last[0] - last[1]).max() > 1e-3
+
+
+@pytest.mark.parametrize("spec", ("rope+t5", "nope", "forget+selective+shaw"))
+def test_a_bidirectional_model_sees_the_future(spec):
+    config = dataclasses.replace(TINY, causal=False)
+    graphdef, params = model(spec, config)
+    tokens = text(12)
+    logits = forward(graphdef)(params, tokens)
+    changed = forward(graphdef)(params, tokens.at[:, -1].add(1) % 32)
+    assert (np.abs(changed - logits).max(-1) > 1e-5).all()
+    blocks, _ = model(spec, dataclasses.replace(config, attention="blockwise"))
+    assert_near(forward(blocks)(params, tokens), logits, 1e-5, "blockwise")
+
+
+@dataclasses.dataclass(frozen=True)
+class Sine(Encoding):
+    """A bias sin(i - j): its name stands in the traced program, beside the shape it has there."""
+
+    def bias(self, params, q_pos, k_pos):
+        return jnp.sin(1.0 * (q_pos[:, None] - k_pos[None, :]))[None]
+
+
+@pytest.mark.parametrize(
+    ("spec", "shape"),
+    (
+        ("nope", (8, 8)),
+        ("randomized", (8, 8)),
+        ("randomized(per_sequence=True)", (3, 8, 8)),
+    ),
+)
+def test_positions_that_the_batch_shares_are_not_batched(spec, shape):
+    dims = TINY.dims(TRAINED)
+    graphdef, params = model((*make(spec, dims), Sine(dims)))
+    program = str(jax.make_jaxpr(forward(graphdef))(params, text(8, 3)))
+    shapes = re.findall(r"f32\[([\d,]+)\] = sin ", program)
+    assert shapes == [",".join(map(str, shape))] * TINY.layers
+
+
+def test_random_positions_are_one_draw_for_a_batch_or_one_a_sequence():
+    graphdef, params = model("randomized+rope")
+    same = jnp.tile(text(16, 1), (4, 1))
+
+    def run(key):
+        return nnx.merge(graphdef, params, copy=True)(same, key=key)
+
+    shared = run(KEY)
+    np.testing.assert_array_equal(shared, jnp.tile(shared[:1], (4, 1, 1)))
+    each = run(jax.random.split(KEY, 4))
+    assert (np.abs(each[1:] - each[:1]).max((1, 2)) > 1e-3).all()
+    assert np.abs(run(jax.random.key(6)) - shared).max() > 1e-3
+    with pytest.raises(ValueError, match="pass `key`"):
+        run(None)
+
+
+def test_dropout_needs_its_key_and_keeps_the_expectation():
+    graphdef, params = model("rope")
+    dropping, _ = model("rope", dataclasses.replace(TINY, dropout=0.5))
+    tokens = text(12)
+    plain = forward(graphdef)(params, tokens)
+    np.testing.assert_array_equal(forward(dropping)(params, tokens), plain)
+    draws = [forward(dropping, dropout_key=jax.random.key(i))(params, tokens) for i in (0, 0, 1)]
+    np.testing.assert_array_equal(draws[0], draws[1])
+    assert np.abs(draws[0] - plain).max() > 0.1 and np.abs(draws[0] - draws[2]).max() > 0.1
+
+    drop, ones = _Dropout(0.25, KEY), jnp.ones((200, 200))
+    first, second = drop(ones), drop(ones)
+    for dropped in (first, second):
+        np.testing.assert_allclose(np.unique(dropped), [0, 4 / 3], rtol=1e-6)
+        assert abs(dropped.mean() - 1) < 0.015  # 5 standard deviations
+    assert abs((first * second).mean() - 1) < 0.025  # independent of each other
+
+
+def test_tied_embeddings_are_the_head():
+    config = dataclasses.replace(TINY, tie_embeddings=True, embed_std=2.0)
+    graphdef, params = model("rope", config)
+    assert "head" not in params and "head" in model("rope")[1]
+    tokens = text(64) % 31
+    logits = forward(graphdef)(params, tokens)
+    assert 0.3 < logits.std() < 3  # unit scale whatever embed_std is
+
+    new = params | {"embedding": params["embedding"].at[31].multiply(3.0)}
+    after = forward(graphdef)(new, tokens)  # 31 is not in the text: its row is but a target
+    np.testing.assert_array_equal(after[..., :31], logits[..., :31])
+    assert_near(after[..., 31], 3 * logits[..., 31], 1e-5)
+
+
+@pytest.mark.parametrize("spec", ("transformer_xl+learned", "blend"))
+@pytest.mark.parametrize("norm", ("rms", "layer"))
+def test_weight_decay_acts_on_dense_kernels_alone(spec, norm):
+    _, params = model(spec, dataclasses.replace(TINY, norm=norm))
+    marked = {
+        jax.tree_util.keystr(path, simple=True, separator=".")
+        for path, yes in jax.tree_util.tree_leaves_with_path(decayed(params))
+        if yes
+    }
+    dense = ("query", "key_value", "out", "up", "down")
+    assert marked == {f"blocks.{i}.{name}.kernel" for i in (0, 1) for name in dense} | {
+        "head.kernel"
+    }
+
+
+def test_an_encoding_may_call_its_parameter_kernel_and_is_not_decayed():
+    @dataclasses.dataclass(frozen=True)
+    class Named(Encoding):
+        def init(self, key):
+            return {"kernel": jnp.ones(3)}
+
+    dims = TINY.dims(TRAINED)
+    _, params = model((Named(dims), Named(dims, per_layer=("*",))))
+    marks = decayed(params)
+    assert (
+        len(jax.tree.leaves(params["shared"])) == 1 and len(jax.tree.leaves(params["owned"])) == 2
+    )
+    assert not any(jax.tree.leaves((marks["shared"], marks["owned"])))
+    assert marks["head"]["kernel"]
+
+
+def test_what_encodings_share_depends_on_the_seed_alone():
+    def shared(spec, seed):
+        params = model(spec, seed=seed)[1]
+        leaves = jax.tree_util.tree_leaves_with_path(
+            {name: part for name, part in params.items() if name not in ("shared", "owned")}
+        )
+        return {jax.tree_util.keystr(path): leaf for path, leaf in leaves}
+
+    nope, other = shared("nope", 0), shared("nope", 1)
+    for spec in ("transformer_xl", "learned+t5", "blend", "learned[-1:]"):
+        its = shared(spec, 0)
+        assert its.keys() == nope.keys()
+        for name, leaf in its.items():
+            np.testing.assert_array_equal(leaf, nope[name], name)
+    for name in nope:
+        assert "scale" in name or np.abs(nope[name] - other[name]).max() > 0.1, name
+
+
+def test_embeddings_and_dense_layers_start_at_the_documented_scales():
+    config = LmConfig(vocab=512, layers=2, model=128, heads=2, embed_std=0.5)
+    lm = LM(config, make("nope", config.dims(8)), rngs=nnx.Rngs(params=0, encodings=1))
+    assert abs(lm.embedding[...].std() - 0.5) < 0.01
+    block = lm.blocks[1]
+    for layer, want in (
+        (block.query, 128**-0.5),
+        (block.up, 128**-0.5),
+        (block.down, 512**-0.5 / 2),
+    ):
+        assert abs(layer.kernel[...].std() / want - 1) < 0.05
+    assert block.up.kernel[...].shape == (128, 512)
+
+
+@pytest.mark.parametrize(
+    ("fields", "said"),
+    (
+        ({"heads": 3}, ("lm.heads", "lm.model", "3", "16")),
+        ({"heads": 0}, ("lm.heads", "0")),
+        ({"layers": 0}, ("lm.layers", "0")),
+        ({"vocab": 0}, ("lm.vocab", "0")),
+        ({"dropout": 1.0}, ("lm.dropout", "1.0")),
+        ({"dropout": -0.1}, ("lm.dropout", "-0.1")),
+        ({"activation": "swish"}, ("lm.activation", "'swish'", "gelu", "relu", "silu")),
+        ({"norm": "batch"}, ("lm.norm", "'batch'", "rms", "layer")),
+        ({"dtype": "float16"}, ("lm.dtype", "'float16'", "float32", "bfloat16")),
+        ({"attention": "flash"}, ("lm.attention", "'flash'", "auto", "dense", "blockwise")),
+    ),
+)
+def test_a_wrong_config_says_field_value_and_what_is_known(fields, said):
+    with pytest.raises(ValueError) as error:
+        dataclasses.replace(TINY, **fields)
+    for part in said:
+        assert part in str(error.value)
+
+
+def train_two_steps():
+    """The losses of two steps, for this process and for one in another mode of Flax."""
+    lm = LmConfig(vocab=8, layers=2, model=8, heads=2, dropout=0.1)
+    made = make("learned+transformer_xl", lm.dims(4))
+    config = TrainConfig(steps=2, length=4, batch=2)
+    steps = make_steps(structure(lm, made)[0], config, (0,))
+    batches = (jnp.arange(20, dtype=jnp.int32) % 7).reshape(2, 1, 2, 5)
+    return np.asarray(steps(init(lm, made, config, (0,)), batches)[1]["loss"]).tolist()
+
+
+def test_training_is_the_same_in_the_tree_mode_of_flax():
+    tests = Path(__file__).parent
+    code = "import flax, test_lm; print(flax.config.nnx_graph_mode, test_lm.train_two_steps())"
+    settings = {
+        "NNX_GRAPH_MODE": "false",
+        "NNX_GRAPH_UPDATES": "false",
+        "PYTHONPATH": str(tests.parent),
+    }
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=tests,
+        env=os.environ | settings,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    mode, losses = done.stdout.split(maxsplit=1)
+    assert mode == "False"
+    np.testing.assert_allclose(json.loads(losses), train_two_steps(), rtol=1e-6)
