@@ -12,7 +12,7 @@ from pathlib import Path
 from absl import app, flags, logging
 
 INTERRUPTED = 75  # the state is saved: the same command goes on
-TOLD = (ValueError, TypeError, AttributeError, KeyError, OSError, ImportError, flags.Error)
+TOLD = (ValueError, TypeError, AttributeError, OSError, ImportError, RuntimeError, flags.Error)
 WRAPPED = ("flag --config=", "Error whilst parsing config file", "Configuration is not available")
 
 
@@ -36,6 +36,10 @@ def start(name: str, main: Callable[[], int]) -> None:
         except KeyboardInterrupt:
             print(f"experiments.{name}: stopped: the same command goes on", file=sys.stderr)
             return INTERRUPTED
+        except Exception as error:
+            traceback.print_exc()
+            fail(name, f"{type(error).__name__}: {error}")
+            return 1
 
     logging.set_verbosity(logging.WARNING)
     app.run(run, flags_parser=parse)
@@ -61,10 +65,12 @@ def _innermost(error: BaseException) -> BaseException:
 
 
 def _words(error: BaseException) -> str:
-    if "Failed loading config file" in str(error):
+    if isinstance(error, OSError):
         return _missing() or str(error)
     if isinstance(error, KeyError) and error.args:
         return f"no such name: {error.args[0]}"
+    if isinstance(error, SyntaxError):
+        return f"SyntaxError: {error}"
     if isinstance(error, TOLD):
         return str(error)
     place = traceback.extract_tb(error.__traceback__)[-1]

@@ -88,7 +88,8 @@ class View:
 
     def __exit__(self, *exception):
         self.progress.update(self.task, state="")
-        self.progress.stop()
+        if self.live:  # otherwise it would print an empty line
+            self.progress.stop()
 
     def update(self, done: float, state: str) -> None:
         self.done = done
@@ -112,8 +113,12 @@ class RunView(View):
         self.run = run
 
     def __enter__(self):
+        return self
+
+    def begin(self) -> None:
+        """Shows the run, once nothing stands in its way."""
         self.console.print(parameter_table(self.run))
-        return super().__enter__()
+        self.progress.start()
 
     def watch(self, line: dict[str, Any]) -> None:
         self.update(self.share.add(line), describe(line))
@@ -125,6 +130,17 @@ class RunView(View):
         for metric in tables.metrics([result]):
             out.print(render.terminal(tables.extrapolation([result], metric)))
         out.print(str(folder / "result.json"), highlight=False, soft_wrap=True)
+
+
+def publish(records: list[dict[str, Any]], out: Path | None) -> None:
+    """Prints the headline table; with `out`, writes the study there and prints its paths."""
+    from pe_jax import render, report, tables
+
+    written = report.write(records, out) if out else []
+    console = Console(width=None if Console().is_terminal else 180)
+    console.print(render.terminal(tables.extrapolation(records, tables.metrics(records)[0])))
+    for path in written:
+        print(path)
 
 
 def parameter_table(run: Any) -> Table:

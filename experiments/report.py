@@ -8,9 +8,7 @@ table.md, table.tex, table.csv, curves and positions (.png, .pdf) and report.htm
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
-from typing import Any
 
 from absl import flags
 
@@ -23,28 +21,16 @@ _OUT = flags.DEFINE_string("out", None, "Folder to write; default: results/<name
 def main() -> int:
     if not _WORKDIR.value:
         return cli.fail("report", "--workdir=DIR is required: the folder that holds the runs")
+    from experiments import console
     from pe_jax import report
 
     workdir = Path(_WORKDIR.value)
     out = Path(_OUT.value or Path("results", workdir.resolve().name))
     try:
-        publish(report.load(workdir), out)
+        console.publish(report.load(workdir), out)
     except (ValueError, OSError) as error:
         return cli.fail("report", error)
     return 0
-
-
-def publish(records: list[dict[str, Any]], out: Path | None) -> None:
-    """Prints the headline table; with `out`, writes the study there and prints its paths."""
-    from rich.console import Console
-
-    from pe_jax import render, report, tables
-
-    written = report.write(records, out) if out else []
-    console = Console(width=None if sys.stdout.isatty() else 180)
-    console.print(render.terminal(tables.extrapolation(records, tables.metrics(records)[0])))
-    for path in written:
-        print(path)
 
 
 if __name__ == "__main__":

@@ -36,14 +36,17 @@ def main() -> int:
 
     workdir = Path(_WORKDIR.value)
     command = _COMMAND.value or f"python -m experiments.run {shlex.join(sys.argv[1:])}"
-    with console.RunView(run) as view:
-        try:
-            result = execute(run, workdir, command, view.say, view.watch)
-        except Interrupted as error:
-            view.say(f"stopped by {error}, saved: the same command goes on")
-            return cli.INTERRUPTED
-        except (Refused, OSError) as error:
-            return cli.fail("run", error)
+    finished = (workdir / run.id / "result.json").exists()
+    try:
+        with console.RunView(run) as view:
+            result = execute(run, workdir, command, view.say, view.watch, view.begin)
+    except Interrupted as error:
+        view.say(f"stopped by {error}, saved: the same command goes on")
+        return cli.INTERRUPTED
+    except (Refused, OSError) as error:
+        return cli.fail("run", error)
+    if finished:
+        view.say(f"{run.label} was finished already: it is not run again")
     view.show(result, workdir / run.id)
     return 0
 

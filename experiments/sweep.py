@@ -14,6 +14,7 @@ import json
 import os
 import re
 import shlex
+import signal
 import subprocess
 import sys
 import time
@@ -43,26 +44,33 @@ def main() -> int:
     environment = dict(os.environ)
     os.environ["JAX_PLATFORMS"] = "cpu"  # this process only waits: the accelerator belongs to the runs
     try:
-        from pe_jax.run import Run
-
-        runs = {run.id: run for run in map(Run.of, _configs())}
-    except (ValueError, TypeError, AttributeError, KeyError, OSError) as error:
+        configs = _configs()
+    except Exception as error:  # a config file is the user's code: it may raise anything
         return cli.fail("sweep", error)
-    from pe_jax.record import Refused
+    from pe_jax import record
+    from pe_jax.run import Run
 
+    try:
+        runs = {run.id: run for run in map(Run.of, configs)}
+    except (ValueError, TypeError, OSError) as error:
+        return cli.fail("sweep", error)
     if _DRY_RUN.value:
         return _list(runs)
     try:
-        for run in {canonical: run for run in runs.values() for canonical in [_texts(run)]}.values():
+        left = [run for id, run in runs.items() if not record.read(_workdir() / id / "result.json")]
+        for run in {_texts(run): run for run in left}.values():
             run.load()
-    except Refused as error:
+    except record.Refused as error:
         return cli.fail("sweep", error)
     failed = _run_all(runs, environment)
     if failed is None:
         return cli.INTERRUPTED
     finished = [id for id in runs if id not in failed]
     if finished:
-        _publish(finished)
+        try:
+            _publish(finished)
+        except (ValueError, OSError) as error:
+            return cli.fail("sweep", error)
     for id, reason in failed.items():
         print(f"failed: {runs[id].label}: {reason} ({_workdir() / id / 'log.txt'})", file=sys.stderr)
     return 1 if failed else 0
@@ -129,6 +137,7 @@ def _run_all(runs: dict[str, Any], environment: dict[str, str]) -> dict[str, str
         print(f"{len(done)} of {len(runs)} runs were finished already: they are not run again")
     if len(done) == len(runs):
         return {}
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     with console.View(f"{len(runs)} runs", len(runs), len(done)) as view:
         workers = _Workers(runs, done, view, environment)
         try:
@@ -189,22 +198,27 @@ class _Workers:
         command = [sys.executable, "-m", "experiments.run"]
         command += [f"--config=configs/replay.py:{folder / 'queued.json'}", f"--workdir={_workdir()}"]
         command += [f"--command=python -m experiments.sweep {shlex.join(_reproducing(sys.argv[1:]))}"]
-        with open(folder / "log.txt", "w") as log:
-            return subprocess.Popen(command, stdout=log, stderr=log, env=self.environment)
+        with open(folder / "log.txt", "a") as log:  # its own group: Ctrl-C reaches it through `stop` alone
+            return subprocess.Popen(
+                command, stdout=log, stderr=log, env=self.environment, process_group=0
+            )
 
     def _end(self, id: str, code: int = 0) -> None:
         from pe_jax import record
 
-        self.ended += 1
         label = self.runs[id].label
         result = record.read(_workdir() / id / "result.json")
+        if not result and record.is_locked(_workdir() / id):  # another process was the first to take it
+            self.waiting.append(id)
+            return
+        self.ended += 1
         if result:
             seconds = result["seconds"]
             self.share = seconds["evaluate"] / max(seconds["total"], 1e-9)
             self.view.say(f"{label}: {self.console.duration(seconds['total'])}")
             return
         lines = (_workdir() / id / "log.txt").read_text(errors="replace").strip().splitlines()
-        reason = lines[-1] if lines else ""
+        reason = lines[-1].removeprefix("experiments.run: ") if lines else ""
         self.failed[id] = reason if code >= 0 else f"killed by signal {-code}; {reason}".rstrip("; ")
         self.view.say(f"{label}: failed")
 
@@ -236,11 +250,11 @@ def _reproducing(arguments: list[str]) -> list[str]:
 
 
 def _publish(ids: list[str]) -> None:
+    from experiments import console
     from pe_jax import record
-    from experiments import report
 
     records = [record.read(_workdir() / id / "result.json") for id in ids]
-    report.publish(records, Path(_OUT.value) if _OUT.value else None)
+    console.publish(records, Path(_OUT.value) if _OUT.value else None)
 
 
 if __name__ == "__main__":

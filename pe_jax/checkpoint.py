@@ -1,7 +1,7 @@
-"""Checkpoints by Orbax, with a digest of every array: a damaged one is set aside and the one before it taken.
+"""Checkpoints by Orbax, with a digest of every array: a damaged one gives way to the one before.
 
-Orbax commits a step atomically, so a kill or a full disk leaves the older steps whole. But it restores a flipped bit
-without a word, and does not fall back; the digests and the fallback are here.
+Orbax commits a step atomically, so a kill or a full disk leaves the older steps whole. But it
+restores a flipped bit without a word and does not fall back: the digests and the fallback are here.
 """
 
 from __future__ import annotations
@@ -28,48 +28,78 @@ class Checkpoints:
     """The checkpoints of one training: `save`, and `restore` of the newest whole one."""
 
     def __init__(self, folder: Path):
-        logging.getLogger("absl").setLevel(logging.ERROR)
+        logging.getLogger("absl").setLevel(logging.CRITICAL)  # what Orbax logs it raises too
         self.folder = folder.absolute()
         options = ocp.CheckpointManagerOptions(max_to_keep=KEPT, enable_async_checkpointing=False)
         self.manager = ocp.CheckpointManager(self.folder, options=options)
 
     def save(self, step: int, state: Any, note: dict[str, Any]) -> None:
-        """Writes the state, synchronously; `note` is JSON that `restore` gives back."""
+        """Writes the state, synchronously; `note` is JSON that `restore` gives back.
+
+        OSError if the disk is full.
+        """
         arrays = _flat(jax.device_get(state))
-        meta = {"note": note, "digests": {name: _digest(a) for name, a in arrays.items()}}
-        self.manager.save(
-            step, args=ocp.args.Composite(state=ocp.args.StandardSave(arrays), meta=ocp.args.JsonSave(meta))
-        )
+        meta = {"note": note, "kinds": _kinds(arrays), "digests": digests(arrays)}
+        args = ocp.args.Composite(state=ocp.args.StandardSave(arrays), meta=ocp.args.JsonSave(meta))
+        try:
+            self.manager.save(step, args=args)
+        except (OSError, ValueError) as error:  # Orbax says ValueError, and why at the very end
+            why = str(error).rpartition('": ')[2][-160:]
+            raise OSError(
+                f"cannot write the checkpoint of step {step} in {self.folder} ({why}): "
+                "make room, then the same command goes on"
+            ) from error
 
     def restore(
         self, like: Any, warn: Callable[[str], None]
     ) -> tuple[int, Any, dict[str, Any]] | None:
-        """(step, state, note) of the newest whole checkpoint, shaped as `like`; None if there is none."""
+        """(step, state, note) of the newest whole checkpoint; None if there is none.
+
+        The state is a tree like `like`; ValueError if the checkpoint holds other arrays.
+        """
         for step in sorted(self.manager.all_steps(), reverse=True):
             try:
-                return step, *self._read(step, like)
-            except Exception as error:  # Orbax raises many types at damage; every one means the same
-                aside = self.folder / f"corrupt-{step}"
-                warn(f"the checkpoint of step {step} is damaged ({_first_line(error)}): set aside as {aside.name}")
-                (self.folder / str(step)).rename(_free(aside))
+                meta = self._item(step, meta=ocp.args.JsonRestore())
+                if meta["kinds"] == _kinds(_flat(like)):
+                    return step, self._state(step, like, meta["digests"]), meta["note"]
+            except Exception as error:  # many types; at damage every one means the same
+                aside = _free(self.folder / f"corrupt-{step}")
+                why = _first_line(error)
+                warn(f"the checkpoint of step {step} is damaged ({why}): set aside as {aside.name}")
+                (self.folder / str(step)).rename(aside)
                 self.manager.reload()
+                continue
+            raise ValueError(
+                f"{self.folder / str(step)} is the checkpoint of another model: "
+                f"{_difference(meta['kinds'], _kinds(_flat(like)))}; take another folder"
+            )
         return None
 
-    def _read(self, step: int, like: Any) -> tuple[Any, dict[str, Any]]:
+    def _state(self, step: int, like: Any, digests: dict[str, str]) -> Any:
         shapes = jax.tree.map(lambda a: jax.ShapeDtypeStruct(a.shape, a.dtype), _flat(like))
-        args = ocp.args.Composite(state=ocp.args.StandardRestore(shapes), meta=ocp.args.JsonRestore())
-        stored = self.manager.restore(step, args=args)
-        arrays, meta = stored["state"], stored["meta"]
-        for name, digest in meta["digests"].items():
+        arrays = self._item(step, state=ocp.args.StandardRestore(shapes))
+        for name, digest in digests.items():
             if _digest(arrays[name]) != digest:
                 raise ValueError(f"the bytes of {name} are not those that were written")
-        leaves = [arrays[name] for name in _flat(like)]
-        return jax.tree.unflatten(jax.tree.structure(like), leaves), meta["note"]
+        return jax.tree.unflatten(jax.tree.structure(like), [arrays[name] for name in shapes])
+
+    def _item(self, step: int, **item: Any) -> Any:
+        return self.manager.restore(step, args=ocp.args.Composite(**item))[next(iter(item))]
 
 
 def _flat(state: Any) -> dict[str, Any]:
     leaves, _ = jax.tree_util.tree_flatten_with_path(state)
     return {jax.tree_util.keystr(path, simple=True, separator="."): leaf for path, leaf in leaves}
+
+
+def _kinds(arrays: dict[str, Any]) -> dict[str, str]:
+    return {name: f"{a.dtype}{list(a.shape)}" for name, a in arrays.items()}
+
+
+def _difference(stored: dict[str, str], wanted: dict[str, str]) -> str:
+    """The first array that differs."""
+    name = next(n for n in sorted({*stored, *wanted}) if stored.get(n) != wanted.get(n))
+    return f"its {name} is {stored.get(name, 'missing')}, not {wanted.get(name, 'missing')}"
 
 
 def _digest(array: Any) -> str:

@@ -228,7 +228,7 @@ def decayed(params) -> dict:
     """True for what weight decay acts on: the kernels of dense layers, never an encoding's parameters."""
 
     def is_kernel(path, _):
-        return path[-1].key == "kernel"
+        return path[-1].key == "kernel" and path[0].key not in ("shared", "owned")
 
     return jax.tree.map_with_path(is_kernel, params)
 

@@ -42,7 +42,7 @@ class EvalConfig:
     last: int | None = None
     """The k of same_targets and last_k; None: half the training length."""
     split: str = "test"
-    batch_tokens: int = 16384
+    batch_tokens: int = 4096
     """Tokens of the windows evaluated at once (at least one window)."""
 
     def __post_init__(self):

@@ -18,6 +18,7 @@ import resource
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -76,10 +77,16 @@ def locked(folder: Path) -> Iterator[None]:
     """Holds a run's folder for this process; the lock goes with the process, however it ends."""
     folder.mkdir(parents=True, exist_ok=True)
     with open(folder / ".lock", "w") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise Refused(f"{folder} is being written by another process: wait for it, or stop it") from None
+        for patience in (0.05, 0.05, 0.0):  # is_locked holds it for a moment
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                if not patience:
+                    raise Refused(
+                        f"{folder} is being written by another process: wait for it, or stop it"
+                    ) from None
+                time.sleep(patience)
         yield
 
 

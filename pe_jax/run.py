@@ -15,7 +15,7 @@ import numpy as np
 
 from pe_jax import data, record, text, train
 from pe_jax.checkpoint import digests
-from pe_jax.encoding import Encoding
+from pe_jax.encoding import Encoding, active
 from pe_jax.encodings import label, make, sources
 from pe_jax.evaluate import Evaluation, evaluate, plan
 from pe_jax.fit import fit, stopping
@@ -37,8 +37,9 @@ class RunConfig:
     """All seeds in one program. False: one after another, bit-equal to runs of one seed."""
 
     def __post_init__(self):
-        if not self.seeds or len(set(self.seeds)) < len(self.seeds) or min(self.seeds) < 0:
-            raise ValueError(f"run.seeds must be different integers from 0 on, got {self.seeds}")
+        fine = all(isinstance(seed, int) and 0 <= seed < 2**32 for seed in self.seeds)
+        if not self.seeds or not fine or len(set(self.seeds)) < len(self.seeds):
+            raise ValueError(f"run.seeds must be different integers in 0 .. 2**32 - 1, got {self.seeds}")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -81,15 +82,22 @@ class Run:
             name: {k: tuple(v) if isinstance(v, list) else v for k, v in value.items()}
             if isinstance(value, Mapping)
             else value
-            for name, value in config["pe"].items()
+            for name, value in config.get("pe", {}).items()
         }
-        spec = members.pop("spec")
+        spec = members.pop("spec", None)
+        if not spec:
+            raise ValueError("the config has no pe.spec, which names the encodings; see configs/base.py")
+        if parts["lm"].vocab < 256:
+            raise ValueError(f"lm.vocab must be at least 256, since text is bytes, got {parts['lm'].vocab}")
         dims = parts["lm"].dims(parts["train"].length)
         parts["eval"] = parts["eval"].resolved(dims.train_len)
         encodings = make(spec, dims, members)
+        for encoding in encodings:
+            active(encoding, 0)  # raises for layers that are no slice
         list(plan(encodings, parts["eval"]))
         name = label(spec, members)
-        identity = {k: v for k, v in config.items() if k != "log"} | {"sources": sources(spec)}
+        files = sources("+".join((spec, *parts["eval"].swaps)))
+        identity = {k: v for k, v in config.items() if k != "log"} | {"sources": files}
         return cls(dict(config), name, record.run_id(name, identity), encodings, **parts)
 
     @property
@@ -128,19 +136,23 @@ def execute(
     command: str = "",
     say: Callable[[str], None] = lambda message: None,
     watch: Callable[[dict[str, Any]], None] = lambda line: None,
+    begin: Callable[[], None] = lambda: None,
 ) -> dict[str, Any]:
     """The run's result; what `<workdir>/<run id>/` has of it already is not done again.
 
     `command` is what the record gives as reproducing it; `say` gets messages for people, `watch` every line of
-    metrics.jsonl. Raises Refused for what the user can mend, and Interrupted after a signal, with the state saved.
+    metrics.jsonl; `begin` is called when nothing stands in the way of a run. Raises Refused for what the user can mend, and Interrupted after a signal, with the state saved.
     """
     folder = workdir / run.id
     if done := record.read(folder / "result.json"):
         return done
     corpus = run.load()
     with record.locked(folder), stopping() as stop:
+        if done := record.read(folder / "result.json"):  # by a process that was faster
+            return done
         about = _begin(run, folder, corpus.describe(), command, say)
         metrics = record.Metrics(folder / "metrics.jsonl", _watchers(run, folder, watch))
+        begin()
         states, seconds = [], 0.0
         for seeds in run.groups:
             state, note = fit(

@@ -17,7 +17,7 @@ import jax
 import jax.numpy as jnp
 import optax
 from flax import nnx
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Float, Int, Integer
 
 from pe_jax.encoding import Encoding
 from pe_jax.lm import LM, LmConfig, decayed
@@ -69,7 +69,7 @@ class TrainConfig:
         )
 
 
-def build(config: LmConfig, encodings: Sequence[Encoding], seed: Int[Array, ""] | int) -> LM:
+def build(config: LmConfig, encodings: Sequence[Encoding], seed: Integer[Array, ""] | int) -> LM:
     """The model of one seed. The weights that do not belong to encodings depend on the seed alone."""
     key = jax.random.fold_in(jax.random.key(seed), 0)
     weights, positions = jax.random.split(key)

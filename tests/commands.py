@@ -1,14 +1,14 @@
 """The entry points as a user starts them, each in a process of its own.
 
-`start` forks from a server that has imported everything and computed nothing, which saves the
+A process forks from a server that has imported everything and computed nothing, which saves the
 seconds of every import; what it runs is `python -m experiments.NAME ARGUMENTS`.
 """
 
-import contextlib
 import dataclasses
 import json
 import multiprocessing
 import os
+import random
 import resource
 import runpy
 import signal
@@ -16,53 +16,74 @@ import sys
 import time
 from pathlib import Path
 
-import numpy as np
-
 ROOT = Path(__file__).resolve().parent.parent
-LIMIT = 120.0  # seconds that a process may take
+LIMIT = 200.0  # seconds that a process may take
+PRELOADED = [
+    "experiments.console",
+    "grain",
+    "orbax.checkpoint",
+    "pe_jax.run",
+    "pe_jax.report",
+    "scipy.stats",
+    "tensorboardX",
+]
 TINY = {
     "lm.model": 16,
     "lm.heads": 2,
     "lm.layers": 1,
-    "train.steps": 6,
+    "train.steps": 12,
     "train.steps_per_call": 2,
     "train.length": 16,
     "train.batch": 4,
     "eval.lengths": (16, 32),
     "eval.targets": 256,
     "run.seeds": (0, 1),
+    "log.checkpoint_seconds": 0.0,
 }
 
-PRELOADED = ("pe_jax.run", "pe_jax.report", "experiments.console", "grain", "orbax.checkpoint", "scipy.stats")
-
 _context = multiprocessing.get_context("forkserver")
-_context.set_forkserver_preload(list(PRELOADED))
+_context.set_forkserver_preload(PRELOADED)
+
+
+def tiny(**values) -> list[str]:
+    """--config.NAME=VALUE of a config that runs in seconds, `values` on top."""
+    return [f"--config.{name}={value}" for name, value in (TINY | values).items()]
+
+
+def write_text(folder: Path, files: int = 12, words: int = 600, seed: int = 0) -> Path:
+    """A folder of small texts of made-up words."""
+    rng = random.Random(seed)
+    known = ["".join(rng.choices("etaoinshrdlu", k=rng.randint(2, 7))) for _ in range(100)]
+    folder.mkdir()
+    for i in range(files):
+        (folder / f"{i:02d}.txt").write_text(" ".join(rng.choices(known, k=words)))
+    return folder
 
 
 @dataclasses.dataclass
 class Command:
-    """A process at work, and after `wait` its exit code and what it printed."""
+    """A process at work; after `wait`, its exit code and what it printed."""
 
     process: multiprocessing.Process
     folder: Path
 
     def wait(self) -> "Command":
         self.process.join(LIMIT)
-        if self.process.is_alive():
-            self.process.kill()
-            raise TimeoutError(f"{self.folder} after {LIMIT:.0f} s: {self.err}")
+        assert not self.process.is_alive(), f"not done after {LIMIT:.0f} s: {self.err}"
         return self
 
-    def signal(self, number: int) -> None:
-        os.kill(self.process.pid, number)
-
-    def until(self, condition) -> None:
-        """Waits until the condition holds; an error if the process ends before."""
+    def until(self, condition) -> "Command":
+        """Waits for the condition, which must come true while the process is at work."""
         end = time.monotonic() + LIMIT
         while not condition():
-            if not self.process.is_alive() or time.monotonic() > end:
-                raise AssertionError(f"ended early, {self.code}: {self.err}")
+            assert self.process.is_alive() and time.monotonic() < end, f"{self.code}: {self.err}"
             self.process.join(0.002)
+        return self
+
+    def stop(self, number: int) -> "Command":
+        """Sends a signal and waits for the end."""
+        os.kill(self.process.pid, number)
+        return self.wait()
 
     @property
     def code(self) -> int | None:
@@ -77,35 +98,78 @@ class Command:
         return (self.folder / "stderr").read_text()
 
 
-def start(name: str, *arguments: str, folder: Path, largest: int | None = None, **env: str):
-    """`python -m experiments.NAME ARGUMENTS`, its output in `folder`.
+class Lab:
+    """A folder with a text, work directories, and what its processes printed."""
 
-    `largest` limits the bytes of any file it writes, as a full disk would.
-    """
-    folder.mkdir(parents=True)
-    process = _context.Process(target=_child, args=(name, arguments, folder, largest, env))
-    process.start()
-    return Command(process, folder)
+    def __init__(self, folder: Path, cache: Path):
+        self.folder, self.cache, self.started = folder, cache, 0
+        self.text = f"files:{write_text(folder / 'text')}"
+
+    def start(self, name: str, *arguments: str, largest: int | None = None) -> Command:
+        """`python -m experiments.NAME ARGUMENTS`; no file may exceed `largest` bytes."""
+        self.started += 1
+        folder = self.folder / f"process_{self.started}"
+        folder.mkdir()
+        options = (name, arguments, folder, largest, str(self.cache))
+        process = _context.Process(target=_main, args=options)
+        process.start()
+        return Command(process, folder)
+
+    def run(self, workdir: Path, spec: str = "rope", largest: int | None = None, **values):
+        """A tiny run of `spec`, on this lab's text unless `values` name another."""
+        flags = tiny(**{"data.source": self.text} | values)
+        config = f"--config=configs/base.py:pe={spec}"
+        return self.start("run", config, *flags, f"--workdir={workdir}", largest=largest)
 
 
-def _child(name, arguments, folder, largest, env):
-    signal.signal(signal.SIGINT, signal.default_int_handler)
+def _main(name, arguments, folder, largest, cache):
     for number, path in ((1, folder / "stdout"), (2, folder / "stderr")):
         os.dup2(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND), number)
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # as in a process of a terminal
     os.chdir(ROOT)
-    os.environ.update(env)
+    keep_programs(cache)
     if largest is not None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (largest, largest))
     sys.argv = [f"experiments/{name}.py", *arguments]
-    with contextlib.suppress(KeyError):
-        import jax
-
-        jax.config.update("jax_compilation_cache_dir", env["JAX_COMPILATION_CACHE_DIR"])
-        jax.config.update("jax_persistent_cache_min_compile_time_secs", 0)
-        jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
     runpy.run_module(f"experiments.{name}", run_name="__main__", alter_sys=True)
 
 
-def flags(**values) -> list[str]:
-    """--config.NAME=VALUE of a tiny config with these values on top."""
-    return [f"--config.{name}={value}" for name, value in (TINY | values).items()]
+def keep_programs(cache: str) -> None:
+    """Compiles each program once for all processes, here and in those that this one starts."""
+    import jax
+
+    settings = {
+        "jax_compilation_cache_dir": cache,
+        "jax_persistent_cache_min_compile_time_secs": 0,
+        "jax_persistent_cache_min_entry_size_bytes": -1,
+    }
+    for setting, value in settings.items():
+        os.environ[setting.upper()] = str(value)
+        jax.config.update(setting, value)
+
+
+def lines(folder: Path) -> list[dict]:
+    """The whole lines of a run's metrics.jsonl so far."""
+    path = folder / "metrics.jsonl"
+    text = path.read_text() if path.exists() else ""
+    return [json.loads(line) for line in text[: text.rfind("\n") + 1].splitlines()]
+
+
+def run_of(spec: str = "rope", **values):
+    """The Run of a tiny config, `values` on top."""
+    from configs import base
+    from pe_jax.run import Run
+
+    config = base.get_config(f"pe={spec}")
+    config.update_from_flattened_dict(TINY | values)
+    return Run.of(config.to_dict())
+
+
+def the_run(workdir: Path) -> Path:
+    """The folder of a work directory's one run."""
+    (folder,) = (path for path in workdir.iterdir() if path.is_dir())
+    return folder
+
+
+def result(folder: Path) -> dict:
+    return json.loads((folder / "result.json").read_text())

@@ -228,6 +228,18 @@ def mix_heads(e, params, case):
 
 
 @dataclasses.dataclass(frozen=True)
+class Capped(Encoding):
+    """3 tanh(s / 3): a hook that brings hidden logits back among the others."""
+
+    def logits(self, params, logits, q, k, q_pos, k_pos):
+        return 3.0 * jnp.tanh(logits / 3.0)
+
+
+def capped(e, params, case):
+    return attention(case, lambda i, j, h: 3 * math.tanh(case.dot(i, j, h) / 3))
+
+
+@dataclasses.dataclass(frozen=True)
 class MixKeys(Encoding):
     """As in Zheng et al. (2024), DAPE-V2: s_j + sum_d m_d tanh(s_{j+d}), d = -1 .. 1; hidden: 0."""
 
@@ -320,6 +332,7 @@ EXOTIC = {
     "selective": (Selective, selective),
     "cope": (Contextual, contextual),
     "mix_heads": (MixHeads, mix_heads),
+    "capped": (Capped, capped),
     "mix_keys": (MixKeys, mix_keys),
     "stick_breaking": (StickBreaking, stick_breaking),
     "fire": (Fire, fire),

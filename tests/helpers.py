@@ -13,16 +13,15 @@ DIMS = Dims(model=24, heads=3, head=8, layers=2, train_len=8)
 
 def bind(encodings, contiguous=True, spread=0.3, seed=0):
     """The encodings with layer 0's parameters: initial values plus noise, so that none is 0."""
-    key = jax.random.key(seed)
+    key, rng = jax.random.key(seed), np.random.default_rng(seed)
 
-    def noisy(i, leaf):
-        return leaf + spread * jax.random.normal(jax.random.fold_in(key, i), leaf.shape)
+    def noisy(leaf):
+        return leaf + (spread * rng.normal(size=leaf.shape)).astype(np.float32)
 
     params = []
     for i, e in enumerate(encodings):
         shared, owned = init_params(e, jax.random.fold_in(key, i))
-        leaves, tree = jax.tree.flatten(shared | owned.get(0, {}))
-        params.append(jax.tree.unflatten(tree, [noisy(n, leaf) for n, leaf in enumerate(leaves)]))
+        params.append(jax.tree.map(noisy, shared | owned.get(0, {})))
     causal = all(e.dims.causal for e in encodings)
     return Bound(tuple(params), tuple(encodings), contiguous=contiguous, causal=causal)
 

@@ -9,7 +9,17 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 import reference
-from exotic import EXOTIC, Clipped, Forget, Jittered, LogScale, Toeplitz, clipped
+from exotic import (
+    EXOTIC,
+    Capped,
+    Clipped,
+    Forget,
+    Jittered,
+    LogScale,
+    MixKeys,
+    Toeplitz,
+    clipped,
+)
 from helpers import DIMS, assert_near, bind, example, folded, layer, output, scattered
 
 from pe_jax import attention, geometry
@@ -36,6 +46,7 @@ MIXED = {
     "log_scale+shaw+rope": (LogScale, Clipped, RoPE),
     "forget+rope": (Forget, RoPE),
     "shaw+toeplitz": (Clipped, Toeplitz),
+    "capped+mix_keys": (Capped, MixKeys),
     "jittered+alibi": (Jittered, ALiBi),
     "jittered+shaw": (Jittered, Clipped),
 }
@@ -62,12 +73,15 @@ def numpy(params):
 
 
 def kinds(name):
-    """The settings in which a case is worth a compiled gradient."""
-    used = {hook for e in encodings(name) for hook in sites(e)} - {"at", "limit", "embed"}
+    """The settings worth a compiled gradient: all where attention lays distances out or masks."""
+    used = {hook for e in encodings(name) for hook in sites(e)}
     if "positions" in used:
         return ["scattered"]
-    both = ["bidirectional"] if name in ENCODINGS or name in EXOTIC else []
-    return ["memory", "scattered", *both] if used else ["memory"]
+    laid_out = used & {"relative_bias", "relative_keys", "relative_values", "reach"}
+    alone = name in ENCODINGS or name in EXOTIC
+    if (laid_out and alone) or name == "nope":
+        return ["memory", "scattered", "bidirectional"]
+    return ["memory"]
 
 
 def setting(name, kind):
@@ -175,6 +189,21 @@ def test_two_members_act_together():
     want = reference.attention(case, turned.dot, lambda i, j: i - j < 3 or j < 2)
     got = output(bind(make("rope+window(window=3,sinks=2)", WIDE)), case)
     assert_near(got, want, 1e-5, "rope+window")
+
+
+def test_a_second_logits_hook_gets_hidden_keys_hidden_again():
+    members, case = (Capped(WIDE), MixKeys(WIDE)), example(9, WIDE)
+    pe = bind(members)
+    m = numpy(pe.params[1])["m"]
+
+    def cap(i, j, h):
+        return 3 * math.tanh(case.dot(i, j, h) / 3)
+
+    def logit(i, j, h):
+        near = [(d, j + d - 1) for d in range(3) if 0 <= j + d - 1 <= i]
+        return cap(i, j, h) + sum(m[d] * math.tanh(cap(i, t, h)) for d, t in near)
+
+    assert_near(output(pe, case), reference.attention(case, logit), 1e-5)
 
 
 def test_distances_between_float_positions_stay_floats():

@@ -1,0 +1,191 @@
+"""Checkpoints: what was saved comes back bit by bit, or an older one does and a message says so."""
+
+import os
+import resource
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from pe_jax.checkpoint import KEPT, Checkpoints, digests
+
+# the tasks that Orbax leaves when a file is missing complain as they are collected
+pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+
+
+def state(step, size=40, dtype=np.float32):
+    rng = np.random.default_rng(step)
+    weights = rng.normal(size=(2, size, size)).astype(dtype)
+    weights[0, 0, :4] = [np.nan, np.inf, -0.0, 1e-40]
+    return {
+        "params": {"blocks": {0: {"kernel": weights}}, "table": rng.normal(size=3).astype(dtype)},
+        "optimizer": (
+            rng.integers(0, 9, 2).astype(np.int32),
+            jnp.bfloat16(1.5) * jnp.ones(3, "bfloat16"),
+        ),
+        "step": np.int32(step),
+    }
+
+
+def checkpoints(folder, *steps):
+    made = Checkpoints(folder)
+    for step in steps:
+        made.save(step, state(step), {"seconds": step / 4})
+    return made
+
+
+def restored(folder, size=40):
+    """(step, state, what was said), after a look at every bit."""
+    said = []
+    found = Checkpoints(folder).restore(state(0, size), said.append)
+    if found is None:
+        return None, None, said
+    step, got, note = found
+    assert note == {"seconds": step / 4}
+    assert jax.tree.structure(got) == jax.tree.structure(state(step, size))
+    assert digests(got) == digests(state(step, size))
+    return step, got, said
+
+
+def files(folder):
+    return sorted(path for path in folder.rglob("*") if path.is_file())
+
+
+def largest(folder):
+    return max(files(folder), key=lambda path: path.stat().st_size)
+
+
+def flip(path, place=0.5):
+    bytes_ = bytearray(path.read_bytes())
+    bytes_[int(place * len(bytes_))] ^= 4
+    path.write_bytes(bytes_)
+
+
+def test_a_saved_state_comes_back_bit_by_bit(tmp_path):
+    assert restored(tmp_path / "new") == (None, None, [])
+    checkpoints(tmp_path, 5)
+    step, got, said = restored(tmp_path)
+    assert (step, said) == (5, [])
+    kernel = np.asarray(got["params"]["blocks"][0]["kernel"])
+    assert kernel.tobytes() == state(5)["params"]["blocks"][0]["kernel"].tobytes()
+    assert got["optimizer"][1].dtype == jnp.bfloat16
+
+
+def test_the_newest_is_taken_and_the_oldest_forgotten(tmp_path):
+    checkpoints(tmp_path, 1, 9, 10)
+    assert restored(tmp_path)[0] == 10
+    assert sorted(Checkpoints(tmp_path).manager.all_steps()) == [9, 10] and KEPT == 2
+
+
+DAMAGE = {
+    "a bit in the middle of the data": lambda step: flip(largest(step)),
+    "a bit near the end of the data": lambda step: flip(largest(step), 0.9),
+    "the data cut short": lambda step: os.truncate(
+        largest(step), largest(step).stat().st_size // 2
+    ),
+    "the data deleted": lambda step: largest(step).unlink(),
+    "an empty folder": lambda step: [path.unlink() for path in files(step)],
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGE)
+def test_a_damaged_checkpoint_is_set_aside_for_the_one_before(tmp_path, damage):
+    checkpoints(tmp_path, 3, 7)
+    DAMAGE[damage](tmp_path / "7")
+    step, _, said = restored(tmp_path)
+    assert step == 3
+    assert len(said) == 1 and "step 7" in said[0] and "corrupt-7" in said[0]
+    assert (tmp_path / "corrupt-7").is_dir() and not (tmp_path / "7").exists()
+    assert restored(tmp_path)[::2] == (3, [])
+
+    checkpoints(tmp_path, 7)  # the training goes on and comes by again
+    assert restored(tmp_path)[::2] == (7, [])
+    flip(largest(tmp_path / "7"))
+    assert "corrupt-7-2" in restored(tmp_path)[2][0]
+
+
+def test_any_file_that_is_gone_or_empty_gives_the_whole_state_or_the_one_before(tmp_path):
+    checkpoints(tmp_path / "whole", 3, 7)
+    names = [path.relative_to(tmp_path / "whole") for path in files(tmp_path / "whole" / "7")]
+    outcomes = set()
+    for i, name in enumerate(names):
+        for hurt in (Path.unlink, lambda path: path.write_bytes(b"")):
+            folder = tmp_path / f"{i}-{hurt.__name__}"
+            subprocess.run(["cp", "-r", tmp_path / "whole", folder], check=True)
+            hurt(folder / name)
+            step, _, said = restored(folder)  # asserts the bits
+            assert (step, len(said)) in ((7, 0), (3, 1)), name
+            outcomes.add(step)
+    assert 3 in outcomes
+
+
+def test_where_all_are_damaged_there_is_none(tmp_path):
+    checkpoints(tmp_path, 3, 7)
+    for step in ("3", "7"):
+        flip(largest(tmp_path / step))
+    step, _, said = restored(tmp_path)
+    assert step is None
+    assert "step 7" in said[0] and "step 3" in said[1]
+
+
+def test_another_model_is_an_error_and_damages_nothing(tmp_path):
+    checkpoints(tmp_path, 3)
+    wider = state(0, size=41)
+    other = state(0) | {"extra": np.float32(0)}
+    low = state(0, dtype=np.float16)
+    kernel = r"params.blocks.0.kernel is float32\[2, 40, 40\], not "
+    for like, said in (
+        (wider, kernel + r"float32\[2, 41, 41\]"),
+        (other, r"extra is missing, not float32\[\]"),
+        (low, kernel + "float16"),
+    ):
+        with pytest.raises(ValueError, match=said):
+            Checkpoints(tmp_path).restore(like, print)
+    assert restored(tmp_path)[::2] == (3, [])
+
+
+def test_a_full_disk_leaves_the_older_checkpoint_whole(tmp_path):
+    kept = checkpoints(tmp_path, 3)
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (4096, hard))
+    try:
+        with pytest.raises(OSError, match="step 7.*make room"):
+            kept.save(7, state(7), {"seconds": 7 / 4})
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert restored(tmp_path)[::2] == (3, [])
+    checkpoints(tmp_path, 7)
+    assert restored(tmp_path)[::2] == (7, [])
+
+
+def save_for_ever(folder):
+    """A process to be killed: it says each step before it saves it."""
+    found = Checkpoints(Path(folder)).restore(state(0, 400), print)
+    made = Checkpoints(Path(folder))
+    for step in range((found[0] if found else 0) + 1, 1000):
+        print("saving", step, flush=True)
+        made.save(step, state(step, 400), {"seconds": step / 4})
+
+
+def test_a_kill_while_saving_leaves_a_whole_checkpoint(tmp_path):
+    tests = Path(__file__).parent
+    code = f"import test_checkpoint; test_checkpoint.save_for_ever({str(tmp_path)!r})"
+    command = [sys.executable, "-c", code]
+    search = os.environ | {"PYTHONPATH": str(tests.parent)}
+    for last in (4, 7):
+        with subprocess.Popen(
+            command, cwd=tests, env=search, stdout=subprocess.PIPE, text=True
+        ) as process:
+            lines = iter(process.stdout.readline, "")
+            assert f"saving {last}\n" in lines, "it ended too early"
+            while process.poll() is None and not list(tmp_path.glob("*tmp*")):
+                pass
+            process.send_signal(signal.SIGKILL)
+        assert process.returncode == -signal.SIGKILL
+        step, _, said = restored(tmp_path, size=400)
+        assert step >= last - 1 and said == []

@@ -1,0 +1,270 @@
+"""The command lines: help at once, a user's mistake in one line before anything is done."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+from commands import ROOT, Lab, run_of, tiny, write_text
+
+from experiments import cli
+from pe_jax import record
+
+HEAVY = ("jax", "flax", "pandas", "matplotlib", "tensorflow_datasets", "grain", "orbax", "scipy")
+MINE = """
+import dataclasses
+
+from pe_jax.encoding import Encoding
+
+
+@dataclasses.dataclass(frozen=True)
+class Mine(Encoding):
+    def {hook}(self, params, n):
+        return 0.0 * n
+"""
+
+
+@pytest.fixture(scope="module")
+def lab(tmp_path_factory):
+    lab = Lab(tmp_path_factory.mktemp("lab"), tmp_path_factory.getbasetemp() / "programs")
+    for name, text in {
+        "mine.py": MINE.format(hook="relative_bias"),
+        "hook.py": MINE.format(hook="relative_bais"),
+        "syntax.py": "def f(:\n",
+        "undefined.py": "def get_config(arg=''):\n    return configuration\n",
+        "short.txt": "ab " * 60,
+        "long.txt": "abc " * 300,
+        "record.json": "{",
+    }.items():
+        (lab.folder / name).write_text(text)
+    (lab.folder / "latin.txt").write_bytes("é".encode("latin-1") * 5000)
+    return lab
+
+
+def imported(*command):
+    """The packages that a command imports, with its exit code and standard output."""
+    command = [sys.executable, "-X", "importtime", "-m", *command]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    names = {line.rpartition("|")[2].strip().partition(".")[0] for line in done.stderr.splitlines()}
+    return names, done.returncode, done.stdout
+
+
+@pytest.mark.parametrize("name", ("run", "sweep", "report"))
+def test_help_comes_at_once(name):
+    names, code, out = imported(f"experiments.{name}", "--help")
+    assert code == 0 and "absl" in names and not names.intersection(HEAVY)
+    assert f"python -m experiments.{name}" in out and "--workdir" in out
+
+
+def assert_told(done, name, *words):
+    assert done.code == 2, done.err
+    assert done.out == "" and len(done.err.splitlines()) == 1, done.err
+    assert done.err.startswith(f"experiments.{name}: ") and "Traceback" not in done.err
+    for word in words:
+        assert word in done.err, done.err
+
+
+CONFIG_MISTAKES = {
+    "unknown encoding": ("ropee", {}, ["'ropee'", "did you mean 'rope'", "alibi"]),
+    "misspelt section": ("rope", {"trian.steps": 3}, ["trian", '"train"']),
+    "misspelt field": ("rope", {"train.stepz": 3}, ["stepz", '"steps"']),
+    "misspelt encoding field": ("rope", {"pe.rope.bas": 3}, ["bas", '"base"']),
+    "misspelt field in a spec": ("rope(bas=3)", {}, ["'bas'", "did you mean 'base'"]),
+    "unreadable spec": ("rope(", {}, ["'rope('", "name(field=value)[layers]"]),
+    "layers that are no slice": ("rope[first]", {}, ["'first'", "'::2'"]),
+    "no number": ("rope", {"train.steps": "1e3x"}, ["config.train.steps", "1e3x"]),
+    "no integer": ("rope", {"train.steps": 3.5}, ["config.train.steps", "3.5"]),
+    "no steps": ("rope", {"train.steps": 0}, ["train.steps must be at least 1"]),
+    "odd head size": ("rope", {"lm.model": 14}, ["even", "got 7", "lm.heads"]),
+    "heads": ("rope", {"lm.heads": 3}, ["lm.heads must divide lm.model", "3 heads for 16"]),
+    "vocabulary": ("rope", {"lm.vocab": 100}, ["lm.vocab must be at least 256", "got 100"]),
+    "unknown activation": ("rope", {"lm.activation": "gelo"}, ["lm.activation", "gelu"]),
+    "unknown metric": ("rope", {"eval.metrics": ("last_l",)}, ["did you mean 'last_k'"]),
+    "unknown swap": ("rope", {"eval.swaps": ("windwo",)}, ["did you mean 'window'"]),
+    "swap with parameters": ("rope", {"eval.swaps": ("t5",)}, ["'t5' needs parameters (table)"]),
+    "equal seeds": ("rope", {"run.seeds": (1, 1)}, ["run.seeds", "(1, 1)"]),
+    "seeds that are words": ("rope", {"run.seeds": ("a",)}, ["run.seeds", "'a'"]),
+    "large seed": ("rope", {"run.seeds": (2**32,)}, ["run.seeds", "2**32 - 1"]),
+    "no seed": ("rope", {"run.seeds": ()}, ["run.seeds", "()"]),
+    "misspelt hook": ("{lab}/hook.py:Mine", {}, ["relative_bais", "did you mean `relative_bias`"]),
+    "syntax error": ("{lab}/syntax.py:Mine", {}, ["syntax.py", "SyntaxError", "line 1"]),
+    "no such class": ("{lab}/mine.py:Mime", {}, ["'Mime'", "it has Mine"]),
+    "no such file": ("{lab}/mien.py:Mine", {}, ["mien.py"]),
+}
+
+
+@pytest.mark.parametrize("mistake", CONFIG_MISTAKES)
+def test_a_mistake_in_a_config_is_told_before_any_text_is_read(lab, tmp_path, mistake):
+    spec, values, words = CONFIG_MISTAKES[mistake]
+    values = {"data.source": "files:nowhere"} | values
+    workdir = tmp_path / "runs"
+    done = lab.run(workdir, spec.format(lab=lab.folder), **values).wait()
+    assert_told(done, "run", *words)
+    assert not workdir.exists()
+
+
+def test_a_mistake_in_an_encoding_is_told_without_what_a_run_needs():
+    names, code, _ = imported("experiments.run", "--config=configs/base.py:pe=ropee")
+    assert code == 2 and "jax" in names
+    assert not names & {"flax", "pandas", "matplotlib", "tensorflow_datasets", "grain", "orbax"}
+
+
+TEXT_MISTAKES = {
+    "missing": ("files:{lab}/shrot.txt", {}, ["no shrot.txt", "nearest: short.txt"]),
+    "unknown source": ("stdlb", {}, ["'stdlb'", "nearest: stdlib"]),
+    "not UTF-8": ("files:{lab}/latin.txt", {}, ["latin.txt is not UTF-8 at byte 0", "iconv"]),
+    "shorter than a window": (
+        "files:{lab}/short.txt",
+        {"train.length": 512, "eval.lengths": (512,)},
+        ["162 tokens, a window needs 513", "smaller train.length"],
+    ),
+    "documents shorter than an evaluation": (
+        "files:{lab}/long.txt",
+        {"eval.lengths": (16, 256)},
+        ["no document of the test split has more than 256 tokens", "the longest has 60"],
+    ),
+    "too little to score": (
+        "files:{lab}/text",
+        {"eval.targets": 10**6},
+        ["the test split has room for", "lower eval.targets"],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", ("run", "sweep"))
+@pytest.mark.parametrize("mistake", TEXT_MISTAKES)
+def test_a_mistake_in_the_text_is_told_before_anything_is_written(lab, tmp_path, mistake, name):
+    source, values, words = TEXT_MISTAKES[mistake]
+    workdir = tmp_path / "runs"
+    config = "--config=configs/base.py:pe=rope"
+    flags = tiny(**{"data.source": source.format(lab=lab.folder)} | values)
+    done = lab.start(name, config, *flags, f"--workdir={workdir}").wait()
+    assert_told(done, name, *words)
+    assert not workdir.exists()
+
+
+COMMAND_MISTAKES = {
+    "no config": ([], ["--config=FILE is required"]),
+    "missing config": (["--config=configs/bas.py"], ["no config file", "nearest: base.py"]),
+    "no argument": (["--config=configs/base.py:rope"], ["pe=SPEC", "'rope'"]),
+    "unknown flag": (["--config=configs/base.py", "--wrokdir=x"], ["'wrokdir'", "workdir"]),
+    "no flag": (["--config=configs/base.py", "rope"], ["unknown argument 'rope'"]),
+    "nothing to replay": (["--config=configs/replay.py"], ["DIR/config.json"]),
+    "missing record": (["--config=configs/replay.py:{lab}/none.json"], ["none.json"]),
+    "damaged record": (["--config=configs/replay.py:{lab}/record.json"], ["no record of a run"]),
+    "syntax error": (["--config={lab}/syntax.py"], ["SyntaxError", "syntax.py, line 1"]),
+    "undefined name": (
+        ["--config={lab}/undefined.py"],
+        ["'configuration'", "undefined.py, line 2"],
+    ),
+    "no get_config": (["--config={lab}/mine.py"], ["get_config"]),
+}
+
+
+@pytest.mark.parametrize("name", ("run", "sweep"))
+@pytest.mark.parametrize("mistake", COMMAND_MISTAKES)
+def test_a_mistake_in_a_command_is_told(lab, tmp_path, mistake, name):
+    arguments, words = COMMAND_MISTAKES[mistake]
+    workdir = f"--workdir={tmp_path / 'runs'}"
+    done = lab.start(name, *(a.format(lab=lab.folder) for a in arguments), workdir).wait()
+    assert_told(done, name, *words)
+    assert not (tmp_path / "runs").exists()
+
+
+SWEEP_MISTAKES = {
+    "unknown encoding": (["--also=alibi,ropee"], ["did you mean 'rope'"]),
+    "misspelt field": (["--config.train.stepz=3"], ["stepz", '"steps"']),
+    "no jobs": (["--jobs=-1"], ["jobs"]),
+}
+
+
+@pytest.mark.parametrize("mistake", SWEEP_MISTAKES)
+def test_a_mistake_in_a_sweep_is_told(lab, tmp_path, mistake):
+    arguments, words = SWEEP_MISTAKES[mistake]
+    workdir = f"--workdir={tmp_path / 'runs'}"
+    done = lab.start("sweep", "--config=configs/quickstart.py", *arguments, workdir).wait()
+    assert_told(done, "sweep", *words)
+    assert not (tmp_path / "runs").exists()
+
+
+def test_mistakes_of_a_report_are_told(lab, tmp_path):
+    assert_told(lab.start("report").wait(), "report", "--workdir=DIR is required")
+    empty = lab.start("report", f"--workdir={tmp_path}", f"--out={tmp_path / 'out'}").wait()
+    assert_told(empty, "report", "no results in", "experiments.sweep")
+    (tmp_path / "rope-1").mkdir()
+    (tmp_path / "rope-1/result.json").write_text("{")
+    damaged = lab.start("report", f"--workdir={tmp_path}", f"--out={tmp_path / 'out'}").wait()
+    assert_told(damaged, "report", "rope-1/result.json is not JSON")
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.fixture
+def folder(lab, tmp_path):
+    """The folder that lab.run(tmp_path) is going to write."""
+    path = tmp_path / run_of(**{"data.source": lab.text}).id
+    path.mkdir()
+    return path
+
+
+def files(folder):
+    return {p.name: p.read_bytes() for p in folder.iterdir() if p.name != ".lock"}
+
+
+@pytest.mark.parametrize("name", ("config.json", "result.json"))
+def test_a_damaged_record_is_told_with_the_remedy(lab, folder, name):
+    (folder / name).write_text('{"id": ')
+    done = lab.run(folder.parent).wait()
+    assert_told(done, "run", f"{name} is damaged", "delete it and run the same command again")
+    assert files(folder) == {name: b'{"id": '}
+
+
+def test_a_damaged_result_stops_a_sweep_before_it_begins(lab, folder):
+    (folder / "result.json").write_text("[1, 2")
+    flags = tiny(**{"data.source": lab.text})
+    config = "--config=configs/base.py:pe=rope"
+    done = lab.start("sweep", config, *flags, f"--workdir={folder.parent}").wait()
+    assert_told(done, "sweep", "result.json is damaged", "delete it")
+
+
+def test_a_folder_that_another_process_holds_is_refused(lab, folder):
+    with record.locked(folder):
+        assert record.is_locked(folder)
+        done = lab.run(folder.parent).wait()
+    assert_told(done, "run", str(folder), "is being written by another process")
+    assert not record.is_locked(folder) and files(folder) == {}
+
+
+def test_a_run_begun_on_other_text_is_refused(lab, folder):
+    begun = json.dumps({"corpus": {"hash": "0" * 64}})
+    (folder / "config.json").write_text(begun)
+    done = lab.run(folder.parent).wait()
+    assert_told(done, "run", "was begun on other text", "delete the folder")
+    assert files(folder) == {"config.json": begun.encode()}
+
+
+def test_a_changed_text_is_noticed_by_its_bytes(lab, tmp_path):
+    same = [write_text(tmp_path / name, seed=0) for name in ("a", "b")]
+    other = write_text(tmp_path / "c", seed=1)
+    hashes = [
+        run_of(**{"data.source": f"files:{path}"}).load().describe()["hash"]
+        for path in (*same, other)
+    ]
+    assert hashes[0] == hashes[1] != hashes[2]
+
+
+@pytest.mark.parametrize(
+    "error, code, said",
+    [
+        (KeyboardInterrupt(), cli.INTERRUPTED, "stopped: the same command goes on"),
+        (RuntimeError("a\nb"), 1, "RuntimeError: a b"),
+    ],
+)
+def test_what_ends_a_program_is_the_last_line_it_prints(monkeypatch, capsys, error, code, said):
+    def main():
+        raise error
+
+    monkeypatch.setattr(sys, "argv", ["program"])
+    with pytest.raises(SystemExit) as stop:
+        cli.start("program", main)
+    assert stop.value.code == code
+    assert capsys.readouterr().err.splitlines()[-1] == f"experiments.program: {said}"

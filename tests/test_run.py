@@ -1,0 +1,346 @@
+"""One run, end to end: what it records, and that being cut off anywhere changes nothing."""
+
+import json
+import math
+import random
+import shutil
+import signal
+import struct
+
+import pytest
+from commands import Lab, lines, result, run_of, the_run
+
+from configs import base, replay
+from pe_jax.run import Run
+
+SPEC = "randomized+rope"
+METRICS = ("same_targets", "nonoverlapping")
+STEPS = list(range(2, 13, 2))
+
+
+@pytest.fixture(scope="module")
+def lab(tmp_path_factory):
+    cache = tmp_path_factory.getbasetemp() / "programs"
+    return Lab(tmp_path_factory.mktemp("lab"), cache)
+
+
+def start(lab, workdir, **values):
+    return lab.run(workdir, SPEC, **values)
+
+
+@pytest.fixture(scope="module")
+def whole(lab):
+    """The folder of a run that nothing disturbed."""
+    done = start(lab, lab.folder / "whole").wait()
+    assert done.code == 0, done.err
+    return the_run(lab.folder / "whole")
+
+
+def assert_same(folder, whole):
+    """The same parameters, optimizer, rows, curves and history, to the bit."""
+    got, want = result(folder), result(whole)
+    for part in ("id", "digests", "rows", "curves", "targets"):
+        assert got[part] == want[part], part
+    assert got["train"]["loss"] == want["train"]["loss"]
+    history = [[(s["step"], s["loss"]) for s in lines(f) if "loss" in s] for f in (folder, whole)]
+    assert history[0] == history[1]
+
+
+def test_the_record_has_every_field(whole, lab):
+    found = result(whole)
+    config = found["config"]
+    assert whole.name == found["id"] and found["label"] == SPEC
+    assert config["train"]["length"] == 16 and config["eval"]["lengths"] == [16, 32]
+    assert config["pe"]["spec"] == SPEC and config["run"]["seeds"] == found["seeds"] == [0, 1]
+    assert found["targets"] == dict.fromkeys(METRICS, 256)
+    assert found["parameters"] == {"total": 11312, "encoding": 0}
+    train = found["train"]
+    assert (train["length"], train["steps"], len(train["loss"])) == (16, 12, 2)
+    assert train["tokens_per_second"] == pytest.approx(16 * 4 / train["ms_per_step"] * 1e3)
+    seconds = found["seconds"]
+    assert seconds["total"] == pytest.approx(seconds["train"] + seconds["evaluate"])
+    assert min(seconds.values()) > 0 and found["peak_memory_mib"] > 50
+    corpus = found["corpus"]
+    assert corpus["source"] == lab.text and len(corpus["hash"]) == 64 and corpus["python"] is None
+    assert corpus["documents"] == {"train": 10, "valid": 1, "test": 1}
+    assert {"python", "jax", "flax", "numpy"} <= set(found["versions"])
+    assert found["device"]["platform"] == "cpu" and found["device"]["threads"] >= 1
+    assert found["commit"] and found["started"].startswith("20")
+    assert f"--config=configs/base.py:pe={SPEC}" in found["command"]
+
+
+def test_the_rows_are_every_seed_swap_metric_and_length(whole):
+    rows = result(whole)["rows"]
+    keys = [(r["seed"], r["swap"], r["metric"], r["length"]) for r in rows]
+    wanted = {
+        (s, w, m, E) for s in (0, 1) for w in ("", "window") for m in METRICS for E in (16, 32)
+    }
+    assert set(keys) == wanted and len(keys) == len(wanted)
+    assert all(4 < row["value"] < 12 for row in rows)
+    value = {key: row["value"] for key, row in zip(keys, rows, strict=True)}
+    assert value[0, "", "same_targets", 16] != value[1, "", "same_targets", 16]
+    for metric in METRICS:  # a window of the training length changes nothing at it
+        assert value[0, "window", metric, 16] == pytest.approx(value[0, "", metric, 16], abs=1e-5)
+    assert value[0, "window", "same_targets", 32] != value[0, "", "same_targets", 32]
+
+
+def test_the_curves_are_at_the_longest_length(whole):
+    curves = result(whole)["curves"]
+    assert {(c["seed"], c["swap"], c["length"]) for c in curves} == {
+        (s, w, 32) for s in (0, 1) for w in ("", "window")
+    }
+    for curve in curves:
+        assert len(curve["position"]) == len(curve["value"])
+        assert 1 <= min(curve["position"]) and max(curve["position"]) <= 32
+        assert all(value is None or 0 < value < 20 for value in curve["value"])
+
+
+def test_config_metrics_and_checkpoints_are_there(whole):
+    about = json.loads((whole / "config.json").read_text())
+    found = result(whole)
+    assert all(about[part] == found[part] for part in about)
+    trained = [line for line in lines(whole) if "loss" in line]
+    assert [line["step"] for line in trained] == STEPS
+    assert all(line["seeds"] == [0, 1] and line["of"] == 12 for line in trained)
+    assert all(math.isfinite(loss) for line in trained for loss in line["loss"])
+    assert trained[-1]["loss"] == found["train"]["loss"]
+    assert lines(whole)[-1]["evaluated"] == lines(whole)[-1]["of"]
+    kept = {path.name for path in (whole / "checkpoints/0-1").iterdir() if path.is_dir()}
+    assert kept == {"10", "12"}
+    assert not list(whole.glob(".*.json*"))
+
+
+def test_a_finished_run_is_not_run_again_and_a_record_replays(lab, whole):
+    def state():
+        return {p: p.stat().st_mtime_ns for p in whole.rglob("*") if p.is_file()}
+
+    before = state()
+    config = f"--config=configs/replay.py:{whole / 'result.json'}"
+    done = lab.start("run", config, f"--workdir={whole.parent}").wait()
+    assert done.code == 0 and "finished already" in done.err
+    assert "same targets" in done.out and str(whole / "result.json") in done.out
+    assert state() == before and len(list(whole.parent.iterdir())) == 1
+
+
+@pytest.mark.parametrize("name", ("config.json", "result.json"))
+def test_a_record_gives_the_config_of_the_same_id(whole, name):
+    run = Run.of(replay.get_config(str(whole / name)).to_dict())
+    assert run.id == whole.name
+
+
+def test_equal_configs_have_equal_ids_and_different_ones_do_not():
+    assert run_of(SPEC).id == run_of(SPEC, **{"train.rate": 3e-3, "eval.lengths": [16, 32]}).id
+    changes = {"train.rate": 1e-3, "run.seeds": (0,), "data.source": "files:x", "eval.targets": 512}
+    ids = {run_of(SPEC, **{name: value}).id for name, value in changes.items()}
+    ids |= {run_of("rope+randomized").id, run_of("randomized+rope(base=5.0)").id, run_of(SPEC).id}
+    assert len(ids) == len(changes) + 3
+
+
+def test_what_is_logged_is_not_part_of_an_id():
+    logged = {"log.tensorboard": True, "log.checkpoint_seconds": 5.0}
+    assert run_of(**logged).id == run_of().id
+
+
+def test_a_field_given_in_the_spec_or_as_an_override_is_one_run():
+    spec = run_of("rope(base=5.0)")
+    config = base.get_config("pe=rope(base=5.0)")
+    assert config.pe.rope.base == 5.0 and spec.label == "rope(base=5.0)"
+    assert spec.encodings == run_of("rope", **{"pe.rope.base": 5.0}).encodings
+    assert run_of("rope", **{"pe.rope.base": 5.0}).label == spec.label
+
+
+@pytest.mark.parametrize("place", ("spec", "swap"))
+def test_a_changed_file_of_ones_own_is_another_run(tmp_path, place):
+    path = tmp_path / "mine.py"
+    source = "import dataclasses\nfrom pe_jax.encodings.rope import RoPE\n\n\n"
+    source += "@dataclasses.dataclass(frozen=True)\nclass Mine(RoPE):\n    pass\n"
+
+    def identified(text):
+        path.write_text(text)
+        if place == "spec":
+            return run_of(f"{path}:Mine").id
+        return run_of("rope", **{"eval.swaps": (f"{path}:Mine",)}).id
+
+    first = identified(source)
+    assert identified(source) == first
+    assert identified(source + "# changed\n") != first
+
+
+def test_an_id_is_readable():
+    for spec, name in {
+        "rope": "rope",
+        "randomized+rope": "randomized+rope",
+        "learned(clip=True)": "learned_clip_True",
+    }.items():
+        stem, dash, code = run_of(spec).id.rpartition("-")
+        assert stem == name and len(code) == 8 and int(code, 16) >= 0
+
+
+def test_seeds_one_after_another_are_solo_runs_to_the_bit(lab):
+    apart = start(lab, lab.folder / "apart", **{"run.vmap_seeds": False}).wait()
+    assert apart.code == 0, apart.err
+    both = result(the_run(lab.folder / "apart"))
+    for seed in (0, 1):
+        solo = start(lab, lab.folder / f"solo{seed}", **{"run.seeds": (seed,)}).wait()
+        assert solo.code == 0, solo.err
+        alone = result(the_run(lab.folder / f"solo{seed}"))
+        assert alone["digests"] == {str(seed): both["digests"][str(seed)]}
+        assert alone["rows"] == [row for row in both["rows"] if row["seed"] == seed]
+        assert alone["train"]["loss"] == [both["train"]["loss"][seed]]
+    assert both["digests"]["0"] != both["digests"]["1"]
+
+
+def folder_of(lab, workdir):
+    """Where the disturbed run is going to be."""
+    return workdir / result(the_run(lab.folder / "whole"))["id"]
+
+
+def trained(folder, step):
+    return lambda: any(line.get("step", 0) >= step for line in lines(folder))
+
+
+def evaluating(folder):
+    return lambda: any("evaluated" in line for line in lines(folder))
+
+
+def saving(folder):
+    """While Orbax writes a step after the second to a temporary name."""
+
+    def is_saving():
+        found = (folder / "checkpoints/0-1").glob("*.orbax-checkpoint-tmp*")
+        return any(not path.name.startswith(("2.", "4.")) for path in found)
+
+    return is_saving
+
+
+def test_a_run_killed_in_training_and_in_evaluation_ends_the_same(lab, whole, tmp_path):
+    folder = folder_of(lab, tmp_path)
+    for moment in (trained(folder, 6), evaluating(folder)):
+        killed = start(lab, tmp_path).until(moment).stop(signal.SIGKILL)
+        assert killed.code == -signal.SIGKILL and not (folder / "result.json").exists()
+    resumed = start(lab, tmp_path).wait()
+    assert resumed.code == 0 and "going on from step 12 of 12" in resumed.err
+    assert_same(folder, whole)
+
+
+def test_a_run_killed_while_it_saves_ends_the_same(lab, whole, tmp_path):
+    folder = folder_of(lab, tmp_path)
+    start(lab, tmp_path).until(saving(folder)).stop(signal.SIGKILL)
+    resumed = start(lab, tmp_path).wait()
+    assert resumed.code == 0 and "going on from step" in resumed.err
+    assert_same(folder, whole)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(5))
+def test_a_run_killed_at_a_random_moment_ends_the_same(lab, whole, tmp_path, seed):
+    folder = folder_of(lab, tmp_path)
+    running = start(lab, tmp_path).until(folder.exists)
+    running.process.join(random.Random(seed).uniform(0, 4))
+    running.stop(signal.SIGKILL)
+    resumed = start(lab, tmp_path).wait()
+    assert resumed.code == 0, resumed.err
+    assert_same(folder, whole)
+
+
+@pytest.mark.slow
+def test_seeds_one_after_another_killed_between_them_end_the_same(lab, tmp_path):
+    values = {"run.vmap_seeds": False}
+    assert start(lab, tmp_path / "whole", **values).wait().code == 0
+    whole = the_run(tmp_path / "whole")
+    folder = tmp_path / "cut" / whole.name
+
+    def second():
+        return any(line.get("seeds") == [1] for line in lines(folder))
+
+    start(lab, tmp_path / "cut", **values).until(second).stop(signal.SIGKILL)
+    assert start(lab, tmp_path / "cut", **values).wait().code == 0
+    assert_same(folder, whole)
+
+
+@pytest.fixture(scope="module")
+def interrupted(lab, whole):
+    """The folder of a run that SIGTERM stopped in training, with what it said."""
+    workdir = lab.folder / "interrupted"
+    folder = folder_of(lab, workdir)
+    return folder, start(lab, workdir).until(trained(folder, 4)).stop(signal.SIGTERM)
+
+
+def newest(folder):
+    return max(int(p.name) for p in (folder / "checkpoints/0-1").iterdir() if p.name.isdigit())
+
+
+def test_a_signal_saves_the_state_and_says_how_to_go_on(interrupted):
+    folder, stopped = interrupted
+    assert stopped.code == 75 and not (folder / "result.json").exists()
+    assert "stopped by SIGTERM" in stopped.err and "the same command goes on" in stopped.err
+    assert "Traceback" not in stopped.err
+    assert newest(folder) == lines(folder)[-1]["step"] < 12
+
+
+def test_an_interrupted_run_goes_on_to_the_same_end(interrupted, lab, whole, tmp_path):
+    folder = tmp_path / interrupted[0].name
+    shutil.copytree(interrupted[0], folder)
+    step = newest(folder)
+    running = start(lab, tmp_path).until(evaluating(folder)).stop(signal.SIGINT)
+    assert running.code == 75 and f"going on from step {step} of 12" in running.err
+    assert "stopped by SIGINT" in running.err
+    resumed = start(lab, tmp_path).wait()
+    assert resumed.code == 0, resumed.err
+    assert_same(folder, whole)
+
+
+def test_a_damaged_checkpoint_gives_way_to_the_one_before(interrupted, lab, whole, tmp_path):
+    folder = tmp_path / interrupted[0].name
+    shutil.copytree(interrupted[0], folder)
+    step = newest(folder)
+    files = (folder / f"checkpoints/0-1/{step}/state").rglob("d/*")
+    largest = max(files, key=lambda path: path.stat().st_size)
+    data = bytearray(largest.read_bytes())
+    data[len(data) // 2] ^= 1
+    largest.write_bytes(data)
+    resumed = start(lab, tmp_path).wait()
+    assert resumed.code == 0, resumed.err
+    assert f"the checkpoint of step {step} is damaged" in resumed.err
+    assert f"going on from step {step - 2} of 12" in resumed.err
+    assert (folder / f"checkpoints/0-1/corrupt-{step}").is_dir()
+    assert_same(folder, whole)
+
+
+def test_a_full_disk_is_one_line_and_the_same_command_completes(lab, whole, tmp_path):
+    full = start(lab, tmp_path, largest=20_000).wait()
+    folder = folder_of(lab, tmp_path)
+    last = full.err.splitlines()[-1]
+    assert full.code == 2, full.err
+    assert last.startswith("experiments.run: cannot write the checkpoint of step 2 in ")
+    assert "File too large" in last and "the same command goes on" in last
+    assert not (folder / "result.json").exists() and not list(folder.glob(".*.json*"))
+    resumed = start(lab, tmp_path).wait()
+    assert resumed.code == 0, resumed.err
+    assert_same(folder, whole)
+
+
+def scalars(path):
+    """(tag, step, value) of every scalar of a TensorBoard file."""
+    from tensorboardX.proto.event_pb2 import Event
+
+    data, place = path.read_bytes(), 0
+    while place < len(data):
+        (size,) = struct.unpack_from("<Q", data, place)
+        event = Event.FromString(data[place + 12 : place + 12 + size])
+        yield from ((v.tag, event.step, v.simple_value) for v in event.summary.value)
+        place += 16 + size
+
+
+def test_tensorboard_gets_the_losses_on_request(lab, whole, tmp_path):
+    pytest.importorskip("tensorboardX")
+    done = start(lab, tmp_path, **{"log.tensorboard": True}).wait()
+    assert done.code == 0, done.err
+    folder = the_run(tmp_path)
+    (path,) = (folder / "tensorboard").iterdir()
+    got = {(tag, step): value for tag, step, value in scalars(path)}
+    for line in (line for line in lines(folder) if "loss" in line):
+        for seed in (0, 1):
+            assert got[f"loss/seed_{seed}", line["step"]] == pytest.approx(line["loss"][seed])
+    assert not (whole / "tensorboard").exists()
+    assert_same(folder, whole)

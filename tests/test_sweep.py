@@ -1,0 +1,311 @@
+"""Many runs: which ones a config names, and that failures, kills and company do no harm."""
+
+import dataclasses
+import json
+import signal
+from pathlib import Path
+
+import pytest
+from commands import ROOT, TINY, Lab, lines, result, run_of, tiny
+
+from configs import base, quickstart
+from experiments import hyper
+from pe_jax import record
+from pe_jax.lm import LmConfig
+from pe_jax.protocol import EvalConfig
+from pe_jax.run import DataConfig, LogConfig, Run, RunConfig
+from pe_jax.train import TrainConfig
+
+SECTIONS = {
+    "lm": LmConfig,
+    "train": TrainConfig,
+    "eval": EvalConfig,
+    "data": DataConfig,
+    "run": RunConfig,
+    "log": LogConfig,
+}
+MINE = """
+import dataclasses
+
+import jax.numpy as jnp
+
+from pe_jax.encoding import Encoding
+
+
+@dataclasses.dataclass(frozen=True)
+class Mine(Encoding):
+    slope: float = 0.5
+
+    def relative_bias(self, params, n):
+        return jnp.broadcast_to(-self.slope * jnp.abs(n), (self.dims.heads, n.size))
+
+
+@dataclasses.dataclass(frozen=True)
+class Failing(Encoding):
+    def relative_bias(self, params, n):
+        raise ArithmeticError("this hook fails")
+"""
+STUDY = """
+from configs import base
+
+
+def get_config(arg="pe=rope"):
+    return base.get_config(arg)
+
+
+def get_sweep():
+    for spec in ("nope", "alibi"):
+        yield get_config(f"pe={spec}")
+"""
+HYPER = """
+from configs import base
+
+
+def get_config(arg="pe=rope"):
+    return base.get_config(arg)
+
+
+def get_hyper(h):
+    clips = h.sweep("config.train.clip", [2.0, 4.0])
+    return h.product([
+        h.sweep("config.pe.spec", ["nope", "rope(base=50.0)"]),
+        h.chainit([
+            h.sweep("config.train.rate", [1e-3]),
+            h.zipit([h.sweep("config.train.rate", [1e-2, 2e-2]), clips]),
+        ]),
+        h.fixed("config.lm.mlp", 24, length=1),
+    ])
+"""
+
+
+@pytest.fixture(scope="module")
+def lab(tmp_path_factory):
+    lab = Lab(tmp_path_factory.mktemp("lab"), tmp_path_factory.getbasetemp() / "programs")
+    for name, text in {"mine.py": MINE, "study.py": STUDY, "hyper.py": HYPER}.items():
+        (lab.folder / name).write_text(text)
+    return lab
+
+
+def sweep(lab, workdir, *arguments, config="study.py"):
+    flags = tiny(**{"data.source": lab.text})
+    path = f"--config={lab.folder / config}"
+    return lab.start("sweep", path, *flags, f"--workdir={workdir}", *arguments)
+
+
+def labels(workdir):
+    return sorted(result(path.parent)["label"] for path in workdir.glob("*/result.json"))
+
+
+def test_five_functions_name_what_varies():
+    a, b = hyper.sweep("a", [1, 2]), hyper.sweep("b", "xyz")
+    assert a == [{"a": 1}, {"a": 2}]
+    assert hyper.fixed("c", 0) == [{"c": 0}] and hyper.fixed("c", 0, length=2) == [{"c": 0}] * 2
+    assert hyper.product([a, b])[:4] == [
+        {"a": 1, "b": "x"},
+        {"a": 1, "b": "y"},
+        {"a": 1, "b": "z"},
+        {"a": 2, "b": "x"},
+    ]
+    assert len(hyper.product([a, b], name="grid")) == 6
+    assert hyper.zipit([a, hyper.sweep("b", "xy"), hyper.fixed("c", 0)]) == [
+        {"a": 1, "b": "x", "c": 0},
+        {"a": 2, "b": "y", "c": 0},
+    ]
+    assert hyper.chainit([a, b]) == [*a, *b]
+
+
+def test_zipit_refuses_sweeps_of_different_lengths():
+    with pytest.raises(ValueError, match="sweeps of one length, got 2, 3"):
+        hyper.zipit([hyper.sweep("a", [1, 2]), hyper.sweep("b", [1, 2, 3])])
+
+
+class Google:
+    """A config module in the style of Google's: only what varies."""
+
+    get_config = staticmethod(base.get_config)
+
+    def __init__(self, overrides):
+        self.get_hyper = lambda h: overrides(h)
+
+
+def test_get_hyper_makes_a_config_of_each_run():
+    module = Google(
+        lambda h: h.product(
+            [h.sweep("config.pe.spec", ["nope", "rope"]), h.sweep("train.rate", [1e-3, 1])]
+        )
+    )
+    config = base.get_config()
+    found = hyper.runs(module, config, {})
+    assert [(c.pe.spec, c.train.rate) for c in found] == [
+        ("nope", 1e-3),
+        ("nope", 1.0),
+        ("rope", 1e-3),
+        ("rope", 1.0),
+    ]
+    assert "rope" not in found[0].pe and found[2].pe.rope.base == 10000.0
+    assert config.train.rate == 3e-3
+
+
+def test_the_command_line_is_on_top_of_what_varies():
+    module = Google(lambda h: h.sweep("config.pe.spec", ["nope", "t5"]))
+    for config in hyper.runs(module, base.get_config(), {"train.steps": 7, "run.seeds": (5,)}):
+        assert config.train.steps == 7 and config.run.seeds == (5,)
+    for config in hyper.runs(quickstart, quickstart.get_config(), {"train.steps": 7}):
+        assert config.train.steps == 7
+    (single,) = hyper.runs(None, base.get_config("pe=t5"), {"train.steps": 7})
+    assert single.train.steps == 7 and single.pe.spec == "t5"
+
+
+@pytest.mark.parametrize("name", ("config.train.stepz", "config.trian.steps"))
+def test_a_misspelt_knob_answers_with_the_nearest(name):
+    module = Google(lambda h: h.sweep(name, [1]))
+    with pytest.raises(AttributeError, match="Did you mean"):
+        hyper.runs(module, base.get_config(), {})
+
+
+@pytest.mark.parametrize("name", SECTIONS)
+def test_the_defaults_of_base_are_those_of_the_dataclasses(name):
+    wanted = {field.name: field.default for field in dataclasses.fields(SECTIONS[name])}
+    assert base.get_config()[name].to_dict() == wanted
+
+
+def test_the_quickstart_is_seven_encodings_at_the_defaults():
+    runs = [Run.of(config.to_dict()) for config in quickstart.get_sweep()]
+    assert [run.label for run in runs] == list(quickstart.ENCODINGS) and len(
+        set(runs[0].run.seeds)
+    ) == 3
+    assert len({run.id for run in runs}) == 7
+    for run in runs:
+        assert run.train.length == 64 and run.eval.lengths == (64, 128, 256, 512, 1024)
+        assert {"same_targets", "nonoverlapping"} <= set(run.eval.metrics)
+        assert run.data.source == "stdlib"
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "configs").glob("*.py")), ids=lambda p: p.stem)
+def test_every_config_lists_its_runs_and_writes_nothing(lab, tmp_path, path):
+    argument = ""
+    if path.stem == "replay":
+        record.write(tmp_path / "config.json", record.canonical({"config": run_of("t5").config}))
+        argument = f":{tmp_path / 'config.json'}"
+    workdir = tmp_path / "runs"
+    config = f"--config={path.relative_to(ROOT)}{argument}"
+    done = lab.start("sweep", config, "--dry_run", f"--workdir={workdir}").wait()
+    assert done.code == 0 and done.err == "", done.err
+    count = {"quickstart": 7}.get(path.stem, 1)
+    assert f"{count} runs, {count} to do: about" in done.out
+    assert not workdir.exists()
+    if path.stem == "replay":
+        assert run_of("t5").id in done.out
+
+
+def test_a_google_style_file_runs_unchanged(lab, tmp_path):
+    done = sweep(lab, tmp_path / "runs", "--dry_run", "--also=t5", config="hyper.py").wait()
+    assert done.code == 0, done.err
+    assert "7 runs, 7 to do: about" in done.out and not (tmp_path / "runs").exists()
+    varied = {"train.rate": 2e-2, "train.clip": 4.0, "lm.mlp": 24, "data.source": lab.text}
+    wanted = run_of("rope(base=50.0)", **varied)
+    (row,) = (line for line in done.out.splitlines() if wanted.id in line)
+    assert f"{wanted.parameters()['total']:,}" in row and "rope(base=50.0)" in row
+    assert str(TINY["train.steps"]) in row
+
+
+@pytest.fixture(scope="module")
+def study(lab):
+    """A finished sweep of nope, alibi, an encoding of one's own, and one that fails."""
+    own = ",".join(f"{lab.folder / 'mine.py'}:{name}" for name in ("Mine(slope=0.25)", "Failing"))
+    workdir, out = lab.folder / "runs", lab.folder / "results/tiny"
+    return workdir, out, sweep(lab, workdir, "--jobs=2", f"--out={out}", f"--also={own}").wait()
+
+
+def test_a_failing_run_is_told_and_stops_no_other(lab, study):
+    workdir, _, done = study
+    assert done.code == 1, done.err
+    assert labels(workdir) == [f"{lab.folder / 'mine.py'}:Mine(slope=0.25)", "alibi", "nope"]
+    failed = [line for line in done.err.splitlines() if line.startswith("failed: ")]
+    assert len(failed) == 1 and "mine.py:Failing: ArithmeticError: this hook fails" in failed[0]
+    log = Path(failed[0].rpartition("(")[2].rstrip(")"))
+    assert "Traceback" in log.read_text() and "this hook fails" in log.read_text()
+
+
+def test_ones_own_encoding_is_in_the_table_with_the_others(study):
+    _, out, done = study
+    table = (out / "table.md").read_text()
+    for name in ("nope", "alibi", "Mine(slope=0.25)"):
+        assert f"{name} " in table and name in done.out
+    assert "Failing" not in table
+    values = {
+        (json.loads(line)["label"].rpartition(":")[2]): json.loads(line)["rows"]
+        for line in (out / "runs.jsonl").read_text().splitlines()
+    }
+    assert set(values) == {"nope", "alibi", "Mine(slope=0.25)"}
+    assert len({json.dumps(rows) for rows in values.values()}) == 3
+
+
+def test_the_report_of_a_sweep_is_written(study):
+    _, out, done = study
+    names = {path.name for path in out.iterdir()}
+    wanted = {"runs.jsonl", "table.md", "table.tex", "table.csv", "curves.png", "report.html"}
+    assert wanted <= names
+    assert all(str(out / name) in done.out for name in wanted)
+    assert "Mine(slope=0.25)" in (out / "report.html").read_text()
+
+
+def test_overrides_reach_every_run(lab, study):
+    workdir = study[0]
+    for path in workdir.glob("*/result.json"):
+        found = result(path.parent)
+        assert found["train"]["steps"] == 12 and found["config"]["lm"]["model"] == 16
+        assert found["corpus"]["source"] == lab.text
+        command = found["command"]
+        assert command.startswith("python -m experiments.sweep ") and "--workdir=DIR" in command
+        assert str(workdir) not in command
+
+
+def test_finished_runs_are_skipped_and_it_says_so(lab, study):
+    workdir = study[0]
+    before = {p: p.stat().st_mtime_ns for p in workdir.rglob("*") if p.is_file()}
+    own = f"--also={lab.folder / 'mine.py'}:Mine(slope=0.25)"
+    done = sweep(lab, workdir, own).wait()
+    assert done.code == 0, done.err
+    assert "3 of 3 runs were finished already: they are not run again" in done.out
+    assert "alibi" in done.out
+    assert {p: p.stat().st_mtime_ns for p in workdir.rglob("*") if p.is_file()} == before
+    listed = sweep(lab, workdir, own, "--also=rope", "--dry_run").wait()
+    assert listed.code == 0 and listed.out.count("finished") == 2, listed.out
+    assert "3 runs, 1 to do: about" in listed.out
+
+
+def id_of(lab, spec):
+    return run_of(spec, **{"data.source": lab.text}).id
+
+
+def test_a_signal_stops_the_runs_too_and_the_same_command_goes_on(lab, tmp_path):
+    folder = tmp_path / id_of(lab, "nope")
+
+    def start():
+        flags = tiny(**{"data.source": lab.text})
+        config = "--config=configs/base.py:pe=nope"
+        return lab.start("sweep", config, *flags, f"--workdir={tmp_path}")
+
+    stopped = start().until(lambda: lines(folder)).stop(signal.SIGTERM)
+    assert stopped.code == 75 and "the same command goes on" in stopped.err, stopped.err
+    assert not record.is_locked(folder) and not (folder / "result.json").exists()
+    assert "stopped by SIGTERM, saved" in (folder / "log.txt").read_text()
+    done = start().wait()
+    assert done.code == 0 and labels(tmp_path) == ["nope"], done.err
+    assert "going on from step" in (folder / "log.txt").read_text()
+
+
+def test_a_killed_sweep_and_then_two_at_once_end_well_with_each_run_done_once(lab, tmp_path):
+    folders = [tmp_path / id_of(lab, spec) for spec in ("nope", "alibi")]
+    killed = sweep(lab, tmp_path, "--jobs=1").until(lambda: lines(folders[0])).stop(signal.SIGKILL)
+    assert killed.code == -signal.SIGKILL
+    both = [sweep(lab, tmp_path, "--jobs=1") for _ in range(2)]
+    for one in both:
+        assert one.wait().code == 0, one.err
+        assert "failed" not in one.err
+    assert labels(tmp_path) == ["alibi", "nope"]
+    for folder in folders:
+        assert (folder / "log.txt").read_text().count("parameters of one seed") == 1
+        steps = [line["step"] for line in lines(folder) if "loss" in line]
+        assert steps == list(range(2, 13, 2))
