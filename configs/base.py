@@ -1,6 +1,8 @@
-"""Every knob of a run. `--config=configs/base.py:pe=SPEC` chooses the encodings; README.md, "Encodings", has the specs.
+"""Every knob of a run. `--config=configs/base.py:pe=SPEC` chooses the encodings; README.md,
+"Encodings", has the specs.
 
-    python -m experiments.run --config=configs/base.py:pe=randomized+rope --config.train.steps=200 --workdir=DIR
+    python -m experiments.run --config=configs/base.py:pe=randomized+rope --config.train.steps=200
+    --workdir=DIR
 """
 
 from ml_collections import ConfigDict
@@ -46,7 +48,9 @@ def get_config(arg="pe=rope"):
     evaluation.swaps = ("window",)  # specs swapped in on the trained checkpoint
     evaluation.targets = 16384  # scored tokens of each metric at each length
     evaluation.stride = placeholder(int)  # of sliding; None: half the training length
-    evaluation.last = placeholder(int)  # k of same_targets and last_k; None: half the training length
+    evaluation.last = placeholder(
+        int
+    )  # k of same_targets and last_k; None: half the training length
     evaluation.split = "test"  # validation serves choices: valid
     evaluation.batch_tokens = 4096  # of the windows evaluated at once, at least one window
 
@@ -56,7 +60,9 @@ def get_config(arg="pe=rope"):
 
     c.run = run = ConfigDict()
     run.seeds = (0, 1, 2)
-    run.vmap_seeds = True  # all seeds in one program; False: one after another, bit-equal to runs of one
+    run.vmap_seeds = (
+        True  # all seeds in one program; False: one after another, bit-equal to runs of one
+    )
 
     c.log = log = ConfigDict()  # what changes no number and is not part of a run's id
     log.checkpoint_seconds = 60.0
@@ -68,7 +74,9 @@ def spec_of(arg):
     """The spec of "pe=SPEC"."""
     name, found, spec = (arg or "pe=rope").partition("=")
     if name != "pe" or not found or not spec:
-        raise ValueError(f"the argument of a config is pe=SPEC, as in configs/base.py:pe=rope, got {arg!r}")
+        raise ValueError(
+            f"the argument of a config is pe=SPEC, as in configs/base.py:pe=rope, got {arg!r}"
+        )
     return spec
 
 

@@ -1,4 +1,5 @@
-"""The README's table: seven encodings, three seeds, trained at 64 bytes of text, evaluated at up to 1024.
+"""The README's table: seven encodings, three seeds, trained at 64 bytes of text, evaluated at up
+to 1024.
 
     python -m experiments.sweep --config=configs/quickstart.py --workdir=DIR
 

@@ -1,4 +1,6 @@
-"""A run again, from its record: `--config=configs/replay.py:DIR/config.json`, or a line of its own in a file."""
+"""A run again, from its record: `--config=configs/replay.py:DIR/config.json`, or a line of its own
+in a file.
+"""
 
 import json
 from pathlib import Path

@@ -17,7 +17,9 @@ WRAPPED = ("flag --config=", "Error whilst parsing config file", "Configuration 
 
 
 def start(name: str, main: Callable[[], int]) -> None:
-    """Parses the command line and exits with main()'s code; a user's mistake is one line and code 2."""
+    """Parses the command line and exits with main()'s code; a user's mistake is one line and code
+    2.
+    """
 
     def parse(argv: Sequence[str]) -> list[str]:
         try:
@@ -27,7 +29,12 @@ def start(name: str, main: Callable[[], int]) -> None:
         except Exception as error:  # a config file is the user's code: it may raise anything
             sys.exit(fail(name, error))
         if len(rest) > 1:
-            sys.exit(fail(name, f"unknown argument {rest[1]!r}; every option begins with --"))
+            sys.exit(
+                fail(
+                    name,
+                    f"unknown argument {rest[1]!r}; every option begins with --, as --workdir=DIR",
+                )
+            )
         return rest
 
     def run(_: Sequence[str]) -> int:

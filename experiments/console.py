@@ -31,11 +31,12 @@ def describe(line: dict[str, Any]) -> str:
         return f"evaluating {line['evaluated'] / line['of']:4.0%}"
     losses = [loss for loss in line["loss"] if loss is not None]
     loss = f"{sum(losses) / len(losses):.3f}" if losses else "not finite"
-    return f"step {line['step']}/{line['of']}  loss {loss}  {line['tokens_per_second'] / 1e3:.1f} k tokens/s"
+    speed = f"{line['tokens_per_second'] / 1e3:.1f} k tokens/s"
+    return f"step {line['step']}/{line['of']}  loss {loss}  {speed}"
 
 
 class Share:
-    """How much of a run is done, from its lines; training seeds one after another counts in turn."""
+    """How much of a run is done, from its lines; seeds trained one after another count in turn."""
 
     def __init__(self, seeds: int, evaluation: float = EVALUATION):
         self.seeds, self.evaluation, self.trained, self.evaluated = seeds, evaluation, {}, 0.0

@@ -1,4 +1,6 @@
-"""How long runs will take, by the arithmetic of the model and a matrix product timed on this machine."""
+"""How long runs will take, by the arithmetic of the model and a matrix product timed on this
+machine.
+"""
 
 from __future__ import annotations
 
@@ -43,7 +45,9 @@ def _forward(run: Run, length: int) -> float:
 
 
 def _programs(run: Run) -> int:
-    return len(run.groups) * 2 + len(run.eval.lengths) * len(run.eval.metrics) * (1 + len(run.eval.swaps))
+    return len(run.groups) * 2 + len(run.eval.lengths) * len(run.eval.metrics) * (
+        1 + len(run.eval.swaps)
+    )
 
 
 def _matmul_speed() -> float:

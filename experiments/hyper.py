@@ -1,4 +1,5 @@
-"""The runs of a config file: `get_sweep()` yields whole configs; `get_hyper(h)` names what varies, as at Google.
+"""The runs of a config file: `get_sweep()` yields whole configs; `get_hyper(h)` names what varies,
+as at Google.
 
 Five functions on lists of overrides, {"config.train.rate": 1e-3}, are what `h` offers.
 """
@@ -24,22 +25,30 @@ def fixed(name: str, value: Any, length: int = 1) -> list[Overrides]:
     return [{name: value}] * length
 
 
-def product(sweeps: Sequence[Sequence[Mapping[str, Any]]], name: str | None = None) -> list[Overrides]:
+def product(
+    sweeps: Sequence[Sequence[Mapping[str, Any]]], name: str | None = None
+) -> list[Overrides]:
     """Every combination."""
     del name
     return [_merged(parts) for parts in itertools.product(*sweeps)]
 
 
-def zipit(sweeps: Sequence[Sequence[Mapping[str, Any]]], name: str | None = None) -> list[Overrides]:
+def zipit(
+    sweeps: Sequence[Sequence[Mapping[str, Any]]], name: str | None = None
+) -> list[Overrides]:
     """The first of each with each other, then the second; a sweep of one serves them all."""
     del name
     longest = max(map(len, sweeps))
     if any(len(s) not in (1, longest) for s in sweeps):
-        raise ValueError(f"zipit needs sweeps of one length, got {', '.join(str(len(s)) for s in sweeps)}")
+        raise ValueError(
+            f"zipit needs sweeps of one length, got {', '.join(str(len(s)) for s in sweeps)}"
+        )
     return [_merged(s[i % len(s)] for s in sweeps) for i in range(longest)]
 
 
-def chainit(sweeps: Sequence[Sequence[Mapping[str, Any]]], name: str | None = None) -> list[Overrides]:
+def chainit(
+    sweeps: Sequence[Sequence[Mapping[str, Any]]], name: str | None = None
+) -> list[Overrides]:
     """One after the other."""
     del name
     return [dict(run) for run in itertools.chain(*sweeps)]

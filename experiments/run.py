@@ -1,6 +1,6 @@
 """One run: trains, evaluates, records. The same command goes on where it was cut off.
 
-    python -m experiments.run --config=configs/base.py:pe=randomized+rope --config.train.steps=200 --workdir=DIR
+python -m experiments.run --config=configs/base.py:pe=randomized+rope --workdir=DIR
 """
 
 from __future__ import annotations
@@ -14,14 +14,20 @@ from ml_collections import config_flags
 
 from experiments import cli
 
-_CONFIG = config_flags.DEFINE_config_file("config", None, "Config file, with :pe=SPEC; see configs/base.py.")
+_CONFIG = config_flags.DEFINE_config_file(
+    "config", None, "Config file, with :pe=SPEC; see configs/base.py."
+)
 _WORKDIR = flags.DEFINE_string("workdir", "runs", "Folder of the runs.")
-_COMMAND = flags.DEFINE_string("command", None, "What the record says reproduces it; default: this one.")
+_COMMAND = flags.DEFINE_string(
+    "command", None, "What the record says reproduces it; default: this one."
+)
 
 
 def main() -> int:
     if _CONFIG.value is None:
-        return cli.fail("run", "--config=FILE is required, for example --config=configs/base.py:pe=rope")
+        return cli.fail(
+            "run", "--config=FILE is required, for example --config=configs/base.py:pe=rope"
+        )
     from experiments import console
 
     try:

@@ -1,9 +1,12 @@
-"""Many runs: each in a process of its own, finished ones skipped, a failed one told and passed over.
+"""Many runs: each in a process of its own, finished ones skipped, a failed one told and passed
+over.
 
-    python -m experiments.sweep --config=configs/quickstart.py --workdir=DIR [--jobs=N] [--dry_run] [--out=results/NAME]
+    python -m experiments.sweep --config=configs/quickstart.py --workdir=DIR [--jobs=N] [--dry_run]
+    [--out=results/NAME]
 
-A config file names its runs by get_sweep() or get_hyper(h); --also adds encodings to them, for example a file
-of your own: --also=my_dir/my_file.py:MyEncoding. With `:pe=SPEC` behind the file's name that encoding runs alone.
+A config file names its runs by get_sweep() or get_hyper(h); --also adds encodings to them, for
+example a file of your own: --also=my_dir/my_file.py:MyEncoding. With `:pe=SPEC` behind the file's
+name that encoding runs alone.
 """
 
 from __future__ import annotations
@@ -26,12 +29,19 @@ from ml_collections import config_flags
 
 from experiments import cli
 
-_CONFIG = config_flags.DEFINE_config_file("config", None, "Config file with get_sweep() or get_hyper(h).")
+_CONFIG = config_flags.DEFINE_config_file(
+    "config", None, "Config file with get_sweep() or get_hyper(h)."
+)
 _WORKDIR = flags.DEFINE_string("workdir", "runs", "Folder of the runs.")
 _JOBS = flags.DEFINE_integer(
-    "jobs", 0, "Runs at a time; the cores are shared out. 0: one beside an accelerator, else one a core.", lower_bound=0
+    "jobs",
+    0,
+    "Runs at a time; the cores are shared out. 0: one beside an accelerator, else one a core.",
+    lower_bound=0,
 )
-_DRY_RUN = flags.DEFINE_bool("dry_run", False, "List the runs, their parameters and time, and stop.")
+_DRY_RUN = flags.DEFINE_bool(
+    "dry_run", False, "List the runs, their parameters and time, and stop."
+)
 _OUT = flags.DEFINE_string("out", None, "Folder for the tables and the report; default: none.")
 _ALSO = flags.DEFINE_string("also", "", "Encodings to run besides, separated by commas.")
 
@@ -40,9 +50,13 @@ POLL_SECONDS = 0.3
 
 def main() -> int:
     if _CONFIG.value is None:
-        return cli.fail("sweep", "--config=FILE is required, for example --config=configs/quickstart.py")
+        return cli.fail(
+            "sweep", "--config=FILE is required, for example --config=configs/quickstart.py"
+        )
     environment = dict(os.environ)
-    os.environ["JAX_PLATFORMS"] = "cpu"  # this process only waits: the accelerator belongs to the runs
+    os.environ["JAX_PLATFORMS"] = (
+        "cpu"  # this process only waits: the accelerator belongs to the runs
+    )
     try:
         configs = _configs()
     except Exception as error:  # a config file is the user's code: it may raise anything
@@ -72,7 +86,9 @@ def main() -> int:
         except (ValueError, OSError) as error:
             return cli.fail("sweep", error)
     for id, reason in failed.items():
-        print(f"failed: {runs[id].label}: {reason} ({_workdir() / id / 'log.txt'})", file=sys.stderr)
+        print(
+            f"failed: {runs[id].label}: {reason} ({_workdir() / id / 'log.txt'})", file=sys.stderr
+        )
     return 1 if failed else 0
 
 
@@ -114,12 +130,14 @@ def _list(runs: dict[str, Any]) -> int:
         done = (_workdir() / run.id / "result.json").exists()
         row = (run.label, run.id, len(run.run.seeds), run.train.steps)
         number = f"{run.parameters()['total']:,}"
-        table.add_row(*map(str, row), number, console.duration(estimate), "finished" if done else "")
+        table.add_row(
+            *map(str, row), number, console.duration(estimate), "finished" if done else ""
+        )
     Console(width=None if sys.stdout.isatty() else 140).print(table)
     left = [s for run, s in zip(runs.values(), seconds, strict=True) if not _finished(run.id)]
     print(
-        f"{len(runs)} runs, {len(left)} to do: about {console.duration(sum(left))} with one job on this machine, "
-        "by the arithmetic of the model and a timed matrix product"
+        f"{len(runs)} runs, {len(left)} to do: about {console.duration(sum(left))} with one job on "
+        "this machine, by the arithmetic of the model and a timed matrix product"
     )
     return 0
 
@@ -129,7 +147,7 @@ def _finished(id: str) -> bool:
 
 
 def _run_all(runs: dict[str, Any], environment: dict[str, str]) -> dict[str, str] | None:
-    """{id: reason} of the runs that failed; None when stopped by a signal, which the runs get too."""
+    """{id: reason} of the runs that failed; None when stopped by a signal."""
     from experiments import console
 
     done = [id for id in runs if _finished(id)]
@@ -196,9 +214,16 @@ class _Workers:
         folder = _workdir() / id
         record.write(folder / "queued.json", json.dumps({"config": self.runs[id].config}))
         command = [sys.executable, "-m", "experiments.run"]
-        command += [f"--config=configs/replay.py:{folder / 'queued.json'}", f"--workdir={_workdir()}"]
-        command += [f"--command=python -m experiments.sweep {shlex.join(_reproducing(sys.argv[1:]))}"]
-        with open(folder / "log.txt", "a") as log:  # its own group: Ctrl-C reaches it through `stop` alone
+        command += [
+            f"--config=configs/replay.py:{folder / 'queued.json'}",
+            f"--workdir={_workdir()}",
+        ]
+        command += [
+            f"--command=python -m experiments.sweep {shlex.join(_reproducing(sys.argv[1:]))}"
+        ]
+        with open(
+            folder / "log.txt", "a"
+        ) as log:  # its own group: Ctrl-C reaches it through `stop` alone
             return subprocess.Popen(
                 command, stdout=log, stderr=log, env=self.environment, process_group=0
             )
@@ -208,7 +233,9 @@ class _Workers:
 
         label = self.runs[id].label
         result = record.read(_workdir() / id / "result.json")
-        if not result and record.is_locked(_workdir() / id):  # another process was the first to take it
+        if not result and record.is_locked(
+            _workdir() / id
+        ):  # another process was the first to take it
             self.waiting.append(id)
             return
         self.ended += 1
@@ -219,7 +246,9 @@ class _Workers:
             return
         lines = (_workdir() / id / "log.txt").read_text(errors="replace").strip().splitlines()
         reason = lines[-1].removeprefix("experiments.run: ") if lines else ""
-        self.failed[id] = reason if code >= 0 else f"killed by signal {-code}; {reason}".rstrip("; ")
+        self.failed[id] = (
+            reason if code >= 0 else f"killed by signal {-code}; {reason}".rstrip("; ")
+        )
         self.view.say(f"{label}: failed")
 
     def _progress(self, id: str) -> tuple[float, str]:
@@ -246,7 +275,9 @@ def _accelerated() -> bool:
 
 def _reproducing(arguments: list[str]) -> list[str]:
     """The command line without what names this machine's folders."""
-    return [a for a in arguments if not a.startswith(("--workdir", "--jobs", "--out"))] + ["--workdir=DIR"]
+    return [a for a in arguments if not a.startswith(("--workdir", "--jobs", "--out"))] + [
+        "--workdir=DIR"
+    ]
 
 
 def _publish(ids: list[str]) -> None:

@@ -1,11 +1,14 @@
-"""Attention of one sequence with any encodings: dense, and blockwise in memory linear in the length.
+"""Attention of one sequence with any encodings: dense, and blockwise in memory linear in the
+length.
 
-    q'    = q K^-1/2 scale                          s = q'' . k'' + q' . r_{i-j} + b_{i-j} + bias   (q'', k'' by `qk`)
-    w     = gate * normalize(logits(mask(s)))       o_i = sum_j w_ij (v_j + r^V_{i-j})
+    q'    = q K^-1/2 scale                          s = q'' . k'' + q' . r_{i-j} + b_{i-j} + bias
+    (q'', k'' by `qk`) w     = gate * normalize(logits(mask(s)))       o_i = sum_j w_ij (v_j +
+    r^V_{i-j})
 
-The mask is made of indices alone: causality and the encodings' `reach`; a key of index -1 is not there. With
-contiguous positions the relative hooks are evaluated once, at the distances that occur, and shifted into
-place; with others pairwise, a few queries at a time. Logits, weights and sums are float32.
+The mask is made of indices alone: causality and the encodings' `reach`; a key of index -1 is not
+there. With contiguous positions the relative hooks are evaluated once, at the distances that
+occur, and shifted into place; with others pairwise, a few queries at a time. Logits, weights and
+sums are float32.
 
 Axes: T queries, S keys, H heads, K head size, N distances.
 """
@@ -14,33 +17,20 @@ from __future__ import annotations
 
 import functools
 import math
-from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, Num
 
-from pe_jax.encoding import Bound
-from pe_jax.geometry import shift, unshift
+from pe_jax.bound import Bound
+from pe_jax.relative import Rows, Tables
 
 NEG = -1e30  # a hidden logit: finite, so that hooks may compute with it
 
 
-class Rows(NamedTuple):
-    """What attention knows of a run of tokens, besides their vectors."""
-
-    idx: Int[Array, "L"]
-    """Place in the sequence, consecutive; it makes the mask. -1: not there."""
-    pos: Num[Array, "L"]
-    """Positions after every `positions` hook."""
-    coords: tuple[Any, ...]
-    """For each encoding, what its `locate` made of them."""
-
-    def take(self, start, size: int) -> Rows:
-        return jax.tree.map(lambda a: jax.lax.dynamic_slice_in_dim(a, start, size), self)
-
-
-def rows(pe: Bound, x: Float[Array, "L D"], idx: Int[Array, "L"], pos: Num[Array, "L"], before=None) -> Rows:
+def rows(
+    pe: Bound, x: Float[Array, "L D"], idx: Int[Array, "L"], pos: Num[Array, "L"], before=None
+) -> Rows:
     """Rows with the coordinates that the encodings locate in a layer's normalised input x."""
     return Rows(idx, pos, pe.locate(x, pos, before))
 
@@ -64,9 +54,12 @@ def attend(
     queries: Rows,
     keys: Rows,
 ) -> Float[Array, "T H K"]:
-    """All queries and keys at once: memory O(H T S)."""
+    """All queries and keys at once: memory O(H T S).
+
+    In a causal model no query may come after the last key: queries stand among the keys.
+    """
     q = _scaled(pe, q, queries)
-    tables = _Tables.of(pe, queries.pos, keys.pos)
+    tables = Tables.of(pe, queries.pos, keys.pos)
     rotated = pe.qk(q, k, queries.coords, keys.coords)
     return _whole_rows(pe, (q, k), rotated, v, queries, keys, tables).astype(v.dtype)
 
@@ -82,12 +75,12 @@ def attend_blockwise(
 ) -> Float[Array, "T H K"]:
     """The same, by blocks of `block` queries and keys: memory O(T + S), gradients too.
 
-    A running (maximum, normaliser, sum) over key blocks; blocks that the mask empties are skipped. The
-    normaliser sums before `gate`, the output after it. An encoding that needs whole rows, or replaces the
-    softmax, gets all keys of a block of queries.
+    A running (maximum, normaliser, sum) over key blocks; blocks that the mask empties are skipped.
+    The normaliser sums before `gate`, the output after it. An encoding that needs whole rows, or
+    replaces the softmax, gets all keys of a block of queries.
     """
     T = q.shape[0]
-    tables = _Tables.of(pe, queries.pos, keys.pos, room=block)
+    tables = Tables.of(pe, queries.pos, keys.pos, room=block)
     q = _scaled(pe, q, queries)
     rotated_q, rotated_k = pe.qk(q, k, queries.coords, keys.coords)
     q, rotated_q, queries = _pad((q, rotated_q, queries), block)
@@ -119,8 +112,8 @@ def _whole_rows(pe, plain, rotated, v, queries, keys, tables):
 def _online(pe, plain, rotated, v, queries, keys, tables, start):
     """One block of queries, a scan over blocks of keys.
 
-    The blocks are cut before the scan: a residual of `cond` is kept at every step, so what enters it must
-    not be the whole of k, v or a table.
+    The blocks are cut before the scan: a residual of `cond` is kept at every step, so what enters
+    it must not be the whole of k, v or a table.
     """
     (q, k), (rotated_q, rotated_k) = plain, rotated
     block, H, K = q.shape
@@ -128,8 +121,8 @@ def _online(pe, plain, rotated, v, queries, keys, tables, start):
     @jax.checkpoint
     def absorb(carry, here):
         top, total, out = carry
-        (k, rotated_k, v, keys), columns = here
-        columns = _Tables(pe, *columns, 0, block)
+        (k, rotated_k, v, keys), (bias, relative_keys, relative_values) = here
+        columns = Tables(pe, bias, relative_keys, relative_values, 0, block)
         seen = visible(pe, queries.idx, keys.idx)[None]
         s = _scores(pe, q, (rotated_q, rotated_k), columns, queries, keys)
         s = _reread(pe, s, seen, (q, k), queries, keys)
@@ -155,7 +148,9 @@ def _online(pe, plain, rotated, v, queries, keys, tables, start):
 
 
 def _any_visible(pe: Bound, q_idx, k_idx):
-    """Whether the mask may leave a pair of two blocks of consecutive indices: from their ends alone."""
+    """Whether the mask may leave a pair of two blocks of consecutive indices: from their ends
+    alone.
+    """
     first, last = jnp.min(jnp.where(k_idx >= 0, k_idx, 2**30)), jnp.max(k_idx)
     q_first, q_last = q_idx[0], jnp.max(q_idx)
     seen = last >= 0
@@ -191,7 +186,9 @@ def _scaled(pe: Bound, q, queries: Rows):
     return (q * (scale[..., None] if scale.ndim else scale)).astype(q.dtype)
 
 
-def _scores(pe: Bound, q, rotated, tables: _Tables, queries: Rows, keys: Rows) -> Float[Array, "H T S"]:
+def _scores(
+    pe: Bound, q, rotated, tables: Tables, queries: Rows, keys: Rows
+) -> Float[Array, "H T S"]:
     s = jnp.einsum("thk,shk->hts", *rotated, preferred_element_type=jnp.float32)
     return s + tables.scores(q, queries, keys) + pe.bias(queries.coords, keys.coords)
 
@@ -202,120 +199,20 @@ def _reread(pe: Bound, s, seen, plain, queries: Rows, keys: Rows):
     def hide(logits):
         return jnp.where(seen, logits, NEG)
 
-    return pe.logits(hide(s), *plain, queries.coords, keys.coords, hide)
+    q, k = plain
+    return pe.logits(hide(s), q, k, queries.coords, keys.coords, hide)
 
 
-def _weigh(w, v, tables: _Tables, queries: Rows, keys: Rows) -> Float[Array, "T H K"]:
+def _weigh(w, v, tables: Tables, queries: Rows, keys: Rows) -> Float[Array, "T H K"]:
     out = jnp.einsum("hts,shk->thk", w.astype(v.dtype), v, preferred_element_type=jnp.float32)
     return out + tables.values(w, queries, keys)
-
-
-class _Tables(NamedTuple):
-    """The relative hooks' values: at every distance that occurs (contiguous), else asked for pair by pair.
-
-    Column c of a table holds distance n_max - c; n_max is the distance of the last query from the first key.
-    """
-
-    pe: Bound
-    bias: Any  # [H, N]; no array: there is none
-    keys: Any  # [H, N, K]
-    vals: Any
-    first: int  # the column at which they begin: `cut` may overhang both ends
-    queries: int
-
-    @classmethod
-    def of(cls, pe: Bound, q_pos, k_pos, room: int = 0) -> _Tables:
-        """`room`: columns of padding for blocks that overhang, in padded rows and in the hidden future."""
-        if not pe.contiguous:
-            return cls(pe, 0.0, 0.0, 0.0, 0, 0)
-        T, S = q_pos.shape[0], k_pos.shape[0]
-        n = q_pos[-1] - k_pos[0] - jnp.arange(S if pe.causal else T + S - 1)
-
-        def table(hook):
-            values = pe.relative(hook, n)
-            if not room or not isinstance(values, jax.Array):
-                return values
-            return jnp.pad(values, [(0, 0), (room, T + room)] + [(0, 0)] * (values.ndim - 2))
-
-        return cls(pe, *map(table, ("relative_bias", "relative_keys", "relative_values")), room, T)
-
-    def cut(self, start, queries: int, keys: int) -> _Tables:
-        """The columns of a block of queries from `start` (traced or not) and of all keys."""
-        return _Tables(self.pe, *self._columns(start, queries, queries + keys - 1), 0, queries)
-
-    def windows(self, start, block: int, keys: int):
-        """The same columns for each block of keys: [keys / block, H, 2 block - 1, ...], or None."""
-
-        def overlap(table):
-            pieces = jnp.moveaxis(table.reshape(table.shape[0], -1, block, *table.shape[2:]), 1, 0)
-            return jnp.concatenate([pieces[:-1], pieces[1:, :, :-1]], axis=2)
-
-        return jax.tree.map(overlap, self._columns(start, block, block + keys))
-
-    def _columns(self, start, queries: int, count: int):
-        column = self.first + self.queries - start - queries
-
-        def part(table):
-            if not isinstance(table, jax.Array):
-                return None
-            return jax.lax.dynamic_slice_in_dim(table, column, count, axis=1)
-
-        return part(self.bias), part(self.keys), part(self.vals)
-
-    def scores(self, q, queries: Rows, keys: Rows):
-        """q_i . r_{i-j} + b_{i-j}: [H, T, S], or 0.0."""
-        if not self.pe.contiguous:
-            return self._pairwise_scores(q, queries, keys)
-        (T, H, _), S, out = q.shape, keys.idx.shape[0], 0.0
-        if isinstance(self.keys, jax.Array):
-            r = self.keys.astype(q.dtype)
-            out += shift(jnp.einsum("thk,hnk->htn", q, r, preferred_element_type=jnp.float32), S)
-        if isinstance(self.bias, jax.Array):
-            out += shift(jnp.broadcast_to(self.bias[:, None], (H, T, self.bias.shape[1])), S)
-        return out
-
-    def values(self, w, queries: Rows, keys: Rows):
-        """sum_j w_ij r_{i-j}: [T, H, K], or 0.0."""
-        if not self.pe.contiguous:
-            return self._pairwise_values(w, queries, keys)
-        if not isinstance(self.vals, jax.Array):
-            return 0.0
-        return jnp.einsum("htn,hnk->thk", unshift(w, self.vals.shape[1]), self.vals)
-
-    def _pairwise_scores(self, q, queries: Rows, keys: Rows):
-        pe, H = self.pe, q.shape[1]
-        out = 0.0
-        if pe.has("relative_bias"):
-            n = queries.pos[:, None] - keys.pos[None, :]
-            out = out + pe.relative("relative_bias", n.ravel()).reshape(H, *n.shape)
-        if pe.has("relative_keys"):
-
-            @jax.checkpoint
-            def one(row):
-                q, pos = row
-                r = pe.relative("relative_keys", pos - keys.pos)
-                return jnp.einsum("hk,hnk->hn", q.astype(jnp.float32), r)
-
-            out = out + jax.lax.map(one, (q, queries.pos)).swapaxes(0, 1)
-        return out
-
-    def _pairwise_values(self, w, queries: Rows, keys: Rows):
-        if not self.pe.has("relative_values"):
-            return 0.0
-
-        @jax.checkpoint
-        def one(row):
-            w, pos = row
-            return jnp.einsum("hn,hnk->hk", w, self.pe.relative("relative_values", pos - keys.pos))
-
-        return jax.lax.map(one, (w.swapaxes(0, 1), queries.pos))
 
 
 def choose(form: str, pe: Bound, batch: int, queries: int, keys: int):
     """attend or attend_blockwise, for lm.attention.
 
-    "auto" is dense while the logits of one layer fit 8 MiB on CPU, whose caches they would else overrun, or
-    1 GiB on an accelerator, unless windows hide most of them.
+    "auto" is dense while the logits of one layer fit 8 MiB on CPU, whose caches they would else
+    overrun, or 1 GiB on an accelerator, unless windows hide most of them.
     """
     if form == "auto":
         heads = pe.encodings[0].dims.heads if pe.encodings else 1

@@ -1,4 +1,4 @@
-"""Training batches by random access: functions of (seed, step), so resuming needs the step alone."""
+"""Training batches by random access: functions of (seed, step), so a resumed run needs no more."""
 
 from __future__ import annotations
 

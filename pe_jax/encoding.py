@@ -1,9 +1,11 @@
-"""The contract of a positional encoding: a frozen dataclass of pure hooks, and how a tuple of them is folded.
+"""The contract of a positional encoding: a frozen dataclass of pure hooks, and how a tuple of them
+is folded.
 
-An encoding knows nothing of Flax, batches, masks or lengths. It overrides the hooks it needs; the language
-model owns every array and asks the hooks at fixed sites. Hooks see ONE sequence (`jax.vmap` adds the batch)
-and receive positions, never lengths: `q_pos` and `k_pos` may be whole rows, one block, one decoding step or
-the keys of a memory. README.md, "Design", gives the rules in full.
+An encoding knows nothing of Flax, batches, masks or lengths. It overrides the hooks it needs; the
+language model owns every array and asks the hooks at fixed sites. Hooks see ONE sequence
+(`jax.vmap` adds the batch) and receive positions, never lengths: `q_pos` and `k_pos` may be whole
+rows, one block, one decoding step or the keys of a memory. README.md, "Design", gives the rules in
+full.
 
 Axes: L sequence, T queries, S keys, N distances, H heads, K head size, D model size.
 """
@@ -12,17 +14,15 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
-import functools
 import inspect
 from collections.abc import Callable
 from typing import Any, ClassVar, NamedTuple
 
 import jax
-import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, Key, Num
 
 Params = dict[str, Any]
-Coords = Any  # a pytree of arrays with a leading sequence axis: positions, or what `locate` makes of them
+Coords = Any  # a pytree of arrays [L, ...]: positions, or what `locate` makes of them
 
 
 class Dims(NamedTuple):
@@ -43,14 +43,20 @@ class Encoding:
 
     dims: Dims
     per_layer: tuple[str, ...] = dataclasses.field(default=(), kw_only=True)
-    """Entries of `init` that each layer owns; ("*",) is all of them. The others exist once a model."""
+    """Entries of `init` that each layer owns; ("*",) is all of them. The others exist once a
+    model.
+    """
     layers: str = dataclasses.field(default=":", kw_only=True)
     """The layers it acts in, as a Python slice: ":", "::2", "-1:"."""
 
     whole_rows: ClassVar[bool] = False
-    """A hook needs all keys of a query at once (CoPE): blockwise attention then cuts only the queries."""
+    """A hook needs all keys of a query at once (CoPE): blockwise attention then cuts only the
+    queries.
+    """
     per_sequence: ClassVar[bool] = False
-    """`positions` reads the tokens or draws anew for every sequence; False: one draw, shared by the batch."""
+    """`positions` reads the tokens or draws anew for every sequence; False: one draw, shared by
+    the batch.
+    """
 
     def __init_subclass__(cls, **kwargs: Any):
         super().__init_subclass__(**kwargs)
@@ -62,7 +68,9 @@ class Encoding:
                 _check_hook(cls.__name__, name, function)
 
     def init(self, key: Key[Array, ""]) -> Params:
-        """The parameters, float32, by name. Entries named in `per_layer` are drawn once for each layer."""
+        """The parameters, float32, by name. Entries named in `per_layer` are drawn once for each
+        layer.
+        """
         return {}
 
     # Facts, known when a program is traced.
@@ -76,13 +84,17 @@ class Encoding:
         return None
 
     def reach(self) -> tuple[int, int] | None:
-        """(window, sinks): a query sees the last `window` keys, itself included, and the first `sinks`."""
+        """(window, sinks): a query sees the last `window` keys, itself included, and the first
+        `sinks`.
+        """
         return None
 
     # Transforms: take what stands at the site, return it.
 
     def positions(self, tokens: Int[Array, "L"], pos: Num[Array, "L"], key, train: bool):
-        """The positions of a sequence, from those before: randomized, shifted, interpolated, coupled."""
+        """The positions of a sequence, from those before: randomized, shifted, interpolated,
+        coupled.
+        """
         return pos
 
     def embed(self, params: Params, x: Float[Array, "L D"], tokens: Int[Array, "L"], pos):
@@ -90,10 +102,11 @@ class Encoding:
         return x
 
     def locate(self, params: Params, x: Float[Array, "L D"], pos, before) -> Coords:
-        """What this encoding's own hooks get as q_pos, k_pos: float32, from a layer's normalised input.
+        """What this encoding's own hooks get as q_pos, k_pos: float32, from a layer's normalised
+        input.
 
-        `before` is the last row located so far (None at the start of a sequence), so that prefix sums go
-        on through decoding and memory.
+        `before` is the last row located so far (None at the start of a sequence), so that prefix
+        sums go on through decoding and memory.
         """
         return pos
 
@@ -175,7 +188,8 @@ def _check_hook(owner: str, name: str, function: Callable) -> None:
     given = tuple(inspect.signature(function).parameters)
     if given != HOOKS[name]:
         raise TypeError(
-            f"{owner}.{name} takes ({', '.join(given)}), the hook is {name}({', '.join(HOOKS[name])})."
+            f"{owner}.{name} takes ({', '.join(given)}), "
+            f"the hook is {name}({', '.join(HOOKS[name])})."
         )
 
 
@@ -192,7 +206,13 @@ def sites(encoding: Encoding) -> tuple[str, ...]:
 def active(encoding: Encoding, layer: int) -> bool:
     """Whether the encoding acts in `layer` (0-based)."""
     start, stop, step = (int(part) if part else None for part in _slice_parts(encoding.layers))
-    return layer in range(encoding.dims.layers)[slice(start, stop, step)]
+    layers = range(encoding.dims.layers)[slice(start, stop, step)]
+    if not layers:
+        raise ValueError(
+            f"{type(encoding).__name__} acts in no layer: the model has {encoding.dims.layers}, "
+            f"layers is {encoding.layers!r}"
+        )
+    return layer in layers
 
 
 def acts_once(encoding: Encoding) -> bool:
@@ -209,157 +229,3 @@ def _slice_parts(text: str) -> list[str]:
 
 def _is_int(text: str) -> bool:
     return text.removeprefix("-").isdecimal()
-
-
-def init_params(
-    encoding: Encoding, key: Key[Array, ""]
-) -> tuple[Params, dict[int, Params]]:
-    """(entries that exist once, {layer: entries that it owns}) for the layers in which it acts."""
-    shared = encoding.init(key)
-    owned = set(shared) if encoding.per_layer == ("*",) else set(encoding.per_layer)
-    if unknown := sorted(owned - set(shared)):
-        raise ValueError(
-            f"{type(encoding).__name__}.per_layer names {', '.join(unknown)}; "
-            f"its parameters are {', '.join(shared) or 'none'}"
-        )
-    if owned and acts_once(encoding) and overrides(encoding, "embed"):
-        raise ValueError(
-            f"{type(encoding).__name__} acts once, on the model's input, so no layer can own "
-            f"{', '.join(sorted(owned))}; give it layers='0:' to act on the input of every layer"
-        )
-    layers = [layer for layer in range(encoding.dims.layers) if active(encoding, layer)] if owned else []
-    draws = {layer: encoding.init(jax.random.fold_in(key, layer + 1)) for layer in layers}
-    return (
-        {name: value for name, value in shared.items() if name not in owned},
-        {layer: {name: draw[name] for name in sorted(owned)} for layer, draw in draws.items()},
-    )
-
-
-def fold_positions(
-    encodings: tuple[Encoding, ...],
-    tokens: Int[Array, "B L"],
-    pos: Num[Array, "L"],
-    key: Key[Array, "..."] | None,
-    train: bool,
-) -> Num[Array, "L"] | Num[Array, "B L"]:
-    """Every `positions` hook in turn. [L] where the batch shares them, else [B, L].
-
-    `key` is one key (each member folds in its place; drawn once for the batch unless a member is
-    `per_sequence`) or a key for each sequence.
-    """
-    members = [(i, e) for i, e in enumerate(encodings) if overrides(e, "positions")]
-    if not members:
-        return pos
-    batch = tokens.shape[0]
-    each = any(e.per_sequence for _, e in members) or (key is not None and key.ndim == 1)
-    if key is not None and key.ndim == 0 and each:
-        key = jax.random.split(key, batch)
-
-    def fold(tokens, key):
-        out = pos
-        for i, e in members:
-            out = e.positions(tokens, out, None if key is None else jax.random.fold_in(key, i), train)
-        return out
-
-    if each:
-        return jax.vmap(fold, in_axes=(0, None if key is None else 0))(tokens, key)
-    try:
-        return jax.vmap(fold, in_axes=(0, None), out_axes=None)(tokens, key)
-    except ValueError as error:
-        if "out_axes" not in str(error):
-            raise
-        names = ", ".join(type(e).__name__ for _, e in members)
-        raise TypeError(
-            f"`positions` of one of {names} reads the tokens: set per_sequence = True in its class"
-        ) from error
-
-
-@functools.partial(
-    jax.tree_util.register_dataclass,
-    data_fields=["params"],
-    meta_fields=["encodings", "contiguous", "causal"],
-)
-@dataclasses.dataclass(frozen=True)
-class Bound:
-    """Encodings with the parameters that one layer sees: all that attention knows of positions.
-
-    `coords` arguments hold one located pytree for each encoding.
-    """
-
-    params: tuple[Params, ...]
-    encodings: tuple[Encoding, ...]
-    contiguous: bool = True
-    """Positions are consecutive integers: relative hooks are evaluated once and shifted into place."""
-    causal: bool = True
-
-    def __post_init__(self):
-        replaced = [type(e).__name__ for e in self.encodings if overrides(e, "normalize")]
-        if len(replaced) > 1:
-            raise ValueError(f"only one encoding may replace the softmax, got {' and '.join(replaced)}")
-
-    def has(self, hook: str) -> bool:
-        return any(overrides(e, hook) for e in self.encodings)
-
-    @property
-    def whole_rows(self) -> bool:
-        return self.has("normalize") or any(e.whole_rows for e in self.encodings)
-
-    @property
-    def reach(self) -> tuple[tuple[int, int], ...]:
-        return tuple(r for e in self.encodings if (r := e.reach()) is not None)
-
-    def _members(self, hook: str, *coords: tuple[Coords, ...]):
-        for i, (e, params) in enumerate(zip(self.encodings, self.params, strict=True)):
-            if overrides(e, hook):
-                yield e, params, *(c[i] for c in coords)
-
-    def locate(self, x: Float[Array, "L D"], pos, before: tuple | None = None) -> tuple[Coords, ...]:
-        """One located pytree for each encoding."""
-        previous = before or (None,) * len(self.encodings)
-        members = zip(self.encodings, self.params, previous, strict=True)
-        return tuple(
-            e.locate(p, x.astype(jnp.float32), pos, b) if overrides(e, "locate") else pos
-            for e, p, b in members
-        )
-
-    def scale(self, coords):
-        out = 1.0
-        for e, params, c in self._members("scale", coords):
-            out = out * e.scale(params, c)
-        return out
-
-    def qk(self, q, k, q_coords, k_coords):
-        for e, params, qc, kc in self._members("qk", q_coords, k_coords):
-            q, k = e.qk(params, q, k, qc, kc)
-        return q, k
-
-    def bias(self, q_coords, k_coords):
-        out = 0.0
-        for e, params, qc, kc in self._members("bias", q_coords, k_coords):
-            out = out + e.bias(params, qc, kc)
-        return out
-
-    def gate(self, q_coords, k_coords):
-        out = 1.0
-        for e, params, qc, kc in self._members("gate", q_coords, k_coords):
-            out = out * e.gate(params, qc, kc)
-        return out
-
-    def logits(self, logits, q, k, q_coords, k_coords, hide: Callable):
-        """Every `logits` hook in turn, `hide` applied after each."""
-        for e, params, qc, kc in self._members("logits", q_coords, k_coords):
-            logits = hide(e.logits(params, logits, q, k, qc, kc))
-        return logits
-
-    def normalize(self, logits):
-        for e, params in self._members("normalize"):
-            return e.normalize(params, logits)
-        return jax.nn.softmax(logits, axis=-1)
-
-    def relative(self, hook: str, n: Num[Array, "N"]):
-        """The sum of a `relative_*` hook over its members at distances n; causal: those below 0 as 0.
-
-        A hidden pair of a causal model has a negative distance, at which a logarithm may not be finite.
-        """
-        n = jnp.maximum(n, 0) if self.causal else n
-        return sum(getattr(e, hook)(params, n) for e, params in self._members(hook))

@@ -1,7 +1,8 @@
-"""Evaluation of a checkpoint: every metric of the protocol, at every length, for the model as it is and every swap.
+"""Evaluation of a checkpoint: every metric of the protocol, at every length, for the model as it
+is and every swap.
 
-One program for each distinct shape. Evaluation text and random positions are fixed by index, so every seed and encoding
-meets the same ones.
+One program for each distinct shape. Evaluation text and random positions are fixed by index, so
+every seed and encoding meets the same ones.
 """
 
 from __future__ import annotations
@@ -30,14 +31,20 @@ class Evaluation:
     rows: list[dict[str, Any]]
     """{"seed", "swap", "metric", "length", "value"}, and "reason" where value is None."""
     curves: list[dict[str, Any]]
-    """{"seed", "swap", "length", "position", "value"}: nonoverlapping, at the longest length computed."""
+    """{"seed", "swap", "length", "position", "value"}: nonoverlapping, at the longest length
+    computed.
+    """
     targets: dict[str, int]
     """Scored tokens of each metric, the same at every length."""
 
 
 @functools.partial(jax.jit, static_argnames=("graphdef", "encodings", "last"))
-def nats(params, tokens, first, *, graphdef: nnx.GraphDef, encodings: tuple[Encoding, ...], last: int):
-    """-ln p of each window's last targets, [B, last], from tokens [B, E + 1]; `first` is the first window's index."""
+def nats(
+    params, tokens, first, *, graphdef: nnx.GraphDef, encodings: tuple[Encoding, ...], last: int
+):
+    """-ln p of each window's last targets, [B, last], from tokens [B, E + 1]; `first` is the first
+    window's index.
+    """
     model = nnx.merge(graphdef, params, copy=True)
     index = first + jnp.arange(tokens.shape[0])
     keys = jax.vmap(lambda i: jax.random.fold_in(jax.random.key(0), i))(index)
@@ -45,7 +52,9 @@ def nats(params, tokens, first, *, graphdef: nnx.GraphDef, encodings: tuple[Enco
     return cross_entropy(logits, tokens[:, -last:])
 
 
-def plan(encodings: tuple[Encoding, ...], config: EvalConfig) -> Iterator[tuple[str, int, tuple, str | None]]:
+def plan(
+    encodings: tuple[Encoding, ...], config: EvalConfig
+) -> Iterator[tuple[str, int, tuple, str | None]]:
     """(swap, length, encodings there, why it is not computed), the model as it is first."""
     for spec in ("", *config.swaps):
         swapped = swap(encodings, spec) if spec else encodings
@@ -65,7 +74,9 @@ def evaluate(
     diverged: Sequence[int],
     report: Callable[[int, int], None] = lambda done, total: None,
 ) -> Evaluation:
-    """Scores `params` (a leading axis of seeds) by a resolved config; `diverged` holds -1 or a step, by seed."""
+    """Scores `params` (a leading axis of seeds) by a resolved config; `diverged` holds -1 or a
+    step, by seed.
+    """
     cut = {(m, E): windows(documents, m, E, config) for m in config.metrics for E in config.lengths}
     out = Evaluation([], [], {m: cut[m, config.lengths[0]].targets for m in config.metrics})
     replicas = [jax.tree.map(lambda a, r=r: a[r], params) for r in range(len(seeds))]

@@ -1,4 +1,6 @@
-"""The training loop of the seeds of one program: batches in, metrics and checkpoints out, from where it was cut off."""
+"""The training loop of the seeds of one program: batches in, metrics and checkpoints out, from
+where it was cut off.
+"""
 
 from __future__ import annotations
 
@@ -39,8 +41,9 @@ def fit(
 ) -> tuple[State, dict[str, float]]:
     """(the final state, {"seconds"}) of the seeds of one program, from the newest checkpoint on.
 
-    `folder` keeps the checkpoints, one every `checkpoint_seconds` and one at the end. A call of the program begins at
-    a multiple of steps_per_call, so a resumed training runs the same programs as an undisturbed one.
+    `folder` keeps the checkpoints, one every `checkpoint_seconds` and one at the end. A call of
+    the program begins at a multiple of steps_per_call, so a resumed training runs the same
+    programs as an undisturbed one.
     """
     checkpoints = Checkpoints(folder / "-".join(map(str, seeds)))
     state = init(lm, encodings, config, seeds)
@@ -49,9 +52,7 @@ def fit(
         step, state, note = restored
         say(f"seeds {seeds}: going on from step {step} of {config.steps}")
     metrics.rewind(seeds, step)
-    sets = [
-        data.batches(documents, config.length, config.batch, seed) for seed in seeds
-    ]
+    sets = [data.batches(documents, config.length, config.batch, seed) for seed in seeds]
     graphdef, _ = structure(lm, encodings)
     steps, programs = make_steps(graphdef, config, seeds), {}
     schedule = config.schedule()
@@ -77,7 +78,7 @@ def fit(
             of=config.steps,
             loss=_finite(loss.mean(0)),
             grad_norm=_finite(norm.mean(0)),
-            rate=float(schedule(step - 1)),
+            rate=float(np.asarray(schedule(step - 1))),
             ms_per_step=1e3 * spent,
             tokens_per_second=config.batch * config.length / spent,
         )
@@ -97,7 +98,9 @@ def _finite(values: np.ndarray) -> list[float | None]:
 
 @contextlib.contextmanager
 def stopping() -> Iterator[Stop]:
-    """Gives `stop(save)`: after the first SIGINT or SIGTERM it saves and raises; a second one acts at once."""
+    """Gives `stop(save)`: after the first SIGINT or SIGTERM it saves and raises; a second one acts
+    at once.
+    """
     asked: list[int] = []
 
     def note(number, frame):
@@ -120,5 +123,3 @@ def stopping() -> Iterator[Stop]:
     finally:
         for number, handler in earlier.items():
             signal.signal(number, handler)
-
-

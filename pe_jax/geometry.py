@@ -13,7 +13,7 @@ from jaxtyping import Array, Float, Int, Num
 
 
 def inverse_timescales(size: int, base: float = 10000.0) -> Float[Array, "half"]:
-    """w_i = base^(-2i / size) for i = 0 .. size/2 - 1: radians a position (Vaswani et al., 2017)."""
+    """w_i = base^(-2i / size) for i < size / 2: radians a position (Vaswani et al., 2017)."""
     return jnp.asarray(base ** -(np.arange(0, size, 2) / size), jnp.float32)
 
 
@@ -22,10 +22,8 @@ def angles(pos: Num[Array, "L"], frequencies: Float[Array, "half"]) -> Float[Arr
     return pos.astype(jnp.float32)[:, None] * frequencies[None]
 
 
-def rotate(
-    x: Float[Array, "L H K"], angle: Float[Array, "L half"]
-) -> Float[Array, "L H K"]:
-    """Turns each pair (x_i, x_{i + K/2}) by its angle; computed in float32, returned in x's dtype."""
+def rotate(x: Float[Array, "L H K"], angle: Float[Array, "L half"]) -> Float[Array, "L H K"]:
+    """Turns each pair (x_i, x_{i + K/2}) by its angle; in float32, returned in x's dtype."""
     cos, sin = jnp.cos(angle)[:, None], jnp.sin(angle)[:, None]
     a, b = jnp.split(x.astype(jnp.float32), 2, axis=-1)
     return jnp.concatenate([a * cos - b * sin, a * sin + b * cos], axis=-1).astype(x.dtype)
@@ -36,17 +34,19 @@ def log_bucket(
 ) -> Int[Array, "N"]:
     """T5's bucket of the distance n = i - j (Raffel et al., 2020; arXiv:1910.10683).
 
-    One side has e exact buckets, then logarithmic ones: with B buckets a side and e = B / 2, bucket(n) = n
-    below e, else min(B - 1, e + floor(ln(n / e) / ln(max_distance / e) * (B - e))). Causal: every bucket
-    serves n >= 0, and negative distances fall into bucket 0. Bidirectional: half of them serve each side,
-    the second half the keys after the query (n < 0).
+    One side has e exact buckets, then logarithmic ones: with B buckets a side and e = B / 2,
+    bucket(n) = n below e, else min(B - 1, e + floor(ln(n / e) / ln(max_distance / e) * (B - e))).
+    Causal: every bucket serves n >= 0, and negative distances fall into bucket 0. Bidirectional:
+    half of them serve each side, the second half the keys after the query (n < 0).
     """
     side = buckets if causal else buckets // 2
     n = n.astype(jnp.int32)
     offset = 0 if causal else jnp.where(n < 0, side, 0)
     n = jnp.maximum(n, 0) if causal else jnp.abs(n)
     exact = side // 2
-    ratio = jnp.log(jnp.maximum(n, exact).astype(jnp.float32) / exact) / math.log(max_distance / exact)
+    ratio = jnp.log(jnp.maximum(n, exact).astype(jnp.float32) / exact) / math.log(
+        max_distance / exact
+    )
     far = jnp.minimum(exact + (ratio * (side - exact)).astype(jnp.int32), side - 1)
     return offset + jnp.where(n < exact, n, far)
 
@@ -54,8 +54,8 @@ def log_bucket(
 def slopes(heads: int) -> np.ndarray:
     """ALiBi's slopes m_h = 2^(-8 h / H), h = 1 .. H (Press et al., 2022; arXiv:2108.12409).
 
-    For H that is not a power of two the authors' code takes those of the next lower power, then every
-    second one of twice that power; the paper does not say.
+    For H that is not a power of two the authors' code takes those of the next lower power, then
+    every second one of twice that power; the paper does not say.
     """
 
     def geometric(count: int) -> np.ndarray:
@@ -68,9 +68,10 @@ def slopes(heads: int) -> np.ndarray:
 def shift(a: Array, keys: int) -> Array:
     """Lays values at distances out over keys: out[..., t, j] = a[..., t, T - 1 - t + j].
 
-    `a` is [..., T, W]: column c holds distance n_max - c, where n_max is the distance of the last query from
-    the first key. Returns [..., T, keys]. W = keys suffices where j beyond the query is hidden (what stands
-    there is arbitrary), else W = T + keys - 1. By padding and reshaping: a gather's gradient is a scatter.
+    `a` is [..., T, W]: column c holds distance n_max - c, where n_max is the distance of the last
+    query from the first key. Returns [..., T, keys]. W = keys suffices where j beyond the query is
+    hidden (what stands there is arbitrary), else W = T + keys - 1. By padding and reshaping: a
+    gather's gradient is a scatter.
     """
     *lead, queries, width = a.shape
     if width <= keys:
@@ -81,7 +82,8 @@ def shift(a: Array, keys: int) -> Array:
 
 
 def unshift(w: Array, width: int) -> Array:
-    """The transpose of `shift`: sums over keys become sums over distances. [..., T, S] -> [..., T, width].
+    """The transpose of `shift`: sums over keys become sums over distances. [..., T, S] -> [..., T,
+    width].
 
     Entries whose distance has no column must be 0 (hidden keys are).
     """

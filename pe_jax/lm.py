@@ -1,14 +1,17 @@
-"""The language model: a pre-norm decoder (Flax NNX) that owns every array and asks its encodings at fixed sites.
+"""The language model: a pre-norm decoder (Flax NNX) that owns every array and asks its encodings
+at fixed sites.
 
-Parameters are float32, activations `dtype`. Every dense layer sees tokens flattened to [B*L, D], since on CPU the
-gradient of a three-dimensional dense layer costs two to three times as much; only hooks and attention are
-vmapped over the batch. Axes: B batch, L length, T queries, S keys, H heads, K head size, D model size, V vocab.
+Parameters are float32, activations `dtype`. Every dense layer sees tokens flattened to [B*L, D],
+since on CPU the gradient of a three-dimensional dense layer costs two to three times as much; only
+hooks and attention are vmapped over the batch. Axes: B batch, L length, T queries, S keys, H
+heads, K head size, D model size, V vocab.
 """
 
 from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -16,16 +19,8 @@ from flax import nnx
 from jaxtyping import Array, Float, Int, Key
 
 from pe_jax.attention import Rows, choose
-from pe_jax.encoding import (
-    Bound,
-    Dims,
-    Encoding,
-    active,
-    acts_once,
-    fold_positions,
-    init_params,
-    overrides,
-)
+from pe_jax.bound import Bound, fold_positions, init_params
+from pe_jax.encoding import Dims, Encoding, active, acts_once, overrides
 
 ACTIVATIONS = {"gelu": jax.nn.gelu, "relu": jax.nn.relu, "silu": jax.nn.silu}
 NORMS = {"rms": nnx.RMSNorm, "layer": nnx.LayerNorm}
@@ -62,13 +57,16 @@ class LmConfig:
             ("attention", ATTENTIONS),
         ):
             if getattr(self, name) not in known:
-                raise ValueError(f"lm.{name} must be one of {', '.join(known)}, got {getattr(self, name)!r}")
+                raise ValueError(
+                    f"lm.{name} must be one of {', '.join(known)}, got {getattr(self, name)!r}"
+                )
         for name in ("vocab", "layers", "model", "heads"):
             if getattr(self, name) < 1:
                 raise ValueError(f"lm.{name} must be at least 1, got {getattr(self, name)}")
         if self.model % self.heads:
             raise ValueError(
-                f"lm.heads must divide lm.model, got {self.heads} heads for {self.model}; change one of them"
+                f"lm.heads must divide lm.model, got {self.heads} heads for {self.model}; "
+                "change one of them"
             )
         if not 0 <= self.dropout < 1:
             raise ValueError(f"lm.dropout must be in [0, 1), got {self.dropout}")
@@ -122,9 +120,10 @@ class Block(nnx.Module):
         k, v = jnp.split(self.key_value(h).reshape(B, L, 2 * H, -1), 2, axis=2)
 
         shared = None if pos.ndim == 1 else 0
-        axes = Rows(None, shared, tuple(0 if overrides(e, "locate") else shared for e in pe.encodings))
+        located = tuple(0 if overrides(e, "locate") else shared for e in pe.encodings)
+        axes: Any = Rows._make((None, shared, located))
         keys = Rows(jnp.arange(L), pos, _locate(pe, h.reshape(B, L, D), pos))
-        queries = Rows(*(_tail(rows, axis, last) for rows, axis in zip(keys, axes, strict=True)))
+        queries = Rows._make(_tail(part, axis, last) for part, axis in zip(keys, axes, strict=True))
         attend = choose(self.config.attention, pe, B, last, L)
         heads = jax.vmap(lambda *args: attend(pe, *args), in_axes=(0, 0, 0, axes, axes))
         mixed = self.out(heads(q, k, v, queries, keys).reshape(B * last, D))
@@ -136,10 +135,14 @@ class Block(nnx.Module):
 
 
 class LM(nnx.Module):
-    """Tokens to next-token logits. `encodings` are applied in order; README.md, "Design", has the rules."""
+    """Tokens to next-token logits. `encodings` are applied in order; README.md, "Design", has the
+    rules.
+    """
 
     def __init__(self, config: LmConfig, encodings: Sequence[Encoding], *, rngs: nnx.Rngs):
-        """`rngs` has the streams `params` and `encodings`: shared weights do not depend on the encodings."""
+        """`rngs` has the streams `params` and `encodings`: shared weights do not depend on the
+        encodings.
+        """
         self.config, self.encodings = config, tuple(encodings)
         self.embedding = nnx.Param(
             config.embed_std * jax.random.normal(rngs.params(), (config.vocab, config.model))
@@ -172,9 +175,9 @@ class LM(nnx.Module):
     ) -> Float[Array, "B T V"]:
         """Float32 logits [B, L, V], or of the last `last` tokens alone.
 
-        `encodings` replaces the model's own over the same parameters (a swap, or `at(length)`); those beyond
-        its number have none. `key` draws random positions: one for the batch, or one a sequence.
-        Without `dropout_key` nothing is dropped.
+        `encodings` replaces the model's own over the same parameters (a swap, or `at(length)`);
+        those beyond its number have none. `key` draws random positions: one for the batch, or one
+        a sequence. Without `dropout_key` nothing is dropped.
         """
         B, L = tokens.shape
         encodings = self.encodings if encodings is None else encodings
@@ -225,7 +228,9 @@ class LM(nnx.Module):
 
 
 def decayed(params) -> dict:
-    """True for what weight decay acts on: the kernels of dense layers, never an encoding's parameters."""
+    """True for what weight decay acts on: the kernels of dense layers, never an encoding's
+    parameters.
+    """
 
     def is_kernel(path, _):
         return path[-1].key == "kernel" and path[0].key not in ("shared", "owned")
@@ -243,7 +248,9 @@ class _Dropout:
         if self.key is None or self.rate == 0:
             return x
         self.calls += 1
-        keep = jax.random.bernoulli(jax.random.fold_in(self.key, self.calls), 1 - self.rate, x.shape)
+        keep = jax.random.bernoulli(
+            jax.random.fold_in(self.key, self.calls), 1 - self.rate, x.shape
+        )
         return jnp.where(keep, x / (1 - self.rate), 0).astype(x.dtype)
 
 
@@ -263,4 +270,6 @@ def _locate(pe: Bound, x: Float[Array, "B L D"], pos):
     if pos.ndim == 2:
         return jax.vmap(pe.locate)(x, pos)
     located = jax.vmap(pe.locate, in_axes=(0, None))(x, pos)
-    return tuple(c if overrides(e, "locate") else pos for e, c in zip(pe.encodings, located, strict=True))
+    return tuple(
+        c if overrides(e, "locate") else pos for e, c in zip(pe.encodings, located, strict=True)
+    )

@@ -1,14 +1,14 @@
 """The extrapolation protocol: what one checkpoint scores at every evaluation length.
 
-Each metric is a list of windows of E tokens with the rows of each that are scored; row r of a window that starts at s
-sees tokens s .. s + r and predicts token s + r + 1. Windows never cross a document, and every length and encoding
-scores the same number of tokens.
+Each metric is a list of windows of E tokens with the rows of each that are scored; row r of a
+window that starts at s sees tokens s .. s + r and predicts token s + r + 1. Windows never cross a
+document, and every length and encoding scores the same number of tokens.
 
-    same_targets    fixed places e, evenly spread over the documents of at least the longest E; the window is
-                    [e - E, e) and its last k = L/2 tokens are scored: the same targets at every E, each of
-                    which sees E - k to E - 1 tokens. The headline.
-    nonoverlapping  spans of the longest E, evenly spread over the documents and the same at every E, are cut into
-                    windows of E, every token scored: early tokens of a window see little
+    same_targets    fixed places e, evenly spread over the documents of at least the longest E; the
+                    window is [e - E, e) and its last k = L/2 tokens are scored: the same targets
+                    at every E, each of which sees E - k to E - 1 tokens. The headline.
+    nonoverlapping  spans of the longest E, evenly spread over the documents and the same at every
+                    E, are cut into windows of E, every token scored: early tokens see little
     sliding         the same spans, windows of E moved by `stride` tokens, only the new ones scored
     last_k          windows of E evenly spread over the documents, their last k tokens scored
 
@@ -57,21 +57,19 @@ class EvalConfig:
             raise ValueError(f"eval.split must be valid or test, got {self.split!r}")
 
     def resolved(self, train_len: int) -> EvalConfig:
-        """With the defaults that depend on the training length, and the training length among `lengths`."""
+        """With the defaults that depend on the training length, which joins `lengths`."""
         half = max(1, train_len // 2)
         lengths = tuple(sorted({*self.lengths, train_len}))
-        out = dataclasses.replace(
-            self, lengths=lengths, stride=self.stride or half, last=self.last or half
-        )
-        for name, value in (("stride", out.stride), ("last", out.last)):
+        stride, last = self.stride or half, self.last or half
+        for name, value in (("stride", stride), ("last", last)):
             if not 1 <= value < lengths[0]:
                 raise ValueError(
-                    f"eval.{name} must be below the shortest evaluation length {lengths[0]}, got {value}; "
-                    f"lower eval.{name} or raise eval.lengths"
+                    f"eval.{name} must be below the shortest evaluation length {lengths[0]}, "
+                    f"got {value}; lower eval.{name} or raise eval.lengths"
                 )
-        if out.targets < out.last:
-            raise ValueError(f"eval.targets must be at least eval.last, {out.last}, got {out.targets}")
-        return out
+        if self.targets < last:
+            raise ValueError(f"eval.targets must be at least eval.last, {last}, got {self.targets}")
+        return dataclasses.replace(self, lengths=lengths, stride=stride, last=last)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -101,15 +99,19 @@ class Windows:
         return float(np.where(scored, nll, 0.0).sum(dtype=np.float64) / scored.sum())
 
 
-def windows(documents: Sequence[np.ndarray], metric: str, length: int, config: EvalConfig) -> Windows:
-    """The windows of a metric; `config` must be resolved. ValueError where the text does not suffice."""
+def windows(
+    documents: Sequence[np.ndarray], metric: str, length: int, config: EvalConfig
+) -> Windows:
+    """The windows of a metric; `config` must be resolved. ValueError where the text does not
+    suffice.
+    """
     longest = max(config.lengths)
     long = [d for d in documents if len(d) > longest]
     if not long:
         most = max((len(d) for d in documents), default=0)
         raise ValueError(
-            f"no document of the {config.split} split has more than {longest} tokens, the longest of "
-            f"eval.lengths; the longest has {most}: give longer texts or shorter lengths"
+            f"no document of the {config.split} split has more than {longest} tokens, the "
+            f"longest of eval.lengths; the longest has {most}: give longer texts or shorter lengths"
         )
     starts = {
         "same_targets": _same_targets,
@@ -156,7 +158,9 @@ def _sliding(sizes, E, longest, config) -> Iterator[Window]:
 
 
 def _spans(sizes, longest: int, config) -> Iterator[tuple[int, int, int]]:
-    """(document, begin, end): spans of the longest E, `targets` tokens in all; row r predicts token r + 1."""
+    """(document, begin, end): spans of the longest E, `targets` tokens in all; row r predicts
+    token r + 1.
+    """
     count, left = math.ceil(config.targets / longest), config.targets
     for document, end in _ends(sizes, count, longest + 1, longest, config):
         begin = end - 1 - longest
@@ -165,21 +169,28 @@ def _spans(sizes, longest: int, config) -> Iterator[tuple[int, int, int]]:
 
 
 def _ends(sizes, count: int, least: int, apart: int, config) -> list[tuple[int, int]]:
-    """`count` places e, evenly spread over the documents: e >= least, and at least `apart` from the next."""
+    """`count` places e, evenly spread over the documents: e >= least, and at least `apart` from
+    the next.
+    """
     room = [max(0, (size - least) // apart + 1) for size in sizes]
     if count < 1 or sum(room) < count:
         raise ValueError(
-            f"the {config.split} split has room for {sum(room) * apart} targets of eval.targets={config.targets}: "
-            "lower eval.targets or give more text"
+            f"the {config.split} split has room for {sum(room) * apart} targets of "
+            f"eval.targets={config.targets}: lower eval.targets or give more text"
         )
     slots = np.linspace(0, sum(room) - 1, count).round().astype(int)
     document = np.searchsorted(np.cumsum(room), slots, side="right")
     before = np.cumsum([0, *room])[document]
-    return [(int(d), int(least + (s - b) * apart)) for d, s, b in zip(document, slots, before, strict=True)]
+    return [
+        (int(d), int(least + (s - b) * apart))
+        for d, s, b in zip(document, slots, before, strict=True)
+    ]
 
 
 Nll = Callable[[np.ndarray, int, int], np.ndarray]
-"""(tokens [B, E + 1], index of the first window, last) -> nats [B, last] of the last rows' targets."""
+"""(tokens [B, E + 1], index of the first window, last) -> nats [B, last] of the last rows'
+targets.
+"""
 
 
 def nll(windows: Windows, program: Nll, batch: int) -> np.ndarray:
@@ -194,8 +205,12 @@ def nll(windows: Windows, program: Nll, batch: int) -> np.ndarray:
     return np.concatenate(out)
 
 
-def curve(windows: Windows, nats: np.ndarray, bins: int = 64) -> tuple[list[float], list[float | None]]:
-    """Bits a byte against the position in the window (1-based), in log-spaced bins: (middles, values)."""
+def curve(
+    windows: Windows, nats: np.ndarray, bins: int = 64
+) -> tuple[list[float], list[float | None]]:
+    """Bits a byte against the position in the window (1-based), in log-spaced bins: (middles,
+    values).
+    """
     edges = np.unique(np.geomspace(1, windows.length + 1, bins + 1).round().astype(int))
     rows = np.arange(1, windows.length + 1)[None]
     scored = (rows > windows.lo[:, None]) & (rows <= windows.hi[:, None])

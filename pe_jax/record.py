@@ -63,13 +63,15 @@ def write(path: Path, text: str) -> None:
 
 
 def read(path: Path) -> dict[str, Any] | None:
-    """A JSON object, or None if the file is not there. Refused, with the remedy, if it is damaged."""
+    """A JSON object, or None if the file is not there; Refused if it is damaged."""
     try:
         return json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         return None
     except (json.JSONDecodeError, UnicodeDecodeError) as error:
-        raise Refused(f"{path} is damaged ({error}): delete it and run the same command again") from error
+        raise Refused(
+            f"{path} is damaged ({error}): delete it and run the same command again"
+        ) from error
 
 
 @contextlib.contextmanager
@@ -103,7 +105,7 @@ def is_locked(folder: Path) -> bool:
 
 
 class Metrics:
-    """metrics.jsonl: a line for each call of the training program and each step of the evaluation."""
+    """metrics.jsonl: a line a call of the training program, and a step of the evaluation."""
 
     def __init__(self, path: Path, watch: Callable[[dict[str, Any]], None] = lambda line: None):
         self.path, self.watch = path, watch
@@ -157,7 +159,9 @@ def commit() -> str:
 
     def git(*command: str) -> str:
         here = Path(__file__).parent
-        done = subprocess.run(["git", *command], cwd=here, capture_output=True, text=True, timeout=10)
+        done = subprocess.run(
+            ["git", *command], cwd=here, capture_output=True, text=True, timeout=10
+        )
         return done.stdout.strip()
 
     try:

@@ -1,4 +1,6 @@
-"""One run: a checked config, trained for all its seeds, evaluated, recorded. The same call goes on after a kill."""
+"""One run: a checked config, trained for all its seeds, evaluated, recorded. The same call goes on
+after a kill.
+"""
 
 from __future__ import annotations
 
@@ -22,6 +24,7 @@ from pe_jax.fit import fit, stopping
 from pe_jax.lm import LmConfig
 from pe_jax.protocol import EvalConfig, windows
 
+
 @dataclasses.dataclass(frozen=True)
 class DataConfig:
     source: str = "stdlib"
@@ -39,7 +42,9 @@ class RunConfig:
     def __post_init__(self):
         fine = all(isinstance(seed, int) and 0 <= seed < 2**32 for seed in self.seeds)
         if not self.seeds or not fine or len(set(self.seeds)) < len(self.seeds):
-            raise ValueError(f"run.seeds must be different integers in 0 .. 2**32 - 1, got {self.seeds}")
+            raise ValueError(
+                f"run.seeds must be different integers in 0 .. 2**32 - 1, got {self.seeds}"
+            )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -77,23 +82,24 @@ class Run:
             "log": LogConfig,
         }
         _known("the config", config, ["pe", *sections])
-        parts = {name: _section(name, kind, config.get(name, {})) for name, kind in sections.items()}
-        members = {
-            name: {k: tuple(v) if isinstance(v, list) else v for k, v in value.items()}
-            if isinstance(value, Mapping)
-            else value
-            for name, value in config.get("pe", {}).items()
+        parts = {
+            name: _section(name, kind, config.get(name, {})) for name, kind in sections.items()
         }
-        spec = members.pop("spec", None)
+        spec = config.get("pe", {}).get("spec")
         if not spec:
-            raise ValueError("the config has no pe.spec, which names the encodings; see configs/base.py")
+            raise ValueError(
+                "the config has no pe.spec, which names the encodings; see configs/base.py"
+            )
+        members = {id: _tuples(fields) for id, fields in config["pe"].items() if id != "spec"}
         if parts["lm"].vocab < 256:
-            raise ValueError(f"lm.vocab must be at least 256, since text is bytes, got {parts['lm'].vocab}")
+            raise ValueError(
+                f"lm.vocab must be at least 256, since text is bytes, got {parts['lm'].vocab}"
+            )
         dims = parts["lm"].dims(parts["train"].length)
         parts["eval"] = parts["eval"].resolved(dims.train_len)
         encodings = make(spec, dims, members)
         for encoding in encodings:
-            active(encoding, 0)  # raises for layers that are no slice
+            active(encoding, 0)  # raises for layers that are no slice, or none of the model's
         list(plan(encodings, parts["eval"]))
         name = label(spec, members)
         files = sources("+".join((spec, *parts["eval"].swaps)))
@@ -116,7 +122,7 @@ class Run:
         }
 
     def load(self) -> text.Corpus:
-        """The corpus, after a check that it has what training and evaluation ask for; else Refused."""
+        """The corpus; Refused if it lacks what training and evaluation ask for."""
         try:
             return self._checked(text.load(self.data.source, self.data.data_dir))
         except (ValueError, OSError) as error:
@@ -140,8 +146,9 @@ def execute(
 ) -> dict[str, Any]:
     """The run's result; what `<workdir>/<run id>/` has of it already is not done again.
 
-    `command` is what the record gives as reproducing it; `say` gets messages for people, `watch` every line of
-    metrics.jsonl; `begin` is called when nothing stands in the way of a run. Raises Refused for what the user can mend, and Interrupted after a signal, with the state saved.
+    `command` is what the record gives as reproducing it; `say` gets messages for people, `watch`
+    every line of metrics.jsonl; `begin` is called when nothing stands in the way of a run. Raises
+    Refused for what the user can mend, and Interrupted after a signal, with the state saved.
     """
     folder = workdir / run.id
     if done := record.read(folder / "result.json"):
@@ -221,12 +228,15 @@ def _begin(run: Run, folder: Path, corpus: dict[str, Any], command: str, say) ->
         return about
     if earlier["corpus"]["hash"] != corpus["hash"]:
         raise record.Refused(
-            f"{folder} was begun on other text ({run.data.source} has changed since): delete the folder, or "
-            "give another --workdir"
+            f"{folder} was begun on other text ({run.data.source} has changed since): "
+            "delete the folder, or give another --workdir"
         )
     for part in ("versions", "device", "commit"):
         if earlier[part] != about[part]:
-            say(f"{run.label}: {part} changed since the run was begun; its results are not bit-reproducible")
+            say(
+                f"{run.label}: {part} changed since the run was begun; "
+                "its results are not bit-reproducible"
+            )
     return about | {"started": earlier["started"]}
 
 
@@ -249,7 +259,9 @@ def _watchers(run: Run, folder: Path, watch):
     try:
         from tensorboardX import SummaryWriter
     except ImportError:
-        raise record.Refused("log.tensorboard needs tensorboardX: pip install 'pe_jax[tensorboard]'") from None
+        raise record.Refused(
+            "log.tensorboard needs tensorboardX: pip install 'pe_jax[tensorboard]'"
+        ) from None
     writer = SummaryWriter(str(folder / "tensorboard"))
 
     def both(line: dict[str, Any]) -> None:
@@ -266,7 +278,12 @@ def _watchers(run: Run, folder: Path, watch):
 def _section(name: str, kind: type, values: Mapping[str, Any]):
     """A config section as its dataclass; lists become tuples."""
     _known(f"config.{name}", values, [f.name for f in dataclasses.fields(kind)])
-    return kind(**{k: tuple(v) if isinstance(v, list) else v for k, v in values.items()})
+    return kind(**_tuples(values))
+
+
+def _tuples(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields of a section, lists (JSON's) as tuples."""
+    return {name: tuple(v) if isinstance(v, list) else v for name, v in fields.items()}
 
 
 def _known(where: str, given: Mapping[str, Any], names: list[str]) -> None:

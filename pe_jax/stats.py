@@ -62,8 +62,9 @@ def effective_length(
 
     It is the longest E such that every evaluated length from `train_length` to E has a value of at
     most (1 + tolerance) times the one at `train_length`. A value of None or NaN counts as not
-    evaluated, infinity as a length that cannot be served. Returns (E, censored); censored says that no longer length was evaluated, so the
-    truth is "at least E". (None, False) when the value at `train_length` is missing.
+    evaluated, infinity as a length that cannot be served. Returns (E, censored); censored says
+    that no longer length was evaluated, so the truth is "at least E". (None, False) when the value
+    at `train_length` is missing.
     """
     measured = {
         length: value

@@ -1,9 +1,11 @@
-"""Training: a pure step over split NNX state, several steps a call, all seeds of a run in one program.
+"""Training: a pure step over split NNX state, several steps a call, all seeds of a run in one
+program.
 
-A replica is one seed: its own initial weights, its own order of the data, its own random positions. Encodings are
-paired: for one seed the shared weights and the batches are the same whatever the encoding. Everything random is a
-function of (seed, step), so a run resumed from a checkpoint is bit-equal to one that was not cut off.
-Axes: R replicas, C steps a call, B batch, T training length.
+A replica is one seed: its own initial weights, its own order of the data, its own random
+positions. Encodings are paired: for one seed the shared weights and the batches are the same
+whatever the encoding. Everything random is a function of (seed, step), so a run resumed from a
+checkpoint is bit-equal to one that was not cut off. Axes: R replicas, C steps a call, B batch, T
+training length.
 """
 
 from __future__ import annotations
@@ -54,7 +56,9 @@ class TrainConfig:
                 raise ValueError(f"train.{name} must be positive, got {getattr(self, name)}")
 
     def schedule(self) -> optax.Schedule:
-        """Linear to `rate` over `warmup` steps (at most a tenth of all), then a cosine to `final * rate`."""
+        """Linear to `rate` over `warmup` steps (at most a tenth of all), then a cosine to `final *
+        rate`.
+        """
         warmup = min(self.warmup, self.steps // 10)
         return optax.warmup_cosine_decay_schedule(
             self.rate / max(1, warmup), self.rate, warmup, self.steps, self.rate * self.final
@@ -70,7 +74,7 @@ class TrainConfig:
 
 
 def build(config: LmConfig, encodings: Sequence[Encoding], seed: Integer[Array, ""] | int) -> LM:
-    """The model of one seed. The weights that do not belong to encodings depend on the seed alone."""
+    """The model of one seed, on which alone the weights that are not an encoding's depend."""
     key = jax.random.fold_in(jax.random.key(seed), 0)
     weights, positions = jax.random.split(key)
     return LM(config, encodings, rngs=nnx.Rngs(params=weights, encodings=positions))
@@ -100,7 +104,8 @@ def init(
 
 
 def make_steps(graphdef: nnx.GraphDef, config: TrainConfig, seeds: Sequence[int]) -> Callable:
-    """A jitted `steps(state, batches [C, R, B, T + 1]) -> state, {"loss": [C, R], "grad_norm": [C, R]}`.
+    """A jitted `steps(state, batches [C, R, B, T + 1]) -> state, {"loss": [C, R], "grad_norm": [C,
+    R]}`.
 
     Losses are nats a token. The state's buffers are given away.
     """
@@ -130,7 +135,12 @@ def make_steps(graphdef: nnx.GraphDef, config: TrainConfig, seeds: Sequence[int]
             batch,
             state["step"],
         )
-        state = {"params": params, "optimizer": opt, "diverged": diverged, "step": state["step"] + 1}
+        state = {
+            "params": params,
+            "optimizer": opt,
+            "diverged": diverged,
+            "step": state["step"] + 1,
+        }
         return state, {"loss": loss, "grad_norm": norm}
 
     @functools.partial(jax.jit, donate_argnums=0)

@@ -114,15 +114,11 @@ def x_transformers(shape: Shape, flash: bool) -> tuple[dict, Step]:
         rotary_pos_emb=True,
         attn_flash=flash,
     )
-    net = TransformerWrapper(
-        num_tokens=shape.vocab, max_seq_len=shape.length, attn_layers=layers
-    )
+    net = TransformerWrapper(num_tokens=shape.vocab, max_seq_len=shape.length, attn_layers=layers)
     model = AutoregressiveWrapper(net)
     train = _pe_jax_parts(shape, "rope")[2]
     betas = train.beta1, train.beta2
-    optimizer = torch.optim.AdamW(
-        model.parameters(), train.rate, betas, weight_decay=train.decay
-    )
+    optimizer = torch.optim.AdamW(model.parameters(), train.rate, betas, weight_decay=train.decay)
     batches = torch.from_numpy(shape.batches().astype(np.int64))
 
     def step(count: int) -> None:

@@ -4,6 +4,7 @@ A process forks from a server that has imported everything and computed nothing,
 seconds of every import; what it runs is `python -m experiments.NAME ARGUMENTS`.
 """
 
+import contextlib
 import dataclasses
 import json
 import multiprocessing
@@ -81,8 +82,9 @@ class Command:
         return self
 
     def stop(self, number: int) -> "Command":
-        """Sends a signal and waits for the end."""
-        os.kill(self.process.pid, number)
+        """Sends a signal, unless it is too late for one, and waits for the end."""
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(self.process.pid, number)
         return self.wait()
 
     @property

@@ -6,7 +6,8 @@ import numpy as np
 from reference import Case
 
 from pe_jax.attention import attend, rows
-from pe_jax.encoding import Bound, Dims, fold_positions, init_params, overrides
+from pe_jax.bound import Bound, fold_positions, init_params
+from pe_jax.encoding import Dims, overrides
 
 DIMS = Dims(model=24, heads=3, head=8, layers=2, train_len=8)
 

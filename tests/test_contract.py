@@ -10,15 +10,13 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from pe_jax.bound import Bound, fold_positions, init_params
 from pe_jax.encoding import (
     HOOKS,
-    Bound,
     Dims,
     Encoding,
     active,
     acts_once,
-    fold_positions,
-    init_params,
     overrides,
     sites,
 )

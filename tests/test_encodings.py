@@ -15,7 +15,8 @@ import reference
 import scipy.stats
 from helpers import DIMS, assert_near, bind, embed, example, folded, layer, output, scattered
 
-from pe_jax.encoding import init_params, overrides, sites
+from pe_jax.bound import init_params
+from pe_jax.encoding import overrides, sites
 from pe_jax.encodings import ENCODINGS, defaults, make
 from pe_jax.encodings.sinusoidal import Sinusoidal
 

@@ -1,8 +1,9 @@
-"""The table of encodings, and how a spec such as "randomized+rope(base=500000.0)[::2]" becomes a tuple of them.
+"""The table of encodings, and how a spec such as "randomized+rope(base=500000.0)[::2]" becomes a
+tuple of them.
 
-A spec is a sum of members, applied in order. A member is a name of the table or a class of your own,
-`dir/file.py:Class`, then optionally fields that differ from their defaults in parentheses, then optionally the
-layers it acts in as a slice in brackets.
+A spec is a sum of members, applied in order. A member is a name of the table or a class of your
+own, `dir/file.py:Class`, then optionally fields that differ from their defaults in parentheses,
+then optionally the layers it acts in as a slice in brackets.
 """
 
 from __future__ import annotations
@@ -49,7 +50,9 @@ class Member:
     """One term of a spec."""
 
     id: str
-    """Its section in a config: the table's name or the class name, numbered from the second use on."""
+    """Its section in a config: the table's name or the class name, numbered from the second use
+    on.
+    """
     name: str
     cls: type[Encoding]
     fields: dict[str, Any]
@@ -61,14 +64,18 @@ class Member:
             if field not in known:
                 near = difflib.get_close_matches(field, known, 1)
                 hint = f"; did you mean {near[0]!r}?" if near else "."
-                raise ValueError(f"{self.name} has no field {field!r}{hint} It has {', '.join(known)}.")
+                raise ValueError(
+                    f"{self.name} has no field {field!r}{hint} It has {', '.join(known)}."
+                )
         return dataclasses.replace(self, fields={**self.fields, **fields})
 
     def __str__(self) -> str:
         changed = {f: v for f, v in self.fields.items() if v != defaults(self.cls)[f]}
         layers = changed.pop("layers", ":")
         inside = ",".join(f"{field}={value!r}" for field, value in changed.items())
-        return self.name + (f"({inside})" if inside else "") + (f"[{layers}]" if layers != ":" else "")
+        return (
+            self.name + (f"({inside})" if inside else "") + (f"[{layers}]" if layers != ":" else "")
+        )
 
 
 def defaults(cls: type[Encoding]) -> dict[str, Any]:
@@ -77,13 +84,16 @@ def defaults(cls: type[Encoding]) -> dict[str, Any]:
 
 
 def parse(spec: str) -> tuple[Member, ...]:
-    """The members of a spec, in order. ValueError, with the nearest names, for what it cannot read."""
+    """The members of a spec, in order. ValueError, with the nearest names, for what it cannot
+    read.
+    """
     members, seen = [], {}
     for text in re.split(r"\+(?![^(\[]*[)\]])", spec.replace(" ", "")):
         match = re.fullmatch(r"([^(\[]+)(\(.*\))?(\[[^\]]*\])?", text)
         if not match:
             raise ValueError(
-                f"cannot read {text!r} in the encoding {spec!r}: a member is name(field=value)[layers]"
+                f"cannot read {text!r} in the encoding {spec!r}: "
+                "a member is name(field=value)[layers]"
             )
         name, inside, layers = match.groups()
         cls = _find(name)
@@ -105,7 +115,9 @@ def make(
     members = parse(spec)
     ids = [member.id for member in members]
     if unknown := sorted(set(overrides or {}) - set(ids)):
-        raise ValueError(f"{spec!r} has the members {', '.join(ids)}; there is no {', '.join(unknown)}")
+        raise ValueError(
+            f"{spec!r} has the members {', '.join(ids)}; there is no {', '.join(unknown)}"
+        )
     members = [member.with_fields((overrides or {}).get(member.id, {})) for member in members]
     return tuple(member.cls(dims, **member.fields) for member in members)
 
@@ -118,19 +130,26 @@ def label(spec: str, overrides: Mapping[str, Mapping[str, Any]] | None = None) -
 def swap(encodings: tuple[Encoding, ...], spec: str) -> tuple[Encoding, ...]:
     """The encodings with those of `spec` swapped in, over the same parameters.
 
-    Each replaces the one member whose class it subclasses, or is appended if it subclasses none; two
-    candidates are an error, and so is an appended one that needs parameters.
+    Each replaces the one member whose class it subclasses, and keeps those of its fields that the
+    spec does not set, or is appended if it subclasses none. Two candidates are an error, and so is
+    an appended one that needs parameters.
     """
     out = list(encodings)
-    for new in make(spec, encodings[0].dims):
+    for member in parse(spec):
+        new = member.cls(encodings[0].dims, **member.fields)
         places = [i for i, e in enumerate(out) if type(e) is not NoPE and isinstance(new, type(e))]
         if len(places) > 1:
-            raise ValueError(f"{spec!r} could replace {len(places)} members of this model: no swap is clear")
+            raise ValueError(
+                f"{spec!r} could replace {len(places)} members of this model: no swap is clear"
+            )
         if places:
-            out[places[0]] = new
+            shared = [name for name in defaults(type(out[places[0]])) if name not in member.fields]
+            kept = {name: getattr(out[places[0]], name) for name in shared}
+            out[places[0]] = dataclasses.replace(new, **kept)
         elif drawn := jax.eval_shape(lambda new=new: new.init(jax.random.key(0))):
             raise ValueError(
-                f"{spec!r} needs parameters ({', '.join(drawn)}) that this model does not have: no swap"
+                f"{spec!r} needs parameters ({', '.join(drawn)}) that this model does not "
+                "have: no swap"
             )
         else:
             out.append(new)
@@ -147,7 +166,9 @@ def _fields(text: str, member: str) -> dict[str, Any]:
     try:
         call = ast.parse(f"f{text}", mode="eval").body
         assert isinstance(call, ast.Call) and not call.args
-        return {keyword.arg: ast.literal_eval(keyword.value) for keyword in call.keywords if keyword.arg}
+        return {
+            keyword.arg: ast.literal_eval(keyword.value) for keyword in call.keywords if keyword.arg
+        }
     except (SyntaxError, ValueError, AssertionError):
         raise ValueError(
             f"cannot read the fields of {member!r}: they are name=value, the values Python literals"
@@ -184,11 +205,15 @@ def _load(path: str, name: str) -> type[Encoding]:
             del sys.modules[module_name]
             raise ValueError(f"{path} does not import: {type(error).__name__}: {error}") from error
     cls = getattr(module, name, None)
-    classes = [n for n, c in vars(module).items() if isinstance(c, type) and issubclass(c, Encoding)]
+    known = [
+        n
+        for n, c in vars(module).items()
+        if isinstance(c, type) and issubclass(c, Encoding) and c.__module__ == module_name
+    ]
     if not (isinstance(cls, type) and issubclass(cls, Encoding)):
-        raise ValueError(
-            f"{path} has no encoding {name!r}; it has {', '.join(c for c in classes if c != 'Encoding') or 'none'}"
-        )
+        raise ValueError(f"{path} has no encoding {name!r}; it has {', '.join(known) or 'none'}")
     if "__dataclass_fields__" not in vars(cls):
-        raise ValueError(f"{path}:{name} lacks the line @dataclasses.dataclass(frozen=True) above its class")
+        raise ValueError(
+            f"{path}:{name} lacks the line @dataclasses.dataclass(frozen=True) above its class"
+        )
     return cls

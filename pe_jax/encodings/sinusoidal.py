@@ -1,9 +1,10 @@
 """Sinusoidal absolute positions (Vaswani et al., 2017; arXiv:1706.03762).
 
-PE(pos, 2i) = sin(pos w_i), PE(pos, 2i + 1) = cos(pos w_i), w_i = base^(-2i / D); the input becomes x + PE. Nothing is
-learned. PE(pos + k) is a fixed rotation of PE(pos), and PE(pos) . PE(pos + k) = sum_i cos(w_i k); beyond the training
-length the values stay bounded, but most of their combinations were never seen. The paper multiplies the token
-embeddings by sqrt(D); here they enter at unit scale (LmConfig), to the same end.
+PE(pos, 2i) = sin(pos w_i), PE(pos, 2i + 1) = cos(pos w_i), w_i = base^(-2i / D); the input becomes
+x + PE. Nothing is learned. PE(pos + k) is a fixed rotation of PE(pos), and PE(pos) . PE(pos + k) =
+sum_i cos(w_i k); beyond the training length the values stay bounded, but most of their
+combinations were never seen. The paper multiplies the token embeddings by sqrt(D); here they enter
+at unit scale (LmConfig), to the same end.
 """
 
 import dataclasses
@@ -23,7 +24,8 @@ class Sinusoidal(Encoding):
     def __post_init__(self):
         if self.dims.model % 2:
             raise ValueError(
-                f"lm.model must be even for sinusoidal positions, got {self.dims.model}; change lm.model"
+                f"lm.model must be even for sinusoidal positions, got {self.dims.model}; "
+                "change lm.model"
             )
 
     def embed(self, params, x, tokens, pos):

@@ -1,11 +1,13 @@
 """T5's relative buckets: logits + b[h, bucket(i - j)] (Raffel et al., 2020; arXiv:1910.10683).
 
-bucket(n) is exact up to buckets / 2, then logarithmic up to max_distance (geometry.log_bucket). Learned: b, [H, buckets], one
-table for all layers (per_layer=("table",) for one each). Beyond max_distance every key falls into the last bucket.
+bucket(n) is exact up to buckets / 2, then logarithmic up to max_distance (geometry.log_bucket).
+Learned: b, [H, buckets], one table for all layers (per_layer=("table",) for one each). Beyond
+max_distance every key falls into the last bucket.
 
-T5's max_distance is 128; with 32 buckets the last begins at 113, so that a model trained at 64 would meet buckets
-that training never saw. None is therefore min(128, train_len), or one more than the exact buckets if that is more. T5 omits 1 / sqrt(K) from its logits; here every encoding
-has it.
+T5's max_distance is 128; with 32 buckets the last begins at 113, so that a model trained at 64
+would meet buckets that training never saw. None is therefore min(128, train_len), or one more than
+the exact buckets if that is more. T5 omits 1 / sqrt(K) from its logits; here every encoding has
+it.
 """
 
 import dataclasses
@@ -28,7 +30,9 @@ class T5(Encoding):
     def __post_init__(self):
         side = self._side
         if side < 2 or side % 2:
-            raise ValueError(f"T5 needs an even number of buckets a side, got {side}; change buckets")
+            raise ValueError(
+                f"T5 needs an even number of buckets a side, got {side}; change buckets"
+            )
         if self._reach <= side // 2:
             raise ValueError(
                 f"T5's max_distance must exceed its {side // 2} exact buckets, got {self._reach}; "

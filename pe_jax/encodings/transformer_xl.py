@@ -1,11 +1,12 @@
 """Transformer-XL's relative positions (Dai et al., 2019; arXiv:1901.02860).
 
-logit_ij = [(q_i + u) . k_j + (q_i + v) . (W_r R_{i-j})] / sqrt(K), where R_n = concat(sin(n w), cos(n w)), w_i = base^(-2i / D).
-Learned: W_r, [D, H, K], in each layer; u and v, [H, K], shared by all layers as in the authors' code. Beyond the training
-length R_n goes on, and distances that training never saw meet a W_r fitted to those it did.
+logit_ij = [(q_i + u) . k_j + (q_i + v) . (W_r R_{i-j})] / sqrt(K), where R_n = concat(sin(n w),
+cos(n w)), w_i = base^(-2i / D). Learned: W_r, [D, H, K], in each layer; u and v, [H, K], shared by
+all layers as in the authors' code. Beyond the training length R_n goes on, and distances that
+training never saw meet a W_r fitted to those it did.
 
-The authors draw everything from N(0, 0.02^2) at D = 410; here W_r has standard deviation D^-1/2, so that its term starts at the
-content's scale at any D. `clamp` caps n, as their clamp_len does.
+The authors draw everything from N(0, 0.02^2) at D = 410; here W_r has standard deviation D^-1/2,
+so that its term starts at the content's scale at any D. `clamp` caps n, as their clamp_len does.
 """
 
 import dataclasses
@@ -28,7 +29,8 @@ class TransformerXL(Encoding):
     def __post_init__(self):
         if self.dims.model % 2:
             raise ValueError(
-                f"lm.model must be even for Transformer-XL's sinusoids, got {self.dims.model}; change lm.model"
+                f"lm.model must be even for Transformer-XL's sinusoids, got {self.dims.model}; "
+                "change lm.model"
             )
 
     def init(self, key):

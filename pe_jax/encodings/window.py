@@ -1,8 +1,9 @@
 """Sliding-window attention: a query sees the last `window` keys and the first `sinks`.
 
-Beltagy et al., 2020 (arXiv:2004.05150); sinks: Xiao et al., 2023 (arXiv:2309.17453), without their re-assignment of positions
-inside the cache. Nothing is learned. Swapped in at evaluation on a trained checkpoint it is the reference line `window` of
-every table: what a model does that may not look further back, layer by layer, than it was trained to.
+Beltagy et al., 2020 (arXiv:2004.05150); sinks: Xiao et al., 2023 (arXiv:2309.17453), without their
+re-assignment of positions inside the cache. Nothing is learned. Swapped in at evaluation on a
+trained checkpoint it is the reference line `window` of every table: what a model does that may not
+look further back, layer by layer, than it was trained to.
 """
 
 import dataclasses
@@ -21,7 +22,8 @@ class Window(Encoding):
     def __post_init__(self):
         if self.reach()[0] < 1 or self.sinks < 0:
             raise ValueError(
-                f"window must be at least 1 and sinks at least 0, got {self.window} and {self.sinks}"
+                f"window must be at least 1 and sinks at least 0, "
+                f"got {self.window} and {self.sinks}"
             )
 
     def reach(self):

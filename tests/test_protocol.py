@@ -1,0 +1,457 @@
+"""The protocol: which tokens each metric scores and what they see, and models whose value is known.
+
+Expected values come from loops over the documents, written from the definitions.
+"""
+
+import dataclasses
+import math
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from pe_jax.encoding import Encoding
+from pe_jax.encodings import make
+from pe_jax.evaluate import evaluate, nats, plan
+from pe_jax.lm import LmConfig
+from pe_jax.protocol import METRICS, EvalConfig, curve, nll, windows
+from pe_jax.train import TrainConfig, init, structure
+
+FAR = 1000000  # between the tokens of two documents
+
+
+def configured(train=8, **fields):
+    return EvalConfig(**{"lengths": (8, 16, 32), "metrics": METRICS, **fields}).resolved(train)
+
+
+def numbered(*sizes):
+    """Documents whose tokens say where they stand."""
+    return [FAR * (d + 1) + np.arange(size) for d, size in enumerate(sizes)]
+
+
+def scored(cut):
+    """(document, place, tokens seen) of every scored target; its window is looked at whole."""
+    out = []
+    for row, lo, hi in zip(cut.tokens.tolist(), cut.lo, cut.hi, strict=True):
+        assert 0 <= lo < hi <= cut.length == len(row) - 1
+        assert row[: hi + 1] == list(range(row[0], row[0] + hi + 1))  # one document, no padding
+        document, start = divmod(row[0], FAR)
+        out += [(document - 1, start + r + 1, r + 1) for r in range(lo, hi)]
+    assert len(out) == cut.targets
+    return out
+
+
+# Documents without room to spare: every metric has but one way to place its targets.
+TIGHT = {
+    "same_targets": ((32 + 4 * 3, 32 + 4), lambda size: range(32 - 4, size)),
+    "nonoverlapping": ((1 + 32 * 2, 1 + 32), lambda size: range(1, size)),
+    "sliding": ((1 + 32 * 2, 1 + 32), lambda size: range(1, size)),
+    "last_k": ((33 + 4 * 3, 33), lambda size: range(33 - 4, size)),
+}
+
+
+def tight(metric, lengths=(8, 16, 32)):
+    """(sizes of documents, every target there, a config that scores each once)."""
+    sizes, targets = TIGHT[metric]
+    places = [(d, p) for d, size in enumerate(sizes) for p in targets(size)]
+    return sizes, places, configured(targets=len(places), lengths=lengths)
+
+
+@pytest.mark.parametrize("metric", METRICS)
+def test_where_the_text_just_suffices_every_target_is_scored_once(metric):
+    sizes, places, config = tight(metric)
+    for E in (32,) if metric == "last_k" else config.lengths:
+        cut = windows(numbered(*sizes), metric, E, config)
+        assert sorted((d, p) for d, p, _ in scored(cut)) == places
+    with pytest.raises(ValueError, match="lower eval.targets or give more text"):
+        longer = dataclasses.replace(config, targets=config.targets + 32)
+        windows(numbered(*sizes), metric, 32, longer)
+
+
+def test_windows_by_hand():
+    """k = 2 and stride = 3 on a document of the 12 tokens 100 .. 111."""
+
+    def cuts(metric, E, targets=6):
+        """(the last token that the first target sees and the targets, the window's first token)."""
+        config = configured(train=4, lengths=(4, 8), targets=targets, stride=3)
+        cut = windows([np.arange(100, 112)], metric, E, config)
+        rows = zip(cut.tokens.tolist(), cut.lo, cut.hi, strict=True)
+        return [(row[lo : hi + 1], row[0]) for row, lo, hi in rows]
+
+    ends = [[105, 106, 107], [107, 108, 109], [109, 110, 111]]
+    assert cuts("same_targets", 4) == [(ends[0], 104), (ends[1], 106), (ends[2], 108)]
+    assert cuts("same_targets", 8) == [(ends[0], 100), (ends[1], 102), (ends[2], 104)]
+    assert cuts("nonoverlapping", 4) == [([100, 101, 102, 103, 104], 100), ([104, 105, 106], 104)]
+    assert cuts("nonoverlapping", 8) == [([100, 101, 102, 103, 104, 105, 106], 100)]
+    assert cuts("sliding", 4) == [([100, 101, 102, 103], 100), ([103, 104, 105, 106], 102)]
+    assert cuts("sliding", 8) == [([100, 101, 102, 103], 100), ([103, 104, 105, 106], 100)]
+    assert cuts("last_k", 4, 4) == [([102, 103, 104], 100), ([108, 109, 110], 106)]
+    assert cuts("last_k", 8, 4) == [([106, 107, 108], 100), ([108, 109, 110], 102)]
+
+
+ROOMY = (5, 700, 32, 33, 90, 1500, 34)
+
+
+@pytest.mark.parametrize("train", (8, 12))
+@pytest.mark.parametrize("targets", (480, 484, 36))
+def test_every_length_scores_as_many_tokens_each_once(train, targets):
+    config = configured(train, targets=targets, lengths=(8, 14, 32, 16), last=4, stride=3)
+    documents = numbered(*ROOMY)
+    for metric in METRICS:
+        at = {E: scored(windows(documents, metric, E, config)) for E in config.lengths}
+        for places in at.values():
+            assert len(places) == targets
+            assert len({(d, p) for d, p, _ in places}) == targets
+            assert all(len(documents[d]) > 32 for d, _, _ in places)
+        if metric != "last_k":
+            assert len({frozenset((d, p) for d, p, _ in places) for places in at.values()}) == 1
+
+
+@pytest.mark.parametrize("E", (8, 16, 32))
+def test_how_much_each_target_sees(E):
+    k, stride = 4, 3
+    config = configured(targets=480, stride=stride)
+    documents = numbered(*ROOMY)
+    assert config.last == k
+
+    def seen(metric):
+        return [n for _, _, n in scored(windows(documents, metric, E, config))]
+
+    assert seen("same_targets") == [*range(E - k, E)] * (480 // k)
+    assert seen("last_k") == [*range(E - k + 1, E + 1)] * (480 // k)
+    assert seen("nonoverlapping") == [*range(1, E + 1)] * (480 // E)
+    slid = scored(windows(documents, "sliding", E, config))
+    assert all(min(place, E - stride + 1) <= n <= E for _, place, n in slid)
+    assert max(n for _, _, n in slid) == E
+
+
+def test_a_program_that_counts_what_it_sees_scores_the_mean_context():
+    config = configured(targets=480)
+
+    def count(tokens, first, last):
+        E = tokens.shape[1] - 1
+        return np.broadcast_to(np.arange(E - last, E) + 1.0, (len(tokens), last))
+
+    for E in config.lengths:
+        means = {}
+        for metric in METRICS:
+            cut = windows(numbered(*ROOMY), metric, E, config)
+            means[metric] = cut.scores(nll(cut, count, 7))
+        assert means["same_targets"] == E - 2.5
+        assert means["last_k"] == E - 1.5
+        assert means["nonoverlapping"] == (E + 1) / 2
+
+
+def test_places_are_spread_evenly_over_the_documents():
+    config = configured(targets=400)
+    sizes = (4000, 8000, 20)
+    for metric in ("same_targets", "last_k"):
+        places = scored(windows(numbered(*sizes), metric, 32, config))
+        assert 0.3 < np.mean([d == 0 for d, _, _ in places]) < 0.37
+        ends = [p for d, p, _ in places if d == 1][3::4]
+        assert set(np.diff(ends)) <= {120, 124} and ends[-1] > 7880 and ends[0] < 160
+    spans = scored(windows(numbered(*sizes), "nonoverlapping", 32, config))
+    assert {d for d, _, _ in spans} == {0, 1}
+
+
+def test_padding_stands_where_nothing_is_scored():
+    """A window that ends with its document has a last row without a target."""
+    _, _, config = tight("same_targets")
+    cut = windows([np.full(44, 7), np.full(36, 9)], "same_targets", 16, config)
+    assert (cut.tokens == 0).any() and set(np.unique(cut.tokens)) == {0, 7, 9}
+    for row, lo, hi in zip(cut.tokens, cut.lo, cut.hi, strict=True):
+        assert len(set(row[: hi + 1])) == 1 and row[0] != 0 and hi - lo == 4
+
+    scores = np.ones((len(cut.tokens), cut.last))
+    scores[:, -1] = 1e30  # the row after the last scored one
+    assert cut.scores(scores) == 1.0
+
+
+@pytest.mark.parametrize(
+    ("sizes", "fields", "said"),
+    (
+        ((32, 20), {}, "more than 32 tokens.*the longest has 32"),
+        ((), {}, "the longest has 0"),
+        ((100,), {"lengths": (8, 128)}, "more than 128 tokens.*longest has 100"),
+        ((100,), {"targets": 10000}, "room for .* targets of eval.targets=10000"),
+    ),
+)
+@pytest.mark.parametrize("metric", METRICS)
+def test_too_little_text_is_an_error(metric, sizes, fields, said):
+    config = configured(**{"targets": 64, **fields})
+    with pytest.raises(ValueError, match=said):
+        windows(numbered(*sizes), metric, 8, config)
+
+
+@pytest.mark.parametrize(
+    ("fields", "said"),
+    (
+        ({"stride": 8}, "eval.stride must be below .* 8, got 8"),
+        ({"stride": -1}, "eval.stride"),
+        ({"last": 9}, "eval.last must be below .* 8, got 9"),
+        ({"targets": 3}, "eval.targets must be at least eval.last, 4, got 3"),
+        ({"lengths": (1, 8)}, "eval.lengths"),
+        ({"lengths": ()}, "eval.lengths"),
+        ({"split": "train"}, "eval.split must be valid or test"),
+        ({"metrics": ("same_target",)}, "'same_target'; did you mean 'same_targets'"),
+    ),
+)
+def test_wrong_settings_are_named(fields, said):
+    with pytest.raises(ValueError, match=said):
+        configured(**fields)
+
+
+def test_the_training_length_is_always_evaluated():
+    config = EvalConfig(lengths=(128, 40)).resolved(64)
+    assert (config.lengths, config.last, config.stride) == ((40, 64, 128), 32, 32)
+
+
+def test_batches_have_one_shape_and_every_window_once():
+    config = configured(targets=40)
+    cut = windows(numbered(*ROOMY), "same_targets", 8, config)
+    calls = []
+
+    def program(tokens, first, last):
+        calls.append((tokens.shape, first, last))
+        return tokens[:, -last:] % FAR + 0.0
+
+    for batch, firsts in ((4, [0, 4, 8]), (10, [0]), (99, [0])):
+        calls.clear()
+        values = nll(cut, program, batch)
+        np.testing.assert_array_equal(values, cut.tokens[:, -cut.last :] % FAR)
+        assert calls == [((min(batch, 10), 9), first, 5) for first in firsts]
+
+
+def bins(middles):
+    """The positions first .. last of each bin, whose middle is sqrt(first last)."""
+    out = []
+    for middle in middles:
+        first = out[-1][1] + 1 if out else 1
+        out.append((first, round(middle**2 / first)))
+    return out
+
+
+@pytest.mark.parametrize("E", (6, 64, 500))
+def test_a_curve_counts_every_scored_token_once(E):
+    config = configured(4, lengths=(4, E), targets=2 * E + E // 2)
+    cut = windows(numbered(4 * E), "nonoverlapping", E, config)
+    nats = np.random.default_rng(0).exponential(size=(len(cut.tokens), E))
+    middles, means = curve(cut, nats)
+    assert len(middles) <= 64 and bins(middles)[-1][1] == E
+    assert all(first <= last for first, last in bins(middles))
+    total = 0.0
+    for (first, last), mean in zip(bins(middles), means, strict=True):
+        places = range(first, last + 1)
+        inside = [nats[w, p - 1] for w, hi in enumerate(cut.hi) for p in places if p <= hi]
+        assert mean == pytest.approx(np.mean(inside) / math.log(2))
+        total += sum(inside)
+    assert total / cut.targets == pytest.approx(cut.scores(nats))
+
+
+def test_a_curve_has_gaps_where_nothing_is_scored():
+    cut = windows(numbered(100), "last_k", 8, configured(lengths=(8,), targets=8))
+    means = curve(cut, np.ones((2, 8)))[1]
+    assert means == [None] * 4 + [1 / math.log(2)] * 4
+
+
+# Oracles: a text from a table of bigrams, and models that know the table.
+
+V = 8
+LM = LmConfig(vocab=V, layers=1, model=V, heads=2, mlp=4)
+
+
+def table():
+    return np.random.default_rng(3).dirichlet(np.full(V, 0.5), V) + 1e-3
+
+
+TABLE = table() / table().sum(1, keepdims=True)
+
+
+def markov(*sizes):
+    rng = np.random.default_rng(4)
+    documents = []
+    for size in sizes:
+        document = [int(rng.integers(V))]
+        while len(document) < size:
+            document.append(int(rng.choice(V, p=TABLE[document[-1]])))
+        documents.append(np.array(document, np.uint8))
+    return documents
+
+
+def bits(documents, places):
+    """The mean of -log2 p of the tokens at (document, place)."""
+    return np.mean([-math.log2(TABLE[documents[d][p - 1], documents[d][p]]) for d, p in places])
+
+
+def oracles(encodings, *heads):
+    """(graphdef, parameters): a model for each matrix of logits, [token, next token]."""
+    params = init(LM, encodings, TrainConfig(), range(len(heads)))["params"]
+    block = params["blocks"][0]
+    for dense in (block["out"], block["down"]):
+        dense["kernel"] *= 0
+    params["embedding"] = jnp.tile(jnp.eye(V), (len(heads), 1, 1))
+    params["head"]["kernel"] = jnp.stack([jnp.asarray(h, jnp.float32) for h in heads]) * V**-0.5
+    return structure(LM, encodings)[0], params
+
+
+def values(found, **wanted):
+    rows = [r for r in found.rows if all(r[k] == v for k, v in wanted.items())]
+    return [r["value"] for r in rows]
+
+
+@pytest.mark.parametrize("metric", METRICS)
+def test_a_program_that_knows_the_table_scores_it(metric):
+    sizes, places, config = tight(metric)
+    documents = markov(*sizes)
+
+    def program(tokens, first, last):
+        return -np.log(TABLE[tokens[:, :-1], tokens[:, 1:]])[:, -last:]
+
+    for E in (32,) if metric == "last_k" else config.lengths:
+        cut = windows(documents, metric, E, config)
+        got = cut.scores(nll(cut, program, 5)) / math.log(2)
+        assert got == pytest.approx(bits(documents, places), rel=1e-12)
+
+
+def test_models_that_know_the_table_or_nothing():
+    """Through `evaluate`: every metric, length and swap, for seeds of which two have no value."""
+    dims = LM.dims(8)
+    encodings = make("rope", dims)
+    known = np.log(TABLE)
+    graphdef, params = oracles(encodings, known, 0 * known, known * np.nan, known)
+    seeds, diverged = (5, 6, 7, 8), (-1, -1, -1, 17)
+    metrics, swaps = ("nonoverlapping", "sliding", "same_targets"), ("window",)
+    config = configured(targets=96, lengths=(8, 32), metrics=metrics, swaps=swaps)
+    documents = markov(300, 20, 200)
+    places = {m: scored(windows(numbered(300, 20, 200), m, 32, config)) for m in metrics}
+    expected = {m: bits(documents, [(d, p) for d, p, _ in places[m]]) for m in metrics}
+
+    nats.clear_cache()
+    reports = []
+    found = evaluate(
+        graphdef,
+        params,
+        encodings,
+        documents,
+        config,
+        seeds,
+        diverged,
+        lambda *r: reports.append(r),
+    )
+    assert len(found.rows) == 4 * 2 * 2 * 3
+    assert found.targets == dict.fromkeys(metrics, 96)
+    for swap in ("", *swaps):
+        for metric in metrics:
+            got = values(found, seed=5, swap=swap, metric=metric)
+            assert len(got) == 2
+            np.testing.assert_allclose(got, expected[metric], rtol=2e-5)
+    np.testing.assert_allclose(values(found, seed=6), 3.0, rtol=1e-6)  # log2 V, uniform
+    for seed, reason in ((7, "not finite"), (8, "diverged at step 17")):
+        rows = [r for r in found.rows if r["seed"] == seed]
+        assert {(r["value"], r["reason"]) for r in rows} == {(None, reason)}
+    assert all("reason" not in r for r in found.rows if r["value"] is not None)
+
+    dones, totals = zip(*reports, strict=True)
+    assert len(set(totals)) == 1 and list(dones) == sorted(set(dones)) and dones[-1] == totals[0]
+
+    shapes = set()
+    for E in config.lengths:
+        for metric in metrics:
+            cut = windows(documents, metric, E, config)
+            shapes.add((min(len(cut.tokens), config.batch_tokens // E), E, cut.last))
+    assert nats._cache_size() == 2 * len(shapes)
+    again = evaluate(graphdef, params, encodings, documents, config, seeds, diverged)
+    assert again == found and nats._cache_size() == 2 * len(shapes)
+
+    kept = {(c["seed"], c["swap"]): c for c in found.curves}
+    assert len(found.curves) == len(kept) == 2 * 2
+    assert {c["length"] for c in found.curves} == {32}
+    line = kept[5, ""]
+    sizes = [last - first + 1 for first, last in bins(line["position"])]
+    mean = np.average(line["value"], weights=sizes)
+    np.testing.assert_allclose(mean, expected["nonoverlapping"], rtol=2e-5)
+
+
+def trained_at_random(spec, lm=LM, seeds=(0, 1)):
+    """(graphdef, parameters, encodings) of an untrained model with a head of some size."""
+    encodings = make(spec, lm.dims(8))
+    params = init(lm, encodings, TrainConfig(), seeds)["params"]
+    return structure(lm, encodings)[0], params, encodings
+
+
+def test_values_do_not_depend_on_the_batch():
+    """Random positions neither: they go with the window."""
+    model = trained_at_random("randomized+rope")
+    config = configured(targets=40, lengths=(8,), metrics=("same_targets",), swaps=())
+    found = []
+    for tokens in (1, 24, 10**6):  # 1, 3 and all 10 windows at once
+        config = dataclasses.replace(config, batch_tokens=tokens)
+        found.append(values(evaluate(*model, markov(200), config, (0, 1), (-1, -1))))
+    assert found[0][0] != found[0][1]
+    np.testing.assert_allclose(found[1:], found[:1] * 2, rtol=1e-5)
+
+
+def test_what_an_encoding_cannot_serve_has_a_reason_and_no_value():
+    model = trained_at_random("learned", seeds=(0,))
+    config = configured(
+        targets=32, lengths=(4, 8, 16), metrics=("nonoverlapping",), last=2, stride=2
+    )
+    config = dataclasses.replace(config, swaps=("learned(clip=True)",))
+    found = evaluate(*model, markov(100), config, (0,), (-1,))
+    plain = [r for r in found.rows if r["swap"] == ""]
+    assert [r["length"] for r in plain] == [4, 8, 16]
+    assert [r.get("reason") for r in plain] == [None, None, "beyond its 8 positions"]
+    assert plain[2]["value"] is None
+    clipped = values(found, swap="learned(clip=True)")
+    assert clipped[:2] == [r["value"] for r in plain[:2]] and math.isfinite(clipped[2])
+    assert {c["swap"]: c["length"] for c in found.curves} == {"": 8, "learned(clip=True)": 16}
+
+
+def test_a_narrow_window_swapped_in_changes_long_windows_alone():
+    model = trained_at_random("rope", dataclasses.replace(LM, layers=2), (0,))
+    config = configured(targets=64, lengths=(8, 32), metrics=("nonoverlapping",), swaps=("window",))
+    found = evaluate(*model, markov(100), config, (0,), (-1,))
+    plain, windowed = values(found, swap=""), values(found, swap="window")
+    assert windowed[0] == plain[0] and abs(windowed[1] - plain[1]) > 1e-5
+
+
+def test_too_little_memory_is_a_reason_and_other_errors_are_errors(monkeypatch):
+    model = trained_at_random("nope", seeds=(0,))
+    config = configured(targets=32, lengths=(8, 16), metrics=("same_targets",), swaps=())
+
+    def failing(why):
+        def nats(params, tokens, first, *, last, **_):
+            if tokens.shape[1] == 17:
+                raise jax.errors.JaxRuntimeError(why)
+            return np.ones((len(tokens), last))
+
+        monkeypatch.setattr("pe_jax.evaluate.nats", nats)
+        return evaluate(*model, markov(100), config, (0,), (-1,))
+
+    rows = failing("RESOURCE_EXHAUSTED: Out of memory allocating 8 bytes").rows
+    assert [(r["length"], r.get("reason")) for r in rows] == [(8, None), (16, "out of memory")]
+    with pytest.raises(jax.errors.JaxRuntimeError, match="INTERNAL"):
+        failing("INTERNAL: something else")
+
+
+@dataclasses.dataclass(frozen=True)
+class Total(Encoding):
+    """Knows how long the sequence is."""
+
+    length: int = 0
+
+    def at(self, length):
+        return dataclasses.replace(self, length=length)
+
+
+def test_encodings_are_told_the_length_of_the_evaluation():
+    config = configured(lengths=(8, 16), swaps=("window",))
+    steps = list(plan((Total(LM.dims(8)),), config))
+    assert [(spec, E, here[0].length, why) for spec, E, here, why in steps] == [
+        ("", 8, 8, None),
+        ("", 16, 16, None),
+        ("window", 8, 8, None),
+        ("window", 16, 16, None),
+    ]
+    assert [len(here) for _, _, here, _ in steps] == [1, 1, 2, 2]
