@@ -51,6 +51,8 @@ class EvalConfig:
                 near = difflib.get_close_matches(metric, METRICS, 1)
                 hint = f"; did you mean {near[0]!r}?" if near else ""
                 raise ValueError(f"unknown metric {metric!r}{hint} Known: {', '.join(METRICS)}.")
+        if not self.metrics:
+            raise ValueError(f"eval.metrics is empty; known: {', '.join(METRICS)}")
         if not self.lengths or min(self.lengths) < 2:
             raise ValueError(f"eval.lengths must be at least 2 each, got {self.lengths}")
         if self.split not in ("valid", "test"):

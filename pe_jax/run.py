@@ -95,6 +95,10 @@ class Run:
             raise ValueError(
                 f"lm.vocab must be at least 256, since text is bytes, got {parts['lm'].vocab}"
             )
+        if not parts["lm"].causal:
+            raise ValueError(
+                "lm.causal=False would let a language model see what it predicts; use True"
+            )
         dims = parts["lm"].dims(parts["train"].length)
         parts["eval"] = parts["eval"].resolved(dims.train_len)
         encodings = make(spec, dims, members)
@@ -241,15 +245,16 @@ def _begin(run: Run, folder: Path, corpus: dict[str, Any], command: str, say) ->
 
 
 def _training(run: Run, lines: list[dict[str, Any]]) -> dict[str, Any]:
+    """Final losses and speed, from metrics.jsonl; None where it has lost its lines."""
     lines = [line for line in lines if "loss" in line]
     ends = {tuple(line["seeds"]): line["loss"] for line in lines if line["step"] == run.train.steps}
-    ms = statistics.median(line["ms_per_step"] for line in lines)
+    ms = statistics.median(line["ms_per_step"] for line in lines) if lines else None
     return {
         "length": run.train.length,
         "steps": run.train.steps,
-        "loss": [loss for seeds in run.groups for loss in ends[seeds]],
+        "loss": [x for seeds in run.groups for x in ends.get(seeds, [None] * len(seeds))],
         "ms_per_step": ms,
-        "tokens_per_second": run.train.batch * run.train.length / ms * 1e3,
+        "tokens_per_second": ms and run.train.batch * run.train.length / ms * 1e3,
     }
 
 

@@ -383,7 +383,7 @@ def test_a_wrong_config_says_field_value_and_what_is_known(fields, said):
 
 def train_two_steps():
     """The losses of two steps, for this process and for one in another mode of Flax."""
-    lm = LmConfig(vocab=8, layers=2, model=8, heads=2, dropout=0.1)
+    lm = LmConfig(vocab=8, layers=2, model=8, heads=2)
     made = make("learned+transformer_xl", lm.dims(4))
     config = TrainConfig(steps=2, length=4, batch=2)
     steps = make_steps(structure(lm, made)[0], config, (0,))

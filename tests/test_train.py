@@ -293,16 +293,7 @@ def solo(tmp_path_factory):
     return run_fit(tmp_path_factory.mktemp("solo"), (1,))
 
 
-def test_seeds_one_after_another_are_bit_equal_to_solo_runs(tmp_path, solo):
-    run_fit(tmp_path, (0,))
-    state, _, lines, _ = run_fit(tmp_path, (1,))
-    assert_trees_equal(state, solo[0])
-    assert [line["step"] for line in lines] == [3, 6, 9, 3, 6, 9]
-    assert [line["loss"] for line in lines[3:]] == [line["loss"] for line in solo[2]]
-    assert lines[0]["loss"] != lines[3]["loss"]
-
-
-def test_a_training_that_was_cut_off_goes_on_bit_equal(tmp_path, solo):
+def test_a_seed_after_another_and_cut_off_twice_is_bit_equal_to_its_solo_run(tmp_path, solo):
     """Killed with no checkpoint, stopped with one, finished, and asked once more."""
 
     def kill(save):
@@ -312,14 +303,18 @@ def test_a_training_that_was_cut_off_goes_on_bit_equal(tmp_path, solo):
         save()
         raise KeyboardInterrupt
 
+    _, _, first, said = run_fit(tmp_path, (0,))
+    assert [line["step"] for line in first] == [3, 6, 9] and said == []
     for stop in (kill, interrupt):
         with pytest.raises(KeyboardInterrupt):
             run_fit(tmp_path, (1,), stop=stop)
-        assert [line["step"] for line in read_lines(tmp_path / "metrics.jsonl")] == [3]
+        lines = read_lines(tmp_path / "metrics.jsonl")
+        assert lines[:3] == first and [line["step"] for line in lines[3:]] == [3]
     state, note, lines, said = run_fit(tmp_path, (1,))
     assert said == ["seeds (1,): going on from step 3 of 9"]
     assert_trees_equal(state, solo[0])
-    assert [(a["step"], a["loss"]) for a in lines] == [(b["step"], b["loss"]) for b in solo[2]]
+    assert lines[:3] == first and first[0]["loss"] != lines[3]["loss"]
+    assert [(a["step"], a["loss"]) for a in lines[3:]] == [(b["step"], b["loss"]) for b in solo[2]]
 
     again, same, unchanged, said = run_fit(tmp_path, (1,))
     assert said == ["seeds (1,): going on from step 9 of 9"]
@@ -338,9 +333,14 @@ def test_the_metrics_of_a_diverged_seed_are_null(tmp_path):
     assert "NaN" not in json.dumps(lines)
 
 
-def test_fit_trains_every_seed_on_its_own_order(tmp_path):
-    documents = [np.arange(4000) % 15]
-    orders = [data.batches(documents, 8, 4, seed)[0] for seed in (0, 1)]
-    assert (orders[0] != orders[1]).any()
-    stacked = data.stack([data.batches(documents, 8, 4, s) for s in (0, 1)], 0, 2)
-    np.testing.assert_array_equal(stacked[0], orders)
+def test_fit_trains_on_the_batches_of_each_seed_in_turn(solo):
+    text = np.random.default_rng(0).integers(0, 15, 400)
+    order = data.batches([text], CONFIG.length, CONFIG.batch, 1)
+    config = dataclasses.replace(CONFIG, steps=9, steps_per_call=3)
+    state, steps = start(make("randomized+rope", DIMS), (1,), config)
+    for call, line in enumerate(solo[2]):
+        state, out = steps(state, np.stack([order[3 * call + i][None] for i in range(3)]))
+        np.testing.assert_allclose(line["loss"], out["loss"].mean(0), rtol=1e-6)
+        np.testing.assert_allclose(line["grad_norm"], out["grad_norm"].mean(0), rtol=1e-6)
+        assert line["rate"] == pytest.approx(float(config.schedule()(3 * call + 2)))
+    assert_trees_equal(state, solo[0])
