@@ -63,8 +63,10 @@ class EvalConfig:
         half = max(1, train_len // 2)
         lengths = tuple(sorted({*self.lengths, train_len}))
         stride, last = self.stride or half, self.last or half
+        users = {"stride": ("sliding",), "last": ("same_targets", "last_k")}
         for name, value in (("stride", stride), ("last", last)):
-            if not 1 <= value < lengths[0]:
+            used = set(users[name]) & set(self.metrics)
+            if used and not 1 <= value < lengths[0]:
                 raise ValueError(
                     f"eval.{name} must be below the shortest evaluation length {lengths[0]}, "
                     f"got {value}; lower eval.{name} or raise eval.lengths"
@@ -108,12 +110,14 @@ def windows(
     suffice.
     """
     longest = max(config.lengths)
-    long = [d for d in documents if len(d) > longest]
+    least = longest if metric == "same_targets" else longest + 1
+    long = [d for d in documents if len(d) >= least]
     if not long:
         most = max((len(d) for d in documents), default=0)
         raise ValueError(
-            f"no document of the {config.split} split has more than {longest} tokens, the "
-            f"longest of eval.lengths; the longest has {most}: give longer texts or shorter lengths"
+            f"no document of the {config.split} split has the {least} tokens that {metric} needs "
+            f"for the longest of eval.lengths; the longest document has {most}: give longer texts "
+            "or shorter lengths"
         )
     starts = {
         "same_targets": _same_targets,

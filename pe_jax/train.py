@@ -134,9 +134,8 @@ def make_steps(graphdef: nnx.GraphDef, config: TrainConfig, seeds: Sequence[int]
             jnp.asarray(seeds, jnp.uint32),
             batch,
         )
-        params, opt, diverged, loss, norm = _each(
-            lambda arguments: replica(*arguments, state["step"]), replicas
-        )
+        out: Any = _each(lambda arguments: replica(*arguments, state["step"]), replicas)
+        params, opt, diverged, loss, norm = out
         state = {
             "params": params,
             "optimizer": opt,

@@ -1,7 +1,7 @@
-"""The model of pe_jax with rope, written the usual way: what scripts/benchmark compares its form with.
+"""The model of pe_jax with rope, written the usual way: what scripts/benchmark compares with.
 
-Every dense layer is an nnx.Linear on [B, T, D], and attention one einsum over the batch. The names, shapes and
-initial weights of the parameters are those of pe_jax.lm.LM, so that one can be loaded into the other.
+Every dense layer is an nnx.Linear on [B, T, D], and attention one einsum over the batch. Names and
+shapes of the parameters are those of pe_jax.lm.LM, so that its weights can be loaded.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ import jax
 import jax.numpy as jnp
 from flax import nnx
 
-from pe_jax.geometry import angles, inverse_timescales, rotate
 from scripts.benchmark_sides import Shape
 
 
@@ -33,8 +32,7 @@ class PlainBlock(nnx.Module):
         q = self.query(h).reshape(B, T, self.heads, -1)
         k, v = jnp.split(self.key_value(h).reshape(B, T, 2 * self.heads, -1), 2, axis=2)
         K = q.shape[-1]
-        angle = angles(jnp.arange(T), inverse_timescales(K))
-        logits = jnp.einsum("bthk,bshk->bhts", rotate(q, angle), rotate(k, angle)) * K**-0.5
+        logits = jnp.einsum("bthk,bshk->bhts", rotary(q), rotary(k)) * K**-0.5
         weights = jax.nn.softmax(jnp.where(jnp.tri(T, dtype=bool), logits, -1e30))
         x = x + self.out(jnp.einsum("bhts,bshk->bthk", weights, v).reshape(B, T, D))
         return x + self.down(jax.nn.gelu(self.up(self.mlp_norm(x))))
@@ -55,3 +53,12 @@ class PlainLM(nnx.Module):
         for block in self.blocks:
             x = block(x)
         return self.head(self.norm(x))
+
+
+def rotary(x):
+    """Each pair (x_i, x_{i + K/2}) of [B, T, H, K] turned by t * 10000^(-2i / K)."""
+    T, K = x.shape[1], x.shape[3]
+    angle = jnp.outer(jnp.arange(T), 10000.0 ** (-jnp.arange(0, K, 2) / K))[None, :, None]
+    cos, sin = jnp.cos(angle), jnp.sin(angle)
+    a, b = jnp.split(x, 2, axis=-1)
+    return jnp.concatenate([a * cos - b * sin, a * sin + b * cos], axis=-1)

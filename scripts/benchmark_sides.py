@@ -1,8 +1,8 @@
-"""The sides of scripts/benchmark, each in a process of its own: python -m scripts.benchmark_sides "pe_jax, rope".
+"""The sides of scripts/benchmark: what each does a step, in a process of its own.
 
-A worker builds its side, warms it up, writes one JSON line of facts, and then answers every line `step N` with
-the seconds that N training steps took: forward, backward, clipping, AdamW, on batches [B, T + 1] of random
-tokens that lie ready in main memory.
+A worker builds its side, warms it up, writes one JSON line of facts, and then answers every line
+`step N` with the seconds that N training steps took, `wall cpu`: forward, backward, clipping and
+AdamW, on batches [B, T + 1] of random tokens that lie ready in main memory.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Shape:
         return np.random.default_rng(0).integers(0, self.vocab, size).astype(np.int32)
 
 
-Step = Callable[[int], None]  # makes that many training steps, and waits for the last
+Step = Callable[[int], float]  # makes that many training steps; the last one's loss, waited for
 
 
 def pe_jax(shape: Shape, spec: str) -> tuple[dict, Step]:
@@ -55,10 +55,11 @@ def pe_jax(shape: Shape, spec: str) -> tuple[dict, Step]:
     steps = make_steps(graphdef, train, (0,))
     batches = shape.batches()[:, None]
 
-    def step(count: int) -> None:
+    def step(count: int) -> float:
         nonlocal state
         for _ in range(0, count, CALL):
-            state, _ = jax.block_until_ready(steps(state, batches))
+            state, metrics = jax.block_until_ready(steps(state, batches))
+        return float(metrics["loss"][-1, 0])
 
     return _jax_facts(params) | {"form": f"{CALL} steps a jitted call"}, step
 
@@ -91,11 +92,12 @@ def plain_jax(shape: Shape) -> tuple[dict, Step]:
 
     batches = shape.batches()
 
-    def step(count: int) -> None:
+    def step(count: int) -> float:
         nonlocal state
         for i in range(count):
             state, value = train(state, batches[i % CALL])
-        jax.block_until_ready((state, value))
+        jax.block_until_ready(state)
+        return float(value)
 
     return _jax_facts(params) | {"form": "one step a jitted call"}, step
 
@@ -121,19 +123,20 @@ def x_transformers(shape: Shape, flash: bool) -> tuple[dict, Step]:
     optimizer = torch.optim.AdamW(model.parameters(), train.rate, betas, weight_decay=train.decay)
     batches = torch.from_numpy(shape.batches().astype(np.int64))
 
-    def step(count: int) -> None:
+    def step(count: int) -> float:
         for i in range(count):
             loss = model(batches[i % CALL])
             loss.backward()
             torch.nn.utils.clip_grad_norm_(model.parameters(), train.clip)
             optimizer.step()
             optimizer.zero_grad()
+        return loss.item()
 
     facts = {
         "versions": _versions("x-transformers", "torch"),
         "parameters": sum(p.numel() for p in model.parameters()),
         "threads": torch.get_num_threads(),
-        "form": f"eager, {'scaled_dot_product_attention' if flash else 'its default attention'}",
+        "form": "eager, " + ("attn_flash=True" if flash else "attention as by default"),
     }
     return facts, step
 
@@ -171,7 +174,7 @@ def _jax_facts(params) -> dict:
     return {
         "versions": _versions("jax", "flax", "optax"),
         "parameters": sum(leaf.size for leaf in jax.tree.leaves(params)),
-        "threads": len(os.sched_getaffinity(0)),  # XLA's pool has one for each core it may use
+        "threads": len(os.sched_getaffinity(0)),  # XLA's pool: one for each core it may use
     }
 
 
@@ -194,9 +197,10 @@ def main(name: str) -> None:
     step(CALL)
     print(json.dumps(facts | {"allocator": allocator()}), file=answers, flush=True)
     for line in sys.stdin:
-        begun = time.perf_counter()
-        step(int(line.split()[1]))
-        print(time.perf_counter() - begun, file=answers, flush=True)
+        wall, cpu = time.perf_counter(), time.process_time()
+        step(int(line.removeprefix("step ")))
+        wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
+        print(wall, cpu, file=answers, flush=True)
 
 
 if __name__ == "__main__":

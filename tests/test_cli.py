@@ -121,7 +121,7 @@ TEXT_MISTAKES = {
     "documents shorter than an evaluation": (
         "files:{lab}/long.txt",
         {"eval.lengths": (16, 256)},
-        ["no document of the test split has more than 256 tokens", "the longest has 60"],
+        ["no document of the test split has the 256 tokens", "the longest document has 60"],
     ),
     "too little to score": (
         "files:{lab}/text",
