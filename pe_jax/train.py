@@ -111,7 +111,9 @@ def make_steps(graphdef: nnx.GraphDef, config: TrainConfig, seeds: Sequence[int]
     """
     optimizer = config.optimizer()
 
-    def replica(params, opt, diverged, seed, batch, step):
+    def replica(own, step):
+        params, opt, diverged, seed, batch = own
+
         def loss(params):
             model = nnx.merge(graphdef, params, copy=True)
             key = jax.random.fold_in(jax.random.fold_in(jax.random.key(seed), 1), step)
@@ -134,8 +136,7 @@ def make_steps(graphdef: nnx.GraphDef, config: TrainConfig, seeds: Sequence[int]
             jnp.asarray(seeds, jnp.uint32),
             batch,
         )
-        out: Any = _each(lambda arguments: replica(*arguments, state["step"]), replicas)
-        params, opt, diverged, loss, norm = out
+        params, opt, diverged, loss, norm = _each(lambda own: replica(own, state["step"]), replicas)
         state = {
             "params": params,
             "optimizer": opt,

@@ -4,6 +4,7 @@ import importlib
 import os
 import re
 import subprocess
+import sys
 import tomllib
 from pathlib import Path
 
@@ -92,3 +93,9 @@ def test_licence_and_citation_agree_with_the_project():
     assert citation["license"] == PROJECT["license"] == "Apache-2.0"
     licence = (ROOT / "LICENSE").read_text()
     assert "Apache License\n" in licence and "END OF TERMS AND CONDITIONS" in licence
+
+
+def test_the_generated_parts_of_the_readme_are_up_to_date():
+    command = [sys.executable, "scripts/readme", "--check"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, f"run scripts/readme and commit README.md\n{done.stderr}"
