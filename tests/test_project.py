@@ -15,7 +15,10 @@ from packaging.utils import canonicalize_name
 
 ROOT = Path(__file__).resolve().parent.parent
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-SCRIPTS = [ROOT / ".ci/run", *sorted((ROOT / "scripts").iterdir())]
+SCRIPTS = [
+    ROOT / ".ci/run",
+    *sorted(p for p in (ROOT / "scripts").iterdir() if p.is_file() and not p.suffix),
+]
 MODULES = sorted((ROOT / "pe_jax").rglob("*.py"))
 PROGRAMS = [path for name in ("experiments", "configs") for path in (ROOT / name).rglob("*.py")]
 FOREIGN = re.compile(
