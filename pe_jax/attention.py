@@ -1,9 +1,11 @@
 """Attention of one sequence with any encodings: dense, and blockwise in memory linear in the
 length.
 
-    q'    = q K^-1/2 scale                          s = q'' . k'' + q' . r_{i-j} + b_{i-j} + bias
-    (q'', k'' by `qk`) w     = gate * normalize(logits(mask(s)))       o_i = sum_j w_ij (v_j +
-    r^V_{i-j})
+    q'       = q K^-1/2 scale
+    q'', k'' = qk(q', k)
+    s_ij     = q''_i . k''_j + q'_i . r_{i-j} + b_{i-j} + bias_ij
+    w        = gate * normalize(logits(mask(s)))
+    o_i      = sum_j w_ij (v_j + r^V_{i-j})
 
 The mask is made of indices alone: causality and the encodings' `reach`; a key of index -1 is not
 there. With contiguous positions the relative hooks are evaluated once, at the distances that
@@ -84,19 +86,26 @@ def attend_blockwise(
     q = _scaled(pe, q, queries)
     rotated_q, rotated_k = pe.qk(q, k, queries.coords, keys.coords)
     q, rotated_q, queries = _pad((q, rotated_q, queries), block)
+    tiles = None
     if not pe.whole_rows:
         k, rotated_k, v, keys = _pad((k, rotated_k, v, keys), block)
+        tiles = tables.tiles(block, q.shape[0], k.shape[0])
+    q_blocks, k_blocks = q.shape[0] // block, k.shape[0] // block
 
     @jax.checkpoint
-    def one(start):
+    def one(i):
+        start = i * block
         cut = functools.partial(jax.lax.dynamic_slice_in_dim, start_index=start, slice_size=block)
         plain, rotated, here = (cut(q), k), (cut(rotated_q), rotated_k), queries.take(start, block)
         if pe.whole_rows:
             columns = tables.cut(start, block, k.shape[0])
             return _whole_rows(pe, plain, rotated, v, here, keys, columns)
-        return _online(pe, plain, rotated, v, here, keys, tables, start)
+        met = jax.tree.map(
+            lambda t: jax.lax.dynamic_slice_in_dim(t, q_blocks - 1 - i, k_blocks), tiles
+        )
+        return _online(pe, plain, rotated, v, here, keys, met)
 
-    out = jax.lax.map(one, jnp.arange(0, q.shape[0], block))
+    out = jax.lax.map(one, jnp.arange(q_blocks))
     return out.reshape(-1, *out.shape[2:])[:T].astype(v.dtype)
 
 
@@ -109,7 +118,7 @@ def _whole_rows(pe, plain, rotated, v, queries, keys, tables):
     return _weigh(w, v, tables, queries, keys)
 
 
-def _online(pe, plain, rotated, v, queries, keys, tables, start):
+def _online(pe, plain, rotated, v, queries, keys, tiles):
     """One block of queries, a scan over blocks of keys.
 
     The blocks are cut before the scan: a residual of `cond` is kept at every step, so what enters
@@ -141,7 +150,7 @@ def _online(pe, plain, rotated, v, queries, keys, tables, start):
     def cut(a):
         return a.reshape(-1, block, *a.shape[1:])
 
-    blocks = jax.tree.map(cut, (k, rotated_k, v, keys)), tables.windows(start, block, k.shape[0])
+    blocks = jax.tree.map(cut, (k, rotated_k, v, keys)), tiles
     empty = (jnp.full((H, block), NEG), jnp.zeros((H, block)), jnp.zeros((block, H, K)))
     (_, total, out), _ = jax.lax.scan(step, empty, blocks)
     return out / jnp.where(total > 0, total, 1.0).T[..., None]

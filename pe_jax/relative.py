@@ -1,5 +1,4 @@
-"""Relative terms laid out over queries and keys: functions of the distance, evaluated once where
-they can be.
+"""Relative terms: functions of the distance, evaluated once where they can be, laid out over pairs.
 
 With contiguous positions the `relative_*` hooks are evaluated at the distances that occur and
 shifted into place; with others pair by pair, a few queries at a time. No tensor [T, S, K] is ever
@@ -41,7 +40,7 @@ class Tables(NamedTuple):
     """
 
     pe: Bound
-    bias: Any  # [H, N]; no array: there is none
+    bias: Any  # [H, N], or [H, T, S]: laid out already; no array: there is none
     keys: Any  # [H, N, K]
     vals: Any
     first: int  # the column at which they begin: `cut` may overhang both ends
@@ -68,37 +67,44 @@ class Tables(NamedTuple):
 
     def cut(self, start, queries: int, keys: int) -> Tables:
         """The columns of a block of queries from `start` (traced or not) and of all keys."""
-        return Tables(self.pe, *self._columns(start, queries, queries + keys - 1), 0, queries)
-
-    def windows(self, start, block: int, keys: int):
-        """The same columns for each block of keys: [keys / block, H, 2 block - 1, ...], or None."""
-
-        def overlap(table):
-            pieces = jnp.moveaxis(table.reshape(table.shape[0], -1, block, *table.shape[2:]), 1, 0)
-            return jnp.concatenate([pieces[:-1], pieces[1:, :, :-1]], axis=2)
-
-        return jax.tree.map(overlap, self._columns(start, block, block + keys))
-
-    def _columns(self, start, queries: int, count: int):
-        column = self.first + self.queries - start - queries
+        begin = self.first + self.queries - start - queries
 
         def part(table):
             if not isinstance(table, jax.Array):
-                return None
-            return jax.lax.dynamic_slice_in_dim(table, column, count, axis=1)
+                return table
+            return jax.lax.dynamic_slice_in_dim(table, begin, queries + keys - 1, axis=1)
 
-        return part(self.bias), part(self.keys), part(self.vals)
+        return Tables(self.pe, part(self.bias), part(self.keys), part(self.vals), 0, queries)
+
+    def tiles(self, block: int, queries: int, keys: int) -> tuple[Any, Any, Any]:
+        """The columns of each pair of blocks: [U, H, 2 block - 1, ...], or None.
+
+        Block i of the Q blocks of queries meets block j of keys in tile Q - 1 - i + j. A bias is
+        laid out here, [U, H, block, block], once for all pairs of one distance: in the loop over
+        pairs it would cost XLA's CPU two integer divisions a logit.
+        """
+        begin, count = self.first + self.queries - queries, (queries + keys) // block - 1
+
+        def overlapping(table):
+            if not isinstance(table, jax.Array):
+                return None
+            used = table[:, begin : begin + (count + 1) * block]
+            pieces = jnp.moveaxis(used.reshape(used.shape[0], -1, block, *used.shape[2:]), 1, 0)
+            return jnp.concatenate([pieces[:-1], pieces[1:, :, :-1]], axis=2)
+
+        bias, keys_, values = map(overlapping, (self.bias, self.keys, self.vals))
+        return (None if bias is None else _toeplitz(bias, block, block)), keys_, values
 
     def scores(self, q, queries: Rows, keys: Rows):
         """q_i . r_{i-j} + b_{i-j}: [H, T, S], or 0.0."""
         if not self.pe.contiguous:
             return self._pairwise_scores(q, queries, keys)
-        (T, H, _), S, out = q.shape, keys.idx.shape[0], 0.0
+        T, S, out = q.shape[0], keys.idx.shape[0], 0.0
         if isinstance(self.keys, jax.Array):
             r = self.keys.astype(q.dtype)
             out += shift(jnp.einsum("thk,hnk->htn", q, r, preferred_element_type=jnp.float32), S)
         if isinstance(self.bias, jax.Array):
-            out += shift(jnp.broadcast_to(self.bias[:, None], (H, T, self.bias.shape[1])), S)
+            out += self.bias if self.bias.ndim == 3 else _toeplitz(self.bias, T, S)
         return out
 
     def values(self, w, queries: Rows, keys: Rows):
@@ -136,3 +142,9 @@ class Tables(NamedTuple):
             return jnp.einsum("hn,hnk->hk", w, self.pe.relative("relative_values", pos - keys.pos))
 
         return jax.lax.map(one, (w.swapaxes(0, 1), queries.pos))
+
+
+def _toeplitz(table, queries: int, keys: int):
+    """[..., N] -> [..., queries, keys]."""
+    rows = jnp.broadcast_to(table[..., None, :], (*table.shape[:-1], queries, table.shape[-1]))
+    return shift(rows, keys)

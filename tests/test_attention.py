@@ -367,7 +367,7 @@ def test_the_memory_of_a_blockwise_gradient_grows_linearly(name):
     form = functools.partial(attend_blockwise, block=128)
     half, full = (gradient_memory(name, length, form) for length in (1024, 2048))
     assert full < 2.3 * half
-    assert gradient_memory(name, 2048, attend) > 8 * full
+    assert gradient_memory(name, 2048, attend) > 5 * full
 
 
 @pytest.mark.parametrize("form", [attend, blockwise], ids=["dense", "blockwise"])
