@@ -180,11 +180,10 @@ class _Workers:
         self.running: dict[str, subprocess.Popen] = {}
         self.ended, self.failed = len(done), {}
         self.share = console.EVALUATION
-        cores = len(os.sched_getaffinity(0))
-        self.jobs = min(_JOBS.value or (1 if _accelerated() else cores), len(self.waiting))
-        self.environment = dict(environment)
-        if self.jobs > 1:
-            self.environment.setdefault("NPROC", str(max(1, cores // self.jobs)))
+        self.environment = environment
+        self.cores = len(os.sched_getaffinity(0))
+        self.jobs = min(_JOBS.value or (1 if _accelerated() else self.cores), len(self.waiting))
+        self.last_round = len(self.waiting) % self.jobs or self.jobs
 
     def step(self) -> None:
         """Starts what can be started, takes note of what ended, shows where the others are."""
@@ -221,12 +220,23 @@ class _Workers:
         command += [
             f"--command=python -m experiments.sweep {shlex.join(_reproducing(sys.argv[1:]))}"
         ]
-        with open(
-            folder / "log.txt", "a"
-        ) as log:  # its own group: Ctrl-C reaches it through `stop` alone
+        environment = {"NPROC": str(self._threads(id))} | self.environment
+        # In a group of its own, so that Ctrl-C reaches it through `stop` alone.
+        with open(folder / "log.txt", "a") as log:
             return subprocess.Popen(
-                command, stdout=log, stderr=log, env=self.environment, process_group=0
+                command, stdout=log, stderr=log, env=environment, process_group=0
             )
+
+    def _threads(self, id: str) -> int:
+        """The run's share of the cores: those that it was begun with, since their number decides
+        its last bits, else as many as each run of its round can have.
+        """
+        from pe_jax import record
+
+        if begun := record.read(_workdir() / id / "config.json"):
+            return begun["device"]["threads"]
+        last = len(self.waiting) < self.last_round
+        return max(1, self.cores // (self.last_round if last else self.jobs))
 
     def _end(self, id: str, code: int = 0) -> None:
         from pe_jax import record

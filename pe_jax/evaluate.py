@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import itertools
 import math
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import jax
@@ -73,30 +75,50 @@ def evaluate(
     seeds: Sequence[int],
     diverged: Sequence[int],
     report: Callable[[int, int], None] = lambda done, total: None,
+    threads: int = 1,
 ) -> Evaluation:
     """Scores `params` (a leading axis of seeds) by a resolved config; `diverged` holds -1 or a
-    step, by seed.
+    step, by seed. `threads` of the (swap, length) pairs are at work at a time.
     """
     cut = {(m, E): windows(documents, m, E, config) for m in config.metrics for E in config.lengths}
     out = Evaluation([], [], {m: cut[m, config.lengths[0]].targets for m in config.metrics})
     replicas = [jax.tree.map(lambda a, r=r: a[r], params) for r in range(len(seeds))]
-    work = [(*step, m) for step in plan(encodings, config) for m in config.metrics]
-    cost = [E * len(cut[m, E].tokens) * len(seeds) for _, E, _, _, m in work]
-    for i, (spec, length, here, why, metric) in enumerate(work):
-        for seed, step, replica in zip(seeds, diverged, replicas, strict=True):
-            reason = why or (f"diverged at step {step}" if step >= 0 else None)
+    work = list(plan(encodings, config))
+    cost = [E * sum(len(cut[m, E].tokens) for m in config.metrics) for _, E, _, _ in work]
+
+    def score(step):
+        spec, length, here, why = step
+        found = []
+        for metric, (seed, at, replica) in itertools.product(
+            config.metrics, zip(seeds, diverged, replicas, strict=True)
+        ):
+            reason = why or (f"diverged at step {at}" if at >= 0 else None)
             row = {"seed": int(seed), "swap": spec, "metric": metric, "length": length}
             values = None
             if reason is None:
                 values, reason = _nats(graphdef, replica, here, cut[metric, length], config)
-            if values is None:
-                out.rows.append(row | {"value": None, "reason": reason})
-                continue
-            out.rows.append(row | {"value": cut[metric, length].scores(values) / math.log(2)})
-            if metric == "nonoverlapping":
-                _keep_longest(out.curves, row, cut[metric, length], values)
-        report(sum(cost[: i + 1]), sum(cost))
+            found.append((row, values, reason))
+        return found
+
+    pool = ThreadPoolExecutor(threads)
+    try:
+        for i, found in enumerate(pool.map(score, work)):
+            for row, values, reason in found:
+                _add(out, row, cut[row["metric"], row["length"]], values, reason)
+            report(sum(cost[: i + 1]), sum(cost))
+    finally:
+        pool.shutdown(cancel_futures=True)
     return out
+
+
+def _add(out: Evaluation, row: dict, cut: Windows, values, reason: str | None) -> None:
+    """Takes note of what one seed scored."""
+    if values is None:
+        out.rows.append(row | {"value": None, "reason": reason})
+        return
+    out.rows.append(row | {"value": cut.scores(values) / math.log(2)})
+    if cut.metric == "nonoverlapping":
+        _keep_longest(out.curves, row, cut, values)
 
 
 def _nats(graphdef, params, encodings, cut: Windows, config: EvalConfig):

@@ -148,10 +148,15 @@ def environment() -> dict[str, Any]:
             "platform": devices[0].platform,
             "kind": _processor() if devices[0].platform == "cpu" else devices[0].device_kind,
             "count": len(devices),
-            "threads": int(os.environ.get("NPROC", 0)) or len(os.sched_getaffinity(0)),
+            "threads": threads(),
             "xla_flags": os.environ.get("XLA_FLAGS", ""),
         },
     }
+
+
+def threads() -> int:
+    """The threads of XLA's CPU: NPROC, else the cores that this process may use."""
+    return int(os.environ.get("NPROC", 0)) or len(os.sched_getaffinity(0))
 
 
 def commit() -> str:

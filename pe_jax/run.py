@@ -209,8 +209,18 @@ def _evaluated(run: Run, states, corpus: text.Corpus, metrics: record.Metrics, s
     params = jax.tree.map(lambda *a: np.concatenate(a), *(state["params"] for state in states))
     diverged = np.concatenate([state["diverged"] for state in states]).tolist()
     documents = corpus.splits[run.eval.split]
+    # XLA's CPU runs the blocks of attention one after another: a second core would be idle.
+    threads = record.threads() if jax.default_backend() == "cpu" else 1
     return evaluate(
-        graphdef, params, run.encodings, documents, run.eval, run.run.seeds, diverged, report
+        graphdef,
+        params,
+        run.encodings,
+        documents,
+        run.eval,
+        run.run.seeds,
+        diverged,
+        report,
+        threads,
     )
 
 

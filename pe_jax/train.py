@@ -99,7 +99,7 @@ def init(
             "diverged": jnp.int32(-1),  # the first step whose loss or gradient was not finite
         }
 
-    state = jax.jit(jax.vmap(one))(jnp.asarray(seeds, jnp.uint32))
+    state = jax.jit(lambda seeds: _each(one, seeds))(jnp.asarray(seeds, jnp.uint32))
     return state | {"step": jnp.int32(0)}
 
 

@@ -338,6 +338,7 @@ def test_models_that_know_the_table_or_nothing():
         seeds,
         diverged,
         lambda *r: reports.append(r),
+        threads=3,
     )
     assert len(found.rows) == 4 * 2 * 2 * 3
     assert found.targets == dict.fromkeys(metrics, 96)

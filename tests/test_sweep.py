@@ -2,14 +2,17 @@
 
 import dataclasses
 import json
+import os
 import signal
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from commands import ROOT, TINY, Lab, lines, result, run_of, tiny
 
 from configs import base, quickstart
 from experiments import hyper
+from experiments import sweep as sweep_module
 from pe_jax import record
 from pe_jax.lm import LmConfig
 from pe_jax.protocol import EvalConfig
@@ -300,7 +303,7 @@ def test_a_killed_sweep_and_then_two_at_once_end_well_with_each_run_done_once(la
     folders = [tmp_path / id_of(lab, spec) for spec in ("nope", "alibi")]
     killed = sweep(lab, tmp_path, "--jobs=1").until(lambda: lines(folders[0])).stop(signal.SIGKILL)
     assert killed.code == -signal.SIGKILL
-    both = [sweep(lab, tmp_path, "--jobs=1") for _ in range(2)]
+    both = [sweep(lab, tmp_path, "--jobs=2") for _ in range(2)]
     for one in both:
         assert one.wait().code == 0, one.err
         assert "failed" not in one.err
@@ -309,3 +312,16 @@ def test_a_killed_sweep_and_then_two_at_once_end_well_with_each_run_done_once(la
         assert (folder / "log.txt").read_text().count("parameters of one seed") == 1
         steps = [line["step"] for line in lines(folder) if "loss" in line]
         assert steps == list(range(2, 13, 2))
+    cores = len(os.sched_getaffinity(0))  # the number decides the last bits: it is that of before
+    assert record.read(folders[0] / "result.json")["device"]["threads"] == cores
+
+
+@pytest.mark.parametrize(
+    ("jobs", "expected"), [(1, [6] * 5), (2, [3, 3, 3, 3, 6]), (3, [2, 2, 2, 3, 3]), (5, [1] * 5)]
+)
+def test_the_runs_of_a_round_share_the_cores(monkeypatch, tmp_path, jobs, expected):
+    monkeypatch.setattr(sweep_module, "_JOBS", SimpleNamespace(value=jobs))
+    monkeypatch.setattr(sweep_module, "_WORKDIR", SimpleNamespace(value=str(tmp_path)))
+    monkeypatch.setattr(os, "sched_getaffinity", lambda process: set(range(6)))
+    workers = sweep_module._Workers(dict.fromkeys("abcde"), [], None, {})
+    assert [workers._threads(workers.waiting.pop(0)) for _ in expected] == expected
