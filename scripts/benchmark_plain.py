@@ -1,7 +1,8 @@
 """The model of pe_jax with rope, written the usual way: what scripts/benchmark compares with.
 
 Every dense layer is an nnx.Linear on [B, T, D], and attention one einsum over the batch. Names and
-shapes of the parameters are those of pe_jax.lm.LM, so that its weights can be loaded.
+shapes of the parameters are those of pe_jax.lm.LM (`down` transposed), so that its weights can be
+loaded.
 """
 
 from __future__ import annotations

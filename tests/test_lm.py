@@ -356,7 +356,7 @@ def test_embeddings_and_dense_layers_start_at_the_documented_scales():
         (block.down, 512**-0.5 / 2),
     ):
         assert abs(layer.kernel[...].std() / want - 1) < 0.05
-    assert block.up.kernel[...].shape == (128, 512)
+    assert block.up.kernel[...].shape == block.down.kernel[...].shape == (128, 512)
 
 
 @pytest.mark.parametrize(
