@@ -25,7 +25,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from pe_jax.record import write
+from pe_jax.record import commit, write
 from scripts.benchmark_sides import CALL, OURS, SIDES, Shape
 
 Times = Mapping[str, Sequence[float]]
@@ -214,6 +214,7 @@ def run(options: argparse.Namespace) -> tuple[dict[str, Any], list[Row]]:
             worker.close()
     rows = compare(times)
     record = {
+        "commit": commit(),
         "shape": dataclasses.asdict(Shape()),
         "pairs": options.pairs,
         "one_core": options.one_core,
