@@ -225,5 +225,5 @@ def curve(
     total = np.bincount(which, nats[scored], len(edges) - 1)
     count = np.bincount(which, minlength=len(edges) - 1)
     middles = [math.sqrt(a * (b - 1)) for a, b in zip(edges[:-1], edges[1:], strict=True)]
-    values = [t / n / math.log(2) if n else None for t, n in zip(total, count, strict=True)]
+    values = [float(t / n / math.log(2)) if n else None for t, n in zip(total, count, strict=True)]
     return middles, values
