@@ -64,6 +64,8 @@ def get_config(arg="pe=rope"):
         True  # all seeds in one program; False: one after another, bit-equal to runs of one
     )
 
+    run.mesh = ""  # devices: data:8, or seed:3,data:2; "": one. Changes no id
+
     c.log = log = ConfigDict()  # what changes no number and is not part of a run's id
     log.checkpoint_seconds = 60.0
     log.tensorboard = False

@@ -19,9 +19,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from flax import nnx
+from jax.sharding import Mesh
 
 from pe_jax.encoding import Encoding
 from pe_jax.encodings import swap
+from pe_jax.mesh import copies, place_windows
 from pe_jax.protocol import EvalConfig, Windows, curve, nll, windows
 from pe_jax.train import cross_entropy
 
@@ -76,13 +78,16 @@ def evaluate(
     diverged: Sequence[int],
     report: Callable[[int, int], None] = lambda done, total: None,
     threads: int = 1,
+    mesh: Mesh | None = None,
 ) -> Evaluation:
-    """Scores `params` (a leading axis of seeds) by a resolved config; `diverged` holds -1 or a
-    step, by seed. `threads` of the (swap, length) pairs are at work at a time.
+    """Scores `params` (a leading axis of seeds) by a resolved config.
+
+    `diverged` holds -1 or a step, by seed. `threads` of the (swap, length) pairs are at work at a
+    time; a `mesh` shares out the windows.
     """
     cut = {(m, E): windows(documents, m, E, config) for m in config.metrics for E in config.lengths}
     out = Evaluation([], [], {m: cut[m, config.lengths[0]].targets for m in config.metrics})
-    replicas = [jax.tree.map(lambda a, r=r: a[r], params) for r in range(len(seeds))]
+    replicas = [copies(mesh, jax.tree.map(lambda a, r=r: a[r], params)) for r in range(len(seeds))]
     work = list(plan(encodings, config))
     cost = [E * sum(len(cut[m, E].tokens) for m in config.metrics) for _, E, _, _ in work]
 
@@ -96,7 +101,7 @@ def evaluate(
             row = {"seed": int(seed), "swap": spec, "metric": metric, "length": length}
             values = None
             if reason is None:
-                values, reason = _nats(graphdef, replica, here, cut[metric, length], config)
+                values, reason = _nats(graphdef, replica, here, cut[metric, length], config, mesh)
             found.append((row, values, reason))
         return found
 
@@ -121,20 +126,27 @@ def _add(out: Evaluation, row: dict, cut: Windows, values, reason: str | None) -
         _keep_longest(out.curves, row, cut, values)
 
 
-def _nats(graphdef, params, encodings, cut: Windows, config: EvalConfig):
+def _nats(graphdef, params, encodings, cut: Windows, config: EvalConfig, mesh: Mesh | None):
     """(nats, None), or (None, the reason)."""
     program = functools.partial(nats, params, graphdef=graphdef, encodings=encodings)
     try:
         values = nll(
             cut,
-            lambda tokens, first, last: program(tokens, np.int32(first), last=last),
-            max(1, config.batch_tokens // cut.length),
+            lambda tokens, first, last: program(
+                place_windows(mesh, tokens), np.int32(first), last=last
+            ),
+            _batch(config.batch_tokens // cut.length, mesh.size if mesh else 1),
         )
     except jax.errors.JaxRuntimeError as error:
         if "RESOURCE_EXHAUSTED" not in str(error):
             raise
         return None, "out of memory"
     return (values, None) if np.isfinite(values).all() else (None, "not finite")
+
+
+def _batch(windows: int, devices: int) -> int:
+    """As many windows as asked for, the same number on each device and at least one."""
+    return max(1, windows // devices) * devices
 
 
 def _keep_longest(curves: list[dict], row: dict, cut: Windows, values: np.ndarray) -> None:

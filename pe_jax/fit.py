@@ -12,11 +12,13 @@ from pathlib import Path
 
 import jax
 import numpy as np
+from jax.sharding import Mesh
 
 from pe_jax import data
 from pe_jax.checkpoint import Checkpoints
 from pe_jax.encoding import Encoding
 from pe_jax.lm import LmConfig
+from pe_jax.mesh import place_batches, place_state
 from pe_jax.record import Metrics
 from pe_jax.train import State, TrainConfig, init, make_steps, structure
 
@@ -38,6 +40,7 @@ def fit(
     stop: Stop,
     say: Callable[[str], None],
     checkpoint_seconds: float = 60.0,
+    mesh: Mesh | None = None,
 ) -> tuple[State, dict[str, float]]:
     """(the final state, {"seconds"}) of the seeds of one program, from the newest checkpoint on.
 
@@ -51,10 +54,11 @@ def fit(
     if restored := checkpoints.restore(state, say):
         step, state, note = restored
         say(f"seeds {seeds}: going on from step {step} of {config.steps}")
+    state = place_state(mesh, state)
     metrics.rewind(seeds, step)
     sets = [data.batches(documents, config.length, config.batch, seed) for seed in seeds]
     graphdef, _ = structure(lm, encodings)
-    steps, programs = make_steps(graphdef, config, seeds), {}
+    steps, programs = make_steps(graphdef, config, seeds, mesh), {}
     schedule = config.schedule()
     begun = saved = time.monotonic()
     before = note["seconds"]
@@ -64,7 +68,7 @@ def fit(
 
     while step < config.steps:
         count = min(config.steps_per_call, config.steps - step)
-        batches = data.stack(sets, step, count)
+        batches = place_batches(mesh, data.stack(sets, step, count))
         if count not in programs:
             programs[count] = steps.lower(state, batches).compile()
         called = time.monotonic()

@@ -15,7 +15,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from pe_jax import data, record, text, train
+from pe_jax import data, mesh, record, text, train
 from pe_jax.checkpoint import digests
 from pe_jax.encoding import Encoding, active
 from pe_jax.encodings import label, make, sources
@@ -38,8 +38,11 @@ class RunConfig:
     seeds: tuple[int, ...] = (0, 1, 2)
     vmap_seeds: bool = True
     """All seeds in one program. False: one after another, bit-equal to runs of one seed."""
+    mesh: str = ""
+    """Devices for seeds and data, such as "seed:3,data:2" (mesh.py); "": one device."""
 
     def __post_init__(self):
+        mesh.parse(self.mesh)
         fine = all(isinstance(seed, int) and 0 <= seed < 2**32 for seed in self.seeds)
         if not self.seeds or not fine or len(set(self.seeds)) < len(self.seeds):
             raise ValueError(
@@ -101,6 +104,11 @@ class Run:
             )
         dims = parts["lm"].dims(parts["train"].length)
         parts["eval"] = parts["eval"].resolved(dims.train_len)
+        mesh.check(
+            parts["run"].mesh,
+            len(parts["run"].seeds) if parts["run"].vmap_seeds else 1,
+            parts["train"].batch,
+        )
         encodings = make(spec, dims, members)
         for encoding in encodings:
             active(encoding, 0)  # raises for layers that are no slice, or none of the model's
@@ -108,6 +116,7 @@ class Run:
         name = label(spec, members)
         files = sources("+".join((spec, *parts["eval"].swaps)))
         identity = {k: v for k, v in config.items() if k != "log"} | {"sources": files}
+        identity["run"] = {k: v for k, v in config.get("run", {}).items() if k != "mesh"}
         return cls(dict(config), name, record.run_id(name, identity), encodings, **parts)
 
     @property
@@ -158,6 +167,10 @@ def execute(
     if done := record.read(folder / "result.json"):
         return done
     corpus = run.load()
+    try:
+        devices = mesh.make(run.run.mesh)
+    except ValueError as error:
+        raise record.Refused(str(error)) from error
     with record.locked(folder), stopping() as stop:
         if done := record.read(folder / "result.json"):  # by a process that was faster
             return done
@@ -177,11 +190,12 @@ def execute(
                 stop,
                 say,
                 run.log.checkpoint_seconds,
+                devices,
             )
             states.append(state)
             seconds += note["seconds"]
         begun = time.monotonic()
-        found = _evaluated(run, states, corpus, metrics, stop)
+        found = _evaluated(run, states, corpus, metrics, stop, devices)
         evaluating = time.monotonic() - begun
         result = about | {
             "rows": found.rows,
@@ -200,7 +214,9 @@ def execute(
         return result
 
 
-def _evaluated(run: Run, states, corpus: text.Corpus, metrics: record.Metrics, stop) -> Evaluation:
+def _evaluated(
+    run: Run, states, corpus: text.Corpus, metrics: record.Metrics, stop, devices
+) -> Evaluation:
     def report(done: int, of: int) -> None:
         metrics.add(evaluated=done, of=of)
         stop(lambda: None)
@@ -210,7 +226,7 @@ def _evaluated(run: Run, states, corpus: text.Corpus, metrics: record.Metrics, s
     diverged = np.concatenate([state["diverged"] for state in states]).tolist()
     documents = corpus.splits[run.eval.split]
     # XLA's CPU runs the blocks of attention one after another: a second core would be idle.
-    threads = record.threads() if jax.default_backend() == "cpu" else 1
+    threads = record.threads() if jax.default_backend() == "cpu" and not devices else 1
     return evaluate(
         graphdef,
         params,
@@ -221,6 +237,7 @@ def _evaluated(run: Run, states, corpus: text.Corpus, metrics: record.Metrics, s
         diverged,
         report,
         threads,
+        devices,
     )
 
 

@@ -19,10 +19,12 @@ import jax
 import jax.numpy as jnp
 import optax
 from flax import nnx
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from jaxtyping import Array, Float, Int, Integer
 
 from pe_jax.encoding import Encoding
 from pe_jax.lm import LM, LmConfig, decayed
+from pe_jax.mesh import shardings
 
 State = dict[str, Any]
 
@@ -103,11 +105,13 @@ def init(
     return state | {"step": jnp.int32(0)}
 
 
-def make_steps(graphdef: nnx.GraphDef, config: TrainConfig, seeds: Sequence[int]) -> Callable:
-    """A jitted `steps(state, batches [C, R, B, T + 1]) -> state, {"loss": [C, R], "grad_norm": [C,
-    R]}`.
+def make_steps(
+    graphdef: nnx.GraphDef, config: TrainConfig, seeds: Sequence[int], mesh: Mesh | None = None
+) -> Callable:
+    """A jitted `steps(state, batches) -> state, {"loss", "grad_norm"}`.
 
-    Losses are nats a token. The state's buffers are given away.
+    Batches are [C, R, B, T + 1], losses and norms [C, R]; losses are nats a token. The state's
+    buffers are given away. With a mesh, state and batches must lie on it (pe_jax/mesh.py).
     """
     optimizer = config.optimizer()
 
@@ -136,7 +140,9 @@ def make_steps(graphdef: nnx.GraphDef, config: TrainConfig, seeds: Sequence[int]
             jnp.asarray(seeds, jnp.uint32),
             batch,
         )
-        params, opt, diverged, loss, norm = _each(lambda own: replica(own, state["step"]), replicas)
+        params, opt, diverged, loss, norm = _each(
+            lambda own: replica(own, state["step"]), replicas, mesh
+        )
         state = {
             "params": params,
             "optimizer": opt,
@@ -145,19 +151,23 @@ def make_steps(graphdef: nnx.GraphDef, config: TrainConfig, seeds: Sequence[int]
         }
         return state, {"loss": loss, "grad_norm": norm}
 
-    @functools.partial(jax.jit, donate_argnums=0)
+    out = None if mesh is None else (shardings(mesh), NamedSharding(mesh, PartitionSpec()))
+
+    @functools.partial(jax.jit, donate_argnums=0, out_shardings=out)
     def steps(state, batches):
         return jax.lax.scan(one, state, batches)
 
     return steps
 
 
-def _each(function: Callable, replicas: Any) -> Any:
-    """`function` of each replica: side by side on an accelerator, which one would leave idle.
+def _each(function: Callable, replicas: Any, mesh: Mesh | None = None) -> Any:
+    """`function` of each replica: side by side on an accelerator, which one would leave idle, and
+    on a mesh.
 
-    In turn on CPU, whose products of small matrices lose a fifth of their speed to a batch axis.
+    In turn on one CPU, whose products of small matrices lose a fifth of their speed to a batch
+    axis.
     """
-    if jax.default_backend() == "cpu":
+    if mesh is None and jax.default_backend() == "cpu":
         return jax.lax.map(function, replicas)
     return jax.vmap(function)(replicas)
 

@@ -1,4 +1,5 @@
-"""Settings of every test: the CPU, quick compilation, strict shapes and checked annotations.
+"""Settings of every test: the CPU as eight devices, quick compilation, strict shapes and checked
+annotations.
 
 They must stand before jax and pe_jax are imported, hence the order of this file.
 """
@@ -9,7 +10,8 @@ from pathlib import Path
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
 os.environ.setdefault(
     "XLA_FLAGS",
-    "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true",
+    "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true "
+    "--xla_force_host_platform_device_count=8",
 )
 
 import jax
