@@ -8,7 +8,8 @@ to 1024.
 
 from configs import base
 
-ENCODINGS = ("nope", "learned(clip=True)", "sinusoidal", "rope", "t5", "transformer_xl", "alibi")
+# The longest runs first: the last one of a sweep has the machine to itself.
+ENCODINGS = ("transformer_xl", "t5", "alibi", "rope", "sinusoidal", "learned(clip=True)", "nope")
 
 
 def get_config(arg="pe=rope"):
