@@ -1,3 +1,58 @@
-"""pe_jax: how positional encodings extrapolate in length."""
+"""pe_jax: how positional encodings extrapolate in length.
+
+The names that a notebook needs; each is imported when it is first used, since JAX takes seconds.
+
+    make, ENCODINGS       encodings from a spec such as "randomized+rope", and the table of them
+    Encoding, Dims        the contract, for an encoding of your own, and the model it may know of
+    LM, LmConfig          the language model
+    Run, execute          a config with everything checked, and its training and evaluation
+    frame, curves         the results of a folder as a table of pandas, and their figure
+"""
+
+import importlib
+from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
+
+if TYPE_CHECKING:
+    from pe_jax.encoding import Dims, Encoding
+    from pe_jax.encodings import ENCODINGS, make
+    from pe_jax.lm import LM, LmConfig
+    from pe_jax.report import curves, frame
+    from pe_jax.run import Run, execute
+
+_HOME = {
+    "make": "encodings",
+    "ENCODINGS": "encodings",
+    "Encoding": "encoding",
+    "Dims": "encoding",
+    "LM": "lm",
+    "LmConfig": "lm",
+    "Run": "run",
+    "execute": "run",
+    "frame": "report",
+    "curves": "report",
+}
+
+__all__ = [
+    "ENCODINGS",
+    "LM",
+    "Dims",
+    "Encoding",
+    "LmConfig",
+    "Run",
+    "curves",
+    "execute",
+    "frame",
+    "make",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module 'pe_jax' has no attribute {name!r}")
+    return getattr(importlib.import_module(f"pe_jax.{_HOME[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *_HOME])

@@ -11,9 +11,13 @@ import os
 from collections.abc import Iterable, Sequence
 from importlib import resources
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pe_jax import captions, plots, render, tables
+
+if TYPE_CHECKING:
+    import pandas
+    from matplotlib.figure import Figure
 
 Record = dict[str, Any]
 
@@ -38,6 +42,26 @@ def load(workdir: str | Path) -> list[Record]:
             f"`python -m experiments.sweep --config=configs/quickstart.py --workdir={workdir}`"
         )
     return sorted((_parse(*item) for item in texts.items()), key=lambda record: record["id"])
+
+
+def frame(workdir: str | Path) -> pandas.DataFrame:
+    """The rows of every record in a folder: run, label, seed, swap, metric, length, value, ..."""
+    return tables.frame(load(workdir))
+
+
+def curves(frame: pandas.DataFrame, metric: str = "same_targets") -> Figure | None:
+    """The figure of a frame, whole or of the rows that you chose: see `plots.curves`."""
+    records = [
+        {
+            "id": run,
+            "label": rows["label"].iloc[0],
+            "seeds": sorted(set(rows["seed"].tolist())),
+            "train": {"length": int(rows["train_length"].iloc[0])},
+            "rows": rows.to_dict("records"),
+        }
+        for run, rows in frame.groupby("run", sort=False)
+    ]
+    return plots.curves(records, metric)
 
 
 def _parse(place: str, text: str) -> Record:

@@ -1,0 +1,72 @@
+"""What `import pe_jax` gives: lazily, and all that a notebook needs."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from commands import TINY, write_text
+
+import pe_jax
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+def test_every_name_is_there_and_in_the_readme():
+    readme = (ROOT / "README.md").read_text("utf-8")
+    section = readme.partition("## In a notebook")[2].partition("\n## ")[0]
+    for name in pe_jax.__all__:
+        assert getattr(pe_jax, name) is not None and name in dir(pe_jax)
+        assert re.search(rf"\b{name}\b", section), name
+    with pytest.raises(AttributeError, match="no attribute 'encoder'"):
+        pe_jax.__getattr__("encoder")
+
+
+def test_the_import_is_lazy():
+    code = "import sys, pe_jax; pe_jax.__version__; print('jax' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
+    assert done.stdout == "False\n", done.stderr
+
+
+def test_an_encoding_is_made_and_a_hook_called():
+    dims = pe_jax.LmConfig(model=16, heads=2).dims(8)
+    (rope,) = pe_jax.make("rope", dims)
+    q = jax.random.normal(jax.random.key(0), (4, 2, 8))
+    turned, _ = rope.qk({}, q, q, jnp.arange(4), jnp.arange(4))
+    np.testing.assert_allclose(turned[0], q[0], rtol=1e-6)
+    assert not np.allclose(turned[1], q[1])
+
+
+def test_the_code_of_the_readme_trains_and_draws(tmp_path, monkeypatch):
+    """The block runs as it stands, on a small text and with small numbers."""
+    readme = (ROOT / "README.md").read_text("utf-8")
+    section = readme.partition("## In a notebook")[2].partition("\n## ")[0]
+    (code,) = re.findall(r"```python\n(.*?)```", section, re.S)
+    config = {"data": {"source": f"files:{write_text(tmp_path / 'text')}"}}
+    for name, value in TINY.items():
+        part, field = name.split(".")
+        config.setdefault(part, {})[field] = value
+    whole = pe_jax.Run.of
+
+    def small(given):
+        return whole(config | {"pe": given["pe"]})
+
+    monkeypatch.setattr(pe_jax.Run, "of", small)
+    monkeypatch.chdir(tmp_path)
+    names: dict = {}
+    exec(code, names)
+    frame = names["frame"]
+    assert set(frame["label"]) == {"rope", "alibi"} and frame["value"].notna().all()
+    assert len(names["figure"].axes[0].lines) >= 2
+
+
+def test_a_frame_may_be_filtered_before_it_is_drawn():
+    frame = pe_jax.frame(ROOT / "results/quickstart")
+    labels = ("rope", "alibi")
+    figure = pe_jax.curves(frame[frame["label"].isin(labels)])
+    texts = {text.get_text() for text in figure.axes[0].texts}
+    assert set(labels) <= texts and "nope" not in texts
