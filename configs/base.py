@@ -55,8 +55,10 @@ def get_config(arg="pe=rope"):
     evaluation.batch_tokens = 4096  # of the windows evaluated at once, at least one window
 
     c.data = data = ConfigDict()
-    data.source = "stdlib"  # or files:PATH: a file, a folder or globs
-    data.data_dir = ""  # where a relative PATH begins; "": the working directory
+    # stdlib; files:PATH, a file, a folder or globs; tfds:NAME[:SPLIT], a prepared TFDS dataset
+    data.source = "stdlib"
+    # where a relative PATH begins ("": the working directory), or TFDS's data_dir ("": TFDS's own)
+    data.data_dir = ""
 
     c.run = run = ConfigDict()
     run.seeds = (0, 1, 2)

@@ -75,10 +75,15 @@ def read(path: Path) -> dict[str, Any] | None:
 
 
 @contextlib.contextmanager
-def locked(folder: Path) -> Iterator[None]:
-    """Holds a run's folder for this process; the lock goes with the process, however it ends."""
+def locked(folder: Path, wait: bool = False) -> Iterator[None]:
+    """Holds a folder for this process; the lock goes with the process, however it ends.
+
+    A folder that another process holds is waited for, or else Refused.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     with open(folder / ".lock", "w") as file:
+        if wait:
+            fcntl.flock(file, fcntl.LOCK_EX)
         for patience in (0.05, 0.05, 0.0):  # is_locked holds it for a moment
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

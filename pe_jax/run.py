@@ -28,9 +28,10 @@ from pe_jax.protocol import EvalConfig, windows
 @dataclasses.dataclass(frozen=True)
 class DataConfig:
     source: str = "stdlib"
-    """stdlib, or files:PATH (text.py)."""
+    """stdlib, files:PATH or tfds:NAME[:SPLIT] (text.py)."""
     data_dir: str = ""
-    """Where a relative PATH begins; "": the working directory."""
+    """Of files: where a relative PATH begins; "": the working directory. Of tfds: the data_dir of
+    TFDS; "": TFDS's own, TFDS_DATA_DIR or ~/tensorflow_datasets."""
 
 
 @dataclasses.dataclass(frozen=True)

@@ -2,9 +2,10 @@
 
 A source is a string. `stdlib` is the text of the running Python's standard library: it needs no
 download, and differs between Python versions, so the version is part of the record. `files:PATH`
-is a file, a folder or globs. Documents are the UTF-8 bytes of whole files (or of parts of them),
-so a vocabulary of 256 serves every source. A file's name stands without its `.gz` or `.xz`
-wherever names are sorted or hashed: packing a corpus changes nothing.
+is a file, a folder or globs. `tfds:NAME` is a TFDS dataset (tfds_text.py). Documents are the UTF-8
+bytes of whole files (or of parts of them), so a vocabulary of 256 serves every source. A file's
+name stands without its `.gz` or `.xz` wherever names are sorted or hashed: packing a corpus changes
+nothing.
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ SPLITS = ("train", "valid", "test")
 FORMS = {
     "stdlib": "the sources of the running Python's standard library",
     "files": "files:PATH, a file, a folder or globs (files:a.txt,books/*.txt), plain, .gz or .xz",
+    "tfds": "tfds:NAME[:SPLIT], a TFDS dataset prepared in data_dir, as tfds:tiny_shakespeare",
 }
 BY_FOLDER = "by folder: train, {}, test; files outside them are left out"
 BY_FILE = (
@@ -84,7 +86,7 @@ class Corpus:
 
 
 def load(source: str, root: str = "") -> Corpus:
-    """Read the corpus that `source` names: `stdlib` or `files:PATH`.
+    """Read the corpus that `source` names: `stdlib`, `files:PATH` or `tfds:NAME[:SPLIT]`.
 
     `~` and environment variables in PATH are expanded; where it is relative it begins at `root`, or
     at the working directory if that is empty. The Corpus keeps `source` as it was given.
@@ -96,6 +98,7 @@ def load(source: str, root: str = "") -> Corpus:
     into valid and test, never inside a UTF-8 character. In a folder every file whose name ends in
     .txt, .text, .md or .py, with or without .gz or .xz, is read, at any depth, hidden ones
     excepted; a file or a glob may have any name.
+    `tfds:NAME[:SPLIT]` is read from the TFDS data_dir `root` (tfds_text.load).
 
     Raises ValueError for an unknown source, for files that are empty, damaged or not UTF-8, and
     for a split without documents; FileNotFoundError for a path that is not there.
@@ -105,6 +108,10 @@ def load(source: str, root: str = "") -> Corpus:
         return _stdlib()
     if kind == "files" and rest.strip(" ,"):
         return _files(source, _located(rest, root))
+    if kind == "tfds" and rest:
+        from pe_jax import tfds_text  # it builds on this module
+
+        return tfds_text.load(source, rest, root)
     raise ValueError(_unknown(source))
 
 
@@ -132,7 +139,7 @@ def _stdlib() -> Corpus:
             "use another text with files:PATH"
         )
     named = [(name, text) for text, name in texts.items()]
-    return _corpus("stdlib", _by_file(named), BY_FILE, platform.python_version())
+    return corpus_of("stdlib", by_file(named), BY_FILE, platform.python_version())
 
 
 def _files(source: str, where: str) -> Corpus:
@@ -141,17 +148,18 @@ def _files(source: str, where: str) -> Corpus:
     folders = dict(zip(SPLITS, (folder / "train", folder / valid, folder / "test"), strict=True))
     if all(path.is_dir() for path in folders.values()):
         splits = {s: [text for _, text in _read(_expand(f"{folders[s]}"))] for s in SPLITS}
-        return _corpus(source, splits, BY_FOLDER.format(valid))
+        return corpus_of(source, splits, BY_FOLDER.format(valid))
     patterns = [where] if folder.exists() else filter(None, map(str.strip, where.split(",")))
     texts = _read(itertools.chain.from_iterable(map(_expand, patterns)))
     if len(texts) >= FEWEST_FILES:
-        return _corpus(source, _by_file(texts), BY_FILE)
-    return _corpus(source, _by_position([text for _, text in texts]), BY_POSITION)
+        return corpus_of(source, by_file(texts), BY_FILE)
+    return corpus_of(source, by_position([text for _, text in texts]), BY_POSITION)
 
 
-def _corpus(
-    source: str, splits: dict[str, list[bytes]], rule: str, python: str | None = None
+def corpus_of(
+    source: str, splits: Mapping[str, Sequence[bytes]], rule: str, python: str | None = None
 ) -> Corpus:
+    """The corpus of these texts, empty ones left out; ValueError for a split without any."""
     arrays = {s: tuple(np.frombuffer(text, np.uint8) for text in splits[s] if text) for s in SPLITS}
     if empty := [split for split in SPLITS if not arrays[split]]:
         raise ValueError(
@@ -161,7 +169,7 @@ def _corpus(
     return Corpus(arrays, source, rule, python)
 
 
-def _by_file(texts: Sequence[tuple[str, bytes]]) -> dict[str, list[bytes]]:
+def by_file(texts: Sequence[tuple[str | bytes, bytes]]) -> dict[str, list[bytes]]:
     """Files ranked by the sha256 of their names: ceil(5 %) test, as many valid. Order is kept."""
     hashes = [hashlib.sha256(os.fsencode(name)).digest() for name, _ in texts]
     ranked = sorted(range(len(texts)), key=hashes.__getitem__)
@@ -170,17 +178,18 @@ def _by_file(texts: Sequence[tuple[str, bytes]]) -> dict[str, list[bytes]]:
     return {split: [texts[i][1] for i in sorted(indices)] for split, indices in members.items()}
 
 
-def _by_position(texts: Sequence[bytes]) -> dict[str, list[bytes]]:
+def by_position(texts: Sequence[bytes]) -> dict[str, list[bytes]]:
+    """The last tenth of each text halved into valid and test, at the ends of characters."""
     splits: dict[str, list[bytes]] = {split: [] for split in SPLITS}
     for text in texts:
-        first, second = (_boundary(text, len(text) * part // 20) for part in (18, 19))
+        first, second = (boundary(text, len(text) * part // 20) for part in (18, 19))
         splits["train"].append(text[:first])
         splits["valid"].append(text[first:second])
         splits["test"].append(text[second:])
     return splits
 
 
-def _boundary(text: bytes, cut: int) -> int:
+def boundary(text: bytes, cut: int) -> int:
     """The last place at or before `cut` where a UTF-8 character begins."""
     while text[cut] & 0xC0 == 0x80:
         cut -= 1

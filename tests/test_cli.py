@@ -49,11 +49,14 @@ def imported(*command):
     return names, done.returncode, done.stdout
 
 
-@pytest.mark.parametrize("name", ("run", "sweep", "report"))
+HELP = {"run": "workdir", "sweep": "workdir", "report": "workdir", "prepare": "data_dir"}
+
+
+@pytest.mark.parametrize("name", HELP)
 def test_help_comes_at_once(name):
     names, code, out = imported(f"experiments.{name}", "--help")
     assert code == 0 and "absl" in names and not names.intersection(HEAVY)
-    assert f"python -m experiments.{name}" in out and "--workdir" in out
+    assert f"python -m experiments.{name}" in out and f"--{HELP[name]}" in out
 
 
 def assert_told(done, name, *words):

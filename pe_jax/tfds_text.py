@@ -1,0 +1,222 @@
+"""Text from TFDS datasets, read without TensorFlow.
+
+`tfds:NAME[/CONFIG][:VERSION][:SPLIT]` is a dataset that lies in a TFDS data_dir, prepared in a
+format of random access (ArrayRecord or Parquet): by experiments.prepare, or by TFDS anywhere. The
+splits train, validation and test are the dataset's own.
+
+SPLIT says what is trained on, in TFDS's own language: `train[:50%]` is the first half of the
+training records. The dataset's validation and test splits stay whole, and SPLIT may not touch them.
+Where a dataset lacks one of the two, the documents of SPLIT are split as files are, by document if
+there are at least ten, else by position; what SPLIT leaves out is left out.
+
+A document is the text of a record; records in a row with the same integer feature `document`
+are parts of one. A truncated ArrayRecord reads as None: such records are refused, and where
+tfds_prepare.py left sums beside the data, every record is held against them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import operator
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from pe_jax import record, text
+
+SUMS = "pe_jax.json"  # in the folder of the prepared data: count and hash of the records of a split
+BY_DATASET = "by the dataset: {}, {}, test"
+BY_DOCUMENT = (
+    "by document: ranked by the sha256 of the text, the first 5 % are test, the next 5 % valid, "
+    "the rest train"
+)
+BY_POSITION = "by position: the last tenth of each document is halved into valid and test"
+
+_SPEC = re.compile(r"(?P<name>\w+(/[\w.\-]+)?)(:(?P<version>\d+\.\d+\.\d+))?(:(?P<split>.+))?")
+
+
+def load(source: str, spec: str, root: str) -> text.Corpus:
+    """The corpus of the dataset `spec` in the data_dir `root` ("": TFDS's own).
+
+    tiny_shakespeare is prepared first where the data_dir has its input.txt. Raises ValueError for
+    what is no dataset, not prepared, without a text feature, or damaged.
+    """
+    match = _SPEC.fullmatch(spec)
+    if not match:
+        raise ValueError(
+            f"{source} must read tfds:NAME[/CONFIG][:VERSION][:SPLIT], for example "
+            "tfds:tiny_shakespeare or tfds:pg19:train[:10%]"
+        )
+    folder, name = data_dir(root), match["name"]
+    path = find(folder, name, match["version"])
+    if path is None:
+        from pe_jax import tfds_prepare  # it builds on this module
+
+        path = tfds_prepare.stock(name, folder)
+    return _corpus(source, path, match["split"] or "train")
+
+
+def data_dir(root: str) -> Path:
+    """`root` as a path, `~` expanded; TFDS's own data_dir if it is empty."""
+    if root:
+        return Path(root).expanduser()
+    from tensorflow_datasets.core import constants
+
+    return Path(constants.DATA_DIR).expanduser()
+
+
+def find(folder: Path, name: str, version: str | None = None) -> Path | None:
+    """The prepared dataset NAME[/CONFIG] in a data_dir, by default its latest version, or None.
+
+    Raises ValueError where one config among several, or a version that is there, must be named.
+    """
+    from tensorflow_datasets.core.utils.version import list_all_versions
+
+    place = folder / name
+    versions = [str(found) for found in list_all_versions(place)]
+    if not versions and place.is_dir():
+        configs = sorted(path.name for path in place.iterdir() if list_all_versions(path))
+        if len(configs) > 1:
+            names = ", ".join(f"tfds:{name}/{config}" for config in configs)
+            raise ValueError(f"{place} holds several configs: name one of {names}")
+        if configs:
+            return find(folder, f"{name}/{configs[0]}", version)
+    if not versions:
+        return None
+    if version and version not in versions:
+        raise ValueError(f"{place} has no version {version}; it has {', '.join(versions)}")
+    return place / (version or versions[-1])
+
+
+def records(path: Path, split: str) -> list[tuple[int, bytes]]:
+    """(document, text) of each record of `split`, of the dataset prepared in `path`, in order."""
+    return _records(_opened(path), split)
+
+
+def sums(found: Sequence[tuple[int, bytes]]) -> dict[str, Any]:
+    """{"count", "sha256"} of records: of the document, the length and the bytes of each."""
+    digest = hashlib.sha256()
+    for document, content in found:
+        digest.update(f"{document} {len(content)}\n".encode())
+        digest.update(content)
+    return {"count": len(found), "sha256": digest.hexdigest()}
+
+
+def _corpus(source: str, path: Path, train: str) -> text.Corpus:
+    builder = _opened(path)
+    names = list(builder.info.splits)
+    parts = _parts(source, builder, train)
+    valid = "valid" if "valid" in names else "validation"
+    held = [valid, "test"] if {valid, "test"} <= set(names) else []
+    if touched := [name for name in held if name in parts]:
+        raise ValueError(
+            f"{source} would train on {' and '.join(touched)}, which is held out: SPLIT may take "
+            f"{' and '.join(name for name in names if name not in held) or 'nothing else'}"
+        )
+    found = {split: _records(builder, split) for split in (train, *held)}
+    about = record.read(path / SUMS) or {}
+    for split, expected in about.get("splits", {}).items():
+        if sums(found.get(split) or _records(builder, split)) != expected:
+            raise ValueError(_damaged(path, f"the records of {split} are not those prepared"))
+    texts = [_documents(path, split, found[split]) for split in (train, *held)]
+    if held:
+        rule = BY_DATASET.format(train, valid)
+        made = f" ({about['rule']})" if "rule" in about else ""
+        return text.corpus_of(source, dict(zip(text.SPLITS, texts, strict=True)), rule + made)
+    left = [name for name in names if name not in parts]
+    rest = f"; {' and '.join(left)} left out" if left else ""
+    if len(texts[0]) >= text.FEWEST_FILES:
+        splits = text.by_file([(content, content) for content in texts[0]])
+        return text.corpus_of(source, splits, BY_DOCUMENT + rest)
+    return text.corpus_of(source, text.by_position(texts[0]), BY_POSITION + rest)
+
+
+def _opened(path: Path) -> Any:
+    import tensorflow_datasets as tfds
+
+    builder = tfds.builder_from_directory(path)
+    formats = builder.info.available_file_formats()
+    if not formats & tfds.core.FileFormat.with_random_access():
+        raise ValueError(
+            f"{path} is prepared as {', '.join(form.value for form in formats)}, which only "
+            "TensorFlow reads: prepare it with file_format='array_record'"
+        )
+    return builder
+
+
+def _parts(source: str, builder: Any, split: str) -> set[str]:
+    """The names of the splits that an expression takes records of."""
+    import tensorflow_datasets as tfds
+
+    names = ", ".join(
+        f"{name} ({info.num_examples:,})" for name, info in builder.info.splits.items()
+    )
+    try:
+        taken = tfds.core.ReadInstruction.from_spec(split).to_absolute(builder.info.splits)
+        count = builder.info.splits[split].num_examples
+    except Exception as error:  # TFDS raises this and that for what it cannot parse
+        raise ValueError(
+            f"{source}: {split!r} is no part of the splits {names} ({error}); SPLIT is such as "
+            "train[:50%] or train[1000:]"
+        ) from error
+    if not count:
+        raise ValueError(f"{source}: {split!r} takes none of the records of {names}; take more")
+    return {part.splitname for part in taken}
+
+
+def _records(builder: Any, split: str) -> list[tuple[int, bytes]]:
+    path, field = Path(builder.data_dir), _field(builder)
+    numbered = _is_integer(dict(builder.info.features.items()).get("document"))
+    try:
+        examples = list(builder.as_data_source(split=split))
+    except Exception as error:  # whatever the readers of the formats raise
+        raise ValueError(_damaged(path, error)) from error
+    if None in (contents := [example[field] for example in examples]):
+        raise ValueError(_damaged(path, f"record {contents.index(None)} of {split} reads as None"))
+    numbers = (int(example["document"]) if numbered else i for i, example in enumerate(examples))
+    return list(zip(numbers, contents, strict=True))
+
+
+def _field(builder: Any) -> str:
+    """The feature that is text: the only one of that type, or the one of that name."""
+    import tensorflow_datasets as tfds
+
+    features = builder.info.features
+    names = [name for name, f in features.items() if isinstance(f, tfds.features.Text)]
+    if "text" in names or len(names) == 1:
+        return "text" if "text" in names else names[0]
+    kinds = ", ".join(
+        f"{name} ({type(feature).__name__})" for name, feature in sorted(features.items())
+    )
+    raise ValueError(
+        f"{builder.data_dir} must have one Text feature, or one that is named text; it has {kinds}"
+    )
+
+
+def _is_integer(feature: Any) -> bool:
+    import numpy as np
+
+    return (
+        feature is not None and feature.shape == () and np.issubdtype(feature.np_dtype, np.integer)
+    )
+
+
+def _documents(path: Path, split: str, found: Sequence[tuple[int, bytes]]) -> list[bytes]:
+    """The texts of records, joined where they are parts of one document; empty ones left out."""
+
+    def joined() -> Iterator[bytes]:
+        for number, group in itertools.groupby(found, key=operator.itemgetter(0)):
+            content = b"".join(part for _, part in group)
+            try:
+                content.decode()
+            except UnicodeDecodeError as error:
+                raise ValueError(f"document {number} of {split} in {path}: {error}") from error
+            yield content
+
+    return list(filter(None, joined()))
+
+
+def _damaged(path: Path, what: object) -> str:
+    return f"{path} is damaged ({what}): delete this folder, then prepare or copy the dataset again"
