@@ -105,6 +105,8 @@ def _place(
             splits = {s: tfds_text.sums(tfds_text.records(made, s)) for s in builder.info.splits}
             record.write(made / tfds_text.SUMS, record.canonical(about | {"splits": splits}))
             os.rename(made, place / VERSION)
+        except RuntimeError as error:  # of the writer of ArrayRecord
+            raise OSError(f"{place / VERSION} cannot be written: {error}") from error
         finally:
             shutil.rmtree(draft, ignore_errors=True)
 

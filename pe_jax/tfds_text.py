@@ -10,8 +10,8 @@ Where a dataset lacks one of the two, the documents of SPLIT are split as files 
 there are at least ten, else by position; what SPLIT leaves out is left out.
 
 A document is the text of a record; records in a row with the same integer feature `document`
-are parts of one. A truncated ArrayRecord reads as None: such records are refused, and where
-tfds_prepare.py left sums beside the data, every record is held against them.
+are parts of one, within each part of SPLIT. A truncated ArrayRecord reads as None: such records are
+refused, and where tfds_prepare.py left sums beside the data, every record is held against them.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import hashlib
 import itertools
 import operator
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -110,33 +110,41 @@ def _corpus(source: str, path: Path, train: str) -> text.Corpus:
     parts = _parts(source, builder, train)
     valid = "valid" if "valid" in names else "validation"
     held = [valid, "test"] if {valid, "test"} <= set(names) else []
-    if touched := [name for name in held if name in parts]:
+    if touched := [name for name in held if name in dict(parts)]:
         raise ValueError(
             f"{source} would train on {' and '.join(touched)}, which is held out: SPLIT may take "
             f"{' and '.join(name for name in names if name not in held) or 'nothing else'}"
         )
-    found = {split: _records(builder, split) for split in (train, *held)}
     about = record.read(path / SUMS) or {}
     for split, expected in about.get("splits", {}).items():
-        if sums(found.get(split) or _records(builder, split)) != expected:
+        if sums(_records(builder, split)) != expected:
             raise ValueError(_damaged(path, f"the records of {split} are not those prepared"))
-    texts = [_documents(path, split, found[split]) for split in (train, *held)]
+    texts = [one for name, taken in parts for one in _documents(builder, name, taken)]
     if held:
         rule = BY_DATASET.format(train, valid)
         made = f" ({about['rule']})" if "rule" in about else ""
-        return text.corpus_of(source, dict(zip(text.SPLITS, texts, strict=True)), rule + made)
-    left = [name for name in names if name not in parts]
-    rest = f"; {' and '.join(left)} left out" if left else ""
-    if len(texts[0]) >= text.FEWEST_FILES:
-        splits = text.by_file([(content, content) for content in texts[0]])
+        rest = (_documents(builder, name) for name in held)
+        splits = dict(zip(text.SPLITS, (texts, *rest), strict=True))
+        return text.corpus_of(source, splits, rule + made)
+    left = " and ".join(name for name in names if name not in dict(parts))
+    return _cut(source, texts, f"; {left} left out" if left else "")
+
+
+def _cut(source: str, texts: Sequence[bytes], rest: str) -> text.Corpus:
+    """Documents without held-out splits, split as files are."""
+    if len(texts) >= text.FEWEST_FILES:
+        splits = text.by_file([(content, content) for content in texts])
         return text.corpus_of(source, splits, BY_DOCUMENT + rest)
-    return text.corpus_of(source, text.by_position(texts[0]), BY_POSITION + rest)
+    return text.corpus_of(source, text.by_position(texts), BY_POSITION + rest)
 
 
 def _opened(path: Path) -> Any:
     import tensorflow_datasets as tfds
 
-    builder = tfds.builder_from_directory(path)
+    try:
+        builder = tfds.builder_from_directory(path)
+    except Exception as error:  # of protobuf, of JSON, of files that are not there
+        raise ValueError(_damaged(path, error)) from error
     formats = builder.info.available_file_formats()
     if not formats & tfds.core.FileFormat.with_random_access():
         raise ValueError(
@@ -146,37 +154,40 @@ def _opened(path: Path) -> Any:
     return builder
 
 
-def _parts(source: str, builder: Any, split: str) -> set[str]:
-    """The names of the splits that an expression takes records of."""
+def _parts(source: str, builder: Any, split: str) -> list[tuple[str, slice]]:
+    """The names of splits, and the records of them, that an expression of TFDS takes."""
     import tensorflow_datasets as tfds
 
-    names = ", ".join(
-        f"{name} ({info.num_examples:,})" for name, info in builder.info.splits.items()
-    )
+    sizes = {name: info.num_examples for name, info in builder.info.splits.items()}
+    names = ", ".join(f"{name} ({size:,})" for name, size in sizes.items())
     try:
         taken = tfds.core.ReadInstruction.from_spec(split).to_absolute(builder.info.splits)
-        count = builder.info.splits[split].num_examples
     except Exception as error:  # TFDS raises this and that for what it cannot parse
         raise ValueError(
             f"{source}: {split!r} is no part of the splits {names} ({error}); SPLIT is such as "
             "train[:50%] or train[1000:]"
         ) from error
-    if not count:
+    parts = [(part.splitname, slice(part.from_, part.to)) for part in taken]
+    if not any(range(sizes[name])[part] for name, part in parts):
         raise ValueError(f"{source}: {split!r} takes none of the records of {names}; take more")
-    return {part.splitname for part in taken}
+    return parts
 
 
-def _records(builder: Any, split: str) -> list[tuple[int, bytes]]:
+def _records(builder: Any, split: str, taken: slice = slice(None)) -> list[tuple[int, bytes]]:
+    """Records of a split, one by one: TFDS's reader of Parquet takes no part of a split."""
     path, field = Path(builder.data_dir), _field(builder)
     numbered = _is_integer(dict(builder.info.features.items()).get("document"))
+    found = []
     try:
-        examples = list(builder.as_data_source(split=split))
+        reader = builder.as_data_source(split=split)
+        examples = [(i, reader[i]) for i in range(len(reader))[taken]]
     except Exception as error:  # whatever the readers of the formats raise
         raise ValueError(_damaged(path, error)) from error
-    if None in (contents := [example[field] for example in examples]):
-        raise ValueError(_damaged(path, f"record {contents.index(None)} of {split} reads as None"))
-    numbers = (int(example["document"]) if numbered else i for i, example in enumerate(examples))
-    return list(zip(numbers, contents, strict=True))
+    for i, example in examples:
+        if example[field] is None:
+            raise ValueError(_damaged(path, f"record {i} of {split} reads as None"))
+        found.append((int(example["document"]) if numbered else i, example[field]))
+    return found
 
 
 def _field(builder: Any) -> str:
@@ -203,19 +214,19 @@ def _is_integer(feature: Any) -> bool:
     )
 
 
-def _documents(path: Path, split: str, found: Sequence[tuple[int, bytes]]) -> list[bytes]:
+def _documents(builder: Any, split: str, taken: slice = slice(None)) -> list[bytes]:
     """The texts of records, joined where they are parts of one document; empty ones left out."""
-
-    def joined() -> Iterator[bytes]:
-        for number, group in itertools.groupby(found, key=operator.itemgetter(0)):
-            content = b"".join(part for _, part in group)
-            try:
-                content.decode()
-            except UnicodeDecodeError as error:
-                raise ValueError(f"document {number} of {split} in {path}: {error}") from error
-            yield content
-
-    return list(filter(None, joined()))
+    documents = []
+    found = _records(builder, split, taken)
+    for number, group in itertools.groupby(found, key=operator.itemgetter(0)):
+        content = b"".join(part for _, part in group)
+        try:
+            content.decode()
+        except UnicodeDecodeError as error:
+            where = f"document {number} of {split} in {builder.data_dir}"
+            raise ValueError(f"{where} is not UTF-8: {error}") from error
+        documents.append(content)
+    return list(filter(None, documents))
 
 
 def _damaged(path: Path, what: object) -> str:

@@ -43,7 +43,7 @@ def documents(corpus: text.Corpus) -> dict[str, list[bytes]]:
     return {split: [d.tobytes() for d in corpus.splits[split]] for split in SPLITS}
 
 
-def foreign(folder: Path, features: dict, **splits: list) -> Path:
+def foreign(folder: Path, features: dict, form: str = "array_record", **splits: list) -> Path:
     """A dataset `theirs` that this project has not made; examples as tuples in features' order."""
 
     class Theirs(tfds.core.GeneratorBasedBuilder, skip_registration=True):
@@ -65,7 +65,7 @@ def foreign(folder: Path, features: dict, **splits: list) -> Path:
                 yield i, dict(zip(features, row, strict=True))
 
     tfds.disable_progress_bar()
-    builder = Theirs(data_dir=folder, file_format="array_record")
+    builder = Theirs(data_dir=folder, file_format=form)
     builder.download_and_prepare()
     return Path(builder.data_dir)
 
@@ -145,10 +145,11 @@ def test_a_part_that_cannot_be_trained_on_is_refused(made, part):
     assert all(word in str(error.value) for word in REFUSED[part])
 
 
-def test_a_dataset_without_held_out_splits_is_split_as_files_are(tmp_path):
+@pytest.mark.parametrize("form", ("array_record", "parquet"))
+def test_a_dataset_without_held_out_splits_is_split_as_files_are(tmp_path, form):
     features = {"id": tfds.features.Scalar(np.int64), "content": tfds.features.Text()}
     rows = [(i, content) for i, (content,) in enumerate(numbered(40))]
-    foreign(tmp_path, features, train=rows[:30], test=rows[30:])
+    foreign(tmp_path, features, form, train=rows[:30], test=rows[30:])
     corpus = load("tfds:theirs", str(tmp_path))
     assert corpus.describe()["documents"] == {"train": 26, "valid": 2, "test": 2}
     assert sorted(sum(documents(corpus).values(), [])) == [t.encode() for _, t in rows[:30]]
@@ -230,8 +231,10 @@ def test_records_that_are_not_those_prepared_are_refused(copy, split, spec):
         load(f"tfds:{spec}", str(copy.parent.parent))
 
 
-def test_a_missing_file_is_refused(copy):
-    next(copy.glob("ours-test.array_record*")).unlink()
+@pytest.mark.parametrize("name", ("ours-test.array_record*", "features.json", "dataset_info.json"))
+@pytest.mark.parametrize("harm", (Path.unlink, lambda path: os.truncate(path, 9)))
+def test_a_file_that_is_missing_or_damaged_is_refused(copy, name, harm):
+    harm(next(copy.glob(name)))
     with pytest.raises(ValueError, match="is damaged"):
         load("tfds:ours", str(copy.parent.parent))
 
@@ -332,6 +335,14 @@ def test_a_preparation_waits_for_the_one_that_is_at_work(lab, tmp_path):
         waiting.process.join(2)
         assert waiting.code is None
     assert waiting.wait().code == 0
+
+
+def test_a_full_disk_is_told_and_leaves_nothing(lab, tmp_path):
+    flags = (f"--source={lab.text}", "--name=ours", f"--data_dir={tmp_path}")
+    full = lab.start("prepare", *flags, largest=30_000).wait()
+    assert full.code == 2 and full.err.count("\n") == 1, full.err
+    assert "cannot be written" in full.err and "File too large" in full.err
+    assert {p.name for p in (tmp_path / "ours").iterdir()} == {".lock"}
 
 
 def test_a_run_reads_a_prepared_dataset(lab, tmp_path):
