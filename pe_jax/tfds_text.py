@@ -124,7 +124,7 @@ def _corpus(source: str, path: Path, train: str) -> text.Corpus:
         rule = BY_DATASET.format(train, valid)
         made = f" ({about['rule']})" if "rule" in about else ""
         rest = (_documents(builder, name) for name in held)
-        splits = dict(zip(text.SPLITS, (texts, *rest), strict=True))
+        splits: dict[str, list[bytes]] = dict(zip(text.SPLITS, (texts, *rest), strict=True))
         return text.corpus_of(source, splits, rule + made)
     left = " and ".join(name for name in names if name not in dict(parts))
     return _cut(source, texts, f"; {left} left out" if left else "")
