@@ -41,6 +41,8 @@ def get_config(arg="pe=rope"):
     train.beta1 = 0.9
     train.beta2 = 0.98
     train.steps_per_call = 25  # steps in one jitted scan
+    train.init_from = ""  # start from the parameters of this finished run, <workdir>/<run id>
+    train.init_drop = False  # drop those of its parameters that have no place here
 
     c.eval = evaluation = ConfigDict()
     evaluation.lengths = (64, 128, 256, 512, 1024)  # the training length always joins them

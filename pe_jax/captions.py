@@ -95,6 +95,8 @@ def notes(records: Sequence[Record], table: Table) -> tuple[str, ...]:
         f"the mean stays within 1 % of the one at {train} (≥: no longer one was evaluated). Bold: "
         "the lowest mean of a column among the models as trained.",
     ]
+    if any(record.get("parent") for record in records):
+        found.append("A from B: trained on from the final parameters of B, with a new optimizer.")
     swaps = {row.swap for row in table.rows} - {""}
     if "window" in swaps:
         found.append(

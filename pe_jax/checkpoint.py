@@ -6,9 +6,11 @@ restores a flipped bit without a word and does not fall back: the digests and th
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
+import json
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -21,16 +23,24 @@ KEPT = 2
 
 def digests(state: Any) -> dict[str, str]:
     """SHA-256 of each array of a tree, by its path: dtype, shape and bytes."""
-    return {name: _digest(array) for name, array in _flat(state).items()}
+    return {name: _digest(array) for name, array in flat(state).items()}
 
 
 class Checkpoints:
-    """The checkpoints of one training: `save`, and `restore` of the newest whole one."""
+    """The checkpoints of one training: `save`, and `restore` of the newest whole one.
 
-    def __init__(self, folder: Path):
+    `read_only` is for those of another run: nothing in the folder is written or set aside.
+    """
+
+    def __init__(self, folder: Path, read_only: bool = False):
         logging.getLogger("absl").setLevel(logging.CRITICAL)  # what Orbax logs it raises too
         self.folder = folder.absolute()
-        options = ocp.CheckpointManagerOptions(max_to_keep=KEPT, enable_async_checkpointing=False)
+        options = ocp.CheckpointManagerOptions(
+            max_to_keep=None if read_only else KEPT,
+            enable_async_checkpointing=False,
+            read_only=read_only,
+            create=not read_only,
+        )
         self.manager = ocp.CheckpointManager(self.folder, options=options)
 
     def save(self, step: int, state: Any, note: dict[str, Any]) -> None:
@@ -38,7 +48,7 @@ class Checkpoints:
 
         OSError if the disk is full.
         """
-        arrays = _flat(jax.device_get(state))
+        arrays = flat(jax.device_get(state))
         meta = {"note": note, "kinds": _kinds(arrays), "digests": digests(arrays)}
         args = ocp.args.Composite(state=ocp.args.StandardSave(arrays), meta=ocp.args.JsonSave(meta))
         try:
@@ -60,7 +70,7 @@ class Checkpoints:
         for step in sorted(self.manager.all_steps(), reverse=True):
             try:
                 meta = self._item(step, meta=ocp.args.JsonRestore())
-                if meta["kinds"] == _kinds(_flat(like)):
+                if meta["kinds"] == _kinds(flat(like)):
                     return step, self._state(step, like, meta["digests"]), meta["note"]
             except Exception as error:  # many types; at damage every one means the same
                 aside = _free(self.folder / f"corrupt-{step}")
@@ -71,29 +81,65 @@ class Checkpoints:
                 continue
             raise ValueError(
                 f"{self.folder / str(step)} is the checkpoint of another model: "
-                f"{_difference(meta['kinds'], _kinds(_flat(like)))}; take another folder"
+                f"{_difference(meta['kinds'], _kinds(flat(like)))}; take another folder"
             )
         return None
 
+    def describe(self, step: int) -> tuple[dict[str, jax.ShapeDtypeStruct], dict[str, str]]:
+        """(shapes, digests) of a checkpoint's arrays, by name, without reading them.
+
+        ValueError if it is not there or damaged.
+        """
+        with self._told(step):
+            meta = self._item(step, meta=ocp.args.JsonRestore())
+            return {name: _shape(kind) for name, kind in meta["kinds"].items()}, meta["digests"]
+
+    def load(self, step: int) -> dict[str, Any]:
+        """Every array of a checkpoint, by name; ValueError if it is not there or damaged."""
+        shapes, digests = self.describe(step)
+        with self._told(step):
+            return self._arrays(step, shapes, digests)
+
+    @contextlib.contextmanager
+    def _told(self, step: int) -> Iterator[None]:
+        try:
+            yield
+        except Exception as error:  # many types; at damage every one means the same
+            raise ValueError(
+                f"the checkpoint of step {step} in {self.folder} is damaged or gone "
+                f"({_first_line(error)})"
+            ) from error
+
     def _state(self, step: int, like: Any, digests: dict[str, str]) -> Any:
-        shapes = jax.tree.map(lambda a: jax.ShapeDtypeStruct(a.shape, a.dtype), _flat(like))
+        shapes = jax.tree.map(lambda a: jax.ShapeDtypeStruct(a.shape, a.dtype), flat(like))
+        arrays = self._arrays(step, shapes, digests)
+        return jax.tree.unflatten(jax.tree.structure(like), [arrays[name] for name in shapes])
+
+    def _arrays(self, step: int, shapes: dict[str, Any], digests: dict[str, str]) -> dict[str, Any]:
         arrays = self._item(step, state=ocp.args.StandardRestore(shapes))
         for name, digest in digests.items():
             if _digest(arrays[name]) != digest:
                 raise ValueError(f"the bytes of {name} are not those that were written")
-        return jax.tree.unflatten(jax.tree.structure(like), [arrays[name] for name in shapes])
+        return arrays
 
     def _item(self, step: int, **item: Any) -> Any:
         return self.manager.restore(step, args=ocp.args.Composite(**item))[next(iter(item))]
 
 
-def _flat(state: Any) -> dict[str, Any]:
+def flat(state: Any) -> dict[str, Any]:
+    """The leaves of a tree by their path, as in "params.blocks.0.up.kernel"."""
     leaves, _ = jax.tree_util.tree_flatten_with_path(state)
     return {jax.tree_util.keystr(path, simple=True, separator="."): leaf for path, leaf in leaves}
 
 
 def _kinds(arrays: dict[str, Any]) -> dict[str, str]:
     return {name: f"{a.dtype}{list(a.shape)}" for name, a in arrays.items()}
+
+
+def _shape(kind: str) -> jax.ShapeDtypeStruct:
+    """The inverse of one of `_kinds`."""
+    dtype, bracket, shape = kind.partition("[")
+    return jax.ShapeDtypeStruct(tuple(json.loads(bracket + shape)), dtype)
 
 
 def _difference(stored: dict[str, str], wanted: dict[str, str]) -> str:

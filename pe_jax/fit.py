@@ -41,12 +41,14 @@ def fit(
     say: Callable[[str], None],
     checkpoint_seconds: float = 60.0,
     mesh: Mesh | None = None,
+    start: Callable[[State, Sequence[int]], State] | None = None,
 ) -> tuple[State, dict[str, float]]:
     """(the final state, {"seconds"}) of the seeds of one program, from the newest checkpoint on.
 
     `folder` keeps the checkpoints, one every `checkpoint_seconds` and one at the end. A call of
     the program begins at a multiple of steps_per_call, so a resumed training runs the same
-    programs as an undisturbed one.
+    programs as an undisturbed one. `start` makes the state before the first step from that of
+    random parameters, by seeds.
     """
     checkpoints = Checkpoints(folder / "-".join(map(str, seeds)))
     state = init(lm, encodings, config, seeds)
@@ -54,6 +56,8 @@ def fit(
     if restored := checkpoints.restore(state, say):
         step, state, note = restored
         say(f"seeds {seeds}: going on from step {step} of {config.steps}")
+    elif start:
+        state = start(state, seeds)
     state = place_state(mesh, state)
     metrics.rewind(seeds, step)
     sets = [data.batches(documents, config.length, config.batch, seed) for seed in seeds]

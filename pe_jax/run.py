@@ -23,6 +23,7 @@ from pe_jax.evaluate import Evaluation, evaluate, plan
 from pe_jax.fit import fit, stopping
 from pe_jax.lm import LmConfig
 from pe_jax.protocol import EvalConfig, windows
+from pe_jax.warm_start import WarmStart
 
 
 @dataclasses.dataclass(frozen=True)
@@ -73,6 +74,7 @@ class Run:
     data: DataConfig
     run: RunConfig
     log: LogConfig
+    start: WarmStart | None = None
 
     @classmethod
     def of(cls, config: Mapping[str, Any]) -> Run:
@@ -118,7 +120,15 @@ class Run:
         files = sources("+".join((spec, *parts["eval"].swaps)))
         identity = {k: v for k, v in config.items() if k != "log"} | {"sources": files}
         identity["run"] = {k: v for k, v in config.get("run", {}).items() if k != "mesh"}
-        return cls(dict(config), name, record.run_id(name, identity), encodings, **parts)
+        start = None
+        if parts["train"].init_from:
+            start = WarmStart.of(parts["train"], parts["lm"], spec, encodings, parts["run"].seeds)
+            name = f"{name} from {start.label}"
+            # What the run is, wherever it lies.
+            identity["train"] = identity["train"] | {"init_from": start.identity}
+        return cls(
+            dict(config), name, record.run_id(name, identity), encodings, **parts, start=start
+        )
 
     @property
     def groups(self) -> tuple[tuple[int, ...], ...]:
@@ -192,6 +202,7 @@ def execute(
                 say,
                 run.log.checkpoint_seconds,
                 devices,
+                run.start,
             )
             states.append(state)
             seconds += note["seconds"]
@@ -251,11 +262,14 @@ def _begin(run: Run, folder: Path, corpus: dict[str, Any], command: str, say) ->
         "config": run.config,
         "seeds": list(run.run.seeds),
         "corpus": corpus,
+        "parent": run.start.about() if run.start else None,
         "started": record.now(),
         **record.environment(),
     }
     earlier = record.read(folder / "config.json")
     if earlier is None:
+        if run.start:
+            say(run.start.summary())
         record.write(folder / "config.json", record.canonical(about))
         return about
     if earlier["corpus"]["hash"] != corpus["hash"]:

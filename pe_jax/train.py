@@ -48,6 +48,10 @@ class TrainConfig:
     beta2: float = 0.98
     steps_per_call: int = 25
     """Steps in one jitted scan; metrics are kept for each call."""
+    init_from: str = ""
+    """The folder of a finished run whose parameters training starts from (warm_start.py)."""
+    init_drop: bool = False
+    """Whether parameters of that run which have no place here may be dropped."""
 
     def __post_init__(self):
         for name in ("steps", "length", "batch", "steps_per_call"):

@@ -107,6 +107,11 @@ def rope(e, params, case):
     return {"attend": attention(case, logit)}
 
 
+def pi(e, params, case):
+    """Chen et al. (2023), 3.2: f'(x, m) = f(x, m L / L'), RoPE at positions times L / L'."""
+    return rope(e, params, case._replace(pos=case.pos / (e.factor or 1)))
+
+
 def bucket(n, buckets, max_distance, causal=True):
     """T5's bucket of n = i - j, by integers alone (Raffel et al., 2020, 2.1, and their code).
 
@@ -203,6 +208,7 @@ REFERENCES = {
         learned,
         sinusoidal,
         rope,
+        pi,
         t5,
         transformer_xl,
         alibi,

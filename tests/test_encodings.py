@@ -17,7 +17,7 @@ from helpers import DIMS, assert_near, bind, embed, example, folded, layer, outp
 
 from pe_jax.bound import init_params
 from pe_jax.encoding import overrides, sites
-from pe_jax.encodings import ENCODINGS, defaults, make
+from pe_jax.encodings import ENCODINGS, defaults, make, swap
 from pe_jax.encodings.sinusoidal import Sinusoidal
 
 every_encoding = pytest.mark.parametrize("name", ENCODINGS)
@@ -309,6 +309,26 @@ def test_rotations_by_one_angle_are_none():
     case = example(LENGTH)
     still = case._replace(pos=np.full(LENGTH, 17, np.int32))
     assert_near(output(bind(make("rope", DIMS)), still), attended("nope", case), 1e-5)
+
+
+def test_interpolated_positions_are_those_of_training():
+    """Every fourth position at four times the length is a position of the training length."""
+    (rope,), (pi,) = make("rope(base=50.0)", DIMS), make("pi(base=50.0)", DIMS)
+    case = example(LENGTH)
+    spread = case._replace(pos=4 * case.pos)
+    assert_near(output(bind((pi.at(32),)), spread), output(bind((rope,)), case), 1e-5)
+    for length in (4, 8):
+        assert_near(output(bind((pi.at(length),)), case), output(bind((rope,)), case), 1e-6)
+
+
+def test_the_factor_of_interpolation_follows_the_length_unless_it_is_given():
+    (pi,), (fixed,) = make("pi", DIMS), make("pi(factor=4.0)", DIMS)
+    assert [pi.at(length).factor for length in (4, 8, 12, 64)] == [1, 1, 1.5, 8]
+    assert fixed.at(64) == fixed.at(8) == fixed
+    assert swap(make("t5+rope(base=50.0)", DIMS), "pi")[1] == make("pi(base=50.0)", DIMS)[0]
+    assert swap((fixed,), "pi") == (fixed,)
+    with pytest.raises(ValueError, match="pi's factor must be at least 1, got 0.5"):
+        make("pi(factor=0.5)", DIMS)
 
 
 def test_zero_tables_are_none():

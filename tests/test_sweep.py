@@ -194,7 +194,7 @@ def test_every_config_lists_its_runs_and_writes_nothing(lab, tmp_path, path):
     config = f"--config={path.relative_to(ROOT)}{argument}"
     done = lab.start("sweep", config, "--dry_run", f"--workdir={workdir}").wait()
     assert done.code == 0 and done.err == "", done.err
-    count = {"quickstart": 7}.get(path.stem, 1)
+    count = {"quickstart": 7, "pi": 2}.get(path.stem, 1)
     assert f"{count} runs, {count} to do: about" in done.out
     assert not workdir.exists()
     if path.stem == "replay":

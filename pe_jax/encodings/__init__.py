@@ -25,6 +25,7 @@ from pe_jax.encoding import Dims, Encoding
 from pe_jax.encodings.alibi import ALiBi
 from pe_jax.encodings.learned import Learned
 from pe_jax.encodings.nope import NoPE
+from pe_jax.encodings.pi import PI
 from pe_jax.encodings.randomized import Randomized
 from pe_jax.encodings.rope import RoPE
 from pe_jax.encodings.sinusoidal import Sinusoidal
@@ -37,6 +38,7 @@ ENCODINGS: dict[str, type[Encoding]] = {
     "learned": Learned,
     "sinusoidal": Sinusoidal,
     "rope": RoPE,
+    "pi": PI,
     "t5": T5,
     "transformer_xl": TransformerXL,
     "alibi": ALiBi,

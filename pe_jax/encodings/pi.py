@@ -1,0 +1,37 @@
+"""Position interpolation: RoPE at positions divided by L' / L (Chen et al., 2023;
+arXiv:2306.15595).
+
+A model trained with RoPE at L tokens meets, at L', no angle beyond those it has seen: the pairs are
+turned by pos (L / L') w_i. Nothing is learned. Swapped in on a trained checkpoint, zero-shot, the
+factor L' / L is that of each evaluated length. The paper then trains on at L' with the factor
+fixed: `pi(factor=4.0)` in a run of 4 times the length that starts from the other by
+train.init_from.
+"""
+
+import dataclasses
+
+from pe_jax.encodings.rope import RoPE
+
+
+@dataclasses.dataclass(frozen=True)
+class PI(RoPE):
+    """q and k rotated by their positions / factor."""
+
+    factor: float | None = None
+    """L' / L. None: the evaluated length over the training length; 1 within it and in training."""
+
+    def __post_init__(self):
+        super().__post_init__()
+        if self.factor is not None and self.factor < 1:
+            raise ValueError(
+                f"pi's factor must be at least 1, got {self.factor}: it is the longer length "
+                "divided by the one that RoPE was trained at"
+            )
+
+    def at(self, length):
+        if self.factor is not None:
+            return self
+        return dataclasses.replace(self, factor=max(1.0, length / self.dims.train_len))
+
+    def _frequencies(self):
+        return super()._frequencies() / (self.factor or 1.0)

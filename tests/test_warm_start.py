@@ -1,0 +1,300 @@
+"""Starting from another run: what is taken over, what is refused, and what identifies the child."""
+
+import json
+import shutil
+import signal
+
+import jax
+import numpy as np
+import pytest
+from commands import Lab, lines, result, run_of, the_run
+
+from configs import replay
+from pe_jax import record, train
+from pe_jax.checkpoint import Checkpoints, flat
+from pe_jax.run import Run, execute
+
+# the tasks that Orbax leaves when a file is missing complain as they are collected
+pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+
+SUBCLASS = """
+import dataclasses
+
+from pe_jax.encodings.learned import Learned
+
+
+@dataclasses.dataclass(frozen=True)
+class Halved(Learned):
+    def embed(self, params, x, tokens, pos):
+        return x + (super().embed(params, x, tokens, pos) - x) / 2
+"""
+
+
+@pytest.fixture(scope="module")
+def lab(tmp_path_factory):
+    lab = Lab(tmp_path_factory.mktemp("lab"), tmp_path_factory.getbasetemp() / "programs")
+    (lab.folder / "mine.py").write_text(SUBCLASS)
+    return lab
+
+
+QUICK = {
+    "train.steps": 4,
+    "eval.lengths": (16,),
+    "eval.last": 8,
+    "eval.metrics": ("same_targets",),
+    "eval.swaps": (),
+}
+
+
+def trained(lab, spec, **values):
+    """The folder of a finished run of a few steps."""
+    run = run_of(spec, **{"data.source": lab.text} | QUICK | values)
+    execute(run, lab.folder / "parents")
+    return lab.folder / "parents" / run.id
+
+
+@pytest.fixture(scope="module")
+def parent(lab):
+    return trained(lab, "learned+t5")
+
+
+@pytest.fixture(scope="module")
+def rope(lab):
+    return trained(lab, "rope", **{"run.vmap_seeds": False})
+
+
+def child(lab, parent, spec, **values):
+    """The Run of `spec` that starts from a folder."""
+    values = {"data.source": lab.text, "train.init_from": str(parent)} | QUICK | values
+    return run_of(spec, **values)
+
+
+def begun(run, seeds):
+    """The parameters before the first step, those that are drawn at random as 7."""
+    _, shapes = train.structure(run.lm, run.encodings)
+    params = jax.tree.map(lambda a: np.full((len(seeds), *a.shape), 7, a.dtype), shapes)
+    state = {"params": params, "optimizer": "fresh", "step": 0}
+    begun = run.start(state, seeds)
+    assert begun["optimizer"] == "fresh" and begun["step"] == 0
+    return begun["params"]
+
+
+def stored(folder, group, step=4):
+    arrays = Checkpoints(folder / "checkpoints" / group, read_only=True).load(step)
+    return {name.removeprefix("params."): np.asarray(a) for name, a in arrays.items()}
+
+
+# What is taken over
+
+
+def test_every_parameter_of_the_same_spec_is_the_parents(lab, parent):
+    run = child(lab, parent, "learned+t5")
+    assert run.start.new == run.start.dropped == ()
+    assert all(here == there for here, there in run.start.taken.items())
+    theirs = stored(parent, "0-1")
+    for name, array in flat(begun(run, (0, 1))).items():
+        np.testing.assert_array_equal(array, theirs[name], name)
+
+
+def test_another_spec_keeps_what_it_names_wherever_it_stands(lab, parent):
+    run = child(lab, parent, "transformer_xl+t5", **{"train.init_drop": True})
+    assert run.start.dropped == ("pe.learned.table",)
+    names = {"pe.transformer_xl.u", "pe.transformer_xl.v", "pe.transformer_xl.layers.0.r"}
+    assert set(run.start.new) == names
+    theirs = stored(parent, "0-1")
+    for name, array in flat(begun(run, (0, 1))).items():
+        if name.startswith(("shared.0", "owned")):
+            assert (array == 7).all()
+        else:
+            np.testing.assert_array_equal(array, theirs[name], name)
+
+
+def test_each_seed_starts_from_the_same_seed_however_the_parent_trained_them(lab, parent, rope):
+    for folder, spec, groups in ((parent, "learned+t5", "0-1"), (rope, "rope", "1")):
+        one = begun(child(lab, folder, spec, **{"run.seeds": (1,)}), (1,))["embedding"]
+        np.testing.assert_array_equal(one[0], stored(folder, groups)["embedding"][-1])
+    both = begun(child(lab, rope, "rope", **{"run.seeds": (1, 0)}), (1, 0))["embedding"]
+    np.testing.assert_array_equal(both[0], one[0])
+    assert (both[0] != both[1]).any()
+
+
+def test_a_member_takes_over_from_the_one_whose_class_it_subclasses_and_back(lab, parent):
+    spec = f"t5+{lab.folder / 'mine.py'}:Halved"
+    run = child(lab, parent, spec)
+    assert run.start.new == run.start.dropped == ()
+    assert run.start.taken["shared.1.table"] == "shared.0.table"
+    back = child(lab, trained(lab, spec), "learned+t5")
+    assert back.start.new == back.start.dropped == ()
+
+
+def test_positions_can_be_interpolated_or_added_to_at_a_longer_length(lab, rope):
+    for spec, new in (("pi(factor=2.0)", ()), ("rope+t5", ("pe.t5.table",))):
+        run = child(lab, rope, spec, **{"train.length": 32})
+        assert (run.start.new, run.start.dropped) == (new, ())
+        assert run.label == f"{spec} from rope" and run.encodings[0].dims.train_len == 32
+
+
+def test_more_layers_are_new_and_fewer_are_lost(lab, rope):
+    more = child(lab, rope, "rope", **{"lm.layers": 2}).start
+    assert more.new and all(name.startswith("blocks.1.") for name in more.new)
+    with pytest.raises(ValueError, match=r"has head\.kernel, which would be lost"):
+        child(lab, rope, "rope", **{"lm.tie_embeddings": True})
+
+
+# What is refused
+
+
+@pytest.mark.parametrize(
+    ("spec", "values", "words"),
+    [
+        ("t5", {}, ["pe.learned.table, which would be lost", "train.init_drop=True"]),
+        (
+            "learned+t5",
+            {"train.length": 32},
+            [r"pe.learned.table is \[16, 16\]", r"\[32, 16\] here", r"pe.learned \(length, "],
+        ),
+        (
+            "learned+t5",
+            {"lm.mlp": 24},
+            [r"\[16, 64\] .* \[16, 24\] here \(and 1 more\)", "lm.mlp is None there and 24 here"],
+        ),
+        ("learned+t5", {"lm.heads": 4}, ["lm.heads is 2 in", "and 4 here"]),
+        ("learned+t5", {"run.seeds": (1, 7, 8)}, ["has the seeds 0, 1, not 7, 8", "run.seeds"]),
+    ],
+)
+def test_what_does_not_fit_is_refused_with_a_remedy(lab, parent, spec, values, words):
+    for word in words:
+        with pytest.raises(ValueError, match=word):
+            child(lab, parent, spec, **values)
+
+
+def test_what_does_not_fit_begins_anew_on_request(lab, parent):
+    start = child(lab, parent, "learned+t5", **{"train.length": 32, "train.init_drop": True}).start
+    assert start.new == start.dropped == ("pe.learned.table",)
+
+
+def test_a_table_of_the_parents_length_fits_a_longer_training(lab, parent):
+    values = {"train.length": 32, "pe.learned.length": 16, "pe.learned.clip": True}
+    assert child(lab, parent, "learned+t5", **values).start.new == ()
+
+
+def test_a_folder_that_is_no_finished_run_is_told(lab, parent, tmp_path):
+    for path, words in (
+        (tmp_path / "none", "is no run's folder"),
+        (parent.parent, f"{parent.parent} has .*{parent.name.replace('+', '.')}"),
+        (str(parent)[:-1] + "x", f"{parent.parent} has {parent.name.replace('+', '.')}"),
+        ("$NOWHERE_AT_ALL/run", "variable NOWHERE_AT_ALL of train.init_from is not set"),
+    ):
+        with pytest.raises(ValueError, match=words):
+            child(lab, path, "learned+t5")
+    copy = shutil.copytree(parent, tmp_path / "copy")
+    (copy / "result.json").unlink()
+    with pytest.raises(ValueError, match="has not finished"):
+        child(lab, copy, "learned+t5")
+    (copy / "result.json").write_text("{")
+    with pytest.raises(ValueError, match="is damaged"):
+        child(lab, copy, "learned+t5")
+
+
+def test_a_checkpoint_that_is_gone_or_damaged_is_refused_and_left_alone(lab, parent, tmp_path):
+    copy = shutil.copytree(parent, tmp_path / "copy")
+    run = child(lab, copy, "learned+t5")
+    step = copy / "checkpoints/0-1/4"
+    largest = max((step / "state").rglob("d/*"), key=lambda path: path.stat().st_size)
+    data = bytearray(largest.read_bytes())
+    data[len(data) // 2] ^= 4
+    largest.write_bytes(data)
+    before = sorted(copy.rglob("*"))
+    with pytest.raises(record.Refused, match="step 4 .* is damaged"):
+        begun(run, (0, 1))
+    assert sorted(copy.rglob("*")) == before
+    shutil.rmtree(step)
+    with pytest.raises(ValueError, match="step 4 .* is damaged or gone"):
+        child(lab, copy, "learned+t5")
+
+
+# Identity
+
+
+def test_an_id_depends_on_what_the_parent_is_and_not_on_where_it_lies(
+    lab, parent, rope, tmp_path, monkeypatch
+):
+    first = child(lab, parent, "learned+t5").id
+    copy = shutil.copytree(parent, tmp_path / "elsewhere")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("RUNS", str(tmp_path))
+    for path in (copy, "elsewhere", "./elsewhere/", "$RUNS/elsewhere", "${RUNS}/elsewhere"):
+        assert child(lab, path, "learned+t5").id == first
+    assert first.startswith("learned+t5_from_learned+t5-")
+
+    arrays = Checkpoints(copy / "checkpoints/0-1").load(4)
+    arrays["params.embedding"] = arrays["params.embedding"] + 1
+    shutil.rmtree(copy / "checkpoints/0-1/4")
+    Checkpoints(copy / "checkpoints/0-1").save(4, arrays, {"seconds": 0.0})
+    others = {child(lab, copy, "learned+t5").id, child(lab, rope, "rope").id}
+    others |= {run_of("learned+t5", **{"data.source": lab.text}).id, first}
+    assert len(others) == 4
+
+
+# Runs
+
+
+@pytest.fixture(scope="module")
+def whole(lab, rope):
+    """The folder of a child that nothing disturbed, and the process that made it."""
+    done = start(lab, lab.folder / "whole", rope).wait()
+    assert done.code == 0, done.err
+    return the_run(lab.folder / "whole"), done
+
+
+def start(lab, workdir, rope, spec="pi(factor=2.0)+t5", **values):
+    values = {"train.init_from": str(rope), "train.length": 32, "eval.last": 8} | values
+    return lab.run(workdir, spec, **values)
+
+
+def test_the_record_names_the_parent_and_what_is_new(whole, rope):
+    folder, done = whole
+    found, before = result(folder), result(rope)
+    parent = found["parent"]
+    assert parent["id"] == before["id"] == rope.name and parent["label"] == "rope"
+    assert parent["commit"] == before["commit"] and len(parent["parameters"]) == 64
+    assert parent["config"] == record.sha256(record.canonical(before["config"]))
+    assert parent["new"] == ["pe.t5.table"] and parent["dropped"] == []
+    assert json.loads((folder / "config.json").read_text())["parent"] == parent
+    assert before["parent"] is None
+    assert f"starting from {rope.name}" in done.err and "new: pe.t5.table" in done.err
+    assert Run.of(replay.get_config(str(folder / "result.json")).to_dict()).id == folder.name
+
+
+def test_a_child_begins_where_its_parent_ended(lab, whole, rope):
+    first = lines(whole[0])[0]["loss"]
+    workdir = lab.folder / "anew"
+    done = start(lab, workdir, rope, **{"train.init_from": ""}).wait()
+    assert done.code == 0, done.err
+    anew = lines(the_run(workdir))[0]["loss"]
+    assert all(a < b - 0.1 for a, b in zip(first, anew, strict=True))
+
+
+def test_a_child_killed_and_resumed_ends_the_same(lab, whole, rope, tmp_path):
+    folder = tmp_path / whole[0].name
+    moments = (
+        (folder / "config.json").exists,
+        lambda: any(line.get("step", 0) >= 6 for line in lines(folder)),
+    )
+    for moment in moments:
+        killed = start(lab, tmp_path, rope).until(moment).stop(signal.SIGKILL)
+        assert killed.code == -signal.SIGKILL and not (folder / "result.json").exists()
+    resumed = start(lab, tmp_path, rope).wait()
+    assert resumed.code == 0 and "going on from step" in resumed.err, resumed.err
+    got, want = result(folder), result(whole[0])
+    for part in ("digests", "rows", "curves", "parent"):
+        assert got[part] == want[part], part
+
+
+def test_a_refusal_is_one_line_and_writes_nothing(lab, parent, tmp_path):
+    for name in ("run", "sweep"):
+        flags = (f"--config.train.init_from={parent}", f"--workdir={tmp_path / 'runs'}")
+        done = lab.start(name, "--config=configs/base.py:pe=nope", *flags).wait()
+        assert done.code == 2 and len(done.err.splitlines()) == 1, done.err
+        assert done.err.startswith(f"experiments.{name}: ") and "run.seeds" in done.err
+        assert not (tmp_path / "runs").exists()
