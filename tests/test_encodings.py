@@ -5,6 +5,7 @@ A new encoding joins by its line in ENCODINGS and its function in reference.py.
 
 import collections
 import functools
+import typing
 
 import chex
 import jax
@@ -25,12 +26,12 @@ INPUT = {"at", "limit", "positions", "embed"}  # sites that attention does not s
 LENGTH = 20
 
 
-def others(value):
-    """Values to try in place of a field's default."""
+def others(value, hint):
+    """Values to try in place of a field's default; `hint` is its annotation."""
     if isinstance(value, bool):
         return (not value,)
     if value is None:
-        return 5, 50, 300
+        return (5.0, 50.0, 300.0) if float in typing.get_args(hint) else (5, 50, 300)
     if isinstance(value, int):
         return value // 2, value + 1, 2 * value
     return value / 2, 2 * value + 0.25
@@ -39,11 +40,12 @@ def others(value):
 def variants(name, dims):
     """{field: [encodings with another value of it]}, and {"": [the default]}."""
     cls = ENCODINGS[name]
+    hints = typing.get_type_hints(cls)
     out = {"": [cls(dims)]}
     for field, value in defaults(cls).items():
         if field not in ("layers", "per_layer"):
             out[field] = []
-            for other in others(value):
+            for other in others(value, hints[field]):
                 try:
                     out[field].append(cls(dims, **{field: other}))
                 except ValueError:
