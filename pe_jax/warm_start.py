@@ -65,31 +65,31 @@ class WarmStart:
                 f"{folder} has the seeds {_list(parent['seeds'])}, not {_list(lacking)}: each seed "
                 "starts from the same seed, so set run.seeds to some of them"
             )
+        heads = parent["config"]["lm"].get("heads", lm.heads)
+        if heads != lm.heads:
+            raise ValueError(
+                f"lm.heads is {heads} in {folder} and {lm.heads} here: its heads would be cut "
+                "apart; make them equal"
+            )
         theirs, digest = _stored(folder, parent)
         ours = {path: leaf.shape for path, leaf in flat(structure(lm, encodings)[1]).items()}
-        members = parse(spec)
-        before = parse(parent["config"]["pe"]["spec"])
+        members, before = parse(spec), parse(parent["config"]["pe"]["spec"])
         heirs = _heirs(members, before)
         here = _named(ours, [member.id for member in members])
         there = _named(theirs, [heirs.get(member.id, member.id) for member in before])
-        fitting = {n for n in here.keys() & there.keys() if ours[here[n]] == theirs[there[n]]}
-        unfit = sorted(here.keys() & there.keys() - fitting)
-        lost = sorted(there.keys() - here.keys())
-        if parent["config"]["lm"].get("heads", lm.heads) != lm.heads:
-            raise ValueError(
-                f"lm.heads is {parent['config']['lm']['heads']} in {folder} and {lm.heads} here: "
-                "its heads would be cut apart; make them equal"
-            )
+        both = here.keys() & there.keys()
+        unfit = sorted(name for name in both if ours[here[name]] != theirs[there[name]])
+        lost = sorted(there.keys() - both)
         if unfit and not train.init_drop:
-            shapes = {n: (theirs[there[n]], ours[here[n]]) for n in unfit}
+            shapes = {name: (theirs[there[name]], ours[here[name]]) for name in unfit}
             raise ValueError(_unfit(folder, shapes, members, parent["config"]["lm"], lm))
         if lost and not train.init_drop:
             raise ValueError(
                 f"{folder} has {_list(lost)}, which would be lost: no parameter here has that name;"
                 " name its encoding in the spec too, or allow it by --config.train.init_drop=True"
             )
-        taken = {here[n]: there[n] for n in here if n in fitting}
-        new = (n for n in here if n not in fitting)
+        taken = {here[name]: there[name] for name in both.difference(unfit)}
+        new = sorted(name for name in here if here[name] not in taken)
         return cls(folder, parent, digest, taken, tuple(new), (*unfit, *lost))
 
     def __call__(self, state: State, seeds: Sequence[int]) -> State:
@@ -142,7 +142,7 @@ class WarmStart:
     def summary(self) -> str:
         """What is taken over, in a line."""
         return (
-            f"starting from {self.parent['id']}: {len(self.taken)} arrays of parameters are its; "
+            f"starting from {self.parent['id']}: {len(self.taken)} arrays of its parameters; "
             f"new: {_list(self.new)}; dropped: {_list(self.dropped)}"
         )
 

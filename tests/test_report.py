@@ -179,6 +179,14 @@ def test_equal_labels_are_told_apart_by_their_hash():
     assert [r.label for r in found.rows[:2]] == ["rope (1a2b3c4d)", "rope (5e6f7a8b)"]
 
 
+def test_a_run_that_starts_from_another_is_explained():
+    records = [make_record("rope", [2.5] * 5), make_record("pi from rope", [2.4] * 5)]
+    told = "trained on from the final parameters of B"
+    assert told not in " ".join(tables.extrapolation(records).notes)
+    records[1]["parent"] = {"id": records[0]["id"], "label": "rope"}
+    assert told in " ".join(tables.extrapolation(records).notes)
+
+
 def test_any_encoding_can_be_swapped_in():
     record = make_record("rope", [2.5] * 5)
     rows = [{**row, "swap": row["swap"] and "yarn(scale=4)"} for row in record["rows"]]
