@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import os
+import shlex
 import sys
 import traceback
 from collections.abc import Callable, Sequence
@@ -16,10 +17,11 @@ TOLD = (ValueError, TypeError, AttributeError, OSError, ImportError, RuntimeErro
 WRAPPED = ("flag --config=", "Error whilst parsing config file", "Configuration is not available")
 
 
-def start(name: str, main: Callable[[], int]) -> None:
+def start(name: str, main: Callable[..., int], operands: str = "") -> None:
     """Parses the command line and exits with main()'s code; a user's mistake is one line and code
-    2.
+    2. `operands` names the arguments without --, which main gets, as "A B".
     """
+    wanted = operands.split()
 
     def parse(argv: Sequence[str]) -> list[str]:
         try:
@@ -28,28 +30,42 @@ def start(name: str, main: Callable[[], int]) -> None:
             sys.exit(0 if stop.code == 1 else stop.code)
         except Exception as error:  # a config file is the user's code: it may raise anything
             sys.exit(fail(name, error))
-        if len(rest) > 1:
+        if len(rest) > 1 + len(wanted):
+            unknown = rest[1 + len(wanted)]
             sys.exit(
                 fail(
                     name,
-                    f"unknown argument {rest[1]!r}; every option begins with --, as --workdir=DIR",
+                    f"unknown argument {unknown!r}; every option begins with --, as --workdir=DIR",
                 )
             )
+        if len(rest) < 1 + len(wanted):
+            sys.exit(fail(name, f"the command is python -m experiments.{name} {operands}"))
         return rest
 
-    def run(_: Sequence[str]) -> int:
+    def run(argv: Sequence[str]) -> int:
         try:
-            return main()
-        except KeyboardInterrupt:
-            print(f"experiments.{name}: stopped: the same command goes on", file=sys.stderr)
-            return INTERRUPTED
+            return main(*argv[1:])
         except Exception as error:
             traceback.print_exc()
             fail(name, f"{type(error).__name__}: {error}")
             return 1
 
     logging.set_verbosity(logging.WARNING)
-    app.run(run, flags_parser=parse)
+    try:
+        app.run(run, flags_parser=parse)
+    except KeyboardInterrupt:
+        print(f"experiments.{name}: stopped: {goes_on(name)}", file=sys.stderr)
+        sys.exit(INTERRUPTED)
+
+
+def command(name: str) -> str:
+    """The command line of this process, to be typed again."""
+    return f"python -m experiments.{name} {shlex.join(sys.argv[1:])}".rstrip()
+
+
+def goes_on(name: str) -> str:
+    """What to say of it after a stop."""
+    return f"the same command goes on: {command(name)}"
 
 
 def fail(name: str, mistake: Exception | str) -> int:

@@ -1,9 +1,10 @@
 """How long runs will take, by the arithmetic of the model and a matrix product timed on this
-machine.
+machine: what `sweep --dry_run` prints.
 """
 
 from __future__ import annotations
 
+import sys
 import time
 
 from pe_jax.run import Run
@@ -11,6 +12,29 @@ from pe_jax.run import Run
 EFFICIENCY = 0.4  # of the matrix product's speed, that small models reach
 LOGIT = 60  # operations that one attention logit costs besides its products: masks, exponentials
 COMPILE = 0.7  # seconds a program
+
+
+def show(runs: list[Run], left: list[Run]) -> None:
+    """Prints the runs, their parameters and time; `left` are those to do."""
+    from rich.console import Console
+    from rich.table import Table
+
+    from experiments import console
+
+    table = Table("run", "id", "seeds", "steps", "parameters", "about", "")
+    seconds = dict(zip((run.id for run in runs), estimates(runs), strict=True))
+    waiting = {run.id for run in left}
+    for run in runs:
+        row = (run.label, run.id, len(run.run.seeds), run.train.steps)
+        number = f"{run.parameters()['total']:,}"
+        done = "" if run.id in waiting else "finished"
+        table.add_row(*map(str, row), number, console.duration(seconds[run.id]), done)
+    Console(width=None if sys.stdout.isatty() else 140).print(table)
+    total = console.duration(sum(seconds[run.id] for run in left))
+    print(
+        f"{len(runs)} runs, {len(left)} to do: about {total} with one job on this machine, by the "
+        "arithmetic of the model and a timed matrix product"
+    )
 
 
 def estimates(runs: list[Run]) -> list[float]:

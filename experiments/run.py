@@ -5,8 +5,6 @@ python -m experiments.run --config=configs/base.py:pe=randomized+rope --workdir=
 
 from __future__ import annotations
 
-import shlex
-import sys
 from pathlib import Path
 
 from absl import flags
@@ -41,13 +39,13 @@ def main() -> int:
     from pe_jax.run import execute
 
     workdir = Path(_WORKDIR.value)
-    command = _COMMAND.value or f"python -m experiments.run {shlex.join(sys.argv[1:])}"
+    command = _COMMAND.value or cli.command("run")
     finished = (workdir / run.id / "result.json").exists()
     try:
         with console.RunView(run) as view:
             result = execute(run, workdir, command, view.say, view.watch, view.begin)
     except Interrupted as error:
-        view.say(f"stopped by {error}, saved: the same command goes on")
+        view.say(f"stopped by {error}, saved: the same command goes on: {command}")
         return cli.INTERRUPTED
     except (Refused, OSError) as error:
         return cli.fail("run", error)

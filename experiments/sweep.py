@@ -3,6 +3,7 @@ over.
 
     python -m experiments.sweep --config=configs/quickstart.py --workdir=DIR [--jobs=N] [--dry_run]
     [--out=results/NAME]
+    python -m experiments.sweep --status --workdir=DIR
 
 A config file names its runs by get_sweep() or get_hyper(h); --also adds encodings to them, for
 example a file of your own: --also=my_dir/my_file.py:MyEncoding. With `:pe=SPEC` behind the file's
@@ -43,12 +44,17 @@ _DRY_RUN = flags.DEFINE_bool(
     "dry_run", False, "List the runs, their parameters and time, and stop."
 )
 _OUT = flags.DEFINE_string("out", None, "Folder for the tables and the report; default: none.")
+_STATUS = flags.DEFINE_bool("status", False, "Show how the runs of --workdir stand, and stop.")
 _ALSO = flags.DEFINE_string("also", "", "Encodings to run besides, separated by commas.")
 
 POLL_SECONDS = 0.3
 
 
 def main() -> int:
+    if _STATUS.value:
+        from experiments import status
+
+        return status.show(_workdir())
     if _CONFIG.value is None:
         return cli.fail(
             "sweep", "--config=FILE is required, for example --config=configs/quickstart.py"
@@ -63,15 +69,20 @@ def main() -> int:
         return cli.fail("sweep", error)
     from pe_jax import record
     from pe_jax.run import Run
+    from pe_jax.trackers import require
 
     try:
         runs = {run.id: run for run in map(Run.of, configs)}
     except (ValueError, TypeError, OSError) as error:
         return cli.fail("sweep", error)
     if _DRY_RUN.value:
-        return _list(runs)
+        from experiments import cost
+
+        cost.show(list(runs.values()), [run for id, run in runs.items() if not _finished(id)])
+        return 0
     try:
         left = [run for id, run in runs.items() if not record.read(_workdir() / id / "result.json")]
+        require({name for run in left for name in run.log.trackers})
         for run in {_texts(run): run for run in left}.values():
             run.load()
     except record.Refused as error:
@@ -118,30 +129,6 @@ def _texts(run) -> str:
     return repr((run.data, run.eval, run.train.length, run.train.batch))
 
 
-def _list(runs: dict[str, Any]) -> int:
-    from rich.console import Console
-    from rich.table import Table
-
-    from experiments import console, cost
-
-    table = Table("run", "id", "seeds", "steps", "parameters", "about", "")
-    seconds = cost.estimates(list(runs.values()))
-    for run, estimate in zip(runs.values(), seconds, strict=True):
-        done = (_workdir() / run.id / "result.json").exists()
-        row = (run.label, run.id, len(run.run.seeds), run.train.steps)
-        number = f"{run.parameters()['total']:,}"
-        table.add_row(
-            *map(str, row), number, console.duration(estimate), "finished" if done else ""
-        )
-    Console(width=None if sys.stdout.isatty() else 140).print(table)
-    left = [s for run, s in zip(runs.values(), seconds, strict=True) if not _finished(run.id)]
-    print(
-        f"{len(runs)} runs, {len(left)} to do: about {console.duration(sum(left))} with one job on "
-        "this machine, by the arithmetic of the model and a timed matrix product"
-    )
-    return 0
-
-
 def _finished(id: str) -> bool:
     return (_workdir() / id / "result.json").exists()
 
@@ -149,6 +136,7 @@ def _finished(id: str) -> bool:
 def _run_all(runs: dict[str, Any], environment: dict[str, str]) -> dict[str, str] | None:
     """{id: reason} of the runs that failed; None when stopped by a signal."""
     from experiments import console
+    from pe_jax import record
 
     done = [id for id in runs if _finished(id)]
     if done:
@@ -156,15 +144,18 @@ def _run_all(runs: dict[str, Any], environment: dict[str, str]) -> dict[str, str
     if len(done) == len(runs):
         return {}
     signal.signal(signal.SIGTERM, signal.default_int_handler)
-    with console.View(f"{len(runs)} runs", len(runs), len(done)) as view:
+    view = console.View(f"{len(runs)} runs", len(runs), len(done))
+    with record.locked(_workdir(), shared=True), view:
         workers = _Workers(runs, done, view, environment)
         try:
+            workers.queue()
             while workers.waiting or workers.running:
                 workers.step()
                 time.sleep(POLL_SECONDS)
         except KeyboardInterrupt:
+            view.say("stopping: the runs at work save their state")
             workers.stop()
-            view.say("stopped; what was under way is saved: the same command goes on")
+            view.say(f"stopped; what was under way is saved: {cli.goes_on('sweep')}")
             return None
     return workers.failed
 
@@ -184,6 +175,14 @@ class _Workers:
         self.cores = len(os.sched_getaffinity(0))
         self.jobs = min(_JOBS.value or (1 if _accelerated() else self.cores), len(self.waiting))
         self.last_round = len(self.waiting) % self.jobs or self.jobs
+
+    def queue(self) -> None:
+        """Writes down what is to be run: `--status` reads it, and the processes do."""
+        from pe_jax import record
+
+        for id in self.waiting:
+            queued = {"label": self.runs[id].label, "config": self.runs[id].config}
+            record.write(_workdir() / id / "queued.json", json.dumps(queued))
 
     def step(self) -> None:
         """Starts what can be started, takes note of what ended, shows where the others are."""
@@ -208,10 +207,10 @@ class _Workers:
         self.view.update(done, text or "waiting for a run that another process holds")
 
     def _start(self, id: str) -> subprocess.Popen:
+        from experiments import status
         from pe_jax import record
 
         folder = _workdir() / id
-        record.write(folder / "queued.json", json.dumps({"config": self.runs[id].config}))
         command = [sys.executable, "-m", "experiments.run"]
         command += [
             f"--config=configs/replay.py:{folder / 'queued.json'}",
@@ -223,6 +222,7 @@ class _Workers:
         environment = {"NPROC": str(self._threads(id))} | self.environment
         # In a group of its own, so that Ctrl-C reaches it through `stop` alone.
         with open(folder / "log.txt", "a") as log:
+            print(status.STARTED + record.now(), file=log, flush=True)
             return subprocess.Popen(
                 command, stdout=log, stderr=log, env=environment, process_group=0
             )
@@ -239,6 +239,7 @@ class _Workers:
         return max(1, self.cores // (self.last_round if last else self.jobs))
 
     def _end(self, id: str, code: int = 0) -> None:
+        from experiments import status
         from pe_jax import record
 
         label = self.runs[id].label
@@ -254,11 +255,10 @@ class _Workers:
             self.share = seconds["evaluate"] / max(seconds["total"], 1e-9)
             self.view.say(f"{label}: {self.console.duration(seconds['total'])}")
             return
-        lines = (_workdir() / id / "log.txt").read_text(errors="replace").strip().splitlines()
-        reason = lines[-1].removeprefix("experiments.run: ") if lines else ""
-        self.failed[id] = (
-            reason if code >= 0 else f"killed by signal {-code}; {reason}".rstrip("; ")
-        )
+        if code < 0:
+            with open(_workdir() / id / "log.txt", "a") as log:
+                print(f"experiments.run: killed by signal {-code}", file=log)
+        self.failed[id] = status.why(_workdir() / id)
         self.view.say(f"{label}: failed")
 
     def _progress(self, id: str) -> tuple[float, str]:

@@ -75,18 +75,20 @@ def read(path: Path) -> dict[str, Any] | None:
 
 
 @contextlib.contextmanager
-def locked(folder: Path, wait: bool = False) -> Iterator[None]:
-    """Holds a folder for this process; the lock goes with the process, however it ends.
+def locked(folder: Path, wait: bool = False, shared: bool = False) -> Iterator[None]:
+    """Holds a folder for this process, alone or with others that share it; the lock goes with the
+    process, however it ends.
 
     A folder that another process holds is waited for, or else Refused.
     """
+    kind = fcntl.LOCK_SH if shared else fcntl.LOCK_EX
     folder.mkdir(parents=True, exist_ok=True)
     with open(folder / ".lock", "w") as file:
         if wait:
-            fcntl.flock(file, fcntl.LOCK_EX)
+            fcntl.flock(file, kind)
         for patience in (0.05, 0.05, 0.0):  # is_locked holds it for a moment
             try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                fcntl.flock(file, kind | fcntl.LOCK_NB)
                 break
             except BlockingIOError:
                 if not patience:
@@ -98,7 +100,7 @@ def locked(folder: Path, wait: bool = False) -> Iterator[None]:
 
 
 def is_locked(folder: Path) -> bool:
-    """Whether some process holds a run's folder."""
+    """Whether some process holds a folder."""
     try:
         with open(folder / ".lock") as file:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -9,11 +9,15 @@ import dataclasses
 import json
 import multiprocessing
 import os
+import pty
 import random
 import resource
 import runpy
+import select
 import signal
 import sys
+import termios
+import threading
 import time
 from pathlib import Path
 
@@ -100,6 +104,34 @@ class Command:
         return (self.folder / "stderr").read_text()
 
 
+class Terminal:
+    """A terminal of 100 columns: what was printed on it, and keys to press."""
+
+    def __init__(self):
+        self.master, self.slave = pty.openpty()
+        termios.tcsetwinsize(self.slave, (30, 100))
+        self.name, self.bytes, self.closed = os.ttyname(self.slave), b"", False
+        self.reader = threading.Thread(target=self._read, daemon=True)
+        self.reader.start()
+
+    def _read(self):
+        while not self.closed:
+            if select.select([self.master], [], [], 0.05)[0]:
+                self.bytes += os.read(self.master, 65536)
+
+    def press(self, key: bytes) -> None:
+        os.write(self.master, key)
+
+    def close(self) -> str:
+        """All that was printed."""
+        time.sleep(0.2)
+        self.closed = True
+        self.reader.join()
+        os.close(self.master)
+        os.close(self.slave)
+        return self.bytes.decode().replace("\r\n", "\n")
+
+
 class Lab:
     """A folder with a text, work directories, and what its processes printed."""
 
@@ -107,26 +139,41 @@ class Lab:
         self.folder, self.cache, self.started = folder, cache, 0
         self.text = f"files:{write_text(folder / 'text')}"
 
-    def start(self, name: str, *arguments: str, largest: int | None = None) -> Command:
+    def start(
+        self,
+        name: str,
+        *arguments: str,
+        largest: int | None = None,
+        terminal: Terminal | None = None,
+        **environment: str,
+    ) -> Command:
         """`python -m experiments.NAME ARGUMENTS`; no file may exceed `largest` bytes."""
         self.started += 1
         folder = self.folder / f"process_{self.started}"
         folder.mkdir()
-        options = (name, arguments, folder, largest, str(self.cache))
+        tty = terminal and terminal.name
+        options = (name, arguments, folder, largest, str(self.cache), tty, environment)
         process = _context.Process(target=_main, args=options)
         process.start()
         return Command(process, folder)
 
     def run(self, workdir: Path, spec: str = "rope", largest: int | None = None, **values):
-        """A tiny run of `spec`, on this lab's text unless `values` name another."""
+        """A tiny run of `spec`, on this lab's text unless `values` name another; trackers are
+        offline.
+        """
         flags = tiny(**{"data.source": self.text} | values)
         config = f"--config=configs/base.py:pe={spec}"
-        return self.start("run", config, *flags, f"--workdir={workdir}", largest=largest)
+        options = {"largest": largest, "WANDB_MODE": "offline"}
+        return self.start("run", config, *flags, f"--workdir={workdir}", **options)
 
 
-def _main(name, arguments, folder, largest, cache):
+def _main(name, arguments, folder, largest, cache, tty, environment):
+    if tty:  # a session of its own, whose terminal is the first that it opens
+        os.setsid()
+        os.dup2(os.open(tty, os.O_RDWR), 0)
     for number, path in ((1, folder / "stdout"), (2, folder / "stderr")):
-        os.dup2(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND), number)
+        os.dup2(os.open(tty or path, os.O_RDWR | os.O_CREAT | os.O_APPEND), number)
+    os.environ.update(environment)
     signal.signal(signal.SIGINT, signal.default_int_handler)  # as in a process of a terminal
     os.chdir(ROOT)
     keep_programs(cache)

@@ -11,6 +11,7 @@ from experiments import cli
 from pe_jax import record
 
 HEAVY = ("jax", "flax", "pandas", "matplotlib", "tensorflow_datasets", "grain", "orbax", "scipy")
+BEGUN = {"label": "rope", "config": {"run": {"seeds": [0, 1]}}}
 MINE = """
 import dataclasses
 
@@ -49,14 +50,26 @@ def imported(*command):
     return names, done.returncode, done.stdout
 
 
-HELP = {"run": "workdir", "sweep": "workdir", "report": "workdir", "prepare": "data_dir"}
-
-
-@pytest.mark.parametrize("name", HELP)
-def test_help_comes_at_once(name):
+@pytest.mark.parametrize(
+    ("name", "flag"),
+    [
+        ("run", "--workdir"),
+        ("sweep", "--status"),
+        ("report", "--workdir"),
+        ("compare", "--out"),
+        ("prepare", "--data_dir"),
+    ],
+)
+def test_help_comes_at_once(name, flag):
     names, code, out = imported(f"experiments.{name}", "--help")
     assert code == 0 and "absl" in names and not names.intersection(HEAVY)
-    assert f"python -m experiments.{name}" in out and f"--{HELP[name]}" in out
+    assert f"python -m experiments.{name}" in out and flag in out
+
+
+def test_the_status_of_runs_comes_at_once(tmp_path):
+    record.write(tmp_path / "rope-1a2b3c4d/config.json", record.canonical(BEGUN))
+    names, code, out = imported("experiments.sweep", "--status", f"--workdir={tmp_path}")
+    assert code == 0 and "stopped" in out and not names.intersection(HEAVY)
 
 
 def assert_told(done, name, *words):
@@ -75,6 +88,7 @@ CONFIG_MISTAKES = {
     "misspelt field in a spec": ("rope(bas=3)", {}, ["'bas'", "did you mean 'base'"]),
     "unreadable spec": ("rope(", {}, ["'rope('", "name(field=value)[layers]"]),
     "layers that are no slice": ("rope[first]", {}, ["'first'", "'::2'"]),
+    "misspelt tracker": ("rope", {"log.wandbb": True}, ["wandbb", '"wandb"']),
     "no number": ("rope", {"train.steps": "1e3x"}, ["config.train.steps", "1e3x"]),
     "no integer": ("rope", {"train.steps": 3.5}, ["config.train.steps", "3.5"]),
     "no steps": ("rope", {"train.steps": 0}, ["train.steps must be at least 1"]),
@@ -258,7 +272,11 @@ def test_a_changed_text_is_noticed_by_its_bytes(lab, tmp_path):
 @pytest.mark.parametrize(
     "error, code, said",
     [
-        (KeyboardInterrupt(), cli.INTERRUPTED, "stopped: the same command goes on"),
+        (
+            KeyboardInterrupt(),
+            cli.INTERRUPTED,
+            "stopped: the same command goes on: python -m experiments.program",
+        ),
         (RuntimeError("a\nb"), 1, "RuntimeError: a b"),
     ],
 )

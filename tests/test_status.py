@@ -1,0 +1,201 @@
+"""How runs stand, told from their folder alone."""
+
+import contextlib
+import json
+import os
+import signal
+import time
+
+import pytest
+from commands import Lab, lines, run_of, tiny
+
+from experiments import status
+from pe_jax import record
+
+
+@pytest.fixture(scope="module")
+def lab(tmp_path_factory):
+    return Lab(tmp_path_factory.mktemp("lab"), tmp_path_factory.getbasetemp() / "programs")
+
+
+class Work:
+    """A work directory made by hand; `held` names the runs that a process holds."""
+
+    def __init__(self, folder):
+        self.folder, self.held = folder, contextlib.ExitStack()
+
+    def run(self, name, *files, log="", seeds=(0, 1), held=False, trained=0, evaluated=0):
+        """A run with these files; each is a second newer than the one before."""
+        folder = self.folder / f"{name}-1a2b3c4d"
+        about = {"label": name, "config": {"run": {"seeds": list(seeds)}}}
+        moment = time.time() - 60
+        for file in files:
+            folder.mkdir(parents=True, exist_ok=True)
+            text = record.canonical(about)
+            if file == "result.json":
+                more = {"train": {"loss": [2.0, 2.5]}, "seconds": {"total": 75.0}}
+                text = record.canonical(about | more)
+            if file == "log.txt":
+                text = log
+            if file == "metrics.jsonl":
+                metrics = [
+                    {"seeds": list(seeds), "step": step, "of": 12, "loss": [3.0, None]}
+                    for step in range(2, trained + 1, 2)
+                ]
+                metrics += [{"evaluated": evaluated, "of": 8}] if evaluated else []
+                text = "".join(json.dumps(line) + "\n" for line in metrics)
+            (folder / file).write_text(text)
+            moment += 1
+            os.utime(folder / file, (moment, moment))
+        if held:
+            self.held.enter_context(record.locked(folder))
+        return folder
+
+    def sweep(self):
+        self.held.enter_context(record.locked(self.folder, shared=True))
+
+    def states(self):
+        found = {run.label: run for run in status.standings(self.folder)}
+        assert all(run.id == f"{run.label}-1a2b3c4d" for run in found.values())
+        return found
+
+
+@pytest.fixture
+def work(tmp_path):
+    work = Work(tmp_path / "runs")
+    with work.held:
+        yield work
+
+
+STARTED = f"{status.STARTED}2026-01-02T03:04:05+00:00\n"
+FAILED = STARTED + "Traceback\nexperiments.run: ArithmeticError: this hook fails\n"
+STOPPED = STARTED + "stopped by SIGTERM, saved: the same command goes on: python\n"
+
+
+def test_a_finished_run_has_its_time_and_its_loss(work):
+    work.run("rope", "queued.json", "log.txt", "config.json", "metrics.jsonl", "result.json")
+    run = work.states()["rope"]
+    assert (run.state, run.done, run.seeds) == ("finished", "", 2)
+    assert (run.loss, run.seconds, run.reason) == (2.25, 75.0, "")
+
+
+def test_a_run_at_work_says_how_far_it_is_and_for_how_long_it_has_been_silent(work):
+    work.sweep()
+    begun = ("queued.json", "log.txt", "config.json", "metrics.jsonl")
+    work.run("rope", *begun, trained=6, held=True)
+    work.run("t5", *begun, trained=12, evaluated=2, held=True)
+    work.run("nope", *begun, held=True)
+    work.run("alibi", *begun, trained=6, seeds=(0,), held=True)
+    found = work.states()
+    assert {run.state for run in found.values()} == {"running"}
+    assert found["rope"].done == "step 6/12, 56 s ago" and found["rope"].loss == 3.0
+    assert found["t5"].done == "evaluating 25%, 56 s ago"
+    assert found["nope"].done == "compiling" and found["nope"].loss is None
+    assert found["rope"].seconds < 5  # since the folder is held
+
+
+def test_seeds_that_train_in_turn_are_named(work):
+    folder = work.run("rope", "config.json", "metrics.jsonl", trained=4, held=True)
+    line = {"seeds": [1], "step": 2, "of": 12, "loss": [4.0]}
+    record.Metrics(folder / "metrics.jsonl").add(**line)
+    assert work.states()["rope"].done.startswith("seed 1: step 2/12, ")
+
+
+def test_a_queue_is_one_only_while_a_sweep_is_there(work):
+    work.run("rope", "queued.json")
+    work.run("t5", "log.txt", "config.json", "queued.json", log=FAILED)
+    work.run("nope", "queued.json", "log.txt", log=STARTED)
+    left = work.states()
+    assert [left[label].state for label in ("rope", "t5", "nope")] == [
+        "not begun",
+        "failed",
+        "not begun",
+    ]
+    work.sweep()
+    queued = work.states()
+    assert [queued[label].state for label in ("rope", "t5", "nope")] == [
+        "queued",
+        "queued",
+        "starting",
+    ]
+    assert queued["t5"].reason == ""
+
+
+def test_a_run_that_another_process_holds_is_waited_for(work):
+    held = work.run("rope", "config.json", held=True)
+    earlier = time.time() - 5
+    os.utime(held / ".lock", (earlier, earlier))
+    work.sweep()
+    assert work.states()["rope"].reason == ""
+    record.write(held / "queued.json", "{}")
+    run = work.states()["rope"]
+    assert (run.state, run.reason) == ("running", "a sweep waits for the process that holds it")
+
+
+def test_what_ended_early_says_why(work):
+    begun = ("queued.json", "config.json", "metrics.jsonl", "log.txt")
+    work.run("rope", *begun, log=FAILED, trained=4)
+    work.run("t5", *begun, log=STOPPED, trained=4)
+    work.run("nope", *begun, log=STARTED + "seeds (0, 1): going on", trained=4)
+    work.run("alibi", "config.json", "metrics.jsonl", trained=4)
+    damaged = work.run("learned", "config.json")
+    (damaged / "config.json").write_text("{")
+    found = {run.id.partition("-")[0]: run for run in status.standings(work.folder)}
+    assert {name: run.state for name, run in found.items()} == {
+        "rope": "failed",
+        "t5": "stopped",
+        "nope": "stopped",
+        "alibi": "stopped",
+        "learned": "damaged",
+    }
+    assert found["rope"].reason.startswith("ArithmeticError: this hook fails (")
+    assert found["t5"].reason == "by SIGTERM" and found["t5"].done == "step 4/12"
+    assert found["nope"].reason == "without a last word" and found["alibi"].reason == ""
+    assert "config.json is damaged" in found["learned"].reason
+
+
+def test_a_table_of_runs_is_printed_with_reasons_below(work, capsys):
+    files = ("queued.json", "config.json", "metrics.jsonl", "log.txt")
+    work.run("rope[::2]", *files, log=FAILED, trained=4)
+    work.run("t5", *files, "result.json", trained=12)
+    assert status.show(work.folder) == 0
+    out = capsys.readouterr().out.splitlines()
+    (row,) = (line for line in out if line.split()[:1] == ["t5"])
+    assert row.split() == ["t5", "t5-1a2b3c4d", "finished", "2", "2.250", "1", "min", "15", "s"]
+    assert any(line.split()[:1] == ["rope[::2]"] and "step 4/12" in line for line in out)
+    assert out[-2] == "2 runs: 1 failed, 1 finished"
+    assert out[-1].startswith("failed: rope[::2]: ArithmeticError: this hook fails (")
+
+
+def test_a_folder_without_runs_is_a_mistake_told_in_one_line(lab, tmp_path):
+    for folder, words in ((tmp_path, ""), (tmp_path / "none", "there is no such folder")):
+        done = lab.start("sweep", "--status", f"--workdir={folder}").wait()
+        assert done.code == 2 and done.out == "" and len(done.err.splitlines()) == 1
+        assert done.err.startswith("experiments.sweep: no runs in ") and words in done.err
+    assert not (tmp_path / "none").exists()
+
+
+def test_the_state_of_a_sweep_that_goes_on_meanwhile(lab, tmp_path):
+    flags = tiny(**{"data.source": lab.text, "train.steps": 2000})
+    running = lab.start(
+        "sweep",
+        "--config=configs/base.py:pe=nope",
+        "--also=alibi",
+        *flags,
+        "--jobs=1",
+        f"--workdir={tmp_path}",
+    )
+    values = {"data.source": lab.text, "train.steps": 2000}
+    first, second = (run_of(spec, **values).id for spec in ("nope", "alibi"))
+    running.until(lambda: lines(tmp_path / first))
+    before = {p: p.stat().st_mtime_ns for p in (tmp_path / second).rglob("*")}
+    told = lab.start("sweep", "--status", f"--workdir={tmp_path}").wait()
+    assert told.code == 0 and "2 runs: 1 queued, 1 running" in told.out, told.out + told.err
+    row = next(line for line in told.out.splitlines() if first in line)
+    assert "running" in row and "/2000, " in row and " s ago" in row
+    assert {p: p.stat().st_mtime_ns for p in (tmp_path / second).rglob("*")} == before
+    stopped = running.stop(signal.SIGTERM)
+    assert stopped.code == 75, stopped.err
+    told = lab.start("sweep", "--status", f"--workdir={tmp_path}").wait()
+    assert "2 runs: 1 not begun, 1 stopped" in told.out, told.out
+    assert told.out.splitlines()[-1] == "stopped: nope: by SIGTERM"

@@ -1,0 +1,74 @@
+"""Ctrl-C in a real terminal: the state is saved, and the command that goes on is on the screen."""
+
+import shlex
+import signal
+
+import pytest
+from commands import Lab, Terminal, lines, result, run_of, tiny
+
+from experiments import cli
+from pe_jax import record
+
+
+@pytest.fixture(scope="module")
+def lab(tmp_path_factory):
+    return Lab(tmp_path_factory.mktemp("lab"), tmp_path_factory.getbasetemp() / "programs")
+
+
+def interrupted(lab, name, workdir, until, **values):
+    """(exit code, the screen) of a command at which Ctrl-C was pressed, and the run's folder."""
+    values = {"data.source": lab.text} | values
+    folder = workdir / run_of("nope", **values).id
+    terminal = Terminal()
+    flags = ["--config=configs/base.py:pe=nope", *tiny(**values), f"--workdir={workdir}"]
+    running = lab.start(name, *flags, terminal=terminal).until(lambda: until(folder))
+    terminal.press(b"\x03")
+    code = running.wait().code
+    return code, terminal.close(), folder
+
+
+def command_in(screen, name):
+    """The arguments of the command that the screen gives as going on."""
+    marks = f"the same command goes on: python -m experiments.{name} "
+    (line,) = (line for line in screen.splitlines() if marks in line)
+    return shlex.split(line.partition(marks)[2])
+
+
+def test_ctrl_c_in_a_run_saves_and_prints_the_command_that_goes_on(lab, tmp_path):
+    values = {"log.checkpoint_seconds": 1e6, "train.steps": 2000}
+    code, screen, folder = interrupted(lab, "run", tmp_path, lines, **values)
+    assert code == cli.INTERRUPTED, screen
+    assert "stopped by SIGINT, saved" in screen and "Traceback" not in screen
+    assert screen.rfind("\x1b[?25h") > screen.rfind("\x1b[?25l")  # the cursor is back
+    assert not record.is_locked(folder) and not (folder / "result.json").exists()
+    step = lines(folder)[-1]["step"]
+    arguments = command_in(screen, "run")
+    again = lab.start("run", *arguments).until(lambda: lines(folder)[-1]["step"] > step)
+    assert f"going on from step {step} of 2000" in again.err
+    again.stop(signal.SIGKILL)
+
+
+def test_ctrl_c_in_an_evaluation_loses_no_training(lab, tmp_path):
+    def evaluating(folder):
+        return any("evaluated" in line for line in lines(folder))
+
+    code, screen, folder = interrupted(lab, "run", tmp_path, evaluating, **{"eval.targets": 1024})
+    assert code == cli.INTERRUPTED, screen
+    done = lab.start("run", *command_in(screen, "run")).wait()
+    assert done.code == 0 and "going on from step 12 of 12" in done.err, done.err
+    assert result(folder)["label"] == "nope"
+
+
+def test_ctrl_c_in_a_sweep_lets_its_runs_save_and_prints_the_command(lab, tmp_path):
+    values = {"log.checkpoint_seconds": 1e6, "train.steps": 2000}
+    code, screen, folder = interrupted(lab, "sweep", tmp_path, lines, **values)
+    assert code == cli.INTERRUPTED, screen
+    assert "Traceback" not in screen and screen.rfind("\x1b[?25h") > screen.rfind("\x1b[?25l")
+    assert not record.is_locked(folder) and not record.is_locked(tmp_path)
+    saved = [int(path.name) for path in (folder / "checkpoints/0-1").iterdir()]
+    assert saved == [lines(folder)[-1]["step"]]
+    assert "stopped by SIGTERM, saved" in (folder / "log.txt").read_text()
+    arguments = command_in(screen, "sweep")
+    assert f"--workdir={tmp_path}" in arguments
+    listed = lab.start("sweep", *arguments, "--dry_run").wait()
+    assert listed.code == 0 and folder.name in listed.out
