@@ -72,7 +72,8 @@ def get_config(arg="pe=rope"):
 
     c.log = log = ConfigDict()  # what changes no number and is not part of a run's id
     log.checkpoint_seconds = 60.0
-    log.tensorboard = False
+    log.tensorboard = False  # needs pe_jax[tensorboard]; in DIR/<run id>/tensorboard
+    log.wandb = False  # Weights & Biases, needs pe_jax[wandb]; WANDB_MODE=offline: no network
     return c
 
 

@@ -4,6 +4,7 @@ after a kill.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import difflib
 import statistics
@@ -23,6 +24,7 @@ from pe_jax.evaluate import Evaluation, evaluate, plan
 from pe_jax.fit import fit, stopping
 from pe_jax.lm import LmConfig
 from pe_jax.protocol import EvalConfig, windows
+from pe_jax.trackers import TRACKERS, Trackers, require
 from pe_jax.warm_start import WarmStart
 
 
@@ -58,6 +60,12 @@ class LogConfig:
 
     checkpoint_seconds: float = 60.0
     tensorboard: bool = False
+    wandb: bool = False
+
+    @property
+    def trackers(self) -> tuple[str, ...]:
+        """The names of those that are asked for."""
+        return tuple(name for name in TRACKERS if getattr(self, name))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -177,16 +185,23 @@ def execute(
     folder = workdir / run.id
     if done := record.read(folder / "result.json"):
         return done
+    require(run.log.trackers)
     corpus = run.load()
     try:
         devices = mesh.make(run.run.mesh)
     except ValueError as error:
         raise record.Refused(str(error)) from error
-    with record.locked(folder), stopping() as stop:
+    with record.locked(folder), stopping() as stop, contextlib.ExitStack() as closing:
         if done := record.read(folder / "result.json"):  # by a process that was faster
             return done
         about = _begin(run, folder, corpus.describe(), command, say)
-        metrics = record.Metrics(folder / "metrics.jsonl", _watchers(run, folder, watch))
+        trackers = closing.enter_context(Trackers(run.log.trackers, folder, about, say))
+
+        def follow(line: dict[str, Any]) -> None:
+            trackers.watch(line)
+            watch(line)
+
+        metrics = record.Metrics(folder / "metrics.jsonl", follow)
         begin()
         states, seconds = [], 0.0
         for seeds in run.groups:
@@ -222,6 +237,7 @@ def execute(
                 for seeds, state in zip(run.groups, states, strict=True)
             },
         }
+        trackers.finish(result)
         record.write(folder / "result.json", record.canonical(result))
         return result
 
@@ -298,28 +314,6 @@ def _training(run: Run, lines: list[dict[str, Any]]) -> dict[str, Any]:
         "ms_per_step": ms,
         "tokens_per_second": ms and run.train.batch * run.train.length / ms * 1e3,
     }
-
-
-def _watchers(run: Run, folder: Path, watch):
-    if not run.log.tensorboard:
-        return watch
-    try:
-        from tensorboardX import SummaryWriter
-    except ImportError:
-        raise record.Refused(
-            "log.tensorboard needs tensorboardX: pip install 'pe_jax[tensorboard]'"
-        ) from None
-    writer = SummaryWriter(str(folder / "tensorboard"))
-
-    def both(line: dict[str, Any]) -> None:
-        for name in ("loss", "grad_norm"):
-            for seed, value in zip(line.get("seeds", ()), line.get(name, ()), strict=False):
-                if value is not None:
-                    writer.add_scalar(f"{name}/seed_{seed}", value, line["step"])
-        writer.flush()
-        watch(line)
-
-    return both
 
 
 def _section(name: str, kind: type, values: Mapping[str, Any]):

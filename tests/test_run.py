@@ -5,7 +5,6 @@ import math
 import random
 import shutil
 import signal
-import struct
 
 import pytest
 from commands import Lab, lines, result, run_of, the_run
@@ -137,7 +136,7 @@ def test_equal_configs_have_equal_ids_and_different_ones_do_not():
 
 
 def test_what_is_logged_is_not_part_of_an_id():
-    logged = {"log.tensorboard": True, "log.checkpoint_seconds": 5.0}
+    logged = {"log.tensorboard": True, "log.wandb": True, "log.checkpoint_seconds": 5.0}
     assert run_of(**logged).id == run_of().id
 
 
@@ -317,30 +316,4 @@ def test_a_full_disk_is_one_line_and_the_same_command_completes(lab, whole, tmp_
     assert not (folder / "result.json").exists() and not list(folder.glob(".*.json*"))
     resumed = start(lab, tmp_path).wait()
     assert resumed.code == 0, resumed.err
-    assert_same(folder, whole)
-
-
-def scalars(path):
-    """(tag, step, value) of every scalar of a TensorBoard file."""
-    from tensorboardX.proto.event_pb2 import Event
-
-    data, place = path.read_bytes(), 0
-    while place < len(data):
-        (size,) = struct.unpack_from("<Q", data, place)
-        event = Event.FromString(data[place + 12 : place + 12 + size])
-        yield from ((v.tag, event.step, v.simple_value) for v in event.summary.value)
-        place += 16 + size
-
-
-def test_tensorboard_gets_the_losses_on_request(lab, whole, tmp_path):
-    pytest.importorskip("tensorboardX")
-    done = start(lab, tmp_path, **{"log.tensorboard": True}).wait()
-    assert done.code == 0, done.err
-    folder = the_run(tmp_path)
-    (path,) = (folder / "tensorboard").iterdir()
-    got = {(tag, step): value for tag, step, value in scalars(path)}
-    for line in (line for line in lines(folder) if "loss" in line):
-        for seed in (0, 1):
-            assert got[f"loss/seed_{seed}", line["step"]] == pytest.approx(line["loss"][seed])
-    assert not (whole / "tensorboard").exists()
     assert_same(folder, whole)
