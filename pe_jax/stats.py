@@ -52,6 +52,28 @@ def paired(a: Mapping[int, float], b: Mapping[int, float]) -> Interval:
     return interval([a[seed] - b[seed] for seed in sorted(a.keys() & b.keys())])
 
 
+def welch(a: Sequence[float], b: Sequence[float]) -> Interval:
+    """mean(a) - mean(b) of independent samples, with Welch's 95 % interval.
+
+    With v = s^2 / n of each, half = t(0.975, df) sqrt(v_a + v_b), where Satterthwaite's
+    df = (v_a + v_b)^2 / (v_a^2 / (n_a - 1) + v_b^2 / (n_b - 1)). n counts all values; a sample of
+    one value has no interval, and an empty one no mean.
+    """
+    from scipy import special
+
+    n = len(a) + len(b)
+    if not len(a) or not len(b):
+        return Interval(math.nan, math.nan, 0)
+    mean = float(np.mean(a) - np.mean(b))
+    if min(len(a), len(b)) == 1:
+        return Interval(mean, math.nan, n)
+    v = [float(np.var(x, ddof=1)) / len(x) for x in (a, b)]
+    if not sum(v):
+        return Interval(mean, 0.0, n)
+    df = sum(v) ** 2 / (v[0] ** 2 / (len(a) - 1) + v[1] ** 2 / (len(b) - 1))
+    return Interval(mean, float(special.stdtrit(df, 0.975)) * math.sqrt(sum(v)), n)
+
+
 def effective_length(
     lengths: Sequence[int],
     values: Sequence[float | None],

@@ -75,6 +75,11 @@ def names(records: Iterable[Record]) -> dict[str, str]:
     }
 
 
+def swapped(label: str, swap: str, train_length: int) -> str:
+    """`rope, window 64`: a model's name with what is swapped in."""
+    return ", ".join(filter(None, [label, f"window {train_length}" if swap == "window" else swap]))
+
+
 def value(row: Record) -> float:
     """The number of a record's row, NaN where it was not computed or is not finite."""
     number = row["value"]
@@ -154,7 +159,7 @@ def _row(record: Record, label: str, metric: str, lengths: Sequence[int], swap: 
     effective, censored = stats.effective_length(lengths, served, length)
     return Row(
         run=record["id"],
-        label=", ".join(filter(None, [label, f"window {length}" if swap == "window" else swap])),
+        label=swapped(label, swap, length),
         swap=swap,
         cells=cells,
         gain=_gain(record, metric, lengths[-1], swap),

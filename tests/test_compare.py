@@ -1,0 +1,187 @@
+"""Two sets of records side by side, with differences known beforehand."""
+
+import csv
+import io
+import json
+import math
+
+import numpy as np
+import pytest
+import scipy.stats
+from commands import Lab
+from test_report import make_record
+
+from pe_jax import compare, report, side_by_side, stats
+
+
+@pytest.fixture(scope="module")
+def lab(tmp_path_factory):
+    return Lab(tmp_path_factory.mktemp("lab"), tmp_path_factory.getbasetemp() / "programs")
+
+
+def changed(record, **parts):
+    """The record with another config or surroundings."""
+    return {**record, "id": f"{record['label']}-5e6f7a8b", **parts}
+
+
+def nudged(record, change):
+    """The record with `change(seed)` added to every value."""
+    rows = [{**row, "value": row["value"] + change(row["seed"])} for row in record["rows"]]
+    return {**record, "rows": rows}
+
+
+def one(found, label="rope", length=64, swap=""):
+    (difference,) = (
+        d
+        for d in found.differences
+        if (d.match.label, d.length, d.swap, d.metric) == (label, length, swap, "same_targets")
+    )
+    return difference
+
+
+ROPE = make_record("rope", [2.45, 2.60, 3.30, 4.00, 4.40])
+ALIBI = make_record("alibi", [2.50, 2.49, 2.48, 2.48, 2.47])
+
+
+def test_welch_is_that_of_scipy():
+    rng = np.random.default_rng(0)
+    a, b = rng.normal(3, 1, 5), rng.normal(2, 4, 8)
+    found = stats.welch(list(a), list(b))
+    low, high = scipy.stats.ttest_ind(a, b, equal_var=False).confidence_interval(0.95)
+    assert (found.mean - found.half, found.mean + found.half) == pytest.approx((low, high))
+    assert found.mean == pytest.approx(a.mean() - b.mean()) and found.n == 13
+
+
+def test_welch_of_too_few_values_has_no_interval():
+    assert stats.welch([1.0], [3.0, 4.0])[::2] == (-2.5, 3)
+    assert math.isnan(stats.welch([1.0], [3.0, 4.0]).half)
+    assert stats.welch([], [1.0]).n == 0 and math.isnan(stats.welch([], [1.0]).mean)
+    assert stats.welch([2.0, 2.0], [1.0, 1.0]) == (1.0, 0.0, 4)
+
+
+def test_equal_seeds_are_paired():
+    found = compare.compare([ROPE], [nudged(ROPE, lambda seed: -0.1 - 0.001 * seed)])
+    difference = one(found, length=256)
+    assert (difference.a.mean, difference.b.mean) == pytest.approx((3.31, 3.209))
+    low, high = scipy.stats.t.interval(0.95, 2, -0.101, scipy.stats.sem([0.1, 0.101, 0.102]))
+    mean, half, n = difference.change
+    assert (mean - half, mean + half, n) == pytest.approx((low, high, 3))
+    assert difference.paired and difference.better == "B"
+
+
+def test_other_seeds_are_compared_as_independent_samples():
+    other = make_record("rope", [2.45, 2.60, 3.30, 4.00, 4.40], seeds=(3, 4, 5, 6))
+    difference = one(compare.compare([ROPE], [other]))
+    wanted = stats.welch([2.48, 2.49, 2.50, 2.51], [2.45, 2.46, 2.47])
+    assert difference.change == pytest.approx(wanted) and not difference.paired
+    assert difference.better == "A" and difference.change.n == 7
+
+
+def test_a_diverged_seed_is_left_out_of_its_pair_and_told():
+    found = compare.compare([ROPE], [make_record("rope", [2.35] * 5, diverged=(2,))])
+    assert one(found).change[::2] == (pytest.approx(-0.1), 2)
+    text = " ".join(side_by_side.notes(found))
+    assert "N=2 of 3: seed 2 diverged at step 120: rope in B and rope, window 64 in B." in text
+
+
+def test_a_number_that_is_in_neither_has_no_difference():
+    limited = [make_record("learned", [2.6] * 5, limit=64, window=False) for _ in range(2)]
+    found = compare.compare(limited[:1], limited[1:])
+    assert [d.change.n for d in found.differences if d.metric == "same_targets"] == [3, 0, 0, 0, 0]
+    assert side_by_side.rows(found, "same_targets")[1][2:] == ["n/a", "n/a", "n/a", ""]
+    assert "Beyond its 64 positions: learned in A and learned in B." in side_by_side.notes(found)
+
+
+def test_runs_are_matched_by_label_and_the_others_listed():
+    nope = make_record("nope", [3.1] * 5)
+    found = compare.compare([ALIBI, ROPE], [changed(ROPE), nope])
+    assert [match.label for match in found.matches] == ["rope"]
+    assert (found.only_a, found.only_b) == (("alibi",), ("nope",))
+    assert {"Only in A: alibi.", "Only in B: nope."} <= set(side_by_side.notes(found))
+
+
+def test_runs_of_one_label_are_matched_by_their_id_alone():
+    slow, fast = ROPE, {**ROPE, "id": "rope-99999999"}
+    found = compare.compare([slow, fast], [{**fast}, {**slow}])
+    assert [match.label for match in found.matches] == ["rope (1a2b3c4d)", "rope (99999999)"]
+    assert all(match.a["id"] == match.b["id"] for match in found.matches)
+    found = compare.compare([slow, fast, ALIBI], [changed(ROPE), changed(ALIBI)])
+    assert [match.label for match in found.matches] == ["alibi"]
+    assert found.only_a == ("rope (1a2b3c4d)", "rope (99999999)")
+
+
+def test_nothing_in_common_is_told_with_what_there_is():
+    with pytest.raises(ValueError, match="A has alibi; B has rope"):
+        compare.compare([ALIBI], [ROPE])
+    with pytest.raises(ValueError, match="share rope, but nothing that both were evaluated at"):
+        compare.compare([ROPE], [changed(ROPE, rows=ROPE["rows"][:0])])
+
+
+def test_what_changed_is_said_once():
+    config = {**ROPE["config"], "train": {"length": 64, "steps": 700}, "log": {"wandb": True}}
+    other = changed(ROPE, config=config)
+    both = changed(ALIBI, config={**ALIBI["config"], "train": {"length": 64, "steps": 700}})
+    found = compare.compare([ROPE, ALIBI], [other, both])
+    assert found.changes == ("config train.steps: 350 in A, 700 in B",)
+    found = compare.compare([ROPE, ALIBI], [other, ALIBI])
+    assert found.changes == ("config train.steps: 350 in A, 700 in B (rope)",)
+    told = side_by_side.notes(compare.compare([ROPE], [ROPE]))
+    assert told[0] == "Config, text, commit, versions and device are the same."
+
+
+def test_other_text_versions_and_commits_are_said_plainly():
+    other = changed(
+        ROPE,
+        corpus={**ROPE["corpus"], "hash": "f" * 64},
+        commit="def5678",
+        versions={"python": "3.12.1", "jax": "0.10.2", "flax": "0.12"},
+    )
+    found = compare.compare([ROPE], [other])
+    assert found.changes == (
+        "text: stdlib (SHA-256 0123456789ab) in A, stdlib (SHA-256 ffffffffffff) in B",
+        "commit: abc1234 in A, def5678 in B",
+        "version flax: not there in A, 0.12 in B",
+        "version python: 3.11.7 in A, 3.12.1 in B",
+    )
+    assert any("The texts differ" in note for note in side_by_side.notes(found))
+
+
+def test_the_verdict_counts_what_points_where():
+    found = compare.compare([ROPE, ALIBI], [nudged(ROPE, lambda seed: 0.1 * (seed - 1)), ALIBI])
+    assert side_by_side.verdict(found, "same_targets") == (
+        "same targets: 20 differences, 0 better in B, 0 better in A, 10 not distinguishable, "
+        "10 identical."
+    )
+
+
+def test_folders_are_compared_and_written(lab, tmp_path):
+    report.write([ROPE, ALIBI], tmp_path / "a")
+    better = nudged(ROPE, lambda seed: -0.1 - 0.001 * seed)
+    (tmp_path / "b" / better["id"]).mkdir(parents=True)
+    (tmp_path / "b" / better["id"] / "result.json").write_text(json.dumps(better))
+    out = tmp_path / "out"
+    done = lab.start("compare", str(tmp_path / "a"), str(tmp_path / "b"), f"--out={out}").wait()
+    assert done.code == 0, done.err
+    line = next(line for line in done.out.splitlines() if line.split()[:2] == ["rope", "64"])
+    assert line.split()[2:] == "2.460 ± 0.025 2.359 ± 0.022 −0.101 ± 0.002 B".split()
+    assert "Only in A: alibi." in done.out and "10 better in B" in done.out
+    rows = list(csv.DictReader(io.StringIO((out / "compare.csv").read_text())))
+    assert len(rows) == 20 and {row["interval"] for row in rows} == {"paired"}
+    assert [float(row["difference"]) for row in rows] == pytest.approx([-0.101] * 20)
+    text = (out / "compare.md").read_text()
+    assert (
+        "| rope, window 64 |" in text
+        and "## Bits per byte, nonoverlapping (lower is better)" in text
+    )
+
+
+def test_a_mistake_is_told(lab):
+    for arguments, words in (
+        ([], "python -m experiments.compare A B"),
+        (["a"], "python -m experiments.compare A B"),
+        (["a", "b", "c"], "unknown argument 'c'"),
+        (["nowhere", "b"], "no results in 'nowhere'"),
+    ):
+        done = lab.start("compare", *arguments).wait()
+        assert done.code == 2 and done.out == "" and len(done.err.splitlines()) == 1, done.err
+        assert words in done.err
