@@ -8,7 +8,7 @@ from typing import Any
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, ProgressColumn, TextColumn
-from rich.table import Table
+from rich.table import Column, Table
 from rich.text import Text
 
 QUIET_SECONDS = 20.0
@@ -62,6 +62,13 @@ class TimeLeft(ProgressColumn):
         return Text(f"{duration(task.elapsed * (task.total - task.completed) / gained)} left")
 
 
+class State(ProgressColumn):
+    """What the runs at work do, in the room that is left."""
+
+    def render(self, task) -> Text:
+        return Text(task.fields["state"], "dim", no_wrap=True, overflow="ellipsis")
+
+
 class View:
     """One bar and the state of each run at work; without a terminal, lines."""
 
@@ -72,10 +79,10 @@ class View:
         self.live = self.console.is_terminal
         self.progress = Progress(
             TextColumn("{task.description}"),
-            BarColumn(bar_width=24),
+            BarColumn(bar_width=24, table_column=Column(no_wrap=True)),
             TextColumn("{task.percentage:3.0f} %"),
-            TimeLeft(),
-            TextColumn("{task.fields[state]}", style="dim"),
+            TimeLeft(table_column=Column(no_wrap=True)),
+            State(),
             console=self.console,
             disable=not self.live,
         )

@@ -89,6 +89,7 @@ def main() -> int:
         return cli.fail("sweep", error)
     failed = _run_all(runs, environment)
     if failed is None:
+        print(f"stopped; what was under way is saved: {cli.goes_on('sweep')}", file=sys.stderr)
         return cli.INTERRUPTED
     finished = [id for id in runs if id not in failed]
     if finished:
@@ -155,7 +156,6 @@ def _run_all(runs: dict[str, Any], environment: dict[str, str]) -> dict[str, str
         except KeyboardInterrupt:
             view.say("stopping: the runs at work save their state")
             workers.stop()
-            view.say(f"stopped; what was under way is saved: {cli.goes_on('sweep')}")
             return None
     return workers.failed
 

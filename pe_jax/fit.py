@@ -105,9 +105,9 @@ def _finite(values: np.ndarray) -> list[float | None]:
 
 
 @contextlib.contextmanager
-def stopping() -> Iterator[Stop]:
-    """Gives `stop(save)`: after the first SIGINT or SIGTERM it saves and raises; a second one acts
-    at once.
+def stopping(say: Callable[[str], None] = lambda message: None) -> Iterator[Stop]:
+    """Gives `stop(save)`: after the first SIGINT or SIGTERM, told by `say`, it saves and raises; a
+    second one acts at once.
     """
     asked: list[int] = []
 
@@ -115,6 +115,7 @@ def stopping() -> Iterator[Stop]:
         if asked:
             raise KeyboardInterrupt
         asked.append(number)
+        say(f"{signal.Signals(number).name}: saving as soon as the device is back; again: at once")
 
     def stop(save: Callable[[], None]) -> None:
         if asked:

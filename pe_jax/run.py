@@ -191,7 +191,7 @@ def execute(
         devices = mesh.make(run.run.mesh)
     except ValueError as error:
         raise record.Refused(str(error)) from error
-    with record.locked(folder), stopping() as stop, contextlib.ExitStack() as closing:
+    with record.locked(folder), stopping(say) as stop, contextlib.ExitStack() as closing:
         if done := record.read(folder / "result.json"):  # by a process that was faster
             return done
         about = _begin(run, folder, corpus.describe(), command, say)
