@@ -15,10 +15,8 @@ QUIET_SECONDS = 20.0
 EVALUATION = 0.3  # of a run's time, until a run has shown its own share
 
 
-def duration(seconds: float | None) -> str:
+def duration(seconds: float) -> str:
     """`42 s`, `3 min 05 s`, `2 h 10 min`."""
-    if seconds is None:
-        return "?"
     minutes, rest = divmod(round(seconds), 60)
     if minutes >= 60:
         return f"{minutes // 60} h {minutes % 60:02d} min"
@@ -33,6 +31,13 @@ def describe(line: dict[str, Any]) -> str:
     loss = f"{sum(losses) / len(losses):.3f}" if losses else "not finite"
     speed = f"{line['tokens_per_second'] / 1e3:.1f} k tokens/s"
     return f"step {line['step']}/{line['of']}  loss {loss}  {speed}"
+
+
+def time_left(elapsed: float, gained: float, done: float, total: float) -> str:
+    """From what `gained` has taken; a fiftieth of all is too little to tell, being compilation."""
+    if gained < 0.02 * total or not elapsed:
+        return "time left: measuring"
+    return f"{duration(elapsed * (total - done) / gained)} left"
 
 
 class Share:
@@ -57,9 +62,7 @@ class TimeLeft(ProgressColumn):
         if task.finished:
             return Text(duration(task.elapsed))
         gained = task.completed - task.fields["begun_at"]
-        if gained < 0.02 * task.total or not task.elapsed:
-            return Text("time left: measuring")
-        return Text(f"{duration(task.elapsed * (task.total - task.completed) / gained)} left")
+        return Text(time_left(task.elapsed or 0.0, gained, task.completed, task.total))
 
 
 class State(ProgressColumn):
@@ -104,9 +107,8 @@ class View:
         self.progress.update(self.task, completed=done, state=state)
         if not self.live and time.monotonic() - self.told > QUIET_SECONDS:
             self.told = time.monotonic()
-            gained = done - self.begun_at
-            left = (self.told - self.begun) * (self.total - done) / gained if gained else None
-            self.say(f"{self.name}: {done / self.total:.0%}, {duration(left)} left; {state}")
+            left = time_left(self.told - self.begun, done - self.begun_at, done, self.total)
+            self.say(f"{self.name}: {done / self.total:.0%}, {left}; {state}")
 
     def say(self, message: str) -> None:
         self.console.print(message, highlight=False, markup=False, soft_wrap=True)

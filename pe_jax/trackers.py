@@ -80,8 +80,8 @@ class WandB:
             )
         except wandb.Error as error:
             raise Refused(
-                f"log.wandb: {str(error).rstrip('.')}. `wandb login` names your account; "
-                "WANDB_MODE=offline needs none, and no network"
+                f"log.wandb: {str(error).rstrip('.')}. WANDB_MODE=offline needs neither an account "
+                "nor a network"
             ) from error
         self.run.define_metric("*", step_metric="step")
         sync = f"wandb sync {Path(self.run.dir).parent}"

@@ -6,7 +6,7 @@ import signal
 import pytest
 from commands import Lab, Terminal, lines, result, run_of, tiny
 
-from experiments import cli
+from experiments import cli, console
 from pe_jax import record
 
 
@@ -72,3 +72,16 @@ def test_ctrl_c_in_a_sweep_lets_its_runs_save_and_prints_the_command(lab, tmp_pa
     assert f"--workdir={tmp_path}" in arguments
     listed = lab.start("sweep", *arguments, "--dry_run").wait()
     assert listed.code == 0 and folder.name in listed.out
+
+
+def test_a_quiet_line_now_and_then_without_a_terminal(monkeypatch, capsys):
+    now = [100.0]
+    monkeypatch.setattr(console.time, "monotonic", lambda: now[0])
+    view = console.View("2 runs", 2.0, done=1.0)
+    for seconds, done in ((10, 1.01), (11, 1.02), (12, 1.2), (40, 1.5)):
+        now[0] += seconds
+        view.update(done, "rope  step 3/12")
+    assert capsys.readouterr().err.splitlines() == [
+        "2 runs: 51%, time left: measuring; rope  step 3/12",
+        "2 runs: 75%, 1 min 13 s left; rope  step 3/12",
+    ]

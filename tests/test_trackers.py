@@ -219,4 +219,4 @@ def test_an_account_that_is_missing_is_told_with_both_remedies(lab, tmp_path):
     config = "--config=configs/base.py:pe=rope"
     done = lab.start("run", config, *flags, f"--workdir={tmp_path}", **nobody).wait()
     assert done.code == 2 and len(done.err.splitlines()) == 1, done.err
-    assert "`wandb login`" in done.err and "WANDB_MODE=offline" in done.err
+    assert "wandb login" in done.err and "WANDB_MODE=offline" in done.err
