@@ -15,7 +15,7 @@ def get_config(arg="pe=rope"):
     c.pe = encodings(spec_of(arg))  # the spec, and a section of fields for each member
 
     c.lm = lm = ConfigDict()
-    lm.vocab = 256  # bytes
+    lm.vocab = 256  # logits; raised to the tokenizer's number of tokens
     lm.layers = 2
     lm.model = 64  # D, the size of the residual stream
     lm.heads = 4
@@ -61,6 +61,7 @@ def get_config(arg="pe=rope"):
     data.source = "stdlib"
     # where a relative PATH begins ("": the working directory), or TFDS's data_dir ("": TFDS's own)
     data.data_dir = ""
+    data.tokenizer = "bytes"  # or bpe:4096, trained on the training split, or file:tokenizer.json
 
     c.run = run = ConfigDict()
     run.seeds = (0, 1, 2)

@@ -74,7 +74,14 @@ def setting(records: Sequence[Record]) -> str:
         if seeds == [1]
         else f"{join(seeds)} seeds, ± is the half width of their 95 % interval by Student's t"
     )
-    return f"Trained on windows of {lengths} tokens of {corpora} for {steps} steps; {spread}."
+    kinds = set(map(tokenizer, records))
+    tokens = "tokens" if kinds == {"bytes"} else f"tokens ({join(sorted(kinds))})"
+    return f"Trained on windows of {lengths} {tokens} of {corpora} for {steps} steps; {spread}."
+
+
+def tokenizer(record: Record) -> str:
+    """What the run's tokens are, as `data.tokenizer` names them."""
+    return record.get("tokenizer", {}).get("spec", "bytes")
 
 
 def _corpus(corpus: Record) -> str:
@@ -85,10 +92,8 @@ def _corpus(corpus: Record) -> str:
 def notes(records: Sequence[Record], table: Table) -> tuple[str, ...]:
     """What a reader must know to use the table's numbers, one sentence or two each."""
     train, longest = join(table.train_lengths, "or"), table.lengths[-1]
-    targets = {r["targets"][table.metric] for r in records if table.metric in r.get("targets", {})}
-    scored = f" {join(f'{n:,}' for n in sorted(targets))} tokens are scored at each length."
     found = [
-        PROTOCOL.get(table.metric, f"Metric {table.metric}.") + (scored if targets else ""),
+        PROTOCOL.get(table.metric, f"Metric {table.metric}.") + _scored(records, table.metric),
         setting(records),
         f"Gain: the value at {longest} minus the one at {train}, paired over seeds; negative means "
         "that the longer context helps. Effective length: the longest evaluated length up to which "
@@ -97,6 +102,11 @@ def notes(records: Sequence[Record], table: Table) -> tuple[str, ...]:
     ]
     if any(record.get("parent") for record in records):
         found.append("A from B: trained on from the final parameters of B, with a new optimizer.")
+    if len(set(map(tokenizer, records))) > 1:
+        found.append(
+            "Lengths and targets are in tokens of each model's own tokenizer, so rows of different "
+            "tokenizers are scored on different places of the text."
+        )
     swaps = {row.swap for row in table.rows} - {""}
     if "window" in swaps:
         found.append(
@@ -113,6 +123,17 @@ def notes(records: Sequence[Record], table: Table) -> tuple[str, ...]:
             f"95 % bootstrap interval over seeds): {best}."
         )
     return tuple(found)
+
+
+def _scored(records: Sequence[Record], metric: str) -> str:
+    targets = {r["targets"][metric] for r in records if metric in r.get("targets", {})}
+    if not targets:
+        return ""
+    held = {n for r in records for n in r.get("target_bytes", {}).get(metric, {}).values()}
+    size = ""
+    if held - targets:  # tokens are not bytes
+        size = f" ({' to '.join(f'{n:,}' for n in sorted({min(held), max(held)}))} bytes)"
+    return f" {join(f'{n:,}' for n in sorted(targets))} tokens{size} are scored at each length."
 
 
 def _rank(rank: Rank) -> str:

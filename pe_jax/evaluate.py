@@ -40,6 +40,9 @@ class Evaluation:
     """
     targets: dict[str, int]
     """Scored tokens of each metric, the same at every length."""
+    target_bytes: dict[str, dict[str, int]]
+    """Their bytes, by metric and length: bits a byte times these over `targets` are bits a token.
+    """
 
 
 @functools.partial(jax.jit, static_argnames=("graphdef", "encodings", "last"))
@@ -79,14 +82,22 @@ def evaluate(
     report: Callable[[int, int], None] = lambda done, total: None,
     threads: int = 1,
     mesh: Mesh | None = None,
+    sizes: np.ndarray | None = None,
 ) -> Evaluation:
     """Scores `params` (a leading axis of seeds) by a resolved config.
 
     `diverged` holds -1 or a step, by seed. `threads` of the (swap, length) pairs are at work at a
-    time; a `mesh` shares out the windows.
+    time; a `mesh` shares out the windows. `sizes` are the bytes of each token, None where tokens
+    are bytes.
     """
-    cut = {(m, E): windows(documents, m, E, config) for m in config.metrics for E in config.lengths}
-    out = Evaluation([], [], {m: cut[m, config.lengths[0]].targets for m in config.metrics})
+    cut = {
+        (m, E): windows(documents, m, E, config, sizes)
+        for m in config.metrics
+        for E in config.lengths
+    }
+    targets = {m: cut[m, config.lengths[0]].targets for m in config.metrics}
+    sized = {m: {f"{E}": cut[m, E].bytes for E in config.lengths} for m in config.metrics}
+    out = Evaluation([], [], targets, sized)
     replicas = [copies(mesh, jax.tree.map(lambda a, r=r: a[r], params)) for r in range(len(seeds))]
     work = list(plan(encodings, config))
     cost = [E * sum(len(cut[m, E].tokens) for m in config.metrics) for _, E, _, _ in work]

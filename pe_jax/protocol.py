@@ -12,7 +12,8 @@ document, and every length and encoding scores the same number of tokens.
     sliding         the same spans, windows of E moved by `stride` tokens, only the new ones scored
     last_k          windows of E evenly spread over the documents, their last k tokens scored
 
-Values are bits per byte: nats / ln 2 over the bytes of exactly the scored targets.
+Lengths and targets are in tokens. Values are bits per byte: nats / ln 2 over the bytes of exactly
+the scored targets.
 """
 
 from __future__ import annotations
@@ -84,12 +85,25 @@ class Windows:
     length: int
     tokens: np.ndarray
     """int32 [W, E + 1]; right of a document's end 0, which no scored row sees or predicts."""
+    sizes: np.ndarray
+    """[W, E]: the bytes of each row's target."""
     lo: np.ndarray
     hi: np.ndarray
 
     @property
+    def scored(self) -> np.ndarray:
+        """bool [W, E]"""
+        row = np.arange(self.length)
+        return (row >= self.lo[:, None]) & (row < self.hi[:, None])
+
+    @property
     def targets(self) -> int:
         return int((self.hi - self.lo).sum())
+
+    @property
+    def bytes(self) -> int:
+        """Of the scored targets."""
+        return int(self.sizes[self.scored].sum(dtype=np.int64))
 
     @property
     def last(self) -> int:
@@ -97,17 +111,20 @@ class Windows:
         return self.length - int(self.lo.min())
 
     def scores(self, nll: np.ndarray) -> float:
-        """Mean nats a scored token, from nll [W, last]."""
-        row = np.arange(self.length - self.last, self.length)
-        scored = (row >= self.lo[:, None]) & (row < self.hi[:, None])
-        return float(np.where(scored, nll, 0.0).sum(dtype=np.float64) / scored.sum())
+        """Nats a byte of the scored targets, from nll [W, last]."""
+        scored = self.scored[:, -self.last :]
+        return float(np.where(scored, nll, 0.0).sum(dtype=np.float64) / self.bytes)
 
 
 def windows(
-    documents: Sequence[np.ndarray], metric: str, length: int, config: EvalConfig
+    documents: Sequence[np.ndarray],
+    metric: str,
+    length: int,
+    config: EvalConfig,
+    sizes: np.ndarray | None = None,
 ) -> Windows:
-    """The windows of a metric; `config` must be resolved. ValueError where the text does not
-    suffice.
+    """The windows of a metric; `config` must be resolved, `sizes` [V] are the bytes of each token
+    (None: 1). ValueError where the text does not suffice.
     """
     longest = max(config.lengths)
     least = longest if metric == "same_targets" else longest + 1
@@ -131,7 +148,9 @@ def windows(
         tokens.append(np.pad(piece, (0, length + 1 - len(piece))))
         lo.append(first)
         hi.append(end)
-    return Windows(metric, length, np.stack(tokens), np.asarray(lo), np.asarray(hi))
+    cut = np.stack(tokens)
+    of_targets = np.ones_like(cut[:, 1:]) if sizes is None else sizes[cut[:, 1:]]
+    return Windows(metric, length, cut, of_targets, np.asarray(lo), np.asarray(hi))
 
 
 Window = tuple[int, int, int, int]  # document, start, first row scored, row after the last
@@ -218,12 +237,10 @@ def curve(
     values).
     """
     edges = np.unique(np.geomspace(1, windows.length + 1, bins + 1).round().astype(int))
-    rows = np.arange(1, windows.length + 1)[None]
-    scored = (rows > windows.lo[:, None]) & (rows <= windows.hi[:, None])
-    position = np.broadcast_to(rows, scored.shape)[scored]
-    which = np.digitize(position, edges) - 1
+    scored = windows.scored
+    which = np.digitize(1 + np.nonzero(scored)[1], edges) - 1
     total = np.bincount(which, nats[scored], len(edges) - 1)
-    count = np.bincount(which, minlength=len(edges) - 1)
+    size = np.bincount(which, windows.sizes[scored], len(edges) - 1)
     middles = [math.sqrt(a * (b - 1)) for a, b in zip(edges[:-1], edges[1:], strict=True)]
-    values = [float(t / n / math.log(2)) if n else None for t, n in zip(total, count, strict=True)]
+    values = [float(t / n / math.log(2)) if n else None for t, n in zip(total, size, strict=True)]
     return middles, values

@@ -16,7 +16,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from pe_jax import data, mesh, record, text, train
+from pe_jax import data, mesh, record, text, tokenizer, train
 from pe_jax.checkpoint import digests
 from pe_jax.encoding import Encoding, active
 from pe_jax.encodings import label, make, sources
@@ -35,6 +35,8 @@ class DataConfig:
     data_dir: str = ""
     """Of files: where a relative PATH begins; "": the working directory. Of tfds: the data_dir of
     TFDS; "": TFDS's own, TFDS_DATA_DIR or ~/tensorflow_datasets."""
+    tokenizer: str = "bytes"
+    """bytes, bpe:N or file:PATH (tokenizer.py)."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -113,6 +115,9 @@ class Run:
             raise ValueError(
                 "lm.causal=False would let a language model see what it predicts; use True"
             )
+        tokens = parts["data"].tokenizer
+        vocab = max(parts["lm"].vocab, tokenizer.vocabulary(tokens))
+        parts["lm"] = dataclasses.replace(parts["lm"], vocab=vocab)
         dims = parts["lm"].dims(parts["train"].length)
         parts["eval"] = parts["eval"].resolved(dims.train_len)
         mesh.check(
@@ -125,7 +130,7 @@ class Run:
             active(encoding, 0)  # raises for layers that are no slice, or none of the model's
         list(plan(encodings, parts["eval"]))
         name = label(spec, members)
-        files = sources("+".join((spec, *parts["eval"].swaps)))
+        files = sources("+".join((spec, *parts["eval"].swaps))) | tokenizer.sources(tokens)
         identity = {k: v for k, v in config.items() if k != "log"} | {"sources": files}
         identity["run"] = {k: v for k, v in config.get("run", {}).items() if k != "mesh"}
         start = None
@@ -153,14 +158,15 @@ class Run:
             "encoding": sizes.get("shared", 0) + sizes.get("owned", 0),
         }
 
-    def load(self) -> text.Corpus:
-        """The corpus; Refused if it lacks what training and evaluation ask for."""
+    def load(self) -> tokenizer.Tokens:
+        """The corpus in tokens; Refused if it lacks what training and evaluation ask for."""
         try:
-            return self._checked(text.load(self.data.source, self.data.data_dir))
+            corpus = text.load(self.data.source, self.data.data_dir)
+            return self._checked(tokenizer.tokenize(corpus, self.data.tokenizer))
         except (ValueError, OSError) as error:
             raise record.Refused(str(error)) from error
 
-    def _checked(self, corpus: text.Corpus) -> text.Corpus:
+    def _checked(self, corpus: tokenizer.Tokens) -> tokenizer.Tokens:
         data.batches(corpus.splits["train"], self.train.length, self.train.batch, self.run.seeds[0])
         for metric in self.eval.metrics:
             for length in self.eval.lengths:
@@ -194,7 +200,7 @@ def execute(
     with record.locked(folder), stopping(say) as stop, contextlib.ExitStack() as closing:
         if done := record.read(folder / "result.json"):  # by a process that was faster
             return done
-        about = _begin(run, folder, corpus.describe(), command, say)
+        about = _begin(run, folder, corpus, command, say)
         trackers = closing.enter_context(Trackers(run.log.trackers, folder, about, say))
 
         def follow(line: dict[str, Any]) -> None:
@@ -228,6 +234,7 @@ def execute(
             "rows": found.rows,
             "curves": found.curves,
             "targets": found.targets,
+            "target_bytes": found.target_bytes,
             "parameters": run.parameters(),
             "train": _training(run, record.read_lines(metrics.path)),
             "seconds": {"train": seconds, "evaluate": evaluating, "total": seconds + evaluating},
@@ -243,7 +250,7 @@ def execute(
 
 
 def _evaluated(
-    run: Run, states, corpus: text.Corpus, metrics: record.Metrics, stop, devices
+    run: Run, states, corpus: tokenizer.Tokens, metrics: record.Metrics, stop, devices
 ) -> Evaluation:
     def report(done: int, of: int) -> None:
         metrics.add(evaluated=done, of=of)
@@ -266,32 +273,41 @@ def _evaluated(
         report,
         threads,
         devices,
+        corpus.tokenizer.sizes,
     )
 
 
-def _begin(run: Run, folder: Path, corpus: dict[str, Any], command: str, say) -> dict[str, Any]:
-    """Writes config.json, or holds it against what the run was begun with."""
+def _begin(run: Run, folder: Path, corpus: tokenizer.Tokens, command: str, say) -> dict[str, Any]:
+    """Writes config.json (and tokenizer.json), or holds it against what the run was begun with."""
     about = {
         "id": run.id,
         "label": run.label,
         "command": command,
         "config": run.config,
         "seeds": list(run.run.seeds),
-        "corpus": corpus,
+        "corpus": corpus.about,
+        "tokenizer": corpus.tokenizer.describe(),
         "parent": run.start.about() if run.start else None,
         "started": record.now(),
         **record.environment(),
     }
     earlier = record.read(folder / "config.json")
     if earlier is None:
+        if corpus.tokenizer.json is not None:
+            record.write(folder / "tokenizer.json", corpus.tokenizer.json)
         if run.start:
             say(run.start.summary())
         record.write(folder / "config.json", record.canonical(about))
         return about
-    if earlier["corpus"]["hash"] != corpus["hash"]:
+    if earlier["corpus"]["hash"] != about["corpus"]["hash"]:
         raise record.Refused(
             f"{folder} was begun on other text ({run.data.source} has changed since): "
             "delete the folder, or give another --workdir"
+        )
+    if earlier.get("tokenizer", about["tokenizer"]) != about["tokenizer"]:
+        raise record.Refused(
+            f"{folder} was begun with other tokens ({run.data.tokenizer} by another version of its "
+            "library): delete the folder, or give another --workdir"
         )
     for part in ("versions", "device", "commit"):
         if earlier[part] != about[part]:

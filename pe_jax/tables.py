@@ -66,12 +66,17 @@ class Table:
 
 
 def names(records: Iterable[Record]) -> dict[str, str]:
-    """The label of each record by its id; a label that several records share gets the id's hash."""
+    """The label of each record by its id, with the tokenizer where they have several; a label that
+    several records share gets the id's hash.
+    """
     records = list(records)
-    count = Counter(record["label"] for record in records)
+    labels = {record["id"]: record["label"] for record in records}
+    tokenizers = {record["id"]: captions.tokenizer(record) for record in records}
+    if len(set(tokenizers.values())) > 1:
+        labels = {id: f"{label}, {tokenizers[id]}" for id, label in labels.items()}
+    count = Counter(labels.values())
     return {
-        r["id"]: r["label"] if count[r["label"]] == 1 else f"{r['label']} ({r['id'][-8:]})"
-        for r in records
+        id: label if count[label] == 1 else f"{label} ({id[-8:]})" for id, label in labels.items()
     }
 
 

@@ -176,6 +176,7 @@ def _main(name, arguments, folder, largest, cache, tty, environment):
     os.environ.update(environment)
     signal.signal(signal.SIGINT, signal.default_int_handler)  # as in a process of a terminal
     os.chdir(ROOT)
+    os.environ.update(environment)
     keep_programs(cache)
     if largest is not None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (largest, largest))

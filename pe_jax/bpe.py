@@ -1,0 +1,133 @@
+"""Byte-level BPE by HuggingFace's `tokenizers`, an extra: trained, kept, read, checked.
+
+A tokenizer is the text of its tokenizer.json. What is trained is kept in $XDG_CACHE_HOME/pe_jax
+(~/.cache/pe_jax), one file for each corpus, number of tokens and version of the library.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from pe_jax import record
+
+
+class Unfit(ValueError):
+    """The message says what this tokenizer is or is not."""
+
+    @classmethod
+    def lossy(cls, reason: str) -> Unfit:
+        return cls(
+            f"is not lossless: {reason}; bits per byte need a byte-level BPE that neither changes "
+            "a text nor adds to it, as bpe:N trains"
+        )
+
+
+def trained(size: int, texts: Iterable[str], corpus: str) -> str:
+    """A BPE of `size` tokens trained on the texts, from the cache where it is whole.
+
+    `corpus` is the hash of what the texts are part of. The first 256 tokens are bytes; no pair is
+    merged that the texts hold once only. ValueError where they have too few pairs for `size`.
+    """
+    version = library().__version__
+    root = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    path = Path(root, "pe_jax", f"bpe-{size}-{record.sha256(f'{corpus} {version}')[:16]}")
+    with contextlib.suppress(OSError, UnicodeDecodeError):
+        digest, _, found = path.read_text("utf-8").partition("\n")
+        if digest == record.sha256(found):
+            return found
+    found = _train(size, texts)
+    with contextlib.suppress(OSError):  # a cache that cannot be written is none
+        record.write(path, f"{record.sha256(found)}\n{found}")
+    return found
+
+
+def _train(size: int, texts: Iterable[str]) -> str:
+    tokenizers = library()
+    model = tokenizers.Tokenizer(tokenizers.models.BPE())
+    model.pre_tokenizer = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False)
+    model.decoder = tokenizers.decoders.ByteLevel()
+    trainer = tokenizers.trainers.BpeTrainer(
+        vocab_size=size, min_frequency=2, initial_alphabet=[*ALPHABET], show_progress=False
+    )
+    model.train_from_iterator(texts, trainer)
+    if model.get_vocab_size() < size:
+        raise ValueError(
+            f"data.tokenizer=bpe:{size}: the training split has no pairs left to merge at "
+            f"{model.get_vocab_size()} tokens; ask for fewer, or give more text"
+        )
+    return model.to_str()
+
+
+def load(text: str) -> Any:
+    """The library's Tokenizer, without the padding and truncation that a file may ask for.
+
+    Raises Unfit for what is no tokenizer.json.
+    """
+    tokenizers = library()
+    try:
+        model = tokenizers.Tokenizer.from_str(text)
+    except Exception as error:  # the library has no narrower class
+        raise Unfit(f"is no tokenizer.json: {error}") from error
+    model.no_padding()
+    model.no_truncation()
+    return model
+
+
+def pieces(text: str) -> tuple[bytes, ...]:
+    """The bytes of each token, by its id; b"" where an id is not in use.
+
+    Raises Unfit unless it is a tokenizer.json of a lossless byte-level BPE.
+    """
+    model = load(text)
+    vocab = model.get_vocab(with_added_tokens=False)
+    added = {i: token.content for i, token in model.get_added_tokens_decoder().items()}
+    own = {i: token for token, i in vocab.items() if i not in added}
+    parts = json.loads(model.to_str())
+    cut = parts["pre_tokenizer"] or {}
+    steps = [s for s in cut.get("pretokenizers", [cut]) if s.get("type") == "ByteLevel"]
+    for wrong, reason in (
+        (parts["model"]["type"] != "BPE", f"it is a {parts['model']['type']}, no BPE"),
+        (parts["model"].get("dropout"), "it drops merges at random (dropout)"),
+        (parts["normalizer"], "it changes the text first (normalizer)"),
+        (not steps, "its pre_tokenizer is not ByteLevel"),
+        (any(s["add_prefix_space"] for s in steps), "it adds a space (add_prefix_space)"),
+        (not ALPHABET.keys() <= vocab.keys(), "it has no token for some of the 256 bytes"),
+        (not all(ALPHABET.keys() >= set(t) for t in own.values()), "not all tokens are bytes"),
+    ):
+        if wrong:
+            raise Unfit.lossy(reason)
+    out = [b""] * (1 + max(*own, *added))
+    for i, token in own.items():
+        out[i] = bytes(ALPHABET[character] for character in token)
+    for i, content in added.items():
+        out[i] = content.encode()
+    return tuple(out)
+
+
+def _alphabet() -> dict[str, int]:
+    """The byte that each character of a byte-level vocabulary stands for, as GPT-2 defined it.
+
+    Bytes that Latin-1 prints stand for themselves, the others, in order, are U+0100 and on.
+    """
+    printed = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
+    others = (byte for byte in range(256) if byte not in printed)
+    return {chr(b): b for b in printed} | {chr(0x100 + i): b for i, b in enumerate(others)}
+
+
+ALPHABET = _alphabet()
+
+
+def library() -> Any:
+    try:
+        import tokenizers
+    except ImportError:
+        raise ValueError(
+            "data.tokenizer other than bytes needs the library tokenizers: "
+            "pip install 'pe_jax[tokenizers]'"
+        ) from None
+    return tokenizers

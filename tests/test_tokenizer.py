@@ -1,0 +1,433 @@
+"""Tokenizers: nothing is lost, bytes are counted exactly, and what could break either is refused.
+
+The oracles are the text itself, the library's own decoder, and a model that knows nothing.
+"""
+
+import json
+import math
+import shutil
+import sys
+import unicodedata
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import tokenizers
+from commands import Lab, result, run_of, the_run, tiny
+from tokenizers import AddedToken, Regex, models, normalizers, pre_tokenizers
+
+from pe_jax import bpe, captions, tables
+from pe_jax.encodings import make
+from pe_jax.evaluate import evaluate
+from pe_jax.lm import LmConfig
+from pe_jax.protocol import METRICS, EvalConfig, curve, nll, windows
+from pe_jax.text import SPLITS, Corpus
+from pe_jax.tokenizer import tokenize, vocabulary
+from pe_jax.train import TrainConfig, init, structure
+
+PROSE = (
+    "def f(x):\n\treturn  x\r\n\n"
+    "The cat’s hat, naïve café: “déjà vu”. "
+    "位置编码决定了模型能否外推到更长的序列。语言模型 "
+    "👩‍👩‍👧 🏳️‍🌈 👍🏽 "
+    "e\u0301a\u0308o\u0328\u0301 한국어 עברית हिन्दी "
+)
+SIZE = 320
+
+
+def document(text):
+    return np.frombuffer(text.encode(), np.uint8)
+
+
+def corpus(*texts):
+    """A corpus whose splits all hold the texts."""
+    return Corpus(dict.fromkeys(SPLITS, tuple(map(document, texts))), "made", "no split")
+
+
+def varied(words=1500, seed=0):
+    """The words of PROSE in some order, with other spaces between them."""
+    rng = np.random.default_rng(seed)
+    known = PROSE.split(" ")
+    gaps = rng.choice([" ", "  ", "\n", ""], words)
+    return "".join(w + g for w, g in zip(rng.choice(known, words), gaps, strict=True))
+
+
+@pytest.fixture(scope="module", autouse=True)
+def cache(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("cache")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_CACHE_HOME", str(folder))
+        yield folder
+
+
+@pytest.fixture(scope="module")
+def trained(cache):
+    """A small BPE, trained on text of many scripts."""
+    return tokenize(corpus(varied()), f"bpe:{SIZE}").tokenizer
+
+
+def any_text(seed, size=300):
+    """Characters of any plane, few of which were seen in training, between seen words."""
+    rng = np.random.default_rng(seed)
+    points = rng.integers(0, sys.maxunicode + 1, size)
+    strange = [chr(p) for p in points if not 0xD800 <= p < 0xE000]
+    return "".join(rng.permutation(strange + varied(size, seed).split(" ")))
+
+
+TEXTS = {
+    "seen": varied(),
+    "empty": "",
+    "space": " \t\r\n \u00a0\u3000 ",
+    "any character": any_text(1),
+    "decomposed": unicodedata.normalize("NFD", varied(50)),
+    "all bytes of GPT-2's alphabet": "".join(bpe.ALPHABET),
+}
+
+
+@pytest.mark.parametrize("name", TEXTS)
+def test_nothing_is_lost(trained, name):
+    text = TEXTS[name]
+    (tokens,) = trained.encode([document(text)])
+    assert trained.decode(tokens) == text.encode()
+    assert trained.sizes[tokens].sum() == len(text.encode())
+    assert tokens.dtype == np.uint16
+
+
+def test_pieces_are_the_bytes_of_the_librarys_own_tokens(trained):
+    library = tokenizers.Tokenizer.from_str(trained.json)
+    assert set(bpe.ALPHABET) == set(pre_tokenizers.ByteLevel.alphabet())
+    assert sorted(p for p in trained.pieces if len(p) == 1) == [bytes([b]) for b in range(256)]
+    assert len(set(trained.pieces)) == len(trained.pieces) == library.get_vocab_size() == SIZE
+    text = any_text(2)
+    (tokens,) = trained.encode([document(text)])
+    assert library.encode(text).ids == tokens.tolist()
+    assert library.decode(tokens.tolist()) == text
+    whole = [i for i, piece in enumerate(trained.pieces) if valid(piece)]
+    assert [library.decode([i]).encode() for i in whole] == [trained.pieces[i] for i in whole]
+
+
+def valid(piece):
+    try:
+        return bool(piece.decode())
+    except UnicodeDecodeError:
+        return False
+
+
+def test_characters_are_split_over_tokens_and_words_are_not_bytes(trained):
+    """Without which the tests of this file would show little."""
+    (tokens,) = trained.encode([document(varied())])
+    used = [trained.pieces[t] for t in np.unique(tokens)]
+    assert any(not valid(piece) and len(piece) > 1 for piece in used)
+    assert any(valid(piece) and len(piece) > 6 for piece in used)
+    assert tokens.size < 0.6 * len(varied().encode())
+
+
+def test_bytes_are_the_documents_themselves():
+    made = corpus(PROSE, "x")
+    tokens = tokenize(made, "bytes")
+    assert tokens.splits == dict(made.splits)  # the arrays themselves, not equal ones
+    assert tokens.about == made.describe()
+    assert tokens.tokenizer.decode(tokens.splits["test"][0]) == PROSE.encode()
+    assert set(tokens.tokenizer.sizes) == {1} and vocabulary("bytes") == 256
+    assert tokens.tokenizer.describe() == {"spec": "bytes", "vocabulary": 256, "sha256": None}
+
+
+def configured(**fields):
+    return EvalConfig(**{"lengths": (8, 16, 32), "metrics": METRICS, **fields}).resolved(8)
+
+
+def test_the_bytes_counted_are_those_of_the_text_scored(trained):
+    """Each document is one span: all but its first token is scored."""
+    (tokens,) = trained.encode([document(varied())])
+    documents = [tokens[:33], tokens[33:66]]
+    text = [trained.decode(d[1:]) for d in documents]
+    config = configured(targets=64)
+    for metric in ("nonoverlapping", "sliding"):
+        for E in config.lengths:
+            cut = windows(documents, metric, E, config, trained.sizes)
+            assert (cut.targets, cut.bytes) == (64, len(b"".join(text)))
+
+
+@pytest.mark.parametrize("metric", METRICS)
+def test_the_bytes_of_every_scored_target_count_once(trained, metric):
+    documents = trained.encode([document(varied(400, seed)) for seed in range(3)])
+    config = configured(targets=160)
+    for E in config.lengths:
+        cut = windows(documents, metric, E, config, trained.sizes)
+        scored = [
+            trained.pieces[row[r + 1]]
+            for row, lo, hi in zip(cut.tokens, cut.lo, cut.hi, strict=True)
+            for r in range(lo, hi)
+        ]
+        assert (len(scored), len(b"".join(scored))) == (cut.targets, cut.bytes)
+        if metric != "last_k":  # the same targets at every length
+            assert cut.bytes == windows(documents, metric, 8, config, trained.sizes).bytes
+        values = cut.scores(nll(cut, lambda t, first, last: t[:, -last:] + 0.5, 7))
+        total = sum(
+            row[r + 1] + 0.5
+            for row, lo, hi in zip(cut.tokens, cut.lo, cut.hi, strict=True)
+            for r in range(lo, hi)
+        )
+        assert values == pytest.approx(total / cut.bytes, rel=1e-12)
+
+
+def test_a_model_that_knows_nothing_scores_its_vocabulary(trained):
+    """log2 V bits a token, over the bytes of the tokens: rows and curves, through `evaluate`."""
+    lm = LmConfig(vocab=SIZE, layers=1, model=8, heads=2, mlp=4)
+    encodings = make("nope", lm.dims(8))
+    params = init(lm, encodings, TrainConfig(), [0])["params"]
+    params["head"]["kernel"] = jnp.zeros_like(params["head"]["kernel"])
+    documents = trained.encode([document(varied(400, seed)) for seed in range(2)])
+    config = configured(targets=64, lengths=(8, 16), swaps=(), metrics=METRICS[:2])
+    graphdef, _ = structure(lm, encodings)
+    found = evaluate(graphdef, params, encodings, documents, config, [0], [-1], sizes=trained.sizes)
+    assert found.targets == dict.fromkeys(METRICS[:2], 64)
+    for row in found.rows:
+        size = found.target_bytes[row["metric"]][f"{row['length']}"]
+        assert size > 64
+        assert row["value"] == pytest.approx(math.log2(SIZE) * 64 / size, rel=1e-5)
+    cut = windows(documents, "nonoverlapping", 16, config, trained.sizes)
+    for place, value in zip(*curve(cut, np.full((4, 16), math.log(SIZE))), strict=True):
+        assert place == round(place)  # bins of one position
+        size = trained.sizes[cut.tokens[:, round(place)]].sum()
+        assert value == pytest.approx(math.log2(SIZE) * 4 / size)
+
+
+def test_what_is_trained_is_kept_and_found_again(tmp_path, monkeypatch, trained):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    first = tokenize(corpus(varied()), f"bpe:{SIZE}").tokenizer.json
+    assert first == trained.json  # trained anew
+    (kept,) = (tmp_path / "pe_jax").iterdir()
+    whole = kept.read_bytes()
+    with monkeypatch.context() as patch:
+        patch.setattr(bpe, "_train", None)
+        assert tokenize(corpus(varied()), f"bpe:{SIZE}").tokenizer.json == first
+    for damaged in (b"", whole[: len(whole) // 2], whole.replace(b"a", b"b", 1), b"\xff"):
+        kept.write_bytes(damaged)
+        assert tokenize(corpus(varied()), f"bpe:{SIZE}").tokenizer.json == first
+        assert kept.read_bytes() == whole
+    tokenize(corpus(varied()), f"bpe:{SIZE - 1}")
+    tokenize(corpus(varied(seed=1)), f"bpe:{SIZE}")
+    monkeypatch.setattr(tokenizers, "__version__", "0.0")
+    tokenize(corpus(varied()), f"bpe:{SIZE}")
+    assert len(list((tmp_path / "pe_jax").iterdir())) == 4
+
+
+def test_a_cache_that_cannot_be_written_is_none(tmp_path, monkeypatch, trained):
+    (tmp_path / "pe_jax").write_text("no folder")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    assert tokenize(corpus(varied()), f"bpe:{SIZE}").tokenizer.json == trained.json
+
+
+# tokenizer.json files of others.
+
+
+def saved(path, trained, change):
+    model = tokenizers.Tokenizer.from_str(trained.json)
+    model = change(model) or model
+    model.save(str(path))
+    return f"file:{path}"
+
+
+def setting(name, value):
+    return lambda model: setattr(model, name, value)
+
+
+def sequence(*steps):
+    return setting("pre_tokenizer", pre_tokenizers.Sequence([*steps]))
+
+
+BYTE_LEVEL = pre_tokenizers.ByteLevel(add_prefix_space=False)
+UNFIT = {
+    "normalizer": (setting("normalizer", normalizers.NFC()), "changes the text first"),
+    "prefix": (setting("pre_tokenizer", pre_tokenizers.ByteLevel()), "add_prefix_space"),
+    "metaspace": (setting("pre_tokenizer", pre_tokenizers.Metaspace()), "is not ByteLevel"),
+    "none": (setting("pre_tokenizer", None), "is not ByteLevel"),
+    "words": (setting("model", models.WordLevel({"a": 0}, "a")), "is a WordLevel, no BPE"),
+    "bytes": (setting("model", models.BPE({"a": 0}, [])), "no token for some of the 256 bytes"),
+    "dropout": (lambda model: setattr(model.model, "dropout", 0.5), "at random"),
+    "removed": (
+        sequence(pre_tokenizers.Split(Regex(r"\s+"), "removed"), BYTE_LEVEL),
+        "changes this text",
+    ),
+    "stripping": (
+        lambda model: model.add_tokens([AddedToken("cat", lstrip=True)]) and None,
+        "changes this text",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", UNFIT)
+def test_a_tokenizer_that_is_not_lossless_is_refused(tmp_path, trained, name):
+    change, reason = UNFIT[name]
+    spec = saved(tmp_path / "tokenizer.json", trained, change)
+    with pytest.raises(ValueError, match=f"{spec} is not lossless: .*{reason}") as told:
+        tokenize(corpus(varied()), spec)
+    assert "as bpe:N trains" in str(told.value)
+
+
+FIT = {
+    "as it is": lambda model: None,
+    "digits apart": sequence(pre_tokenizers.Digits(individual_digits=True), BYTE_LEVEL),
+    "truncating": lambda model: model.enable_truncation(4),
+    "padding": lambda model: model.enable_padding(length=5000),
+    "special": lambda model: model.add_special_tokens(["<|end|>", "位置"]) and None,
+}
+
+
+@pytest.mark.parametrize("name", FIT)
+def test_a_lossless_tokenizer_of_others_serves(tmp_path, trained, name):
+    spec = saved(tmp_path / "tokenizer.json", trained, FIT[name])
+    text = varied() + "12345<|end|>" + PROSE
+    found = tokenize(corpus(text), spec)
+    assert found.tokenizer.decode(found.splits["train"][0]) == text.encode()
+    assert found.tokenizer.sizes[found.splits["train"][0]].sum() == len(text.encode())
+    assert vocabulary(spec) == len(found.tokenizer.pieces) == SIZE + 2 * (name == "special")
+    if name == "special":
+        assert (found.splits["train"][0] == SIZE).sum() == 1
+    described = found.tokenizer.describe()
+    assert described["spec"] == spec and len(described["sha256"]) == 64
+
+
+def test_ids_may_have_gaps(tmp_path, trained):
+    parts = json.loads(trained.json)
+    vocab = parts["model"]["vocab"]
+    last = max(vocab, key=vocab.__getitem__)
+    vocab[last] = SIZE + 9
+    path = tmp_path / "tokenizer.json"
+    path.write_text(json.dumps(parts))
+    assert vocabulary(f"file:{path}") == SIZE + 10
+    found = tokenize(corpus(varied()), f"file:{path}")
+    assert found.splits["test"][0].max() == SIZE + 9
+    assert found.tokenizer.decode(found.splits["test"][0]) == varied().encode()
+
+
+# Runs.
+
+
+def test_the_vocabulary_is_known_before_any_text(tmp_path, trained):
+    (tmp_path / "mine.json").write_text(trained.json)
+    for spec, size in (("bytes", 256), ("bpe:300", 300), (f"file:{tmp_path}/mine.json", SIZE)):
+        run = run_of(**{"data.tokenizer": spec, "data.source": "files:nowhere"})
+        assert run.lm.vocab == run.encodings[0].dims.vocab == size
+        assert run.parameters()["total"] == run_of().parameters()["total"] + 2 * 16 * (size - 256)
+    assert run_of(**{"data.tokenizer": "bpe:300", "lm.vocab": 512}).lm.vocab == 512
+
+
+def test_a_changed_file_is_another_run(tmp_path, trained):
+    path = tmp_path / "mine.json"
+    path.write_text(trained.json)
+    first = run_of(**{"data.tokenizer": f"file:{path}"}).id
+    assert run_of(**{"data.tokenizer": f"file:{path}"}).id == first
+    path.write_text(trained.json + "\n")
+    assert run_of(**{"data.tokenizer": f"file:{path}"}).id != first
+    assert run_of(**{"data.tokenizer": "bpe:300"}).id != run_of().id
+
+
+MISTAKES = {
+    "name": ("bep:4096", "unknown data.tokenizer 'bep:4096', nearest: bpe; known: bytes"),
+    "no size": ("bpe:", "needs N of at least 257.*got 'bpe:'"),
+    "no number": ("bpe:4k", "needs N of at least 257.*got 'bpe:4k'"),
+    "too few": ("bpe:256", "at least 257, the 256 bytes and a merge.*got 'bpe:256'"),
+    "a path": ("{folder}/mine.json", "write file:{folder}/mine.json"),
+    "no path": ("file:", "unknown data.tokenizer 'file:', nearest: file"),
+    "no file": ("file:{folder}/mnie.json", "no tokenizer .*mnie.json; nearest: mine.json"),
+    "no folder": ("file:{folder}/no/mine.json", "no tokenizer .*no/mine.json"),
+    "no JSON": ("file:{folder}/text.json", "text.json is no tokenizer.json: "),
+    "no tokenizer": ("file:{folder}/other.json", "other.json is no tokenizer.json: "),
+    "no text": ("file:{folder}/binary.json", "binary.json is no tokenizer.json: "),
+}
+
+
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_a_mistake_is_told_before_any_text_is_read(tmp_path, trained, mistake):
+    for name, content in {"mine": trained.json, "text": "{", "other": '{"a": 1}'}.items():
+        (tmp_path / f"{name}.json").write_text(content)
+    (tmp_path / "binary.json").write_bytes(b"\xff\xfe")
+    spec, words = (part.format(folder=tmp_path) for part in MISTAKES[mistake])
+    with pytest.raises((ValueError, OSError), match=words):
+        run_of(**{"data.tokenizer": spec})
+
+
+def test_too_little_text_and_a_missing_library_are_told(monkeypatch):
+    with pytest.raises(ValueError, match=r"no pairs left to merge at \d+ tokens; ask for fewer"):
+        tokenize(corpus("a few words, a few words"), "bpe:300")
+    monkeypatch.setitem(sys.modules, "tokenizers", None)
+    assert len(tokenize(corpus(PROSE), "bytes").tokenizer.pieces) == 256
+    with pytest.raises(ValueError, match=r"pip install 'pe_jax\[tokenizers\]'"):
+        tokenize(corpus(PROSE), "bpe:300")
+
+
+@pytest.fixture(scope="module")
+def lab(tmp_path_factory):
+    lab = Lab(tmp_path_factory.mktemp("lab"), tmp_path_factory.getbasetemp() / "programs")
+    for i in range(10):
+        (lab.folder / f"text/{i:02d}.txt").write_text(varied(1500, i))
+    return lab
+
+
+def start(lab, cache, workdir, spec):
+    flags = tiny(**{"data.source": lab.text, "data.tokenizer": spec, "run.seeds": (0,)})
+    arguments = ("--config=configs/base.py:pe=rope", *flags, f"--workdir={workdir}")
+    return lab.start("run", *arguments, XDG_CACHE_HOME=str(cache)).wait()
+
+
+@pytest.fixture(scope="module")
+def run(lab, cache):
+    """The folder of a run with a BPE of 300 tokens."""
+    done = start(lab, cache, lab.folder / "runs", "bpe:300")
+    assert done.code == 0, done.err
+    return the_run(lab.folder / "runs")
+
+
+def test_a_run_records_its_tokenizer_and_the_bytes_scored(run):
+    found = result(run)
+    assert found["tokenizer"]["spec"] == "bpe:300" and found["tokenizer"]["vocabulary"] == 300
+    assert found["corpus"]["bytes"]["train"] > 10000
+    assert found["targets"] == {"same_targets": 256, "nonoverlapping": 256}
+    for metric, sizes in found["target_bytes"].items():
+        assert set(sizes) == {"16", "32"} and len(set(sizes.values())) == 1
+        assert 256 < sizes["16"] < 1024, metric
+    for row in found["rows"]:
+        tokens = row["value"] * found["target_bytes"][row["metric"]]["16"] / 256
+        assert 4 < tokens < math.log2(300) + 1  # bits a token, of a model that knows little
+
+
+def test_the_tokenizer_of_a_run_gives_the_same_run(run, lab, cache):
+    done = start(lab, cache, lab.folder / "again", f"file:{run / 'tokenizer.json'}")
+    assert done.code == 0, done.err
+    again, found = result(the_run(lab.folder / "again")), result(run)
+    for part in ("rows", "curves", "digests", "target_bytes", "corpus"):
+        assert again[part] == found[part], part
+    assert again["tokenizer"]["sha256"] == found["tokenizer"]["sha256"]
+
+
+def test_a_run_does_not_go_on_with_other_tokens(run, lab, cache, tmp_path):
+    folder = tmp_path / run.name
+    shutil.copytree(run, folder)
+    (folder / "result.json").unlink()
+    about = json.loads((folder / "config.json").read_text())
+    about["tokenizer"]["sha256"] = "0" * 64
+    (folder / "config.json").write_text(json.dumps(about))
+    done = start(lab, cache, tmp_path, "bpe:300")
+    assert done.code == 2 and "was begun with other tokens (bpe:300" in done.err, done.err
+    assert len(done.err.splitlines()) == 1 and not (folder / "result.json").exists()
+
+
+def test_what_is_said_of_a_run_names_its_tokens(run):
+    found = result(run)
+    table = tables.extrapolation([found])
+    size = found["target_bytes"]["same_targets"]["16"]
+    assert f"256 tokens ({size:,} bytes) are scored at each length." in table.notes[0]
+    assert "Trained on windows of 16 tokens (bpe:300) of files:" in captions.setting([found])
+    assert [row.label for row in table.rows] == ["rope", "rope, window 16"]
+    sizes = {m: dict.fromkeys(s, 256) for m, s in found["target_bytes"].items()}
+    plain = found | {"id": "rope-0", "target_bytes": sizes}
+    plain["tokenizer"] = {"spec": "bytes", "vocabulary": 256, "sha256": None}
+    notes = tables.extrapolation([plain]).notes
+    assert "256 tokens are scored at each length." in notes[0]
+    assert "Trained on windows of 16 tokens of files:" in notes[1]
+    both = tables.extrapolation([found, plain])
+    assert {row.label for row in both.rows if not row.swap} == {"rope, bytes", "rope, bpe:300"}
+    assert f"256 tokens (256 to {size:,} bytes) are scored" in both.notes[0]
+    assert "tokens (bpe:300 and bytes)" in both.notes[1] and "own tokenizer" in both.notes[3]
