@@ -9,9 +9,13 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-from collections.abc import Iterable
+import re
+import sys
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from pe_jax import record
 
@@ -61,6 +65,46 @@ def _train(size: int, texts: Iterable[str]) -> str:
             f"{model.get_vocab_size()} tokens; ask for fewer, or give more text"
         )
     return model.to_str()
+
+
+def encode(text: str, documents: Sequence[np.ndarray], dtype: np.dtype) -> list[np.ndarray]:
+    """The tokens of each document, uint8 [n] of UTF-8, by the tokenizer.json `text`.
+
+    The library takes some 100 bytes of memory for each of the text. What is long is therefore cut,
+    but only where a plain ByteLevel always cuts, so the tokens are those of the whole.
+    """
+    model = load(text)
+    cut = model.pre_tokenizer
+    plain = isinstance(cut, library().pre_tokenizers.ByteLevel) and cut.use_regex
+    size = PART if plain and not model.get_added_tokens_decoder() else sys.maxsize
+    out: list[list[np.ndarray]] = [[] for _ in documents]
+    for group in _groups(documents, size):
+        found = model.encode_batch_fast([part for _, part in group], add_special_tokens=False)
+        for (i, _), tokens in zip(group, found, strict=True):
+            out[i].append(np.array(tokens.ids, dtype))
+    return [np.concatenate(parts) for parts in out]
+
+
+def _groups(documents: Sequence[np.ndarray], size: int) -> Iterator[list[tuple[int, str]]]:
+    """(document, part of it) in order, in groups of about GROUP bytes at least."""
+    group, held = [], 0
+    for i, document in enumerate(documents):
+        for part in _parts(document.tobytes(), size):
+            group.append((i, part.decode()))
+            held += len(part)
+            if held >= GROUP:
+                yield group
+                group, held = [], 0
+    yield group
+
+
+def _parts(text: bytes, size: int) -> Iterator[bytes]:
+    """The text in parts of at least `size` bytes, each but the last at the end of a line."""
+    start = 0
+    while end := _LINE_END.search(text, start + size):
+        yield text[start : end.end()]
+        start = end.end()
+    yield text[start:]
 
 
 def load(text: str) -> Any:
@@ -120,6 +164,11 @@ def _alphabet() -> dict[str, int]:
 
 
 ALPHABET = _alphabet()
+PART = 2**18  # bytes of a document that are encoded at once, at least
+GROUP = 2**22  # of several documents
+# No word of GPT-2's pattern that holds a visible character goes on over the end of a line, and none
+# looks behind itself.
+_LINE_END = re.compile(rb"[!-~](?=\n)")
 
 
 def library() -> Any:

@@ -15,7 +15,7 @@ import dataclasses
 import difflib
 import functools
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +28,6 @@ FORMS = {
     "bpe": "bpe:N, a byte-level BPE of N tokens trained on the training split",
     "file": "file:PATH, a byte-level BPE in a tokenizer.json",
 }
-GROUP = 2**24  # bytes of documents that are encoded at once
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -52,12 +51,7 @@ class Tokenizer:
         """
         if self.json is None:
             return tuple(documents)
-        model, kind = bpe.load(self.json), np.min_scalar_type(len(self.pieces) - 1)
-        out = []
-        for group in _groups(documents):
-            texts = [document.tobytes().decode() for document in group]
-            found = model.encode_batch_fast(texts, add_special_tokens=False)
-            out += [np.array(tokens.ids, kind) for tokens in found]
+        out = bpe.encode(self.json, documents, np.min_scalar_type(len(self.pieces) - 1))
         for document, tokens in zip(documents, out, strict=True):
             if self.decode(tokens) != document.tobytes():
                 wrong = bpe.Unfit.lossy("it changes this text")
@@ -112,6 +106,15 @@ def vocabulary(spec: str) -> int:
     return int(rest) if kind == "bpe" else len(BYTES.pieces)
 
 
+def kept(folder: Path) -> Tokenizer:
+    """The tokenizer of a run, from its folder."""
+    about = record.read(folder / "config.json") or {}
+    spec = about.get("tokenizer", BYTES.describe())["spec"]
+    if spec == BYTES.spec:
+        return BYTES
+    return _byte_level(spec, _read(str(folder / "tokenizer.json")))
+
+
 def sources(spec: str) -> dict[str, str]:
     """{path: sha256} of the file that `spec` names, which is part of what identifies a run."""
     kind, path = _parse(spec)
@@ -143,18 +146,6 @@ def _byte_level(spec: str, json: str) -> Tokenizer:
         return Tokenizer(spec, bpe.pieces(json), json)
     except bpe.Unfit as error:
         raise ValueError(f"data.tokenizer={spec} {error}") from error
-
-
-def _groups(documents: Sequence[np.ndarray]) -> Iterator[list[np.ndarray]]:
-    """The documents in order, in groups of at most GROUP bytes or one document."""
-    group, size = [], 0
-    for document in documents:
-        if group and size + document.size > GROUP:
-            yield group
-            group, size = [], 0
-        group.append(document)
-        size += document.size
-    yield group
 
 
 def _read(path: str) -> str:

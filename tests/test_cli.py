@@ -263,8 +263,7 @@ def test_a_changed_text_is_noticed_by_its_bytes(lab, tmp_path):
     same = [write_text(tmp_path / name, seed=0) for name in ("a", "b")]
     other = write_text(tmp_path / "c", seed=1)
     hashes = [
-        run_of(**{"data.source": f"files:{path}"}).load().describe()["hash"]
-        for path in (*same, other)
+        run_of(**{"data.source": f"files:{path}"}).load().about["hash"] for path in (*same, other)
     ]
     assert hashes[0] == hashes[1] != hashes[2]
 

@@ -22,7 +22,7 @@ from pe_jax.evaluate import evaluate
 from pe_jax.lm import LmConfig
 from pe_jax.protocol import METRICS, EvalConfig, curve, nll, windows
 from pe_jax.text import SPLITS, Corpus
-from pe_jax.tokenizer import tokenize, vocabulary
+from pe_jax.tokenizer import BYTES, kept, tokenize, vocabulary
 from pe_jax.train import TrainConfig, init, structure
 
 PROSE = (
@@ -93,6 +93,32 @@ def test_nothing_is_lost(trained, name):
     assert tokens.dtype == np.uint16
 
 
+@pytest.mark.parametrize("seed", range(3))
+def test_a_long_document_is_encoded_as_if_at_once(trained, seed, monkeypatch):
+    text = any_text(seed) + varied(3000, seed).replace(" ", "\n ", 200)
+    whole = tokenizers.Tokenizer.from_str(trained.json).encode(text).ids
+    parts = []
+    monkeypatch.setattr(bpe, "_parts", noting(bpe._parts, parts))
+    for size in (1, 100, 5000):
+        parts.clear()
+        monkeypatch.setattr(bpe, "PART", size)
+        monkeypatch.setattr(bpe, "GROUP", 3 * size)
+        documents = [document(text), document(""), document(PROSE)]
+        found = trained.encode(documents)
+        assert found[0].tolist() == whole and found[1].size == 0
+        assert trained.decode(found[2]) == PROSE.encode()
+        assert len(parts) > 3 + len(text) // (50 * size)  # it was cut
+
+
+def noting(function, calls):
+    def noted(*arguments):
+        for part in function(*arguments):
+            calls.append(part)
+            yield part
+
+    return noted
+
+
 def test_pieces_are_the_bytes_of_the_librarys_own_tokens(trained):
     library = tokenizers.Tokenizer.from_str(trained.json)
     assert set(bpe.ALPHABET) == set(pre_tokenizers.ByteLevel.alphabet())
@@ -139,13 +165,13 @@ def configured(**fields):
 def test_the_bytes_counted_are_those_of_the_text_scored(trained):
     """Each document is one span: all but its first token is scored."""
     (tokens,) = trained.encode([document(varied())])
-    documents = [tokens[:33], tokens[33:66]]
+    documents = [tokens[i : i + 33] for i in range(0, 165, 33)]
     text = [trained.decode(d[1:]) for d in documents]
-    config = configured(targets=64)
+    config = configured(targets=160)
     for metric in ("nonoverlapping", "sliding"):
         for E in config.lengths:
             cut = windows(documents, metric, E, config, trained.sizes)
-            assert (cut.targets, cut.bytes) == (64, len(b"".join(text)))
+            assert (cut.targets, cut.bytes) == (160, len(b"".join(text)))
 
 
 @pytest.mark.parametrize("metric", METRICS)
@@ -394,6 +420,10 @@ def test_a_run_records_its_tokenizer_and_the_bytes_scored(run):
 
 
 def test_the_tokenizer_of_a_run_gives_the_same_run(run, lab, cache):
+    own = kept(run)
+    assert own.describe() == result(run)["tokenizer"]
+    assert own.decode(own.encode([document(PROSE)])[0]) == PROSE.encode()
+    assert kept(lab.folder) is BYTES  # as of a record that names none
     done = start(lab, cache, lab.folder / "again", f"file:{run / 'tokenizer.json'}")
     assert done.code == 0, done.err
     again, found = result(the_run(lab.folder / "again")), result(run)
