@@ -94,6 +94,8 @@ CONFIG_MISTAKES = {
     "no steps": ("rope", {"train.steps": 0}, ["train.steps must be at least 1"]),
     "odd head size": ("rope", {"lm.model": 14}, ["even", "got 7", "lm.heads"]),
     "heads": ("rope", {"lm.heads": 3}, ["lm.heads must divide lm.model", "3 heads for 16"]),
+    "tokenizer": ("rope", {"data.tokenizer": "bep:4096"}, ["'bep:4096'", "nearest: bpe"]),
+    "few tokens": ("rope", {"data.tokenizer": "bpe:100"}, ["at least 257", "got 'bpe:100'"]),
     "vocabulary": ("rope", {"lm.vocab": 100}, ["lm.vocab must be at least 256", "got 100"]),
     "unknown activation": ("rope", {"lm.activation": "gelo"}, ["lm.activation", "gelu"]),
     "unknown metric": ("rope", {"eval.metrics": ("last_l",)}, ["did you mean 'last_k'"]),
