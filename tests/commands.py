@@ -173,7 +173,6 @@ def _main(name, arguments, folder, largest, cache, tty, environment):
         os.dup2(os.open(tty, os.O_RDWR), 0)
     for number, path in ((1, folder / "stdout"), (2, folder / "stderr")):
         os.dup2(os.open(tty or path, os.O_RDWR | os.O_CREAT | os.O_APPEND), number)
-    os.environ.update(environment)
     signal.signal(signal.SIGINT, signal.default_int_handler)  # as in a process of a terminal
     os.chdir(ROOT)
     os.environ.update(environment)
