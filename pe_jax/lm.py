@@ -16,11 +16,12 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 from flax import nnx
-from jaxtyping import Array, Float, Int, Key
+from jaxtyping import Array, Float, Int, Key, Num
 
 from pe_jax.attention import Rows, choose
 from pe_jax.bound import Bound, fold_positions, init_params
 from pe_jax.encoding import Dims, Encoding, active, acts_once, overrides
+from pe_jax.past import Past
 
 ACTIVATIONS = {"gelu": jax.nn.gelu, "relu": jax.nn.relu, "silu": jax.nn.silu}
 NORMS = {"rms": nnx.RMSNorm, "layer": nnx.LayerNorm}
@@ -115,33 +116,39 @@ class Block(nnx.Module):
 
     def __call__(
         self,
-        x: Float[Array, "BL D"],
+        x: Float[Array, "B L D"],
         pe: Bound,
         pos: Array,
         last: int,
         drop,
-    ) -> Float[Array, "BT D"]:
-        """`pos` is [L] or [B, L]; only the last `last` tokens of each sequence are computed."""
-        L, H = pos.shape[-1], self.config.heads
-        B, D = x.shape[0] // L, x.shape[-1]
-        h = self.attention_norm(x)
-        tail = h if last == L else h.reshape(B, L, D)[:, L - last :].reshape(-1, D)
+        past: Past,
+    ) -> Float[Array, "B T D"]:
+        """Of the new tokens x, the last `last`. `pos`, [S] or [B, S], is of all tokens."""
+        B, L, D = x.shape
+        H, S = self.config.heads, pos.shape[-1]
+        h = self.attention_norm(x.reshape(B * L, D))
+        tail = h.reshape(B, L, D)[:, L - last :].reshape(-1, D)
         q = self.query(tail).reshape(B, last, H, -1)
-        k, v = jnp.split(self.key_value(h).reshape(B, L, 2 * H, -1), 2, axis=2)
+        k, v = past("kv", jnp.split(self.key_value(h).reshape(B, L, 2 * H, -1), 2, axis=2))
 
         shared = None if pos.ndim == 1 else 0
         located = tuple(0 if overrides(e, "locate") else shared for e in pe.encodings)
         axes: Any = Rows._make((None, shared, located))
-        keys = Rows(jnp.arange(L), pos, _locate(pe, h.reshape(B, L, D), pos))
-        queries = Rows._make(_tail(part, axis, last) for part, axis in zip(keys, axes, strict=True))
-        attend = choose(self.config.attention, pe, B, last, L)
+        keys = Rows(jnp.arange(S), pos, _locate(pe, h.reshape(B, L, D), pos, past))
+        queries = jax.tree.map(
+            lambda axis, part: past.last(part, last, axis=0 if axis is None else 1),
+            axes,
+            keys,
+            is_leaf=lambda axis: axis is None,
+        )
+        attend = choose(self.config.attention, pe, B, last, S)
         heads = jax.vmap(lambda *args: attend(pe, *args), in_axes=(0, 0, 0, axes, axes))
         mixed = self.out(heads(q, k, v, queries, keys).reshape(B * last, D))
 
-        x = x if last == L else x.reshape(B, L, D)[:, L - last :].reshape(-1, D)
-        x = x + drop(mixed)
+        x = x[:, L - last :].reshape(-1, D) + drop(mixed)
         activation = ACTIVATIONS[self.config.activation]
-        return x + drop(self.down(activation(self.up(self.mlp_norm(x)))))
+        x = x + drop(self.down(activation(self.up(self.mlp_norm(x)))))
+        return x.reshape(B, last, D)
 
 
 class LM(nnx.Module):
@@ -182,24 +189,32 @@ class LM(nnx.Module):
         dropout_key: Key[Array, ""] | None = None,
         train: bool = False,
         last: int | None = None,
+        pos: Num[Array, "..."] | None = None,
+        past: Past | None = None,
     ) -> Float[Array, "B T V"]:
         """Float32 logits [B, L, V], or of the last `last` tokens alone.
 
         `encodings` replaces the model's own over the same parameters (a swap, or `at(length)`);
         those beyond its number have none. `key` draws random positions: one for the batch, or one
-        a sequence. Without `dropout_key` nothing is dropped.
+        a sequence. Without `dropout_key` nothing is dropped. `past` has what is kept of the tokens
+        before these, and takes what is to be kept of these; `pos`, [S] or [B, S], gives the
+        positions of all, which else the `positions` hooks make of 0, 1, ...
         """
         B, L = tokens.shape
         encodings = self.encodings if encodings is None else encodings
-        pos = fold_positions(encodings, tokens, jnp.arange(L), key, train)
+        past = Past(None, 0, L) if past is None else past
+        tokens = past("tokens", tokens)
+        if pos is None:
+            pos = fold_positions(encodings, tokens, jnp.arange(tokens.shape[1]), key, train)
         contiguous = not any(overrides(e, "positions") for e in encodings)
         drop = _Dropout(self.config.dropout, dropout_key)
 
-        x = self.embedding[...][tokens].astype(DTYPES[self.config.dtype])
-        x = drop(self._embed(x, tokens, pos, encodings, None).reshape(B * L, -1))
+        x = self.embedding[...][past.last(tokens, L)].astype(DTYPES[self.config.dtype])
+        x = drop(self._embed(x, tokens, pos, encodings, None, past))
         for layer, block in enumerate(self.blocks):
             here = [i for i, e in enumerate(encodings) if active(e, layer)]
-            x = self._embed(x.reshape(B, L, -1), tokens, pos, encodings, layer).reshape(B * L, -1)
+            kept = past.part(f"layer {layer}")
+            x = self._embed(x, tokens, pos, encodings, layer, kept)
             pe = Bound(
                 tuple(self._params(i, layer) for i in here),
                 tuple(encodings[i] for i in here),
@@ -207,8 +222,8 @@ class LM(nnx.Module):
                 self.config.causal,
             )
             final = layer == self.config.layers - 1
-            x = block(x, pe, pos, last if final and last else L, drop)
-        x = self.norm(x)
+            x = block(x, pe, pos, last if final and last else L, drop, kept)
+        x = self.norm(x.reshape(-1, self.config.model))
         if self.config.tie_embeddings:
             table = self.embedding[...] * self.config.model**-0.5 / self.config.embed_std
             logits = x @ table.T.astype(x.dtype)
@@ -223,18 +238,28 @@ class LM(nnx.Module):
         parts = [self.shared[member]] + ([] if layer is None else [self.owned[layer][member]])
         return {name: value[...] for part in parts for name, value in part.items()}
 
-    def _embed(self, x, tokens, pos, encodings, layer: int | None):
-        """The `embed` hooks that act here: on the model's input (None) or on that of a layer."""
-        for i, e in enumerate(encodings):
-            once = acts_once(e)
-            if overrides(e, "embed") and (once if layer is None else not once and active(e, layer)):
-                params = self._params(i, layer)
-                hook = jax.vmap(
-                    lambda x, tokens, pos, e=e, params=params: e.embed(params, x, tokens, pos),
-                    in_axes=(0, 0, 0 if pos.ndim == 2 else None),
-                )
-                x = hook(x, tokens, pos)
-        return x
+    def _embed(self, x, tokens, pos, encodings, layer: int | None, past: Past):
+        """The `embed` hooks that act here: on the model's input (None) or on that of a layer.
+
+        They may read neighbours, so they get the rows of all tokens; those of the new ones stay.
+        """
+        members = [
+            (i, e)
+            for i, e in enumerate(encodings)
+            if overrides(e, "embed")
+            and (acts_once(e) if layer is None else not acts_once(e) and active(e, layer))
+        ]
+        if not members:
+            return x
+        count, x = x.shape[1], past("input", x)
+        for i, e in members:
+            params = self._params(i, layer)
+            hook = jax.vmap(
+                lambda x, tokens, pos, e=e, params=params: e.embed(params, x, tokens, pos),
+                in_axes=(0, 0, 0 if pos.ndim == 2 else None),
+            )
+            x = hook(x, tokens, pos)
+        return past.last(x, count)
 
 
 def decayed(params) -> dict:
@@ -268,18 +293,17 @@ def _parameters(arrays) -> nnx.Dict:
     return nnx.Dict({name: nnx.Param(value) for name, value in arrays.items()})
 
 
-def _tail(rows, axis, last: int):
-    """The last rows of each array; its axis 0 is the batch where `axis` is 0."""
-    if isinstance(rows, tuple):
-        return tuple(_tail(r, a, last) for r, a in zip(rows, axis, strict=True))
-    return jax.tree.map(lambda a: a[-last:] if axis is None else a[:, -last:], rows)
+def _locate(pe: Bound, x: Float[Array, "B L D"], pos, past: Past):
+    """Coordinates of all tokens: batched where an encoding locates or positions are, else shared.
 
-
-def _locate(pe: Bound, x: Float[Array, "B L D"], pos):
-    """Coordinates of each encoding: batched where it locates or positions are, else shared."""
-    if pos.ndim == 2:
-        return jax.vmap(pe.locate)(x, pos)
-    located = jax.vmap(pe.locate, in_axes=(0, None))(x, pos)
+    x is of the new tokens alone.
+    """
+    locating = [overrides(e, "locate") for e in pe.encodings]
+    before = tuple(past.before(f"coords {i}") if own else None for i, own in enumerate(locating))
+    batched = pos.ndim - 1
+    new = past.last(pos, x.shape[1], axis=batched)
+    located = jax.vmap(pe.locate, in_axes=(0, 0 if batched else None, 0))(x, new, before)
     return tuple(
-        c if overrides(e, "locate") else pos for e, c in zip(pe.encodings, located, strict=True)
+        past(f"coords {i}", c) if own else pos
+        for i, (own, c) in enumerate(zip(locating, located, strict=True))
     )

@@ -58,6 +58,7 @@ def imported(*command):
         ("report", "--workdir"),
         ("compare", "--out"),
         ("prepare", "--data_dir"),
+        ("generate", "--workdir"),
     ],
 )
 def test_help_comes_at_once(name, flag):

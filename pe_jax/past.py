@@ -1,0 +1,66 @@
+"""What a model keeps of the tokens before, for those that follow: the ground of decoding.
+
+Each site of the model hands over the rows of its new tokens and gets back those of all tokens.
+Without tokens before these are the very rows, so the full forward pass and decoding are the same
+lines. A site keeps what hooks read: k as it is before `qk`, v, the coordinates that `locate` made,
+and the inputs of `embed`. Nothing is kept that depends on later tokens, so swaps and bases that
+`at(length)` sets stay right.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+from jaxtyping import Array, Int
+
+Kept = dict[str, Any]  # arrays [B, S, ...] by the names of parts and sites
+
+
+class Past:
+    """The rows of one part of a model, while a program is traced: `count` new ones after `start`.
+
+    `kept` has room for S rows, of which the first `start` are filled; None: there were no tokens
+    before. Those of all tokens are in `rows` afterwards. Axis 1 is that of tokens.
+    """
+
+    def __init__(self, kept: Kept | None, start: int | Int[Array, ""], count: int):
+        self.kept, self.start, self.count = kept, start, count
+        self.rows: Kept = {}
+
+    def part(self, name: str) -> Past:
+        """What a part of this part keeps: a layer's own."""
+        part = Past(None if self.kept is None else self.kept[name], self.start, self.count)
+        self.rows[name] = part.rows
+        return part
+
+    def __call__(self, site: str, new: Any) -> Any:
+        """The rows of all tokens at a site; those after the new ones are 0."""
+        if self.kept is not None:
+            new = jax.tree.map(
+                lambda a, b: jax.lax.dynamic_update_slice_in_dim(a, b, self.start, axis=1),
+                self.kept[site],
+                new,
+            )
+        self.rows[site] = new
+        return new
+
+    def before(self, site: str) -> Any:
+        """The row at a site of the last token before; None: there is none."""
+        if self.kept is None:
+            return None
+        return jax.tree.map(
+            lambda a: jax.lax.dynamic_index_in_dim(a, self.start - 1, axis=1, keepdims=False),
+            self.kept[site],
+        )
+
+    def last(self, rows: Any, count: int, axis: int = 1) -> Any:
+        """Those of the last `count` new tokens, from the rows of all."""
+
+        def cut(a):
+            if a.shape[axis] == count:
+                return a
+            start = self.start + self.count - count
+            return jax.lax.dynamic_slice_in_dim(a, start, count, axis)
+
+        return jax.tree.map(cut, rows)

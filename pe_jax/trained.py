@@ -1,0 +1,67 @@
+"""A trained model, from the folder of its run."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import jax
+from flax import nnx
+
+from pe_jax import record
+from pe_jax.checkpoint import Checkpoints
+from pe_jax.run import Run
+from pe_jax.train import init, structure
+
+
+@dataclasses.dataclass(frozen=True)
+class Trained:
+    """One seed's model of a run: nnx.merge(graphdef, params) is its LM."""
+
+    run: Run
+    seed: int
+    step: int
+    """After which training step its newest checkpoint was taken."""
+    graphdef: nnx.GraphDef
+    params: Any
+
+    @classmethod
+    def of(
+        cls,
+        folder: Path,
+        seed: int | None = None,
+        warn: Callable[[str], None] = lambda message: None,
+    ) -> Trained:
+        """Of the run in `folder`, or in its only subfolder; `seed` None: the first of its seeds.
+
+        ValueError or Refused if there is no such run, seed or checkpoint.
+        """
+        folder = _the_run(folder)
+        run = Run.of((record.read(folder / "config.json") or {})["config"])
+        seed = run.run.seeds[0] if seed is None else seed
+        group = next((seeds for seeds in run.groups if seed in seeds), None)
+        if group is None:
+            known = ", ".join(map(str, run.run.seeds))
+            raise ValueError(f"{folder} has no model of seed {seed}; its seeds are {known}")
+        checkpoints = folder / "checkpoints" / "-".join(map(str, group))
+        like = jax.eval_shape(lambda: init(run.lm, run.encodings, run.train, group))
+        restored = Checkpoints(checkpoints).restore(like, warn) if checkpoints.is_dir() else None
+        if restored is None:
+            raise ValueError(f"{folder} has no checkpoint of seed {seed} yet: train it first")
+        step, state, _ = restored
+        params = jax.tree.map(lambda a: a[group.index(seed)], state["params"])
+        return cls(run, seed, step, structure(run.lm, run.encodings)[0], params)
+
+
+def _the_run(folder: Path) -> Path:
+    if (folder / "config.json").is_file():
+        return folder
+    runs = sorted(path.parent for path in folder.glob("*/config.json"))
+    if len(runs) == 1:
+        return runs[0]
+    if not runs:
+        raise ValueError(f"no run in {folder}: it has no config.json, nor has a folder in it")
+    names = ", ".join(path.name for path in runs)
+    raise ValueError(f"{folder} holds {len(runs)} runs: give one of {names} in it")
