@@ -31,7 +31,7 @@ class Cache(NamedTuple):
     """What decoding goes on from."""
 
     kept: Kept
-    """Arrays [B, S, ...] of every site of the model."""
+    """Arrays [B, ..., S] of every site of the model."""
     length: Int[Array, ""]
     """How many tokens are in it."""
     pos: Num[Array, "..."] | None
@@ -40,13 +40,13 @@ class Cache(NamedTuple):
     @property
     def room(self) -> int:
         """S, how many tokens it can hold."""
-        return self.kept["tokens"].shape[1]
+        return self.kept["tokens"].shape[-1]
 
     def grown(self, room: int) -> Cache:
         """The same with room for `room` tokens: a copy."""
 
         def pad(a):
-            return jnp.pad(a, [(0, 0), (0, room - a.shape[1])] + [(0, 0)] * (a.ndim - 2))
+            return jnp.pad(a, [(0, 0)] * (a.ndim - 1) + [(0, room - a.shape[-1])])
 
         return self._replace(kept=jax.tree.map(pad, self.kept))
 
@@ -72,7 +72,7 @@ def prefill(
     past = Past(None, 0, L)
     here = None if pos is None else pos[..., :L]
     logits = model(prompt, encodings=encodings, last=1, pos=here, past=past)
-    return Cache(past.rows, jnp.int32(L), pos).grown(room), logits[:, -1]
+    return Cache(past.now, jnp.int32(L), pos).grown(room), logits[:, -1]
 
 
 def extend(
@@ -82,7 +82,7 @@ def extend(
     past = Past(cache.kept, cache.length, tokens.shape[1])
     pos = None if cache.pos is None else cache.pos[..., : cache.room]
     logits = model(tokens, encodings=encodings, pos=pos, past=past)
-    return Cache(past.rows, cache.length + tokens.shape[1], cache.pos), logits
+    return Cache(past.now, cache.length + tokens.shape[1], cache.pos), logits
 
 
 @functools.partial(jax.jit, static_argnames=("graphdef", "encodings"), donate_argnames="cache")

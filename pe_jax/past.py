@@ -12,45 +12,49 @@ from __future__ import annotations
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 from jaxtyping import Array, Int
 
-Kept = dict[str, Any]  # arrays [B, S, ...] by the names of parts and sites
+Kept = dict[str, Any]  # arrays [B, ..., S] by the names of parts and sites
 
 
 class Past:
     """The rows of one part of a model, while a program is traced: `count` new ones after `start`.
 
     `kept` has room for S rows, of which the first `start` are filled; None: there were no tokens
-    before. Those of all tokens are in `rows` afterwards. Axis 1 is that of tokens.
+    before. What is to be kept of all tokens is in `now` afterwards. Sites see the axis of tokens
+    as axis 1; what is kept has it last, as XLA's CPU wants k and v for the products of one query:
+    it would else transpose them for every token.
     """
 
     def __init__(self, kept: Kept | None, start: int | Int[Array, ""], count: int):
         self.kept, self.start, self.count = kept, start, count
-        self.rows: Kept = {}
+        self.now: Kept = {}
 
     def part(self, name: str) -> Past:
         """What a part of this part keeps: a layer's own."""
         part = Past(None if self.kept is None else self.kept[name], self.start, self.count)
-        self.rows[name] = part.rows
+        self.now[name] = part.now
         return part
 
     def __call__(self, site: str, new: Any) -> Any:
-        """The rows of all tokens at a site; those after the new ones are 0."""
+        """The rows of all tokens at a site, from those of the new ones; any after these are 0."""
+        now = jax.tree.map(lambda a: jnp.moveaxis(a, 1, -1), new)
         if self.kept is not None:
-            new = jax.tree.map(
-                lambda a, b: jax.lax.dynamic_update_slice_in_dim(a, b, self.start, axis=1),
+            now = jax.tree.map(
+                lambda a, b: jax.lax.dynamic_update_slice_in_dim(a, b, self.start, axis=-1),
                 self.kept[site],
-                new,
+                now,
             )
-        self.rows[site] = new
-        return new
+        self.now[site] = now
+        return new if self.kept is None else jax.tree.map(lambda a: jnp.moveaxis(a, -1, 1), now)
 
     def before(self, site: str) -> Any:
         """The row at a site of the last token before; None: there is none."""
         if self.kept is None:
             return None
         return jax.tree.map(
-            lambda a: jax.lax.dynamic_index_in_dim(a, self.start - 1, axis=1, keepdims=False),
+            lambda a: jax.lax.dynamic_index_in_dim(a, self.start - 1, axis=-1, keepdims=False),
             self.kept[site],
         )
 
