@@ -1,6 +1,6 @@
 """Decoding, token by token, from a cache; and how the next token is chosen.
 
-The cache has room for a power of two of tokens and doubles when they are used up, so a program is
+The cache has room for a power of two of tokens and doubles when it is full, so a program is
 compiled for each power of two, and none for a token. `CHUNK` tokens are decoded in one call, its
 cache given away, since a call costs as much as a small model's token. Positions are those of the
 whole: random ones are drawn once for the prompt and all that follows. Axes: B batch, L prompt, T
@@ -25,6 +25,7 @@ from pe_jax.encoding import Encoding, overrides
 from pe_jax.past import Kept, Past
 
 CHUNK = 16  # tokens decoded in one call
+FIRST = 1024  # the least room to begin with, unless less is needed: growing compiles a program
 
 
 class Cache(NamedTuple):
@@ -184,7 +185,7 @@ def generate(
     program = functools.partial(_chunk, graphdef=graphdef, encodings=encodings, sampling=sampling)
 
     def stream():
-        room = _room(L)
+        room = min(_room(total), max(FIRST, _room(L)))
         cache, logits = prefill(
             params, jnp.asarray(prompt), pos, graphdef=graphdef, encodings=encodings, room=room
         )

@@ -54,6 +54,8 @@ class Tables(NamedTuple):
         if not pe.contiguous:
             return cls(pe, 0.0, 0.0, 0.0, 0, 0)
         T, S = q_pos.shape[0], k_pos.shape[0]
+        if T == 1 < S and not room:
+            return cls.of(pe, k_pos, k_pos, room=1).cut(q_pos[0] - k_pos[0], 1, S)
         n = q_pos[-1] - k_pos[0] - jnp.arange(S if pe.causal else T + S - 1)
 
         def table(hook):
