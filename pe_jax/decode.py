@@ -32,7 +32,7 @@ class Cache(NamedTuple):
     """What decoding goes on from."""
 
     kept: Kept
-    """Arrays [B, ..., S] of every site of the model."""
+    """Arrays [..., S] of every site of the model."""
     length: Int[Array, ""]
     """How many tokens are in it."""
     pos: Num[Array, "..."] | None

@@ -129,7 +129,7 @@ class Block(nnx.Module):
         h = self.attention_norm(x.reshape(B * L, D))
         tail = h.reshape(B, L, D)[:, L - last :].reshape(-1, D)
         q = self.query(tail).reshape(B, last, H, -1)
-        k, v = past("kv", jnp.split(self.key_value(h).reshape(B, L, 2 * H, -1), 2, axis=2))
+        k, v = past.heads("kv", jnp.split(self.key_value(h).reshape(B, L, 2 * H, -1), 2, axis=2))
 
         shared = None if pos.ndim == 1 else 0
         located = tuple(0 if overrides(e, "locate") else shared for e in pe.encodings)

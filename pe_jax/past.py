@@ -13,9 +13,9 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Int
+from jaxtyping import Array, Float, Int
 
-Kept = dict[str, Any]  # arrays [B, ..., S] by the names of parts and sites
+Kept = dict[str, Any]  # arrays [..., S] by the names of parts and sites
 
 
 class Past:
@@ -23,8 +23,7 @@ class Past:
 
     `kept` has room for S rows, of which the first `start` are filled; None: there were no tokens
     before. What is to be kept of all tokens is in `now` afterwards. Sites see the axis of tokens
-    as axis 1; what is kept has it last, as XLA's CPU wants k and v for the products of one query:
-    it would else transpose them for every token.
+    as axis 1; what is kept has it last.
     """
 
     def __init__(self, kept: Kept | None, start: int | Int[Array, ""], count: int):
@@ -49,6 +48,17 @@ class Past:
         self.now[site] = now
         return new if self.kept is None else jax.tree.map(lambda a: jnp.moveaxis(a, -1, 1), now)
 
+    def heads(self, site: str, new: Any) -> Any:
+        """The same for k and v, [B, L, H, K], kept as [B*H, K, S].
+
+        That is how XLA's CPU multiplies them by one query. From any other form it would copy them
+        whole for every token, and writing a row would not be in place.
+        """
+        whole = self(site, jax.tree.map(_merged, new))
+        if self.kept is None:
+            return new
+        return jax.tree.map(_parted, whole, new)
+
     def before(self, site: str) -> Any:
         """The row at a site of the last token before; None: there is none."""
         if self.kept is None:
@@ -68,3 +78,12 @@ class Past:
             return jax.lax.dynamic_slice_in_dim(a, start, count, axis)
 
         return jax.tree.map(cut, rows)
+
+
+def _merged(a: Float[Array, "B L H K"]) -> Float[Array, "BH L K"]:
+    return jnp.swapaxes(a, 1, 2).reshape(-1, a.shape[1], a.shape[3])
+
+
+def _parted(a: Float[Array, "BH S K"], like: Float[Array, "B L H K"]) -> Float[Array, "B S H K"]:
+    B, _, H, K = like.shape
+    return jnp.swapaxes(a.reshape(B, H, -1, K), 1, 2)
