@@ -221,14 +221,15 @@ def choose(form: str, pe: Bound, batch: int, queries: int, keys: int):
     """attend or attend_blockwise, for lm.attention.
 
     "auto" is dense while the logits of one layer fit 8 MiB on CPU, whose caches they would else
-    overrun, or 1 GiB on an accelerator, unless windows hide most of them.
+    overrun, or 1 GiB on an accelerator, unless windows hide most of them; and for one query, which
+    blocks would pad to many.
     """
     if form == "auto":
         heads = pe.encodings[0].dims.heads if pe.encodings else 1
         budget = 2**23 if jax.default_backend() == "cpu" else 2**30
         small = 4 * batch * heads * queries * keys <= budget
         hidden = any(keys > 4 * (window + sinks) for window, sinks in pe.reach)
-        form = "dense" if small and not hidden else "blockwise"
+        form = "dense" if queries == 1 or (small and not hidden) else "blockwise"
     if form == "dense":
         return attend
     reach = min((window for window, _ in pe.reach), default=keys)

@@ -50,6 +50,9 @@ class Tables(NamedTuple):
     def of(cls, pe: Bound, q_pos, k_pos, room: int = 0) -> Tables:
         """`room`: columns of padding for blocks that overhang, in padded rows and in the hidden
         future.
+
+        One query's columns are cut from those of all the keys, which no query changes: a loop over
+        tokens evaluates them once.
         """
         if not pe.contiguous:
             return cls(pe, 0.0, 0.0, 0.0, 0, 0)
