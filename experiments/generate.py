@@ -46,13 +46,14 @@ def main() -> int:
     try:
         sampling = Sampling(_TEMPERATURE.value, _TOP_K.value, _TOP_P.value)
         trained = Trained.of(Path(_WORKDIR.value), _MODEL_SEED.value, _say)
+        (tokens,) = trained.tokenizer.encode([np.frombuffer(prompt, np.uint8)])
         encodings = trained.run.encodings
         encodings = swap(encodings, _SWAP.value) if _SWAP.value else encodings
         pieces = generate(
             trained.graphdef,
             trained.params,
             encodings,
-            np.array([list(prompt)], np.int32),
+            tokens[None].astype(np.int32),
             _TOKENS.value,
             sampling,
             _SEED.value,
@@ -61,11 +62,11 @@ def main() -> int:
         return cli.fail("generate", error)
     if trained.step < trained.run.train.steps:
         _say(f"trained for {trained.step} of {trained.run.train.steps} steps so far")
-    _stream(prompt, pieces)
+    _stream(prompt, pieces, trained.tokenizer)
     return 0
 
 
-def _stream(prompt: bytes, pieces) -> None:
+def _stream(prompt: bytes, pieces, tokenizer) -> None:
     """Prints whole characters as their bytes come, then the speed."""
     decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
 
@@ -77,7 +78,8 @@ def _stream(prompt: bytes, pieces) -> None:
     begun, count, rates = time.monotonic(), 0, []
     called = begun
     for piece in pieces:
-        put(bytes(token for token in piece[0].tolist() if token < 256))
+        known = piece[0] < len(tokenizer.pieces)  # lm.vocab may be larger
+        put(tokenizer.decode(piece[0][known]))
         now = time.monotonic()
         count += piece.size
         rates.append(piece.size / (now - called))

@@ -135,7 +135,8 @@ class Run:
         identity["run"] = {k: v for k, v in config.get("run", {}).items() if k != "mesh"}
         start = None
         if parts["train"].init_from:
-            start = WarmStart.of(parts["train"], parts["lm"], spec, encodings, parts["run"].seeds)
+            seeds = parts["run"].seeds
+            start = WarmStart.of(parts["train"], parts["lm"], spec, encodings, seeds, tokens)
             name = f"{name} from {start.label}"
             # What the run is, wherever it lies.
             identity["train"] = identity["train"] | {"init_from": start.identity}

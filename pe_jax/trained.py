@@ -10,7 +10,7 @@ from typing import Any
 import jax
 from flax import nnx
 
-from pe_jax import record
+from pe_jax import record, tokenizer
 from pe_jax.checkpoint import Checkpoints
 from pe_jax.run import Run
 from pe_jax.train import init, structure
@@ -26,6 +26,7 @@ class Trained:
     """After which training step its newest checkpoint was taken."""
     graphdef: nnx.GraphDef
     params: Any
+    tokenizer: tokenizer.Tokenizer
 
     @classmethod
     def of(
@@ -52,7 +53,8 @@ class Trained:
             raise ValueError(f"{folder} has no checkpoint of seed {seed} yet: train it first")
         step, state, _ = restored
         params = jax.tree.map(lambda a: a[group.index(seed)], state["params"])
-        return cls(run, seed, step, structure(run.lm, run.encodings)[0], params)
+        graphdef, _ = structure(run.lm, run.encodings)
+        return cls(run, seed, step, graphdef, params, tokenizer.kept(folder))
 
 
 def _the_run(folder: Path) -> Path:

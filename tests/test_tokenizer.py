@@ -432,6 +432,21 @@ def test_the_tokenizer_of_a_run_gives_the_same_run(run, lab, cache):
     assert again["tokenizer"]["sha256"] == found["tokenizer"]["sha256"]
 
 
+def test_text_is_generated_in_the_tokens_of_the_run(run, lab):
+    done = lab.start("generate", f"--workdir={run}", "--prompt=the naïve ", "--tokens=20").wait()
+    assert done.code == 0, done.err
+    assert done.out.startswith("the naïve ") and len(done.out) > len("the naïve ") + 20
+    assert "20 tokens in" in done.err
+
+
+def test_a_run_does_not_start_from_one_of_other_tokens(run, lab, cache, tmp_path):
+    flags = tiny(**{"data.source": lab.text, "train.init_from": str(run), "run.seeds": (0,)})
+    arguments = ("--config=configs/base.py:pe=rope", *flags, "--config.lm.vocab=300")
+    done = lab.start("run", *arguments, f"--workdir={tmp_path}").wait()
+    assert done.code == 2 and "bpe:300" in done.err and "data.tokenizer" in done.err, done.err
+    assert not list(tmp_path.iterdir())
+
+
 def test_a_run_does_not_go_on_with_other_tokens(run, lab, cache, tmp_path):
     folder = tmp_path / run.name
     shutil.copytree(run, folder)
