@@ -54,8 +54,8 @@ def start(name: str, main: Callable[..., int], operands: str = "") -> None:
     try:
         app.run(run, flags_parser=parse)
     except KeyboardInterrupt:
-        print(f"experiments.{name}: stopped: {goes_on(name)}", file=sys.stderr)
-        sys.exit(INTERRUPTED)
+        print(f"experiments.{name}: stopped: {goes_on(name)}", file=sys.stderr, flush=True)
+        os._exit(INTERRUPTED)  # a usual exit crashes where XLA still compiles
 
 
 def command(name: str) -> str:

@@ -287,6 +287,7 @@ def test_what_ends_a_program_is_the_last_line_it_prints(monkeypatch, capsys, err
         raise error
 
     monkeypatch.setattr(sys, "argv", ["program"])
+    monkeypatch.setattr(cli.os, "_exit", sys.exit)
     with pytest.raises(SystemExit) as stop:
         cli.start("program", main)
     assert stop.value.code == code

@@ -48,6 +48,21 @@ def test_ctrl_c_in_a_run_saves_and_prints_the_command_that_goes_on(lab, tmp_path
     again.stop(signal.SIGKILL)
 
 
+def test_a_second_ctrl_c_stops_at_once(lab, tmp_path):
+    """Pressed while the program compiles, it neither crashes nor leaves the folder held."""
+    terminal = Terminal()
+    flags = ["--config=configs/base.py:pe=nope", *tiny(**{"data.source": lab.text, "lm.model": 20})]
+    running = lab.start("run", *flags, f"--workdir={tmp_path}", terminal=terminal)
+    running.until(lambda: b"parameters of one seed" in terminal.bytes)
+    terminal.press(b"\x03")
+    running.until(lambda: b"again: at once" in terminal.bytes)
+    terminal.press(b"\x03")
+    code, screen = running.wait().code, terminal.close()
+    assert code == cli.INTERRUPTED, screen
+    assert "stopped" in screen and "Traceback" not in screen and command_in(screen, "run")
+    assert not any(record.is_locked(folder) for folder in tmp_path.iterdir())
+
+
 def test_ctrl_c_in_an_evaluation_loses_no_training(lab, tmp_path):
     def evaluating(folder):
         return any("evaluated" in line for line in lines(folder))
