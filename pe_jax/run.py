@@ -168,6 +168,8 @@ class Run:
             raise record.Refused(str(error)) from error
 
     def _checked(self, corpus: tokenizer.Tokens) -> tokenizer.Tokens:
+        if self.start:
+            self.start.check(corpus.tokenizer)
         data.batches(corpus.splits["train"], self.train.length, self.train.batch, self.run.seeds[0])
         for metric in self.eval.metrics:
             for length in self.eval.lengths:

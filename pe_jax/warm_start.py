@@ -25,6 +25,7 @@ from pe_jax.checkpoint import Checkpoints, flat
 from pe_jax.encoding import Encoding
 from pe_jax.encodings import Member, defaults, parse
 from pe_jax.lm import LmConfig
+from pe_jax.tokenizer import BYTES, Tokenizer
 from pe_jax.train import State, TrainConfig, structure
 
 Shapes = dict[str, tuple[int, ...]]
@@ -89,7 +90,8 @@ class WarmStart:
         lost = sorted(there.keys() - both)
         if unfit and not train.init_drop:
             shapes = {name: (theirs[there[name]], ours[here[name]]) for name in unfit}
-            raise ValueError(_unfit(folder, shapes, members, parent["config"]["lm"], lm))
+            before_lm = parent["config"]["lm"] | {"vocab": theirs["embedding"][0]}
+            raise ValueError(_unfit(folder, shapes, members, before_lm, lm))
         if lost and not train.init_drop:
             raise ValueError(
                 f"{folder} has {_list(lost)}, which would be lost: no parameter here has that name;"
@@ -98,6 +100,16 @@ class WarmStart:
         taken = {here[name]: there[name] for name in both.difference(unfit)}
         new = sorted(name for name in here if here[name] not in taken)
         return cls(folder, parent, digest, taken, tuple(new), (*unfit, *lost))
+
+    def check(self, tokens: Tokenizer) -> None:
+        """ValueError if the embeddings that are taken over are those of other tokens."""
+        there, here = self.parent.get("tokenizer", BYTES.describe()), tokens.describe()
+        if "embedding" in self.taken and there["sha256"] != here["sha256"]:
+            own = f"file:{self.folder / 'tokenizer.json'}" if there["sha256"] else BYTES.spec
+            raise ValueError(
+                f"{self.folder} has learned other tokens ({there['spec']}) than "
+                f"data.tokenizer={here['spec']} gives here: use --config.data.tokenizer={own}"
+            )
 
     def __call__(self, state: State, seeds: Sequence[int]) -> State:
         """The state before the first step, with the other run's parameters in it."""

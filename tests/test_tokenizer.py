@@ -21,6 +21,7 @@ from pe_jax.encodings import make
 from pe_jax.evaluate import evaluate
 from pe_jax.lm import LmConfig
 from pe_jax.protocol import METRICS, EvalConfig, curve, nll, windows
+from pe_jax.record import Refused
 from pe_jax.text import SPLITS, Corpus
 from pe_jax.tokenizer import BYTES, kept, tokenize, vocabulary
 from pe_jax.train import TrainConfig, init, structure
@@ -457,6 +458,21 @@ def test_a_run_does_not_go_on_with_other_tokens(run, lab, cache, tmp_path):
     done = start(lab, cache, tmp_path, "bpe:300")
     assert done.code == 2 and "was begun with other tokens (bpe:300" in done.err, done.err
     assert len(done.err.splitlines()) == 1 and not (folder / "result.json").exists()
+
+
+def test_a_run_that_starts_from_another_has_its_tokens(run, lab):
+    """A BPE of the same size trained on other text would fit, and mean other tokens."""
+    (lab.folder / "other.txt").write_text(varied(20000, 99).upper())
+    other = {"train.init_from": str(run), "data.source": f"files:{lab.folder / 'other.txt'}"}
+    other |= {"run.seeds": (0,)}
+    with pytest.raises(Refused, match=r"other tokens \(bpe:300\).*tokenizer=file:.*tokenizer.json"):
+        run_of(**other, **{"data.tokenizer": "bpe:300"}).load()
+    with pytest.raises(Refused, match="learned other tokens .* than data.tokenizer=bytes"):
+        run_of(**other, **{"lm.vocab": 300}).load()
+    child = run_of(**other, **{"data.tokenizer": f"file:{run / 'tokenizer.json'}"})
+    assert child.load().tokenizer.pieces == kept(run).pieces
+    with pytest.raises(ValueError, match="lm.vocab is 300 there and 320 here"):
+        run_of(**other, **{"data.tokenizer": "bpe:320"})
 
 
 def test_what_is_said_of_a_run_names_its_tokens(run):
