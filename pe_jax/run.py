@@ -135,8 +135,7 @@ class Run:
         identity["run"] = {k: v for k, v in config.get("run", {}).items() if k != "mesh"}
         start = None
         if parts["train"].init_from:
-            seeds = parts["run"].seeds
-            start = WarmStart.of(parts["train"], parts["lm"], spec, encodings, seeds, tokens)
+            start = WarmStart.of(parts["train"], parts["lm"], spec, encodings, parts["run"].seeds)
             name = f"{name} from {start.label}"
             # What the run is, wherever it lies.
             identity["train"] = identity["train"] | {"init_from": start.identity}

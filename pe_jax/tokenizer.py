@@ -59,8 +59,12 @@ class Tokenizer:
         return tuple(out)
 
     def decode(self, tokens: np.ndarray) -> bytes:
-        """The bytes of any run of tokens; they may begin or end inside a character."""
-        return b"".join([self.pieces[token] for token in tokens.tolist()])
+        """The bytes of any run of tokens; they may begin or end inside a character.
+
+        What only a larger lm.vocab has is no text.
+        """
+        size = len(self.pieces)
+        return b"".join([self.pieces[token] for token in tokens.tolist() if token < size])
 
     def describe(self) -> dict[str, Any]:
         """JSON-able: spec, vocabulary, and the sha256 of its tokenizer.json, None for bytes."""

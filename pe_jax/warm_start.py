@@ -55,7 +55,6 @@ class WarmStart:
         spec: str,
         encodings: Sequence[Encoding],
         seeds: Sequence[int],
-        tokenizer: str,
     ) -> WarmStart:
         """What `train` asks for. ValueError if the run cannot serve as a start, or would lose
         parameters that train.init_drop does not give up.
@@ -72,12 +71,6 @@ class WarmStart:
             raise ValueError(
                 f"lm.heads is {heads} in {folder} and {lm.heads} here: its heads would be cut "
                 "apart; make them equal"
-            )
-        spoken = parent.get("tokenizer", {}).get("spec", "bytes")
-        if spoken != tokenizer:
-            raise ValueError(
-                f"data.tokenizer is {spoken} in {folder} and {tokenizer} here: a token would mean "
-                "another text; make them equal"
             )
         theirs, digest = _stored(folder, parent)
         ours = {path: leaf.shape for path, leaf in flat(structure(lm, encodings)[1]).items()}

@@ -155,6 +155,7 @@ def test_bytes_are_the_documents_themselves():
     assert tokens.splits == dict(made.splits)  # the arrays themselves, not equal ones
     assert tokens.about == made.describe()
     assert tokens.tokenizer.decode(tokens.splits["test"][0]) == PROSE.encode()
+    assert tokens.tokenizer.decode(np.array([104, 300, 105])) == b"hi"
     assert set(tokens.tokenizer.sizes) == {1} and vocabulary("bytes") == 256
     assert tokens.tokenizer.describe() == {"spec": "bytes", "vocabulary": 256, "sha256": None}
 
