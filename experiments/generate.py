@@ -8,6 +8,7 @@ RUN is a run's folder, the one with config.json and checkpoints/. Tokens a secon
 from __future__ import annotations
 
 import codecs
+import os
 import statistics
 import sys
 import time
@@ -62,7 +63,10 @@ def main() -> int:
         return cli.fail("generate", error)
     if trained.step < trained.run.train.steps:
         _say(f"trained for {trained.step} of {trained.run.train.steps} steps so far")
-    _stream(prompt, pieces, trained.tokenizer)
+    try:
+        _stream(prompt, pieces, trained.tokenizer)
+    except BrokenPipeError:  # the reader has had enough, as `| head` has
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return 0
 
 

@@ -25,7 +25,7 @@ from pe_jax.encoding import Encoding, overrides
 from pe_jax.past import Kept, Past
 
 CHUNK = 16  # tokens decoded in one call
-FIRST = 1024  # the least room to begin with, unless less is needed: growing compiles a program
+FIRST = 4096  # room to begin with, if so much is needed: growing costs a program's compilation
 
 
 class Cache(NamedTuple):
