@@ -82,8 +82,7 @@ def _stream(prompt: bytes, pieces, tokenizer) -> None:
     begun, count, rates = time.monotonic(), 0, []
     called = begun
     for piece in pieces:
-        known = piece[0] < len(tokenizer.pieces)  # lm.vocab may be larger
-        put(tokenizer.decode(piece[0][known]))
+        put(tokenizer.decode(piece[0]))
         now = time.monotonic()
         count += piece.size
         rates.append(piece.size / (now - called))
