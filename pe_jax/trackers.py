@@ -62,7 +62,7 @@ class WandB:
     """
 
     def __init__(self, folder: Path, about: Mapping[str, Any]):
-        import wandb
+        import wandb  # pyright: ignore[reportMissingImports]  # an extra outside `test`
 
         id = f"{about['id']}-{''.join(c for c in about['started'][:19] if c.isalnum())}"
         for earlier in folder.glob(f"wandb/offline-run-*-{id}"):
