@@ -6,6 +6,7 @@ The names that a notebook needs; each is imported when it is first used, since J
     Encoding, Dims        the contract, for an encoding of your own, and the model it may know of
     LM, LmConfig          the language model
     Run, execute          a config with everything checked, and its training and evaluation
+    Trained               a model of a run, from its folder
     frame, curves         the results of a folder as a table of pandas, and their figure
 """
 
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from pe_jax.lm import LM, LmConfig
     from pe_jax.report import curves, frame
     from pe_jax.run import Run, execute
+    from pe_jax.trained import Trained
 
 _HOME = {
     "make": "encodings",
@@ -30,6 +32,7 @@ _HOME = {
     "LmConfig": "lm",
     "Run": "run",
     "execute": "run",
+    "Trained": "trained",
     "frame": "report",
     "curves": "report",
 }
@@ -41,6 +44,7 @@ __all__ = [
     "Encoding",
     "LmConfig",
     "Run",
+    "Trained",
     "curves",
     "execute",
     "frame",
