@@ -223,9 +223,9 @@ def execute(
                 metrics,
                 stop,
                 say,
-                run.log.checkpoint_seconds,
-                devices,
-                run.start,
+                checkpoint_seconds=run.log.checkpoint_seconds,
+                mesh=devices,
+                start=run.start,
             )
             states.append(state)
             seconds += note["seconds"]
@@ -273,9 +273,9 @@ def _evaluated(
         run.run.seeds,
         diverged,
         report,
-        threads,
-        devices,
-        corpus.tokenizer.sizes,
+        threads=threads,
+        mesh=devices,
+        sizes=corpus.tokenizer.sizes,
     )
 
 
