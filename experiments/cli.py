@@ -54,7 +54,7 @@ def start(name: str, main: Callable[..., int], operands: str = "") -> None:
     try:
         app.run(run, flags_parser=parse)
     except KeyboardInterrupt:
-        print(f"experiments.{name}: stopped: {goes_on(name)}", file=sys.stderr, flush=True)
+        print(f"experiments.{name}: stopped: {goes_on(command(name))}", file=sys.stderr, flush=True)
         os._exit(INTERRUPTED)  # a usual exit crashes where XLA still compiles
 
 
@@ -63,9 +63,9 @@ def command(name: str) -> str:
     return f"python -m experiments.{name} {shlex.join(sys.argv[1:])}".rstrip()
 
 
-def goes_on(name: str) -> str:
-    """What to say of it after a stop."""
-    return f"the same command goes on: {command(name)}"
+def goes_on(line: str) -> str:
+    """What to say of a command line after a stop."""
+    return f"the same command goes on: {line}"
 
 
 def fail(name: str, mistake: Exception | str) -> int:

@@ -45,7 +45,7 @@ def main() -> int:
         with console.RunView(run) as view:
             result = execute(run, workdir, command, view.say, view.watch, view.begin)
     except Interrupted as error:
-        view.say(f"stopped by {error}, saved: the same command goes on: {command}")
+        view.say(f"stopped by {error}, saved: {cli.goes_on(command)}")
         return cli.INTERRUPTED
     except (Refused, OSError) as error:
         return cli.fail("run", error)

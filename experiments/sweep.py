@@ -89,7 +89,8 @@ def main() -> int:
         return cli.fail("sweep", error)
     failed = _run_all(runs, environment)
     if failed is None:
-        print(f"stopped; what was under way is saved: {cli.goes_on('sweep')}", file=sys.stderr)
+        again = cli.goes_on(cli.command("sweep"))
+        print(f"stopped; what was under way is saved: {again}", file=sys.stderr)
         return cli.INTERRUPTED
     finished = [id for id in runs if id not in failed]
     if finished:
