@@ -11,7 +11,6 @@ from __future__ import annotations
 import argparse
 import json
 import math
-import os
 import subprocess
 import sys
 import time
@@ -24,7 +23,6 @@ LAST = 1024  # tokens at the end of the sequence
 
 def measure(folder: Path, swap: str, length: int) -> dict[str, Any]:
     """What this process finds: seconds of the pass, peak MiB, bits a byte, and the curve."""
-    import jax
     import numpy as np
 
     from pe_jax import encodings, protocol, record
@@ -69,7 +67,7 @@ def measure(folder: Path, swap: str, length: int) -> dict[str, Any]:
         "bits_per_byte": bits,
         "joined": joined,
         "corpus": corpus.about,
-        "device": jax.devices()[0].platform,
+        "environment": record.environment(),
     }
 
 
@@ -94,12 +92,14 @@ def markdown(record: Mapping[str, Any]) -> str:
         table = rows.assign(cell=cells).pivot(index="model", columns="length", values="cell")
         table.columns = [f"{length:,}" for length in table.columns]
         parts.append(f"### {title}\n\n{table.to_markdown(stralign='right')}\n")
-    joined = any(found.get("joined") for found in record["found"])
-    parts.append(
-        f"One sequence, batch 1, {record['threads']} threads, {record['processor']}; commit "
-        f"{record['commit'][:12]}. The text is the test split of {record['source']}"
-        + (", its documents joined where none is long enough." if joined else ".")
-    )
+    if "device" in record:
+        device = record["device"]
+        joined = any(found.get("joined") for found in record["found"])
+        parts.append(
+            f"One sequence, batch 1, {device['kind']}, {device['threads']} threads; commit "
+            f"{record['commit'][:12]}. The text is the test split of {record['source']}"
+            + (", its documents joined where none is long enough." if joined else ".")
+        )
     return "\n".join(parts) + "\n"
 
 
@@ -155,7 +155,7 @@ def arguments(given: Sequence[str] | None = None) -> argparse.Namespace:
 
 def run(options: argparse.Namespace) -> dict[str, Any]:
     """The record of all processes."""
-    from pe_jax import record, report
+    from pe_jax import report
 
     runs = report.load(options.workdir)
     work = [
@@ -179,15 +179,9 @@ def run(options: argparse.Namespace) -> dict[str, Any]:
         found.append(last)
         told = f"{last['seconds']:.1f} s" if "seconds" in last else last["reason"]
         print(f"{name}: {told}", file=sys.stderr, flush=True)
-    about = record.environment()
-    return {
-        "commit": about["commit"],
-        "versions": about["versions"],
-        "threads": about["device"]["threads"],
-        "processor": about["device"]["kind"],
-        "source": runs[0]["corpus"]["source"],
-        "found": found,
-    }
+    # Of a worker: this process only waits, the accelerator belongs to them.
+    about = next((one["environment"] for one in found if "environment" in one), {})
+    return about | {"source": runs[0]["corpus"]["source"], "found": found}
 
 
 def main() -> None:
@@ -199,7 +193,6 @@ def main() -> None:
     from pe_jax.plots import save
     from pe_jax.record import write
 
-    os.environ.setdefault("JAX_PLATFORMS", "cpu")  # this process only waits; workers inherit it
     try:
         record = run(options)
     except (ValueError, OSError) as error:
