@@ -28,6 +28,7 @@ def get_config(arg="pe=rope"):
     lm.tie_embeddings = False
     lm.causal = True
     lm.embed_std = 1.0  # of the token embeddings at the start
+    lm.memory = 0  # hidden states that each layer keeps of the segments before (Transformer-XL)
 
     c.train = train = ConfigDict()
     train.steps = 350
@@ -48,6 +49,7 @@ def get_config(arg="pe=rope"):
     evaluation.lengths = (64, 128, 256, 512, 1024)  # the training length always joins them
     evaluation.metrics = ("same_targets", "nonoverlapping")  # and sliding, last_k
     evaluation.swaps = ("window",)  # specs swapped in on the trained checkpoint
+    evaluation.memory = ()  # segment memories to evaluate with; that of training always joins them
     evaluation.targets = 16384  # scored tokens of each metric at each length
     evaluation.stride = placeholder(int)  # of sliding; None: half the training length
     evaluation.last = placeholder(

@@ -56,7 +56,7 @@ def _operations(run: Run) -> float:
             "nonoverlapping": run.eval.targets / length,
         }
         count = sum(windows[metric] for metric in run.eval.metrics)
-        scored += (1 + len(run.eval.swaps)) * count * length * _forward(run, length)
+        scored += _ways(run) * count * length * _forward(run, length)
     return seeds * (trained + scored)
 
 
@@ -69,9 +69,12 @@ def _forward(run: Run, length: int) -> float:
 
 
 def _programs(run: Run) -> int:
-    return len(run.groups) * 2 + len(run.eval.lengths) * len(run.eval.metrics) * (
-        1 + len(run.eval.swaps)
-    )
+    return len(run.groups) * 2 + len(run.eval.lengths) * len(run.eval.metrics) * _ways(run)
+
+
+def _ways(run: Run) -> int:
+    """In how many ways each window is evaluated."""
+    return 1 + len(run.eval.swaps) + len(run.eval.memory)
 
 
 def _matmul_speed() -> float:

@@ -113,7 +113,14 @@ def notes(records: Sequence[Record], table: Table) -> tuple[str, ...]:
             f"Window {train}: the same checkpoints, evaluated with a causal window of {train} "
             "tokens in every layer."
         )
-    if swaps - {"window"}:
+    memories = {swap for swap in swaps if swap.startswith("memory ")}
+    if memories:
+        found.append(
+            f"Memory M: the same checkpoints, windows worked through by segments of {train} "
+            "tokens, each layer with what entered it at the last M tokens before. The "
+            "other rows see whole windows, which is a memory that holds all of them."
+        )
+    if swaps - {"window"} - memories:
         found.append("After a comma: the same checkpoints, evaluated with that swapped in.")
     ranked = sorted((-row.rank.mean, row.label, row.rank) for row in table.rows if row.rank)
     if ranked:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -26,10 +26,30 @@ class _Windows:
         return self.passes * int(self.ends[-1])
 
     def __getitem__(self, index: int) -> np.ndarray:
-        window = index % self.ends[-1]
-        which = np.searchsorted(self.ends, window, side="right")
-        start = (window - self.ends[which] + self.counts[which]) * self.length
+        which, start = self.place(index % int(self.ends[-1]))
         return self.documents[which][start : start + self.length + 1].astype(np.int32)
+
+    def place(self, window: int) -> tuple[int, int]:
+        """(document, first token) of a window."""
+        which = int(np.searchsorted(self.ends, window, side="right"))
+        return which, int(window - self.ends[which] + self.counts[which]) * self.length
+
+
+class _Segments:
+    """A random-access source: row b of step s, at s * batch + b, is a window and whether it begins
+    a document.
+    """
+
+    def __init__(self, windows: _Windows, batch: int):
+        self.windows, self.batch, self.count = windows, batch, int(windows.ends[-1])
+
+    def __len__(self) -> int:
+        return self.count * self.batch
+
+    def __getitem__(self, index: int) -> tuple[np.ndarray, bool]:
+        step, row = divmod(index, self.batch)
+        window = (row * self.count // self.batch + step) % self.count
+        return self.windows[window], self.windows.place(window)[1] == 0
 
 
 def batches(
@@ -54,10 +74,31 @@ def batches(
     return source.seed(seed).shuffle().repeat().batch(batch, drop_remainder=True)
 
 
-def stack(datasets: Sequence[grain.MapDataset], first: int, count: int) -> np.ndarray:
-    """int32 [count, R, batch, length + 1]: steps first .. first + count - 1 of R replicas."""
-    steps = range(first, first + count)
-    return np.array([[ds[step] for ds in datasets] for step in steps])
+def segments(
+    documents: Sequence[np.ndarray], length: int, batch: int, seed: int
+) -> grain.MapDataset:
+    """Batches of consecutive windows, for a segment memory: ds[step] is (int32 [batch, length + 1],
+    bool [batch]: whether a row begins a document).
+
+    The documents stand in an order of the seed; row b begins at the window b / batch of the way
+    through all and goes on window by window, for ever. Windows and errors are those of `batches`.
+    """
+    _check(documents, length, batch, seed)
+    import grain  # imports jax: seconds
+
+    order = np.random.default_rng(seed).permutation(len(documents))
+    windows = _Windows([documents[i] for i in order], length)
+    source = grain.MapDataset.source(_Segments(windows, batch))
+    return source.repeat().batch(batch, drop_remainder=True)
+
+
+def stack(datasets: Sequence[grain.MapDataset], first: int, count: int) -> Any:
+    """Steps first .. first + count - 1 of R replicas: every array with [count, R] in front."""
+    import jax
+
+    items = [ds[step] for step in range(first, first + count) for ds in datasets]
+    lead = (count, len(datasets))
+    return jax.tree.map(lambda *a: np.stack(a).reshape(*lead, *a[0].shape), *items)
 
 
 def _check(documents: Sequence[np.ndarray], length: int, batch: int, seed: int) -> None:

@@ -1,5 +1,5 @@
 """Evaluation of a checkpoint: every metric of the protocol, at every length, for the model as it
-is and every swap.
+is, every swap, and every segment memory.
 
 One program for each distinct shape. Evaluation text and random positions are fixed by index, so
 every seed and encoding meets the same ones.
@@ -13,7 +13,7 @@ import itertools
 import math
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -23,6 +23,7 @@ from jax.sharding import Mesh
 
 from pe_jax.encoding import Encoding
 from pe_jax.encodings import swap
+from pe_jax.memory import Segment, check, empty
 from pe_jax.mesh import copies, place_windows
 from pe_jax.protocol import EvalConfig, Windows, curve, nll, windows
 from pe_jax.train import cross_entropy
@@ -45,30 +46,80 @@ class Evaluation:
     """
 
 
-@functools.partial(jax.jit, static_argnames=("graphdef", "encodings", "last"))
+class Pass(NamedTuple):
+    """One way to work through the windows of one length."""
+
+    swap: str
+    """"" is the model as it is; "memory M": by segments, with a memory of M."""
+    length: int
+    encodings: tuple[Encoding, ...]
+    """Those for this length."""
+    memory: int = 0
+    reason: str | None = None
+    """Why it is not computed."""
+
+
+@functools.partial(jax.jit, static_argnames=("graphdef", "encodings", "last", "segment", "memory"))
 def nats(
-    params, tokens, first, *, graphdef: nnx.GraphDef, encodings: tuple[Encoding, ...], last: int
+    params,
+    tokens,
+    first,
+    *,
+    graphdef: nnx.GraphDef,
+    encodings: tuple[Encoding, ...],
+    last: int,
+    segment: int = 0,
+    memory: int = 0,
 ):
     """-ln p of each window's last targets, [B, last], from tokens [B, E + 1]; `first` is the first
     window's index.
+
+    With a `memory`, by segments of `segment` tokens from the window's end, the first one shorter.
     """
     model = nnx.merge(graphdef, params, copy=True)
     index = first + jnp.arange(tokens.shape[0])
     keys = jax.vmap(lambda i: jax.random.fold_in(jax.random.key(0), i))(index)
-    logits = model(tokens[:, :-1], encodings=encodings, key=keys, last=last)
-    return cross_entropy(logits, tokens[:, -last:])
+    if not memory:
+        logits = model(tokens[:, :-1], encodings=encodings, key=keys, last=last)
+        return cross_entropy(logits, tokens[:, -last:])
+
+    def one(kept, piece):
+        number, inputs, targets = piece
+        past = Segment(kept, inputs.shape[1])
+        own = jax.vmap(jax.random.fold_in, (0, None))(keys, number)
+        logits = model(inputs, encodings=encodings, key=own, past=past)
+        return past.now, cross_entropy(logits, targets)
+
+    B, E = tokens.shape[0], tokens.shape[1] - 1
+    kept, count, out = empty(model.config, B, memory), E // segment, []
+    if head := E % segment:
+        kept, found = one(kept, (count, tokens[:, :head], tokens[:, 1 : head + 1]))
+        out = [found]
+    if count:
+        inputs, targets = (
+            jnp.moveaxis(part.reshape(B, count, segment), 1, 0)
+            for part in (tokens[:, head:-1], tokens[:, head + 1 :])
+        )
+        _, found = jax.lax.scan(one, kept, (jnp.arange(count), inputs, targets))
+        out.append(jnp.moveaxis(found, 0, 1).reshape(B, -1))
+    return jnp.concatenate(out, axis=1)[:, -last:]
 
 
-def plan(
-    encodings: tuple[Encoding, ...], config: EvalConfig
-) -> Iterator[tuple[str, int, tuple, str | None]]:
-    """(swap, length, encodings there, why it is not computed), the model as it is first."""
-    for spec in ("", *config.swaps):
-        swapped = swap(encodings, spec) if spec else encodings
+def plan(encodings: tuple[Encoding, ...], config: EvalConfig, segment: int = 0) -> Iterator[Pass]:
+    """The passes of every length: of the model as it is, of each swap, by segments with each
+    memory.
+    """
+    ways = [("", encodings, 0), *((spec, swap(encodings, spec), 0) for spec in config.swaps)]
+    ways += [(f"memory {size}", encodings, size) for size in config.memory]
+    for name, members, size in ways:
+        if size:
+            check(members, size, segment)
         for length in config.lengths:
-            here = tuple(e.at(length) for e in swapped)
-            limit = min((n for e in here if (n := e.limit()) is not None), default=length)
-            yield spec, length, here, f"beyond its {limit} positions" if limit < length else None
+            total = size + segment if size else length
+            here = tuple(e.at(total) for e in members)
+            limit = min((n for e in here if (n := e.limit()) is not None), default=total)
+            reason = f"beyond its {limit} positions" if limit < total else None
+            yield Pass(name, length, here, size, reason)
 
 
 def evaluate(
@@ -83,12 +134,13 @@ def evaluate(
     threads: int = 1,
     mesh: Mesh | None = None,
     sizes: np.ndarray | None = None,
+    segment: int = 0,
 ) -> Evaluation:
     """Scores `params` (a leading axis of seeds) by a resolved config.
 
     `diverged` holds -1 or a step, by seed. `threads` of the (swap, length) pairs are at work at a
     time; a `mesh` shares out the windows. `sizes` are the bytes of each token, None where tokens
-    are bytes.
+    are bytes. `segment` is the length of segments, where the config has memories.
     """
     cut = {
         (m, E): windows(documents, m, E, config, sizes)
@@ -99,20 +151,27 @@ def evaluate(
     sized = {m: {f"{E}": cut[m, E].bytes for E in config.lengths} for m in config.metrics}
     out = Evaluation([], [], targets, sized)
     replicas = [copies(mesh, jax.tree.map(lambda a, r=r: a[r], params)) for r in range(len(seeds))]
-    work = list(plan(encodings, config))
-    cost = [E * sum(len(cut[m, E].tokens) for m in config.metrics) for _, E, _, _ in work]
+    work = list(plan(encodings, config, segment))
+    cost = [w.length * sum(len(cut[m, w.length].tokens) for m in config.metrics) for w in work]
 
-    def score(step):
-        spec, length, here, why = step
-        found = []
+    def score(way: Pass):
+        length, found = way.length, []
         for metric, (seed, at, replica) in itertools.product(
             config.metrics, zip(seeds, diverged, replicas, strict=True)
         ):
-            reason = why or (f"diverged at step {at}" if at >= 0 else None)
-            row = {"seed": int(seed), "swap": spec, "metric": metric, "length": length}
+            reason = way.reason or (f"diverged at step {at}" if at >= 0 else None)
+            row = {"seed": int(seed), "swap": way.swap, "metric": metric, "length": length}
             values = None
             if reason is None:
-                values, reason = _nats(graphdef, replica, here, cut[metric, length], config, mesh)
+                program = functools.partial(
+                    nats,
+                    replica,
+                    graphdef=graphdef,
+                    encodings=way.encodings,
+                    segment=segment if way.memory else 0,
+                    memory=way.memory,
+                )
+                values, reason = _nats(program, cut[metric, length], config, mesh)
             found.append((row, values, reason))
         return found
 
@@ -137,9 +196,8 @@ def _add(out: Evaluation, row: dict, cut: Windows, values, reason: str | None) -
         _keep_longest(out.curves, row, cut, values)
 
 
-def _nats(graphdef, params, encodings, cut: Windows, config: EvalConfig, mesh: Mesh | None):
+def _nats(program: Callable, cut: Windows, config: EvalConfig, mesh: Mesh | None):
     """(nats, None), or (None, the reason)."""
-    program = functools.partial(nats, params, graphdef=graphdef, encodings=encodings)
     try:
         values = nll(
             cut,

@@ -60,7 +60,8 @@ def fit(
         state = start(state, seeds)
     state = place_state(mesh, state)
     metrics.rewind(seeds, step)
-    sets = [data.batches(documents, config.length, config.batch, seed) for seed in seeds]
+    read = data.segments if lm.memory else data.batches
+    sets = [read(documents, config.length, config.batch, seed) for seed in seeds]
     graphdef, _ = structure(lm, encodings)
     steps, programs = make_steps(graphdef, config, seeds, mesh), {}
     schedule = config.schedule()

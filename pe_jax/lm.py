@@ -49,6 +49,8 @@ class LmConfig:
     causal: bool = True
     embed_std: float = 1.0
     """Of the token embeddings: at unit scale a sinusoid does not drown them."""
+    memory: int = 0
+    """Hidden states of each layer that training keeps of the segments before (memory.py)."""
 
     def __post_init__(self):
         for name, known in (
@@ -69,6 +71,8 @@ class LmConfig:
                 f"lm.heads must divide lm.model, got {self.heads} heads for {self.model}; "
                 "change one of them"
             )
+        if self.memory < 0:
+            raise ValueError(f"lm.memory must be at least 0, got {self.memory}")
         if not 0 <= self.dropout < 1:
             raise ValueError(f"lm.dropout must be in [0, 1), got {self.dropout}")
 
@@ -118,12 +122,13 @@ class Block(nnx.Module):
         self,
         x: Float[Array, "B L D"],
         pe: Bound,
+        index: Array,
         pos: Array,
         last: int,
         drop,
         past: Past,
     ) -> Float[Array, "B T D"]:
-        """Of the new tokens x, the last `last`. `pos`, [S] or [B, S], is of all tokens."""
+        """Of the tokens x, the last `last`. `index` and `pos`, [S] or [B, S], are of all tokens."""
         B, L, D = x.shape
         H, S = self.config.heads, pos.shape[-1]
         h = self.attention_norm(x.reshape(B * L, D))
@@ -133,8 +138,8 @@ class Block(nnx.Module):
 
         shared = None if pos.ndim == 1 else 0
         located = tuple(0 if overrides(e, "locate") else shared for e in pe.encodings)
-        axes: Any = Rows._make((None, shared, located))
-        keys = Rows(jnp.arange(S), pos, _locate(pe, h.reshape(B, L, D), pos, past))
+        axes: Any = Rows._make((None if index.ndim == 1 else 0, shared, located))
+        keys = Rows(index, pos, _locate(pe, h.reshape(B, L, D), pos, past))
         queries = jax.tree.map(
             lambda axis, part: past.last(part, last, axis=0 if axis is None else 1),
             axes,
@@ -197,16 +202,18 @@ class LM(nnx.Module):
         `encodings` replaces the model's own over the same parameters (a swap, or `at(length)`);
         those beyond its number have none. `key` draws random positions: one for the batch, or one
         a sequence. Without `dropout_key` nothing is dropped. `past` has what is kept of the tokens
-        before these, and takes what is to be kept of these; `pos`, [S] or [B, S], gives the
-        positions of all, which else the `positions` hooks make of 0, 1, ...
+        before these (a cache, or a segment's memory), and takes what is to be kept; `pos`, [S] or
+        [B, S], gives the positions of all, which else the `positions` hooks make of 0, 1, ...
         """
         B, L = tokens.shape
         encodings = self.encodings if encodings is None else encodings
         past = Past(None, 0, L) if past is None else past
         tokens = past("tokens", tokens)
         if pos is None:
-            pos = fold_positions(encodings, tokens, jnp.arange(tokens.shape[1]), key, train)
+            before = past.positions(tokens.shape[1])
+            pos = fold_positions(encodings, tokens, before, key, train)
         contiguous = not any(overrides(e, "positions") for e in encodings)
+        index = past.indices(pos.shape[-1])
         drop = _Dropout(self.config.dropout, dropout_key)
 
         x = self.embedding[...][past.last(tokens, L)].astype(DTYPES[self.config.dtype])
@@ -214,7 +221,7 @@ class LM(nnx.Module):
         for layer, block in enumerate(self.blocks):
             here = [i for i, e in enumerate(encodings) if active(e, layer)]
             kept = past.part(f"layer {layer}")
-            x = self._embed(x, tokens, pos, encodings, layer, kept)
+            x = self._embed(kept.hidden(x), tokens, pos, encodings, layer, kept)
             pe = Bound(
                 tuple(self._params(i, layer) for i in here),
                 tuple(encodings[i] for i in here),
@@ -222,7 +229,7 @@ class LM(nnx.Module):
                 self.config.causal,
             )
             final = layer == self.config.layers - 1
-            x = block(x, pe, pos, last if final and last else L, drop, kept)
+            x = block(x, pe, index, pos, last if final and last else L, drop, kept)
         x = self.norm(x.reshape(-1, self.config.model))
         if self.config.tie_embeddings:
             table = self.embedding[...] * self.config.model**-0.5 / self.config.embed_std

@@ -58,9 +58,18 @@ def make(spec: str) -> Mesh | None:
 
 
 def shardings(mesh: Mesh) -> dict[str, NamedSharding]:
-    """Of a training state: every entry but `step` has a leading axis of replicas."""
+    """Of a training state: every entry but `step` has a leading axis of replicas, the memory then
+    one of rows.
+    """
     split, whole = NamedSharding(mesh, P("seed")), NamedSharding(mesh, P())
-    return {"params": split, "optimizer": split, "diverged": split, "step": whole}
+    rows = NamedSharding(mesh, P("seed", "data"))
+    return {
+        "params": split,
+        "optimizer": split,
+        "diverged": split,
+        "memory": rows,
+        "step": whole,
+    }
 
 
 def place_state(mesh: Mesh | None, state: dict[str, Any]) -> dict[str, Any]:
@@ -71,8 +80,8 @@ def place_state(mesh: Mesh | None, state: dict[str, Any]) -> dict[str, Any]:
     return {name: jax.device_put(part, where[name]) for name, part in state.items()}
 
 
-def place_batches(mesh: Mesh | None, batches: np.ndarray) -> Any:
-    """[C, R, B, ...] on the mesh: replicas over `seed`, windows over `data`."""
+def place_batches(mesh: Mesh | None, batches: Any) -> Any:
+    """Arrays [C, R, B, ...] on the mesh: replicas over `seed`, windows over `data`."""
     if mesh is None:
         return batches
     return jax.device_put(batches, NamedSharding(mesh, P(None, "seed", "data")))

@@ -36,6 +36,18 @@ class Past:
         self.now[name] = part.now
         return part
 
+    def indices(self, keys: int) -> Int[Array, "..."]:
+        """Of all tokens, for the mask; below 0: not there (in a segment's memory)."""
+        return jnp.arange(keys)
+
+    def positions(self, keys: int) -> Int[Array, "S"]:
+        """Of all tokens, before any `positions` hook."""
+        return jnp.arange(keys)
+
+    def hidden(self, new: Any) -> Any:
+        """The input of a layer, which a segment's memory has of the tokens before too."""
+        return new
+
     def __call__(self, site: str, new: Any) -> Any:
         """The rows of all tokens at a site, from those of the new ones; any after these are 0."""
         now = jax.tree.map(lambda a: jnp.moveaxis(a, 1, -1), new)

@@ -36,6 +36,8 @@ class EvalConfig:
     metrics: tuple[str, ...] = ("same_targets", "nonoverlapping")
     swaps: tuple[str, ...] = ("window",)
     """Specs of encodings swapped in on the trained checkpoint, beside the model as it is."""
+    memory: tuple[int, ...] = ()
+    """Segment memories that windows are also worked through with (memory.py), beside whole ones."""
     targets: int = 16384
     """Scored tokens of each metric at each length."""
     stride: int | None = None
@@ -56,11 +58,15 @@ class EvalConfig:
             raise ValueError(f"eval.metrics is empty; known: {', '.join(METRICS)}")
         if not self.lengths or min(self.lengths) < 2:
             raise ValueError(f"eval.lengths must be at least 2 each, got {self.lengths}")
+        if any(size < 1 for size in self.memory):
+            raise ValueError(f"eval.memory must be at least 1 each, got {self.memory}")
         if self.split not in ("valid", "test"):
             raise ValueError(f"eval.split must be valid or test, got {self.split!r}")
 
-    def resolved(self, train_len: int) -> EvalConfig:
-        """With the defaults that depend on the training length, which joins `lengths`."""
+    def resolved(self, train_len: int, memory: int = 0) -> EvalConfig:
+        """With the defaults that depend on training: its length joins `lengths`, its memory
+        `memory`.
+        """
         half = max(1, train_len // 2)
         lengths = tuple(sorted({*self.lengths, train_len}))
         stride, last = self.stride or half, self.last or half
@@ -74,7 +80,8 @@ class EvalConfig:
                 )
         if self.targets < last:
             raise ValueError(f"eval.targets must be at least eval.last, {last}, got {self.targets}")
-        return dataclasses.replace(self, lengths=lengths, stride=stride, last=last)
+        sizes = tuple(sorted({*self.memory, memory} - {0}))
+        return dataclasses.replace(self, lengths=lengths, stride=stride, last=last, memory=sizes)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -16,7 +16,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from pe_jax import data, mesh, record, text, tokenizer, train
+from pe_jax import data, memory, mesh, record, text, tokenizer, train
 from pe_jax.checkpoint import digests
 from pe_jax.encoding import Encoding, active
 from pe_jax.encodings import label, make, sources
@@ -119,7 +119,7 @@ class Run:
         vocab = max(parts["lm"].vocab, tokenizer.vocabulary(tokens))
         parts["lm"] = dataclasses.replace(parts["lm"], vocab=vocab)
         dims = parts["lm"].dims(parts["train"].length)
-        parts["eval"] = parts["eval"].resolved(dims.train_len)
+        parts["eval"] = parts["eval"].resolved(dims.train_len, parts["lm"].memory)
         mesh.check(
             parts["run"].mesh,
             len(parts["run"].seeds) if parts["run"].vmap_seeds else 1,
@@ -128,8 +128,12 @@ class Run:
         encodings = make(spec, dims, members)
         for encoding in encodings:
             active(encoding, 0)  # raises for layers that are no slice, or none of the model's
-        list(plan(encodings, parts["eval"]))
+        if parts["lm"].memory:
+            memory.check(encodings, parts["lm"].memory, dims.train_len)
+        list(plan(encodings, parts["eval"], dims.train_len))
         name = label(spec, members)
+        if parts["lm"].memory:
+            name = f"{name} trained with memory {parts['lm'].memory}"
         files = sources("+".join((spec, *parts["eval"].swaps))) | tokenizer.sources(tokens)
         identity = {k: v for k, v in config.items() if k != "log"} | {"sources": files}
         identity["run"] = {k: v for k, v in config.get("run", {}).items() if k != "mesh"}
@@ -276,6 +280,7 @@ def _evaluated(
         threads=threads,
         mesh=devices,
         sizes=corpus.tokenizer.sizes,
+        segment=run.train.length,
     )
 
 

@@ -24,6 +24,7 @@ from jaxtyping import Array, Float, Int, Integer
 
 from pe_jax.encoding import Encoding
 from pe_jax.lm import LM, LmConfig, decayed
+from pe_jax.memory import Segment, empty, forgotten
 from pe_jax.mesh import shardings
 
 State = dict[str, Any]
@@ -103,6 +104,7 @@ def init(
             "params": params,
             "optimizer": train.optimizer().init(params),
             "diverged": jnp.int32(-1),  # the first step whose loss or gradient was not finite
+            "memory": empty(config, train.batch, config.memory) if config.memory else {},
         }
 
     state = jax.jit(lambda seeds: _each(one, seeds))(jnp.asarray(seeds, jnp.uint32))
@@ -114,46 +116,55 @@ def make_steps(
 ) -> Callable:
     """A jitted `steps(state, batches) -> state, {"loss", "grad_norm"}`.
 
-    Batches are [C, R, B, T + 1], losses and norms [C, R]; losses are nats a token. The state's
-    buffers are given away. With a mesh, state and batches must lie on it (pe_jax/mesh.py).
+    Batches are [C, R, B, T + 1], with a memory a pair of these and of [C, R, B], which rows begin a
+    document; losses and norms are [C, R], losses nats a token. The state's buffers are given away.
+    With a mesh, state and batches must lie on it (pe_jax/mesh.py).
     """
     optimizer = config.optimizer()
 
     def replica(own, step):
-        params, opt, diverged, seed, batch = own
+        own, batch, seed = own
 
         def loss(params):
             model = nnx.merge(graphdef, params, copy=True)
+            tokens, past = batch, None
+            if own["memory"]:
+                tokens, fresh = batch
+                past = Segment(forgotten(own["memory"], fresh), config.length)
+            encodings = tuple(e.at(config.length + model.config.memory) for e in model.encodings)
             key = jax.random.fold_in(jax.random.fold_in(jax.random.key(seed), 1), step)
             positions, dropout = jax.random.split(key)
-            logits = model(batch[:, :-1], key=positions, dropout_key=dropout, train=True)
-            return cross_entropy(logits, batch[:, 1:]).mean()
+            logits = model(
+                tokens[:, :-1],
+                encodings=encodings,
+                key=positions,
+                dropout_key=dropout,
+                train=True,
+                past=past,
+            )
+            return cross_entropy(logits, tokens[:, 1:]).mean(), past.now if past else {}
 
-        value, grads = jax.value_and_grad(loss)(params)
+        (value, kept), grads = jax.value_and_grad(loss, has_aux=True)(own["params"])
         norm = optax.tree.norm(grads)
-        updates, opt = optimizer.update(grads, opt, params)
+        updates, opt = optimizer.update(grads, own["optimizer"], own["params"])
         fine = jnp.isfinite(value) & jnp.isfinite(norm)
-        diverged = jnp.where((diverged < 0) & ~fine, step, diverged)
-        return optax.apply_updates(params, updates), opt, diverged, value, norm
+        state = {
+            "params": optax.apply_updates(own["params"], updates),
+            "optimizer": opt,
+            "diverged": jnp.where((own["diverged"] < 0) & ~fine, step, own["diverged"]),
+            "memory": kept,
+        }
+        return state, {"loss": value, "grad_norm": norm}
 
     def one(state, batch):
-        replicas = (
-            state["params"],
-            state["optimizer"],
-            state["diverged"],
-            jnp.asarray(seeds, jnp.uint32),
-            batch,
+        step = state["step"]
+        replicas = {name: part for name, part in state.items() if name != "step"}
+        replicas, out = _each(
+            lambda own: replica(own, step),
+            (replicas, batch, jnp.asarray(seeds, jnp.uint32)),
+            mesh,
         )
-        params, opt, diverged, loss, norm = _each(
-            lambda own: replica(own, state["step"]), replicas, mesh
-        )
-        state = {
-            "params": params,
-            "optimizer": opt,
-            "diverged": diverged,
-            "step": state["step"] + 1,
-        }
-        return state, {"loss": loss, "grad_norm": norm}
+        return replicas | {"step": step + 1}, out
 
     out = None if mesh is None else (shardings(mesh), NamedSharding(mesh, PartitionSpec()))
 
