@@ -18,9 +18,10 @@ __version__ = "0.1.0"
 if TYPE_CHECKING:
     from pe_jax.encoding import Dims, Encoding
     from pe_jax.encodings import ENCODINGS, make
+    from pe_jax.execution import execute
     from pe_jax.lm import LM, LmConfig
     from pe_jax.report import curves, frame
-    from pe_jax.run import Run, execute
+    from pe_jax.run import Run
     from pe_jax.trained import Trained
 
 _HOME = {
@@ -31,7 +32,7 @@ _HOME = {
     "LM": "lm",
     "LmConfig": "lm",
     "Run": "run",
-    "execute": "run",
+    "execute": "execution",
     "Trained": "trained",
     "frame": "report",
     "curves": "report",

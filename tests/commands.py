@@ -27,7 +27,7 @@ PRELOADED = [
     "experiments.console",
     "grain",
     "orbax.checkpoint",
-    "pe_jax.run",
+    "pe_jax.execution",
     "pe_jax.report",
     "scipy.stats",
     "tensorboardX",

@@ -26,6 +26,11 @@ def test_every_name_is_there_and_in_the_readme():
         pe_jax.__getattr__("encoder")
 
 
+def test_no_module_hides_a_name():
+    modules = {path.stem for path in (ROOT / "pe_jax").iterdir()}
+    assert not modules.intersection(pe_jax.__all__)
+
+
 def test_the_import_is_lazy():
     code = "import sys, pe_jax; pe_jax.__version__; print('jax' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)

@@ -7,7 +7,7 @@ import struct
 import pytest
 from commands import Lab, lines, run_of, the_run, tiny
 
-from pe_jax import record, run, trackers
+from pe_jax import execution, record, trackers
 from pe_jax.fit import Interrupted
 
 STEPS = list(range(2, 13, 2))
@@ -145,7 +145,7 @@ def fake(monkeypatch):
 def execute(lab, workdir, **options):
     values = {"data.source": lab.text, "eval.lengths": (16,), "eval.swaps": (), "log.wandb": True}
     tiny = run_of(**values)
-    return run.execute(tiny, workdir, **options)
+    return execution.execute(tiny, workdir, **options)
 
 
 def test_a_tracker_that_fails_is_let_go_and_the_run_is_recorded(lab, tmp_path, fake, monkeypatch):

@@ -12,7 +12,8 @@ from commands import Lab, lines, result, run_of, the_run
 from configs import replay
 from pe_jax import record, train
 from pe_jax.checkpoint import Checkpoints, flat
-from pe_jax.run import Run, execute
+from pe_jax.execution import execute
+from pe_jax.run import Run
 
 # the tasks that Orbax leaves when a file is missing complain as they are collected
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
