@@ -12,16 +12,11 @@ name that encoding runs alone.
 
 from __future__ import annotations
 
-import glob
 import importlib.util
-import json
 import os
 import re
 import shlex
-import signal
-import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -47,8 +42,6 @@ _OUT = flags.DEFINE_string("out", None, "Folder for the tables and the report; d
 _STATUS = flags.DEFINE_bool("status", False, "Show how the runs of --workdir stand, and stop.")
 _ALSO = flags.DEFINE_string("also", "", "Encodings to run besides, separated by commas.")
 
-POLL_SECONDS = 0.3
-
 
 def main() -> int:
     if _STATUS.value:
@@ -67,6 +60,7 @@ def main() -> int:
         configs = _configs()
     except Exception as error:  # a config file is the user's code: it may raise anything
         return cli.fail("sweep", error)
+    from experiments import workers
     from pe_jax import record
     from pe_jax.run import Run
     from pe_jax.trackers import require
@@ -78,7 +72,8 @@ def main() -> int:
     if _DRY_RUN.value:
         from experiments import cost
 
-        cost.show(list(runs.values()), [run for id, run in runs.items() if not _finished(id)])
+        left = [run for id, run in runs.items() if not workers.finished(_workdir() / id)]
+        cost.show(list(runs.values()), left)
         return 0
     try:
         left = [run for id, run in runs.items() if not record.read(_workdir() / id / "result.json")]
@@ -87,7 +82,7 @@ def main() -> int:
             run.load()
     except record.Refused as error:
         return cli.fail("sweep", error)
-    failed = _run_all(runs, environment)
+    failed = workers.run_all(runs, _workdir(), _JOBS.value, _reproducing(), environment)
     if failed is None:
         again = cli.goes_on(cli.command("sweep"))
         print(f"stopped; what was under way is saved: {again}", file=sys.stderr)
@@ -131,164 +126,10 @@ def _texts(run) -> str:
     return repr((run.data, run.eval, run.train.length, run.train.batch))
 
 
-def _finished(id: str) -> bool:
-    return (_workdir() / id / "result.json").exists()
-
-
-def _run_all(runs: dict[str, Any], environment: dict[str, str]) -> dict[str, str] | None:
-    """{id: reason} of the runs that failed; None when stopped by a signal."""
-    from experiments import console
-    from pe_jax import record
-
-    done = [id for id in runs if _finished(id)]
-    if done:
-        print(f"{len(done)} of {len(runs)} runs were finished already: they are not run again")
-    if len(done) == len(runs):
-        return {}
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
-    view = console.View(f"{len(runs)} runs", len(runs), len(done))
-    with record.locked(_workdir(), shared=True), view:
-        workers = _Workers(runs, done, view, environment)
-        try:
-            workers.queue()
-            while workers.waiting or workers.running:
-                workers.step()
-                time.sleep(POLL_SECONDS)
-        except KeyboardInterrupt:
-            view.say("stopping: the runs at work save their state")
-            workers.stop()
-            return None
-    return workers.failed
-
-
-class _Workers:
-    """Up to `jobs` processes, each a run; a run that another process holds is waited for."""
-
-    def __init__(self, runs, done, view, environment):
-        from experiments import console
-
-        self.runs, self.view, self.console = runs, view, console
-        self.waiting = [id for id in runs if id not in done]
-        self.running: dict[str, subprocess.Popen] = {}
-        self.ended, self.failed = len(done), {}
-        self.share = console.EVALUATION
-        self.environment = environment
-        self.cores = len(os.sched_getaffinity(0))
-        self.jobs = min(_JOBS.value or (1 if _accelerated() else self.cores), len(self.waiting))
-        self.last_round = len(self.waiting) % self.jobs or self.jobs
-
-    def queue(self) -> None:
-        """Writes down what is to be run: `--status` reads it, and the processes do."""
-        from pe_jax import record
-
-        for id in self.waiting:
-            queued = {"label": self.runs[id].label, "config": self.runs[id].config}
-            record.write(_workdir() / id / "queued.json", json.dumps(queued))
-
-    def step(self) -> None:
-        """Starts what can be started, takes note of what ended, shows where the others are."""
-        from pe_jax import record
-
-        for id in list(self.waiting):
-            if len(self.running) == self.jobs:
-                break
-            if not record.is_locked(_workdir() / id):
-                self.waiting.remove(id)
-                if _finished(id):
-                    self._end(id)
-                else:
-                    self.running[id] = self._start(id)
-        for id, process in list(self.running.items()):
-            if process.poll() is not None:
-                del self.running[id]
-                self._end(id, process.returncode)
-        states = {id: self._progress(id) for id in self.running}
-        text = "; ".join(f"{self.runs[id].label}  {words}" for id, (_, words) in states.items())
-        done = self.ended + sum(share for share, _ in states.values())
-        self.view.update(done, text or "waiting for a run that another process holds")
-
-    def _start(self, id: str) -> subprocess.Popen:
-        from experiments import status
-        from pe_jax import record
-
-        folder = _workdir() / id
-        command = [sys.executable, "-m", "experiments.run"]
-        command += [
-            f"--config=configs/replay.py:{folder / 'queued.json'}",
-            f"--workdir={_workdir()}",
-        ]
-        command += [
-            f"--command=python -m experiments.sweep {shlex.join(_reproducing(sys.argv[1:]))}"
-        ]
-        environment = {"NPROC": str(self._threads(id))} | self.environment
-        # In a group of its own, so that Ctrl-C reaches it through `stop` alone.
-        with open(folder / "log.txt", "a") as log:
-            print(status.STARTED + record.now(), file=log, flush=True)
-            return subprocess.Popen(
-                command, stdout=log, stderr=log, env=environment, process_group=0
-            )
-
-    def _threads(self, id: str) -> int:
-        """The run's share of the cores: those that it was begun with, since their number decides
-        its last bits, else as many as each run of its round can have.
-        """
-        from pe_jax import record
-
-        if begun := record.read(_workdir() / id / "config.json"):
-            return begun["device"]["threads"]
-        last = len(self.waiting) < self.last_round
-        return max(1, self.cores // (self.last_round if last else self.jobs))
-
-    def _end(self, id: str, code: int = 0) -> None:
-        from experiments import status
-        from pe_jax import record
-
-        label = self.runs[id].label
-        result = record.read(_workdir() / id / "result.json")
-        if not result and record.is_locked(
-            _workdir() / id
-        ):  # another process was the first to take it
-            self.waiting.append(id)
-            return
-        self.ended += 1
-        if result:
-            seconds = result["seconds"]
-            self.share = seconds["evaluate"] / max(seconds["total"], 1e-9)
-            self.view.say(f"{label}: {self.console.duration(seconds['total'])}")
-            return
-        if code < 0:
-            with open(_workdir() / id / "log.txt", "a") as log:
-                print(f"experiments.run: killed by signal {-code}", file=log)
-        self.failed[id] = status.why(_workdir() / id)
-        self.view.say(f"{label}: failed")
-
-    def _progress(self, id: str) -> tuple[float, str]:
-        from pe_jax import record
-
-        share = self.console.Share(len(self.runs[id].run.seeds), self.share)
-        lines = record.read_lines(_workdir() / id / "metrics.jsonl")
-        done = 0.0
-        for line in lines:
-            done = share.add(line)
-        return done, self.console.describe(lines[-1]) if lines else "compiling"
-
-    def stop(self) -> None:
-        for process in self.running.values():
-            process.terminate()
-        for process in self.running.values():
-            process.wait()
-
-
-def _accelerated() -> bool:
-    """Whether a GPU or TPU is there, without taking hold of it."""
-    return any(glob.glob(pattern) for pattern in ("/dev/nvidia[0-9]*", "/dev/accel*", "/dev/kfd"))
-
-
-def _reproducing(arguments: list[str]) -> list[str]:
+def _reproducing() -> str:
     """The command line without what names this machine's folders."""
-    return [a for a in arguments if not a.startswith(("--workdir", "--jobs", "--out"))] + [
-        "--workdir=DIR"
-    ]
+    kept = [a for a in sys.argv[1:] if not a.startswith(("--workdir", "--jobs", "--out"))]
+    return f"python -m experiments.sweep {shlex.join([*kept, '--workdir=DIR'])}"
 
 
 def _publish(ids: list[str]) -> None:

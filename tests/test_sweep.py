@@ -5,14 +5,12 @@ import json
 import os
 import signal
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 from commands import ROOT, TINY, Lab, lines, result, run_of, tiny
 
 from configs import base, quickstart
-from experiments import hyper
-from experiments import sweep as sweep_module
+from experiments import hyper, workers
 from pe_jax import record
 from pe_jax.lm import LmConfig
 from pe_jax.protocol import EvalConfig
@@ -320,8 +318,6 @@ def test_a_killed_sweep_and_then_two_at_once_end_well_with_each_run_done_once(la
     ("jobs", "expected"), [(1, [6] * 5), (2, [3, 3, 3, 3, 6]), (3, [2, 2, 2, 3, 3]), (5, [1] * 5)]
 )
 def test_the_runs_of_a_round_share_the_cores(monkeypatch, tmp_path, jobs, expected):
-    monkeypatch.setattr(sweep_module, "_JOBS", SimpleNamespace(value=jobs))
-    monkeypatch.setattr(sweep_module, "_WORKDIR", SimpleNamespace(value=str(tmp_path)))
     monkeypatch.setattr(os, "sched_getaffinity", lambda process: set(range(6)))
-    workers = sweep_module._Workers(dict.fromkeys("abcde"), [], None, {})
-    assert [workers._threads(workers.waiting.pop(0)) for _ in expected] == expected
+    pool = workers._Workers(dict.fromkeys("abcde"), [], None, tmp_path, jobs, "", {})
+    assert [pool._threads(pool.waiting.pop(0)) for _ in expected] == expected

@@ -1,0 +1,160 @@
+"""The processes of a sweep: each a run, some at a time, which share out the cores. The state of
+every run is in its folder, so that a process that dies takes no other with it.
+"""
+
+from __future__ import annotations
+
+import glob
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from experiments import console, status
+from pe_jax import record
+
+POLL_SECONDS = 0.3
+
+
+def finished(folder: Path) -> bool:
+    """Whether the run of this folder has its result."""
+    return (folder / "result.json").exists()
+
+
+def run_all(
+    runs: dict[str, Any], workdir: Path, jobs: int, command: str, environment: dict[str, str]
+) -> dict[str, str] | None:
+    """{id: reason} of the runs that failed; None when stopped by a signal.
+
+    `runs` are Runs by their ids, `jobs` how many go at a time (0: one beside an accelerator, else
+    one a core), `command` what their records give as reproducing them, `environment` that of the
+    processes.
+    """
+    done = [id for id in runs if finished(workdir / id)]
+    if done:
+        print(f"{len(done)} of {len(runs)} runs were finished already: they are not run again")
+    if len(done) == len(runs):
+        return {}
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    view = console.View(f"{len(runs)} runs", len(runs), len(done))
+    with record.locked(workdir, shared=True), view:
+        workers = _Workers(runs, done, view, workdir, jobs, command, environment)
+        try:
+            workers.queue()
+            while workers.waiting or workers.running:
+                workers.step()
+                time.sleep(POLL_SECONDS)
+        except KeyboardInterrupt:
+            view.say("stopping: the runs at work save their state")
+            workers.stop()
+            return None
+    return workers.failed
+
+
+class _Workers:
+    """Up to `jobs` processes, each a run; a run that another process holds is waited for."""
+
+    def __init__(self, runs, done, view, workdir, jobs, command, environment):
+        self.runs, self.view, self.workdir = runs, view, workdir
+        self.waiting = [id for id in runs if id not in done]
+        self.running: dict[str, subprocess.Popen] = {}
+        self.ended, self.failed = len(done), {}
+        self.share = console.EVALUATION
+        self.command, self.environment = command, environment
+        self.cores = len(os.sched_getaffinity(0))
+        self.jobs = min(jobs or (1 if _accelerated() else self.cores), len(self.waiting))
+        self.last_round = len(self.waiting) % self.jobs or self.jobs
+
+    def queue(self) -> None:
+        """Writes down what is to be run: `--status` reads it, and the processes do."""
+        for id in self.waiting:
+            queued = {"label": self.runs[id].label, "config": self.runs[id].config}
+            record.write(self.workdir / id / "queued.json", json.dumps(queued))
+
+    def step(self) -> None:
+        """Starts what can be started, takes note of what ended, shows where the others are."""
+        for id in list(self.waiting):
+            if len(self.running) == self.jobs:
+                break
+            if not record.is_locked(self.workdir / id):
+                self.waiting.remove(id)
+                if finished(self.workdir / id):
+                    self._end(id)
+                else:
+                    self.running[id] = self._start(id)
+        for id, process in list(self.running.items()):
+            if process.poll() is not None:
+                del self.running[id]
+                self._end(id, process.returncode)
+        states = {id: self._progress(id) for id in self.running}
+        text = "; ".join(f"{self.runs[id].label}  {words}" for id, (_, words) in states.items())
+        done = self.ended + sum(share for share, _ in states.values())
+        self.view.update(done, text or "waiting for a run that another process holds")
+
+    def _start(self, id: str) -> subprocess.Popen:
+        folder = self.workdir / id
+        command = [sys.executable, "-m", "experiments.run"]
+        command += [
+            f"--config=configs/replay.py:{folder / 'queued.json'}",
+            f"--workdir={self.workdir}",
+        ]
+        command += [f"--command={self.command}"]
+        environment = {"NPROC": str(self._threads(id))} | self.environment
+        # In a group of its own, so that Ctrl-C reaches it through `stop` alone.
+        with open(folder / "log.txt", "a") as log:
+            print(status.STARTED + record.now(), file=log, flush=True)
+            return subprocess.Popen(
+                command, stdout=log, stderr=log, env=environment, process_group=0
+            )
+
+    def _threads(self, id: str) -> int:
+        """The run's share of the cores: those that it was begun with, since their number decides
+        its last bits, else as many as each run of its round can have.
+        """
+        if begun := record.read(self.workdir / id / "config.json"):
+            return begun["device"]["threads"]
+        last = len(self.waiting) < self.last_round
+        return max(1, self.cores // (self.last_round if last else self.jobs))
+
+    def _end(self, id: str, code: int = 0) -> None:
+        label = self.runs[id].label
+        result = record.read(self.workdir / id / "result.json")
+        if not result and record.is_locked(
+            self.workdir / id
+        ):  # another process was the first to take it
+            self.waiting.append(id)
+            return
+        self.ended += 1
+        if result:
+            seconds = result["seconds"]
+            self.share = seconds["evaluate"] / max(seconds["total"], 1e-9)
+            self.view.say(f"{label}: {console.duration(seconds['total'])}")
+            return
+        if code < 0:
+            with open(self.workdir / id / "log.txt", "a") as log:
+                print(f"experiments.run: killed by signal {-code}", file=log)
+        self.failed[id] = status.why(self.workdir / id)
+        self.view.say(f"{label}: failed")
+
+    def _progress(self, id: str) -> tuple[float, str]:
+        share = console.Share(len(self.runs[id].run.seeds), self.share)
+        lines = record.read_lines(self.workdir / id / "metrics.jsonl")
+        done = 0.0
+        for line in lines:
+            done = share.add(line)
+        return done, console.describe(lines[-1]) if lines else "compiling"
+
+    def stop(self) -> None:
+        for process in self.running.values():
+            process.terminate()
+        for process in self.running.values():
+            process.wait()
+
+
+def _accelerated() -> bool:
+    """Whether a GPU or TPU is there, without taking hold of it."""
+    return any(glob.glob(pattern) for pattern in ("/dev/nvidia[0-9]*", "/dev/accel*", "/dev/kfd"))
