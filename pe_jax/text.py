@@ -29,6 +29,8 @@ from pathlib import Path
 
 import numpy as np
 
+from pe_jax.paths import expanded
+
 SPLITS = ("train", "valid", "test")
 FORMS = {
     "stdlib": "the sources of the running Python's standard library",
@@ -88,8 +90,9 @@ class Corpus:
 def load(source: str, root: str = "") -> Corpus:
     """Read the corpus that `source` names: `stdlib`, `files:PATH` or `tfds:NAME[:SPLIT]`.
 
-    `~` and environment variables in PATH are expanded; where it is relative it begins at `root`, or
-    at the working directory if that is empty. The Corpus keeps `source` as it was given.
+    `~` and environment variables in PATH and `root` are expanded; where PATH is relative it begins
+    at `root`, or at the working directory if that is empty. The Corpus keeps `source` as it was
+    given.
 
     `stdlib` is every .py file outside test folders that is UTF-8, not empty and no copy of
     another, split by file.
@@ -116,12 +119,11 @@ def load(source: str, root: str = "") -> Corpus:
 
 
 def _located(where: str, root: str) -> str:
-    """PATH, or the comma-separated globs in it, from `root` on, variables expanded."""
+    """PATH, or the comma-separated globs in it, from `root` on, `~` and variables expanded."""
     parts = [where] if "," not in where else [part.strip() for part in where.split(",")]
-    parts = [os.path.join(root, os.path.expandvars(part)) for part in parts if part]
-    if unset := re.search(r"\$\{?(\w+)", "".join(parts)):
-        raise ValueError(f"the environment variable {unset[1]} of files:{where} is not set")
-    return ",".join(parts)
+    root = expanded(root, "data.data_dir")
+    parts = [expanded(part, f"files:{where}") for part in parts if part]
+    return ",".join(os.path.join(root, part) for part in parts)
 
 
 def _stdlib() -> Corpus:
@@ -143,7 +145,7 @@ def _stdlib() -> Corpus:
 
 
 def _files(source: str, where: str) -> Corpus:
-    folder = Path(where).expanduser()
+    folder = Path(where)
     valid = "valid" if (folder / "valid").is_dir() else "validation"
     folders = dict(zip(SPLITS, (folder / "train", folder / valid, folder / "test"), strict=True))
     if all(path.is_dir() for path in folders.values()):
@@ -206,7 +208,7 @@ def _walk(root: Path, skip: Iterable[str] = ()) -> Iterator[Path]:
 
 def _expand(pattern: str) -> list[tuple[str, Path]]:
     """The files of a file, folder or glob, named relative to the folder (a glob's fixed part)."""
-    path = Path(pattern).expanduser()
+    path = Path(pattern)
     if path.is_dir():
         root, found = path, [p for p in _walk(path) if _TEXT.search(p.name)]
     elif path.exists():

@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import Any
 
 from pe_jax import record, text
+from pe_jax.paths import expanded
 
 SUMS = "pe_jax.json"  # in the folder of the prepared data: count and hash of the records of a split
 BY_DATASET = "by the dataset: {}, {}, test"
@@ -59,9 +60,9 @@ def load(source: str, spec: str, root: str) -> text.Corpus:
 
 
 def data_dir(root: str) -> Path:
-    """`root` as a path, `~` expanded; TFDS's own data_dir if it is empty."""
+    """`root` as a path, `~` and variables expanded; TFDS's own data_dir if it is empty."""
     if root:
-        return Path(root).expanduser()
+        return Path(expanded(root, "data.data_dir"))
     from tensorflow_datasets.core import constants
 
     return Path(constants.DATA_DIR).expanduser()

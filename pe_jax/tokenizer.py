@@ -2,7 +2,7 @@
 
 `bytes` is the default. `bpe:N` trains a byte-level BPE of N tokens (Sennrich et al., 2016,
 arXiv:1508.07909, on bytes) on the training split. `file:PATH` reads a tokenizer.json; PATH begins
-at the working directory.
+at the working directory, `~` and environment variables in it are expanded.
 
 Every tokenizer is lossless: the pieces of a document's tokens, joined, are its bytes, nothing
 added or changed. Encoding checks this, so the bytes of any run of tokens are known, and bits per
@@ -22,6 +22,7 @@ from typing import Any
 import numpy as np
 
 from pe_jax import bpe, record, text
+from pe_jax.paths import expanded
 
 FORMS = {
     "bytes": "the bytes of the text",
@@ -97,7 +98,7 @@ def tokenize(corpus: text.Corpus, spec: str) -> Tokens:
         texts = (document.tobytes().decode() for document in corpus.splits["train"])
         tokenizer = _byte_level(spec, bpe.trained(int(rest), texts, about["hash"]))
     elif kind == "file":
-        tokenizer = _byte_level(spec, _read(rest))
+        tokenizer = _byte_level(spec, _named(rest))
     splits = {name: tokenizer.encode(split) for name, split in corpus.splits.items()}
     return Tokens(splits, tokenizer, about)
 
@@ -106,7 +107,7 @@ def vocabulary(spec: str) -> int:
     """How many tokens there are, known without any text. Raises as `tokenize` does."""
     kind, rest = _parse(spec)
     if kind == "file":
-        return len(_byte_level(spec, _read(rest)).pieces)
+        return len(_byte_level(spec, _named(rest)).pieces)
     return int(rest) if kind == "bpe" else len(BYTES.pieces)
 
 
@@ -116,13 +117,13 @@ def kept(folder: Path) -> Tokenizer:
     spec = about.get("tokenizer", BYTES.describe())["spec"]
     if spec == BYTES.spec:
         return BYTES
-    return _byte_level(spec, _read(str(folder / "tokenizer.json")))
+    return _byte_level(spec, _read(folder / "tokenizer.json"))
 
 
 def sources(spec: str) -> dict[str, str]:
     """{path: sha256} of the file that `spec` names, which is part of what identifies a run."""
     kind, path = _parse(spec)
-    return {path: record.sha256(_read(path))} if kind == "file" else {}
+    return {path: record.sha256(_named(path))} if kind == "file" else {}
 
 
 def _parse(spec: str) -> tuple[str, str]:
@@ -152,8 +153,12 @@ def _byte_level(spec: str, json: str) -> Tokenizer:
         raise ValueError(f"data.tokenizer={spec} {error}") from error
 
 
-def _read(path: str) -> str:
-    place = Path(path).expanduser()
+def _named(path: str) -> str:
+    """The tokenizer.json of file:PATH."""
+    return _read(Path(expanded(path, "data.tokenizer")))
+
+
+def _read(place: Path) -> str:
     try:
         return place.read_text("utf-8")
     except FileNotFoundError:
@@ -162,4 +167,4 @@ def _read(path: str) -> str:
         hint = f"; nearest: {', '.join(near)}" if near else ""
         raise FileNotFoundError(f"no tokenizer {place}{hint}") from None
     except UnicodeDecodeError as error:
-        raise ValueError(f"data.tokenizer=file:{path} is no tokenizer.json: {error}") from error
+        raise ValueError(f"data.tokenizer=file:{place} is no tokenizer.json: {error}") from error

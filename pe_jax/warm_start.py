@@ -11,8 +11,6 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
-import os
-import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -25,6 +23,7 @@ from pe_jax.checkpoint import Checkpoints, flat
 from pe_jax.encoding import Encoding
 from pe_jax.encodings import Member, defaults, parse
 from pe_jax.lm import LmConfig
+from pe_jax.paths import expanded
 from pe_jax.tokenizer import BYTES, Tokenizer
 from pe_jax.train import State, TrainConfig, structure
 
@@ -161,10 +160,7 @@ class WarmStart:
 
 def _finished(init_from: str) -> tuple[Path, dict[str, Any]]:
     """The folder of a finished run, and its result."""
-    expanded = os.path.expanduser(os.path.expandvars(init_from))
-    if unset := re.search(r"\$\{?(\w+)", expanded):
-        raise ValueError(f"the environment variable {unset[1]} of train.init_from is not set")
-    folder = Path(expanded)
+    folder = Path(expanded(init_from, "train.init_from"))
     try:
         if result := record.read(folder / "result.json"):
             return folder, result

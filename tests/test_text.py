@@ -157,8 +157,26 @@ def test_a_path_a_glob_and_a_list_of_globs_name_the_same_files(tmp_path, monkeyp
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("USERPROFILE", str(tmp_path))
     assert whole == digest("files:~/books/*.txt")
+    assert whole == load("files:~/books/*.txt", "elsewhere").describe()["hash"]
+    monkeypatch.setenv("BOOKS", f"{tmp_path}/books")
+    assert whole == digest("files:$BOOKS/*.txt")
+    assert whole == digest("files:${BOOKS}/0[01].txt, $BOOKS/*.txt")
+    for root in ("$BOOKS", "~/books", "${HOME}/books"):
+        assert whole == load("files:*.txt", root).describe()["hash"]
     monkeypatch.chdir(tmp_path)
     assert whole == digest("files:books/*.txt")
+
+
+def test_a_variable_that_is_not_set_is_told_with_its_place(tmp_path, monkeypatch):
+    monkeypatch.delenv("NOWHERE", raising=False)
+    for source, root, place in (
+        ("files:$NOWHERE/a.txt", str(tmp_path), "files:$NOWHERE/a.txt"),
+        ("files:a.txt, ${NOWHERE}", str(tmp_path), "files:a.txt, ${NOWHERE}"),
+        ("files:a.txt", "${NOWHERE}", "data.data_dir"),
+    ):
+        with pytest.raises(ValueError) as error:
+            load(source, root)
+        assert str(error.value) == f"the environment variable NOWHERE of {place} is not set"
 
 
 def test_a_folder_whose_name_looks_like_globs_is_a_folder(tmp_path):

@@ -352,6 +352,16 @@ def test_a_changed_file_is_another_run(tmp_path, trained):
     assert run_of(**{"data.tokenizer": "bpe:300"}).id != run_of().id
 
 
+def test_a_path_may_begin_at_home_or_in_a_variable(tmp_path, monkeypatch, trained):
+    (tmp_path / "mine.json").write_text(trained.json)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("MINE", str(tmp_path))
+    for place in ("~", "$MINE", "${MINE}"):
+        spec = f"file:{place}/mine.json"
+        assert run_of(**{"data.tokenizer": spec}).lm.vocab == len(trained.pieces)
+        assert tokenize(corpus(PROSE), spec).tokenizer.pieces == trained.pieces
+
+
 MISTAKES = {
     "name": ("bep:4096", "unknown data.tokenizer 'bep:4096', nearest: bpe; known: bytes"),
     "no size": ("bpe:", "needs N of at least 257.*got 'bpe:'"),
@@ -360,6 +370,7 @@ MISTAKES = {
     "a path": ("{folder}/mine.json", "write file:{folder}/mine.json"),
     "no path": ("file:", "unknown data.tokenizer 'file:', nearest: file"),
     "no file": ("file:{folder}/mnie.json", "no tokenizer .*mnie.json; nearest: mine.json"),
+    "no variable": ("file:$NOWHERE_AT_ALL/a.json", "NOWHERE_AT_ALL of data.tokenizer is not set"),
     "no folder": ("file:{folder}/no/mine.json", "no tokenizer .*no/mine.json"),
     "no JSON": ("file:{folder}/text.json", "text.json is no tokenizer.json: "),
     "no tokenizer": ("file:{folder}/other.json", "other.json is no tokenizer.json: "),

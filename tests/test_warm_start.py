@@ -224,7 +224,9 @@ def test_an_id_depends_on_what_the_parent_is_and_not_on_where_it_lies(
     copy = shutil.copytree(parent, tmp_path / "elsewhere")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("RUNS", str(tmp_path))
-    for path in (copy, "elsewhere", "./elsewhere/", "$RUNS/elsewhere", "${RUNS}/elsewhere"):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    places = ("$RUNS/elsewhere", "${RUNS}/elsewhere", "~/elsewhere")
+    for path in (copy, "elsewhere", "./elsewhere/", *places):
         assert child(lab, path, "learned+t5").id == first
     assert first.startswith("learned+t5_from_learned+t5-")
 
