@@ -60,7 +60,7 @@ class Segment(Past):
         """Of all tokens, from 0 for a row's oldest: below 0 where its memory is not filled."""
         filled, size = self.kept["filled"], keys - self.count
         self.now["filled"] = jnp.minimum(filled + self.count, size)
-        return jnp.arange(keys) - (size - filled)[:, None]
+        return jnp.arange(keys)[None] - (size - filled)[:, None]
 
     def positions(self, keys: int) -> Int[Array, "S"]:
         """Of all tokens, consecutive: below 0 only where no row of the batch has a token."""

@@ -1,0 +1,283 @@
+"""Segment memory: what it equals, what it is refused for, and that training with it goes on."""
+
+import dataclasses
+import functools
+import json
+import signal
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from commands import Lab, lines, result, run_of, the_run
+from flax import nnx
+from helpers import assert_near
+from test_attention import CASES
+from test_decode import ONE, TWO, encodings
+from test_lm import model, text
+
+from pe_jax import data, mesh
+from pe_jax.bound import fold_positions
+from pe_jax.encoding import Encoding, acts_once, overrides
+from pe_jax.encodings import ENCODINGS, make
+from pe_jax.evaluate import nats
+from pe_jax.lm import LmConfig
+from pe_jax.memory import Segment, empty, forgotten
+from pe_jax.protocol import EvalConfig
+from pe_jax.train import TrainConfig, init, make_steps, structure
+
+SEGMENT, COUNT = 5, 4
+TOTAL = SEGMENT * COUNT
+KEY = jax.random.key(5)
+
+
+def served():
+    """The encodings and compositions that a memory serves; those that add no site are slow."""
+    for name in CASES:
+        members = encodings(name, ONE)
+        if not any(overrides(e, "embed") and acts_once(e) for e in members):
+            yield pytest.param(name, marks=() if name in ENCODINGS else pytest.mark.slow)
+    yield from ("learned[0:]", "sinusoidal[1:]+alibi", "window(window=3,sinks=2)+rope")
+
+
+@functools.partial(jax.jit, static_argnames=("graphdef", "members"))
+def both(params, tokens, pos, *, graphdef, members):
+    """Logits at once, and of all segments, one after another, with a memory that holds all."""
+    lm = nnx.merge(graphdef, params, copy=True)
+
+    def one(kept, piece):
+        past = Segment(kept, SEGMENT)
+        here = jnp.maximum(past.positions(TOTAL + SEGMENT), 0)
+        own = None if pos is None else pos[..., here]
+        logits = lm(piece, encodings=members, key=KEY, pos=own, past=past)
+        return past.now, logits
+
+    pieces = jnp.moveaxis(tokens.reshape(len(tokens), COUNT, SEGMENT), 1, 0)
+    _, out = jax.lax.scan(one, empty(lm.config, len(tokens), TOTAL), pieces)
+    by_segments = jnp.moveaxis(out, 0, 1).reshape(*tokens.shape, -1)
+    return lm(tokens, encodings=members, pos=pos), by_segments
+
+
+@pytest.mark.parametrize("name", [*served()])
+def test_a_memory_that_holds_all_is_the_full_forward_pass(name):
+    config = ONE if name in CASES else TWO
+    members = make(name, config.dims(64)) if name not in CASES else encodings(name, config)
+    members = tuple(e.at(TOTAL) for e in members)
+    graphdef, params = model(members, config)
+    tokens, pos = text(TOTAL, vocab=4), None
+    if any(overrides(e, "positions") for e in members):
+        pos = fold_positions(members, tokens, jnp.arange(TOTAL), KEY, False)
+    want, got = both(params, tokens, pos, graphdef=graphdef, members=members)
+    assert np.isfinite(want).all()
+    assert_near(got, want, 1e-5, name)
+
+
+@functools.partial(jax.jit, static_argnames="graphdef")
+def segment(params, tokens, kept, *, graphdef):
+    """(logits, the memory afterwards) of one segment."""
+    past = Segment(kept, tokens.shape[1])
+    return nnx.merge(graphdef, params, copy=True)(tokens, past=past), past.now
+
+
+def two_segments(spec="transformer_xl"):
+    """(a program for one segment, its text and that of the next)."""
+    graphdef, params = model(make(spec, TWO.dims(SEGMENT)), TWO)
+    tokens = text(2 * SEGMENT)
+    program = functools.partial(segment, params, graphdef=graphdef)
+    return program, tokens[:, :SEGMENT], tokens[:, SEGMENT:]
+
+
+def nothing(size):
+    return empty(TWO, 2, size)
+
+
+def test_the_keys_of_the_memory_are_seen_and_a_short_one_forgets():
+    program, first, second = two_segments()
+    _, kept = program(first, nothing(SEGMENT))
+    short = jax.tree.map(lambda a: a[:, -2:] if a.ndim > 1 else 0 * a + 2, kept)
+    after = [program(second, memory)[0] for memory in (kept, short, nothing(SEGMENT))]
+    assert np.abs(after[0] - after[1]).max() > 1e-3
+    assert np.abs(after[1] - after[2]).max() > 1e-3
+    _, once = program(first, nothing(2))
+    for got, want in zip(jax.tree.leaves(once), jax.tree.leaves(short), strict=True):
+        assert_near(got, want, 1e-5)
+
+
+def test_a_row_whose_text_begins_forgets_and_the_others_do_not():
+    program, first, second = two_segments()
+    _, kept = program(first, nothing(8))
+    after, _ = program(second, forgotten(kept, jnp.array([True, False])))
+    assert_near(after[0], program(second, nothing(8))[0][0], 1e-5)
+    assert_near(after[1], program(second, kept)[0][1], 1e-5)
+    assert np.abs(after[0] - program(second, kept)[0][0]).max() > 1e-3
+
+
+def test_no_gradient_goes_back_into_the_memory_and_the_weights_get_one_through_it():
+    graphdef, params = model(make("transformer_xl", TWO.dims(SEGMENT)), TWO)
+    tokens = text(2 * SEGMENT)
+    program = functools.partial(segment, graphdef=graphdef)
+
+    def loss(params, before):
+        _, kept = program(before, tokens[:, :SEGMENT], nothing(SEGMENT))
+        return (program(params, tokens[:, SEGMENT:], kept)[0] ** 2).sum()
+
+    def alone(params):
+        return (program(params, tokens[:, SEGMENT:], nothing(SEGMENT))[0] ** 2).sum()
+
+    here, back = jax.jit(jax.grad(loss, argnums=(0, 1)))(params, params)
+    assert not any(np.asarray(leaf).any() for leaf in jax.tree.leaves(back))
+    of_keys, without = (
+        tree["blocks"][0]["key_value"]["kernel"][...] for tree in (here, jax.grad(alone)(params))
+    )
+    assert np.abs(of_keys - without).max() > 1e-3
+
+
+@pytest.mark.parametrize(
+    ("spec", "memory", "said"),
+    [
+        ("learned", 8, r"Learned acts on the model's input.*\[0:\]"),
+        ("rope+sinusoidal", 8, "Sinusoidal acts on the model's input"),
+        ("learned[0:]", 8, "Learned serves 16 positions, .* of 16 tokens after a memory of 8 has"),
+        ("randomized(max=20)+rope", 8, "Randomized serves 20 positions"),
+    ],
+)
+def test_what_a_memory_cannot_serve_is_refused(spec, memory, said):
+    for part in ("lm.memory", "eval.memory"):
+        value = memory if part == "lm.memory" else (memory,)
+        with pytest.raises(ValueError, match=said):
+            run_of(spec, **{part: value})
+
+
+def test_a_table_of_learned_positions_that_is_long_enough_is_served():
+    run = run_of("learned(length=24)[0:]", **{"lm.memory": 8})
+    assert run.encodings[0].limit() == 24
+
+
+def test_sizes_below_what_makes_sense_are_refused():
+    with pytest.raises(ValueError, match=r"lm.memory must be at least 0, got -1"):
+        LmConfig(memory=-1)
+    with pytest.raises(ValueError, match=r"eval.memory must be at least 1 each, got \(0,\)"):
+        EvalConfig(memory=(0,))
+    run = run_of("rope", **{"lm.memory": 16, "eval.memory": (32,)})
+    assert run.eval.memory == (16, 32) and run.label == "rope trained with memory 16"
+
+
+# Evaluation
+
+
+@pytest.mark.parametrize("length", (3, 5, 10, 13))
+def test_windows_by_segments_with_a_long_memory_score_as_whole_ones(length):
+    members = make("transformer_xl", TWO.dims(SEGMENT))
+    graphdef, params = model(members, TWO)
+    tokens = text(length + 1)
+    score = functools.partial(nats, params, tokens, 0, graphdef=graphdef, encodings=members)
+    whole = score(last=length)
+    assert_near(score(last=length, segment=SEGMENT, memory=16), whole, 1e-5)
+    np.testing.assert_array_equal(
+        score(last=2, segment=SEGMENT, memory=16),
+        score(last=length, segment=SEGMENT, memory=16)[:, -2:],
+    )
+    short = np.abs(score(last=length, segment=SEGMENT, memory=1) - whole).max()
+    assert short > 1e-3 if length > SEGMENT + 1 else short < 1e-5
+
+
+# Training
+
+
+def documents(sizes=(41, 23, 9, 100)):
+    """Tokens that say where they come from: 1000 * document + place."""
+    return [1000 * i + np.arange(n, dtype=np.int32) for i, n in enumerate(sizes)]
+
+
+def test_each_row_follows_its_documents_segment_by_segment():
+    texts, batch, length = documents(), 3, 8
+    ds = data.segments(texts, length, batch, 1)
+    windows = sum((text.size - 1) // length for text in texts)
+    steps = [ds[step] for step in range(2 * windows)]
+    tokens, fresh = (np.stack(part) for part in zip(*steps, strict=True))
+    assert tokens.shape == (2 * windows, batch, length + 1) and fresh.shape == (2 * windows, batch)
+    for row in range(batch):
+        begins = tokens[:, row, 0]
+        np.testing.assert_array_equal(tokens[:, row], begins[:, None] + np.arange(length + 1))
+        np.testing.assert_array_equal(fresh[:, row], begins % 1000 == 0)
+        follows = begins[1:] == begins[:-1] + length
+        np.testing.assert_array_equal(follows, ~fresh[1:, row])
+        assert len(set(begins[:windows])) == windows  # an epoch has every window once
+        np.testing.assert_array_equal(begins[windows:], begins[:windows])
+    assert len(set(tokens[0, :, 0])) == batch
+    again, other = data.segments(texts, length, batch, 1), data.segments(texts, length, batch, 2)
+    np.testing.assert_array_equal(again[17][0], tokens[17])
+    assert any((other[step][0] != tokens[step]).any() for step in range(windows))
+
+
+@dataclasses.dataclass(frozen=True)
+class Told(Encoding):
+    """Adds what `at` was told, so that the loss shows it."""
+
+    total: int = 0
+
+    def at(self, length):
+        return dataclasses.replace(self, total=length)
+
+    def relative_bias(self, params, n):
+        return jnp.broadcast_to(-1.0 * n * (self.total == 24), (self.dims.heads, n.size))
+
+
+CONFIG = TrainConfig(steps=8, length=16, batch=8)
+TINY = LmConfig(vocab=32, layers=1, model=16, heads=2, memory=8)
+
+
+def train(spec="", members=None, lm=TINY, seeds=(0, 1), steps=3):
+    """(state, metrics) after a few steps of random text, in which some rows begin anew."""
+    members = members or make("transformer_xl", lm.dims(CONFIG.length))
+    devices = mesh.make(spec)
+    rng = np.random.default_rng(0)
+    tokens = rng.integers(0, 32, (steps, len(seeds), CONFIG.batch, CONFIG.length + 1))
+    fresh = rng.random((steps, len(seeds), CONFIG.batch)) < 0.3
+    batches = (tokens.astype(np.int32), fresh) if lm.memory else tokens.astype(np.int32)
+    step = make_steps(structure(lm, members)[0], CONFIG, seeds, devices)
+    state = mesh.place_state(devices, init(lm, members, CONFIG, seeds))
+    return step(state, mesh.place_batches(devices, batches))
+
+
+def test_a_mesh_gives_the_losses_of_one_device():
+    state, alone = train()
+    assert state["memory"]["layer 0"]["hidden"].shape == (2, 8, 8, 16)
+    assert state["memory"]["filled"].tolist() == [[8] * 8] * 2
+    spread, many = train("seed:2,data:4")
+    np.testing.assert_allclose(many["loss"], alone["loss"], atol=1e-5)
+    assert len(spread["memory"]["layer 0"]["hidden"].sharding.device_set) == 8
+
+
+def test_an_encoding_is_told_of_the_memory_too():
+    losses = [
+        train(members=(encoding(TINY.dims(16)),), steps=1)[1]["loss"]
+        for encoding in (Told, ENCODINGS["nope"])
+    ]
+    assert np.abs(losses[0] - losses[1]).max() > 1e-4
+
+
+@pytest.fixture(scope="module")
+def lab(tmp_path_factory):
+    cache = tmp_path_factory.getbasetemp() / "programs"
+    return Lab(tmp_path_factory.mktemp("lab"), cache)
+
+
+def test_a_run_with_a_memory_that_is_killed_ends_the_same(lab, tmp_path):
+    values = {"lm.memory": 8, "eval.memory": (32,), "eval.swaps": (), "run.seeds": (0,)}
+    assert lab.run(tmp_path / "whole", **values).wait().code == 0
+    whole = the_run(tmp_path / "whole")
+    folder = tmp_path / "cut" / whole.name
+    running = lab.run(tmp_path / "cut", **values)
+    running.until(lambda: len(lines(folder)) >= 3).stop(signal.SIGKILL)
+    assert not (folder / "result.json").exists()
+    resumed = lab.run(tmp_path / "cut", **values).wait()
+    assert resumed.code == 0 and "going on from step" in resumed.err
+    got, want = result(folder), result(whole)
+    assert got["digests"] == want["digests"] and got["rows"] == want["rows"]
+    assert {row["swap"] for row in want["rows"]} == {"", "memory 8", "memory 32"}
+    at = {(r["swap"], r["length"], r["metric"]): r["value"] for r in want["rows"]}
+    for metric in ("same_targets", "nonoverlapping"):
+        assert at["memory 32", 32, metric] == pytest.approx(at["", 32, metric], abs=1e-5)
+        assert at["memory 8", 32, metric] != at["", 32, metric]
+    assert json.loads((whole / "config.json").read_text())["config"]["lm"]["memory"] == 8
