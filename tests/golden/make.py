@@ -1,0 +1,216 @@
+"""Makes vectors.npz: what implementations on PyPI compute, for tests/test_golden.py.
+
+In an environment with the pinned packages below, which the project itself does not need:
+
+    pip install torch==2.13.0 transformers==5.23.0 x-transformers==2.31.10
+    python tests/golden/make.py
+
+Every entry is NAME/ARRAY, inputs and parameters beside what comes out, float32. Nothing of pe_jax
+is imported. Axes: L tokens, H heads, K head size, D model size.
+"""
+
+import importlib.metadata
+from pathlib import Path
+
+import numpy as np
+import torch
+import x_transformers.x_transformers as x_transformers
+from transformers import (
+    BloomConfig,
+    DebertaV2Config,
+    GPTNeoXConfig,
+    LlamaConfig,
+    T5Config,
+    Wav2Vec2BertConfig,
+    XLNetConfig,
+)
+from transformers.models.bloom.modeling_bloom import build_alibi_tensor
+from transformers.models.deberta_v2.modeling_deberta_v2 import DisentangledSelfAttention
+from transformers.models.gpt_neox import modeling_gpt_neox as gpt_neox
+from transformers.models.llama import modeling_llama as llama
+from transformers.models.t5.modeling_t5 import T5Attention
+from transformers.models.wav2vec2_bert.modeling_wav2vec2_bert import Wav2Vec2BertSelfAttention
+from transformers.models.xlnet.modeling_xlnet import XLNetModel, XLNetRelativeAttention
+
+PINNED = {"torch": "2.13.0", "transformers": "5.23.0", "x-transformers": "2.31.10"}
+L, H, K = 20, 3, 8
+D = H * K
+RNG = np.random.default_rng(0)
+MADE = {}
+
+
+def draw(*shape, scale=1.0):
+    return (scale * RNG.normal(size=shape)).astype(np.float32)
+
+
+def tensor(array):
+    return torch.from_numpy(np.ascontiguousarray(array))
+
+
+def keep(name, **arrays):
+    for key, value in arrays.items():
+        value = value.detach().numpy() if isinstance(value, torch.Tensor) else np.asarray(value)
+        MADE[f"{name}/{key}"] = value.astype(np.float32)
+
+
+def by_head(array):
+    """[L, H, K] -> [1, H, L, K]"""
+    return tensor(array).permute(1, 0, 2)[None]
+
+
+def t5(name, causal):
+    config = T5Config(d_model=D, d_kv=K, num_heads=H, is_decoder=causal)
+    layer = T5Attention(config, has_relative_attention_bias=True, layer_idx=0)
+    table = draw(H, 32)
+    layer.relative_attention_bias.weight.data = tensor(table.T)
+    keep(name, table=table, bias=layer.compute_bias(150, 150)[0])
+
+
+def alibi(heads):
+    config = BloomConfig(hidden_size=heads * K, n_head=heads)
+    made = build_alibi_tensor(torch.ones(1, L, dtype=torch.int64), config.n_head, torch.float32)
+    keep(f"alibi_{heads}", by_key=made[:, 0])
+
+
+def rotary(name, module, embedding, config):
+    """Positions that are not consecutive, up to a few thousand."""
+    q, k = draw(L, H, K), draw(L, H, K)
+    pos = np.sort(RNG.permutation(4000)[:L])
+    cos, sin = embedding(config)(tensor(q), tensor(pos)[None])
+    turned = module.apply_rotary_pos_emb(by_head(q), by_head(k), cos, sin)
+    rows = {key: value[0].permute(1, 0, 2) for key, value in zip("qk", turned, strict=True)}
+    keep(name, q=q, k=k, pos=pos, turned_q=rows["q"], turned_k=rows["k"])
+
+
+def xlnet():
+    config = XLNetConfig(d_model=D, n_head=H, n_layer=1, d_inner=D, attn_type="uni", dropout=0.0)
+    model, layer = XLNetModel(config), XLNetRelativeAttention(config)
+    q, k, v = draw(L, H, K), draw(L, H, K), draw(L, H, K)
+    r, content, position = draw(D, H, K, scale=D**-0.5), draw(H, K), draw(H, K)
+    layer.r_w_bias.data, layer.r_r_bias.data = tensor(content), tensor(position)
+    layer.r_s_bias.data = torch.zeros(H, K)
+    encoded = model.relative_positional_encoding(L, L, bsz=1)
+    keys = torch.einsum("ibh,hnd->ibnd", encoded, tensor(r))
+    mask = torch.triu(torch.ones(L, L), 1)[:, :, None, None]
+    batched = (tensor(a)[:, None] for a in (q, k, v))
+    out = layer.rel_attn_core(*batched, keys, attn_mask=mask)
+    keep("xlnet", q=q, k=k, v=v, r=r, u=content, v_bias=position, out=out[:, 0])
+
+
+def deberta(name, buckets, most):
+    config = DebertaV2Config(
+        hidden_size=D,
+        num_attention_heads=H,
+        relative_attention=True,
+        pos_att_type=["c2p", "p2c"],
+        position_buckets=buckets,
+        max_relative_positions=most,
+        share_att_key=False,
+        hidden_dropout_prob=0.0,
+    )
+    layer = DisentangledSelfAttention(config).eval()
+    span = buckets if buckets > 0 else most
+    table, query, key = draw(2 * span, D), draw(D, H, K, scale=0.2), draw(D, H, K, scale=0.2)
+    for linear, weight in ((layer.pos_query_proj, query), (layer.pos_key_proj, key)):
+        linear.weight.data = tensor(weight.reshape(D, H * K).T)
+        linear.bias.data = torch.zeros(H * K)
+    q, k = draw(L, H, K), draw(L, H, K)
+    heads = by_head(q)[0], by_head(k)[0]
+    added = layer.disentangled_attention_bias(*heads, None, tensor(table), 3)
+    scores = heads[0] @ heads[1].transpose(1, 2) / (3 * K) ** 0.5 + added
+    keep(name, q=q, k=k, table=table, query=query, key=key, scores=scores)
+
+
+def shaw(left, right):
+    """The key side alone: these models have no relative values."""
+    config = Wav2Vec2BertConfig(
+        hidden_size=D,
+        num_attention_heads=H,
+        position_embeddings_type="relative_key",
+        left_max_position_embeddings=left,
+        right_max_position_embeddings=right,
+        attention_dropout=0.0,
+    )
+    config._attn_implementation = "eager"
+    layer = Wav2Vec2BertSelfAttention(config).eval()
+    x, weights = draw(L, D), [draw(D, D, scale=D**-0.5) for _ in range(3)]
+    table = draw(left + right + 1, K)
+    layer.distance_embedding.weight.data = tensor(table)
+    layers = (layer.linear_q, layer.linear_k, layer.linear_v)
+    for linear, weight in zip(layers, weights, strict=True):
+        linear.weight.data, linear.bias.data = tensor(weight.T), torch.zeros(D)
+    layer.linear_out.weight.data, layer.linear_out.bias.data = torch.eye(D), torch.zeros(D)
+    out, _ = layer(tensor(x)[None])
+    q, k, v = ((x @ weight).reshape(L, H, K) for weight in weights)
+    # Row 0 is the key furthest after the query here.
+    keep("shaw", q=q, k=k, v=v, table=table[::-1], out=out[0].reshape(L, H, K))
+
+
+def cope(positions):
+    layer = x_transformers.CoPE(K, H, positions)
+    table, q, k = draw(positions, K), draw(L, H, K), draw(L, H, K)
+    layer.pos_emb.data = tensor(table)
+    logits = by_head(q) @ by_head(k).transpose(2, 3)
+    hidden = torch.triu(torch.ones(L, L, dtype=torch.bool), 1)
+    logits = logits.masked_fill(hidden, -torch.finfo(torch.float32).max)
+    added = layer(by_head(q), logits).masked_fill(hidden, 0.0)
+    keep("cope", q=q, k=k, table=table, added=added[0])
+
+
+def dynamic_position_bias():
+    layer = x_transformers.DynamicPositionBias(16, heads=H, depth=2, log_distance=True)
+    linears = [part[0] for part in list(layer.mlp)[:-1]] + [layer.mlp[-1]]
+    weights = {f"w{i}": linear.weight.T for i, linear in enumerate(linears)}
+    biases = {f"b{i}": linear.bias for i, linear in enumerate(linears)}
+    keep("dynamic_position_bias", **weights, **biases, bias=layer(L, L))
+
+
+def xpos(base):
+    """Dot products: pairs are neighbours there, so queries and keys are interleaved on entry."""
+    layer = x_transformers.RotaryEmbedding(K, use_xpos=True, scale_base=base)
+    q, k = draw(L, H, K), draw(L, H, K)
+    angle, scale = layer.forward_from_seq_len(L)
+
+    def neighbours(a):
+        return by_head(a.reshape(L, H, 2, K // 2).swapaxes(2, 3).reshape(L, H, K))
+
+    turned_q = x_transformers.apply_rotary_pos_emb(neighbours(q), angle, scale)
+    turned_k = x_transformers.apply_rotary_pos_emb(neighbours(k), angle, scale**-1)
+    keep("xpos", q=q, k=k, base=base, products=(turned_q @ turned_k.transpose(2, 3))[0])
+
+
+def forget_gate():
+    layer = x_transformers.DataDependentAlibi(D, H)
+    x, weight, bias = draw(L, D), draw(D, H, scale=0.2), draw(H)
+    layer.to_forget_gates[0].weight.data = tensor(weight.T)
+    layer.to_forget_gates[0].bias.data = tensor(bias)
+    keep("forget_gate", x=x, w=weight, b=bias, bias=layer(tensor(x)[None])[0])
+
+
+def main():
+    found = {name: importlib.metadata.version(name).split("+")[0] for name in PINNED}
+    if found != PINNED:
+        raise SystemExit(f"vectors are made with {PINNED}, found {found}")
+    t5("t5_causal", True)
+    t5("t5_bidirectional", False)
+    for heads in (3, 4, 12):
+        alibi(heads)
+    sizes = {"hidden_size": D, "num_attention_heads": H, "max_position_embeddings": 4096}
+    rotary("llama", llama, llama.LlamaRotaryEmbedding, LlamaConfig(**sizes))
+    part = {"rope_type": "default", "rope_theta": 10000.0, "partial_rotary_factor": 0.5}
+    neox = GPTNeoXConfig(**sizes, rope_parameters=part)
+    rotary("gpt_neox_half", gpt_neox, gpt_neox.GPTNeoXRotaryEmbedding, neox)
+    xlnet()
+    deberta("deberta_log", 6, 12)
+    deberta("deberta_linear", -1, 8)
+    shaw(4, 4)
+    cope(7)
+    dynamic_position_bias()
+    xpos(16)
+    forget_gate()
+    np.savez_compressed(Path(__file__).with_name("vectors.npz"), **MADE)
+    print(f"{len(MADE)} arrays, {', '.join(f'{k} {v}' for k, v in found.items())}")
+
+
+with torch.no_grad():
+    main()
