@@ -10,6 +10,7 @@ import numpy as np
 if TYPE_CHECKING:
     import grain
 
+FOLLOWED = 8  # memories of text in a row, then the next piece
 LEAST = 4096  # items of a shuffle: Grain's takes milliseconds an item when there are only a few
 
 
@@ -37,7 +38,7 @@ class _Windows:
 
 class _Segments:
     """A random-access source: row b of step s, at s * batch + b, is a window and whether it begins
-    a document.
+    a piece of text.
     """
 
     def __init__(self, windows: _Windows, batch: int):
@@ -75,19 +76,27 @@ def batches(
 
 
 def segments(
-    documents: Sequence[np.ndarray], length: int, batch: int, seed: int
+    documents: Sequence[np.ndarray], length: int, batch: int, seed: int, memory: int
 ) -> grain.MapDataset:
     """Batches of consecutive windows, for a segment memory: ds[step] is (int32 [batch, length + 1],
-    bool [batch]: whether a row begins a document).
+    bool [batch]: whether a row begins elsewhere).
 
-    The documents stand in an order of the seed; row b begins at the window b / batch of the way
-    through all and goes on window by window, for ever. Windows and errors are those of `batches`.
+    A row follows a document for FOLLOWED times the memory, or to its end, and goes on with another
+    piece of text: rows that stayed with their document would show a short training few documents.
+    The pieces stand in an order of the seed; row b begins b / batch of the way through all and goes
+    on for ever. Windows and errors are those of `batches`.
     """
     _check(documents, length, batch, seed)
     import grain  # imports jax: seconds
 
-    order = np.random.default_rng(seed).permutation(len(documents))
-    windows = _Windows([documents[i] for i in order], length)
+    size = FOLLOWED * -(-memory // length) * length
+    pieces = [
+        document[start : start + size + 1]
+        for document in documents
+        for start in range(0, document.size - length, size)
+    ]
+    order = np.random.default_rng(seed).permutation(len(pieces))
+    windows = _Windows([pieces[i] for i in order], length)
     source = grain.MapDataset.source(_Segments(windows, batch))
     return source.repeat().batch(batch, drop_remainder=True)
 

@@ -60,8 +60,13 @@ def fit(
         state = start(state, seeds)
     state = place_state(mesh, state)
     metrics.rewind(seeds, step)
-    read = data.segments if lm.memory else data.batches
-    sets = [read(documents, config.length, config.batch, seed) for seed in seeds]
+    shape = config.length, config.batch
+    sets = [
+        data.segments(documents, *shape, seed, lm.memory)
+        if lm.memory
+        else data.batches(documents, *shape, seed)
+        for seed in seeds
+    ]
     graphdef, _ = structure(lm, encodings)
     steps, programs = make_steps(graphdef, config, seeds, mesh), {}
     schedule = config.schedule()

@@ -184,14 +184,15 @@ def test_windows_by_segments_with_a_long_memory_score_as_whole_ones(length):
 # Training
 
 
-def documents(sizes=(41, 23, 9, 100)):
+def documents(sizes=(81, 23, 9, 200)):
     """Tokens that say where they come from: 1000 * document + place."""
     return [1000 * i + np.arange(n, dtype=np.int32) for i, n in enumerate(sizes)]
 
 
-def test_each_row_follows_its_documents_segment_by_segment():
-    texts, batch, length = documents(), 3, 8
-    ds = data.segments(texts, length, batch, 1)
+def test_each_row_follows_a_document_segment_by_segment_and_then_another():
+    texts, batch, length, memory = documents(), 3, 4, 5
+    piece = data.FOLLOWED * 8  # two windows hold the memory
+    ds = data.segments(texts, length, batch, 1, memory)
     windows = sum((text.size - 1) // length for text in texts)
     steps = [ds[step] for step in range(2 * windows)]
     tokens, fresh = (np.stack(part) for part in zip(*steps, strict=True))
@@ -199,13 +200,13 @@ def test_each_row_follows_its_documents_segment_by_segment():
     for row in range(batch):
         begins = tokens[:, row, 0]
         np.testing.assert_array_equal(tokens[:, row], begins[:, None] + np.arange(length + 1))
-        np.testing.assert_array_equal(fresh[:, row], begins % 1000 == 0)
+        np.testing.assert_array_equal(fresh[:, row], begins % 1000 % piece == 0)
         follows = begins[1:] == begins[:-1] + length
-        np.testing.assert_array_equal(follows, ~fresh[1:, row])
+        assert follows[~fresh[1:, row]].all() and follows.any() and fresh[1:, row].any()
         assert len(set(begins[:windows])) == windows  # an epoch has every window once
         np.testing.assert_array_equal(begins[windows:], begins[:windows])
     assert len(set(tokens[0, :, 0])) == batch
-    again, other = data.segments(texts, length, batch, 1), data.segments(texts, length, batch, 2)
+    again, other = (data.segments(texts, length, batch, seed, memory) for seed in (1, 2))
     np.testing.assert_array_equal(again[17][0], tokens[17])
     assert any((other[step][0] != tokens[step]).any() for step in range(windows))
 
