@@ -15,6 +15,8 @@ import hashlib
 import importlib.util
 import re
 import sys
+import types
+import typing
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -60,15 +62,20 @@ class Member:
     fields: dict[str, Any]
 
     def with_fields(self, fields: Mapping[str, Any]) -> Member:
-        """These fields on top of its own; those unknown are an error with the nearest name."""
-        known = defaults(self.cls)
-        for field in fields:
+        """These fields on top of its own. ValueError for one that is unknown, with the nearest
+        name, or of another type than its annotation says.
+        """
+        known, hints = defaults(self.cls), typing.get_type_hints(self.cls)
+        for field, value in fields.items():
             if field not in known:
                 near = difflib.get_close_matches(field, known, 1)
                 hint = f"; did you mean {near[0]!r}?" if near else "."
                 raise ValueError(
                     f"{self.name} has no field {field!r}{hint} It has {', '.join(known)}."
                 )
+            if not _fits(value, hints[field]):
+                kind = getattr(hints[field], "__name__", None) or hints[field]
+                raise ValueError(f"{self.name}'s {field} is of type {kind}, got {value!r}")
         return dataclasses.replace(self, fields={**self.fields, **fields})
 
     def __str__(self) -> str:
@@ -162,6 +169,18 @@ def sources(spec: str) -> dict[str, str]:
     """SHA-256 of each file outside the package that a spec names: part of a run's identity."""
     paths = [m.name.rpartition(":")[0] for m in parse(spec) if ":" in m.name]
     return {path: hashlib.sha256(Path(path).read_bytes()).hexdigest() for path in paths}
+
+
+def _fits(value: Any, hint: Any) -> bool:
+    """Whether a field annotated so may have this value; an integer is a float, True no integer."""
+    if isinstance(hint, types.UnionType):
+        return any(_fits(value, kind) for kind in hint.__args__)
+    kind = typing.get_origin(hint) or hint
+    if kind is Any or not isinstance(kind, type):
+        return True
+    if isinstance(value, bool) or kind is bool:
+        return type(value) is kind
+    return isinstance(value, (int, float) if kind is float else kind)
 
 
 def _fields(text: str, member: str) -> dict[str, Any]:
