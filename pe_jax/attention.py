@@ -24,6 +24,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, Num
 
+from pe_jax.blocks import cut, meetings, pad
 from pe_jax.bound import Bound
 from pe_jax.relative import Rows, Tables
 
@@ -85,27 +86,21 @@ def attend_blockwise(
     tables = Tables.of(pe, queries.pos, keys.pos, room=block)
     q = _scaled(pe, q, queries)
     rotated_q, rotated_k = pe.qk(q, k, queries.coords, keys.coords)
-    q, rotated_q, queries = _pad((q, rotated_q, queries), block)
-    tiles = None
+    padded = pad((q, rotated_q, queries), block)
+    own, met = None, None
     if not pe.whole_rows:
-        k, rotated_k, v, keys = _pad((k, rotated_k, v, keys), block)
-        tiles = tables.tiles(block, q.shape[0], k.shape[0])
-    q_blocks, k_blocks = q.shape[0] // block, k.shape[0] // block
+        own, met = meetings(pe, (k, rotated_k, v, keys), padded[2], tables, block)
 
     @jax.checkpoint
-    def one(i):
-        start = i * block
-        cut = functools.partial(jax.lax.dynamic_slice_in_dim, start_index=start, slice_size=block)
-        plain, rotated, here = (cut(q), k), (cut(rotated_q), rotated_k), queries.take(start, block)
-        if pe.whole_rows:
-            columns = tables.cut(start, block, k.shape[0])
-            return _whole_rows(pe, plain, rotated, v, here, keys, columns)
-        met = jax.tree.map(
-            lambda t: jax.lax.dynamic_slice_in_dim(t, q_blocks - 1 - i, k_blocks), tiles
-        )
-        return _online(pe, plain, rotated, v, here, keys, met)
+    def one(block_of_queries):
+        i, (q, rotated_q, queries), own = block_of_queries
+        if met:
+            return _online(pe, q, rotated_q, queries, met(i, own))
+        columns = tables.cut(i * block, block, k.shape[0])
+        return _whole_rows(pe, (q, k), (rotated_q, rotated_k), v, queries, keys, columns)
 
-    out = jax.lax.map(one, jnp.arange(q_blocks))
+    blocks = cut(padded, block)
+    out = jax.lax.map(one, (jnp.arange(blocks[0].shape[0]), blocks, own))
     return out.reshape(-1, *out.shape[2:])[:T].astype(v.dtype)
 
 
@@ -118,13 +113,12 @@ def _whole_rows(pe, plain, rotated, v, queries, keys, tables):
     return _weigh(w, v, tables, queries, keys)
 
 
-def _online(pe, plain, rotated, v, queries, keys, tiles):
-    """One block of queries, a scan over blocks of keys.
+def _online(pe, q, rotated_q, queries, met):
+    """One block of queries, and scans over the blocks of keys that it meets.
 
-    The blocks are cut before the scan: a residual of `cond` is kept at every step, so what enters
-    it must not be the whole of k, v or a table.
+    A residual of `cond` is kept at every step, so what enters it must not be the whole of k, v or
+    a table: these are cut before.
     """
-    (q, k), (rotated_q, rotated_k) = plain, rotated
     block, H, K = q.shape
 
     @jax.checkpoint
@@ -147,12 +141,10 @@ def _online(pe, plain, rotated, v, queries, keys, tiles):
         needed = _any_visible(pe, queries.idx, here[0][3].idx)
         return jax.lax.cond(needed, absorb, lambda carry, _: carry, carry, here), None
 
-    def cut(a):
-        return a.reshape(-1, block, *a.shape[1:])
-
-    blocks = jax.tree.map(cut, (k, rotated_k, v, keys)), tiles
-    empty = (jnp.full((H, block), NEG), jnp.zeros((H, block)), jnp.zeros((block, H, K)))
-    (_, total, out), _ = jax.lax.scan(step, empty, blocks)
+    carry = jnp.full((H, block), NEG), jnp.zeros((H, block)), jnp.zeros((block, H, K))
+    for blocks in met:
+        carry, _ = jax.lax.scan(step, carry, blocks)
+    _, total, out = carry
     return out / jnp.where(total > 0, total, 1.0).T[..., None]
 
 
@@ -169,25 +161,6 @@ def _any_visible(pe: Bound, q_idx, k_idx):
         near = (last > q_first - window) & (first < q_last + window)
         seen &= near | (first < sinks)
     return seen
-
-
-def _pad(tree, block: int):
-    """Every array lengthened to a multiple of `block`; the new rows' indices are -1."""
-
-    def pad(a, value=0):
-        return jnp.pad(
-            a, [(0, -a.shape[0] % block)] + [(0, 0)] * (a.ndim - 1), constant_values=value
-        )
-
-    def is_rows(node):
-        return isinstance(node, Rows)
-
-    def one(node):
-        if is_rows(node):
-            return jax.tree.map(pad, node)._replace(idx=pad(node.idx, -1))
-        return pad(node)
-
-    return jax.tree.map(one, tree, is_leaf=is_rows)
 
 
 def _scaled(pe: Bound, q, queries: Rows):

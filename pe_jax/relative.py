@@ -81,19 +81,20 @@ class Tables(NamedTuple):
 
         return Tables(self.pe, part(self.bias), part(self.keys), part(self.vals), 0, queries)
 
-    def tiles(self, block: int, queries: int, keys: int) -> tuple[Any, Any, Any]:
+    def tiles(self, block: int, queries: int, keys: int, start=0) -> tuple[Any, Any, Any]:
         """The columns of each pair of blocks: [U, H, 2 block - 1, ...], or None.
 
-        Block i of the Q blocks of queries meets block j of keys in tile Q - 1 - i + j. A bias is
-        laid out here, [U, H, block, block], once for all pairs of one distance: in the loop over
-        pairs it would cost XLA's CPU two integer divisions a logit.
+        Block i of the Q blocks of queries meets block j of keys, counted from key `start` on, in
+        tile Q - 1 - i + j. A bias is laid out here, [U, H, block, block], once for all pairs of
+        one distance: in the loop over pairs it would cost XLA's CPU two integer divisions a logit.
         """
-        begin, count = self.first + self.queries - queries, (queries + keys) // block - 1
+        begin = self.first + self.queries - queries + start
+        count = (queries + keys) // block - 1
 
         def overlapping(table):
             if not isinstance(table, jax.Array):
                 return None
-            used = table[:, begin : begin + (count + 1) * block]
+            used = jax.lax.dynamic_slice_in_dim(table, begin, (count + 1) * block, axis=1)
             pieces = jnp.moveaxis(used.reshape(used.shape[0], -1, block, *used.shape[2:]), 1, 0)
             return jnp.concatenate([pieces[:-1], pieces[1:, :, :-1]], axis=2)
 

@@ -297,7 +297,65 @@ def test_prefix_sums_go_on_from_the_row_before():
     assert np.abs(restarted[0] - whole[0][7:]).max() > 0.1
 
 
-def visits(encoding, form, causal, batch=None):
+NARROW = {
+    "transformer_xl+window": lambda dims: make("transformer_xl+window(window=6)", dims),
+    "t5+two_windows": lambda dims: make(
+        "t5+window(window=9,sinks=2)+window(window=5,sinks=6)", dims
+    ),
+    "shaw+toeplitz+window": lambda dims: (Clipped(dims), Toeplitz(dims), Window(dims, 4, sinks=5)),
+    "jittered+alibi+window": lambda dims: (Jittered(dims), ALiBi(dims), Window(dims, 5, sinks=1)),
+}
+
+
+@pytest.mark.parametrize("causal", [True, False], ids=["causal", "bidirectional"])
+@pytest.mark.parametrize("name", NARROW)
+def test_blocks_that_a_window_leaves_out_change_nothing(name, causal):
+    """41 keys in blocks of 4: queries at their end or in their middle, keys that are not there."""
+    length, queries, absent = 41, 18, 11
+    dims = WIDE._replace(causal=causal)
+    members, case = NARROW[name](dims), example(length, dims)
+    moved = any(overrides(e, "positions") for e in members)
+    pe = bind(members, contiguous=not moved)
+    pos = jnp.asarray(folded(members, case)) if moved else jnp.asarray(case.pos)
+    towards = np.random.default_rng(1).normal(size=(queries, *case.v.shape[1:]))
+    inputs = {n: jnp.asarray(getattr(case, n)) for n in "xqkv"}
+
+    @jax.jit
+    def both(params, inputs, idx, first):
+        def loss(form, params, inputs):
+            here = dataclasses.replace(pe, params=params)
+            keys = rows(here, inputs["x"], idx, pos)
+            q = jax.lax.dynamic_slice_in_dim(inputs["q"], first, queries)
+            out = form(here, q, inputs["k"], inputs["v"], keys.take(first, queries), keys)
+            return (out * towards).sum(), out
+
+        forms = attend, functools.partial(attend_blockwise, block=4)
+        return [
+            jax.value_and_grad(functools.partial(loss, form), argnums=(0, 1), has_aux=True)(
+                params, inputs
+            )
+            for form in forms
+        ]
+
+    place = np.arange(length)
+    for what, idx, first in (
+        ("the last", place, length - queries),
+        ("in the middle", place, 7),
+        ("the first", place, 0),
+        ("keys without the first", np.where(place < absent, -1, place), length - queries),
+        ("keys that begin late", np.maximum(place - absent, -1), length - queries),
+        ("queries at their begin", np.maximum(place - absent, -1), absent),
+        ("keys of later places", place + 30, 13),
+    ):
+        ((_, dense), slopes), ((_, blocks), got) = both(pe.params, inputs, idx, first)
+        assert_near(blocks, dense, 1e-5, what)
+        for (path, a), b in zip(
+            jax.tree.leaves_with_path(got), jax.tree.leaves(slopes), strict=True
+        ):
+            assert_near(a, b, 1e-5, f"{what}: gradient {jax.tree_util.keystr(path)}")
+
+
+def visits(encoding, form, causal, batch=None, length=64):
     """How many pairs of blocks the encoding's bias is asked for.
 
     It reads positions alone, which the batch shares: vmap asks no more often, unless it makes the
@@ -310,7 +368,7 @@ def visits(encoding, form, causal, batch=None):
             jax.debug.callback(lambda _: calls.append(1), q_pos[0])
             return jnp.zeros((1, q_pos.shape[0], k_pos.shape[0]))
 
-    case = example(64)
+    case = example(length)
     pe = bind((Counted(**vars(encoding)),))
     pe = dataclasses.replace(pe, causal=causal)
 
@@ -325,27 +383,58 @@ def visits(encoding, form, causal, batch=None):
     return len(calls)
 
 
+@pytest.mark.parametrize(("causal", "batch"), [(True, None), (False, None), (True, 2)], ids=str)
+def test_blocks_that_the_mask_empties_are_skipped(causal, batch):
+    got = visits(NoPE(DIMS), functools.partial(attend_blockwise, block=8), causal, batch)
+    assert got == (8 * 9 // 2 if causal else 64)
+
+
 @pytest.mark.parametrize(
-    ("encoding", "causal", "batch"),
-    [
-        (NoPE(DIMS), True, None),
-        (NoPE(DIMS), False, None),
-        (NoPE(DIMS), True, 2),
-        (Window(DIMS, 8), True, None),
-        (Window(DIMS, 9, sinks=3), True, None),
-        (Window(DIMS, 10, sinks=3), False, None),
-    ],
+    ("window", "sinks", "causal", "blocks"),
+    [(8, 0, True, 2), (10, 3, True, 4), (10, 3, False, 5), (2, 9, True, 4)],
     ids=str,
 )
-def test_blocks_that_the_mask_empties_are_skipped(encoding, causal, batch):
-    i, j = np.arange(64)[:, None], np.arange(64)
-    seen = (j <= i) | (not causal)
-    for window, sinks in (r for r in [encoding.reach()] if r):
-        seen &= (abs(i - j) < window) | (j < sinks)
-    filled = seen.reshape(8, 8, 8, 8).any((1, 3)).sum()
-    got = visits(encoding, functools.partial(attend_blockwise, block=8), causal, batch)
-    assert got == filled
-    assert filled < 64 or not (causal or encoding.reach())
+def test_the_blocks_of_a_window_do_not_grow_with_the_length(window, sinks, causal, blocks):
+    """`blocks` meet each block of 8 queries: ceil((window + 7) / 8), or both sides, and sinks."""
+    form = functools.partial(attend_blockwise, block=8)
+    half, full = (
+        visits(Window(DIMS, window, sinks=sinks), form, causal, length=length)
+        for length in (64, 128)
+    )
+    assert full - half == 8 * blocks
+    assert half <= 8 * blocks
+
+
+def carried(jaxpr):
+    """Bytes of what the loops of a program have at hand at every step, besides their own share."""
+    total = 0
+    for equation in jaxpr.eqns:
+        if equation.primitive.name == "scan":
+            own = equation.params["num_consts"] + equation.params["num_carry"]
+            total += sum(v.aval.size * v.aval.dtype.itemsize for v in equation.invars[:own])
+        for inner in jax.tree.leaves(list(equation.params.values())):
+            inner = getattr(inner, "jaxpr", inner)  # of a ClosedJaxpr
+            total += carried(inner) if hasattr(inner, "eqns") else 0
+    return total
+
+
+@pytest.mark.parametrize("sinks", [0, 3])
+def test_the_work_of_a_windowed_block_does_not_grow_with_the_length(sinks):
+    """No loop holds all keys, nor all tiles, nor a gradient of their size."""
+
+    def at_hand(members, length):
+        case, pe = example(length, WIDE), bind(members)
+
+        def loss(params, q, k, v):
+            here = dataclasses.replace(pe, params=params)
+            return output(here, case._replace(q=q, k=k, v=v), form=blockwise).sum()
+
+        step = jax.value_and_grad(loss, argnums=(0, 1, 2, 3))
+        return carried(jax.make_jaxpr(step)(pe.params, case.q, case.k, case.v).jaxpr)
+
+    narrow = make(f"transformer_xl+window(window=12,sinks={sinks})", WIDE)
+    assert at_hand(narrow, 256) == at_hand(narrow, 128)
+    assert at_hand(narrow[:1], 256) > 1.5 * at_hand(narrow[:1], 128)
 
 
 def gradient_memory(name, length, form):
