@@ -1,0 +1,223 @@
+"""scripts/long_context: its arguments, its report, and that its processes measure a trained run."""
+
+import json
+import math
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from commands import Lab, the_run
+
+from scripts import long_context
+from scripts.long_context_worker import LAST, measure, sequence
+
+
+def test_sequence_is_the_longest_document_or_documents_joined():
+    documents = [np.arange(3, dtype=np.uint16), np.arange(10, 15, dtype=np.uint16)]
+    tokens, joined = sequence(documents, 4)
+    assert (tokens.tolist(), joined) == ([[10, 11, 12, 13, 14]], False)
+    assert tokens.dtype == np.int32
+    tokens, joined = sequence(documents, 5)
+    assert (tokens.tolist(), joined) == ([[10, 11, 12, 13, 14, 0]], True)
+    with pytest.raises(ValueError, match="8 tokens"):
+        sequence(documents, 8)
+
+
+def test_arguments():
+    options = long_context.arguments(["--workdir=runs", "--lengths=512,64,512", "--gradients="])
+    assert (options.lengths, options.gradients, options.swap) == ((64, 512), (), "window")
+    assert options.out == Path("results/long_context")
+
+
+@pytest.mark.parametrize("wrong", ["--lengths=long", "--lengths=16384,0", "--gradients=-1", "--x"])
+def test_wrong_arguments_end_with_code_2(wrong, capsys):
+    with pytest.raises(SystemExit) as error:
+        long_context.arguments(["--workdir=runs", wrong])
+    assert error.value.code == 2
+    assert wrong.strip("-").partition("=")[0] in capsys.readouterr().err
+
+
+def found(label, length, kind="pass", swap="", **more):
+    return {"label": label, "id": f"{label}-1a2b3c4d", "swap": swap, "length": length} | {
+        "kind": kind,
+        **more,
+    }
+
+
+def scored(seconds, peak, bits=None):
+    scores = {} if bits is None else {"last_bits_per_byte": bits}
+    return {"seconds": seconds, "peak_memory_mib": peak, "joined": True} | scores
+
+
+RECORD = {
+    "commit": "0123456789abcdef",
+    "device": {"kind": "A processor", "threads": 2},
+    "source": "stdlib",
+    "found": [
+        found("rope", 1024, **scored(1.25, 600.4, 2.5)),
+        found("rope", 16384, **scored(1234.56, 1500.0, 3.0)),
+        found("rope", 8192, "gradient", **scored(20.0, 2048.0)),
+        found("rope", 1024, swap="window", **scored(0.5, 590.0, 2.25)),
+        found("rope", 16384, swap="window", reason="not finite"),
+        found("learned", 1024, reason="beyond its 64 positions"),
+        found("learned", 16384, reason="beyond its 64 positions"),
+    ],
+}
+
+
+def cells(text, title):
+    """{model: [cells]} of the table below a title."""
+    below = text.partition(f"### {title}\n")[2].partition("###")[0]
+    rows = [line.strip("|").split("|") for line in below.splitlines() if line.startswith("|")]
+    return {row[0].strip(): [cell.strip() for cell in row[1:]] for row in rows}
+
+
+def test_tables_name_every_model_in_order_and_say_what_is_lacking():
+    text = long_context.markdown(RECORD)
+    seconds = cells(text, "Seconds of a pass")
+    assert seconds["model"] == ["1,024", "16,384"]
+    assert [model for model in seconds if ":" not in model][1:] == [
+        "rope",
+        "rope, window",
+        "learned",
+    ]
+    assert seconds["rope"] == ["1.2", "1,234.6"]
+    assert seconds["rope, window"] == ["0.5", "n/a (not finite)"]
+    assert seconds["learned"] == ["n/a (beyond its 64 positions)"] * 2
+    assert cells(text, "Peak memory of a pass, MiB")["rope"] == ["600", "1,500"]
+    assert cells(text, f"Bits per byte of the last {LAST:,} tokens")["rope"] == ["2.500", "3.000"]
+    assert cells(text, "Gradients: seconds, peak memory")["rope"] == ["20.0 s, 2,048 MiB"]
+    assert "A processor, 2 threads; commit 0123456789ab" in text and "joined" in text
+    gradients = [one for one in RECORD["found"] if one["kind"] == "gradient"]
+    text = long_context.markdown(RECORD | {"found": gradients})
+    assert text.count("###") == 1
+
+
+def test_figure_has_every_value_and_lines_of_slope_1():
+    memory, seconds, bits = long_context.figure(RECORD).axes
+    drawn = {line.get_label(): line.get_xydata().tolist() for line in memory.get_lines()}
+    assert drawn.keys() == {"rope", "rope, window", "slope 1"}
+    assert drawn["rope"] == [[1024, 600.4], [16384, 1500]]
+    for axes in (memory, seconds):
+        (x, y), (longer, higher) = axes.get_lines()[-1].get_xydata()
+        assert math.isclose(higher / y, longer / x)
+        assert axes.get_xscale() == axes.get_yscale() == "log"
+    assert bits.get_lines()[1].get_xydata().tolist() == [[1024, 2.25]]
+    assert long_context.figure(RECORD | {"found": RECORD["found"][-1:]}).axes
+
+
+def published(folder):
+    """A folder with the record of one run, without its model."""
+    folder.mkdir()
+    names = {"id": "rope-1a2b3c4d", "label": "rope", "corpus": {"source": "stdlib"}}
+    record = {"rows": [], "seeds": [0], "train": {}} | names
+    (folder / "runs.jsonl").write_text(json.dumps(record) + "\n")
+    return folder
+
+
+def test_the_environment_is_that_of_a_worker_that_came_to_measure(tmp_path, monkeypatch):
+    """This process only waits; what failed is told by its last line."""
+    answers = [
+        subprocess.CompletedProcess([], 1, "", "Traceback\nMemoryError: too much\n"),
+        subprocess.CompletedProcess([], -9, "", ""),
+        subprocess.CompletedProcess([], 0, json.dumps(found("rope", 64, reason="short")), ""),
+    ]
+    environment = {"device": {"kind": "Another", "threads": 1}, "commit": "ab"}
+    last = found("rope", 128, "gradient", **scored(1.0, 2.0), environment=environment)
+    answers.append(subprocess.CompletedProcess([], 0, f"noise\n{json.dumps(last)}\n", ""))
+    asked = []
+
+    def run(command, **options):
+        asked.append(command[-3:])
+        return answers[len(asked) - 1]
+
+    monkeypatch.setattr(subprocess, "run", run)
+    options = [f"--workdir={published(tmp_path / 'runs')}", "--lengths=32,48,64", "--gradients=128"]
+    record = long_context.run(long_context.arguments([*options, "--swap="]))
+    assert asked == [["", "32", "pass"], ["", "48", "pass"], ["", "64", "pass"]] + [
+        ["", "128", "gradient"]
+    ]
+    reasons = [one.get("reason") for one in record["found"]]
+    assert reasons == ["MemoryError: too much", "ended with code -9", "short", None]
+    assert {one["label"] for one in record["found"]} == {"rope"}
+    assert (record["device"], record["commit"]) == (environment["device"], "ab")
+
+
+def script(*arguments):
+    command = [sys.executable, "-m", "scripts.long_context", *arguments]
+    root = Path(__file__).parents[1]
+    return subprocess.run(command, cwd=root, capture_output=True, text=True)
+
+
+def test_errors_are_a_line_and_code_2(tmp_path):
+    done = script(f"--workdir={tmp_path / 'none'}")
+    assert done.returncode == 2
+    assert "no results in" in done.stderr and done.stderr.count("\n") == 1
+
+
+def test_a_misspelt_swap_is_refused_before_any_work(tmp_path, monkeypatch, capsys):
+    folder = published(tmp_path / "runs")
+    monkeypatch.setattr(sys, "argv", ["long_context", f"--workdir={folder}", "--swap=windwo"])
+    with pytest.raises(SystemExit) as error:
+        long_context.main()
+    assert error.value.code == 2
+    assert "window" in capsys.readouterr().err
+
+
+@pytest.fixture(scope="module")
+def workdir(tmp_path_factory):
+    """That of one run, trained for 12 steps."""
+    cache = tmp_path_factory.getbasetemp() / "programs"
+    lab = Lab(tmp_path_factory.mktemp("lab"), cache)
+    run = lab.run(lab.folder / "runs", "learned", **{"pe.learned.clip": True, "train.steps": 4})
+    assert run.wait().code == 0, run.err
+    return lab.folder / "runs"
+
+
+def test_end_to_end(workdir, tmp_path):
+    options = ["--lengths=256,512", "--gradients=256", "--swap=", f"--out={tmp_path / 'out'}"]
+    done = script(f"--workdir={workdir}", *options)
+    assert done.returncode == 0, done.stderr
+    record = json.loads((tmp_path / "out" / "long_context.json").read_text())
+    assert [(one["kind"], one["length"]) for one in record["found"]] == [
+        ("pass", 256),
+        ("pass", 512),
+        ("gradient", 256),
+    ]
+    for one in record["found"]:
+        assert one["seconds"] > 0 and one["peak_memory_mib"] > 50
+        assert one["environment"].items() <= record.items()
+    for one in record["found"][:2]:
+        assert one["position"][-1] <= one["length"]
+        assert 1 < one["last_bits_per_byte"] < 12
+    assert (tmp_path / "out" / "table.md").read_text() in done.stdout
+    assert {path.suffix for path in (tmp_path / "out").iterdir()} == {
+        ".json",
+        ".md",
+        ".png",
+        ".pdf",
+    }
+
+
+def test_a_pass_is_the_models_own_loss(workdir):
+    """By the plain forward pass of the restored model; a window that hides nothing changes none."""
+    import jax
+    import jax.numpy as jnp
+    from flax import nnx
+
+    from pe_jax.train import cross_entropy
+    from pe_jax.trained import Trained
+
+    folder, length = the_run(workdir), 96
+    got = measure(folder, "", length, "pass")
+    trained = Trained.of(folder)
+    tokens = jnp.asarray(sequence(trained.run.load().splits["test"], length)[0])
+    params = jax.tree.map(jnp.asarray, trained.params)
+    logits = nnx.merge(trained.graphdef, params)(tokens[:, :-1])
+    want = cross_entropy(logits, tokens[:, 1:]).mean() / math.log(2)
+    assert got["last_bits_per_byte"] == pytest.approx(float(want), rel=1e-5)
+    wide = measure(folder, "window(window=96)", length, "pass")
+    assert wide["last_bits_per_byte"] == pytest.approx(got["last_bits_per_byte"], rel=1e-5)
+    assert "tokens" in measure(folder, "", 10**7, "gradient")["reason"]
