@@ -61,21 +61,24 @@ def markdown(record: Mapping[str, Any]) -> str:
 
 def figure(record: Mapping[str, Any], width: float = 5.5) -> Any:
     """Peak memory and seconds of a pass against length, on logarithmic axes with a line of slope 1,
-    and the loss of the last tokens.
+    and the loss of the last tokens. A colour a model, dashed with the swap.
     """
     import matplotlib
     from matplotlib.figure import Figure
+    from matplotlib.lines import Line2D
 
     from pe_jax.plots import COLOURS, STYLE
 
     passes = [f for f in record["found"] if f["kind"] == "pass"]
     lengths = sorted({f["length"] for f in passes})
     labels = list(dict.fromkeys(f["label"] for f in passes))
+    colours = {label: COLOURS[i % len(COLOURS)] for i, label in enumerate(labels)}
     panels = {
         "peak_memory_mib": "peak memory (MiB)",
         "seconds": "seconds",
-        "last_bits_per_byte": f"bits per byte, last {LAST:,} tokens",
+        "last_bits_per_byte": f"bits per byte, last {LAST:,}",
     }
+    slope = {"color": "0.6", "linestyle": ":"}
     with matplotlib.rc_context(STYLE):
         drawn = Figure((width, 2.6))
         for axes, (key, title) in zip(drawn.subplots(1, 3), panels.items(), strict=True):
@@ -84,22 +87,25 @@ def figure(record: Mapping[str, Any], width: float = 5.5) -> Any:
                 if key in f:
                     values.setdefault((f["label"], f["swap"]), []).append((f["length"], f[key]))
             for (label, swap), points in values.items():
-                colour = COLOURS[labels.index(label) % len(COLOURS)]
-                style = {"color": colour, "linestyle": "--" if swap else "-", "marker": "o"}
-                axes.plot(*zip(*points, strict=True), label=_name(label, swap), **style)
+                style = {"color": colours[label], "linestyle": "--" if swap else "-"}
+                axes.plot(*zip(*points, strict=True), marker="o", label=_name(label, swap), **style)
             axes.set_xscale("log", base=2)
-            axes.set_xticks(lengths, [f"{n:,}" for n in lengths])
+            axes.set_xticks(lengths, [f"{n / 1024:g}" for n in lengths])
             axes.set_xticks([], minor=True)
             axes.set_title(title, fontsize=8, loc="left")
-            axes.set_xlabel("tokens")
+            axes.set_xlabel("tokens / 1,024")
             if key != "last_bits_per_byte" and values:
-                highest = max(y / x for points in values.values() for x, y in points)
-                line = [highest * n for n in lengths]
-                axes.plot(lengths, line, color="0.6", linestyle=":", label="slope 1", zorder=0)
-                axes.set_yscale("log", base=10)
-        handles, names = drawn.axes[0].get_legend_handles_labels()
-        drawn.legend(handles, names, frameon=False, fontsize=7, ncols=4, loc="lower center")
-        drawn.tight_layout(rect=(0, 0.06 + 0.055 * math.ceil(len(names) / 4), 1, 1))
+                length, highest = max(points[-1] for points in values.values())
+                line = [highest * n / length for n in lengths]
+                axes.plot(lengths, line, label="slope 1", zorder=0, **slope)
+                axes.set_yscale("log", base=2)
+                axes.yaxis.set_major_formatter("{x:,.3g}" if key == "seconds" else "{x:,.0f}")
+        swaps = dict.fromkeys(f["swap"] for f in passes if f["swap"])
+        handles = [Line2D([], [], color=colours[label], label=label) for label in labels]
+        handles += [Line2D([], [], color="0.3", linestyle="--", label=swap) for swap in swaps]
+        handles.append(Line2D([], [], label="slope 1", **slope))
+        drawn.legend(handles=handles, frameon=False, fontsize=7, ncols=4, loc="lower center")
+        drawn.tight_layout(rect=(0, 0.02 + 0.065 * math.ceil(len(handles) / 4), 1, 1))
     return drawn
 
 
