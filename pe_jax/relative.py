@@ -81,7 +81,7 @@ class Tables(NamedTuple):
 
         return Tables(self.pe, part(self.bias), part(self.keys), part(self.vals), 0, queries)
 
-    def tiles(self, block: int, queries: int, keys: int, start=0) -> tuple[Any, Any, Any]:
+    def tiles(self, block: int, queries: int, keys: int, start: Any = 0) -> tuple[Any, Any, Any]:
         """The columns of each pair of blocks: [U, H, 2 block, ...], or None.
 
         Block i of the Q blocks of queries meets block j of keys, counted from key `start` on, in
