@@ -410,8 +410,10 @@ def carried(jaxpr):
     total = 0
     for equation in jaxpr.eqns:
         if equation.primitive.name == "scan":
-            own = equation.params["num_consts"] + equation.params["num_carry"]
-            total += sum(v.aval.size * v.aval.dtype.itemsize for v in equation.invars[:own])
+            inside = equation.params["jaxpr"].jaxpr.invars
+            for outer, inner in zip(equation.invars, inside, strict=True):
+                if outer.aval.shape == inner.aval.shape:  # a share lacks the axis of steps
+                    total += outer.aval.size * outer.aval.dtype.itemsize
         for inner in jax.tree.leaves(list(equation.params.values())):
             inner = getattr(inner, "jaxpr", inner)  # of a ClosedJaxpr
             total += carried(inner) if hasattr(inner, "eqns") else 0
