@@ -78,9 +78,10 @@ def attend_blockwise(
 ) -> Float[Array, "T H K"]:
     """The same, by blocks of `block` queries and keys: memory O(T + S), gradients too.
 
-    A running (maximum, normaliser, sum) over key blocks; blocks that the mask empties are skipped.
-    The normaliser sums before `gate`, the output after it. An encoding that needs whole rows, or
-    replaces the softmax, gets all keys of a block of queries.
+    A running (maximum, normaliser, sum) over key blocks; blocks that the mask empties are skipped,
+    and with a window W only O(W) keys a query are looked at (pe_jax/blocks.py): queries stand among
+    the keys, whichever way the model sees. The normaliser sums before `gate`, the output after it.
+    An encoding that needs whole rows, or replaces the softmax, gets all keys of a block of queries.
     """
     T = q.shape[0]
     tables = Tables.of(pe, queries.pos, keys.pos, room=block)
