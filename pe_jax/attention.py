@@ -3,8 +3,8 @@ length.
 
     q'       = q K^-1/2 scale
     q'', k'' = qk(q', k)
-    s_ij     = q''_i . k''_j + q'_i . r_{i-j} + b_{i-j} + bias_ij
-    w        = gate * normalize(logits(mask(s)))
+    s_ij     = q''_i . k''_j + q'_i . r_{i-j} + r'_{i-j} . k_j + b_{i-j} + bias_ij
+    w_ij     = gate_ij c_{i-j} normalize(logits(mask(s)))_ij
     o_i      = sum_j w_ij (v_j + r^V_{i-j})
 
 The mask is made of indices alone: causality and the encodings' `reach`; a key of index -1 is not
@@ -108,9 +108,10 @@ def attend_blockwise(
 def _whole_rows(pe, plain, rotated, v, queries, keys, tables):
     """Queries with all keys: `plain` and `rotated` are (q, k) before and after `qk`."""
     seen = visible(pe, queries.idx, keys.idx)[None]
-    s = _scores(pe, plain[0], rotated, tables, queries, keys)
+    s = _scores(pe, plain, rotated, tables, queries, keys)
     s = _reread(pe, s, seen, plain, queries, keys)
-    w = jnp.where(seen, pe.normalize(s), 0.0) * pe.gate(queries.coords, keys.coords)
+    w = jnp.where(seen, pe.normalize(s), 0.0)
+    w = w * pe.gate(queries.coords, keys.coords) * tables.gate(queries, keys)
     return _weigh(w, v, tables, queries, keys)
 
 
@@ -125,16 +126,16 @@ def _online(pe, q, rotated_q, queries, met):
     @jax.checkpoint
     def absorb(carry, here):
         top, total, out = carry
-        (k, rotated_k, v, keys), (bias, relative_keys, relative_values) = here
-        columns = Tables(pe, bias, relative_keys, relative_values, 0, block)
+        (k, rotated_k, v, keys), tile = here
+        columns = Tables(pe, tile, 0, block)
         seen = visible(pe, queries.idx, keys.idx)[None]
-        s = _scores(pe, q, (rotated_q, rotated_k), columns, queries, keys)
+        s = _scores(pe, (q, k), (rotated_q, rotated_k), columns, queries, keys)
         s = _reread(pe, s, seen, (q, k), queries, keys)
         new = jnp.maximum(top, s.max(-1))
         w = jnp.where(seen, jnp.exp(s - new[..., None]), 0.0)
         fade = jnp.exp(top - new)
         total = total * fade + w.sum(-1)
-        w = w * pe.gate(queries.coords, keys.coords)
+        w = w * pe.gate(queries.coords, keys.coords) * columns.gate(queries, keys)
         out = out * fade.T[..., None] + _weigh(w, v, columns, queries, keys)
         return new, total, out
 
@@ -170,10 +171,11 @@ def _scaled(pe: Bound, q, queries: Rows):
 
 
 def _scores(
-    pe: Bound, q, rotated, tables: Tables, queries: Rows, keys: Rows
+    pe: Bound, plain, rotated, tables: Tables, queries: Rows, keys: Rows
 ) -> Float[Array, "H T S"]:
+    q, k = plain
     s = jnp.einsum("thk,shk->hts", *rotated, preferred_element_type=jnp.float32)
-    return s + tables.scores(q, queries, keys) + pe.bias(queries.coords, keys.coords)
+    return s + tables.scores(q, k, queries, keys) + pe.bias(queries.coords, keys.coords)
 
 
 def _reread(pe: Bound, s, seen, plain, queries: Rows, keys: Rows):

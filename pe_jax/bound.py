@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import math
 from collections.abc import Callable
 
 import jax
@@ -170,11 +171,12 @@ class Bound:
         return jax.nn.softmax(logits, axis=-1)
 
     def relative(self, hook: str, n: Num[Array, "N"]):
-        """The sum of a `relative_*` hook over its members at distances n; causal: those below 0 as
-        0.
+        """The sum of a `relative_*` hook over its members at distances n, for a gate the product;
+        causal: those below 0 as 0.
 
         A hidden pair of a causal model has a negative distance, at which a logarithm may not be
         finite.
         """
         n = jnp.maximum(n, 0) if self.causal else n
-        return sum(getattr(e, hook)(params, n) for e, params in self._members(hook))
+        terms = [getattr(e, hook)(params, n) for e, params in self._members(hook)]
+        return math.prod(terms) if hook == "relative_gate" else sum(terms)

@@ -150,6 +150,14 @@ class Encoding:
         """Adds q_i . r_{i-j} to the logits: r is [H, N, K]."""
         return 0.0
 
+    def relative_queries(self, params: Params, n: Num[Array, "N"]):
+        """Adds r_{i-j} . k_j to the logits, as it is: r is [H, N, K]. `k` is as before `qk`."""
+        return 0.0
+
+    def relative_gate(self, params: Params, n: Num[Array, "N"]):
+        """Multiplies the weights, after their normalisation: [H, N]."""
+        return 1.0
+
     def relative_values(self, params: Params, n: Num[Array, "N"]):
         """Adds sum_j w_ij r_{i-j} to the output: r is [H, N, K]."""
         return 0.0

@@ -7,6 +7,7 @@ made.
 
 from __future__ import annotations
 
+import functools
 from typing import Any, NamedTuple
 
 import jax
@@ -15,6 +16,14 @@ from jaxtyping import Array, Int, Num
 
 from pe_jax.bound import Bound
 from pe_jax.geometry import shift, unshift
+
+RELATIVE = (
+    "relative_bias",
+    "relative_keys",
+    "relative_queries",
+    "relative_gate",
+    "relative_values",
+)
 
 
 class Rows(NamedTuple):
@@ -40,9 +49,7 @@ class Tables(NamedTuple):
     """
 
     pe: Bound
-    bias: Any  # [H, N]; no array: there is none
-    keys: Any  # [H, N, K]
-    vals: Any
+    of_hook: dict[str, Any]  # [H, N] or [H, N, K], of the hooks that are there
     first: int  # the column at which they begin: `cut` may overhang both ends
     queries: int
 
@@ -55,34 +62,30 @@ class Tables(NamedTuple):
         tokens evaluates them once.
         """
         if not pe.contiguous:
-            return cls(pe, 0.0, 0.0, 0.0, 0, 0)
+            return cls(pe, {}, 0, 0)
         T, S = q_pos.shape[0], k_pos.shape[0]
         if T == 1 < S and not room:
             return cls.of(pe, k_pos, k_pos, room=1).cut(q_pos[0] - k_pos[0], 1, S)
         n = q_pos[-1] - k_pos[0] - jnp.arange(S if pe.causal else T + S - 1)
+        values = {hook: pe.relative(hook, n) for hook in RELATIVE}
+        tables = {hook: value for hook, value in values.items() if isinstance(value, jax.Array)}
 
-        def table(hook):
-            values = pe.relative(hook, n)
-            if not room or not isinstance(values, jax.Array):
-                return values
-            return jnp.pad(values, [(0, 0), (room, T + room)] + [(0, 0)] * (values.ndim - 2))
+        def pad(table):
+            return jnp.pad(table, [(0, 0), (room, T + room)] + [(0, 0)] * (table.ndim - 2))
 
-        bias, keys, values = map(table, ("relative_bias", "relative_keys", "relative_values"))
-        return cls(pe, bias, keys, values, room, T)
+        return cls(pe, jax.tree.map(pad, tables) if room else tables, room, T)
 
     def cut(self, start, queries: int, keys: int) -> Tables:
         """The columns of a block of queries from `start` (traced or not) and of all keys."""
         begin = self.first + self.queries - start - queries
 
         def part(table):
-            if not isinstance(table, jax.Array):
-                return table
             return jax.lax.dynamic_slice_in_dim(table, begin, queries + keys - 1, axis=1)
 
-        return Tables(self.pe, part(self.bias), part(self.keys), part(self.vals), 0, queries)
+        return Tables(self.pe, jax.tree.map(part, self.of_hook), 0, queries)
 
-    def tiles(self, block: int, queries: int, keys: int, start: Any = 0) -> tuple[Any, Any, Any]:
-        """The columns of each pair of blocks: [U, H, 2 block, ...], or None.
+    def tiles(self, block: int, queries: int, keys: int, start: Any = 0) -> dict[str, Any]:
+        """The columns of each pair of blocks: [U, H, 2 block, ...] by hook.
 
         Block i of the Q blocks of queries meets block j of keys, counted from key `start` on, in
         tile Q - 1 - i + j. The last column of a tile serves no pair: with it XLA's CPU divides by
@@ -92,61 +95,97 @@ class Tables(NamedTuple):
         count = (queries + keys) // block - 1
 
         def overlapping(table):
-            if not isinstance(table, jax.Array):
-                return None
             used = jax.lax.dynamic_slice_in_dim(table, begin, (count + 1) * block, axis=1)
             pieces = jnp.moveaxis(used.reshape(used.shape[0], -1, block, *used.shape[2:]), 1, 0)
             return jnp.concatenate([pieces[:-1], pieces[1:]], axis=2)
 
-        return overlapping(self.bias), overlapping(self.keys), overlapping(self.vals)
+        return jax.tree.map(overlapping, self.of_hook)
 
-    def scores(self, q, queries: Rows, keys: Rows):
-        """q_i . r_{i-j} + b_{i-j}: [H, T, S], or 0.0."""
+    def scores(self, q, k, queries: Rows, keys: Rows):
+        """q_i . r_{i-j} + r'_{i-j} . k_j + b_{i-j}: [H, T, S], or 0.0."""
         if not self.pe.contiguous:
-            return self._pairwise_scores(q, queries, keys)
-        columns = 0.0
-        if isinstance(self.keys, jax.Array):
-            r = self.keys.astype(q.dtype)
+            return self._pairwise_scores(q, k, queries, keys)
+        T, S, columns, out = q.shape[0], k.shape[0], 0.0, 0.0
+        if "relative_keys" in self.of_hook:
+            r = self.of_hook["relative_keys"].astype(q.dtype)
             columns += jnp.einsum("thk,hnk->htn", q, r, preferred_element_type=jnp.float32)
-        if isinstance(self.bias, jax.Array):
-            columns += self.bias[:, None]
-        if not isinstance(columns, jax.Array):
-            return 0.0
-        H, _, N = columns.shape
-        return shift(jnp.broadcast_to(columns, (H, q.shape[0], N)), keys.idx.shape[0])
+        if "relative_bias" in self.of_hook:
+            columns += self.of_hook["relative_bias"][:, None]
+        if isinstance(columns, jax.Array):
+            out += _laid_out(columns, T, S)
+        if "relative_queries" in self.of_hook:
+            out += _met_by_keys(k, self.of_hook["relative_queries"].astype(k.dtype), T)
+        return out
+
+    def gate(self, queries: Rows, keys: Rows):
+        """c_{i-j}: [H, T, S], or 1.0."""
+        return self._term("relative_gate", queries, keys, 1.0)
 
     def values(self, w, queries: Rows, keys: Rows):
         """sum_j w_ij r_{i-j}: [T, H, K], or 0.0."""
         if not self.pe.contiguous:
             return self._pairwise_values(w, queries, keys)
-        if not isinstance(self.vals, jax.Array):
+        if "relative_values" not in self.of_hook:
             return 0.0
-        return jnp.einsum("htn,hnk->thk", unshift(w, self.vals.shape[1]), self.vals)
+        table = self.of_hook["relative_values"]
+        return jnp.einsum("htn,hnk->thk", unshift(w, table.shape[1]), table)
 
-    def _pairwise_scores(self, q, queries: Rows, keys: Rows):
-        pe, H = self.pe, q.shape[1]
-        out = 0.0
-        if pe.has("relative_bias"):
+    def _term(self, hook: str, queries: Rows, keys: Rows, otherwise: float):
+        """A hook's [H, N] laid out over pairs."""
+        if not self.pe.contiguous and self.pe.has(hook):
             n = queries.pos[:, None] - keys.pos[None, :]
-            out = out + jnp.reshape(pe.relative("relative_bias", n.ravel()), (H, *n.shape))
-        if pe.has("relative_keys"):
+            return jnp.reshape(self.pe.relative(hook, n.ravel()), (-1, *n.shape))
+        if hook not in self.of_hook:
+            return otherwise
+        return _laid_out(self.of_hook[hook][:, None], queries.idx.shape[0], keys.idx.shape[0])
 
-            @jax.checkpoint
-            def one(row):
-                q, pos = row
-                r = pe.relative("relative_keys", pos - keys.pos)
-                return jnp.einsum("hk,hnk->hn", q.astype(jnp.float32), r)
-
-            out = out + jax.lax.map(one, (q, queries.pos)).swapaxes(0, 1)
+    def _pairwise_scores(self, q, k, queries: Rows, keys: Rows):
+        out = self._term("relative_bias", queries, keys, 0.0)
+        if self.pe.has("relative_keys"):
+            out = out + self._rowwise("relative_keys", q, queries.pos, -keys.pos).swapaxes(0, 1)
+        if self.pe.has("relative_queries"):
+            rows = self._rowwise("relative_queries", k, -keys.pos, queries.pos)
+            out = out + jnp.moveaxis(rows, 0, 2)
         return out
 
+    def _rowwise(self, hook: str, x, pos, others):
+        """x_i . r at the distances pos_i + others: [rows, H, others]."""
+
+        @jax.checkpoint
+        def one(row):
+            x, pos = row
+            r = self.pe.relative(hook, pos + others)
+            return jnp.einsum("hk,hnk->hn", x.astype(jnp.float32), r)
+
+        return jax.lax.map(one, (x, pos))
+
     def _pairwise_values(self, w, queries: Rows, keys: Rows):
-        if not self.pe.has("relative_values"):
+        hook = "relative_values"
+        if not jax.eval_shape(functools.partial(self.pe.relative, hook), keys.pos).ndim:
             return 0.0
 
         @jax.checkpoint
         def one(row):
             w, pos = row
-            return jnp.einsum("hn,hnk->hk", w, self.pe.relative("relative_values", pos - keys.pos))
+            return jnp.einsum("hn,hnk->hk", w, self.pe.relative(hook, pos - keys.pos))
 
         return jax.lax.map(one, (w.swapaxes(0, 1), queries.pos))
+
+
+def _laid_out(columns, queries: int, keys: int):
+    """[H, T or 1, N] -> [H, T, S]."""
+    H, _, N = columns.shape
+    return shift(jnp.broadcast_to(columns, (H, queries, N)), keys)
+
+
+def _met_by_keys(k, table, queries: int):
+    """r_{i-j} . k_j: [H, T, S]. `shift` with the keys as rows and, like these, the queries from
+    the last to the first: row S - 1 - j of the products has query i in column j + T - 1 - i.
+    """
+    S = k.shape[0]
+    if queries == 1:  # a decoding step: of S distances, each key meets one
+        dots = jnp.einsum("shk,hsk->hs", k, table[:, :S], preferred_element_type=jnp.float32)
+        return dots[:, None]
+    dots = jnp.einsum("shk,hnk->hsn", k[::-1], table, preferred_element_type=jnp.float32)
+    dots = jnp.pad(dots, [(0, 0), (0, 0), (0, max(0, queries + S - 1 - table.shape[1]))])
+    return shift(dots, queries)[:, ::-1, ::-1].swapaxes(1, 2)

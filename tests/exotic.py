@@ -56,6 +56,37 @@ def clipped(e, params, case, dot=None, gate=None):
 
 
 @dataclasses.dataclass(frozen=True)
+class Answered(Encoding):
+    """As Huang et al. (2020), method 4, has it: r_n . k_j in the logits; weights times c_n."""
+
+    clip: int = 4
+
+    def init(self, key):
+        r, c = jax.random.split(key)
+        H, rows = self.dims.heads, 2 * self.clip + 1
+        return {"r": _draw(r, H, rows, self.dims.head), "c": 1.0 + _draw(c, H, rows)}
+
+    def _row(self, n):
+        return jnp.clip(jnp.round(n).astype(jnp.int32), -self.clip, self.clip) + self.clip
+
+    def relative_queries(self, params, n):
+        return params["r"][:, self._row(n)]
+
+    def relative_gate(self, params, n):
+        return params["c"][:, self._row(n)]
+
+
+def answered(e, params, case):
+    def row(i, j):
+        return int(np.clip(case.distance(i, j), -e.clip, e.clip)) + e.clip
+
+    def logit(i, j, h):
+        return case.dot(i, j, h) + params["r"][h, row(i, j)] @ case.k[j, h]
+
+    return attention(case, logit, gate=lambda i, j, h: params["c"][h, row(i, j)])
+
+
+@dataclasses.dataclass(frozen=True)
 class Toeplitz(Encoding):
     """Luo et al. (2022), URPE: weights times c[h, n]."""
 
@@ -324,13 +355,14 @@ def fire(e, params, case):
 
 
 EXOTIC = {
-    "shaw": (Clipped, clipped),
+    "clipped": (Clipped, clipped),
+    "answered": (Answered, answered),
     "toeplitz": (Toeplitz, toeplitz),
     "pair_gate": (PairGate, pair_gate),
     "log_scale": (LogScale, log_scale),
     "forget": (Forget, forget),
     "selective": (Selective, selective),
-    "cope": (Contextual, contextual),
+    "contextual": (Contextual, contextual),
     "mix_heads": (MixHeads, mix_heads),
     "capped": (Capped, capped),
     "mix_keys": (MixKeys, mix_keys),

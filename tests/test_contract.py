@@ -135,6 +135,7 @@ def test_every_default_is_the_identity():
     rotated_q, rotated_k = e.qk({}, q, k, pos, pos)
     assert rotated_q is q and rotated_k is k and e.logits({}, s, q, k, pos, pos) is s
     assert e.relative_bias({}, pos) == e.relative_keys({}, pos) == e.relative_values({}, pos) == 0
+    assert e.relative_queries({}, pos) == 0 and e.relative_gate({}, pos) == 1
     assert e.bias({}, pos, pos) == 0 and e.gate({}, pos, pos) == e.scale({}, pos) == 1
     np.testing.assert_allclose(e.normalize({}, s).sum(-1), 1, rtol=1e-6)
 
