@@ -131,7 +131,9 @@ def _online(pe, q, rotated_q, queries, met):
         seen = visible(pe, queries.idx, keys.idx)[None]
         s = _scores(pe, (q, k), (rotated_q, rotated_k), columns, queries, keys)
         s = _reread(pe, s, seen, (q, k), queries, keys)
-        new = jnp.maximum(top, s.max(-1))
+        # The output does not depend on the maximum. Its gradient would compare logits that the
+        # backward pass computes anew, by other roundings, and divide by the number that are equal.
+        new = jax.lax.stop_gradient(jnp.maximum(top, s.max(-1)))
         w = jnp.where(seen, jnp.exp(s - new[..., None]), 0.0)
         fade = jnp.exp(top - new)
         total = total * fade + w.sum(-1)
