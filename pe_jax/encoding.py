@@ -60,10 +60,13 @@ class Encoding:
 
     def __init_subclass__(cls, **kwargs: Any):
         super().__init_subclass__(**kwargs)
+        fields = cls.__dict__.get("__annotations__", {})
+        if taken := [name for name in fields if name in HOOKS]:
+            raise TypeError(f"{cls.__name__}.{taken[0]} is a field, and the hook's name: rename it")
         for name, function in vars(cls).items():
             if isinstance(function, staticmethod | classmethod):
                 function = function.__func__
-            field = name in cls.__dict__.get("__annotations__", {}) or isinstance(function, type)
+            field = name in fields or isinstance(function, type)
             if callable(function) and not name.startswith("_") and not field:
                 _check_hook(cls.__name__, name, function)
 

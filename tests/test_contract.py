@@ -95,6 +95,13 @@ def test_another_argument_list_is_an_error_that_shows_the_right_one():
                 return 0.0
 
 
+def test_a_field_may_not_have_the_name_of_a_hook():
+    with pytest.raises(TypeError, match=r"Wrong\.normalize is a field, and the hook's name"):
+
+        class Wrong(Encoding):
+            normalize: bool = False
+
+
 def test_helpers_begin_with_an_underscore_and_properties_are_no_hooks():
     class Fine(Encoding):
         size: int = 3
@@ -326,7 +333,7 @@ def test_a_label_shows_what_differs_and_reads_back():
     ("spec", "message"),
     [
         ("rop", "unknown encoding 'rop'; did you mean 'rope'"),
-        ("zzz", r"unknown encoding 'zzz'\. Known: alibi, learned"),
+        ("zzz", r"unknown encoding 'zzz'\. Known: alibi, .*, window"),
         ("rope(bas=3)", "no field 'bas'; did you mean 'base'.*It has per_layer, layers, base"),
         ("rope(dims=3)", "no field 'dims'"),
         ("learned(clip=3)", "learned's clip is of type bool, got 3"),
