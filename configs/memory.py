@@ -1,22 +1,25 @@
-"""Segment memory (Dai et al., 2019): encodings trained on segments of 64 bytes with the hidden
-states of the 64 before, and without.
+"""Segment memory (Dai et al., 2019): encodings trained on segments of 16 bytes with the hidden
+states of the 48 before, and without.
 
     python -m experiments.sweep --config=configs/memory.py --workdir=DIR --out=results/memory
 
 Every model is evaluated on whole windows, which is a memory that holds all there is; those with a
-memory also by segments of 64 with the memory of training, and with one four times as long.
+memory also by segments of 16 with the memory of training, and with one four times as long.
 """
 
 from configs import base
 
 ENCODINGS = ("transformer_xl", "rope", "nope")
-MEMORY = 64
+SEGMENT, MEMORY = 16, 48
 
 
 def get_config(arg="pe=transformer_xl"):
     c = base.get_config(arg)
-    c.eval.swaps = ()
+    c.train.length = SEGMENT
+    c.train.batch = 128  # as many bytes a step as elsewhere
+    c.eval.lengths = (16, 32, 64, 128, 256)
     c.eval.metrics = ("same_targets",)
+    c.eval.swaps = ()
     return c
 
 
