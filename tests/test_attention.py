@@ -31,6 +31,7 @@ from pe_jax.encodings.nope import NoPE
 from pe_jax.encodings.rope import RoPE
 from pe_jax.encodings.t5 import T5
 from pe_jax.encodings.window import Window
+from pe_jax.relative import RELATIVE
 
 COMPOSED = [
     "learned+t5",
@@ -41,6 +42,8 @@ COMPOSED = [
     "randomized+transformer_xl",
     "rope+window(window=5,sinks=2)",
     "t5+window(window=5)",
+    "randomized+shaw",
+    "forget_gate+rope",
 ]
 MIXED = {
     "log_scale+shaw+rope": (LogScale, Clipped, RoPE),
@@ -77,7 +80,7 @@ def kinds(name):
     used = {hook for e in encodings(name) for hook in sites(e)}
     if "positions" in used:
         return ["scattered"]
-    laid_out = used & {"relative_bias", "relative_keys", "relative_values", "reach"}
+    laid_out = used & {*RELATIVE, "reach"}
     alone = name in ENCODINGS or name in EXOTIC
     if (laid_out and alone) or name == "nope":
         return ["memory", "scattered", "bidirectional"]
@@ -218,7 +221,7 @@ def test_distances_between_float_positions_stay_floats():
 
 
 @pytest.mark.parametrize("causal", [True, False], ids=["causal", "bidirectional"])
-@pytest.mark.parametrize("name", names_with("relative_bias", "relative_keys", "relative_values"))
+@pytest.mark.parametrize("name", names_with(*RELATIVE))
 def test_relative_hooks_laid_out_are_those_asked_for_pair_by_pair(name, causal):
     dims = WIDE._replace(causal=causal)
     case = example(LENGTH, dims)._replace(pos=np.arange(5, 5 + LENGTH, dtype=np.int32))
@@ -453,7 +456,7 @@ def gradient_memory(name, length, form):
     return compiled.memory_analysis().temp_size_in_bytes
 
 
-@pytest.mark.parametrize("name", ["t5", "shaw", "fire", "transformer_xl"])
+@pytest.mark.parametrize("name", ["t5", "shaw", "fire", "transformer_xl", "deberta"])
 def test_the_memory_of_a_blockwise_gradient_grows_linearly(name):
     form = functools.partial(attend_blockwise, block=128)
     half, full = (gradient_memory(name, length, form) for length in (1024, 2048))

@@ -63,6 +63,7 @@ MADE_HERE = {
 }
 SPECS = (
     "learned[-1:]+transformer_xl",
+    "deberta+learned[-1:]",
     "rope[::2]+window(window=3,sinks=1)[1::2]",
     "randomized(per_sequence=True)+t5",
 )

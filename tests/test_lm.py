@@ -20,6 +20,7 @@ from helpers import assert_near
 from pe_jax.encoding import Encoding, sites
 from pe_jax.encodings import ENCODINGS, make, swap
 from pe_jax.lm import LM, LmConfig, _Dropout, decayed
+from pe_jax.relative import RELATIVE
 from pe_jax.train import TrainConfig, init, make_steps, structure
 
 TRAINED, LENGTH = 8, 128
@@ -54,6 +55,10 @@ COMPOSED = (
     "rope+window",
     "rope[::2]",
     "learned[-1:]",
+    "sinusoidal+shaw",
+    "randomized+shaw",
+    "deberta+learned[-1:]",
+    "forget_gate+rope",
     *MADE_HERE,
 )
 every_spec = pytest.mark.parametrize("spec", (*ENCODINGS, *COMPOSED))
@@ -186,9 +191,7 @@ PLACES_KEYS = {
     "embed",
     "qk",
     "logits",
-    "relative_bias",
-    "relative_keys",
-    "relative_values",
+    *RELATIVE,
     "bias",
     "gate",
 }

@@ -25,14 +25,22 @@ import jax
 
 from pe_jax.encoding import Dims, Encoding
 from pe_jax.encodings.alibi import ALiBi
+from pe_jax.encodings.cope import CoPE
+from pe_jax.encodings.dape import DAPE
+from pe_jax.encodings.deberta import DeBERTa
+from pe_jax.encodings.forget_gate import ForgetGate
 from pe_jax.encodings.learned import Learned
+from pe_jax.encodings.nezha import Nezha
 from pe_jax.encodings.nope import NoPE
 from pe_jax.encodings.pi import PI
 from pe_jax.encodings.randomized import Randomized
 from pe_jax.encodings.rope import RoPE
+from pe_jax.encodings.shaw import Shaw
 from pe_jax.encodings.sinusoidal import Sinusoidal
 from pe_jax.encodings.t5 import T5
 from pe_jax.encodings.transformer_xl import TransformerXL
+from pe_jax.encodings.tupe import TUPE
+from pe_jax.encodings.urpe import URPE
 from pe_jax.encodings.window import Window
 
 ENCODINGS: dict[str, type[Encoding]] = {
@@ -42,7 +50,15 @@ ENCODINGS: dict[str, type[Encoding]] = {
     "rope": RoPE,
     "pi": PI,
     "t5": T5,
+    "shaw": Shaw,
+    "nezha": Nezha,
     "transformer_xl": TransformerXL,
+    "tupe": TUPE,
+    "deberta": DeBERTa,
+    "urpe": URPE,
+    "cope": CoPE,
+    "dape": DAPE,
+    "forget_gate": ForgetGate,
     "alibi": ALiBi,
     "randomized": Randomized,
     "window": Window,

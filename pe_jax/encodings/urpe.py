@@ -1,0 +1,40 @@
+"""A universal relative position: weights times a learned function of the distance (Luo et al.,
+2022; arXiv:2205.13401).
+
+o_i = sum_j c[h, i - j] softmax(z + b)_ij v_j, where b is whatever bias stands beside it (t5+urpe).
+The products are not normalised again: so the attention can tell how long its input is. Learned:
+c, one number a head and distance, 1 at first; `rows` distances 0 .. rows - 1, and as many before
+them where the model is not causal. Distances beyond the last, and so those beyond the training
+length, take the last number: a choice of this file, the paper's matrix has none there.
+"""
+
+import dataclasses
+
+import jax.numpy as jnp
+
+from pe_jax.encoding import Encoding
+
+
+@dataclasses.dataclass(frozen=True)
+class URPE(Encoding):
+    """Weights times c[h, i - j]."""
+
+    rows: int | None = None
+    """None: the training length."""
+
+    def __post_init__(self):
+        if self._rows < 1:
+            raise ValueError(f"urpe's rows must be at least 1, got {self._rows}; raise it")
+
+    @property
+    def _rows(self):
+        return self.dims.train_len if self.rows is None else self.rows
+
+    def init(self, key):
+        rows = self._rows if self.dims.causal else 2 * self._rows - 1
+        return {"c": jnp.ones((self.dims.heads, rows))}
+
+    def relative_gate(self, params, n):
+        last = self._rows - 1
+        first = 0 if self.dims.causal else -last
+        return params["c"][:, jnp.clip(jnp.round(n).astype(jnp.int32), first, last) - first]
