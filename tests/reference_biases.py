@@ -1,0 +1,217 @@
+"""Biases, rotations, position maps and temperatures by their papers' formulas.
+
+As in reference.py, whose REFERENCES take these in: NumPy in float64, loops, without pe_jax.
+"""
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+from reference import alibi_slopes, attention
+
+
+def biased(case, b):
+    """softmax(q_i . k_j / sqrt(K) + b(i, j, h)), with i and j the places in the sequence."""
+    return {"attend": attention(case, lambda i, j, h: case.dot(i, j, h) + b(i, j, h))}
+
+
+def alibi(e, params, case):
+    """Press et al. (2022): q_i . k_j - m_h |i - j|; learned: m_h = exp(slopes_h) > 0."""
+    slope = np.exp(params["slopes"]) if e.learned else alibi_slopes(e.dims.heads)
+    return biased(case, lambda i, j, h: -slope[h] * abs(case.distance(i, j)))
+
+
+LEAST = 0.01  # r_1, r_2 > 0 in the paper; the authors' code holds them at 0.01 or more
+
+
+def kerple_log(e, params, case):
+    """Chi et al. (2022a), logarithmic: -r_1 ln(1 + r_2 |m - n|), r_1 = p and r_2 = a."""
+    p, a = (np.maximum(params[name], LEAST) for name in "pa")
+    return biased(case, lambda i, j, h: -p[h] * math.log(1 + a[h] * abs(case.distance(i, j))))
+
+
+def kerple_power(e, params, case):
+    """Chi et al. (2022a), power: -r_1 |m - n|^r_2, r_1 = a > 0 and 0 < r_2 = p <= 2."""
+    a, p = np.maximum(params["a"], LEAST), np.clip(params["p"], LEAST, 2)
+    return biased(case, lambda i, j, h: -a[h] * abs(case.distance(i, j)) ** p[h])
+
+
+def sandwich(e, params, case):
+    """Chi et al. (2022b): (H / 8h) [sum_{i=1}^{D/2} cos(n / 10000^{2i/D}) - D/2], h = 1 .. H.
+
+    The product of two sinusoids, its largest value taken away, compressed by 8h / H. D, `e.size`,
+    is 128 in the paper whatever the model's size.
+    """
+    H, D = e.dims.heads, e.size
+
+    def b(i, j, h):
+        n = case.distance(i, j)
+        product = sum(math.cos(n / 10000 ** (2 * c / D)) for c in range(1, D // 2 + 1))
+        return H / (8 * (h + 1)) * (product - D / 2)
+
+    return biased(case, b)
+
+
+def fire(e, params, case):
+    """Li et al. (2024): f(psi(i - j) / psi(max(L, i))), psi(x) = ln(|c x| + 1).
+
+    f is an MLP 1 - 32 - H with a ReLU; L = threshold * L_init, both at least 0, L_init 512 in the
+    paper and here, unless `e.threshold` gives it, min(512, train_len). i is the query's position.
+    """
+    first = e.threshold or min(512, e.dims.train_len)
+    longest = abs(params["threshold"] * first)
+
+    def psi(x):
+        return math.log(abs(params["c"] * x) + 1)
+
+    def b(i, j, h):
+        x = psi(abs(case.distance(i, j))) / psi(max(longest, case.pos[i]))
+        hidden = np.maximum(x * params["w1"][0] + params["b1"], 0)
+        return hidden @ params["w2"][:, h] + params["b2"][h]
+
+    return biased(case, b)
+
+
+def cpb(e, params, case):
+    """Liu et al. (2022, Swin V2): MLP(sign(n) ln(1 + |n|)), one hidden ReLU layer."""
+
+    def b(i, j, h):
+        n = case.distance(i, j)
+        x = math.copysign(math.log(1 + abs(n)), n)
+        hidden = np.maximum(x * params["w1"][0] + params["b1"], 0)
+        return hidden @ params["w2"][:, h] + params["b2"][h]
+
+    return biased(case, b)
+
+
+def rotated(case, pairs, w, decay=None):
+    """Re sum over pairs (x, y) of q conj(k) e^{i n w} decay^n, plus the other components' q . k.
+
+    `pairs` are the components that make complex numbers, `w` their frequencies.
+    """
+    K = case.q.shape[-1]
+    rest = [c for c in range(K) if all(c not in pair for pair in pairs)]
+
+    def logit(i, j, h):
+        n, q, k = case.distance(i, j), case.q[i, h], case.k[j, h]
+        out = q[rest] @ k[rest]
+        for c, (x, y) in enumerate(pairs):
+            turned = (q[x] + 1j * q[y]) * np.conj(k[x] + 1j * k[y]) * np.exp(1j * n * w[c])
+            out += turned.real * (1 if decay is None else decay[c] ** n)
+        return out / math.sqrt(K)
+
+    return {"attend": attention(case, logit)}
+
+
+def p_rope(e, params, case):
+    """Barbero et al. (2025): RoPE whose lowest frequencies are 0; the p K/2 highest stay.
+
+    w_c = base^(-2c/K) for c < floor(p K / 2). As for rope, c is (x_c, x_{c + K/2}).
+    """
+    K = case.q.shape[-1]
+    kept = int(e.p * K / 2)
+    w = [e.base ** (-2 * c / K) if c < kept else 0.0 for c in range(K // 2)]
+    return rotated(case, [(c, c + K // 2) for c in range(K // 2)], w)
+
+
+def partial_rope(e, params, case):
+    """Black et al. (2022, GPT-NeoX): RoPE on the first R = fraction K components alone.
+
+    w_c = base^(-2c/R), c is (x_c, x_{c + R/2}); R is even.
+    """
+    half = int(e.fraction * case.q.shape[-1]) // 2
+    w = [e.base ** (-c / half) for c in range(half)]
+    return rotated(case, [(c, c + half) for c in range(half)], w)
+
+
+def xpos(e, params, case):
+    """Sun et al. (2023): Re sum_c q_c conj(k_c) e^{i n w_c} zeta_c^{n / B}.
+
+    zeta_c = (c / (K/2) + gamma) / (1 + gamma). B, `e.scale_base`, is 512 in their code for lengths
+    of 1024: unless given, half the training length.
+    """
+    K = case.q.shape[-1]
+    every = e.scale_base or max(1, e.dims.train_len // 2)
+    w = [e.base ** (-2 * c / K) for c in range(K // 2)]
+    zeta = [(2 * c / K + e.gamma) / (1 + e.gamma) for c in range(K // 2)]
+    decay = [z ** (1 / every) for z in zeta]
+    return rotated(case, [(c, c + K // 2) for c in range(K // 2)], w, decay)
+
+
+def shape(e, params, case):
+    """Kiyono et al. (2021): PE(i + k), in training k uniform in 0 .. K, else 0."""
+    most = e.dims.train_len if e.most is None else e.most
+
+    def outcomes(train):
+        return [tuple(int(p) + k for p in case.pos) for k in range(most + 1 if train else 1)]
+
+    return {"positions": outcomes}
+
+
+class Ranges(NamedTuple):
+    """CAPE in training: exp(log_scale) (pos_i + shift + jitter_i), each uniform in its range."""
+
+    log_scale: tuple[float, float]
+    shift: tuple[float, float]
+    jitter: tuple[float, float]
+    """One draw for each position, the others one for all."""
+
+
+def cape(e, params, case):
+    """Likhomanenko et al. (2021): lambda (pos_i + Delta + eps_i).
+
+    ln lambda ~ U(-ln lambda_max, ln lambda_max), Delta ~ U(-Delta_max, Delta_max), eps_i ~
+    U(-eps_max, eps_max): lambda_max is `e.scale`, Delta_max `e.global_shift`, eps_max `e.local`.
+    In training alone; else the positions as they are.
+    """
+
+    def symmetric(most):
+        return -most, most
+
+    def outcomes(train):
+        if not train:
+            return [tuple(case.pos.tolist())]
+        shift, jitter = symmetric(e.global_shift), symmetric(e.local)
+        return Ranges(symmetric(math.log(e.scale)), shift, jitter)
+
+    return {"positions": outcomes}
+
+
+def tempered(case, temperature):
+    """softmax(temperature(n, h) q_i . k_j / sqrt(K)), n = i + 1 with the first position 0."""
+
+    def logit(i, j, h):
+        return temperature(case.pos[i] + 1, h) * case.dot(i, j, h)
+
+    return {"attend": attention(case, logit)}
+
+
+def log_n(e, params, case):
+    """Su (2021, kexue.fm/archives/8823; 9708): max(1, ln n / ln L), L the training length."""
+    return tempered(case, lambda n, h: max(1.0, math.log(n) / math.log(e.dims.train_len)))
+
+
+def ssmax(e, params, case):
+    """Nakanishi (2025): n^{s z} = e^{s ln(n) z}, n the number of keys; (s ln n + b) z."""
+    s, b = params["s"], params.get("b", np.zeros(e.dims.heads))
+    return tempered(case, lambda n, h: s[h] * math.log(n) + b[h])
+
+
+REFERENCES = {
+    function.__name__: function
+    for function in (
+        alibi,
+        kerple_log,
+        kerple_power,
+        sandwich,
+        fire,
+        cpb,
+        p_rope,
+        partial_rope,
+        xpos,
+        shape,
+        cape,
+        log_n,
+        ssmax,
+    )
+}
