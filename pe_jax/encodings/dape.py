@@ -2,11 +2,12 @@
 
 logit_ij = z_ij + b_ij + f([z_ij; b_ij]), z = q_i . k_j / sqrt(K), b a bias of the distance, f an
 MLP across the heads, 2H - hidden - H with a LeakyReLU (0.01), that adapts b to the content. Learned
-in each layer: f (w1, b1, w2, b2), drawn as a linear layer of PyTorch is, and what b has, which DAPE
-owns, for f reads both apart. Beyond the training length f meets biases it never saw.
+in each layer: f (w1, b1, w2), drawn as in PyTorch, and what b has, which DAPE owns, for f reads it
+apart. Beyond the training length f meets biases it never saw.
 
 `prior` names b: "alibi", or the paper's best, "kerple_log", -p ln(1 + a n), p and a in [H], at
-least 0.01. Other members' terms count as content. A hidden logit enters f as 0.
+least 0.01. Others' terms count as content, hidden logits as 0. Deviation: f has no last bias, one
+number a head for all keys, which no softmax sees.
 """
 
 import dataclasses
@@ -34,13 +35,10 @@ class DAPE(Encoding):
 
     def init(self, key):
         H, F = self.dims.heads, self.hidden
-        w1, b1, w2, b2, p, a = jax.random.split(key, 6)
-
-        def linear(key, inputs, *shape):
-            return inputs**-0.5 * jax.random.uniform(key, shape, minval=-1)
-
-        mlp = {"w1": linear(w1, 2 * H, 2 * H, F), "b1": linear(b1, 2 * H, F)}
-        mlp |= {"w2": linear(w2, F, F, H), "b2": linear(b2, F, H)}
+        w, p, a = jax.random.split(key, 3)
+        first = (2 * H) ** -0.5 * jax.random.uniform(w, (2 * H + 1, F), minval=-1)
+        last = F**-0.5 * jax.random.uniform(jax.random.fold_in(w, 1), (F, H), minval=-1)
+        mlp = {"w1": first[1:], "b1": first[0], "w2": last}
         own = {"p": 2 * jax.random.uniform(p, (H,)), "a": jax.random.uniform(a, (H,))}
         return mlp | own if self.prior == "kerple_log" else mlp
 
@@ -52,9 +50,12 @@ class DAPE(Encoding):
         return -p * jnp.log1p(a * n[None])
 
     def logits(self, params, logits, q, k, q_pos, k_pos):
-        H, b = self.dims.heads, self._bias(params, q_pos, k_pos)
-        z = jnp.where(logits > NEG / 2, logits, 0.0)
-        x = jnp.einsum("hts,hf->fts", z, params["w1"][:H])
-        x = x + jnp.einsum("hts,hf->fts", b, params["w1"][H:]) + params["b1"][:, None, None]
-        f = jnp.einsum("fts,fh->hts", jax.nn.leaky_relu(x), params["w2"])
-        return logits + b + f + params["b2"][:, None, None]
+        b, z = self._bias(params, q_pos, k_pos), jnp.where(logits > NEG / 2, logits, 0.0)
+
+        @jax.checkpoint
+        def one(query):  # the hidden layer of one query at a time: it is 32 numbers a pair
+            x = jnp.einsum("hs,hf->sf", jnp.concatenate(query), params["w1"]) + params["b1"][None]
+            return jnp.einsum("sf,fh->hs", jax.nn.leaky_relu(x), params["w2"])
+
+        f = jax.lax.map(one, (z.swapaxes(0, 1), b.swapaxes(0, 1)))
+        return logits + b + f.swapaxes(0, 1)

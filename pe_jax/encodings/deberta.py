@@ -1,17 +1,14 @@
 """Disentangled attention (He et al., 2021; arXiv:2006.03654).
 
-logit_ij = [q_i . k_j + q_i . (r_d(i,j) W_K) + k_j . (r_d(j,i) W_Q)] / sqrt(3K), content to content,
-content to position, position to content; d(i, j) = clip(i - j + k, 0, 2k - 1). Learned, once for
-all layers: r, [2k, D], W_Q and W_K, [D, H, K]. Beyond the training length distances over k look
-alike. The paper's late absolute positions are a second member: deberta+learned[-1:].
-
-variant="v2", their later code: distances over k / 2 fall into logarithmic buckets up to 2k. The
-paper's k is 512, v2's 256; None trains every row. Deviation: the paper reuses each layer's W_Q and
-W_K of the content; here r has its own. It starts at unit scale and they at D^-1/2.
+logit_ij = [q_i . k_j + q_i . (r_d(i,j) W_K) + k_j . (r_d(j,i) W_Q)] / sqrt(3K), where d(i, j) is
+clip(i - j + k, 0, 2k - 1). Learned, once for all layers: r, [2k, D], W_Q and W_K, [D, H, K]. Beyond
+the training length distances over k look alike. The paper's late absolute positions are a second
+member: deberta+learned[-1:]. variant="v2", the authors' later code: distances over k / 2 fall into
+logarithmic buckets up to 2k. The paper's k is 512, v2's 256; None trains every row. Deviation: for
+W_Q and W_K the paper takes those of each layer's content. r starts at unit scale, they at D^-1/2.
 """
 
 import dataclasses
-import math
 from typing import Literal
 
 import jax
@@ -34,22 +31,22 @@ class DeBERTa(Encoding):
 
     @property
     def _clip(self):
-        L, first = self.dims.train_len, self.variant == "v1"
-        return self.clip or max(2, min(512, L - 1) if first else min(256, L // 2))
+        L = self.dims.train_len
+        most = min(512, L - 1) if self.variant == "v1" else min(256, L // 2)
+        return max(2, most) if self.clip is None else self.clip
 
     def init(self, key):
-        D, H, K, *_ = self.dims
-        r, q, k = jax.random.split(key, 3)
-        own = {n: D**-0.5 * jax.random.normal(w, (D, H, K)) for n, w in (("query", q), ("key", k))}
-        return own | {"table": jax.random.normal(r, (2 * self._clip, D))}
+        D, (r, w) = self.dims.model, jax.random.split(key)
+        query, key = D**-0.5 * jax.random.normal(w, (2, D, self.dims.heads, self.dims.head))
+        return {"table": jax.random.normal(r, (2 * self._clip, D)), "query": query, "key": key}
 
     def _vectors(self, params, kernel, m):
         k, m = self._clip, jnp.round(m).astype(jnp.int32)
         if self.variant == "v2":
             exact = k // 2
-            ratio = jnp.log(jnp.maximum(jnp.abs(m), exact) / exact) / math.log((2 * k - 1) / exact)
-            far = jnp.ceil((exact - 1) * ratio - 1e-5).astype(jnp.int32) + exact
-            m = jnp.where(jnp.abs(m) <= exact, m, jnp.sign(m) * far)
+            x = (exact - 1) / jnp.log((2 * k - 1) / exact) * jnp.log(jnp.abs(m) / exact)
+            far = exact + jnp.ceil(jnp.maximum(x, 0) - 1e-5).astype(jnp.int32)
+            m = jnp.where(jnp.abs(m) > exact, jnp.sign(m) * far, m)
         rows = jnp.einsum("rd,dhk->hrk", params["table"], params[kernel])
         return rows[:, jnp.clip(m + k, 0, 2 * k - 1)]
 

@@ -37,10 +37,10 @@ class TUPE(Encoding):
 
     def init(self, key):
         D, H, K, *_ = self.dims
-        p, q, k, b = jax.random.split(key, 4)
-        own = {n: D**-0.5 * jax.random.normal(w, (D, H, K)) for n, w in (("query", q), ("key", k))}
-        table = jax.random.normal(p, (self.limit(), D))
-        return own | {"table": table, "bias": self._t5.init(b)["table"]}
+        p, u, b = jax.random.split(key, 3)
+        query, key = D**-0.5 * jax.random.normal(u, (2, D, H, K))
+        table, bias = jax.random.normal(p, (self.limit(), D)), self._t5.init(b)["table"]
+        return {"table": table, "query": query, "key": key, "bias": bias}
 
     def limit(self):
         return self.length or self.dims.train_len
