@@ -325,35 +325,6 @@ class Jittered(Encoding):
         return 1.25 * pos + jax.random.uniform(key, pos.shape, minval=-0.4, maxval=0.4)
 
 
-@dataclasses.dataclass(frozen=True)
-class Fire(Encoding):
-    """Li et al. (2024): + f(psi(n) / psi(max(l, i))), psi(n) = ln(c n + 1), f an MLP."""
-
-    def init(self, key):
-        a, b = jax.random.split(key)
-        return {"a": 3 * _draw(a, 8), "b": 3 * _draw(b, 8, self.dims.heads), "c": jnp.float32(0.5)}
-
-    def bias(self, params, q_pos, k_pos):
-        def psi(n):
-            return jnp.log(jnp.abs(params["c"]) * n + 1.0)
-
-        n = jnp.abs(_distance(q_pos, k_pos))
-        f = psi(n) / psi(jnp.maximum(4, q_pos))[:, None]
-        hidden = jax.nn.relu(f[..., None] * params["a"][None, None])
-        return jnp.einsum("tsf,fh->hts", hidden, params["b"])
-
-
-def fire(e, params, case):
-    def psi(n):
-        return math.log(abs(params["c"]) * n + 1)
-
-    def logit(i, j, h):
-        f = psi(abs(case.distance(i, j))) / psi(max(4, case.pos[i]))
-        return case.dot(i, j, h) + np.maximum(f * params["a"], 0) @ params["b"][:, h]
-
-    return attention(case, logit)
-
-
 EXOTIC = {
     "clipped": (Clipped, clipped),
     "answered": (Answered, answered),
@@ -367,5 +338,4 @@ EXOTIC = {
     "capped": (Capped, capped),
     "mix_keys": (MixKeys, mix_keys),
     "stick_breaking": (StickBreaking, stick_breaking),
-    "fire": (Fire, fire),
 }

@@ -5,7 +5,8 @@ its fields and dims), its parameters and a Case, and returns what the encoding d
 
     "embed"      the input [L, D]
     "attend"     the output [L, H, K] of the attention of every query over every key
-    "positions"  a function of `train`: all outcomes, equally likely, each a tuple of L numbers
+    "positions"  a function of `train`: all outcomes, equally likely, each a tuple of L numbers, or
+                 a function that draws one by a NumPy generator
 
 The logits are scaled by K^-1/2 for every encoding, also where its paper does not (T5).
 """

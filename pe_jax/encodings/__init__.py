@@ -192,6 +192,8 @@ def _fits(value: Any, hint: Any) -> bool:
     if isinstance(hint, types.UnionType):
         return any(_fits(value, kind) for kind in hint.__args__)
     kind = typing.get_origin(hint) or hint
+    if kind is typing.Literal:
+        return value in typing.get_args(hint)
     if kind is Any or not isinstance(kind, type):
         return True
     if isinstance(value, bool) or kind is bool:
