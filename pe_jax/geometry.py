@@ -5,11 +5,14 @@ bfloat16 merges the integers 256 and 257: nothing here takes the activations' dt
 
 from __future__ import annotations
 
+import itertools
 import math
+from collections.abc import Sequence
 
+import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Int, Num
+from jaxtyping import Array, Float, Int, Key, Num
 
 
 def inverse_timescales(size: int, base: float = 10000.0) -> Float[Array, "half"]:
@@ -23,10 +26,14 @@ def angles(pos: Num[Array, "L"], frequencies: Float[Array, "half"]) -> Float[Arr
 
 
 def rotate(x: Float[Array, "L H K"], angle: Float[Array, "L half"]) -> Float[Array, "L H K"]:
-    """Turns each pair (x_i, x_{i + K/2}) by its angle; in float32, returned in x's dtype."""
+    """Turns each pair (x_i, x_{i + half}), i < half, by its angle; components beyond stay.
+
+    In float32, returned in x's dtype.
+    """
+    half = angle.shape[-1]
     cos, sin = jnp.cos(angle)[:, None], jnp.sin(angle)[:, None]
-    a, b = jnp.split(x.astype(jnp.float32), 2, axis=-1)
-    return jnp.concatenate([a * cos - b * sin, a * sin + b * cos], axis=-1).astype(x.dtype)
+    a, b, rest = jnp.split(x.astype(jnp.float32), (half, 2 * half), axis=-1)
+    return jnp.concatenate([a * cos - b * sin, a * sin + b * cos, rest], -1).astype(x.dtype)
 
 
 def log_bucket(
@@ -51,6 +58,11 @@ def log_bucket(
     return offset + jnp.where(n < exact, n, far)
 
 
+def clamp(x: Float[Array, "..."], low: float, high: float = math.inf) -> Float[Array, "..."]:
+    """x within [low, high], with the gradient of x: a parameter beyond them is still moved."""
+    return x + jax.lax.stop_gradient(jnp.clip(x, low, high) - x)
+
+
 def slopes(heads: int) -> np.ndarray:
     """ALiBi's slopes m_h = 2^(-8 h / H), h = 1 .. H (Press et al., 2022; arXiv:2108.12409).
 
@@ -63,6 +75,27 @@ def slopes(heads: int) -> np.ndarray:
 
     floor = 2 ** int(math.log2(heads))
     return np.concatenate([geometric(floor), geometric(2 * floor)[::2][: heads - floor]])
+
+
+def mlp_init(key: Key[Array, ""], sizes: Sequence[int]) -> dict[str, Array]:
+    """Weights w1, w2, .. and biases b1, .. of `mlp`, all U(-1, 1) / sqrt(inputs), as in PyTorch."""
+    params = {}
+    for i, (inputs, outputs) in enumerate(itertools.pairwise(sizes), 1):
+        w, b = jax.random.split(jax.random.fold_in(key, i))
+        most = inputs**-0.5
+        params[f"w{i}"] = jax.random.uniform(w, (inputs, outputs), minval=-most, maxval=most)
+        if i + 1 < len(sizes):
+            params[f"b{i}"] = jax.random.uniform(b, (outputs,), minval=-most, maxval=most)
+    return params
+
+
+def mlp(params: dict[str, Array], x: Float[Array, "*any inputs"]) -> Float[Array, "*any outputs"]:
+    """ReLU layers, then a linear one without a bias: one a head would be lost in the softmax."""
+    i = 1
+    while f"b{i}" in params:
+        x = jax.nn.relu(x @ params[f"w{i}"] + jnp.expand_dims(params[f"b{i}"], range(x.ndim - 1)))
+        i += 1
+    return x @ params[f"w{i}"]
 
 
 def shift(a: Array, keys: int) -> Array:

@@ -25,29 +25,44 @@ import jax
 
 from pe_jax.encoding import Dims, Encoding
 from pe_jax.encodings.alibi import ALiBi
+from pe_jax.encodings.cape import CAPE
 from pe_jax.encodings.cope import CoPE
+from pe_jax.encodings.cpb import CPB
 from pe_jax.encodings.dape import DAPE
 from pe_jax.encodings.deberta import DeBERTa
+from pe_jax.encodings.fire import FIRE
 from pe_jax.encodings.forget_gate import ForgetGate
+from pe_jax.encodings.kerple_log import KerpleLog
+from pe_jax.encodings.kerple_power import KerplePower
 from pe_jax.encodings.learned import Learned
+from pe_jax.encodings.log_n import LogN
 from pe_jax.encodings.nezha import Nezha
 from pe_jax.encodings.nope import NoPE
+from pe_jax.encodings.p_rope import PRoPE
+from pe_jax.encodings.partial_rope import PartialRoPE
 from pe_jax.encodings.pi import PI
 from pe_jax.encodings.randomized import Randomized
 from pe_jax.encodings.rope import RoPE
+from pe_jax.encodings.sandwich import Sandwich
+from pe_jax.encodings.shape import SHAPE
 from pe_jax.encodings.shaw import Shaw
 from pe_jax.encodings.sinusoidal import Sinusoidal
+from pe_jax.encodings.ssmax import SSMax
 from pe_jax.encodings.t5 import T5
 from pe_jax.encodings.transformer_xl import TransformerXL
 from pe_jax.encodings.tupe import TUPE
 from pe_jax.encodings.urpe import URPE
 from pe_jax.encodings.window import Window
+from pe_jax.encodings.xpos import XPos
 
 ENCODINGS: dict[str, type[Encoding]] = {
     "nope": NoPE,
     "learned": Learned,
     "sinusoidal": Sinusoidal,
     "rope": RoPE,
+    "partial_rope": PartialRoPE,
+    "p_rope": PRoPE,
+    "xpos": XPos,
     "pi": PI,
     "t5": T5,
     "shaw": Shaw,
@@ -60,8 +75,17 @@ ENCODINGS: dict[str, type[Encoding]] = {
     "dape": DAPE,
     "forget_gate": ForgetGate,
     "alibi": ALiBi,
+    "kerple_log": KerpleLog,
+    "kerple_power": KerplePower,
+    "sandwich": Sandwich,
+    "cpb": CPB,
+    "fire": FIRE,
     "randomized": Randomized,
+    "shape": SHAPE,
+    "cape": CAPE,
     "window": Window,
+    "log_n": LogN,
+    "ssmax": SSMax,
 }
 
 

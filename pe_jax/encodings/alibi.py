@@ -1,9 +1,11 @@
 """Attention with linear biases: logits - m_h |i - j| (Press et al., 2022; arXiv:2108.12409).
 
-m_h = 2^(-8h / H), h = 1 .. H. Nothing is learned. Beyond the training length distant keys fade
-out: the head with slope m sees about 1 / m keys. For H that is not a power of two the slopes are
-those of the authors' code (geometry.slopes). The bias is a function of the distance: slope * j, as
-in the authors' code, differs by a constant a row, but loses all precision in bfloat16.
+m_h = 2^(-8h / H), h = 1 .. H. Nothing is learned, or, with learned=True, ln m_h, which starts
+there. Beyond the training length distant keys fade out: the head with slope m sees about 1 / m
+keys. For H that is not a power of two the slopes are those of the authors' code (geometry.slopes).
+The bias is a function of the distance: slope * j, as in the authors' code, differs by a constant a
+row, but loses all precision in bfloat16. The authors tried learned slopes and found them no better;
+that they stay positive as the exponentials of parameters is this file's choice.
 """
 
 import dataclasses
@@ -18,6 +20,15 @@ from pe_jax.geometry import slopes
 class ALiBi(Encoding):
     """-m_h |i - j|."""
 
+    learned: bool = False
+    """Whether the slopes are."""
+
+    def init(self, key):
+        return {"log_slopes": jnp.log(self._slopes())} if self.learned else {}
+
+    def _slopes(self):
+        return jnp.asarray(slopes(self.dims.heads), jnp.float32)
+
     def relative_bias(self, params, n):
-        m = jnp.asarray(slopes(self.dims.heads), jnp.float32)
+        m = jnp.exp(params["log_slopes"]) if self.learned else self._slopes()
         return -m[:, None] * jnp.abs(n)[None].astype(jnp.float32)

@@ -1,0 +1,54 @@
+"""Continuous augmented positions, CAPE: e^s (pos + d + e_pos), in training (Likhomanenko et al.,
+2021; arXiv:2106.03143).
+
+d ~ U(-max_shift, max_shift) and s ~ U(-ln max_scale, ln max_scale), one each, move and stretch all
+positions; e_pos ~ U(-max_jitter, max_jitter), one a position, moves it, and up to 0.5 keeps their
+order. Nothing is learned, and nothing is drawn in evaluation. Positions are floats: what stands
+beside it must take them, as sinusoids, rotations and biases do and tables do not.
+
+With centred=True positions are counted from their mean, in training and in evaluation, as in the
+paper for speech, not for text. Its max_shift is 5 for text and 60 s for speech; None is the
+training length. One draw a step serves the batch; the paper draws for each sequence, as does
+per_sequence=True.
+"""
+
+import dataclasses
+import math
+
+import jax
+import jax.numpy as jnp
+
+from pe_jax.encoding import Encoding
+
+
+@dataclasses.dataclass(frozen=True)
+class CAPE(Encoding):
+    """e^s (pos + d + e_pos) in training; compose it with another encoding: cape+sinusoidal."""
+
+    max_shift: float | None = None
+    """None: the training length."""
+    max_jitter: float = 0.5
+    max_scale: float = 1.03
+    centred: bool = False
+    per_sequence: bool = False
+
+    def __post_init__(self):
+        if min(self.max_shift or 0, self.max_jitter) < 0 or self.max_scale < 1:
+            raise ValueError(
+                "cape's max_shift and max_jitter must be at least 0 and max_scale at least 1, "
+                f"got {self.max_shift}, {self.max_jitter} and {self.max_scale}"
+            )
+
+    def positions(self, tokens, pos, key, train):
+        pos = pos.astype(jnp.float32)
+        pos = pos - pos.mean() if self.centred else pos
+        if not train:
+            return pos
+        if key is None:
+            raise ValueError("cape draws positions in training: pass `key` to the model")
+        most = self.dims.train_len if self.max_shift is None else self.max_shift
+
+        shift, jitter, scale = jax.random.split(key, 3)
+        pos = pos + most * jax.random.uniform(shift, minval=-1.0)
+        pos = pos + self.max_jitter * jax.random.uniform(jitter, pos.shape, minval=-1.0)
+        return pos * jnp.exp(math.log(self.max_scale) * jax.random.uniform(scale, minval=-1.0))

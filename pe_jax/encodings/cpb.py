@@ -1,0 +1,40 @@
+"""Continuous position bias: logits + MLP_h(sign(i - j) ln(1 + |i - j|)) (Liu et al., 2022, Swin v2;
+arXiv:2111.09883).
+
+The MLP has `depth` hidden layers of `width` ReLUs, and an output a head. Learned: the MLP, one for
+all layers (per_layer=("*",) for one each). Beyond the training length it is extrapolated, over
+ln(L' / L): the paper's reason for the logarithm.
+
+The paper's width is 512, for two coordinates of an image; its code takes 16 sigmoid(MLP), at
+coordinates scaled to the window, which the paper does not say. The output has no bias: the softmax
+would not see it.
+"""
+
+import dataclasses
+
+import jax.numpy as jnp
+
+from pe_jax.encoding import Encoding
+from pe_jax.geometry import mlp, mlp_init
+
+
+@dataclasses.dataclass(frozen=True)
+class CPB(Encoding):
+    """MLP(sign(n) ln(1 + |n|))."""
+
+    depth: int = 1
+    """Hidden layers."""
+    width: int = 32
+
+    def __post_init__(self):
+        if self.depth < 1 or self.width < 1:
+            raise ValueError(
+                f"cpb's depth and width must be at least 1, got {self.depth} and {self.width}"
+            )
+
+    def init(self, key):
+        return mlp_init(key, (1, *[self.width] * self.depth, self.dims.heads))
+
+    def relative_bias(self, params, n):
+        n = n.astype(jnp.float32)
+        return mlp(params, (jnp.sign(n) * jnp.log1p(jnp.abs(n)))[:, None]).T

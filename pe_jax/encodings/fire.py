@@ -1,0 +1,53 @@
+"""FIRE, progressive interpolation: logits + f_h(psi(i - j) / psi(max(i, |m| T))) (Li et al., 2024;
+arXiv:2310.04418).
+
+psi(x) = ln(|c| x + 1), f is an MLP 1-32-H with a ReLU. Learned, in each layer: f, c (0.1 at first)
+and m (1 at first); per_layer=() is the paper's FIRE-S, one for all layers. Beyond the training
+length distances are measured against the query's position, so that f meets nothing outside [0, 1].
+
+The threshold T is 512 in the paper, for a training length of 2048; None is the training length. As
+in the paper's listing 1e-6 is added to the divisor; its output bias is left out, which the softmax
+does not see. A bidirectional model uses |i - j|.
+"""
+
+import dataclasses
+
+import jax.numpy as jnp
+
+from pe_jax.encoding import Encoding
+from pe_jax.geometry import mlp, mlp_init
+
+
+@dataclasses.dataclass(frozen=True)
+class FIRE(Encoding):
+    """f(psi(|i - j|) / psi(max(i, |m| T)))."""
+
+    width: int = 32
+    c: float = 0.1
+    threshold: int | None = None
+    """T. None: the training length."""
+    per_layer: tuple[str, ...] = dataclasses.field(default=("*",), kw_only=True)
+
+    def __post_init__(self):
+        if self.width < 1 or self.c == 0 or self._threshold < 1:
+            raise ValueError(
+                "fire's width and threshold must be at least 1 and c not 0, "
+                f"got {self.width}, {self._threshold} and {self.c}"
+            )
+
+    @property
+    def _threshold(self):
+        return self.dims.train_len if self.threshold is None else self.threshold
+
+    def init(self, key):
+        drawn = mlp_init(key, (1, self.width, self.dims.heads))
+        return {"c": jnp.float32(self.c), "m": jnp.float32(1.0), **drawn}
+
+    def bias(self, params, q_pos, k_pos):
+        def psi(x):
+            return jnp.log1p(jnp.abs(params["c"]) * x)
+
+        threshold = jnp.abs(params["m"]) * self._threshold
+        i, j = q_pos.astype(jnp.float32), k_pos.astype(jnp.float32)
+        part = psi(jnp.abs(i[:, None] - j[None])) / (psi(jnp.maximum(i, threshold)) + 1e-6)[:, None]
+        return jnp.moveaxis(mlp(params, part[..., None]), -1, 0)

@@ -1,0 +1,29 @@
+"""p-RoPE: RoPE without its lowest frequencies (Barbero et al., 2025; arXiv:2410.06205).
+
+Of the K / 2 frequencies of RoPE the first floor(p K / 2) stay; the others are 0, so that their
+pairs carry content at any distance. p = 1 is RoPE, p = 0 NoPE, 0.75 the paper's best. Nothing is
+learned. Beyond the training length the slowest pairs of RoPE reach unseen angles, and those do not
+turn here.
+"""
+
+import dataclasses
+
+import jax.numpy as jnp
+
+from pe_jax.encodings.rope import RoPE
+
+
+@dataclasses.dataclass(frozen=True)
+class PRoPE(RoPE):
+    """q and k rotated by their positions, in the fastest pairs."""
+
+    p: float = 0.75
+
+    def __post_init__(self):
+        super().__post_init__()
+        if not 0 <= self.p <= 1:
+            raise ValueError(f"p_rope's p must be between 0 (NoPE) and 1 (RoPE), got {self.p}")
+
+    def _frequencies(self):
+        w = super()._frequencies()
+        return jnp.where(jnp.arange(w.size) < int(self.p * w.size), w, 0.0)

@@ -1,0 +1,35 @@
+"""Shifted absolute positions, SHAPE: pos + k, k ~ U{0 .. K}, in training (Kiyono et al., 2021;
+arXiv:2109.05644).
+
+Whatever encoding stands beside it meets every shift of a text. Nothing is learned, and nothing is
+shifted in evaluation; positions up to the training length + K were seen. The paper's K is 500 for
+translation, tens of tokens long; None is 8 times the training length. One draw a step serves the
+batch; the paper draws for each sequence: per_sequence=True.
+"""
+
+import dataclasses
+
+import jax
+
+from pe_jax.encoding import Encoding
+
+
+@dataclasses.dataclass(frozen=True)
+class SHAPE(Encoding):
+    """pos + k in training; compose it with another encoding: shape+sinusoidal."""
+
+    max_shift: int | None = None
+    """K. None: 8 times the training length."""
+    per_sequence: bool = False
+
+    def __post_init__(self):
+        if (self.max_shift or 0) < 0:
+            raise ValueError(f"shape's max_shift must be at least 0, got {self.max_shift}")
+
+    def positions(self, tokens, pos, key, train):
+        most = 8 * self.dims.train_len if self.max_shift is None else self.max_shift
+        if not train:
+            return pos
+        if key is None:
+            raise ValueError("shape draws positions in training: pass `key` to the model")
+        return pos + jax.random.randint(key, (), 0, most + 1)

@@ -1,0 +1,62 @@
+"""xPos, RoPE with a decay: pair c of q_i . k_j, rotated, times zeta_c^((i - j) / B) (Sun et al.,
+2023; arXiv:2212.10554).
+
+zeta_c = (2c / K + g) / (1 + g), g = 0.4; q_i is scaled by zeta^((i - m) / B), k_j by zeta^((m - j)
+/ B), and the middle m cancels. Nothing is learned. Beyond the training length far keys fade out,
+fast pairs first; the paper adds blockwise attention at evaluation, for which there is `window`.
+
+B is 512 in the paper, for a training length of 1024; None is half the training length. Only causal
+models: later keys would grow. Far from m the factors overflow float32: `at` puts m in the middle of
+what is served, `limit` is where they reach e^80 (128 B positions), and positions beyond are NaN.
+"""
+
+import dataclasses
+
+import jax.numpy as jnp
+import numpy as np
+
+from pe_jax.encodings.rope import RoPE
+
+MOST = 80.0  # float32 ends at e^88: the rest is for q and k themselves
+
+
+@dataclasses.dataclass(frozen=True)
+class XPos(RoPE):
+    """q and k rotated and scaled by their positions."""
+
+    gamma: float = 0.4
+    scale_base: float | None = None
+    """B. None: half the training length."""
+    middle: float | None = None
+    """m. None: half the length served."""
+
+    def __post_init__(self):
+        super().__post_init__()
+        if not self.dims.causal:
+            raise ValueError("xpos needs a causal model: later keys would grow; set lm.causal=True")
+        gamma, base = self.gamma, self._base
+        if gamma <= 0 or base <= 0:
+            raise ValueError(f"xpos's gamma and scale_base must be positive: {gamma} and {base}")
+
+    def at(self, length):
+        return self if self.middle is not None else dataclasses.replace(self, middle=length / 2)
+
+    def limit(self):
+        side = MOST * self._base / np.log(1 + 1 / self.gamma)
+        return int(side + (side if self.middle is None else min(self.middle, side)))
+
+    @property
+    def _base(self):
+        return self.dims.train_len / 2 if self.scale_base is None else self.scale_base
+
+    def _scaled(self, x, pos, sign):
+        middle = self.dims.train_len / 2 if self.middle is None else self.middle
+        part = np.linspace(0, 1, self.dims.head // 2, endpoint=False)
+        zeta = np.tile((part + self.gamma) / (1 + self.gamma), 2)
+        power = ((pos - middle) / self._base)[:, None] * np.log(zeta)[None]
+        factor = jnp.where(jnp.abs(power) <= MOST, jnp.exp(sign * power), jnp.nan)
+        return (x.astype(jnp.float32) * factor[:, None]).astype(x.dtype)
+
+    def qk(self, params, q, k, q_pos, k_pos):
+        q, k = super().qk(params, q, k, q_pos, k_pos)
+        return self._scaled(q, q_pos, 1), self._scaled(k, k_pos, -1)
