@@ -1,0 +1,187 @@
+"""What each encoding that acts on the model's input is, as in reference.py, whose format it has."""
+
+import math
+
+import numpy as np
+
+
+def _rows(case, row):
+    """The input with row(x_i, position, place) in place of each row x_i."""
+    return {"embed": np.array([row(case.x[i], p, i) for i, p in enumerate(case.pos)])}
+
+
+def integer(e, params, case):
+    """The naive baseline: the index itself is a feature, x_i + i d."""
+    return _rows(case, lambda x, p, i: x + p * params["direction"])
+
+
+def normalized(e, params, case):
+    """The naive baseline scaled to the sequence: x_i + (i / length) d.
+
+    `length` is that of the whole sequence, in training the training length.
+    """
+    length = e.dims.train_len if e.length is None else e.length
+    return _rows(case, lambda x, p, i: x + p / length * params["direction"])
+
+
+def binary(e, params, case):
+    """x_i + sum_b bit_b(i) v_b: the binary digits 0 and 1 of the index, the lowest first."""
+
+    def row(x, p, i):
+        for b, vector in enumerate(params["bits"]):
+            x = x + (int(p) // 2**b % 2) * vector
+        return x
+
+    return _rows(case, row)
+
+
+def hierarchical(e, params, case):
+    """Su (2020), kexue.fm/archives/7947: q_{(i-1) n + j} = a u_i + (1 - a) u_j, counted from 1.
+
+    u_i = (p_i - a p_1) / (1 - a), so that q_k = p_k for the n rows of the table; counted from 0,
+    position k has i = k div n and j = k mod n. n^2 positions; beyond them, not a number.
+    """
+    table, a = params["table"], e.alpha
+    n = len(table)
+
+    def u(i):
+        return (table[i] - a * table[0]) / (1 - a)
+
+    def row(x, p, i):
+        return x + (a * u(p // n) + (1 - a) * u(p % n) if p < n * n else np.nan)
+
+    return _rows(case, row)
+
+
+def sinusoid(pos, size, base, variant):
+    """Vaswani et al. (2017), 3.5: PE[2i] = sin(pos / base^(2i/size)), PE[2i + 1] the cosine.
+
+    "t2t", their code: all sines, then all cosines, and the frequencies fall from 1 to 1 / base
+    itself, pos / base^(i / (size/2 - 1)), which the paper's never reach.
+    """
+    half = size // 2
+    out = np.zeros(size)
+    for i in range(half):
+        if variant == "t2t":
+            angle = pos / base ** (i / (half - 1))
+            out[i], out[half + i] = math.sin(angle), math.cos(angle)
+        else:
+            angle = pos / base ** (2 * i / size)
+            out[2 * i], out[2 * i + 1] = math.sin(angle), math.cos(angle)
+    return out
+
+
+def sinusoidal(e, params, case):
+    """Vaswani et al. (2017): x_i + PE(i); Su (2021), kexue.fm/archives/8130: x_i PE(i), by
+    components; or both side by side, [x_i, PE(i)], and a learned projection back to D.
+    """
+
+    def row(x, p, i):
+        pe = sinusoid(p, e.dims.model, e.base, e.variant)
+        if e.merge == "multiply":
+            return x * pe
+        if e.merge == "concatenate":
+            return np.concatenate([x, pe]) @ params["project"]
+        return x + pe
+
+    return _rows(case, row)
+
+
+def multiplicative(e, params, case):
+    """Su (2021), kexue.fm/archives/8130, as in his code: x_i (1 + p_i), by components.
+
+    Beyond the table: not a number.
+    """
+    table = params["table"]
+    return _rows(case, lambda x, p, i: x * (1 + (table[p] if p < len(table) else np.nan)))
+
+
+def rnn(e, params, case):
+    """Su (2021), kexue.fm/archives/8130: p_{k+1} = f(p_k), f a recurrent cell, and x_i + p_i.
+
+    Here p_{k+1} = tanh(p_k W + b), Elman's cell without an input, from a learned p_0.
+    """
+
+    def row(x, p, i):
+        state = params["start"]
+        for _ in range(p):
+            state = np.tanh(state @ params["w"] + params["b"])
+        return x + state
+
+    return _rows(case, row)
+
+
+def floater(e, params, case):
+    """Liu et al. (2020): p(t) = p(s) + integral_s^t h(tau, p(tau)) dtau, and x_i + p(t_i).
+
+    t_i = i delta, p(0) learned, h([p; tau]) = tanh([p; tau] W_1 + b_1) W_2 + b_2, and from t_i to
+    t_{i+1} the classical Runge-Kutta method of order 4 in `steps` steps of delta / steps.
+    """
+
+    def h(tau, p):
+        hidden = np.tanh(np.append(p, tau) @ params["w1"] + params["b1"])
+        return hidden @ params["w2"] + params["b2"]
+
+    def row(x, position, i):
+        p, dt = params["start"], e.delta / e.steps
+        for step in range(position * e.steps):
+            tau = step * dt
+            k1 = h(tau, p)
+            k2 = h(tau + dt / 2, p + dt / 2 * k1)
+            k3 = h(tau + dt / 2, p + dt / 2 * k2)
+            k4 = h(tau + dt, p + dt * k3)
+            p = p + dt / 6 * (k1 + 2 * k2 + 2 * k3 + k4)
+        return x + p
+
+    return _rows(case, row)
+
+
+def conv(e, params, case):
+    """Gehring et al. (2017), 3.2: [A B] = W [h_{t-k+1}; ..; h_t] + b, v([A B]) = A sigmoid(B).
+
+    h is v + h from the layer before, times sqrt(0.5) to keep the variance (3.4). Left of the first
+    token the input is 0, so that no later one is seen: that padding is all that tells positions.
+    """
+    h = case.x
+    for kernel, bias in zip(params["kernel"], params["bias"], strict=True):
+        k, D, _ = kernel.shape
+        new = np.zeros(h.shape)
+        for t in range(len(h)):
+            both = bias
+            for s in range(k):
+                before = t - (k - 1) + s
+                if before >= 0:
+                    both = both + h[before] @ kernel[s]
+            new[t] = (both[:D] / (1 + np.exp(-both[D:])) + h[t]) * math.sqrt(0.5)
+        h = new
+    return {"embed": h}
+
+
+def complex_order(e, params, case):
+    """Wang et al. (2020): f(j, pos) = r_j e^{i (w_j pos + theta_j)}, by dimensions.
+
+    w and theta are the word's, and so is r, its embedding x: D/2 complex numbers, as which the
+    pairs (x_c, x_{c + D/2}) are read, since a model of reals has both parts of each.
+    """
+
+    def row(x, p, i):
+        half, word = len(x) // 2, case.tokens[i]
+        r = x[:half] + 1j * x[half:]
+        turned = r * np.exp(1j * (params["frequency"][word] * p + params["phase"][word]))
+        return np.concatenate([turned.real, turned.imag])
+
+    return _rows(case, row)
+
+
+REFERENCES = {
+    "integer": integer,
+    "normalized": normalized,
+    "binary": binary,
+    "hierarchical": hierarchical,
+    "sinusoidal": sinusoidal,
+    "multiplicative": multiplicative,
+    "rnn": rnn,
+    "floater": floater,
+    "conv": conv,
+    "complex": complex_order,
+}
