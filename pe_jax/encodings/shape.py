@@ -1,4 +1,4 @@
-"""Shifted absolute positions, SHAPE: pos + k, k ~ U{0 .. K}, in training (Kiyono et al., 2021;
+"""Shifted absolute positions, SHAPE: pos + k, k ~ U{0, .., K}, in training (Kiyono et al., 2021;
 arXiv:2109.05644).
 
 Whatever encoding stands beside it meets every shift of a text. Nothing is learned, and nothing is

@@ -1,5 +1,5 @@
-"""xPos, RoPE with a decay: pair c of q_i . k_j, rotated, times zeta_c^((i - j) / B) (Sun et al.,
-2023; arXiv:2212.10554).
+"""xPos, RoPE with a decay: the products of pair c times zeta_c^((i - j) / B) (Sun et al., 2023;
+arXiv:2212.10554).
 
 zeta_c = (2c / K + g) / (1 + g), g = 0.4; q_i is scaled by zeta^((i - m) / B), k_j by zeta^((m - j)
 / B), and the middle m cancels. Nothing is learned. Beyond the training length far keys fade out,
@@ -7,7 +7,7 @@ fast pairs first; the paper adds blockwise attention at evaluation, for which th
 
 B is 512 in the paper, for a training length of 1024; None is half the training length. Only causal
 models: later keys would grow. Far from m the factors overflow float32: `at` puts m in the middle of
-what is served, `limit` is where they reach e^80 (128 B positions), and positions beyond are NaN.
+what is served, `limit` is where they reach e^84 (134 B positions), and positions beyond are NaN.
 """
 
 import dataclasses
@@ -17,7 +17,7 @@ import numpy as np
 
 from pe_jax.encodings.rope import RoPE
 
-MOST = 80.0  # float32 ends at e^88: the rest is for q and k themselves
+MOST = 84.0  # float32 ends at e^88: the rest is for q and k themselves
 
 
 @dataclasses.dataclass(frozen=True)
