@@ -36,6 +36,24 @@ def rotate(x: Float[Array, "L H K"], angle: Float[Array, "L half"]) -> Float[Arr
     return jnp.concatenate([a * cos - b * sin, a * sin + b * cos, rest], -1).astype(x.dtype)
 
 
+def whole(pos: Num[Array, "L"]) -> Int[Array, "L"]:
+    """The positions, which must be integers."""
+    if not jnp.issubdtype(pos.dtype, jnp.integer):
+        raise ValueError(
+            "this encoding is defined at whole positions, and those given are fractional: leave "
+            "out the member that makes them so, or take a function of the position (sinusoidal, "
+            "floater)"
+        )
+    return pos
+
+
+def lookup(
+    table: Float[Array, "N D"], pos: Num[Array, "L"], clip: bool = False
+) -> Float[Array, "L D"]:
+    """table[pos]: beyond the table NaN (a plain gather would give the last row), or clipped."""
+    return table.at[whole(pos)].get(mode="clip" if clip else "fill", fill_value=jnp.nan)
+
+
 def log_bucket(
     n: Num[Array, "N"], buckets: int, max_distance: int, causal: bool
 ) -> Int[Array, "N"]:

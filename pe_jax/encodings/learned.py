@@ -10,9 +10,9 @@ position costs.
 import dataclasses
 
 import jax
-import jax.numpy as jnp
 
 from pe_jax.encoding import Encoding
+from pe_jax.geometry import lookup
 
 
 @dataclasses.dataclass(frozen=True)
@@ -35,5 +35,7 @@ class Learned(Encoding):
         return None if self.clip else self._rows
 
     def embed(self, params, x, tokens, pos):
-        rows = params["table"].at[pos].get(mode="clip" if self.clip else "fill", fill_value=jnp.nan)
-        return x + rows.astype(x.dtype)
+        return x + self._vectors(params["table"], pos).astype(x.dtype)
+
+    def _vectors(self, table, pos):
+        return lookup(table, pos, self.clip)
