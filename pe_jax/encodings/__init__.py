@@ -25,6 +25,7 @@ import jax
 
 from pe_jax.encoding import Dims, Encoding
 from pe_jax.encodings.alibi import ALiBi
+from pe_jax.encodings.binary import Binary
 from pe_jax.encodings.cape import CAPE
 from pe_jax.encodings.cope import CoPE
 from pe_jax.encodings.cpb import CPB
@@ -32,12 +33,16 @@ from pe_jax.encodings.dape import DAPE
 from pe_jax.encodings.deberta import DeBERTa
 from pe_jax.encodings.fire import FIRE
 from pe_jax.encodings.forget_gate import ForgetGate
+from pe_jax.encodings.hierarchical import Hierarchical
+from pe_jax.encodings.integer import Integer
 from pe_jax.encodings.kerple_log import KerpleLog
 from pe_jax.encodings.kerple_power import KerplePower
 from pe_jax.encodings.learned import Learned
 from pe_jax.encodings.log_n import LogN
+from pe_jax.encodings.multiplicative import Multiplicative
 from pe_jax.encodings.nezha import Nezha
 from pe_jax.encodings.nope import NoPE
+from pe_jax.encodings.normalized import Normalized
 from pe_jax.encodings.p_rope import PRoPE
 from pe_jax.encodings.partial_rope import PartialRoPE
 from pe_jax.encodings.pi import PI
@@ -57,7 +62,12 @@ from pe_jax.encodings.xpos import XPos
 
 ENCODINGS: dict[str, type[Encoding]] = {
     "nope": NoPE,
+    "integer": Integer,
+    "normalized": Normalized,
+    "binary": Binary,
     "learned": Learned,
+    "hierarchical": Hierarchical,
+    "multiplicative": Multiplicative,
     "sinusoidal": Sinusoidal,
     "rope": RoPE,
     "partial_rope": PartialRoPE,

@@ -1,0 +1,45 @@
+"""The bits of the index: x_i + sum of w_b over the bits b that are set in i, the third naive
+baseline.
+
+No paper proposes it; it is the step before the sinusoid, whose slow components are soft bits.
+Learned: W, [bits, D], from N(0, std^2): bits enter as 0 and 1, so an index is a sum of rows.
+Training at L tokens never sets the bits from ceil(log2 L) on: their rows keep their small initial
+values, and beyond the training length positions repeat, but for that noise, those of training.
+`limit` is 2^bits; a longer sequence gives NaN.
+"""
+
+import dataclasses
+
+import jax
+import jax.numpy as jnp
+
+from pe_jax.encoding import Encoding
+from pe_jax.geometry import whole
+
+
+@dataclasses.dataclass(frozen=True)
+class Binary(Encoding):
+    """x_i + bits(i) W."""
+
+    bits: int | None = None
+    """None: those of the positions of 64 times the training length."""
+    std: float = 0.02
+
+    def __post_init__(self):
+        if not 1 <= self._bits <= 31:
+            raise ValueError(f"binary's bits must be 1 .. 31 (of an int32), got {self._bits}")
+
+    @property
+    def _bits(self):
+        return (64 * self.dims.train_len - 1).bit_length() if self.bits is None else self.bits
+
+    def init(self, key):
+        return {"table": self.std * jax.random.normal(key, (self._bits, self.dims.model))}
+
+    def limit(self):
+        return 2**self._bits
+
+    def embed(self, params, x, tokens, pos):
+        pos = whole(pos)[:, None]
+        rows = (pos >> jnp.arange(self._bits)[None] & 1).astype(jnp.float32) @ params["table"]
+        return x + jnp.where(pos >> self._bits == 0, rows, jnp.nan).astype(x.dtype)

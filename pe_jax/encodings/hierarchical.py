@@ -1,0 +1,42 @@
+"""A learned table of N rows that serves N^2 positions (Su, 2020; kexue.fm/archives/7947).
+
+P(pos) = a u[pos div N] + (1 - a) u[pos mod N], a = 0.4, with u chosen such that P is the table p
+itself below N: u_i = (p_i - a p_0) / (1 - a). That is, as computed here,
+
+    P(pos) = p[pos mod N] + a / (1 - a) (p[pos div N] - p[0]),
+
+to the bit that of `learned` below N. Learned: p, the same parameters, so that it is swapped in on
+a model trained with `learned`; trained by itself at more than `length` tokens, it learns both
+levels. From N to N^2 the sums are of rows that training has seen, though not together; beyond N^2
+is NaN. At a = 0.5 the two levels could not be told apart, so it is refused.
+"""
+
+import dataclasses
+
+import jax.numpy as jnp
+
+from pe_jax.encodings.learned import Learned
+from pe_jax.geometry import lookup
+
+
+@dataclasses.dataclass(frozen=True)
+class Hierarchical(Learned):
+    """x_i + a u[i div N] + (1 - a) u[i mod N]."""
+
+    alpha: float = 0.4
+
+    def __post_init__(self):
+        if not 0 < self.alpha < 1 or self.alpha == 0.5:
+            raise ValueError(
+                f"hierarchical's alpha must be in (0, 1) and not 0.5, got {self.alpha}: at 0.5 "
+                "positions qN + r and rN + q are one; the author's is 0.4"
+            )
+
+    def limit(self):
+        return None if self.clip else self._rows**2
+
+    def _vectors(self, table, pos):
+        N = self._rows
+        pos = jnp.minimum(pos, N**2 - 1) if self.clip else pos
+        far = lookup(table, pos // N) - table[:1]
+        return lookup(table, pos % N) + self.alpha / (1 - self.alpha) * far

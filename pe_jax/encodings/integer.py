@@ -1,0 +1,31 @@
+"""The raw index as a feature: x_i + i w, the first naive baseline.
+
+No paper proposes it; those of the sinusoid's line of argument dismiss it. Learned: w, [D], the
+direction in which the index is written. A feature of no bounded scale: beyond the training length
+it goes on growing, in proportion, until it drowns the tokens.
+
+w starts at N(0, std^2) with std = 1 / train_len, so that the last position of training writes at
+the tokens' own unit scale.
+"""
+
+import dataclasses
+
+import jax
+import jax.numpy as jnp
+
+from pe_jax.encoding import Encoding
+
+
+@dataclasses.dataclass(frozen=True)
+class Integer(Encoding):
+    """x_i + i w."""
+
+    std: float | None = None
+    """Of w at the start; None: 1 / the training length."""
+
+    def init(self, key):
+        std = 1 / self.dims.train_len if self.std is None else self.std
+        return {"w": std * jax.random.normal(key, (self.dims.model,))}
+
+    def embed(self, params, x, tokens, pos):
+        return x + (pos.astype(jnp.float32)[:, None] * params["w"][None]).astype(x.dtype)
