@@ -65,7 +65,9 @@ every_spec = pytest.mark.parametrize("spec", (*ENCODINGS, *COMPOSED))
 
 
 def encodings(spec, config=TINY, trained=TRAINED, served=LENGTH):
-    """Of a model trained at `trained`, or at `served` where it could not serve that many tokens."""
+    """For `served` tokens, of a model trained at `trained`, or at `served` where it could not serve
+    so many.
+    """
 
     def at(dims):
         if spec in MADE_HERE:
@@ -73,7 +75,7 @@ def encodings(spec, config=TINY, trained=TRAINED, served=LENGTH):
         return make(spec, dims)
 
     short = any((e.limit() or served) < served for e in at(config.dims(trained)))
-    return at(config.dims(served if short else trained))
+    return tuple(e.at(served) for e in at(config.dims(served if short else trained)))
 
 
 def model(spec="nope", config=TINY, seed=0, spread=0.3, **kwargs):

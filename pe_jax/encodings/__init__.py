@@ -27,11 +27,14 @@ from pe_jax.encoding import Dims, Encoding
 from pe_jax.encodings.alibi import ALiBi
 from pe_jax.encodings.binary import Binary
 from pe_jax.encodings.cape import CAPE
+from pe_jax.encodings.complex import Complex
+from pe_jax.encodings.conv import Conv
 from pe_jax.encodings.cope import CoPE
 from pe_jax.encodings.cpb import CPB
 from pe_jax.encodings.dape import DAPE
 from pe_jax.encodings.deberta import DeBERTa
 from pe_jax.encodings.fire import FIRE
+from pe_jax.encodings.floater import Floater
 from pe_jax.encodings.forget_gate import ForgetGate
 from pe_jax.encodings.hierarchical import Hierarchical
 from pe_jax.encodings.integer import Integer
@@ -47,6 +50,7 @@ from pe_jax.encodings.p_rope import PRoPE
 from pe_jax.encodings.partial_rope import PartialRoPE
 from pe_jax.encodings.pi import PI
 from pe_jax.encodings.randomized import Randomized
+from pe_jax.encodings.rnn import RNN
 from pe_jax.encodings.rope import RoPE
 from pe_jax.encodings.sandwich import Sandwich
 from pe_jax.encodings.shape import SHAPE
@@ -69,6 +73,10 @@ ENCODINGS: dict[str, type[Encoding]] = {
     "hierarchical": Hierarchical,
     "multiplicative": Multiplicative,
     "sinusoidal": Sinusoidal,
+    "rnn": RNN,
+    "floater": Floater,
+    "conv": Conv,
+    "complex": Complex,
     "rope": RoPE,
     "partial_rope": PartialRoPE,
     "p_rope": PRoPE,
