@@ -1,6 +1,6 @@
 """Encodings for tests alone: together they use every site of the contract, each beside its formula.
 
-A formula is a function of a reference.Case, as in reference.py: plain NumPy with loops.
+A formula is a function of a reference_case.Case, as in reference.py: plain NumPy with loops.
 """
 
 import dataclasses
@@ -9,7 +9,7 @@ import math
 import jax
 import jax.numpy as jnp
 import numpy as np
-from reference import attention
+from reference_case import attention
 
 from pe_jax.encoding import Encoding
 

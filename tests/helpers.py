@@ -3,7 +3,7 @@
 import jax
 import jax.numpy as jnp
 import numpy as np
-from reference import Case
+from reference_case import Case
 
 from pe_jax.attention import attend, rows
 from pe_jax.bound import Bound, fold_positions, init_params

@@ -7,7 +7,7 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from reference import alibi_slopes, attention
+from reference_case import alibi_slopes, attention
 
 
 def biased(case, b):

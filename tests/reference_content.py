@@ -8,7 +8,7 @@ stands on every logit, whatever a paper leaves out.
 import math
 
 import numpy as np
-from reference import alibi_slopes, attention, bucket, sinusoid
+from reference_case import alibi_slopes, attention, bucket, sinusoid
 
 
 def clipped(n, k):

@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-import reference
+import reference_case
 from exotic import (
     EXOTIC,
     Capped,
@@ -186,10 +186,10 @@ def rotated(case):
 def test_two_members_act_together():
     case = example(9, WIDE)
     turned = rotated(case)
-    slope = reference.alibi_slopes(WIDE.heads)
-    want = reference.attention(case, lambda i, j, h: turned.dot(i, j, h) - slope[h] * (i - j))
+    slope = reference_case.alibi_slopes(WIDE.heads)
+    want = reference_case.attention(case, lambda i, j, h: turned.dot(i, j, h) - slope[h] * (i - j))
     assert_near(output(bind(make("rope+alibi", WIDE)), case), want, 1e-5, "rope+alibi")
-    want = reference.attention(case, turned.dot, lambda i, j: i - j < 3 or j < 2)
+    want = reference_case.attention(case, turned.dot, lambda i, j: i - j < 3 or j < 2)
     got = output(bind(make("rope+window(window=3,sinks=2)", WIDE)), case)
     assert_near(got, want, 1e-5, "rope+window")
 
@@ -206,15 +206,15 @@ def test_a_second_logits_hook_gets_hidden_keys_hidden_again():
         near = [(d, j + d - 1) for d in range(3) if 0 <= j + d - 1 <= i]
         return cap(i, j, h) + sum(m[d] * math.tanh(cap(i, t, h)) for d, t in near)
 
-    assert_near(output(pe, case), reference.attention(case, logit), 1e-5)
+    assert_near(output(pe, case), reference_case.attention(case, logit), 1e-5)
 
 
 def test_distances_between_float_positions_stay_floats():
     members = (Jittered(WIDE), ALiBi(WIDE))
     case = example(9, WIDE)
     case = case._replace(pos=folded(members, case))
-    slope = reference.alibi_slopes(WIDE.heads)
-    want = reference.attention(
+    slope = reference_case.alibi_slopes(WIDE.heads)
+    want = reference_case.attention(
         case, lambda i, j, h: case.dot(i, j, h) - slope[h] * max(case.distance(i, j), 0)
     )
     assert_near(output(bind(members, contiguous=False), case), want, 1e-5)
@@ -510,7 +510,9 @@ def test_shift_lays_distances_out_and_unshift_is_its_transpose(queries, keys, fu
 
 def test_slopes():
     for heads in range(1, 34):
-        np.testing.assert_allclose(geometry.slopes(heads), reference.alibi_slopes(heads), 1e-12)
+        np.testing.assert_allclose(
+            geometry.slopes(heads), reference_case.alibi_slopes(heads), 1e-12
+        )
     np.testing.assert_allclose(geometry.slopes(6), [0.25, 2**-4, 2**-6, 2**-8, 0.5, 0.125])
     twelve = [2.0**-h for h in range(1, 9)] + [2.0 ** -(h + 0.5) for h in range(4)]
     np.testing.assert_allclose(geometry.slopes(12), twelve)
@@ -529,7 +531,7 @@ def test_log_bucket_is_that_of_exact_arithmetic_up_to_2_to_the_17(buckets, most,
         low, high = edges[-1], 2**17 + 1
         while low < high:
             middle = (low + high) // 2
-            exact = reference.bucket(middle, side, most)
+            exact = reference_case.bucket(middle, side, most)
             low, high = (low, middle) if exact >= b else (middle + 1, high)
         edges.append(low)
     want = np.searchsorted(edges, n, side="right") - 1

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from helpers import DIMS, assert_near, bind, example, output, scattered
-from reference import alibi_slopes, attention, sinusoid
+from reference_case import alibi_slopes, attention, sinusoid
 
 from pe_jax.encodings import make
 

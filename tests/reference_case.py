@@ -1,0 +1,82 @@
+"""What references share: a tiny example, attention by loops, and what two papers define alike."""
+
+import itertools
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+
+class Case(NamedTuple):
+    """A tiny example: x [L, D], tokens [L], positions [L]; queries, keys and values [L, H, K]."""
+
+    x: np.ndarray
+    tokens: np.ndarray
+    pos: np.ndarray
+    q: np.ndarray
+    k: np.ndarray
+    v: np.ndarray
+    causal: bool = True
+
+    def dot(self, i, j, h):
+        return self.q[i, h] @ self.k[j, h] / math.sqrt(self.q.shape[-1])
+
+    def distance(self, i, j):
+        return self.pos[i] - self.pos[j]
+
+
+def softmax(s):
+    w = np.exp(s - s.max())
+    return w / w.sum()
+
+
+def attention(case, logit, seen=None, normalize=softmax, gate=None, value=None):
+    """o_ih = sum_j w_ijh gate(i, j, h) (v_jh + value(i, j, h)), w_i.h = normalize(logit(i, ., h)).
+
+    j runs over the keys that query i sees: seen(i, j), and none after it where the case is causal.
+    """
+    L, H, _ = case.v.shape
+    out = np.zeros(case.v.shape)
+    for i, h in itertools.product(range(L), range(H)):
+        keys = [j for j in range(L) if (seen is None or seen(i, j)) and (j <= i or not case.causal)]
+        weights = normalize(np.array([logit(i, j, h) for j in keys]))
+        for j, w in zip(keys, weights, strict=True):
+            w = w if gate is None else w * gate(i, j, h)
+            out[i, h] += w * (case.v[j, h] if value is None else case.v[j, h] + value(i, j, h))
+    return out
+
+
+def sinusoid(pos, size, base=10000.0):
+    """Vaswani et al. (2017), 3.5: PE[2i] = sin(pos / base^(2i/size)), PE[2i + 1] the cosine."""
+    out = np.zeros(size)
+    for i in range(size // 2):
+        angle = pos / base ** (2 * i / size)
+        out[2 * i], out[2 * i + 1] = math.sin(angle), math.cos(angle)
+    return out
+
+
+def bucket(n, buckets, max_distance, causal=True):
+    """T5's bucket of n = i - j, by integers alone (Raffel et al., 2020, 2.1, and their code).
+
+    With e exact buckets and r = buckets - e others, floor(ln(n / e) / ln(m / e) r) is the largest b
+    with (m / e)^b <= (n / e)^r, that is m^b e^(r - b) <= n^r. Keys after the query take the second
+    half of the buckets.
+    """
+    if not causal:
+        half = buckets // 2
+        return bucket(abs(n), half, max_distance) + (half if n < 0 else 0)
+    n, e = max(int(n), 0), buckets // 2
+    if n < e:
+        return n
+    r, b = buckets - e, 0
+    while b + 1 < r and max_distance ** (b + 1) * e ** (r - b - 1) <= n**r:
+        b += 1
+    return e + b
+
+
+def alibi_slopes(heads):
+    """Press et al. (2022): 2^(-8h/H) for a power of two; else the rule of the authors' code."""
+    if heads & (heads - 1) == 0:
+        return [2 ** (-8 * h / heads) for h in range(1, heads + 1)]
+    power = 2 ** math.floor(math.log2(heads))
+    return alibi_slopes(power) + alibi_slopes(2 * power)[0::2][: heads - power]
