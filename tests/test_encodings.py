@@ -43,19 +43,25 @@ def others(value, hint):
 
 
 def variants(name, dims):
-    """{field: [encodings with another value of it]}, and {"": [the default]}."""
+    """{field: [encodings with another value of it]}, for each value that is a name {"field=value":
+    [that]}, and {"": [the default]}.
+    """
     cls = ENCODINGS[name]
     hints = typing.get_type_hints(cls)
     out = {"": [cls(dims)]}
     for field, value in defaults(cls).items():
         if field not in ("layers", "per_layer"):
-            out[field] = []
+            accepted = {}
             for other in others(value, hints[field]):
+                key = f"{field}={other}" if isinstance(other, str) else field
                 try:
-                    out[field].append(cls(dims, **{field: other}))
+                    accepted.setdefault(key, []).append(cls(dims, **{field: other}))
                 except ValueError:
                     continue
-            assert out[field], f"no other value of {name}.{field} is accepted: extend `others`"
+            assert any(accepted.values()), (
+                f"no other value of {name}.{field} is accepted: extend `others`"
+            )
+            out |= {key: encodings for key, encodings in accepted.items() if encodings}
     return out
 
 
