@@ -4,8 +4,8 @@ m_h = 2^(-8h / H), h = 1 .. H. Nothing is learned, or, with learned=True, ln m_h
 there. Beyond the training length distant keys fade out: the head with slope m sees about 1 / m
 keys. For H that is not a power of two the slopes are those of the authors' code (geometry.slopes).
 The bias is a function of the distance: slope * j, as in the authors' code, differs by a constant a
-row, but loses all precision in bfloat16. The authors tried learned slopes and found them no better;
-that they stay positive as the exponentials of parameters is this file's choice.
+row, but loses all precision in bfloat16. The authors report that learned slopes extrapolated no
+better; that exponentials of parameters keep them positive is this file's choice.
 """
 
 import dataclasses
