@@ -9,7 +9,7 @@ memory also by segments of 16 with the memory of training, and with one four tim
 
 from configs import base
 
-ENCODINGS = ("transformer_xl", "rope", "nope")
+ENCODINGS = ("transformer_xl", "rope")
 SEGMENT, MEMORY = 16, 48
 
 
@@ -17,6 +17,7 @@ def get_config(arg="pe=transformer_xl"):
     c = base.get_config(arg)
     c.train.length = SEGMENT
     c.train.batch = 128  # as many bytes a step as elsewhere
+    c.train.steps = 1500
     c.eval.lengths = (16, 32, 64, 128, 256)
     c.eval.metrics = ("same_targets",)
     c.eval.swaps = ()
