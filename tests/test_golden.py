@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from helpers import assert_near
 
-from pe_jax.attention import attend, rows
+from pe_jax.attention import NEG, attend, rows
 from pe_jax.bound import Bound
 from pe_jax.encoding import Dims
 from pe_jax.encodings import make
@@ -52,10 +52,13 @@ def test_alibi_is_that_of_bloom(heads):
     assert_near(e.relative_bias({}, 19 - jnp.arange(20)), theirs - theirs[:, -1:], 1e-6)
 
 
-def test_rope_is_that_of_llama():
-    g = golden("llama")
+@pytest.mark.parametrize(
+    ("name", "spec"), [("llama", "rope"), ("gpt_neox_half", "partial_rope(rotary_pct=0.5)")]
+)
+def test_rotations_are_those_of_llama_and_gpt_neox(name, spec):
+    g = golden(name)
     pos = g["pos"].astype(jnp.int32)
-    q, k = only("rope").qk({}, g["q"], g["k"], pos, pos)
+    q, k = only(spec).qk({}, g["q"], g["k"], pos, pos)
     assert_near(q, g["turned_q"], 1e-5)
     assert_near(k, g["turned_k"], 1e-5)
 
@@ -65,3 +68,55 @@ def test_transformer_xl_is_that_of_xlnet():
     params = {"r": g["r"], "u": g["u"], "v": g["v_bias"]}
     got = output(only("transformer_xl"), params, g["q"], g["k"], g["v"], causal=True)
     assert_near(got, g["out"], 1e-5)
+
+
+def test_shaw_is_that_of_wav2vec2_bert():
+    g = golden("shaw")
+    e = only("shaw(clip=4,values=False)", DIMS._replace(causal=False))
+    got = output(e, {"keys": g["table"]}, g["q"], g["k"], g["v"], causal=False)
+    assert_near(got, g["out"], 1e-5)
+
+
+@pytest.mark.parametrize("name", ["deberta_linear", "deberta_log"])
+def test_deberta_is_its_authors_but_for_the_order_of_i_and_j(name):
+    """Their p2c index is i - j; the paper's equation 4 has delta(j, i), as is ours."""
+    g = golden(name)
+    spec = "deberta(clip=8)" if name == "deberta_linear" else "deberta(clip=6,variant='v2')"
+    e = only(spec, DIMS._replace(causal=False))
+    params = {key: g[key] for key in ("table", "query", "key")}
+    n = jnp.arange(20)[:, None] - jnp.arange(20)[None]
+    q = g["q"] * e.scale(params, jnp.arange(20))[..., None] * 8**-0.5
+
+    def vectors(hook, n):
+        return hook(params, n.ravel()).reshape(3, 20, 20, 8)
+
+    scores = (
+        jnp.einsum("ihk,jhk->hij", q, g["k"])
+        + jnp.einsum("ihk,hijk->hij", q, vectors(e.relative_keys, n))
+        + jnp.einsum("jhk,hijk->hij", g["k"], vectors(e.relative_queries, -n))
+    )
+    assert_near(scores, g["scores"], 1e-5)
+
+
+def test_cope_is_that_of_x_transformers():
+    g = golden("cope")
+    hidden = jnp.triu(jnp.ones((3, 20, 20), bool), 1)
+    logits = jnp.where(hidden, NEG, 0.0)
+    pos = jnp.arange(20)
+    e = only("cope(rows=7)")
+    added = e.logits({"table": g["table"]}, logits, g["q"], g["k"], pos, pos) - logits
+    assert_near(jnp.where(hidden, 0.0, added), g["added"], 1e-5)
+
+
+def test_xpos_is_that_of_x_transformers():
+    g = golden("xpos")
+    pos = jnp.arange(20)
+    q, k = only("xpos(scale_base=16.0,middle=10.0)").qk({}, g["q"], g["k"], pos, pos)
+    assert_near(jnp.einsum("ihk,jhk->hij", q, k), g["products"], 1e-5)
+
+
+def test_the_forget_gate_is_the_data_dependent_alibi_of_x_transformers():
+    g = golden("forget_gate")
+    e, params = only("forget_gate"), {"w": g["w"], "b": g["b"]}
+    located = e.locate(params, g["x"], jnp.arange(20), None)
+    assert_near(e.bias(params, located, located), g["bias"], 1e-5)

@@ -157,14 +157,6 @@ def cope(positions):
     keep("cope", q=q, k=k, table=table, added=added[0])
 
 
-def dynamic_position_bias():
-    layer = x_transformers.DynamicPositionBias(16, heads=H, depth=2, log_distance=True)
-    linears = [part[0] for part in list(layer.mlp)[:-1]] + [layer.mlp[-1]]
-    weights = {f"w{i}": linear.weight.T for i, linear in enumerate(linears)}
-    biases = {f"b{i}": linear.bias for i, linear in enumerate(linears)}
-    keep("dynamic_position_bias", **weights, **biases, bias=layer(L, L))
-
-
 def xpos(base):
     """Dot products: pairs are neighbours there, so queries and keys are interleaved on entry."""
     layer = x_transformers.RotaryEmbedding(K, use_xpos=True, scale_base=base)
@@ -205,7 +197,6 @@ def main():
     deberta("deberta_linear", -1, 8)
     shaw(4, 4)
     cope(7)
-    dynamic_position_bias()
     xpos(16)
     forget_gate()
     np.savez_compressed(Path(__file__).with_name("vectors.npz"), **MADE)
