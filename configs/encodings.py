@@ -1,0 +1,54 @@
+"""Every encoding of the table and compositions of the literature, at the quickstart's size: three
+seeds, trained at 64 bytes, evaluated at up to 1024.
+
+    python -m experiments.sweep --config=configs/encodings.py --workdir=DIR --out=results/encodings
+
+The text is `$PE_JAX_CORPORA/novels` where that variable is set, else the standard library. What
+acts on positions, windows and temperatures alone stands beside an encoding that it serves.
+"""
+
+import os
+
+from configs import base
+
+BESIDE = {  # members that are no encoding of positions by themselves
+    "pi": (),  # in training, RoPE
+    "randomized": ("randomized+sinusoidal", "randomized+rope", "randomized+t5"),
+    "shape": ("shape+sinusoidal",),
+    "cape": ("cape+sinusoidal",),
+    "window": ("rope+window(window=32)",),
+    "log_n": ("rope+log_n",),
+    "ssmax": ("rope+ssmax",),
+}
+COMPOSITIONS = (
+    "learned+t5",
+    "sinusoidal+shaw",
+    "rope+alibi",
+    "forget_gate+rope",
+    "deberta+learned[-1:]",
+    "randomized+shaw",
+    "randomized+transformer_xl",
+    "rope[::2]",  # NoPE in every second layer
+    "rope[::2]+window(window=32)[::2]+log_n",  # RNoPE-SWA
+)
+
+
+def specs():
+    """Each once, in the order of the table."""
+    from pe_jax.encodings import ENCODINGS
+
+    for name in ENCODINGS:
+        yield from BESIDE.get(name, (name,))
+    yield from COMPOSITIONS
+
+
+def get_config(arg="pe=rope"):
+    c = base.get_config(arg)
+    if "PE_JAX_CORPORA" in os.environ:
+        c.data.source = "files:$PE_JAX_CORPORA/novels"
+    return c
+
+
+def get_sweep():
+    for spec in specs():
+        yield get_config(f"pe={spec}")
