@@ -17,6 +17,7 @@ import jax
 import jax.numpy as jnp
 
 from pe_jax.attention import NEG
+from pe_jax.counting import read, suffix_sums
 from pe_jax.encoding import Encoding
 
 
@@ -44,8 +45,6 @@ class CoPE(Encoding):
     def logits(self, params, logits, q, k, q_pos, k_pos):
         s = jnp.einsum("thk,shk->hts", q, k, preferred_element_type=jnp.float32)
         gates = jnp.where(logits > NEG / 2, jax.nn.sigmoid(s), 0.0)
-        count = jnp.minimum(jnp.cumsum(gates[..., ::-1], axis=-1)[..., ::-1], self._rows - 1.0)
-        below = jnp.minimum(count.astype(jnp.int32), self._rows - 2)
+        count = jnp.minimum(suffix_sums(gates), self._rows - 1.0)
         at = jnp.einsum("thk,rk->htr", q.astype(jnp.float32), params["table"])
-        low, high = (jnp.take_along_axis(at, row, axis=-1) for row in (below, below + 1))
-        return logits + low + (count - below) * (high - low)
+        return logits + read(at, count)
