@@ -1,17 +1,12 @@
 """Recursive positions: x_k + p_k, p_{k+1} = tanh(W p_k + b) (Su, 2021; kexue.fm/archives/8130).
 
-Learned: the start p_0, [D], from N(0, 1), the bias b, and W, [D, D]. Beyond the training length the
-recursion goes on: that it could is the idea.
-
-The author leaves the cell open. Here W = (I - A)^-1 (I + A), A = a - a^T with a learned, is a
-rotation (the Cayley transform; Helfrich et al., 2018, arXiv:1707.09520), so that a step never
-enlarges a difference: with a free W training can make the recursion chaotic, and far positions
-are then rounding errors. Its angles start spread over (-pi, pi). tanh shrinks p_k, without b as
-k^(-1/2), so far positions are quieter.
+Learned: p_0, [D], from N(0, 1), b, and a, [D, D], with W = exp(a - a^T). Beyond the training length
+the recursion goes on: that it could is the idea. Its author leaves the cell open; here W is a
+rotation (arXiv:1901.08428), so that no step enlarges a difference: with a free W training can make
+the recursion chaotic, and far positions rounding errors. tanh shrinks p_k, without b as k^(-1/2).
 
 Positions are states after whole steps. As many are computed as the sequence has tokens (`at`), and
-positions beyond these are NaN: beside `randomized`, give `length` its max. In generation the whole
-recursion runs again for every token.
+others are NaN: beside `randomized`, give `length` its max. In generation every token computes all.
 """
 
 import dataclasses
@@ -39,15 +34,11 @@ class RNN(Encoding):
     def init(self, key):
         start, turn = jax.random.split(key)
         D = self.dims.model
-        return {
-            "start": jax.random.normal(start, (D,)),
-            "turn": D**-0.5 * jax.random.normal(turn, (D, D)),
-            "bias": jnp.zeros(D),
-        }
+        a = D**-0.5 * jax.random.normal(turn, (D, D))  # angles up to 2.8 a step
+        return {"start": jax.random.normal(start, (D,)), "turn": a, "bias": jnp.zeros(D)}
 
     def embed(self, params, x, tokens, pos):
-        one, skew = jnp.eye(self.dims.model), params["turn"] - params["turn"].T
-        w = jnp.linalg.solve(one - skew, one + skew)
+        w = _rotation(params["turn"])
 
         def step(p, _):
             return jnp.tanh(w @ p + params["bias"]), p
@@ -55,3 +46,13 @@ class RNN(Encoding):
         count = self.length or self.dims.train_len
         _, states = jax.lax.scan(step, params["start"], length=count)
         return x + lookup(states, pos).astype(x.dtype)
+
+
+def _rotation(a):
+    """exp(a - a^T): its series at 1 / 64, then six squarings, whose gradient is fast."""
+    s, w = (a - a.T) / 64, jnp.eye(len(a))
+    for n in range(8, 0, -1):
+        w = jnp.eye(len(a)) + s @ w / n
+    for _ in range(6):
+        w = w @ w
+    return w
