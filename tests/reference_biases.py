@@ -4,7 +4,6 @@ As in reference.py, whose REFERENCES take these in: NumPy in float64, loops, wit
 """
 
 import math
-from typing import NamedTuple
 
 import numpy as np
 from reference_case import alibi_slopes, attention
@@ -16,8 +15,8 @@ def biased(case, b):
 
 
 def alibi(e, params, case):
-    """Press et al. (2022): q_i . k_j - m_h |i - j|; learned: m_h = exp(slopes_h) > 0."""
-    slope = np.exp(params["slopes"]) if e.learned else alibi_slopes(e.dims.heads)
+    """Press et al. (2022): q_i . k_j - m_h |i - j|; learned: m_h = exp(log_slopes_h) > 0."""
+    slope = np.exp(params["log_slopes"]) if e.learned else alibi_slopes(e.dims.heads)
     return biased(case, lambda i, j, h: -slope[h] * abs(case.distance(i, j)))
 
 
@@ -40,13 +39,13 @@ def sandwich(e, params, case):
     """Chi et al. (2022b): (H / 8h) [sum_{i=1}^{D/2} cos(n / 10000^{2i/D}) - D/2], h = 1 .. H.
 
     The product of two sinusoids, its largest value taken away, compressed by 8h / H. D, `e.size`,
-    is 128 in the paper whatever the model's size.
+    is 128 in the paper whatever the model's size; 10000 is `e.base`.
     """
     H, D = e.dims.heads, e.size
 
     def b(i, j, h):
         n = case.distance(i, j)
-        product = sum(math.cos(n / 10000 ** (2 * c / D)) for c in range(1, D // 2 + 1))
+        product = sum(math.cos(n / e.base ** (2 * c / D)) for c in range(1, D // 2 + 1))
         return H / (8 * (h + 1)) * (product - D / 2)
 
     return biased(case, b)
@@ -55,31 +54,34 @@ def sandwich(e, params, case):
 def fire(e, params, case):
     """Li et al. (2024): f(psi(i - j) / psi(max(L, i))), psi(x) = ln(|c x| + 1).
 
-    f is an MLP 1 - 32 - H with a ReLU; L = threshold * L_init, both at least 0, L_init 512 in the
-    paper and here, unless `e.threshold` gives it, min(512, train_len). i is the query's position.
+    f is an MLP 1 - 32 - H with a ReLU; L = |m L_init|, m learned. i is the query's position. As in
+    their listing 1e-6 is added to the divisor. Deviations: L_init, 512 in the paper for training at
+    2048, is the training length unless `e.threshold` gives it; the last layer of f has no bias.
     """
-    first = e.threshold or min(512, e.dims.train_len)
-    longest = abs(params["threshold"] * first)
+    longest = abs(params["m"] * (e.threshold or e.dims.train_len))
 
     def psi(x):
         return math.log(abs(params["c"] * x) + 1)
 
     def b(i, j, h):
-        x = psi(abs(case.distance(i, j))) / psi(max(longest, case.pos[i]))
+        x = psi(abs(case.distance(i, j))) / (psi(max(longest, case.pos[i])) + 1e-6)
         hidden = np.maximum(x * params["w1"][0] + params["b1"], 0)
-        return hidden @ params["w2"][:, h] + params["b2"][h]
+        return hidden @ params["w2"][:, h]
 
     return biased(case, b)
 
 
 def cpb(e, params, case):
-    """Liu et al. (2022, Swin V2): MLP(sign(n) ln(1 + |n|)), one hidden ReLU layer."""
+    """Liu et al. (2022, Swin V2): MLP(sign(n) ln(1 + |n|)), `e.depth` hidden ReLU layers, in the
+    paper one; the last layer without a bias, as in their code.
+    """
 
     def b(i, j, h):
         n = case.distance(i, j)
-        x = math.copysign(math.log(1 + abs(n)), n)
-        hidden = np.maximum(x * params["w1"][0] + params["b1"], 0)
-        return hidden @ params["w2"][:, h] + params["b2"][h]
+        x = np.array([math.copysign(math.log(1 + abs(n)), n)])
+        for layer in range(1, e.depth + 1):
+            x = np.maximum(x @ params[f"w{layer}"] + params[f"b{layer}"], 0)
+        return x @ params[f"w{e.depth + 1}"][:, h]
 
     return biased(case, b)
 
@@ -115,11 +117,11 @@ def p_rope(e, params, case):
 
 
 def partial_rope(e, params, case):
-    """Black et al. (2022, GPT-NeoX): RoPE on the first R = fraction K components alone.
+    """Black et al. (2022, GPT-NeoX): RoPE on the first R = rotary_pct K components alone.
 
     w_c = base^(-2c/R), c is (x_c, x_{c + R/2}); R is even.
     """
-    half = int(e.fraction * case.q.shape[-1]) // 2
+    half = int(e.rotary_pct * case.q.shape[-1]) // 2
     w = [e.base ** (-c / half) for c in range(half)]
     return rotated(case, [(c, c + half) for c in range(half)], w)
 
@@ -131,7 +133,7 @@ def xpos(e, params, case):
     of 1024: unless given, half the training length.
     """
     K = case.q.shape[-1]
-    every = e.scale_base or max(1, e.dims.train_len // 2)
+    every = e.scale_base or e.dims.train_len / 2
     w = [e.base ** (-2 * c / K) for c in range(K // 2)]
     zeta = [(2 * c / K + e.gamma) / (1 + e.gamma) for c in range(K // 2)]
     decay = [z ** (1 / every) for z in zeta]
@@ -139,8 +141,11 @@ def xpos(e, params, case):
 
 
 def shape(e, params, case):
-    """Kiyono et al. (2021): PE(i + k), in training k uniform in 0 .. K, else 0."""
-    most = e.dims.train_len if e.most is None else e.most
+    """Kiyono et al. (2021): PE(i + k), in training k uniform in 0 .. K, else 0.
+
+    K, `e.max_shift`, is 500 in the paper for sentences: unless given, 8 times the training length.
+    """
+    most = 8 * e.dims.train_len if e.max_shift is None else e.max_shift
 
     def outcomes(train):
         return [tuple(int(p) + k for p in case.pos) for k in range(most + 1 if train else 1)]
@@ -148,33 +153,25 @@ def shape(e, params, case):
     return {"positions": outcomes}
 
 
-class Ranges(NamedTuple):
-    """CAPE in training: exp(log_scale) (pos_i + shift + jitter_i), each uniform in its range."""
-
-    log_scale: tuple[float, float]
-    shift: tuple[float, float]
-    jitter: tuple[float, float]
-    """One draw for each position, the others one for all."""
-
-
 def cape(e, params, case):
     """Likhomanenko et al. (2021): lambda (pos_i + Delta + eps_i).
 
-    ln lambda ~ U(-ln lambda_max, ln lambda_max), Delta ~ U(-Delta_max, Delta_max), eps_i ~
-    U(-eps_max, eps_max): lambda_max is `e.scale`, Delta_max `e.global_shift`, eps_max `e.local`.
-    In training alone; else the positions as they are.
+    ln lambda ~ U(-ln lambda_max, ln lambda_max), Delta ~ U(-Delta_max, Delta_max), each one for a
+    sequence, eps_i ~ U(-eps_max, eps_max): `e.max_scale`, `e.max_shift` (unless given, the training
+    length) and `e.max_jitter`. In training alone; else the positions as they are. `e.centred`:
+    their mean taken away first, always.
     """
+    pos = [float(p) for p in case.pos]
+    if e.centred:
+        pos = [p - sum(pos) / len(pos) for p in pos]
+    most = e.dims.train_len if e.max_shift is None else e.max_shift
+    log_scale = math.log(e.max_scale)
 
-    def symmetric(most):
-        return -most, most
+    def draw(rng):
+        scale, shift = math.exp(rng.uniform(-log_scale, log_scale)), rng.uniform(-most, most)
+        return [scale * (p + shift + rng.uniform(-e.max_jitter, e.max_jitter)) for p in pos]
 
-    def outcomes(train):
-        if not train:
-            return [tuple(case.pos.tolist())]
-        shift, jitter = symmetric(e.global_shift), symmetric(e.local)
-        return Ranges(symmetric(math.log(e.scale)), shift, jitter)
-
-    return {"positions": outcomes}
+    return {"positions": lambda train: draw if train else [tuple(pos)]}
 
 
 def tempered(case, temperature):
@@ -187,8 +184,11 @@ def tempered(case, temperature):
 
 
 def log_n(e, params, case):
-    """Su (2021, kexue.fm/archives/8823; 9708): max(1, ln n / ln L), L the training length."""
-    return tempered(case, lambda n, h: max(1.0, math.log(n) / math.log(e.dims.train_len)))
+    """Su (2021, kexue.fm/archives/8823; 9708): max(1, ln n / ln L), L `e.length`, unless
+    given the training length.
+    """
+    L = e.length or e.dims.train_len
+    return tempered(case, lambda n, h: max(1.0, math.log(n) / math.log(L)))
 
 
 def ssmax(e, params, case):

@@ -131,7 +131,7 @@ def cope(e, params, case):
     """Golovneva et al. (2024), 4: g_ij = sigmoid(q_i . k_j), p_ij = sum_{t = j .. i} g_it, and
     q_i . (k_j + e[p_ij]), e between two whole positions by interpolation, p at most the last.
 
-    K^-1/2 scales both products, and q . k in the gates, as in their experiments' code.
+    K^-1/2 scales q . k, in the gates too, as in their listing, and q . e, which there it does not.
     """
     table, last = params["table"], len(params["table"]) - 1
 
@@ -149,7 +149,7 @@ def cope(e, params, case):
 def dape(e, params, case):
     """Zheng et al. (2024), 3.2: z + b + f([z; b]), f an MLP of the 2H numbers that the heads have
     for one pair, LeakyReLU (0.01) between. b is -m_h |n|, or -p_h ln(1 + a_h |n|), p and a at
-    least 0.01.
+    least 0.01. Deviation: the last layer of f has no bias, which the softmax would not see.
     """
     H = e.dims.heads
 
@@ -165,7 +165,7 @@ def dape(e, params, case):
         b = [bias(i, j, g) for g in range(H)]
         hidden = np.array(z + b) @ params["w1"] + params["b1"]
         hidden = np.where(hidden > 0, hidden, 0.01 * hidden)
-        return z[h] + b[h] + hidden @ params["w2"][:, h] + params["b2"][h]
+        return z[h] + b[h] + hidden @ params["w2"][:, h]
 
     return {"attend": attention(case, logit)}
 

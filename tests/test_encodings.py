@@ -35,8 +35,6 @@ def others(value, hint):
         return tuple(other for other in typing.get_args(hint) if other != value)
     if value is None:
         return (5.0, 50.0, 300.0) if float in typing.get_args(hint) else (5, 50, 300)
-    if isinstance(value, str):
-        return tuple(other for other in typing.get_args(hint) if other != value)
     if isinstance(value, int):
         return value // 2, value + 1, 2 * value
     return value / 2, 2 * value + 0.25

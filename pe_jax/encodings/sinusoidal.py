@@ -3,8 +3,9 @@
 PE(pos, 2i) = sin(pos w_i), PE(pos, 2i + 1) = cos(pos w_i), w_i = base^(-2i / D); the input becomes
 x + PE. PE(pos + k) is a fixed rotation of PE(pos), and PE(pos) . PE(pos + k) = sum_i cos(w_i k).
 Nothing is learned, but with merge="concatenate" W, [2D, D]: [x; PE] W, which starts as the sum,
-W = [I; I]. merge="multiply" is x (1 + PE). Beyond the training length the values stay bounded, but
-most of their combinations were never seen.
+W = [I; I]. merge="multiply" is x (1 + PE), as in Su's bert4keras; his article (2021,
+kexue.fm/archives/8130) has x PE, where the zeros of PE(0) would erase half of the first token.
+Beyond the training length the values stay bounded, but most of their combinations were never seen.
 
 variant="t2t" is the authors' code (tensor2tensor): w_i = base^(-i / (D/2 - 1)), so that the slowest
 wave is 1 / base, and all sines before all cosines. The paper multiplies the token embeddings by
