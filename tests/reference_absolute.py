@@ -4,6 +4,7 @@ import itertools
 import math
 
 import numpy as np
+import scipy.linalg
 
 
 def _rows(case, row):
@@ -114,11 +115,10 @@ def rnn(e, params, case):
     """Su (2021), kexue.fm/archives/8130: p_{k+1} = f(p_k), f a recurrent cell, and x_i + p_i.
 
     Su leaves f open. Here p_{k+1} = tanh(W p_k + b), Elman's cell without an input, from a learned
-    p_0, and W is the rotation (I - A)^-1 (I + A) of a skew A = a - a^T (Cayley's transform). As
-    many states as the sequence is long, in training the training length; beyond, not a number.
+    p_0, and W is the rotation exp(a - a^T) (Lezcano-Casado and Martinez-Rubio, 2019). As many
+    states as the sequence is long, in training the training length; beyond, not a number.
     """
-    A, one = params["turn"] - params["turn"].T, np.eye(e.dims.model)
-    w = np.linalg.inv(one - A) @ (one + A)
+    w = scipy.linalg.expm(params["turn"] - params["turn"].T)
     count = e.dims.train_len if e.length is None else e.length
 
     def row(x, p, i):

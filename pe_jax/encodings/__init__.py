@@ -132,8 +132,7 @@ class Member:
                     f"{self.name} has no field {field!r}{hint} It has {', '.join(known)}."
                 )
             if not _fits(value, hints[field]):
-                kind = getattr(hints[field], "__name__", None) or hints[field]
-                raise ValueError(f"{self.name}'s {field} is of type {kind}, got {value!r}")
+                raise ValueError(f"{self.name}'s {field} is {_kind(hints[field])}, got {value!r}")
         return dataclasses.replace(self, fields={**self.fields, **fields})
 
     def __str__(self) -> str:
@@ -241,6 +240,12 @@ def _fits(value: Any, hint: Any) -> bool:
     if isinstance(value, bool) or kind is bool:
         return type(value) is kind
     return isinstance(value, (int, float) if kind is float else kind)
+
+
+def _kind(hint: Any) -> str:
+    if typing.get_origin(hint) is typing.Literal:
+        return f"one of {', '.join(map(repr, typing.get_args(hint)))}"
+    return f"of type {hint.__name__ if isinstance(hint, type) else hint}"
 
 
 def _fields(text: str, member: str) -> dict[str, Any]:

@@ -6,9 +6,9 @@ between rows: positions may count words or sentences. Learned, once for all laye
 K], 0 at first as in the authors' code. Counts beyond the last row take it, so that nothing is
 undefined beyond the training length, and nothing told apart there.
 
-The authors' code, unlike their formula, scales q . k alone and not q . e. Their table has 64 rows;
-None is min(64, train_len). Gates are of the content, before rotations and biases of other members,
-and 0 at hidden keys. Only a causal model counts back from its query.
+The authors' table has 64 rows; None is min(64, train_len). Gates are of the content, before
+rotations and biases of other members, and 0 at hidden keys. Only a causal model counts back from
+its query.
 """
 
 import dataclasses
