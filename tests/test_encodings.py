@@ -103,8 +103,11 @@ def test_every_encoding_has_a_reference():
 def test_values_are_those_of_the_reference(name):
     formula = reference.REFERENCES[name]
     for dims in directions(name):
-        for field, encodings in variants(name, dims).items():
-            e = encodings[0]
+        tried = variants(name, dims)
+        (default,) = tried[""]
+        if default.at(32) != default:
+            tried["at"] = [default.at(32)]
+        for field, (e, *_) in tried.items():
             case, known = example(10, dims), set()
             for contiguous, pos in ((True, case.pos + 2), (False, scattered(10, 30))):
                 pe = bind((e,), contiguous)
