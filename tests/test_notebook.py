@@ -10,7 +10,7 @@ import pytest
 from commands import TINY, write_text
 
 import pe_jax
-import pe_jax.run
+import pe_jax.execution
 from pe_jax import record
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -149,7 +149,7 @@ def ran(tmp_path_factory):
 
     def execute(run, workdir, **rest):
         if not trained or run.label not in pe_jax.ENCODINGS:
-            trained.append(pe_jax.run.execute(run, workdir, **rest))
+            trained.append(pe_jax.execution.execute(run, workdir, **rest))
         else:
             copy = trained[0] | {"id": run.id, "label": run.label}
             record.write(workdir / run.id / "result.json", record.canonical(copy))

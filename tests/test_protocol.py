@@ -449,10 +449,10 @@ class Total(Encoding):
 def test_encodings_are_told_the_length_of_the_evaluation():
     config = configured(lengths=(8, 16), swaps=("window",))
     steps = list(plan((Total(LM.dims(8)),), config))
-    assert [(spec, E, here[0].length, why) for spec, E, here, why in steps] == [
+    assert [(way.swap, way.length, way.encodings[0].length, way.reason) for way in steps] == [
         ("", 8, 8, None),
         ("", 16, 16, None),
         ("window", 8, 8, None),
         ("window", 16, 16, None),
     ]
-    assert [len(here) for _, _, here, _ in steps] == [1, 1, 2, 2]
+    assert [len(way.encodings) for way in steps] == [1, 1, 2, 2]
