@@ -4,7 +4,8 @@
 
 The median of the paired ratios has the exact interval of a median, by order statistics (95 % or
 more; from 6 turns on). Each side is a process of its own (benchmark_sides.py); one works at a time.
-Linux alone: it reads and sets the cores of processes.
+Linux alone: it reads and sets the cores of processes. `--encodings` compares encodings instead, in
+one process: benchmark_encodings.py.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ from pe_jax.record import commit, write
 from scripts.benchmark_sides import CALL, OURS, SIDES, Shape
 
 Times = Mapping[str, Sequence[float]]
+ENCODINGS_OUT = "results/benchmark_encodings"
 ABSENT = "n/a (x-transformers is not installed)"
 
 
@@ -172,6 +174,9 @@ def markdown(record: Mapping[str, Any], rows: Sequence[Row]) -> str:
 
 
 def arguments(given: Sequence[str] | None = None) -> argparse.Namespace:
+    def names(text: str) -> tuple[str, ...]:
+        return tuple(name for name in text.replace(" ", "").split(",") if name)
+
     parser = argparse.ArgumentParser(prog="scripts/benchmark", description=__doc__.split("\n")[0])
     parser.add_argument("--pairs", type=int, default=12, help="turns of each side (default: 12)")
     parser.add_argument("--quick", action="store_true", help="3 turns, printed and not written")
@@ -181,12 +186,31 @@ def arguments(given: Sequence[str] | None = None) -> argparse.Namespace:
         help="CPU time on one core, which neighbours hardly disturb, in place of wall time on all",
     )
     parser.add_argument("--allocator", choices=("malloc", "tcmalloc"), default="malloc")
-    parser.add_argument("--out", type=Path, default=Path("results/benchmark"))
+    parser.add_argument(
+        "--encodings",
+        type=names,
+        nargs="?",
+        const=(),
+        metavar="NAME,NAME",
+        help="the cost of these encodings, or of all, against nope; goes on where it was cut off",
+    )
+    parser.add_argument("--turns", type=int, help="of --encodings, nope and each (default: 6)")
+    parser.add_argument("--out", type=Path, help="default: results/benchmark[_encodings]")
     out = parser.parse_args(given)
-    if out.pairs < 1:
-        parser.error(f"--pairs must be at least 1, got {out.pairs}")
+    if out.encodings is None and out.turns is not None:
+        parser.error("--turns belongs to --encodings; here it is --pairs")
+    if out.encodings is not None:
+        for name in ("pairs", "quick", "one_core", "allocator"):
+            if getattr(out, name) != parser.get_default(name):
+                parser.error(f"--{name} does not go with --encodings, which has --turns")
+    out.turns = 6 if out.turns is None else out.turns
+    for name in ("pairs", "turns"):
+        if getattr(out, name) < 1:
+            parser.error(f"--{name} must be at least 1, got {getattr(out, name)}")
     if out.quick:
         out.pairs = 3
+    if out.out is None:
+        out.out = Path("results/benchmark" if out.encodings is None else ENCODINGS_OUT)
     return out
 
 
@@ -231,6 +255,10 @@ def run(options: argparse.Namespace) -> tuple[dict[str, Any], list[Row]]:
 
 def main() -> None:
     options = arguments()
+    if options.encodings is not None:
+        from scripts import benchmark_encodings
+
+        sys.exit(benchmark_encodings.main(options.encodings, options.turns, options.out))
     try:
         record, rows = run(options)
     except (ValueError, RuntimeError) as error:

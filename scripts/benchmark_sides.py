@@ -34,9 +34,9 @@ class Shape:
     length: int = 128
     batch: int = 32
 
-    def batches(self) -> np.ndarray:
-        """CALL batches of tokens: [C, B, T + 1]."""
-        size = (CALL, self.batch, self.length + 1)
+    def batches(self, count: int = CALL) -> np.ndarray:
+        """Batches of tokens: [count, B, T + 1]."""
+        size = (count, self.batch, self.length + 1)
         return np.random.default_rng(0).integers(0, self.vocab, size).astype(np.int32)
 
 
@@ -49,7 +49,7 @@ def pe_jax(shape: Shape, spec: str) -> tuple[dict, Step]:
 
     from pe_jax.train import init, make_steps, structure
 
-    model, encodings, train = _pe_jax_parts(shape, spec)
+    model, encodings, train = parts(shape, spec)
     graphdef, params = structure(model, encodings)
     state = init(model, encodings, train, (0,))
     steps = make_steps(graphdef, train, (0,))
@@ -75,7 +75,7 @@ def plain_jax(shape: Shape) -> tuple[dict, Step]:
 
     graphdef, params = nnx.split(PlainLM(shape, rngs=nnx.Rngs(0)))
     params = nnx.to_pure_dict(params)
-    optimizer = _pe_jax_parts(shape, "rope")[2].optimizer()
+    optimizer = parts(shape, "rope")[2].optimizer()
     state = params, optimizer.init(params)
 
     @jax.jit(donate_argnums=0)
@@ -118,7 +118,7 @@ def x_transformers(shape: Shape, flash: bool) -> tuple[dict, Step]:
     )
     net = TransformerWrapper(num_tokens=shape.vocab, max_seq_len=shape.length, attn_layers=layers)
     model = AutoregressiveWrapper(net)
-    train = _pe_jax_parts(shape, "rope")[2]
+    train = parts(shape, "rope")[2]
     betas = train.beta1, train.beta2
     optimizer = torch.optim.AdamW(model.parameters(), train.rate, betas, weight_decay=train.decay)
     batches = torch.from_numpy(shape.batches().astype(np.int64))
@@ -151,7 +151,7 @@ SIDES: dict[str, Callable[[Shape], tuple[dict, Step]]] = {
 OURS = "pe_jax, rope"
 
 
-def _pe_jax_parts(shape: Shape, spec: str):
+def parts(shape: Shape, spec: str):
     """(LmConfig, encodings, TrainConfig); the optimizer's numbers are the same on every side."""
     from pe_jax.encodings import make
     from pe_jax.lm import LmConfig

@@ -14,7 +14,9 @@ from flax import nnx
 from pe_jax.encodings import make
 from pe_jax.lm import LmConfig
 from pe_jax.train import build
-from scripts import benchmark
+from scripts import benchmark, benchmark_encodings, kinds
+from scripts.benchmark_encodings import Plan
+from scripts.benchmark_encodings_table import exponent, misses
 from scripts.benchmark_plain import PlainLM
 from scripts.benchmark_sides import CALL, OURS, Shape, pe_jax, plain_jax
 
@@ -140,3 +142,152 @@ def test_record_is_json(tmp_path):
     row = benchmark.compare({OURS: [1.0], "other": [2.0]})[1]
     text = json.dumps({"interval": row.interval}, allow_nan=False)
     assert json.loads(text) == {"interval": None}
+
+
+# --encodings
+
+
+SMALL = Plan(Shape(layers=1, model=16, heads=2, mlp=32, vocab=11), ((8, 2),), (32, 64), 2, 1)
+
+
+def test_arguments_of_encodings():
+    assert benchmark.arguments([]).encodings is None
+    every = benchmark.arguments(["--encodings"])
+    assert (every.encodings, every.turns, str(every.out)) == ((), 6, benchmark.ENCODINGS_OUT)
+    some = benchmark.arguments(["--encodings=rope,t5", "--turns=9", "--out=here"])
+    assert (some.encodings, some.turns, some.out) == (("rope", "t5"), 9, Path("here"))
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        (["--turns=3"], "--pairs"),
+        (["--encodings", "--turns=0"], "--turns must be at least 1, got 0"),
+        (["--encodings", "--pairs=3"], "--pairs does not go with --encodings"),
+        (["--encodings=rope", "--quick"], "--quick does not go with --encodings"),
+    ],
+)
+def test_options_that_do_not_go_together_end_with_code_2(given, told, capsys):
+    with pytest.raises(SystemExit) as error:
+        benchmark.arguments(given)
+    assert error.value.code == 2
+    assert told in capsys.readouterr().err
+
+
+def test_an_unknown_encoding_is_told_before_anything_is_measured(tmp_path, capsys):
+    assert benchmark_encodings.main(["rope", "alibo"], 2, tmp_path / "out") == 2
+    assert "did you mean 'alibi'?" in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
+
+
+def test_an_encoding_is_measured_against_nope(tmp_path):
+    """`learned` serves no more positions than it was trained on."""
+    said = []
+    kept = benchmark_encodings.run(["learned", "kerple_log"], SMALL, tmp_path, said.append)
+    assert json.loads((tmp_path / "encodings.json").read_text()) == json.loads(json.dumps(kept))
+    learned, kerple = kept["found"]
+    for one in kept["found"]:
+        (part,) = one["training"]
+        ratios = [own / nope for own, nope in zip(part["ms"], part["ms_nope"], strict=True)]
+        assert part["ratio"] == pytest.approx(sum(ratios) / 2)
+        assert min(ratios) > 0 and part["interval"] is None
+        assert part["memory"] > 0 and part["memory_ratio"] > 0
+    assert (learned["group"], kerple["group"]) == ("input", "bias")
+    assert [one["reason"] for one in learned["evaluation"]] == 2 * ["beyond its 8 positions"]
+    assert 0.5 < exponent(kerple) < 2.5
+    assert exponent(learned) is None
+    text = (tmp_path / "encodings.md").read_text()
+    assert "n/a (beyond its 8 positions)" in text and "too few turns" in text
+    assert said[0].startswith("1/2 learned: ") and said[1].endswith("about 0 minutes left")
+
+
+def found(name, group="bias", times=(1.0, 1.0), memory=1.0, grows=2.0):
+    """A record as `measure` makes it; memory of evaluation `grows` from one length to the next."""
+    training = [
+        {"length": length, "ratio": ratio, "interval": (ratio, ratio), "memory_ratio": memory}
+        for length, ratio in zip((128, 1024), times, strict=True)
+    ]
+    evaluation = [{"length": 8, "memory": 2**20}, {"length": 16, "memory": grows * 2**20}]
+    one = {"name": name, "spec": name, "group": group}
+    return one | {"training": training, "evaluation": evaluation}
+
+
+def test_what_misses_its_aim_is_computed():
+    assert misses(found("a", times=(1.16, 1.15), memory=1.15)) == ["time at 128"]
+    assert misses(found("a", "content", (1.2, 1.5))) == []
+    assert misses(found("a", "content", (1.51, 1.0), 1.51)) == [
+        "time at 128",
+        "memory at 128",
+        "memory at 1,024",
+    ]
+    assert misses(found("a", grows=2.5)) == ["memory not linear"]
+
+
+@pytest.fixture
+def counted(monkeypatch):
+    """Names that `run` measures; "t5" fails the first time, and "alibi" is cut off."""
+    names = []
+
+    def measure(bench, name):
+        names.append(name)
+        if names.count(name) == 1 and name == "alibi":
+            raise KeyboardInterrupt
+        if names.count(name) == 1 and name == "t5":
+            raise RuntimeError("no such luck\nand more")
+        return found(name, times=(2.0, 1.0) if name == "rope" else (1.0, 1.1))
+
+    monkeypatch.setattr(benchmark_encodings.Bench, "measure", measure)
+    return names
+
+
+def test_a_run_that_is_cut_off_keeps_what_it_has_and_goes_on(tmp_path, counted, capsys):
+    names = ["rope", "t5", "alibi", "fire"]
+    assert benchmark_encodings.main(names, 6, tmp_path) == 130
+    assert "the same command goes on" in capsys.readouterr().err
+    text = (tmp_path / "encodings.md").read_text()
+    assert "| `t5` | failed: RuntimeError: no such luck |" in text
+    assert len({line.count("|") for line in text.splitlines() if line.startswith("|")}) == 1
+
+    assert benchmark_encodings.main(names, 6, tmp_path) == 0
+    assert counted == ["rope", "t5", "alibi", "t5", "alibi", "fire"]
+    table = capsys.readouterr().out
+    order = [line.split("`")[1] for line in table.splitlines() if line.startswith("| `")]
+    assert order == ["t5", "alibi", "fire", "rope"]  # by cost
+    assert "3 of 4 keep within it; not rope (time at 128)." in table
+
+
+def test_records_of_other_conditions_are_not_mixed_in(tmp_path, counted, capsys):
+    assert benchmark_encodings.main(["rope"], 6, tmp_path) == 0
+    assert benchmark_encodings.main(["fire"], 9, tmp_path) == 2
+    assert "measured under other conditions (plan)" in capsys.readouterr().err
+    assert benchmark_encodings.main(["fire"], 6, tmp_path) == 0
+    assert counted == ["rope", "fire"]
+    assert benchmark_encodings.main([], 9, tmp_path) == 130  # all, and "alibi" cuts it off
+    assert "measured under other conditions (plan): all anew" in capsys.readouterr().err
+    again = json.loads((tmp_path / "encodings.json").read_text())
+    assert again["about"]["plan"]["turns"] == 9
+    assert [one["name"] for one in again["found"]] == counted[2:-1]
+
+
+@pytest.mark.parametrize(
+    ("name", "want"),
+    [
+        ("learned", kinds.Kind("absolute", False)),
+        ("rope", kinds.Kind("relative", True)),
+        ("fire", kinds.Kind("relative", False)),
+        ("tupe", kinds.Kind("both", False)),
+        ("cope", kinds.Kind("order", True)),
+        ("randomized", kinds.Kind("moved", None)),
+    ],
+)
+def test_kinds_of_encodings(name, want):
+    assert kinds.kind(name) == want
+
+
+def test_what_only_moves_positions_is_judged_with_rope():
+    dims = LmConfig().dims(64)
+    assert [kinds.spec_of(name, dims) for name in ("shape", "nope", "log_n")] == [
+        "shape+rope",
+        "nope",
+        "log_n",
+    ]

@@ -1,0 +1,66 @@
+"""Blockwise attention, with gradients: no encoding makes an array over all pairs of tokens.
+
+Programs are traced and not compiled: every array that a program names is seen, those that XLA
+would never make included.
+"""
+
+import functools
+
+import jax
+import jax.numpy as jnp
+import pytest
+from helpers import example, layer
+
+from pe_jax.attention import attend, attend_blockwise
+from pe_jax.bound import Bound, fold_positions, init_params
+from pe_jax.encoding import Dims, overrides, sites
+from pe_jax.encodings import ENCODINGS, make
+from pe_jax.relative import RELATIVE
+
+LENGTH = 1024
+DIMS = Dims(model=32, heads=4, head=8, layers=1, train_len=LENGTH)
+COMPOSED = ["randomized+shaw", "randomized+transformer_xl", "deberta+forget_gate", "t5+window"]
+
+
+def largest(jaxpr):
+    """The numbers of the largest array that a program or one inside it makes."""
+    most = 0
+    for equation in jaxpr.eqns:
+        most = max([most, *(getattr(v.aval, "size", 0) for v in equation.outvars)])
+        for inner in jax.tree.leaves(list(equation.params.values())):
+            inner = getattr(inner, "jaxpr", inner)  # of a ClosedJaxpr
+            most = max(most, largest(inner) if hasattr(inner, "eqns") else 0)
+    return most
+
+
+def traced(name, contiguous, form):
+    """The largest array of a layer's output and its gradients."""
+    members, case = make(name, DIMS), example(LENGTH, DIMS)
+    moved = any(overrides(e, "positions") for e in members)
+
+    def loss(params, x, q, k, v, pos):
+        pe = Bound(params, members, contiguous and not moved, DIMS.causal)
+        tokens = jnp.asarray(case.tokens)
+        pos = fold_positions(members, tokens[None], pos, jax.random.key(0), True)
+        return layer(pe, case._replace(x=x, q=q, k=k, v=v, pos=pos), form=form).sum()
+
+    def params():
+        drawn = [init_params(e, jax.random.key(0)) for e in members]
+        return tuple(shared | owned.get(0, {}) for shared, owned in drawn)
+
+    step = jax.value_and_grad(loss, argnums=(0, 1, 2, 3, 4))
+    given = jax.eval_shape(params), case.x, case.q, case.k, case.v, case.pos
+    return largest(jax.make_jaxpr(step)(*given).jaxpr)
+
+
+@pytest.mark.parametrize("name", [*ENCODINGS, *COMPOSED])
+def test_no_array_of_a_blockwise_program_is_over_all_pairs(name):
+    """Below [T, S], even of one head: [T, S, K] and [H, T, S] are far beyond it."""
+    blockwise = functools.partial(attend_blockwise, block=64)
+    relative = {*RELATIVE} & {site for e in make(name, DIMS) for site in sites(e)}
+    for contiguous in (True, False) if relative else (True,):
+        assert traced(name, contiguous, blockwise) < LENGTH**2, f"{contiguous=}"
+
+
+def test_dense_attention_makes_such_arrays():
+    assert traced("nope", True, attend) >= DIMS.heads * LENGTH**2
