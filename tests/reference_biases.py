@@ -168,8 +168,9 @@ def cape(e, params, case):
     log_scale = math.log(e.max_scale)
 
     def draw(rng):
-        scale, shift = math.exp(rng.uniform(-log_scale, log_scale)), rng.uniform(-most, most)
-        return [scale * (p + shift + rng.uniform(-e.max_jitter, e.max_jitter)) for p in pos]
+        scale, shift, *jitter = rng.uniform(-1, 1, 2 + len(pos)).tolist()
+        scale, shift = math.exp(log_scale * scale), most * shift
+        return [scale * (p + shift + e.max_jitter * j) for p, j in zip(pos, jitter, strict=True)]
 
     return {"positions": lambda train: draw if train else [tuple(pos)]}
 
