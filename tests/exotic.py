@@ -1,4 +1,4 @@
-"""Encodings for tests alone: together they use every site of the contract, each beside its formula.
+"""Encodings for tests alone, with what none of the table does at a site, each beside its formula.
 
 A formula is a function of a reference_case.Case, as in reference.py: plain NumPy with loops.
 """
@@ -16,43 +16,6 @@ from pe_jax.encoding import Encoding
 
 def _draw(key, *shape):
     return 0.3 * jax.random.normal(key, shape)
-
-
-def _distance(q_pos, k_pos):
-    return q_pos[:, None] - k_pos[None, :]
-
-
-@dataclasses.dataclass(frozen=True)
-class Clipped(Encoding):
-    """Shaw et al. (2018): q_i . (k_j + a_n), v_j + b_n, n clipped."""
-
-    clip: int = 4
-
-    def init(self, key):
-        a, b = jax.random.split(key)
-        shape = (2 * self.clip + 1, self.dims.head)
-        return {"keys": _draw(a, *shape), "values": _draw(b, *shape)}
-
-    def _rows(self, table, n):
-        r = table[jnp.clip(jnp.round(n).astype(jnp.int32), -self.clip, self.clip) + self.clip]
-        return jnp.broadcast_to(r[None], (self.dims.heads, *r.shape))
-
-    def relative_keys(self, params, n):
-        return self._rows(params["keys"], n)
-
-    def relative_values(self, params, n):
-        return self._rows(params["values"], n)
-
-
-def clipped(e, params, case, dot=None, gate=None):
-    def row(i, j):
-        return int(np.clip(case.distance(i, j), -e.clip, e.clip)) + e.clip
-
-    def logit(i, j, h):
-        q = case.q[i, h] / math.sqrt(e.dims.head)
-        return (dot or case.dot)(i, j, h) + q @ params["keys"][row(i, j)]
-
-    return attention(case, logit, gate=gate, value=lambda i, j, h: params["values"][row(i, j)])
 
 
 @dataclasses.dataclass(frozen=True)
@@ -87,27 +50,6 @@ def answered(e, params, case):
 
 
 @dataclasses.dataclass(frozen=True)
-class Toeplitz(Encoding):
-    """Luo et al. (2022), URPE: weights times c[h, n]."""
-
-    size: int = 16
-
-    def init(self, key):
-        return {"c": 1.0 + _draw(key, self.dims.heads, self.size)}
-
-    def gate(self, params, q_pos, k_pos):
-        n = jnp.abs(_distance(q_pos, k_pos))
-        return params["c"][:, jnp.minimum(n, self.size - 1)]
-
-
-def toeplitz(e, params, case):
-    def gate(i, j, h):
-        return params["c"][h, min(abs(case.distance(i, j)), e.size - 1)]
-
-    return attention(case, case.dot, gate=gate)
-
-
-@dataclasses.dataclass(frozen=True)
 class PairGate(Encoding):
     """Weights times 1 + sin(a_h i) cos(b_h j) / 2: not a function of the distance."""
 
@@ -126,50 +68,6 @@ def pair_gate(e, params, case):
         return 1 + math.sin(params["a"][h] * i) * math.cos(params["b"][h] * j) / 2
 
     return attention(case, case.dot, gate=gate)
-
-
-@dataclasses.dataclass(frozen=True)
-class LogScale(Encoding):
-    """Logits times s_h max(1, ln(i + 1) / ln 4)."""
-
-    def init(self, key):
-        return {"s": 1.0 + _draw(key, self.dims.heads)}
-
-    def scale(self, params, q_pos):
-        grown = jnp.maximum(1.0, jnp.log(q_pos + 1.0) / math.log(4))
-        return grown[:, None] * params["s"][None]
-
-
-def log_scale(e, params, case):
-    def logit(i, j, h):
-        return case.dot(i, j, h) * params["s"][h] * max(1, math.log(case.pos[i] + 1) / math.log(4))
-
-    return attention(case, logit)
-
-
-@dataclasses.dataclass(frozen=True)
-class Forget(Encoding):
-    """Lin et al. (2025), FoX: logits + sum_{t = j+1 .. i} ln sigmoid(w_h . x_t)."""
-
-    def init(self, key):
-        return {"w": _draw(key, self.dims.model, self.dims.heads)}
-
-    def locate(self, params, x, pos, before):
-        c = jnp.cumsum(jax.nn.log_sigmoid(x @ params["w"]), axis=0)
-        return c if before is None else c + before[None]
-
-    def bias(self, params, q_pos, k_pos):
-        return q_pos.T[:, :, None] - k_pos.T[:, None, :]
-
-
-def forget(e, params, case):
-    fade = -np.log1p(np.exp(-case.x @ params["w"]))
-
-    def logit(i, j, h):
-        between = fade[min(i, j) + 1 : max(i, j) + 1, h].sum()
-        return case.dot(i, j, h) + (between if i >= j else -between)
-
-    return attention(case, logit)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -201,59 +99,6 @@ def selective(e, params, case):
     def logit(i, j, h):
         turned = q[i, h] * np.conj(k[j, h]) * np.exp(1j * (c[i, h] - c[j, h]))
         return turned.sum().real / math.sqrt(e.dims.head)
-
-    return attention(case, logit)
-
-
-@dataclasses.dataclass(frozen=True)
-class Contextual(Encoding):
-    """Golovneva et al. (2024), CoPE: logits + q_i . e[count], count = sum_{t = j .. i} of gates."""
-
-    whole_rows = True
-    most: int = 5
-
-    def init(self, key):
-        return {"e": _draw(key, self.most, self.dims.head)}
-
-    def logits(self, params, logits, q, k, q_pos, k_pos):
-        gates = jax.nn.sigmoid(logits)
-        count = jnp.minimum(jnp.cumsum(gates[..., ::-1], axis=-1)[..., ::-1], self.most - 1.0)
-        below = jnp.floor(count)
-        part = count - below
-        at = jnp.einsum("thk,nk->htn", q, params["e"])
-        low = jnp.take_along_axis(at, below.astype(jnp.int32), -1)
-        high = jnp.take_along_axis(at, jnp.ceil(count).astype(jnp.int32), -1)
-        return logits + (1.0 - part) * low + part * high
-
-
-def contextual(e, params, case):
-    last = e.most - 1
-
-    def logit(i, j, h):
-        keys = range(j, i + 1 if case.causal else len(case.x))
-        count = min(sum(1 / (1 + math.exp(-case.dot(i, t, h))) for t in keys), last)
-        below, above = math.floor(count), math.ceil(count)
-        vector = (1 - count + below) * params["e"][below] + (count - below) * params["e"][above]
-        return case.dot(i, j, h) + case.q[i, h] @ vector / math.sqrt(e.dims.head)
-
-    return attention(case, logit)
-
-
-@dataclasses.dataclass(frozen=True)
-class MixHeads(Encoding):
-    """As in Zheng et al. (2024), DAPE: s_g + sum_h m_gh tanh(s_h)."""
-
-    def init(self, key):
-        return {"m": _draw(key, self.dims.heads, self.dims.heads)}
-
-    def logits(self, params, logits, q, k, q_pos, k_pos):
-        return logits + jnp.einsum("gh,hts->gts", params["m"], jnp.tanh(logits))
-
-
-def mix_heads(e, params, case):
-    def logit(i, j, h):
-        s = [math.tanh(case.dot(i, j, g)) for g in range(e.dims.heads)]
-        return case.dot(i, j, h) + params["m"][h] @ s
 
     return attention(case, logit)
 
@@ -315,26 +160,10 @@ def stick_breaking(e, params, case):
     return attention(case, case.dot, normalize=normalize)
 
 
-@dataclasses.dataclass(frozen=True)
-class Jittered(Encoding):
-    """As in Likhomanenko et al. (2021), CAPE: 1.25 pos + uniform noise, in training; floats."""
-
-    def positions(self, tokens, pos, key, train):
-        if not train:
-            return 1.25 * pos
-        return 1.25 * pos + jax.random.uniform(key, pos.shape, minval=-0.4, maxval=0.4)
-
-
 EXOTIC = {
-    "clipped": (Clipped, clipped),
     "answered": (Answered, answered),
-    "toeplitz": (Toeplitz, toeplitz),
     "pair_gate": (PairGate, pair_gate),
-    "log_scale": (LogScale, log_scale),
-    "forget": (Forget, forget),
     "selective": (Selective, selective),
-    "contextual": (Contextual, contextual),
-    "mix_heads": (MixHeads, mix_heads),
     "capped": (Capped, capped),
     "mix_keys": (MixKeys, mix_keys),
     "stick_breaking": (StickBreaking, stick_breaking),

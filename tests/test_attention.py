@@ -9,26 +9,15 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 import reference_case
-from exotic import (
-    EXOTIC,
-    Capped,
-    Clipped,
-    Forget,
-    Jittered,
-    LogScale,
-    MixKeys,
-    Toeplitz,
-    clipped,
-)
+from exotic import EXOTIC, Capped, MixKeys, PairGate
 from helpers import DIMS, assert_near, bind, example, folded, layer, output, scattered
 
 from pe_jax import attention, geometry
 from pe_jax.attention import attend, attend_blockwise, rows
 from pe_jax.encoding import Encoding, overrides, sites
 from pe_jax.encodings import ENCODINGS, make
-from pe_jax.encodings.alibi import ALiBi
 from pe_jax.encodings.nope import NoPE
-from pe_jax.encodings.rope import RoPE
+from pe_jax.encodings.shaw import Shaw
 from pe_jax.encodings.t5 import T5
 from pe_jax.encodings.window import Window
 from pe_jax.relative import RELATIVE
@@ -44,15 +33,11 @@ COMPOSED = [
     "t5+window(window=5)",
     "randomized+shaw",
     "forget_gate+rope",
+    "ssmax+shaw+rope",
+    "cape+alibi",
+    "cape+shaw",
 ]
-MIXED = {
-    "log_scale+shaw+rope": (LogScale, Clipped, RoPE),
-    "forget+rope": (Forget, RoPE),
-    "shaw+toeplitz": (Clipped, Toeplitz),
-    "capped+mix_keys": (Capped, MixKeys),
-    "jittered+alibi": (Jittered, ALiBi),
-    "jittered+shaw": (Jittered, Clipped),
-}
+MIXED = {"shaw+pair_gate": (Shaw, PairGate), "capped+mix_keys": (Capped, MixKeys)}
 CASES = [*ENCODINGS, *COMPOSED, *EXOTIC, *MIXED]
 LENGTH, QUERIES, BLOCK = 20, 13, 8
 WIDE = DIMS._replace(train_len=64)  # so that every table serves LENGTH positions
@@ -153,19 +138,22 @@ def test_attention_is_what_loops_compute(name, causal):
 
 def test_the_order_of_scale_rotation_relative_keys_gate_and_values():
     """Relative keys meet the scaled, unrotated query; the gate weighs the values' rows too."""
-    members = (LogScale(WIDE), RoPE(WIDE), Clipped(WIDE), Toeplitz(WIDE))
-    pe = bind(members)
+    pe = bind(make("ssmax+rope+shaw+urpe", WIDE))
     case = example(9, WIDE)
     scale, _, shaw, gate = (numpy(p) for p in pe.params)
-    grown = [scale["s"] * max(1, math.log(i + 1) / math.log(4)) for i in range(9)]
+    grown = [scale["s"] * math.log(i + 1) for i in range(9)]
     scaled = case._replace(q=np.array([g[:, None] * q for g, q in zip(grown, case.q, strict=True)]))
     turned = rotated(scaled)
-    want = clipped(
-        members[2],
-        shaw,
-        scaled,
-        dot=turned.dot,
+
+    def logit(i, j, h):
+        q = scaled.q[i, h] / math.sqrt(WIDE.head)
+        return turned.dot(i, j, h) + q @ shaw["keys"][i - j]
+
+    want = reference_case.attention(
+        case,
+        logit,
         gate=lambda i, j, h: gate["c"][h, i - j],
+        value=lambda i, j, h: shaw["values"][i - j],
     )
     assert_near(output(pe, case), want, 1e-5)
 
@@ -210,7 +198,7 @@ def test_a_second_logits_hook_gets_hidden_keys_hidden_again():
 
 
 def test_distances_between_float_positions_stay_floats():
-    members = (Jittered(WIDE), ALiBi(WIDE))
+    members = make("cape+alibi", WIDE)
     case = example(9, WIDE)
     case = case._replace(pos=folded(members, case))
     slope = reference_case.alibi_slopes(WIDE.heads)
@@ -261,9 +249,9 @@ def test_hooks_on_a_block_are_the_block_of_the_whole(name):
             assert_near(got, want[:, 9:15, here], 1e-5, "logits")
 
 
-@pytest.mark.parametrize("name", ["t5", "shaw", "cope", "forget", "stick_breaking", "rope"])
+@pytest.mark.parametrize("name", ["t5", "shaw", "cope", "forget_gate", "stick_breaking", "rope"])
 def test_a_key_of_index_minus_one_is_not_there(name):
-    pe, case, _ = setting(name, "scattered" if name == "forget" else "memory")
+    pe, case, _ = setting(name, "scattered" if name == "forget_gate" else "memory")
     x, q, k, v, pos = (jnp.asarray(a) for a in (case.x, case.q, case.k, case.v, case.pos))
     idx = jnp.where(jnp.arange(LENGTH) < 5, -1, jnp.arange(LENGTH))
     keys = rows(pe, x, idx, pos)
@@ -288,7 +276,7 @@ def test_queries_in_the_middle_of_the_keys(name):
 
 
 def test_prefix_sums_go_on_from_the_row_before():
-    pe, case, _ = setting("forget+rope", "memory")
+    pe, case, _ = setting("forget_gate+rope", "memory")
     x, pos = jnp.asarray(case.x), jnp.asarray(case.pos)
     whole = pe.locate(x, pos)
     first = pe.locate(x[:7], pos[:7])
@@ -305,8 +293,12 @@ NARROW = {
     "t5+two_windows": lambda dims: make(
         "t5+window(window=9,sinks=2)+window(window=5,sinks=6)", dims
     ),
-    "shaw+toeplitz+window": lambda dims: (Clipped(dims), Toeplitz(dims), Window(dims, 4, sinks=5)),
-    "jittered+alibi+window": lambda dims: (Jittered(dims), ALiBi(dims), Window(dims, 5, sinks=1)),
+    "shaw+pair_gate+window": lambda dims: (
+        Shaw(dims, clip=4),
+        PairGate(dims),
+        Window(dims, 4, sinks=5),
+    ),
+    "cape+alibi+window": lambda dims: make("cape+alibi+window(window=5,sinks=1)", dims),
 }
 
 
@@ -465,7 +457,7 @@ def test_the_memory_of_a_blockwise_gradient_grows_linearly(name):
 
 
 @pytest.mark.parametrize("form", [attend, blockwise], ids=["dense", "blockwise"])
-@pytest.mark.parametrize("name", ["rope", "t5", "transformer_xl", "shaw", "cope", "mix_heads"])
+@pytest.mark.parametrize("name", ["rope", "t5", "transformer_xl", "shaw", "cope", "dape"])
 def test_bfloat16_is_near_float32(name, form):
     pe, case, queries = setting(name, "memory")
     low = case._replace(**{n: jnp.asarray(getattr(case, n), jnp.bfloat16) for n in "xqkv"})

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from commands import Lab, the_run
-from exotic import EXOTIC, Clipped, Forget
+from exotic import EXOTIC
 from flax import nnx
 from helpers import assert_near
 from test_attention import CASES
@@ -21,7 +21,9 @@ from pe_jax.decode import CHUNK, Sampling, extend, generate, positions, prefill,
 from pe_jax.encoding import Encoding
 from pe_jax.encodings import ENCODINGS, make, swap
 from pe_jax.encodings.alibi import ALiBi
+from pe_jax.encodings.forget_gate import ForgetGate
 from pe_jax.encodings.rope import RoPE
+from pe_jax.encodings.shaw import Shaw
 from pe_jax.lm import LmConfig
 from pe_jax.trained import Trained
 
@@ -57,7 +59,7 @@ class Stretched(Encoding):
 
 MADE_HERE = {
     "blend": (Blend,),
-    "forget+blend+shaw": (Forget, Blend, Clipped),
+    "forget_gate+blend+shaw": (ForgetGate, Blend, Shaw),
     "since_zero+rope": (SinceZero, RoPE),
     "stretched+alibi": (Stretched, ALiBi),
 }
@@ -102,7 +104,7 @@ def both(params, tokens, graphdef, members):
 
 def every_name():
     """Every encoding and site; compositions of them that add no site are slow."""
-    adding = {"randomized+transformer_xl", "rope+window(window=5,sinks=2)", "jittered+shaw"}
+    adding = {"randomized+transformer_xl", "rope+window(window=5,sinks=2)", "cape+shaw"}
     for name in (*CASES, *MADE_HERE, *SPECS):
         alone = name in ENCODINGS or name in EXOTIC or name in MADE_HERE or name in SPECS
         yield pytest.param(name, marks=() if alone or name in adding else pytest.mark.slow)
