@@ -281,7 +281,7 @@ def test_gradients_are_finite_at_distance_0_too(name, length):
         return (layer(bound, case._replace(**inputs)) ** 2).sum()
 
     inputs = {n: getattr(case, n) for n in "xqkv"}
-    slopes = jax.grad(loss, argnums=(0, 1))(pe.params, inputs)
+    slopes = jax.jit(jax.grad(loss, argnums=(0, 1)))(pe.params, inputs)
     chex.assert_tree_all_finite(slopes)
     if length > 1:
         for path, leaf in jax.tree.leaves_with_path(slopes):
