@@ -3,11 +3,12 @@
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 from reference_case import Case
 
 from pe_jax.attention import attend, rows
 from pe_jax.bound import Bound, fold_positions, init_params
-from pe_jax.encoding import Dims, overrides
+from pe_jax.encoding import Dims, overrides, sites
 
 DIMS = Dims(model=24, heads=3, head=8, layers=2, train_len=8)
 
@@ -49,6 +50,22 @@ def folded(encodings, case, seed=3):
     tokens, pos = jnp.asarray(case.tokens), jnp.asarray(case.pos)
     tokens = tokens if tokens.ndim == 2 else tokens[None]
     return np.asarray(fold_positions(encodings, tokens, pos, jax.random.key(seed), True))
+
+
+def sampled(names, members):
+    """The names as parameters, all but the first of each kind slow.
+
+    What caches and memories must get right depends on the hooks and not on their values: a kind is
+    the hooks of the members. `embed` may read anything, so what overrides it is a kind of its own.
+    """
+    seen = set()
+    for name in names:
+        kind = tuple(
+            (sites(e), e.whole_rows, e.per_sequence, e.layers, name * overrides(e, "embed"))
+            for e in members(name)
+        )
+        yield pytest.param(name, marks=pytest.mark.slow if kind in seen else ())
+        seen.add(kind)
 
 
 def embed(pe, x, tokens, pos):

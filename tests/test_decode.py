@@ -9,9 +9,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from commands import Lab, the_run
-from exotic import EXOTIC
 from flax import nnx
-from helpers import assert_near
+from helpers import assert_near, sampled
 from test_attention import CASES
 from test_attention import encodings as attention_encodings
 from test_lm import Blend, model, text
@@ -19,7 +18,7 @@ from test_lm import Blend, model, text
 from pe_jax import decode
 from pe_jax.decode import CHUNK, Sampling, extend, generate, positions, prefill, step
 from pe_jax.encoding import Encoding
-from pe_jax.encodings import ENCODINGS, make, swap
+from pe_jax.encodings import make, swap
 from pe_jax.encodings.alibi import ALiBi
 from pe_jax.encodings.forget_gate import ForgetGate
 from pe_jax.encodings.rope import RoPE
@@ -102,15 +101,10 @@ def both(params, tokens, graphdef, members):
     return full(params, tokens, graphdef, members)[:, PROMPT - 1 :], cached
 
 
-def every_name():
-    """Every encoding and site; compositions of them that add no site are slow."""
-    adding = {"randomized+transformer_xl", "rope+window(window=5,sinks=2)", "cape+shaw"}
-    for name in (*CASES, *MADE_HERE, *SPECS):
-        alone = name in ENCODINGS or name in EXOTIC or name in MADE_HERE or name in SPECS
-        yield pytest.param(name, marks=() if alone or name in adding else pytest.mark.slow)
+NAMES = (*CASES, *MADE_HERE, *SPECS)
 
 
-@pytest.mark.parametrize("name", [*every_name()])
+@pytest.mark.parametrize("name", [*sampled(NAMES, functools.partial(encodings, config=ONE))])
 def test_cached_logits_are_those_of_the_full_forward_pass(name):
     config = TWO if name in MADE_HERE or name in SPECS else ONE
     members = tuple(e.at(TOTAL) for e in encodings(name, config))

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from commands import Lab, lines, result, run_of, the_run
 from flax import nnx
-from helpers import assert_near
+from helpers import assert_near, sampled
 from test_attention import CASES
 from test_decode import ONE, TWO, encodings
 from test_lm import model, text
@@ -31,13 +31,18 @@ TOTAL = SEGMENT * COUNT
 KEY = jax.random.key(5)
 
 
+MORE = ("learned[0:]", "sinusoidal[1:]+alibi", "window(window=3,sinks=2)+rope")
+
+
+def members(name):
+    return make(name, TWO.dims(64)) if name in MORE else encodings(name, ONE)
+
+
 def served():
-    """The encodings and compositions that a memory serves; those that add no site are slow."""
-    for name in CASES:
-        members = encodings(name, ONE)
-        if not any(overrides(e, "embed") and acts_once(e) for e in members):
-            yield pytest.param(name, marks=() if name in ENCODINGS else pytest.mark.slow)
-    yield from ("learned[0:]", "sinusoidal[1:]+alibi", "window(window=3,sinks=2)+rope")
+    """The encodings and compositions that a memory serves."""
+    for name in (*CASES, *MORE):
+        if not any(overrides(e, "embed") and acts_once(e) for e in members(name)):
+            yield name
 
 
 @functools.partial(jax.jit, static_argnames=("graphdef", "members"))
@@ -58,16 +63,14 @@ def both(params, tokens, pos, *, graphdef, members):
     return lm(tokens, encodings=members, pos=pos), by_segments
 
 
-@pytest.mark.parametrize("name", [*served()])
+@pytest.mark.parametrize("name", [*sampled(served(), members)])
 def test_a_memory_that_holds_all_is_the_full_forward_pass(name):
-    config = ONE if name in CASES else TWO
-    members = make(name, config.dims(64)) if name not in CASES else encodings(name, config)
-    members = tuple(e.at(TOTAL) for e in members)
-    graphdef, params = model(members, config)
+    here = tuple(e.at(TOTAL) for e in members(name))
+    graphdef, params = model(here, TWO if name in MORE else ONE)
     tokens, pos = text(TOTAL, vocab=4), None
-    if any(overrides(e, "positions") for e in members):
-        pos = fold_positions(members, tokens, jnp.arange(TOTAL), KEY, False)
-    want, got = both(params, tokens, pos, graphdef=graphdef, members=members)
+    if any(overrides(e, "positions") for e in here):
+        pos = fold_positions(here, tokens, jnp.arange(TOTAL), KEY, False)
+    want, got = both(params, tokens, pos, graphdef=graphdef, members=here)
     assert np.isfinite(want).all()
     assert_near(got, want, 1e-5, name)
 
