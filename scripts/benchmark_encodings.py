@@ -42,13 +42,11 @@ class Plan:
     """What is measured of each encoding."""
 
     shape: Shape = dataclasses.field(default_factory=lambda: Shape(layers=2))
-    training: tuple[tuple[int, int], ...] = ((128, 32), (1024, 4))
-    """(T, batch)."""
+    training: tuple[tuple[int, int, int], ...] = ((128, 32, 6), (1024, 4, 2))
+    """(T, batch, steps in one call, as training makes several)."""
     evaluation: tuple[int, ...] = (8192, 16384)
     turns: int = 6
     """The fewest with an interval."""
-    steps: int = 4
-    """In one call, as training makes several."""
 
 
 class Step:
@@ -92,14 +90,14 @@ class Bench:
             "evaluation": evaluation,
         }
 
-    def _training(self, spec: str, length: int, batch: int) -> dict[str, Any]:
-        plan, size = self.plan, {"length": length, "batch": batch}
-        shape = dataclasses.replace(plan.shape, length=length, batch=batch)
+    def _training(self, spec: str, length: int, batch: int, steps: int) -> dict[str, Any]:
+        size = {"length": length, "batch": batch}
+        shape = dataclasses.replace(self.plan.shape, **size)
         if length not in self.nope:
-            self.nope[length] = Step("nope", shape, plan.steps)
-        nope, own = self.nope[length], Step(spec, shape, plan.steps)
+            self.nope[length] = Step("nope", shape, steps)
+        nope, own = self.nope[length], Step(spec, shape, steps)
         times: dict[str, list[float]] = {"own": [], "nope": []}
-        for _ in range(plan.turns):
+        for _ in range(self.plan.turns):
             times["nope"].append(nope())
             times["own"].append(own())
         row = compare(times, ours="own")[1]

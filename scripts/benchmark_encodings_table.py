@@ -27,12 +27,14 @@ def exponent(found: Mapping[str, Any]) -> float | None:
 
 
 def misses(found: Mapping[str, Any]) -> list[str]:
-    """What is beyond the aim of its group."""
+    """What is beyond the aim of its group; "perhaps" where the interval of a time is not."""
     out = []
     for one in found["training"]:
         for key, title in (("ratio", "time"), ("memory_ratio", "memory")):
             if one[key] > aim(found):
-                out.append(f"{title} at {one['length']:,}")
+                low = (one["interval"] or (0,))[0] if key == "ratio" else one[key]
+                perhaps = "" if low > aim(found) else "perhaps "
+                out.append(f"{perhaps}{title} at {one['length']:,}")
     if (exponent(found) or 0) > LINEAR:
         out.append("memory not linear")
     return out
@@ -56,7 +58,7 @@ def markdown(kept: Mapping[str, Any]) -> str:
 
 def _table(plan: Mapping[str, Any], done: Sequence[Mapping], found: Sequence[Mapping]) -> list[str]:
     """Its lines: the cheapest first, by the mean of the logarithms of its times."""
-    lengths = [f"{length:,}" for length, _ in plan["training"]]
+    lengths = [f"{length:,}" for length, *_ in plan["training"]]
     head = ["encoding", "group", *(f"step, T={n} (95 %)" for n in lengths)]
     head += [f"memory, T={n}" for n in lengths]
     head += [f"evaluating {n:,}, MiB" for n in plan["evaluation"]] + ["exponent", "misses"]
@@ -81,12 +83,15 @@ def _table(plan: Mapping[str, Any], done: Sequence[Mapping], found: Sequence[Map
 def _conditions(kept: Mapping[str, Any]) -> str:
     about, loads = kept["about"], [one["load"] for one in kept["found"]]
     plan, shape, host = about["plan"], about["shape"], about["machine"]
-    sizes = " and ".join(f"T={length:,} with batch {batch}" for length, batch in plan["training"])
+    sizes = " and ".join(
+        f"T={length:,} with batch {batch} and {steps} steps a call"
+        for length, batch, steps in plan["training"]
+    )
     commits = collections.Counter(one["commit"] for one in kept["found"])
     return (
         f"{shape['layers']} layers, D={shape['model']}, {shape['heads']} heads, mlp "
-        f"{shape['mlp']}, float32, {sizes}; medians of {plan['turns']} turns of {plan['steps']} "
-        "steps, nope and the encoding by turns in one process; nope against itself is the noise. "
+        f"{shape['mlp']}, float32, {sizes}; medians of {plan['turns']} turns, "
+        "nope and the encoding by turns in one process; nope against itself is the noise. "
         f"{host['processor']}, {host['cores']} cores, {about['device']['threads']} threads, load "
         f"{min(loads):.1f} to {max(loads):.1f}, its own included; "
         + ", ".join(f"{name} {version}" for name, version in about["versions"].items())

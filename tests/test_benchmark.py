@@ -147,7 +147,7 @@ def test_record_is_json(tmp_path):
 # --encodings
 
 
-SMALL = Plan(Shape(layers=1, model=16, heads=2, mlp=32, vocab=11), ((8, 2),), (32, 64), 2, 1)
+SMALL = Plan(Shape(layers=1, model=16, heads=2, mlp=32, vocab=11), ((8, 2, 1),), (32, 64), 2)
 
 
 def test_arguments_of_encodings():
@@ -221,6 +221,9 @@ def test_what_misses_its_aim_is_computed():
         "memory at 1,024",
     ]
     assert misses(found("a", grows=2.5)) == ["memory not linear"]
+    unsure = found("a", times=(1.2, 1.0))
+    unsure["training"][0]["interval"] = (1.1, 1.3)
+    assert misses(unsure) == ["perhaps time at 128"]
 
 
 @pytest.fixture
