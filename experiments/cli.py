@@ -50,12 +50,22 @@ def start(name: str, main: Callable[..., int], operands: str = "") -> None:
             fail(name, f"{type(error).__name__}: {error}")
             return 1
 
+    def stopped() -> None:
+        print(f"experiments.{name}: stopped: {goes_on(command(name))}", file=sys.stderr, flush=True)
+        os._exit(INTERRUPTED)  # a usual exit crashes where XLA still compiles
+
+    def unraisable(problem) -> None:
+        """A Ctrl-C that comes inside a destructor would be printed and lost."""
+        if issubclass(problem.exc_type, KeyboardInterrupt):
+            stopped()
+        sys.__unraisablehook__(problem)
+
     logging.set_verbosity(logging.WARNING)
+    sys.unraisablehook = unraisable
     try:
         app.run(run, flags_parser=parse)
     except KeyboardInterrupt:
-        print(f"experiments.{name}: stopped: {goes_on(command(name))}", file=sys.stderr, flush=True)
-        os._exit(INTERRUPTED)  # a usual exit crashes where XLA still compiles
+        stopped()
 
 
 def command(name: str) -> str:

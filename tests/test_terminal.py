@@ -2,9 +2,11 @@
 
 import shlex
 import signal
+import subprocess
+import sys
 
 import pytest
-from commands import Lab, Terminal, lines, result, run_of, tiny
+from commands import ROOT, Lab, Terminal, lines, result, run_of, tiny
 
 from experiments import cli, console
 from pe_jax import record
@@ -61,6 +63,22 @@ def test_a_second_ctrl_c_stops_at_once(lab, tmp_path):
     assert code == cli.INTERRUPTED, screen
     assert "stopped" in screen and "Traceback" not in screen and command_in(screen, "run")
     assert not any(record.is_locked(folder) for folder in tmp_path.iterdir())
+
+
+def test_a_ctrl_c_inside_a_destructor_stops_too():
+    code = """
+from experiments import cli
+
+class Held:
+    def __del__(self):
+        raise KeyboardInterrupt
+
+cli.start("run", lambda: bool(Held()))
+"""
+    process = [sys.executable, "-c", code]
+    done = subprocess.run(process, cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == cli.INTERRUPTED, done.stderr
+    assert done.stderr.startswith("experiments.run: stopped: ") and "Trace" not in done.stderr
 
 
 def test_ctrl_c_in_an_evaluation_loses_no_training(lab, tmp_path):
