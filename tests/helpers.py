@@ -52,20 +52,24 @@ def folded(encodings, case, seed=3):
     return np.asarray(fold_positions(encodings, tokens, pos, jax.random.key(seed), True))
 
 
-def sampled(names, members):
-    """The names as parameters, all but the first of each kind slow.
+def sampled(names, members, adding=()):
+    """The names as parameters, slow but for the first of each kind; compositions too, unless they
+    are `adding` something.
 
     What caches and memories must get right depends on the hooks and not on their values: a kind is
-    the hooks of the members. `embed` may read anything, so what overrides it is a kind of its own.
+    the hooks of a member. `embed` may read anything, so what overrides it is a kind of its own.
     """
-    seen = set()
+    seen, out = set(), []
     for name in names:
         kind = tuple(
             (sites(e), e.whole_rows, e.per_sequence, e.layers, name * overrides(e, "embed"))
             for e in members(name)
         )
-        yield pytest.param(name, marks=pytest.mark.slow if kind in seen else ())
+        composed = len(kind) > 1 and name not in adding
+        slow = composed or kind in seen
+        out.append(pytest.param(name, marks=pytest.mark.slow if slow else ()))
         seen.add(kind)
+    return out
 
 
 def embed(pe, x, tokens, pos):

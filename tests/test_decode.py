@@ -101,10 +101,17 @@ def both(params, tokens, graphdef, members):
     return full(params, tokens, graphdef, members)[:, PROMPT - 1 :], cached
 
 
-NAMES = (*CASES, *MADE_HERE, *SPECS)
+ADDING = (
+    "randomized+transformer_xl",
+    "rope+window(window=5,sinks=2)",
+    "cape+shaw",
+    *MADE_HERE,
+    *SPECS,
+)
+NAMES = sampled((*CASES, *MADE_HERE, *SPECS), functools.partial(encodings, config=ONE), ADDING)
 
 
-@pytest.mark.parametrize("name", [*sampled(NAMES, functools.partial(encodings, config=ONE))])
+@pytest.mark.parametrize("name", NAMES)
 def test_cached_logits_are_those_of_the_full_forward_pass(name):
     config = TWO if name in MADE_HERE or name in SPECS else ONE
     members = tuple(e.at(TOTAL) for e in encodings(name, config))

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 from exotic import PairGate, Selective
 from flax import nnx
-from helpers import assert_near
+from helpers import assert_near, sampled
 
 from pe_jax.encoding import Encoding, sites
 from pe_jax.encodings import ENCODINGS, make, swap
@@ -135,7 +135,7 @@ def test_the_model_with_an_encoding(spec):
         )
 
 
-@pytest.mark.parametrize("spec", (*ENCODINGS, "selective+shaw"))
+@pytest.mark.parametrize("spec", sampled((*ENCODINGS, "selective+shaw"), encodings))
 def test_bfloat16_activations_under_float32_parameters_and_logits(spec):
     config = dataclasses.replace(TINY, dtype="bfloat16")
     graphdef, params = model(spec, config)
