@@ -1,0 +1,43 @@
+"""Executes docs/positions.ipynb from a clean kernel and keeps the outputs in it.
+
+The kernel works in an empty folder: every result is of the present code, and nothing stays behind.
+"""
+
+import tempfile
+import time
+from pathlib import Path
+
+import nbformat
+from nbclient import NotebookClient
+
+from pe_jax.record import write
+
+NOTEBOOK = Path(__file__).resolve().parents[1] / "docs/positions.ipynb"
+
+
+def main() -> None:
+    notebook = nbformat.read(NOTEBOOK, as_version=4)
+    begun = time.monotonic()
+
+    def tell(cell, cell_index):
+        if cell.cell_type == "code":
+            seconds = time.monotonic() - begun
+            print(f"{seconds:4.0f} s  cell {cell_index + 1} of {len(notebook.cells)}: {cell.id}")
+
+    with tempfile.TemporaryDirectory() as folder:
+        NotebookClient(
+            notebook,
+            resources={"metadata": {"path": folder}},
+            kernel_name="python3",
+            timeout=None,
+            record_timing=False,
+            coalesce_streams=True,  # of lines that overwrite each other the last one stays
+            on_cell_execute=tell,
+        ).execute()
+    notebook.metadata["language_info"] = {"name": "python"}  # else the kernel's own version
+    write(NOTEBOOK, nbformat.writes(notebook) + "\n")
+    print(f"{NOTEBOOK.name}: executed in {time.monotonic() - begun:.0f} s")
+
+
+if __name__ == "__main__":
+    main()
