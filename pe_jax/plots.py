@@ -174,6 +174,7 @@ def _label_ends(figure: Figure, axes: Axes, lines: Sequence[Line]) -> None:
     placed = np.clip(isotonic_regression(wanted - steps).x, 0, max(0, 1 - steps[-1])) + steps
     for label, height in zip(labels, placed, strict=True):
         label.set_position((1 + INDENT * figure.dpi / box.width, height))
+    figure.patch.set_in_layout(True)  # a tight box, such as Jupyter's, is the whole figure
 
 
 def _label(axes: Axes, line: Line, right: float) -> Text:

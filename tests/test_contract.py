@@ -387,8 +387,9 @@ def test_a_file_of_ones_own_is_a_member_like_any(own):
     assert make(spec, DIMS)[1] == mine  # the file is imported once
     before = sources(spec)
     assert list(before) == [str(own)] and sources("rope+t5") == {}
-    own.write_text(OWN + "# changed\n")
+    own.write_text(OWN.replace("2.0", "4.0"))
     assert sources(spec) != before
+    assert make(f"{own}:Mine", DIMS)[0].slope == 4.0  # edited between two cells of a notebook
 
 
 @pytest.mark.parametrize(

@@ -70,3 +70,10 @@ def test_a_frame_may_be_filtered_before_it_is_drawn():
     figure = pe_jax.curves(frame[frame["label"].isin(labels)])
     texts = {text.get_text() for text in figure.axes[0].texts}
     assert set(labels) <= texts and "nope" not in texts
+
+
+def test_a_notebook_shows_the_whole_figure():
+    """Jupyter cuts a figure to its tight box, which must hold the names right of the axes."""
+    figure = pe_jax.curves(pe_jax.frame(ROOT / "results/quickstart"))
+    inches = figure.get_tightbbox()
+    assert np.allclose((inches.width, inches.height), figure.get_size_inches())

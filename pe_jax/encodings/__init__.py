@@ -190,11 +190,12 @@ def _find(name: str) -> type[Encoding]:
 
 
 def _load(path: str, name: str) -> type[Encoding]:
-    """The class of a user's own file, imported once a process."""
+    """The class of a user's own file, imported once a process and again when the file changes."""
     file = Path(path).resolve()
     if not file.is_file():
         raise ValueError(f"no file {path!r} for the encoding {path}:{name}")
-    module_name = f"pe_jax_user_{hashlib.sha256(str(file).encode()).hexdigest()[:16]}"
+    identity = hashlib.sha256(str(file).encode() + b"\0" + file.read_bytes()).hexdigest()
+    module_name = f"pe_jax_user_{identity[:16]}"
     module = sys.modules.get(module_name)
     if module is None:
         spec = importlib.util.spec_from_file_location(module_name, file)
