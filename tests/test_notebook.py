@@ -1,0 +1,201 @@
+"""docs/positions.ipynb: as committed it is executed, and its code runs."""
+
+import ast
+import json
+import re
+from pathlib import Path
+
+import matplotlib
+import numpy as np
+import pytest
+from commands import TINY, write_text
+
+import pe_jax
+import pe_jax.run
+from pe_jax import record
+
+ROOT = Path(__file__).resolve().parents[1]
+NOTEBOOK = json.loads((ROOT / "docs/positions.ipynb").read_text("utf-8"))
+CODE = [cell for cell in NOTEBOOK["cells"] if cell["cell_type"] == "code"]
+PROSE = "\n".join(
+    "".join(cell["source"]) for cell in NOTEBOOK["cells"] if cell["cell_type"] == "markdown"
+)
+
+
+def source(cell):
+    return "".join(cell["source"])
+
+
+def printed(cell):
+    """The text of a cell's outputs; of a figure its type."""
+    texts = []
+    for output in cell["outputs"]:
+        data = output.get("data", {"text/plain": output.get("text", "")})
+        texts += ["".join(text) for kind, text in data.items() if kind != "image/png"]
+        texts += ["image/png"] * ("image/png" in data)
+    return "\n".join(texts)
+
+
+def python(cell):
+    """A cell's code without IPython's commands, which are no Python."""
+    lines = source(cell).splitlines()
+    return "\n".join(line for line in lines if not line.startswith("%"))
+
+
+def ends_in_an_expression(cell):
+    last = ast.parse(python(cell)).body[-1]
+    return isinstance(last, ast.Expr)
+
+
+def test_it_was_executed_from_top_to_bottom():
+    assert [cell["execution_count"] for cell in CODE] == list(range(1, len(CODE) + 1))
+    for cell in CODE:
+        kinds = {output["output_type"] for output in cell["outputs"]}
+        assert "error" not in kinds, cell["id"]
+        assert all(output.get("name") != "stderr" for output in cell["outputs"]), printed(cell)
+        shows = ends_in_an_expression(cell) and not source(cell).startswith("%%")
+        if shows or re.search(r"^ *(print|train)\(", python(cell), re.M):
+            assert printed(cell).strip(), f"{cell['id']} has no output"
+    figures = [cell["id"] for cell in CODE if "image/png" in printed(cell)]
+    assert figures == ["panels", "curves", "joined"]
+
+
+def test_its_outputs_are_of_no_machine_and_no_moment():
+    metadata = NOTEBOOK["metadata"]
+    assert metadata["language_info"] == {"name": "python"}
+    assert metadata["kernelspec"]["name"] == "python3"
+    for cell in CODE:
+        assert not cell["metadata"], cell["id"]
+        assert not re.search(r"/(tmp|home|root|Users|work)\b|Warning|\r|it/s", printed(cell))
+
+
+def test_it_names_the_commit_and_versions_that_made_it():
+    made = printed(CODE[-1])
+    assert re.search(r"^commit [0-9a-f]{40}$", made, re.M), "execute a committed tree"
+    assert re.search(r"\bjax \d+\.\d+", made) and re.search(r"^device \w+", made, re.M)
+
+
+def shown_table(id):
+    """{encoding: [(mean, half width) at 64, 128, ...]} of a table as it stands in the outputs."""
+    cell = next(cell for cell in CODE if cell["id"] == id)
+    html = next(o["data"]["text/html"] for o in cell["outputs"] if "data" in o)
+    rows = re.findall(r"<th>([\w.:]+)</th>((?:\s*<td>[^<]*</td>)+)", "".join(html))
+    number = r"([\d.]+) ± ([\d.]+)"
+    return {
+        label: [(float(mean), float(half)) for mean, half in re.findall(number, cells)]
+        for label, cells in rows
+    }
+
+
+def test_the_prose_reads_the_numbers_that_are_shown():
+    table = shown_table("beside")
+    assert {k: v for k, v in table.items() if "." not in k} == shown_table("table")
+    assert len(table) == 5 and all(len(row) == 5 for row in table.values())
+    at_64, at_128, at_1024 = (
+        {label: row[column] for label, row in table.items()} for column in (0, 1, -1)
+    )
+    own = "log_decay.py:LogDecay"
+    # None of these does. `alibi` stays where it began.
+    assert all(row[0][0] <= min(mean for mean, _ in row) for row in table.values())
+    assert at_1024["alibi"][0] - at_64["alibi"][0] < at_64["alibi"][1]
+    # `rope` is the best at 64, by more than the intervals, and with `sinusoidal` the worst at 1024.
+    rope = sum(at_64["rope"])
+    assert all(rope < mean - half for k, (mean, half) in at_64.items() if k not in ("rope", own))
+    assert set(sorted(at_1024, key=at_1024.get)[-2:]) == {"rope", "sinusoidal"}
+    # `sinusoidal` fails at twice the length already, `t5` loses slowly.
+    assert max(at_128, key=at_128.get) == "sinusoidal" and at_128["sinusoidal"][0] > 4
+    assert [mean for mean, _ in table["t5"]] == sorted(mean for mean, _ in table["t5"])
+    # At 64 the intervals of `LogDecay` and `alibi` overlap; then it loses a little.
+    assert abs(at_64[own][0] - at_64["alibi"][0]) <= at_64[own][1] + at_64["alibi"][1]
+    assert [mean for mean, _ in table[own]] == sorted(mean for mean, _ in table[own])
+    assert at_1024["alibi"][0] < at_1024[own][0] < at_1024["t5"][0]
+
+
+def test_what_the_prose_names_is_there():
+    paths = set(re.findall(r"\b(?:[\w.]+/)+\w+\.py\b", PROSE)) - {
+        "docs/log_decay.py",
+        "dir/file.py",
+    }
+    assert paths and all((ROOT / path).is_file() for path in paths), paths
+    readme = (ROOT / "README.md").read_text("utf-8")
+    sections = re.findall(r'README\.md, "(.*?)"', PROSE)
+    assert sections and all(f"\n## {section}\n" in readme for section in sections)
+    names = re.findall(r"pe_jax\.(\w+)\b(?!\.py)", PROSE)
+    assert names and all(hasattr(pe_jax, name) for name in names)
+
+
+def run_cells(folder, patch):
+    """The names that the cells leave when they run in turn, with small models on a small text."""
+    small = {"data": {"source": f"files:{write_text(folder / 'text')}"}}
+    for name, value in TINY.items():
+        part, field = name.split(".")
+        small.setdefault(part, {})[field] = value
+    whole = pe_jax.Run.of
+
+    def of(config):
+        return whole({p: small.get(p, {}) | config.get(p, {}) for p in small | config})
+
+    patch.chdir(folder)
+    patch.setattr(pe_jax.Run, "of", of)
+    patch.setenv("MPLBACKEND", "agg")
+    names: dict = {}
+    with matplotlib.rc_context():
+        for cell in CODE:
+            head, _, body = source(cell).partition("\n")
+            if head.startswith("%%writefile "):
+                Path(head.split()[1]).write_text(body + "\n")
+            else:
+                exec(compile(python(cell), cell["id"], "exec"), names)
+    return names
+
+
+@pytest.fixture(scope="module")
+def ran(tmp_path_factory):
+    """The first encoding and one's own are trained; the others, to save time, have its results."""
+    trained = []
+
+    def execute(run, workdir, **rest):
+        if not trained or run.label not in pe_jax.ENCODINGS:
+            trained.append(pe_jax.run.execute(run, workdir, **rest))
+        else:
+            copy = trained[0] | {"id": run.id, "label": run.label}
+            record.write(workdir / run.id / "result.json", record.canonical(copy))
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(pe_jax, "execute", execute, raising=False)
+        names = run_cells(tmp_path_factory.mktemp("notebook"), patch)
+    assert [result["label"] for result in trained] == ["sinusoidal", "log_decay.py:LogDecay"]
+    return names
+
+
+def assert_complete(names):
+    frame = names["frame"]
+    labels = {"sinusoidal", "rope", "alibi", "t5", "log_decay.py:LogDecay"}
+    assert set(frame["label"]) == labels and frame["value"].notna().all()
+    assert names["table"](frame).shape == (5, 2)
+
+
+def test_its_code_runs(ran):
+    assert_complete(ran)
+
+
+@pytest.mark.slow
+def test_its_code_runs_with_every_encoding_trained(tmp_path, monkeypatch):
+    names = run_cells(tmp_path, monkeypatch)
+    assert_complete(names)
+    assert names["frame"].groupby("label")["value"].mean().nunique() == 5
+
+
+def test_one_layer_of_nope_sees_a_set_and_nothing_else_does(ran):
+    change = ran["change"]
+    assert change("nope", 1) < 1e-5 < 1e-2 < min(change("nope", 2), change("rope", 1))
+
+
+def test_the_hooks_give_what_the_panels_say(ran):
+    n = np.arange(256)
+    assert float(abs(ran["added"]).max()) <= 1 and ran["added"].shape == (256, 64)
+    np.testing.assert_allclose(ran["product"][0], 1, rtol=1e-6)
+    np.testing.assert_allclose(ran["bias"][0], -n / 4)
+    bucket = np.asarray(ran["bucket"])
+    np.testing.assert_array_equal(bucket[:16], n[:16])
+    assert (bucket[64:] == 31).all() and bucket[60] == 31 and bucket[50] < 31
