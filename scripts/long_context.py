@@ -137,8 +137,9 @@ def arguments(given: Sequence[str] | None = None) -> argparse.Namespace:
 
 
 def run(options: argparse.Namespace) -> dict[str, Any]:
-    """The record of all processes."""
+    """The record of all processes, kept after each: what the same commit has measured stays."""
     from pe_jax import encodings, report
+    from pe_jax.record import commit, read, write
 
     runs = report.load(options.workdir)
     if options.swap:
@@ -150,8 +151,19 @@ def run(options: argparse.Namespace) -> dict[str, Any]:
         for kind, lengths in zip(KINDS, (options.lengths, options.gradients), strict=True)
         for length in lengths
     ]
-    found = []
+    path = options.out / "long_context.json"
+    before = read(path) or {}
+    kept = {
+        (one["id"], one["swap"], one["length"], one["kind"]): one
+        for one in before.get("found", ())
+        if "seconds" in one and before.get("commit") == commit()
+    }
+    record: dict[str, Any] = {"source": runs[0]["corpus"]["source"], "found": []}
     for i, (id, swap, length, kind) in enumerate(work, 1):
+        if last := kept.get((id, swap, length, kind)):
+            record = last["environment"] | record
+            record["found"].append(last)
+            continue
         command = [sys.executable, "-m", "scripts.long_context_worker"]
         command += [str(options.workdir / id), swap, str(length), kind]
         done = subprocess.run(command, capture_output=True, text=True)
@@ -163,12 +175,13 @@ def run(options: argparse.Namespace) -> dict[str, Any]:
             last["reason"] = why[-200:]
         else:
             last = json.loads(done.stdout.splitlines()[-1])
-        found.append(last)
+        # Of a worker: this process only waits, the accelerator belongs to them.
+        record = last.get("environment", {}) | record
+        record["found"].append(last)
+        write(path, json.dumps(record, indent=1) + "\n")
         told = f"{last['seconds']:.1f} s" if "seconds" in last else last["reason"]
         print(f"{name}: {told}", file=sys.stderr, flush=True)
-    # Of a worker: this process only waits, the accelerator belongs to them.
-    about = next((one["environment"] for one in found if "environment" in one), {})
-    return about | {"source": runs[0]["corpus"]["source"], "found": found}
+    return record
 
 
 def main() -> None:
@@ -181,7 +194,6 @@ def main() -> None:
     except (ValueError, OSError) as error:
         print(f"scripts/long_context: {error}", file=sys.stderr)
         sys.exit(2)
-    write(options.out / "long_context.json", json.dumps(record, indent=1) + "\n")
     write(options.out / "table.md", markdown(record))
     save(figure(record), options.out / "long_context")
     print(markdown(record))

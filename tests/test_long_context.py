@@ -127,15 +127,18 @@ def test_the_environment_is_that_of_a_worker_that_came_to_measure(tmp_path, monk
     environment = {"device": {"kind": "Another", "threads": 1}, "commit": "ab"}
     last = found("rope", 128, "gradient", **scored(1.0, 2.0), environment=environment)
     answers.append(subprocess.CompletedProcess([], 0, f"noise\n{json.dumps(last)}\n", ""))
-    asked = []
+    asked, really = [], subprocess.run
 
     def run(command, **options):
+        if "scripts.long_context_worker" not in command:
+            return really(command, **options)
         asked.append(command[-3:])
         return answers[len(asked) - 1]
 
     monkeypatch.setattr(subprocess, "run", run)
     options = [f"--workdir={published(tmp_path / 'runs')}", "--lengths=32,48,64", "--gradients=128"]
-    record = long_context.run(long_context.arguments([*options, "--swap="]))
+    options += ["--swap=", f"--out={tmp_path / 'out'}"]
+    record = long_context.run(long_context.arguments(options))
     assert asked == [["", "32", "pass"], ["", "48", "pass"], ["", "64", "pass"]] + [
         ["", "128", "gradient"]
     ]
@@ -199,6 +202,14 @@ def test_end_to_end(workdir, tmp_path):
         ".png",
         ".pdf",
     }
+    path = tmp_path / "out" / "long_context.json"
+    path.write_text(json.dumps(record | {"found": record["found"][:2]}))
+    again = script(f"--workdir={workdir}", *options)
+    assert again.returncode == 0 and again.stderr.count("\n") == 1, again.stderr
+    assert (
+        again.stderr.startswith("3/3 ")
+        and json.loads(path.read_text())["found"][:2] == (record["found"][:2])
+    )
 
 
 def test_a_pass_is_the_models_own_loss(workdir):
