@@ -8,13 +8,10 @@ then optionally the layers it acts in as a slice in brackets.
 
 from __future__ import annotations
 
-import ast
 import dataclasses
 import difflib
 import hashlib
 import re
-import sys
-import types
 import typing
 from collections.abc import Mapping
 from pathlib import Path
@@ -62,6 +59,8 @@ from pe_jax.encodings.tupe import TUPE
 from pe_jax.encodings.urpe import URPE
 from pe_jax.encodings.window import Window
 from pe_jax.encodings.xpos import XPos
+from pe_jax.fields import described, fits, literals
+from pe_jax.own_class import own_class
 
 ENCODINGS: dict[str, type[Encoding]] = {
     "nope": NoPE,
@@ -118,7 +117,7 @@ class Member:
     cls: type[Encoding]
     fields: dict[str, Any]
 
-    def with_fields(self, fields: Mapping[str, Any]) -> Member:
+    def withliterals(self, fields: Mapping[str, Any]) -> Member:
         """These fields on top of its own. ValueError for one that is unknown, with the nearest
         name, or of another type than its annotation says.
         """
@@ -130,8 +129,10 @@ class Member:
                 raise ValueError(
                     f"{self.name} has no field {field!r}{hint} It has {', '.join(known)}."
                 )
-            if not _fits(value, hints[field]):
-                raise ValueError(f"{self.name}'s {field} is {_kind(hints[field])}, got {value!r}")
+            if not fits(value, hints[field]):
+                raise ValueError(
+                    f"{self.name}'s {field} is {described(hints[field])}, got {value!r}"
+                )
         return dataclasses.replace(self, fields={**self.fields, **fields})
 
     def __str__(self) -> str:
@@ -164,9 +165,9 @@ def parse(spec: str) -> tuple[Member, ...]:
         cls = _find(name)
         stem = cls.__name__ if ":" in name else name
         seen[stem] = seen.get(stem, 0) + 1
-        fields = _fields(inside or "()", text) | ({"layers": layers[1:-1]} if layers else {})
+        fields = literals(inside or "()", text) | ({"layers": layers[1:-1]} if layers else {})
         member = Member(stem if seen[stem] == 1 else f"{stem}_{seen[stem]}", name, cls, {})
-        members.append(member.with_fields(fields))
+        members.append(member.withliterals(fields))
     return tuple(members)
 
 
@@ -183,13 +184,13 @@ def make(
         raise ValueError(
             f"{spec!r} has the members {', '.join(ids)}; there is no {', '.join(unknown)}"
         )
-    members = [member.with_fields((overrides or {}).get(member.id, {})) for member in members]
+    members = [member.withliterals((overrides or {}).get(member.id, {})) for member in members]
     return tuple(member.cls(dims, **member.fields) for member in members)
 
 
 def label(spec: str, overrides: Mapping[str, Mapping[str, Any]] | None = None) -> str:
     """The spec with the fields that differ from their defaults: what tables show."""
-    return "+".join(str(m.with_fields((overrides or {}).get(m.id, {}))) for m in parse(spec))
+    return "+".join(str(m.withliterals((overrides or {}).get(m.id, {}))) for m in parse(spec))
 
 
 def swap(encodings: tuple[Encoding, ...], spec: str) -> tuple[Encoding, ...]:
@@ -227,42 +228,9 @@ def sources(spec: str) -> dict[str, str]:
     return {path: hashlib.sha256(Path(path).read_bytes()).hexdigest() for path in paths}
 
 
-def _fits(value: Any, hint: Any) -> bool:
-    """Whether a field annotated so may have this value; an integer is a float, True no integer."""
-    if isinstance(hint, types.UnionType):
-        return any(_fits(value, kind) for kind in hint.__args__)
-    kind = typing.get_origin(hint) or hint
-    if kind is typing.Literal:
-        return value in typing.get_args(hint)
-    if kind is Any or not isinstance(kind, type):
-        return True
-    if isinstance(value, bool) or kind is bool:
-        return type(value) is kind
-    return isinstance(value, (int, float) if kind is float else kind)
-
-
-def _kind(hint: Any) -> str:
-    if typing.get_origin(hint) is typing.Literal:
-        return f"one of {', '.join(map(repr, typing.get_args(hint)))}"
-    return f"of type {hint.__name__ if isinstance(hint, type) else hint}"
-
-
-def _fields(text: str, member: str) -> dict[str, Any]:
-    try:
-        call = ast.parse(f"f{text}", mode="eval").body
-        assert isinstance(call, ast.Call) and not call.args
-        return {
-            keyword.arg: ast.literal_eval(keyword.value) for keyword in call.keywords if keyword.arg
-        }
-    except (SyntaxError, ValueError, AssertionError):
-        raise ValueError(
-            f"cannot read the fields of {member!r}: they are name=value, the values Python literals"
-        ) from None
-
-
 def _find(name: str) -> type[Encoding]:
     if ":" in name:
-        return _load(*name.rsplit(":", 1))
+        return own_class(*name.rsplit(":", 1))
     if name in ENCODINGS:
         return ENCODINGS[name]
     near = difflib.get_close_matches(name, ENCODINGS, 1)
@@ -270,35 +238,3 @@ def _find(name: str) -> type[Encoding]:
         f"unknown encoding {name!r}{f'; did you mean {near[0]!r}?' if near else '.'} "
         f"Known: {', '.join(sorted(ENCODINGS))}, or your own as dir/file.py:Class."
     )
-
-
-def _load(path: str, name: str) -> type[Encoding]:
-    """The class of a user's own file, executed once a process and again when the file changes."""
-    file = Path(path).resolve()
-    if not file.is_file():
-        raise ValueError(f"no file {path!r} for the encoding {path}:{name}")
-    source = file.read_bytes()
-    identity = hashlib.sha256(str(file).encode() + b"\0" + source).hexdigest()
-    module_name = f"pe_jax_user_{identity[:16]}"
-    module = sys.modules.get(module_name)
-    if module is None:
-        module = sys.modules[module_name] = types.ModuleType(module_name)
-        module.__file__ = str(file)
-        try:  # not by an import, whose cache takes a file of equal size and second for unchanged
-            exec(compile(source, str(file), "exec"), vars(module))
-        except Exception as error:
-            del sys.modules[module_name]
-            raise ValueError(f"{path} does not import: {type(error).__name__}: {error}") from error
-    cls = getattr(module, name, None)
-    known = [
-        n
-        for n, c in vars(module).items()
-        if isinstance(c, type) and issubclass(c, Encoding) and c.__module__ == module_name
-    ]
-    if not (isinstance(cls, type) and issubclass(cls, Encoding)):
-        raise ValueError(f"{path} has no encoding {name!r}; it has {', '.join(known) or 'none'}")
-    if "__dataclass_fields__" not in vars(cls):
-        raise ValueError(
-            f"{path}:{name} lacks the line @dataclasses.dataclass(frozen=True) above its class"
-        )
-    return cls
