@@ -7,8 +7,8 @@ length.
     w_ij     = gate_ij c_{i-j} normalize(logits(mask(s)))_ij
     o_i      = sum_j w_ij (v_j + r^V_{i-j})
 
-The mask is made of indices alone: causality and the encodings' `reach`; a key of index -1 is not
-there. With contiguous positions the relative hooks are evaluated once, at the distances that
+The mask is made of indices alone: causality and the encodings' `reach`; a key of an index below 0
+is not there. With contiguous positions the relative hooks are evaluated once, at the distances that
 occur, and shifted into place; with others pairwise, a few queries at a time. Logits, weights and
 sums are float32.
 

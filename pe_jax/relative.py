@@ -30,7 +30,7 @@ class Rows(NamedTuple):
     """What attention knows of a run of tokens, besides their vectors."""
 
     idx: Int[Array, "L"]
-    """Place in the sequence, consecutive; it makes the mask. -1: not there."""
+    """Place in the sequence, consecutive; it makes the mask. Below 0: not there."""
     pos: Num[Array, "L"]
     """Positions after every `positions` hook."""
     coords: tuple[Any, ...]
