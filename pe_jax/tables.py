@@ -7,6 +7,7 @@ prints a table; `frame` gives the raw rows of all records to pandas.
 from __future__ import annotations
 
 import math
+import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -202,7 +203,16 @@ def extrapolation(records: Sequence[Record], metric: str = "same_targets") -> Ta
 
 
 def _order(row: Row) -> tuple[Any, ...]:
-    return row.swap, *((not c.n, c.mean if c.n else 0.0) for c in reversed(row.cells)), row.label
+    return (
+        _natural(row.swap),
+        *((not c.n, c.mean if c.n else 0.0) for c in reversed(row.cells)),
+        row.label,
+    )
+
+
+def _natural(text: str) -> list[tuple[int, str]]:
+    """A key that puts "memory 48" before "memory 192"."""
+    return [(int(part) if part.isdecimal() else -1, part) for part in re.split(r"(\d+)", text)]
 
 
 def _with_best(rows: list[Row]) -> list[Row]:
