@@ -2,13 +2,15 @@
 
 m_h = 2^(-8h / H), h = 1 .. H. Nothing is learned, or, with learned=True, ln m_h, which starts
 there. Beyond the training length distant keys fade out: the head with slope m sees about 1 / m
-keys. For H that is not a power of two the slopes are those of the authors' code (geometry.slopes).
+keys. For H that is not a power of two the slopes are those of the authors' code (geometry.slopes);
+variant="paper" takes the formula for any H.
 The bias is a function of the distance: slope * j, as in the authors' code, differs by a constant a
 row, but loses all precision in bfloat16. The authors report that learned slopes extrapolated no
 better; that exponentials of parameters keep them positive is this file's choice.
 """
 
 import dataclasses
+from typing import Literal
 
 import jax.numpy as jnp
 
@@ -22,12 +24,15 @@ class ALiBi(Encoding):
 
     learned: bool = False
     """Whether the slopes are."""
+    variant: Literal["code", "paper"] = "code"
 
     def init(self, key):
         return {"log_slopes": jnp.log(self._slopes())} if self.learned else {}
 
     def _slopes(self):
-        return jnp.asarray(slopes(self.dims.heads), jnp.float32)
+        H = self.dims.heads
+        plain = 2.0 ** (-8.0 * jnp.arange(1, H + 1) / H)
+        return plain if self.variant == "paper" else jnp.asarray(slopes(H), jnp.float32)
 
     def relative_bias(self, params, n):
         m = jnp.exp(params["log_slopes"]) if self.learned else self._slopes()

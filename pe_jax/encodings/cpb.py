@@ -5,13 +5,15 @@ The MLP has `depth` hidden layers of `width` ReLUs, and an output a head. Learne
 all layers (per_layer=("*",) for one each). Beyond the training length it is extrapolated, over
 ln(L' / L): the paper's reason for the logarithm.
 
-The paper's width is 512, for two coordinates of an image; its code takes 16 sigmoid(MLP), at
-coordinates scaled to the window, which the paper does not say. The output has no bias: the softmax
-would not see it.
+The paper's width is 512, for two coordinates of an image. variant="code": 16 sigmoid(MLP(sign(n)
+log2(1 + 8 |n| / (L - 1)) / 3)), coordinates scaled to the window as the paper does not say; the
+window is the training length L. The output has no bias, which the softmax would not see.
 """
 
 import dataclasses
+from typing import Literal
 
+import jax
 import jax.numpy as jnp
 
 from pe_jax.encoding import Encoding
@@ -25,6 +27,7 @@ class CPB(Encoding):
     depth: int = 1
     """Hidden layers."""
     width: int = 32
+    variant: Literal["paper", "code"] = "paper"
 
     def __post_init__(self):
         if self.depth < 1 or self.width < 1:
@@ -37,4 +40,7 @@ class CPB(Encoding):
 
     def relative_bias(self, params, n):
         n = n.astype(jnp.float32)
-        return mlp(params, (jnp.sign(n) * jnp.log1p(jnp.abs(n)))[:, None]).T
+        if self.variant == "paper":
+            return mlp(params, (jnp.sign(n) * jnp.log1p(jnp.abs(n)))[:, None]).T
+        part = 8 * jnp.abs(n) / (self.dims.train_len - 1)
+        return 16 * jax.nn.sigmoid(mlp(params, (jnp.sign(n) * jnp.log2(1 + part) / 3)[:, None])).T
