@@ -30,6 +30,9 @@ def show(runs: list[Run], left: list[Run]) -> None:
         done = "" if run.id in waiting else "finished"
         table.add_row(*map(str, row), number, console.duration(seconds[run.id]), done)
     Console(width=None if sys.stdout.isatty() else 140).print(table)
+    for run in runs:
+        for doubt in run.advice:
+            print(f"note: {run.label}: {doubt}")
     total = console.duration(sum(seconds[run.id] for run in left))
     print(
         f"{len(runs)} runs, {len(left)} to do: about {total} with one job on this machine, by the "

@@ -107,6 +107,8 @@ def notes(records: Sequence[Record], table: Table) -> tuple[str, ...]:
             "Lengths and targets are in tokens of each model's own tokenizer, so rows of different "
             "tokenizers are scored on different places of the text."
         )
+    for record in records:
+        found.extend(f"{doubt}." for doubt in record.get("advice", ()))
     swaps = {row.swap for row in table.rows} - {""}
     if "window" in swaps:
         found.append(

@@ -86,6 +86,12 @@ class Encoding:
         """How many positions it can serve (the rows of a learned table); None: any number."""
         return None
 
+    def trained_from(self) -> int | None:
+        """The shortest training length that reaches every parameter (T5: one more than the
+        distance where its last bucket begins); None: any.
+        """
+        return None
+
     def reach(self) -> tuple[int, int] | None:
         """(window, sinks): a query sees the last `window` keys, itself included, and the first
         `sinks`.
@@ -210,8 +216,11 @@ def overrides(encoding: Encoding, hook: str) -> bool:
 
 
 def sites(encoding: Encoding) -> tuple[str, ...]:
-    """The hooks that an encoding overrides, in the order of the contract, without `init`."""
-    return tuple(hook for hook in HOOKS if hook != "init" and overrides(encoding, hook))
+    """The hooks that an encoding overrides and a model's output may depend on, in the order of the
+    contract.
+    """
+    silent = ("init", "trained_from")
+    return tuple(hook for hook in HOOKS if hook not in silent and overrides(encoding, hook))
 
 
 def active(encoding: Encoding, layer: int) -> bool:

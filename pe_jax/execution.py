@@ -137,6 +137,7 @@ def _begin(run: Run, folder: Path, corpus: tokenizer.Tokens, command: str, say) 
         "corpus": corpus.about,
         "tokenizer": corpus.tokenizer.describe(),
         "parent": run.start.about() if run.start else None,
+        "advice": list(run.advice),
         "started": record.now(),
         **record.environment(),
     }
@@ -146,6 +147,8 @@ def _begin(run: Run, folder: Path, corpus: tokenizer.Tokens, command: str, say) 
             record.write(folder / "tokenizer.json", corpus.tokenizer.json)
         if run.start:
             say(run.start.summary())
+        for doubt in run.advice:
+            say(f"note: {doubt}")
         record.write(folder / "config.json", record.canonical(about))
         return about
     if earlier["corpus"]["hash"] != about["corpus"]["hash"]:

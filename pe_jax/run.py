@@ -10,8 +10,9 @@ from typing import Any
 import jax
 
 from pe_jax import data, memory, mesh, record, text, tokenizer, train
+from pe_jax.advice import advice
 from pe_jax.encoding import Encoding, active
-from pe_jax.encodings import label, make, sources
+from pe_jax.encodings import label, make, parse, sources
 from pe_jax.evaluate import plan
 from pe_jax.lm import LmConfig
 from pe_jax.protocol import EvalConfig, windows
@@ -76,6 +77,8 @@ class Run:
     run: RunConfig
     log: LogConfig
     start: WarmStart | None = None
+    advice: tuple[str, ...] = ()
+    """What is doubtful about its encodings (advice.py)."""
 
     @classmethod
     def of(cls, config: Mapping[str, Any]) -> Run:
@@ -134,9 +137,9 @@ class Run:
             name = f"{name} from {start.label}"
             # What the run is, wherever it lies.
             identity["train"] = identity["train"] | {"init_from": start.identity}
-        return cls(
-            dict(config), name, record.run_id(name, identity), encodings, **parts, start=start
-        )
+        doubts = advice(encodings, [member.id for member in parse(spec)])
+        id = record.run_id(name, identity)
+        return cls(dict(config), name, id, encodings, **parts, start=start, advice=tuple(doubts))
 
     @property
     def groups(self) -> tuple[tuple[int, ...], ...]:

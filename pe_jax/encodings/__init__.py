@@ -19,6 +19,7 @@ from typing import Any
 
 import jax
 
+from pe_jax.advice import kin
 from pe_jax.encoding import Dims, Encoding
 from pe_jax.encodings.alibi import ALiBi
 from pe_jax.encodings.binary import Binary
@@ -117,7 +118,7 @@ class Member:
     cls: type[Encoding]
     fields: dict[str, Any]
 
-    def withliterals(self, fields: Mapping[str, Any]) -> Member:
+    def with_fields(self, fields: Mapping[str, Any]) -> Member:
         """These fields on top of its own. ValueError for one that is unknown, with the nearest
         name, or of another type than its annotation says.
         """
@@ -167,7 +168,7 @@ def parse(spec: str) -> tuple[Member, ...]:
         seen[stem] = seen.get(stem, 0) + 1
         fields = literals(inside or "()", text) | ({"layers": layers[1:-1]} if layers else {})
         member = Member(stem if seen[stem] == 1 else f"{stem}_{seen[stem]}", name, cls, {})
-        members.append(member.withliterals(fields))
+        members.append(member.with_fields(fields))
     return tuple(members)
 
 
@@ -184,13 +185,13 @@ def make(
         raise ValueError(
             f"{spec!r} has the members {', '.join(ids)}; there is no {', '.join(unknown)}"
         )
-    members = [member.withliterals((overrides or {}).get(member.id, {})) for member in members]
+    members = [member.with_fields((overrides or {}).get(member.id, {})) for member in members]
     return tuple(member.cls(dims, **member.fields) for member in members)
 
 
 def label(spec: str, overrides: Mapping[str, Mapping[str, Any]] | None = None) -> str:
     """The spec with the fields that differ from their defaults: what tables show."""
-    return "+".join(str(m.withliterals((overrides or {}).get(m.id, {}))) for m in parse(spec))
+    return "+".join(str(m.with_fields((overrides or {}).get(m.id, {}))) for m in parse(spec))
 
 
 def swap(encodings: tuple[Encoding, ...], spec: str) -> tuple[Encoding, ...]:
@@ -198,7 +199,7 @@ def swap(encodings: tuple[Encoding, ...], spec: str) -> tuple[Encoding, ...]:
 
     Each replaces the one member whose class it subclasses, and keeps those of its fields that the
     spec does not set, or is appended if it subclasses none. Two candidates are an error, and so is
-    an appended one that needs parameters.
+    an appended one that needs parameters, or does again what a member does (pi beside xpos).
     """
     out = list(encodings)
     for member in parse(spec):
@@ -216,6 +217,10 @@ def swap(encodings: tuple[Encoding, ...], spec: str) -> tuple[Encoding, ...]:
             raise ValueError(
                 f"{spec!r} needs parameters ({', '.join(drawn)}) that this model does not "
                 "have: no swap"
+            )
+        elif doubled := [type(e).__name__ for e in out if kin(new, e)]:
+            raise ValueError(
+                f"{spec!r} would do a second time what this model's {doubled[0]} does: no swap"
             )
         else:
             out.append(new)

@@ -39,6 +39,9 @@ class CoPE(Encoding):
     def _rows(self):
         return max(2, min(64, self.dims.train_len)) if self.rows is None else self.rows
 
+    def trained_from(self):
+        return self._rows
+
     def init(self, key):
         return {"table": jnp.zeros((self._rows, self.dims.head))}
 

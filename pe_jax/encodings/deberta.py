@@ -35,6 +35,9 @@ class DeBERTa(Encoding):
         most = min(512, L - 1) if self.variant == "v1" else min(256, L // 2)
         return max(2, most) if self.clip is None else self.clip
 
+    def trained_from(self):
+        return self._clip + 1 if self.variant == "v1" else 2 * self._clip
+
     def init(self, key):
         D, (r, w) = self.dims.model, jax.random.split(key)
         query, key = D**-0.5 * jax.random.normal(w, (2, D, self.dims.heads, self.dims.head))

@@ -32,6 +32,9 @@ class Hierarchical(Learned):
                 "positions qN + r and rN + q are one; the author's is 0.4"
             )
 
+    def trained_from(self):
+        return None  # the second level begins as small as it ends
+
     def limit(self):
         return None if self.clip else self._rows**2
 

@@ -34,6 +34,9 @@ class Learned(Encoding):
     def limit(self):
         return None if self.clip else self._rows
 
+    def trained_from(self):
+        return self._rows
+
     def embed(self, params, x, tokens, pos):
         return x + self._vectors(params["table"], pos).astype(x.dtype)
 

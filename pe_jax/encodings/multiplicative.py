@@ -27,6 +27,9 @@ class Multiplicative(Encoding):
     def limit(self):
         return self.length or self.dims.train_len
 
+    def trained_from(self):
+        return self.limit()
+
     def init(self, key):
         shape = (self.limit(), self.dims.model)
         shift = {"shift": 0.02 * jax.random.normal(key, shape)} if self.additive else {}

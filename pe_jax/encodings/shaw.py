@@ -37,6 +37,9 @@ class Shaw(Encoding):
     def _clip(self):
         return max(1, min(16, self.dims.train_len - 1)) if self.clip is None else self.clip
 
+    def trained_from(self):
+        return self._clip + 1
+
     def init(self, key):
         rows = self._clip + 1 if self.dims.causal else 2 * self._clip + 1
         names, std = ("keys", "values") if self.values else ("keys",), self.dims.head**-0.5

@@ -6,11 +6,12 @@ max_distance every key falls into the last bucket.
 
 T5's max_distance is 128; with 32 buckets the last begins at 113, so that a model trained at 64
 would meet buckets that training never saw. None is therefore min(128, train_len), or one more than
-the exact buckets if that is more. T5 omits 1 / sqrt(K) from its logits; here every encoding has
-it.
+the exact buckets if that is more. T5's code does not divide its logits by sqrt(K), and starts from
+queries that are smaller by as much: the same functions, so there is no variant for it.
 """
 
 import dataclasses
+import math
 
 import jax
 
@@ -47,6 +48,10 @@ class T5(Encoding):
     @property
     def _side(self):
         return self.buckets if self.dims.causal else self.buckets // 2
+
+    def trained_from(self):
+        exact = self._side // 2  # the last of side - exact steps from ln(exact) to ln(reach)
+        return math.ceil(self._reach * (exact / self._reach) ** (1 / (self._side - exact))) + 1
 
     def init(self, key):
         return {"table": self.std * jax.random.normal(key, (self.dims.heads, self.buckets))}

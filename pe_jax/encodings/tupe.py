@@ -45,6 +45,9 @@ class TUPE(Encoding):
     def limit(self):
         return self.length or self.dims.train_len
 
+    def trained_from(self):
+        return max(self.limit(), self._t5.trained_from())
+
     def bias(self, params, q_pos, k_pos):
         def vectors(pos, kernel):
             rows = params["table"].at[pos].get(mode="fill", fill_value=jnp.nan)

@@ -30,6 +30,9 @@ class URPE(Encoding):
     def _rows(self):
         return self.dims.train_len if self.rows is None else self.rows
 
+    def trained_from(self):
+        return self._rows
+
     def init(self, key):
         rows = self._rows if self.dims.causal else 2 * self._rows - 1
         return {"c": jnp.ones((self.dims.heads, rows))}
