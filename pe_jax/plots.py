@@ -46,6 +46,7 @@ STYLE: dict[Any, Any] = {
 }
 LABEL = 0.15  # inches from one label to the next
 INDENT = 0.15  # inches from the axes to the labels
+MOST = 16  # curves in one plane
 
 
 @dataclass(frozen=True)
@@ -66,7 +67,8 @@ def curves(
     """Bits per byte against evaluation length: a line an encoding with its 95 % band over seeds.
 
     `width` in inches: 5.5 is the text width of most single-column papers. The label of an encoding
-    that cannot be evaluated further says where it ends. None when no value was computed.
+    that cannot be evaluated further says where it ends. More than 16 encodings are a row each
+    (dots.py). None when no value was computed.
     """
     lengths = sorted({r["length"] for rec in records for r in rec["rows"] if r["metric"] == metric})
     points = []
@@ -74,20 +76,37 @@ def curves(
         cells = [(length, tables.cell(record, metric, length)) for length in lengths]
         points.append([(length, c.mean, c.half) for length, c in cells if c.n])
     axes_labels = ("evaluation length (tokens)", f"bits per byte, {metric.replace('_', ' ')}")
-    return _draw(_lines(records, points), records, lengths, axes_labels, width, marker="o")
+    lines = _lines(records, points)
+    if len(lines) > MOST:
+        return _dots(lines, records, axes_labels[1], width)
+    return _draw(lines, records, lengths, axes_labels, width, marker="o")
 
 
 def positions(records: Sequence[Record], width: float = 5.5) -> Figure | None:
     """Bits per byte against the position in a window of the longest length, mean over seeds.
 
-    Encodings without a curve at that length are left out; None when no record has one.
+    Encodings without a curve at that length are left out, and of more than 16 those that end
+    highest; None when no record has one.
     """
     found = [[c for c in r.get("curves", ()) if not c.get("swap")] for r in records]
     longest = max((curve["length"] for curves in found for curve in curves), default=1)
     points = [_mean_curve([c for c in curves if c["length"] == longest]) for curves in found]
     ticks = [4**power for power in range(int(np.log2(longest)) // 2 + 1)]
-    axes_labels = (f"position in a window of {longest} tokens", "bits per byte")
-    return _draw(_lines(records, points), records, ticks, axes_labels, width)
+    drawn = [i for i, found in enumerate(points) if found]
+    lowest = sorted(sorted(drawn, key=lambda i: points[i][-1][1])[:MOST])
+    lines = _lines([records[i] for i in lowest], [points[i] for i in lowest])
+    which = f"; the {MOST} that end lowest of {len(drawn)}" if len(drawn) > MOST else ""
+    axes_labels = (f"position in a window of {longest} tokens{which}", "bits per byte")
+    return _draw(lines, records, ticks, axes_labels, width)
+
+
+def _dots(lines: Sequence[Line], records: Sequence[Record], name: str, width: float) -> Figure:
+    import matplotlib
+
+    from pe_jax.dots import dots
+
+    with matplotlib.rc_context(STYLE):
+        return dots(lines, {record["train"]["length"] for record in records}, name, width)
 
 
 def _mean_curve(curves: Sequence[Record]) -> list[tuple[float, float, float]]:

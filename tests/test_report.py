@@ -307,6 +307,44 @@ def test_positions_average_the_seeds_and_skip_empty_bins(records):
     assert plots.positions([{**record, "curves": []} for record in records]) is None
 
 
+def crowd():
+    """20 encodings, later ones lower, and one that ends at 64."""
+    some = [make_record(f"e{i}", [2.9 - 0.02 * i, 3, 3, 3, 3.9 - 0.02 * i]) for i in range(20)]
+    return [*some, make_record("learned", [2.0] * 5, limit=64, window=False)]
+
+
+def test_many_encodings_are_a_row_each_the_lowest_first():
+    figure = plots.curves(crowd())
+    (axes,) = figure.axes
+    labels = [label.get_text() for label in axes.get_yticklabels()]
+    assert labels == [f"e{i}" for i in range(19, -1, -1)] + ["learned (to 64)"]
+    figure.draw_without_rendering()
+    boxes = [label.get_window_extent() for label in axes.get_yticklabels()]
+    assert all(below.y1 <= above.y0 + 0.5 for above, below in pairwise(boxes))
+    lowest = [dot.get_offsets()[0].tolist() for dot in axes.collections[:5]]
+    np.testing.assert_allclose(lowest, [[x + 0.01, 0] for x in (2.52, 3, 3, 3, 3.52)])
+
+
+def test_positions_of_many_encodings_are_those_that_end_lowest():
+    axes = plots.positions(crowd()).axes[0]
+    names = {text.get_text() for text in axes.texts} - {"trained at 64"}
+    ends = {r["label"]: r["curves"][0]["value"][-1] for r in crowd() if r["curves"]}
+    assert names == set(sorted(ends, key=ends.get)[:16])
+    assert axes.get_xlabel().endswith("the 16 that end lowest of 20")
+
+
+def test_swaps_are_in_the_order_of_their_numbers():
+    record = make_record("rope", [2.5] * 5)
+    rows = [
+        {**row, "swap": row["swap"] and f"memory {size}"}
+        for size in (48, 192)
+        for row in record["rows"]
+        if row["swap"] or size == 48
+    ]
+    found = tables.extrapolation([{**record, "rows": rows}])
+    assert [row.swap for row in found.rows] == ["", "memory 48", "memory 192"]
+
+
 def test_report_writes_the_same_bytes_twice(tmp_path, records):
     first = report.write(records, tmp_path / "a" / "study")
     second = report.write(list(reversed(records)), tmp_path / "b" / "study")
