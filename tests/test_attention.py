@@ -60,16 +60,24 @@ def numpy(params):
     return jax.tree.map(lambda a: np.asarray(a, np.float64), params)
 
 
-def kinds(name):
-    """The settings worth a compiled gradient: all where attention lays distances out or masks."""
-    used = {hook for e in encodings(name) for hook in sites(e)}
-    if "positions" in used:
-        return ["scattered"]
-    laid_out = used & {*RELATIVE, "reach"}
-    alone = name in ENCODINGS or name in EXOTIC
-    if (laid_out and alone) or name == "nope":
-        return ["memory", "scattered", "bidirectional"]
-    return ["memory"]
+def settings():
+    """(name, kind) worth a compiled gradient: a memory before the queries for all; scattered
+    positions and both directions where attention lays distances out or masks, slow but for the
+    first encoding of each set of hooks, on which alone those depend.
+    """
+    seen = set()
+    for name in CASES:
+        used = {hook for e in encodings(name) for hook in sites(e)}
+        if "positions" in used:
+            yield name, "scattered"
+            continue
+        yield name, "memory"
+        laid_out = used & {*RELATIVE, "reach"}
+        if name == "nope" or (laid_out and (name in ENCODINGS or name in EXOTIC)):
+            slow = pytest.mark.slow if frozenset(used) in seen else ()
+            for kind in ("scattered", "bidirectional"):
+                yield pytest.param(name, kind, marks=slow)
+            seen.add(frozenset(used))
 
 
 def setting(name, kind):
@@ -85,7 +93,7 @@ def setting(name, kind):
     return pe, case._replace(pos=pos), LENGTH if kind == "scattered" else QUERIES
 
 
-@pytest.mark.parametrize(("name", "kind"), [(n, kind) for n in CASES for kind in kinds(n)])
+@pytest.mark.parametrize(("name", "kind"), list(settings()))
 def test_blockwise_is_dense_and_neither_sees_the_future(name, kind):
     pe, case, queries = setting(name, kind)
     shape = (queries, *case.v.shape[1:])
