@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from pe_jax import captions, stats, tables
+from pe_jax.labels import flatten, names, swapped
 from pe_jax.tables import Cell, Record
 
 MISSING = "not there"
@@ -43,7 +44,7 @@ class Difference:
 
     @property
     def name(self) -> str:
-        return tables.swapped(self.match.label, self.swap, self.match.a["train"]["length"])
+        return swapped(self.match.label, self.swap, self.match.a["train"]["length"])
 
     @property
     def better(self) -> str:
@@ -72,14 +73,14 @@ class Comparison:
 def compare(a: Sequence[Record], b: Sequence[Record]) -> Comparison:
     """The comparison of two sets of records; a ValueError says when they share no number."""
     matches = _matched(a, b)
-    labels = [tables.names(records) for records in (a, b)]
+    called = [names(records) for records in (a, b)]
     if not matches:
-        known = [captions.join(names.values()) for names in labels]
+        known = [captions.join(found.values()) for found in called]
         raise ValueError(f"A and B share no run: A has {known[0]}; B has {known[1]}")
     taken = {id(record) for match in matches for record in (match.a, match.b)}
     only_a, only_b = (
-        tuple(sorted(names[record["id"]] for record in records if id(record) not in taken))
-        for names, records in zip(labels, (a, b), strict=True)
+        tuple(sorted(found[record["id"]] for record in records if id(record) not in taken))
+        for found, records in zip(called, (a, b), strict=True)
     )
     differences = tuple(_differences(matches))
     if not differences:
@@ -97,17 +98,17 @@ def _matched(a: Sequence[Record], b: Sequence[Record]) -> tuple[Match, ...]:
     unique = {label for label in count[0] if count[0][label] == count[1][label] == 1}
     by_label = [{record["label"]: record for record in records} for records in left]
     pairs += [(by_label[0][label], by_label[1][label]) for label in unique]
-    labels = tables.names([pair[0] for pair in pairs])
+    labels = names([pair[0] for pair in pairs])
     return tuple(sorted((Match(labels[x["id"]], x, y) for x, y in pairs), key=lambda m: m.label))
 
 
 def _differences(matches: Sequence[Match]) -> Iterator[Difference]:
     metrics = tables.metrics([match.a for match in matches])
     for metric in metrics:
-        for swapped in (False, True):
+        for with_swap in (False, True):
             for match in matches:
                 for swap, length in _shared(match, metric):
-                    if bool(swap) == swapped:
+                    if bool(swap) == with_swap:
                         yield _difference(match, swap, metric, length)
 
 
@@ -162,12 +163,3 @@ def _text(corpus: Record) -> str:
 
 def _plain(value: Any) -> str:
     return captions.plain(value) if value != "" else '""'
-
-
-def flatten(section: dict[str, Any], prefix: str = "") -> dict[str, Any]:
-    """{"train.rate": 3e-3, ...} of a nested dictionary."""
-    flat = {}
-    for key, value in section.items():
-        inner = flatten(value, f"{prefix}{key}.") if isinstance(value, dict) else None
-        flat |= {f"{prefix}{key}": value} if inner is None else inner
-    return flat

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pe_jax import tables
+from pe_jax import labels, tables
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -118,7 +118,7 @@ def _mean_curve(curves: Sequence[Record]) -> list[tuple[float, float, float]]:
 
 
 def _lines(records: Sequence[Record], points: Sequence[list]) -> list[Line]:
-    names = tables.names(records)
+    names = labels.names(records)
     lines = []
     for i, (record, found) in enumerate(zip(records, points, strict=True)):
         if found:

@@ -13,7 +13,7 @@ from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pe_jax import captions, plots, render, tables
+from pe_jax import captions, labels, plots, render, tables
 
 if TYPE_CHECKING:
     import pandas
@@ -133,7 +133,7 @@ def page(records: Sequence[Record], found: Sequence[tables.Table], name: str) ->
         summary=captions.summary(records, found[0]),
         tables=found,
         figures={key: plots.svg(figure) for key, figure in figures.items()},
-        records=[(tables.names(records)[record["id"]], record) for record in records],
+        records=[(labels.names(records)[record["id"]], record) for record in records],
         commands=_commands(records, name),
         captions=captions,
         render=render,

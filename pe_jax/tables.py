@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import math
 import re
-from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pe_jax import captions, stats
+from pe_jax import captions, labels, stats
 
 if TYPE_CHECKING:
     import pandas
@@ -64,26 +63,6 @@ class Table:
     train_lengths: tuple[int, ...]
     rows: tuple[Row, ...]
     notes: tuple[str, ...] = ()
-
-
-def names(records: Iterable[Record]) -> dict[str, str]:
-    """The label of each record by its id, with the tokenizer where they have several; a label that
-    several records share gets the id's hash.
-    """
-    records = list(records)
-    labels = {record["id"]: record["label"] for record in records}
-    tokenizers = {record["id"]: captions.tokenizer(record) for record in records}
-    if len(set(tokenizers.values())) > 1:
-        labels = {id: f"{label}, {tokenizers[id]}" for id, label in labels.items()}
-    count = Counter(labels.values())
-    return {
-        id: label if count[label] == 1 else f"{label} ({id[-8:]})" for id, label in labels.items()
-    }
-
-
-def swapped(label: str, swap: str, train_length: int) -> str:
-    """`rope, window 64`: a model's name with what is swapped in."""
-    return ", ".join(filter(None, [label, f"window {train_length}" if swap == "window" else swap]))
 
 
 def value(row: Record) -> float:
@@ -165,7 +144,7 @@ def _row(record: Record, label: str, metric: str, lengths: Sequence[int], swap: 
     effective, censored = stats.effective_length(lengths, served, length)
     return Row(
         run=record["id"],
-        label=swapped(label, swap, length),
+        label=labels.swapped(label, swap, length),
         swap=swap,
         cells=cells,
         gain=_gain(record, metric, lengths[-1], swap),
@@ -187,7 +166,7 @@ def extrapolation(records: Sequence[Record], metric: str = "same_targets") -> Ta
         known = ", ".join(metrics(records)) or "none"
         raise ValueError(f"no record has the metric {metric!r}; the records have: {known}")
     lengths = tuple(sorted({row["length"] for row in rows}))
-    label = names(records)
+    label = labels.names(records)
     found = [
         _row(record, label[record["id"]], metric, lengths, swap)
         for record in records

@@ -16,7 +16,7 @@ import pytest
 import scipy.stats
 from rich.console import Console
 
-from pe_jax import plots, render, report, tables
+from pe_jax import labels, plots, render, report, tables
 
 ROOT = Path(__file__).parent.parent
 
@@ -172,7 +172,17 @@ def test_values_that_are_not_finite_are_not_averaged():
     assert cell.reason == "n=2 of 3: seed 0 not finite"
 
 
-def test_equal_labels_are_told_apart_by_their_hash():
+def test_equal_labels_are_told_apart_by_what_differs_in_their_configs():
+    rates = [make_record("rope", [2.5] * 5) | {"id": f"rope-{i:08d}"} for i in range(3)]
+    for record, rate in zip(rates, (1e-3, 3e-3, 3e-3), strict=True):
+        config = {"train": {"length": 64, "rate": rate}, "log": {"wandb": rate > 1e-3}}
+        record["config"] = config | {"pe": {"spec": "rope", "rope": {"base": 1e4}}}
+    told = labels.names(rates)
+    assert told["rope-00000000"] == "rope, train.rate 0.001"
+    assert told["rope-00000002"] == "rope, train.rate 0.003 (00000002)"
+
+
+def test_equal_labels_of_one_config_are_told_apart_by_their_hash():
     first, second = make_record("rope", [2.5] * 5), make_record("rope", [2.6] * 5)
     second["id"] = "rope-5e6f7a8b"
     found = tables.extrapolation([first, second])
