@@ -240,12 +240,6 @@ def acts_once(encoding: Encoding) -> bool:
     return encoding.layers == ":"
 
 
-def one_of(name: str, value: str, known: tuple[str, ...]) -> None:
-    """ValueError, with what is known, if a field of an encoding names nothing that there is."""
-    if value not in known:
-        raise ValueError(f"{name} must be one of {', '.join(known)}, got {value!r}")
-
-
 def _slice_parts(text: str) -> list[str]:
     parts = [part.strip() for part in text.split(":")]
     if len(parts) not in (2, 3) or any(not _is_int(part) for part in parts if part):

@@ -30,8 +30,8 @@ class DAPE(Encoding):
     per_layer: tuple[str, ...] = dataclasses.field(default=("*",), kw_only=True)
 
     def __post_init__(self):
-        if self.prior not in ("alibi", "kerple_log") or self.hidden < 1:
-            raise ValueError(f"dape takes prior alibi or kerple_log and hidden >= 1, got {self}")
+        if self.hidden < 1:
+            raise ValueError(f"dape's hidden must be at least 1, got {self.hidden}; raise it")
 
     def init(self, key):
         H, F = self.dims.heads, self.hidden

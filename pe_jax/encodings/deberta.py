@@ -26,8 +26,8 @@ class DeBERTa(Encoding):
     variant: Literal["v1", "v2"] = "v1"
 
     def __post_init__(self):
-        if self.variant not in ("v1", "v2") or self._clip < 2:
-            raise ValueError(f"deberta takes variant v1 or v2 and clip of 2 or more, got {self}")
+        if self._clip < 2:
+            raise ValueError(f"deberta's clip must be at least 2, got {self._clip}; raise it")
 
     @property
     def _clip(self):

@@ -35,8 +35,6 @@ class Nezha(Encoding):
             )
         if self._clip < 1:
             raise ValueError(f"nezha's clip must be at least 1, got {self._clip}; raise it")
-        if self.variant not in ("paper", "code"):
-            raise ValueError(f"nezha's variant must be 'paper' or 'code', got {self.variant!r}")
 
     @property
     def _clip(self):

@@ -13,15 +13,12 @@ sqrt(D); here they enter at unit scale (LmConfig), to the same end.
 """
 
 import dataclasses
-from typing import Literal, get_args
+from typing import Literal
 
 import jax.numpy as jnp
 
-from pe_jax.encoding import Encoding, one_of
+from pe_jax.encoding import Encoding
 from pe_jax.geometry import angles, inverse_timescales
-
-Merge = Literal["add", "multiply", "concatenate"]
-Variant = Literal["paper", "t2t"]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -29,8 +26,8 @@ class Sinusoidal(Encoding):
     """x + PE, sines and cosines interleaved."""
 
     base: float = 10000.0
-    merge: Merge = "add"
-    variant: Variant = "paper"
+    merge: Literal["add", "multiply", "concatenate"] = "add"
+    variant: Literal["paper", "t2t"] = "paper"
 
     def __post_init__(self):
         if self.dims.model % 2:
@@ -38,8 +35,6 @@ class Sinusoidal(Encoding):
                 f"lm.model must be even for sinusoidal positions, got {self.dims.model}; "
                 "change lm.model"
             )
-        one_of("sinusoidal's merge", self.merge, get_args(Merge))
-        one_of("sinusoidal's variant", self.variant, get_args(Variant))
 
     def init(self, key):
         if self.merge != "concatenate":
