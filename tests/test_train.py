@@ -13,7 +13,7 @@ import pytest
 from pe_jax import data
 from pe_jax.checkpoint import digests
 from pe_jax.encoding import Encoding
-from pe_jax.encodings import make
+from pe_jax.encodings import ENCODINGS, make
 from pe_jax.fit import fit
 from pe_jax.lm import LmConfig
 from pe_jax.record import Metrics, read_lines
@@ -212,6 +212,22 @@ def test_a_seed_does_not_see_its_neighbours():
     pair, a = steps(pair, text)
     alone, b = one(alone, text[:, 1:])
     np.testing.assert_allclose(a["loss"][:, 1], b["loss"][:, 0], rtol=1e-5)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ENCODINGS)
+def test_the_first_steps_of_a_seed_are_those_of_its_solo_run(name):
+    """The encoding's parameters too, which Adam moves from the second step on by its gradients."""
+    spec, text = make(name, DIMS), batches(3, 2)
+    pair, steps = start(spec, (3, 4))
+    alone, one = start(spec, (4,))
+    pair, a = steps(pair, text)
+    alone, b = one(alone, text[:, 1:])
+    np.testing.assert_allclose(a["loss"][:, 1], b["loss"][:, 0], rtol=1e-5)
+    for part in ("shared", "owned"):
+        trees = (jax.tree.leaves(state["params"].get(part, {})) for state in (pair, alone))
+        for two, solo in zip(*trees, strict=True):
+            np.testing.assert_allclose(two[1], solo[0], rtol=1e-3, atol=1e-4)
 
 
 def test_a_diverged_seed_is_marked_and_harms_no_other():
