@@ -62,5 +62,8 @@ def test_no_array_of_a_blockwise_program_is_over_all_pairs(name):
         assert traced(name, contiguous, blockwise) < LENGTH**2, f"{contiguous=}"
 
 
-def test_dense_attention_makes_such_arrays():
-    assert traced("nope", True, attend) >= DIMS.heads * LENGTH**2
+@pytest.mark.parametrize("name", ENCODINGS)
+def test_the_largest_array_of_dense_attention_is_its_logits(name):
+    """No [T, S, K], and no hidden layer of a network over pairs; a shift pads its rows."""
+    logits = DIMS.heads * LENGTH**2
+    assert DIMS.head * LENGTH**2 == 2 * logits > traced(name, True, attend) >= logits

@@ -12,6 +12,7 @@ does not see. A bidirectional model uses |i - j|.
 
 import dataclasses
 
+import jax
 import jax.numpy as jnp
 
 from pe_jax.encoding import Encoding
@@ -50,4 +51,9 @@ class FIRE(Encoding):
         threshold = jnp.abs(params["m"]) * self._threshold
         i, j = q_pos.astype(jnp.float32), k_pos.astype(jnp.float32)
         part = psi(jnp.abs(i[:, None] - j[None])) / (psi(jnp.maximum(i, threshold)) + 1e-6)[:, None]
-        return jnp.moveaxis(mlp(params, part[..., None]), -1, 0)
+
+        @jax.checkpoint
+        def one(query):  # one at a time: the hidden layer is 32 numbers a pair
+            return mlp(params, query[:, None])
+
+        return jnp.moveaxis(jax.lax.map(one, part), -1, 0)
