@@ -15,8 +15,8 @@ def biased(case, b):
 
 
 def alibi(e, params, case):
-    """Press et al. (2022): q_i . k_j - m_h |i - j|; learned: m_h = exp(log_slopes_h) > 0."""
-    slope = np.exp(params["log_slopes"]) if e.learned else alibi_slopes(e.dims.heads)
+    """Press et al. (2022), 3: q_i . k_j - m_h |i - j|; learned: m_h = exp(log_slopes_h) > 0."""
+    slope = np.exp(params["log_slopes"]) if e.learned else alibi_slopes(e.dims.heads, e.variant)
     return biased(case, lambda i, j, h: -slope[h] * abs(case.distance(i, j)))
 
 
@@ -74,14 +74,22 @@ def fire(e, params, case):
 def cpb(e, params, case):
     """Liu et al. (2022, Swin V2): MLP(sign(n) ln(1 + |n|)), `e.depth` hidden ReLU layers, in the
     paper one; the last layer without a bias, as in their code.
+
+    variant="code": 16 sigmoid(MLP(sign(n) log2(1 + 8 |n| / (L - 1)) / log2 8)), L the window there,
+    here the training length.
     """
 
+    def scaled(n):
+        if e.variant == "code":
+            return math.copysign(math.log2(1 + 8 * abs(n) / (e.dims.train_len - 1)) / 3, n)
+        return math.copysign(math.log(1 + abs(n)), n)
+
     def b(i, j, h):
-        n = case.distance(i, j)
-        x = np.array([math.copysign(math.log(1 + abs(n)), n)])
+        x = np.array([scaled(case.distance(i, j))])
         for layer in range(1, e.depth + 1):
             x = np.maximum(x @ params[f"w{layer}"] + params[f"b{layer}"], 0)
-        return x @ params[f"w{e.depth + 1}"][:, h]
+        x = x @ params[f"w{e.depth + 1}"][:, h]
+        return 16 / (1 + math.exp(-x)) if e.variant == "code" else x
 
     return biased(case, b)
 

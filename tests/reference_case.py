@@ -74,9 +74,19 @@ def bucket(n, buckets, max_distance, causal=True):
     return e + b
 
 
-def alibi_slopes(heads):
-    """Press et al. (2022): 2^(-8h/H) for a power of two; else the rule of the authors' code."""
-    if heads & (heads - 1) == 0:
+def alibi_slopes(heads, variant="code"):
+    """Press et al. (2022), 3: 2^(-8h/H), h = 1 .. H. Where H is no power of two their code has the
+    slopes of the next lower one, then every other of twice as many.
+    """
+    if variant == "paper" or heads & (heads - 1) == 0:
         return [2 ** (-8 * h / heads) for h in range(1, heads + 1)]
     power = 2 ** math.floor(math.log2(heads))
     return alibi_slopes(power) + alibi_slopes(2 * power)[0::2][: heads - power]
+
+
+def dape_prior(e, params, n, h):
+    """What DAPE adapts: -m_h |n|, or -p_h ln(1 + a_h |n|), p and a at least 0.01."""
+    if e.prior == "alibi":
+        return -alibi_slopes(e.dims.heads)[h] * abs(n)
+    p, a = (max(params[name][h], 0.01) for name in ("p", "a"))
+    return -p * math.log(1 + a * abs(n))

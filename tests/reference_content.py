@@ -8,7 +8,7 @@ stands on every logit, whatever a paper leaves out.
 import math
 
 import numpy as np
-from reference_case import alibi_slopes, attention, bucket, sinusoid
+from reference_case import attention, bucket, dape_prior, sinusoid
 
 
 def clipped(n, k):
@@ -148,21 +148,14 @@ def cope(e, params, case):
 
 def dape(e, params, case):
     """Zheng et al. (2024), 3.2: z + b + f([z; b]), f an MLP of the 2H numbers that the heads have
-    for one pair, LeakyReLU (0.01) between. b is -m_h |n|, or -p_h ln(1 + a_h |n|), p and a at
-    least 0.01. Deviation: the last layer of f has no bias, which the softmax would not see.
+    for one pair, LeakyReLU (0.01) between, b the prior. Deviation: the last layer of f has no bias,
+    which the softmax would not see.
     """
     H = e.dims.heads
 
-    def bias(i, j, h):
-        n = abs(case.distance(i, j))
-        if e.prior == "alibi":
-            return -alibi_slopes(H)[h] * n
-        p, a = (max(params[name][h], 0.01) for name in ("p", "a"))
-        return -p * math.log(1 + a * n)
-
     def logit(i, j, h):
         z = [case.dot(i, j, g) for g in range(H)]
-        b = [bias(i, j, g) for g in range(H)]
+        b = [dape_prior(e, params, case.distance(i, j), g) for g in range(H)]
         hidden = np.array(z + b) @ params["w1"] + params["b1"]
         hidden = np.where(hidden > 0, hidden, 0.01 * hidden)
         return z[h] + b[h] + hidden @ params["w2"][:, h]
