@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -42,6 +43,13 @@ def test_t5_is_that_of_transformers(causal):
     got = e.relative_bias({"table": g["table"]}, n.ravel()).reshape(3, 150, 150)
     seen = np.tril(np.ones((150, 150), bool)) if causal else np.ones((150, 150), bool)
     np.testing.assert_array_equal(np.where(seen, got, 0), np.where(seen, g["bias"], 0))
+
+
+def test_t5_without_a_scale_is_that_of_transformers():
+    g = golden("t5_attention")
+    e = only("t5(max_distance=128,variant='t5')", DIMS._replace(causal=False))
+    got = output(e, {"table": g["table"]}, g["q"], g["k"], g["v"], causal=False)
+    assert_near(got, g["out"], 1e-5)
 
 
 @pytest.mark.parametrize("heads", [3, 4, 12])
@@ -120,3 +128,17 @@ def test_the_forget_gate_is_the_data_dependent_alibi_of_x_transformers():
     e, params = only("forget_gate"), {"w": g["w"], "b": g["b"]}
     located = e.locate(params, g["x"], jnp.arange(20), None)
     assert_near(e.bias(params, located, located), g["bias"], 1e-5)
+
+
+def test_pope_is_the_polar_embedding_of_x_transformers():
+    g = golden("pope")
+    got = output(only("pope"), {"delta": g["delta"]}, g["q"], g["k"], g["v"], causal=True)
+    assert_near(got, g["out"], 1e-5)
+
+
+def test_the_continuous_position_bias_is_that_of_swin_v2():
+    g = golden("swin_v2")
+    e = only("cpb(variant='code',width=16)", DIMS._replace(train_len=5, causal=False))
+    n = jnp.arange(5)[:, None] - jnp.arange(5)[None]
+    bias = e.relative_bias({name: g[name] for name in ("w1", "b1", "w2")}, n.ravel())
+    assert_near(jax.nn.softmax(bias.reshape(3, 5, 5), axis=-1), g["weights"], 1e-5)

@@ -20,6 +20,7 @@ from transformers import (
     DebertaV2Config,
     GPTNeoXConfig,
     LlamaConfig,
+    Swinv2Config,
     T5Config,
     Wav2Vec2BertConfig,
     XLNetConfig,
@@ -28,6 +29,7 @@ from transformers.models.bloom.modeling_bloom import build_alibi_tensor
 from transformers.models.deberta_v2.modeling_deberta_v2 import DisentangledSelfAttention
 from transformers.models.gpt_neox import modeling_gpt_neox as gpt_neox
 from transformers.models.llama import modeling_llama as llama
+from transformers.models.swinv2.modeling_swinv2 import Swinv2SelfAttention
 from transformers.models.t5.modeling_t5 import T5Attention
 from transformers.models.wav2vec2_bert.modeling_wav2vec2_bert import Wav2Vec2BertSelfAttention
 from transformers.models.xlnet.modeling_xlnet import XLNetModel, XLNetRelativeAttention
@@ -179,6 +181,51 @@ def forget_gate():
     keep("forget_gate", x=x, w=weight, b=bias, bias=layer(tensor(x)[None])[0])
 
 
+def pope():
+    """Phases beyond -2 pi .. 0 too, which it clamps. The attention is PyTorch's."""
+    layer = x_transformers.PolarEmbedding(K, H)
+    q, k, v, delta = draw(L, H, K), draw(L, H, K), draw(L, H, K), draw(H, K, scale=2.0) - 3
+    layer.learned_bias.data = tensor(delta)[:, None]
+    angle, phase = layer(torch.arange(L))
+    turned_q = x_transformers.apply_polar_pos_emb(by_head(q), angle)
+    turned_k = x_transformers.apply_polar_pos_emb(by_head(k), angle + phase)
+    attend = torch.nn.functional.scaled_dot_product_attention
+    out = attend(turned_q, turned_k, by_head(v), is_causal=True, scale=K**-0.5)
+    keep("pope", q=q, k=k, v=v, delta=delta, out=out[0].permute(1, 0, 2))
+
+
+def swin_v2(window, width):
+    """Weights over the rows of a window, of queries and keys that are 0: the bias alone, made blind
+    to columns.
+    """
+    config = Swinv2Config(attention_probs_dropout_prob=0.0)
+    layer = Swinv2SelfAttention(config, D, H, window).eval()
+    for linear in (layer.query, layer.key):
+        linear.weight.data.zero_()
+    layer.query.bias.data.zero_()
+    first, _, last = layer.continuous_position_bias_mlp
+    w1, b1, w2 = draw(1, width), draw(width), draw(width, H, scale=width**-0.5)
+    first.weight.data = tensor(np.concatenate([w1, 0 * w1]).T)
+    first.bias.data, last.weight.data = tensor(b1), tensor(w2.T)
+    _, weights = layer(torch.zeros(1, window**2, D), output_attentions=True)
+    weights = weights.reshape(H, *[window] * 4)[:, :, 0].sum(-1)
+    keep("swin_v2", w1=w1, b1=b1, w2=w2, weights=weights)
+
+
+def t5_attention():
+    config = T5Config(d_model=D, d_kv=K, num_heads=H)
+    config._attn_implementation = "eager"
+    layer = T5Attention(config, has_relative_attention_bias=True, layer_idx=0).eval()
+    x, table, weights = draw(L, D), draw(H, 32), [draw(D, D, scale=D**-0.5) for _ in range(3)]
+    for linear, weight in zip((layer.q, layer.k, layer.v), weights, strict=True):
+        linear.weight.data = tensor(weight.T)
+    layer.relative_attention_bias.weight.data = tensor(table.T)
+    layer.o.weight.data = torch.eye(D)
+    out = layer(tensor(x)[None])[0]
+    q, k, v = ((x @ weight).reshape(L, H, K) for weight in weights)
+    keep("t5_attention", q=q, k=k, v=v, table=table, out=out[0].reshape(L, H, K))
+
+
 def main():
     found = {name: importlib.metadata.version(name).split("+")[0] for name in PINNED}
     if found != PINNED:
@@ -199,6 +246,9 @@ def main():
     cope(7)
     xpos(16)
     forget_gate()
+    pope()
+    swin_v2(5, 16)
+    t5_attention()
     np.savez_compressed(Path(__file__).with_name("vectors.npz"), **MADE)
     print(f"{len(MADE)} arrays, {', '.join(f'{k} {v}' for k, v in found.items())}")
 
