@@ -9,8 +9,7 @@ its fields and dims), its parameters and a Case, and returns what the encoding d
     "positions"  a function of `train`: all outcomes, equally likely, each a tuple of L numbers, or
                  a function that draws one by a NumPy generator
 
-The logits are scaled by K^-1/2 for every encoding, also where its paper does not (but for the
-variant "t5" of t5).
+The logits are scaled by K^-1/2 for every encoding, also where its paper does not (T5).
 """
 
 import itertools
@@ -65,8 +64,7 @@ def pi(e, params, case):
 
 
 def t5(e, params, case):
-    """Raffel et al. (2020), 2.1: q_i . k_j + table[h, bucket(i - j)]; q_i . k_j is divided by
-    sqrt(K), or not at all by variant="t5", as in the paper.
+    """Raffel et al. (2020), 2.1: q_i . k_j + table[h, bucket(i - j)].
 
     max_distance is 128 in the paper; here, unless given, the training length where that is less,
     but always more than the buckets that are exact.
@@ -76,8 +74,7 @@ def t5(e, params, case):
 
     def logit(i, j, h):
         n = case.distance(i, j)
-        content = case.q[i, h] @ case.k[j, h] if e.variant == "t5" else case.dot(i, j, h)
-        return content + params["table"][h, bucket(n, e.buckets, furthest, case.causal)]
+        return case.dot(i, j, h) + params["table"][h, bucket(n, e.buckets, furthest, case.causal)]
 
     return {"attend": attention(case, logit)}
 

@@ -45,10 +45,11 @@ def test_t5_is_that_of_transformers(causal):
     np.testing.assert_array_equal(np.where(seen, got, 0), np.where(seen, g["bias"], 0))
 
 
-def test_t5_without_a_scale_is_that_of_transformers():
+def test_t5_is_that_of_transformers_for_queries_that_are_larger_by_what_it_does_not_divide_by():
     g = golden("t5_attention")
-    e = only("t5(max_distance=128,variant='t5')", DIMS._replace(causal=False))
-    got = output(e, {"table": g["table"]}, g["q"], g["k"], g["v"], causal=False)
+    e = only("t5(max_distance=128)", DIMS._replace(causal=False))
+    q = g["q"] * g["q"].shape[-1] ** 0.5
+    got = output(e, {"table": g["table"]}, q, g["k"], g["v"], causal=False)
     assert_near(got, g["out"], 1e-5)
 
 
