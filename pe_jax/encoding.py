@@ -57,6 +57,8 @@ class Encoding:
     """`positions` reads the tokens or draws anew for every sequence; False: one draw, shared by
     the batch.
     """
+    fixed: ClassVar[tuple[str, ...]] = ()
+    """Entries of `init` that stay as they are drawn: the hooks let no gradient through to them."""
 
     def __init_subclass__(cls, **kwargs: Any):
         super().__init_subclass__(**kwargs)
@@ -127,7 +129,10 @@ class Encoding:
         q_pos: Coords,
         k_pos: Coords,
     ):
-        """The queries and keys of the dot product alone: rotations, scalings, added vectors."""
+        """The queries and keys of the dot product alone: rotations, scalings, added vectors.
+
+        Both may come out with another number of components than K.
+        """
         return q, k
 
     def logits(

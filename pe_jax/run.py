@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
+import functools
 from collections.abc import Mapping
 from typing import Any
 
@@ -11,6 +12,7 @@ import jax
 
 from pe_jax import data, memory, mesh, record, text, tokenizer, train
 from pe_jax.advice import advice
+from pe_jax.bound import init_params
 from pe_jax.encoding import Encoding, active
 from pe_jax.encodings import label, make, parse, sources
 from pe_jax.evaluate import plan
@@ -151,10 +153,13 @@ class Run:
         """{"total", "encoding"}: how many numbers one seed learns."""
         _, shapes = train.structure(self.lm, self.encodings)
         sizes = {name: sum(a.size for a in jax.tree.leaves(part)) for name, part in shapes.items()}
-        return {
-            "total": sum(sizes.values()),
-            "encoding": sizes.get("shared", 0) + sizes.get("owned", 0),
-        }
+        own = sizes.pop("shared", 0) + sizes.pop("owned", 0)
+        for e in self.encodings:
+            draw = functools.partial(init_params, e)
+            shared, owned = jax.eval_shape(draw, jax.random.key(0))
+            parts = (shared, *owned.values())
+            own -= sum(part[name].size for part in parts for name in e.fixed if name in part)
+        return {"total": sum(sizes.values()) + own, "encoding": own}
 
     def load(self) -> tokenizer.Tokens:
         """The corpus in tokens; Refused if it lacks what training and evaluation ask for."""

@@ -87,9 +87,10 @@ def kind(name: str) -> Kind:
     e = _serving(name)
     if moves_positions((e,)):
         return Kind("moved", None)
+    bare = () if overrides(e, "normalize") else (_Logits(e.dims),)
     here = np.arange(4) + 2
     places = jnp.asarray([here, here + 25, 3 * here, 0 * here + 3, 0 * here + 28])
-    both = jax.jit(lambda places: [_layer(e, places, more) for more in ((), (_Logits(e.dims),))])
+    both = jax.jit(lambda places: [_layer(e, places, more) for more in ((), bare)])
     out, raw = map(np.asarray, both(places))
     absolute = _differ(raw[3], raw[4])
     relative = bool(set(sites(e)) & {*RELATIVE}) or (not absolute and _differ(raw[0], raw[2]))

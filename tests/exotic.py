@@ -142,29 +142,10 @@ def mix_keys(e, params, case):
     return attention(case, logit)
 
 
-@dataclasses.dataclass(frozen=True)
-class StickBreaking(Encoding):
-    """Tan et al. (2025): w_j = sigmoid(s_j) prod_{t > j} (1 - sigmoid(s_t))."""
-
-    def normalize(self, params, logits):
-        rest = jax.nn.log_sigmoid(-logits)
-        after = jnp.cumsum(rest[..., ::-1], axis=-1)[..., ::-1] - rest
-        return jnp.exp(jax.nn.log_sigmoid(logits) + after)
-
-
-def stick_breaking(e, params, case):
-    def normalize(s):
-        broken = 1 / (1 + np.exp(-s))
-        return np.array([broken[j] * np.prod(1 - broken[j + 1 :]) for j in range(len(s))])
-
-    return attention(case, case.dot, normalize=normalize)
-
-
 EXOTIC = {
     "answered": (Answered, answered),
     "pair_gate": (PairGate, pair_gate),
     "selective": (Selective, selective),
     "capped": (Capped, capped),
     "mix_keys": (MixKeys, mix_keys),
-    "stick_breaking": (StickBreaking, stick_breaking),
 }

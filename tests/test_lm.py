@@ -200,6 +200,7 @@ PLACES_KEYS = {
     *RELATIVE,
     "bias",
     "gate",
+    "normalize",
 }
 
 

@@ -29,10 +29,13 @@ from pe_jax.encodings.conv import Conv
 from pe_jax.encodings.cope import CoPE
 from pe_jax.encodings.cpb import CPB
 from pe_jax.encodings.dape import DAPE
+from pe_jax.encodings.dape_v2 import DAPEv2
 from pe_jax.encodings.deberta import DeBERTa
 from pe_jax.encodings.fire import FIRE
 from pe_jax.encodings.floater import Floater
+from pe_jax.encodings.fope import FoPE
 from pe_jax.encodings.forget_gate import ForgetGate
+from pe_jax.encodings.grape_a import GrapeA
 from pe_jax.encodings.hierarchical import Hierarchical
 from pe_jax.encodings.integer import Integer
 from pe_jax.encodings.kerple_log import KerpleLog
@@ -46,7 +49,9 @@ from pe_jax.encodings.normalized import Normalized
 from pe_jax.encodings.p_rope import PRoPE
 from pe_jax.encodings.partial_rope import PartialRoPE
 from pe_jax.encodings.pi import PI
+from pe_jax.encodings.pope import PoPE
 from pe_jax.encodings.randomized import Randomized
+from pe_jax.encodings.resonance import Resonance
 from pe_jax.encodings.rnn import RNN
 from pe_jax.encodings.rope import RoPE
 from pe_jax.encodings.sandwich import Sandwich
@@ -54,6 +59,7 @@ from pe_jax.encodings.shape import SHAPE
 from pe_jax.encodings.shaw import Shaw
 from pe_jax.encodings.sinusoidal import Sinusoidal
 from pe_jax.encodings.ssmax import SSMax
+from pe_jax.encodings.stick_breaking import StickBreaking
 from pe_jax.encodings.t5 import T5
 from pe_jax.encodings.transformer_xl import TransformerXL
 from pe_jax.encodings.tupe import TUPE
@@ -80,6 +86,9 @@ ENCODINGS: dict[str, type[Encoding]] = {
     "partial_rope": PartialRoPE,
     "p_rope": PRoPE,
     "xpos": XPos,
+    "resonance": Resonance,
+    "fope": FoPE,
+    "pope": PoPE,
     "pi": PI,
     "t5": T5,
     "shaw": Shaw,
@@ -90,8 +99,11 @@ ENCODINGS: dict[str, type[Encoding]] = {
     "urpe": URPE,
     "cope": CoPE,
     "dape": DAPE,
+    "dape_v2": DAPEv2,
     "forget_gate": ForgetGate,
+    "stick_breaking": StickBreaking,
     "alibi": ALiBi,
+    "grape_a": GrapeA,
     "kerple_log": KerpleLog,
     "kerple_power": KerplePower,
     "sandwich": Sandwich,
@@ -199,7 +211,8 @@ def swap(encodings: tuple[Encoding, ...], spec: str) -> tuple[Encoding, ...]:
 
     Each replaces the one member whose class it subclasses, and keeps those of its fields that the
     spec does not set, or is appended if it subclasses none. Two candidates are an error, and so is
-    an appended one that needs parameters, or does again what a member does (pi beside xpos).
+    one that needs parameters which are not there, or that would be appended and do again what a
+    member does (pi beside xpos).
     """
     out = list(encodings)
     for member in parse(spec):
@@ -209,15 +222,18 @@ def swap(encodings: tuple[Encoding, ...], spec: str) -> tuple[Encoding, ...]:
             raise ValueError(
                 f"{spec!r} could replace {len(places)} members of this model: no swap is clear"
             )
-        if places:
-            shared = [name for name in defaults(type(out[places[0]])) if name not in member.fields]
-            kept = {name: getattr(out[places[0]], name) for name in shared}
-            out[places[0]] = dataclasses.replace(new, **kept)
-        elif drawn := jax.eval_shape(lambda new=new: new.init(jax.random.key(0))):
+        old = out[places[0]] if places else None
+        if old:
+            shared = [name for name in defaults(type(old)) if name not in member.fields]
+            new = dataclasses.replace(new, **{name: getattr(old, name) for name in shared})
+        drawn, there = _drawn(new), _drawn(old) if old else {}
+        if drawn.items() - there.items():
             raise ValueError(
                 f"{spec!r} needs parameters ({', '.join(drawn)}) that this model does not "
                 "have: no swap"
             )
+        if old:
+            out[places[0]] = new
         elif doubled := [type(e).__name__ for e in out if kin(new, e)]:
             raise ValueError(
                 f"{spec!r} would do a second time what this model's {doubled[0]} does: no swap"
@@ -225,6 +241,11 @@ def swap(encodings: tuple[Encoding, ...], spec: str) -> tuple[Encoding, ...]:
         else:
             out.append(new)
     return tuple(out)
+
+
+def _drawn(encoding: Encoding) -> dict[str, jax.ShapeDtypeStruct]:
+    """The shapes of its parameters."""
+    return jax.eval_shape(lambda: encoding.init(jax.random.key(0)))
 
 
 def sources(spec: str) -> dict[str, str]:

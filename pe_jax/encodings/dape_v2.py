@@ -1,0 +1,61 @@
+"""DAPE V2, attention scores as a feature map (Zheng et al., 2024; arXiv:2410.04798).
+
+logit = z + b + f([z; b]) as DAPE has it, but both layers of f are convolutions of 1 x `kernel` over
+the keys of one query, 2H - hidden - H channels with a LeakyReLU (0.01): a logit depends on its
+neighbours' scores too. Learned in each layer: w1, b1, w2, drawn as in PyTorch, whose first axis has
+the taps, d for key j + d - kernel // 2; and what b has. Priors, and what lies beyond the training
+length: as in DAPE.
+
+Hidden scores and biases are 0, as in the authors' code (tril), and the hidden layer at hidden keys
+too: there it is so for the last query alone, by padding, so that its values depend on what follows.
+Deviation: as in DAPE, f has no last bias.
+"""
+
+import dataclasses
+
+import jax
+import jax.numpy as jnp
+
+from pe_jax.attention import NEG
+from pe_jax.encodings.dape import DAPE
+
+
+@dataclasses.dataclass(frozen=True)
+class DAPEv2(DAPE):
+    """z + b + CNN([z; b])."""
+
+    whole_rows = True
+    kernel: int = 3
+
+    def __post_init__(self):
+        super().__post_init__()
+        if self.kernel < 1 or self.kernel % 2 == 0:
+            raise ValueError(f"dape_v2's kernel must be odd, such as 3 or 5, got {self.kernel}")
+
+    def init(self, key):
+        params, draws = super().init(key), jax.random.split(jax.random.fold_in(key, 1))
+        for name, draw in zip(("w1", "w2"), draws, strict=True):
+            inputs, outputs = params[name].shape
+            w = jax.random.uniform(draw, (self.kernel, inputs, outputs), minval=-1)
+            params[name] = (self.kernel * inputs) ** -0.5 * w
+        return params | {"b1": self.kernel**-0.5 * params["b1"]}
+
+    def logits(self, params, logits, q, k, q_pos, k_pos):
+        seen, b, taps = logits > NEG / 2, self._bias(params, q_pos, k_pos), range(self.kernel)
+        x = jnp.concatenate([jnp.where(seen, part, 0.0) for part in (logits, b)])
+
+        def shifted(x, tap):  # from key j + tap - kernel // 2
+            side = self.kernel // 2
+            return jnp.pad(x, [(0, 0), (side, side)])[:, tap : tap + x.shape[1]]
+
+        @jax.checkpoint
+        def one(query):  # one at a time, as in DAPE
+            x, seen = query
+            near = jnp.stack([shifted(x, tap) for tap in taps])
+            h = jnp.einsum("dcs,dcf->fs", near, params["w1"]) + params["b1"][:, None]
+            h = jnp.where(seen[None], jax.nn.leaky_relu(h), 0.0)
+            parts = jnp.einsum("fs,dfh->dhs", h, params["w2"])
+            return sum(shifted(parts[tap], tap) for tap in taps)
+
+        f = jax.lax.map(one, (x.swapaxes(0, 1), seen[0]))
+        return logits + b + f.swapaxes(0, 1)

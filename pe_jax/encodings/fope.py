@@ -1,0 +1,63 @@
+"""Fourier position embedding, FoPE: a sum of frequencies in each pair (Hua et al., 2024;
+arXiv:2412.17739).
+
+RoPE's cos(p w_c) and sin(p w_c) at position p become sum_r cos(p w_r) C_hrc and sum_r sin(p w_r)
+S_hrc in each head, C and S = I + noise: a pair outlives damage to one frequency. Those below 2 pi /
+train_len, which do not turn once in training, are zeroed: they enter no sum, and their pairs stand
+still, cos 1 and sin 0, so that no sum reaches unseen angles beyond the training length. Nothing is
+learned: as in the authors' experiments, C and S stay as drawn. q and k are turned apart, so what
+noise adds to q_i . k_j is no function of i - j; with std=0 it is RoPE without its slow pairs.
+
+A coefficient is N(0, 2 std^2 / K): std is the size of all the noise in a pair, and the gain of the
+authors' Xavier draw, 0.3 in their smallest model. Deviations: in their draw, PyTorch takes the
+heads for channels, which makes the noise some times smaller; their code has sums in K / 4 pairs at
+most, and pads sin, too, with 1 where a pair should stand still.
+"""
+
+import dataclasses
+import math
+from typing import ClassVar
+
+import jax
+import jax.numpy as jnp
+
+from pe_jax.encodings.rope import RoPE
+from pe_jax.geometry import angles
+
+
+@dataclasses.dataclass(frozen=True)
+class FoPE(RoPE):
+    """q and k turned by Fourier sums of their positions."""
+
+    fixed: ClassVar[tuple[str, ...]] = ("cos", "sin")
+    std: float = 0.3
+
+    def __post_init__(self):
+        super().__post_init__()
+        if self.std < 0 or self.dims.train_len < 2 * math.pi:
+            raise ValueError(
+                "fope's std must be at least 0 and its training length at least 7, below which "
+                f"every frequency is zeroed, got {self.std} and {self.dims.train_len}"
+            )
+
+    def init(self, key):
+        H, half = self.dims.heads, self.dims.head // 2
+        noise = self.std * half**-0.5 * jax.random.normal(key, (2, H, half, half))
+        cos, sin = jnp.eye(half)[None, None] + noise
+        return {"cos": cos, "sin": sin}
+
+    def _turned(self, params, x, pos):
+        w = self._frequencies()
+        kept, turn = (w >= 2 * math.pi / self.dims.train_len)[None], angles(pos, w)
+
+        def total(wave, coefficients, still):
+            waves = jnp.where(kept, wave(turn), 0.0)
+            mixed = jnp.einsum("lr,hrc->lhc", waves, jax.lax.stop_gradient(coefficients))
+            return jnp.where(kept[None], mixed, still)
+
+        cos, sin = total(jnp.cos, params["cos"], 1.0), total(jnp.sin, params["sin"], 0.0)
+        a, b = jnp.split(x.astype(jnp.float32), 2, axis=-1)
+        return jnp.concatenate([a * cos - b * sin, a * sin + b * cos], -1).astype(x.dtype)
+
+    def qk(self, params, q, k, q_pos, k_pos):
+        return self._turned(params, q, q_pos), self._turned(params, k, k_pos)

@@ -1,0 +1,47 @@
+"""Polar coordinate positions, PoPE: what in the magnitudes, where in the angles (Gopalakrishnan et
+al., 2025; arXiv:2509.10534).
+
+logit_ij = sum_c softplus(q_ic) softplus(k_jc) cos((j - i) w_c + delta_hc) / sqrt(K), w_c =
+base^(-c / K), c = 0 .. K - 1. RoPE turns K / 2 pairs, whose own angles are content; here each of
+the K components is the length of a vector that position alone turns. Learned, in each layer:
+delta, [H, K], the offset that head h likes best at frequency c, between -2 pi and 0; 0 at first.
+Beyond the training length the slow components reach unseen angles.
+
+In the dot product q and k are twice as long (cosines, sines): a member that rotates them must not
+stand beside this one, and `scale` of another acts within the softplus. Outside its bounds delta is
+clamped, with the gradient of what is clamped (geometry.clamp).
+"""
+
+import dataclasses
+import math
+
+import jax
+import jax.numpy as jnp
+
+from pe_jax.encoding import Encoding
+from pe_jax.geometry import angles, clamp, inverse_timescales
+
+
+@dataclasses.dataclass(frozen=True)
+class PoPE(Encoding):
+    """softplus(q) and softplus(k), turned by their positions."""
+
+    base: float = 10000.0
+    per_layer: tuple[str, ...] = dataclasses.field(default=("*",), kw_only=True)
+
+    def init(self, key):
+        return {"delta": jnp.zeros((self.dims.heads, self.dims.head))}
+
+    def qk(self, params, q, k, q_pos, k_pos):
+        w = inverse_timescales(2 * self.dims.head, self.base)
+        delta = clamp(params["delta"], -2 * math.pi, 0.0)
+        unscaled = self.dims.head**0.5
+        return (
+            _polar(q, unscaled, angles(q_pos, w)[:, None]),
+            _polar(k, 1.0, angles(k_pos, w)[:, None] + delta[None]),
+        )
+
+
+def _polar(x, unscaled, angle):
+    length = jax.nn.softplus(unscaled * x.astype(jnp.float32)) / unscaled
+    return jnp.concatenate([length * jnp.cos(angle), length * jnp.sin(angle)], -1).astype(x.dtype)

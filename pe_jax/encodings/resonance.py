@@ -1,0 +1,22 @@
+"""Resonance RoPE: every wavelength a whole number of positions (Wang et al., 2024;
+arXiv:2403.00071).
+
+w'_i = 2 pi / round(2 pi / w_i), w_i = base^(-2i / K) of RoPE. Nothing is learned. A pair whose
+wavelength is below the training length repeats exactly: beyond it the same angles return, where
+RoPE's fall between those that were seen. The slower pairs reach unseen angles as RoPE's do; for
+them the paper adds YaRN.
+"""
+
+import dataclasses
+
+import jax.numpy as jnp
+
+from pe_jax.encodings.rope import RoPE
+
+
+@dataclasses.dataclass(frozen=True)
+class Resonance(RoPE):
+    """q and k rotated by their positions, at whole wavelengths."""
+
+    def _frequencies(self):
+        return 2 * jnp.pi / jnp.round(2 * jnp.pi / super()._frequencies())
