@@ -109,9 +109,9 @@ def softplus(x):
 @pytest.mark.parametrize("case", [CASE, APART], ids=["contiguous", "scattered"])
 def test_pope_is_rope_of_positive_numbers_whose_own_angle_is_0(case):
     q, k = (np.concatenate([softplus(x), 0 * x], -1) for x in (case.q, case.k))
-    longer = make("rope", DIMS._replace(model=48, head=16))
-    want = attended(longer, case._replace(q=math.sqrt(2) * q, k=k))
-    assert_near(attended("pope", case), want, 1e-5)
+    longer = case._replace(q=math.sqrt(2) * q, k=k, v=np.concatenate([case.v, case.v], -1))
+    want = attended(make("rope", DIMS._replace(model=48, head=16)), longer)
+    assert_near(attended("pope", case), want[..., :8], 1e-5)
 
 
 def test_pope_at_one_position_is_none_of_positive_numbers():
@@ -134,7 +134,8 @@ def test_the_offset_of_pope_moves_the_keys():
 
 def test_the_offset_of_pope_stays_in_its_bounds_and_comes_back():
     def logits(delta):
-        q, k = one("pope").qk({"delta": delta}, CASE.q[:2], CASE.k[:2], *([jnp.arange(2)] * 2))
+        here, there = jnp.arange(2) + 5, jnp.arange(2)
+        q, k = one("pope").qk({"delta": delta}, CASE.q[:2], CASE.k[:2], here, there)
         return (q * k).sum()
 
     for outside, bound in ((1.0, 0.0), (-7.0, -2 * math.pi)):
