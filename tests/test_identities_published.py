@@ -242,7 +242,7 @@ def test_the_taps_of_dape_v2_read_the_keys_beside():
         ("stick_breaking", {"causal": False}, "set lm.causal=True"),
         ("stick_breaking+stick_breaking", {}, "only one encoding may replace the softmax"),
         ("dape_v2(kernel=4)", {}, "kernel must be odd, such as 3 or 5, got 4"),
-        ("dape_v2(hidden=0)", {}, "hidden >= 1"),
+        ("dape_v2(hidden=0)", {}, "hidden must be at least 1, got 0"),
     ],
 )
 def test_what_cannot_be_is_said(spec, dims, said):
