@@ -45,7 +45,8 @@ def markdown(record: Mapping[str, Any]) -> str:
         table = chosen.assign(cell=cells).pivot(index="model", columns="length", values="cell")
         table = table.loc[list(dict.fromkeys(chosen.model))]
         table.columns = [f"{length:,}" for length in table.columns]
-        parts.append(f"### {title}\n\n{table.to_markdown(stralign='right', disable_numparse=True)}\n")
+        shown = table.to_markdown(stralign="right", disable_numparse=True)
+        parts.append(f"### {title}\n\n{shown}\n")
     if "device" in record:
         device = record["device"]
         joined = any(found.get("joined") for found in record["found"])

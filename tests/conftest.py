@@ -8,11 +8,15 @@ import os
 from importlib.metadata import version
 from pathlib import Path
 
-QUICK = "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true"
-if version("jax").startswith("0.10."):  # halves compilation; later versions abort on the flag
-    QUICK += " --xla_cpu_use_fusion_emitters=false"
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
-os.environ.setdefault("XLA_FLAGS", f"{QUICK} --xla_force_host_platform_device_count=8")
+os.environ.setdefault(
+    "XLA_FLAGS",
+    "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true "
+    "--xla_force_host_platform_device_count=8"
+    # Halves compilation; versions from 0.11 on may abort on the flag.
+    + " --xla_cpu_use_fusion_emitters=false"
+    * version("jax").startswith("0.10."),
+)
 
 import jax
 import jaxtyping
