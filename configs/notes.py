@@ -1,0 +1,31 @@
+"""What NOTES.md measures about the surprises of results/encodings: each run changes one thing.
+
+    python -m experiments.sweep --config=configs/notes.py --workdir=DIR --out=results/notes
+"""
+
+from configs import encodings
+
+LONGER = ("conv", "transformer_xl", "rope", "learned")
+OTHERS = (
+    "conv(kernel=2,depth=1)",
+    "conv+rope",
+    "learned(std=1.0)",
+    "partial_rope",
+    "partial_rope(base=1000000.0)",
+)
+
+
+def get_config(arg="pe=conv"):
+    c = encodings.get_config(arg)
+    c.eval.metrics = ("same_targets",)
+    c.eval.swaps = ()
+    return c
+
+
+def get_sweep():
+    for spec in (*LONGER, *OTHERS):
+        yield get_config(f"pe={spec}")
+    for spec in LONGER:
+        c = get_config(f"pe={spec}")
+        c.train.steps = 4 * c.train.steps
+        yield c
