@@ -5,7 +5,7 @@
 
 from configs import encodings
 
-LONGER = ("conv", "transformer_xl", "rope", "learned")
+LONGER = ("conv", "transformer_xl", "rope", "learned", "t5")
 OTHERS = (
     "conv(kernel=2,depth=1)",
     "conv+rope",
