@@ -9,7 +9,7 @@ import math
 
 import numpy as np
 from reference_biases import biased, rotated
-from reference_case import alibi_slopes, attention, dape_prior, sinusoid
+from reference_case import alibi_slopes, attention, dape_prior
 
 
 def softplus(x):
@@ -133,47 +133,6 @@ def dape_v2(e, params, case):
     return {"attend": attention(case, lambda i, j, h: logits[i][j, h])}
 
 
-def abacus(e, params, case):
-    """McLeish et al. (2024), 3.1: x_i + P[p_i], P[0] for what is no digit, the digits of a number
-    1, 2, .. in the order of the text; in training all of these plus one k.
-
-    k is uniform in 0 .. max_offset - 1: their code has 0 .. 99, the paper's first digit 1 .. 100.
-    Beyond P: not a number.
-    """
-    places, run = [], 0
-    for token in case.tokens:
-        run = run + 1 if ord("0") <= token <= ord("9") else 0
-        places.append(run)
-
-    def outcomes(train):
-        shifts = range(e.max_offset if train else 1)
-        return sorted({tuple(p + k if p else 0 for p in places) for k in shifts})
-
-    out = {"positions": outcomes}
-    if params:
-        table = params["table"]
-        added = [table[p] if p < len(table) else np.full(case.x.shape[1], np.nan) for p in case.pos]
-        out["embed"] = case.x + np.array(added)
-    return out
-
-
-def bipe(e, params, case):
-    """He et al. (2024), BiPE-ALiBi: x_i + PE(place of i in its segment), and ALiBi over the index
-    of the segment, which is the position. A newline is the last of its segment.
-
-    Their code has 96 m_h for ALiBi's slopes m_h, and a learned table in place of the sinusoid PE.
-    """
-    places, segments, place, segment = [], [], 0, 0
-    for token in case.tokens:
-        places.append(place)
-        segments.append(segment)
-        place, segment = (0, segment + 1) if token == ord("\n") else (place + 1, segment)
-    slope = 96 * np.array(alibi_slopes(e.dims.heads))
-    added = np.array([sinusoid(p, case.x.shape[1]) for p in places])
-    near = biased(case, lambda i, j, h: -slope[h] * abs(case.distance(i, j)))
-    return {"embed": case.x + added, "positions": lambda train: [tuple(segments)]} | near
-
-
 REFERENCES = {
     function.__name__: function
     for function in (
@@ -183,7 +142,5 @@ REFERENCES = {
         grape_a,
         stick_breaking,
         dape_v2,
-        abacus,
-        bipe,
     )
 }
