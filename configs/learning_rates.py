@@ -1,0 +1,41 @@
+"""Does the ranking of results/encodings stand at other learning rates? Its ten best, at a third,
+one and three times the rate, scored on validation text.
+
+    python -m experiments.sweep --config=configs/learning_rates.py --workdir=DIR
+    --out=results/learning_rates
+
+NOTES.md has what came out, by `scripts/readme`.
+"""
+
+from configs import encodings
+
+ENCODINGS = (  # but for a window, which is no encoding, and dape_v2, for its cost
+    "conv",
+    "stick_breaking",
+    "forget_gate+rope",
+    "kerple_power",
+    "cpb",
+    "transformer_xl",
+    "forget_gate",
+    "sandwich",
+    "dape",
+    "deberta",
+)
+RATES = (1e-3, 3e-3, 9e-3)
+
+
+def get_config(arg="pe=conv"):
+    c = encodings.get_config(arg)
+    c.eval.split = "valid"
+    c.eval.lengths = (64, 256, 1024)
+    c.eval.metrics = ("same_targets",)
+    c.eval.swaps = ()
+    return c
+
+
+def get_sweep():
+    for spec in ENCODINGS:
+        for rate in RATES:
+            c = get_config(f"pe={spec}")
+            c.train.rate = rate
+            yield c
