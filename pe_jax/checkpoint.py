@@ -10,6 +10,8 @@ import contextlib
 import hashlib
 import json
 import logging
+import os
+import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -52,6 +54,7 @@ class Checkpoints:
         meta = {"note": note, "kinds": _kinds(arrays), "digests": digests(arrays)}
         args = ocp.args.Composite(state=ocp.args.StandardSave(arrays), meta=ocp.args.JsonSave(meta))
         try:
+            self._reserve(sum(array.nbytes for array in arrays.values()))
             self.manager.save(step, args=args)
         except (OSError, ValueError) as error:  # Orbax says ValueError, and why at the very end
             why = str(error).rpartition('": ')[2][-160:]
@@ -59,6 +62,14 @@ class Checkpoints:
                 f"cannot write the checkpoint of step {step} in {self.folder} ({why}): "
                 "make room, then the same command goes on"
             ) from error
+
+    def _reserve(self, size: int) -> None:
+        """OSError if there is no room for as many bytes. Asked before Orbax begins: threads of it
+        that fail one after another print a traceback each.
+        """
+        if hasattr(os, "posix_fallocate"):  # not on macOS
+            with tempfile.TemporaryFile(dir=self.folder) as file:
+                os.posix_fallocate(file.fileno(), 0, size)
 
     def restore(
         self, like: Any, warn: Callable[[str], None]
