@@ -1,5 +1,5 @@
-"""Does the ranking of results/encodings stand at other learning rates? Its ten best, at a third,
-one and three times the rate, scored on validation text.
+"""Does the ranking of results/encodings stand at other learning rates? Ten of its best, at a
+third, one and three times the rate, scored on validation text.
 
     python -m experiments.sweep --config=configs/learning_rates.py --workdir=DIR
     --out=results/learning_rates

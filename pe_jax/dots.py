@@ -36,8 +36,8 @@ def dots(lines: Sequence[Line], trained: set[int], name: str, width: float) -> F
     colours = dict(zip(lengths, (1 - share) * LIGHT + share * DARK, strict=True))
     for y, line in enumerate(rows):
         axes.plot([line.mean.min(), line.mean.max()], [y, y], color="#d0d0d0", lw=0.8, zorder=1)
-        last = max(line.mean[-1] - line.half[-1], 0.9 * line.mean.min()), line.mean[-1]
-        axes.plot([last[0], line.mean[-1] + line.half[-1]], [y, y], color=DARK, lw=0.8, zorder=2)
+        least = max(line.mean[-1] - line.half[-1], 0.9 * line.mean.min())  # above 0: a log axis
+        axes.plot([least, line.mean[-1] + line.half[-1]], [y, y], color=DARK, lw=0.8, zorder=2)
         for x, mean in zip(line.x, line.mean, strict=True):
             ring = "#d55e00" if int(x) in trained else "none"
             axes.scatter(mean, y, s=13, color=[colours[int(x)]], edgecolors=ring, lw=0.7, zorder=3)

@@ -1,5 +1,6 @@
 """The project's own files: requirements, constraints, scripts, licence and citation."""
 
+import ast
 import importlib
 import os
 import re
@@ -77,7 +78,7 @@ def test_module_imports(path):
 
 @pytest.mark.parametrize("path", PROGRAMS, ids=relative)
 def test_program_compiles(path):
-    compile(path.read_text(), str(path), "exec")
+    assert ast.get_docstring(ast.parse(path.read_text(), str(path))), f"{path} needs a docstring"
 
 
 @pytest.mark.parametrize("path", SCRIPTS, ids=relative)
