@@ -94,7 +94,7 @@ def encodings(spec):
     """The section `pe`: the spec, and each member's fields at their values in it."""
     import typing
 
-    from pe_jax.encodings import defaults, parse
+    from pe_jax.spec import defaults, parse
 
     section = ConfigDict({"spec": spec})
     for member in parse(spec):

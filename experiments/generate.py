@@ -39,8 +39,8 @@ def main() -> int:
     import numpy as np
 
     from pe_jax.decode import Sampling, generate
-    from pe_jax.encodings import swap
     from pe_jax.record import Refused
+    from pe_jax.spec import swap
     from pe_jax.trained import Trained
 
     prompt = _PROMPT.value.encode("utf-8", "surrogateescape")

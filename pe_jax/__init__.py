@@ -17,20 +17,22 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from pe_jax.encoding import Dims, Encoding
-    from pe_jax.encodings import ENCODINGS, make
+    from pe_jax.encodings import ENCODINGS
     from pe_jax.execution import execute
-    from pe_jax.lm import LM, LmConfig
+    from pe_jax.lm import LM
+    from pe_jax.lm_config import LmConfig
     from pe_jax.report import curves, frame
     from pe_jax.run import Run
+    from pe_jax.spec import make
     from pe_jax.trained import Trained
 
 _HOME = {
-    "make": "encodings",
+    "make": "spec",
     "ENCODINGS": "encodings",
     "Encoding": "encoding",
     "Dims": "encoding",
     "LM": "lm",
-    "LmConfig": "lm",
+    "LmConfig": "lm_config",
     "Run": "run",
     "execute": "execution",
     "Trained": "trained",

@@ -22,10 +22,10 @@ from flax import nnx
 from jax.sharding import Mesh
 
 from pe_jax.encoding import Encoding
-from pe_jax.encodings import swap
 from pe_jax.memory import Segment, check, empty
 from pe_jax.mesh import copies, place_windows
 from pe_jax.protocol import EvalConfig, Windows, curve, nll, windows
+from pe_jax.spec import swap
 from pe_jax.train import cross_entropy
 
 
@@ -155,23 +155,22 @@ def evaluate(
     cost = [w.length * sum(len(cut[m, w.length].tokens) for m in config.metrics) for w in work]
 
     def score(way: Pass):
-        length, found = way.length, []
+        found = []
+        program = functools.partial(
+            nats,
+            graphdef=graphdef,
+            encodings=way.encodings,
+            segment=segment if way.memory else 0,
+            memory=way.memory,
+        )
         for metric, (seed, at, replica) in itertools.product(
             config.metrics, zip(seeds, diverged, replicas, strict=True)
         ):
-            reason = way.reason or (f"diverged at step {at}" if at >= 0 else None)
-            row = {"seed": int(seed), "swap": way.swap, "metric": metric, "length": length}
-            values = None
+            row = {"seed": int(seed), "swap": way.swap, "metric": metric, "length": way.length}
+            values, reason = None, way.reason or (f"diverged at step {at}" if at >= 0 else None)
             if reason is None:
-                program = functools.partial(
-                    nats,
-                    replica,
-                    graphdef=graphdef,
-                    encodings=way.encodings,
-                    segment=segment if way.memory else 0,
-                    memory=way.memory,
-                )
-                values, reason = _nats(program, cut[metric, length], config, mesh)
+                own = functools.partial(program, replica)
+                values, reason = _nats(own, cut[metric, way.length], config, mesh)
             found.append((row, values, reason))
         return found
 

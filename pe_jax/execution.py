@@ -57,32 +57,12 @@ def execute(
 
         metrics = record.Metrics(folder / "metrics.jsonl", follow)
         begin()
-        states, seconds = [], 0.0
-        for seeds in run.groups:
-            state, note = fit(
-                run.lm,
-                run.encodings,
-                run.train,
-                seeds,
-                corpus.splits["train"],
-                folder / "checkpoints",
-                metrics,
-                stop,
-                say,
-                checkpoint_seconds=run.log.checkpoint_seconds,
-                mesh=devices,
-                start=run.start,
-            )
-            states.append(state)
-            seconds += note["seconds"]
+        states, seconds = _trained(run, folder / "checkpoints", corpus, metrics, stop, say, devices)
         begun = time.monotonic()
         found = _evaluated(run, states, corpus, metrics, stop, devices)
         evaluating = time.monotonic() - begun
         result = about | {
-            "rows": found.rows,
-            "curves": found.curves,
-            "targets": found.targets,
-            "target_bytes": found.target_bytes,
+            **vars(found),
             "parameters": run.parameters(),
             "train": _training(run, record.read_lines(metrics.path)),
             "seconds": {"train": seconds, "evaluate": evaluating, "total": seconds + evaluating},
@@ -95,6 +75,30 @@ def execute(
         trackers.finish(result)
         record.write(folder / "result.json", record.canonical(result))
         return result
+
+
+def _trained(
+    run: Run, folder: Path, corpus: tokenizer.Tokens, metrics: record.Metrics, stop, say, devices
+) -> tuple[list[train.State], float]:
+    """(the final state of each program's seeds, the seconds of all)."""
+    found = [
+        fit(
+            run.lm,
+            run.encodings,
+            run.train,
+            seeds,
+            corpus.splits["train"],
+            folder,
+            metrics,
+            stop,
+            say,
+            checkpoint_seconds=run.log.checkpoint_seconds,
+            mesh=devices,
+            start=run.start,
+        )
+        for seeds in run.groups
+    ]
+    return [state for state, _ in found], sum(note["seconds"] for _, note in found)
 
 
 def _evaluated(

@@ -9,6 +9,7 @@ import signal
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import jax
 import numpy as np
@@ -17,7 +18,7 @@ from jax.sharding import Mesh
 from pe_jax import data
 from pe_jax.checkpoint import Checkpoints
 from pe_jax.encoding import Encoding
-from pe_jax.lm import LmConfig
+from pe_jax.lm_config import LmConfig
 from pe_jax.mesh import place_batches, place_state
 from pe_jax.record import Metrics
 from pe_jax.train import State, TrainConfig, init, make_steps, structure
@@ -60,16 +61,9 @@ def fit(
         state = start(state, seeds)
     state = place_state(mesh, state)
     metrics.rewind(seeds, step)
-    shape = config.length, config.batch
-    sets = [
-        data.segments(documents, *shape, seed, lm.memory)
-        if lm.memory
-        else data.batches(documents, *shape, seed)
-        for seed in seeds
-    ]
+    sets = _texts(lm, config, documents, seeds)
     graphdef, _ = structure(lm, encodings)
     steps, programs = make_steps(graphdef, config, seeds, mesh), {}
-    schedule = config.schedule()
     begun = saved = time.monotonic()
     before = note["seconds"]
 
@@ -83,19 +77,10 @@ def fit(
             programs[count] = steps.lower(state, batches).compile()
         called = time.monotonic()
         state, out = programs[count](state, batches)
-        loss, norm = (np.asarray(out[name]) for name in ("loss", "grad_norm"))
+        out = jax.device_get(out)
         spent = (time.monotonic() - called) / (count * len(seeds))
         step += count
-        metrics.add(
-            seeds=list(seeds),
-            step=step,
-            of=config.steps,
-            loss=_finite(loss.mean(0)),
-            grad_norm=_finite(norm.mean(0)),
-            rate=float(np.asarray(schedule(step - 1))),
-            ms_per_step=1e3 * spent,
-            tokens_per_second=config.batch * config.length / spent,
-        )
+        metrics.add(seeds=list(seeds), step=step, **_measured(config, step, out, spent))
         if time.monotonic() - saved >= checkpoint_seconds and step < config.steps:
             save()
             saved = time.monotonic()
@@ -104,6 +89,26 @@ def fit(
         save()
         note = {"seconds": before + time.monotonic() - begun}
     return jax.device_get(state), note
+
+
+def _texts(lm: LmConfig, config: TrainConfig, documents: Sequence[np.ndarray], seeds):
+    """What each seed trains on: windows, or with a memory segments of documents."""
+    shape = config.length, config.batch
+    if lm.memory:
+        return [data.segments(documents, *shape, seed, lm.memory) for seed in seeds]
+    return [data.batches(documents, *shape, seed) for seed in seeds]
+
+
+def _measured(config: TrainConfig, step: int, out: dict, spent: float) -> dict[str, Any]:
+    """A line of metrics.jsonl: means over the steps of a call, `spent` seconds each."""
+    return {
+        "of": config.steps,
+        "loss": _finite(out["loss"].mean(0)),
+        "grad_norm": _finite(out["grad_norm"].mean(0)),
+        "rate": float(np.asarray(config.schedule()(step - 1))),
+        "ms_per_step": 1e3 * spent,
+        "tokens_per_second": config.batch * config.length / spent,
+    }
 
 
 def _finite(values: np.ndarray) -> list[float | None]:

@@ -1,159 +1,24 @@
 """The language model: a pre-norm decoder (Flax NNX) that owns every array and asks its encodings
 at fixed sites.
 
-Parameters are float32, activations `dtype`. Every dense layer sees tokens flattened to [B*L, D],
-since on CPU the gradient of a three-dimensional dense layer costs two to three times as much; only
-hooks and attention are vmapped over the batch. Axes: B batch, L length, T queries, S keys, H
-heads, K head size, D model size, V vocab.
+Parameters are float32, activations `dtype`. Axes: B batch, L length, T queries, S keys, D model
+size, V vocab.
 """
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Sequence
-from typing import Any
 
 import jax
 import jax.numpy as jnp
 from flax import nnx
 from jaxtyping import Array, Float, Int, Key, Num
 
-from pe_jax.attention import Rows, choose
+from pe_jax.block import Block
 from pe_jax.bound import Bound, fold_positions, init_params
-from pe_jax.encoding import Dims, Encoding, active, acts_once, overrides
+from pe_jax.encoding import Encoding, active, acts_once, overrides
+from pe_jax.lm_config import DTYPES, NORMS, LmConfig
 from pe_jax.past import Past
-
-ACTIVATIONS = {"gelu": jax.nn.gelu, "relu": jax.nn.relu, "silu": jax.nn.silu}
-NORMS = {"rms": nnx.RMSNorm, "layer": nnx.LayerNorm}
-DTYPES = {"float32": jnp.float32, "bfloat16": jnp.bfloat16}
-ATTENTIONS = ("auto", "dense", "blockwise")
-
-
-@dataclasses.dataclass(frozen=True)
-class LmConfig:
-    """The shape of the model; configs/base.py has a comment on each knob."""
-
-    vocab: int = 256
-    layers: int = 2
-    model: int = 64
-    heads: int = 4
-    mlp: int | None = None
-    """Hidden size of the MLP; None: 4 * model."""
-    activation: str = "gelu"
-    norm: str = "rms"
-    dropout: float = 0.0
-    dtype: str = "float32"
-    """Of activations; parameters, logits and the softmax are float32."""
-    attention: str = "auto"
-    tie_embeddings: bool = False
-    causal: bool = True
-    embed_std: float = 1.0
-    """Of the token embeddings: at unit scale a sinusoid does not drown them."""
-    memory: int = 0
-    """Hidden states of each layer that training keeps of the segments before (memory.py)."""
-
-    def __post_init__(self):
-        for name, known in (
-            ("activation", ACTIVATIONS),
-            ("norm", NORMS),
-            ("dtype", DTYPES),
-            ("attention", ATTENTIONS),
-        ):
-            if getattr(self, name) not in known:
-                raise ValueError(
-                    f"lm.{name} must be one of {', '.join(known)}, got {getattr(self, name)!r}"
-                )
-        for name in ("vocab", "layers", "model", "heads"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"lm.{name} must be at least 1, got {getattr(self, name)}")
-        if self.model % self.heads:
-            raise ValueError(
-                f"lm.heads must divide lm.model, got {self.heads} heads for {self.model}; "
-                "change one of them"
-            )
-        if self.memory < 0:
-            raise ValueError(f"lm.memory must be at least 0, got {self.memory}")
-        if not 0 <= self.dropout < 1:
-            raise ValueError(f"lm.dropout must be in [0, 1), got {self.dropout}")
-
-    def dims(self, train_len: int) -> Dims:
-        """What encodings may know of this model."""
-        head = self.model // self.heads
-        return Dims(self.model, self.heads, head, self.layers, train_len, self.vocab, self.causal)
-
-
-class Block(nnx.Module):
-    """x + attention(norm(x)), then x + mlp(norm(x)), on tokens flattened to [B*L, D]."""
-
-    def __init__(self, config: LmConfig, *, rngs: nnx.Rngs):
-        D, F = config.model, config.mlp or 4 * config.model
-        self.config = config
-
-        def dense(inputs, outputs, gain=1.0):
-            return nnx.Linear(
-                inputs,
-                outputs,
-                use_bias=False,
-                dtype=DTYPES[config.dtype],
-                kernel_init=nnx.initializers.variance_scaling(gain, "fan_in", "normal"),
-                rngs=rngs,
-            )
-
-        def norm():
-            return NORMS[config.norm](D, dtype=DTYPES[config.dtype], rngs=rngs)
-
-        residual = 1 / (2 * config.layers)
-        self.attention_norm, self.mlp_norm = norm(), norm()
-        self.query, self.key_value = dense(D, D), dense(D, 2 * D)
-        self.out = dense(D, D, residual)
-        self.up = dense(D, F)
-        # [D, F]: XLA's CPU takes twice as long for the gradient of a kernel taller than wide.
-        self.down = nnx.Einsum(
-            "nf,df->nd",
-            (D, F),
-            dtype=DTYPES[config.dtype],
-            kernel_init=nnx.initializers.variance_scaling(
-                residual, "fan_in", "normal", in_axis=-1, out_axis=-2
-            ),
-            rngs=rngs,
-        )
-
-    def __call__(
-        self,
-        x: Float[Array, "B L D"],
-        pe: Bound,
-        index: Array,
-        pos: Array,
-        last: int,
-        drop,
-        past: Past,
-    ) -> Float[Array, "B T D"]:
-        """Of the tokens x, the last `last`. `index` and `pos`, [S] or [B, S], are of all tokens."""
-        B, L, D = x.shape
-        H, S = self.config.heads, pos.shape[-1]
-        h = self.attention_norm(x.reshape(B * L, D))
-        tail = h.reshape(B, L, D)[:, L - last :].reshape(-1, D)
-        q = self.query(tail).reshape(B, last, H, -1)
-        k, v = past.heads("kv", jnp.split(self.key_value(h).reshape(B, L, 2 * H, -1), 2, axis=2))
-
-        shared = None if pos.ndim == 1 else 0
-        located = tuple(0 if overrides(e, "locate") else shared for e in pe.encodings)
-        axes: Any = Rows._make((None if index.ndim == 1 else 0, shared, located))
-        keys = Rows(index, pos, _locate(pe, h.reshape(B, L, D), pos, past))
-        queries = jax.tree.map(
-            lambda axis, part: past.last(part, last, axis=0 if axis is None else 1),
-            axes,
-            keys,
-            is_leaf=lambda axis: axis is None,
-        )
-        attend = choose(self.config.attention, pe, B, last, S)
-        heads = jax.vmap(lambda *args: attend(pe, *args), in_axes=(0, 0, 0, axes, axes))
-        mixed = self.out(heads(q, k, v, queries, keys).reshape(B * last, D))
-
-        x = x[:, L - last :].reshape(-1, D) + drop(mixed)
-        activation = ACTIVATIONS[self.config.activation]
-        x = x + drop(self.down(activation(self.up(self.mlp_norm(x)))))
-        return x.reshape(B, last, D)
 
 
 class LM(nnx.Module):
@@ -298,19 +163,3 @@ class _Dropout:
 
 def _parameters(arrays) -> nnx.Dict:
     return nnx.Dict({name: nnx.Param(value) for name, value in arrays.items()})
-
-
-def _locate(pe: Bound, x: Float[Array, "B L D"], pos, past: Past):
-    """Coordinates of all tokens: batched where an encoding locates or positions are, else shared.
-
-    x is of the new tokens alone.
-    """
-    locating = [overrides(e, "locate") for e in pe.encodings]
-    before = tuple(past.before(f"coords {i}") if own else None for i, own in enumerate(locating))
-    batched = pos.ndim - 1
-    new = past.last(pos, x.shape[1], axis=batched)
-    located = jax.vmap(pe.locate, in_axes=(0, 0 if batched else None, 0))(x, new, before)
-    return tuple(
-        past(f"coords {i}", c) if own else pos
-        for i, (own, c) in enumerate(zip(locating, located, strict=True))
-    )

@@ -21,7 +21,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Int
 
 from pe_jax.encoding import Encoding, acts_once, overrides
-from pe_jax.lm import DTYPES, LmConfig
+from pe_jax.lm_config import DTYPES, LmConfig
 from pe_jax.past import Past
 
 Memory = dict[str, Any]  # "filled" [B], "tokens" [B, M], and of each layer its "hidden" [B, M, D]

@@ -14,10 +14,10 @@ from pe_jax import data, memory, mesh, record, text, tokenizer, train
 from pe_jax.advice import advice
 from pe_jax.bound import init_params
 from pe_jax.encoding import Encoding, active
-from pe_jax.encodings import label, make, parse, sources
 from pe_jax.evaluate import plan
-from pe_jax.lm import LmConfig
+from pe_jax.lm_config import LmConfig
 from pe_jax.protocol import EvalConfig, windows
+from pe_jax.spec import label, make, parse, sources
 from pe_jax.trackers import TRACKERS
 from pe_jax.warm_start import WarmStart
 
@@ -131,16 +131,12 @@ class Run:
         if parts["lm"].memory:
             name = f"{name} trained with memory {parts['lm'].memory}"
         files = sources("+".join((spec, *parts["eval"].swaps))) | tokenizer.sources(tokens)
-        identity = {k: v for k, v in config.items() if k != "log"} | {"sources": files}
-        identity["run"] = {k: v for k, v in config.get("run", {}).items() if k != "mesh"}
         start = None
         if parts["train"].init_from:
             start = WarmStart.of(parts["train"], parts["lm"], spec, encodings, parts["run"].seeds)
             name = f"{name} from {start.label}"
-            # What the run is, wherever it lies.
-            identity["train"] = identity["train"] | {"init_from": start.identity}
         doubts = advice(encodings, [member.id for member in parse(spec)])
-        id = record.run_id(name, identity)
+        id = record.run_id(name, _identity(config, files, start))
         return cls(dict(config), name, id, encodings, **parts, start=start, advice=tuple(doubts))
 
     @property
@@ -177,6 +173,15 @@ class Run:
             for length in self.eval.lengths:
                 windows(corpus.splits[self.eval.split], metric, length, self.eval)
         return corpus
+
+
+def _identity(config: Mapping[str, Any], files: dict[str, str], start: WarmStart | None):
+    """What a run's id is made of: its config but for what changes no number, and its files."""
+    identity = {k: v for k, v in config.items() if k != "log"} | {"sources": files}
+    identity["run"] = {k: v for k, v in config.get("run", {}).items() if k != "mesh"}
+    if start:  # what the parent is, wherever it lies
+        identity["train"] = config["train"] | {"init_from": start.identity}
+    return identity
 
 
 def _section(name: str, kind: type, values: Mapping[str, Any]):

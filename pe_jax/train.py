@@ -23,7 +23,8 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from jaxtyping import Array, Float, Int, Integer
 
 from pe_jax.encoding import Encoding
-from pe_jax.lm import LM, LmConfig, decayed
+from pe_jax.lm import LM, decayed
+from pe_jax.lm_config import LmConfig
 from pe_jax.memory import Segment, empty, forgotten
 from pe_jax.mesh import shardings
 
@@ -122,29 +123,28 @@ def make_steps(
     """
     optimizer = config.optimizer()
 
+    def loss(params, kept, batch, key):
+        model = nnx.merge(graphdef, params, copy=True)
+        tokens, past = batch, None
+        if kept:
+            tokens, fresh = batch
+            past = Segment(forgotten(kept, fresh), config.length)
+        positions, dropout = jax.random.split(key)
+        logits = model(
+            tokens[:, :-1],
+            encodings=tuple(e.at(config.length + model.config.memory) for e in model.encodings),
+            key=positions,
+            dropout_key=dropout,
+            train=True,
+            past=past,
+        )
+        return cross_entropy(logits, tokens[:, 1:]).mean(), past.now if past else {}
+
     def replica(own, step):
         own, batch, seed = own
-
-        def loss(params):
-            model = nnx.merge(graphdef, params, copy=True)
-            tokens, past = batch, None
-            if own["memory"]:
-                tokens, fresh = batch
-                past = Segment(forgotten(own["memory"], fresh), config.length)
-            encodings = tuple(e.at(config.length + model.config.memory) for e in model.encodings)
-            key = jax.random.fold_in(jax.random.fold_in(jax.random.key(seed), 1), step)
-            positions, dropout = jax.random.split(key)
-            logits = model(
-                tokens[:, :-1],
-                encodings=encodings,
-                key=positions,
-                dropout_key=dropout,
-                train=True,
-                past=past,
-            )
-            return cross_entropy(logits, tokens[:, 1:]).mean(), past.now if past else {}
-
-        (value, kept), grads = jax.value_and_grad(loss, has_aux=True)(own["params"])
+        key = jax.random.fold_in(jax.random.fold_in(jax.random.key(seed), 1), step)
+        gradient = jax.value_and_grad(loss, has_aux=True)
+        (value, kept), grads = gradient(own["params"], own["memory"], batch, key)
         norm = optax.tree.norm(grads)
         updates, opt = optimizer.update(grads, own["optimizer"], own["params"])
         fine = jnp.isfinite(value) & jnp.isfinite(norm)

@@ -21,9 +21,9 @@ import jax.numpy as jnp
 from pe_jax import record
 from pe_jax.checkpoint import Checkpoints, flat
 from pe_jax.encoding import Encoding
-from pe_jax.encodings import Member, defaults, parse
-from pe_jax.lm import LmConfig
+from pe_jax.lm_config import LmConfig
 from pe_jax.paths import expanded
+from pe_jax.spec import Member, defaults, parse
 from pe_jax.tokenizer import BYTES, Tokenizer
 from pe_jax.train import State, TrainConfig, structure
 

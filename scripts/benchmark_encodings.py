@@ -28,8 +28,10 @@ from typing import Any
 import jax
 import numpy as np
 
-from pe_jax import encodings, record
+from pe_jax import record
+from pe_jax.encodings import ENCODINGS
 from pe_jax.evaluate import nats
+from pe_jax.spec import parse
 from pe_jax.train import init, make_steps, structure
 from scripts.benchmark import compare, machine
 from scripts.benchmark_encodings_table import markdown, ratio
@@ -132,7 +134,7 @@ def run(names: Sequence[str], plan: Plan, out: Path, say: Callable[[str], None])
     measured under other conditions.
     """
     for name in names:
-        encodings.parse(name)
+        parse(name)
     environment = record.environment()
     commit = environment.pop("commit")
     host = {name: value for name, value in machine().items() if name != "load_before"}
@@ -147,7 +149,7 @@ def run(names: Sequence[str], plan: Plan, out: Path, say: Callable[[str], None])
             one["name"] == name and one["commit"] == commit and "failed" not in one for one in found
         )
 
-    todo = [name for name in names or encodings.ENCODINGS if not fresh(name)]
+    todo = [name for name in names or ENCODINGS if not fresh(name)]
     bench, begun = Bench(plan), time.monotonic()
     kept = {"about": about, "found": found}
     for i, name in enumerate(todo, 1):

@@ -153,8 +153,8 @@ OURS = "pe_jax, rope"
 
 def parts(shape: Shape, spec: str):
     """(LmConfig, encodings, TrainConfig); the optimizer's numbers are the same on every side."""
-    from pe_jax.encodings import make
-    from pe_jax.lm import LmConfig
+    from pe_jax.lm_config import LmConfig
+    from pe_jax.spec import make
     from pe_jax.train import TrainConfig
 
     model = LmConfig(

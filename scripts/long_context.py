@@ -139,12 +139,13 @@ def arguments(given: Sequence[str] | None = None) -> argparse.Namespace:
 
 def run(options: argparse.Namespace) -> dict[str, Any]:
     """The record of all processes, kept after each: what the same commit has measured stays."""
-    from pe_jax import encodings, report
+    from pe_jax import report
     from pe_jax.record import commit, read, write
+    from pe_jax.spec import parse
 
     runs = report.load(options.workdir)
     if options.swap:
-        encodings.parse(options.swap)
+        parse(options.swap)
     work = [
         (one["id"], swap, length, kind)
         for one in runs

@@ -38,13 +38,14 @@ def measure(folder: Path, swap: str, length: int, kind: str) -> dict[str, Any]:
     """What this process finds: seconds, peak MiB, and of a pass bits a byte and the curve."""
     import numpy as np
 
-    from pe_jax import encodings, record
+    from pe_jax import record
+    from pe_jax.spec import swap as swapped
     from pe_jax.trained import Trained
 
     trained = Trained.of(folder)
     label, id = trained.run.label, trained.run.id
     members = trained.run.encodings
-    members = encodings.swap(members, swap) if swap else members
+    members = swapped(members, swap) if swap else members
     members = tuple(e.at(length) for e in members)
     found = {"label": label, "id": id, "swap": swap, "length": length, "kind": kind}
     limit = min((n for e in members if (n := e.limit()) is not None), default=length)

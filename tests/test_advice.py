@@ -9,7 +9,8 @@ from commands import Lab, tiny
 from pe_jax import record, tables
 from pe_jax.advice import advice
 from pe_jax.encoding import Dims
-from pe_jax.encodings import ENCODINGS, make, parse, swap
+from pe_jax.encodings import ENCODINGS
+from pe_jax.spec import make, parse, swap
 from pe_jax.encodings.t5 import T5
 
 DIMS = Dims(model=32, heads=4, head=8, layers=4, train_len=64)

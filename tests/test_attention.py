@@ -15,7 +15,8 @@ from helpers import DIMS, assert_near, bind, example, folded, layer, output, sca
 from pe_jax import attention, geometry
 from pe_jax.attention import attend, attend_blockwise, rows
 from pe_jax.encoding import Encoding, overrides, sites
-from pe_jax.encodings import ENCODINGS, make
+from pe_jax.encodings import ENCODINGS
+from pe_jax.spec import make
 from pe_jax.encodings.nope import NoPE
 from pe_jax.encodings.shaw import Shaw
 from pe_jax.encodings.t5 import T5

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 from flax import nnx
 
-from pe_jax.encodings import make
-from pe_jax.lm import LmConfig
+from pe_jax.lm_config import LmConfig
+from pe_jax.spec import make
 from pe_jax.train import build
 from scripts import benchmark, benchmark_encodings, kinds
 from scripts.benchmark_encodings import Plan

@@ -1,8 +1,9 @@
 """The sweep over all encodings: every run passes all checks."""
 
 from configs import encodings
-from pe_jax.encodings import ENCODINGS, parse
+from pe_jax.encodings import ENCODINGS
 from pe_jax.run import Run
+from pe_jax.spec import parse
 
 
 def test_the_sweep_over_encodings_has_every_encoding_once(monkeypatch):

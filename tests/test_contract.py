@@ -20,12 +20,13 @@ from pe_jax.encoding import (
     overrides,
     sites,
 )
-from pe_jax.encodings import ENCODINGS, defaults, label, make, parse, sources, swap
+from pe_jax.encodings import ENCODINGS
 from pe_jax.encodings.learned import Learned
 from pe_jax.encodings.nope import NoPE
 from pe_jax.encodings.rope import RoPE
 from pe_jax.encodings.t5 import T5
 from pe_jax.encodings.transformer_xl import TransformerXL
+from pe_jax.spec import defaults, label, make, parse, sources, swap
 
 DIMS = Dims(model=24, heads=3, head=8, layers=6, train_len=16)
 

@@ -18,12 +18,12 @@ from test_lm import Blend, model, text
 from pe_jax import decode
 from pe_jax.decode import CHUNK, Sampling, extend, generate, positions, prefill, step
 from pe_jax.encoding import Encoding
-from pe_jax.encodings import make, swap
 from pe_jax.encodings.alibi import ALiBi
 from pe_jax.encodings.forget_gate import ForgetGate
 from pe_jax.encodings.rope import RoPE
 from pe_jax.encodings.shaw import Shaw
-from pe_jax.lm import LmConfig
+from pe_jax.lm_config import LmConfig
+from pe_jax.spec import make, swap
 from pe_jax.trained import Trained
 
 ONE = LmConfig(vocab=32, layers=1, model=24, heads=3, attention="dense")

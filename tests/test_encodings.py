@@ -18,7 +18,8 @@ from helpers import DIMS, assert_near, bind, embed, example, folded, layer, outp
 
 from pe_jax.bound import init_params
 from pe_jax.encoding import overrides, sites
-from pe_jax.encodings import ENCODINGS, defaults, make, swap
+from pe_jax.encodings import ENCODINGS
+from pe_jax.spec import defaults, make, swap
 from pe_jax.encodings.sinusoidal import Sinusoidal
 from pe_jax.relative import RELATIVE
 

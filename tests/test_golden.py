@@ -11,7 +11,7 @@ from helpers import assert_near
 from pe_jax.attention import NEG, attend, rows
 from pe_jax.bound import Bound
 from pe_jax.encoding import Dims
-from pe_jax.encodings import make
+from pe_jax.spec import make
 
 VECTORS = np.load(Path(__file__).with_name("golden") / "vectors.npz")
 DIMS = Dims(model=24, heads=3, head=8, layers=1, train_len=20)

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 from helpers import DIMS, assert_near, bind, example, output, scattered
 
-from pe_jax.encodings import make, swap
 from pe_jax.encodings.resonance import Resonance
 from pe_jax.encodings.rope import RoPE
 from pe_jax.run import Run
+from pe_jax.spec import make, swap
 
 LENGTH = 20
 CASE = example(LENGTH)

@@ -19,11 +19,12 @@ from test_lm import model, text
 from pe_jax import data, mesh
 from pe_jax.bound import fold_positions
 from pe_jax.encoding import Encoding, acts_once, overrides
-from pe_jax.encodings import ENCODINGS, make
+from pe_jax.encodings import ENCODINGS
 from pe_jax.evaluate import nats
-from pe_jax.lm import LmConfig
+from pe_jax.lm_config import LmConfig
 from pe_jax.memory import Segment, empty, forgotten
 from pe_jax.protocol import EvalConfig
+from pe_jax.spec import make
 from pe_jax.train import TrainConfig, init, make_steps, structure
 
 SEGMENT, COUNT = 5, 4

@@ -9,10 +9,10 @@ from commands import Lab, result, run_of, the_run
 from test_train import CONFIG, LM
 
 from pe_jax import mesh, record
-from pe_jax.encodings import make
 from pe_jax.execution import execute
 from pe_jax.fit import fit
 from pe_jax.record import Metrics
+from pe_jax.spec import make
 from pe_jax.train import init, make_steps, structure
 
 SEEDS = (0, 1, 2, 3)

@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 
 from pe_jax.encoding import Encoding
-from pe_jax.encodings import make
 from pe_jax.evaluate import evaluate, nats, plan
-from pe_jax.lm import LmConfig
+from pe_jax.lm_config import LmConfig
 from pe_jax.protocol import METRICS, EvalConfig, curve, nll, windows
+from pe_jax.spec import make
 from pe_jax.train import TrainConfig, init, structure
 
 FAR = 1000000  # between the tokens of two documents

@@ -12,7 +12,7 @@ from commands import ROOT, TINY, Lab, lines, result, run_of, tiny
 from configs import base, quickstart
 from experiments import hyper, workers
 from pe_jax import record
-from pe_jax.lm import LmConfig
+from pe_jax.lm_config import LmConfig
 from pe_jax.protocol import EvalConfig
 from pe_jax.run import DataConfig, LogConfig, Run, RunConfig
 from pe_jax.train import TrainConfig

@@ -13,10 +13,11 @@ import pytest
 from pe_jax import data
 from pe_jax.checkpoint import digests
 from pe_jax.encoding import Encoding
-from pe_jax.encodings import ENCODINGS, make
+from pe_jax.encodings import ENCODINGS
 from pe_jax.fit import fit
-from pe_jax.lm import LmConfig
+from pe_jax.lm_config import LmConfig
 from pe_jax.record import Metrics, read_lines
+from pe_jax.spec import make
 from pe_jax.train import TrainConfig, cross_entropy, init, make_steps, structure
 
 LM = LmConfig(vocab=16, layers=1, model=16, heads=2, attention="dense")
