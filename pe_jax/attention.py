@@ -18,6 +18,7 @@ Axes: T queries, S keys, H heads, K head size, N distances.
 from __future__ import annotations
 
 import functools
+import itertools
 import math
 
 import jax
@@ -81,28 +82,47 @@ def attend_blockwise(
     A running (maximum, normaliser, sum) over key blocks; blocks that the mask empties are skipped,
     and with a window W only O(W) keys a query are looked at (pe_jax/blocks.py): queries stand among
     the keys, whichever way the model sees. The normaliser sums before `gate`, the output after it.
-    An encoding that needs whole rows, or replaces the softmax, gets all keys of a block of queries.
+    An encoding that needs whole rows, or replaces the softmax, gets all keys of a block of queries;
+    in a causal model whose queries are its keys, those up to its quarter's end.
     """
-    T = q.shape[0]
+    T, S = q.shape[0], k.shape[0]
     tables = Tables.of(pe, queries.pos, keys.pos, room=block)
     q = _scaled(pe, q, queries)
     rotated_q, rotated_k = pe.qk(q, k, queries.coords, keys.coords)
-    padded = pad((q, rotated_q, queries), block)
-    own, met = None, None
-    if not pe.whole_rows:
-        own, met = meetings(pe, (k, rotated_k, v, keys), padded[2], tables, block)
+    padded, all_keys = pad((q, rotated_q, queries), block), (k, rotated_k, v, keys)
+    count = padded[0].shape[0] // block
+    blocks = jnp.arange(count), cut(padded, block)
+    if pe.whole_rows:
+        quarters = pe.causal and T == S and count >= 8
+        ends = [count * part // 4 for part in (1, 2, 3) if quarters]
+        parts = itertools.pairwise([0, *ends, count])
+        out = jnp.concatenate([_stacked(pe, blocks, all_keys, tables, *part) for part in parts])
+    else:
+        own, met = meetings(pe, all_keys, padded[2], tables, block)
+
+        @jax.checkpoint
+        def one(here):
+            (i, (q, rotated_q, queries)), own = here
+            return _online(pe, q, rotated_q, queries, met(i, own))
+
+        out = jax.lax.map(one, (blocks, own))
+    return out.reshape(-1, *out.shape[2:])[:T].astype(v.dtype)
+
+
+def _stacked(pe, blocks, keys, tables: Tables, begin: int, end: int):
+    """The blocks of queries from `begin` to `end`, with all keys, or those up to an earlier end."""
+    count, block = blocks[1][0].shape[:2]
+    size = keys[0].shape[0] if end == count else end * block
+    blocks = jax.tree.map(lambda a: a[begin:end], blocks)
+    k, rotated_k, v, keys = jax.tree.map(lambda a: a[:size], keys)
 
     @jax.checkpoint
-    def one(block_of_queries):
-        i, (q, rotated_q, queries), own = block_of_queries
-        if met:
-            return _online(pe, q, rotated_q, queries, met(i, own))
+    def one(here):
+        i, (q, rotated_q, queries) = here
         columns = tables.cut(i * block, block, k.shape[0])
         return _whole_rows(pe, (q, k), (rotated_q, rotated_k), v, queries, keys, columns)
 
-    blocks = cut(padded, block)
-    out = jax.lax.map(one, (jnp.arange(blocks[0].shape[0]), blocks, own))
-    return out.reshape(-1, *out.shape[2:])[:T].astype(v.dtype)
+    return jax.lax.map(one, blocks)
 
 
 def _whole_rows(pe, plain, rotated, v, queries, keys, tables):
@@ -123,11 +143,9 @@ def _online(pe, q, rotated_q, queries, met):
     """
     block, H, K = q.shape
 
-    @jax.checkpoint
-    def absorb(carry, here):
+    def absorb(columns, carry, here):
         top, total, out = carry
-        (k, rotated_k, v, keys), tile = here
-        columns = Tables(pe, tile, 0, block)
+        (k, rotated_k, v, keys), _ = here
         seen = visible(pe, queries.idx, keys.idx)[None]
         s = _scores(pe, (q, k), (rotated_q, rotated_k), columns, queries, keys)
         s = _reread(pe, s, seen, (q, k), queries, keys)
@@ -141,9 +159,20 @@ def _online(pe, q, rotated_q, queries, met):
         out = out * fade.T[..., None] + _weigh(w, v, columns, queries, keys)
         return new, total, out
 
+    @jax.checkpoint
+    def near(carry, here):
+        return absorb(Tables(pe, here[1], 0, block), carry, here)
+
+    @jax.checkpoint
+    def far(carry, here):
+        return absorb(Tables(pe, here[1], 0, block).constant(), carry, here)
+
     def step(carry, here):
-        needed = _any_visible(pe, queries.idx, here[0][3].idx)
-        return jax.lax.cond(needed, absorb, lambda carry, _: carry, carry, here), None
+        needed, constant = _met(pe, queries.idx, here[0][3].idx)
+        if pe.constant_from is None:
+            return jax.lax.cond(needed, near, lambda carry, _: carry, carry, here), None
+        kind = jnp.where(needed, 1 + constant, 0)
+        return jax.lax.switch(kind, [lambda carry, _: carry, near, far], carry, here), None
 
     carry = jnp.full((H, block), NEG), jnp.zeros((H, block)), jnp.zeros((block, H, K))
     for blocks in met:
@@ -152,9 +181,9 @@ def _online(pe, q, rotated_q, queries, met):
     return out / jnp.where(total > 0, total, 1.0).T[..., None]
 
 
-def _any_visible(pe: Bound, q_idx, k_idx):
-    """Whether the mask may leave a pair of two blocks of consecutive indices: from their ends
-    alone.
+def _met(pe: Bound, q_idx, k_idx):
+    """Whether the mask may leave a pair of two blocks of consecutive indices, and whether all that
+    it leaves are so far apart that relative hooks are constant: from their ends alone.
     """
     first, last = jnp.min(jnp.where(k_idx >= 0, k_idx, 2**30)), jnp.max(k_idx)
     q_first, q_last = q_idx[0], jnp.max(q_idx)
@@ -164,7 +193,8 @@ def _any_visible(pe: Bound, q_idx, k_idx):
     for window, sinks in pe.reach:
         near = (last > q_first - window) & (first < q_last + window)
         seen &= near | (first < sinks)
-    return seen
+    far = pe.constant_from or 0
+    return seen, (q_first - last >= far) | (first - q_last >= far)
 
 
 def _scaled(pe: Bound, q, queries: Rows):
@@ -212,6 +242,6 @@ def choose(form: str, pe: Bound, batch: int, queries: int, keys: int):
         return attend
     reach = min((window for window, _ in pe.reach), default=keys)
     block = min(512, max(64, 2 ** math.ceil(math.log2(max(1, min(keys // 32, reach))))))
-    if pe.whole_rows:  # such a block holds all keys: it must not grow with them
+    if pe.whole_rows:  # such a block holds all keys: it must not grow with all_keys
         block = 64
     return functools.partial(attend_blockwise, block=block)

@@ -14,7 +14,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, Key, Num
 
-from pe_jax.encoding import Coords, Encoding, Params, active, acts_once, overrides
+from pe_jax.encoding import RELATIVE, Coords, Encoding, Params, active, acts_once, overrides
 
 
 def init_params(encoding: Encoding, key: Key[Array, ""]) -> tuple[Params, dict[int, Params]]:
@@ -119,6 +119,18 @@ class Bound:
     @property
     def reach(self) -> tuple[tuple[int, int], ...]:
         return tuple(r for e in self.encodings if (r := e.reach()) is not None)
+
+    @property
+    def constant_from(self) -> int | None:
+        """The distance from which the relative hooks together are constant. None: never, or they
+        are asked pair by pair.
+        """
+        if not self.contiguous:
+            return None
+        members = [e for e in self.encodings if any(overrides(e, hook) for hook in RELATIVE)]
+        found = [e.constant_from() for e in members]
+        known = [n for n in found if n is not None]
+        return max(known) if known and len(known) == len(found) else None
 
     def _members(self, hook: str, *coords: tuple[Coords, ...]):
         for i, (e, params) in enumerate(zip(self.encodings, self.params, strict=True)):

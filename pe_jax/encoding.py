@@ -94,6 +94,12 @@ class Encoding:
         """
         return None
 
+    def constant_from(self) -> int | None:
+        """The distance from which no `relative_*` hook changes any more, on either side of the
+        query: one vector then serves a block of keys that are all so far. None: they do change.
+        """
+        return None
+
     def reach(self) -> tuple[int, int] | None:
         """(window, sinks): a query sees the last `window` keys, itself included, and the first
         `sinks`.
@@ -197,6 +203,8 @@ HOOKS: dict[str, tuple[str, ...]] = {
     if inspect.isfunction(function) and not name.startswith("_")
 }
 
+RELATIVE = tuple(hook for hook in HOOKS if hook.startswith("relative_"))
+
 
 def _check_hook(owner: str, name: str, function: Callable) -> None:
     """A misspelt hook would silently train NoPE: it is a TypeError when the class is defined."""
@@ -224,7 +232,7 @@ def sites(encoding: Encoding) -> tuple[str, ...]:
     """The hooks that an encoding overrides and a model's output may depend on, in the order of the
     contract.
     """
-    silent = ("init", "trained_from")
+    silent = ("init", "trained_from", "constant_from")
     return tuple(hook for hook in HOOKS if hook not in silent and overrides(encoding, hook))
 
 

@@ -15,15 +15,8 @@ import jax.numpy as jnp
 from jaxtyping import Array, Int, Num
 
 from pe_jax.bound import Bound
+from pe_jax.encoding import RELATIVE
 from pe_jax.geometry import shift, unshift
-
-RELATIVE = (
-    "relative_bias",
-    "relative_keys",
-    "relative_queries",
-    "relative_gate",
-    "relative_values",
-)
 
 
 class Rows(NamedTuple):
@@ -45,7 +38,7 @@ class Tables(NamedTuple):
     by pair.
 
     Column c of a table holds distance n_max - c; n_max is the distance of the last query from the
-    first key.
+    first key. A table of one column serves all pairs.
     """
 
     pe: Bound
@@ -101,8 +94,13 @@ class Tables(NamedTuple):
 
         return jax.tree.map(overlapping, self.of_hook)
 
+    def constant(self) -> Tables:
+        """One column, that of the first query and the first key, for all pairs."""
+        at = self.queries - 1
+        return self._replace(of_hook=jax.tree.map(lambda t: t[:, at : at + 1], self.of_hook))
+
     def scores(self, q, k, queries: Rows, keys: Rows):
-        """q_i . r_{i-j} + r'_{i-j} . k_j + b_{i-j}: [H, T, S], or 0.0."""
+        """q_i . r_{i-j} + r'_{i-j} . k_j + b_{i-j}: [H, T, S], or what broadcasts to it."""
         if not self.pe.contiguous:
             return self._pairwise_scores(q, k, queries, keys)
         T, S, columns, out = q.shape[0], k.shape[0], 0.0, 0.0
@@ -118,7 +116,7 @@ class Tables(NamedTuple):
         return out
 
     def gate(self, queries: Rows, keys: Rows):
-        """c_{i-j}: [H, T, S], or 1.0."""
+        """c_{i-j}: [H, T, S], or what broadcasts to it."""
         return self._term("relative_gate", queries, keys, 1.0)
 
     def values(self, w, queries: Rows, keys: Rows):
@@ -128,6 +126,8 @@ class Tables(NamedTuple):
         if "relative_values" not in self.of_hook:
             return 0.0
         table = self.of_hook["relative_values"]
+        if table.shape[1] == 1:
+            return jnp.einsum("ht,hk->thk", w.sum(-1), table[:, 0])
         return jnp.einsum("htn,hnk->thk", unshift(w, table.shape[1]), table)
 
     def _term(self, hook: str, queries: Rows, keys: Rows, otherwise: float):
@@ -173,8 +173,10 @@ class Tables(NamedTuple):
 
 
 def _laid_out(columns, queries: int, keys: int):
-    """[H, T or 1, N] -> [H, T, S]."""
+    """[H, T or 1, N] -> [H, T, S]; of one column, what broadcasts to it."""
     H, _, N = columns.shape
+    if N == 1:
+        return columns
     return shift(jnp.broadcast_to(columns, (H, queries, N)), keys)
 
 
@@ -183,6 +185,8 @@ def _met_by_keys(k, table, queries: int):
     the last to the first: row S - 1 - j of the products has query i in column j + T - 1 - i.
     """
     S = k.shape[0]
+    if table.shape[1] == 1:
+        return jnp.einsum("shk,hk->hs", k, table[:, 0], preferred_element_type=jnp.float32)[:, None]
     if queries == 1:  # a decoding step: of S distances, each key meets one
         dots = jnp.einsum("shk,hsk->hs", k, table[:, :S], preferred_element_type=jnp.float32)
         return dots[:, None]

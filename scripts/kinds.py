@@ -16,10 +16,9 @@ import numpy as np
 
 from pe_jax.attention import attend, rows
 from pe_jax.bound import Bound, init_params
-from pe_jax.encoding import Dims, Encoding, overrides, sites
+from pe_jax.encoding import RELATIVE, Dims, Encoding, overrides, sites
 from pe_jax.encodings import ENCODINGS
 from pe_jax.spec import parse
-from pe_jax.relative import RELATIVE
 
 FACTS = {"at", "limit"}
 GROUPS = {  # the first that fits

@@ -10,8 +10,8 @@ from pe_jax import record, tables
 from pe_jax.advice import advice
 from pe_jax.encoding import Dims
 from pe_jax.encodings import ENCODINGS
-from pe_jax.spec import make, parse, swap
 from pe_jax.encodings.t5 import T5
+from pe_jax.spec import make, parse, swap
 
 DIMS = Dims(model=32, heads=4, head=8, layers=4, train_len=64)
 
@@ -41,7 +41,10 @@ def test_t5_is_trained_from_where_its_last_bucket_begins(buckets, most):
     assert met.max() == buckets - 1
 
 
-@pytest.mark.parametrize("spec", ["shaw(clip=20)", "deberta(clip=20)", "urpe(rows=20)", "t5"])
+@pytest.mark.parametrize(
+    "spec",
+    ["shaw(clip=20)", "deberta(clip=20)", "deberta(clip=8,variant='v2')", "urpe(rows=20)", "t5"],
+)
 def test_what_is_trained_from_is_where_every_parameter_has_a_gradient(spec):
     """By gradients, with only the distances of `length` tokens."""
     (e,) = make(spec, DIMS)
@@ -75,6 +78,7 @@ def test_positions_that_another_member_moves_are_not_judged():
         ("t5+tupe", "add a bias of the distance"),
         ("alibi+alibi", "do what ALiBi does"),
         ("rope+pi", "do what RoPE does"),
+        ("rope+pope", "do what RoPE does"),
         ("xpos+p_rope", "do what RoPE does"),
         ("learned+hierarchical", "do what Learned does"),
     ],
@@ -92,7 +96,7 @@ def test_hybrids_of_the_literature_do_nothing_twice():
 
 
 def test_a_swap_that_would_rotate_twice_is_refused():
-    for spec in ("xpos", "p_rope", "partial_rope"):
+    for spec in ("xpos", "p_rope", "partial_rope", "pope"):
         with pytest.raises(ValueError, match="would do a second time what this model's"):
             swap(make(spec, DIMS), "pi")
     (pi,) = swap(make("rope", DIMS), "pi")

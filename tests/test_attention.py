@@ -2,6 +2,7 @@
 
 import dataclasses
 import functools
+import itertools
 import math
 
 import jax
@@ -14,14 +15,13 @@ from helpers import DIMS, assert_near, bind, example, folded, layer, output, sca
 
 from pe_jax import attention, geometry
 from pe_jax.attention import attend, attend_blockwise, rows
-from pe_jax.encoding import Encoding, overrides, sites
+from pe_jax.encoding import RELATIVE, Encoding, overrides, sites
 from pe_jax.encodings import ENCODINGS
-from pe_jax.spec import make
 from pe_jax.encodings.nope import NoPE
 from pe_jax.encodings.shaw import Shaw
 from pe_jax.encodings.t5 import T5
 from pe_jax.encodings.window import Window
-from pe_jax.relative import RELATIVE
+from pe_jax.spec import make
 
 COMPOSED = [
     "learned+t5",
@@ -37,6 +37,12 @@ COMPOSED = [
     "ssmax+shaw+rope",
     "cape+alibi",
     "cape+shaw",
+]
+CLIPPED = [  # constant from a distance that blocks of these tests exceed
+    "shaw(clip=3)",
+    "deberta(clip=3)",
+    "urpe(rows=4)",
+    "t5(buckets=4,max_distance=3)+nezha(clip=2)",
 ]
 MIXED = {"shaw+pair_gate": (Shaw, PairGate), "capped+mix_keys": (Capped, MixKeys)}
 CASES = [*ENCODINGS, *COMPOSED, *EXOTIC, *MIXED]
@@ -66,6 +72,7 @@ def settings():
     positions and both directions where attention lays distances out or masks, slow but for the
     first encoding of each set of hooks, on which alone those depend.
     """
+    yield from itertools.product(CLIPPED, ("memory", "bidirectional"))
     seen = set()
     for name in CASES:
         used = {hook for e in encodings(name) for hook in sites(e)}
@@ -273,6 +280,29 @@ def test_a_key_of_index_minus_one_is_not_there(name):
             assert_near(got, want, 1e-5, form)
 
 
+@pytest.mark.parametrize("name", ["cope", "stick_breaking", "dape_v2+t5"])
+def test_whole_rows_end_where_a_quarter_of_the_queries_does(name):
+    """Nine blocks, the last one short; keys behind the quarter's end would be hidden anyway."""
+    members, case = encodings(name), example(70, WIDE)
+    inputs = [getattr(case, n) for n in "qkv"]
+
+    @jax.jit
+    def both(*inputs):
+        def loss(form, *inputs):
+            here = case._replace(**dict(zip("qkv", inputs, strict=True)))
+            return (output(bind(members), here, form=form) * case.v).sum()
+
+        return [
+            jax.value_and_grad(functools.partial(loss, form), argnums=(0, 1, 2))(*inputs)
+            for form in (attend, blockwise)
+        ]
+
+    (dense, slopes), (blocks, got) = both(*inputs)
+    assert_near(blocks, dense, 1e-5)
+    for a, b, what in zip(got, slopes, "qkv", strict=True):
+        assert_near(a, b, 1e-5, f"gradient {what}")
+
+
 @pytest.mark.parametrize("name", ["t5", "shaw", "rope"])
 def test_queries_in_the_middle_of_the_keys(name):
     pe, case, _ = setting(name, "memory")
@@ -307,6 +337,7 @@ NARROW = {
         PairGate(dims),
         Window(dims, 4, sinks=5),
     ),
+    "deberta+window": lambda dims: make("deberta(clip=3)+window(window=9,sinks=6)", dims),
     "cape+alibi+window": lambda dims: make("cape+alibi+window(window=5,sinks=1)", dims),
 }
 

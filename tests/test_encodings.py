@@ -17,11 +17,10 @@ import scipy.stats
 from helpers import DIMS, assert_near, bind, embed, example, folded, layer, output, scattered
 
 from pe_jax.bound import init_params
-from pe_jax.encoding import overrides, sites
+from pe_jax.encoding import RELATIVE, overrides, sites
 from pe_jax.encodings import ENCODINGS
-from pe_jax.spec import defaults, make, swap
 from pe_jax.encodings.sinusoidal import Sinusoidal
-from pe_jax.relative import RELATIVE
+from pe_jax.spec import defaults, make, swap
 
 every_encoding = pytest.mark.parametrize("name", ENCODINGS)
 INPUT = {"at", "limit", "positions", "embed"}  # sites that attention does not see
@@ -74,6 +73,10 @@ def directions(name):
             assert not causal and "causal" in str(refusal), refusal
             return
         yield dims
+
+
+def relative(name):
+    return set(sites(ENCODINGS[name](DIMS))) & {*RELATIVE}
 
 
 def serving(name, length):
@@ -323,6 +326,29 @@ def test_sixteen_times_the_training_length_is_finite_or_refused(name):
 def attended(spec, case, dims=DIMS):
     encodings = make(spec, dims)
     return output(bind(encodings), case._replace(pos=folded(encodings, case)))
+
+
+@pytest.mark.parametrize(("causal", "side"), [(True, 1), (False, 1), (False, -1)])
+@pytest.mark.parametrize(
+    "spec",
+    [name for name in ENCODINGS if relative(name)]
+    + ["shaw(clip=4)", "nezha(clip=4)", "deberta(clip=8,variant='v2')", "t5(buckets=8)"],
+)
+def test_relative_hooks_are_constant_from_where_they_say_and_not_before(spec, causal, side):
+    pe = bind(make(spec, DIMS._replace(train_len=64, causal=causal)))
+    far = pe.constant_from
+
+    def at(*distances):
+        n = side * jnp.asarray(distances, jnp.float32)
+        values = [pe.relative(hook, n) for hook in RELATIVE]
+        return [np.asarray(a) for a in values if isinstance(a, jax.Array)]
+
+    if far is None:
+        assert all(np.abs(a[:, 0] - a[:, 1]).max() > 1e-6 for a in at(1000, 4000))
+        return
+    for a in at(far, far + 1, 2 * far, 50 * far):
+        np.testing.assert_array_equal(a, np.broadcast_to(a[:, :1], a.shape))
+    assert any(np.abs(a[:, 0] - a[:, 1]).max() > 1e-3 for a in at(far - 1, far))
 
 
 def test_a_window_of_everything_is_none():

@@ -13,10 +13,9 @@ from helpers import example, layer
 
 from pe_jax.attention import attend, attend_blockwise
 from pe_jax.bound import Bound, fold_positions, init_params
-from pe_jax.encoding import Dims, overrides, sites
+from pe_jax.encoding import RELATIVE, Dims, overrides, sites
 from pe_jax.encodings import ENCODINGS
 from pe_jax.spec import make
-from pe_jax.relative import RELATIVE
 
 LENGTH = 1024
 DIMS = Dims(model=32, heads=4, head=8, layers=1, train_len=LENGTH)

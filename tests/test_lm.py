@@ -17,15 +17,14 @@ from exotic import PairGate, Selective
 from flax import nnx
 from helpers import assert_near, sampled
 
-from pe_jax.encoding import Encoding, sites
+from pe_jax.encoding import RELATIVE, Encoding, sites
 from pe_jax.encodings import ENCODINGS
-from pe_jax.spec import make, swap
 from pe_jax.encodings.cope import CoPE
 from pe_jax.encodings.shaw import Shaw
 from pe_jax.encodings.ssmax import SSMax
 from pe_jax.lm import LM, _Dropout, decayed
 from pe_jax.lm_config import LmConfig
-from pe_jax.relative import RELATIVE
+from pe_jax.spec import make, swap
 from pe_jax.train import TrainConfig, init, make_steps, structure
 
 TRAINED, LENGTH = 8, 128

@@ -22,21 +22,31 @@ class DeBERTa(Encoding):
     """Relative keys, relative queries, and the scale 1 / sqrt(3) of all products."""
 
     clip: int | None = None
-    """k. None: min(512, the training length - 1), in v2 min(256, half the training length)."""
+    """k. None: min(512, the training length - 1); in v2, where it is even, the most up to 256 below
+    half the training length.
+    """
     variant: Literal["v1", "v2"] = "v1"
 
     def __post_init__(self):
         if self._clip < 2:
             raise ValueError(f"deberta's clip must be at least 2, got {self._clip}; raise it")
+        if self.variant == "v2" and (self._clip % 2 or self._clip < 4):
+            raise ValueError(
+                "deberta's clip must be even and at least 4 in v2, half of whose distances are "
+                f"exact, got {self._clip}; change it"
+            )
 
     @property
     def _clip(self):
         L = self.dims.train_len
-        most = min(512, L - 1) if self.variant == "v1" else min(256, L // 2)
-        return max(2, most) if self.clip is None else self.clip
+        v1, v2 = max(2, min(512, L - 1)), max(4, min(256, (L - 1) // 2) // 2 * 2)
+        return (v1 if self.variant == "v1" else v2) if self.clip is None else self.clip
+
+    def constant_from(self):
+        return self._clip if self.variant == "v1" else 2 * self._clip
 
     def trained_from(self):
-        return self._clip + 1 if self.variant == "v1" else 2 * self._clip
+        return self.constant_from() + 1
 
     def init(self, key):
         D, (r, w) = self.dims.model, jax.random.split(key)

@@ -53,7 +53,8 @@ class FIRE(Encoding):
         part = psi(jnp.abs(i[:, None] - j[None])) / (psi(jnp.maximum(i, threshold)) + 1e-6)[:, None]
 
         @jax.checkpoint
-        def one(query):  # one at a time: the hidden layer is 32 numbers a pair
+        def one(query):
             return mlp(params, query[:, None])
 
-        return jnp.moveaxis(jax.lax.map(one, part), -1, 0)
+        few = max(1, 4096 // part.shape[1])  # at a time: the hidden layer is 32 numbers a pair
+        return jnp.moveaxis(jax.lax.map(one, part, batch_size=few), -1, 0)

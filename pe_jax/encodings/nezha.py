@@ -40,6 +40,9 @@ class Nezha(Encoding):
     def _clip(self):
         return max(1, min(64, self.dims.train_len - 1)) if self.clip is None else self.clip
 
+    def constant_from(self):
+        return self._clip
+
     def _rows(self, n):
         m = jnp.clip(-n, -self._clip, self._clip) + (self._clip if self.variant == "code" else 0)
         angle = angles(m, inverse_timescales(self.dims.head, self.base))

@@ -7,9 +7,9 @@ the K components is the length of a vector that position alone turns. Learned, i
 delta, [H, K], the offset that head h likes best at frequency c, between -2 pi and 0; 0 at first.
 Beyond the training length the slow components reach unseen angles.
 
-In the dot product q and k are twice as long (cosines, sines): a member that rotates them must not
-stand beside this one, and `scale` of another acts within the softplus. Outside its bounds delta is
-clamped, with the gradient of what is clamped (geometry.clamp).
+In the dot product q and k are twice as long (cosines, sines): a run advises against a member that
+rotates them beside this one. `scale` of another acts within the softplus. Outside its bounds delta
+is clamped, with the gradient of what is clamped (geometry.clamp).
 """
 
 import dataclasses
@@ -18,22 +18,27 @@ import math
 import jax
 import jax.numpy as jnp
 
-from pe_jax.encoding import Encoding
+from pe_jax.encodings.rope import RoPE
 from pe_jax.geometry import angles, clamp, inverse_timescales
 
 
 @dataclasses.dataclass(frozen=True)
-class PoPE(Encoding):
+class PoPE(RoPE):
     """softplus(q) and softplus(k), turned by their positions."""
 
-    base: float = 10000.0
     per_layer: tuple[str, ...] = dataclasses.field(default=("*",), kw_only=True)
+
+    def __post_init__(self):
+        """No components are paired: a head of any size will do."""
 
     def init(self, key):
         return {"delta": jnp.zeros((self.dims.heads, self.dims.head))}
 
+    def _frequencies(self):
+        return inverse_timescales(2 * self.dims.head, self.base)
+
     def qk(self, params, q, k, q_pos, k_pos):
-        w = inverse_timescales(2 * self.dims.head, self.base)
+        w = self._frequencies()
         delta = clamp(params["delta"], -2 * math.pi, 0.0)
         unscaled = self.dims.head**0.5
         return (

@@ -37,6 +37,9 @@ class Shaw(Encoding):
     def _clip(self):
         return max(1, min(16, self.dims.train_len - 1)) if self.clip is None else self.clip
 
+    def constant_from(self):
+        return self._clip
+
     def trained_from(self):
         return self._clip + 1
 

@@ -49,9 +49,12 @@ class T5(Encoding):
     def _side(self):
         return self.buckets if self.dims.causal else self.buckets // 2
 
-    def trained_from(self):
+    def constant_from(self):
         exact = self._side // 2  # the last of side - exact steps from ln(exact) to ln(reach)
-        return math.ceil(self._reach * (exact / self._reach) ** (1 / (self._side - exact))) + 1
+        return math.ceil(self._reach * (exact / self._reach) ** (1 / (self._side - exact)))
+
+    def trained_from(self):
+        return self.constant_from() + 1
 
     def init(self, key):
         return {"table": self.std * jax.random.normal(key, (self.dims.heads, self.buckets))}

@@ -45,6 +45,9 @@ class TUPE(Encoding):
     def limit(self):
         return self.length or self.dims.train_len
 
+    def constant_from(self):
+        return self._t5.constant_from()
+
     def trained_from(self):
         return max(self.limit(), self._t5.trained_from())
 

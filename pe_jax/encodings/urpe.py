@@ -30,6 +30,9 @@ class URPE(Encoding):
     def _rows(self):
         return self.dims.train_len if self.rows is None else self.rows
 
+    def constant_from(self):
+        return self._rows - 1
+
     def trained_from(self):
         return self._rows
 
