@@ -242,6 +242,6 @@ def choose(form: str, pe: Bound, batch: int, queries: int, keys: int):
         return attend
     reach = min((window for window, _ in pe.reach), default=keys)
     block = min(512, max(64, 2 ** math.ceil(math.log2(max(1, min(keys // 32, reach))))))
-    if pe.whole_rows:  # such a block holds all keys: it must not grow with all_keys
+    if pe.whole_rows:  # such a block holds all keys: it must not grow with them
         block = 64
     return functools.partial(attend_blockwise, block=block)
