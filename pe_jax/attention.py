@@ -96,7 +96,9 @@ def attend_blockwise(
         quarters = pe.causal and T == S and count >= 8
         ends = [count * part // 4 for part in (1, 2, 3) if quarters]
         parts = itertools.pairwise([0, *ends, count])
-        out = jnp.concatenate([_stacked(pe, blocks, all_keys, tables, *part) for part in parts])
+        out = jnp.concatenate(
+            [_blocks_of_whole_rows(pe, blocks, all_keys, tables, *part) for part in parts]
+        )
     else:
         own, met = meetings(pe, all_keys, padded[2], tables, block)
 
@@ -109,7 +111,7 @@ def attend_blockwise(
     return out.reshape(-1, *out.shape[2:])[:T].astype(v.dtype)
 
 
-def _stacked(pe, blocks, keys, tables: Tables, begin: int, end: int):
+def _blocks_of_whole_rows(pe, blocks, keys, tables: Tables, begin: int, end: int):
     """The blocks of queries from `begin` to `end`, with all keys, or those up to an earlier end."""
     count, block = blocks[1][0].shape[:2]
     size = keys[0].shape[0] if end == count else end * block

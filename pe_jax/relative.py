@@ -69,7 +69,7 @@ class Tables(NamedTuple):
         return cls(pe, jax.tree.map(pad, tables) if room else tables, room, T)
 
     def cut(self, start, queries: int, keys: int) -> Tables:
-        """The columns of a block of queries from `start` (traced or not) and of all keys."""
+        """The columns of a block of queries from `start` (traced or not) and of the first keys."""
         begin = self.first + self.queries - start - queries
 
         def part(table):
