@@ -18,6 +18,7 @@ ENCODINGS = (
     "cope",
     "forget_gate",
     "rope",
+    "rope[::4]+rope[1::4]+rope[2::4]",  # NoPE in every fourth layer
     "p_rope",
     "xpos",
     "randomized+rope",

@@ -17,7 +17,7 @@ from exotic import PairGate, Selective
 from flax import nnx
 from helpers import assert_near, sampled
 
-from pe_jax.encoding import RELATIVE, Encoding, sites
+from pe_jax.encoding import RELATIVE, Encoding, active, sites
 from pe_jax.encodings import ENCODINGS
 from pe_jax.encodings.cope import CoPE
 from pe_jax.encodings.shaw import Shaw
@@ -223,6 +223,18 @@ def test_two_layers_without_positions_see_the_order():
     shuffled = tokens[:, jnp.array([3, 0, 6, 5, 1, 4, 2, 7])]
     last = [run(graphdef, params, t, last=1) for t in (tokens, shuffled)]
     assert np.abs(last[0] - last[1]).max() > 1e-3
+
+
+def test_none_in_every_fourth_layer():
+    spec, config = "rope[::4]+rope[1::4]+rope[2::4]", dataclasses.replace(TINY, layers=8)
+    made = encodings(spec, config)
+    turned = [layer for layer in range(8) if any(active(e, layer) for e in made)]
+    assert turned == [0, 1, 2, 4, 5, 6]
+
+    four, tokens = dataclasses.replace(TINY, layers=4), text(length=12)
+    out, same, other = (run(*model(s, four), tokens) for s in (spec, "rope[:3]", "rope"))
+    np.testing.assert_array_equal(out, same)
+    assert np.abs(out - other).max() > 1e-3
 
 
 @pytest.mark.parametrize("spec", ("rope+t5", "selective+shaw"))
