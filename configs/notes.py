@@ -30,3 +30,7 @@ def get_sweep():
         c = get_config(f"pe={spec}")
         c.train.steps = 4 * c.train.steps
         yield c
+    for spec in ("learned", "t5"):
+        c = get_config(f"pe={spec}")
+        c.train.rate = 27e-3
+        yield c
