@@ -22,13 +22,13 @@ def show(runs: list[Run], left: list[Run]) -> None:
     from experiments import console
 
     table = Table("run", "id", "seeds", "steps", "parameters", "about", "")
-    seconds = dict(zip((run.id for run in runs), estimates(runs), strict=True))
+    sizes = [run.parameters()["total"] for run in runs]
+    seconds = dict(zip((run.id for run in runs), estimates(runs, sizes), strict=True))
     waiting = {run.id for run in left}
-    for run in runs:
-        row = (run.label, run.id, len(run.run.seeds), run.train.steps)
-        number = f"{run.parameters()['total']:,}"
+    for run, size in zip(runs, sizes, strict=True):
+        row = (run.label, run.id, len(run.run.seeds), run.train.steps, f"{size:,}")
         done = "" if run.id in waiting else "finished"
-        table.add_row(*map(str, row), number, console.duration(seconds[run.id]), done)
+        table.add_row(*map(str, row), console.duration(seconds[run.id]), done)
     Console(width=None if sys.stdout.isatty() else 140).print(table)
     for run in runs:
         for doubt in run.advice:
@@ -40,16 +40,19 @@ def show(runs: list[Run], left: list[Run]) -> None:
     )
 
 
-def estimates(runs: list[Run]) -> list[float]:
-    """Seconds of each run, one at a time on this machine."""
+def estimates(runs: list[Run], sizes: list[int]) -> list[float]:
+    """Seconds of each run, of `sizes` parameters, one at a time on this machine."""
     speed = EFFICIENCY * _matmul_speed()
-    return [_operations(run) / speed + _programs(run) * COMPILE for run in runs]
+    return [
+        _operations(run, size) / speed + _programs(run) * COMPILE
+        for run, size in zip(runs, sizes, strict=True)
+    ]
 
 
-def _operations(run: Run) -> float:
+def _operations(run: Run, size: int) -> float:
     seeds = len(run.run.seeds)
     tokens = run.train.steps * run.train.batch * run.train.length
-    trained = 3 * tokens * _forward(run, run.train.length)
+    trained = 3 * tokens * _forward(run, size, run.train.length)
     scored = 0.0
     for length in run.eval.lengths:
         windows = {
@@ -59,16 +62,15 @@ def _operations(run: Run) -> float:
             "nonoverlapping": run.eval.targets / length,
         }
         count = sum(windows[metric] for metric in run.eval.metrics)
-        scored += _ways(run) * count * length * _forward(run, length)
+        scored += _ways(run) * count * length * _forward(run, size, length)
     return seeds * (trained + scored)
 
 
-def _forward(run: Run, length: int) -> float:
+def _forward(run: Run, size: int, length: int) -> float:
     """Operations a token."""
-    weights = run.parameters()["total"]
     dims = run.encodings[0].dims
     keys = length / 2
-    return 2 * weights + dims.layers * keys * (4 * dims.model + LOGIT * dims.heads)
+    return 2 * size + dims.layers * keys * (4 * dims.model + LOGIT * dims.heads)
 
 
 def _programs(run: Run) -> int:
