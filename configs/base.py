@@ -51,10 +51,9 @@ def get_config(arg="pe=rope"):
     evaluation.swaps = ("window",)  # specs swapped in on the trained checkpoint
     evaluation.memory = ()  # segment memories to evaluate with; that of training always joins them
     evaluation.targets = 16384  # scored tokens of each metric at each length
-    evaluation.stride = placeholder(int)  # of sliding; None: half the training length
-    evaluation.last = placeholder(
-        int
-    )  # k of same_targets and last_k; None: half the training length
+    # of sliding, and k of same_targets and last_k; None: half the training length
+    evaluation.stride = placeholder(int)
+    evaluation.last = placeholder(int)
     evaluation.split = "test"  # validation serves choices: valid
     evaluation.batch_tokens = 4096  # of the windows evaluated at once, at least one window
 
@@ -67,10 +66,8 @@ def get_config(arg="pe=rope"):
 
     c.run = run = ConfigDict()
     run.seeds = (0, 1, 2)
-    run.vmap_seeds = (
-        True  # all seeds in one program; False: one after another, bit-equal to runs of one
-    )
-
+    # all seeds in one program; False: one after another, bit-equal to runs of one
+    run.vmap_seeds = True
     run.mesh = ""  # devices: data:8, or seed:3,data:2; "": one. Changes no id
 
     c.log = log = ConfigDict()  # what changes no number and is not part of a run's id

@@ -145,9 +145,11 @@ def _online(pe, q, rotated_q, queries, met):
     """
     block, H, K = q.shape
 
-    def absorb(columns, carry, here):
+    def absorb(far, carry, here):
         top, total, out = carry
-        (k, rotated_k, v, keys), _ = here
+        (k, rotated_k, v, keys), tile = here
+        columns = Tables(pe, tile, 0, block)
+        columns = columns.constant() if far else columns
         seen = visible(pe, queries.idx, keys.idx)[None]
         s = _scores(pe, (q, k), (rotated_q, rotated_k), columns, queries, keys)
         s = _reread(pe, s, seen, (q, k), queries, keys)
@@ -161,20 +163,11 @@ def _online(pe, q, rotated_q, queries, met):
         out = out * fade.T[..., None] + _weigh(w, v, columns, queries, keys)
         return new, total, out
 
-    @jax.checkpoint
-    def near(carry, here):
-        return absorb(Tables(pe, here[1], 0, block), carry, here)
-
-    @jax.checkpoint
-    def far(carry, here):
-        return absorb(Tables(pe, here[1], 0, block).constant(), carry, here)
+    near, far = (jax.checkpoint(functools.partial(absorb, far)) for far in (False, True))
+    kinds = [lambda carry, _: carry, near] + [far] * (pe.constant_from is not None)
 
     def step(carry, here):
-        needed, constant = _met(pe, queries.idx, here[0][3].idx)
-        if pe.constant_from is None:
-            return jax.lax.cond(needed, near, lambda carry, _: carry, carry, here), None
-        kind = jnp.where(needed, 1 + constant, 0)
-        return jax.lax.switch(kind, [lambda carry, _: carry, near, far], carry, here), None
+        return jax.lax.switch(_kind(pe, queries.idx, here[0][3].idx), kinds, carry, here), None
 
     carry = jnp.full((H, block), NEG), jnp.zeros((H, block)), jnp.zeros((block, H, K))
     for blocks in met:
@@ -183,9 +176,9 @@ def _online(pe, q, rotated_q, queries, met):
     return out / jnp.where(total > 0, total, 1.0).T[..., None]
 
 
-def _met(pe: Bound, q_idx, k_idx):
-    """Whether the mask may leave a pair of two blocks of consecutive indices, and whether all that
-    it leaves are so far apart that relative hooks are constant: from their ends alone.
+def _kind(pe: Bound, q_idx, k_idx):
+    """Of two blocks of consecutive indices, from their ends alone: 0 where the mask leaves no pair,
+    2 where all pairs are so far apart that the relative hooks are constant, else 1.
     """
     first, last = jnp.min(jnp.where(k_idx >= 0, k_idx, 2**30)), jnp.max(k_idx)
     q_first, q_last = q_idx[0], jnp.max(q_idx)
@@ -195,8 +188,10 @@ def _met(pe: Bound, q_idx, k_idx):
     for window, sinks in pe.reach:
         near = (last > q_first - window) & (first < q_last + window)
         seen &= near | (first < sinks)
-    far = pe.constant_from or 0
-    return seen, (q_first - last >= far) | (first - q_last >= far)
+    if pe.constant_from is None:
+        return seen.astype(int)
+    apart = jnp.maximum(q_first - last, first - q_last)
+    return jnp.where(seen, 1 + (apart >= pe.constant_from), 0)
 
 
 def _scaled(pe: Bound, q, queries: Rows):

@@ -21,6 +21,7 @@ from pe_jax.encodings.nope import NoPE
 from pe_jax.encodings.shaw import Shaw
 from pe_jax.encodings.t5 import T5
 from pe_jax.encodings.window import Window
+from pe_jax.relative import Tables
 from pe_jax.spec import make
 
 COMPOSED = [
@@ -43,6 +44,7 @@ CLIPPED = [  # constant from a distance that blocks of these tests exceed
     "deberta(clip=3)",
     "urpe(rows=4)",
     "t5(buckets=4,max_distance=3)+nezha(clip=2)",
+    "t5(buckets=4,max_distance=3)+alibi",  # one that is not: none are
 ]
 MIXED = {"shaw+pair_gate": (Shaw, PairGate), "capped+mix_keys": (Capped, MixKeys)}
 CASES = [*ENCODINGS, *COMPOSED, *EXOTIC, *MIXED]
@@ -423,6 +425,23 @@ def visits(encoding, form, causal, batch=None, length=64):
 def test_blocks_that_the_mask_empties_are_skipped(causal, batch):
     got = visits(NoPE(DIMS), functools.partial(attend_blockwise, block=8), causal, batch)
     assert got == (8 * 9 // 2 if causal else 64)
+
+
+@pytest.mark.parametrize(("causal", "far"), [(True, 21), (False, 42)])
+def test_blocks_beyond_where_hooks_are_constant_are_met_by_one_column(causal, far, monkeypatch):
+    """8 blocks of 8: those at least two apart are 9 or more apart, beyond a clip of 3."""
+    met, constant = [], Tables.constant
+
+    def counted(tables):
+        jax.debug.callback(lambda: met.append(1))
+        return constant(tables)
+
+    monkeypatch.setattr(Tables, "constant", counted)
+    members, case = make("shaw(clip=3)", WIDE._replace(causal=causal)), example(64, WIDE)
+    output(bind(members), case, form=blockwise).block_until_ready()
+    output(bind(make("alibi", WIDE)), case, form=blockwise).block_until_ready()
+    jax.effects_barrier()
+    assert len(met) == far
 
 
 @pytest.mark.parametrize(
