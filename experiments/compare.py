@@ -21,7 +21,7 @@ _OUT = flags.DEFINE_string("out", None, "Folder for compare.md and compare.csv; 
 def main(a: str, b: str) -> int:
     from rich.console import Console
 
-    from pe_jax import compare, record, report, side_by_side
+    from pe_jax import atomic, compare, report, side_by_side
 
     try:
         found = compare.compare(report.load(a), report.load(b))
@@ -41,7 +41,7 @@ def main(a: str, b: str) -> int:
     }
     try:
         for name, text in texts.items():
-            record.write(Path(_OUT.value) / name, text)
+            atomic.write(Path(_OUT.value) / name, text)
             print(Path(_OUT.value) / name)
     except OSError as error:
         return cli.fail("compare", error)

@@ -39,7 +39,7 @@ def main() -> int:
     import numpy as np
 
     from pe_jax.decode import Sampling, generate
-    from pe_jax.record import Refused
+    from pe_jax.errors import Refused
     from pe_jax.spec import swap
     from pe_jax.trained import Trained
 

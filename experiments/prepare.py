@@ -24,12 +24,12 @@ def main() -> int:
             "prepare",
             "--source=files:PATH and --name=NAME are required: the text, and the dataset's name",
         )
-    from pe_jax import record, tfds_prepare, tfds_text
+    from pe_jax import errors, tfds_prepare, tfds_text
 
     try:
         folder = tfds_text.data_dir(_DATA_DIR.value)
         path, corpus = tfds_prepare.prepare(_SOURCE.value, _NAME.value, folder)
-    except (ValueError, OSError, record.Refused) as error:
+    except (ValueError, OSError, errors.Refused) as error:
         return cli.fail("prepare", error)
     about = corpus.describe()
     sizes = ", ".join(

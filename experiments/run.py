@@ -34,9 +34,9 @@ def main() -> int:
         run = Run.of(_CONFIG.value.to_dict())
     except (ValueError, TypeError, OSError) as error:
         return cli.fail("run", error)
+    from pe_jax.errors import Refused
     from pe_jax.execution import execute
     from pe_jax.fit import Interrupted
-    from pe_jax.record import Refused
 
     workdir = Path(_WORKDIR.value)
     command = _COMMAND.value or cli.command("run")

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from experiments import cli
-from pe_jax import record
+from pe_jax import atomic, errors, history, locks
 
 STARTED = "experiments.sweep: started "  # the first line of every attempt in a log.txt
 FILES = ("queued.json", "config.json", "result.json")
@@ -63,7 +63,7 @@ def show(workdir: Path) -> int:
 
 def standings(workdir: Path) -> list[Standing]:
     """Every run of the folder, by its id; none if the folder is not there."""
-    sweeping = record.is_locked(workdir)
+    sweeping = locks.is_locked(workdir)
     folders = {path.parent for name in FILES for path in workdir.glob(f"*/{name}")}
     return [_standing(folder, sweeping) for folder in sorted(folders)]
 
@@ -83,16 +83,16 @@ def why(folder: Path) -> str:
 
 
 def _standing(folder: Path, sweeping: bool) -> Standing:
-    locked = record.is_locked(folder)  # before the result is looked for: it is written under it
+    locked = locks.is_locked(folder)  # before the result is looked for: it is written under it
     try:
-        result = record.read(folder / "result.json")
-        about = result or record.read(folder / "config.json") or record.read(folder / "queued.json")
-    except record.Refused as error:
+        result = atomic.read(folder / "result.json")
+        about = result or atomic.read(folder / "config.json") or atomic.read(folder / "queued.json")
+    except errors.Refused as error:
         return Standing(folder.name, folder.name, "damaged", reason=str(error))
     if about is None:  # taken away meanwhile
         return Standing(folder.name, folder.name, "gone")
     state, reason = ("finished", "") if result else _state(folder, locked, sweeping)
-    lines = record.read_lines(folder / "metrics.jsonl")
+    lines = history.read_lines(folder / "metrics.jsonl")
     seeds = len(about["config"]["run"]["seeds"])
     seconds = result["seconds"]["total"] if result else None
     done = "" if result or not lines else _done(lines[-1], seeds)

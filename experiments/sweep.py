@@ -61,7 +61,7 @@ def main() -> int:
     except Exception as error:  # a config file is the user's code: it may raise anything
         return cli.fail("sweep", error)
     from experiments import workers
-    from pe_jax import record
+    from pe_jax import atomic, errors
     from pe_jax.run import Run
     from pe_jax.trackers import require
 
@@ -76,11 +76,11 @@ def main() -> int:
         cost.show(list(runs.values()), left)
         return 0
     try:
-        left = [run for id, run in runs.items() if not record.read(_workdir() / id / "result.json")]
+        left = [run for id, run in runs.items() if not atomic.read(_workdir() / id / "result.json")]
         require({name for run in left for name in run.log.trackers})
         for run in {_texts(run): run for run in left}.values():
             run.load()
-    except record.Refused as error:
+    except errors.Refused as error:
         return cli.fail("sweep", error)
     failed = workers.run_all(runs, _workdir(), _JOBS.value, _reproducing(), environment)
     if failed is None:
@@ -134,9 +134,9 @@ def _reproducing() -> str:
 
 def _publish(ids: list[str]) -> None:
     from experiments import console
-    from pe_jax import record
+    from pe_jax import atomic
 
-    records = [record.read(_workdir() / id / "result.json") for id in ids]
+    records = [atomic.read(_workdir() / id / "result.json") for id in ids]
     console.publish(records, Path(_OUT.value) if _OUT.value else None)
 
 

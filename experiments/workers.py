@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from experiments import console, status
-from pe_jax import record
+from pe_jax import atomic, history, locks
 
 POLL_SECONDS = 0.3
 
@@ -41,7 +41,7 @@ def run_all(
         return {}
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     view = console.View(f"{len(runs)} runs", len(runs), len(done))
-    with record.locked(workdir, shared=True), view:
+    with locks.locked(workdir, shared=True), view:
         workers = _Workers(runs, done, view, workdir, jobs, command, environment)
         try:
             workers.queue()
@@ -73,14 +73,14 @@ class _Workers:
         """Writes down what is to be run: `--status` reads it, and the processes do."""
         for id in self.waiting:
             queued = {"label": self.runs[id].label, "config": self.runs[id].config}
-            record.write(self.workdir / id / "queued.json", json.dumps(queued))
+            atomic.write(self.workdir / id / "queued.json", json.dumps(queued))
 
     def step(self) -> None:
         """Starts what can be started, takes note of what ended, shows where the others are."""
         for id in list(self.waiting):
             if len(self.running) == self.jobs:
                 break
-            if not record.is_locked(self.workdir / id):
+            if not locks.is_locked(self.workdir / id):
                 self.waiting.remove(id)
                 if finished(self.workdir / id):
                     self._end(id)
@@ -106,7 +106,7 @@ class _Workers:
         environment = {"NPROC": str(self._threads(id))} | self.environment
         # In a group of its own, so that Ctrl-C reaches it through `stop` alone.
         with open(folder / "log.txt", "a") as log:
-            print(status.STARTED + record.now(), file=log, flush=True)
+            print(status.STARTED + environment.now(), file=log, flush=True)
             return subprocess.Popen(
                 command, stdout=log, stderr=log, env=environment, process_group=0
             )
@@ -115,15 +115,15 @@ class _Workers:
         """The run's share of the cores: those that it was begun with, since their number decides
         its last bits, else as many as each run of its round can have.
         """
-        if begun := record.read(self.workdir / id / "config.json"):
+        if begun := atomic.read(self.workdir / id / "config.json"):
             return begun["device"]["threads"]
         last = len(self.waiting) < self.last_round
         return max(1, self.cores // (self.last_round if last else self.jobs))
 
     def _end(self, id: str, code: int = 0) -> None:
         label = self.runs[id].label
-        result = record.read(self.workdir / id / "result.json")
-        if not result and record.is_locked(
+        result = atomic.read(self.workdir / id / "result.json")
+        if not result and locks.is_locked(
             self.workdir / id
         ):  # another process was the first to take it
             self.waiting.append(id)
@@ -142,7 +142,7 @@ class _Workers:
 
     def _progress(self, id: str) -> tuple[float, str]:
         share = console.Share(len(self.runs[id].run.seeds), self.share)
-        lines = record.read_lines(self.workdir / id / "metrics.jsonl")
+        lines = history.read_lines(self.workdir / id / "metrics.jsonl")
         done = 0.0
         for line in lines:
             done = share.add(line)

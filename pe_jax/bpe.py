@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from pe_jax import record
+from pe_jax import atomic, hashes
 
 
 class Unfit(ValueError):
@@ -39,14 +39,14 @@ def trained(size: int, texts: Iterable[str], corpus: str) -> str:
     """
     version = library().__version__
     root = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    path = Path(root, "pe_jax", f"bpe-{size}-{record.sha256(f'{corpus} {version}')[:16]}")
+    path = Path(root, "pe_jax", f"bpe-{size}-{hashes.sha256(f'{corpus} {version}')[:16]}")
     with contextlib.suppress(OSError, UnicodeDecodeError):
         digest, _, found = path.read_text("utf-8").partition("\n")
-        if digest == record.sha256(found):
+        if digest == hashes.sha256(found):
             return found
     found = _train(size, texts)
     with contextlib.suppress(OSError):  # a cache that cannot be written is none
-        record.write(path, f"{record.sha256(found)}\n{found}")
+        atomic.write(path, f"{hashes.sha256(found)}\n{found}")
     return found
 
 

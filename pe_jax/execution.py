@@ -14,7 +14,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from pe_jax import mesh, record, tokenizer, train
+from pe_jax import atomic, environment, errors, hashes, history, locks, mesh, tokenizer, train
 from pe_jax.checkpoint import digests
 from pe_jax.evaluate import Evaluation, evaluate
 from pe_jax.fit import fit, stopping
@@ -37,16 +37,16 @@ def execute(
     Refused for what the user can mend, and Interrupted after a signal, with the state saved.
     """
     folder = workdir / run.id
-    if done := record.read(folder / "result.json"):
+    if done := atomic.read(folder / "result.json"):
         return done
     require(run.log.trackers)
     corpus = run.load()
     try:
         devices = mesh.make(run.run.mesh)
     except ValueError as error:
-        raise record.Refused(str(error)) from error
-    with record.locked(folder), stopping(say) as stop, contextlib.ExitStack() as closing:
-        if done := record.read(folder / "result.json"):  # by a process that was faster
+        raise errors.Refused(str(error)) from error
+    with locks.locked(folder), stopping(say) as stop, contextlib.ExitStack() as closing:
+        if done := atomic.read(folder / "result.json"):  # by a process that was faster
             return done
         about = _begin(run, folder, corpus, command, say)
         trackers = closing.enter_context(Trackers(run.log.trackers, folder, about, say))
@@ -55,7 +55,7 @@ def execute(
             trackers.watch(line)
             watch(line)
 
-        metrics = record.Metrics(folder / "metrics.jsonl", follow)
+        metrics = history.Metrics(folder / "metrics.jsonl", follow)
         begin()
         states, seconds = _trained(run, folder / "checkpoints", corpus, metrics, stop, say, devices)
         begun = time.monotonic()
@@ -64,21 +64,21 @@ def execute(
         result = about | {
             **vars(found),
             "parameters": run.parameters(),
-            "train": _training(run, record.read_lines(metrics.path)),
+            "train": _training(run, history.read_lines(metrics.path)),
             "seconds": {"train": seconds, "evaluate": evaluating, "total": seconds + evaluating},
-            "peak_memory_mib": record.peak_memory_mib(),
+            "peak_memory_mib": environment.peak_memory_mib(),
             "digests": {
-                "-".join(map(str, seeds)): record.sha256(record.canonical(digests(state)))
+                "-".join(map(str, seeds)): hashes.sha256(hashes.canonical(digests(state)))
                 for seeds, state in zip(run.groups, states, strict=True)
             },
         }
         trackers.finish(result)
-        record.write(folder / "result.json", record.canonical(result))
+        atomic.write(folder / "result.json", hashes.canonical(result))
         return result
 
 
 def _trained(
-    run: Run, folder: Path, corpus: tokenizer.Tokens, metrics: record.Metrics, stop, say, devices
+    run: Run, folder: Path, corpus: tokenizer.Tokens, metrics: history.Metrics, stop, say, devices
 ) -> tuple[list[train.State], float]:
     """(the final state of each program's seeds, the seconds of all)."""
     found = [
@@ -102,7 +102,7 @@ def _trained(
 
 
 def _evaluated(
-    run: Run, states, corpus: tokenizer.Tokens, metrics: record.Metrics, stop, devices
+    run: Run, states, corpus: tokenizer.Tokens, metrics: history.Metrics, stop, devices
 ) -> Evaluation:
     def report(done: int, of: int) -> None:
         metrics.add(evaluated=done, of=of)
@@ -113,7 +113,7 @@ def _evaluated(
     diverged = np.concatenate([state["diverged"] for state in states]).tolist()
     documents = corpus.splits[run.eval.split]
     # XLA's CPU runs the blocks of attention one after another: a second core would be idle.
-    threads = record.threads() if jax.default_backend() == "cpu" and not devices else 1
+    threads = environment.threads() if jax.default_backend() == "cpu" and not devices else 1
     return evaluate(
         graphdef,
         params,
@@ -142,26 +142,26 @@ def _begin(run: Run, folder: Path, corpus: tokenizer.Tokens, command: str, say) 
         "tokenizer": corpus.tokenizer.describe(),
         "parent": run.start.about() if run.start else None,
         "advice": list(run.advice),
-        "started": record.now(),
-        **record.environment(),
+        "started": environment.now(),
+        **environment.environment(),
     }
-    earlier = record.read(folder / "config.json")
+    earlier = atomic.read(folder / "config.json")
     if earlier is None:
         if corpus.tokenizer.json is not None:
-            record.write(folder / "tokenizer.json", corpus.tokenizer.json)
+            atomic.write(folder / "tokenizer.json", corpus.tokenizer.json)
         if run.start:
             say(run.start.summary())
         for doubt in run.advice:
             say(f"note: {doubt}")
-        record.write(folder / "config.json", record.canonical(about))
+        atomic.write(folder / "config.json", hashes.canonical(about))
         return about
     if earlier["corpus"]["hash"] != about["corpus"]["hash"]:
-        raise record.Refused(
+        raise errors.Refused(
             f"{folder} was begun on other text ({run.data.source} has changed since): "
             "delete the folder, or give another --workdir"
         )
     if earlier.get("tokenizer", about["tokenizer"]) != about["tokenizer"]:
-        raise record.Refused(
+        raise errors.Refused(
             f"{folder} was begun with other tokens ({run.data.tokenizer} by another version of its "
             "library): delete the folder, or give another --workdir"
         )

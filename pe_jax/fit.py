@@ -18,9 +18,9 @@ from jax.sharding import Mesh
 from pe_jax import data
 from pe_jax.checkpoint import Checkpoints
 from pe_jax.encoding import Encoding
+from pe_jax.history import Metrics
 from pe_jax.lm_config import LmConfig
 from pe_jax.mesh import place_batches, place_state
-from pe_jax.record import Metrics
 from pe_jax.train import State, TrainConfig, init, make_steps, structure
 
 Stop = Callable[[Callable[[], None]], None]

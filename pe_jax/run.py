@@ -5,16 +5,19 @@ from __future__ import annotations
 import dataclasses
 import difflib
 import functools
+import re
 from collections.abc import Mapping
 from typing import Any
 
 import jax
 
-from pe_jax import data, memory, mesh, record, text, tokenizer, train
+from pe_jax import data, memory, mesh, text, tokenizer, train
 from pe_jax.advice import advice
 from pe_jax.bound import init_params
 from pe_jax.encoding import Encoding, active
+from pe_jax.errors import Refused
 from pe_jax.evaluate import plan
+from pe_jax.hashes import canonical, sha256
 from pe_jax.lm_config import LmConfig
 from pe_jax.protocol import EvalConfig, windows
 from pe_jax.spec import label, make, parse, sources
@@ -136,7 +139,7 @@ class Run:
             start = WarmStart.of(parts["train"], parts["lm"], spec, encodings, parts["run"].seeds)
             name = f"{name} from {start.label}"
         doubts = advice(encodings, [member.id for member in parse(spec)])
-        id = record.run_id(name, _identity(config, files, start))
+        id = run_id(name, _identity(config, files, start))
         return cls(dict(config), name, id, encodings, **parts, start=start, advice=tuple(doubts))
 
     @property
@@ -163,7 +166,7 @@ class Run:
             corpus = text.load(self.data.source, self.data.data_dir)
             return self._checked(tokenizer.tokenize(corpus, self.data.tokenizer))
         except (ValueError, OSError) as error:
-            raise record.Refused(str(error)) from error
+            raise Refused(str(error)) from error
 
     def _checked(self, corpus: tokenizer.Tokens) -> tokenizer.Tokens:
         if self.start:
@@ -173,6 +176,12 @@ class Run:
             for length in self.eval.lengths:
                 windows(corpus.splits[self.eval.split], metric, length, self.eval)
         return corpus
+
+
+def run_id(label: str, identity: Mapping[str, Any]) -> str:
+    """A readable name and the hash of all that decides a run's numbers."""
+    name = re.sub(r"[^A-Za-z0-9._+-]+", "_", label.rpartition("/")[2]).strip("_")[:60]
+    return f"{name}-{sha256(canonical(identity))[:8]}"
 
 
 def _identity(config: Mapping[str, Any], files: dict[str, str], start: WarmStart | None):

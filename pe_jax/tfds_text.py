@@ -24,7 +24,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from pe_jax import record, text
+from pe_jax import atomic, text
 from pe_jax.paths import expanded
 
 SUMS = "pe_jax.json"  # in the folder of the prepared data: count and hash of the records of a split
@@ -116,7 +116,7 @@ def _corpus(source: str, path: Path, train: str) -> text.Corpus:
             f"{source} would train on {' and '.join(touched)}, which is held out: SPLIT may take "
             f"{' and '.join(name for name in names if name not in held) or 'nothing else'}"
         )
-    about = record.read(path / SUMS) or {}
+    about = atomic.read(path / SUMS) or {}
     for split, expected in about.get("splits", {}).items():
         if sums(_records(builder, split)) != expected:
             raise ValueError(_damaged(path, f"the records of {split} are not those prepared"))

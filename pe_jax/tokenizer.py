@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from pe_jax import bpe, record, text
+from pe_jax import atomic, bpe, hashes, text
 from pe_jax.paths import expanded
 
 FORMS = {
@@ -69,7 +69,7 @@ class Tokenizer:
 
     def describe(self) -> dict[str, Any]:
         """JSON-able: spec, vocabulary, and the sha256 of its tokenizer.json, None for bytes."""
-        digest = None if self.json is None else record.sha256(self.json)
+        digest = None if self.json is None else hashes.sha256(self.json)
         return {"spec": self.spec, "vocabulary": len(self.pieces), "sha256": digest}
 
 
@@ -113,7 +113,7 @@ def vocabulary(spec: str) -> int:
 
 def kept(folder: Path) -> Tokenizer:
     """The tokenizer of a run, from its folder."""
-    about = record.read(folder / "config.json") or {}
+    about = atomic.read(folder / "config.json") or {}
     spec = about.get("tokenizer", BYTES.describe())["spec"]
     if spec == BYTES.spec:
         return BYTES
@@ -123,7 +123,7 @@ def kept(folder: Path) -> Tokenizer:
 def sources(spec: str) -> dict[str, str]:
     """{path: sha256} of the file that `spec` names, which is part of what identifies a run."""
     kind, path = _parse(spec)
-    return {path: record.sha256(_named(path))} if kind == "file" else {}
+    return {path: hashes.sha256(_named(path))} if kind == "file" else {}
 
 
 def _parse(spec: str) -> tuple[str, str]:

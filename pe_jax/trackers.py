@@ -14,7 +14,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
-from pe_jax.record import Refused, read_lines
+from pe_jax.errors import Refused
+from pe_jax.history import read_lines
 
 PER_SEED = ("loss", "grad_norm")
 PER_RUN = ("rate", "ms_per_step", "tokens_per_second")

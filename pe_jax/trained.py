@@ -10,7 +10,7 @@ from typing import Any
 import jax
 from flax import nnx
 
-from pe_jax import record, tokenizer
+from pe_jax import atomic, tokenizer
 from pe_jax.checkpoint import Checkpoints
 from pe_jax.run import Run
 from pe_jax.train import init, structure
@@ -40,7 +40,7 @@ class Trained:
         ValueError or Refused if there is no such run, seed or checkpoint.
         """
         folder = _the_run(folder)
-        run = Run.of((record.read(folder / "config.json") or {})["config"])
+        run = Run.of((atomic.read(folder / "config.json") or {})["config"])
         seed = run.run.seeds[0] if seed is None else seed
         group = next((seeds for seeds in run.groups if seed in seeds), None)
         if group is None:

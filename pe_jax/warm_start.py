@@ -18,7 +18,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from pe_jax import record
+from pe_jax import atomic, errors, hashes
 from pe_jax.checkpoint import Checkpoints, flat
 from pe_jax.encoding import Encoding
 from pe_jax.lm_config import LmConfig
@@ -125,7 +125,7 @@ class WarmStart:
             try:
                 arrays = _checkpoints(self.folder, group).load(_steps(self.parent))
             except ValueError as error:
-                raise record.Refused(f"{error}: run it again, in another --workdir") from error
+                raise errors.Refused(f"{error}: run it again, in another --workdir") from error
             for row, seed in enumerate(members):
                 kept = {n: a for n, a in arrays.items() if n.startswith("params.")}
                 rows[seed] = {n: a[row] for n, a in kept.items()}
@@ -144,7 +144,7 @@ class WarmStart:
         """What the record of a run says of its parent."""
         return self.identity | {
             "label": self.label,
-            "config": record.sha256(record.canonical(self.parent["config"])),
+            "config": hashes.sha256(hashes.canonical(self.parent["config"])),
             "commit": self.parent["commit"],
             "new": list(self.new),
             "dropped": list(self.dropped),
@@ -162,9 +162,9 @@ def _finished(init_from: str) -> tuple[Path, dict[str, Any]]:
     """The folder of a finished run, and its result."""
     folder = Path(expanded(init_from, "train.init_from"))
     try:
-        if result := record.read(folder / "result.json"):
+        if result := atomic.read(folder / "result.json"):
             return folder, result
-    except record.Refused as error:
+    except errors.Refused as error:
         raise ValueError(str(error)) from error
     if (folder / "config.json").exists():
         raise ValueError(f"{folder} has not finished: run it to its end, then start from it")
@@ -185,7 +185,7 @@ def _stored(folder: Path, parent: dict[str, Any]) -> tuple[Shapes, str]:
         names = [name for name in found if name.startswith("params.")]
         shapes = {name.removeprefix("params."): found[name].shape[1:] for name in names}
         digests[group] = {name: written[name] for name in names}
-    return shapes, record.sha256(record.canonical(digests))
+    return shapes, hashes.sha256(hashes.canonical(digests))
 
 
 def _checkpoints(folder: Path, group: str) -> Checkpoints:

@@ -26,7 +26,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from pe_jax.record import commit, write
+from pe_jax.atomic import write
+from pe_jax.environment import commit
 from scripts.benchmark_sides import CALL, OURS, SIDES, Shape
 
 Times = Mapping[str, Sequence[float]]

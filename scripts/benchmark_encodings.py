@@ -28,7 +28,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from pe_jax import record
+from pe_jax import atomic, environment, errors
 from pe_jax.encodings import ENCODINGS
 from pe_jax.evaluate import nats
 from pe_jax.spec import parse
@@ -135,11 +135,11 @@ def run(names: Sequence[str], plan: Plan, out: Path, say: Callable[[str], None])
     """
     for name in names:
         parse(name)
-    environment = record.environment()
-    commit = environment.pop("commit")
+    ran_on = environment.environment()
+    commit = ran_on.pop("commit")
     host = {name: value for name, value in machine().items() if name != "load_before"}
     settings = dataclasses.asdict(plan)
-    about = {"shape": settings.pop("shape"), "plan": settings, "machine": host, **environment}
+    about = {"shape": settings.pop("shape"), "plan": settings, "machine": host, **ran_on}
     about = json.loads(json.dumps(about))  # as it is read
     path = out / "encodings.json"
     found = _kept(path, about, not names, say)
@@ -161,8 +161,8 @@ def run(names: Sequence[str], plan: Plan, out: Path, say: Callable[[str], None])
         found = [other for other in found if other["name"] != name]
         found.append(one | {"commit": commit, "load": load})
         kept = {"about": about, "found": found}
-        record.write(path, json.dumps(kept, indent=1) + "\n")
-        record.write(out / "encodings.md", markdown(kept) + "\n")
+        atomic.write(path, json.dumps(kept, indent=1) + "\n")
+        atomic.write(out / "encodings.md", markdown(kept) + "\n")
         left = (time.monotonic() - begun) / i * (len(todo) - i) / 60
         told = one.get("failed") or ", ".join(
             f"{ratio(part)} at T={part['length']:,}" for part in one["training"]
@@ -173,12 +173,12 @@ def run(names: Sequence[str], plan: Plan, out: Path, say: Callable[[str], None])
 
 def _kept(path: Path, about: Mapping[str, Any], everything: bool, say: Callable[[str], None]):
     """What the file has, if it was measured under the present conditions, whatever the commit."""
-    old = record.read(path)
+    old = atomic.read(path)
     if old is None:
         return []
     differ = ", ".join(name for name in about if old["about"].get(name) != about[name])
     if differ and not everything:
-        raise record.Refused(
+        raise errors.Refused(
             f"{path} was measured under other conditions ({differ}): measure every encoding anew "
             "by --encodings without names, or give another folder by --out=DIR"
         )
@@ -195,7 +195,7 @@ def main(names: Sequence[str], turns: int, out: Path) -> int:
 
     try:
         kept = run(names, Plan(turns=turns), out, say)
-    except (ValueError, record.Refused) as error:
+    except (ValueError, errors.Refused) as error:
         say(f"scripts/benchmark: {error}")
         return 2
     except KeyboardInterrupt:

@@ -140,7 +140,8 @@ def arguments(given: Sequence[str] | None = None) -> argparse.Namespace:
 def run(options: argparse.Namespace) -> dict[str, Any]:
     """The record of all processes, kept after each: what the same commit has measured stays."""
     from pe_jax import report
-    from pe_jax.record import commit, read, write
+    from pe_jax.atomic import read, write
+    from pe_jax.environment import commit
     from pe_jax.spec import parse
 
     runs = report.load(options.workdir)
@@ -188,8 +189,8 @@ def run(options: argparse.Namespace) -> dict[str, Any]:
 
 def main() -> None:
     options = arguments()
+    from pe_jax.atomic import write
     from pe_jax.plots import save
-    from pe_jax.record import write
 
     try:
         record = run(options)

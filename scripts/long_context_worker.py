@@ -38,7 +38,7 @@ def measure(folder: Path, swap: str, length: int, kind: str) -> dict[str, Any]:
     """What this process finds: seconds, peak MiB, and of a pass bits a byte and the curve."""
     import numpy as np
 
-    from pe_jax import record
+    from pe_jax import environment
     from pe_jax.spec import swap as swapped
     from pe_jax.trained import Trained
 
@@ -57,7 +57,7 @@ def measure(folder: Path, swap: str, length: int, kind: str) -> dict[str, Any]:
     except ValueError as error:
         return found | {"reason": str(error)}
     programs = _programs(trained, members, length)
-    found |= {"joined": joined, "corpus": corpus.about, "environment": record.environment()}
+    found |= {"joined": joined, "corpus": corpus.about, "environment": environment.environment()}
     values, seconds = _timed(programs[kind], trained.params, tokens)
     if not np.isfinite(values).all():
         return found | {"reason": "not finite"}
@@ -112,10 +112,10 @@ def _peak_memory_mib() -> float:
     """Of the accelerator, else of the process."""
     import jax
 
-    from pe_jax import record
+    from pe_jax import environment
 
     device = jax.devices()[0].memory_stats() or {}
-    return device["peak_bytes_in_use"] / 2**20 if device else record.peak_memory_mib()
+    return device["peak_bytes_in_use"] / 2**20 if device else environment.peak_memory_mib()
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ from pathlib import Path
 import nbformat
 from nbclient import NotebookClient
 
-from pe_jax.record import write
+from pe_jax.atomic import write
 
 NOTEBOOK = Path(__file__).resolve().parents[1] / "docs/positions.ipynb"
 

@@ -8,7 +8,7 @@ import pytest
 from commands import ROOT, Lab, run_of, tiny, write_text
 
 from experiments import cli
-from pe_jax import record
+from pe_jax import atomic, hashes, locks
 
 HEAVY = ("jax", "flax", "pandas", "matplotlib", "tensorflow_datasets", "grain", "orbax", "scipy")
 BEGUN = {"label": "rope", "config": {"run": {"seeds": [0, 1]}}}
@@ -68,7 +68,7 @@ def test_help_comes_at_once(name, flag):
 
 
 def test_the_status_of_runs_comes_at_once(tmp_path):
-    record.write(tmp_path / "rope-1a2b3c4d/config.json", record.canonical(BEGUN))
+    atomic.write(tmp_path / "rope-1a2b3c4d/config.json", hashes.canonical(BEGUN))
     names, code, out = imported("experiments.sweep", "--status", f"--workdir={tmp_path}")
     assert code == 0 and "stopped" in out and not names.intersection(HEAVY)
 
@@ -247,11 +247,11 @@ def test_a_damaged_result_stops_a_sweep_before_it_begins(lab, folder):
 
 
 def test_a_folder_that_another_process_holds_is_refused(lab, folder):
-    with record.locked(folder):
-        assert record.is_locked(folder)
+    with locks.locked(folder):
+        assert locks.is_locked(folder)
         done = lab.run(folder.parent).wait()
     assert_told(done, "run", str(folder), "is being written by another process")
-    assert not record.is_locked(folder) and files(folder) == {}
+    assert not locks.is_locked(folder) and files(folder) == {}
 
 
 def test_a_run_begun_on_other_text_is_refused(lab, folder):

@@ -8,10 +8,10 @@ import pytest
 from commands import Lab, result, run_of, the_run
 from test_train import CONFIG, LM
 
-from pe_jax import mesh, record
+from pe_jax import history, mesh
 from pe_jax.execution import execute
 from pe_jax.fit import fit
-from pe_jax.record import Metrics
+from pe_jax.history import Metrics
 from pe_jax.spec import make
 from pe_jax.train import init, make_steps, structure
 
@@ -76,7 +76,7 @@ def test_a_checkpoint_moves_between_devices(runs, tmp_path):
 
     def train(spec: str, stop_at: int | None = None):
         def stop(save):
-            if stop_at and len(record.read_lines(metrics.path)) >= stop_at:
+            if stop_at and len(history.read_lines(metrics.path)) >= stop_at:
                 save()
                 raise Enough
 
@@ -91,7 +91,7 @@ def test_a_checkpoint_moves_between_devices(runs, tmp_path):
     assert done["step"] == run.train.steps
     again = train("")
     jax.tree.map(np.testing.assert_array_equal, done, again)
-    steps = [line["step"] for line in record.read_lines(tmp_path / "metrics.jsonl")]
+    steps = [line["step"] for line in history.read_lines(tmp_path / "metrics.jsonl")]
     assert steps == sorted(set(steps))
 
 

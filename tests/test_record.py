@@ -13,19 +13,20 @@ from pathlib import Path
 
 import pytest
 
-from pe_jax import record
-from pe_jax.record import Metrics, Refused
+from pe_jax import atomic, environment, hashes, history, locks, run
+from pe_jax.errors import Refused
+from pe_jax.history import Metrics
 
 
 def test_equal_configs_give_equal_text():
     a = {"b": (1, 2), "a": {"y": None, "x": 1.5}}
     b = {"a": {"x": 1.5, "y": None}, "b": [1, 2]}
-    assert record.canonical(a) == record.canonical(b) == '{"a":{"x":1.5,"y":null},"b":[1,2]}'
+    assert hashes.canonical(a) == hashes.canonical(b) == '{"a":{"x":1.5,"y":null},"b":[1,2]}'
 
 
 def test_a_number_that_json_lacks_is_refused():
     with pytest.raises(ValueError, match="not JSON compliant"):
-        record.canonical({"value": float("nan")})
+        hashes.canonical({"value": float("nan")})
 
 
 def test_an_id_is_a_readable_name_and_a_hash():
@@ -38,15 +39,15 @@ def test_an_id_is_a_readable_name_and_a_hash():
         "some/dir/file.py:Mine": "file.py_Mine",
         "x" * 100: "x" * 60,
     }.items():
-        assert record.run_id(label, identity) == f"{name}-{code}"
-    assert record.run_id("rope", {"pe": {"spec": "alibi"}}) != record.run_id("rope", identity)
+        assert run.run_id(label, identity) == f"{name}-{code}"
+    assert run.run_id("rope", {"pe": {"spec": "alibi"}}) != run.run_id("rope", identity)
 
 
 def test_write_makes_the_folders_and_replaces_the_file(tmp_path):
     path = tmp_path / "a/b/config.json"
-    record.write(path, "é")
+    atomic.write(path, "é")
     assert path.read_bytes() == "é".encode()
-    record.write(path, "second")
+    atomic.write(path, "second")
     assert path.read_text() == "second" and os.listdir(path.parent) == ["config.json"]
     assert path.stat().st_mode & 0o777 == 0o644
 
@@ -54,30 +55,30 @@ def test_write_makes_the_folders_and_replaces_the_file(tmp_path):
 @pytest.mark.parametrize("call", ("fsync", "replace"))
 def test_a_write_that_fails_leaves_what_was_there(tmp_path, monkeypatch, call):
     path = tmp_path / "config.json"
-    record.write(path, "first")
+    atomic.write(path, "first")
 
     def full(*arguments):
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr(os, call, full)
     with pytest.raises(OSError, match="No space left"):
-        record.write(path, "second")
+        atomic.write(path, "second")
     assert path.read_text() == "first" and os.listdir(tmp_path) == ["config.json"]
 
 
 def test_read_gives_none_for_no_file_and_refuses_a_damaged_one(tmp_path):
     path = tmp_path / "config.json"
-    assert record.read(path) is None
-    record.write(path, '{"a": 1}')
-    assert record.read(path) == {"a": 1}
+    assert atomic.read(path) is None
+    atomic.write(path, '{"a": 1}')
+    assert atomic.read(path) == {"a": 1}
     for damaged in (b"", b'{"a": ', b'{"a": "\xff"}'):
         path.write_bytes(damaged)
         with pytest.raises(Refused, match="config.json is damaged .* delete it"):
-            record.read(path)
+            atomic.read(path)
 
 
 def hold(folder, pipe):
-    with record.locked(folder):
+    with locks.locked(folder):
         pipe.send("held")
         signal.pause()
 
@@ -86,19 +87,19 @@ def test_a_lock_is_one_processs_and_goes_with_it_however_it_ends(tmp_path):
     context = multiprocessing.get_context("spawn")
     here, there = context.Pipe()
     holder = context.Process(target=hold, args=(tmp_path / "run", there))
-    assert not record.is_locked(tmp_path / "run")
+    assert not locks.is_locked(tmp_path / "run")
     holder.start()
     assert here.poll(60) and here.recv() == "held"
-    assert record.is_locked(tmp_path / "run")
+    assert locks.is_locked(tmp_path / "run")
     with pytest.raises(Refused, match="is being written by another process"):
-        with record.locked(tmp_path / "run"):
+        with locks.locked(tmp_path / "run"):
             pass
     holder.kill()
     holder.join()
-    assert not record.is_locked(tmp_path / "run")
-    with record.locked(tmp_path / "run"):
-        assert record.is_locked(tmp_path / "run")
-    assert not record.is_locked(tmp_path / "run")
+    assert not locks.is_locked(tmp_path / "run")
+    with locks.locked(tmp_path / "run"):
+        assert locks.is_locked(tmp_path / "run")
+    assert not locks.is_locked(tmp_path / "run")
 
 
 def fill(metrics):
@@ -112,7 +113,7 @@ def test_metrics_are_lines_that_the_watcher_sees_too(tmp_path):
     seen = []
     metrics = Metrics(tmp_path / "metrics.jsonl", seen.append)
     fill(metrics)
-    assert record.read_lines(metrics.path) == seen and len(seen) == 7
+    assert history.read_lines(metrics.path) == seen and len(seen) == 7
     assert metrics.path.read_text().splitlines()[-1] == '{"evaluated": 1, "of": 2}'
 
 
@@ -122,47 +123,47 @@ def test_rewind_forgets_the_later_steps_of_these_seeds_and_the_evaluation(tmp_pa
     assert metrics.path.read_text() == ""
     fill(metrics)
     metrics.rewind([0, 1], 2)
-    left = [(line["seeds"], line["step"]) for line in record.read_lines(metrics.path)]
+    left = [(line["seeds"], line["step"]) for line in history.read_lines(metrics.path)]
     assert left == [([0, 1], 2), ([2], 2), ([2], 4), ([2], 6)]
 
 
 def test_a_line_that_a_kill_cut_off_is_left_out_and_overwritten(tmp_path):
     metrics = Metrics(tmp_path / "metrics.jsonl")
     fill(metrics)
-    whole = record.read_lines(metrics.path)
+    whole = history.read_lines(metrics.path)
     with open(metrics.path, "a") as file:
         file.write('{"seeds": [0')
-    assert record.read_lines(metrics.path) == whole
+    assert history.read_lines(metrics.path) == whole
     metrics.rewind([2], 6)
     metrics.add(seeds=[2], step=8, loss=[8.0])
-    assert record.read_lines(metrics.path) == [
+    assert history.read_lines(metrics.path) == [
         *whole[:-1],
         {"seeds": [2], "step": 8, "loss": [8.0]},
     ]
-    assert record.read_lines(tmp_path / "none.jsonl") == []
+    assert history.read_lines(tmp_path / "none.jsonl") == []
 
 
 def test_the_environment_says_what_decides_the_bits():
     import jax
 
-    found = record.environment()
-    assert json.loads(record.canonical(found)) == found
+    found = environment.environment()
+    assert json.loads(hashes.canonical(found)) == found
     assert found["versions"]["jax"] == jax.__version__
     assert found["versions"]["python"] == ".".join(map(str, sys.version_info[:3]))
     assert found["device"]["platform"] == jax.devices()[0].platform
     assert found["device"]["threads"] >= 1 and found["device"]["kind"]
     assert found["device"]["xla_flags"] == os.environ.get("XLA_FLAGS", "")
     assert "not installed" not in found["versions"]["flax"]
-    assert record._version("no-such-package") == "not installed"
+    assert environment._version("no-such-package") == "not installed"
 
 
 def test_the_threads_are_those_that_nproc_leaves(monkeypatch):
     monkeypatch.setenv("NPROC", "3")
-    assert record.environment()["device"]["threads"] == 3
+    assert environment.environment()["device"]["threads"] == 3
 
 
 def test_the_commit_is_a_hash_and_says_whether_files_differ(tmp_path, monkeypatch):
-    found = record.commit()
+    found = environment.commit()
     assert found == "unknown" or re.fullmatch(
         r"[0-9a-f]{40}( \(with uncommitted changes\))?", found
     )
@@ -171,11 +172,11 @@ def test_the_commit_is_a_hash_and_says_whether_files_differ(tmp_path, monkeypatc
         raise FileNotFoundError("git")
 
     monkeypatch.setattr(subprocess, "run", missing)
-    assert record.commit() == "unknown"
+    assert environment.commit() == "unknown"
 
 
 def test_times_are_in_utc():
-    assert re.fullmatch(r"20\d\d-\d\d-\d\dT\d\d:\d\d:\d\d\+00:00", record.now())
+    assert re.fullmatch(r"20\d\d-\d\d-\d\dT\d\d:\d\d:\d\d\+00:00", environment.now())
 
 
 def test_memory_is_the_peak_in_mebibytes():
@@ -183,4 +184,4 @@ def test_memory_is_the_peak_in_mebibytes():
     if not status.exists():
         pytest.skip("needs /proc, to know the peak from elsewhere")
     (peak,) = re.findall(r"VmHWM:\s+(\d+) kB", status.read_text())
-    assert record.peak_memory_mib() == pytest.approx(int(peak) / 1024, rel=0.1)
+    assert environment.peak_memory_mib() == pytest.approx(int(peak) / 1024, rel=0.1)

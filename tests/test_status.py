@@ -10,7 +10,7 @@ import pytest
 from commands import Lab, lines, run_of, tiny
 
 from experiments import status
-from pe_jax import record
+from pe_jax import atomic, hashes, history, locks
 
 
 @pytest.fixture(scope="module")
@@ -31,10 +31,10 @@ class Work:
         moment = time.time() - 60
         for file in files:
             folder.mkdir(parents=True, exist_ok=True)
-            text = record.canonical(about)
+            text = hashes.canonical(about)
             if file == "result.json":
                 more = {"train": {"loss": [2.0, 2.5]}, "seconds": {"total": 75.0}}
-                text = record.canonical(about | more)
+                text = hashes.canonical(about | more)
             if file == "log.txt":
                 text = log
             if file == "metrics.jsonl":
@@ -48,11 +48,11 @@ class Work:
             moment += 1
             os.utime(folder / file, (moment, moment))
         if held:
-            self.held.enter_context(record.locked(folder))
+            self.held.enter_context(locks.locked(folder))
         return folder
 
     def sweep(self):
-        self.held.enter_context(record.locked(self.folder, shared=True))
+        self.held.enter_context(locks.locked(self.folder, shared=True))
 
     def states(self):
         found = {run.label: run for run in status.standings(self.folder)}
@@ -97,7 +97,7 @@ def test_a_run_at_work_says_how_far_it_is_and_for_how_long_it_has_been_silent(wo
 def test_seeds_that_train_in_turn_are_named(work):
     folder = work.run("rope", "config.json", "metrics.jsonl", trained=4, held=True)
     line = {"seeds": [1], "step": 2, "of": 12, "loss": [4.0]}
-    record.Metrics(folder / "metrics.jsonl").add(**line)
+    history.Metrics(folder / "metrics.jsonl").add(**line)
     assert work.states()["rope"].done.startswith("seed 1: step 2/12, ")
 
 
@@ -127,7 +127,7 @@ def test_a_run_that_another_process_holds_is_waited_for(work):
     os.utime(held / ".lock", (earlier, earlier))
     work.sweep()
     assert work.states()["rope"].reason == ""
-    record.write(held / "queued.json", "{}")
+    atomic.write(held / "queued.json", "{}")
     run = work.states()["rope"]
     assert (run.state, run.reason) == ("running", "a sweep waits for the process that holds it")
 

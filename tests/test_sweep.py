@@ -11,7 +11,7 @@ from commands import ROOT, TINY, Lab, lines, result, run_of, tiny
 
 from configs import base, quickstart
 from experiments import hyper, workers
-from pe_jax import record
+from pe_jax import atomic, hashes, locks
 from pe_jax.lm_config import LmConfig
 from pe_jax.protocol import EvalConfig
 from pe_jax.run import DataConfig, LogConfig, Run, RunConfig
@@ -189,7 +189,7 @@ CONFIGS = [path for path in sorted((ROOT / "configs").glob("*.py")) if path.stem
 def test_every_config_lists_its_runs_and_writes_nothing(lab, tmp_path, path):
     argument = ""
     if path.stem == "replay":
-        record.write(tmp_path / "config.json", record.canonical({"config": run_of("t5").config}))
+        atomic.write(tmp_path / "config.json", hashes.canonical({"config": run_of("t5").config}))
         argument = f":{tmp_path / 'config.json'}"
     workdir = tmp_path / "runs"
     config = f"--config={path.relative_to(ROOT)}{argument}"
@@ -295,7 +295,7 @@ def test_a_signal_stops_the_runs_too_and_the_same_command_goes_on(lab, tmp_path)
 
     stopped = start().until(lambda: lines(folder)).stop(signal.SIGTERM)
     assert stopped.code == 75 and "the same command goes on" in stopped.err, stopped.err
-    assert not record.is_locked(folder) and not (folder / "result.json").exists()
+    assert not locks.is_locked(folder) and not (folder / "result.json").exists()
     assert "stopped by SIGTERM, saved" in (folder / "log.txt").read_text()
     done = start().wait()
     assert done.code == 0 and labels(tmp_path) == ["nope"], done.err
@@ -316,7 +316,7 @@ def test_a_killed_sweep_and_then_two_at_once_end_well_with_each_run_done_once(la
         steps = [line["step"] for line in lines(folder) if "loss" in line]
         assert steps == list(range(2, 13, 2))
     cores = len(os.sched_getaffinity(0))  # the number decides the last bits: it is that of before
-    assert record.read(folders[0] / "result.json")["device"]["threads"] == cores
+    assert atomic.read(folders[0] / "result.json")["device"]["threads"] == cores
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import pytest
 from commands import ROOT, Lab, Terminal, lines, result, run_of, tiny
 
 from experiments import cli, console
-from pe_jax import record
+from pe_jax import locks
 
 
 @pytest.fixture(scope="module")
@@ -42,7 +42,7 @@ def test_ctrl_c_in_a_run_saves_and_prints_the_command_that_goes_on(lab, tmp_path
     assert code == cli.INTERRUPTED, screen
     assert "stopped by SIGINT, saved" in screen and "Traceback" not in screen
     assert screen.rfind("\x1b[?25h") > screen.rfind("\x1b[?25l")  # the cursor is back
-    assert not record.is_locked(folder) and not (folder / "result.json").exists()
+    assert not locks.is_locked(folder) and not (folder / "result.json").exists()
     step = lines(folder)[-1]["step"]
     arguments = command_in(screen, "run")
     again = lab.start("run", *arguments).until(lambda: lines(folder)[-1]["step"] > step)
@@ -62,7 +62,7 @@ def test_a_second_ctrl_c_stops_at_once(lab, tmp_path):
     code, screen = running.wait().code, terminal.close()
     assert code == cli.INTERRUPTED, screen
     assert "stopped" in screen and "Traceback" not in screen and command_in(screen, "run")
-    assert not any(record.is_locked(folder) for folder in tmp_path.iterdir())
+    assert not any(locks.is_locked(folder) for folder in tmp_path.iterdir())
 
 
 def test_a_ctrl_c_inside_a_destructor_stops_too():
@@ -97,7 +97,7 @@ def test_ctrl_c_in_a_sweep_lets_its_runs_save_and_prints_the_command(lab, tmp_pa
     code, screen, folder = interrupted(lab, "sweep", tmp_path, lines, **values)
     assert code == cli.INTERRUPTED, screen
     assert "Traceback" not in screen and screen.rfind("\x1b[?25h") > screen.rfind("\x1b[?25l")
-    assert not record.is_locked(folder) and not record.is_locked(tmp_path)
+    assert not locks.is_locked(folder) and not locks.is_locked(tmp_path)
     saved = [int(path.name) for path in (folder / "checkpoints/0-1").iterdir()]
     assert saved == [lines(folder)[-1]["step"]]
     assert "stopped by SIGTERM, saved" in (folder / "log.txt").read_text()

@@ -15,7 +15,7 @@ import pytest
 import tensorflow_datasets as tfds
 from commands import Lab, result, the_run, write_text
 
-from pe_jax import record, text, tfds_prepare, tfds_text
+from pe_jax import locks, text, tfds_prepare, tfds_text
 from pe_jax.text import SPLITS, load
 
 NAMES = {"train": "train", "valid": "validation", "test": "test"}
@@ -335,7 +335,7 @@ def test_two_processes_that_prepare_at_once_take_turns(lab, tmp_path):
 
 
 def test_a_preparation_waits_for_the_one_that_is_at_work(lab, tmp_path):
-    with record.locked(tmp_path / "ours"):
+    with locks.locked(tmp_path / "ours"):
         waiting = prepare(lab, lab.text, "ours", tmp_path)
         waiting.process.join(2)
         assert waiting.code is None

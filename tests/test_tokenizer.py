@@ -17,10 +17,10 @@ from commands import Lab, result, run_of, the_run, tiny
 from tokenizers import AddedToken, Regex, models, normalizers, pre_tokenizers
 
 from pe_jax import bpe, captions, tables
+from pe_jax.errors import Refused
 from pe_jax.evaluate import evaluate
 from pe_jax.lm_config import LmConfig
 from pe_jax.protocol import METRICS, EvalConfig, curve, nll, windows
-from pe_jax.record import Refused
 from pe_jax.spec import make
 from pe_jax.text import SPLITS, Corpus
 from pe_jax.tokenizer import BYTES, kept, tokenize, vocabulary

@@ -7,7 +7,7 @@ import struct
 import pytest
 from commands import Lab, lines, run_of, the_run, tiny
 
-from pe_jax import execution, record, trackers
+from pe_jax import atomic, errors, execution, history, locks, trackers
 from pe_jax.fit import Interrupted
 
 STEPS = list(range(2, 13, 2))
@@ -76,7 +76,7 @@ def assert_whole(points, folder):
                 pytest.approx(loss)
             ]
     assert sorted(step for step, v in points if "loss/seed_0" in v) == STEPS
-    rows = record.read(folder / "result.json")["rows"]
+    rows = atomic.read(folder / "result.json")["rows"]
     cell = ("", "same_targets", 32)
     wanted = [r["value"] for r in rows if (r["swap"], r["metric"], r["length"]) == cell]
     (got,) = ((step, v["same_targets/32"]) for step, v in points if "same_targets/32" in v)
@@ -93,7 +93,7 @@ def test_a_killed_run_has_every_step_once_when_it_goes_on(lab, tmp_path, name):
     values = {f"log.{name}": True}
     folder = tmp_path / run_of(**{"data.source": lab.text}).id
     lab.run(tmp_path, **values).until(trained(folder, 8)).stop(signal.SIGKILL)
-    assert not record.is_locked(folder)
+    assert not locks.is_locked(folder)
     with open(folder / "metrics.jsonl", "a") as file:  # as if it had come further than it saved
         file.write(json.dumps(lines(folder)[-1] | {"step": 14}) + "\n")
     done = lab.run(tmp_path, **values).wait()
@@ -152,7 +152,7 @@ def test_a_tracker_that_fails_is_let_go_and_the_run_is_recorded(lab, tmp_path, f
     monkeypatch.setattr(fake, "failing", 6)
     said = []
     found = execute(lab, tmp_path, say=said.append)
-    assert found["rows"] == record.read(the_run(tmp_path) / "result.json")["rows"]
+    assert found["rows"] == atomic.read(the_run(tmp_path) / "result.json")["rows"]
     assert [line["step"] for line in lines(the_run(tmp_path)) if "loss" in line] == STEPS
     assert [call[0] for call in fake.calls] == ["made", 2, 4]
     assert said == [
@@ -185,7 +185,7 @@ def test_a_line_that_comes_again_is_sent_once_and_a_loss_that_is_not_finite_is_l
     line = {"seeds": [3], "step": 2, "of": 4, "loss": [None], "grad_norm": [1.0]}
     line |= dict.fromkeys(trackers.PER_RUN, 0.5)
     with trackers.Trackers(["wandb"], tmp_path, {"label": "x"}, lambda said: None) as tracked:
-        metrics = record.Metrics(tmp_path / "metrics.jsonl", tracked.watch)
+        metrics = history.Metrics(tmp_path / "metrics.jsonl", tracked.watch)
         for step in (2, 4, 4):
             metrics.add(**line | {"step": step})
         metrics.add(**line | {"seeds": [4]})
@@ -202,7 +202,7 @@ def test_a_missing_package_is_told_before_anything_is_written(lab, tmp_path, mon
     (tmp_path / "a_folder").mkdir()
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.setitem(trackers.PACKAGES, "wandb", package)
-    with pytest.raises(record.Refused, match=r"pip install 'pe_jax\[wandb\]'"):
+    with pytest.raises(errors.Refused, match=r"pip install 'pe_jax\[wandb\]'"):
         execute(lab, tmp_path / "runs")
     assert not (tmp_path / "runs").exists()
 

@@ -16,8 +16,8 @@ from pe_jax.checkpoint import digests
 from pe_jax.encoding import Encoding
 from pe_jax.encodings import ENCODINGS
 from pe_jax.fit import fit
+from pe_jax.history import Metrics, read_lines
 from pe_jax.lm_config import LmConfig
-from pe_jax.record import Metrics, read_lines
 from pe_jax.spec import make
 from pe_jax.train import TrainConfig, cross_entropy, init, make_steps, structure
 

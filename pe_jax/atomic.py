@@ -1,0 +1,50 @@
+"""Files that are whole or absent, however the process that writes them ends."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from pe_jax.errors import Refused
+
+
+def write(path: Path, text: str) -> Path:
+    """Writes a text file, UTF-8 with "\\n" at the ends of lines, as a whole; returns its path."""
+    return replace(path, lambda file: file.write(text.encode()))
+
+
+def replace(path: Path, fill: Callable[[BinaryIO], Any]) -> Path:
+    """Writes what `fill` puts into a binary file: to a temporary name in the same folder, flushed
+    to disk, then renamed. Folders that are not there are made. OSError leaves the earlier file.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            fill(file)
+            file.flush()
+            os.fsync(file.fileno())
+        os.chmod(temporary, 0o644)
+        os.replace(temporary, path)
+    except BaseException:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(temporary)
+        raise
+    return path
+
+
+def read(path: Path) -> dict[str, Any] | None:
+    """A JSON object, or None if the file is not there; Refused if it is damaged."""
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return None
+    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+        raise Refused(
+            f"{path} is damaged ({error}): delete it and run the same command again"
+        ) from error

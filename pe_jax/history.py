@@ -1,0 +1,42 @@
+"""The history of a run, metrics.jsonl: what training and evaluation have measured so far."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from pe_jax.atomic import write
+
+
+class Metrics:
+    """metrics.jsonl: a line a call of the training program, and a step of the evaluation."""
+
+    def __init__(self, path: Path, watch: Callable[[dict[str, Any]], None] = lambda line: None):
+        self.path, self.watch = path, watch
+
+    def rewind(self, seeds: Sequence[int], step: int) -> None:
+        """Forgets what came after `step` of the training of `seeds`: it comes again."""
+        lines = [
+            line
+            for line in read_lines(self.path)
+            if "loss" in line and (line["seeds"] != list(seeds) or line["step"] <= step)
+        ]
+        write(self.path, "".join(json.dumps(line) + "\n" for line in lines))
+
+    def add(self, **line: Any) -> None:
+        with open(self.path, "a", encoding="utf-8") as file:
+            file.write(json.dumps(line) + "\n")
+        self.watch(line)
+
+
+def read_lines(path: Path) -> list[dict[str, Any]]:
+    """The whole lines of a metrics file; one cut off by a kill is left out."""
+    lines = []
+    with contextlib.suppress(FileNotFoundError):
+        for line in path.read_text(encoding="utf-8").splitlines():
+            with contextlib.suppress(json.JSONDecodeError):
+                lines.append(json.loads(line))
+    return lines
