@@ -1,209 +1,265 @@
-"""Run records: what identifies a run, what it ran on, and files that are whole or not there.
+"""The record of a run: the schema of config.json, result.json, state.json and runs.jsonl.
 
-`<workdir>/<run id>/` holds config.json, metrics.jsonl, checkpoints/ and, written last, result.json.
+Frozen dataclasses, read and written in one place. A result says which version of the schema it is
+of; older ones are brought up to the present one when they are read (`_upgraded`), so nothing else
+knows of them.
 """
 
 from __future__ import annotations
 
-import contextlib
-import datetime
-import fcntl
-import hashlib
-import importlib.metadata
+import dataclasses
+import enum
 import json
-import os
-import platform
 import re
-import resource
-import subprocess
-import sys
-import tempfile
-import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
-PACKAGES = ("jax", "jaxlib", "flax", "optax", "numpy", "grain", "orbax-checkpoint", "pe_jax")
+import msgspec
+
+from pe_jax.hashes import canonical
+
+VERSION = 2
+"""1: before the schema had a version; the reason for a missing value was a sentence."""
 
 
-class Refused(RuntimeError):
-    """This run cannot begin or go on; the message says why and what to do."""
+class Reason(enum.Enum):
+    """Why a value is not there."""
+
+    BEYOND_POSITIONS = "beyond_positions"
+    DIVERGED = "diverged"
+    OUT_OF_MEMORY = "out_of_memory"
+    NOT_FINITE = "not_finite"
+    NOT_EVALUATED = "not_evaluated"
 
 
-def canonical(value: Any) -> str:
-    """JSON with sorted keys, tuples as lists: equal configs give equal text."""
-    return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
+SENTENCES = {
+    Reason.BEYOND_POSITIONS: "beyond its {at} positions",
+    Reason.DIVERGED: "diverged at step {at}",
+    Reason.OUT_OF_MEMORY: "out of memory",
+    Reason.NOT_FINITE: "not finite",
+    Reason.NOT_EVALUATED: "not evaluated",
+}
 
 
-def run_id(label: str, identity: Mapping[str, Any]) -> str:
-    """A readable name and the hash of all that decides a run's numbers."""
-    name = re.sub(r"[^A-Za-z0-9._+-]+", "_", label.rpartition("/")[2]).strip("_")[:60]
-    return f"{name}-{sha256(canonical(identity))[:8]}"
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Row:
+    """One seed's score by one metric at one evaluation length."""
+
+    seed: int
+    metric: str
+    length: int
+    """Tokens."""
+    value: float | None
+    """In the unit of the metric; None where it was not computed."""
+    swap: str = ""
+    """What was swapped in on the trained model; "": the model as trained."""
+    reason: Reason | None = None
+    """Why there is no value."""
+    at: int | None = None
+    """The number in the reason's sentence: how many positions, which step."""
+
+    @property
+    def why(self) -> str:
+        """The reason as a sentence, "" where there is a value."""
+        return SENTENCES[self.reason].format(at=self.at) if self.reason else ""
 
 
-def sha256(text: str) -> str:
-    return hashlib.sha256(text.encode()).hexdigest()
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Curve:
+    """One seed's score against the position in a window of `length` tokens."""
+
+    seed: int
+    length: int
+    position: tuple[float, ...]
+    """Middles of bins, counted from 1."""
+    value: tuple[float | None, ...]
+    swap: str = ""
 
 
-def write(path: Path, text: str) -> None:
-    """Writes a whole file or none: to a temporary name, flushed to disk, then renamed."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        os.chmod(temporary, 0o644)
-        os.replace(temporary, path)
-    except BaseException:
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(temporary)
-        raise
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Corpus:
+    """What tells a text from any other."""
+
+    source: str
+    hash: str
+    split: str = ""
+    """How it was split, as a sentence."""
+    documents: dict[str, int] = dataclasses.field(default_factory=dict)
+    bytes: dict[str, int] = dataclasses.field(default_factory=dict)
+    python: str | None = None
+    """The version whose standard library it is."""
 
 
-def read(path: Path) -> dict[str, Any] | None:
-    """A JSON object, or None if the file is not there; Refused if it is damaged."""
-    try:
-        return json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        return None
-    except (json.JSONDecodeError, UnicodeDecodeError) as error:
-        raise Refused(
-            f"{path} is damaged ({error}): delete it and run the same command again"
-        ) from error
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Vocabulary:
+    """What tells a tokenizer from any other."""
+
+    spec: str = "bytes"
+    vocabulary: int = 256
+    sha256: str | None = None
+    """Of its tokenizer.json; None for bytes."""
 
 
-@contextlib.contextmanager
-def locked(folder: Path, wait: bool = False, shared: bool = False) -> Iterator[None]:
-    """Holds a folder for this process, alone or with others that share it; the lock goes with the
-    process, however it ends.
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Device:
+    """What a run was computed on."""
 
-    A folder that another process holds is waited for, or else Refused.
+    platform: str
+    kind: str
+    count: int
+    threads: int
+    xla_flags: str = ""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Parent:
+    """The run whose parameters another one started from."""
+
+    id: str
+    parameters: str
+    """Digest of all its seeds' parameters."""
+    label: str
+    config: str
+    """Hash of its config."""
+    commit: str
+    new: tuple[str, ...]
+    """Names of the parameters that were not taken from it."""
+    dropped: tuple[str, ...]
+    """Names of its parameters that had no place."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Training:
+    """What training was and cost."""
+
+    length: int
+    """Tokens of a window."""
+    steps: int
+    loss: tuple[float | None, ...] = ()
+    """Of each seed, in nats a token, the mean over the last call of the training program."""
+    ms_per_step: float | None = None
+    tokens_per_second: float | None = None
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Seconds:
+    """The wall time of a run's parts."""
+
+    train: float
+    evaluate: float
+    total: float
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Parameters:
+    """How many numbers one seed learns."""
+
+    total: int
+    encoding: int
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Begun:
+    """What is known of a run when it begins: config.json."""
+
+    id: str
+    label: str
+    config: dict[str, Any]
+    seeds: tuple[int, ...]
+    corpus: Corpus
+    tokenizer: Vocabulary = Vocabulary()
+    parent: Parent | None = None
+    advice: tuple[str, ...] = ()
+    command: str = ""
+    """What reproduces it."""
+    started: str = ""
+    """UTC, ISO 8601."""
+    commit: str = "unknown"
+    versions: dict[str, str] = dataclasses.field(default_factory=dict)
+    device: Device | None = None
+    version: int = VERSION
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Result(Begun):
+    """What a finished run has found: result.json, and a line of runs.jsonl."""
+
+    rows: tuple[Row, ...]
+    train: Training
+    curves: tuple[Curve, ...] = ()
+    targets: dict[str, int] = dataclasses.field(default_factory=dict)
+    """Scored tokens of each metric, the same at every length."""
+    target_bytes: dict[str, dict[int, int]] = dataclasses.field(default_factory=dict)
+    """The bytes of these, by metric and length."""
+    parameters: Parameters | None = None
+    seconds: Seconds | None = None
+    peak_memory_mib: float | None = None
+    digests: dict[str, str] = dataclasses.field(default_factory=dict)
+    """Of the final training state, by the seeds of one program, as in "0-1-2"."""
+
+
+class Stage(enum.Enum):
+    """How far a run has come."""
+
+    QUEUED = "queued"
+    RUNNING = "running"
+    STOPPED = "stopped"
+    FAILED = "failed"
+    DONE = "done"
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class State:
+    """How a run stands: state.json. A process that is killed leaves RUNNING behind; whether it is
+    true is told by the lock of the folder.
     """
-    kind = fcntl.LOCK_SH if shared else fcntl.LOCK_EX
-    folder.mkdir(parents=True, exist_ok=True)
-    with open(folder / ".lock", "w") as file:
-        if wait:
-            fcntl.flock(file, kind)
-        for patience in (0.05, 0.05, 0.0):  # is_locked holds it for a moment
-            try:
-                fcntl.flock(file, kind | fcntl.LOCK_NB)
-                break
-            except BlockingIOError:
-                if not patience:
-                    raise Refused(
-                        f"{folder} is being written by another process: wait for it, or stop it"
-                    ) from None
-                time.sleep(patience)
-        yield
+
+    stage: Stage
+    since: str
+    """UTC, ISO 8601."""
+    reason: str = ""
+    """Why it was stopped or has failed."""
 
 
-def is_locked(folder: Path) -> bool:
-    """Whether some process holds a folder."""
+Schema = TypeVar("Schema", Begun, Result, State)
+
+
+def decode(kind: type[Schema], data: Any) -> Schema:
+    """A record from what JSON holds. ValueError says which part is missing or of another type."""
     try:
-        with open(folder / ".lock") as file:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except FileNotFoundError:
-        return False
-    except BlockingIOError:
-        return True
-    return False
+        return msgspec.convert(_upgraded(data), kind, str_keys=True)
+    except msgspec.ValidationError as error:
+        raise ValueError(f"{error}".replace("Object missing", "it lacks")) from error
 
 
-class Metrics:
-    """metrics.jsonl: a line a call of the training program, and a step of the evaluation."""
-
-    def __init__(self, path: Path, watch: Callable[[dict[str, Any]], None] = lambda line: None):
-        self.path, self.watch = path, watch
-
-    def rewind(self, seeds: Sequence[int], step: int) -> None:
-        """Forgets what came after `step` of the training of `seeds`: it comes again."""
-        lines = [
-            line
-            for line in read_lines(self.path)
-            if "loss" in line and (line["seeds"] != list(seeds) or line["step"] <= step)
-        ]
-        write(self.path, "".join(json.dumps(line) + "\n" for line in lines))
-
-    def add(self, **line: Any) -> None:
-        with open(self.path, "a", encoding="utf-8") as file:
-            file.write(json.dumps(line) + "\n")
-        self.watch(line)
+def encode(record: Begun | Result | State) -> str:
+    """The record as canonical JSON: equal records give equal text."""
+    return canonical(plain(record))
 
 
-def read_lines(path: Path) -> list[dict[str, Any]]:
-    """The whole lines of a metrics file; one cut off by a kill is left out."""
-    lines = []
-    with contextlib.suppress(FileNotFoundError):
-        for line in path.read_text(encoding="utf-8").splitlines():
-            with contextlib.suppress(json.JSONDecodeError):
-                lines.append(json.loads(line))
-    return lines
+def plain(record: Any) -> dict[str, Any]:
+    """A record, or a part of one, as dictionaries, lists and numbers."""
+    return json.loads(msgspec.json.encode(record))
 
 
-def environment() -> dict[str, Any]:
-    """Commit, versions, device and threads: what besides the config decides a run's bits."""
-    import jax
-
-    devices = jax.devices()
-    return {
-        "commit": commit(),
-        "versions": {"python": platform.python_version()}
-        | {name: _version(name) for name in PACKAGES},
-        "device": {
-            "platform": devices[0].platform,
-            "kind": _processor() if devices[0].platform == "cpu" else devices[0].device_kind,
-            "count": len(devices),
-            "threads": threads(),
-            "xla_flags": os.environ.get("XLA_FLAGS", ""),
-        },
+def _upgraded(data: Any) -> Any:
+    """Data of version 1 in the form of the present one."""
+    if not isinstance(data, dict) or "version" in data or "rows" not in data:
+        return data
+    rows = [
+        {name: value for name, value in row.items() if value is not None} for row in data["rows"]
+    ]
+    return data | {
+        "rows": [{"value": None} | row | _reason(row) for row in rows],
+        "version": VERSION,
     }
 
 
-def threads() -> int:
-    """The threads of XLA's CPU: NPROC, else the cores that this process may use."""
-    return int(os.environ.get("NPROC", 0)) or len(os.sched_getaffinity(0))
-
-
-def commit() -> str:
-    """The commit of the code that runs, and whether its tracked files differ from it."""
-
-    def git(*command: str) -> str:
-        here = Path(__file__).parent
-        done = subprocess.run(
-            ["git", *command], cwd=here, capture_output=True, text=True, timeout=10
-        )
-        return done.stdout.strip()
-
-    try:
-        sha = git("rev-parse", "HEAD")
-        changed = sha and git("status", "--porcelain", "--untracked-files=no", ":/", ":!:/results")
-    except (OSError, subprocess.TimeoutExpired):
-        return "unknown"
-    return (sha or "unknown") + (" (with uncommitted changes)" if changed else "")
-
-
-def now() -> str:
-    return datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
-
-
-def peak_memory_mib() -> float:
-    """The largest resident size of this process so far."""
-    unit = 1 if sys.platform == "darwin" else 1024
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / 2**20
-
-
-def _version(name: str) -> str:
-    try:
-        return importlib.metadata.version(name)
-    except importlib.metadata.PackageNotFoundError:
-        return "not installed"
-
-
-def _processor() -> str:
-    with contextlib.suppress(OSError):
-        for line in Path("/proc/cpuinfo").read_text().splitlines():
-            if line.startswith("model name"):
-                return line.partition(":")[2].strip()
-    return platform.processor() or "cpu"
+def _reason(row: dict[str, Any]) -> dict[str, Any]:
+    """The parts of a reason that version 1 has as a sentence."""
+    said = row.get("reason")
+    if not said:
+        return {}
+    number = re.search(r"\d+", said)
+    sentence = re.sub(r"\d+", "{at}", said)
+    reason = next((r.value for r, known in SENTENCES.items() if known == sentence), said)
+    return {"reason": reason} | ({"at": int(number[0])} if number else {})

@@ -1,0 +1,203 @@
+"""The contract of a metric: which tokens of a text are scored, in windows of which kind, and how
+the scores become one number.
+
+A metric is a frozen dataclass of pure functions, and everything that depends on which metric it is
+stands here: windows, value, unit, which way is better, and the sentence that tables print. A new
+one is an entry of METRICS.
+
+    same_targets    fixed places e, evenly spread over the documents of at least the longest E; the
+                    window is [e - E, e) and its last k tokens are scored, k = L/2 by default: the
+                    same targets at every E, each of which sees E - k to E - 1 tokens. The headline.
+    nonoverlapping  spans of the longest E, evenly spread over the documents and the same at every
+                    E, are cut into windows of E, every token scored: early tokens see little
+    sliding         the same spans, windows of E moved by `stride` tokens, only the new ones scored
+    last_k          windows of E evenly spread over the documents, their last k tokens scored
+
+E is the evaluation length and L the training length, in tokens.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable, Iterator, Sequence
+from typing import Literal, NamedTuple
+
+import numpy as np
+
+from pe_jax.errors import nearest
+
+
+class Scope(NamedTuple):
+    """What the config of an evaluation fixes for every length, in tokens."""
+
+    longest: int
+    """The longest evaluation length."""
+    targets: int
+    """Scored at each length."""
+    last: int
+    """k of same_targets and last_k."""
+    stride: int
+    """Of sliding."""
+
+
+class Place(NamedTuple):
+    """A window of a document and its scored rows, begin <= row < end. Row r sees the tokens from
+    start to start + r and predicts the next one.
+    """
+
+    document: int
+    start: int
+    begin: int
+    end: int
+
+
+class NoRoom(ValueError):
+    """The documents have room for fewer targets than asked for."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Metric:
+    """How one checkpoint is scored at an evaluation length."""
+
+    name: str
+    sentence: str
+    """What is scored, for the notes below a table."""
+    places: Callable[[Sequence[int], int, Scope], Iterator[Place]]
+    """The windows, from the documents' sizes and the evaluation length E. NoRoom where there are
+    too few.
+    """
+    beyond: int = 1
+    """Tokens that a document needs beyond the longest window."""
+    uses: tuple[str, ...] = ()
+    """The parts of Scope, "last" or "stride", that must be below the shortest length."""
+    by_position: bool = False
+    """Every row of its windows is scored, so that it can be drawn against the position in them."""
+    value: Callable[[np.ndarray, np.ndarray], float] = dataclasses.field(
+        default=lambda nats, sizes: bits_per_byte(nats, sizes)
+    )
+    """One number from the scored targets' -ln p, in nats, and their sizes in bytes: float [n], int
+    [n].
+    """
+    unit: str = "bits per byte"
+    better: Literal["lower", "higher"] = "lower"
+
+    @property
+    def sign(self) -> int:
+        """1 where lower is better, else -1: a value times it is better the lower it is."""
+        return 1 if self.better == "lower" else -1
+
+    @property
+    def title(self) -> str:
+        """As in "Bits per byte, same targets (lower is better)"."""
+        unit = self.unit[:1].upper() + self.unit[1:]
+        return f"{unit}, {self.words} ({self.better} is better)"
+
+    @property
+    def words(self) -> str:
+        """Its name in a sentence."""
+        return self.name.replace("_", " ")
+
+
+def bits_per_byte(nats: np.ndarray, sizes: np.ndarray) -> float:
+    """sum(nats) / ln 2 / sum(sizes)."""
+    return float(nats.sum(dtype=np.float64) / math.log(2) / sizes.sum(dtype=np.int64))
+
+
+def _same_targets(sizes, E, scope) -> Iterator[Place]:
+    k = scope.last
+    for document, e in _ends(sizes, scope.targets // k, scope.longest, k):
+        yield Place(document, e - E, E - 1 - k, E - 1)
+
+
+def _last_k(sizes, E, scope) -> Iterator[Place]:
+    k = min(scope.last, E)
+    for document, e in _ends(sizes, scope.targets // scope.last, E + 1, k):
+        yield Place(document, e - E - 1, E - k, E)
+
+
+def _nonoverlapping(sizes, E, scope) -> Iterator[Place]:
+    for document, begin, end in _spans(sizes, scope):
+        for start in range(begin, end, E):
+            yield Place(document, start, 0, min(E, end - start))
+
+
+def _sliding(sizes, E, scope) -> Iterator[Place]:
+    for document, begin, end in _spans(sizes, scope):
+        for first in range(begin, end, scope.stride):
+            last = min(first + scope.stride, end)
+            start = max(0, last - E)
+            yield Place(document, start, first - start, last - start)
+
+
+def _spans(sizes, scope) -> Iterator[tuple[int, int, int]]:
+    """(document, begin, end) of spans of the longest E, `targets` tokens in all."""
+    count, left = math.ceil(scope.targets / scope.longest), scope.targets
+    for document, end in _ends(sizes, count, scope.longest + 1, scope.longest):
+        begin = end - 1 - scope.longest
+        yield document, begin, begin + min(scope.longest, left)
+        left -= scope.longest
+
+
+def _ends(sizes, count: int, least: int, apart: int) -> list[tuple[int, int]]:
+    """`count` places e, evenly spread over the documents: e >= least, and at least `apart` from
+    the next.
+    """
+    room = [max(0, (size - least) // apart + 1) for size in sizes]
+    if count < 1 or sum(room) < count:
+        raise NoRoom(f"room for {sum(room) * apart} targets")
+    slots = np.linspace(0, sum(room) - 1, count).round().astype(int)
+    document = np.searchsorted(np.cumsum(room), slots, side="right")
+    before = np.cumsum([0, *room])[document]
+    return [
+        (int(d), int(least + (s - b) * apart))
+        for d, s, b in zip(document, slots, before, strict=True)
+    ]
+
+
+METRICS: dict[str, Metric] = {
+    metric.name: metric
+    for metric in (
+        Metric(
+            "same_targets",
+            "The targets are the same tokens at every length: the L/2 tokens before fixed places "
+            "in test documents, L being the training length. Only the window before these places "
+            "grows, so differences come from context alone, and the value at L is what a model "
+            "that crops the longer context away scores at every length.",
+            _same_targets,
+            beyond=0,
+            uses=("last",),
+        ),
+        Metric(
+            "nonoverlapping",
+            "Test documents are cut into windows of the evaluation length and every token is "
+            "scored. Short windows hold a larger share of tokens with little context, so part of "
+            "a negative gain is that share shrinking.",
+            _nonoverlapping,
+            by_position=True,
+        ),
+        Metric(
+            "sliding",
+            "Windows of the evaluation length move over test documents by a fixed stride. Only "
+            "the tokens that are new in a window are scored.",
+            _sliding,
+            uses=("stride",),
+        ),
+        Metric(
+            "last_k",
+            "Test documents are cut into windows of the evaluation length. Only the last k "
+            "tokens of each window are scored.",
+            _last_k,
+            uses=("last",),
+        ),
+    )
+}
+
+
+def named(name: str) -> Metric:
+    """The metric of that name; ValueError, with the nearest name, for one that is not known."""
+    if name not in METRICS:
+        raise ValueError(
+            f"unknown metric {name!r}{nearest(name, METRICS)} Known: {', '.join(METRICS)}."
+        )
+    return METRICS[name]
