@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from experiments import console, status
-from pe_jax import atomic, history, locks
+from pe_jax import atomic, history, locks, record
 
 POLL_SECONDS = 0.3
 
@@ -106,7 +106,7 @@ class _Workers:
         environment = {"NPROC": str(self._threads(id))} | self.environment
         # In a group of its own, so that Ctrl-C reaches it through `stop` alone.
         with open(folder / "log.txt", "a") as log:
-            print(status.STARTED + environment.now(), file=log, flush=True)
+            print(status.STARTED + record.now(), file=log, flush=True)
             return subprocess.Popen(
                 command, stdout=log, stderr=log, env=environment, process_group=0
             )

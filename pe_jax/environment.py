@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import datetime
 import importlib.metadata
 import os
 import platform
@@ -56,10 +55,6 @@ def commit() -> str:
     except (OSError, subprocess.TimeoutExpired):
         return "unknown"
     return (sha or "unknown") + (" (with uncommitted changes)" if changed else "")
-
-
-def now() -> str:
-    return datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
 
 
 def peak_memory_mib() -> float:

@@ -14,7 +14,18 @@ from typing import Any
 import jax
 import numpy as np
 
-from pe_jax import atomic, environment, errors, hashes, history, locks, mesh, tokenizer, train
+from pe_jax import (
+    atomic,
+    environment,
+    errors,
+    hashes,
+    history,
+    locks,
+    mesh,
+    record,
+    tokenizer,
+    train,
+)
 from pe_jax.checkpoint import digests
 from pe_jax.evaluate import Evaluation, evaluate
 from pe_jax.fit import fit, stopping
@@ -68,12 +79,12 @@ def execute(
             "seconds": {"train": seconds, "evaluate": evaluating, "total": seconds + evaluating},
             "peak_memory_mib": environment.peak_memory_mib(),
             "digests": {
-                "-".join(map(str, seeds)): hashes.sha256(hashes.canonical(digests(state)))
+                "-".join(map(str, seeds)): hashes.sha256(record.canonical(digests(state)))
                 for seeds, state in zip(run.groups, states, strict=True)
             },
         }
         trackers.finish(result)
-        atomic.write(folder / "result.json", hashes.canonical(result))
+        atomic.write(folder / "result.json", record.canonical(result))
         return result
 
 
@@ -142,7 +153,7 @@ def _begin(run: Run, folder: Path, corpus: tokenizer.Tokens, command: str, say) 
         "tokenizer": corpus.tokenizer.describe(),
         "parent": run.start.about() if run.start else None,
         "advice": list(run.advice),
-        "started": environment.now(),
+        "started": record.now(),
         **environment.environment(),
     }
     earlier = atomic.read(folder / "config.json")
@@ -153,7 +164,7 @@ def _begin(run: Run, folder: Path, corpus: tokenizer.Tokens, command: str, say) 
             say(run.start.summary())
         for doubt in run.advice:
             say(f"note: {doubt}")
-        atomic.write(folder / "config.json", hashes.canonical(about))
+        atomic.write(folder / "config.json", record.canonical(about))
         return about
     if earlier["corpus"]["hash"] != about["corpus"]["hash"]:
         raise errors.Refused(

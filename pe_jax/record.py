@@ -8,14 +8,13 @@ knows of them.
 from __future__ import annotations
 
 import dataclasses
+import datetime
 import enum
 import json
 import re
 from typing import Any, TypeVar
 
 import msgspec
-
-from pe_jax.hashes import canonical
 
 VERSION = 2
 """1: before the schema had a version; the reason for a missing value was a sentence."""
@@ -234,6 +233,19 @@ def decode(kind: type[Schema], data: Any) -> Schema:
 def encode(record: Begun | Result | State) -> str:
     """The record as canonical JSON: equal records give equal text."""
     return canonical(plain(record))
+
+
+def canonical(value: Any) -> str:
+    """JSON with sorted keys and no spaces, tuples as lists: equal values give equal text.
+
+    ValueError for NaN and infinities, which JSON does not have.
+    """
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
+
+
+def now() -> str:
+    """The time in UTC as records hold it, ISO 8601 to the second."""
+    return datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
 
 
 def plain(record: Any) -> dict[str, Any]:

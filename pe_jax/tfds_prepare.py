@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from pe_jax import atomic, hashes, locks, text, tfds_text
+from pe_jax import atomic, locks, record, text, tfds_text
 
 PART = 1 << 16  # bytes of a record at most: a longer document is several
 VERSION = "1.0.0"
@@ -103,7 +103,7 @@ def _place(
                 builder.download_and_prepare(download_config=config)
             made = Path(builder.data_dir)
             splits = {s: tfds_text.sums(tfds_text.records(made, s)) for s in builder.info.splits}
-            atomic.write(made / tfds_text.SUMS, hashes.canonical(about | {"splits": splits}))
+            atomic.write(made / tfds_text.SUMS, record.canonical(about | {"splits": splits}))
             os.rename(made, place / VERSION)
         except RuntimeError as error:  # of the writer of ArrayRecord
             raise OSError(f"{place / VERSION} cannot be written: {error}") from error

@@ -18,7 +18,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from pe_jax import atomic, errors, hashes
+from pe_jax import atomic, errors, hashes, record
 from pe_jax.checkpoint import Checkpoints, flat
 from pe_jax.encoding import Encoding
 from pe_jax.lm_config import LmConfig
@@ -144,7 +144,7 @@ class WarmStart:
         """What the record of a run says of its parent."""
         return self.identity | {
             "label": self.label,
-            "config": hashes.sha256(hashes.canonical(self.parent["config"])),
+            "config": hashes.sha256(record.canonical(self.parent["config"])),
             "commit": self.parent["commit"],
             "new": list(self.new),
             "dropped": list(self.dropped),
@@ -185,7 +185,7 @@ def _stored(folder: Path, parent: dict[str, Any]) -> tuple[Shapes, str]:
         names = [name for name in found if name.startswith("params.")]
         shapes = {name.removeprefix("params."): found[name].shape[1:] for name in names}
         digests[group] = {name: written[name] for name in names}
-    return shapes, hashes.sha256(hashes.canonical(digests))
+    return shapes, hashes.sha256(record.canonical(digests))
 
 
 def _checkpoints(folder: Path, group: str) -> Checkpoints:

@@ -8,7 +8,7 @@ import pytest
 from commands import ROOT, Lab, run_of, tiny, write_text
 
 from experiments import cli
-from pe_jax import atomic, hashes, locks
+from pe_jax import atomic, locks, record
 
 HEAVY = ("jax", "flax", "pandas", "matplotlib", "tensorflow_datasets", "grain", "orbax", "scipy")
 BEGUN = {"label": "rope", "config": {"run": {"seeds": [0, 1]}}}
@@ -68,7 +68,7 @@ def test_help_comes_at_once(name, flag):
 
 
 def test_the_status_of_runs_comes_at_once(tmp_path):
-    atomic.write(tmp_path / "rope-1a2b3c4d/config.json", hashes.canonical(BEGUN))
+    atomic.write(tmp_path / "rope-1a2b3c4d/config.json", record.canonical(BEGUN))
     names, code, out = imported("experiments.sweep", "--status", f"--workdir={tmp_path}")
     assert code == 0 and "stopped" in out and not names.intersection(HEAVY)
 

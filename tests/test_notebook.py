@@ -11,7 +11,7 @@ from commands import TINY, write_text
 
 import pe_jax
 import pe_jax.execution
-from pe_jax import atomic, hashes
+from pe_jax import atomic, record
 
 ROOT = Path(__file__).resolve().parents[1]
 NOTEBOOK = json.loads((ROOT / "docs/positions.ipynb").read_text("utf-8"))
@@ -152,7 +152,7 @@ def ran(tmp_path_factory):
             trained.append(pe_jax.execution.execute(run, workdir, **rest))
         else:
             copy = trained[0] | {"id": run.id, "label": run.label}
-            atomic.write(workdir / run.id / "result.json", hashes.canonical(copy))
+            atomic.write(workdir / run.id / "result.json", record.canonical(copy))
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(pe_jax, "execute", execute, raising=False)

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from pe_jax import atomic, environment, hashes, history, locks, run
+from pe_jax import atomic, environment, history, locks, record, run
 from pe_jax.errors import Refused
 from pe_jax.history import Metrics
 
@@ -21,12 +21,12 @@ from pe_jax.history import Metrics
 def test_equal_configs_give_equal_text():
     a = {"b": (1, 2), "a": {"y": None, "x": 1.5}}
     b = {"a": {"x": 1.5, "y": None}, "b": [1, 2]}
-    assert hashes.canonical(a) == hashes.canonical(b) == '{"a":{"x":1.5,"y":null},"b":[1,2]}'
+    assert record.canonical(a) == record.canonical(b) == '{"a":{"x":1.5,"y":null},"b":[1,2]}'
 
 
 def test_a_number_that_json_lacks_is_refused():
     with pytest.raises(ValueError, match="not JSON compliant"):
-        hashes.canonical({"value": float("nan")})
+        record.canonical({"value": float("nan")})
 
 
 def test_an_id_is_a_readable_name_and_a_hash():
@@ -147,7 +147,7 @@ def test_the_environment_says_what_decides_the_bits():
     import jax
 
     found = environment.environment()
-    assert json.loads(hashes.canonical(found)) == found
+    assert json.loads(record.canonical(found)) == found
     assert found["versions"]["jax"] == jax.__version__
     assert found["versions"]["python"] == ".".join(map(str, sys.version_info[:3]))
     assert found["device"]["platform"] == jax.devices()[0].platform
@@ -176,7 +176,7 @@ def test_the_commit_is_a_hash_and_says_whether_files_differ(tmp_path, monkeypatc
 
 
 def test_times_are_in_utc():
-    assert re.fullmatch(r"20\d\d-\d\d-\d\dT\d\d:\d\d:\d\d\+00:00", environment.now())
+    assert re.fullmatch(r"20\d\d-\d\d-\d\dT\d\d:\d\d:\d\d\+00:00", record.now())
 
 
 def test_memory_is_the_peak_in_mebibytes():

@@ -10,7 +10,7 @@ import pytest
 from commands import Lab, lines, run_of, tiny
 
 from experiments import status
-from pe_jax import atomic, hashes, history, locks
+from pe_jax import atomic, history, locks, record
 
 
 @pytest.fixture(scope="module")
@@ -31,10 +31,10 @@ class Work:
         moment = time.time() - 60
         for file in files:
             folder.mkdir(parents=True, exist_ok=True)
-            text = hashes.canonical(about)
+            text = record.canonical(about)
             if file == "result.json":
                 more = {"train": {"loss": [2.0, 2.5]}, "seconds": {"total": 75.0}}
-                text = hashes.canonical(about | more)
+                text = record.canonical(about | more)
             if file == "log.txt":
                 text = log
             if file == "metrics.jsonl":

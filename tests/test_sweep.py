@@ -11,7 +11,7 @@ from commands import ROOT, TINY, Lab, lines, result, run_of, tiny
 
 from configs import base, quickstart
 from experiments import hyper, workers
-from pe_jax import atomic, hashes, locks
+from pe_jax import atomic, locks, record
 from pe_jax.lm_config import LmConfig
 from pe_jax.protocol import EvalConfig
 from pe_jax.run import DataConfig, LogConfig, Run, RunConfig
@@ -189,7 +189,7 @@ CONFIGS = [path for path in sorted((ROOT / "configs").glob("*.py")) if path.stem
 def test_every_config_lists_its_runs_and_writes_nothing(lab, tmp_path, path):
     argument = ""
     if path.stem == "replay":
-        atomic.write(tmp_path / "config.json", hashes.canonical({"config": run_of("t5").config}))
+        atomic.write(tmp_path / "config.json", record.canonical({"config": run_of("t5").config}))
         argument = f":{tmp_path / 'config.json'}"
     workdir = tmp_path / "runs"
     config = f"--config={path.relative_to(ROOT)}{argument}"

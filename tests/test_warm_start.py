@@ -10,7 +10,7 @@ import pytest
 from commands import Lab, lines, result, run_of, the_run
 
 from configs import replay
-from pe_jax import errors, hashes, train
+from pe_jax import errors, hashes, record, train
 from pe_jax.checkpoint import Checkpoints, flat
 from pe_jax.execution import execute
 from pe_jax.run import Run
@@ -261,7 +261,7 @@ def test_the_record_names_the_parent_and_what_is_new(whole, rope):
     parent = found["parent"]
     assert parent["id"] == before["id"] == rope.name and parent["label"] == "rope"
     assert parent["commit"] == before["commit"] and len(parent["parameters"]) == 64
-    assert parent["config"] == hashes.sha256(hashes.canonical(before["config"]))
+    assert parent["config"] == hashes.sha256(record.canonical(before["config"]))
     assert parent["new"] == ["pe.t5.table"] and parent["dropped"] == []
     assert json.loads((folder / "config.json").read_text())["parent"] == parent
     assert before["parent"] is None
