@@ -1,7 +1,7 @@
-"""Byte-level BPE by HuggingFace's `tokenizers`, an extra: trained, kept, read, checked.
+"""Byte-level BPE by HuggingFace's library `tokenizers`, which is an optional dependency.
 
-A tokenizer is the text of its tokenizer.json. What is trained is kept in $XDG_CACHE_HOME/pe_jax
-(~/.cache/pe_jax), one file for each corpus, number of tokens and version of the library.
+A tokenizer is the text of its tokenizer.json. A trained one is cached in $XDG_CACHE_HOME/pe_jax
+(or ~/.cache/pe_jax), one file for each corpus, number of tokens and version of the library.
 """
 
 from __future__ import annotations
@@ -21,10 +21,13 @@ from pe_jax import atomic, hashes
 
 
 class Unfit(ValueError):
-    """The message says what this tokenizer is or is not."""
+    """A tokenizer that cannot be used. The message goes on a sentence that begins with its name, as
+    "is no tokenizer.json".
+    """
 
     @classmethod
     def lossy(cls, reason: str) -> Unfit:
+        """Of a tokenizer that does not keep every byte of a text, for the given reason."""
         return cls(
             f"is not lossless: {reason}; bits per byte need a byte-level BPE that neither changes "
             "a text nor adds to it, as bpe:N trains"
@@ -32,22 +35,23 @@ class Unfit(ValueError):
 
 
 def trained(size: int, texts: Iterable[str], corpus: str) -> str:
-    """A BPE of `size` tokens trained on the texts, from the cache where it is whole.
+    """A BPE of `size` tokens, trained on the texts or taken from the cache.
 
-    `corpus` is the hash of what the texts are part of. The first 256 tokens are bytes; no pair is
-    merged that the texts hold once only. ValueError where they have too few pairs for `size`.
+    `corpus` is the hash of the corpus that the texts are part of. The first 256 tokens are bytes;
+    a pair that occurs only once in the texts is not merged. ValueError where they have too few
+    pairs for `size` tokens.
     """
     version = library().__version__
     root = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     path = Path(root, "pe_jax", f"bpe-{size}-{hashes.sha256(f'{corpus} {version}')[:16]}")
     with contextlib.suppress(OSError, UnicodeDecodeError):
-        digest, _, found = path.read_text("utf-8").partition("\n")
-        if digest == hashes.sha256(found):
-            return found
-    found = _train(size, texts)
-    with contextlib.suppress(OSError):  # a cache that cannot be written is none
-        atomic.write(path, f"{hashes.sha256(found)}\n{found}")
-    return found
+        digest, _, cached = path.read_text("utf-8").partition("\n")
+        if digest == hashes.sha256(cached):
+            return cached
+    made = _train(size, texts)
+    with contextlib.suppress(OSError):  # the cache is a convenience: do without where it fails
+        atomic.write(path, f"{hashes.sha256(made)}\n{made}")
+    return made
 
 
 def _train(size: int, texts: Iterable[str]) -> str:
@@ -68,10 +72,11 @@ def _train(size: int, texts: Iterable[str]) -> str:
 
 
 def encode(text: str, documents: Sequence[np.ndarray], dtype: np.dtype) -> list[np.ndarray]:
-    """The tokens of each document, uint8 [n] of UTF-8, by the tokenizer.json `text`.
+    """The tokens of each document (uint8 [n], UTF-8) by the tokenizer.json `text`.
 
-    The library takes some 100 bytes of memory for each of the text. What is long is therefore cut,
-    but only where a plain ByteLevel always cuts, so the tokens are those of the whole.
+    The library needs some 100 bytes of memory for each byte of text, so long documents are encoded
+    in parts. They are cut only where the tokenizer's own first step, a plain ByteLevel, always
+    cuts, so the tokens are those of the whole document.
     """
     model = load(text)
     cut = model.pre_tokenizer
@@ -79,14 +84,16 @@ def encode(text: str, documents: Sequence[np.ndarray], dtype: np.dtype) -> list[
     size = PART if plain and not model.get_added_tokens_decoder() else sys.maxsize
     out: list[list[np.ndarray]] = [[] for _ in documents]
     for group in _groups(documents, size):
-        found = model.encode_batch_fast([part for _, part in group], add_special_tokens=False)
-        for (i, _), tokens in zip(group, found, strict=True):
+        encoded = model.encode_batch_fast([part for _, part in group], add_special_tokens=False)
+        for (i, _), tokens in zip(group, encoded, strict=True):
             out[i].append(np.array(tokens.ids, dtype))
     return [np.concatenate(parts) for parts in out]
 
 
 def _groups(documents: Sequence[np.ndarray], size: int) -> Iterator[list[tuple[int, str]]]:
-    """(document, part of it) in order, in groups of about GROUP bytes at least."""
+    """(number of the document, part of it) in order, in groups of at least GROUP bytes, but for
+    the last.
+    """
     group, held = [], 0
     for i, document in enumerate(documents):
         for part in _parts(document.tobytes(), size):
@@ -164,14 +171,17 @@ def _alphabet() -> dict[str, int]:
 
 
 ALPHABET = _alphabet()
-PART = 2**18  # bytes of a document that are encoded at once, at least
-GROUP = 2**22  # of several documents
+PART = 2**18
+"""The bytes of a part of a document, at least."""
+GROUP = 2**22
+"""The bytes of the parts that are encoded at once, at least."""
 # No word of GPT-2's pattern that holds a visible character goes on over the end of a line, and none
 # looks behind itself.
 _LINE_END = re.compile(rb"[!-~](?=\n)")
 
 
 def library() -> Any:
+    """The module `tokenizers`; ValueError, with what to install, where it is missing."""
     try:
         import tokenizers
     except ImportError:

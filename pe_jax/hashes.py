@@ -6,5 +6,5 @@ import hashlib
 
 
 def sha256(text: str) -> str:
-    """The SHA-256 of a text's UTF-8 bytes, in hexadecimal."""
+    """The SHA-256 of the UTF-8 bytes of a text, in hexadecimal."""
     return hashlib.sha256(text.encode()).hexdigest()

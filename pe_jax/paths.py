@@ -1,13 +1,15 @@
-"""Paths as people write them in a config."""
+"""Paths as people write them in a config, with `~` and environment variables."""
 
 import os
 import re
 
 
 def expanded(path: str, knob: str) -> str:
-    """`path` with `~`, $NAME and ${NAME} filled in; what begins with an unknown ~user stays.
+    """`path` with `~`, $NAME and ${NAME} replaced by what they stand for; a path that begins with
+    an unknown ~user stays as it is.
 
-    ValueError for an environment variable that is not set, which names `knob`, where it was given.
+    ValueError for an environment variable that is not set; the message says that it stands in
+    `knob`, as "data.data_dir".
     """
     filled = os.path.expanduser(os.path.expandvars(path))
     if unset := re.search(r"\$\{?(\w+)", filled):
