@@ -19,27 +19,32 @@ _DATA_DIR = flags.DEFINE_string(
 
 
 def main() -> int:
-    if not _SOURCE.value or not _NAME.value:
+    source, name = _SOURCE.value, _NAME.value
+    if not source or not name:
         return cli.fail(
             "prepare",
             "--source=files:PATH and --name=NAME are required: the text, and the dataset's name",
         )
+    if source.startswith("tfds:"):
+        return cli.fail("prepare", f"{source} is a TFDS dataset already: use it as data.source")
     from pe_jax import errors, tfds_prepare, tfds_text
+    from pe_jax.load import load
 
     try:
         folder = tfds_text.data_dir(_DATA_DIR.value)
-        path, corpus = tfds_prepare.prepare(_SOURCE.value, _NAME.value, folder)
+        corpus = load(source)
+        path = tfds_prepare.prepare(corpus, name, folder)
     except (ValueError, OSError, errors.Refused) as error:
         return cli.fail("prepare", error)
     about = corpus.describe()
     sizes = ", ".join(
-        f"{split} {about['documents'][split]:,} documents of {about['bytes'][split]:,} bytes"
-        for split in about["documents"]
+        f"{split} {documents:,} documents of {about.bytes[split]:,} bytes"
+        for split, documents in about.documents.items()
     )
     print(
-        f"{path}: {sizes} (split {corpus.split}; SHA-256 {about['hash'][:12]})\n"
-        f"here:      --config.data.source=tfds:{_NAME.value} --config.data.data_dir={folder}\n"
-        f"elsewhere: tfds.data_source({_NAME.value!r}, data_dir={str(folder)!r})"
+        f"{path}: {sizes} (split {corpus.split}; SHA-256 {about.hash[:12]})\n"
+        f"here:      --config.data.source=tfds:{name} --config.data.data_dir={folder}\n"
+        f"elsewhere: tfds.data_source({name!r}, data_dir={str(folder)!r})"
     )
     return 0
 

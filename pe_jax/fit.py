@@ -15,7 +15,7 @@ import jax
 import numpy as np
 from jax.sharding import Mesh
 
-from pe_jax import data
+from pe_jax import batches as data
 from pe_jax.checkpoint import Checkpoints
 from pe_jax.encoding import Encoding
 from pe_jax.history import Metrics

@@ -11,7 +11,7 @@ from typing import Any
 
 import jax
 
-from pe_jax import data, memory, mesh, text, tokenizer, train
+from pe_jax import batches, load, memory, mesh, tokenizer, train
 from pe_jax.advice import advice
 from pe_jax.bound import init_params
 from pe_jax.encoding import Encoding, active
@@ -29,7 +29,7 @@ from pe_jax.warm_start import WarmStart
 @dataclasses.dataclass(frozen=True)
 class DataConfig:
     source: str = "stdlib"
-    """stdlib, files:PATH or tfds:NAME[:SPLIT] (text.py)."""
+    """stdlib, files:PATH or tfds:NAME[:SPLIT] (load.py)."""
     data_dir: str = ""
     """Of files: where a relative PATH begins; "": the working directory. Of tfds: the data_dir of
     TFDS; "": TFDS's own, TFDS_DATA_DIR or ~/tensorflow_datasets."""
@@ -164,7 +164,7 @@ class Run:
     def load(self) -> tokenizer.Tokens:
         """The corpus in tokens; Refused if it lacks what training and evaluation ask for."""
         try:
-            corpus = text.load(self.data.source, self.data.data_dir)
+            corpus = load.load(self.data.source, self.data.data_dir)
             return self._checked(tokenizer.tokenize(corpus, self.data.tokenizer))
         except (ValueError, OSError) as error:
             raise Refused(str(error)) from error
@@ -172,7 +172,8 @@ class Run:
     def _checked(self, corpus: tokenizer.Tokens) -> tokenizer.Tokens:
         if self.start:
             self.start.check(corpus.tokenizer)
-        data.batches(corpus.splits["train"], self.train.length, self.train.batch, self.run.seeds[0])
+        first = self.run.seeds[0]
+        batches.batches(corpus.splits["train"], self.train.length, self.train.batch, first)
         for metric in self.eval.metrics:
             for length in self.eval.lengths:
                 windows(corpus.splits[self.eval.split], metric, length, self.eval)

@@ -1,17 +1,19 @@
 """Text from TFDS datasets, read without TensorFlow.
 
-`tfds:NAME[/CONFIG][:VERSION][:SPLIT]` is a dataset that lies in a TFDS data_dir, prepared in a
-format of random access (ArrayRecord or Parquet): by experiments.prepare, or by TFDS anywhere. The
-splits train, validation and test are the dataset's own.
+`tfds:NAME[/CONFIG][:VERSION][:SPLIT]` is a dataset that lies in a data_dir of TFDS, prepared in a
+format of random access (ArrayRecord or Parquet), by tfds_prepare.py or by TFDS itself. Its splits
+are train, validation (or valid) and test.
 
 SPLIT says what is trained on, in TFDS's own language: `train[:50%]` is the first half of the
-training records. The dataset's validation and test splits stay whole, and SPLIT may not touch them.
-Where a dataset lacks one of the two, the documents of SPLIT are split as files are, by document if
-there are at least ten, else by position; what SPLIT leaves out is left out.
+training records. The splits that are held out stay whole, and SPLIT may not touch them. Where a
+dataset lacks one of the two, the documents of SPLIT are split as files are, by document if there
+are at least ten, else by position; what SPLIT leaves out is left out.
 
-A document is the text of a record; records in a row with the same integer feature `document`
-are parts of one, within each part of SPLIT. A truncated ArrayRecord reads as None: such records are
-refused, and where tfds_prepare.py left sums beside the data, every record is held against them.
+A document is the text of a record. Consecutive records with the same integer feature `document` are
+the parts of one document, as far as they lie in the same part of SPLIT.
+
+A damaged file is refused. A truncated ArrayRecord reads as None, which is refused, too. Where
+tfds_prepare.py has left the sums of the records beside the data, all records are held against them.
 """
 
 from __future__ import annotations
@@ -22,12 +24,14 @@ import operator
 import re
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-from pe_jax import atomic, text
+from pe_jax import atomic
+from pe_jax.corpus import FEWEST_FILES, SPLITS, Corpus, by_file, by_position, corpus_of
 from pe_jax.paths import expanded
 
-SUMS = "pe_jax.json"  # in the folder of the prepared data: count and hash of the records of a split
+SUMS = "pe_jax.json"
+"""A file beside the prepared data: the number and the hash of the records of each split."""
 BY_DATASET = "by the dataset: {}, {}, test"
 BY_DOCUMENT = (
     "by document: ranked by the sha256 of the text, the first 5 % are test, the next 5 % valid, "
@@ -35,28 +39,31 @@ BY_DOCUMENT = (
 )
 BY_POSITION = "by position: the last tenth of each document is halved into valid and test"
 
-_SPEC = re.compile(r"(?P<name>\w+(/[\w.\-]+)?)(:(?P<version>\d+\.\d+\.\d+))?(:(?P<split>.+))?")
+_SOURCE = re.compile(
+    r"tfds:(?P<name>\w+(/[\w.\-]+)?)(:(?P<version>\d+\.\d+\.\d+))?(:(?P<split>.+))?"
+)
 
 
-def load(source: str, spec: str, root: str) -> text.Corpus:
-    """The corpus of the dataset `spec` in the data_dir `root` ("": TFDS's own).
+class Dataset(NamedTuple):
+    """What a source says of a dataset."""
 
-    tiny_shakespeare is prepared first where the data_dir has its input.txt. Raises ValueError for
-    what is no dataset, not prepared, without a text feature, or damaged.
-    """
-    match = _SPEC.fullmatch(spec)
+    name: str
+    """With its config, as in wikipedia/20230601.en."""
+    version: str | None
+    """None: the latest that is there."""
+    split: str
+    """What is trained on, in TFDS's own language."""
+
+
+def parse(source: str) -> Dataset:
+    """The parts of tfds:NAME[/CONFIG][:VERSION][:SPLIT]; ValueError for anything else."""
+    match = _SOURCE.fullmatch(source)
     if not match:
         raise ValueError(
             f"{source} must read tfds:NAME[/CONFIG][:VERSION][:SPLIT], for example "
             "tfds:tiny_shakespeare or tfds:pg19:train[:10%]"
         )
-    folder, name = data_dir(root), match["name"]
-    path = find(folder, name, match["version"])
-    if path is None:
-        from pe_jax import tfds_prepare  # it builds on this module
-
-        path = tfds_prepare.stock(name, folder)
-    return _corpus(source, path, match["split"] or "train")
+    return Dataset(match["name"], match["version"], match["split"] or "train")
 
 
 def data_dir(root: str) -> Path:
@@ -91,21 +98,12 @@ def find(folder: Path, name: str, version: str | None = None) -> Path | None:
     return place / (version or versions[-1])
 
 
-def records(path: Path, split: str) -> list[tuple[int, bytes]]:
-    """(document, text) of each record of `split`, of the dataset prepared in `path`, in order."""
-    return _records(_opened(path), split)
+def read(source: str, path: Path, train: str) -> Corpus:
+    """The corpus of the dataset prepared in `path`, trained on the part `train` of it.
 
-
-def sums(found: Sequence[tuple[int, bytes]]) -> dict[str, Any]:
-    """{"count", "sha256"} of records: of the document, the length and the bytes of each."""
-    digest = hashlib.sha256()
-    for document, content in found:
-        digest.update(f"{document} {len(content)}\n".encode())
-        digest.update(content)
-    return {"count": len(found), "sha256": digest.hexdigest()}
-
-
-def _corpus(source: str, path: Path, train: str) -> text.Corpus:
+    Raises ValueError for a part that cannot be trained on, and for a dataset that is damaged, has
+    no text feature, or lies in a format that only TensorFlow reads.
+    """
     builder = _opened(path)
     names = list(builder.info.splits)
     parts = _parts(source, builder, train)
@@ -120,31 +118,46 @@ def _corpus(source: str, path: Path, train: str) -> text.Corpus:
     for split, expected in about.get("splits", {}).items():
         if sums(_records(builder, split)) != expected:
             raise ValueError(_damaged(path, f"the records of {split} are not those prepared"))
-    texts = [one for name, taken in parts for one in _documents(builder, name, taken)]
+    texts = [text for name, taken in parts for text in _documents(builder, name, taken)]
     if held:
         rule = BY_DATASET.format(train, valid)
         made = f" ({about['rule']})" if "rule" in about else ""
         rest = (_documents(builder, name) for name in held)
-        splits: dict[str, list[bytes]] = dict(zip(text.SPLITS, (texts, *rest), strict=True))
-        return text.corpus_of(source, splits, rule + made)
+        splits: dict[str, list[bytes]] = dict(zip(SPLITS, (texts, *rest), strict=True))
+        return corpus_of(source, splits, rule + made)
     left = " and ".join(name for name in names if name not in dict(parts))
-    return _cut(source, texts, f"; {left} left out" if left else "")
+    return _split(source, texts, f"; {left} left out" if left else "")
 
 
-def _cut(source: str, texts: Sequence[bytes], rest: str) -> text.Corpus:
-    """Documents without held-out splits, split as files are."""
-    if len(texts) >= text.FEWEST_FILES:
-        splits = text.by_file([(content, content) for content in texts])
-        return text.corpus_of(source, splits, BY_DOCUMENT + rest)
-    return text.corpus_of(source, text.by_position(texts), BY_POSITION + rest)
+def records(path: Path, split: str) -> list[tuple[int, bytes]]:
+    """(document, text) of each record of `split`, of the dataset prepared in `path`, in order."""
+    return _records(_opened(path), split)
+
+
+def sums(rows: Sequence[tuple[int, bytes]]) -> dict[str, Any]:
+    """{"count", "sha256"} of records: of the document, the length and the bytes of each."""
+    digest = hashlib.sha256()
+    for document, content in rows:
+        digest.update(f"{document} {len(content)}\n".encode())
+        digest.update(content)
+    return {"count": len(rows), "sha256": digest.hexdigest()}
+
+
+def _split(source: str, texts: Sequence[bytes], rest: str) -> Corpus:
+    """Documents without held-out splits, split as files are; `rest` says what is left out."""
+    if len(texts) >= FEWEST_FILES:
+        splits = by_file([(content, content) for content in texts])
+        return corpus_of(source, splits, BY_DOCUMENT + rest)
+    return corpus_of(source, by_position(texts), BY_POSITION + rest)
 
 
 def _opened(path: Path) -> Any:
+    """TFDS's builder of a prepared dataset that can be read without TensorFlow."""
     import tensorflow_datasets as tfds
 
     try:
         builder = tfds.builder_from_directory(path)
-    except Exception as error:  # of protobuf, of JSON, of files that are not there
+    except Exception as error:  # errors of protobuf, of JSON, and of files that are not there
         raise ValueError(_damaged(path, error)) from error
     formats = builder.info.available_file_formats()
     if not formats & tfds.core.FileFormat.with_random_access():
@@ -156,14 +169,14 @@ def _opened(path: Path) -> Any:
 
 
 def _parts(source: str, builder: Any, split: str) -> list[tuple[str, slice]]:
-    """The names of splits, and the records of them, that an expression of TFDS takes."""
+    """The splits that an expression of TFDS takes records from, and which records of each."""
     import tensorflow_datasets as tfds
 
     sizes = {name: info.num_examples for name, info in builder.info.splits.items()}
     names = ", ".join(f"{name} ({size:,})" for name, size in sizes.items())
     try:
         taken = tfds.core.ReadInstruction.from_spec(split).to_absolute(builder.info.splits)
-    except Exception as error:  # TFDS raises this and that for what it cannot parse
+    except Exception as error:  # TFDS has no class of its own for what it cannot parse
         raise ValueError(
             f"{source}: {split!r} is no part of the splits {names} ({error}); SPLIT is such as "
             "train[:50%] or train[1000:]"
@@ -175,10 +188,12 @@ def _parts(source: str, builder: Any, split: str) -> list[tuple[str, slice]]:
 
 
 def _records(builder: Any, split: str, taken: slice = slice(None)) -> list[tuple[int, bytes]]:
-    """Records of a split, one by one: TFDS's reader of Parquet takes no part of a split."""
+    """(document, text) of records, read one by one: TFDS's reader of Parquet takes no part of a
+    split.
+    """
     path, field = Path(builder.data_dir), _field(builder)
     numbered = _is_integer(dict(builder.info.features.items()).get("document"))
-    found = []
+    rows = []
     try:
         reader = builder.as_data_source(split=split)
         examples = [(i, reader[i]) for i in range(len(reader))[taken]]
@@ -187,12 +202,12 @@ def _records(builder: Any, split: str, taken: slice = slice(None)) -> list[tuple
     for i, example in examples:
         if example[field] is None:
             raise ValueError(_damaged(path, f"record {i} of {split} reads as None"))
-        found.append((int(example["document"]) if numbered else i, example[field]))
-    return found
+        rows.append((int(example["document"]) if numbered else i, example[field]))
+    return rows
 
 
 def _field(builder: Any) -> str:
-    """The feature that is text: the only one of that type, or the one of that name."""
+    """The name of the feature that is the text: `text`, or the only one of the type Text."""
     import tensorflow_datasets as tfds
 
     features = builder.info.features
@@ -216,10 +231,10 @@ def _is_integer(feature: Any) -> bool:
 
 
 def _documents(builder: Any, split: str, taken: slice = slice(None)) -> list[bytes]:
-    """The texts of records, joined where they are parts of one document; empty ones left out."""
+    """The documents of a split, the records of each joined; empty ones are left out."""
     documents = []
-    found = _records(builder, split, taken)
-    for number, group in itertools.groupby(found, key=operator.itemgetter(0)):
+    rows = _records(builder, split, taken)
+    for number, group in itertools.groupby(rows, key=operator.itemgetter(0)):
         content = b"".join(part for _, part in group)
         try:
             content.decode()

@@ -1,27 +1,27 @@
-"""Tokens of a text: its bytes, or those of a byte-level BPE, whose bytes are counted exactly.
+"""Text cut into tokens: its bytes, or the tokens of a byte-level BPE.
 
 `bytes` is the default. `bpe:N` trains a byte-level BPE of N tokens (Sennrich et al., 2016,
-arXiv:1508.07909, on bytes) on the training split. `file:PATH` reads a tokenizer.json; PATH begins
-at the working directory, `~` and environment variables in it are expanded.
+arXiv:1508.07909, on bytes) on the training split. `file:PATH` reads a tokenizer.json; a relative
+PATH begins at the working directory, `~` and environment variables in it are expanded.
 
-Every tokenizer is lossless: the pieces of a document's tokens, joined, are its bytes, nothing
-added or changed. Encoding checks this, so the bytes of any run of tokens are known, and bits per
-byte compare tokenizers.
+Every tokenizer is lossless: the bytes of a document's tokens, joined, are the document. Encoding
+checks this. So it is known exactly how many bytes any tokens stand for, and scores in bits per byte
+can be compared between tokenizers.
 """
 
 from __future__ import annotations
 
 import dataclasses
-import difflib
 import functools
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
-from pe_jax import atomic, bpe, hashes, text
+from pe_jax import atomic, bpe, hashes, record
+from pe_jax.corpus import Corpus
+from pe_jax.errors import nearest
 from pe_jax.paths import expanded
 
 FORMS = {
@@ -33,12 +33,14 @@ FORMS = {
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Tokenizer:
-    """A vocabulary, and how a text is cut into it; `json` is its tokenizer.json, None for bytes."""
+    """A vocabulary, and how text is cut into its tokens."""
 
     spec: str
+    """As it was given: bytes, bpe:N or file:PATH."""
     pieces: tuple[bytes, ...]
     """The bytes of each token, by its id."""
     json: str | None = None
+    """The text of its tokenizer.json; None for bytes."""
 
     @functools.cached_property
     def sizes(self) -> np.ndarray:
@@ -46,9 +48,8 @@ class Tokenizer:
         return np.array([len(piece) for piece in self.pieces], np.int32)
 
     def encode(self, documents: Sequence[np.ndarray]) -> tuple[np.ndarray, ...]:
-        """The tokens of each document, uint8 [n] of UTF-8, in the smallest dtype.
-
-        ValueError where the tokens are not the document byte by byte.
+        """The tokens of each document (uint8 [n], UTF-8) in the smallest unsigned dtype that holds
+        the vocabulary. ValueError where the bytes of the tokens are not those of the document.
         """
         if self.json is None:
             return tuple(documents)
@@ -60,17 +61,16 @@ class Tokenizer:
         return tuple(out)
 
     def decode(self, tokens: np.ndarray) -> bytes:
-        """The bytes of any run of tokens; they may begin or end inside a character.
-
-        What only a larger lm.vocab has is no text.
+        """The bytes of consecutive tokens; they may begin or end inside a character. Ids beyond the
+        vocabulary, which a model of a larger lm.vocab may draw, stand for no bytes.
         """
         size = len(self.pieces)
         return b"".join([self.pieces[token] for token in tokens.tolist() if token < size])
 
-    def describe(self) -> dict[str, Any]:
-        """JSON-able: spec, vocabulary, and the sha256 of its tokenizer.json, None for bytes."""
+    def describe(self) -> record.Vocabulary:
+        """What tells this tokenizer from any other, as records hold it."""
         digest = None if self.json is None else hashes.sha256(self.json)
-        return {"spec": self.spec, "vocabulary": len(self.pieces), "sha256": digest}
+        return record.Vocabulary(spec=self.spec, vocabulary=len(self.pieces), sha256=digest)
 
 
 BYTES = Tokenizer("bytes", tuple(bytes([byte]) for byte in range(256)))
@@ -78,14 +78,16 @@ BYTES = Tokenizer("bytes", tuple(bytes([byte]) for byte in range(256)))
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Tokens:
-    """A corpus in tokens; `about` is what text.Corpus.describe says of its text."""
+    """A corpus in tokens."""
 
     splits: Mapping[str, tuple[np.ndarray, ...]]
+    """The documents of each split: the ids of their tokens, [n]."""
     tokenizer: Tokenizer
-    about: dict[str, Any]
+    about: record.Corpus
+    """What tells its text from any other."""
 
 
-def tokenize(corpus: text.Corpus, spec: str) -> Tokens:
+def tokenize(corpus: Corpus, spec: str) -> Tokens:
     """The corpus in the tokens that `spec` names: bytes, bpe:N or file:PATH.
 
     Raises ValueError for an unknown spec, without the library, for too little text to train N
@@ -96,7 +98,7 @@ def tokenize(corpus: text.Corpus, spec: str) -> Tokens:
     kind, rest = _parse(spec)
     if kind == "bpe":
         texts = (document.tobytes().decode() for document in corpus.splits["train"])
-        tokenizer = _byte_level(spec, bpe.trained(int(rest), texts, about["hash"]))
+        tokenizer = _byte_level(spec, bpe.trained(int(rest), texts, about.hash))
     elif kind == "file":
         tokenizer = _byte_level(spec, _named(rest))
     splits = {name: tokenizer.encode(split) for name, split in corpus.splits.items()}
@@ -112,16 +114,16 @@ def vocabulary(spec: str) -> int:
 
 
 def kept(folder: Path) -> Tokenizer:
-    """The tokenizer of a run, from its folder."""
+    """The tokenizer of a run, from its folder; bytes where its config.json names none."""
     about = atomic.read(folder / "config.json") or {}
-    spec = about.get("tokenizer", BYTES.describe())["spec"]
+    spec = about.get("tokenizer", {}).get("spec", BYTES.spec)
     if spec == BYTES.spec:
         return BYTES
     return _byte_level(spec, _read(folder / "tokenizer.json"))
 
 
 def sources(spec: str) -> dict[str, str]:
-    """{path: sha256} of the file that `spec` names, which is part of what identifies a run."""
+    """{path: SHA-256} of the file that `spec` names, if any; it is part of a run's identity."""
     kind, path = _parse(spec)
     return {path: hashes.sha256(_named(path))} if kind == "file" else {}
 
@@ -141,12 +143,11 @@ def _parse(spec: str) -> tuple[str, str]:
     known = "; ".join(f"{form} ({meaning})" for form, meaning in FORMS.items())
     if spec and Path(spec).expanduser().exists():
         raise ValueError(f"unknown data.tokenizer {spec!r}: for a path write file:{spec}")
-    near = difflib.get_close_matches(kind, FORMS, 1)
-    nearest = f", nearest: {near[0]}" if near else ""
-    raise ValueError(f"unknown data.tokenizer {spec!r}{nearest}; known: {known}")
+    raise ValueError(f"unknown data.tokenizer {spec!r}{nearest(kind, FORMS)} Known: {known}.")
 
 
 def _byte_level(spec: str, json: str) -> Tokenizer:
+    """The tokenizer of a tokenizer.json; ValueError if it is not a lossless byte-level BPE."""
     try:
         return Tokenizer(spec, bpe.pieces(json), json)
     except bpe.Unfit as error:
@@ -159,12 +160,11 @@ def _named(path: str) -> str:
 
 
 def _read(place: Path) -> str:
+    """The text of a file; FileNotFoundError with similar names beside it, ValueError for binary."""
     try:
         return place.read_text("utf-8")
     except FileNotFoundError:
         names = os.listdir(place.parent) if place.parent.is_dir() else []
-        near = difflib.get_close_matches(place.name, names, 3)
-        hint = f"; nearest: {', '.join(near)}" if near else ""
-        raise FileNotFoundError(f"no tokenizer {place}{hint}") from None
+        raise FileNotFoundError(f"no tokenizer {place}{nearest(place.name, names, 3)}") from None
     except UnicodeDecodeError as error:
         raise ValueError(f"data.tokenizer=file:{place} is no tokenizer.json: {error}") from error

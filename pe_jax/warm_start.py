@@ -95,12 +95,12 @@ class WarmStart:
 
     def check(self, tokens: Tokenizer) -> None:
         """ValueError if the embeddings that are taken over are those of other tokens."""
-        there, here = self.parent.get("tokenizer", BYTES.describe()), tokens.describe()
-        if "embedding" in self.taken and there["sha256"] != here["sha256"]:
-            own = f"file:{self.folder / 'tokenizer.json'}" if there["sha256"] else BYTES.spec
+        there, here = record.Vocabulary(**self.parent.get("tokenizer", {})), tokens.describe()
+        if "embedding" in self.taken and there.sha256 != here.sha256:
+            own = f"file:{self.folder / 'tokenizer.json'}" if there.sha256 else BYTES.spec
             raise ValueError(
-                f"{self.folder} has learned other tokens ({there['spec']}) than "
-                f"data.tokenizer={here['spec']} gives here: use --config.data.tokenizer={own}"
+                f"{self.folder} has learned other tokens ({there.spec}) than "
+                f"data.tokenizer={here.spec} gives here: use --config.data.tokenizer={own}"
             )
 
     def __call__(self, state: State, seeds: Sequence[int]) -> State:

@@ -38,7 +38,7 @@ def measure(folder: Path, swap: str, length: int, kind: str) -> dict[str, Any]:
     """What this process finds: seconds, peak MiB, and of a pass bits a byte and the curve."""
     import numpy as np
 
-    from pe_jax import environment
+    from pe_jax import environment, record
     from pe_jax.spec import swap as swapped
     from pe_jax.trained import Trained
 
@@ -57,7 +57,11 @@ def measure(folder: Path, swap: str, length: int, kind: str) -> dict[str, Any]:
     except ValueError as error:
         return found | {"reason": str(error)}
     programs = _programs(trained, members, length)
-    found |= {"joined": joined, "corpus": corpus.about, "environment": environment.environment()}
+    found |= {
+        "joined": joined,
+        "corpus": record.plain(corpus.about),
+        "environment": environment.environment(),
+    }
     values, seconds = _timed(programs[kind], trained.params, tokens)
     if not np.isfinite(values).all():
         return found | {"reason": "not finite"}

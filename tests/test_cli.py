@@ -95,7 +95,7 @@ CONFIG_MISTAKES = {
     "no steps": ("rope", {"train.steps": 0}, ["train.steps must be at least 1"]),
     "odd head size": ("rope", {"lm.model": 14}, ["even", "got 7", "lm.heads"]),
     "heads": ("rope", {"lm.heads": 3}, ["lm.heads must divide lm.model", "3 heads for 16"]),
-    "tokenizer": ("rope", {"data.tokenizer": "bep:4096"}, ["'bep:4096'", "nearest: bpe"]),
+    "tokenizer": ("rope", {"data.tokenizer": "bep:4096"}, ["'bep:4096'", "did you mean 'bpe'"]),
     "few tokens": ("rope", {"data.tokenizer": "bpe:100"}, ["at least 257", "got 'bpe:100'"]),
     "vocabulary": ("rope", {"lm.vocab": 100}, ["lm.vocab must be at least 256", "got 100"]),
     "unknown activation": ("rope", {"lm.activation": "gelo"}, ["lm.activation", "gelu"]),
@@ -130,8 +130,8 @@ def test_a_mistake_in_an_encoding_is_told_without_what_a_run_needs():
 
 
 TEXT_MISTAKES = {
-    "missing": ("files:{lab}/shrot.txt", {}, ["no shrot.txt", "nearest: short.txt"]),
-    "unknown source": ("stdlb", {}, ["'stdlb'", "nearest: stdlib"]),
+    "missing": ("files:{lab}/shrot.txt", {}, ["no shrot.txt", "did you mean 'short.txt'"]),
+    "unknown source": ("stdlb", {}, ["'stdlb'", "did you mean 'stdlib'"]),
     "not UTF-8": ("files:{lab}/latin.txt", {}, ["latin.txt is not UTF-8 at byte 0", "iconv"]),
     "shorter than a window": (
         "files:{lab}/short.txt",
@@ -266,7 +266,7 @@ def test_a_changed_text_is_noticed_by_its_bytes(lab, tmp_path):
     same = [write_text(tmp_path / name, seed=0) for name in ("a", "b")]
     other = write_text(tmp_path / "c", seed=1)
     hashes = [
-        run_of(**{"data.source": f"files:{path}"}).load().about["hash"] for path in (*same, other)
+        run_of(**{"data.source": f"files:{path}"}).load().about.hash for path in (*same, other)
     ]
     assert hashes[0] == hashes[1] != hashes[2]
 

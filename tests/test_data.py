@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pe_jax.data import batches, stack
+from pe_jax.batches import batches, stack
 
 
 def numbers(windows: int, length: int = 4) -> list[np.ndarray]:
@@ -129,5 +129,29 @@ def test_sizes_and_seeds_are_checked(length, batch, seed, message):
 
 
 def test_importing_the_module_does_not_import_grain():
-    code = "import sys, pe_jax.data, pe_jax.text; assert not {'grain', 'jax'} & set(sys.modules)"
+    code = "import sys, pe_jax.batches, pe_jax.load; assert not {'grain', 'jax'} & set(sys.modules)"
+    subprocess.run([sys.executable, "-c", code], check=True, cwd=Path(__file__).parents[1])
+
+
+def test_text_is_read_and_tokenized_where_there_are_no_locks(tmp_path):
+    """As on Windows, which lacks fcntl and resource; only what must lock a folder is refused."""
+    (tmp_path / "a.txt").write_text("some words " * 40)
+    code = f"""
+import sys
+sys.modules["fcntl"] = sys.modules["resource"] = None
+from pathlib import Path
+from pe_jax import batches, locks, tfds_prepare, tokenizer
+from pe_jax.errors import Refused
+from pe_jax.load import load
+corpus = load("files:a.txt", {str(tmp_path)!r})
+documents = tokenizer.tokenize(corpus, "bytes").splits["train"]
+assert batches.batches(documents, 8, 2, 0)[0].shape == (2, 9)
+folder = Path({str(tmp_path)!r}, "run")
+assert not locks.is_locked(folder)
+try:
+    tfds_prepare.prepare(corpus, "ours", folder)
+except Refused as error:
+    assert "cannot be locked on this system" in str(error)
+assert not folder.exists()
+"""
     subprocess.run([sys.executable, "-c", code], check=True, cwd=Path(__file__).parents[1])

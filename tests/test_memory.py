@@ -16,7 +16,8 @@ from test_attention import CASES
 from test_decode import ONE, TWO, encodings
 from test_lm import model, text
 
-from pe_jax import data, mesh
+from pe_jax import batches as data
+from pe_jax import mesh
 from pe_jax.bound import fold_positions
 from pe_jax.encoding import Encoding, acts_once, overrides
 from pe_jax.encodings import ENCODINGS

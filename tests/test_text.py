@@ -8,8 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pe_jax import text
-from pe_jax.text import SPLITS, load
+from pe_jax import record, text_files
+from pe_jax.corpus import SPLITS, Corpus
+from pe_jax.load import load
 
 
 def write(root: Path, files: dict[str, str | bytes]) -> Path:
@@ -24,27 +25,27 @@ def numbered(count: int) -> dict[str, str]:
     return {f"{i:02d}.txt": f"document {i:02d}\n" for i in range(count)}
 
 
-def strings(corpus: text.Corpus) -> dict[str, list[str]]:
+def strings(corpus: Corpus) -> dict[str, list[str]]:
     return {split: [d.tobytes().decode() for d in corpus.splits[split]] for split in SPLITS}
 
 
-def everything(corpus: text.Corpus) -> list[str]:
+def everything(corpus: Corpus) -> list[str]:
     return [document for documents in strings(corpus).values() for document in documents]
 
 
 def digest(source: str) -> str:
-    return load(source).describe()["hash"]
+    return load(source).describe().hash
 
 
 def test_the_standard_library_is_the_same_each_time_and_its_splits_are_disjoint():
     corpus, again = load("stdlib"), load("stdlib")
     about = corpus.describe()
     assert about == again.describe()
-    assert about["python"] == corpus.python == platform.python_version()
-    assert about["source"] == "stdlib" and about["split"] == text.BY_FILE
-    total = sum(about["documents"].values())
+    assert about.python == corpus.python == platform.python_version()
+    assert about.source == "stdlib" and about.split == text_files.BY_FILE
+    total = sum(about.documents.values())
     for split in ("valid", "test"):
-        assert 0.05 <= about["documents"][split] / total < 0.06
+        assert 0.05 <= about.documents[split] / total < 0.06
         assert not set(strings(corpus)[split]) & set(strings(corpus)["train"])
     assert not set(strings(corpus)["valid"]) & set(strings(corpus)["test"])
 
@@ -63,12 +64,12 @@ def test_stdlib_leaves_out_what_is_not_its_text(tmp_path, monkeypatch):
     )
     write(tmp_path, kept | dict.fromkeys(dropped.split(), "left out\n"))
     write(tmp_path, {"latin.py": b"# \xe9\n", "empty.py": b"", "package/copy.py": "x = 3\n"})
-    monkeypatch.setattr(text.sysconfig, "get_path", lambda name: str(tmp_path))
+    monkeypatch.setattr(text_files.sysconfig, "get_path", lambda name: str(tmp_path))
     assert sorted(everything(load("stdlib"))) == sorted(kept.values())
 
 
 def test_a_python_without_its_sources_says_so(tmp_path, monkeypatch):
-    monkeypatch.setattr(text.sysconfig, "get_path", lambda name: str(tmp_path))
+    monkeypatch.setattr(text_files.sysconfig, "get_path", lambda name: str(tmp_path))
     with pytest.raises(ValueError, match="only 0 source files.*files:PATH"):
         load("stdlib")
 
@@ -95,7 +96,7 @@ def test_folders_named_like_splits_are_the_splits(tmp_path, valid):
 def test_two_of_the_three_folders_are_ordinary_folders(tmp_path):
     write(tmp_path, {"train/a.txt": "a" * 20, "test/b.txt": "b" * 20})
     corpus = load(f"files:{tmp_path}")
-    assert corpus.split == text.BY_POSITION
+    assert corpus.split == text_files.BY_POSITION
     assert strings(corpus)["test"] == ["b", "a"]
 
 
@@ -103,9 +104,9 @@ def test_two_of_the_three_folders_are_ordinary_folders(tmp_path):
 def test_ten_files_are_split_by_file(tmp_path, count, held):
     files = numbered(count)
     corpus = load(f"files:{write(tmp_path, files)}")
-    documents = corpus.describe()["documents"]
+    documents = corpus.describe().documents
     assert documents == {"train": count - 2 * held, "valid": held, "test": held}
-    assert corpus.split == text.BY_FILE
+    assert corpus.split == text_files.BY_FILE
     assert sorted(everything(corpus)) == sorted(files.values())
     assert strings(corpus)["train"] == sorted(strings(corpus)["train"])
 
@@ -113,7 +114,7 @@ def test_ten_files_are_split_by_file(tmp_path, count, held):
 def test_the_split_by_file_is_fixed_by_the_names_alone(tmp_path):
     first = load(f"files:{write(tmp_path / 'here', numbered(12))}")
     moved = load(f"files:{write(tmp_path / 'there', numbered(12))}")
-    assert first.describe()["hash"] == moved.describe()["hash"]
+    assert first.describe().hash == moved.describe().hash
     # `printf NAME | sha256sum` begins 115f for 06.txt and 13eb for 08.txt, the smallest of the 12.
     held = {split: strings(first)[split] for split in ("test", "valid")}
     assert held == {"test": ["document 06\n"], "valid": ["document 08\n"]}
@@ -127,7 +128,7 @@ def test_few_files_give_their_last_tenth(tmp_path):
         "valid": ["b" * 50, "d" * 100],
         "test": ["c" * 50, "d" * 100],
     }
-    assert corpus.split == text.BY_POSITION
+    assert corpus.split == text_files.BY_POSITION
 
 
 @pytest.mark.parametrize("size", range(60, 72))
@@ -157,12 +158,12 @@ def test_a_path_a_glob_and_a_list_of_globs_name_the_same_files(tmp_path, monkeyp
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("USERPROFILE", str(tmp_path))
     assert whole == digest("files:~/books/*.txt")
-    assert whole == load("files:~/books/*.txt", "elsewhere").describe()["hash"]
+    assert whole == load("files:~/books/*.txt", "elsewhere").describe().hash
     monkeypatch.setenv("BOOKS", f"{tmp_path}/books")
     assert whole == digest("files:$BOOKS/*.txt")
     assert whole == digest("files:${BOOKS}/0[01].txt, $BOOKS/*.txt")
     for root in ("$BOOKS", "~/books", "${HOME}/books"):
-        assert whole == load("files:*.txt", root).describe()["hash"]
+        assert whole == load("files:*.txt", root).describe().hash
     monkeypatch.chdir(tmp_path)
     assert whole == digest("files:books/*.txt")
 
@@ -193,8 +194,8 @@ def test_the_hash_sees_bytes_and_where_documents_end():
     def hashed(*train: bytes) -> str:
         documents = tuple(np.frombuffer(t, np.uint8) for t in train)
         one = (np.frombuffer(b"x", np.uint8),)
-        corpus = text.Corpus({"train": documents, "valid": one, "test": one}, "s", "by hand", None)
-        return corpus.describe()["hash"]
+        corpus = Corpus({"train": documents, "valid": one, "test": one}, "s", "by hand", None)
+        return corpus.describe().hash
 
     cases = [(b"ab", b"c"), (b"a", b"bc"), (b"abc",), (b"ab", b"d"), (b"a", b"\nb"), (b"a\n", b"b")]
     assert len({hashed(*case) for case in cases}) == len(cases)
@@ -204,9 +205,9 @@ def test_the_hash_sees_bytes_and_where_documents_end():
 def test_describe_counts_documents_and_bytes(tmp_path):
     write(tmp_path, {"a.txt": "é" * 100, "b.txt": "b" * 40})
     about = load(f"files:{tmp_path}").describe()
-    assert about["documents"] == {"train": 2, "valid": 2, "test": 2}
-    assert about["bytes"] == {"train": 180 + 36, "valid": 10 + 2, "test": 10 + 2}
-    assert set(about) == {"source", "hash", "split", "documents", "bytes", "python"}
+    assert about.documents == {"train": 2, "valid": 2, "test": 2}
+    assert about.bytes == {"train": 180 + 36, "valid": 10 + 2, "test": 10 + 2}
+    assert set(record.plain(about)) == {"source", "hash", "split", "documents", "bytes", "python"}
 
 
 def test_text_that_is_not_utf8_names_the_file_the_byte_and_a_remedy(tmp_path):
@@ -236,9 +237,9 @@ def test_damaged_archives_are_named(tmp_path, suffix, pack):
 
 def test_a_missing_path_names_its_neighbours(tmp_path):
     write(tmp_path, {"novels/a.txt": "a"})
-    with pytest.raises(FileNotFoundError, match="no novel in .*nearest: novels"):
+    with pytest.raises(FileNotFoundError, match="no novel in .*did you mean 'novels'"):
         load(f"files:{tmp_path}/novel")
-    with pytest.raises(FileNotFoundError, match="no novles in .*nearest: novels"):
+    with pytest.raises(FileNotFoundError, match="no novles in .*did you mean 'novels'"):
         load(f"files:{tmp_path}/novles/deep/a.txt")
     with pytest.raises(FileNotFoundError, match=r"no zzz in [^;]*$"):
         load(f"files:{tmp_path}/novels/a.txt,{tmp_path}/zzz")
@@ -265,8 +266,9 @@ def test_a_split_without_documents_says_what_to_do(tmp_path):
 def test_an_unknown_source_lists_the_forms(source):
     with pytest.raises(ValueError, match="unknown source") as error:
         load(source)
-    assert "known: stdlib (" in str(error.value) and "files:PATH" in str(error.value)
-    assert not source or f"nearest: {'std' if 'std' in source else 'files'}" in str(error.value)
+    assert "Known: stdlib (" in str(error.value) and "files:PATH" in str(error.value)
+    near = "stdlib" if "std" in source else "files"
+    assert not source or f"did you mean {near!r}?" in str(error.value)
 
 
 def test_a_bare_path_is_told_its_prefix(tmp_path):
@@ -276,7 +278,7 @@ def test_a_bare_path_is_told_its_prefix(tmp_path):
 
 def test_the_novels_are_split_by_book(corpora):
     corpus = load(f"files:{corpora}/novels")
-    assert corpus.describe()["documents"] == {"train": 12, "valid": 2, "test": 2}
+    assert corpus.describe().documents == {"train": 12, "valid": 2, "test": 2}
     assert corpus.split.startswith("by folder")
     assert all("Ishmael" not in novel for novel in strings(corpus)["valid"])
     assert sum("Call me Ishmael" in novel for novel in strings(corpus)["test"]) == 1

@@ -15,8 +15,9 @@ import pytest
 import tensorflow_datasets as tfds
 from commands import Lab, result, the_run, write_text
 
-from pe_jax import locks, text, tfds_prepare, tfds_text
-from pe_jax.text import SPLITS, load
+from pe_jax import locks, tfds_prepare, tfds_text
+from pe_jax.corpus import SPLITS, Corpus
+from pe_jax.load import load
 
 NAMES = {"train": "train", "valid": "validation", "test": "test"}
 
@@ -35,11 +36,11 @@ def made(tmp_path_factory):
     rng = random.Random(0)
     for i in range(12):
         (source / f"{i:02d}.txt").write_text("".join(rng.choices("abcdefghij é€😀\n", k=60_000)))
-    tfds_prepare.prepare(f"files:{source}", "ours", folder)
+    tfds_prepare.prepare(load(f"files:{source}"), "ours", folder)
     return folder, f"files:{source}"
 
 
-def documents(corpus: text.Corpus) -> dict[str, list[bytes]]:
+def documents(corpus: Corpus) -> dict[str, list[bytes]]:
     return {split: [d.tobytes() for d in corpus.splits[split]] for split in SPLITS}
 
 
@@ -94,10 +95,11 @@ def test_a_prepared_text_is_the_text(tmp_path, monkeypatch, layout, part):
         (tmp_path / name).write_text(content)
     monkeypatch.setattr(tfds_prepare, "PART", part)
     source = f"files:{tmp_path}"
-    path, corpus = tfds_prepare.prepare(source, "ours", tmp_path / "data")
+    corpus = load(source)
+    path = tfds_prepare.prepare(corpus, "ours", tmp_path / "data")
     again = load("tfds:ours", f"{tmp_path}/data")
     assert documents(again) == documents(corpus) == documents(load(source))
-    assert again.describe()["hash"] == load(source).describe()["hash"]
+    assert again.describe().hash == load(source).describe().hash
     assert layout in corpus.split and again.split.startswith("by the dataset: train, validation")
     assert corpus.split in again.split
     assert path == tmp_path / "data/ours/1.0.0"
@@ -126,7 +128,7 @@ def test_a_part_of_training_is_the_part_that_tfds_takes(made, part):
     for split in ("valid", "test"):
         assert documents(corpus)[split] == documents(whole)[split]
     assert corpus.split.startswith(f"by the dataset: {part}, validation, test")
-    assert corpus.describe()["hash"] != whole.describe()["hash"]
+    assert corpus.describe().hash != whole.describe().hash
 
 
 REFUSED = {
@@ -151,14 +153,14 @@ def test_a_dataset_without_held_out_splits_is_split_as_files_are(tmp_path, form)
     rows = [(i, content) for i, (content,) in enumerate(numbered(40))]
     foreign(tmp_path, features, form, train=rows[:30], test=rows[30:])
     corpus = load("tfds:theirs", str(tmp_path))
-    assert corpus.describe()["documents"] == {"train": 26, "valid": 2, "test": 2}
+    assert corpus.describe().documents == {"train": 26, "valid": 2, "test": 2}
     assert sorted(sum(documents(corpus).values(), [])) == [t.encode() for _, t in rows[:30]]
     assert corpus.split == f"{tfds_text.BY_DOCUMENT}; test left out"
     both = load("tfds:theirs:2.1.0:train+test", str(tmp_path))
-    assert sum(both.describe()["documents"].values()) == 40
+    assert sum(both.describe().documents.values()) == 40
     assert both.split == tfds_text.BY_DOCUMENT
     few = load("tfds:theirs:train[:3]", str(tmp_path))
-    assert few.describe()["documents"] == {"train": 3, "valid": 3, "test": 3}
+    assert few.describe().documents == {"train": 3, "valid": 3, "test": 3}
     assert few.split == f"{tfds_text.BY_POSITION}; test left out"
     content = zip(*documents(few).values(), strict=True)
     assert [b"".join(parts).decode() for parts in content] == [t for _, t in rows[:3]]
@@ -180,9 +182,9 @@ def test_configs_and_versions_are_chosen_by_name(tmp_path):
     for copy in ("theirs/2.0.0", "other/small/2.1.0", "one/only/2.1.0"):
         shutil.copytree(path, tmp_path / copy)
     shutil.copytree(tmp_path / "other/small", tmp_path / "other/large")
-    root, whole = str(tmp_path), load("tfds:theirs", str(tmp_path)).describe()["hash"]
+    root, whole = str(tmp_path), load("tfds:theirs", str(tmp_path)).describe().hash
     for spec in ("theirs:2.0.0", "other/small", "one", "one/only:2.1.0:train"):
-        assert load(f"tfds:{spec}", root).describe()["hash"] == whole
+        assert load(f"tfds:{spec}", root).describe().hash == whole
     with pytest.raises(ValueError, match="name one of tfds:other/large, tfds:other/small"):
         load("tfds:other", root)
     with pytest.raises(ValueError, match="has no version 3.0.0; it has 2.0.0, 2.1.0"):
@@ -224,7 +226,7 @@ def test_records_that_are_not_those_prepared_are_refused(copy, split, spec):
     other.mkdir()
     for i in range(12):
         (other / f"{i}.txt").write_text("".join(random.choices("abcdefghij é€😀\n", k=60_000)))
-    path, _ = tfds_prepare.prepare(f"files:{other}", "ours", other)
+    path = tfds_prepare.prepare(load(f"files:{other}"), "ours", other)
     (shard,) = path.glob(f"ours-{split}.array_record*")
     shutil.copy(shard, copy)
     with pytest.raises(ValueError, match=f"the records of {split} are not those prepared"):
@@ -249,7 +251,7 @@ def test_what_needs_tensorflow_or_a_network_says_so_at_once(tmp_path, monkeypatc
     with pytest.raises(ValueError, match="needs TensorFlow and a network") as error:
         load(f"tfds:{name}", str(tmp_path))
     assert time.process_time() - begun < 1
-    remedies = ("prepared elsewhere", "experiments.prepare --source=files:PATH", "[tensorflow]")
+    remedies = ("prepared elsewhere", "data.source=files:PATH", "prepare these", "[tensorflow]")
     assert all(remedy in str(error.value) for remedy in remedies)
     assert not list(tmp_path.iterdir())
 
@@ -257,7 +259,7 @@ def test_what_needs_tensorflow_or_a_network_says_so_at_once(tmp_path, monkeypatc
 def test_an_unknown_dataset_has_nearest_names(made):
     with pytest.raises(ValueError, match="no TFDS dataset 'tiny_shakespear'.*tiny_shakespeare"):
         load("tfds:tiny_shakespear", str(made[0]))
-    with pytest.raises(ValueError, match="nearest: ours"):
+    with pytest.raises(ValueError, match="did you mean 'ours'"):
         load("tfds:our", str(made[0]))
     with pytest.raises(ValueError, match=r"must read tfds:NAME\[/CONFIG\]"):
         load("tfds:a b", str(made[0]))
@@ -268,8 +270,8 @@ def test_the_data_dir_is_tfds_own_unless_one_is_given(made, monkeypatch):
     monkeypatch.setenv("HOME", str(made[0].parent))
     monkeypatch.setenv("OURS", made[0].name)
     roots = ("", f"~/{made[0].name}", "~/$OURS", "${HOME}/${OURS}")
-    hashes = {load("tfds:ours", root).describe()["hash"] for root in roots}
-    assert hashes == {load(made[1]).describe()["hash"]}
+    hashes = {load("tfds:ours", root).describe().hash for root in roots}
+    assert hashes == {load(made[1]).describe().hash}
     monkeypatch.delenv("OURS")
     with pytest.raises(ValueError, match="variable OURS of data.data_dir is not set"):
         load("tfds:ours", "~/$OURS")
@@ -282,7 +284,7 @@ def test_tiny_shakespeare_is_prepared_from_its_file(corpora, tmp_path, place):
     corpus = load("tfds:tiny_shakespeare", str(tmp_path))
     whole = (tmp_path / place / "input.txt").read_bytes()
     assert b"".join(sum(documents(corpus).values(), [])) == whole
-    assert corpus.describe()["bytes"] == {"train": 1003854, "valid": 55770, "test": 55770}
+    assert corpus.describe().bytes == {"train": 1003854, "valid": 55770, "test": 55770}
     assert corpus.split == "by the dataset: train, validation, test"
     (tmp_path / place / "input.txt").unlink()
     again = load("tfds:tiny_shakespeare", str(tmp_path))
@@ -304,7 +306,7 @@ def test_tiny_shakespeare_is_held_against_its_checksum(tmp_path):
 
 def _killed_at_the_end(source, folder):
     os.rename = lambda *paths: os.kill(os.getpid(), signal.SIGKILL)
-    tfds_prepare.prepare(source, "ours", folder)
+    tfds_prepare.prepare(load(source), "ours", folder)
 
 
 def test_what_a_killed_preparation_leaves_is_in_nobodys_way(made, tmp_path):
@@ -316,7 +318,8 @@ def test_what_a_killed_preparation_leaves_is_in_nobodys_way(made, tmp_path):
     assert {p.name for p in (tmp_path / "ours").iterdir()} == {".lock", ".preparing"}
     with pytest.raises(ValueError, match="no TFDS dataset 'ours'"):
         load("tfds:ours", str(tmp_path))
-    _, corpus = tfds_prepare.prepare(made[1], "ours", tmp_path)
+    corpus = load(made[1])
+    tfds_prepare.prepare(corpus, "ours", tmp_path)
     assert {p.name for p in (tmp_path / "ours").iterdir()} == {".lock", "1.0.0"}
     assert documents(load("tfds:ours", str(tmp_path))) == documents(corpus)
 
@@ -331,7 +334,7 @@ def test_two_processes_that_prepare_at_once_take_turns(lab, tmp_path):
     assert first.out == second.out and "--config.data.source=tfds:ours" in first.out
     assert first.err == second.err == ""
     assert {p.name for p in (tmp_path / "ours").iterdir()} == {".lock", "1.0.0"}
-    assert load("tfds:ours", str(tmp_path)).describe()["hash"] == load(lab.text).describe()["hash"]
+    assert load("tfds:ours", str(tmp_path)).describe().hash == load(lab.text).describe().hash
 
 
 def test_a_preparation_waits_for_the_one_that_is_at_work(lab, tmp_path):
@@ -357,7 +360,7 @@ def test_a_run_reads_a_prepared_dataset(lab, tmp_path):
     assert run.code == 0, run.err
     found = result(the_run(tmp_path / "runs"))
     assert found["corpus"]["source"] == "tfds:ours" and found["rows"]
-    assert found["corpus"]["hash"] == load(lab.text).describe()["hash"]
+    assert found["corpus"]["hash"] == load(lab.text).describe().hash
 
 
 def test_a_run_on_a_dataset_that_is_not_there_is_told(lab, tmp_path):
@@ -371,7 +374,7 @@ MISTAKES = {
     "no name": ({"name": ""}, ["--name=NAME are required"]),
     "capitals": ({"name": "Ours"}, ["lower_case letters", "'Ours'"]),
     "a name of TFDS's": ({"name": "lm1b"}, ["one of TFDS's own", "another name"]),
-    "no text": ({"source": "files:{lab}/txet"}, ["no txet", "nearest: text"]),
+    "no text": ({"source": "files:{lab}/txet"}, ["no txet", "did you mean 'text'"]),
     "a dataset": ({"source": "tfds:pg19"}, ["is a TFDS dataset already"]),
     "other text": ({"name": "taken"}, ["holds other text", "another name"]),
 }
@@ -381,7 +384,8 @@ MISTAKES = {
 def test_a_mistake_in_a_preparation_is_told(lab, tmp_path, mistake):
     values, words = MISTAKES[mistake]
     if mistake == "other text":
-        tfds_prepare.prepare(f"files:{write_text(tmp_path / 'x', seed=1)}", "taken", tmp_path)
+        corpus = load(f"files:{write_text(tmp_path / 'x', seed=1)}")
+        tfds_prepare.prepare(corpus, "taken", tmp_path)
     before = sorted(tmp_path.rglob("*"))
     values = {"source": lab.text, "name": "ours"} | values
     done = prepare(lab, values["source"].format(lab=lab.folder), values["name"], tmp_path).wait()

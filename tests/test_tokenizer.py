@@ -16,13 +16,13 @@ import tokenizers
 from commands import Lab, result, run_of, the_run, tiny
 from tokenizers import AddedToken, Regex, models, normalizers, pre_tokenizers
 
-from pe_jax import bpe, captions, tables
+from pe_jax import bpe, captions, record, tables
+from pe_jax.corpus import SPLITS, Corpus
 from pe_jax.errors import Refused
 from pe_jax.evaluate import evaluate
 from pe_jax.lm_config import LmConfig
 from pe_jax.protocol import METRICS, EvalConfig, curve, nll, windows
 from pe_jax.spec import make
-from pe_jax.text import SPLITS, Corpus
 from pe_jax.tokenizer import BYTES, kept, tokenize, vocabulary
 from pe_jax.train import TrainConfig, init, structure
 
@@ -157,7 +157,12 @@ def test_bytes_are_the_documents_themselves():
     assert tokens.tokenizer.decode(tokens.splits["test"][0]) == PROSE.encode()
     assert tokens.tokenizer.decode(np.array([104, 300, 105])) == b"hi"
     assert set(tokens.tokenizer.sizes) == {1} and vocabulary("bytes") == 256
-    assert tokens.tokenizer.describe() == {"spec": "bytes", "vocabulary": 256, "sha256": None}
+    assert tokens.tokenizer.describe() == record.Vocabulary()
+    assert record.plain(record.Vocabulary()) == {
+        "spec": "bytes",
+        "vocabulary": 256,
+        "sha256": None,
+    }
 
 
 def configured(**fields):
@@ -314,7 +319,7 @@ def test_a_lossless_tokenizer_of_others_serves(tmp_path, trained, name):
     if name == "special":
         assert (found.splits["train"][0] == SIZE).sum() == 1
     described = found.tokenizer.describe()
-    assert described["spec"] == spec and len(described["sha256"]) == 64
+    assert described.spec == spec and len(described.sha256) == 64
 
 
 def test_ids_may_have_gaps(tmp_path, trained):
@@ -363,13 +368,13 @@ def test_a_path_may_begin_at_home_or_in_a_variable(tmp_path, monkeypatch, traine
 
 
 MISTAKES = {
-    "name": ("bep:4096", "unknown data.tokenizer 'bep:4096', nearest: bpe; known: bytes"),
+    "name": ("bep:4096", "unknown data.tokenizer 'bep:4096'; did you mean 'bpe'\\? Known: bytes"),
     "no size": ("bpe:", "needs N of at least 257.*got 'bpe:'"),
     "no number": ("bpe:4k", "needs N of at least 257.*got 'bpe:4k'"),
     "too few": ("bpe:256", "at least 257, the 256 bytes and a merge.*got 'bpe:256'"),
     "a path": ("{folder}/mine.json", "write file:{folder}/mine.json"),
-    "no path": ("file:", "unknown data.tokenizer 'file:', nearest: file"),
-    "no file": ("file:{folder}/mnie.json", "no tokenizer .*mnie.json; nearest: mine.json"),
+    "no path": ("file:", "unknown data.tokenizer 'file:'; did you mean 'file'"),
+    "no file": ("file:{folder}/mnie.json", "no tokenizer .*mnie.json; did you mean 'mine.json'"),
     "no variable": ("file:$NOWHERE_AT_ALL/a.json", "NOWHERE_AT_ALL of data.tokenizer is not set"),
     "no folder": ("file:{folder}/no/mine.json", "no tokenizer .*no/mine.json"),
     "no JSON": ("file:{folder}/text.json", "text.json is no tokenizer.json: "),
@@ -434,7 +439,7 @@ def test_a_run_records_its_tokenizer_and_the_bytes_scored(run):
 
 def test_the_tokenizer_of_a_run_gives_the_same_run(run, lab, cache):
     own = kept(run)
-    assert own.describe() == result(run)["tokenizer"]
+    assert record.plain(own.describe()) == result(run)["tokenizer"]
     assert own.decode(own.encode([document(PROSE)])[0]) == PROSE.encode()
     assert kept(lab.folder) is BYTES  # as of a record that names none
     done = start(lab, cache, lab.folder / "again", f"file:{run / 'tokenizer.json'}")

@@ -11,7 +11,7 @@ import numpy as np
 import optax
 import pytest
 
-from pe_jax import data
+from pe_jax import batches as data
 from pe_jax.checkpoint import digests
 from pe_jax.encoding import Encoding
 from pe_jax.encodings import ENCODINGS

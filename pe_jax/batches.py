@@ -1,4 +1,6 @@
-"""Training batches by random access: functions of (seed, step), so a resumed run needs no more."""
+"""Training batches by random access: a batch is a function of the seed and the step alone, so a run
+that goes on after a kill needs nothing but its step.
+"""
 
 from __future__ import annotations
 
@@ -10,12 +12,15 @@ import numpy as np
 if TYPE_CHECKING:
     import grain
 
-FOLLOWED = 8  # memories of text in a row, then the next piece
-LEAST = 4096  # items of a shuffle: Grain's takes milliseconds an item when there are only a few
+FOLLOWED = 8
+"""A row of `segments` follows a document for this many times the memory."""
+LEAST = 4096
+"""The fewest items that are shuffled at once; fewer windows are repeated until they are so many.
+Grain's shuffle takes milliseconds for each item where there are only a few."""
 
 
 class _Windows:
-    """A random-access source: window i holds length + 1 tokens of one document."""
+    """A random-access source for Grain: window i holds length + 1 tokens of one document."""
 
     def __init__(self, documents: Sequence[np.ndarray], length: int):
         self.documents, self.length = documents, length
@@ -37,8 +42,8 @@ class _Windows:
 
 
 class _Segments:
-    """A random-access source: row b of step s, at s * batch + b, is a window and whether it begins
-    a piece of text.
+    """A random-access source for Grain: item s * batch + b is row b of step s, a window and whether
+    it begins a piece of text.
     """
 
     def __init__(self, windows: _Windows, batch: int):
@@ -79,12 +84,12 @@ def segments(
     documents: Sequence[np.ndarray], length: int, batch: int, seed: int, memory: int
 ) -> grain.MapDataset:
     """Batches of consecutive windows, for a segment memory: ds[step] is (int32 [batch, length + 1],
-    bool [batch]: whether a row begins elsewhere).
+    bool [batch]). The bool says that a row does not continue its text of the step before.
 
-    A row follows a document for FOLLOWED times the memory, or to its end, and goes on with another
-    piece of text: rows that stayed with their document would show a short training few documents.
-    The pieces stand in an order of the seed; row b begins b / batch of the way through all and goes
-    on for ever. Windows and errors are those of `batches`.
+    Documents are cut into pieces of FOLLOWED times the `memory` tokens, in an order drawn from the
+    seed. A row reads one piece after another; row b begins b / batch of the way through all of
+    them, and after the last piece comes the first. Pieces are shorter than documents so that a
+    short training sees many documents. Windows and errors are those of `batches`.
     """
     _check(documents, length, batch, seed)
     import grain  # imports jax: seconds
@@ -102,7 +107,9 @@ def segments(
 
 
 def stack(datasets: Sequence[grain.MapDataset], first: int, count: int) -> Any:
-    """Steps first .. first + count - 1 of R replicas: every array with [count, R] in front."""
+    """Steps first .. first + count - 1 of R replicas, one dataset each: every array of a batch gets
+    [count, R] in front.
+    """
     import jax
 
     items = [ds[step] for step in range(first, first + count) for ds in datasets]
