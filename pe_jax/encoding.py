@@ -19,10 +19,17 @@ from collections.abc import Callable
 from typing import Any, ClassVar, NamedTuple
 
 import jax
-from jaxtyping import Array, Float, Int, Key, Num
+from jaxtyping import Array, Bool, Float, Int, Key, Num
 
 Params = dict[str, Any]
 Coords = Any  # a pytree of arrays [L, ...]: positions, or what `locate` makes of them
+
+HIDDEN = -1e30  # the logit of a key that a query may not see: finite, so hooks may compute with it
+
+
+def seen(logits: Float[Array, "*any"]) -> Bool[Array, "*any"]:
+    """Which logits are of keys that their query may see."""
+    return logits > HIDDEN / 2
 
 
 class Dims(NamedTuple):

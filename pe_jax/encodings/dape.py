@@ -16,8 +16,7 @@ from typing import Literal
 import jax
 import jax.numpy as jnp
 
-from pe_jax.attention import NEG
-from pe_jax.encoding import Encoding
+from pe_jax.encoding import Encoding, seen
 from pe_jax.encodings.alibi import ALiBi
 
 
@@ -50,7 +49,7 @@ class DAPE(Encoding):
         return -p * jnp.log1p(a * n[None])
 
     def logits(self, params, logits, q, k, q_pos, k_pos):
-        b, z = self._bias(params, q_pos, k_pos), jnp.where(logits > NEG / 2, logits, 0.0)
+        b, z = self._bias(params, q_pos, k_pos), jnp.where(seen(logits), logits, 0.0)
 
         @jax.checkpoint
         def one(query):  # the hidden layer of one query at a time: it is 32 numbers a pair

@@ -16,7 +16,7 @@ import dataclasses
 import jax
 import jax.numpy as jnp
 
-from pe_jax.attention import NEG
+from pe_jax.encoding import seen
 from pe_jax.encodings.dape import DAPE
 
 
@@ -41,8 +41,8 @@ class DAPEv2(DAPE):
         return params | {"b1": self.kernel**-0.5 * params["b1"]}
 
     def logits(self, params, logits, q, k, q_pos, k_pos):
-        seen, b, taps = logits > NEG / 2, self._bias(params, q_pos, k_pos), range(self.kernel)
-        x = jnp.concatenate([jnp.where(seen, part, 0.0) for part in (logits, b)])
+        there, b, taps = seen(logits), self._bias(params, q_pos, k_pos), range(self.kernel)
+        x = jnp.concatenate([jnp.where(there, part, 0.0) for part in (logits, b)])
 
         def shifted(x, tap):  # from key j + tap - kernel // 2
             side = self.kernel // 2
@@ -50,12 +50,12 @@ class DAPEv2(DAPE):
 
         @jax.checkpoint
         def one(query):  # one at a time, as in DAPE
-            x, seen = query
+            x, there = query
             near = jnp.stack([shifted(x, tap) for tap in taps])
             h = jnp.einsum("dcs,dcf->fs", near, params["w1"]) + params["b1"][:, None]
-            h = jnp.where(seen[None], jax.nn.leaky_relu(h), 0.0)
+            h = jnp.where(there[None], jax.nn.leaky_relu(h), 0.0)
             parts = jnp.einsum("fs,dfh->dhs", h, params["w2"])
             return sum(shifted(parts[tap], tap) for tap in taps)
 
-        f = jax.lax.map(one, (x.swapaxes(0, 1), seen[0]))
+        f = jax.lax.map(one, (x.swapaxes(0, 1), there[0]))
         return logits + b + f.swapaxes(0, 1)
