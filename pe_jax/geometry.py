@@ -1,6 +1,8 @@
-"""Functions of positions and distances that two or more encodings share. All in int32 or float32.
+"""Functions of positions and distances that encodings and attention share, and of positions that
+are not given but counted (CoPE).
 
-bfloat16 merges the integers 256 and 257: nothing here takes the activations' dtype before its end.
+All are computed in int32 or float32, whatever the activations' dtype: bfloat16 cannot tell position
+256 from 257.
 """
 
 from __future__ import annotations
@@ -38,7 +40,7 @@ def rotate(x: Float[Array, "L H K"], angle: Float[Array, "L half"]) -> Float[Arr
 
 
 def whole(pos: Num[Array, "L"]) -> Int[Array, "L"]:
-    """The positions, which must be integers."""
+    """The positions; ValueError if they are no integers."""
     if not jnp.issubdtype(pos.dtype, jnp.integer):
         raise ValueError(
             "this encoding is defined at whole positions, and those given are fractional: leave "
@@ -78,7 +80,7 @@ def log_bucket(
 
 
 def clamp(x: Float[Array, "..."], low: float, high: float = math.inf) -> Float[Array, "..."]:
-    """x within [low, high], with the gradient of x: a parameter beyond them is still moved."""
+    """x within [low, high], with the gradient of x: a parameter beyond the bounds still learns."""
     return x + jax.lax.stop_gradient(jnp.clip(x, low, high) - x)
 
 
@@ -109,7 +111,7 @@ def mlp_init(key: Key[Array, ""], sizes: Sequence[int]) -> dict[str, Array]:
 
 
 def mlp(params: dict[str, Array], x: Float[Array, "*any inputs"]) -> Float[Array, "*any outputs"]:
-    """ReLU layers, then a linear one without a bias: one a head would be lost in the softmax."""
+    """ReLU layers, then a linear one. It has no bias, which would cancel in the softmax."""
     i = 1
     while f"b{i}" in params:
         x = jax.nn.relu(x @ params[f"w{i}"] + jnp.expand_dims(params[f"b{i}"], range(x.ndim - 1)))
