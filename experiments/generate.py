@@ -40,7 +40,7 @@ def main() -> int:
 
     from pe_jax.decode import Sampling, generate
     from pe_jax.errors import Refused
-    from pe_jax.spec import swap
+    from pe_jax.swaps import swap
     from pe_jax.trained import Trained
 
     prompt = _PROMPT.value.encode("utf-8", "surrogateescape")

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import importlib.util
 import os
-import re
 import shlex
 import sys
 from pathlib import Path
@@ -107,6 +106,7 @@ def _workdir() -> Path:
 def _configs() -> list[dict[str, Any]]:
     """The plain configs of the sweep, with the command line's overrides on top."""
     from experiments import hyper
+    from pe_jax.spec import parse_list
 
     flag = flags.FLAGS["config"]
     path, _, argument = config_flags.get_config_filename(flag).partition(":")
@@ -116,7 +116,7 @@ def _configs() -> list[dict[str, Any]]:
     spec.loader.exec_module(module)
     values = config_flags.get_override_values(flag)
     found = [_CONFIG.value] if argument else hyper.runs(module, _CONFIG.value, values)
-    for also in filter(None, re.split(r",(?![^(\[]*[)\]])", _ALSO.value)):
+    for also in parse_list(_ALSO.value):
         found += hyper.runs(None, module.get_config(f"pe={also}"), values)
     return [config.to_dict() for config in found]
 

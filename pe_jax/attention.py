@@ -27,9 +27,8 @@ from jaxtyping import Array, Bool, Float, Int, Num
 
 from pe_jax.blocks import cut, meetings, pad
 from pe_jax.bound import Bound
+from pe_jax.encoding import HIDDEN
 from pe_jax.relative import Rows, Tables
-
-NEG = -1e30  # a hidden logit: finite, so that hooks may compute with it
 
 
 def rows(
@@ -169,7 +168,7 @@ def _online(pe, q, rotated_q, queries, met):
     def step(carry, here):
         return jax.lax.switch(_kind(pe, queries.idx, here[0][3].idx), kinds, carry, here), None
 
-    carry = jnp.full((H, block), NEG), jnp.zeros((H, block)), jnp.zeros((block, H, K))
+    carry = jnp.full((H, block), HIDDEN), jnp.zeros((H, block)), jnp.zeros((block, H, K))
     for blocks in met:
         carry, _ = jax.lax.scan(step, carry, blocks)
     _, total, out = carry
@@ -211,7 +210,7 @@ def _reread(pe: Bound, s, seen, plain, queries: Rows, keys: Rows):
     """The mask, and the `logits` hooks between two masks."""
 
     def hide(logits):
-        return jnp.where(seen, logits, NEG)
+        return jnp.where(seen, logits, HIDDEN)
 
     q, k = plain
     return pe.logits(hide(s), q, k, queries.coords, keys.coords, hide)

@@ -14,7 +14,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, Key, Num
 
-from pe_jax.encoding import RELATIVE, Coords, Encoding, Params, active, acts_once, overrides
+from pe_jax.encoding import RELATIVE, Coords, Encoding, Params, acts_once, overrides
+from pe_jax.layers import layers_of
 
 
 def init_params(encoding: Encoding, key: Key[Array, ""]) -> tuple[Params, dict[int, Params]]:
@@ -29,11 +30,9 @@ def init_params(encoding: Encoding, key: Key[Array, ""]) -> tuple[Params, dict[i
     if owned and acts_once(encoding) and overrides(encoding, "embed"):
         raise ValueError(
             f"{type(encoding).__name__} acts once, on the model's input, so no layer can own "
-            f"{', '.join(sorted(owned))}; give it layers='0:' to act on the input of every layer"
+            f"{', '.join(sorted(owned))}; give it where='layers' to act on the input of every layer"
         )
-    layers = (
-        [layer for layer in range(encoding.dims.layers) if active(encoding, layer)] if owned else []
-    )
+    layers = sorted(layers_of(encoding)) if owned else []
     draws = {layer: encoding.init(jax.random.fold_in(key, layer + 1)) for layer in layers}
     return (
         {name: value for name, value in shared.items() if name not in owned},

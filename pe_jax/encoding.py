@@ -1,11 +1,9 @@
-"""The contract of a positional encoding: a frozen dataclass of pure hooks, and how a tuple of them
-is folded.
+"""The contract of a positional encoding: a frozen dataclass whose methods are pure hooks.
 
 An encoding knows nothing of Flax, batches, masks or lengths. It overrides the hooks it needs; the
 language model owns every array and asks the hooks at fixed sites. Hooks see ONE sequence
-(`jax.vmap` adds the batch) and receive positions, never lengths: `q_pos` and `k_pos` may be whole
-rows, one block, one decoding step or the keys of a memory. README.md, "Design", gives the rules in
-full.
+(`jax.vmap` adds the batch) and receive positions, never lengths: `q_pos` and `k_pos` may be those
+of a sequence, a block, a decoding step or a memory. README.md, "Design", gives the rules in full.
 
 Axes: L sequence, T queries, S keys, N distances, H heads, K head size, D model size.
 """
@@ -13,16 +11,27 @@ Axes: L sequence, T queries, S keys, N distances, H heads, K head size, D model 
 from __future__ import annotations
 
 import dataclasses
-import difflib
 import inspect
 from collections.abc import Callable
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import jax
-from jaxtyping import Array, Float, Int, Key, Num
+from jaxtyping import Array, Bool, Float, Int, Key, Num
+
+from pe_jax.errors import nearest
 
 Params = dict[str, Any]
+Queries = Float[Array, "T H K"]
+Keys = Float[Array, "S H K"]
+Logits = Float[Array, "H T S"]
 Coords = Any  # a pytree of arrays [L, ...]: positions, or what `locate` makes of them
+
+HIDDEN = -1e30  # the logit of a key that a query may not see: finite, so hooks may compute with it
+
+
+def seen(logits: Float[Array, "*any"]) -> Bool[Array, "*any"]:
+    """Which logits are of keys that their query may see."""
+    return logits > HIDDEN / 2
 
 
 class Dims(NamedTuple):
@@ -43,25 +52,31 @@ class Encoding:
 
     dims: Dims
     per_layer: tuple[str, ...] = dataclasses.field(default=(), kw_only=True)
-    """Entries of `init` that each layer owns; ("*",) is all of them. The others exist once a
-    model.
-    """
+    """Entries of `init` that each layer owns; ("*",) is all of them. Layers share the others."""
     layers: str = dataclasses.field(default=":", kw_only=True)
     """The layers it acts in, as a Python slice: ":", "::2", "-1:"."""
+    where: Literal["input", "layers"] = dataclasses.field(default="input", kw_only=True)
+    """Where `embed` acts: once, on the model's input, or on the input of each layer in `layers`."""
 
+    family: ClassVar[str | None] = None
+    """What it is a form of, by the name of the plain class: "RoPE" for every rotation. Of two
+    members in one family both do the same (advice.py), one can take over the other's parameters
+    (warm_start.py), and one that is swapped in replaces the plain one (swaps.py). A class that
+    names none begins a family, which its subclasses belong to; NoPE alone has none.
+    """
     whole_rows: ClassVar[bool] = False
-    """A hook needs all keys of a query at once (CoPE): blockwise attention then cuts only the
-    queries.
-    """
+    """A hook needs all keys of a query at once: blockwise attention then cuts the queries alone."""
     per_sequence: ClassVar[bool] = False
-    """`positions` reads the tokens or draws anew for every sequence; False: one draw, shared by
-    the batch.
-    """
+    """`positions` reads the tokens or draws for each sequence; False: a draw serves the batch."""
     fixed: ClassVar[tuple[str, ...]] = ()
     """Entries of `init` that stay as they are drawn: the hooks let no gradient through to them."""
 
     def __init_subclass__(cls, **kwargs: Any):
         super().__init_subclass__(**kwargs)
+        if cls.family is None and "family" not in vars(cls):
+            cls.family = cls.__name__
+        if own := vars(cls).get("__post_init__"):
+            cls.__post_init__ = _after_the_contracts(own)
         fields = cls.__dict__.get("__annotations__", {})
         if taken := [name for name in fields if name in HOOKS]:
             raise TypeError(f"{cls.__name__}.{taken[0]} is a field, and the hook's name: rename it")
@@ -72,10 +87,16 @@ class Encoding:
             if callable(function) and not name.startswith("_") and not field:
                 _check_hook(cls.__name__, name, function)
 
+    def __post_init__(self):
+        """What is checked of every encoding, before the checks of its own class."""
+        if overrides(self, "embed") and self.where == "input" and self.layers != ":":
+            raise ValueError(
+                f"{type(self).__name__} acts on the model's input, which is before all layers, and "
+                f"its layers are {self.layers!r}: give it where='layers' to act on their inputs"
+            )
+
     def init(self, key: Key[Array, ""]) -> Params:
-        """The parameters, float32, by name. Entries named in `per_layer` are drawn once for each
-        layer.
-        """
+        """The parameters by name, float32; called once more for each layer that owns some."""
         return {}
 
     # Facts, known when a program is traced.
@@ -89,52 +110,39 @@ class Encoding:
         return None
 
     def trained_from(self) -> int | None:
-        """The shortest training length that reaches every parameter (T5: one more than the
-        distance where its last bucket begins); None: any.
-        """
+        """The shortest training length that reaches every parameter; None: any."""
         return None
 
     def constant_from(self) -> int | None:
-        """The distance from which no `relative_*` hook changes any more, on either side of the
-        query: one vector then serves a block of keys that are all so far. None: they do change.
+        """The distance from which no `relative_*` hook changes any more, on either side of a
+        query, so that one vector serves all keys beyond it. None: there is none.
         """
         return None
 
     def reach(self) -> tuple[int, int] | None:
-        """(window, sinks): a query sees the last `window` keys, itself included, and the first
-        `sinks`.
-        """
+        """(window, sinks): a query sees the last `window` keys, with its own, and `sinks` first."""
         return None
 
     # Transforms: take what stands at the site, return it.
 
     def positions(self, tokens: Int[Array, "L"], pos: Num[Array, "L"], key, train: bool):
-        """The positions of a sequence, from those before: randomized, shifted, interpolated,
-        coupled.
-        """
+        """The positions of a sequence, from `pos`: randomized, shifted, interpolated, coupled."""
         return pos
 
     def embed(self, params: Params, x: Float[Array, "L D"], tokens: Int[Array, "L"], pos):
-        """The model's input (layers=":"), or else the input of each of its layers."""
+        """The model's input (where="input"), or the input of each of its layers."""
         return x
 
     def locate(self, params: Params, x: Float[Array, "L D"], pos, before) -> Coords:
-        """What this encoding's own hooks get as q_pos, k_pos: float32, from a layer's normalised
-        input.
+        """What this encoding's own hooks get as q_pos and k_pos, from a layer's normalised input x
+        in float32.
 
         `before` is the last row located so far (None at the start of a sequence), so that prefix
         sums go on through decoding and memory.
         """
         return pos
 
-    def qk(
-        self,
-        params: Params,
-        q: Float[Array, "T H K"],
-        k: Float[Array, "S H K"],
-        q_pos: Coords,
-        k_pos: Coords,
-    ):
+    def qk(self, params: Params, q: Queries, k: Keys, q_pos: Coords, k_pos: Coords):
         """The queries and keys of the dot product alone: rotations, scalings, added vectors.
 
         Both may come out with another number of components than K.
@@ -142,21 +150,16 @@ class Encoding:
         return q, k
 
     def logits(
-        self,
-        params: Params,
-        logits: Float[Array, "H T S"],
-        q: Float[Array, "T H K"],
-        k: Float[Array, "S H K"],
-        q_pos: Coords,
-        k_pos: Coords,
+        self, params: Params, logits: Logits, q: Queries, k: Keys, q_pos: Coords, k_pos: Coords
     ):
         """The logits, by what mixes or reads content. `q` is scaled and, like `k`, as before `qk`.
 
-        Hidden keys hold a large negative number, and are hidden again afterwards.
+        Keys that the query may not see have the logit HIDDEN (`seen` tells which), and are hidden
+        again afterwards.
         """
         return logits
 
-    def normalize(self, params: Params, logits: Float[Array, "H T S"]) -> Float[Array, "H T S"]:
+    def normalize(self, params: Params, logits: Logits) -> Logits:
         """Weights from logits, in place of the softmax. At most one member may override it."""
         return jax.nn.softmax(logits, axis=-1)
 
@@ -206,14 +209,22 @@ HOOKS: dict[str, tuple[str, ...]] = {
 RELATIVE = tuple(hook for hook in HOOKS if hook.startswith("relative_"))
 
 
+def _after_the_contracts(own: Callable) -> Callable:
+    """A class's __post_init__ after that of Encoding, whether it calls that or not."""
+
+    def both(self):
+        Encoding.__post_init__(self)
+        own(self)
+
+    return both
+
+
 def _check_hook(owner: str, name: str, function: Callable) -> None:
     """A misspelt hook would silently train NoPE: it is a TypeError when the class is defined."""
     if name not in HOOKS:
-        near = difflib.get_close_matches(name, HOOKS, 1)
-        hint = f"; did you mean `{near[0]}`?" if near else "."
         raise TypeError(
-            f"{owner}.{name} is not a hook of Encoding{hint} The hooks are {', '.join(HOOKS)}; "
-            "the name of a helper begins with an underscore."
+            f"{owner}.{name} is not a hook of Encoding{nearest(name, HOOKS)} The hooks are "
+            f"{', '.join(HOOKS)}; the name of a helper begins with an underscore."
         )
     given = tuple(inspect.signature(function).parameters)
     if given != HOOKS[name]:
@@ -229,36 +240,11 @@ def overrides(encoding: Encoding, hook: str) -> bool:
 
 
 def sites(encoding: Encoding) -> tuple[str, ...]:
-    """The hooks that an encoding overrides and a model's output may depend on, in the order of the
-    contract.
-    """
+    """The hooks it overrides that a model's output may depend on, in the order of the contract."""
     silent = ("init", "trained_from", "constant_from")
     return tuple(hook for hook in HOOKS if hook not in silent and overrides(encoding, hook))
 
 
-def active(encoding: Encoding, layer: int) -> bool:
-    """Whether the encoding acts in `layer` (0-based)."""
-    start, stop, step = (int(part) if part else None for part in _slice_parts(encoding.layers))
-    layers = range(encoding.dims.layers)[slice(start, stop, step)]
-    if not layers:
-        raise ValueError(
-            f"{type(encoding).__name__} acts in no layer: the model has {encoding.dims.layers}, "
-            f"layers is {encoding.layers!r}"
-        )
-    return layer in layers
-
-
 def acts_once(encoding: Encoding) -> bool:
     """Whether `embed` acts once, on the model's input, and not on the input of each layer."""
-    return encoding.layers == ":"
-
-
-def _slice_parts(text: str) -> list[str]:
-    parts = [part.strip() for part in text.split(":")]
-    if len(parts) not in (2, 3) or any(not _is_int(part) for part in parts if part):
-        raise ValueError(f"layers must be a slice such as ':', '::2' or '-1:', got {text!r}")
-    return parts + [""] * (3 - len(parts))
-
-
-def _is_int(text: str) -> bool:
-    return text.removeprefix("-").isdecimal()
+    return encoding.where == "input"

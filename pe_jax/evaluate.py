@@ -25,7 +25,7 @@ from pe_jax.encoding import Encoding
 from pe_jax.memory import Segment, check, empty
 from pe_jax.mesh import copies, place_windows
 from pe_jax.protocol import EvalConfig, Windows, curve, nll, windows
-from pe_jax.spec import swap
+from pe_jax.swaps import swap
 from pe_jax.train import cross_entropy
 
 

@@ -5,21 +5,22 @@ from __future__ import annotations
 import ast
 import types
 import typing
+from collections.abc import Sequence
 from typing import Any
 
 
-def literals(text: str, member: str) -> dict[str, Any]:
-    """The values of "(name=value,...)"; ValueError, which names the member, for anything else."""
+def literals(fields: Sequence[ast.keyword] | None, member: str) -> dict[str, Any]:
+    """The values of name=value pairs that were parsed; ValueError, which names the member, for
+    values that are no literals, and for None, which is anything else in the place of the pairs.
+    """
     try:
-        call = ast.parse(f"f{text}", mode="eval").body
-        assert isinstance(call, ast.Call) and not call.args
-        return {
-            keyword.arg: ast.literal_eval(keyword.value) for keyword in call.keywords if keyword.arg
-        }
-    except (SyntaxError, ValueError, AssertionError):
-        raise ValueError(
-            f"cannot read the fields of {member!r}: they are name=value, the values Python literals"
-        ) from None
+        if fields is not None:
+            return {str(field.arg): ast.literal_eval(field.value) for field in fields}
+    except ValueError:
+        pass
+    raise ValueError(
+        f"cannot read the fields of {member!r}: they are name=value, the values Python literals"
+    )
 
 
 def fits(value: Any, hint: Any) -> bool:

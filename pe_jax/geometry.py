@@ -1,10 +1,13 @@
-"""Functions of positions and distances that two or more encodings share. All in int32 or float32.
+"""Functions of positions and distances that encodings and attention share, and of positions that
+are not given but counted (CoPE).
 
-bfloat16 merges the integers 256 and 257: nothing here takes the activations' dtype before its end.
+All are computed in int32 or float32, whatever the activations' dtype: bfloat16 cannot tell position
+256 from 257.
 """
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
 from collections.abc import Sequence
@@ -37,7 +40,7 @@ def rotate(x: Float[Array, "L H K"], angle: Float[Array, "L half"]) -> Float[Arr
 
 
 def whole(pos: Num[Array, "L"]) -> Int[Array, "L"]:
-    """The positions, which must be integers."""
+    """The positions; ValueError if they are no integers."""
     if not jnp.issubdtype(pos.dtype, jnp.integer):
         raise ValueError(
             "this encoding is defined at whole positions, and those given are fractional: leave "
@@ -77,7 +80,7 @@ def log_bucket(
 
 
 def clamp(x: Float[Array, "..."], low: float, high: float = math.inf) -> Float[Array, "..."]:
-    """x within [low, high], with the gradient of x: a parameter beyond them is still moved."""
+    """x within [low, high], with the gradient of x: a parameter beyond the bounds still learns."""
     return x + jax.lax.stop_gradient(jnp.clip(x, low, high) - x)
 
 
@@ -108,7 +111,7 @@ def mlp_init(key: Key[Array, ""], sizes: Sequence[int]) -> dict[str, Array]:
 
 
 def mlp(params: dict[str, Array], x: Float[Array, "*any inputs"]) -> Float[Array, "*any outputs"]:
-    """ReLU layers, then a linear one without a bias: one a head would be lost in the softmax."""
+    """ReLU layers, then a linear one. It has no bias, which would cancel in the softmax."""
     i = 1
     while f"b{i}" in params:
         x = jax.nn.relu(x @ params[f"w{i}"] + jnp.expand_dims(params[f"b{i}"], range(x.ndim - 1)))
@@ -144,3 +147,57 @@ def unshift(w: Array, width: int) -> Array:
     flat = padded.reshape(*lead, queries * (full - 1))
     flat = jnp.pad(flat, [(0, 0)] * len(lead) + [(queries - 1, 1)])
     return flat.reshape(*lead, queries, full)[..., :width]
+
+
+def suffix_sums(x: Float[Array, "*lead S"], block: int = 32) -> Float[Array, "*lead S"]:
+    """sum_{t >= j} x_t at each j of the last axis.
+
+    Within blocks by a product with a triangle: a cumulative sum is slow on XLA's CPU.
+    """
+    *lead, S = x.shape
+    x = jnp.pad(x, [(0, 0)] * len(lead) + [(0, -S % block)]).reshape(*lead, -1, block)
+    inside = jnp.matmul(x, jnp.tril(jnp.ones((block, block))), precision="highest")
+    sums = inside[..., 0]
+    later = jnp.cumsum(sums[..., ::-1], axis=-1)[..., ::-1] - sums
+    return (inside + later[..., None]).reshape(*lead, -1)[..., :S]
+
+
+@jax.custom_vjp
+def lookup_between(
+    table: Float[Array, "*lead R"], count: Float[Array, "*lead S"]
+) -> Float[Array, "*lead S"]:
+    """table[count], interpolated linearly between its entries; 0 <= count <= R - 1.
+
+    Its gradient is right only if counts fall along their last axis. Then the keys that read one
+    entry stand side by side, and their sums replace a gather's gradient, a scatter, which is slow
+    on XLA's CPU.
+    """
+    return _lookup_between(table, count)[0]
+
+
+def _lookup_between(table, count):
+    rows = jnp.arange(table.shape[-1])
+    below = jnp.minimum(count.astype(jnp.int32), len(rows) - 2)
+    low, high = (jnp.take_along_axis(table, row, axis=-1) for row in (below, below + 1))
+    part, step = count - below, high - low
+    return low + part * step, (rows, below, part, step)
+
+
+def _lookup_between_gradient(kept, slope):
+    rows, below, part, step = kept
+    find = functools.partial(jnp.searchsorted, side="right")
+    for _ in below.shape[:-1]:
+        find = jax.vmap(find, in_axes=(0, None))
+    ends = find(-below, -rows)  # of each entry: how many keys read it or a later one
+
+    def sums_of_entries(x, before, after):
+        tails = jnp.pad(suffix_sums(x), [(0, 0)] * (x.ndim - 1) + [(0, 1)])
+        tails = jnp.take_along_axis(tails, ends, axis=-1)
+        sums = tails[..., 1:] - tails[..., :-1]
+        return jnp.pad(sums, [(0, 0)] * (x.ndim - 1) + [(before, after)])
+
+    upper = part * slope
+    return sums_of_entries(slope - upper, 0, 1) + sums_of_entries(upper, 1, 0), step * slope
+
+
+lookup_between.defvjp(_lookup_between, _lookup_between_gradient)

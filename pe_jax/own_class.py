@@ -11,7 +11,9 @@ from pe_jax.encoding import Encoding
 
 
 def own_class(path: str, name: str) -> type[Encoding]:
-    """The class of a user's own file, executed once a process and again when the file changes."""
+    """The class `name` of a user's own file. The file is executed once a process, and again when it
+    has changed. ValueError, which says what is wrong, if there is no such file or class.
+    """
     file = Path(path).resolve()
     if not file.is_file():
         raise ValueError(f"no file {path!r} for the encoding {path}:{name}")

@@ -14,14 +14,14 @@ import jax
 from pe_jax import batches, load, memory, mesh, tokenizer, train
 from pe_jax.advice import advice
 from pe_jax.bound import init_params
-from pe_jax.encoding import Encoding, active
+from pe_jax.encoding import Encoding
 from pe_jax.errors import Refused
 from pe_jax.evaluate import plan
 from pe_jax.hashes import sha256
 from pe_jax.lm_config import LmConfig
 from pe_jax.protocol import EvalConfig, windows
 from pe_jax.record import canonical
-from pe_jax.spec import label, make, parse, sources
+from pe_jax.spec import identity, label, make, parse, sources
 from pe_jax.trackers import TRACKERS
 from pe_jax.warm_start import WarmStart
 
@@ -126,8 +126,6 @@ class Run:
             parts["train"].batch,
         )
         encodings = make(spec, dims, members)
-        for encoding in encodings:
-            active(encoding, 0)  # raises for layers that are no slice, or none of the model's
         if parts["lm"].memory:
             memory.check(encodings, parts["lm"].memory, dims.train_len)
         list(plan(encodings, parts["eval"], dims.train_len))
@@ -188,11 +186,12 @@ def run_id(label: str, identity: Mapping[str, Any]) -> str:
 
 def _identity(config: Mapping[str, Any], files: dict[str, str], start: WarmStart | None):
     """What a run's id is made of: its config but for what changes no number, and its files."""
-    identity = {k: v for k, v in config.items() if k != "log"} | {"sources": files}
-    identity["run"] = {k: v for k, v in config.get("run", {}).items() if k != "mesh"}
+    parts = {k: v for k, v in config.items() if k != "log"} | {"sources": files}
+    parts["pe"] = identity(config["pe"])
+    parts["run"] = {k: v for k, v in config.get("run", {}).items() if k != "mesh"}
     if start:  # what the parent is, wherever it lies
-        identity["train"] = config["train"] | {"init_from": start.identity}
-    return identity
+        parts["train"] = config["train"] | {"init_from": start.identity}
+    return parts
 
 
 def _section(name: str, kind: type, values: Mapping[str, Any]):

@@ -3,8 +3,8 @@
 `train.init_from` names the folder of a finished run. Parameters are matched by name and shape, each
 seed's with the same seed's. What belongs to an encoding goes by its section of the config, as in
 `pe.t5.table` or `pe.transformer_xl.layers.1.r`, and not by its place in the spec; a member that the
-other spec does not have takes over from the one whose class it subclasses, or the other way round,
-as a swap does. The optimizer, the learning rate and the order of the batches begin anew.
+other spec does not have takes over from one of its family. The optimizer, the learning rate and the
+order of the batches begin anew.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from pe_jax.encoding import Encoding
 from pe_jax.lm_config import LmConfig
 from pe_jax.paths import expanded
 from pe_jax.spec import Member, defaults, parse
+from pe_jax.swaps import kin
 from pe_jax.tokenizer import BYTES, Tokenizer
 from pe_jax.train import State, TrainConfig, structure
 
@@ -73,7 +74,8 @@ class WarmStart:
             )
         theirs, digest = _stored(folder, parent)
         ours = {path: leaf.shape for path, leaf in flat(structure(lm, encodings)[1]).items()}
-        members, before = parse(spec), parse(parent["config"]["pe"]["spec"])
+        members = parse(spec).members
+        before = parse(parent["config"]["pe"]["spec"]).members
         heirs = _heirs(members, before)
         here = _named(ours, [member.id for member in members])
         there = _named(theirs, [heirs.get(member.id, member.id) for member in before])
@@ -201,8 +203,7 @@ def _heirs(members: Sequence[Member], before: Sequence[Member]) -> dict[str, str
     heirs = {b.id: m.id for b in before for m in members if m.id == b.id}
     for b in before:
         for m in members:
-            related = issubclass(m.cls, b.cls) or issubclass(b.cls, m.cls)
-            if related and b.id not in heirs and m.id not in heirs.values():
+            if kin(m.cls, b.cls) and b.id not in heirs and m.id not in heirs.values():
                 heirs[b.id] = m.id
     return heirs
 
@@ -240,7 +241,7 @@ def _unfit(
     if name.startswith("pe."):
         id = name.split(".")[1]
         fields = defaults(next(member.cls for member in members if member.id == id))
-        own = [field for field in fields if field not in ("layers", "per_layer")]
+        own = [field for field in fields if field not in ("layers", "where", "per_layer")]
         remedy = f"set a field of pe.{id} ({_list(own)}) so that it fits, or take another encoding"
     return (
         f"{name} is {list(theirs)} in {folder} and {list(ours)} here{more}: {remedy}, "

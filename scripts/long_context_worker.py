@@ -39,7 +39,7 @@ def measure(folder: Path, swap: str, length: int, kind: str) -> dict[str, Any]:
     import numpy as np
 
     from pe_jax import environment, record
-    from pe_jax.spec import swap as swapped
+    from pe_jax.swaps import swap as swapped
     from pe_jax.trained import Trained
 
     trained = Trained.of(folder)

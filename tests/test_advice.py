@@ -11,7 +11,8 @@ from pe_jax.advice import advice
 from pe_jax.encoding import Dims
 from pe_jax.encodings import ENCODINGS
 from pe_jax.encodings.t5 import T5
-from pe_jax.spec import make, parse, swap
+from pe_jax.spec import make, parse
+from pe_jax.swaps import swap
 
 DIMS = Dims(model=32, heads=4, head=8, layers=4, train_len=64)
 

@@ -1,6 +1,7 @@
 """The contract: what a class may define, what layers and parameters it gets, how a spec is read."""
 
 import dataclasses
+import itertools
 from collections.abc import Callable
 from typing import ClassVar
 
@@ -12,21 +13,29 @@ import pytest
 
 from pe_jax.bound import Bound, fold_positions, init_params
 from pe_jax.encoding import (
+    HIDDEN,
     HOOKS,
     Dims,
     Encoding,
-    active,
     acts_once,
     overrides,
+    seen,
     sites,
 )
 from pe_jax.encodings import ENCODINGS
+from pe_jax.encodings.hierarchical import Hierarchical
 from pe_jax.encodings.learned import Learned
 from pe_jax.encodings.nope import NoPE
+from pe_jax.encodings.pi import PI
 from pe_jax.encodings.rope import RoPE
+from pe_jax.encodings.rotary import Rotary
 from pe_jax.encodings.t5 import T5
 from pe_jax.encodings.transformer_xl import TransformerXL
-from pe_jax.spec import defaults, label, make, parse, sources, swap
+from pe_jax.encodings.xpos import XPos
+from pe_jax.geometry import inverse_timescales
+from pe_jax.layers import active
+from pe_jax.spec import defaults, identity, label, make, parse, parse_list, sources
+from pe_jax.swaps import kin, replaces, swap
 
 DIMS = Dims(model=24, heads=3, head=8, layers=6, train_len=16)
 
@@ -68,7 +77,7 @@ class Read(Encoding):
 
 
 def test_a_misspelt_hook_is_an_error_that_names_the_hooks():
-    with pytest.raises(TypeError, match="relative_bais.*did you mean `relative_bias`") as error:
+    with pytest.raises(TypeError, match="relative_bais.*did you mean 'relative_bias'") as error:
 
         class Wrong(Encoding):
             def relative_bais(self, params, n):
@@ -166,13 +175,33 @@ def test_every_default_is_the_identity():
 def test_layers_are_a_slice(layers, want):
     e = Two(DIMS, layers=layers)
     assert [layer for layer in range(6) if active(e, layer)] == want
-    assert acts_once(e) == (layers == ":")
 
 
 @pytest.mark.parametrize("layers", ["", "3", "a:", "1:2:3:4", "1.5:", "--1:"])
 def test_layers_that_are_no_slice_are_an_error(layers):
     with pytest.raises(ValueError, match="must be a slice"):
         active(Two(DIMS, layers=layers), 0)
+
+
+@pytest.mark.parametrize("layers", ["0:", "::2", "-1:"])
+def test_what_acts_on_the_models_input_has_no_layers(layers):
+    assert acts_once(Learned(DIMS)) and not acts_once(Learned(DIMS, where="layers"))
+    assert not acts_once(Learned(DIMS, layers=layers, where="layers"))
+    assert RoPE(DIMS, layers=layers).where == "input"  # it has no `embed`: nothing is said by it
+
+    @dataclasses.dataclass(frozen=True)
+    class Checked(Learned):
+        def __post_init__(self):  # does not call that of Encoding
+            raise AssertionError("the contract's own check comes first")
+
+    for cls in (Learned, Checked):
+        with pytest.raises(ValueError, match=f"layers are '{layers}': give it where='layers'"):
+            cls(DIMS, layers=layers)
+
+
+def test_hidden_logits_are_told_from_any_that_are_seen():
+    logits = jnp.array([HIDDEN, HIDDEN + 1e4, -1e6, 0.0, 1e6])
+    np.testing.assert_array_equal(seen(logits), [False, False, True, True, True])
 
 
 def test_parameters_exist_once_unless_a_layer_owns_them():
@@ -201,9 +230,11 @@ def test_an_unknown_parameter_cannot_be_owned():
 
 
 def test_what_acts_once_cannot_be_owned_by_layers():
-    with pytest.raises(ValueError, match=r"acts once.*layers='0:'"):
+    with pytest.raises(ValueError, match=r"acts once.*where='layers'"):
         init_params(Learned(DIMS, per_layer=("table",)), jax.random.key(0))
-    shared, owned = init_params(Learned(DIMS, per_layer=("table",), layers="0:"), jax.random.key(0))
+    shared, owned = init_params(
+        Learned(DIMS, per_layer=("table",), where="layers"), jax.random.key(0)
+    )
     assert not shared and len(owned) == 6
 
 
@@ -330,12 +361,57 @@ def test_a_label_shows_what_differs_and_reads_back():
     assert make(shown, DIMS) == make("t5+rope", DIMS, overrides_)
 
 
+def test_brackets_say_that_embed_acts_on_the_input_of_layers():
+    late, once, every = (make(f"learned{brackets}", DIMS)[0] for brackets in ("[-1:]", "", "[0:]"))
+    assert late == Learned(DIMS, layers="-1:", where="layers")
+    assert once == Learned(DIMS) and every == Learned(DIMS, layers="0:", where="layers")
+    assert parse("rope[0:]").members[0].fields == {"layers": "0:"}
+    for spec in ("learned[-1:]", "learned", "learned[0:]", "deberta+learned[-1:]", "rope[::2]"):
+        assert str(parse(spec)) == label(spec) == spec
+    assert str(parse("learned(where='layers')")) == str(parse("learned[:]")) == "learned[0:]"
+
+
+def test_sections_from_before_there_was_a_where_mean_what_they_meant():
+    for layers, where in ((":", "input"), ("0:", "layers"), ("-1:", "layers")):
+        for spec in ("learned", "learned[::2]", f"learned(layers='{layers}')"):
+            want = Learned(DIMS, layers=layers, where=where)
+            assert make(spec, DIMS, {"learned": {"layers": layers, "std": 0.02}}) == (want,)
+    with pytest.raises(ValueError, match="where='layers'"):
+        make("learned", DIMS, {"learned": {"layers": "-1:", "where": "input"}})
+
+
+@pytest.mark.parametrize(
+    ("spec", "where", "layers", "before"),
+    [
+        ("learned", "input", ":", ":"),
+        ("learned[0:]", "layers", ":", "0:"),
+        ("learned[0:]", "layers", "0:", "0:"),
+        ("learned[-1:]", "layers", "-1:", "-1:"),
+    ],
+)
+def test_an_id_hashes_what_it_did_before_there_was_a_where(spec, where, layers, before):
+    now = {"spec": spec, "learned": {"std": 0.02, "layers": layers, "where": where}}
+    then = {"spec": spec, "learned": {"std": 0.02, "layers": before}}
+    assert identity(now) == identity(then) == then
+    short = {"spec": spec, "learned": {"where": where}}
+    assert identity(short) == short  # in no config of before: it may not equal another's
+
+
+def test_a_list_is_cut_at_the_commas_between_specs():
+    t5, own = "t5(buckets=16,std=0.5)[::2]", "my dir/my file.py:Mine(a=(1,2),b='x,+)')"
+    assert parse_list(f"rope,{t5}+learned, {own}+t5,") == ["rope", f"{t5}+learned", f"{own}+t5"]
+    assert parse_list("") == [] and parse_list("rope(base=1") == ["rope(base=1"]
+
+
 @pytest.mark.parametrize(
     ("spec", "message"),
     [
         ("rop", "unknown encoding 'rop'; did you mean 'rope'"),
         ("zzz", r"unknown encoding 'zzz'\. Known: alibi, .*, window"),
-        ("rope(bas=3)", "no field 'bas'; did you mean 'base'.*It has per_layer, layers, base"),
+        (
+            "rope(bas=3)",
+            "no field 'bas'; did you mean 'base'.*It has per_layer, layers, base",
+        ),
         ("rope(dims=3)", "no field 'dims'"),
         ("learned(clip=3)", "learned's clip is of type bool, got 3"),
         ("learned(length=True)", r"learned's length is of type int \| None, got True"),
@@ -344,7 +420,13 @@ def test_a_label_shows_what_differs_and_reads_back():
         ("rope(layers=3)", "rope's layers is of type str, got 3"),
         ("rope(base=x)", "Python literals"),
         ("rope(5.0)", "name=value"),
+        ("rope(**{'base': 3.0})", "name=value"),
+        ("rope(base=3.0)(base=4.0)", "cannot read 'rope"),
+        ("rope[::2][::2]", "cannot read 'rope"),
+        ("rope[::2](base=3.0)", "cannot read 'rope"),
+        ("rope.base", "unknown encoding 'rope.base'"),
         ("rope+", "cannot read ''"),
+        ("rope++t5", "cannot read ''"),
         ("", "cannot read ''"),
         ("rope[::2", "cannot read 'rope"),
         ("learned+t5(buckets=16", "cannot read 't5"),
@@ -371,6 +453,7 @@ def test_defaults_are_the_fields_of_every_encoding():
 
 OWN = """
 import dataclasses
+import itertools
 from pe_jax.encoding import Encoding
 
 @dataclasses.dataclass(frozen=True)
@@ -406,6 +489,17 @@ def test_a_file_of_ones_own_is_a_member_like_any(own):
     assert make(f"{own}:Mine", DIMS)[0].slope == 4.0  # edited between two cells of a notebook
 
 
+def test_a_file_of_ones_own_may_have_spaces_in_its_path(tmp_path):
+    path = tmp_path / "my dir" / "my file.py"
+    path.parent.mkdir()
+    path.write_text(OWN)
+    spec = f"{path}:Mine(slope=3.0)[::2] + rope"
+    mine, rope = make(spec, DIMS)
+    assert (mine.slope, mine.layers, rope) == (3.0, "::2", RoPE(DIMS))
+    assert str(parse(spec)) == f"{path}:Mine(slope=3.0)[::2]+rope"
+    assert list(sources(spec)) == [str(path)]
+
+
 @pytest.mark.parametrize(
     ("text", "name", "message"),
     [
@@ -432,13 +526,52 @@ def test_a_file_that_is_not_there_is_said(tmp_path):
         parse(f"{tmp_path}/none.py:Mine")
 
 
-# Swaps
+# Families and swaps
 
 
-def test_a_swap_takes_the_place_of_what_it_subclasses(monkeypatch):
+def test_no_encoding_of_the_table_subclasses_another():
+    for cls, other in itertools.permutations(ENCODINGS.values(), 2):
+        assert not issubclass(cls, other)
+    for cls in ENCODINGS.values():
+        shared = [other for other in ENCODINGS.values() if kin(cls, other) and other is not cls]
+        assert not shared or cls.__final__
+        assert (cls.family is None) == (cls is NoPE)
+    rotary = {name for name, cls in ENCODINGS.items() if issubclass(cls, Rotary)}
+    assert rotary == {name for name, cls in ENCODINGS.items() if cls.family == "RoPE"} >= {"rope"}
+    with pytest.raises(TypeError, match="abstract"):
+        Rotary(DIMS)
+
+
+def test_a_class_of_ones_own_is_of_the_family_of_what_it_subclasses():
+    class Mine(T5):
+        pass
+
+    class Other(Encoding):
+        pass
+
+    assert kin(Mine, T5) and replaces(Mine, T5) and not replaces(T5, Mine)
+    assert kin(Other, Other) and not kin(Mine, Other) and not kin(NoPE, NoPE)
+    assert kin(PI, XPos) and replaces(PI, RoPE) and not replaces(PI, XPos)
+    assert kin(Hierarchical, Learned) and replaces(Hierarchical, Learned)
+    assert replaces(XPos, XPos) and not replaces(RoPE, XPos)
+
+
+def test_a_swap_keeps_the_fields_that_both_have_and_it_does_not_set():
+    (kept,) = swap(make("rope(base=7.0)[::2]", DIMS), "partial_rope(rotary_pct=0.5)")
+    assert kept == make("partial_rope(base=7.0,rotary_pct=0.5)[::2]", DIMS)[0]
+    (kept,) = swap(make("learned(std=0.1)[-1:]", DIMS), "hierarchical(alpha=0.3)")
+    assert kept == make("hierarchical(alpha=0.3,std=0.1)[-1:]", DIMS)[0]
+    (kept,) = swap(make("xpos(gamma=0.3)", DIMS), "xpos(base=5.0)")
+    assert (kept.gamma, kept.base) == (0.3, 5.0)
+
+
+def test_a_swap_takes_the_place_of_the_plain_one_of_its_family(monkeypatch):
     @dataclasses.dataclass(frozen=True)
-    class Slow(RoPE):
+    class Slow(Rotary):
         factor: float = 2.0
+
+        def _frequencies(self):
+            return inverse_timescales(self.dims.head, self.base) / self.factor
 
     monkeypatch.setitem(ENCODINGS, "slow", Slow)
     model = make("t5+rope+learned", DIMS)

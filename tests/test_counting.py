@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from helpers import assert_near
 
-from pe_jax.counting import read, suffix_sums
+from pe_jax.geometry import lookup_between, suffix_sums
 
 
 @pytest.mark.parametrize("length", [1, 32, 33])
@@ -33,10 +33,10 @@ def test_a_table_is_read_with_the_gradient_of_a_gather(rows):
     gates[3] = 1
     count = jnp.minimum(suffix_sums(jnp.asarray(gates, jnp.float32)), rows - 1.0)
     towards = jnp.asarray(rng.normal(size=count.shape), jnp.float32)
-    assert_near(read(table, count), plain(table, count), 1e-6)
+    assert_near(lookup_between(table, count), plain(table, count), 1e-6)
     slopes = [
         jax.jit(jax.grad(lambda t, c, f=f: (f(t, c) * towards).sum(), argnums=(0, 1)))(table, count)
-        for f in (read, plain)
+        for f in (lookup_between, plain)
     ]
     for got, want in zip(*slopes, strict=True):
         assert_near(got, want, 1e-5)

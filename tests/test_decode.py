@@ -23,7 +23,8 @@ from pe_jax.encodings.forget_gate import ForgetGate
 from pe_jax.encodings.rope import RoPE
 from pe_jax.encodings.shaw import Shaw
 from pe_jax.lm_config import LmConfig
-from pe_jax.spec import make, swap
+from pe_jax.spec import make
+from pe_jax.swaps import swap
 from pe_jax.trained import Trained
 
 ONE = LmConfig(vocab=32, layers=1, model=24, heads=3, attention="dense")

@@ -20,7 +20,8 @@ from pe_jax.bound import init_params
 from pe_jax.encoding import RELATIVE, overrides, sites
 from pe_jax.encodings import ENCODINGS
 from pe_jax.encodings.sinusoidal import Sinusoidal
-from pe_jax.spec import defaults, make, swap
+from pe_jax.spec import defaults, make
+from pe_jax.swaps import swap
 
 every_encoding = pytest.mark.parametrize("name", ENCODINGS)
 INPUT = {"at", "limit", "positions", "embed"}  # sites that attention does not see
@@ -48,7 +49,7 @@ def variants(name, dims):
     hints = typing.get_type_hints(cls)
     out = {"": [cls(dims)]}
     for field, value in defaults(cls).items():
-        if field not in ("layers", "per_layer"):
+        if field not in ("layers", "where", "per_layer"):
             accepted = {}
             for other in others(value, hints[field]):
                 key = f"{field}={other}" if isinstance(other, str) else field

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from helpers import assert_near
 
-from pe_jax.attention import NEG, attend, rows
+from pe_jax.attention import attend, rows
 from pe_jax.bound import Bound
-from pe_jax.encoding import Dims
+from pe_jax.encoding import HIDDEN, Dims
 from pe_jax.spec import make
 
 VECTORS = np.load(Path(__file__).with_name("golden") / "vectors.npz")
@@ -110,7 +110,7 @@ def test_deberta_is_its_authors_but_for_the_order_of_i_and_j(name):
 def test_cope_is_that_of_x_transformers():
     g = golden("cope")
     hidden = jnp.triu(jnp.ones((3, 20, 20), bool), 1)
-    logits = jnp.where(hidden, NEG, 0.0)
+    logits = jnp.where(hidden, HIDDEN, 0.0)
     pos = jnp.arange(20)
     e = only("cope(rows=7)")
     added = e.logits({"table": g["table"]}, logits, g["q"], g["k"], pos, pos) - logits

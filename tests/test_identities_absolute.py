@@ -8,7 +8,8 @@ from helpers import DIMS, assert_near, bind, example
 
 from pe_jax.bound import init_params
 from pe_jax.encodings import ENCODINGS
-from pe_jax.spec import make, swap
+from pe_jax.spec import make
+from pe_jax.swaps import swap
 
 LENGTH = 20
 

@@ -12,7 +12,8 @@ from helpers import DIMS, assert_near, bind, example, output, scattered
 from pe_jax.encodings.resonance import Resonance
 from pe_jax.encodings.rope import RoPE
 from pe_jax.run import Run
-from pe_jax.spec import make, swap
+from pe_jax.spec import make
+from pe_jax.swaps import swap
 
 LENGTH = 20
 CASE = example(LENGTH)

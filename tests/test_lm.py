@@ -8,6 +8,7 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import Literal
 
 import jax
 import jax.numpy as jnp
@@ -17,14 +18,16 @@ from exotic import PairGate, Selective
 from flax import nnx
 from helpers import assert_near, sampled
 
-from pe_jax.encoding import RELATIVE, Encoding, active, sites
+from pe_jax.encoding import RELATIVE, Encoding, sites
 from pe_jax.encodings import ENCODINGS
 from pe_jax.encodings.cope import CoPE
 from pe_jax.encodings.shaw import Shaw
 from pe_jax.encodings.ssmax import SSMax
+from pe_jax.layers import active
 from pe_jax.lm import LM, _Dropout, decayed
 from pe_jax.lm_config import LmConfig
-from pe_jax.spec import make, swap
+from pe_jax.spec import make
+from pe_jax.swaps import swap
 from pe_jax.train import TrainConfig, init, make_steps, structure
 
 TRAINED, LENGTH = 8, 128
@@ -37,7 +40,7 @@ class Blend(Encoding):
     """x_i + w * x_{i-1}: `embed` reads content, on the input of every layer, a w each."""
 
     per_layer: tuple[str, ...] = dataclasses.field(default=("w",), kw_only=True)
-    layers: str = dataclasses.field(default="0:", kw_only=True)
+    where: Literal["input", "layers"] = dataclasses.field(default="layers", kw_only=True)
 
     def init(self, key):
         return {"w": jax.random.normal(key, (self.dims.model,))}

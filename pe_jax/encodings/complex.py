@@ -2,7 +2,7 @@
 al., 2020; arXiv:1912.12333).
 
 A token embedding's halves are taken as the real and imaginary parts of D / 2 numbers r e^{it}: its
-amplitude r and phase t are those that the model learns anyhow, in other coordinates, so that
+amplitude r and phase t, which the paper learns, are the embedding's polar coordinates, so that
 [r cos(w pos + t); r sin(w pos + t)] is the embedding with its pairs (x_c, x_{c + D/2}) turned by
 w_jc pos. Learned here: the frequencies w, [V, D / 2], at first base^(-2c / D) for every word, as in
 the authors' code. Beyond the training length words reach angles that were never seen.

@@ -16,9 +16,8 @@ import dataclasses
 import jax
 import jax.numpy as jnp
 
-from pe_jax.attention import NEG
-from pe_jax.counting import read, suffix_sums
-from pe_jax.encoding import Encoding
+from pe_jax.encoding import Encoding, seen
+from pe_jax.geometry import lookup_between, suffix_sums
 
 
 @dataclasses.dataclass(frozen=True)
@@ -47,7 +46,7 @@ class CoPE(Encoding):
 
     def logits(self, params, logits, q, k, q_pos, k_pos):
         s = jnp.einsum("thk,shk->hts", q, k, preferred_element_type=jnp.float32)
-        gates = jnp.where(logits > NEG / 2, jax.nn.sigmoid(s), 0.0)
+        gates = jnp.where(seen(logits), jax.nn.sigmoid(s), 0.0)
         count = jnp.minimum(suffix_sums(gates), self._rows - 1.0)
         at = jnp.einsum("thk,rk->htr", q.astype(jnp.float32), params["table"])
-        return logits + read(at, count)
+        return logits + lookup_between(at, count)

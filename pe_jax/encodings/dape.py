@@ -6,21 +6,30 @@ in each layer: f (w1, b1, w2), drawn as in PyTorch, and what b has, which DAPE o
 apart. Beyond the training length f meets biases it never saw.
 
 `prior` names b: "alibi", or the paper's best, "kerple_log", -p ln(1 + a n), p and a in [H], at
-least 0.01. Others' terms count as content, hidden logits as 0. Deviation: f has no last bias, one
-number a head for all keys, which no softmax sees.
+least 0.01. What other members add to the logits is part of z, and hidden logits enter f as 0.
+Deviation: f has no last bias, which adds one number to all keys of a head and cancels in a softmax.
 """
 
 import dataclasses
-from typing import Literal
+from typing import Literal, final
 
 import jax
 import jax.numpy as jnp
 
-from pe_jax.attention import NEG
-from pe_jax.encoding import Encoding
+from pe_jax.encoding import Encoding, seen
 from pe_jax.encodings.alibi import ALiBi
 
 
+def prior_bias(e, params, q_pos, k_pos):
+    """The bias of the distance, b, that a DAPE or DAPEv2 adapts: [H, T, S]."""
+    n = jnp.abs(q_pos[:, None] - k_pos[None])
+    if e.prior == "alibi":
+        return ALiBi(e.dims).relative_bias({}, n.ravel()).reshape(-1, *n.shape)
+    p, a = (jnp.maximum(params[name], 0.01)[:, None, None] for name in "pa")
+    return -p * jnp.log1p(a * n[None])
+
+
+@final
 @dataclasses.dataclass(frozen=True)
 class DAPE(Encoding):
     """z + b + MLP([z; b])."""
@@ -42,20 +51,13 @@ class DAPE(Encoding):
         own = {"p": 2 * jax.random.uniform(p, (H,)), "a": jax.random.uniform(a, (H,))}
         return mlp | own if self.prior == "kerple_log" else mlp
 
-    def _bias(self, params, q_pos, k_pos):
-        n = jnp.abs(q_pos[:, None] - k_pos[None])
-        if self.prior == "alibi":
-            return ALiBi(self.dims).relative_bias({}, n.ravel()).reshape(-1, *n.shape)
-        p, a = (jnp.maximum(params[name], 0.01)[:, None, None] for name in "pa")
-        return -p * jnp.log1p(a * n[None])
-
     def logits(self, params, logits, q, k, q_pos, k_pos):
-        b, z = self._bias(params, q_pos, k_pos), jnp.where(logits > NEG / 2, logits, 0.0)
+        b, z = prior_bias(self, params, q_pos, k_pos), jnp.where(seen(logits), logits, 0.0)
 
         @jax.checkpoint
-        def one(query):  # the hidden layer of one query at a time: it is 32 numbers a pair
+        def adapted(query):  # one query at a time, since the hidden layer has 32 numbers a pair
             x = jnp.einsum("hs,hf->sf", jnp.concatenate(query), params["w1"]) + params["b1"][None]
             return jnp.einsum("sf,fh->hs", jax.nn.leaky_relu(x), params["w2"])
 
-        f = jax.lax.map(one, (z.swapaxes(0, 1), b.swapaxes(0, 1)))
+        f = jax.lax.map(adapted, (z.swapaxes(0, 1), b.swapaxes(0, 1)))
         return logits + b + f.swapaxes(0, 1)

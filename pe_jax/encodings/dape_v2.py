@@ -6,34 +6,44 @@ neighbours' scores too. Learned in each layer: w1, b1, w2, drawn as in PyTorch, 
 the taps, d for key j + d - kernel // 2; and what b has. Priors, and what lies beyond the training
 length: as in DAPE.
 
-Hidden scores and biases are 0, as in the authors' code (tril), and the hidden layer at hidden keys
-too: there it is so for the last query alone, by padding, so that its values depend on what follows.
-Deviation: as in DAPE, f has no last bias.
+As in the authors' code (tril), the scores and biases of hidden keys enter as 0. Deviations: the
+hidden layer is 0 at hidden keys too. In their code that is so for the last query alone, by padding;
+for the others it makes what a query sees depend on what follows it. As in DAPE, f has no last bias.
 """
 
 import dataclasses
+from typing import ClassVar, Literal, final
 
 import jax
 import jax.numpy as jnp
 
-from pe_jax.attention import NEG
-from pe_jax.encodings.dape import DAPE
+from pe_jax.encoding import Encoding, seen
+from pe_jax.encodings.dape import DAPE, prior_bias
 
 
+@final
 @dataclasses.dataclass(frozen=True)
-class DAPEv2(DAPE):
+class DAPEv2(Encoding):
     """z + b + CNN([z; b])."""
 
+    family: ClassVar[str | None] = "DAPE"
     whole_rows = True
+    prior: Literal["alibi", "kerple_log"] = "alibi"
+    hidden: int = 32
     kernel: int = 3
+    per_layer: tuple[str, ...] = dataclasses.field(default=("*",), kw_only=True)
 
     def __post_init__(self):
-        super().__post_init__()
+        assert self._dape  # its checks
         if self.kernel < 1 or self.kernel % 2 == 0:
             raise ValueError(f"dape_v2's kernel must be odd, such as 3 or 5, got {self.kernel}")
 
+    @property
+    def _dape(self):
+        return DAPE(self.dims, self.prior, self.hidden)
+
     def init(self, key):
-        params, draws = super().init(key), jax.random.split(jax.random.fold_in(key, 1))
+        params, draws = self._dape.init(key), jax.random.split(jax.random.fold_in(key, 1))
         for name, draw in zip(("w1", "w2"), draws, strict=True):
             inputs, outputs = params[name].shape
             w = jax.random.uniform(draw, (self.kernel, inputs, outputs), minval=-1)
@@ -41,21 +51,22 @@ class DAPEv2(DAPE):
         return params | {"b1": self.kernel**-0.5 * params["b1"]}
 
     def logits(self, params, logits, q, k, q_pos, k_pos):
-        seen, b, taps = logits > NEG / 2, self._bias(params, q_pos, k_pos), range(self.kernel)
-        x = jnp.concatenate([jnp.where(seen, part, 0.0) for part in (logits, b)])
+        there, b = seen(logits), prior_bias(self, params, q_pos, k_pos)
+        x = jnp.concatenate([jnp.where(there, part, 0.0) for part in (logits, b)])
 
         def shifted(x, tap):  # from key j + tap - kernel // 2
             side = self.kernel // 2
             return jnp.pad(x, [(0, 0), (side, side)])[:, tap : tap + x.shape[1]]
 
         @jax.checkpoint
-        def one(query):  # one at a time, as in DAPE
-            x, seen = query
+        def adapted(query):  # one query at a time, as in DAPE
+            x, there = query
+            taps = range(self.kernel)
             near = jnp.stack([shifted(x, tap) for tap in taps])
             h = jnp.einsum("dcs,dcf->fs", near, params["w1"]) + params["b1"][:, None]
-            h = jnp.where(seen[None], jax.nn.leaky_relu(h), 0.0)
+            h = jnp.where(there[None], jax.nn.leaky_relu(h), 0.0)
             parts = jnp.einsum("fs,dfh->dhs", h, params["w2"])
             return sum(shifted(parts[tap], tap) for tap in taps)
 
-        f = jax.lax.map(one, (x.swapaxes(0, 1), seen[0]))
+        f = jax.lax.map(adapted, (x.swapaxes(0, 1), there[0]))
         return logits + b + f.swapaxes(0, 1)

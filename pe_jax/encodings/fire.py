@@ -53,8 +53,8 @@ class FIRE(Encoding):
         part = psi(jnp.abs(i[:, None] - j[None])) / (psi(jnp.maximum(i, threshold)) + 1e-6)[:, None]
 
         @jax.checkpoint
-        def one(query):
+        def of_query(query):
             return mlp(params, query[:, None])
 
         few = max(1, 4096 // part.shape[1])  # at a time: the hidden layer is 32 numbers a pair
-        return jnp.moveaxis(jax.lax.map(one, part, batch_size=few), -1, 0)
+        return jnp.moveaxis(jax.lax.map(of_query, part, batch_size=few), -1, 0)

@@ -3,10 +3,10 @@ arXiv:2003.09229).
 
 x_i + p(t_i), t_i = delta pos_i, p(0) = p_0, dp/dt = h(t, p) = W_2 tanh(W_1 [p; t] + b_1) + b_2. The
 path goes from token to token, each time in `steps` steps of the fourth-order Runge-Kutta method,
-with gradients through them: positions need be neither whole nor consecutive, but a gap is crossed
-in as many steps as any. Learned: p_0, [D], and h. Beyond the training length the path goes on, and
-since h is bounded, at most linearly. The paper's form is `floater(per_layer=("start",))[0:]`: a p_0
-for each layer, h shared.
+with gradients through them: positions need be neither whole nor consecutive, but a large gap takes
+no more steps than a small one. Learned: p_0, [D], and h. Beyond the training length the path goes
+on, and since h is bounded, at most linearly. The paper's form is
+`floater(per_layer=("start",))[0:]`: a p_0 for each layer, h shared.
 
 Deviations: the paper adds a p each to q, k and v of a block, which the contract does not serve;
 here p enters the residual stream, and stays. The authors' code adds a sinusoid too; has ReLU, and t

@@ -16,17 +16,18 @@ most, and pads sin, too, with 1 where a pair should stand still.
 
 import dataclasses
 import math
-from typing import ClassVar
+from typing import ClassVar, final
 
 import jax
 import jax.numpy as jnp
 
-from pe_jax.encodings.rope import RoPE
-from pe_jax.geometry import angles
+from pe_jax.encodings.rotary import Rotary
+from pe_jax.geometry import angles, inverse_timescales
 
 
+@final
 @dataclasses.dataclass(frozen=True)
-class FoPE(RoPE):
+class FoPE(Rotary):
     """q and k turned by Fourier sums of their positions."""
 
     fixed: ClassVar[tuple[str, ...]] = ("cos", "sin")
@@ -45,6 +46,9 @@ class FoPE(RoPE):
         noise = self.std * half**-0.5 * jax.random.normal(key, (2, H, half, half))
         cos, sin = jnp.eye(half)[None, None] + noise
         return {"cos": cos, "sin": sin}
+
+    def _frequencies(self):
+        return inverse_timescales(self.dims.head, self.base)
 
     def _turned(self, params, x, pos):
         w = self._frequencies()

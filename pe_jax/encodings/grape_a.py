@@ -7,8 +7,8 @@ in each layer: omega, [H], whose softplus is 1 at first, and u, [H, K], normalis
 Beyond the training length keys go on fading out linearly, some sooner than others; where the gate
 is constant it is ALiBi.
 
-As in the authors' code, where k is RMS-normalised before. Theirs has no bias at keys after the
-query, which no model of theirs sees.
+The formula is that of the authors' code, where k is RMS-normalised before. Theirs has no bias at
+keys after the query, since all their models are causal.
 """
 
 import dataclasses

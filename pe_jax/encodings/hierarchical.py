@@ -12,17 +12,26 @@ is NaN. At a = 0.5 the two levels could not be told apart, so it is refused.
 """
 
 import dataclasses
+from typing import ClassVar, final
 
+import jax
 import jax.numpy as jnp
 
-from pe_jax.encodings.learned import Learned
+from pe_jax.encoding import Encoding
 from pe_jax.geometry import lookup
 
 
+@final
 @dataclasses.dataclass(frozen=True)
-class Hierarchical(Learned):
+class Hierarchical(Encoding):
     """x_i + a u[i div N] + (1 - a) u[i mod N]."""
 
+    family: ClassVar[str | None] = "Learned"
+    length: int | None = None
+    """N, rows of the table; None: the training length."""
+    std: float = 0.02
+    clip: bool = False
+    """Beyond N^2 the last position in place of NaN."""
     alpha: float = 0.4
 
     def __post_init__(self):
@@ -32,14 +41,19 @@ class Hierarchical(Learned):
                 "positions qN + r and rN + q are one; the author's is 0.4"
             )
 
-    def trained_from(self):
-        return None  # the second level begins as small as it ends
+    @property
+    def _rows(self):
+        return self.length or self.dims.train_len
+
+    def init(self, key):
+        return {"table": self.std * jax.random.normal(key, (self._rows, self.dims.model))}
 
     def limit(self):
         return None if self.clip else self._rows**2
 
-    def _vectors(self, table, pos):
-        N = self._rows
+    def embed(self, params, x, tokens, pos):
+        N, table = self._rows, params["table"]
         pos = jnp.minimum(pos, N**2 - 1) if self.clip else pos
         far = lookup(table, pos // N) - table[:1]
-        return lookup(table, pos % N) + self.alpha / (1 - self.alpha) * far
+        vectors = lookup(table, pos % N) + self.alpha / (1 - self.alpha) * far
+        return x + vectors.astype(x.dtype)

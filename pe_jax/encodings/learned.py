@@ -8,6 +8,7 @@ position costs.
 """
 
 import dataclasses
+from typing import final
 
 import jax
 
@@ -15,6 +16,7 @@ from pe_jax.encoding import Encoding
 from pe_jax.geometry import lookup
 
 
+@final
 @dataclasses.dataclass(frozen=True)
 class Learned(Encoding):
     """x_i + P[i]."""
@@ -38,7 +40,4 @@ class Learned(Encoding):
         return self._rows
 
     def embed(self, params, x, tokens, pos):
-        return x + self._vectors(params["table"], pos).astype(x.dtype)
-
-    def _vectors(self, table, pos):
-        return lookup(table, pos, self.clip)
+        return x + lookup(params["table"], pos, self.clip).astype(x.dtype)

@@ -6,6 +6,7 @@ weight among.
 """
 
 import dataclasses
+from typing import ClassVar
 
 from pe_jax.encoding import Encoding
 
@@ -13,3 +14,5 @@ from pe_jax.encoding import Encoding
 @dataclasses.dataclass(frozen=True)
 class NoPE(Encoding):
     """The identity at every site."""
+
+    family: ClassVar[str | None] = None

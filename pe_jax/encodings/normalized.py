@@ -4,7 +4,7 @@ No paper proposes it. Learned: w, [D], from N(0, std^2). At any length the featu
 but one token further then moves it by another amount at every length, so that no model trained
 at one length has seen the spacing of another.
 
-It hangs on the total length: that of training in training, of the window in evaluation, of the
+It depends on the total length: that of training in training, of the window in evaluation, of the
 prompt with all that will follow it in generation (`at`). So it is absolute and, though it reads no
 token, not causal: the vector of a position changes with what comes after it. `length` fixes it.
 """

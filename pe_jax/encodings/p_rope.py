@@ -7,14 +7,17 @@ turn here.
 """
 
 import dataclasses
+from typing import final
 
 import jax.numpy as jnp
 
-from pe_jax.encodings.rope import RoPE
+from pe_jax.encodings.rotary import Rotary
+from pe_jax.geometry import inverse_timescales
 
 
+@final
 @dataclasses.dataclass(frozen=True)
-class PRoPE(RoPE):
+class PRoPE(Rotary):
     """q and k rotated by their positions, in the fastest pairs."""
 
     p: float = 0.75
@@ -25,5 +28,5 @@ class PRoPE(RoPE):
             raise ValueError(f"p_rope's p must be between 0 (NoPE) and 1 (RoPE), got {self.p}")
 
     def _frequencies(self):
-        w = super()._frequencies()
+        w = inverse_timescales(self.dims.head, self.base)
         return jnp.where(jnp.arange(w.size) < int(self.p * w.size), w, 0.0)

@@ -8,13 +8,15 @@ published comparisons call "Rotary" is this, at 0.25.
 """
 
 import dataclasses
+from typing import final
 
-from pe_jax.encodings.rope import RoPE
+from pe_jax.encodings.rotary import Rotary
 from pe_jax.geometry import inverse_timescales
 
 
+@final
 @dataclasses.dataclass(frozen=True)
-class PartialRoPE(RoPE):
+class PartialRoPE(Rotary):
     """q and k rotated by their positions, in their first components."""
 
     rotary_pct: float = 0.25

@@ -9,12 +9,15 @@ train.init_from.
 """
 
 import dataclasses
+from typing import final
 
-from pe_jax.encodings.rope import RoPE
+from pe_jax.encodings.rotary import Rotary
+from pe_jax.geometry import inverse_timescales
 
 
+@final
 @dataclasses.dataclass(frozen=True)
-class PI(RoPE):
+class PI(Rotary):
     """q and k rotated by their positions / factor."""
 
     factor: float | None = None
@@ -34,4 +37,4 @@ class PI(RoPE):
         return dataclasses.replace(self, factor=max(1.0, length / self.dims.train_len))
 
     def _frequencies(self):
-        return super()._frequencies() / (self.factor or 1.0)
+        return inverse_timescales(self.dims.head, self.base) / (self.factor or 1.0)

@@ -1,29 +1,31 @@
 """Polar coordinate positions, PoPE: what in the magnitudes, where in the angles (Gopalakrishnan et
 al., 2025; arXiv:2509.10534).
 
-logit_ij = sum_c softplus(q_ic) softplus(k_jc) cos((j - i) w_c + delta_hc) / sqrt(K), w_c =
-base^(-c / K), c = 0 .. K - 1. RoPE turns K / 2 pairs, whose own angles are content; here each of
-the K components is the length of a vector that position alone turns. Learned, in each layer:
-delta, [H, K], the offset that head h likes best at frequency c, between -2 pi and 0; 0 at first.
-Beyond the training length the slow components reach unseen angles.
+logit_ij = sum_c softplus(q_ic) softplus(k_jc) cos((j - i) w_c + delta_hc) / sqrt(K), where
+w_c = base^(-c / K), c = 0 .. K - 1. RoPE turns K / 2 pairs, whose own angles are content; here each
+of the K components is the length of a vector that position alone turns. Learned, in each layer:
+delta, [H, K], the phase at which head h attends most at frequency c, between -2 pi and 0; 0 at
+first. Beyond the training length the slow components reach unseen angles.
 
-In the dot product q and k are twice as long (cosines, sines): a run advises against a member that
-rotates them beside this one. `scale` of another acts within the softplus. Outside its bounds delta
-is clamped, with the gradient of what is clamped (geometry.clamp).
+In the dot product q and k are twice as long (cosines, sines), and a run advises against another
+member that rotates them. What another member's `scale` multiplies q by acts inside the softplus.
+Outside its bounds delta is clamped, with the gradient of what is clamped (geometry.clamp).
 """
 
 import dataclasses
 import math
+from typing import final
 
 import jax
 import jax.numpy as jnp
 
-from pe_jax.encodings.rope import RoPE
+from pe_jax.encodings.rotary import Rotary
 from pe_jax.geometry import angles, clamp, inverse_timescales
 
 
+@final
 @dataclasses.dataclass(frozen=True)
-class PoPE(RoPE):
+class PoPE(Rotary):
     """softplus(q) and softplus(k), turned by their positions."""
 
     per_layer: tuple[str, ...] = dataclasses.field(default=("*",), kw_only=True)

@@ -8,15 +8,18 @@ them the paper adds YaRN.
 """
 
 import dataclasses
+from typing import final
 
 import jax.numpy as jnp
 
-from pe_jax.encodings.rope import RoPE
+from pe_jax.encodings.rotary import Rotary
+from pe_jax.geometry import inverse_timescales
 
 
+@final
 @dataclasses.dataclass(frozen=True)
-class Resonance(RoPE):
+class Resonance(Rotary):
     """q and k rotated by their positions, at whole wavelengths."""
 
     def _frequencies(self):
-        return 2 * jnp.pi / jnp.round(2 * jnp.pi / super()._frequencies())
+        return 2 * jnp.pi / jnp.round(2 * jnp.pi / inverse_timescales(self.dims.head, self.base))

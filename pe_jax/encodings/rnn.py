@@ -6,7 +6,8 @@ rotation (arXiv:1901.08428), so that no step enlarges a difference: with a free 
 the recursion chaotic, and far positions rounding errors. tanh shrinks p_k, without b as k^(-1/2).
 
 Positions are states after whole steps. As many are computed as the sequence has tokens (`at`), and
-others are NaN: beside `randomized`, give `length` its max. In generation every token computes all.
+others are NaN: beside `randomized`, give `length` its max. In generation each token computes all of
+them anew.
 """
 
 import dataclasses

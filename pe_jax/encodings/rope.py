@@ -9,27 +9,16 @@ the same model up to a fixed permutation of the query and key projections.
 """
 
 import dataclasses
+from typing import final
 
-from pe_jax.encoding import Encoding
-from pe_jax.geometry import angles, inverse_timescales, rotate
+from pe_jax.encodings.rotary import Rotary
+from pe_jax.geometry import inverse_timescales
 
 
+@final
 @dataclasses.dataclass(frozen=True)
-class RoPE(Encoding):
+class RoPE(Rotary):
     """q and k rotated by their positions."""
-
-    base: float = 10000.0
-
-    def __post_init__(self):
-        if self.dims.head % 2:
-            raise ValueError(
-                f"head size must be even for RoPE, got {self.dims.head}; "
-                "change lm.model or lm.heads"
-            )
 
     def _frequencies(self):
         return inverse_timescales(self.dims.head, self.base)
-
-    def qk(self, params, q, k, q_pos, k_pos):
-        w = self._frequencies()
-        return rotate(q, angles(q_pos, w)), rotate(k, angles(k_pos, w))

@@ -16,9 +16,8 @@ import dataclasses
 import jax
 import jax.numpy as jnp
 
-from pe_jax.attention import NEG
-from pe_jax.counting import suffix_sums
-from pe_jax.encoding import Encoding
+from pe_jax.encoding import HIDDEN, Encoding, seen
+from pe_jax.geometry import suffix_sums
 
 
 @dataclasses.dataclass(frozen=True)
@@ -31,6 +30,6 @@ class StickBreaking(Encoding):
 
     def normalize(self, params, logits):
         keys = jnp.arange(logits.shape[-1])
-        itself = jnp.max(jnp.where(logits[:1] > NEG / 2, keys[None, None], 0), -1, keepdims=True)
-        z = jnp.where(keys[None, None] < itself, logits, NEG)
+        itself = jnp.max(jnp.where(seen(logits[:1]), keys[None, None], 0), -1, keepdims=True)
+        z = jnp.where(keys[None, None] < itself, logits, HIDDEN)
         return jnp.exp(z - suffix_sums(jax.nn.softplus(z)))

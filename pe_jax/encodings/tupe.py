@@ -5,9 +5,9 @@ and the position meet in products of their own. Learned, once for all layers: p,
 and U_K, [D, H, K], and b, [H, buckets], in T5's buckets. Positions beyond p are undefined: `limit`
 says so, results print n/a, and a gather there gives NaN.
 
-Deviations: the paper unties [CLS] from positions, here is none; its LN has a learned scale, which
-U_Q and U_K can take over, and shift. p starts at unit scale and U at D^-1/2, so that the term
-starts at the content's scale at any D. `max_distance` is that of t5.py.
+Deviations: the paper unties [CLS] from positions, and here there is no such token; its LN has a
+learned scale, which U_Q and U_K can take over, and a learned shift. p starts at unit scale and U at
+D^-1/2, so that the term starts at the content's scale at any D. `max_distance` is that of t5.py.
 """
 
 import dataclasses

@@ -2,10 +2,10 @@
 2022; arXiv:2205.13401).
 
 o_i = sum_j c[h, i - j] softmax(z + b)_ij v_j, where b is whatever bias stands beside it (t5+urpe).
-The products are not normalised again: so the attention can tell how long its input is. Learned:
-c, one number a head and distance, 1 at first; `rows` distances 0 .. rows - 1, and as many before
-them where the model is not causal. Distances beyond the last, and so those beyond the training
-length, take the last number: a choice of this file, the paper's matrix has none there.
+The products are not normalised again, so that the attention can tell how long its input is.
+Learned: c, one number a head and distance, 1 at first; `rows` distances 0 .. rows - 1, and as many
+before them where the model is not causal. Distances beyond the last, and so those beyond the
+training length, take the last number: a choice of this file, the paper's matrix has none there.
 """
 
 import dataclasses

@@ -2,8 +2,8 @@
 
 Beltagy et al., 2020 (arXiv:2004.05150); sinks: Xiao et al., 2023 (arXiv:2309.17453), without their
 re-assignment of positions inside the cache. Nothing is learned. Swapped in at evaluation on a
-trained checkpoint it is the reference line `window` of every table: what a model does that may not
-look further back, layer by layer, than it was trained to.
+trained checkpoint, it gives the line `window` of every table, a reference: how the model does where
+no layer looks further back than in training.
 """
 
 import dataclasses

@@ -11,17 +11,20 @@ what is served, `limit` is where they reach e^84 (134 B positions), and position
 """
 
 import dataclasses
+from typing import final
 
 import jax.numpy as jnp
 import numpy as np
 
-from pe_jax.encodings.rope import RoPE
+from pe_jax.encodings.rotary import Rotary
+from pe_jax.geometry import inverse_timescales
 
 MOST = 84.0  # float32 ends at e^88: the rest is for q and k themselves
 
 
+@final
 @dataclasses.dataclass(frozen=True)
-class XPos(RoPE):
+class XPos(Rotary):
     """q and k rotated and scaled by their positions."""
 
     gamma: float = 0.4
@@ -48,6 +51,9 @@ class XPos(RoPE):
     @property
     def _base(self):
         return self.dims.train_len / 2 if self.scale_base is None else self.scale_base
+
+    def _frequencies(self):
+        return inverse_timescales(self.dims.head, self.base)
 
     def _scaled(self, x, pos, sign):
         middle = self.dims.train_len / 2 if self.middle is None else self.middle
