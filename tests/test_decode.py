@@ -109,7 +109,7 @@ ADDING = (
     *MADE_HERE,
     *SPECS,
 )
-NAMES = sampled((*CASES, *MADE_HERE, *SPECS), functools.partial(encodings, config=ONE), ADDING)
+NAMES = sampled((*CASES, *MADE_HERE, *SPECS), functools.partial(encodings, config=TWO), ADDING)
 
 
 @pytest.mark.parametrize("name", NAMES)
