@@ -107,13 +107,13 @@ def markdown(tables: Iterable[Table]) -> str:
     """The tables in GitHub's Markdown, each with a heading, notes and footnotes."""
     import pandas
 
-    def shown(text: str, _: object, mark: int, bold: bool) -> str:
+    def marked(text: str, _: object, mark: int, bold: bool) -> str:
         text = text.translate(MARKDOWN)
         return (f"**{text}**" if bold else text) + (f" <sup>{mark}</sup>" if mark else "")
 
     parts = []
     for table in tables:
-        body = [[shown(*cell) for cell in styled(table, row)] for row in table.rows]
+        body = [[marked(*cell) for cell in styled(table, row)] for row in table.rows]
         text = pandas.DataFrame(body, columns=header(table)).to_markdown(
             index=False, disable_numparse=True, colalign=["left"] + ["right"] * (len(body[0]) - 1)
         )
@@ -130,11 +130,11 @@ def latex(tables: Iterable[Table]) -> str:
 def _float(table: Table) -> str:
     import pandas
 
-    def shown(text: str, _: object, mark: int, bold: bool) -> str:
+    def marked(text: str, _: object, mark: int, bold: bool) -> str:
         text = text.translate(LATEX)
         return (rf"\textbf{{{text}}}" if bold else text) + _superscript(mark)
 
-    body = [[shown(*cell) for cell in styled(table, row)] for row in table.rows]
+    body = [[marked(*cell) for cell in styled(table, row)] for row in table.rows]
     for i, (row, following) in enumerate(pairwise(table.rows), 1):
         if row.swap != following.swap:
             body[i][0] = rf"\midrule {body[i][0]}"
