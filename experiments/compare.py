@@ -21,23 +21,23 @@ _OUT = flags.DEFINE_string("out", None, "Folder for compare.md and compare.csv; 
 def main(a: str, b: str) -> int:
     from rich.console import Console
 
-    from pe_jax import atomic, compare, report, side_by_side
+    from pe_jax import atomic, compare, side_by_side, study
 
     try:
-        found = compare.compare(report.load(a), report.load(b))
+        comparison = compare.compare(study.load(a), study.load(b))
     except (ValueError, OSError) as error:
         return cli.fail("compare", error)
     terminal = Console(width=None if sys.stdout.isatty() else 140, highlight=False, markup=False)
-    terminal.print(side_by_side.terminal(found, found.metrics[0], a, b))
-    for metric in found.metrics:
-        terminal.print(side_by_side.verdict(found, metric))
-    for note in side_by_side.notes(found):
+    terminal.print(side_by_side.terminal(comparison, comparison.metrics[0], a, b))
+    for metric in comparison.metrics:
+        terminal.print(side_by_side.verdict(comparison, metric))
+    for note in side_by_side.notes(comparison):
         terminal.print(note)
     if not _OUT.value:
         return 0
     texts = {
-        "compare.md": side_by_side.markdown(found, a, b),
-        "compare.csv": side_by_side.csv(found),
+        "compare.md": side_by_side.markdown(comparison, a, b),
+        "compare.csv": side_by_side.csv(comparison),
     }
     try:
         for name, text in texts.items():

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, ProgressColumn, TextColumn
 from rich.table import Column, Table
 from rich.text import Text
+
+if TYPE_CHECKING:
+    from pe_jax.record import Result
 
 QUIET_SECONDS = 20.0
 EVALUATION = 0.3  # of a run's time, until a run has shown its own share
@@ -133,22 +136,28 @@ class RunView(View):
     def watch(self, line: dict[str, Any]) -> None:
         self.update(self.share.add(line), describe(line))
 
-    def show(self, result: dict[str, Any], folder: Path) -> None:
-        from pe_jax import render, tables
+    def show(self, result: Result, folder: Path) -> None:
+        """Prints the tables of the finished run, a table a metric."""
+        from pe_jax import formats, tables
 
         out = Console(width=None if Console().is_terminal else 160)
         for metric in tables.metrics([result]):
-            out.print(render.terminal(tables.extrapolation([result], metric)))
+            out.print(formats.terminal(tables.extrapolation([result], metric)))
         out.print(str(folder / "result.json"), highlight=False, soft_wrap=True)
 
 
-def publish(records: list[dict[str, Any]], out: Path | None) -> None:
-    """Prints the headline table; with `out`, writes the study there and prints its paths."""
-    from pe_jax import render, report, tables
+def publish(results: list[Result], out: Path | None) -> None:
+    """Prints the table of the first metric; with `out`, writes the study there and prints its
+    paths.
+    """
+    from pe_jax import formats, page, tables
 
-    written = report.write(records, out) if out else []
+    written = []
+    if out:
+        again = f"python -m experiments.report --workdir=DIR --out=results/{out.name}"
+        written = page.write(results, out, [again])
     console = Console(width=None if Console().is_terminal else 180)
-    console.print(render.terminal(tables.extrapolation(records, tables.metrics(records)[0])))
+    console.print(formats.terminal(tables.extrapolation(results, tables.metrics(results)[0])))
     for path in written:
         print(path)
 

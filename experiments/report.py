@@ -22,12 +22,16 @@ def main() -> int:
     if not _WORKDIR.value:
         return cli.fail("report", "--workdir=DIR is required: the folder that holds the runs")
     from experiments import console
-    from pe_jax import report
+    from pe_jax import study
 
     workdir = Path(_WORKDIR.value)
     out = Path(_OUT.value or Path("results", workdir.resolve().name))
+    remedy = (
+        "make some with `python -m experiments.sweep --config=configs/quickstart.py "
+        f"--workdir={workdir}`"
+    )
     try:
-        console.publish(report.load(workdir), out)
+        console.publish(study.load(workdir, remedy), out)
     except (ValueError, OSError) as error:
         return cli.fail("report", error)
     return 0

@@ -34,6 +34,7 @@ def main() -> int:
         run = Run.of(_CONFIG.value.to_dict())
     except (ValueError, TypeError, OSError) as error:
         return cli.fail("run", error)
+    from pe_jax import record
     from pe_jax.errors import Refused
     from pe_jax.execution import execute
     from pe_jax.fit import Interrupted
@@ -51,7 +52,7 @@ def main() -> int:
         return cli.fail("run", error)
     if finished:
         view.say(f"{run.label} was finished already: it is not run again")
-    view.show(result, workdir / run.id)
+    view.show(record.decode(record.Result, result), workdir / run.id)
     return 0
 
 

@@ -41,7 +41,7 @@ def show(workdir: Path) -> int:
     """Prints the table of a work directory's runs; a folder without runs is a user's mistake."""
     from rich.console import Console
 
-    from pe_jax import captions
+    from pe_jax import words
 
     found = standings(workdir)
     if not found:
@@ -54,7 +54,7 @@ def show(workdir: Path) -> int:
     out.print(_table(found, wide=out.width > 110))
     count = Counter(run.state for run in found)
     states = ", ".join(f"{n} {state}" for state, n in count.items())
-    out.print(f"{captions.count(len(found), 'run')}: {states}", soft_wrap=True)
+    out.print(f"{words.count(len(found), 'run')}: {states}", soft_wrap=True)
     for run in found:
         if run.reason:
             out.print(f"{run.state}: {run.label}: {run.reason}", soft_wrap=True)

@@ -134,10 +134,11 @@ def _reproducing() -> str:
 
 def _publish(ids: list[str]) -> None:
     from experiments import console
-    from pe_jax import atomic
+    from pe_jax import atomic, record
 
-    records = [atomic.read(_workdir() / id / "result.json") for id in ids]
-    console.publish(records, Path(_OUT.value) if _OUT.value else None)
+    read = [atomic.read(_workdir() / id / "result.json") for id in ids]
+    results = [record.decode(record.Result, data) for data in read]
+    console.publish(results, Path(_OUT.value) if _OUT.value else None)
 
 
 if __name__ == "__main__":

@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from pe_jax.execution import execute
     from pe_jax.lm import LM
     from pe_jax.lm_config import LmConfig
-    from pe_jax.report import curves, frame
     from pe_jax.run import Run
     from pe_jax.spec import make
+    from pe_jax.study import curves, frame
     from pe_jax.trained import Trained
 
 _HOME = {
@@ -36,8 +36,8 @@ _HOME = {
     "Run": "run",
     "execute": "execution",
     "Trained": "trained",
-    "frame": "report",
-    "curves": "report",
+    "frame": "study",
+    "curves": "study",
 }
 
 __all__ = [

@@ -1,8 +1,7 @@
-"""Two sets of run records side by side: what changed between them, and what came of it.
+"""Two sets of results side by side: what changed between them, and what came of it.
 
-Runs are matched by id, then by label where it is unique on both sides. A difference is B - A, so
-below 0 says that B is better; its 95 % interval is paired over seeds where both runs have the
-same ones, else Welch's.
+Runs are matched by id, then by label where it is unique on both sides. A difference is B - A; its
+95 % interval is paired over seeds where both runs have the same ones, else Welch's.
 """
 
 from __future__ import annotations
@@ -13,9 +12,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from pe_jax import captions, stats, tables
+from pe_jax import record, stats, tables, words
+from pe_jax.cells import Cell, by_seed, cell, described, values
 from pe_jax.labels import flatten, names, swapped
-from pe_jax.tables import Cell, Record
+from pe_jax.record import Corpus, Result
 
 MISSING = "not there"
 
@@ -25,8 +25,8 @@ class Match:
     """One run in A and in B."""
 
     label: str
-    a: Record
-    b: Record
+    a: Result
+    b: Result
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class Difference:
 
     @property
     def name(self) -> str:
-        return swapped(self.match.label, self.swap, self.match.a["train"]["length"])
+        return swapped(self.match.label, self.swap, self.match.a.train.length)
 
     @property
     def better(self) -> str:
@@ -52,7 +52,7 @@ class Difference:
         mean, half, _ = self.change
         if math.isnan(half) or abs(mean) <= half:
             return ""
-        return "A" if mean > 0 else "B"
+        return "A" if described(self.metric).sign * mean > 0 else "B"
 
 
 @dataclass(frozen=True)
@@ -67,44 +67,43 @@ class Comparison:
 
     @property
     def metrics(self) -> list[str]:
-        return list(dict.fromkeys(found.metric for found in self.differences))
+        return list(dict.fromkeys(difference.metric for difference in self.differences))
 
 
-def compare(a: Sequence[Record], b: Sequence[Record]) -> Comparison:
-    """The comparison of two sets of records; a ValueError says when they share no number."""
+def compare(a: Sequence[Result], b: Sequence[Result]) -> Comparison:
+    """The comparison of two sets of results; a ValueError says when they share no number."""
     matches = _matched(a, b)
-    called = [names(records) for records in (a, b)]
+    called = [names(results) for results in (a, b)]
     if not matches:
-        known = [captions.join(found.values()) for found in called]
+        known = [words.join(labels.values()) for labels in called]
         raise ValueError(f"A and B share no run: A has {known[0]}; B has {known[1]}")
-    taken = {id(record) for match in matches for record in (match.a, match.b)}
+    taken = {id(result) for match in matches for result in (match.a, match.b)}
     only_a, only_b = (
-        tuple(sorted(found[record["id"]] for record in records if id(record) not in taken))
-        for found, records in zip(called, (a, b), strict=True)
+        tuple(sorted(labels[result.id] for result in results if id(result) not in taken))
+        for labels, results in zip(called, (a, b), strict=True)
     )
     differences = tuple(_differences(matches))
     if not differences:
-        shared = captions.join(match.label for match in matches)
+        shared = words.join(match.label for match in matches)
         raise ValueError(f"A and B share {shared}, but nothing that both were evaluated at")
     return Comparison(matches, only_a, only_b, tuple(_changes(matches)), differences)
 
 
-def _matched(a: Sequence[Record], b: Sequence[Record]) -> tuple[Match, ...]:
-    by_id = [{record["id"]: record for record in records} for records in (a, b)]
+def _matched(a: Sequence[Result], b: Sequence[Result]) -> tuple[Match, ...]:
+    by_id = [{result.id: result for result in results} for results in (a, b)]
     same = by_id[0].keys() & by_id[1].keys()
-    pairs = [(by_id[0][id], by_id[1][id]) for id in same]
-    left = [[record for id, record in records.items() if id not in same] for records in by_id]
-    count = [Counter(record["label"] for record in records) for records in left]
-    unique = {label for label in count[0] if count[0][label] == count[1][label] == 1}
-    by_label = [{record["label"]: record for record in records} for records in left]
+    pairs = [(by_id[0][name], by_id[1][name]) for name in same]
+    left = [[result for name, result in side.items() if name not in same] for side in by_id]
+    number = [Counter(result.label for result in results) for results in left]
+    unique = {label for label in number[0] if number[0][label] == number[1][label] == 1}
+    by_label = [{result.label: result for result in results} for results in left]
     pairs += [(by_label[0][label], by_label[1][label]) for label in unique]
-    labels = names([pair[0] for pair in pairs])
-    return tuple(sorted((Match(labels[x["id"]], x, y) for x, y in pairs), key=lambda m: m.label))
+    called = names([x for x, _ in pairs])
+    return tuple(sorted((Match(called[x.id], x, y) for x, y in pairs), key=lambda m: m.label))
 
 
 def _differences(matches: Sequence[Match]) -> Iterator[Difference]:
-    metrics = tables.metrics([match.a for match in matches])
-    for metric in metrics:
+    for metric in tables.metrics([match.a for match in matches]):
         for with_swap in (False, True):
             for match in matches:
                 for swap, length in _shared(match, metric):
@@ -114,52 +113,49 @@ def _differences(matches: Sequence[Match]) -> Iterator[Difference]:
 
 def _shared(match: Match, metric: str) -> list[tuple[str, int]]:
     """(swap, length) that both runs were evaluated at."""
-    cells = [
-        {(row.get("swap", ""), row["length"]) for row in run["rows"] if row["metric"] == metric}
+    evaluated = [
+        {(row.swap, row.length) for row in run.rows if row.metric == metric}
         for run in (match.a, match.b)
     ]
-    return sorted(cells[0] & cells[1])
+    return sorted(evaluated[0] & evaluated[1])
 
 
 def _difference(match: Match, swap: str, metric: str, length: int) -> Difference:
-    values = []
-    for run in (match.a, match.b):
-        rows = tables.by_seed(run, metric, length, swap)
-        found = {seed: tables.value(row) for seed, row in rows.items()}
-        values.append({seed: value for seed, value in found.items() if not math.isnan(value)})
-    paired = set(match.a["seeds"]) == set(match.b["seeds"])
+    runs = (match.a, match.b)
+    before, after = (values(by_seed(run, metric, length, swap)) for run in runs)
+    paired = set(match.a.seeds) == set(match.b.seeds)
     change = (
-        stats.paired(values[1], values[0])
+        stats.paired(after, before)
         if paired
-        else stats.welch(list(values[1].values()), list(values[0].values()))
+        else stats.welch(list(after.values()), list(before.values()))
     )
-    a, b = (tables.cell(run, metric, length, swap) for run in (match.a, match.b))
+    a, b = (cell(run, metric, length, swap) for run in runs)
     return Difference(match, swap, metric, length, a, b, change, paired)
 
 
 def _changes(matches: Sequence[Match]) -> Iterator[str]:
     """What differs between the two runs of a match besides their numbers, each said once."""
     for title, flat in (
-        ("text", lambda run: {"": _text(run["corpus"])}),
-        ("config", lambda run: flatten({k: v for k, v in run["config"].items() if k != "log"})),
-        ("commit", lambda run: {"": run.get("commit", MISSING)[:12]}),
-        ("version", lambda run: flatten(run.get("versions", {}))),
-        ("device", lambda run: flatten(run.get("device", {}))),
+        ("text", lambda run: {"": _text(run.corpus)}),
+        ("config", lambda run: flatten({k: v for k, v in run.config.items() if k != "log"})),
+        ("commit", lambda run: {"": run.commit[:12]}),
+        ("version", lambda run: run.versions),
+        ("device", lambda run: record.plain(run.device) if run.device else {}),
     ):
-        found: dict[str, list[str]] = {}
+        changed: dict[str, list[str]] = {}
         for match in matches:
             a, b = flat(match.a), flat(match.b)
             for key in sorted(a.keys() | b.keys()):
                 if (x := a.get(key, MISSING)) != (y := b.get(key, MISSING)):
-                    words = f"{title} {key}".strip() + f": {_plain(x)} in A, {_plain(y)} in B"
-                    found.setdefault(words, []).append(match.label)
-        for words, labels in found.items():
-            yield words + ("" if len(labels) == len(matches) else f" ({', '.join(labels)})")
+                    change = f"{title} {key}".strip() + f": {_plain(x)} in A, {_plain(y)} in B"
+                    changed.setdefault(change, []).append(match.label)
+        for change, labels in changed.items():
+            yield change + ("" if len(labels) == len(matches) else f" ({', '.join(labels)})")
 
 
-def _text(corpus: Record) -> str:
-    return f"{corpus['source']} (SHA-256 {corpus['hash'].removeprefix('sha256:')[:12]})"
+def _text(corpus: Corpus) -> str:
+    return f"{corpus.source} (SHA-256 {corpus.hash.removeprefix('sha256:')[:12]})"
 
 
 def _plain(value: Any) -> str:
-    return captions.plain(value) if value != "" else '""'
+    return words.plain(value) if value != "" else '""'

@@ -6,24 +6,22 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from pe_jax import captions
+from pe_jax.record import Result
+from pe_jax.words import plain
 
-Record = dict[str, Any]
 
+def names(results: Iterable[Result]) -> dict[str, str]:
+    """The label of each result by its id, with the tokenizer where they have several.
 
-def names(records: Iterable[Record]) -> dict[str, str]:
-    """The label of each record by its id, with the tokenizer where they have several.
-
-    Records that share a label get the values of the config in which they differ, as in
-    "rope, train.rate 0.001"; those of one config the id's hash.
+    Results that share a label get the values of the config in which they differ, as in
+    "rope, train.rate 0.001". Those of equal configs get the hash in their id.
     """
-    records = list(records)
-    labels = {record["id"]: record["label"] for record in records}
-    tokenizers = {record["id"]: captions.tokenizer(record) for record in records}
-    if len(set(tokenizers.values())) > 1:
-        labels = {id: f"{label}, {tokenizers[id]}" for id, label in labels.items()}
+    results = list(results)
+    labels = {result.id: result.label for result in results}
+    if len({result.tokenizer.spec for result in results}) > 1:
+        labels = {result.id: f"{result.label}, {result.tokenizer.spec}" for result in results}
     for label in _repeated(labels):
-        same = [record for record in records if labels[record["id"]] == label]
+        same = [result for result in results if labels[result.id] == label]
         labels |= {id: f"{label}{values}" for id, values in _differing(same).items()}
     repeated = _repeated(labels)
     return {
@@ -46,20 +44,20 @@ def flatten(section: dict[str, Any], prefix: str = "") -> dict[str, Any]:
 
 
 def _repeated(labels: dict[str, str]) -> set[str]:
-    return {label for label, count in Counter(labels.values()).items() if count > 1}
+    return {label for label, number in Counter(labels.values()).items() if number > 1}
 
 
-def _differing(records: Sequence[Record]) -> dict[str, str]:
-    """The config's values that not all share, ", train.rate 0.001", of each record by its id."""
-    configs = {record["id"]: flatten(record.get("config", {})) for record in records}
+def _differing(results: Sequence[Result]) -> dict[str, str]:
+    """The config's values that not all share, ", train.rate 0.001", of each result by its id."""
+    configs = {result.id: flatten(result.config) for result in results}
     keys = sorted({key for config in configs.values() for key in config} - {"run.mesh"})
-    told = [
+    shown = [
         key
         for key in keys
         if not key.startswith("log.")
         and len({repr(config.get(key)) for config in configs.values()}) > 1
     ]
     return {
-        id: "".join(f", {key} {captions.plain(config.get(key))}" for key in told)
+        id: "".join(f", {key} {plain(config.get(key))}" for key in shown)
         for id, config in configs.items()
     }

@@ -94,6 +94,11 @@ class Metric:
         return f"{unit}, {self.words} ({self.better} is better)"
 
     @property
+    def best(self) -> str:
+        """ "lowest" or "highest": which of several values is the best."""
+        return "lowest" if self.better == "lower" else "highest"
+
+    @property
     def words(self) -> str:
         """Its name in a sentence."""
         return self.name.replace("_", " ")

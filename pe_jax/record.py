@@ -1,8 +1,8 @@
 """The record of a run: the schema of config.json, result.json, state.json and runs.jsonl.
 
 Frozen dataclasses, read and written in one place. A result says which version of the schema it is
-of; older ones are brought up to the present one when they are read (`_upgraded`), so nothing else
-knows of them.
+of; an older one is brought up to the present one when it is read (`record_upgrade`), so that
+nothing else knows of older versions.
 """
 
 from __future__ import annotations
@@ -11,10 +11,11 @@ import dataclasses
 import datetime
 import enum
 import json
-import re
 from typing import Any, TypeVar
 
 import msgspec
+
+from pe_jax.record_upgrade import upgraded
 
 VERSION = 2
 """1: before the schema had a version; the reason for a missing value was a sentence."""
@@ -45,16 +46,11 @@ class Row:
 
     seed: int
     metric: str
-    length: int
-    """Tokens."""
-    value: float | None
-    """In the unit of the metric; None where it was not computed."""
-    swap: str = ""
-    """What was swapped in on the trained model; "": the model as trained."""
-    reason: Reason | None = None
-    """Why there is no value."""
-    at: int | None = None
-    """The number in the reason's sentence: how many positions, which step."""
+    length: int  # tokens
+    value: float | None  # in the unit of the metric; None where it was not computed
+    swap: str = ""  # what was swapped in on the trained model; "": the model as trained
+    reason: Reason | None = None  # why there is no value
+    at: int | None = None  # the number in the reason's sentence: how many positions, which step
 
     @property
     def why(self) -> str:
@@ -68,8 +64,7 @@ class Curve:
 
     seed: int
     length: int
-    position: tuple[float, ...]
-    """Middles of bins, counted from 1."""
+    position: tuple[float, ...]  # middles of bins, counted from 1
     value: tuple[float | None, ...]
     swap: str = ""
 
@@ -80,12 +75,10 @@ class Corpus:
 
     source: str
     hash: str
-    split: str = ""
-    """How it was split, as a sentence."""
+    split: str = ""  # how it was split, as a sentence
     documents: dict[str, int] = dataclasses.field(default_factory=dict)
     bytes: dict[str, int] = dataclasses.field(default_factory=dict)
-    python: str | None = None
-    """The version whose standard library it is."""
+    python: str | None = None  # the version whose standard library it is
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -94,8 +87,7 @@ class Vocabulary:
 
     spec: str = "bytes"
     vocabulary: int = 256
-    sha256: str | None = None
-    """Of its tokenizer.json; None for bytes."""
+    sha256: str | None = None  # of its tokenizer.json; None for bytes
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -114,24 +106,19 @@ class Parent:
     """The run whose parameters another one started from."""
 
     id: str
-    parameters: str
-    """Digest of all its seeds' parameters."""
+    parameters: str  # digest of all its seeds' parameters
     label: str
-    config: str
-    """Hash of its config."""
+    config: str  # hash of its config
     commit: str
-    new: tuple[str, ...]
-    """Names of the parameters that were not taken from it."""
-    dropped: tuple[str, ...]
-    """Names of its parameters that had no place."""
+    new: tuple[str, ...]  # names of the parameters that were not taken from it
+    dropped: tuple[str, ...]  # names of its parameters that had no place
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Training:
     """What training was and cost."""
 
-    length: int
-    """Tokens of a window."""
+    length: int  # tokens of a window
     steps: int
     loss: tuple[float | None, ...] = ()
     """Of each seed, in nats a token, the mean over the last call of the training program."""
@@ -168,10 +155,8 @@ class Begun:
     tokenizer: Vocabulary = Vocabulary()
     parent: Parent | None = None
     advice: tuple[str, ...] = ()
-    command: str = ""
-    """What reproduces it."""
-    started: str = ""
-    """UTC, ISO 8601."""
+    command: str = ""  # what reproduces it
+    started: str = ""  # UTC, ISO 8601
     commit: str = "unknown"
     versions: dict[str, str] = dataclasses.field(default_factory=dict)
     device: Device | None = None
@@ -213,19 +198,27 @@ class State:
     """
 
     stage: Stage
-    since: str
-    """UTC, ISO 8601."""
-    reason: str = ""
-    """Why it was stopped or has failed."""
+    since: str  # UTC, ISO 8601
+    reason: str = ""  # why it was stopped or has failed
 
 
 Schema = TypeVar("Schema", Begun, Result, State)
 
 
 def decode(kind: type[Schema], data: Any) -> Schema:
-    """A record from what JSON holds. ValueError says which part is missing or of another type."""
+    """A record from what JSON holds, of the present version or of an earlier one.
+
+    ValueError says which parts are missing, which one is of another type, or that a later version
+    wrote it.
+    """
+    if not isinstance(data, dict):
+        raise ValueError("it is not a JSON object")
+    required = [f.name for f in dataclasses.fields(kind) if f.default is f.default_factory]
+    if missing := [name for name in required if name not in data]:
+        raise ValueError(f"it lacks {', '.join(missing)}")
+    whole = data if kind is State else upgraded(data, VERSION)
     try:
-        return msgspec.convert(_upgraded(data), kind, str_keys=True)
+        return msgspec.convert(whole, kind, str_keys=True)
     except msgspec.ValidationError as error:
         raise ValueError(f"{error}".replace("Object missing", "it lacks")) from error
 
@@ -250,28 +243,5 @@ def now() -> str:
 
 def plain(record: Any) -> dict[str, Any]:
     """A record, or a part of one, as dictionaries, lists and numbers."""
-    return json.loads(msgspec.json.encode(record))
-
-
-def _upgraded(data: Any) -> Any:
-    """Data of version 1 in the form of the present one."""
-    if not isinstance(data, dict) or "version" in data or "rows" not in data:
-        return data
-    rows = [
-        {name: value for name, value in row.items() if value is not None} for row in data["rows"]
-    ]
-    return data | {
-        "rows": [{"value": None} | row | _reason(row) for row in rows],
-        "version": VERSION,
-    }
-
-
-def _reason(row: dict[str, Any]) -> dict[str, Any]:
-    """The parts of a reason that version 1 has as a sentence."""
-    said = row.get("reason")
-    if not said:
-        return {}
-    number = re.search(r"\d+", said)
-    sentence = re.sub(r"\d+", "{at}", said)
-    reason = next((r.value for r, known in SENTENCES.items() if known == sentence), said)
-    return {"reason": reason} | ({"at": int(number[0])} if number else {})
+    whole = dataclasses.asdict(record)  # msgspec leaves defaults out of what it has decoded
+    return json.loads(msgspec.json.encode(whole))

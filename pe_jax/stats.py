@@ -55,23 +55,20 @@ def paired(a: Mapping[int, float], b: Mapping[int, float]) -> Interval:
 def welch(a: Sequence[float], b: Sequence[float]) -> Interval:
     """mean(a) - mean(b) of independent samples, with Welch's 95 % interval.
 
-    With v = s^2 / n of each, half = t(0.975, df) sqrt(v_a + v_b), where Satterthwaite's
-    df = (v_a + v_b)^2 / (v_a^2 / (n_a - 1) + v_b^2 / (n_b - 1)). n counts all values; a sample of
-    one value has no interval, and an empty one no mean.
+    n counts all values. A sample of one value has no interval, an empty one no mean either.
     """
-    from scipy import special
-
     n = len(a) + len(b)
     if not len(a) or not len(b):
         return Interval(math.nan, math.nan, 0)
     mean = float(np.mean(a) - np.mean(b))
     if min(len(a), len(b)) == 1:
         return Interval(mean, math.nan, n)
-    v = [float(np.var(x, ddof=1)) / len(x) for x in (a, b)]
-    if not sum(v):
+    if not np.ptp(a) and not np.ptp(b):  # no degrees of freedom: scipy gives NaN and warns
         return Interval(mean, 0.0, n)
-    df = sum(v) ** 2 / (v[0] ** 2 / (len(a) - 1) + v[1] ** 2 / (len(b) - 1))
-    return Interval(mean, float(special.stdtrit(df, 0.975)) * math.sqrt(sum(v)), n)
+    from scipy import stats
+
+    low, high = stats.ttest_ind(a, b, equal_var=False).confidence_interval(0.95)
+    return Interval(mean, float(high - low) / 2, n)
 
 
 def effective_length(
@@ -79,14 +76,16 @@ def effective_length(
     values: Sequence[float | None],
     train_length: int,
     tolerance: float = 0.01,
+    sign: int = 1,
 ) -> tuple[int | None, bool]:
-    """The longest evaluated length up to which the loss stays within `tolerance` of training's.
+    """The longest evaluated length up to which values stay close to the one at `train_length`.
 
-    It is the longest E such that every evaluated length from `train_length` to E has a value of at
-    most (1 + tolerance) times the one at `train_length`. A value of None or NaN counts as not
-    evaluated, infinity as a length that cannot be served. Returns (E, censored); censored says
-    that no longer length was evaluated, so the truth is "at least E". (None, False) when the value
-    at `train_length` is missing.
+    It is the longest E such that no evaluated length from `train_length` to E has a value that is
+    worse than the one at `train_length` by more than `tolerance` times its size. Lower is better
+    with sign 1, higher with -1. None or NaN counts as not evaluated, infinity times the sign as a
+    length that cannot be served. Returns (E, censored); censored says that no longer length was
+    evaluated, so the truth is "at least E". (None, False) when the value at `train_length` is
+    missing.
     """
     measured = {
         length: value
@@ -95,10 +94,11 @@ def effective_length(
     }
     if train_length not in measured:
         return None, False
-    bound = (1 + tolerance) * measured[train_length]
+    trained = measured[train_length]
+    bound = (1 + math.copysign(tolerance, sign * trained)) * trained
     longest = train_length
     for length, value in measured.items():
-        if value > bound:
+        if sign * value > sign * bound:
             return longest, False
         longest = length
     return longest, True
@@ -120,10 +120,10 @@ def reciprocal_ranks(values: np.ndarray) -> list[Rank]:
     by_seed = (1 / ranks).mean(axis=2)
     if values.shape[1] == 1:
         return [Rank(float(mean), math.nan, math.nan) for mean in by_seed[:, 0]]
-    found = stats.bootstrap(
+    resampled = stats.bootstrap(
         (by_seed,), np.mean, axis=1, method="percentile", rng=np.random.default_rng(0)
     )
-    ends = zip(*found.confidence_interval, strict=True)
+    ends = zip(*resampled.confidence_interval, strict=True)
     return [
         Rank(float(mean), float(low), float(high))
         for mean, (low, high) in zip(by_seed.mean(axis=1), ends, strict=True)

@@ -11,7 +11,8 @@ import numpy as np
 from scipy import stats
 
 from configs import base
-from pe_jax import report, tables
+from pe_jax import study
+from pe_jax.cells import cell
 
 METRIC = "same_targets"
 
@@ -19,11 +20,11 @@ METRIC = "same_targets"
 def means(folder: Path) -> dict[str, dict[float, tuple[float, float]]]:
     """{encoding: {rate: (bits per byte at the training length, at the longest)}}, over seeds."""
     found: dict[str, dict[float, tuple[float, float]]] = {}
-    for record in report.load(folder):
-        lengths = sorted({row["length"] for row in record["rows"]})
-        ends = (record["train"]["length"], lengths[-1])
-        near, far = (tables.cell(record, METRIC, length).mean for length in ends)
-        found.setdefault(record["label"], {})[record["config"]["train"]["rate"]] = near, far
+    for result in study.load(folder):
+        lengths = sorted({row.length for row in result.rows})
+        ends = (result.train.length, lengths[-1])
+        near, far = (cell(result, METRIC, length).mean for length in ends)
+        found.setdefault(result.label, {})[result.config["train"]["rate"]] = near, far
     return found
 
 

@@ -68,7 +68,7 @@ def figure(record: Mapping[str, Any], width: float = 5.5) -> Any:
     from matplotlib.figure import Figure
     from matplotlib.lines import Line2D
 
-    from pe_jax.plots import COLOURS, STYLE
+    from pe_jax.style import COLOURS, STYLE
 
     passes = [f for f in record["found"] if f["kind"] == "pass"]
     lengths = sorted({f["length"] for f in passes})
@@ -139,16 +139,16 @@ def arguments(given: Sequence[str] | None = None) -> argparse.Namespace:
 
 def run(options: argparse.Namespace) -> dict[str, Any]:
     """The record of all processes, kept after each: what the same commit has measured stays."""
-    from pe_jax import report
+    from pe_jax import study
     from pe_jax.atomic import read, write
     from pe_jax.environment import commit
     from pe_jax.spec import parse
 
-    runs = report.load(options.workdir)
+    runs = study.load(options.workdir)
     if options.swap:
         parse(options.swap)
     work = [
-        (one["id"], swap, length, kind)
+        (one.id, swap, length, kind)
         for one in runs
         for swap in dict.fromkeys(("", options.swap))
         for kind, lengths in zip(KINDS, (options.lengths, options.gradients), strict=True)
@@ -161,7 +161,7 @@ def run(options: argparse.Namespace) -> dict[str, Any]:
         for one in before.get("found", ())
         if "seconds" in one and before.get("commit") == commit()
     }
-    record: dict[str, Any] = {"source": runs[0]["corpus"]["source"], "found": []}
+    record: dict[str, Any] = {"source": runs[0].corpus.source, "found": []}
     for i, (id, swap, length, kind) in enumerate(work, 1):
         if last := kept.get((id, swap, length, kind)):
             record = last["environment"] | record
@@ -173,7 +173,7 @@ def run(options: argparse.Namespace) -> dict[str, Any]:
         name = f"{i}/{len(work)} {_name(id, swap)}, {kind} of {length:,}"
         if done.returncode:
             why = (done.stderr.strip().splitlines() or [f"ended with code {done.returncode}"])[-1]
-            label = next(one["label"] for one in runs if one["id"] == id)
+            label = next(one.label for one in runs if one.id == id)
             last = {"label": label, "id": id, "swap": swap, "length": length, "kind": kind}
             last["reason"] = why[-200:]
         else:
@@ -190,7 +190,7 @@ def run(options: argparse.Namespace) -> dict[str, Any]:
 def main() -> None:
     options = arguments()
     from pe_jax.atomic import write
-    from pe_jax.plots import save
+    from pe_jax.style import save
 
     try:
         record = run(options)

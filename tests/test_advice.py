@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from commands import Lab, tiny
 
-from pe_jax import atomic, tables
+from pe_jax import study, tables
 from pe_jax.advice import advice
 from pe_jax.encoding import Dims
 from pe_jax.encodings import ENCODINGS
@@ -111,5 +111,5 @@ def test_a_run_tells_it_and_keeps_it_for_the_table(tmp_path_factory, tmp_path):
     done = lab.start("run", config, *arguments, f"--workdir={tmp_path}").wait()
     assert done.code == 0, done.err
     assert "note: t5: training at 16 tokens does not reach" in done.err + done.out
-    found = atomic.read(next(tmp_path.glob("*/result.json")))
-    assert any("t5: training at 16 tokens" in note for note in tables.extrapolation([found]).notes)
+    notes = tables.extrapolation(study.load(tmp_path)).notes
+    assert any("t5: training at 16 tokens" in note for note in notes)

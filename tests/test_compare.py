@@ -2,8 +2,8 @@
 
 import csv
 import io
-import json
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,7 +11,7 @@ import scipy.stats
 from commands import Lab
 from test_report import make_record
 
-from pe_jax import compare, report, side_by_side, stats
+from pe_jax import compare, page, record, side_by_side, stats
 
 
 @pytest.fixture(scope="module")
@@ -19,15 +19,15 @@ def lab(tmp_path_factory):
     return Lab(tmp_path_factory.mktemp("lab"), tmp_path_factory.getbasetemp() / "programs")
 
 
-def changed(record, **parts):
-    """The record with another config or surroundings."""
-    return {**record, "id": f"{record['label']}-5e6f7a8b", **parts}
+def changed(result, **parts):
+    """The result with another config or surroundings."""
+    return replace(result, id=f"{result.label}-5e6f7a8b", **parts)
 
 
-def nudged(record, change):
-    """The record with `change(seed)` added to every value."""
-    rows = [{**row, "value": row["value"] + change(row["seed"])} for row in record["rows"]]
-    return {**record, "rows": rows}
+def nudged(result, change):
+    """The result with `change(seed)` added to every value."""
+    rows = tuple(replace(row, value=row.value + change(row.seed)) for row in result.rows)
+    return replace(result, rows=rows)
 
 
 def one(found, label="rope", length=64, swap=""):
@@ -50,6 +50,15 @@ def test_welch_is_that_of_scipy():
     low, high = scipy.stats.ttest_ind(a, b, equal_var=False).confidence_interval(0.95)
     assert (found.mean - found.half, found.mean + found.half) == pytest.approx((low, high))
     assert found.mean == pytest.approx(a.mean() - b.mean()) and found.n == 13
+
+
+def test_welch_is_satterthwaites_formula():
+    a, b = [2.5, 2.7, 2.4], [3.1, 2.2, 2.9, 2.8]
+    v = [np.var(x, ddof=1) / len(x) for x in (a, b)]
+    df = sum(v) ** 2 / (v[0] ** 2 / 2 + v[1] ** 2 / 3)
+    half = scipy.stats.t.ppf(0.975, df) * math.sqrt(sum(v))
+    wanted = (np.mean(a) - np.mean(b), half, 7)
+    assert stats.welch(a, b) == pytest.approx(wanted, rel=1e-12)
 
 
 def test_welch_of_too_few_values_has_no_interval():
@@ -101,10 +110,10 @@ def test_runs_are_matched_by_label_and_the_others_listed():
 
 
 def test_runs_of_one_label_are_matched_by_their_id_alone():
-    slow, fast = ROPE, {**ROPE, "id": "rope-99999999"}
-    found = compare.compare([slow, fast], [{**fast}, {**slow}])
+    slow, fast = ROPE, replace(ROPE, id="rope-99999999")
+    found = compare.compare([slow, fast], [replace(fast), replace(slow)])
     assert [match.label for match in found.matches] == ["rope (1a2b3c4d)", "rope (99999999)"]
-    assert all(match.a["id"] == match.b["id"] for match in found.matches)
+    assert all(match.a.id == match.b.id for match in found.matches)
     found = compare.compare([slow, fast, ALIBI], [changed(ROPE), changed(ALIBI)])
     assert [match.label for match in found.matches] == ["alibi"]
     assert found.only_a == ("rope (1a2b3c4d)", "rope (99999999)")
@@ -114,13 +123,13 @@ def test_nothing_in_common_is_told_with_what_there_is():
     with pytest.raises(ValueError, match="A has alibi; B has rope"):
         compare.compare([ALIBI], [ROPE])
     with pytest.raises(ValueError, match="share rope, but nothing that both were evaluated at"):
-        compare.compare([ROPE], [changed(ROPE, rows=ROPE["rows"][:0])])
+        compare.compare([ROPE], [changed(ROPE, rows=())])
 
 
 def test_what_changed_is_said_once():
-    config = {**ROPE["config"], "train": {"length": 64, "steps": 700}, "log": {"wandb": True}}
+    config = {**ROPE.config, "train": {"length": 64, "steps": 700}, "log": {"wandb": True}}
     other = changed(ROPE, config=config)
-    both = changed(ALIBI, config={**ALIBI["config"], "train": {"length": 64, "steps": 700}})
+    both = changed(ALIBI, config={**ALIBI.config, "train": {"length": 64, "steps": 700}})
     found = compare.compare([ROPE, ALIBI], [other, both])
     assert found.changes == ("config train.steps: 350 in A, 700 in B",)
     found = compare.compare([ROPE, ALIBI], [other, ALIBI])
@@ -132,7 +141,7 @@ def test_what_changed_is_said_once():
 def test_other_text_versions_and_commits_are_said_plainly():
     other = changed(
         ROPE,
-        corpus={**ROPE["corpus"], "hash": "f" * 64},
+        corpus=replace(ROPE.corpus, hash="f" * 64),
         commit="def5678",
         versions={"python": "3.12.1", "jax": "0.10.2", "flax": "0.12"},
     )
@@ -155,10 +164,10 @@ def test_the_verdict_counts_what_points_where():
 
 
 def test_folders_are_compared_and_written(lab, tmp_path):
-    report.write([ROPE, ALIBI], tmp_path / "a")
+    page.write([ROPE, ALIBI], tmp_path / "a")
     better = nudged(ROPE, lambda seed: -0.1 - 0.001 * seed)
-    (tmp_path / "b" / better["id"]).mkdir(parents=True)
-    (tmp_path / "b" / better["id"] / "result.json").write_text(json.dumps(better))
+    (tmp_path / "b" / better.id).mkdir(parents=True)
+    (tmp_path / "b" / better.id / "result.json").write_text(record.encode(better))
     out = tmp_path / "out"
     done = lab.start("compare", str(tmp_path / "a"), str(tmp_path / "b"), f"--out={out}").wait()
     assert done.code == 0, done.err

@@ -1,5 +1,6 @@
 """Records: identities, files that are whole or not there, locks, metrics."""
 
+import dataclasses
 import errno
 import hashlib
 import json
@@ -16,6 +17,7 @@ import pytest
 from pe_jax import atomic, environment, history, locks, record, run
 from pe_jax.errors import Refused
 from pe_jax.history import Metrics
+from pe_jax.record import Reason, Result
 
 
 def test_equal_configs_give_equal_text():
@@ -27,6 +29,101 @@ def test_equal_configs_give_equal_text():
 def test_a_number_that_json_lacks_is_refused():
     with pytest.raises(ValueError, match="not JSON compliant"):
         record.canonical({"value": float("nan")})
+
+
+def written_result(**parts):
+    """What JSON held of a result of version 1."""
+    return {
+        "id": "rope-1a2b3c4d",
+        "label": "rope",
+        "config": {"pe": {"spec": "rope"}},
+        "seeds": [0, 1],
+        "corpus": {"source": "stdlib", "hash": "00"},
+        "train": {"length": 64, "steps": 350, "loss": [2.5, None]},
+        "rows": [
+            {"seed": 0, "swap": "", "metric": "same_targets", "length": 64, "value": 2.5},
+            {"seed": 1, "swap": "", "metric": "same_targets", "length": 64, "value": None},
+        ],
+        "target_bytes": {"same_targets": {"64": 512}},
+        "parent": None,
+    } | parts
+
+
+@pytest.mark.parametrize(
+    "sentence, reason, number",
+    [
+        ("beyond its 64 positions", Reason.BEYOND_POSITIONS, 64),
+        ("diverged at step 120", Reason.DIVERGED, 120),
+        ("out of memory", Reason.OUT_OF_MEMORY, None),
+        ("not finite", Reason.NOT_FINITE, None),
+        ("not evaluated", Reason.NOT_EVALUATED, None),
+    ],
+)
+def test_a_reason_of_version_1_is_a_sentence(sentence, reason, number):
+    row = {"seed": 0, "metric": "same_targets", "length": 128, "value": None, "reason": sentence}
+    result = record.decode(Result, written_result(rows=[row]))
+    (row,) = result.rows
+    assert (row.reason, row.at, row.why, row.value) == (reason, number, sentence, None)
+    assert result.version == record.VERSION
+
+
+def test_a_result_of_version_1_is_read_and_written_in_the_present_one():
+    result = record.decode(Result, written_result())
+    assert [row.value for row in result.rows] == [2.5, None] and result.rows[1].why == ""
+    assert result.target_bytes == {"same_targets": {64: 512}}
+    assert (result.train.loss, result.tokenizer.spec) == ((2.5, None), "bytes")
+    text = record.encode(result)
+    assert json.loads(text)["version"] == record.VERSION == 2
+    again = record.decode(Result, json.loads(text))
+    assert again == result and record.encode(again) == text
+
+
+def test_equal_records_give_equal_text():
+    decoded = record.decode(Result, written_result(rows=[]))
+    made = Result(
+        id="rope-1a2b3c4d",
+        label="rope",
+        config={"pe": {"spec": "rope"}},
+        seeds=(0, 1),
+        corpus=record.Corpus(source="stdlib", hash="00"),
+        train=record.Training(length=64, steps=350, loss=(2.5, None)),
+        rows=(),
+        target_bytes={"same_targets": {64: 512}},
+    )
+    assert made == decoded and record.encode(made) == record.encode(decoded)
+    assert set(record.plain(decoded)) == {field.name for field in dataclasses.fields(Result)}
+
+
+def test_every_published_result_is_read_and_comes_back():
+    paths = sorted((Path(__file__).parents[1] / "results").glob("*/runs.jsonl"))
+    assert paths
+    for path in paths:
+        for line in path.read_text("utf-8").splitlines():
+            result = record.decode(Result, json.loads(line))
+            assert record.decode(Result, json.loads(record.encode(result))) == result
+
+
+def test_a_part_that_is_missing_or_wrong_is_named():
+    lacking = written_result()
+    del lacking["rows"], lacking["label"]
+    row = {"seed": 0, "metric": "same_targets", "length": "long", "value": 2.5}
+    odd = {"seed": 0, "metric": "same_targets", "length": 64, "reason": "the moon"}
+    for data, message in (
+        (lacking, "it lacks label, rows"),
+        ([1], "not a JSON object"),
+        (written_result(rows=[row]), r"Expected `int`.*rows\[0\].length"),
+        (written_result(rows=[odd]), r"the moon.*rows\[0\].reason"),
+        (written_result(rows=[1]), r"rows\[0\]"),
+        (written_result(corpus={}), "it lacks required field `source`"),
+        (written_result(version=3), "of version 3 of the schema.* up to 2"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            record.decode(Result, data)
+
+
+def test_a_state_comes_back():
+    state = record.State(stage=record.Stage.FAILED, since=record.now(), reason="out of memory")
+    assert record.decode(record.State, json.loads(record.encode(state))) == state
 
 
 def test_an_id_is_a_readable_name_and_a_hash():

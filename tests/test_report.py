@@ -2,12 +2,13 @@
 
 import csv
 import io
-import json
+import logging
 import math
 import re
 import shutil
 import subprocess
 import sys
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
@@ -16,13 +17,30 @@ import pytest
 import scipy.stats
 from rich.console import Console
 
-from pe_jax import labels, plots, render, report, tables
+from pe_jax import (
+    figures,
+    formats,
+    labels,
+    page,
+    record,
+    study,
+    style,
+    tables,
+)
+from pe_jax.record import Reason, Result
 
 ROOT = Path(__file__).parent.parent
 
 
-def make_record(label, offsets, *, seeds=(0, 1, 2), limit=None, diverged=(), window=True):
-    """A record whose same_targets value is offset + 0.01 * seed, one offset a length."""
+def make_record(label, offsets, **options):
+    """The result that `written` describes."""
+    return record.decode(Result, written(label, offsets, **options))
+
+
+def written(label, offsets, *, seeds=(0, 1, 2), limit=None, diverged=(), window=True):
+    """What JSON held of a record of version 1, whose same_targets value is offset + 0.01 * seed,
+    one offset a length.
+    """
     lengths = (64, 128, 256, 512, 1024)
     rows, curves = [], []
     for seed in seeds:
@@ -137,11 +155,10 @@ def test_gain_and_effective_length(table):
 
 
 def test_a_length_that_ran_out_of_memory_leaves_the_effective_length_open():
-    record = make_record("alibi", [2.5] * 5)
-    for row in record["rows"]:
-        if row["length"] == 1024:
-            row |= {"value": None, "reason": "out of memory"}
-    row = tables.extrapolation([record]).rows[0]
+    result = make_record("alibi", [2.5] * 5)
+    failed = dict(value=None, reason=Reason.OUT_OF_MEMORY)
+    rows = tuple(replace(row, **failed) if row.length == 1024 else row for row in result.rows)
+    row = tables.extrapolation([replace(result, rows=rows)]).rows[0]
     assert (row.effective, row.censored) == (512, True)
     assert row.cells[-1].reason == row.gain.reason == "out of memory"
 
@@ -150,7 +167,7 @@ def test_a_diverged_seed_is_left_out_and_told(table):
     row = row_of(table, "sinusoidal")
     assert [cell.n for cell in row.cells] == [2] * 5 and row.gain.n == 2
     assert row.cells[0].mean == pytest.approx(2.705)
-    assert render.footnotes(table) == [
+    assert formats.footnotes(table) == [
         "n=2 of 3: seed 2 diverged at step 120",
         "beyond its 64 positions",
     ]
@@ -165,18 +182,20 @@ def test_ranks_count_what_was_not_computed_as_last(table):
 
 
 def test_values_that_are_not_finite_are_not_averaged():
-    record = make_record("rope", [2.5] * 5, window=False)
-    record["rows"][0]["value"] = math.inf
-    cell = tables.extrapolation([record]).rows[0].cells[0]
+    result = make_record("rope", [2.5] * 5, window=False)
+    first, *rest = result.rows
+    rows = (replace(first, value=math.inf), *rest)
+    cell = tables.extrapolation([replace(result, rows=rows)]).rows[0].cells[0]
     assert (cell.n, cell.mean) == (2, pytest.approx(2.515))
     assert cell.reason == "n=2 of 3: seed 0 not finite"
 
 
 def test_equal_labels_are_told_apart_by_what_differs_in_their_configs():
-    rates = [make_record("rope", [2.5] * 5) | {"id": f"rope-{i:08d}"} for i in range(3)]
-    for record, rate in zip(rates, (1e-3, 3e-3, 3e-3), strict=True):
+    rates = []
+    for i, rate in enumerate((1e-3, 3e-3, 3e-3)):
         config = {"train": {"length": 64, "rate": rate}, "log": {"wandb": rate > 1e-3}}
-        record["config"] = config | {"pe": {"spec": "rope", "rope": {"base": 1e4}}}
+        config |= {"pe": {"spec": "rope", "rope": {"base": 1e4}}}
+        rates.append(replace(make_record("rope", [2.5] * 5), id=f"rope-{i:08d}", config=config))
     told = labels.names(rates)
     assert told["rope-00000000"] == "rope, train.rate 0.001"
     assert told["rope-00000002"] == "rope, train.rate 0.003 (00000002)"
@@ -184,8 +203,7 @@ def test_equal_labels_are_told_apart_by_what_differs_in_their_configs():
 
 def test_equal_labels_of_one_config_are_told_apart_by_their_hash():
     first, second = make_record("rope", [2.5] * 5), make_record("rope", [2.6] * 5)
-    second["id"] = "rope-5e6f7a8b"
-    found = tables.extrapolation([first, second])
+    found = tables.extrapolation([first, replace(second, id="rope-5e6f7a8b")])
     assert [r.label for r in found.rows[:2]] == ["rope (1a2b3c4d)", "rope (5e6f7a8b)"]
 
 
@@ -193,14 +211,17 @@ def test_a_run_that_starts_from_another_is_explained():
     records = [make_record("rope", [2.5] * 5), make_record("pi from rope", [2.4] * 5)]
     told = "trained on from the final parameters of B"
     assert told not in " ".join(tables.extrapolation(records).notes)
-    records[1]["parent"] = {"id": records[0]["id"], "label": "rope"}
+    parent = record.Parent(
+        id=records[0].id, parameters="", label="rope", config="", commit="", new=(), dropped=()
+    )
+    records[1] = replace(records[1], parent=parent)
     assert told in " ".join(tables.extrapolation(records).notes)
 
 
 def test_any_encoding_can_be_swapped_in():
-    record = make_record("rope", [2.5] * 5)
-    rows = [{**row, "swap": row["swap"] and "yarn(scale=4)"} for row in record["rows"]]
-    found = tables.extrapolation([{**record, "rows": rows}])
+    result = make_record("rope", [2.5] * 5)
+    rows = tuple(replace(row, swap=row.swap and "yarn(scale=4)") for row in result.rows)
+    found = tables.extrapolation([replace(result, rows=rows)])
     assert [row.label for row in found.rows] == ["rope", "rope, yarn(scale=4)"]
     assert "After a comma: the same checkpoints, evaluated with that swapped in." in found.notes
 
@@ -210,9 +231,11 @@ def test_an_unknown_metric_lists_the_known_ones(records):
         tables.extrapolation(records, "accuracy")
 
 
-def test_frame_has_every_number_once(records):
-    frame = tables.frame(records)
-    assert len(frame) == sum(len(record["rows"]) for record in records)
+def test_frame_has_every_number_once(tmp_path, records):
+    save_runs(tmp_path, records)
+    frame = study.frame(str(tmp_path))
+    assert frame.equals(study.frame(tmp_path))
+    assert len(frame) == sum(len(result.rows) for result in records)
     chosen = frame.query("label == 'rope' and swap == '' and metric == 'same_targets'")
     means = chosen.groupby("length")["value"].mean()
     assert means.to_dict() == pytest.approx({64: 2.46, 128: 2.61, 256: 3.31, 512: 4.01, 1024: 4.41})
@@ -230,13 +253,13 @@ def test_notes_give_the_protocol_the_seeds_and_the_targets(table):
 
 def test_one_seed_has_no_intervals():
     found = tables.extrapolation([make_record("rope", [2.5, 2.6, 2.7, 2.8, 2.9], seeds=(0,))])
-    assert render.texts(found.rows[0])[1:7] == ["2.50", "2.60", "2.70", "2.80", "2.90", "+0.40"]
+    assert formats.texts(found.rows[0])[1:7] == ["2.50", "2.60", "2.70", "2.80", "2.90", "+0.40"]
     assert any("one seed, so there are no intervals" in note for note in found.notes)
 
 
 def test_terminal_prints_numbers_footnotes_and_bold(table):
     console = Console(width=200, record=True, file=io.StringIO())
-    console.print(render.terminal(table))
+    console.print(formats.terminal(table))
     plain = console.export_text(clear=False)
     line = next(line for line in plain.splitlines() if "learned" in line)
     assert line.split()[:4] == ["learned", "2.61", "±", "0.02"] and line.count("n/a [2]") == 5
@@ -245,21 +268,21 @@ def test_terminal_prints_numbers_footnotes_and_bold(table):
 
 
 def test_markdown_marks_the_best_and_keeps_columns_apart(table):
-    lines = render.markdown([table]).splitlines()
+    lines = formats.markdown([table]).splitlines()
     rows = [[c.strip() for c in line.strip("|").split("|")] for line in lines if line[:1] == "|"]
     assert rows[0][:3] == ["encoding", "64 (1x)", "128 (2x)"]
     assert rows[2][:2] == ["transformer_xl", "**2.46 ± 0.02**"]
     assert {len(row) for row in rows} == {10}
-    piped = render.markdown([tables.extrapolation([make_record("a|b", [2.5] * 5)])])
+    piped = formats.markdown([tables.extrapolation([make_record("a|b", [2.5] * 5)])])
     assert r"| a\|b " in piped
 
 
 def test_latex_escapes_and_marks(table):
-    text = render.latex([table])
+    text = formats.latex([table])
     assert r"transformer\_xl & \textbf{2.46 $\pm$ 0.02}" in text
     assert r"n/a\textsuperscript{2}" in text and r"$\geq$ 1024" in text and r"95 \%" in text
     assert r"\toprule" in text and r"\midrule rope, window 64" in text
-    odd = render.latex([tables.extrapolation([make_record("a_b[::2]&c%{d}~e^f", [2.5] * 5)])])
+    odd = formats.latex([tables.extrapolation([make_record("a_b[::2]&c%{d}~e^f", [2.5] * 5)])])
     assert r"a\_b{[}::2{]}\&c\%\{d\}\textasciitilde{}e\textasciicircum{}f &" in odd
 
 
@@ -268,7 +291,7 @@ def test_latex_compiles(tmp_path, records, table):
     odd = tables.extrapolation([make_record("a_b[::2]&c%{d}~e^f<g>|h\\i#$", [2.5] * 5)])
     document = "\\documentclass{article}\\usepackage{booktabs,graphicx}\\begin{document}\n"
     source = tmp_path / "table.tex"
-    source.write_text(document + render.latex([table, odd]) + "\\end{document}\n", "utf-8")
+    source.write_text(document + formats.latex([table, odd]) + "\\end{document}\n", "utf-8")
     command = ["pdflatex", "-interaction=nonstopmode", "-halt-on-error", source.name]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, errors="replace")
     assert done.returncode == 0, done.stdout[-2000:]
@@ -276,7 +299,7 @@ def test_latex_compiles(tmp_path, records, table):
 
 
 def test_csv_reads_back_in_full(records, table):
-    rows = list(csv.DictReader(io.StringIO(render.csv([table]))))
+    rows = list(csv.DictReader(io.StringIO(formats.csv([table]))))
     assert len(rows) == len(table.rows)
     by_label = {row["encoding"]: row for row in rows}
     for row in table.rows:
@@ -291,7 +314,7 @@ def test_csv_reads_back_in_full(records, table):
 def test_curves_draw_the_means_and_labels_never_overlap(records):
     crowd = [make_record(f"encoding_{i}", [2.5 + 0.001 * i] * 5) for i in range(15)]
     for chosen in (records, crowd):
-        figure = plots.curves(chosen)
+        figure = figures.curves(chosen)
         (axes,) = figure.axes
         figure.draw_without_rendering()
         names = [t for t in axes.texts if "trained" not in t.get_text()]
@@ -301,20 +324,20 @@ def test_curves_draw_the_means_and_labels_never_overlap(records):
         assert all(0 <= b.x0 and b.x1 <= figure.bbox.x1 and b.y0 >= 0 for b in boxes)
         styles = {(line.get_color(), str(line._dash_pattern)) for line in axes.lines[: len(chosen)]}
         assert len(styles) == len(chosen)
-    drawn = plots.curves(records).axes[0].lines[3]
+    drawn = figures.curves(records).axes[0].lines[3]
     np.testing.assert_allclose(drawn.get_ydata(), [2.46, 2.61, 3.31, 4.01, 4.41])
 
 
 def test_labels_say_where_a_line_ends(records):
-    texts = [text.get_text() for text in plots.curves(records).axes[0].texts]
+    texts = [text.get_text() for text in figures.curves(records).axes[0].texts]
     assert "learned (to 64)" in texts and "rope" in texts and "trained at 64" in texts
 
 
 def test_positions_average_the_seeds_and_skip_empty_bins(records):
-    lines = plots.positions(records).axes[0].lines
+    lines = figures.positions(records).axes[0].lines
     x, y = lines[0].get_data()
     assert x[0] == 2 and y[0] == pytest.approx(2.50 + 3 / 2**0.5)
-    assert plots.positions([{**record, "curves": []} for record in records]) is None
+    assert figures.positions([replace(result, curves=()) for result in records]) is None
 
 
 def crowd():
@@ -324,7 +347,7 @@ def crowd():
 
 
 def test_many_encodings_are_a_row_each_the_lowest_first():
-    figure = plots.curves(crowd())
+    figure = figures.curves(crowd())
     (axes,) = figure.axes
     labels = [label.get_text() for label in axes.get_yticklabels()]
     assert labels == [f"e{i}" for i in range(19, -1, -1)] + ["learned (to 64)"]
@@ -336,28 +359,28 @@ def test_many_encodings_are_a_row_each_the_lowest_first():
 
 
 def test_positions_of_many_encodings_are_those_that_end_lowest():
-    axes = plots.positions(crowd()).axes[0]
+    axes = figures.positions(crowd()).axes[0]
     names = {text.get_text() for text in axes.texts} - {"trained at 64"}
-    ends = {r["label"]: r["curves"][0]["value"][-1] for r in crowd() if r["curves"]}
+    ends = {r.label: r.curves[0].value[-1] for r in crowd() if r.curves}
     assert names == set(sorted(ends, key=ends.get)[:16])
     assert axes.get_xlabel().endswith("the 16 that end lowest of 20")
 
 
 def test_swaps_are_in_the_order_of_their_numbers():
-    record = make_record("rope", [2.5] * 5)
-    rows = [
-        {**row, "swap": row["swap"] and f"memory {size}"}
+    result = make_record("rope", [2.5] * 5)
+    rows = tuple(
+        replace(row, swap=row.swap and f"memory {size}")
         for size in (48, 192)
-        for row in record["rows"]
-        if row["swap"] or size == 48
-    ]
-    found = tables.extrapolation([{**record, "rows": rows}])
+        for row in result.rows
+        if row.swap or size == 48
+    )
+    found = tables.extrapolation([replace(result, rows=rows)])
     assert [row.swap for row in found.rows] == ["", "memory 48", "memory 192"]
 
 
 def test_report_writes_the_same_bytes_twice(tmp_path, records):
-    first = report.write(records, tmp_path / "a" / "study")
-    second = report.write(list(reversed(records)), tmp_path / "b" / "study")
+    first = page.write(records, tmp_path / "a" / "study")
+    second = page.write(list(reversed(records)), tmp_path / "b" / "study")
     expected = {"runs.jsonl", "table.md", "table.tex", "table.csv", "report.html"}
     expected |= {f"{n}.{kind}" for n in ("curves", "positions") for kind in ("png", "pdf")}
     assert {path.name for path in first} == expected
@@ -367,18 +390,19 @@ def test_report_writes_the_same_bytes_twice(tmp_path, records):
 
 
 def test_report_without_curves_has_no_position_figure(tmp_path, records):
-    written = report.write([{**record, "curves": []} for record in records], tmp_path / "study")
+    written = page.write([replace(result, curves=()) for result in records], tmp_path / "study")
     assert "positions.png" not in {path.name for path in written}
 
 
 def test_results_folder_loads_what_was_written(tmp_path, records):
-    report.write(records, tmp_path / "study")
-    assert report.load(tmp_path / "study") == records
+    page.write(records, tmp_path / "study")
+    assert study.load(tmp_path / "study") == records
 
 
 def test_page_is_self_contained_and_holds_the_numbers(tmp_path, records):
     hostile = make_record("<script>x</script>", [2.9] * 5)
-    report.write([*records, hostile], tmp_path / "study")
+    again = ["python -m experiments.report --workdir=DIR --out=results/study"]
+    page.write([*records, hostile], tmp_path / "study", again)
     html = (tmp_path / "study" / "report.html").read_text("utf-8")
     assert "http" not in html and "src=" not in html and "<link" not in html
     assert "<script>x" not in html and "&lt;script&gt;x" in html
@@ -390,33 +414,63 @@ def test_page_is_self_contained_and_holds_the_numbers(tmp_path, records):
 
 
 def test_page_shows_the_commands_that_were_run(tmp_path, records):
-    told = [{**record, "command": "python -m experiments.sweep --workdir=w"} for record in records]
-    report.write(told, tmp_path / "study")
+    told = [replace(r, command="python -m experiments.sweep --workdir=w") for r in records]
+    page.write(told, tmp_path / "study", ["python -m experiments.report --workdir=DIR"])
     html = (tmp_path / "study" / "report.html").read_text("utf-8")
+    assert "experiments.report --workdir=DIR</pre>" in html
     assert html.count("python -m experiments.sweep") == 1 and "--workdir=w\n" in html
 
 
 def save_runs(folder, records):
-    for record in records:
-        (folder / record["id"]).mkdir(parents=True)
-        (folder / record["id"] / "result.json").write_text(json.dumps(record), "utf-8")
+    for result in records:
+        (folder / result.id).mkdir(parents=True)
+        (folder / result.id / "result.json").write_text(record.encode(result), "utf-8")
 
 
 def test_load_sorts_by_id_and_names_what_is_broken(tmp_path, records):
     save_runs(tmp_path, reversed(records))
-    assert report.load(tmp_path) == records
+    assert study.load(tmp_path) == records
     broken = tmp_path / "rope-1a2b3c4d" / "result.json"
     broken.write_text('{"id": "rope', "utf-8")
     with pytest.raises(ValueError, match=r"rope-1a2b3c4d.result.json is not JSON"):
-        report.load(tmp_path)
+        study.load(tmp_path)
     broken.write_text('{"id": "rope"}', "utf-8")
-    with pytest.raises(ValueError, match=r"rope-1a2b3c4d.result.json .* lacks label, rows"):
-        report.load(tmp_path)
+    with pytest.raises(ValueError, match=r"rope-1a2b3c4d.result.json .* lacks label, .*rows"):
+        study.load(tmp_path)
 
 
-def test_load_says_how_to_make_results(tmp_path):
-    with pytest.raises(ValueError, match=r"python -m experiments\.sweep"):
-        report.load(tmp_path)
+def test_load_says_what_a_folder_needs_and_how_to_make_it(tmp_path):
+    with pytest.raises(ValueError, match=r"needs \*/result.json or runs.jsonl; make some$"):
+        study.load(tmp_path, "make some")
+    done = run(f"--workdir={tmp_path}", f"--out={tmp_path / 'out'}")
+    assert "python -m experiments.sweep --config=configs/quickstart.py" in done.stderr
+
+
+def test_a_frame_without_the_metric_names_those_it_has(tmp_path, records):
+    save_runs(tmp_path, records)
+    frame = study.frame(tmp_path)
+    with pytest.raises(ValueError, match="'ppl'; the frame has same_targets and nonoverlapping"):
+        study.curves(frame, "ppl")
+    with pytest.raises(ValueError, match="the frame has no rows"):
+        study.curves(frame[:0])
+    with pytest.raises(ValueError, match="no row of the frame has a value of .* 'same_targets'"):
+        study.curves(frame[frame["value"].isna()])
+    lines = study.curves(frame, "nonoverlapping").axes[0].lines
+    np.testing.assert_allclose(lines[0].get_ydata(), [2.76, 2.75, 2.74, 2.74, 2.73])
+
+
+def test_a_metric_that_is_not_known_here_is_reported_by_its_name(records):
+    rows = tuple(replace(row, metric="mine") for row in records[0].rows if row.seed == 0)
+    table = tables.extrapolation([replace(records[0], rows=rows)], "mine")
+    assert table.title == "Bits per byte, mine (lower is better)"
+    assert table.notes[0].startswith("The metric mine is not defined here")
+
+
+def test_saving_a_figure_leaves_logging_as_it_was(tmp_path, records):
+    logger = logging.getLogger("fontTools")
+    logger.setLevel(logging.INFO)
+    assert len(style.save(figures.curves(records), tmp_path / "figure")) == 2
+    assert logger.level == logging.INFO
 
 
 def run(*arguments):

@@ -61,6 +61,21 @@ def test_effective_length(values, expected):
     assert stats.effective_length(LENGTHS, values, 64) == expected
 
 
+@pytest.mark.parametrize(
+    "values, sign, expected",
+    [
+        ([0.9, 0.5, 0.6, 0.7, 0.8], -1, (512, True)),  # higher is better: it improves
+        ([0.9, 0.5, 0.4951, 0.5, 0.4951], -1, (512, True)),  # within 1 %
+        ([0.9, 0.5, 0.5, 0.49, 0.6], -1, (128, False)),
+        ([0.9, 0.5, 0.5, -math.inf, None], -1, (128, False)),  # cannot be served
+        ([0.0, -2.0, -2.01, -2.03, -1.0], -1, (128, False)),  # as of a log-likelihood
+        ([0.0, -2.0, -2.5, -1.97, -2.0], 1, (128, False)),
+    ],
+)
+def test_effective_length_stays_close_on_the_worse_side(values, sign, expected):
+    assert stats.effective_length(LENGTHS, values, 64, sign=sign) == expected
+
+
 def test_effective_length_takes_lengths_in_any_order_and_a_tolerance():
     assert stats.effective_length([256, 64, 128], [2.5, 2.0, 2.1], 64, tolerance=0.06) == (
         128,

@@ -3,6 +3,7 @@
 The oracles are the text itself, the library's own decoder, and a model that knows nothing.
 """
 
+import dataclasses
 import json
 import math
 import shutil
@@ -16,7 +17,7 @@ import tokenizers
 from commands import Lab, result, run_of, the_run, tiny
 from tokenizers import AddedToken, Regex, models, normalizers, pre_tokenizers
 
-from pe_jax import bpe, captions, record, tables
+from pe_jax import bpe, record, sentences, tables
 from pe_jax.corpus import SPLITS, Corpus
 from pe_jax.errors import Refused
 from pe_jax.evaluate import evaluate
@@ -493,15 +494,16 @@ def test_a_run_that_starts_from_another_has_its_tokens(run, lab):
 
 
 def test_what_is_said_of_a_run_names_its_tokens(run):
-    found = result(run)
+    found = record.decode(record.Result, result(run))
     table = tables.extrapolation([found])
-    size = found["target_bytes"]["same_targets"]["16"]
+    size = found.target_bytes["same_targets"][16]
     assert f"256 tokens ({size:,} bytes) are scored at each length." in table.notes[0]
-    assert "Trained on windows of 16 tokens (bpe:300) of files:" in captions.setting([found])
+    assert "Trained on windows of 16 tokens (bpe:300) of files:" in sentences.setting([found])
     assert [row.label for row in table.rows] == ["rope", "rope, window 16"]
-    sizes = {m: dict.fromkeys(s, 256) for m, s in found["target_bytes"].items()}
-    plain = found | {"id": "rope-0", "target_bytes": sizes}
-    plain["tokenizer"] = {"spec": "bytes", "vocabulary": 256, "sha256": None}
+    sizes = {m: dict.fromkeys(s, 256) for m, s in found.target_bytes.items()}
+    plain = dataclasses.replace(
+        found, id="rope-0", target_bytes=sizes, tokenizer=record.Vocabulary()
+    )
     notes = tables.extrapolation([plain]).notes
     assert "256 tokens are scored at each length." in notes[0]
     assert "Trained on windows of 16 tokens of files:" in notes[1]

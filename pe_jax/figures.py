@@ -1,136 +1,97 @@
-"""Figures for a paper and for the report: loss against evaluation length, loss against position.
+"""The two figures of a study: score against evaluation length, score against position.
 
-Made with matplotlib's object interface (no pyplot, no global state). A file has the same bytes
-each time it is written from the same records.
+Made with matplotlib's object interface (no pyplot, no global state).
 """
 
 from __future__ import annotations
 
-import io
-import logging
 import math
-import os
-import re
 from collections.abc import Sequence
-from dataclasses import dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from pe_jax import labels, tables
+from pe_jax import labels
+from pe_jax.cells import cell, described
+from pe_jax.dots import dots
+from pe_jax.record import Curve, Result
+from pe_jax.style import COLOURS, DASHES, STYLE, Line
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
     from matplotlib.text import Text
 
-Record = dict[str, Any]
-
-# Okabe and Ito's colours without yellow, which is too faint for lines and labels on white.
-COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00", "#000000")
-DASHES = ("-", (0, (5, 1.5)), (0, (1.2, 1.2)), (0, (5, 1.5, 1.2, 1.5)))
-STYLE: dict[Any, Any] = {
-    "font.family": "DejaVu Sans",
-    "font.size": 8,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.linewidth": 0.6,
-    "xtick.major.width": 0.6,
-    "ytick.major.width": 0.6,
-    "lines.linewidth": 1.4,
-    "lines.markersize": 3,
-    "pdf.fonttype": 42,
-    "svg.fonttype": "none",
-    "svg.hashsalt": "pe_jax",
-}
 LABEL = 0.15  # inches from one label to the next
 INDENT = 0.15  # inches from the axes to the labels
 MOST = 16  # curves in one plane
 
 
-@dataclass(frozen=True)
-class Line:
-    """One encoding's means over seeds, the half widths of their intervals, and its style."""
-
-    label: str
-    x: np.ndarray
-    mean: np.ndarray
-    half: np.ndarray
-    colour: str
-    dash: Any
-
-
 def curves(
-    records: Sequence[Record], metric: str = "same_targets", width: float = 5.5
+    results: Sequence[Result], metric: str = "same_targets", width: float = 5.5
 ) -> Figure | None:
-    """Bits per byte against evaluation length: a line an encoding with its 95 % band over seeds.
+    """A metric against evaluation length: a line an encoding with its 95 % band over seeds.
 
     `width` in inches: 5.5 is the text width of most single-column papers. The label of an encoding
     that cannot be evaluated further says where it ends. More than 16 encodings are a row each
-    (dots.py). None when no value was computed.
+    (`dots`). None when no value was computed.
     """
-    lengths = sorted({r["length"] for rec in records for r in rec["rows"] if r["metric"] == metric})
+    lengths = sorted({row.length for r in results for row in r.rows if row.metric == metric})
     points = []
-    for record in records:
-        cells = [(length, tables.cell(record, metric, length)) for length in lengths]
+    for result in results:
+        cells = [(length, cell(result, metric, length)) for length in lengths]
         points.append([(length, c.mean, c.half) for length, c in cells if c.n])
-    axes_labels = ("evaluation length (tokens)", f"bits per byte, {metric.replace('_', ' ')}")
-    lines = _lines(records, points)
+    scale = described(metric)
+    name = f"{scale.unit}, {scale.words}"
+    lines = _lines(results, points)
+    trained = {result.train.length for result in results}
     if len(lines) > MOST:
-        return _dots(lines, records, axes_labels[1], width)
-    return _draw(lines, records, lengths, axes_labels, width, marker="o")
+        return dots(lines, trained, name, width, scale.sign)
+    axes_labels = ("evaluation length (tokens)", name)
+    return _draw(lines, trained, lengths, axes_labels, width, marker="o")
 
 
-def positions(records: Sequence[Record], width: float = 5.5) -> Figure | None:
+def positions(results: Sequence[Result], width: float = 5.5) -> Figure | None:
     """Bits per byte against the position in a window of the longest length, mean over seeds.
 
     Encodings without a curve at that length are left out, and of more than 16 those that end
-    highest; None when no record has one.
+    highest; None when no result has one.
     """
-    found = [[c for c in r.get("curves", ()) if not c.get("swap")] for r in records]
-    longest = max((curve["length"] for curves in found for curve in curves), default=1)
-    points = [_mean_curve([c for c in curves if c["length"] == longest]) for curves in found]
+    trained = [[curve for curve in result.curves if not curve.swap] for result in results]
+    longest = max((curve.length for curves in trained for curve in curves), default=1)
+    points = [_mean_curve([c for c in curves if c.length == longest]) for curves in trained]
     ticks = [4**power for power in range(int(np.log2(longest)) // 2 + 1)]
-    drawn = [i for i, found in enumerate(points) if found]
+    drawn = [i for i, line in enumerate(points) if line]
     lowest = sorted(sorted(drawn, key=lambda i: points[i][-1][1])[:MOST])
-    lines = _lines([records[i] for i in lowest], [points[i] for i in lowest])
+    lines = _lines([results[i] for i in lowest], [points[i] for i in lowest])
     which = f"; the {MOST} that end lowest of {len(drawn)}" if len(drawn) > MOST else ""
     axes_labels = (f"position in a window of {longest} tokens{which}", "bits per byte")
-    return _draw(lines, records, ticks, axes_labels, width)
+    return _draw(lines, {result.train.length for result in results}, ticks, axes_labels, width)
 
 
-def _dots(lines: Sequence[Line], records: Sequence[Record], name: str, width: float) -> Figure:
-    import matplotlib
-
-    from pe_jax.dots import dots
-
-    with matplotlib.rc_context(STYLE):
-        return dots(lines, {record["train"]["length"] for record in records}, name, width)
-
-
-def _mean_curve(curves: Sequence[Record]) -> list[tuple[float, float, float]]:
+def _mean_curve(curves: Sequence[Curve]) -> list[tuple[float, float, float]]:
     if not curves:
         return []
-    mean = np.ma.masked_invalid([np.array(c["value"], float) for c in curves]).mean(axis=0)
-    pairs = zip(curves[0]["position"], mean.filled(np.nan).tolist(), strict=True)
+    mean = np.ma.masked_invalid([np.array(curve.value, float) for curve in curves]).mean(axis=0)
+    pairs = zip(curves[0].position, mean.filled(np.nan).tolist(), strict=True)
     return [(float(x), y, 0.0) for x, y in pairs if not math.isnan(y)]
 
 
-def _lines(records: Sequence[Record], points: Sequence[list]) -> list[Line]:
-    names = labels.names(records)
+def _lines(results: Sequence[Result], points: Sequence[list]) -> list[Line]:
+    """A line for each result that has points (x, mean, half); its place decides its colour."""
+    names = labels.names(results)
     lines = []
-    for i, (record, found) in enumerate(zip(records, points, strict=True)):
-        if found:
-            x, mean, half = np.array(found, float).T
+    for i, (result, own) in enumerate(zip(results, points, strict=True)):
+        if own:
+            x, mean, half = np.array(own, float).T
             style = COLOURS[i % len(COLOURS)], DASHES[i // len(COLOURS) % len(DASHES)]
-            lines.append(Line(names[record["id"]], x, mean, half, *style))
+            lines.append(Line(names[result.id], x, mean, half, *style))
     return lines
 
 
 def _draw(
     lines: Sequence[Line],
-    records: Sequence[Record],
+    trained: set[int],
     ticks: Sequence[int],
     axes_labels: tuple[str, str],
     width: float,
@@ -156,7 +117,7 @@ def _draw(
         for line in lines:
             low, high = line.mean - line.half, line.mean + line.half
             axes.fill_between(line.x, low, high, color=line.colour, alpha=0.15, linewidth=0)
-        for length in {record["train"]["length"] for record in records}:
+        for length in trained:
             _mark_training(axes, length)
         _label_ends(figure, axes, lines)
     return figure
@@ -198,9 +159,9 @@ def _label_ends(figure: Figure, axes: Axes, lines: Sequence[Line]) -> None:
 
 def _label(axes: Axes, line: Line, right: float) -> Text:
     """A line's name, with a stroke from the line's end when that is at the right of the axes."""
-    reaches = line.x[-1] == right
     from matplotlib.colors import to_rgb
 
+    reaches = line.x[-1] == right
     stroke = dict(arrowstyle="-", color=line.colour, linewidth=0.6, relpos=(0, 0.5), patchA=None)
     label = axes.annotate(
         line.label + ("" if reaches else f" (to {line.x[-1]:g})"),
@@ -214,33 +175,3 @@ def _label(axes: Axes, line: Line, right: float) -> Text:
     )
     label.set_in_layout(False)
     return label
-
-
-def save(figure: Figure, path: Path) -> list[Path]:
-    """Write `path` with the suffixes .png (200 dots an inch) and .pdf, each in one step."""
-    import matplotlib
-
-    logging.getLogger("fontTools").setLevel(logging.WARNING)  # it tells of every glyph at INFO
-    written = []
-    metadata = {"png": {"Software": None}, "pdf": {"CreationDate": None, "ModDate": None}}
-    for kind, facts in metadata.items():
-        target = Path(f"{path}.{kind}")
-        part = target.with_name(f".{target.name}.{os.getpid()}")
-        with matplotlib.rc_context(STYLE):
-            figure.savefig(part, format=kind, dpi=200, metadata=facts)
-        os.replace(part, target)
-        written.append(target)
-    return written
-
-
-def svg(figure: Figure) -> str:
-    """The figure as an <svg> element for an HTML page, without outside references."""
-    import matplotlib
-
-    text = io.StringIO()
-    with matplotlib.rc_context(STYLE):
-        figure.savefig(text, format="svg", metadata={"Date": None})
-    element = text.getvalue()[text.getvalue().index("<svg") :]
-    element = re.sub(r"<metadata>.*?</metadata>| xmlns(:\w+)?=\"[^\"]*\"", "", element, flags=re.S)
-    element = re.sub(r'<g id="[\w.]+_\d+">', "<g>", element).replace("xlink:href", "href")
-    return element.replace("'DejaVu Sans'", "'DejaVu Sans', system-ui, sans-serif")

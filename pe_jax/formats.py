@@ -11,8 +11,8 @@ from collections.abc import Iterable, Iterator
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from pe_jax import captions
-from pe_jax.tables import Row, Table
+from pe_jax.cells import Row, Table
+from pe_jax.words import plusminus
 
 if TYPE_CHECKING:
     import rich.table
@@ -39,8 +39,8 @@ def texts(row: Row) -> list[str]:
     effective = "n/a" if row.effective is None else f"{row.effective}"
     return [
         row.label,
-        *(captions.plusminus(cell) for cell in row.cells),
-        captions.plusminus(row.gain, sign="+"),
+        *(plusminus(cell.mean, cell.half) for cell in row.cells),
+        plusminus(row.gain.mean, row.gain.half, sign="+"),
         f"≥ {effective}" if row.censored else effective,
         "n/a" if row.parameters is None else f"{row.parameters:,}",
         "n/a" if row.ms_per_step is None else f"{row.ms_per_step:.1f}",
@@ -81,7 +81,7 @@ def terminal(table: Table) -> rich.table.Table:
 
     below = [*table.notes, *(f"[{i}] {note}" for i, note in enumerate(footnotes(table), 1))]
     shown = Rich(
-        title=captions.title(table),
+        title=table.title,
         caption=Text("\n".join(below), "dim"),
         caption_justify="left",
         box=box.SIMPLE_HEAD,
@@ -107,18 +107,18 @@ def markdown(tables: Iterable[Table]) -> str:
     """The tables in GitHub's Markdown, each with a heading, notes and footnotes."""
     import pandas
 
-    def shown(text: str, _: object, mark: int, bold: bool) -> str:
+    def marked(text: str, _: object, mark: int, bold: bool) -> str:
         text = text.translate(MARKDOWN)
         return (f"**{text}**" if bold else text) + (f" <sup>{mark}</sup>" if mark else "")
 
     parts = []
     for table in tables:
-        body = [[shown(*cell) for cell in styled(table, row)] for row in table.rows]
+        body = [[marked(*cell) for cell in styled(table, row)] for row in table.rows]
         text = pandas.DataFrame(body, columns=header(table)).to_markdown(
             index=False, disable_numparse=True, colalign=["left"] + ["right"] * (len(body[0]) - 1)
         )
         noted = [f"<sup>{i}</sup> {note}" for i, note in enumerate(footnotes(table), 1)]
-        parts += [f"### {captions.title(table)}", text, *table.notes, *noted]
+        parts += [f"### {table.title}", text, *table.notes, *noted]
     return "\n\n".join(parts) + "\n"
 
 
@@ -130,11 +130,11 @@ def latex(tables: Iterable[Table]) -> str:
 def _float(table: Table) -> str:
     import pandas
 
-    def shown(text: str, _: object, mark: int, bold: bool) -> str:
+    def marked(text: str, _: object, mark: int, bold: bool) -> str:
         text = text.translate(LATEX)
         return (rf"\textbf{{{text}}}" if bold else text) + _superscript(mark)
 
-    body = [[shown(*cell) for cell in styled(table, row)] for row in table.rows]
+    body = [[marked(*cell) for cell in styled(table, row)] for row in table.rows]
     for i, (row, following) in enumerate(pairwise(table.rows), 1):
         if row.swap != following.swap:
             body[i][0] = rf"\midrule {body[i][0]}"
@@ -144,7 +144,7 @@ def _float(table: Table) -> str:
         .style.hide(axis="index")
         .to_latex(hrules=True, column_format="l" + "r" * (len(columns) - 1))
     )
-    caption = " ".join([f"{captions.title(table)}.", *table.notes[:2]]).translate(LATEX)
+    caption = " ".join([f"{table.title}.", *table.notes[:2]]).translate(LATEX)
     below = [note.translate(LATEX) for note in table.notes[2:]]
     below += [f"{_superscript(i)} {n.translate(LATEX)}." for i, n in enumerate(footnotes(table), 1)]
     return "\n".join(
@@ -171,21 +171,21 @@ def csv(tables: Iterable[Table]) -> str:
     """Every number of the tables in full, a row a model: mean_E, half_E and n_E for a length E."""
     import pandas
 
-    rows = [_plain(table, row) for table in tables for row in table.rows]
+    rows = [_numbers(table, row) for table in tables for row in table.rows]
     return pandas.DataFrame(rows, dtype=object).to_csv(index=False)
 
 
-def _plain(table: Table, row: Row) -> dict[str, object]:
-    plain: dict[str, object] = {
+def _numbers(table: Table, row: Row) -> dict[str, object]:
+    numbers: dict[str, object] = {
         "metric": table.metric,
         "encoding": row.label,
         "run": row.run,
         "swap": row.swap,
     }
     for length, cell in zip(table.lengths, row.cells, strict=True):
-        plain |= {f"mean_{length}": cell.mean, f"half_{length}": cell.half, f"n_{length}": cell.n}
+        numbers |= {f"mean_{length}": cell.mean, f"half_{length}": cell.half, f"n_{length}": cell.n}
     rank = row.rank or (math.nan,) * 3
-    return plain | {
+    return numbers | {
         "gain_mean": row.gain.mean,
         "gain_half": row.gain.half,
         "gain_n": row.gain.n,

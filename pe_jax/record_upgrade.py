@@ -1,0 +1,46 @@
+"""Records that earlier versions of the schema wrote, in the form of the present one.
+
+Version 1 had no number for its version, and the reason for a missing value was a sentence.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+REASONS = {
+    r"beyond its (\d+) positions": "beyond_positions",
+    r"diverged at step (\d+)": "diverged",
+    r"out of memory": "out_of_memory",
+    r"not finite": "not_finite",
+    r"not evaluated": "not_evaluated",
+}
+"""The sentences of version 1, as patterns, and the values of `record.Reason`."""
+
+
+def upgraded(data: dict[str, Any], version: int) -> dict[str, Any]:
+    """`data`, what JSON holds of a record, as a record of `version`, the present one.
+
+    ValueError if it is of a later version: it was written by a later release.
+    """
+    written = data.get("version", 1)
+    if not isinstance(written, int) or written > version:
+        raise ValueError(
+            f"it is of version {written} of the schema and this release reads up to {version}: "
+            "read it with the release that wrote it"
+        )
+    if written == 1 and isinstance(data.get("rows"), list):
+        data = data | {"rows": [_row(row) for row in data["rows"]]}
+    return data | {"version": version}
+
+
+def _row(row: Any) -> Any:
+    if not isinstance(row, dict):
+        return row
+    sentence = row.get("reason")
+    present = {"value": None} | {name: x for name, x in row.items() if x is not None}
+    for pattern, reason in REASONS.items():
+        if match := re.fullmatch(pattern, str(sentence)):
+            number = {"at": int(match[1])} if match.groups() else {}
+            return present | {"reason": reason} | number
+    return present

@@ -1,0 +1,143 @@
+"""A metric of which more is better, from results to tables, figures and comparisons.
+
+`PROBABILITY` is all that such a metric costs: an entry of METRICS.
+"""
+
+import csv
+import dataclasses
+import io
+import math
+
+import numpy as np
+import pytest
+from test_report import make_record
+
+from pe_jax import compare, figures, formats, metric, page, side_by_side, study, tables
+from pe_jax.record import Result
+
+PROBABILITY = dataclasses.replace(
+    metric.METRICS["same_targets"],
+    name="probability",
+    sentence="The mean probability of the target tokens, which are the same at every length.",
+    value=lambda nats, sizes: float(np.exp(-np.asarray(nats, np.float64)).mean()),
+    unit="probability",
+    better="higher",
+)
+
+UP = (0.50, 0.52, 0.54, 0.56, 0.60)  # at 64, 128, 256, 512 and 1024 tokens
+LEVEL = (0.55, 0.548, 0.547, 0.546, 0.545)
+DOWN = (0.60, 0.40, 0.30, 0.20, 0.10)
+
+
+@pytest.fixture(autouse=True)
+def registered(monkeypatch):
+    monkeypatch.setitem(metric.METRICS, "probability", PROBABILITY)
+
+
+def scored(label, values, **options) -> Result:
+    """A result with one metric, value + 0.001 * seed."""
+    result = make_record(label, values, window=False, **options)
+    rows = tuple(
+        dataclasses.replace(
+            row,
+            metric="probability",
+            value=None if row.value is None else row.value - 0.009 * row.seed,
+        )
+        for row in result.rows
+        if row.metric == "same_targets"
+    )
+    return dataclasses.replace(result, rows=rows, targets={"probability": 16384})
+
+
+@pytest.fixture
+def results():
+    learned = scored("learned", UP, limit=64)
+    return [scored("alibi", UP), scored("nope", LEVEL), scored("rope", DOWN), learned]
+
+
+@pytest.fixture
+def table(results):
+    return tables.extrapolation(results, "probability")
+
+
+def test_the_value_is_the_mean_probability_of_the_targets():
+    assert PROBABILITY.value(-np.log([0.5, 0.25]), np.array([1, 1])) == pytest.approx(0.375)
+    assert (PROBABILITY.sign, PROBABILITY.best) == (-1, "highest")
+
+
+def test_the_order_the_bold_cells_and_the_ranks_have_the_highest_first(table):
+    assert [row.label for row in table.rows] == ["alibi", "nope", "rope", "learned"]
+    best = {(row.label, i) for row in table.rows for i, c in enumerate(row.cells) if c.best}
+    assert best == {("rope", 0), ("nope", 1), ("nope", 2), ("alibi", 3), ("alibi", 4)}
+    ranks = {row.label: row.rank.mean for row in table.rows}
+    assert ranks == pytest.approx(
+        {"alibi": (1 / 2 + 1 / 2 + 1 + 1) / 4, "nope": 3 / 4, "rope": 1 / 3, "learned": 1 / 4}
+    )
+
+
+def test_gain_and_effective_length_have_the_worse_side_below(table):
+    gains = {row.label: row.gain.mean for row in table.rows}
+    assert gains["alibi"] == pytest.approx(0.1) and gains["rope"] == pytest.approx(-0.5)
+    lengths = {row.label: (row.effective, row.censored) for row in table.rows}
+    assert lengths == {
+        "alibi": (1024, True),
+        "nope": (1024, True),
+        "rope": (64, False),
+        "learned": (64, False),
+    }
+
+
+def test_the_sentences_say_which_way_is_better(results, table):
+    assert table.title == "Probability, probability (higher is better)"
+    assert table.notes[0].startswith(PROBABILITY.sentence)
+    assert "positive means that the longer context helps" in table.notes[2]
+    assert "Bold: the highest mean of a column" in table.notes[2]
+    html = page.page(results, [table], "study")
+    assert "Highest probability at 1024: alibi (0.60 ± 0.00), then nope" in html
+    assert "better: alibi; worse: nope and rope." in html
+    assert "at every longer length: alibi and nope." in html
+    text = formats.markdown([table])
+    assert "**0.60 ± 0.00**" in text and "### Probability" in text
+    first, *_ = csv.DictReader(io.StringIO(formats.csv([table])))
+    assert (first["encoding"], first["effective_length"]) == ("alibi", "1024")
+
+
+def test_the_figures_name_the_unit_and_have_the_highest_row_on_top(tmp_path, results):
+    page.write(results, tmp_path / "study")
+    for axes in (
+        figures.curves(results, "probability").axes[0],
+        study.curves(study.frame(tmp_path / "study"), "probability").axes[0],
+    ):
+        assert axes.get_ylabel() == "probability, probability"
+        np.testing.assert_allclose(axes.lines[0].get_ydata(), np.add(UP, 0.001))
+    crowd = [scored(f"e{i:02d}", [0.3 + 0.01 * i] * 5) for i in range(20)]
+    (axes,) = figures.curves(crowd, "probability").axes
+    names = [label.get_text() for label in axes.get_yticklabels()]
+    assert names == [f"e{i:02d}" for i in range(19, -1, -1)]
+
+
+def test_values_below_zero_are_drawn_on_a_linear_axis():
+    crowd = [scored(f"e{i:02d}", [-0.3 - 0.01 * i] * 5) for i in range(20)]
+    (axes,) = figures.curves(crowd, "probability").axes
+    assert axes.get_xscale() == "linear" and axes.get_yticklabels()[0].get_text() == "e00"
+
+
+def test_a_comparison_calls_the_higher_side_better():
+    a = [scored("rope", LEVEL)]
+    higher = [scored("rope", [value + 0.1 for value in LEVEL])]
+    comparison = compare.compare(a, higher)
+    assert {d.better for d in comparison.differences} == {"B"}
+    assert side_by_side.verdict(comparison, "probability").startswith(
+        "probability: 5 differences, 5 better in B, 0 better in A"
+    )
+    assert any("Above 0, B is better." in note for note in side_by_side.notes(comparison))
+    assert "## Probability, probability (higher" in side_by_side.markdown(comparison, "a", "b")
+
+
+def test_a_comparison_by_metrics_of_both_kinds_says_which_sign_is_better_by_which():
+    both = make_record("rope", [2.5] * 5, window=False)
+    both = dataclasses.replace(both, rows=both.rows + scored("rope", LEVEL).rows)
+    (said,) = (n for n in side_by_side.notes(compare.compare([both], [both])) if "±" in n)
+    words = "B is better below 0 by same targets and nonoverlapping, and above 0 by probability."
+    assert words in said
+    assert not any(math.isnan(d.change.half) for d in compare.compare([both], [both]).differences)
