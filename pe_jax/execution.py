@@ -112,8 +112,11 @@ def _standing(folder: Path) -> Iterator[None]:
     except KeyboardInterrupt:
         ending = Stage.STOPPED, signal.SIGINT.name
         raise
+    except (Refused, OSError) as error:
+        ending = Stage.FAILED, str(error)
+        raise
     except BaseException as error:
-        ending = Stage.FAILED, str(error) or type(error).__name__
+        ending = Stage.FAILED, f"{type(error).__name__}: {error}"
         raise
     finally:
         with contextlib.suppress(OSError):  # what ended the run matters more
