@@ -11,7 +11,7 @@ import statistics
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import jax
 import numpy as np
@@ -30,6 +30,7 @@ from pe_jax.tokenizer import Tokens
 from pe_jax.trackers import Trackers, require
 
 
+@runtime_checkable
 class View(Protocol):
     """Who looks on while a run is carried out."""
 
