@@ -133,22 +133,22 @@ def evaluate(
     costs = [p.length * sum(len(cut[m, p.length].tokens) for m in config.metrics) for p in passes]
     replicas = [models.of(row, session.mesh) for row in range(len(models.seeds))]
 
-    def score_one(part: Pass) -> list[Scored]:
+    def scores(part: Pass) -> list[Scored]:
         here = [cut[metric, part.length] for metric in config.metrics]
         return _score_pass(models, replicas, part, here, config, session.mesh)
 
     scored: list[Scored] = []
     pool = ThreadPoolExecutor(threads)
     try:
-        for i, new in enumerate(pool.map(score_one, passes)):
+        for i, new in enumerate(pool.map(scores, passes)):
             scored += new
             session.history.add(evaluated=sum(costs[: i + 1]), of=sum(costs))
             session.stop(lambda: None)
     finally:
         pool.shutdown(cancel_futures=True)
     return Evaluation(
-        tuple(one.row for one in scored),
-        _longest(one.curve for one in scored),
+        tuple(entry.row for entry in scored),
+        _longest(entry.curve for entry in scored),
         {m: cut[m, config.lengths[0]].targets for m in config.metrics},
         {m: {length: cut[m, length].bytes for length in config.lengths} for m in config.metrics},
     )
