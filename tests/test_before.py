@@ -49,7 +49,9 @@ def test_its_config_has_the_same_id_and_reads_as_a_record(runs):
 def test_its_result_reads_as_a_record(runs):
     result, data = records.read(record.Result, runs / ID / "result.json"), old(runs)
     assert [record.plain(row)["value"] for row in result.rows] == [r["value"] for r in data["rows"]]
-    assert all(row.reason is None for row in result.rows)
+    assert [row.why for row in result.rows] == [r.get("reason", "") for r in data["rows"]]
+    beyond = {(row.length, row.reason, row.at) for row in result.rows if row.value is None}
+    assert beyond == {(16, record.Reason.BEYOND_POSITIONS, 8)}
     for part in ("targets", "digests", "corpus", "label", "commit"):
         assert record.plain(result)[part] == data[part], part
     assert result.target_bytes["same_targets"] == {8: 64, 16: 64}
