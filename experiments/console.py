@@ -166,13 +166,13 @@ def parameter_table(run: Any) -> Table:
     """What one seed learns: name, shape, number."""
     import jax
 
-    from pe_jax import train
+    from pe_jax.step import structure
 
     table = Table(title=f"{run.label}: parameters of one seed", title_justify="left")
     table.add_column("name")
     table.add_column("shape")
     table.add_column("number", justify="right")
-    _, shapes = train.structure(run.lm, run.encodings)
+    _, shapes = structure(run.lm, run.encodings)
     total = 0
     for path, leaf in jax.tree_util.tree_flatten_with_path(shapes)[0]:
         name = jax.tree_util.keystr(path, simple=True, separator=".")

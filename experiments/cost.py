@@ -22,7 +22,7 @@ def show(runs: list[Run], left: list[Run]) -> None:
     from experiments import console
 
     table = Table("run", "id", "seeds", "steps", "parameters", "about", "")
-    sizes = [run.parameters()["total"] for run in runs]
+    sizes = [run.parameters().total for run in runs]
     seconds = dict(zip((run.id for run in runs), estimates(runs, sizes), strict=True))
     waiting = {run.id for run in left}
     for run, size in zip(runs, sizes, strict=True):

@@ -37,14 +37,14 @@ def main() -> int:
     from pe_jax import record
     from pe_jax.errors import Refused
     from pe_jax.execution import execute
-    from pe_jax.fit import Interrupted
+    from pe_jax.session import Interrupted
 
     workdir = Path(_WORKDIR.value)
     command = _COMMAND.value or cli.command("run")
     finished = (workdir / run.id / "result.json").exists()
     try:
         with console.RunView(run) as view:
-            result = execute(run, workdir, command, view.say, view.watch, view.begin)
+            result = execute(run, workdir, command, view)
     except Interrupted as error:
         view.say(f"stopped by {error}, saved: {cli.goes_on(command)}")
         return cli.INTERRUPTED

@@ -1,48 +1,64 @@
-"""Evaluation of a checkpoint: every metric of the protocol, at every length, for the model as it
-is, every swap, and every segment memory.
+"""Evaluation of trained models: every metric, at every length, of the model as it is, with every
+swap, and with every segment memory.
 
-One program for each distinct shape. Evaluation text and random positions are fixed by index, so
-every seed and encoding meets the same ones.
+Evaluation text and random positions are fixed, so every seed and encoding meets the same ones.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import functools
-import itertools
-import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from flax import nnx
 from jax.sharding import Mesh
 
+from pe_jax import memory
 from pe_jax.encoding import Encoding
-from pe_jax.memory import Segment, check, empty
-from pe_jax.mesh import copies, place_windows
-from pe_jax.protocol import EvalConfig, Windows, curve, nll, windows
+from pe_jax.eval_config import EvalConfig
+from pe_jax.mesh import copies
+from pe_jax.record import Curve, Reason, Row
+from pe_jax.scoring import score, target_nats
+from pe_jax.session import Session
 from pe_jax.swaps import swap
-from pe_jax.train import cross_entropy
+from pe_jax.windows import Windows, windows
+
+
+@dataclasses.dataclass(frozen=True)
+class Models:
+    """The trained models of a run's seeds."""
+
+    graphdef: nnx.GraphDef
+    params: Any
+    """Every leaf has a leading axis of seeds."""
+    encodings: tuple[Encoding, ...]
+    seeds: tuple[int, ...]
+    diverged: tuple[int, ...]
+    """Of each seed, the step at which its training diverged, or -1."""
+    segment: int = 0
+    """Tokens of a segment, where segment memories are evaluated: the training length."""
+
+    def of(self, row: int, mesh: Mesh | None) -> Any:
+        """The parameters of one seed, on every device of a mesh."""
+        return copies(mesh, jax.tree.map(lambda a: a[row], self.params))
 
 
 @dataclasses.dataclass(frozen=True)
 class Evaluation:
-    """What a run's result holds of its evaluation; values are bits a byte."""
+    """What a run's result holds of its evaluation."""
 
-    rows: list[dict[str, Any]]
-    """{"seed", "swap", "metric", "length", "value"}, and "reason" where value is None."""
-    curves: list[dict[str, Any]]
-    """{"seed", "swap", "length", "position", "value"}: nonoverlapping, at the longest length
-    computed.
-    """
+    rows: tuple[Row, ...]
+    curves: tuple[Curve, ...]
+    """Of the metrics whose every row is scored, at the longest length that has a value."""
     targets: dict[str, int]
     """Scored tokens of each metric, the same at every length."""
-    target_bytes: dict[str, dict[str, int]]
-    """Their bytes, by metric and length: bits a byte times these over `targets` are bits a token.
+    target_bytes: dict[str, dict[int, int]]
+    """Their bytes, by metric and length: bits per byte times these over `targets` are bits per
+    token.
     """
 
 
@@ -50,176 +66,144 @@ class Pass(NamedTuple):
     """One way to work through the windows of one length."""
 
     swap: str
-    """"" is the model as it is; "memory M": by segments, with a memory of M."""
+    """What is swapped in; "": nothing, "memory M": the windows are worked through in segments."""
     length: int
     encodings: tuple[Encoding, ...]
     """Those for this length."""
     memory: int = 0
-    reason: str | None = None
-    """Why it is not computed."""
-
-
-@functools.partial(jax.jit, static_argnames=("graphdef", "encodings", "last", "segment", "memory"))
-def nats(
-    params,
-    tokens,
-    first,
-    *,
-    graphdef: nnx.GraphDef,
-    encodings: tuple[Encoding, ...],
-    last: int,
-    segment: int = 0,
-    memory: int = 0,
-):
-    """-ln p of each window's last targets, [B, last], from tokens [B, E + 1]; `first` is the first
-    window's index.
-
-    With a `memory`, by segments of `segment` tokens from the window's end, the first one shorter.
+    """Tokens of the segment memory; 0: none."""
+    beyond: int | None = None
+    """How many positions the encodings can serve, where these are too few; the pass is then not
+    computed.
     """
-    model = nnx.merge(graphdef, params, copy=True)
-    index = first + jnp.arange(tokens.shape[0])
-    keys = jax.vmap(lambda i: jax.random.fold_in(jax.random.key(0), i))(index)
-    if not memory:
-        logits = model(tokens[:, :-1], encodings=encodings, key=keys, last=last)
-        return cross_entropy(logits, tokens[:, -last:])
-
-    def one(kept, piece):
-        number, inputs, targets = piece
-        past = Segment(kept, inputs.shape[1])
-        own = jax.vmap(jax.random.fold_in, (0, None))(keys, number)
-        logits = model(inputs, encodings=encodings, key=own, past=past)
-        return past.now, cross_entropy(logits, targets)
-
-    B, E = tokens.shape[0], tokens.shape[1] - 1
-    kept, count, out = empty(model.config, B, memory), E // segment, []
-    if head := E % segment:
-        kept, found = one(kept, (count, tokens[:, :head], tokens[:, 1 : head + 1]))
-        out = [found]
-    if count:
-        inputs, targets = (
-            jnp.moveaxis(part.reshape(B, count, segment), 1, 0)
-            for part in (tokens[:, head:-1], tokens[:, head + 1 :])
-        )
-        _, found = jax.lax.scan(one, kept, (jnp.arange(count), inputs, targets))
-        out.append(jnp.moveaxis(found, 0, 1).reshape(B, -1))
-    return jnp.concatenate(out, axis=1)[:, -last:]
 
 
-def plan(encodings: tuple[Encoding, ...], config: EvalConfig, segment: int = 0) -> Iterator[Pass]:
-    """The passes of every length: of the model as it is, of each swap, by segments with each
-    memory.
+class Scored(NamedTuple):
+    """What one seed scored by one metric in one pass."""
+
+    row: Row
+    curve: Curve | None
+
+
+def plan(encodings: tuple[Encoding, ...], config: EvalConfig, segment: int = 0) -> tuple[Pass, ...]:
+    """The passes, at every length: of the model as it is, with each swap, and in segments of
+    `segment` tokens with each memory. ValueError for a swap or a memory that is not possible.
     """
     ways = [("", encodings, 0), *((spec, swap(encodings, spec), 0) for spec in config.swaps)]
-    ways += [(f"memory {size}", encodings, size) for size in config.memory]
+    for size in config.memory:
+        memory.check(encodings, size, segment)
+        ways.append((f"memory {size}", encodings, size))
+    passes = []
     for name, members, size in ways:
-        if size:
-            check(members, size, segment)
         for length in config.lengths:
             total = size + segment if size else length
             here = tuple(e.at(total) for e in members)
             limit = min((n for e in here if (n := e.limit()) is not None), default=total)
-            reason = f"beyond its {limit} positions" if limit < total else None
-            yield Pass(name, length, here, size, reason)
+            beyond = limit if limit < total else None
+            passes.append(Pass(name, length, here, size, beyond))
+    return tuple(passes)
+
+
+def check(encodings: tuple[Encoding, ...], config: EvalConfig, segment: int = 0) -> None:
+    """ValueError for a swap or a memory that is not possible with these encodings."""
+    plan(encodings, config, segment)
 
 
 def evaluate(
-    graphdef: nnx.GraphDef,
-    params: Any,
-    encodings: tuple[Encoding, ...],
+    models: Models,
     documents: Sequence[np.ndarray],
     config: EvalConfig,
-    seeds: Sequence[int],
-    diverged: Sequence[int],
-    report: Callable[[int, int], None] = lambda done, total: None,
-    threads: int = 1,
-    mesh: Mesh | None = None,
     sizes: np.ndarray | None = None,
-    segment: int = 0,
+    session: Session | None = None,
+    threads: int = 1,
 ) -> Evaluation:
-    """Scores `params` (a leading axis of seeds) by a resolved config.
+    """Scores the models by a resolved config.
 
-    `diverged` holds -1 or a step, by seed. `threads` of the (swap, length) pairs are at work at a
-    time; a `mesh` shares out the windows. `sizes` are the bytes of each token, None where tokens
-    are bytes. `segment` is the length of segments, where the config has memories.
+    `sizes` [V] are the bytes of each token, None where tokens are bytes. `threads` passes are at
+    work at a time. The session's history gets a line after each pass; its mesh shares out the
+    windows.
     """
+    session = session or Session()
     cut = {
-        (m, E): windows(documents, m, E, config, sizes)
-        for m in config.metrics
-        for E in config.lengths
+        (metric, length): windows(documents, metric, length, config, sizes)
+        for metric in config.metrics
+        for length in config.lengths
     }
-    targets = {m: cut[m, config.lengths[0]].targets for m in config.metrics}
-    sized = {m: {f"{E}": cut[m, E].bytes for E in config.lengths} for m in config.metrics}
-    out = Evaluation([], [], targets, sized)
-    replicas = [copies(mesh, jax.tree.map(lambda a, r=r: a[r], params)) for r in range(len(seeds))]
-    work = list(plan(encodings, config, segment))
-    cost = [w.length * sum(len(cut[m, w.length].tokens) for m in config.metrics) for w in work]
+    passes = plan(models.encodings, config, models.segment)
+    costs = [p.length * sum(len(cut[m, p.length].tokens) for m in config.metrics) for p in passes]
+    replicas = [models.of(row, session.mesh) for row in range(len(models.seeds))]
 
-    def score(way: Pass):
-        found = []
-        program = functools.partial(
-            nats,
-            graphdef=graphdef,
-            encodings=way.encodings,
-            segment=segment if way.memory else 0,
-            memory=way.memory,
-        )
-        for metric, (seed, at, replica) in itertools.product(
-            config.metrics, zip(seeds, diverged, replicas, strict=True)
-        ):
-            row = {"seed": int(seed), "swap": way.swap, "metric": metric, "length": way.length}
-            values, reason = None, way.reason or (f"diverged at step {at}" if at >= 0 else None)
-            if reason is None:
-                own = functools.partial(program, replica)
-                values, reason = _nats(own, cut[metric, way.length], config, mesh)
-            found.append((row, values, reason))
-        return found
+    def scores(part: Pass) -> list[Scored]:
+        here = [cut[metric, part.length] for metric in config.metrics]
+        return _score_pass(models, replicas, part, here, config, session.mesh)
 
+    scored: list[Scored] = []
     pool = ThreadPoolExecutor(threads)
     try:
-        for i, found in enumerate(pool.map(score, work)):
-            for row, values, reason in found:
-                _add(out, row, cut[row["metric"], row["length"]], values, reason)
-            report(sum(cost[: i + 1]), sum(cost))
+        for i, new in enumerate(pool.map(scores, passes)):
+            scored += new
+            session.history.add(evaluated=sum(costs[: i + 1]), of=sum(costs))
+            session.stop(lambda: None)
     finally:
         pool.shutdown(cancel_futures=True)
-    return out
+    return Evaluation(
+        tuple(entry.row for entry in scored),
+        _longest(entry.curve for entry in scored),
+        {m: cut[m, config.lengths[0]].targets for m in config.metrics},
+        {m: {length: cut[m, length].bytes for length in config.lengths} for m in config.metrics},
+    )
 
 
-def _add(out: Evaluation, row: dict, cut: Windows, values, reason: str | None) -> None:
-    """Takes note of what one seed scored."""
-    if values is None:
-        out.rows.append(row | {"value": None, "reason": reason})
-        return
-    out.rows.append(row | {"value": cut.scores(values) / math.log(2)})
-    if cut.metric == "nonoverlapping":
-        _keep_longest(out.curves, row, cut, values)
+def _score_pass(
+    models: Models,
+    replicas: Sequence[Any],
+    part: Pass,
+    cuts: Sequence[Windows],
+    config: EvalConfig,
+    mesh: Mesh | None,
+) -> list[Scored]:
+    """What every seed, with the parameters in `replicas`, scores in one pass by each metric."""
+    program = functools.partial(
+        target_nats,
+        graphdef=models.graphdef,
+        encodings=part.encodings,
+        segment=models.segment if part.memory else 0,
+        memory=part.memory,
+    )
+    scored = []
+    for cut in cuts:
+        for seed, diverged, params in zip(models.seeds, models.diverged, replicas, strict=True):
+            about = {"seed": seed, "swap": part.swap, "length": part.length}
+            if part.beyond is not None:
+                nats, at = Reason.BEYOND_POSITIONS, part.beyond
+            elif diverged >= 0:
+                nats, at = Reason.DIVERGED, diverged
+            else:
+                own = functools.partial(program, params)
+                nats, at = score(cut, own, config.batch_tokens, mesh), None
+            scored.append(_scored(cut, about, nats, at))
+    return scored
 
 
-def _nats(program: Callable, cut: Windows, config: EvalConfig, mesh: Mesh | None):
-    """(nats, None), or (None, the reason)."""
-    try:
-        values = nll(
-            cut,
-            lambda tokens, first, last: program(
-                place_windows(mesh, tokens), np.int32(first), last=last
-            ),
-            _batch(config.batch_tokens // cut.length, mesh.size if mesh else 1),
-        )
-    except jax.errors.JaxRuntimeError as error:
-        if "RESOURCE_EXHAUSTED" not in str(error):
-            raise
-        return None, "out of memory"
-    return (values, None) if np.isfinite(values).all() else (None, "not finite")
+def _scored(
+    cut: Windows, about: dict[str, Any], nats: np.ndarray | Reason, at: int | None
+) -> Scored:
+    """The record of one seed's scores, or of the reason why there are none, with its number."""
+    name = cut.metric.name
+    if isinstance(nats, Reason):
+        return Scored(Row(metric=name, value=None, reason=nats, at=at, **about), None)
+    row = Row(metric=name, value=cut.value(nats), **about)
+    if not cut.metric.by_position:
+        return Scored(row, None)
+    position, value = cut.curve(nats)
+    return Scored(row, Curve(position=position, value=value, **about))
 
 
-def _batch(windows: int, devices: int) -> int:
-    """As many windows as asked for, the same number on each device and at least one."""
-    return max(1, windows // devices) * devices
-
-
-def _keep_longest(curves: list[dict], row: dict, cut: Windows, values: np.ndarray) -> None:
-    """The curve of the longest length computed so far of this seed and swap."""
-    position, bits = curve(cut, values)
-    kept = [c for c in curves if (c["seed"], c["swap"]) != (row["seed"], row["swap"])]
-    new = {k: row[k] for k in ("seed", "swap", "length")} | {"position": position, "value": bits}
-    curves[:] = [*kept, new]
+def _longest(curves: Iterable[Curve | None]) -> tuple[Curve, ...]:
+    """Of each seed and swap, the curve of the longest length, ordered as these were computed."""
+    kept: dict[tuple[int, str], Curve] = {}
+    for curve in curves:
+        if curve is not None:
+            kept.pop((curve.seed, curve.swap), None)
+            kept[curve.seed, curve.swap] = curve
+    return tuple(kept.values())

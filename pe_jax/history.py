@@ -11,14 +11,24 @@ from typing import Any
 from pe_jax.atomic import write
 
 
-class Metrics:
-    """metrics.jsonl: a line a call of the training program, and a step of the evaluation."""
+class History:
+    """metrics.jsonl: a line for each call of the training program, and one for each part of the
+    evaluation that is done. Without a path nothing is written.
 
-    def __init__(self, path: Path, watch: Callable[[dict[str, Any]], None] = lambda line: None):
+    `watch` gets every line after it is written.
+    """
+
+    def __init__(
+        self, path: Path | None = None, watch: Callable[[dict[str, Any]], None] = lambda line: None
+    ):
         self.path, self.watch = path, watch
 
     def rewind(self, seeds: Sequence[int], step: int) -> None:
-        """Forgets what came after `step` of the training of `seeds`: it comes again."""
+        """Takes back the evaluation, and what came after `step` of the training of `seeds`: it
+        will come again.
+        """
+        if self.path is None:
+            return
         lines = [
             line
             for line in read_lines(self.path)
@@ -27,13 +37,15 @@ class Metrics:
         write(self.path, "".join(json.dumps(line) + "\n" for line in lines))
 
     def add(self, **line: Any) -> None:
-        with open(self.path, "a", encoding="utf-8") as file:
-            file.write(json.dumps(line) + "\n")
+        """Appends a line."""
+        if self.path is not None:
+            with open(self.path, "a", encoding="utf-8") as file:
+                file.write(json.dumps(line) + "\n")
         self.watch(line)
 
 
 def read_lines(path: Path) -> list[dict[str, Any]]:
-    """The whole lines of a metrics file; one cut off by a kill is left out."""
+    """The whole lines of a metrics.jsonl; one that a kill cut off is left out."""
     lines = []
     with contextlib.suppress(FileNotFoundError):
         for line in path.read_text(encoding="utf-8").splitlines():

@@ -105,8 +105,8 @@ class Metric:
 
 
 def bits_per_byte(nats: np.ndarray, sizes: np.ndarray) -> float:
-    """sum(nats) / ln 2 / sum(sizes)."""
-    return float(nats.sum(dtype=np.float64) / math.log(2) / sizes.sum(dtype=np.int64))
+    """sum(nats) / sum(sizes) / ln 2."""
+    return float(nats.sum(dtype=np.float64) / sizes.sum(dtype=np.int64) / math.log(2))
 
 
 def _same_targets(sizes, E, scope) -> Iterator[Place]:

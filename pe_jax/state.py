@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from pe_jax import atomic
-from pe_jax.errors import Refused
-from pe_jax.record import Stage, State, decode, encode, now
+from pe_jax import atomic, records
+from pe_jax.record import Stage, State, encode, now
 
 
 def put(folder: Path, stage: Stage, reason: str = "") -> None:
@@ -16,8 +15,4 @@ def put(folder: Path, stage: Stage, reason: str = "") -> None:
 
 def get(folder: Path) -> State | None:
     """How the run of this folder stands; None where nothing says so. Refused if it is damaged."""
-    data = atomic.read(folder / "state.json")
-    try:
-        return None if data is None else decode(State, data)
-    except ValueError as error:
-        raise Refused(f"{folder / 'state.json'} is damaged ({error}): delete it") from error
+    return records.read(State, folder / "state.json")

@@ -2,7 +2,8 @@
 
 The record of a run is metrics.jsonl, which is written first. A tracker is a view of it: when a run
 is begun or goes on, its trackers get the whole history anew, so every step is in them once,
-whatever a kill lost or a checkpoint took back. A tracker that fails is told and let go.
+whatever a kill lost or a checkpoint took back. Where a tracker fails, a message says so, and the
+run goes on without it.
 """
 
 from __future__ import annotations
@@ -16,17 +17,18 @@ from typing import Any, Protocol
 
 from pe_jax.errors import Refused
 from pe_jax.history import read_lines
+from pe_jax.record import Begun, Result, plain
 
 PER_SEED = ("loss", "grad_norm")
 PER_RUN = ("rate", "ms_per_step", "tokens_per_second")
 
 
 class Tracker(Protocol):
-    """Made of a run's folder and of what its config.json says; `shown` says how to look at it."""
+    """Made of a run's folder and its config.json; `shown` says how to look at it."""
 
     shown: str
 
-    def __init__(self, folder: Path, about: Mapping[str, Any]): ...
+    def __init__(self, folder: Path, about: Begun): ...
 
     def log(self, step: int, values: Mapping[str, float]) -> None:
         """The next point of the history; steps repeat when seeds train one after another."""
@@ -38,7 +40,7 @@ class Tracker(Protocol):
 class TensorBoard:
     """Event files in `<folder>/tensorboard`."""
 
-    def __init__(self, folder: Path, about: Mapping[str, Any]):
+    def __init__(self, folder: Path, about: Begun):
         from tensorboardX import SummaryWriter
 
         path = folder / "tensorboard"
@@ -62,10 +64,10 @@ class WandB:
     elsewhere is another run.
     """
 
-    def __init__(self, folder: Path, about: Mapping[str, Any]):
+    def __init__(self, folder: Path, about: Begun):
         import wandb  # pyright: ignore[reportMissingImports]  # an extra outside `test`
 
-        id = f"{about['id']}-{''.join(c for c in about['started'][:19] if c.isalnum())}"
+        id = f"{about.id}-{''.join(c for c in about.started[:19] if c.isalnum())}"
         for earlier in folder.glob(f"wandb/offline-run-*-{id}"):
             shutil.rmtree(earlier)
         self.rows = 0
@@ -73,8 +75,8 @@ class WandB:
             self.run = wandb.init(
                 project=os.environ.get("WANDB_PROJECT", "pe_jax"),
                 id=id,
-                name=about["label"],
-                config={**about["config"], "corpus": about["corpus"], "commit": about["commit"]},
+                name=about.label,
+                config={**about.config, "corpus": plain(about.corpus), "commit": about.commit},
                 dir=folder,
                 resume="allow",
                 settings=wandb.Settings(silent=True, console="off"),
@@ -112,7 +114,9 @@ def require(names: Iterable[str]) -> None:
 class Trackers:
     """The trackers of one run, a context manager: they are closed however the run ends."""
 
-    def __init__(self, names: Sequence[str], folder: Path, about: Mapping[str, Any], say: Callable):
+    def __init__(
+        self, names: Sequence[str], folder: Path, about: Begun, say: Callable[[str], None]
+    ):
         self.history, self.say = folder / "metrics.jsonl", say
         self.open = {name: TRACKERS[name](folder, about) for name in names}
         for name, tracker in self.open.items():
@@ -129,18 +133,19 @@ class Trackers:
 
     def watch(self, line: Mapping[str, Any]) -> None:
         """A line that metrics.jsonl has got; before the first, all that are there."""
-        for one in (line,) if self.begun else read_lines(self.history):
-            self._send(one)
+        for new in (line,) if self.begun else read_lines(self.history):
+            self._send(new)
         self.begun = True
 
-    def finish(self, result: Mapping[str, Any]) -> None:
+    def finish(self, result: Result) -> None:
         """The evaluation, a point at the last step: the mean over seeds of each number."""
-        found: dict[str, list[float]] = {}
-        for row in result["rows"]:
-            name = "/".join(filter(None, (row.get("swap"), row["metric"], str(row["length"]))))
-            found.setdefault(name, []).extend(v for v in (row["value"],) if v is not None)
-        means = {name: sum(values) / len(values) for name, values in found.items() if values}
-        self._log(result["train"]["steps"], means)
+        seeds: dict[str, list[float]] = {}
+        for row in result.rows:
+            name = "/".join(filter(None, (row.swap, row.metric, str(row.length))))
+            if row.value is not None:
+                seeds.setdefault(name, []).append(row.value)
+        means = {name: sum(values) / len(values) for name, values in seeds.items()}
+        self._log(result.train.steps, means)
 
     def _log(self, step: int, values: Mapping[str, float]) -> None:
         for name, tracker in list(self.open.items()):

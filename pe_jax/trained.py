@@ -10,10 +10,11 @@ from typing import Any
 import jax
 from flax import nnx
 
-from pe_jax import atomic, tokenizer
-from pe_jax.checkpoint import Checkpoints
+from pe_jax import records, tokenizer
+from pe_jax.checkpoints import Checkpoints
+from pe_jax.record import Begun
 from pe_jax.run import Run
-from pe_jax.train import init, structure
+from pe_jax.step import init, structure
 
 
 @dataclasses.dataclass(frozen=True)
@@ -31,7 +32,7 @@ class Trained:
     @classmethod
     def of(
         cls,
-        folder: Path,
+        folder: str | Path,
         seed: int | None = None,
         warn: Callable[[str], None] = lambda message: None,
     ) -> Trained:
@@ -39,8 +40,8 @@ class Trained:
 
         ValueError or Refused if there is no such run, seed or checkpoint.
         """
-        folder = _the_run(folder)
-        run = Run.of((atomic.read(folder / "config.json") or {})["config"])
+        folder, begun = _the_run(Path(folder))
+        run = Run.of(begun.config)
         seed = run.run.seeds[0] if seed is None else seed
         group = next((seeds for seeds in run.groups if seed in seeds), None)
         if group is None:
@@ -57,12 +58,13 @@ class Trained:
         return cls(run, seed, step, graphdef, params, tokenizer.kept(folder))
 
 
-def _the_run(folder: Path) -> Path:
-    if (folder / "config.json").is_file():
-        return folder
+def _the_run(folder: Path) -> tuple[Path, Begun]:
+    """The folder of the run, which is `folder` or its only subfolder, and its config.json."""
+    if begun := records.read(Begun, folder / "config.json"):
+        return folder, begun
     runs = sorted(path.parent for path in folder.glob("*/config.json"))
     if len(runs) == 1:
-        return runs[0]
+        return _the_run(runs[0])
     if not runs:
         raise ValueError(f"no run in {folder}: it has no config.json, nor has a folder in it")
     names = ", ".join(path.name for path in runs)

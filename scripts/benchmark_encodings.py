@@ -30,9 +30,9 @@ import numpy as np
 
 from pe_jax import atomic, environment, errors
 from pe_jax.encodings import ENCODINGS
-from pe_jax.evaluate import nats
+from pe_jax.scoring import target_nats
 from pe_jax.spec import parse
-from pe_jax.train import init, make_steps, structure
+from pe_jax.step import init, make_steps, structure
 from scripts.benchmark import compare, machine
 from scripts.benchmark_encodings_table import markdown, ratio
 from scripts.benchmark_sides import Shape, parts
@@ -122,7 +122,7 @@ class Bench:
             return {"length": length, "reason": f"beyond its {limit:,} positions"}
         tokens = jax.ShapeDtypeStruct((1, length + 1), np.int32)
         options = {"graphdef": graphdef, "encodings": members, "last": length}
-        compiled = nats.lower(params, tokens, np.int32(0), **options).compile()
+        compiled = target_nats.lower(params, tokens, np.int32(0), **options).compile()
         return {"length": length, "memory": compiled.memory_analysis().temp_size_in_bytes}
 
 

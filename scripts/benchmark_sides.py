@@ -47,7 +47,7 @@ def pe_jax(shape: Shape, spec: str) -> tuple[dict, Step]:
     """This package as experiments.run uses it: one seed, CALL steps in one jitted scan."""
     import jax
 
-    from pe_jax.train import init, make_steps, structure
+    from pe_jax.step import init, make_steps, structure
 
     model, encodings, train = parts(shape, spec)
     graphdef, params = structure(model, encodings)
@@ -70,7 +70,6 @@ def plain_jax(shape: Shape) -> tuple[dict, Step]:
     import optax
     from flax import nnx
 
-    from pe_jax.train import cross_entropy
     from scripts.benchmark_plain import PlainLM
 
     graphdef, params = nnx.split(PlainLM(shape, rngs=nnx.Rngs(0)))
@@ -84,7 +83,8 @@ def plain_jax(shape: Shape) -> tuple[dict, Step]:
 
         def loss(params):
             logits = nnx.merge(graphdef, params, copy=True)(batch[:, :-1])
-            return cross_entropy(logits, batch[:, 1:]).mean()
+            nats = optax.softmax_cross_entropy_with_integer_labels(logits, batch[:, 1:])
+            return nats.mean()
 
         value, grads = jax.value_and_grad(loss)(params)
         updates, opt = optimizer.update(grads, opt, params)
@@ -155,7 +155,7 @@ def parts(shape: Shape, spec: str):
     """(LmConfig, encodings, TrainConfig); the optimizer's numbers are the same on every side."""
     from pe_jax.lm_config import LmConfig
     from pe_jax.spec import make
-    from pe_jax.train import TrainConfig
+    from pe_jax.train_config import TrainConfig
 
     model = LmConfig(
         vocab=shape.vocab,

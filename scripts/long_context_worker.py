@@ -76,11 +76,11 @@ def _programs(trained: Any, members: tuple, length: int) -> dict[str, Callable]:
     import numpy as np
     import optax
 
-    from pe_jax.evaluate import nats
+    from pe_jax.scoring import target_nats
 
     def loss(params, tokens):
         options = {"graphdef": trained.graphdef, "encodings": members, "last": length}
-        return nats(params, tokens, np.int32(0), **options)
+        return target_nats(params, tokens, np.int32(0), **options)
 
     def norm(params, tokens):
         return optax.tree.norm(jax.grad(lambda p: loss(p, tokens).mean())(params))
@@ -103,11 +103,12 @@ def _scores(nats: Any, tokens: Any, token_bytes: Any) -> dict[str, Any]:
     """Bits a byte of the last tokens, and by position."""
     import numpy as np
 
-    from pe_jax import protocol
+    from pe_jax.metric import named
+    from pe_jax.windows import Windows
 
     length, sizes = nats.shape[1], token_bytes[tokens[:, 1:]]
-    whole = protocol.Windows("one", length, tokens, sizes, np.array([0]), np.array([length]))
-    position, bits = protocol.curve(whole, nats)
+    metric, lo, hi = named("nonoverlapping"), np.array([0]), np.array([length])
+    position, bits = Windows(metric, length, tokens, sizes, lo, hi).curve(nats)
     end = nats[0, -LAST:].sum(dtype=np.float64) / sizes[0, -LAST:].sum() / math.log(2)
     return {"last_bits_per_byte": float(end), "position": position, "bits_per_byte": bits}
 

@@ -13,7 +13,7 @@ from flax import nnx
 
 from pe_jax.lm_config import LmConfig
 from pe_jax.spec import make
-from pe_jax.train import build
+from pe_jax.step import build
 from scripts import benchmark, benchmark_encodings, kinds
 from scripts.benchmark_encodings import Plan
 from scripts.benchmark_encodings_table import exponent, misses

@@ -1,5 +1,6 @@
 """Checkpoints: what was saved comes back bit by bit, or an older one does and a message says so."""
 
+import logging
 import os
 import resource
 import signal
@@ -12,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from pe_jax.checkpoint import KEPT, Checkpoints, digests
+from pe_jax.checkpoints import KEPT, Checkpoints, digests
 
 # the tasks that Orbax leaves when a file is missing complain as they are collected
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
@@ -189,3 +190,13 @@ def test_a_kill_while_saving_leaves_a_whole_checkpoint(tmp_path):
         assert process.returncode == -signal.SIGKILL
         step, _, said = restored(tmp_path, size=400)
         assert step >= last - 1 and said == []
+
+
+def test_the_logs_of_other_code_are_as_loud_as_before(tmp_path):
+    """Orbax logs what it raises too, so it is silent: while it is at work, and no longer."""
+    logger = logging.getLogger("absl")
+    level = logger.level
+    made = checkpoints(tmp_path, 1)
+    assert logger.level == level
+    flip(largest(tmp_path))
+    assert made.restore(state(0), lambda said: None) is None and logger.level == level

@@ -69,6 +69,39 @@ def test_the_code_of_the_readme_trains_and_draws(tmp_path, monkeypatch):
     assert len(names["figure"].axes[0].lines) >= 2
 
 
+def test_a_spec_stands_for_its_section():
+    run = pe_jax.Run.of({"pe": "rope+t5"})
+    assert run == pe_jax.Run.of({"pe": {"spec": "rope+t5"}}) and run.label == "rope+t5"
+
+
+@pytest.mark.parametrize(
+    ("config", "said"),
+    [
+        ({"pe": 3}, "config.pe must be a section, .* got 3"),
+        ({"pe": "rope", "train": 100}, "config.train must be a section, .* got 100"),
+        ({"pe": {"spec": "rope", "rope": 5.0}}, "config.pe.rope must be a section, .* got 5.0"),
+        ({"pe": "rope", "trian": {}}, "the config has no 'trian'; did you mean 'train'"),
+        ({"pe": "rope", "train": {"step": 1}}, "config.train has no 'step'; did you mean 'steps'"),
+        ({}, "the config has no pe.spec"),
+    ],
+)
+def test_a_config_that_is_none_is_told_in_a_sentence(config, said):
+    with pytest.raises(ValueError, match=said):
+        pe_jax.Run.of(config)
+
+
+def test_folders_may_be_strings(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    config = {"data": {"source": f"files:{write_text(tmp_path / 'text')}"}, "pe": "nope"}
+    for name, value in (TINY | {"train.steps": 2, "eval.swaps": (), "run.seeds": (3,)}).items():
+        part, field = name.split(".")
+        config.setdefault(part, {})[field] = value
+    run = pe_jax.Run.of(config)
+    result = pe_jax.execute(run, "runs")
+    assert pe_jax.execute(run, tmp_path / "runs") == result and result.seeds == (3,)
+    assert pe_jax.Trained.of("runs").seed == pe_jax.Trained.of(f"runs/{run.id}", 3).seed == 3
+
+
 def test_a_frame_may_be_filtered_before_it_is_drawn():
     frame = pe_jax.frame(ROOT / "results/quickstart")
     labels = ("rope", "alibi")

@@ -27,8 +27,9 @@ from pe_jax.layers import active
 from pe_jax.lm import LM, _Dropout, decayed
 from pe_jax.lm_config import LmConfig
 from pe_jax.spec import make
+from pe_jax.step import init, make_steps, structure
 from pe_jax.swaps import swap
-from pe_jax.train import TrainConfig, init, make_steps, structure
+from pe_jax.train_config import TrainConfig
 
 TRAINED, LENGTH = 8, 128
 TINY = LmConfig(vocab=32, layers=2, model=16, heads=2, attention="dense")

@@ -21,12 +21,12 @@ from pe_jax import mesh
 from pe_jax.bound import fold_positions
 from pe_jax.encoding import Encoding, acts_once, overrides
 from pe_jax.encodings import ENCODINGS
-from pe_jax.evaluate import nats
+from pe_jax.eval_config import EvalConfig
 from pe_jax.lm_config import LmConfig
 from pe_jax.memory import Segment, empty, forgotten
-from pe_jax.protocol import EvalConfig
 from pe_jax.spec import make
-from pe_jax.train import TrainConfig, init, make_steps, structure
+from pe_jax.step import init, make_steps, structure
+from pe_jax.train_config import TrainConfig
 
 SEGMENT, COUNT = 5, 4
 TOTAL = SEGMENT * COUNT

@@ -8,12 +8,13 @@ import pytest
 from commands import Lab, result, run_of, the_run
 from test_train import CONFIG, LM
 
-from pe_jax import history, mesh
+from pe_jax import mesh
 from pe_jax.execution import execute
-from pe_jax.fit import fit
-from pe_jax.history import Metrics
+from pe_jax.history import History, read_lines
+from pe_jax.loop import train
+from pe_jax.session import Session
 from pe_jax.spec import make
-from pe_jax.train import init, make_steps, structure
+from pe_jax.step import init, make_steps, structure
 
 SEEDS = (0, 1, 2, 3)
 MESHES = ("data:8", "seed:4,data:2")
@@ -25,10 +26,10 @@ def losses(spec: str, steps: int = 3) -> np.ndarray:
     encodings = make("randomized+t5", lm.dims(CONFIG.length))
     config = dataclasses.replace(CONFIG, batch=8)
     devices = mesh.make(spec)
-    train = make_steps(structure(lm, encodings)[0], config, SEEDS, devices)
+    steps_of = make_steps(structure(lm, encodings)[0], config, SEEDS, devices)
     text = np.random.default_rng(0).integers(0, lm.vocab, (steps, 4, 8, CONFIG.length + 1))
     state = mesh.place_state(devices, init(lm, encodings, config, SEEDS))
-    state, out = train(state, mesh.place_batches(devices, text.astype(np.int32)))
+    state, out = steps_of(state, mesh.place_batches(devices, text.astype(np.int32)))
     if devices:
         leaf = jax.tree.leaves(state["params"])[0]
         assert len(leaf.sharding.device_set) == devices.size
@@ -61,8 +62,8 @@ def runs(lab):
 def test_a_run_on_a_mesh_scores_what_one_device_does(runs, tmp_path):
     one, many = runs(""), runs("data:4")
     assert one.id == many.id
-    found = [execute(run, tmp_path / str(i))["rows"] for i, run in enumerate((one, many))]
-    values = [[row["value"] for row in rows] for rows in found]
+    found = [execute(run, tmp_path / str(i)).rows for i, run in enumerate((one, many))]
+    values = [[row.value for row in rows] for rows in found]
     np.testing.assert_allclose(values[1], values[0], atol=1e-4)
 
 
@@ -74,24 +75,26 @@ def test_a_checkpoint_moves_between_devices(runs, tmp_path):
     class Enough(Exception):
         pass
 
-    def train(spec: str, stop_at: int | None = None):
+    path = tmp_path / "metrics.jsonl"
+
+    def on(spec: str, stop_at: int | None = None):
         def stop(save):
-            if stop_at and len(history.read_lines(metrics.path)) >= stop_at:
+            if stop_at and len(read_lines(path)) >= stop_at:
                 save()
                 raise Enough
 
-        metrics = Metrics(tmp_path / "metrics.jsonl")
+        session = Session(History(path), print, stop, mesh.make(spec))
         where = tmp_path / "checkpoints"
-        args = (run.lm, run.encodings, run.train, run.run.seeds, documents, where, metrics, stop)
-        return fit(*args, print, mesh=mesh.make(spec))[0]
+        args = (run.lm, run.encodings, run.train, run.run.seeds, documents, where, session)
+        return train(*args)[0]
 
     with pytest.raises(Enough):
-        train("data:8", stop_at=2)
-    done = train("data:2")
+        on("data:8", stop_at=2)
+    done = on("data:2")
     assert done["step"] == run.train.steps
-    again = train("")
+    again = on("")
     jax.tree.map(np.testing.assert_array_equal, done, again)
-    steps = [line["step"] for line in history.read_lines(tmp_path / "metrics.jsonl")]
+    steps = [line["step"] for line in read_lines(path)]
     assert steps == sorted(set(steps))
 
 

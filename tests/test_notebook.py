@@ -1,5 +1,6 @@
 """docs/positions.ipynb: as committed it is executed, and its code runs."""
 
+import dataclasses
 import json
 import re
 from pathlib import Path
@@ -151,13 +152,13 @@ def ran(tmp_path_factory):
         if not trained or run.label not in pe_jax.ENCODINGS:
             trained.append(pe_jax.execution.execute(run, workdir, **rest))
         else:
-            copy = trained[0] | {"id": run.id, "label": run.label}
-            atomic.write(workdir / run.id / "result.json", record.canonical(copy))
+            copy = dataclasses.replace(trained[0], id=run.id, label=run.label)
+            atomic.write(workdir / run.id / "result.json", record.encode(copy))
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(pe_jax, "execute", execute, raising=False)
         names = run_cells(tmp_path_factory.mktemp("notebook"), patch)
-    assert [result["label"] for result in trained] == ["sinusoidal", "log_decay.py:LogDecay"]
+    assert [result.label for result in trained] == ["sinusoidal", "log_decay.py:LogDecay"]
     return names
 
 

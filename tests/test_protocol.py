@@ -12,17 +12,26 @@ import numpy as np
 import pytest
 
 from pe_jax.encoding import Encoding
-from pe_jax.evaluate import evaluate, nats, plan
+from pe_jax.eval_config import EvalConfig
+from pe_jax.evaluate import Models, evaluate, plan
+from pe_jax.history import History
 from pe_jax.lm_config import LmConfig
-from pe_jax.protocol import METRICS, EvalConfig, curve, nll, windows
+from pe_jax.metric import METRICS, Metric
+from pe_jax.record import Reason
+from pe_jax.scoring import by_batches, target_nats
+from pe_jax.session import Session
 from pe_jax.spec import make
-from pe_jax.train import TrainConfig, init, structure
+from pe_jax.step import init, structure
+from pe_jax.train_config import TrainConfig
+from pe_jax.windows import windows
 
 FAR = 1000000  # between the tokens of two documents
 
 
 def configured(train=8, **fields):
-    return EvalConfig(**{"lengths": (8, 16, 32), "metrics": METRICS, **fields}).resolved(train)
+    return EvalConfig(**{"lengths": (8, 16, 32), "metrics": tuple(METRICS), **fields}).resolved(
+        train
+    )
 
 
 def numbered(*sizes):
@@ -137,10 +146,10 @@ def test_a_program_that_counts_what_it_sees_scores_the_mean_context():
         means = {}
         for metric in METRICS:
             cut = windows(numbered(*ROOMY), metric, E, config)
-            means[metric] = cut.scores(nll(cut, count, 7))
-        assert means["same_targets"] == E - 2.5
-        assert means["last_k"] == E - 1.5
-        assert means["nonoverlapping"] == (E + 1) / 2
+            means[metric] = cut.value(by_batches(cut, count, 7)) * math.log(2)
+        assert means["same_targets"] == pytest.approx(E - 2.5, rel=1e-15)
+        assert means["last_k"] == pytest.approx(E - 1.5, rel=1e-15)
+        assert means["nonoverlapping"] == pytest.approx((E + 1) / 2, rel=1e-15)
 
 
 def test_places_are_spread_evenly_over_the_documents():
@@ -165,7 +174,7 @@ def test_padding_stands_where_nothing_is_scored():
 
     scores = np.ones((len(cut.tokens), cut.last))
     scores[:, -1] = 1e30  # the row after the last scored one
-    assert cut.scores(scores) == 1.0
+    assert cut.value(scores) == 1 / math.log(2)
 
 
 @pytest.mark.parametrize(
@@ -218,7 +227,7 @@ def test_batches_have_one_shape_and_every_window_once():
 
     for batch, firsts in ((4, [0, 4, 8]), (10, [0]), (99, [0])):
         calls.clear()
-        values = nll(cut, program, batch)
+        values = by_batches(cut, program, batch)
         np.testing.assert_array_equal(values, cut.tokens[:, -cut.last :] % FAR)
         assert calls == [((min(batch, 10), 9), first, 5) for first in firsts]
 
@@ -237,7 +246,7 @@ def test_a_curve_counts_every_scored_token_once(E):
     config = configured(4, lengths=(4, E), targets=2 * E + E // 2)
     cut = windows(numbered(4 * E), "nonoverlapping", E, config)
     nats = np.random.default_rng(0).exponential(size=(len(cut.tokens), E))
-    middles, means = curve(cut, nats)
+    middles, means = cut.curve(nats)
     assert len(middles) <= 64 and bins(middles)[-1][1] == E
     assert all(first <= last for first, last in bins(middles))
     total = 0.0
@@ -246,13 +255,13 @@ def test_a_curve_counts_every_scored_token_once(E):
         inside = [nats[w, p - 1] for w, hi in enumerate(cut.hi) for p in places if p <= hi]
         assert mean == pytest.approx(np.mean(inside) / math.log(2))
         total += sum(inside)
-    assert total / cut.targets == pytest.approx(cut.scores(nats))
+    assert total / cut.targets / math.log(2) == pytest.approx(cut.value(nats))
 
 
 def test_a_curve_has_gaps_where_nothing_is_scored():
     cut = windows(numbered(100), "last_k", 8, configured(lengths=(8,), targets=8))
-    means = curve(cut, np.ones((2, 8)))[1]
-    assert means == [None] * 4 + [1 / math.log(2)] * 4
+    means = cut.curve(np.ones((2, 8)))[1]
+    assert means == (None,) * 4 + (1 / math.log(2),) * 4
 
 
 # Oracles: a text from a table of bigrams, and models that know the table.
@@ -296,8 +305,8 @@ def oracles(encodings, *heads):
 
 
 def values(found, **wanted):
-    rows = [r for r in found.rows if all(r[k] == v for k, v in wanted.items())]
-    return [r["value"] for r in rows]
+    rows = [r for r in found.rows if all(getattr(r, k) == v for k, v in wanted.items())]
+    return [r.value for r in rows]
 
 
 @pytest.mark.parametrize("metric", METRICS)
@@ -310,7 +319,7 @@ def test_a_program_that_knows_the_table_scores_it(metric):
 
     for E in (32,) if metric == "last_k" else config.lengths:
         cut = windows(documents, metric, E, config)
-        got = cut.scores(nll(cut, program, 5)) / math.log(2)
+        got = cut.value(by_batches(cut, program, 5))
         assert got == pytest.approx(bits(documents, places), rel=1e-12)
 
 
@@ -327,19 +336,11 @@ def test_models_that_know_the_table_or_nothing():
     places = {m: scored(windows(numbered(300, 20, 200), m, 32, config)) for m in metrics}
     expected = {m: bits(documents, [(d, p) for d, p, _ in places[m]]) for m in metrics}
 
-    nats.clear_cache()
+    target_nats.clear_cache()
     reports = []
-    found = evaluate(
-        graphdef,
-        params,
-        encodings,
-        documents,
-        config,
-        seeds,
-        diverged,
-        lambda *r: reports.append(r),
-        threads=3,
-    )
+    models = Models(graphdef, params, encodings, seeds, diverged)
+    session = Session(History(watch=lambda line: reports.append(tuple(line.values()))))
+    found = evaluate(models, documents, config, session=session, threads=3)
     assert len(found.rows) == 4 * 2 * 2 * 3
     assert found.targets == dict.fromkeys(metrics, 96)
     for swap in ("", *swaps):
@@ -348,10 +349,13 @@ def test_models_that_know_the_table_or_nothing():
             assert len(got) == 2
             np.testing.assert_allclose(got, expected[metric], rtol=2e-5)
     np.testing.assert_allclose(values(found, seed=6), 3.0, rtol=1e-6)  # log2 V, uniform
-    for seed, reason in ((7, "not finite"), (8, "diverged at step 17")):
-        rows = [r for r in found.rows if r["seed"] == seed]
-        assert {(r["value"], r["reason"]) for r in rows} == {(None, reason)}
-    assert all("reason" not in r for r in found.rows if r["value"] is not None)
+    for seed, reason, why in (
+        (7, Reason.NOT_FINITE, "not finite"),
+        (8, Reason.DIVERGED, "diverged at step 17"),
+    ):
+        rows = [r for r in found.rows if r.seed == seed]
+        assert {(r.value, r.reason, r.why) for r in rows} == {(None, reason, why)}
+    assert all(r.reason is None for r in found.rows if r.value is not None)
 
     dones, totals = zip(*reports, strict=True)
     assert len(set(totals)) == 1 and list(dones) == sorted(set(dones)) and dones[-1] == totals[0]
@@ -361,64 +365,65 @@ def test_models_that_know_the_table_or_nothing():
         for metric in metrics:
             cut = windows(documents, metric, E, config)
             shapes.add((min(len(cut.tokens), config.batch_tokens // E), E, cut.last))
-    assert nats._cache_size() == 2 * len(shapes)
-    again = evaluate(graphdef, params, encodings, documents, config, seeds, diverged)
-    assert again == found and nats._cache_size() == 2 * len(shapes)
+    assert target_nats._cache_size() == 2 * len(shapes)
+    again = evaluate(models, documents, config)
+    assert again == found and target_nats._cache_size() == 2 * len(shapes)
 
-    kept = {(c["seed"], c["swap"]): c for c in found.curves}
+    kept = {(c.seed, c.swap): c for c in found.curves}
     assert len(found.curves) == len(kept) == 2 * 2
-    assert {c["length"] for c in found.curves} == {32}
+    assert {c.length for c in found.curves} == {32}
     line = kept[5, ""]
-    sizes = [last - first + 1 for first, last in bins(line["position"])]
-    mean = np.average(line["value"], weights=sizes)
+    sizes = [last - first + 1 for first, last in bins(line.position)]
+    mean = np.average(line.value, weights=sizes)
     np.testing.assert_allclose(mean, expected["nonoverlapping"], rtol=2e-5)
 
 
 def trained_at_random(spec, lm=LM, seeds=(0, 1)):
-    """(graphdef, parameters, encodings) of an untrained model with a head of some size."""
+    """Untrained models with a head of some size."""
     encodings = make(spec, lm.dims(8))
     params = init(lm, encodings, TrainConfig(), seeds)["params"]
-    return structure(lm, encodings)[0], params, encodings
+    return Models(structure(lm, encodings)[0], params, encodings, seeds, (-1,) * len(seeds))
 
 
 def test_values_do_not_depend_on_the_batch():
     """Random positions neither: they go with the window."""
-    model = trained_at_random("randomized+rope")
+    models = trained_at_random("randomized+rope")
     config = configured(targets=40, lengths=(8,), metrics=("same_targets",), swaps=())
     found = []
     for tokens in (1, 24, 10**6):  # 1, 3 and all 10 windows at once
         config = dataclasses.replace(config, batch_tokens=tokens)
-        found.append(values(evaluate(*model, markov(200), config, (0, 1), (-1, -1))))
+        found.append(values(evaluate(models, markov(200), config)))
     assert found[0][0] != found[0][1]
     np.testing.assert_allclose(found[1:], found[:1] * 2, rtol=1e-5)
 
 
 def test_what_an_encoding_cannot_serve_has_a_reason_and_no_value():
-    model = trained_at_random("learned", seeds=(0,))
+    models = trained_at_random("learned", seeds=(0,))
     config = configured(
         targets=32, lengths=(4, 8, 16), metrics=("nonoverlapping",), last=2, stride=2
     )
     config = dataclasses.replace(config, swaps=("learned(clip=True)",))
-    found = evaluate(*model, markov(100), config, (0,), (-1,))
-    plain = [r for r in found.rows if r["swap"] == ""]
-    assert [r["length"] for r in plain] == [4, 8, 16]
-    assert [r.get("reason") for r in plain] == [None, None, "beyond its 8 positions"]
-    assert plain[2]["value"] is None
+    found = evaluate(models, markov(100), config)
+    plain = [r for r in found.rows if r.swap == ""]
+    assert [r.length for r in plain] == [4, 8, 16]
+    assert [r.why for r in plain] == ["", "", "beyond its 8 positions"]
+    assert plain[2].reason is Reason.BEYOND_POSITIONS and plain[2].at == 8
+    assert plain[2].value is None
     clipped = values(found, swap="learned(clip=True)")
-    assert clipped[:2] == [r["value"] for r in plain[:2]] and math.isfinite(clipped[2])
-    assert {c["swap"]: c["length"] for c in found.curves} == {"": 8, "learned(clip=True)": 16}
+    assert clipped[:2] == [r.value for r in plain[:2]] and math.isfinite(clipped[2])
+    assert {c.swap: c.length for c in found.curves} == {"": 8, "learned(clip=True)": 16}
 
 
 def test_a_narrow_window_swapped_in_changes_long_windows_alone():
-    model = trained_at_random("rope", dataclasses.replace(LM, layers=2), (0,))
+    models = trained_at_random("rope", dataclasses.replace(LM, layers=2), (0,))
     config = configured(targets=64, lengths=(8, 32), metrics=("nonoverlapping",), swaps=("window",))
-    found = evaluate(*model, markov(100), config, (0,), (-1,))
+    found = evaluate(models, markov(100), config)
     plain, windowed = values(found, swap=""), values(found, swap="window")
     assert windowed[0] == plain[0] and abs(windowed[1] - plain[1]) > 1e-5
 
 
 def test_too_little_memory_is_a_reason_and_other_errors_are_errors(monkeypatch):
-    model = trained_at_random("nope", seeds=(0,))
+    models = trained_at_random("nope", seeds=(0,))
     config = configured(targets=32, lengths=(8, 16), metrics=("same_targets",), swaps=())
 
     def failing(why):
@@ -427,11 +432,11 @@ def test_too_little_memory_is_a_reason_and_other_errors_are_errors(monkeypatch):
                 raise jax.errors.JaxRuntimeError(why)
             return np.ones((len(tokens), last))
 
-        monkeypatch.setattr("pe_jax.evaluate.nats", nats)
-        return evaluate(*model, markov(100), config, (0,), (-1,))
+        monkeypatch.setattr("pe_jax.evaluate.target_nats", nats)
+        return evaluate(models, markov(100), config)
 
     rows = failing("RESOURCE_EXHAUSTED: Out of memory allocating 8 bytes").rows
-    assert [(r["length"], r.get("reason")) for r in rows] == [(8, None), (16, "out of memory")]
+    assert [(r.length, r.reason) for r in rows] == [(8, None), (16, Reason.OUT_OF_MEMORY)]
     with pytest.raises(jax.errors.JaxRuntimeError, match="INTERNAL"):
         failing("INTERNAL: something else")
 
@@ -448,11 +453,50 @@ class Total(Encoding):
 
 def test_encodings_are_told_the_length_of_the_evaluation():
     config = configured(lengths=(8, 16), swaps=("window",))
-    steps = list(plan((Total(LM.dims(8)),), config))
-    assert [(way.swap, way.length, way.encodings[0].length, way.reason) for way in steps] == [
+    steps = plan((Total(LM.dims(8)),), config)
+    assert [(way.swap, way.length, way.encodings[0].length, way.beyond) for way in steps] == [
         ("", 8, 8, None),
         ("", 16, 16, None),
         ("window", 8, 8, None),
         ("window", 16, 16, None),
     ]
     assert [len(way.encodings) for way in steps] == [1, 1, 2, 2]
+
+
+def mean_probability(nats, sizes):
+    return float(np.exp(-nats.astype(np.float64)).mean())
+
+
+def test_a_metric_of_ones_own_that_is_better_when_higher_goes_from_windows_to_rows(monkeypatch):
+    """Its value, its curve and its name are the metric's; nothing else knows that it is no bits."""
+    mine = Metric(
+        "mean_probability",
+        "The mean probability of every token.",
+        METRICS["nonoverlapping"].places,
+        by_position=True,
+        value=mean_probability,
+        unit="probability",
+        better="higher",
+    )
+    monkeypatch.setitem(METRICS, mine.name, mine)
+    sizes = (300, 200)
+    documents, config = (
+        markov(*sizes),
+        configured(targets=96, lengths=(8, 32), metrics=(mine.name,)),
+    )
+    encodings = make("rope", LM.dims(8))
+    graphdef, params = oracles(encodings, np.log(TABLE), 0 * TABLE)
+    found = evaluate(Models(graphdef, params, encodings, (3, 4), (-1, -1)), documents, config)
+
+    cut = windows(numbered(*sizes), mine.name, 32, config)
+    seen = [TABLE[documents[d][p - 1], documents[d][p]] for d, p, _ in scored(cut)]
+    known = values(found, seed=3, swap="")
+    np.testing.assert_allclose(known, np.mean(seen), rtol=2e-5)
+    np.testing.assert_allclose(values(found, seed=4), 1 / V, rtol=1e-6)
+    assert {row.metric for row in found.rows} == {mine.name} and all(
+        mine.sign * v < 0 for v in known
+    )
+    assert mine.title == "Probability, mean probability (higher is better)"
+    (line,) = (c for c in found.curves if (c.seed, c.swap) == (3, ""))
+    weights = [last - first + 1 for first, last in bins(line.position)]
+    np.testing.assert_allclose(np.average(line.value, weights=weights), np.mean(seen), rtol=2e-5)

@@ -14,9 +14,9 @@ from pathlib import Path
 
 import pytest
 
-from pe_jax import atomic, environment, history, locks, record, run
+from pe_jax import atomic, environment, history, locks, record, records, run, state
 from pe_jax.errors import Refused
-from pe_jax.history import Metrics
+from pe_jax.history import History
 from pe_jax.record import Reason, Result
 
 
@@ -208,14 +208,14 @@ def fill(metrics):
 
 def test_metrics_are_lines_that_the_watcher_sees_too(tmp_path):
     seen = []
-    metrics = Metrics(tmp_path / "metrics.jsonl", seen.append)
+    metrics = History(tmp_path / "metrics.jsonl", seen.append)
     fill(metrics)
     assert history.read_lines(metrics.path) == seen and len(seen) == 7
     assert metrics.path.read_text().splitlines()[-1] == '{"evaluated": 1, "of": 2}'
 
 
 def test_rewind_forgets_the_later_steps_of_these_seeds_and_the_evaluation(tmp_path):
-    metrics = Metrics(tmp_path / "metrics.jsonl")
+    metrics = History(tmp_path / "metrics.jsonl")
     metrics.rewind([0, 1], 0)
     assert metrics.path.read_text() == ""
     fill(metrics)
@@ -225,7 +225,7 @@ def test_rewind_forgets_the_later_steps_of_these_seeds_and_the_evaluation(tmp_pa
 
 
 def test_a_line_that_a_kill_cut_off_is_left_out_and_overwritten(tmp_path):
-    metrics = Metrics(tmp_path / "metrics.jsonl")
+    metrics = History(tmp_path / "metrics.jsonl")
     fill(metrics)
     whole = history.read_lines(metrics.path)
     with open(metrics.path, "a") as file:
@@ -238,6 +238,25 @@ def test_a_line_that_a_kill_cut_off_is_left_out_and_overwritten(tmp_path):
         {"seeds": [2], "step": 8, "loss": [8.0]},
     ]
     assert history.read_lines(tmp_path / "none.jsonl") == []
+
+
+def test_a_history_without_a_file_is_watched_all_the_same():
+    seen = []
+    kept = History(watch=seen.append)
+    kept.rewind([0], 2)
+    kept.add(evaluated=1, of=2)
+    assert seen == [{"evaluated": 1, "of": 2}]
+
+
+def test_a_record_is_read_from_its_file_or_refused(tmp_path):
+    path = tmp_path / "state.json"
+    assert records.read(record.State, path) is state.get(tmp_path) is None
+    state.put(tmp_path, record.Stage.FAILED, "no text")
+    assert state.get(tmp_path).stage is record.Stage.FAILED
+    assert state.get(tmp_path).reason == "no text"
+    path.write_text('{"stage": "lost"}')
+    with pytest.raises(Refused, match="state.json is damaged .*stage.* delete it"):
+        state.get(tmp_path)
 
 
 def test_the_environment_says_what_decides_the_bits():

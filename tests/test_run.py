@@ -10,6 +10,10 @@ import pytest
 from commands import Lab, lines, result, run_of, the_run
 
 from configs import base, replay
+from pe_jax import state
+from pe_jax.errors import Refused
+from pe_jax.execution import execute
+from pe_jax.record import Stage
 from pe_jax.run import Run
 
 SPEC = "randomized+rope"
@@ -107,6 +111,7 @@ def test_config_metrics_and_checkpoints_are_there(whole):
     kept = {path.name for path in (whole / "checkpoints/0-1").iterdir() if path.is_dir()}
     assert kept == {"10", "12"}
     assert not list(whole.glob(".*.json*"))
+    assert standing(whole) == ("done", "")
 
 
 def test_a_finished_run_is_not_run_again_and_a_record_replays(lab, whole):
@@ -119,6 +124,32 @@ def test_a_finished_run_is_not_run_again_and_a_record_replays(lab, whole):
     assert done.code == 0 and "finished already" in done.err
     assert "same targets" in done.out and str(whole / "result.json") in done.out
     assert state() == before and len(list(whole.parent.iterdir())) == 1
+
+
+def test_text_that_has_changed_fails_the_run_and_a_full_disk_hides_no_error(
+    lab, whole, tmp_path, monkeypatch
+):
+    folder = tmp_path / whole.name
+    folder.mkdir()
+    about = json.loads((whole / "config.json").read_text())
+    about["corpus"]["hash"] = "0" * 64
+    (folder / "config.json").write_text(json.dumps(about))
+    run = Run.of(about["config"])
+    with pytest.raises(Refused, match="was begun on other text"):
+        execute(run, tmp_path)
+    stage, reason = standing(folder)
+    assert stage == "failed" and "was begun on other text" in reason
+    put = state.put
+
+    def full(folder, stage, reason=""):
+        if stage is not Stage.RUNNING:
+            raise OSError("no space left")
+        put(folder, stage, reason)
+
+    monkeypatch.setattr(state, "put", full)
+    with pytest.raises(Refused, match="was begun on other text"):
+        execute(run, tmp_path)
+    assert standing(folder) == ("running", "")
 
 
 @pytest.mark.parametrize("name", ("config.json", "result.json"))
@@ -217,6 +248,7 @@ def test_a_run_killed_in_training_and_in_evaluation_ends_the_same(lab, whole, tm
     for moment in (trained(folder, 6), evaluating(folder)):
         killed = start(lab, tmp_path).until(moment).stop(signal.SIGKILL)
         assert killed.code == -signal.SIGKILL and not (folder / "result.json").exists()
+        assert standing(folder) == ("running", "")
     resumed = start(lab, tmp_path).wait()
     assert resumed.code == 0 and "going on from step 12 of 12" in resumed.err
     assert_same(folder, whole)
@@ -270,11 +302,18 @@ def newest(folder):
     return max(int(p.name) for p in (folder / "checkpoints/0-1").iterdir() if p.name.isdigit())
 
 
+def standing(folder):
+    """(stage, reason) of the run's state.json."""
+    found = json.loads((folder / "state.json").read_text())
+    return found["stage"], found["reason"]
+
+
 def test_a_signal_saves_the_state_and_says_how_to_go_on(interrupted):
     folder, stopped = interrupted
     assert stopped.code == 75 and not (folder / "result.json").exists()
     assert "stopped by SIGTERM" in stopped.err and "the same command goes on" in stopped.err
     assert "Traceback" not in stopped.err
+    assert standing(folder) == ("stopped", "SIGTERM")
     assert newest(folder) == lines(folder)[-1]["step"] == 2
 
 
@@ -314,6 +353,8 @@ def test_a_full_disk_is_one_line_and_the_same_command_completes(lab, whole, tmp_
     assert last.startswith("experiments.run: cannot write the checkpoint of step 2 in ")
     assert "File too large" in last and "the same command goes on" in last
     assert not (folder / "result.json").exists() and not list(folder.glob(".*.json*"))
+    stage, reason = standing(folder)
+    assert stage == "failed" and last.endswith(reason)
     resumed = start(lab, tmp_path).wait()
     assert resumed.code == 0, resumed.err
     assert_same(folder, whole)

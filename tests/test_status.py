@@ -97,7 +97,7 @@ def test_a_run_at_work_says_how_far_it_is_and_for_how_long_it_has_been_silent(wo
 def test_seeds_that_train_in_turn_are_named(work):
     folder = work.run("rope", "config.json", "metrics.jsonl", trained=4, held=True)
     line = {"seeds": [1], "step": 2, "of": 12, "loss": [4.0]}
-    history.Metrics(folder / "metrics.jsonl").add(**line)
+    history.History(folder / "metrics.jsonl").add(**line)
     assert work.states()["rope"].done.startswith("seed 1: step 2/12, ")
 
 

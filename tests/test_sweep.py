@@ -12,10 +12,10 @@ from commands import ROOT, TINY, Lab, lines, result, run_of, tiny
 from configs import base, quickstart
 from experiments import hyper, workers
 from pe_jax import atomic, locks, record
+from pe_jax.eval_config import EvalConfig
 from pe_jax.lm_config import LmConfig
-from pe_jax.protocol import EvalConfig
 from pe_jax.run import DataConfig, LogConfig, Run, RunConfig
-from pe_jax.train import TrainConfig
+from pe_jax.train_config import TrainConfig
 
 SECTIONS = {
     "lm": LmConfig,
@@ -211,7 +211,7 @@ def test_a_google_style_file_runs_unchanged(lab, tmp_path):
     varied = {"train.rate": 2e-2, "train.clip": 4.0, "lm.mlp": 24, "data.source": lab.text}
     wanted = run_of("rope(base=50.0)", **varied)
     (row,) = (line for line in done.out.splitlines() if wanted.id in line)
-    assert f"{wanted.parameters()['total']:,}" in row and "rope(base=50.0)" in row
+    assert f"{wanted.parameters().total:,}" in row and "rope(base=50.0)" in row
     assert str(TINY["train.steps"]) in row
 
 

@@ -20,12 +20,16 @@ from tokenizers import AddedToken, Regex, models, normalizers, pre_tokenizers
 from pe_jax import bpe, record, sentences, tables
 from pe_jax.corpus import SPLITS, Corpus
 from pe_jax.errors import Refused
-from pe_jax.evaluate import evaluate
+from pe_jax.eval_config import EvalConfig
+from pe_jax.evaluate import Models, evaluate
 from pe_jax.lm_config import LmConfig
-from pe_jax.protocol import METRICS, EvalConfig, curve, nll, windows
+from pe_jax.metric import METRICS
+from pe_jax.scoring import by_batches
 from pe_jax.spec import make
+from pe_jax.step import init, structure
 from pe_jax.tokenizer import BYTES, kept, tokenize, vocabulary
-from pe_jax.train import TrainConfig, init, structure
+from pe_jax.train_config import TrainConfig
+from pe_jax.windows import windows
 
 PROSE = (
     "def f(x):\n\treturn  x\r\n\n"
@@ -167,7 +171,7 @@ def test_bytes_are_the_documents_themselves():
 
 
 def configured(**fields):
-    return EvalConfig(**{"lengths": (8, 16, 32), "metrics": METRICS, **fields}).resolved(8)
+    return EvalConfig(**{"lengths": (8, 16, 32), "metrics": tuple(METRICS), **fields}).resolved(8)
 
 
 def test_the_bytes_counted_are_those_of_the_text_scored(trained):
@@ -196,7 +200,8 @@ def test_the_bytes_of_every_scored_target_count_once(trained, metric):
         assert (len(scored), len(b"".join(scored))) == (cut.targets, cut.bytes)
         if metric != "last_k":  # the same targets at every length
             assert cut.bytes == windows(documents, metric, 8, config, trained.sizes).bytes
-        values = cut.scores(nll(cut, lambda t, first, last: t[:, -last:] + 0.5, 7))
+        nats = by_batches(cut, lambda t, first, last: t[:, -last:] + 0.5, 7)
+        values = cut.value(nats) * math.log(2)
         total = sum(
             row[r + 1] + 0.5
             for row, lo, hi in zip(cut.tokens, cut.lo, cut.hi, strict=True)
@@ -212,16 +217,17 @@ def test_a_model_that_knows_nothing_scores_its_vocabulary(trained):
     params = init(lm, encodings, TrainConfig(), [0])["params"]
     params["head"]["kernel"] = jnp.zeros_like(params["head"]["kernel"])
     documents = trained.encode([document(varied(400, seed)) for seed in range(2)])
-    config = configured(targets=64, lengths=(8, 16), swaps=(), metrics=METRICS[:2])
+    config = configured(targets=64, lengths=(8, 16), swaps=(), metrics=tuple(METRICS)[:2])
     graphdef, _ = structure(lm, encodings)
-    found = evaluate(graphdef, params, encodings, documents, config, [0], [-1], sizes=trained.sizes)
-    assert found.targets == dict.fromkeys(METRICS[:2], 64)
+    models = Models(graphdef, params, encodings, (0,), (-1,))
+    found = evaluate(models, documents, config, trained.sizes)
+    assert found.targets == dict.fromkeys(tuple(METRICS)[:2], 64)
     for row in found.rows:
-        size = found.target_bytes[row["metric"]][f"{row['length']}"]
+        size = found.target_bytes[row.metric][row.length]
         assert size > 64
-        assert row["value"] == pytest.approx(math.log2(SIZE) * 64 / size, rel=1e-5)
+        assert row.value == pytest.approx(math.log2(SIZE) * 64 / size, rel=1e-5)
     cut = windows(documents, "nonoverlapping", 16, config, trained.sizes)
-    for place, value in zip(*curve(cut, np.full((4, 16), math.log(SIZE))), strict=True):
+    for place, value in zip(*cut.curve(np.full((4, 16), math.log(SIZE))), strict=True):
         assert place == round(place)  # bins of one position
         size = trained.sizes[cut.tokens[:, round(place)]].sum()
         assert value == pytest.approx(math.log2(SIZE) * 4 / size)
@@ -344,7 +350,7 @@ def test_the_vocabulary_is_known_before_any_text(tmp_path, trained):
     for spec, size in (("bytes", 256), ("bpe:300", 300), (f"file:{tmp_path}/mine.json", SIZE)):
         run = run_of(**{"data.tokenizer": spec, "data.source": "files:nowhere"})
         assert run.lm.vocab == run.encodings[0].dims.vocab == size
-        assert run.parameters()["total"] == run_of().parameters()["total"] + 2 * 16 * (size - 256)
+        assert run.parameters().total == run_of().parameters().total + 2 * 16 * (size - 256)
     assert run_of(**{"data.tokenizer": "bpe:300", "lm.vocab": 512}).lm.vocab == 512
 
 

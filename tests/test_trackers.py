@@ -1,5 +1,6 @@
 """Trackers: whatever happens to a run, every step is in them once, and they never stop it."""
 
+import dataclasses
 import json
 import signal
 import struct
@@ -7,18 +8,30 @@ import struct
 import pytest
 from commands import Lab, lines, run_of, the_run, tiny
 
-from pe_jax import atomic, errors, execution, history, locks, trackers
-from pe_jax.fit import Interrupted
+from pe_jax import atomic, errors, execution, history, locks, records, trackers
+from pe_jax.record import Begun, Corpus, Result
+from pe_jax.session import Interrupted
 
 STEPS = list(range(2, 13, 2))
-ABOUT = {
-    "id": "rope-1",
-    "label": "rope",
-    "config": {},
-    "corpus": {},
-    "commit": "abc1234",
-    "started": "2026-01-02T03:04:05+00:00",
-}
+ABOUT = Begun(
+    id="rope-1",
+    label="rope",
+    config={},
+    seeds=(0,),
+    corpus=Corpus(source="files:text", hash="0"),
+    commit="abc1234",
+    started="2026-01-02T03:04:05+00:00",
+)
+
+
+class Seen(execution.Silent):
+    """Notes what is said, and watches by a function."""
+
+    def __init__(self, watch=lambda line: None):
+        self.said, self.watch = [], watch
+
+    def say(self, message):
+        self.said.append(message)
 
 
 @pytest.fixture(scope="module")
@@ -108,7 +121,7 @@ def test_a_run_that_goes_on_keeps_its_wandb_id_and_one_begun_anew_has_another(tm
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("WANDB_MODE", "offline")
         for started in ("2026-01-02T03:04:05+00:00",) * 2 + ("2026-01-02T03:04:06+00:00",):
-            tracker = trackers.WandB(tmp_path, ABOUT | {"started": started})
+            tracker = trackers.WandB(tmp_path, dataclasses.replace(ABOUT, started=started))
             ids.append(tracker.run.id)
             tracker.log(2, {"loss/seed_0": 1.0})
             tracker.close(False)
@@ -123,7 +136,7 @@ class Fake:
     failing = None
 
     def __init__(self, folder, about):
-        self.calls = Fake.calls = [("made", about["label"])]
+        self.calls = Fake.calls = [("made", about.label)]
 
     def log(self, step, values):
         if step == Fake.failing:
@@ -150,12 +163,12 @@ def execute(lab, workdir, **options):
 
 def test_a_tracker_that_fails_is_let_go_and_the_run_is_recorded(lab, tmp_path, fake, monkeypatch):
     monkeypatch.setattr(fake, "failing", 6)
-    said = []
-    found = execute(lab, tmp_path, say=said.append)
-    assert found["rows"] == atomic.read(the_run(tmp_path) / "result.json")["rows"]
+    view = Seen()
+    done = execute(lab, tmp_path, view=view)
+    assert done == records.read(Result, the_run(tmp_path) / "result.json")
     assert [line["step"] for line in lines(the_run(tmp_path)) if "loss" in line] == STEPS
     assert [call[0] for call in fake.calls] == ["made", 2, 4]
-    assert said == [
+    assert view.said == [
         "log.wandb: look at nothing",
         "log.wandb failed and is let go (OSError: no space left)",
     ]
@@ -170,7 +183,7 @@ def test_a_tracker_gets_a_line_after_the_record_has_it_and_is_closed_when_stoppe
             signal.raise_signal(signal.SIGINT)
 
     with pytest.raises(Interrupted):
-        execute(lab, tmp_path, watch=watch)
+        execute(lab, tmp_path, view=Seen(watch))
     assert [call[0] for call in fake.calls] == ["made", 2, 4, 6, "closed"]
     assert fake.calls[-1] == ("closed", True)
     assert set(fake.calls[1][1]) >= {"loss/seed_0", "loss/seed_1", "grad_norm/seed_0", "rate"}
@@ -184,8 +197,8 @@ def test_a_line_that_comes_again_is_sent_once_and_a_loss_that_is_not_finite_is_l
 ):
     line = {"seeds": [3], "step": 2, "of": 4, "loss": [None], "grad_norm": [1.0]}
     line |= dict.fromkeys(trackers.PER_RUN, 0.5)
-    with trackers.Trackers(["wandb"], tmp_path, {"label": "x"}, lambda said: None) as tracked:
-        metrics = history.Metrics(tmp_path / "metrics.jsonl", tracked.watch)
+    with trackers.Trackers(["wandb"], tmp_path, ABOUT, lambda said: None) as tracked:
+        metrics = history.History(tmp_path / "metrics.jsonl", tracked.watch)
         for step in (2, 4, 4):
             metrics.add(**line | {"step": step})
         metrics.add(**line | {"seeds": [4]})

@@ -12,14 +12,16 @@ import optax
 import pytest
 
 from pe_jax import batches as data
-from pe_jax.checkpoint import digests
+from pe_jax.checkpoints import digests
 from pe_jax.encoding import Encoding
 from pe_jax.encodings import ENCODINGS
-from pe_jax.fit import fit
-from pe_jax.history import Metrics, read_lines
+from pe_jax.history import History, read_lines
 from pe_jax.lm_config import LmConfig
+from pe_jax.loop import train
+from pe_jax.session import Session
 from pe_jax.spec import make
-from pe_jax.train import TrainConfig, cross_entropy, init, make_steps, structure
+from pe_jax.step import init, make_steps, structure
+from pe_jax.train_config import TrainConfig
 
 LM = LmConfig(vocab=16, layers=1, model=16, heads=2, attention="dense")
 CONFIG = TrainConfig(steps=8, length=8, batch=4, warmup=2)
@@ -171,7 +173,7 @@ def test_the_gradient_is_clipped_by_the_norm_of_one_replica():
 
 def test_the_loss_is_the_mean_nats_of_the_next_tokens():
     logits = jnp.log(jnp.array([[[0.5, 0.25, 0.25], [0.1, 0.1, 0.8]]]))
-    got = cross_entropy(logits + 3.0, jnp.array([[0, 1]]))
+    got = optax.softmax_cross_entropy_with_integer_labels(logits + 3.0, jnp.array([[0, 1]]))
     np.testing.assert_allclose(got, [[math.log(2), math.log(10)]], rtol=1e-6)
     state, steps = start()
     state["params"]["head"]["kernel"] *= 0
@@ -299,20 +301,21 @@ def test_wrong_settings_are_named():
         TrainConfig(rate=math.nan)
 
 
-def run_fit(folder, seeds, encodings=None, text=None, stop=lambda save: None):
-    """(final state, {"seconds"}, lines of metrics.jsonl, what was said)."""
+def run_train(folder, seeds, encodings=None, text=None, stop=lambda save: None):
+    """(final state, seconds, lines of metrics.jsonl, what was said)."""
     config = dataclasses.replace(CONFIG, steps=9, steps_per_call=3)
     encodings = make("randomized+rope", DIMS) if encodings is None else encodings
     text = np.random.default_rng(0).integers(0, 15, 400) if text is None else text
     folder.mkdir(exist_ok=True)
-    metrics, said = Metrics(folder / "metrics.jsonl"), []
-    state, note = fit(LM, encodings, config, seeds, [text], folder, metrics, stop, said.append)
-    return state, note, read_lines(metrics.path), said
+    history, said = History(folder / "metrics.jsonl"), []
+    session = Session(history, said.append, stop)
+    state, seconds = train(LM, encodings, config, seeds, [text], folder, session)
+    return state, seconds, read_lines(history.path), said
 
 
 @pytest.fixture(scope="module")
 def solo(tmp_path_factory):
-    return run_fit(tmp_path_factory.mktemp("solo"), (1,))
+    return run_train(tmp_path_factory.mktemp("solo"), (1,))
 
 
 def test_a_seed_after_another_and_cut_off_twice_is_bit_equal_to_its_solo_run(tmp_path, solo):
@@ -325,29 +328,29 @@ def test_a_seed_after_another_and_cut_off_twice_is_bit_equal_to_its_solo_run(tmp
         save()
         raise KeyboardInterrupt
 
-    _, _, first, said = run_fit(tmp_path, (0,))
+    _, _, first, said = run_train(tmp_path, (0,))
     assert [line["step"] for line in first] == [3, 6, 9] and said == []
     for stop in (kill, interrupt):
         with pytest.raises(KeyboardInterrupt):
-            run_fit(tmp_path, (1,), stop=stop)
+            run_train(tmp_path, (1,), stop=stop)
         lines = read_lines(tmp_path / "metrics.jsonl")
         assert lines[:3] == first and [line["step"] for line in lines[3:]] == [3]
-    state, note, lines, said = run_fit(tmp_path, (1,))
+    state, seconds, lines, said = run_train(tmp_path, (1,))
     assert said == ["seeds (1,): going on from step 3 of 9"]
     assert_trees_equal(state, solo[0])
     assert lines[:3] == first and first[0]["loss"] != lines[3]["loss"]
     assert [(a["step"], a["loss"]) for a in lines[3:]] == [(b["step"], b["loss"]) for b in solo[2]]
 
-    again, same, unchanged, said = run_fit(tmp_path, (1,))
+    again, same, unchanged, said = run_train(tmp_path, (1,))
     assert said == ["seeds (1,): going on from step 9 of 9"]
     assert_trees_equal(again, state)
-    assert unchanged == lines and same["seconds"] == pytest.approx(note["seconds"], abs=1)
+    assert unchanged == lines and same == pytest.approx(seconds, abs=1)
 
 
 def test_the_metrics_of_a_diverged_seed_are_null(tmp_path):
     text = np.random.default_rng(0).integers(0, 15, 400)
     text[200] = 15  # one window in 49, of 36 that nine steps see
-    state, _, lines, _ = run_fit(tmp_path, (0, 1, 2), (Poison(DIMS),), text)
+    state, _, lines, _ = run_train(tmp_path, (0, 1, 2), (Poison(DIMS),), text)
     assert set(state["diverged"] >= 0) == {True, False}
     for line in lines:
         for r, first in enumerate(state["diverged"]):
@@ -355,7 +358,7 @@ def test_the_metrics_of_a_diverged_seed_are_null(tmp_path):
     assert "NaN" not in json.dumps(lines)
 
 
-def test_fit_trains_on_the_batches_of_each_seed_in_turn(solo):
+def test_training_is_on_the_batches_of_each_seed_in_turn(solo):
     text = np.random.default_rng(0).integers(0, 15, 400)
     order = data.batches([text], CONFIG.length, CONFIG.batch, 1)
     config = dataclasses.replace(CONFIG, steps=9, steps_per_call=3)

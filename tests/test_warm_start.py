@@ -10,8 +10,8 @@ import pytest
 from commands import Lab, lines, result, run_of, the_run
 
 from configs import replay
-from pe_jax import errors, hashes, record, train
-from pe_jax.checkpoint import Checkpoints, flat
+from pe_jax import errors, hashes, record, step
+from pe_jax.checkpoints import Checkpoints, flat
 from pe_jax.execution import execute
 from pe_jax.run import Run
 
@@ -72,7 +72,7 @@ def child(lab, parent, spec, **values):
 
 def begun(run, seeds):
     """The parameters before the first step, those that are drawn at random as 7."""
-    _, shapes = train.structure(run.lm, run.encodings)
+    _, shapes = step.structure(run.lm, run.encodings)
     params = jax.tree.map(lambda a: np.full((len(seeds), *a.shape), 7, a.dtype), shapes)
     state = {"params": params, "optimizer": "fresh", "step": 0}
     begun = run.start(state, seeds)
@@ -183,7 +183,7 @@ def test_a_folder_that_is_no_finished_run_is_told(lab, parent, tmp_path):
     for path, words in (
         (tmp_path / "none", "is no run's folder"),
         (parent.parent, f"{parent.parent} has .*{parent.name.replace('+', '.')}"),
-        (str(parent)[:-1] + "x", f"{parent.parent} has {parent.name.replace('+', '.')}"),
+        (str(parent)[:-1] + "x", f"did you mean '{parent.name.replace('+', '.')}'"),
         ("$NOWHERE_AT_ALL/run", "variable NOWHERE_AT_ALL of train.init_from is not set"),
     ):
         with pytest.raises(ValueError, match=words):

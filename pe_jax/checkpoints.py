@@ -35,7 +35,6 @@ class Checkpoints:
     """
 
     def __init__(self, folder: Path, read_only: bool = False):
-        logging.getLogger("absl").setLevel(logging.CRITICAL)  # what Orbax logs it raises too
         self.folder = folder.absolute()
         options = ocp.CheckpointManagerOptions(
             max_to_keep=None if read_only else KEPT,
@@ -43,7 +42,8 @@ class Checkpoints:
             read_only=read_only,
             create=not read_only,
         )
-        self.manager = ocp.CheckpointManager(self.folder, options=options)
+        with _quiet():
+            self.manager = ocp.CheckpointManager(self.folder, options=options)
 
     def save(self, step: int, state: Any, note: dict[str, Any]) -> None:
         """Writes the state, synchronously; `note` is JSON that `restore` gives back.
@@ -55,7 +55,8 @@ class Checkpoints:
         args = ocp.args.Composite(state=ocp.args.StandardSave(arrays), meta=ocp.args.JsonSave(meta))
         try:
             self._reserve(sum(array.nbytes for array in arrays.values()))
-            self.manager.save(step, args=args)
+            with _quiet():
+                self.manager.save(step, args=args)
         except (OSError, ValueError) as error:  # Orbax says ValueError, and why at the very end
             why = str(error).rpartition('": ')[2][-160:]
             raise OSError(
@@ -88,7 +89,8 @@ class Checkpoints:
                 why = _first_line(error)
                 warn(f"the checkpoint of step {step} is damaged ({why}): set aside as {aside.name}")
                 (self.folder / str(step)).rename(aside)
-                self.manager.reload()
+                with _quiet():
+                    self.manager.reload()
                 continue
             raise ValueError(
                 f"{self.folder / str(step)} is the checkpoint of another model: "
@@ -101,18 +103,18 @@ class Checkpoints:
 
         ValueError if it is not there or damaged.
         """
-        with self._told(step):
+        with self._damage(step):
             meta = self._item(step, meta=ocp.args.JsonRestore())
             return {name: _shape(kind) for name, kind in meta["kinds"].items()}, meta["digests"]
 
     def load(self, step: int) -> dict[str, Any]:
         """Every array of a checkpoint, by name; ValueError if it is not there or damaged."""
         shapes, digests = self.describe(step)
-        with self._told(step):
+        with self._damage(step):
             return self._arrays(step, shapes, digests)
 
     @contextlib.contextmanager
-    def _told(self, step: int) -> Iterator[None]:
+    def _damage(self, step: int) -> Iterator[None]:
         try:
             yield
         except Exception as error:  # many types; at damage every one means the same
@@ -134,7 +136,20 @@ class Checkpoints:
         return arrays
 
     def _item(self, step: int, **item: Any) -> Any:
-        return self.manager.restore(step, args=ocp.args.Composite(**item))[next(iter(item))]
+        with _quiet():
+            return self.manager.restore(step, args=ocp.args.Composite(**item))[next(iter(item))]
+
+
+@contextlib.contextmanager
+def _quiet() -> Iterator[None]:
+    """Without what Orbax logs, which it raises as well."""
+    logger = logging.getLogger("absl")
+    level = logger.level
+    logger.setLevel(logging.CRITICAL)
+    try:
+        yield
+    finally:
+        logger.setLevel(level)
 
 
 def flat(state: Any) -> dict[str, Any]:

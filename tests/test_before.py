@@ -1,0 +1,100 @@
+"""Runs of before still load: their ids, their checkpoints, and results of older versions.
+
+tests/golden/run_version_1.tar.gz has a finished run of version 1 of the records, and its text:
+`learned[-1:]+t5(buckets=8)`, 6 steps of two seeds.
+"""
+
+import dataclasses
+import json
+import tarfile
+from pathlib import Path
+
+import jax
+import pytest
+
+from pe_jax import record, records
+from pe_jax.checkpoints import Checkpoints, digests
+from pe_jax.execution import execute
+from pe_jax.hashes import sha256
+from pe_jax.run import Run
+from pe_jax.step import init
+from pe_jax.trained import Trained
+
+# the tasks that Orbax leaves when a file is missing complain as they are collected
+pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+
+ROOT = Path(__file__).resolve().parents[1]
+ID = "learned_-1_+t5_buckets_8-d9d0be10"
+
+
+@pytest.fixture
+def runs(tmp_path, monkeypatch):
+    """The work directory of the old run; its text is where its config says."""
+    with tarfile.open(ROOT / "tests/golden/run_version_1.tar.gz") as archive:
+        archive.extractall(tmp_path, filter="data")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path / "runs"
+
+
+def old(runs):
+    return json.loads((runs / ID / "result.json").read_text())
+
+
+def test_its_config_has_the_same_id_and_reads_as_a_record(runs):
+    begun = records.read(record.Begun, runs / ID / "config.json")
+    assert Run.of(begun.config).id == begun.id == ID
+    assert begun.seeds == (0, 1) and begun.device.platform == "cpu" and begun.parent is None
+
+
+def test_its_result_reads_as_a_record(runs):
+    result, data = records.read(record.Result, runs / ID / "result.json"), old(runs)
+    assert [record.plain(row)["value"] for row in result.rows] == [r["value"] for r in data["rows"]]
+    assert [row.why for row in result.rows] == [r.get("reason", "") for r in data["rows"]]
+    beyond = {(row.length, row.reason, row.at) for row in result.rows if row.value is None}
+    assert beyond == {(16, record.Reason.BEYOND_POSITIONS, 8)}
+    for part in ("targets", "digests", "corpus", "label", "commit"):
+        assert record.plain(result)[part] == data[part], part
+    assert result.target_bytes["same_targets"] == {8: 64, 16: 64}
+    assert result.version == record.VERSION
+    assert record.decode(record.Result, json.loads(record.encode(result))) == result
+
+
+def test_its_checkpoint_is_the_one_that_was_written(runs):
+    trained = Trained.of(str(runs))
+    assert (trained.run.id, trained.seed, trained.step) == (ID, 0, 6)
+    run = trained.run
+    like = jax.eval_shape(lambda: init(run.lm, run.encodings, run.train, (0, 1)))
+    step, state, _ = Checkpoints(runs / ID / "checkpoints/0-1").restore(like, print)
+    assert step == 6
+    assert sha256(record.canonical(digests(state))) == old(runs)["digests"]["0-1"]
+
+
+def test_it_is_not_run_again(runs):
+    before = {path: path.stat().st_mtime_ns for path in runs.rglob("*")}
+    result = execute(Run.of(old(runs)["config"]), "runs")
+    assert result.id == ID and result == records.read(record.Result, runs / ID / "result.json")
+    assert {path: path.stat().st_mtime_ns for path in runs.rglob("*")} == before
+
+
+def test_its_evaluation_gives_the_same_values_anew(runs):
+    """Without its result the run goes on from its last checkpoint, with nothing left to train."""
+    before = records.read(record.Result, runs / ID / "result.json")
+    (runs / ID / "result.json").unlink()
+    again = execute(Run.of(before.config), runs)
+    assert again.digests == before.digests and again.targets == before.targets
+    for new, row in zip(again.rows, before.rows, strict=True):
+        assert new.value == pytest.approx(row.value, rel=1e-5)
+        assert dataclasses.replace(new, value=row.value) == row
+
+
+STUDIES = sorted(ROOT.glob("results/*/runs.jsonl"))
+
+
+@pytest.mark.parametrize("path", STUDIES, ids=lambda path: path.parent.name)
+def test_the_records_of_results_have_the_ids_of_today(path, monkeypatch):
+    """But for those that start from another run, whose folder is not there."""
+    monkeypatch.chdir(ROOT)
+    of_before = [json.loads(line) for line in path.read_text("utf-8").splitlines()]
+    whole = [r for r in of_before if not r["config"]["train"].get("init_from")]
+    assert whole
+    assert [Run.of(r["config"]).id for r in whole] == [r["id"] for r in whole]
