@@ -23,12 +23,14 @@ from pe_jax import (
     locks,
     mesh,
     record,
+    state,
     tokenizer,
     train,
 )
 from pe_jax.checkpoint import digests
 from pe_jax.evaluate import Evaluation, evaluate
-from pe_jax.fit import fit, stopping
+from pe_jax.fit import Interrupted, fit, stopping
+from pe_jax.record import Stage
 from pe_jax.run import Run
 from pe_jax.trackers import Trackers, require
 
@@ -56,7 +58,12 @@ def execute(
         devices = mesh.make(run.run.mesh)
     except ValueError as error:
         raise errors.Refused(str(error)) from error
-    with locks.locked(folder), stopping(say) as stop, contextlib.ExitStack() as closing:
+    with (
+        locks.locked(folder),
+        _told(folder),
+        stopping(say) as stop,
+        contextlib.ExitStack() as closing,
+    ):
         if done := atomic.read(folder / "result.json"):  # by a process that was faster
             return done
         about = _begin(run, folder, corpus, command, say)
@@ -86,6 +93,24 @@ def execute(
         trackers.finish(result)
         atomic.write(folder / "result.json", record.canonical(result))
         return result
+
+
+@contextlib.contextmanager
+def _told(folder: Path):
+    """Writes down in state.json how the run of this folder begins and ends."""
+    state.put(folder, Stage.RUNNING)
+    try:
+        yield
+    except Interrupted as error:
+        state.put(folder, Stage.STOPPED, f"by {error}")
+        raise
+    except errors.Refused as error:
+        state.put(folder, Stage.FAILED, str(error))
+        raise
+    except Exception as error:
+        state.put(folder, Stage.FAILED, f"{type(error).__name__}: {error}")
+        raise
+    state.put(folder, Stage.DONE)
 
 
 def _trained(

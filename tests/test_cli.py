@@ -7,8 +7,8 @@ import sys
 import pytest
 from commands import ROOT, Lab, run_of, tiny, write_text
 
-from experiments import cli
 from pe_jax import atomic, locks, record
+from pe_jax.commands import cli
 
 HEAVY = ("jax", "flax", "pandas", "matplotlib", "tensorflow_datasets", "grain", "orbax", "scipy")
 BEGUN = {"label": "rope", "config": {"run": {"seeds": [0, 1]}}}

@@ -9,7 +9,7 @@ import signal
 import pytest
 from commands import Lab, lines, result, run_of, the_run
 
-from configs import base, replay
+from pe_jax.configs import base, replay
 from pe_jax.run import Run
 
 SPEC = "randomized+rope"

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from commands import Lab, lines, result, run_of, the_run
 
-from configs import replay
 from pe_jax import errors, hashes, record, train
 from pe_jax.checkpoint import Checkpoints, flat
+from pe_jax.configs import replay
 from pe_jax.execution import execute
 from pe_jax.run import Run
 

@@ -1,0 +1,71 @@
+"""What `pe-jax run`, `sweep` and `report` print: a run as it goes on, and tables of results."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from pe_jax.engines import progress
+
+
+class RunView(progress.View):
+    """The view of one run."""
+
+    def __init__(self, run: Any):
+        super().__init__(run.label, 1.0)
+        self.share = progress.Share(len(run.run.seeds))
+        self.run = run
+
+    def __enter__(self):
+        return self
+
+    def begin(self) -> None:
+        """Shows the run, once nothing stands in its way."""
+        self.console.print(parameter_table(self.run))
+        self.progress.start()
+
+    def watch(self, line: dict[str, Any]) -> None:
+        self.update(self.share.add(line), progress.describe(line))
+
+    def show(self, result: dict[str, Any], folder: Path) -> None:
+        from pe_jax import render, tables
+
+        out = Console(width=None if Console().is_terminal else 160)
+        for metric in tables.metrics([result]):
+            out.print(render.terminal(tables.extrapolation([result], metric)))
+        out.print(str(folder / "result.json"), highlight=False, soft_wrap=True)
+
+
+def publish(records: list[dict[str, Any]], out: Path | None) -> None:
+    """Prints the headline table; with `out`, writes the study there and prints its paths."""
+    from pe_jax import render, report, tables
+
+    written = report.write(records, out) if out else []
+    console = Console(width=None if Console().is_terminal else 180)
+    console.print(render.terminal(tables.extrapolation(records, tables.metrics(records)[0])))
+    for path in written:
+        print(path)
+
+
+def parameter_table(run: Any) -> Table:
+    """What one seed learns: name, shape, number."""
+    import jax
+
+    from pe_jax import train
+
+    table = Table(title=f"{run.label}: parameters of one seed", title_justify="left")
+    table.add_column("name")
+    table.add_column("shape")
+    table.add_column("number", justify="right")
+    _, shapes = train.structure(run.lm, run.encodings)
+    total = 0
+    for path, leaf in jax.tree_util.tree_flatten_with_path(shapes)[0]:
+        name = jax.tree_util.keystr(path, simple=True, separator=".")
+        table.add_row(name, " x ".join(map(str, leaf.shape)), f"{leaf.size:,}")
+        total += leaf.size
+    table.add_section()
+    table.add_row("total", "", f"{total:,}")
+    return table
