@@ -58,15 +58,11 @@ def execute(
         devices = mesh.make(run.run.mesh)
     except ValueError as error:
         raise errors.Refused(str(error)) from error
-    with (
-        locks.locked(folder),
-        _told(folder),
-        stopping(say) as stop,
-        contextlib.ExitStack() as closing,
-    ):
+    with locks.locked(folder), stopping(say) as stop, contextlib.ExitStack() as closing:
         if done := atomic.read(folder / "result.json"):  # by a process that was faster
             return done
         about = _begin(run, folder, corpus, command, say)
+        closing.enter_context(_told(folder))
         trackers = closing.enter_context(Trackers(run.log.trackers, folder, about, say))
 
         def follow(line: dict[str, Any]) -> None:

@@ -158,6 +158,27 @@ def test_the_command_line_is_on_top_of_what_varies():
     assert single.train.steps == 7 and single.pe.spec == "t5"
 
 
+def test_an_added_encoding_gets_all_that_varies_but_the_encoding():
+    module = Google(
+        lambda h: h.product(
+            [
+                h.sweep("config.pe.spec", ["rope", "t5"]),
+                h.sweep("config.train.rate", [1e-3, 1e-2]),
+            ]
+        )
+    )
+    configs = hyper.runs(module, base.get_config(), {"train.steps": 7}, ["nope", "alibi"])
+    assert [(c.pe.spec, c.train.rate) for c in configs[4:]] == [
+        ("nope", 1e-3),
+        ("nope", 1e-2),
+        ("alibi", 1e-3),
+        ("alibi", 1e-2),
+    ]
+    assert all(c.train.steps == 7 for c in configs)
+    added = hyper.runs(quickstart, quickstart.get_config(), {}, ["alibi[1:]"])
+    assert [c.pe.spec for c in added] == [*quickstart.ENCODINGS, "alibi[1:]"]
+
+
 @pytest.mark.parametrize("name", ("config.train.stepz", "config.trian.steps"))
 def test_a_misspelt_knob_answers_with_the_nearest(name):
     module = Google(lambda h: h.sweep(name, [1]))
@@ -183,7 +204,10 @@ def test_the_quickstart_is_seven_encodings_at_the_defaults():
         assert run.data.source == "stdlib"
 
 
-CONFIGS = [path for path in sorted((ROOT / "configs").glob("*.py")) if path.stem != "encodings"]
+CONFIGS = [
+    *(path for path in sorted((ROOT / "configs").glob("*.py")) if path.stem != "encodings"),
+    ROOT / "configs/replay.py",  # the package's
+]
 
 
 @pytest.mark.parametrize("path", CONFIGS, ids=lambda path: path.stem)  # encodings: test_configs.py
@@ -214,6 +238,7 @@ def test_a_google_style_file_runs_unchanged(lab, tmp_path):
     (row,) = (line for line in done.out.splitlines() if wanted.id in line)
     assert f"{wanted.parameters()['total']:,}" in row and "rope(base=50.0)" in row
     assert str(TINY["train.steps"]) in row
+    assert "rope(base=50.0), train.clip 4, train.rate 0.02" in row
 
 
 @pytest.fixture(scope="module")

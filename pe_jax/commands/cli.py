@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import importlib
 import os
+import re
 import shlex
 import sys
 import textwrap
@@ -112,6 +113,11 @@ def carry_out(
 def command_line() -> str:
     """The command line of this process, to be typed again."""
     return f"{sys.argv[0]} {shlex.join(sys.argv[1:])}".rstrip()
+
+
+def specs(text: str) -> list[str]:
+    """Specs of encodings that commas separate; those in brackets are their own."""
+    return [spec for spec in re.split(r",(?![^(\[]*[)\]])", text) if spec]
 
 
 def goes_on(line: str) -> str:

@@ -30,13 +30,14 @@ class RunView(progress.View):
     def watch(self, line: dict[str, Any]) -> None:
         self.update(self.share.add(line), progress.describe(line))
 
-    def show(self, result: dict[str, Any], folder: Path) -> None:
-        from pe_jax import render, tables
 
-        out = Console(width=None if Console().is_terminal else 160)
-        for metric in tables.metrics([result]):
-            out.print(render.terminal(tables.extrapolation([result], metric)))
-        out.print(str(folder / "result.json"), highlight=False, soft_wrap=True)
+def show(result: dict[str, Any]) -> None:
+    """Prints the extrapolation table of one run by each of its metrics."""
+    from pe_jax import render, tables
+
+    out = Console(width=None if Console().is_terminal else 160)
+    for metric in tables.metrics([result]):
+        out.print(render.terminal(tables.extrapolation([result], metric)))
 
 
 def publish(records: list[dict[str, Any]], out: Path | None) -> None:

@@ -52,5 +52,6 @@ def main() -> int:
         return cli.fail(error)
     if finished:
         view.say(f"{run.label} was finished already: it is not run again")
-    view.show(result, workdir / run.id)
+    console.show(result)
+    print(workdir / run.id / "result.json")
     return 0

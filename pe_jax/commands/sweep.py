@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import importlib.util
 import os
-import re
 import shlex
 import sys
 import types
@@ -122,7 +121,7 @@ def _configs() -> list[dict[str, Any]]:
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     values = config_flags.get_override_values(flag)
-    also = [spec for spec in re.split(r",(?![^(\[]*[)\]])", _ALSO.value) if spec]
+    also = cli.specs(_ALSO.value)
     if argument:  # the encoding that it names, without the module's other runs
         module = types.SimpleNamespace(get_config=module.get_config)
     configs = hyper.runs(module, _CONFIG.value, values, also)
