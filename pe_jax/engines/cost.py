@@ -63,27 +63,28 @@ def _estimate(run: Run, finished: list[Result], threads: int) -> Estimate:
             other = Run.of(result.config)
         except (ValueError, TypeError, OSError):  # its encoding's file has gone, say
             continue
-        return Estimate(_scaled(work, other, result), result.id)
-    seconds = (work.trained + work.scored) / (_speed() * threads / local.cores())
-    return Estimate(seconds + (2 * work.groups + work.programs) * COMPILE)
+        return Estimate(_scaled(work, other, result, threads), result.id)
+    training = work.trained / _speed(threads) + 2 * work.groups * COMPILE
+    return Estimate(training + _evaluating(work, threads))
 
 
-def _scaled(work: Work, other: Run, result: Result) -> float:
-    """The seconds of `work`, from what the other run took. Compilation grows with the number of
-    programs, the rest with the operations.
+def _evaluating(work: Work, threads: int) -> float:
+    """Seconds of the evaluation by the arithmetic of the model."""
+    return work.scored / _speed(threads) + work.programs * COMPILE
+
+
+def _scaled(work: Work, other: Run, result: Result, threads: int) -> float:
+    """The seconds of `work`, from what the other run took: of its steps by their operations, of
+    what came before them by the number of programs, of its evaluation by the arithmetic of both.
     """
     assert result.seconds and result.parameters
     theirs = _work(other, result.parameters.total)
     steps = other.train.steps * theirs.groups * (result.train.ms_per_step or 0.0) / 1e3
     steps = min(steps, result.seconds.train)
-    compiling = (result.seconds.train - steps) * work.groups / theirs.groups
-    programs = min(COMPILE * theirs.programs, result.seconds.evaluate / 2)
-    scoring = result.seconds.evaluate - programs
     return (
-        compiling
+        (result.seconds.train - steps) * work.groups / theirs.groups
         + steps * work.trained / theirs.trained
-        + programs * work.programs / theirs.programs
-        + scoring * work.scored / theirs.scored
+        + result.seconds.evaluate * _evaluating(work, threads) / _evaluating(theirs, threads)
     )
 
 
@@ -156,9 +157,9 @@ def _forward(run: Run, size: int, length: int) -> float:
 
 
 @functools.cache
-def _speed() -> float:
-    """Operations a second of a small model on all cores: a part of what a float32 product of two
-    1024 x 1024 matrices has.
+def _speed(threads: int) -> float:
+    """Operations a second of a small model on so many of the cores: a part of what a float32
+    product of two 1024 x 1024 matrices has on all.
     """
     import jax
     import jax.numpy as jnp
@@ -169,4 +170,5 @@ def _speed() -> float:
     begun = time.perf_counter()
     for _ in range(5):
         product(a).block_until_ready()
-    return EFFICIENCY * 5 * 2 * 1024**3 / (time.perf_counter() - begun)
+    whole = 5 * 2 * 1024**3 / (time.perf_counter() - begun)
+    return EFFICIENCY * whole * threads / local.cores()
