@@ -11,7 +11,7 @@ pair, and would take longer than all others together (`--also` adds it).
 
 import os
 
-from configs import base
+from pe_jax.configs import base
 
 BESIDE = {  # members that are no encoding of positions by themselves
     "pi": (),  # in training, RoPE

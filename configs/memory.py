@@ -7,7 +7,7 @@ Every model is evaluated on whole windows, which is a memory that holds all ther
 memory also by segments of 16 with the memory of training, and with one four times as long.
 """
 
-from configs import base
+from pe_jax.configs import base
 
 ENCODINGS = ("transformer_xl", "rope")
 SEGMENT, MEMORY = 16, 48

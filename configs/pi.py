@@ -12,7 +12,7 @@ The first run is evaluated plainly and with the swap `pi`, zero-shot; the others
 100 steps more, as many tokens a step. Every run scores the same targets.
 """
 
-from configs import base
+from pe_jax.configs import base
 
 FACTOR = 4
 ENCODINGS = (f"pi(factor={FACTOR:.1f})", "rope")

@@ -6,7 +6,7 @@ to 1024.
 `learned` is shown with clipping, which no paper proposes, to have a curve beyond its table.
 """
 
-from configs import base
+from pe_jax.configs import base
 
 # The longest runs first: the last one of a sweep has the machine to itself.
 ENCODINGS = ("transformer_xl", "t5", "alibi", "rope", "sinusoidal", "learned(clip=True)", "nope")

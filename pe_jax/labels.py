@@ -6,11 +6,11 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from pe_jax.record import Result
+from pe_jax.record import Begun
 from pe_jax.words import plain
 
 
-def names(results: Iterable[Result]) -> dict[str, str]:
+def names(results: Iterable[Begun]) -> dict[str, str]:
     """The label of each result by its id, with the tokenizer where they have several.
 
     Results that share a label get the values of the config in which they differ, as in
@@ -47,7 +47,7 @@ def _repeated(labels: dict[str, str]) -> set[str]:
     return {label for label, number in Counter(labels.values()).items() if number > 1}
 
 
-def _differing(results: Sequence[Result]) -> dict[str, str]:
+def _differing(results: Sequence[Begun]) -> dict[str, str]:
     """The config's values that not all share, ", train.rate 0.001", of each result by its id."""
     configs = {result.id: flatten(result.config) for result in results}
     keys = sorted({key for config in configs.values() for key in config} - {"run.mesh"})

@@ -144,12 +144,19 @@ class Parameters:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Begun:
+class Planned:
+    """What is known of a run before it begins: queued.json."""
+
+    label: str
+    config: dict[str, Any]
+    version: int = VERSION
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Begun(Planned):
     """What is known of a run when it begins: config.json."""
 
     id: str
-    label: str
-    config: dict[str, Any]
     seeds: tuple[int, ...]
     corpus: Corpus
     tokenizer: Vocabulary = Vocabulary()
@@ -160,7 +167,6 @@ class Begun:
     commit: str = "unknown"
     versions: dict[str, str] = dataclasses.field(default_factory=dict)
     device: Device | None = None
-    version: int = VERSION
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -202,7 +208,7 @@ class State:
     reason: str = ""  # why it was stopped or has failed
 
 
-Schema = TypeVar("Schema", Begun, Result, State)
+Schema = TypeVar("Schema", Planned, Begun, Result, State)
 
 
 def decode(kind: type[Schema], data: Any) -> Schema:
@@ -223,7 +229,7 @@ def decode(kind: type[Schema], data: Any) -> Schema:
         raise ValueError(f"{error}".replace("Object missing", "it lacks")) from error
 
 
-def encode(record: Begun | Result | State) -> str:
+def encode(record: Planned | State) -> str:
     """The record as canonical JSON: equal records give equal text."""
     return canonical(plain(record))
 

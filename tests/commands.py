@@ -24,7 +24,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 LIMIT = 200.0  # seconds that a process may take
 PRELOADED = [
-    "experiments.console",
+    "pe_jax.commands.console",
     "grain",
     "orbax.checkpoint",
     "pe_jax.execution",

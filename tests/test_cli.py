@@ -5,10 +5,11 @@ import subprocess
 import sys
 
 import pytest
+from absl import flags
 from commands import ROOT, Lab, run_of, tiny, write_text
 
-from experiments import cli
 from pe_jax import atomic, locks, record
+from pe_jax.commands import cli
 
 HEAVY = ("jax", "flax", "pandas", "matplotlib", "tensorflow_datasets", "grain", "orbax", "scipy")
 BEGUN = {"label": "rope", "config": {"run": {"seeds": [0, 1]}}}
@@ -59,12 +60,47 @@ def imported(*command):
         ("compare", "--out"),
         ("prepare", "--data_dir"),
         ("generate", "--workdir"),
+        ("status", "--workdir"),
+        ("evaluate", "--lengths"),
     ],
 )
 def test_help_comes_at_once(name, flag):
     names, code, out = imported(f"experiments.{name}", "--help")
     assert code == 0 and "absl" in names and not names.intersection(HEAVY)
     assert f"python -m experiments.{name}" in out and flag in out
+
+
+def test_the_commands_are_listed_at_once():
+    for arguments in ((), ("--help",)):
+        names, code, out = imported("pe_jax.commands", *arguments)
+        assert code == 0 and not names.intersection(HEAVY)
+        assert [line.split()[0] for line in out.splitlines()[2:]] == list(cli.COMMANDS)
+    names, code, out = imported("pe_jax.commands", "generate", "--help")
+    assert code == 0 and "pe-jax generate" in out and not names.intersection(HEAVY)
+
+
+def test_a_misspelt_command_is_told_with_the_nearest():
+    process = [sys.executable, "-m", "pe_jax.commands", "swep"]
+    done = subprocess.run(process, cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 2 and done.stdout == ""
+    assert done.stderr.startswith("pe-jax: unknown command 'swep'; did you mean 'sweep'?")
+
+
+@pytest.mark.parametrize("name", cli.COMMANDS)
+def test_every_command_can_be_started_in_a_clone(name):
+    assert f'cli.start("{name}", ' in (ROOT / f"experiments/{name}.py").read_text()
+
+
+def test_a_config_of_the_package_is_found_from_any_folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for path in ("base.py", "configs/base.py"):
+        assert cli._config(f"{path}:pe=rope") == f"{cli.CONFIGS / 'base.py'}:pe=rope"
+    for path in ("none.py", "other/base.py", "/configs/base.py"):
+        assert cli._config(f"{path}:pe=rope") == f"{path}:pe=rope"
+    (tmp_path / "base.py").write_text("")  # one's own comes first
+    assert cli._config("base.py:pe=rope") == "base.py:pe=rope"
+    found = cli._with_configs_found(["run", "--config", "replay.py:a", "--config.a=replay.py"])
+    assert found == ["run", "--config", f"{cli.CONFIGS / 'replay.py'}:a", "--config.a=replay.py"]
 
 
 def test_the_status_of_runs_comes_at_once(tmp_path):
@@ -165,7 +201,7 @@ def test_a_mistake_in_the_text_is_told_before_anything_is_written(lab, tmp_path,
 
 COMMAND_MISTAKES = {
     "no config": ([], ["--config=FILE is required"]),
-    "missing config": (["--config=configs/bas.py"], ["no config file", "nearest: base.py"]),
+    "missing config": (["--config=configs/bas.py"], ["no config file", "did you mean 'base.py'"]),
     "no argument": (["--config=configs/base.py:rope"], ["pe=SPEC", "'rope'"]),
     "unknown flag": (["--config=configs/base.py", "--wrokdir=x"], ["'wrokdir'", "workdir"]),
     "no flag": (["--config=configs/base.py", "rope"], ["unknown argument 'rope'"]),
@@ -286,9 +322,9 @@ def test_what_ends_a_program_is_the_last_line_it_prints(monkeypatch, capsys, err
     def main():
         raise error
 
-    monkeypatch.setattr(sys, "argv", ["program"])
+    monkeypatch.setattr(sys, "argv", ["python -m experiments.program"])
     monkeypatch.setattr(cli.os, "_exit", sys.exit)
     with pytest.raises(SystemExit) as stop:
-        cli.start("program", main)
+        cli.carry_out(main, flags.FlagValues())
     assert stop.value.code == code
     assert capsys.readouterr().err.splitlines()[-1] == f"experiments.program: {said}"

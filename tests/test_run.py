@@ -9,8 +9,8 @@ import signal
 import pytest
 from commands import Lab, lines, result, run_of, the_run
 
-from configs import base, replay
 from pe_jax import state
+from pe_jax.configs import base, replay
 from pe_jax.errors import Refused
 from pe_jax.execution import execute
 from pe_jax.record import Stage

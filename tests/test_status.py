@@ -9,8 +9,10 @@ import time
 import pytest
 from commands import Lab, lines, run_of, tiny
 
-from experiments import status
-from pe_jax import atomic, history, locks, record
+from pe_jax import atomic, history, locks, record, state
+from pe_jax.commands import status as command
+from pe_jax.engines import queues, status
+from pe_jax.record import Stage
 
 
 @pytest.fixture(scope="module")
@@ -24,7 +26,9 @@ class Work:
     def __init__(self, folder):
         self.folder, self.held = folder, contextlib.ExitStack()
 
-    def run(self, name, *files, log="", seeds=(0, 1), held=False, trained=0, evaluated=0):
+    def run(
+        self, name, *files, stage=None, reason="", seeds=(0, 1), held=False, trained=0, evaluated=0
+    ):
         """A run with these files; each is a second newer than the one before."""
         folder = self.folder / f"{name}-1a2b3c4d"
         about = {"label": name, "config": {"run": {"seeds": list(seeds)}}}
@@ -36,7 +40,7 @@ class Work:
                 more = {"train": {"loss": [2.0, 2.5]}, "seconds": {"total": 75.0}}
                 text = record.canonical(about | more)
             if file == "log.txt":
-                text = log
+                text = "Traceback\n"
             if file == "metrics.jsonl":
                 metrics = [
                     {"seeds": list(seeds), "step": step, "of": 12, "loss": [3.0, None]}
@@ -47,12 +51,16 @@ class Work:
             (folder / file).write_text(text)
             moment += 1
             os.utime(folder / file, (moment, moment))
+        if stage:
+            state.put(folder, stage, reason)
         if held:
             self.held.enter_context(locks.locked(folder))
         return folder
 
-    def sweep(self):
-        self.held.enter_context(locks.locked(self.folder, shared=True))
+    def sweep(self, waiting=(), started=()):
+        """A sweep that lives, with a queue."""
+        put = self.held.enter_context(queues.kept(self.folder))
+        put(*([f"{name}-1a2b3c4d" for name in names] for names in (waiting, started)))
 
     def states(self):
         found = {run.label: run for run in status.standings(self.folder)}
@@ -67,9 +75,8 @@ def work(tmp_path):
         yield work
 
 
-STARTED = f"{status.STARTED}2026-01-02T03:04:05+00:00\n"
-FAILED = STARTED + "Traceback\nexperiments.run: ArithmeticError: this hook fails\n"
-STOPPED = STARTED + "stopped by SIGTERM, saved: the same command goes on: python\n"
+FAILED = {"stage": Stage.FAILED, "reason": "ArithmeticError: this hook fails"}
+STOPPED = {"stage": Stage.STOPPED, "reason": "by SIGTERM"}
 
 
 def test_a_finished_run_has_its_time_and_its_loss(work):
@@ -102,16 +109,16 @@ def test_seeds_that_train_in_turn_are_named(work):
 
 
 def test_a_queue_is_one_only_while_a_sweep_is_there(work):
-    work.run("rope", "queued.json")
-    work.run("t5", "log.txt", "config.json", "queued.json", log=FAILED)
-    work.run("nope", "queued.json", "log.txt", log=STARTED)
+    work.run("rope", "queued.json", stage=Stage.QUEUED)
+    work.run("t5", "log.txt", "config.json", "queued.json", **FAILED)
+    work.run("nope", "queued.json", "log.txt", stage=Stage.QUEUED)
     left = work.states()
     assert [left[label].state for label in ("rope", "t5", "nope")] == [
         "not begun",
         "failed",
         "not begun",
     ]
-    work.sweep()
+    work.sweep(waiting=("rope", "t5"), started=("nope",))
     queued = work.states()
     assert [queued[label].state for label in ("rope", "t5", "nope")] == [
         "queued",
@@ -121,25 +128,47 @@ def test_a_queue_is_one_only_while_a_sweep_is_there(work):
     assert queued["t5"].reason == ""
 
 
+def test_a_run_that_a_later_sweep_leaves_out_is_not_queued(work):
+    for name in ("rope", "t5"):
+        work.run(name, "queued.json", stage=Stage.QUEUED)
+    work.sweep(waiting=("rope",))
+    assert {name: run.state for name, run in work.states().items()} == {
+        "rope": "queued",
+        "t5": "not begun",
+    }
+
+
+def test_the_queues_of_several_sweeps_are_one_and_that_of_a_dead_one_is_none(tmp_path):
+    dead = tmp_path / queues.FOLDER / "1"
+    atomic.write(dead / "queue.json", json.dumps({"waiting": ["a"], "started": []}))
+    with contextlib.ExitStack() as other:
+        other.enter_context(locks.locked(tmp_path / queues.FOLDER / "2"))
+        queue = json.dumps({"waiting": ["b"], "started": ["c"]})
+        atomic.write(tmp_path / queues.FOLDER / "2/queue.json", queue)
+        earlier = time.time() - 2 * queues.FORGOTTEN
+        os.utime(dead, (earlier, earlier))
+        with queues.kept(tmp_path) as put:
+            put(["d"], [])
+            assert queues.read(tmp_path) == ({"b", "d"}, {"c"}) and not dead.exists()
+    assert queues.read(tmp_path) == (set(), set())
+
+
 def test_a_run_that_another_process_holds_is_waited_for(work):
-    held = work.run("rope", "config.json", held=True)
-    earlier = time.time() - 5
-    os.utime(held / ".lock", (earlier, earlier))
-    work.sweep()
+    work.run("rope", "config.json", held=True)
     assert work.states()["rope"].reason == ""
-    atomic.write(held / "queued.json", "{}")
+    work.sweep(waiting=("rope",))
     run = work.states()["rope"]
     assert (run.state, run.reason) == ("running", "a sweep waits for the process that holds it")
 
 
 def test_what_ended_early_says_why(work):
     begun = ("queued.json", "config.json", "metrics.jsonl", "log.txt")
-    work.run("rope", *begun, log=FAILED, trained=4)
-    work.run("t5", *begun, log=STOPPED, trained=4)
-    work.run("nope", *begun, log=STARTED + "seeds (0, 1): going on", trained=4)
-    work.run("alibi", "config.json", "metrics.jsonl", trained=4)
-    damaged = work.run("learned", "config.json")
-    (damaged / "config.json").write_text("{")
+    work.run("rope", *begun, **FAILED, trained=4)
+    work.run("t5", *begun, **STOPPED, trained=4)
+    work.run("nope", *begun, stage=Stage.RUNNING, trained=4)
+    work.run("alibi", "config.json", "metrics.jsonl", trained=4)  # before there was a state.json
+    for name, file in (("learned", "config.json"), ("shaw", "state.json")):
+        (work.run(name, "config.json") / file).write_text("{")
     found = {run.id.partition("-")[0]: run for run in status.standings(work.folder)}
     assert {name: run.state for name, run in found.items()} == {
         "rope": "failed",
@@ -147,6 +176,7 @@ def test_what_ended_early_says_why(work):
         "nope": "stopped",
         "alibi": "stopped",
         "learned": "damaged",
+        "shaw": "damaged",
     }
     assert found["rope"].reason.startswith("ArithmeticError: this hook fails (")
     assert found["t5"].reason == "by SIGTERM" and found["t5"].done == "step 4/12"
@@ -156,9 +186,9 @@ def test_what_ended_early_says_why(work):
 
 def test_a_table_of_runs_is_printed_with_reasons_below(work, capsys):
     files = ("queued.json", "config.json", "metrics.jsonl", "log.txt")
-    work.run("rope[::2]", *files, log=FAILED, trained=4)
+    work.run("rope[::2]", *files, **FAILED, trained=4)
     work.run("t5", *files, "result.json", trained=12)
-    assert status.show(work.folder) == 0
+    assert command.show(work.folder) == 0
     out = capsys.readouterr().out.splitlines()
     (row,) = (line for line in out if line.split()[:1] == ["t5"])
     assert row.split() == ["t5", "t5-1a2b3c4d", "finished", "2", "2.250", "1", "min", "15", "s"]

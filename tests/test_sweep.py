@@ -10,8 +10,9 @@ import pytest
 from commands import ROOT, TINY, Lab, lines, result, run_of, tiny
 
 from configs import base, quickstart
-from experiments import hyper, workers
 from pe_jax import atomic, locks, record
+from pe_jax.commands import hyper
+from pe_jax.engines import local
 from pe_jax.eval_config import EvalConfig
 from pe_jax.lm_config import LmConfig
 from pe_jax.run import DataConfig, LogConfig, Run, RunConfig
@@ -47,7 +48,7 @@ class Failing(Encoding):
         raise ArithmeticError("this hook fails")
 """
 STUDY = """
-from configs import base
+from pe_jax.configs import base
 
 
 def get_config(arg="pe=rope"):
@@ -59,7 +60,7 @@ def get_sweep():
         yield get_config(f"pe={spec}")
 """
 HYPER = """
-from configs import base
+from pe_jax.configs import base
 
 
 def get_config(arg="pe=rope"):
@@ -157,6 +158,27 @@ def test_the_command_line_is_on_top_of_what_varies():
     assert single.train.steps == 7 and single.pe.spec == "t5"
 
 
+def test_an_added_encoding_gets_all_that_varies_but_the_encoding():
+    module = Google(
+        lambda h: h.product(
+            [
+                h.sweep("config.pe.spec", ["rope", "t5"]),
+                h.sweep("config.train.rate", [1e-3, 1e-2]),
+            ]
+        )
+    )
+    configs = hyper.runs(module, base.get_config(), {"train.steps": 7}, ["nope", "alibi"])
+    assert [(c.pe.spec, c.train.rate) for c in configs[4:]] == [
+        ("nope", 1e-3),
+        ("nope", 1e-2),
+        ("alibi", 1e-3),
+        ("alibi", 1e-2),
+    ]
+    assert all(c.train.steps == 7 for c in configs)
+    added = hyper.runs(quickstart, quickstart.get_config(), {}, ["alibi[1:]"])
+    assert [c.pe.spec for c in added] == [*quickstart.ENCODINGS, "alibi[1:]"]
+
+
 @pytest.mark.parametrize("name", ("config.train.stepz", "config.trian.steps"))
 def test_a_misspelt_knob_answers_with_the_nearest(name):
     module = Google(lambda h: h.sweep(name, [1]))
@@ -182,7 +204,10 @@ def test_the_quickstart_is_seven_encodings_at_the_defaults():
         assert run.data.source == "stdlib"
 
 
-CONFIGS = [path for path in sorted((ROOT / "configs").glob("*.py")) if path.stem != "encodings"]
+CONFIGS = [
+    *(path for path in sorted((ROOT / "configs").glob("*.py")) if path.stem != "encodings"),
+    ROOT / "configs/replay.py",  # the package's
+]
 
 
 @pytest.mark.parametrize("path", CONFIGS, ids=lambda path: path.stem)  # encodings: test_configs.py
@@ -207,12 +232,13 @@ def test_every_config_lists_its_runs_and_writes_nothing(lab, tmp_path, path):
 def test_a_google_style_file_runs_unchanged(lab, tmp_path):
     done = sweep(lab, tmp_path / "runs", "--dry_run", "--also=t5", config="hyper.py").wait()
     assert done.code == 0, done.err
-    assert "7 runs, 7 to do: about" in done.out and not (tmp_path / "runs").exists()
+    assert "9 runs, 9 to do: about" in done.out and not (tmp_path / "runs").exists()
     varied = {"train.rate": 2e-2, "train.clip": 4.0, "lm.mlp": 24, "data.source": lab.text}
     wanted = run_of("rope(base=50.0)", **varied)
     (row,) = (line for line in done.out.splitlines() if wanted.id in line)
     assert f"{wanted.parameters().total:,}" in row and "rope(base=50.0)" in row
     assert str(TINY["train.steps"]) in row
+    assert "rope(base=50.0), train.clip 4, train.rate 0.02" in row
 
 
 @pytest.fixture(scope="module")
@@ -324,5 +350,5 @@ def test_a_killed_sweep_and_then_two_at_once_end_well_with_each_run_done_once(la
 )
 def test_the_runs_of_a_round_share_the_cores(monkeypatch, tmp_path, jobs, expected):
     monkeypatch.setattr(os, "sched_getaffinity", lambda process: set(range(6)))
-    pool = workers._Workers(dict.fromkeys("abcde"), [], None, tmp_path, jobs, "", {})
+    pool = local._Workers(dict.fromkeys("abcde"), [], None, tmp_path, jobs, "", {}, None)
     assert [pool._threads(pool.waiting.pop(0)) for _ in expected] == expected

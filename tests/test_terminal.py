@@ -8,8 +8,9 @@ import sys
 import pytest
 from commands import ROOT, Lab, Terminal, lines, result, run_of, tiny
 
-from experiments import cli, console
 from pe_jax import locks
+from pe_jax.commands import cli
+from pe_jax.engines import progress
 
 
 @pytest.fixture(scope="module")
@@ -67,13 +68,16 @@ def test_a_second_ctrl_c_stops_at_once(lab, tmp_path):
 
 def test_a_ctrl_c_inside_a_destructor_stops_too():
     code = """
-from experiments import cli
+import sys
+from absl import flags
+from pe_jax.commands import cli
 
 class Held:
     def __del__(self):
         raise KeyboardInterrupt
 
-cli.start("run", lambda: bool(Held()))
+sys.argv[0] = "python -m experiments.run"
+cli.carry_out(lambda: bool(Held()), flags.FlagValues())
 """
     process = [sys.executable, "-c", code]
     done = subprocess.run(process, cwd=ROOT, capture_output=True, text=True)
@@ -97,7 +101,7 @@ def test_ctrl_c_in_a_sweep_lets_its_runs_save_and_prints_the_command(lab, tmp_pa
     code, screen, folder = interrupted(lab, "sweep", tmp_path, lines, **values)
     assert code == cli.INTERRUPTED, screen
     assert "Traceback" not in screen and screen.rfind("\x1b[?25h") > screen.rfind("\x1b[?25l")
-    assert not locks.is_locked(folder) and not locks.is_locked(tmp_path)
+    assert not locks.is_locked(folder) and not (tmp_path / ".sweeps").exists()
     saved = [int(path.name) for path in (folder / "checkpoints/0-1").iterdir()]
     assert saved == [lines(folder)[-1]["step"]]
     assert "stopped by SIGTERM, saved" in (folder / "log.txt").read_text()
@@ -109,8 +113,8 @@ def test_ctrl_c_in_a_sweep_lets_its_runs_save_and_prints_the_command(lab, tmp_pa
 
 def test_a_quiet_line_now_and_then_without_a_terminal(monkeypatch, capsys):
     now = [100.0]
-    monkeypatch.setattr(console.time, "monotonic", lambda: now[0])
-    view = console.View("2 runs", 2.0, done=1.0)
+    monkeypatch.setattr(progress.time, "monotonic", lambda: now[0])
+    view = progress.View("2 runs", 2.0, done=1.0)
     for seconds, done in ((10, 1.01), (11, 1.02), (12, 1.2), (40, 1.5)):
         now[0] += seconds
         view.update(done, "rope  step 3/12")

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from commands import Lab, lines, result, run_of, the_run
 
-from configs import replay
 from pe_jax import errors, hashes, record, step
 from pe_jax.checkpoints import Checkpoints, flat
+from pe_jax.configs import replay
 from pe_jax.execution import execute
 from pe_jax.run import Run
 

@@ -54,26 +54,50 @@ def chainit(
     return [dict(run) for run in itertools.chain(*sweeps)]
 
 
-def runs(module: Any, config: ConfigDict, values: Mapping[str, Any]) -> list[ConfigDict]:
+def runs(
+    module: Any, config: ConfigDict, values: Mapping[str, Any], also: Sequence[str] = ()
+) -> list[ConfigDict]:
     """The configs of a config module, in order, with the command line's `values` on top of each.
 
-    A module with neither function is a single run.
+    A module with neither function is a single run. `also` are specs of encodings to add: one run
+    each, or with get_hyper a run for each of its overrides but for those of the encoding.
     """
     if hasattr(module, "get_sweep"):
-        found = list(module.get_sweep())
+        configs = list(module.get_sweep())
     elif hasattr(module, "get_hyper"):
-        import experiments.hyper as h
+        from pe_jax.commands import hyper as h
 
-        found = [_applied(module, config, overrides) for overrides in module.get_hyper(h)]
+        every = [_named(overrides) for overrides in module.get_hyper(h)]
+        configs = [_applied(module, config, overrides) for overrides in every]
+        others = _without_encoding(every)
+        also_varied = ({"pe.spec": spec} | rest for spec in also for rest in others)
+        configs += [_applied(module, config, overrides) for overrides in also_varied]
+        also = ()
     else:
-        found = [config.copy_and_resolve_references()]
-    for run in found:
+        configs = [config.copy_and_resolve_references()]
+    configs += [module.get_config(f"pe={spec}") for spec in also]
+    for run in configs:
         _set(run, values)
-    return found
+    return configs
 
 
-def _applied(module: Any, config: ConfigDict, overrides: Mapping[str, Any]) -> ConfigDict:
-    values = {name.removeprefix("config."): value for name, value in overrides.items()}
+def _named(overrides: Mapping[str, Any]) -> Overrides:
+    """The overrides by their names within the config."""
+    return {name.removeprefix("config."): value for name, value in overrides.items()}
+
+
+def _without_encoding(every: Iterable[Overrides]) -> list[Overrides]:
+    """The overrides of other sections than pe, equal ones once."""
+    others: list[Overrides] = []
+    for overrides in every:
+        rest = {k: v for k, v in overrides.items() if k.partition(".")[0] != "pe"}
+        if rest not in others:
+            others.append(rest)
+    return others
+
+
+def _applied(module: Any, config: ConfigDict, overrides: Overrides) -> ConfigDict:
+    values = dict(overrides)
     spec = values.pop("pe.spec", None)
     run = module.get_config(f"pe={spec}") if spec else config.copy_and_resolve_references()
     _set(run, values)

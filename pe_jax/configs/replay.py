@@ -1,4 +1,4 @@
-"""A run again, from its record: `--config=configs/replay.py:DIR/config.json`, or a line of its own
+"""A run again, from its record: `--config=replay.py:DIR/config.json`, or a line of its own
 in a file.
 """
 
@@ -11,7 +11,7 @@ from ml_collections import ConfigDict
 def get_config(arg=""):
     """The config that a config.json or result.json holds."""
     if not arg:
-        raise ValueError("give the record to replay: --config=configs/replay.py:DIR/config.json")
+        raise ValueError("give the record to replay: --config=replay.py:DIR/config.json")
     try:
         return ConfigDict(json.loads(Path(arg).read_bytes())["config"])
     except (ValueError, TypeError, KeyError) as error:

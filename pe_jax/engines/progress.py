@@ -1,18 +1,14 @@
-"""What a person sees while runs go on: a bar on a terminal, else a quiet line now and then."""
+"""How far runs have come: a bar on a terminal, else a quiet line now and then."""
 
 from __future__ import annotations
 
 import time
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, ProgressColumn, TextColumn
-from rich.table import Column, Table
+from rich.table import Column
 from rich.text import Text
-
-if TYPE_CHECKING:
-    from pe_jax.record import Result
 
 QUIET_SECONDS = 20.0
 EVALUATION = 0.3  # of a run's time, until a run has shown its own share
@@ -50,6 +46,7 @@ class Share:
         self.seeds, self.evaluation, self.trained, self.evaluated = seeds, evaluation, {}, 0.0
 
     def add(self, line: dict[str, Any]) -> float:
+        """How much is done after a line of metrics.jsonl, from 0 to 1."""
         if "evaluated" in line:
             self.evaluated = line["evaluated"] / line["of"]
         else:
@@ -63,12 +60,12 @@ class TimeLeft(ProgressColumn):
 
     def render(self, task) -> Text:
         if task.finished:
-            return Text(duration(task.elapsed))
+            return Text(duration(task.elapsed or 0.0))
         gained = task.completed - task.fields["begun_at"]
-        return Text(time_left(task.elapsed or 0.0, gained, task.completed, task.total))
+        return Text(time_left(task.elapsed or 0.0, gained, task.completed, task.total or 0.0))
 
 
-class State(ProgressColumn):
+class Doing(ProgressColumn):
     """What the runs at work do, in the room that is left."""
 
     def render(self, task) -> Text:
@@ -88,13 +85,12 @@ class View:
             BarColumn(bar_width=24, table_column=Column(no_wrap=True)),
             TextColumn("{task.percentage:3.0f} %"),
             TimeLeft(table_column=Column(no_wrap=True)),
-            State(),
+            Doing(),
             console=self.console,
             disable=not self.live,
         )
-        self.task = self.progress.add_task(
-            name, total=total, completed=done, begun_at=done, state=""
-        )
+        self.task = self.progress.add_task(name, total=total, begun_at=done, state="")
+        self.progress.update(self.task, completed=done)
 
     def __enter__(self):
         self.progress.start()
@@ -106,6 +102,7 @@ class View:
             self.progress.stop()
 
     def update(self, done: float, state: str) -> None:
+        """Shows how much is done, in the unit of the total, and what goes on."""
         self.done = done
         self.progress.update(self.task, completed=done, state=state)
         if not self.live and time.monotonic() - self.told > QUIET_SECONDS:
@@ -114,70 +111,5 @@ class View:
             self.say(f"{self.name}: {done / self.total:.0%}, {left}; {state}")
 
     def say(self, message: str) -> None:
+        """Prints a line above the bar."""
         self.console.print(message, highlight=False, markup=False, soft_wrap=True)
-
-
-class RunView(View):
-    """The view of one run."""
-
-    def __init__(self, run: Any):
-        super().__init__(run.label, 1.0)
-        self.share = Share(len(run.run.seeds))
-        self.run = run
-
-    def __enter__(self):
-        return self
-
-    def begin(self) -> None:
-        """Shows the run, once nothing stands in its way."""
-        self.console.print(parameter_table(self.run))
-        self.progress.start()
-
-    def watch(self, line: dict[str, Any]) -> None:
-        self.update(self.share.add(line), describe(line))
-
-    def show(self, result: Result, folder: Path) -> None:
-        """Prints the tables of the finished run, a table a metric."""
-        from pe_jax import formats, tables
-
-        out = Console(width=None if Console().is_terminal else 160)
-        for metric in tables.metrics([result]):
-            out.print(formats.terminal(tables.extrapolation([result], metric)))
-        out.print(str(folder / "result.json"), highlight=False, soft_wrap=True)
-
-
-def publish(results: list[Result], out: Path | None) -> None:
-    """Prints the table of the first metric; with `out`, writes the study there and prints its
-    paths.
-    """
-    from pe_jax import formats, page, tables
-
-    written = []
-    if out:
-        again = f"python -m experiments.report --workdir=DIR --out=results/{out.name}"
-        written = page.write(results, out, [again])
-    console = Console(width=None if Console().is_terminal else 180)
-    console.print(formats.terminal(tables.extrapolation(results, tables.metrics(results)[0])))
-    for path in written:
-        print(path)
-
-
-def parameter_table(run: Any) -> Table:
-    """What one seed learns: name, shape, number."""
-    import jax
-
-    from pe_jax.step import structure
-
-    table = Table(title=f"{run.label}: parameters of one seed", title_justify="left")
-    table.add_column("name")
-    table.add_column("shape")
-    table.add_column("number", justify="right")
-    _, shapes = structure(run.lm, run.encodings)
-    total = 0
-    for path, leaf in jax.tree_util.tree_flatten_with_path(shapes)[0]:
-        name = jax.tree_util.keystr(path, simple=True, separator=".")
-        table.add_row(name, " x ".join(map(str, leaf.shape)), f"{leaf.size:,}")
-        total += leaf.size
-    table.add_section()
-    table.add_row("total", "", f"{total:,}")
-    return table

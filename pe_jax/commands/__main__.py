@@ -1,0 +1,6 @@
+"""`python -m pe_jax.commands` is `pe-jax`."""
+
+from pe_jax.commands.cli import main
+
+if __name__ == "__main__":
+    main()

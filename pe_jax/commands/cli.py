@@ -1,0 +1,219 @@
+"""The start of every command: its flags are parsed, and a user's mistake is one line.
+
+A command is a module of this folder with a docstring for --help, its flags in OPTIONS, the names of
+its arguments without -- in OPERANDS where it has some, and main(), which gets these arguments and
+returns the exit code. sys.argv[0] holds the command as the user started it, "pe-jax run" or
+"python -m experiments.run".
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import shlex
+import sys
+import textwrap
+import traceback
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import NoReturn
+
+from absl import app, flags, logging
+
+from pe_jax.errors import nearest
+
+INTERRUPTED = 75  # the state is saved: the same command goes on
+TOLD = (ValueError, TypeError, AttributeError, OSError, ImportError, RuntimeError, flags.Error)
+WRAPPED = ("flag --config=", "Error whilst parsing config file", "Configuration is not available")
+COMMANDS = {
+    "run": "Trains one model for all its seeds, evaluates it and records what came out.",
+    "sweep": "Does many runs, each in a process of its own; finished ones are skipped.",
+    "status": "Shows how the runs of a work directory stand.",
+    "evaluate": "Evaluates a trained run at other lengths, by other metrics or with other swaps.",
+    "report": "Writes tables, figures and an HTML page of finished runs.",
+    "compare": "Shows two folders of results side by side.",
+    "generate": "Writes text with a trained model.",
+    "prepare": "Makes a TFDS dataset of a text.",
+}
+CONFIGS = Path(__file__).parents[1] / "configs"
+
+
+def main() -> NoReturn:
+    """`pe-jax COMMAND ...`; without a command it lists them."""
+    sys.argv[0] = "pe-jax"
+    name = sys.argv[1] if len(sys.argv) > 1 else "--help"
+    if name in ("--help", "-h"):
+        print("usage: pe-jax COMMAND [--help] ...\n")
+        for known, sentence in COMMANDS.items():
+            print(f"  {known:10}{sentence}")
+        sys.exit(0)
+    if name not in COMMANDS:
+        sys.exit(
+            fail(f"unknown command {name!r}{nearest(name, COMMANDS)} Known: {', '.join(COMMANDS)}.")
+        )
+    del sys.argv[1]
+    start(name, f"pe-jax {name}")
+
+
+def start(name: str, program: str) -> NoReturn:
+    """Runs a command of this folder, which the user started as `program`, and exits."""
+    sys.argv[0] = program
+    module = importlib.import_module(f"pe_jax.commands.{name}")
+    operands = getattr(module, "OPERANDS", "")
+    about = (module.__doc__ or "").replace(f"pe-jax {name} ", f"{program} ")
+    carry_out(module.main, module.OPTIONS, operands, about)
+
+
+def carry_out(
+    command: Callable[..., int], options: flags.FlagValues, operands: str = "", about: str = ""
+) -> NoReturn:
+    """Parses the command line into `options` and exits with command()'s code; a user's mistake is
+    one line and code 2. `operands` names the arguments without --, which it gets, as "A B"; `about`
+    stands above the flags in --help.
+    """
+
+    def parse(argv: Sequence[str]) -> list[str]:
+        flags.FLAGS(argv[:1])  # those of libraries, which absl wants parsed
+        if {"--help", "-h"} & set(argv):
+            print(f"{about.strip()}\n\n{_listed(options)}")
+            sys.exit(0)
+        try:
+            return _operands(options(_with_configs_found(argv)), operands.split())
+        except Exception as error:  # a config file is the user's code: it may raise anything
+            sys.exit(fail(error))
+
+    def run(argv: Sequence[str]) -> int:
+        try:
+            return command(*argv[1:])
+        except Exception as error:
+            traceback.print_exc()
+            fail(f"{type(error).__name__}: {error}")
+            return 1
+
+    def stopped() -> None:
+        print(f"{name()}: stopped: {goes_on(command_line())}", file=sys.stderr, flush=True)
+        os._exit(INTERRUPTED)  # a usual exit crashes where XLA still compiles
+
+    def unraisable(problem) -> None:
+        """A Ctrl-C that comes inside a destructor would be printed and lost."""
+        if issubclass(problem.exc_type, KeyboardInterrupt):
+            stopped()
+        sys.__unraisablehook__(problem)
+
+    logging.set_verbosity(logging.WARNING)
+    sys.unraisablehook = unraisable
+    try:
+        app.run(run, flags_parser=parse)
+    except KeyboardInterrupt:
+        stopped()
+    sys.exit(1)  # app.run does not return
+
+
+def command_line() -> str:
+    """The command line of this process, to be typed again."""
+    return f"{sys.argv[0]} {shlex.join(sys.argv[1:])}".rstrip()
+
+
+def goes_on(line: str) -> str:
+    """What to say of a command line after a stop."""
+    return f"the same command goes on: {line}"
+
+
+def fail(mistake: Exception | str) -> int:
+    """Prints a mistake in one line and gives its exit code."""
+    text = mistake if isinstance(mistake, str) else _words(_innermost(mistake))
+    print(f"{name()}: {' '.join(text.split())}", file=sys.stderr)
+    return 2
+
+
+def name() -> str:
+    """What begins a message: `pe-jax run`, `experiments.run`."""
+    return sys.argv[0].removeprefix("python -m ")
+
+
+def _operands(given: list[str], wanted: list[str]) -> list[str]:
+    """The program and its arguments without --, as many as wanted."""
+    if len(given) > 1 + len(wanted):
+        unknown = given[1 + len(wanted)]
+        raise ValueError(
+            f"unknown argument {unknown!r}; every option begins with --, as --workdir=DIR"
+        )
+    if len(given) < 1 + len(wanted):
+        raise ValueError(f"the command is {sys.argv[0]} {' '.join(wanted)}")
+    return given
+
+
+def _listed(options: flags.FlagValues) -> str:
+    """Each flag with its sentence and default."""
+    lines = []
+    for name in sorted(options):
+        flag = options[name]
+        known = "" if flag.default in (None, "", False) else f" (default: {flag.default})"
+        text = f"--{name}: {flag.help}{known}"
+        lines.append(textwrap.fill(text, 100, initial_indent="  ", subsequent_indent="      "))
+    return "\n".join(lines)
+
+
+def _with_configs_found(argv: Sequence[str]) -> list[str]:
+    """The command line with the path of each --config, as --config=PATH or --config PATH.
+
+    A path that is no file here, NAME.py or configs/NAME.py, is that config of the package.
+    """
+    found = list(argv)
+    for i, argument in enumerate(argv):
+        flag, given, value = argument.partition("=")
+        if flag in ("--config", "-config"):
+            if given:
+                found[i] = f"{flag}={_config(value)}"
+            elif i + 1 < len(found):
+                found[i + 1] = _config(found[i + 1])
+    return found
+
+
+def _config(value: str) -> str:
+    path, colon, argument = value.partition(":")
+    ours = CONFIGS / Path(path).name
+    if (
+        Path(path).parent in (Path(), Path("configs"))
+        and ours.is_file()
+        and not Path(path).exists()
+    ):
+        return f"{ours}{colon}{argument}"
+    return value
+
+
+def _innermost(error: BaseException) -> BaseException:
+    """The mistake inside what ml_collections and absl wrap around it."""
+    while True:
+        below = error.__cause__ or error.__context__
+        if error.args and isinstance(error.args[0], BaseException):
+            error = error.args[0]
+        elif below and any(mark in str(error) for mark in WRAPPED):
+            error = below
+        else:
+            return error
+
+
+def _words(error: BaseException) -> str:
+    if isinstance(error, OSError):
+        return _missing() or str(error)
+    if isinstance(error, KeyError) and error.args:
+        return f"no such name: {error.args[0]}"
+    if isinstance(error, SyntaxError):
+        return f"SyntaxError: {error}"
+    if isinstance(error, TOLD):
+        return str(error)
+    place = traceback.extract_tb(error.__traceback__)[-1]
+    return f"{type(error).__name__}: {error} ({place.filename}, line {place.lineno})"
+
+
+def _missing() -> str | None:
+    """What to say of a --config whose file is not there."""
+    given = (a.partition("=")[2] for a in sys.argv if a.startswith(("--config=", "-config=")))
+    for value in given:
+        path = Path(_config(value).partition(":")[0])
+        if not path.is_file():
+            here = path.parent.iterdir() if path.parent.is_dir() else ()
+            names = {entry.name for entry in (*here, *CONFIGS.glob("[!_]*.py"))}
+            return f"no config file {path}{nearest(path.name, sorted(names), 3)}"
+    return None

@@ -1,0 +1,78 @@
+"""What `pe-jax run`, `sweep` and `report` print: a run as it goes on, and tables of results."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Console
+from rich.table import Table
+
+from pe_jax.engines import progress
+
+if TYPE_CHECKING:
+    from pe_jax.record import Result
+
+
+class RunView(progress.View):
+    """The view of one run."""
+
+    def __init__(self, run: Any):
+        super().__init__(run.label, 1.0)
+        self.share = progress.Share(len(run.run.seeds))
+        self.run = run
+
+    def __enter__(self):
+        return self
+
+    def begin(self) -> None:
+        """Shows the run, once nothing stands in its way."""
+        self.console.print(parameter_table(self.run))
+        self.progress.start()
+
+    def watch(self, line: dict[str, Any]) -> None:
+        self.update(self.share.add(line), progress.describe(line))
+
+
+def show(result: Result) -> None:
+    """Prints the extrapolation table of one run by each of its metrics."""
+    from pe_jax import formats, tables
+
+    out = Console(width=None if Console().is_terminal else 160)
+    for metric in tables.metrics([result]):
+        out.print(formats.terminal(tables.extrapolation([result], metric)))
+
+
+def publish(results: list[Result], out: Path | None) -> None:
+    """Prints the table of the first metric; with `out`, writes the study there and prints its
+    paths.
+    """
+    from pe_jax import formats, page, tables
+
+    again = f"pe-jax report --workdir=DIR --out=results/{out.name}" if out else ""
+    written = page.write(results, out, [again]) if out else []
+    console = Console(width=None if Console().is_terminal else 180)
+    console.print(formats.terminal(tables.extrapolation(results, tables.metrics(results)[0])))
+    for path in written:
+        print(path)
+
+
+def parameter_table(run: Any) -> Table:
+    """What one seed learns: name, shape, number."""
+    import jax
+
+    from pe_jax.step import structure
+
+    table = Table(title=f"{run.label}: parameters of one seed", title_justify="left")
+    table.add_column("name")
+    table.add_column("shape")
+    table.add_column("number", justify="right")
+    _, shapes = structure(run.lm, run.encodings)
+    total = 0
+    for path, leaf in jax.tree_util.tree_flatten_with_path(shapes)[0]:
+        name = jax.tree_util.keystr(path, simple=True, separator=".")
+        table.add_row(name, " x ".join(map(str, leaf.shape)), f"{leaf.size:,}")
+        total += leaf.size
+    table.add_section()
+    table.add_row("total", "", f"{total:,}")
+    return table

@@ -1,0 +1,61 @@
+"""What `pe-jax sweep --dry_run` prints: the runs, their parameters and how long they will take."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from pe_jax import labels, record
+from pe_jax.engines import cost, local
+from pe_jax.engines.progress import duration
+from pe_jax.run import Run
+
+
+def show(runs: list[Run], workdir: Path, jobs: int) -> None:
+    """Prints a line a run and how long those that have not finished will take in all."""
+    from rich.console import Console
+    from rich.table import Table
+
+    left = [run for run in runs if not local.finished(workdir / run.id)]
+    jobs = local.at_a_time(jobs, max(1, len(left)))
+    estimates = dict(zip((r.id for r in runs), cost.estimates(runs, workdir, jobs), strict=True))
+    names = labels.names(map(_begun, runs))
+    table = Table("run", "id", "seeds", "steps", "parameters", "about", "")
+    for run in runs:
+        size = f"{run.parameters().total:,}"
+        row = (names[run.id], run.id, len(run.run.seeds), run.train.steps, size)
+        done = "" if run in left else "finished"
+        table.add_row(*map(str, row), duration(estimates[run.id].seconds), done)
+    Console(width=None if sys.stdout.isatty() else 140).print(table)
+    for run in runs:
+        for doubt in run.advice:
+            print(f"note: {names[run.id]}: {doubt}")
+    print(f"{len(runs)} runs, {_total([estimates[run.id] for run in left], jobs)}")
+
+
+def _begun(run: Run) -> record.Begun:
+    """What a record of the run would say before its text is read."""
+    return record.Begun(
+        id=run.id,
+        label=run.label,
+        config=run.config,
+        seeds=run.run.seeds,
+        corpus=record.Corpus(source=run.data.source, hash=""),
+        tokenizer=record.Vocabulary(spec=run.data.tokenizer),
+    )
+
+
+def _total(left: Sequence[cost.Estimate], jobs: int) -> str:
+    """How long the runs to do will take, so many at a time, and where that is known from."""
+    seconds = [estimate.seconds for estimate in left]
+    total = max(sum(seconds) / jobs, max(seconds, default=0.0))
+    text = f"{len(left)} to do: about {duration(total)} with {jobs} at a time on this machine"
+    if not left:
+        return text
+    known = sum(bool(estimate.like) for estimate in left)
+    earlier = "what earlier runs of this folder took"
+    arithmetic = "the arithmetic of the model and a timed matrix product"
+    if known in (0, len(left)):
+        return f"{text}, by {earlier if known else arithmetic}"
+    return f"{text}: {known} by {earlier}, {len(left) - known} by {arithmetic}"

@@ -1,0 +1,112 @@
+"""Text from a trained model, as it comes: its prompt, then new tokens.
+
+    pe-jax generate --workdir=DIR/RUN --prompt="def " --tokens=500 --top_p=0.9
+
+RUN is a run's folder, the one with config.json and checkpoints/. Tokens a second go to stderr.
+"""
+
+from __future__ import annotations
+
+import codecs
+import os
+import statistics
+import sys
+import time
+
+from absl import flags
+
+from pe_jax.commands import cli
+
+OPTIONS = flags.FlagValues()
+_WORKDIR = flags.DEFINE_string(
+    "workdir", None, "Folder of the run: <workdir>/<run id>.", flag_values=OPTIONS
+)
+_PROMPT = flags.DEFINE_string("prompt", "\n", "What the text begins with.", flag_values=OPTIONS)
+_TOKENS = flags.DEFINE_integer("tokens", 500, "How many new tokens.", flag_values=OPTIONS)
+_TEMPERATURE = flags.DEFINE_float(
+    "temperature", 1.0, "Divides the logits; 0: greedy.", flag_values=OPTIONS
+)
+_TOP_K = flags.DEFINE_integer(
+    "top_k", None, "Draw from this many likeliest tokens; default: all.", flag_values=OPTIONS
+)
+_TOP_P = flags.DEFINE_float(
+    "top_p",
+    None,
+    "Draw from the fewest likeliest tokens of this probability; default: all.",
+    flag_values=OPTIONS,
+)
+_SEED = flags.DEFINE_integer(
+    "seed", 0, "Of the draws: the same seed, the same text.", flag_values=OPTIONS
+)
+_MODEL_SEED = flags.DEFINE_integer(
+    "model_seed",
+    None,
+    "Which of the run's models, by its seed; default: the first.",
+    flag_values=OPTIONS,
+)
+_SWAP = flags.DEFINE_string(
+    "swap", "", "Encodings swapped in, as in eval.swaps.", flag_values=OPTIONS
+)
+
+
+def main() -> int:
+    if not _WORKDIR.value:
+        return cli.fail("--workdir=RUN is required: the folder of a trained run")
+    import numpy as np
+
+    from pe_jax.decode import Sampling, generate
+    from pe_jax.errors import Refused
+    from pe_jax.swaps import swap
+    from pe_jax.trained import Trained
+
+    prompt = _PROMPT.value.encode("utf-8", "surrogateescape")
+    try:
+        sampling = Sampling(_TEMPERATURE.value, _TOP_K.value, _TOP_P.value)
+        trained = Trained.of(_WORKDIR.value, _MODEL_SEED.value, _say)
+        (tokens,) = trained.tokenizer.encode([np.frombuffer(prompt, np.uint8)])
+        encodings = trained.run.encodings
+        encodings = swap(encodings, _SWAP.value) if _SWAP.value else encodings
+        pieces = generate(
+            trained.graphdef,
+            trained.params,
+            encodings,
+            tokens[None].astype(np.int32),
+            _TOKENS.value,
+            sampling,
+            _SEED.value,
+        )
+    except (Refused, ValueError, OSError) as error:
+        return cli.fail(error)
+    if trained.step < trained.run.train.steps:
+        _say(f"trained for {trained.step} of {trained.run.train.steps} steps so far")
+    try:
+        _stream(prompt, pieces, trained.tokenizer)
+    except BrokenPipeError:  # the reader has had enough, as `| head` has
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return 0
+
+
+def _stream(prompt: bytes, pieces, tokenizer) -> None:
+    """Prints whole characters as their bytes come, then the speed."""
+    decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
+
+    def put(text: bytes, final: bool = False) -> None:
+        sys.stdout.write(decoder.decode(text, final))
+        sys.stdout.flush()
+
+    put(prompt)
+    begun, count, rates = time.monotonic(), 0, []
+    called = begun
+    for piece in pieces:
+        put(tokenizer.decode(piece[0]))
+        now = time.monotonic()
+        count += piece.size
+        rates.append(piece.size / (now - called))
+        called = now
+    put(b"\n", final=True)
+    rate = statistics.median(rates)
+    _say(f"{count} tokens in {called - begun:.1f} s, compilation included; {rate:.0f} tokens/s")
+
+
+def _say(message: str) -> None:
+    print(f"{cli.name()}: {message}", file=sys.stderr)

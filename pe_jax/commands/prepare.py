@@ -1,0 +1,54 @@
+"""Text as a TFDS dataset (ArrayRecord), for this project and for any tool that reads TFDS.
+
+    pe-jax prepare --source=files:PATH --name=NAME --data_dir=DIR
+
+The splits, the documents and their order are those that --config.data.source=files:PATH has.
+"""
+
+from __future__ import annotations
+
+from absl import flags
+
+from pe_jax.commands import cli
+
+OPTIONS = flags.FlagValues()
+_SOURCE = flags.DEFINE_string(
+    "source", None, "The text: files:PATH, or stdlib.", flag_values=OPTIONS
+)
+_NAME = flags.DEFINE_string("name", None, "Name of the dataset: lower_case.", flag_values=OPTIONS)
+_DATA_DIR = flags.DEFINE_string(
+    "data_dir",
+    "",
+    "TFDS's data_dir; default: TFDS_DATA_DIR or ~/tensorflow_datasets.",
+    flag_values=OPTIONS,
+)
+
+
+def main() -> int:
+    source, name = _SOURCE.value, _NAME.value
+    if not source or not name:
+        return cli.fail(
+            "--source=files:PATH and --name=NAME are required: the text, and the dataset's name",
+        )
+    if source.startswith("tfds:"):
+        return cli.fail(f"{source} is a TFDS dataset already: use it as data.source")
+    from pe_jax import errors, tfds_prepare, tfds_text
+    from pe_jax.load import load
+
+    try:
+        folder = tfds_text.data_dir(_DATA_DIR.value)
+        corpus = load(source)
+        path = tfds_prepare.prepare(corpus, name, folder)
+    except (ValueError, OSError, errors.Refused) as error:
+        return cli.fail(error)
+    about = corpus.describe()
+    sizes = ", ".join(
+        f"{split} {documents:,} documents of {about.bytes[split]:,} bytes"
+        for split, documents in about.documents.items()
+    )
+    print(
+        f"{path}: {sizes} (split {corpus.split}; SHA-256 {about.hash[:12]})\n"
+        f"here:      --config.data.source=tfds:{name} --config.data.data_dir={folder}\n"
+        f"elsewhere: tfds.data_source({name!r}, data_dir={str(folder)!r})"
+    )
+    return 0

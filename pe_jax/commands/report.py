@@ -1,0 +1,39 @@
+"""Tables, figures and an HTML page from the finished runs of a work directory.
+
+    pe-jax report --workdir=DIR [--out=results/NAME]
+
+Reads DIR/*/result.json (or DIR/runs.jsonl), prints the headline table and writes runs.jsonl,
+table.md, table.tex, table.csv, curves and positions (.png, .pdf) and report.html.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from absl import flags
+
+from pe_jax.commands import cli
+
+OPTIONS = flags.FlagValues()
+_WORKDIR = flags.DEFINE_string(
+    "workdir", None, "Folder of the runs, or a results folder.", flag_values=OPTIONS
+)
+_OUT = flags.DEFINE_string(
+    "out", None, "Folder to write; default: results/<name of workdir>.", flag_values=OPTIONS
+)
+
+
+def main() -> int:
+    if not _WORKDIR.value:
+        return cli.fail("--workdir=DIR is required: the folder that holds the runs")
+    from pe_jax import study
+    from pe_jax.commands import console
+
+    workdir = Path(_WORKDIR.value)
+    out = Path(_OUT.value or Path("results", workdir.resolve().name))
+    try:
+        remedy = f"make some with `pe-jax sweep --config=FILE --workdir={workdir}`"
+        console.publish(study.load(workdir, remedy), out)
+    except (ValueError, OSError) as error:
+        return cli.fail(error)
+    return 0

@@ -1,0 +1,57 @@
+"""One run: trains, evaluates, records. The same command goes on where it was cut off.
+
+    pe-jax run --config=base.py:pe=randomized+rope --workdir=DIR
+
+Any knob of the config is set by --config.SECTION.KNOB=VALUE, as in --config.train.steps=200.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from absl import flags
+from ml_collections import config_flags
+
+from pe_jax.commands import cli
+
+OPTIONS = flags.FlagValues()
+_CONFIG = config_flags.DEFINE_config_file(
+    "config", None, "Config file, with :pe=SPEC; see base.py.", flag_values=OPTIONS
+)
+_WORKDIR = flags.DEFINE_string("workdir", "runs", "Folder of the runs.", flag_values=OPTIONS)
+_COMMAND = flags.DEFINE_string(
+    "command", None, "What the record says reproduces it; default: this one.", flag_values=OPTIONS
+)
+
+
+def main() -> int:
+    if _CONFIG.value is None:
+        return cli.fail("--config=FILE is required, for example --config=base.py:pe=rope")
+    from pe_jax.commands import console
+
+    try:
+        from pe_jax.run import Run
+
+        run = Run.of(_CONFIG.value.to_dict())
+    except (ValueError, TypeError, OSError) as error:
+        return cli.fail(error)
+    from pe_jax.errors import Refused
+    from pe_jax.execution import execute
+    from pe_jax.session import Interrupted
+
+    workdir = Path(_WORKDIR.value)
+    command = _COMMAND.value or cli.command_line()
+    finished = (workdir / run.id / "result.json").exists()
+    try:
+        with console.RunView(run) as view:
+            result = execute(run, workdir, command, view)
+    except Interrupted as error:
+        view.say(f"stopped by {error}, saved: {cli.goes_on(command)}")
+        return cli.INTERRUPTED
+    except (Refused, OSError) as error:
+        return cli.fail(error)
+    if finished:
+        view.say(f"{run.label} was finished already: it is not run again")
+    console.show(result)
+    print(workdir / run.id / "result.json")
+    return 0

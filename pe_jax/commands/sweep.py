@@ -1,0 +1,154 @@
+"""Many runs: each in a process of its own, finished ones skipped, a failed one told and passed
+over.
+
+    pe-jax sweep --config=configs/quickstart.py --workdir=DIR [--jobs=N] [--dry_run]
+    [--out=results/NAME]
+    pe-jax sweep --status --workdir=DIR
+
+A config file names its runs by get_sweep() or get_hyper(h); --also adds encodings to them, for
+example a file of your own: --also=my_dir/my_file.py:MyEncoding. With get_hyper each of these gets
+all the values that the file's runs have. With `:pe=SPEC` behind the file's name that encoding runs
+alone.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import shlex
+import sys
+import types
+from pathlib import Path
+from typing import Any
+
+from absl import flags
+from ml_collections import config_flags
+
+from pe_jax.commands import cli
+
+OPTIONS = flags.FlagValues()
+_CONFIG = config_flags.DEFINE_config_file(
+    "config", None, "Config file with get_sweep() or get_hyper(h).", flag_values=OPTIONS
+)
+_WORKDIR = flags.DEFINE_string("workdir", "runs", "Folder of the runs.", flag_values=OPTIONS)
+_JOBS = flags.DEFINE_integer(
+    "jobs",
+    0,
+    "Runs at a time; the cores are shared out. 0: one beside an accelerator, else one a core.",
+    lower_bound=0,
+    flag_values=OPTIONS,
+)
+_DRY_RUN = flags.DEFINE_bool(
+    "dry_run", False, "List the runs, their parameters and time, and stop.", flag_values=OPTIONS
+)
+_OUT = flags.DEFINE_string(
+    "out", None, "Folder for the tables and the report; default: none.", flag_values=OPTIONS
+)
+_STATUS = flags.DEFINE_bool(
+    "status", False, "Show how the runs of --workdir stand, and stop.", flag_values=OPTIONS
+)
+_ALSO = flags.DEFINE_string(
+    "also", "", "Encodings to run besides, separated by commas.", flag_values=OPTIONS
+)
+
+
+def main() -> int:
+    if _STATUS.value:
+        from pe_jax.commands import status
+
+        return status.show(_workdir())
+    if _CONFIG.value is None:
+        return cli.fail("--config=FILE is required, for example --config=configs/quickstart.py")
+    environment = dict(os.environ)
+    os.environ["JAX_PLATFORMS"] = (
+        "cpu"  # this process only waits: the accelerator belongs to the runs
+    )
+    try:
+        configs = _configs()
+    except Exception as error:  # a config file is the user's code: it may raise anything
+        return cli.fail(error)
+    from pe_jax import errors
+    from pe_jax.engines import local
+    from pe_jax.run import Run
+    from pe_jax.trackers import require
+
+    try:
+        runs = {run.id: run for run in map(Run.of, configs)}
+    except (ValueError, TypeError, OSError) as error:
+        return cli.fail(error)
+    if _DRY_RUN.value:
+        from pe_jax.commands import dry_run
+
+        dry_run.show(list(runs.values()), _workdir(), _JOBS.value)
+        return 0
+    try:
+        left = [run for id, run in runs.items() if not _result(id)]
+        require({name for run in left for name in run.log.trackers})
+        for run in {_texts(run): run for run in left}.values():
+            run.load()
+        failed = local.run_all(runs, _workdir(), _JOBS.value, _reproducing(), environment)
+    except errors.Refused as error:
+        return cli.fail(error)
+    if failed is None:
+        again = cli.goes_on(cli.command_line())
+        print(f"stopped; what was under way is saved: {again}", file=sys.stderr)
+        return cli.INTERRUPTED
+    finished = [id for id in runs if id not in failed]
+    if finished:
+        try:
+            _publish(finished)
+        except (ValueError, OSError) as error:
+            return cli.fail(error)
+    for id, reason in failed.items():
+        print(
+            f"failed: {runs[id].label}: {reason} ({_workdir() / id / 'log.txt'})", file=sys.stderr
+        )
+    return 1 if failed else 0
+
+
+def _workdir() -> Path:
+    return Path(_WORKDIR.value)
+
+
+def _configs() -> list[dict[str, Any]]:
+    """The plain configs of the sweep, with the command line's overrides on top."""
+    from pe_jax.commands import hyper
+    from pe_jax.spec import parse_list
+
+    flag = OPTIONS["config"]
+    path, _, argument = config_flags.get_config_filename(flag).partition(":")
+    spec = importlib.util.spec_from_file_location("sweep_config", path)
+    assert spec and spec.loader
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    values = config_flags.get_override_values(flag)
+    also = parse_list(_ALSO.value)
+    if argument:  # the encoding that it names, without the module's other runs
+        module = types.SimpleNamespace(get_config=module.get_config)
+    configs = hyper.runs(module, _CONFIG.value, values, also)
+    return [config.to_dict() for config in configs]
+
+
+def _texts(run) -> str:
+    """What decides whether a run's text suffices."""
+    return repr((run.data, run.eval, run.train.length, run.train.batch))
+
+
+def _reproducing() -> str:
+    """The command line without what names this machine's folders."""
+    kept = [a for a in sys.argv[1:] if not a.startswith(("--workdir", "--jobs", "--out"))]
+    return f"{sys.argv[0]} {shlex.join([*kept, '--workdir=DIR'])}"
+
+
+def _publish(ids: list[str]) -> None:
+    from pe_jax.commands import console
+
+    results = [result for id in ids if (result := _result(id))]
+    console.publish(results, Path(_OUT.value) if _OUT.value else None)
+
+
+def _result(id: str):
+    """What the run of this id has found; None if it has not finished."""
+    from pe_jax import record, records
+
+    return records.read(record.Result, _workdir() / id / "result.json")

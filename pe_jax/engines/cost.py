@@ -1,0 +1,174 @@
+"""How long runs will take: from what finished runs of their work directory took, scaled by the
+operations of the model; where there is none on this machine, from a timed matrix product.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+import time
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from pe_jax import environment, records
+from pe_jax.engines import local
+from pe_jax.errors import Refused
+from pe_jax.metric import METRICS, Scope
+from pe_jax.record import Result
+from pe_jax.run import Run
+
+EFFICIENCY = 0.4  # of the matrix product's speed, that small models reach
+LOGIT = 60  # operations that one attention logit costs besides its products: masks, exponentials
+COMPILE = 0.7  # seconds a program
+
+
+class Estimate(NamedTuple):
+    """What a run will take."""
+
+    seconds: float
+    like: str = ""
+    """The id of the finished run that it is scaled from; "": by the arithmetic of the model."""
+
+
+class Work(NamedTuple):
+    """What a run does."""
+
+    trained: float
+    """Operations of all training steps of all seeds."""
+    scored: float
+    """Operations of the evaluation of all seeds."""
+    groups: int
+    """Programs that train."""
+    programs: int
+    """Programs that evaluate."""
+
+
+def estimates(runs: list[Run], workdir: Path, jobs: int = 1) -> list[Estimate]:
+    """Of each run, `jobs` of them at a time on this machine; of a finished one what it took."""
+    threads = max(1, local.cores() // jobs)
+    finished = list(_finished(workdir))
+    same = [result for result in finished if _of_this_machine(result, threads)]
+    took = {r.id: r.seconds.total for r in finished if r.seconds}
+    return [
+        Estimate(took[run.id], run.id) if run.id in took else _estimate(run, same, threads)
+        for run in runs
+    ]
+
+
+def _estimate(run: Run, finished: list[Result], threads: int) -> Estimate:
+    work = _work(run, run.parameters().total)
+    for result in sorted(finished, key=functools.partial(_distance, run)):
+        try:
+            other = Run.of(result.config)
+        except (ValueError, TypeError, OSError):  # its encoding's file has gone, say
+            continue
+        return Estimate(_scaled(work, other, result, threads), result.id)
+    training = work.trained / _speed(threads) + 2 * work.groups * COMPILE
+    return Estimate(training + _evaluating(work, threads))
+
+
+def _evaluating(work: Work, threads: int) -> float:
+    """Seconds of the evaluation by the arithmetic of the model."""
+    return work.scored / _speed(threads) + work.programs * COMPILE
+
+
+def _scaled(work: Work, other: Run, result: Result, threads: int) -> float:
+    """The seconds of `work`, from what the other run took: of its steps by their operations, of
+    what came before them by the number of programs, of its evaluation by the arithmetic of both.
+    """
+    assert result.seconds and result.parameters
+    theirs = _work(other, result.parameters.total)
+    steps = other.train.steps * theirs.groups * (result.train.ms_per_step or 0.0) / 1e3
+    steps = min(steps, result.seconds.train)
+    return (
+        (result.seconds.train - steps) * work.groups / theirs.groups
+        + steps * work.trained / theirs.trained
+        + result.seconds.evaluate * _evaluating(work, threads) / _evaluating(theirs, threads)
+    )
+
+
+def _finished(workdir: Path) -> Iterable[Result]:
+    """The results of a work directory that say what they took."""
+    for path in workdir.glob("*/result.json"):
+        try:
+            result = records.read(Result, path)
+        except Refused:
+            continue
+        if result and result.seconds and result.parameters:
+            yield result
+
+
+def _of_this_machine(result: Result, threads: int) -> bool:
+    """Whether a run that starts now will have the device and the threads of that one."""
+    if not (device := result.device):
+        return False
+    if local.accelerated():
+        return device.platform != "cpu"
+    return (device.platform, device.kind, device.threads) == ("cpu", _processor(), threads)
+
+
+@functools.cache
+def _processor() -> str:
+    return environment.environment()["device"]["kind"]
+
+
+def _distance(run: Run, result: Result) -> tuple[Any, ...]:
+    """The smaller, the more alike are the run and the one that has finished: first the encodings,
+    then the model, then how much there is to do.
+    """
+    config = result.config
+    tokens = math.prod(config["train"][name] for name in ("steps", "batch", "length"))
+    own = run.train.steps * run.train.batch * run.train.length
+    return (
+        config["pe"]["spec"] != run.config["pe"]["spec"],
+        sum(config["lm"].get(name) != value for name, value in run.config["lm"].items()),
+        abs(math.log(max(tokens, 1) / own)),
+        result.id,
+    )
+
+
+def _work(run: Run, size: int) -> Work:
+    """Of a run whose seeds learn `size` numbers each."""
+    seeds, longest = len(run.run.seeds), max(run.eval.lengths)
+    tokens = run.train.steps * run.train.batch * run.train.length
+    assert run.eval.last is not None and run.eval.stride is not None  # they are resolved
+    scope = Scope(longest, run.eval.targets, run.eval.last, run.eval.stride)
+    ways = 1 + len(run.eval.swaps) + len(run.eval.memory)
+    scored = 0.0
+    for length in run.eval.lengths:
+        windows = sum(_windows(metric, length, scope) for metric in run.eval.metrics)
+        scored += ways * windows * length * _forward(run, size, length)
+    programs = len(run.eval.lengths) * len(run.eval.metrics) * ways
+    trained = 3 * tokens * _forward(run, size, run.train.length)
+    return Work(seeds * trained, seeds * scored, len(run.groups), programs)
+
+
+@functools.cache
+def _windows(metric: str, length: int, scope: Scope) -> int:
+    """How many windows a metric has at a length, in a text that is long enough."""
+    return sum(1 for _ in METRICS[metric].places([2**40], length, scope))
+
+
+def _forward(run: Run, size: int, length: int) -> float:
+    """Operations a token."""
+    keys = length / 2
+    return 2 * size + run.lm.layers * keys * (4 * run.lm.model + LOGIT * run.lm.heads)
+
+
+@functools.cache
+def _speed(threads: int) -> float:
+    """Operations a second of a small model on so many of the cores: a part of what a float32
+    product of two 1024 x 1024 matrices has on all.
+    """
+    import jax
+    import jax.numpy as jnp
+
+    a = jnp.ones((1024, 1024))
+    product = jax.jit(lambda a: a @ a)
+    product(a).block_until_ready()
+    begun = time.perf_counter()
+    for _ in range(5):
+        product(a).block_until_ready()
+    whole = 5 * 2 * 1024**3 / (time.perf_counter() - begun)
+    return EFFICIENCY * whole * threads / local.cores()

@@ -1,0 +1,189 @@
+"""The processes of a sweep on this machine: each a run, some at a time, which share out the cores.
+The state of every run is in its folder, so that a process that dies takes no other with it.
+"""
+
+from __future__ import annotations
+
+import glob
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from pe_jax import atomic, history, locks, record, records, state
+from pe_jax.engines import progress, queues
+from pe_jax.record import Stage
+
+POLL_SECONDS = 0.3
+WAITING = "waiting for a run that another process holds"
+
+
+def finished(folder: Path) -> bool:
+    """Whether the run of this folder has its result."""
+    return (folder / "result.json").exists()
+
+
+def at_a_time(jobs: int, runs: int) -> int:
+    """How many of so many runs go at a time: `jobs`, or if that is 0 one beside an accelerator,
+    else one a core.
+    """
+    return min(jobs or (1 if accelerated() else cores()), runs)
+
+
+def cores() -> int:
+    """Those that this process may use."""
+    return len(os.sched_getaffinity(0))
+
+
+def accelerated() -> bool:
+    """Whether a GPU or TPU is there, without taking hold of it."""
+    return any(glob.glob(pattern) for pattern in ("/dev/nvidia[0-9]*", "/dev/accel*", "/dev/kfd"))
+
+
+def run_all(
+    runs: dict[str, Any], workdir: Path, jobs: int, command: str, environment: dict[str, str]
+) -> dict[str, str] | None:
+    """{id: reason} of the runs that failed; None when stopped by a signal.
+
+    `runs` are Runs by their ids, `jobs` how many go at a time (at_a_time), `command` what their
+    records give as reproducing them, `environment` that of the processes.
+    """
+    done = [id for id in runs if finished(workdir / id)]
+    if done:
+        print(f"{len(done)} of {len(runs)} runs were finished already: they are not run again")
+    if len(done) == len(runs):
+        return {}
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    view = progress.View(f"{len(runs)} runs", len(runs), len(done))
+    with queues.kept(workdir) as put, view:
+        workers = _Workers(runs, done, view, workdir, jobs, command, environment, put)
+        try:
+            workers.queue()
+            while workers.waiting or workers.running:
+                workers.step()
+                time.sleep(POLL_SECONDS)
+        except KeyboardInterrupt:
+            view.say("stopping: the runs at work save their state")
+            workers.stop()
+            return None
+    return workers.failed
+
+
+class _Workers:
+    """Up to `jobs` processes, each a run; a run that another process holds is waited for."""
+
+    def __init__(self, runs, done, view, workdir, jobs, command, environment, put):
+        self.runs, self.view, self.workdir, self.put = runs, view, workdir, put
+        self.waiting = [id for id in runs if id not in done]
+        self.running: dict[str, subprocess.Popen] = {}
+        self.ended, self.failed = len(done), {}
+        self.share = progress.EVALUATION
+        self.command, self.environment = command, environment
+        self.jobs = at_a_time(jobs, len(self.waiting))
+        self.last_round = len(self.waiting) % self.jobs or self.jobs
+
+    def queue(self) -> None:
+        """Writes down what is to be run: `status` reads it, and the processes do."""
+        for id in self.waiting:
+            folder = self.workdir / id
+            run = self.runs[id]
+            planned = record.Planned(label=run.label, config=run.config)
+            atomic.write(folder / "queued.json", record.encode(planned))
+            if not state.get(folder):  # else it says how an earlier attempt has ended
+                state.put(folder, Stage.QUEUED)
+        self.put(self.waiting, self.running)
+
+    def step(self) -> None:
+        """Takes note of what ended, starts what can be started, shows where the others are."""
+        before = [*self.waiting], [*self.running]
+        for id, process in list(self.running.items()):
+            if process.poll() is not None:
+                del self.running[id]
+                self._end(id, process.returncode)
+        for id in list(self.waiting):
+            if len(self.running) == self.jobs:
+                break
+            if not locks.is_locked(self.workdir / id):
+                self.waiting.remove(id)
+                if finished(self.workdir / id):
+                    self._end(id)
+                else:
+                    self.running[id] = self._start(id)
+        if before != ([*self.waiting], [*self.running]):
+            self.put(self.waiting, self.running)
+        states = {id: self._progress(id) for id in self.running}
+        text = "; ".join(f"{self.runs[id].label}  {words}" for id, (_, words) in states.items())
+        done = self.ended + sum(share for share, _ in states.values())
+        self.view.update(done, text or WAITING * bool(self.waiting))
+
+    def _start(self, id: str) -> subprocess.Popen:
+        folder = self.workdir / id
+        # Without the working directory on the path, unless it is on this process's own: a user's
+        # file there could hide a module.
+        path = [] if os.getcwd() in sys.path else ["-P"]
+        command = [sys.executable, *path, "-m", "pe_jax.commands", "run"]
+        command += [f"--config=replay.py:{folder / 'queued.json'}", f"--workdir={self.workdir}"]
+        command += [f"--command={self.command}"]
+        environment = {"NPROC": str(self._threads(id))} | self.environment
+        state.put(folder, Stage.QUEUED)
+        # In a group of its own, so that Ctrl-C reaches it through `stop` alone.
+        with open(folder / "log.txt", "a") as log:
+            print(f"started by a sweep at {record.now()}", file=log, flush=True)
+            return subprocess.Popen(
+                command, stdout=log, stderr=log, env=environment, process_group=0
+            )
+
+    def _threads(self, id: str) -> int:
+        """The run's share of the cores: those that it was begun with, since their number decides
+        its last bits, else as many as each run of its round can have.
+        """
+        begun = records.read(record.Begun, self.workdir / id / "config.json")
+        if begun and begun.device:
+            return begun.device.threads
+        last = len(self.waiting) < self.last_round
+        return max(1, cores() // (self.last_round if last else self.jobs))
+
+    def _end(self, id: str, code: int = 0) -> None:
+        folder, label = self.workdir / id, self.runs[id].label
+        result = records.read(record.Result, folder / "result.json")
+        if not result and locks.is_locked(folder):  # another process was the first to take it
+            self.waiting.append(id)
+            return
+        self.ended += 1
+        if result and result.seconds:
+            self.share = result.seconds.evaluate / max(result.seconds.total, 1e-9)
+            self.view.say(f"{label}: {progress.duration(result.seconds.total)}")
+        if result:
+            return
+        self.failed[id] = _reason(folder, code)
+        self.view.say(f"{label}: failed")
+
+    def _progress(self, id: str) -> tuple[float, str]:
+        share = progress.Share(len(self.runs[id].run.seeds), self.share)
+        lines = history.read_lines(self.workdir / id / "metrics.jsonl")
+        done = 0.0
+        for line in lines:
+            done = share.add(line)
+        return done, progress.describe(lines[-1]) if lines else "compiling"
+
+    def stop(self) -> None:
+        for process in self.running.values():
+            process.terminate()
+        for process in self.running.values():
+            process.wait()
+
+
+def _reason(folder: Path, code: int) -> str:
+    """Why a run has no result, from its state.json; one that ended without a word gets its last."""
+    written = state.get(folder)
+    if written and written.stage is Stage.FAILED:
+        return written.reason
+    if written and written.stage is Stage.STOPPED:
+        return f"stopped {written.reason}"
+    lines = (folder / "log.txt").read_text(errors="replace").strip().splitlines()
+    reason = f"killed by signal {-code}" if code < 0 else lines[-1]
+    state.put(folder, Stage.FAILED, reason)
+    return reason

@@ -1,0 +1,110 @@
+"""How the runs of a work directory stand, from the folder alone.
+
+A run is at work while a process holds its folder, queued while a living sweep has it in its queue;
+otherwise its state.json says how it ended. A folder without one is of an earlier version: it was
+begun if config.json is there.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from pe_jax import errors, history, locks, records, state
+from pe_jax.engines import progress, queues
+from pe_jax.record import Begun, Planned, Result, Stage
+
+FILES = ("queued.json", "config.json", "result.json")
+
+
+@dataclasses.dataclass(frozen=True)
+class Standing:
+    """One run."""
+
+    label: str
+    id: str
+    state: str
+    """finished, running, starting, queued, stopped, failed, not begun, damaged or gone."""
+    done: str = ""
+    """How far it is."""
+    seeds: int | None = None
+    loss: float | None = None
+    seconds: float | None = None
+    """What it took or, at work, has taken since it was taken up."""
+    reason: str = ""
+    """Why it is not at work."""
+
+
+def standings(workdir: Path) -> list[Standing]:
+    """Every run of the folder, by its id; none if the folder is not there."""
+    queue = queues.read(workdir)
+    folders = {path.parent for name in FILES for path in workdir.glob(f"*/{name}")}
+    return [_standing(folder, queue) for folder in sorted(folders)]
+
+
+def _standing(folder: Path, queue: queues.Queue) -> Standing:
+    locked = locks.is_locked(folder)  # before the result is looked for: it is written under it
+    try:
+        result = records.read(Result, folder / "result.json")
+        about = result or records.read(Begun, folder / "config.json")
+        about = about or records.read(Planned, folder / "queued.json")
+        if about is None:  # taken away meanwhile
+            return Standing(folder.name, folder.name, "gone")
+        stage, reason = ("finished", "") if result else _state(folder, locked, queue)
+    except errors.Refused as error:
+        return Standing(folder.name, folder.name, "damaged", reason=str(error))
+    lines = history.read_lines(folder / "metrics.jsonl")
+    seeds = len(about.config["run"]["seeds"])
+    seconds = result.seconds.total if result and result.seconds else None
+    done = "" if result or not lines else _done(lines[-1], seeds)
+    if locked and not result:
+        seconds = _age(folder / ".lock")
+        silent = progress.duration(_age(folder / "metrics.jsonl")) if done else ""
+        done = f"{done}, {silent} ago" if done else "compiling"
+    loss = result.train.loss if result else _loss(lines)
+    return Standing(about.label, folder.name, stage, done, seeds, _mean(loss), seconds, reason)
+
+
+def _state(folder: Path, locked: bool, queue: queues.Queue) -> tuple[str, str]:
+    """(state, why it is not at work) of a run that has no result."""
+    if locked:
+        waited = folder.name in queue.waiting
+        return "running", "a sweep waits for the process that holds it" if waited else ""
+    if folder.name in queue.waiting:
+        return "queued", ""
+    if folder.name in queue.started:
+        return "starting", ""
+    written = state.get(folder)
+    stage = written.stage if written else None
+    if written and stage in (Stage.FAILED, Stage.STOPPED):
+        log = folder / "log.txt"
+        told = f" ({log})" if stage is Stage.FAILED and log.exists() else ""
+        return stage.value, written.reason + told
+    if stage is Stage.RUNNING:
+        return "stopped", "without a last word"
+    return "stopped" if (folder / "config.json").exists() else "not begun", ""
+
+
+def _done(line: dict[str, Any], seeds: int) -> str:
+    if "evaluated" in line:
+        return f"evaluating {line['evaluated'] / line['of']:.0%}"
+    step = f"step {line['step']}/{line['of']}"
+    if len(line["seeds"]) == seeds:
+        return step
+    return f"seed {', '.join(map(str, line['seeds']))}: {step}"
+
+
+def _loss(lines: list[dict[str, Any]]) -> list[float | None]:
+    return next((line["loss"] for line in reversed(lines) if "loss" in line), [])
+
+
+def _mean(values: Sequence[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return sum(known) / len(known) if known else None
+
+
+def _age(path: Path) -> float:
+    return max(0.0, time.time() - path.stat().st_mtime)
