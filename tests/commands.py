@@ -55,6 +55,15 @@ def tiny(**values) -> list[str]:
     return [f"--config.{name}={value}" for name, value in (TINY | values).items()]
 
 
+def tiny_on(text: Path) -> dict[str, dict]:
+    """The sections of such a config, as Run.of takes them, with a folder of texts as its data."""
+    sections: dict[str, dict] = {"data": {"source": f"files:{text}"}}
+    for name, value in TINY.items():
+        section, field = name.split(".")
+        sections.setdefault(section, {})[field] = value
+    return sections
+
+
 def write_text(folder: Path, files: int = 12, words: int = 600, seed: int = 0) -> Path:
     """A folder of small texts of made-up words."""
     rng = random.Random(seed)

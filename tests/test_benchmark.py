@@ -11,61 +11,67 @@ import numpy as np
 import pytest
 from flax import nnx
 
+from experiments.benchmark import __main__ as command
+from experiments.benchmark import encodings, groups, paired
+from experiments.benchmark.encodings import Plan
+from experiments.benchmark.encodings_table import exponent, misses
+from experiments.benchmark.plain import PlainLM
+from experiments.benchmark.sides import CALL, OURS, Workload, pe_jax_side, plain_jax_side
+from experiments.docs import kinds
 from pe_jax.lm_config import LmConfig
 from pe_jax.spec import make
 from pe_jax.step import build
-from scripts import benchmark, benchmark_encodings, kinds
-from scripts.benchmark_encodings import Plan
-from scripts.benchmark_encodings_table import exponent, misses
-from scripts.benchmark_plain import PlainLM
-from scripts.benchmark_sides import CALL, OURS, Shape, pe_jax, plain_jax
+from pe_jax.train_config import TrainConfig
 
-TINY = Shape(layers=2, model=16, heads=2, mlp=32, vocab=11, length=6, batch=3)
+TINY = Workload(
+    LmConfig(vocab=11, layers=2, model=16, heads=2, mlp=32),
+    TrainConfig(length=6, batch=3, steps_per_call=CALL),
+)
 
 
 def test_interval_is_that_of_the_binomial():
-    assert benchmark.interval(range(12)) == (2, 9)  # P(B(12, 1/2) <= 2) = 0.019, <= 3: 0.073
-    assert benchmark.interval([3, 1, 2, 6, 5, 4]) == (1, 6)
-    assert benchmark.interval(range(5)) is None  # P(B(5, 1/2) = 0) = 0.031
+    assert paired.interval(range(12)) == (2, 9)  # P(B(12, 1/2) <= 2) = 0.019, <= 3: 0.073
+    assert paired.interval([3, 1, 2, 6, 5, 4]) == (1, 6)
+    assert paired.interval(range(5)) is None  # P(B(5, 1/2) = 0) = 0.031
 
 
 def test_ratios_are_paired_by_turn():
     times = {OURS: [10.0, 20.0, 40.0], "other": [20.0, 80.0, 50.0]}
-    ours, other = benchmark.compare(times)
+    ours, other = paired.compare(times)
     assert (ours.ratio, ours.median, ours.low, ours.high) == (1.0, 20.0, 10.0, 40.0)
     assert other.ratio == 0.5  # the median of 0.5, 0.25, 0.8; the ratio of medians is 0.4
 
 
 def test_sides_of_unequal_length_are_refused():
     with pytest.raises(ValueError, match="shorter"):
-        benchmark.compare({OURS: [1.0, 2.0], "other": [1.0]})
+        paired.compare({OURS: [1.0, 2.0], "other": [1.0]})
 
 
 def test_arguments():
-    assert benchmark.arguments([]).pairs == 12
-    assert benchmark.arguments(["--quick", "--pairs=9"]).pairs == 3
-    assert benchmark.arguments(["--allocator=tcmalloc"]).allocator == "tcmalloc"
+    assert command.arguments([]).pairs == 12
+    assert command.arguments(["--quick", "--pairs=9"]).pairs == 3
+    assert command.arguments(["--allocator=tcmalloc"]).allocator == "tcmalloc"
 
 
 @pytest.mark.parametrize("wrong", ["--pairs=0", "--allocator=jemalloc", "--pair"])
 def test_wrong_arguments_end_with_code_2(wrong, capsys):
     with pytest.raises(SystemExit) as error:
-        benchmark.arguments([wrong])
+        command.arguments([wrong])
     assert error.value.code == 2
     assert wrong.strip("-").partition("=")[0] in capsys.readouterr().err
 
 
 def test_missing_allocator_says_what_to_install(monkeypatch):
-    monkeypatch.setattr(benchmark.ctypes.util, "find_library", lambda name: None)
+    monkeypatch.setattr(paired.ctypes.util, "find_library", lambda name: None)
     with pytest.raises(ValueError, match="libtcmalloc_minimal"):
-        benchmark.environment("tcmalloc")
+        paired.environment("tcmalloc")
 
 
 def test_allocator_is_preloaded_only_on_request(monkeypatch):
-    monkeypatch.setattr(benchmark.ctypes.util, "find_library", lambda name: f"lib{name}.so.4")
+    monkeypatch.setattr(paired.ctypes.util, "find_library", lambda name: f"lib{name}.so.4")
     monkeypatch.setenv("LD_PRELOAD", "libother.so")
-    assert benchmark.environment("tcmalloc")["LD_PRELOAD"] == "libtcmalloc_minimal.so.4"
-    assert "LD_PRELOAD" not in benchmark.environment("malloc")
+    assert paired.environment("tcmalloc")["LD_PRELOAD"] == "libtcmalloc_minimal.so.4"
+    assert "LD_PRELOAD" not in paired.environment("malloc")
 
 
 def test_report_names_every_side_and_what_is_absent():
@@ -78,7 +84,7 @@ def test_report_names_every_side_and_what_is_absent():
     }
     times = {OURS: [10.0] * 6, "other": [20.0] * 5 + [40.0]}
     record = {
-        "shape": vars(Shape()),
+        "shape": Workload().sizes(),
         "one_core": False,
         "pairs": 6,
         "machine": {"processor": "A processor", "cores": 2, "load_before": 0.1},
@@ -86,19 +92,18 @@ def test_report_names_every_side_and_what_is_absent():
         "sides": dict.fromkeys(times, facts),
         "absent": ["a third"],
     }
-    text = benchmark.markdown(record, benchmark.compare(times))
+    text = paired.markdown(record, paired.compare(times))
     (other,) = (line for line in text.splitlines() if line.startswith("| other"))
     assert "20 (20 - 40) | 0.500 (0.250 - 0.500) | 853,120 | 2 | tcmalloc" in other
-    assert f"| a third | {benchmark.ABSENT} |" in text
+    assert f"| a third | {paired.ABSENT} |" in text
     assert len({line.count("|") for line in text.splitlines() if line.startswith("|")}) == 1
 
 
 def test_plain_jax_is_the_same_model():
     """With the weights of pe_jax.lm.LM, the same logits."""
-    config = LmConfig(vocab=11, layers=2, model=16, heads=2, mlp=32)
-    ours = build(config, make("rope", config.dims(6)), 0)
+    ours = build(TINY.lm, make("rope", TINY.lm.dims(6)), 0)
     weights = nnx.to_pure_dict(nnx.split(ours, nnx.Param)[1])
-    graphdef, state = nnx.split(PlainLM(TINY, rngs=nnx.Rngs(0)))
+    graphdef, state = nnx.split(PlainLM(TINY.lm, rngs=nnx.Rngs(0)))
     shapes = jax.tree.map(jnp.shape, nnx.to_pure_dict(state))
     weights = {name: weights[name] for name in shapes}
     for block in weights["blocks"].values():
@@ -111,8 +116,8 @@ def test_plain_jax_is_the_same_model():
 
 def test_both_forms_count_the_same_parameters_and_train():
     """A step that did nothing would make a side look fast."""
-    facts, step = pe_jax(TINY, "rope")
-    plain, plain_step = plain_jax(TINY)
+    facts, step = pe_jax_side(TINY, "rope")
+    plain, plain_step = plain_jax_side(TINY)
     assert (
         facts["parameters"]
         == plain["parameters"]
@@ -128,7 +133,7 @@ def test_both_forms_count_the_same_parameters_and_train():
 def test_help_lists_the_options():
     root = Path(__file__).parents[1]
     done = subprocess.run(
-        [sys.executable, "-m", "scripts.benchmark", "--help"],
+        [sys.executable, "-m", "experiments.benchmark", "--help"],
         cwd=root,
         capture_output=True,
         text=True,
@@ -139,7 +144,7 @@ def test_help_lists_the_options():
 
 def test_record_is_json(tmp_path):
     """Too few turns for an interval is null, which JSON knows; an infinite one it does not."""
-    row = benchmark.compare({OURS: [1.0], "other": [2.0]})[1]
+    row = paired.compare({OURS: [1.0], "other": [2.0]})[1]
     text = json.dumps({"interval": row.interval}, allow_nan=False)
     assert json.loads(text) == {"interval": None}
 
@@ -147,14 +152,15 @@ def test_record_is_json(tmp_path):
 # --encodings
 
 
-SMALL = Plan(Shape(layers=1, model=16, heads=2, mlp=32, vocab=11), ((8, 2, 1),), (32, 64), 2)
+SMALL_WORK = Workload(LmConfig(vocab=11, layers=1, model=16, heads=2, mlp=32))
+SMALL = Plan(SMALL_WORK, ((8, 2, 1),), (32, 64), 2)
 
 
 def test_arguments_of_encodings():
-    assert benchmark.arguments([]).encodings is None
-    every = benchmark.arguments(["--encodings"])
-    assert (every.encodings, every.turns, str(every.out)) == ((), 6, benchmark.ENCODINGS_OUT)
-    some = benchmark.arguments(["--encodings=rope,t5", "--turns=9", "--out=here"])
+    assert command.arguments([]).encodings is None
+    every = command.arguments(["--encodings"])
+    assert (every.encodings, every.turns, str(every.out)) == ((), 6, command.ENCODINGS_OUT)
+    some = command.arguments(["--encodings=rope,t5", "--turns=9", "--out=here"])
     assert (some.encodings, some.turns, some.out) == (("rope", "t5"), 9, Path("here"))
 
 
@@ -169,13 +175,13 @@ def test_arguments_of_encodings():
 )
 def test_options_that_do_not_go_together_end_with_code_2(given, told, capsys):
     with pytest.raises(SystemExit) as error:
-        benchmark.arguments(given)
+        command.arguments(given)
     assert error.value.code == 2
     assert told in capsys.readouterr().err
 
 
 def test_an_unknown_encoding_is_told_before_anything_is_measured(tmp_path, capsys):
-    assert benchmark_encodings.main(["rope", "alibo"], 2, tmp_path / "out") == 2
+    assert encodings.main(["rope", "alibo"], 2, tmp_path / "out") == 2
     assert "did you mean 'alibi'?" in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
 
@@ -183,7 +189,7 @@ def test_an_unknown_encoding_is_told_before_anything_is_measured(tmp_path, capsy
 def test_an_encoding_is_measured_against_nope(tmp_path):
     """`learned` serves no more positions than it was trained on."""
     said = []
-    kept = benchmark_encodings.run(["learned", "kerple_log"], SMALL, tmp_path, said.append)
+    kept = encodings.run(["learned", "kerple_log"], SMALL, tmp_path, said.append)
     assert json.loads((tmp_path / "encodings.json").read_text()) == json.loads(json.dumps(kept))
     learned, kerple = kept["found"]
     for one in kept["found"]:
@@ -239,19 +245,19 @@ def counted(monkeypatch):
             raise RuntimeError("no such luck\nand more")
         return found(name, times=(2.0, 1.0) if name == "rope" else (1.0, 1.1))
 
-    monkeypatch.setattr(benchmark_encodings.Bench, "measure", measure)
+    monkeypatch.setattr(encodings.Bench, "measure", measure)
     return names
 
 
 def test_a_run_that_is_cut_off_keeps_what_it_has_and_goes_on(tmp_path, counted, capsys):
     names = ["rope", "t5", "alibi", "fire"]
-    assert benchmark_encodings.main(names, 6, tmp_path) == 130
+    assert encodings.main(names, 6, tmp_path) == 130
     assert "the same command goes on" in capsys.readouterr().err
     text = (tmp_path / "encodings.md").read_text()
     assert "| `t5` | failed: RuntimeError: no such luck |" in text
     assert len({line.count("|") for line in text.splitlines() if line.startswith("|")}) == 1
 
-    assert benchmark_encodings.main(names, 6, tmp_path) == 0
+    assert encodings.main(names, 6, tmp_path) == 0
     assert counted == ["rope", "t5", "alibi", "t5", "alibi", "fire"]
     table = capsys.readouterr().out
     order = [line.split("`")[1] for line in table.splitlines() if line.startswith("| `")]
@@ -260,12 +266,12 @@ def test_a_run_that_is_cut_off_keeps_what_it_has_and_goes_on(tmp_path, counted, 
 
 
 def test_records_of_other_conditions_are_not_mixed_in(tmp_path, counted, capsys):
-    assert benchmark_encodings.main(["rope"], 6, tmp_path) == 0
-    assert benchmark_encodings.main(["fire"], 9, tmp_path) == 2
+    assert encodings.main(["rope"], 6, tmp_path) == 0
+    assert encodings.main(["fire"], 9, tmp_path) == 2
     assert "measured under other conditions (plan)" in capsys.readouterr().err
-    assert benchmark_encodings.main(["fire"], 6, tmp_path) == 0
+    assert encodings.main(["fire"], 6, tmp_path) == 0
     assert counted == ["rope", "fire"]
-    assert benchmark_encodings.main([], 9, tmp_path) == 130  # all, and "alibi" cuts it off
+    assert encodings.main([], 9, tmp_path) == 130  # all, and "alibi" cuts it off
     assert "measured under other conditions (plan): all anew" in capsys.readouterr().err
     again = json.loads((tmp_path / "encodings.json").read_text())
     assert again["about"]["plan"]["turns"] == 9
@@ -289,7 +295,7 @@ def test_kinds_of_encodings(name, want):
 
 def test_what_only_moves_positions_is_judged_with_rope():
     dims = LmConfig().dims(64)
-    assert [kinds.spec_of(name, dims) for name in ("shape", "nope", "log_n")] == [
+    assert [groups.spec_of(name, dims) for name in ("shape", "nope", "log_n")] == [
         "shape+rope",
         "nope",
         "log_n",

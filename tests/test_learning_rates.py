@@ -2,7 +2,7 @@
 
 import json
 
-from scripts.learning_rates import table
+from experiments.docs.learning_rates import table
 
 VALUES = {  # (at 64, at 1024) at rates of 1e-3, 3e-3 and 9e-3
     "a": ((2.6, 2.7), (2.5, 2.6), (2.4, 2.9)),

@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from commands import TINY, write_text
+from commands import tiny_on, write_text
 
 import pe_jax
 
@@ -51,10 +51,7 @@ def test_the_code_of_the_readme_trains_and_draws(tmp_path, monkeypatch):
     readme = (ROOT / "README.md").read_text("utf-8")
     section = readme.partition("## In a notebook")[2].partition("\n## ")[0]
     (code,) = re.findall(r"```python\n(.*?)```", section, re.S)
-    config = {"data": {"source": f"files:{write_text(tmp_path / 'text')}"}}
-    for name, value in TINY.items():
-        part, field = name.split(".")
-        config.setdefault(part, {})[field] = value
+    config = tiny_on(write_text(tmp_path / "text"))
     whole = pe_jax.Run.of
 
     def small(given):

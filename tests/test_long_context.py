@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from commands import Lab, the_run
 
-from scripts import long_context
-from scripts.long_context_worker import LAST, measure, sequence
+from experiments.benchmark import long, long_report, long_runs
+from experiments.benchmark.long_worker import LAST, measure, sequence
 
 
 def test_sequence_is_the_longest_document_or_documents_joined():
@@ -26,7 +26,7 @@ def test_sequence_is_the_longest_document_or_documents_joined():
 
 
 def test_arguments():
-    options = long_context.arguments(["--workdir=runs", "--lengths=512,64,512", "--gradients="])
+    options = long.arguments(["--workdir=runs", "--lengths=512,64,512", "--gradients="])
     assert (options.lengths, options.gradients, options.swap) == ((64, 512), (), "window")
     assert options.out == Path("results/long_context")
 
@@ -34,7 +34,7 @@ def test_arguments():
 @pytest.mark.parametrize("wrong", ["--lengths=long", "--lengths=16384,0", "--gradients=-1", "--x"])
 def test_wrong_arguments_end_with_code_2(wrong, capsys):
     with pytest.raises(SystemExit) as error:
-        long_context.arguments(["--workdir=runs", wrong])
+        long.arguments(["--workdir=runs", wrong])
     assert error.value.code == 2
     assert wrong.strip("-").partition("=")[0] in capsys.readouterr().err
 
@@ -75,7 +75,7 @@ def cells(text, title):
 
 
 def test_tables_name_every_model_in_order_and_say_what_is_lacking():
-    text = long_context.markdown(RECORD)
+    text = long_report.markdown(RECORD)
     seconds = cells(text, "Seconds of a pass")
     assert seconds["model"] == ["1,024", "16,384"]
     assert [model for model in seconds if ":" not in model][1:] == [
@@ -91,12 +91,12 @@ def test_tables_name_every_model_in_order_and_say_what_is_lacking():
     assert cells(text, "Gradients: seconds, peak memory")["rope"] == ["20.0 s, 2,048 MiB"]
     assert "A processor, 2 threads; commit 0123456789ab" in text and "joined" in text
     gradients = [one for one in RECORD["found"] if one["kind"] == "gradient"]
-    text = long_context.markdown(RECORD | {"found": gradients})
+    text = long_report.markdown(RECORD | {"found": gradients})
     assert text.count("###") == 1
 
 
 def test_figure_has_every_value_and_lines_of_slope_1():
-    memory, seconds, bits = long_context.figure(RECORD).axes
+    memory, seconds, bits = long_report.figure(RECORD).axes
     drawn = {line.get_label(): line.get_xydata().tolist() for line in memory.get_lines()}
     assert drawn.keys() == {"rope", "rope, window", "slope 1"}
     assert drawn["rope"] == [[1024, 600.4], [16384, 1500]]
@@ -105,7 +105,7 @@ def test_figure_has_every_value_and_lines_of_slope_1():
         assert math.isclose(higher / y, longer / x)
         assert axes.get_xscale() == axes.get_yscale() == "log"
     assert bits.get_lines()[1].get_xydata().tolist() == [[1024, 2.25]]
-    assert long_context.figure(RECORD | {"found": RECORD["found"][-1:]}).axes
+    assert long_report.figure(RECORD | {"found": RECORD["found"][-1:]}).axes
 
 
 def published(folder):
@@ -130,7 +130,7 @@ def test_the_environment_is_that_of_a_worker_that_came_to_measure(tmp_path, monk
     asked, really = [], subprocess.run
 
     def run(command, **options):
-        if "scripts.long_context_worker" not in command:
+        if "experiments.benchmark.long_worker" not in command:
             return really(command, **options)
         asked.append(command[-3:])
         return answers[len(asked) - 1]
@@ -138,7 +138,7 @@ def test_the_environment_is_that_of_a_worker_that_came_to_measure(tmp_path, monk
     monkeypatch.setattr(subprocess, "run", run)
     options = [f"--workdir={published(tmp_path / 'runs')}", "--lengths=32,48,64", "--gradients=128"]
     options += ["--swap=", f"--out={tmp_path / 'out'}"]
-    record = long_context.run(long_context.arguments(options))
+    record = long_runs.run(long.arguments(options))
     assert asked == [["", "32", "pass"], ["", "48", "pass"], ["", "64", "pass"]] + [
         ["", "128", "gradient"]
     ]
@@ -149,7 +149,7 @@ def test_the_environment_is_that_of_a_worker_that_came_to_measure(tmp_path, monk
 
 
 def script(*arguments):
-    command = [sys.executable, "-m", "scripts.long_context", *arguments]
+    command = [sys.executable, "-m", "experiments.benchmark.long", *arguments]
     root = Path(__file__).parents[1]
     return subprocess.run(command, cwd=root, capture_output=True, text=True)
 
@@ -163,9 +163,7 @@ def test_errors_are_a_line_and_code_2(tmp_path):
 def test_a_misspelt_swap_is_refused_before_any_work(tmp_path, monkeypatch, capsys):
     folder = published(tmp_path / "runs")
     monkeypatch.setattr(sys, "argv", ["long_context", f"--workdir={folder}", "--swap=windwo"])
-    with pytest.raises(SystemExit) as error:
-        long_context.main()
-    assert error.value.code == 2
+    assert long.main() == 2
     assert "window" in capsys.readouterr().err
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import matplotlib
 import numpy as np
 import pytest
-from commands import TINY, write_text
+from commands import tiny_on, write_text
 
 import pe_jax
 import pe_jax.execution
@@ -120,10 +120,7 @@ def test_what_the_prose_names_is_there():
 
 def run_cells(folder, patch):
     """The names that the cells leave when they run in turn, with small models on a small text."""
-    small = {"data": {"source": f"files:{write_text(folder / 'text')}"}}
-    for name, value in TINY.items():
-        part, field = name.split(".")
-        small.setdefault(part, {})[field] = value
+    small = tiny_on(write_text(folder / "text"))
     whole = pe_jax.Run.of
 
     def of(config):

@@ -1,8 +1,8 @@
-"""The model of pe_jax with rope, written the usual way: what scripts/benchmark compares with.
+"""The model of pe_jax with rope, written the usual way, to compare its training step with.
 
-Every dense layer is an nnx.Linear on [B, T, D], and attention one einsum over the batch. Names and
-shapes of the parameters are those of pe_jax.lm.LM (`down` transposed), so that its weights can be
-loaded.
+Every dense layer is an nnx.Linear on [B, T, D], and attention is one einsum over the batch. The
+parameters have the names and shapes of those of pe_jax.lm.LM (`down` transposed), so that its
+weights can be loaded.
 """
 
 from __future__ import annotations
@@ -11,18 +11,18 @@ import jax
 import jax.numpy as jnp
 from flax import nnx
 
-from scripts.benchmark_sides import Shape
+from pe_jax.lm_config import LmConfig
 
 
 class PlainBlock(nnx.Module):
     """x + attention(norm(x)), then x + mlp(norm(x))."""
 
-    def __init__(self, shape: Shape, *, rngs: nnx.Rngs):
+    def __init__(self, config: LmConfig, *, rngs: nnx.Rngs):
         def dense(inputs: int, outputs: int) -> nnx.Linear:
             return nnx.Linear(inputs, outputs, use_bias=False, rngs=rngs)
 
-        D, F = shape.model, shape.mlp
-        self.heads = shape.heads
+        D, F = config.model, config.mlp or 4 * config.model
+        self.heads = config.heads
         self.attention_norm, self.mlp_norm = nnx.RMSNorm(D, rngs=rngs), nnx.RMSNorm(D, rngs=rngs)
         self.query, self.key_value, self.out = dense(D, D), dense(D, 2 * D), dense(D, D)
         self.up, self.down = dense(D, F), dense(F, D)
@@ -42,12 +42,12 @@ class PlainBlock(nnx.Module):
 class PlainLM(nnx.Module):
     """Tokens [B, T] to logits [B, T, V]."""
 
-    def __init__(self, shape: Shape, *, rngs: nnx.Rngs):
-        table = jax.random.normal(rngs.params(), (shape.vocab, shape.model))
+    def __init__(self, config: LmConfig, *, rngs: nnx.Rngs):
+        table = jax.random.normal(rngs.params(), (config.vocab, config.model))
         self.embedding = nnx.Param(table)
-        self.blocks = nnx.List([PlainBlock(shape, rngs=rngs) for _ in range(shape.layers)])
-        self.norm = nnx.RMSNorm(shape.model, rngs=rngs)
-        self.head = nnx.Linear(shape.model, shape.vocab, use_bias=False, rngs=rngs)
+        self.blocks = nnx.List([PlainBlock(config, rngs=rngs) for _ in range(config.layers)])
+        self.norm = nnx.RMSNorm(config.model, rngs=rngs)
+        self.head = nnx.Linear(config.model, config.vocab, use_bias=False, rngs=rngs)
 
     def __call__(self, tokens):
         x = self.embedding[...][tokens]
@@ -57,7 +57,7 @@ class PlainLM(nnx.Module):
 
 
 def rotary(x):
-    """Each pair (x_i, x_{i + K/2}) of [B, T, H, K] turned by t * 10000^(-2i / K)."""
+    """Turns each pair (x_i, x_{i + K/2}) of [B, T, H, K] by the angle t * 10000^(-2i / K)."""
     T, K = x.shape[1], x.shape[3]
     angle = jnp.outer(jnp.arange(T), 10000.0 ** (-jnp.arange(0, K, 2) / K))[None, :, None]
     cos, sin = jnp.cos(angle), jnp.sin(angle)

@@ -1,25 +1,26 @@
 """Executes docs/positions.ipynb from a clean kernel and keeps the outputs in it.
 
-The kernel works in an empty folder: every result is of the present code, and nothing stays behind.
+The kernel works in an empty folder: every result is of the present code, and no file stays behind.
+Needs the packages of the extra "docs".
 """
 
 import tempfile
 import time
 from pathlib import Path
 
-import nbformat
-from nbclient import NotebookClient
+import nbformat  # pyright: ignore[reportMissingImports]
+from nbclient import NotebookClient  # pyright: ignore[reportMissingImports]
 
 from pe_jax.atomic import write
 
-NOTEBOOK = Path(__file__).resolve().parents[1] / "docs/positions.ipynb"
+NOTEBOOK = Path(__file__).resolve().parents[2] / "docs/positions.ipynb"
 
 
 def main() -> None:
     notebook = nbformat.read(NOTEBOOK, as_version=4)
     begun = time.monotonic()
 
-    def tell(cell, cell_index):
+    def tell_progress(cell, cell_index):
         if cell.cell_type == "code":
             seconds = time.monotonic() - begun
             print(f"{seconds:4.0f} s  cell {cell_index + 1} of {len(notebook.cells)}: {cell.id}")
@@ -32,7 +33,7 @@ def main() -> None:
             timeout=None,
             record_timing=False,
             coalesce_streams=True,  # of lines that overwrite each other the last one stays
-            on_cell_execute=tell,
+            on_cell_execute=tell_progress,
         ).execute()
     notebook.metadata["language_info"] = {"name": "python"}  # else the kernel's own version
     write(NOTEBOOK, nbformat.writes(notebook) + "\n")

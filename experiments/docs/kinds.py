@@ -1,0 +1,98 @@
+"""What an encoding reads of the positions, found by probing one layer; none is known by name."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from experiments.benchmark.groups import moves_positions
+from pe_jax.attention import attend, rows
+from pe_jax.bound import Bound, init_params
+from pe_jax.encoding import RELATIVE, Dims, Encoding, overrides, sites
+from pe_jax.encodings import ENCODINGS
+
+FAR = 40  # the longest sequence whose positions a probe uses
+
+
+@dataclasses.dataclass(frozen=True)
+class Kind:
+    """What probes find of one encoding."""
+
+    reads: str
+    """absolute: something depends on a token's own position. relative: on the positions of two,
+    and on nothing while all are equal. both. order: on no position, but on which token comes
+    before which, or on nothing. moved: it moves the positions that others read.
+    """
+    shift_invariant: bool | None
+    """Whether the output stays the same when all positions are shifted by as much. None for an
+    encoding that moves positions: that depends on the encoding which reads them.
+    """
+
+
+@dataclasses.dataclass(frozen=True)
+class _Logits(Encoding):
+    """Leaves out the softmax, which would hide a term that is the same for all keys of a query."""
+
+    def normalize(self, params, logits):
+        return logits
+
+
+def kind(name: str) -> Kind:
+    """Compares the outputs of one layer of four random tokens at five sets of positions."""
+    encoding = _serving(name)
+    if moves_positions((encoding,)):
+        return Kind("moved", None)
+    bare = () if overrides(encoding, "normalize") else (_Logits(encoding.dims),)
+    here = np.arange(4) + 2
+    places = jnp.asarray([here, here + 25, 3 * here, 0 * here + 3, 0 * here + 28])
+    both = jax.jit(lambda places: [_layer(encoding, places, more) for more in ((), bare)])
+    out, raw = map(np.asarray, both(places))
+    absolute = _differ(raw[3], raw[4])
+    relative = bool(set(sites(encoding)) & {*RELATIVE}) or (
+        not absolute and _differ(raw[0], raw[2])
+    )
+    reads = {(True, True): "both", (True, False): "absolute", (False, True): "relative"}
+    return Kind(reads.get((absolute, relative), "order"), not _differ(out[0], out[1]))
+
+
+def _serving(name: str) -> Encoding:
+    """The encoding for sequences of FAR tokens. It is trained at length 8, so that rules which
+    begin beyond the training length show; at FAR, if it would not serve enough positions then.
+    """
+
+    def trained_at(length: int) -> Encoding:
+        dims = Dims(model=16, heads=2, head=8, layers=1, train_len=length)
+        return ENCODINGS[name](dims).at(FAR)
+
+    short = trained_at(8)
+    return short if (short.limit() or FAR) >= FAR else trained_at(FAR)
+
+
+def _layer(encoding: Encoding, places: jax.Array, more: tuple[Encoding, ...]) -> jax.Array:
+    """The attention of one layer at each row of `places`. Its parameters have noise added, since
+    some are initialised so that they have no effect.
+    """
+    rng, (L, D, H, K) = np.random.default_rng(0), (places.shape[1], *encoding.dims[:3])
+
+    def normal(shape, scale=1.0):
+        return jnp.asarray(scale * rng.normal(size=shape), jnp.float32)
+
+    shared, owned = init_params(encoding, jax.random.key(0))
+    params = jax.tree.map(lambda a: a + normal(a.shape, 0.3), shared | owned.get(0, {}))
+    x, (q, k, v) = normal((L, D)), normal((3, L, H, K))
+    tokens, index = jnp.arange(L, dtype=jnp.int32), jnp.arange(L)
+    bound = Bound((params, *({} for _ in more)), (encoding, *more))
+
+    def attention_at(positions):
+        h = encoding.embed(params, x, tokens, positions) if overrides(encoding, "embed") else x
+        heads, keys = h.reshape(L, H, K), rows(bound, h, index, positions)
+        return attend(bound, q + heads, k + heads, v + heads, keys, keys)
+
+    return jax.vmap(attention_at)(places)
+
+
+def _differ(a: np.ndarray, b: np.ndarray) -> bool:
+    return bool(np.abs(a - b).max() > 1e-3 * np.abs(a).max())

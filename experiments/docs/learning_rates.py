@@ -1,0 +1,65 @@
+"""The learning-rate check of NOTES.md, from results/learning_rates: each encoding's rate is chosen
+on validation text at the training length, its rank is by the longest length.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+from scipy import stats
+
+from configs import base
+from pe_jax import study
+from pe_jax.cells import cell
+
+METRIC = "same_targets"
+
+Ends = tuple[float, float]
+"""Bits per byte at the training length and at the longest, means over seeds."""
+
+
+def means(folder: Path) -> dict[str, dict[float, Ends]]:
+    """{encoding: {rate: its two ends}} of the finished runs in a folder."""
+    values: dict[str, dict[float, Ends]] = {}
+    for result in study.load(folder):
+        longest = max(row.length for row in result.rows)
+        near, far = (cell(result, METRIC, length).mean for length in (result.train.length, longest))
+        values.setdefault(result.label, {})[result.config["train"]["rate"]] = near, far
+    return values
+
+
+def table(folder: Path) -> str:
+    """A row for each encoding, by its value at the usual rate, and how far the orders agree."""
+    values, usual = means(folder), base.get_config().to_dict()["train"]["rate"]
+    rates = sorted({rate for by_rate in values.values() for rate in by_rate})
+    names = sorted(values, key=lambda name: values[name][usual][1])
+    chosen = {name: min(by_rate, key=lambda r: by_rate[r][0]) for name, by_rate in values.items()}
+    best = [values[name][chosen[name]][1] for name in names]
+    ranks = _ranks(best)
+    rows = [
+        ["encoding", *(f"rate {rate:g}" for rate in rates), "chosen"]
+        + [f"rank at {usual:g}", "rank at its own"]
+    ]
+    for i, name in enumerate(names):
+        cells = ["{:.2f}, {:.2f}".format(*values[name][rate]) for rate in rates]
+        rows.append([name, *cells, f"{chosen[name]:g}", str(i + 1), str(ranks[i])])
+    lines = [f"| {' | '.join(cells)} |" for cells in rows]
+    lines.insert(1, f"|---|{'--:|' * (len(rates) + 3)}")
+    return "\n".join([*lines, "", _agreement(best, ranks)])
+
+
+def _agreement(best: Sequence[float], ranks: np.ndarray) -> str:
+    """What the table shows, and how alike its two orders are."""
+    tau, _ = stats.kendalltau(range(len(best)), best)
+    moved = np.abs(np.arange(1, len(best) + 1) - ranks).max()
+    return (
+        "Bits per byte of validation text at the training length, and at the longest. "
+        f"Kendall's tau of the two orders: {tau:.2f}; no encoding moves by more than {moved} "
+        "ranks."
+    )
+
+
+def _ranks(values: Sequence[float]) -> np.ndarray:
+    return np.argsort(np.argsort(values)) + 1

@@ -1,0 +1,166 @@
+"""Writes the generated parts of README.md and NOTES.md: from results/ the quickstart's table and
+plot, the ratios of the benchmarks and the learning-rate check; from the code the encodings.
+
+python -m experiments.docs.readme [--check]
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import re
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[2]
+FAST_COMPILATION = "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true"
+
+
+def quickstart() -> str:
+    """The plot and the headline table of the quickstart."""
+    table = (ROOT / "results/quickstart/table.md").read_text("utf-8")
+    headline = table.split("\n### ")[0].strip()
+    plot = "![bits per byte against evaluation length](results/quickstart/curves.png)"
+    return f"{plot}\n\n{headline}"
+
+
+def speed() -> str:
+    """The time of a training step against the other sides of scripts/benchmark."""
+    record = json.loads((ROOT / "results/benchmark/step.json").read_text("utf-8"))
+    shape, host = record["shape"], record["machine"]
+
+    def against(side: str) -> str:
+        low, high = record["ratios"][side]["interval"]
+        return f"{record['ratios'][side]['median']:.2f} ({low:.2f} to {high:.2f})"
+
+    return (
+        f"A training step ({shape['layers']} layers, D={shape['model']}, T={shape['length']}, "
+        f"batch {shape['batch']}, float32, {host['cores']} cores of an {host['processor']}) takes "
+        f"{against('x-transformers, rope')} times that of x-transformers in eager PyTorch, "
+        f"{against('x-transformers, rope, flash')} with its fused attention, and "
+        f"{against('plain JAX, rope')} times that of the same model in plain JAX: medians of "
+        f"{record['pairs']} turns with 95 % intervals, by `scripts/benchmark`; threads, allocators "
+        "and versions are in [results/benchmark](results/benchmark/step.md)."
+    )
+
+
+def encodings() -> str:
+    """The table of all encodings."""
+    from pe_jax.encodings import ENCODINGS
+
+    ratios = {
+        measured["name"]: {f"{part['length']:,}": part["ratio"] for part in measured["training"]}
+        for measured in benchmarked()
+    }
+    lengths = next(iter(ratios.values()), {"128": 0, "1,024": 0})
+    head = ["name", "paper", "sites", "learned numbers", "absolute or relative"]
+    head += ["shift-invariant", "limit", "cost at T=" + ", ".join(lengths)]
+    rows = [head, *(_encoding(name, ratios.get(name, {})) for name in ENCODINGS)]
+    lines = [f"| {' | '.join(cells)} |" for cells in rows]
+    lines.insert(1, "|---|---|---|--:|---|---|--:|---|")
+    return "\n".join(lines)
+
+
+def _encoding(name: str, ratios: Mapping[str, float]) -> list[str]:
+    """The cells of one encoding; its cost in time is n/a where there are no ratios."""
+    from configs import base
+    from experiments.docs.kinds import kind
+    from pe_jax.encoding import sites
+    from pe_jax.run import Run
+
+    run, probed = Run.of(base.get_config(f"pe={name}").to_dict()), kind(name)
+    encoding = run.encodings[0]
+    module = sys.modules[type(encoding).__module__]
+    used = ", ".join(f"`{site}`" for site in sites(encoding) if site not in ("at", "limit"))
+    limit = encoding.limit()
+    return [
+        f"[`{name}`]({Path(module.__file__ or '').relative_to(ROOT)})",
+        paper(module.__doc__ or ""),
+        used or "none",
+        f"{run.parameters().encoding:,}",
+        probed.reads,
+        {True: "yes", False: "no", None: "as theirs"}[probed.shift_invariant],
+        f"{limit:,}" if limit else "none",
+        ", ".join(f"{ratio:.2f}" for ratio in ratios.values()) or "n/a",
+    ]
+
+
+def paper(docstring: str) -> str:
+    """A link to the first paper that the docstring of an encoding names, or a dash."""
+    by = r"(?P<by>[A-Z][\w-]+(?: (?:et al\.|and [A-Z]\w+))?, \d{4})"
+    place = r"(?:arXiv:(?P<id>\d{4}\.\d{5})|(?P<page>kexue\.fm/archives/\d+))"
+    cited = re.search(rf"{by}[^;()]*[;,(] ?\(?{place}", " ".join(docstring.split()))
+    if not cited:
+        return "–"
+    url = f"arxiv.org/abs/{cited['id']}" if cited["id"] else cited["page"]
+    return f"[{cited['by']}](https://{url})"
+
+
+def costs() -> str:
+    """How many encodings keep to the aim in time, and which surely do not, the dearest first."""
+    from experiments.benchmark.encodings_table import AIM, AIMS, misses
+
+    measurements = benchmarked()
+    if not measurements:
+        return "n/a: scripts/benchmark --encodings has not run."
+    over = [
+        (max(part["ratio"] for part in measured["training"]), measured["name"])
+        for measured in measurements
+        if any(miss.startswith("time") for miss in misses(measured))
+    ]
+    dear = ", ".join(f"`{name}` ({ratio:.2f})" for ratio, name in sorted(over, reverse=True))
+    kept = len(measurements) - len(over)
+    return (
+        f"{kept} of {len(measurements)} keep to the aim ({AIM} times `nope`'s step, "
+        f"{AIMS['content']} where logits depend on content) or may by their interval. The others, "
+        f"at the length where they cost most: {dear}."
+    )
+
+
+def benchmarked() -> list[dict[str, Any]]:
+    """What scripts/benchmark --encodings has measured; nothing where it has not run."""
+    path = ROOT / "results/benchmark_encodings/encodings.json"
+    found = json.loads(path.read_text("utf-8"))["found"] if path.exists() else []
+    return [measured for measured in found if "failed" not in measured]
+
+
+def learning_rates() -> str:
+    """The learning-rate check."""
+    from experiments.docs.learning_rates import table
+
+    folder = ROOT / "results/learning_rates"
+    return table(folder) if folder.exists() else "n/a: configs/learning_rates.py has not run."
+
+
+PARTS = {"README.md": (quickstart, speed, encodings, costs), "NOTES.md": (learning_rates,)}
+
+
+def main() -> int:
+    """The exit code."""
+    parser = argparse.ArgumentParser(
+        prog="scripts/readme", description=(__doc__ or "").partition("\n\n")[0]
+    )
+    parser.add_argument(
+        "--check", action="store_true", help="change nothing; exit 1 if a file is out of date"
+    )
+    arguments = parser.parse_args()
+    # The probes of kinds.py are small: what takes time is compiling them.
+    os.environ |= {"JAX_PLATFORMS": "cpu", "XLA_FLAGS": FAST_COMPILATION}
+    stale = False
+    for file, parts in PARTS.items():
+        text = old = (ROOT / file).read_text("utf-8")
+        for part in parts:
+            begin, end = f"<!-- begin {part.__name__} -->", f"<!-- end {part.__name__} -->"
+            block = f"{begin}\n{part()}\n{end}"
+            text = re.sub(f"{begin}.*?{end}", lambda _, b=block: b, text, flags=re.S)
+        stale |= text != old
+        if not arguments.check:
+            (ROOT / file).write_text(text, "utf-8")
+    return int(arguments.check and stale)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
