@@ -36,13 +36,13 @@ class Checkpoints:
 
     def __init__(self, folder: Path, read_only: bool = False):
         self.folder = folder.absolute()
-        options = ocp.CheckpointManagerOptions(
-            max_to_keep=None if read_only else KEPT,
-            enable_async_checkpointing=False,
-            read_only=read_only,
-            create=not read_only,
-        )
         with _quiet():
+            options = ocp.CheckpointManagerOptions(
+                max_to_keep=None if read_only else KEPT,
+                enable_async_checkpointing=False,
+                read_only=read_only,
+                create=not read_only,
+            )
             self.manager = ocp.CheckpointManager(self.folder, options=options)
 
     def save(self, step: int, state: Any, note: dict[str, Any]) -> None:

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import json
 import signal
 import statistics
 import time
@@ -187,7 +188,7 @@ def _begin(run: Run, folder: Path, corpus: Tokens, command: str, view: View) -> 
         id=run.id,
         label=run.label,
         command=command,
-        config=run.config,
+        config=json.loads(record.canonical(run.config)),  # as it is read back: lists, no tuples
         seeds=run.run.seeds,
         corpus=corpus.about,
         tokenizer=corpus.tokenizer.describe(),

@@ -83,7 +83,7 @@ def test_its_evaluation_gives_the_same_values_anew(runs):
     again = execute(Run.of(before.config), runs)
     assert again.digests == before.digests and again.targets == before.targets
     for new, row in zip(again.rows, before.rows, strict=True):
-        assert new.value == pytest.approx(row.value, rel=1e-5)
+        assert row.value is None or new.value == pytest.approx(row.value, rel=1e-5)
         assert dataclasses.replace(new, value=row.value) == row
 
 
