@@ -11,7 +11,7 @@ from commands import Lab, lines, run_of, tiny
 
 from pe_jax import atomic, history, locks, record, state
 from pe_jax.commands import status as command
-from pe_jax.engines import queues, status
+from pe_jax.engines import local, queues, status
 from pe_jax.record import Stage
 
 
@@ -229,3 +229,45 @@ def test_the_state_of_a_sweep_that_goes_on_meanwhile(lab, tmp_path):
     told = lab.start("sweep", "--status", f"--workdir={tmp_path}").wait()
     assert "2 runs: 1 not begun, 1 stopped" in told.out, told.out
     assert told.out.splitlines()[-1] == "stopped: nope: by SIGTERM"
+
+
+def test_a_process_that_died_without_a_word_is_told_by_its_signal_or_its_last_line(work):
+    folder = work.run("rope", "config.json", "log.txt", stage=Stage.RUNNING)
+    assert local._reason(folder, -9) == "killed by signal 9"
+    assert work.states()["rope"].state == "failed"
+    assert work.states()["rope"].reason.startswith("killed by signal 9 (")
+    state.put(folder, Stage.QUEUED)
+    assert local._reason(folder, 2) == "Traceback"
+    state.put(folder, Stage.STOPPED, "by SIGTERM")
+    assert local._reason(folder, 75) == "stopped by SIGTERM"
+
+
+def test_a_sweep_says_that_it_waits_only_while_it_does(work, monkeypatch):
+    class View(list):
+        def update(self, done, state):
+            self.append(state)
+
+        def say(self, message):
+            pass
+
+    class Ended:
+        returncode = 0
+
+        def poll(self):
+            return 0
+
+    ids = ("rope-1a2b3c4d", "t5-1a2b3c4d")
+    runs = {id: run_of() for id in ids}
+    view = View()
+    workers = local._Workers(runs, [], view, work.folder, 1, "", {}, lambda *queue: None)
+    monkeypatch.setattr(local._Workers, "_start", lambda self, id: Ended())
+    monkeypatch.setattr(local._Workers, "_progress", lambda self, id: (0.0, "compiling"))
+    work.run("rope", "log.txt", stage=Stage.RUNNING)
+    with locks.locked(work.run("t5", "log.txt", stage=Stage.RUNNING)):
+        workers.step()
+        workers.step()
+    assert [text.endswith("compiling") for text in view] == [True, False]
+    assert view[1] == local.WAITING
+    workers.step()  # the first has ended, the second begins
+    workers.step()
+    assert view[2].endswith("compiling") and view[3] == ""
