@@ -13,12 +13,12 @@ import jax
 
 from pe_jax import data, memory, mesh, text, tokenizer, train
 from pe_jax.advice import advice
-from pe_jax.bound import init_params
 from pe_jax.encoding import Encoding, active
 from pe_jax.errors import Refused
 from pe_jax.evaluate import plan
 from pe_jax.hashes import sha256
 from pe_jax.lm_config import LmConfig
+from pe_jax.parameters import init_params
 from pe_jax.protocol import EvalConfig, windows
 from pe_jax.record import canonical
 from pe_jax.spec import label, make, parse, sources

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from pe_jax.bound import Bound, fold_positions, init_params
+from pe_jax.bound import Bound, fold_positions
 from pe_jax.encoding import (
     HOOKS,
     Dims,
@@ -26,6 +26,7 @@ from pe_jax.encodings.nope import NoPE
 from pe_jax.encodings.rope import RoPE
 from pe_jax.encodings.t5 import T5
 from pe_jax.encodings.transformer_xl import TransformerXL
+from pe_jax.parameters import init_params
 from pe_jax.spec import defaults, label, make, parse, sources, swap
 
 DIMS = Dims(model=24, heads=3, head=8, layers=6, train_len=16)
