@@ -26,7 +26,7 @@ from pe_jax.relative import Relative, relative_terms
 from pe_jax.rows import ABSENT, Keys, Queries, Rows
 
 Tokens = TypeVar("Tokens", Queries, Keys)
-EMPTY, NEAR, FAR = range(3)  # the kinds of tiles
+EMPTY, NEAR, FAR = 0, 1, 2  # the kinds of tiles, see `tile_kind`
 
 
 def tile_kind(pe: Bound, q_idx: Int[Array, "T"], k_idx: Int[Array, "S"]) -> Int[Array, ""]:
@@ -45,9 +45,9 @@ def tile_kind(pe: Bound, q_idx: Int[Array, "T"], k_idx: Int[Array, "S"]) -> Int[
         near = (last > q_first - window) & (first < q_last + window)
         seen &= near | (first < sinks)
     if pe.constant_from is None:
-        return jnp.where(seen, NEAR, EMPTY)
-    apart = jnp.maximum(q_first - last, first - q_last)
-    return jnp.where(seen, jnp.where(apart >= pe.constant_from, FAR, NEAR), EMPTY)
+        return seen.astype(int)  # False is EMPTY, True is NEAR
+    is_far = jnp.maximum(q_first - last, first - q_last) >= pe.constant_from
+    return jnp.where(seen, NEAR + is_far, EMPTY)  # NEAR + True is FAR
 
 
 def meetings(
