@@ -14,11 +14,12 @@ import jax.numpy as jnp
 from flax import nnx
 from jaxtyping import Array, Float
 
-from pe_jax.attention import Rows, choose
 from pe_jax.bound import Bound
+from pe_jax.choose import choose
 from pe_jax.encoding import overrides
 from pe_jax.lm_config import ACTIVATIONS, DTYPES, NORMS, LmConfig
 from pe_jax.past import Past
+from pe_jax.rows import Rows
 
 
 class Block(nnx.Module):

@@ -1,4 +1,7 @@
-"""A tuple of encodings as one: their parameters drawn, their positions folded, their hooks in turn.
+"""A tuple of encodings as one: their `positions` hooks in turn, and the hooks that attention asks.
+
+Where several encodings answer, the terms that are added are summed, those that multiply are
+multiplied, and what replaces a tensor goes from one to the next, in the order of the tuple.
 
 Axes: L sequence, T queries, S keys, N distances, H heads, K head size, D model size, B batch.
 """
@@ -14,30 +17,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, Key, Num
 
-from pe_jax.encoding import RELATIVE, Coords, Encoding, Params, acts_once, overrides
-from pe_jax.layers import layers_of
-
-
-def init_params(encoding: Encoding, key: Key[Array, ""]) -> tuple[Params, dict[int, Params]]:
-    """(entries that exist once, {layer: entries that it owns}) for the layers in which it acts."""
-    shared = encoding.init(key)
-    owned = set(shared) if encoding.per_layer == ("*",) else set(encoding.per_layer)
-    if unknown := sorted(owned - set(shared)):
-        raise ValueError(
-            f"{type(encoding).__name__}.per_layer names {', '.join(unknown)}; "
-            f"its parameters are {', '.join(shared) or 'none'}"
-        )
-    if owned and acts_once(encoding) and overrides(encoding, "embed"):
-        raise ValueError(
-            f"{type(encoding).__name__} acts once, on the model's input, so no layer can own "
-            f"{', '.join(sorted(owned))}; give it where='layers' to act on the input of every layer"
-        )
-    layers = sorted(layers_of(encoding)) if owned else []
-    draws = {layer: encoding.init(jax.random.fold_in(key, layer + 1)) for layer in layers}
-    return (
-        {name: value for name, value in shared.items() if name not in owned},
-        {layer: {name: draw[name] for name in sorted(owned)} for layer, draw in draws.items()},
-    )
+from pe_jax.encoding import RELATIVE, Coords, Encoding, Params, overrides
 
 
 def fold_positions(
@@ -47,28 +27,28 @@ def fold_positions(
     key: Key[Array, "..."] | None,
     train: bool,
 ) -> Num[Array, "L"] | Num[Array, "B L"]:
-    """Every `positions` hook in turn. [L] where the batch shares them, else [B, L].
+    """The positions after every `positions` hook: [L] where the batch shares them, else [B, L].
 
-    `key` is one key (each member folds in its place; drawn once for the batch unless a member is
-    `per_sequence`) or a key for each sequence.
+    `key` is one key, which makes one draw for the whole batch unless an encoding is `per_sequence`,
+    or one key for each sequence. Each encoding folds its place in the tuple into the key. TypeError
+    if a hook reads the tokens, and so differs between sequences, without being `per_sequence`.
     """
     members = [(i, e) for i, e in enumerate(encodings) if overrides(e, "positions")]
     if not members:
         return pos
     batch = tokens.shape[0]
-    each = any(e.per_sequence for _, e in members) or (key is not None and key.ndim == 1)
-    if key is not None and key.ndim == 0 and each:
+    per_sequence = any(e.per_sequence for _, e in members) or (key is not None and key.ndim == 1)
+    if key is not None and key.ndim == 0 and per_sequence:
         key = jax.random.split(key, batch)
 
     def fold(tokens, key):
-        out = pos
+        moved = pos
         for i, e in members:
-            out = e.positions(
-                tokens, out, None if key is None else jax.random.fold_in(key, i), train
-            )
-        return out
+            draw = None if key is None else jax.random.fold_in(key, i)
+            moved = e.positions(tokens, moved, draw, train)
+        return moved
 
-    if each:
+    if per_sequence:
         return jax.vmap(fold, in_axes=(0, None if key is None else 0))(tokens, key)
     try:
         return jax.vmap(fold, in_axes=(0, None), out_axes=None)(tokens, key)
@@ -90,14 +70,16 @@ def fold_positions(
 class Bound:
     """Encodings with the parameters that one layer sees: all that attention knows of positions.
 
-    `coords` arguments hold one located pytree for each encoding.
+    A pytree whose leaves are the parameters. Its methods are the hooks of the contract, folded over
+    the encodings that override them. Arguments named `coords` are what `locate` returns: a tuple
+    with one entry for each encoding, whether or not it overrides the hook.
     """
 
     params: tuple[Params, ...]
     encodings: tuple[Encoding, ...]
     contiguous: bool = True
-    """Positions are consecutive integers: relative hooks are evaluated once and shifted into
-    place.
+    """Whether positions are consecutive integers. Then two tokens' distance follows from their
+    places alone, and the relative hooks are evaluated once for each distance that occurs.
     """
     causal: bool = True
 
@@ -109,29 +91,34 @@ class Bound:
             )
 
     def has(self, hook: str) -> bool:
+        """Whether any encoding overrides the hook."""
         return any(overrides(e, hook) for e in self.encodings)
 
     @property
     def whole_rows(self) -> bool:
+        """Whether a query's weights can only be computed with all its keys at hand."""
         return self.has("normalize") or any(e.whole_rows for e in self.encodings)
 
     @property
     def reach(self) -> tuple[tuple[int, int], ...]:
+        """(window, sinks) of every encoding that limits what a query sees; all limits hold."""
         return tuple(r for e in self.encodings if (r := e.reach()) is not None)
 
     @property
     def constant_from(self) -> int | None:
-        """The distance from which the relative hooks together are constant. None: never, or they
-        are asked pair by pair.
+        """The distance from which no relative hook of any encoding changes any more.
+
+        None: one of them always changes, there is none, or positions are not contiguous, so that
+        the distance of two tokens is not known from their places.
         """
         if not self.contiguous:
             return None
         members = [e for e in self.encodings if any(overrides(e, hook) for hook in RELATIVE)]
-        found = [e.constant_from() for e in members]
-        known = [n for n in found if n is not None]
-        return max(known) if known and len(known) == len(found) else None
+        ends = [end for e in members if (end := e.constant_from()) is not None]
+        return max(ends) if ends and len(ends) == len(members) else None
 
     def _members(self, hook: str, *coords: tuple[Coords, ...]):
+        """(encoding, its parameters, its entry of each of `coords`) of those with the hook."""
         for i, (e, params) in enumerate(zip(self.encodings, self.params, strict=True)):
             if overrides(e, hook):
                 yield e, params, *(c[i] for c in coords)
@@ -139,7 +126,10 @@ class Bound:
     def locate(
         self, x: Float[Array, "L D"], pos, before: tuple | None = None
     ) -> tuple[Coords, ...]:
-        """One located pytree for each encoding."""
+        """For each encoding what its `locate` makes of x, or else the positions as they are.
+
+        `before` holds for each the last row located so far; None at the start of a sequence.
+        """
         previous = before or (None,) * len(self.encodings)
         members = zip(self.encodings, self.params, previous, strict=True)
         return tuple(
@@ -148,45 +138,50 @@ class Bound:
         )
 
     def scale(self, coords):
+        """The product of all `scale` hooks: [T, H], what broadcasts to it, or 1.0."""
         out = 1.0
         for e, params, c in self._members("scale", coords):
             out = out * e.scale(params, c)
         return out
 
     def qk(self, q, k, q_coords, k_coords):
+        """Queries and keys for the dot product alone: every `qk` hook in turn."""
         for e, params, qc, kc in self._members("qk", q_coords, k_coords):
             q, k = e.qk(params, q, k, qc, kc)
         return q, k
 
     def bias(self, q_coords, k_coords):
+        """The sum of all `bias` hooks: [H, T, S], what broadcasts to it, or 0.0."""
         out = 0.0
         for e, params, qc, kc in self._members("bias", q_coords, k_coords):
             out = out + e.bias(params, qc, kc)
         return out
 
     def gate(self, q_coords, k_coords):
+        """The product of all `gate` hooks: [H, T, S], what broadcasts to it, or 1.0."""
         out = 1.0
         for e, params, qc, kc in self._members("gate", q_coords, k_coords):
             out = out * e.gate(params, qc, kc)
         return out
 
     def logits(self, logits, q, k, q_coords, k_coords, hide: Callable):
-        """Every `logits` hook in turn, `hide` applied after each."""
+        """Every `logits` hook in turn; `hide` masks what each of them returns."""
         for e, params, qc, kc in self._members("logits", q_coords, k_coords):
             logits = hide(e.logits(params, logits, q, k, qc, kc))
         return logits
 
     def normalize(self, logits):
+        """Weights from logits: by the softmax over keys, or by the encoding that replaces it."""
         for e, params in self._members("normalize"):
             return e.normalize(params, logits)
         return jax.nn.softmax(logits, axis=-1)
 
     def relative(self, hook: str, n: Num[Array, "N"]):
-        """The sum of a `relative_*` hook over its members at distances n, for a gate the product;
-        causal: those below 0 as 0.
+        """A `relative_*` hook at the distances n: the product over the encodings for
+        `relative_gate`, the sum for the others.
 
-        A hidden pair of a causal model has a negative distance, at which a logarithm may not be
-        finite.
+        In a causal model a negative distance means a hidden pair. It is asked for as distance 0,
+        since a hook with a logarithm may not be finite below it.
         """
         n = jnp.maximum(n, 0) if self.causal else n
         terms = [getattr(e, hook)(params, n) for e, params in self._members(hook)]

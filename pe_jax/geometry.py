@@ -119,36 +119,6 @@ def mlp(params: dict[str, Array], x: Float[Array, "*any inputs"]) -> Float[Array
     return x @ params[f"w{i}"]
 
 
-def shift(a: Array, keys: int) -> Array:
-    """Lays values at distances out over keys: out[..., t, j] = a[..., t, T - 1 - t + j].
-
-    `a` is [..., T, W]: column c holds distance n_max - c, where n_max is the distance of the last
-    query from the first key. Returns [..., T, keys]. W = keys suffices where j beyond the query is
-    hidden (what stands there is arbitrary), else W = T + keys - 1. By padding and reshaping: a
-    gather's gradient is a scatter.
-    """
-    *lead, queries, width = a.shape
-    if width <= keys:
-        a = jnp.pad(a, [(0, 0)] * (a.ndim - 1) + [(0, keys + 1 - width)])
-        width = keys + 1
-    flat = a.reshape(*lead, queries * width)[..., queries - 1 :][..., : queries * (width - 1)]
-    return flat.reshape(*lead, queries, width - 1)[..., :keys]
-
-
-def unshift(w: Array, width: int) -> Array:
-    """The transpose of `shift`: sums over keys become sums over distances. [..., T, S] -> [..., T,
-    width].
-
-    Entries whose distance has no column must be 0 (hidden keys are).
-    """
-    *lead, queries, keys = w.shape
-    full = max(width, keys + 1)
-    padded = jnp.pad(w, [(0, 0)] * (w.ndim - 1) + [(0, full - 1 - keys)])
-    flat = padded.reshape(*lead, queries * (full - 1))
-    flat = jnp.pad(flat, [(0, 0)] * len(lead) + [(queries - 1, 1)])
-    return flat.reshape(*lead, queries, full)[..., :width]
-
-
 def suffix_sums(x: Float[Array, "*lead S"], block: int = 32) -> Float[Array, "*lead S"]:
     """sum_{t >= j} x_t at each j of the last axis.
 

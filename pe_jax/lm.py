@@ -15,10 +15,11 @@ from flax import nnx
 from jaxtyping import Array, Float, Int, Key, Num
 
 from pe_jax.block import Block
-from pe_jax.bound import Bound, fold_positions, init_params
+from pe_jax.bound import Bound, fold_positions
 from pe_jax.encoding import Encoding, acts_once, overrides
 from pe_jax.layers import active
 from pe_jax.lm_config import DTYPES, NORMS, LmConfig
+from pe_jax.parameters import init_params
 from pe_jax.past import Past
 
 

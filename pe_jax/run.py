@@ -13,13 +13,13 @@ import numpy as np
 
 from pe_jax import batches, evaluate, memory, mesh, tokenizer
 from pe_jax.advice import advice
-from pe_jax.bound import init_params
 from pe_jax.encoding import Encoding
 from pe_jax.errors import Refused, nearest
 from pe_jax.eval_config import EvalConfig
 from pe_jax.hashes import sha256
 from pe_jax.lm_config import LmConfig
 from pe_jax.load import load
+from pe_jax.parameters import init_params
 from pe_jax.record import Parameters, canonical
 from pe_jax.run_config import DataConfig, LogConfig, RunConfig
 from pe_jax.spec import identity, label, make, parse, sources

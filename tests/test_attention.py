@@ -13,15 +13,18 @@ import reference_case
 from exotic import EXOTIC, Capped, MixKeys, PairGate
 from helpers import DIMS, assert_near, bind, example, folded, layer, output, scattered
 
-from pe_jax import attention, geometry
-from pe_jax.attention import attend, attend_blockwise, rows
+from pe_jax import geometry
+from pe_jax.blockwise import attend_blockwise
+from pe_jax.choose import choose
+from pe_jax.dense import attend
 from pe_jax.encoding import RELATIVE, Encoding, overrides, sites
 from pe_jax.encodings import ENCODINGS
 from pe_jax.encodings.nope import NoPE
 from pe_jax.encodings.shaw import Shaw
 from pe_jax.encodings.t5 import T5
 from pe_jax.encodings.window import Window
-from pe_jax.relative import Tables
+from pe_jax.relative import Tables, shift, unshift
+from pe_jax.rows import rows
 from pe_jax.spec import make
 
 COMPOSED = [
@@ -532,13 +535,13 @@ def test_auto_is_dense_while_the_logits_of_a_layer_fit(backend, length, batch, m
     """8 MiB on the CPU, 1 GiB elsewhere: a batch more is too much."""
     monkeypatch.setattr(jax, "default_backend", lambda: backend)
     pe = bind((NoPE(DIMS._replace(heads=1)),))
-    assert attention.choose("auto", pe, batch, length, length) is attend
-    assert attention.choose("auto", pe, batch + 1, length, length).func is attend_blockwise
-    assert attention.choose("blockwise", pe, 1, 8, 8).func is attend_blockwise
+    assert choose("auto", pe, batch, length, length) is attend
+    assert choose("auto", pe, batch + 1, length, length).func is attend_blockwise
+    assert choose("blockwise", pe, 1, 8, 8).func is attend_blockwise
     narrow = bind((Window(DIMS, 16, sinks=4),))
-    assert attention.choose("auto", narrow, 1, 81, 81).func is attend_blockwise
-    assert attention.choose("auto", narrow, 1, 80, 80) is attend
-    assert attention.choose("dense", narrow, 1, 1024, 1024) is attend
+    assert choose("auto", narrow, 1, 81, 81).func is attend_blockwise
+    assert choose("auto", narrow, 1, 80, 80) is attend
+    assert choose("dense", narrow, 1, 1024, 1024) is attend
 
 
 @pytest.mark.parametrize(("queries", "keys"), [(1, 1), (1, 7), (5, 5), (4, 9), (13, 20)], ids=str)
@@ -547,7 +550,7 @@ def test_shift_lays_distances_out_and_unshift_is_its_transpose(queries, keys, fu
     rng = np.random.default_rng(0)
     width = queries + keys - 1 if full else keys
     a = rng.integers(-9, 9, (2, queries, width)).astype(np.float32)
-    out = np.asarray(geometry.shift(jnp.asarray(a), keys))
+    out = np.asarray(shift(jnp.asarray(a), keys))
     hidden = np.zeros((queries, keys), bool)
     for t in range(queries):
         for j in range(keys):
@@ -555,7 +558,7 @@ def test_shift_lays_distances_out_and_unshift_is_its_transpose(queries, keys, fu
             hidden[t, j] = column >= width
             assert hidden[t, j] or (out[:, t, j] == a[:, t, column]).all()
     w = np.where(hidden, 0, rng.integers(-9, 9, out.shape)).astype(np.float32)
-    back = np.asarray(geometry.unshift(jnp.asarray(w), width))
+    back = np.asarray(unshift(jnp.asarray(w), width))
     assert back.shape == a.shape
     assert (out * w).sum() == (a * back).sum()
 

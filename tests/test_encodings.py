@@ -16,10 +16,10 @@ import reference
 import scipy.stats
 from helpers import DIMS, assert_near, bind, embed, example, folded, layer, output, scattered
 
-from pe_jax.bound import init_params
 from pe_jax.encoding import RELATIVE, overrides, sites
 from pe_jax.encodings import ENCODINGS
 from pe_jax.encodings.sinusoidal import Sinusoidal
+from pe_jax.parameters import init_params
 from pe_jax.spec import defaults, make
 from pe_jax.swaps import swap
 

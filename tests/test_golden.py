@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 from helpers import assert_near
 
-from pe_jax.attention import attend, rows
 from pe_jax.bound import Bound
+from pe_jax.dense import attend
 from pe_jax.encoding import HIDDEN, Dims
+from pe_jax.rows import rows
 from pe_jax.spec import make
 
 VECTORS = np.load(Path(__file__).with_name("golden") / "vectors.npz")

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from helpers import DIMS, assert_near, bind, example
 
-from pe_jax.bound import init_params
 from pe_jax.encodings import ENCODINGS
+from pe_jax.parameters import init_params
 from pe_jax.spec import make
 from pe_jax.swaps import swap
 

@@ -11,10 +11,12 @@ import jax.numpy as jnp
 import pytest
 from helpers import example, layer
 
-from pe_jax.attention import attend, attend_blockwise
-from pe_jax.bound import Bound, fold_positions, init_params
+from pe_jax.blockwise import attend_blockwise
+from pe_jax.bound import Bound, fold_positions
+from pe_jax.dense import attend
 from pe_jax.encoding import RELATIVE, Dims, overrides, sites
 from pe_jax.encodings import ENCODINGS
+from pe_jax.parameters import init_params
 from pe_jax.spec import make
 
 LENGTH = 1024
