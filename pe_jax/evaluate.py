@@ -22,7 +22,7 @@ from flax import nnx
 from jax.sharding import Mesh
 
 from pe_jax.encoding import Encoding
-from pe_jax.memory import Segment, check, empty
+from pe_jax.memory import Memory, check
 from pe_jax.mesh import copies, place_windows
 from pe_jax.protocol import EvalConfig, Windows, curve, nll, windows
 from pe_jax.spec import swap
@@ -80,18 +80,17 @@ def nats(
     index = first + jnp.arange(tokens.shape[0])
     keys = jax.vmap(lambda i: jax.random.fold_in(jax.random.key(0), i))(index)
     if not memory:
-        logits = model(tokens[:, :-1], encodings=encodings, key=keys, last=last)
+        logits, _ = model(tokens[:, :-1], encodings=encodings, key=keys, last=last)
         return cross_entropy(logits, tokens[:, -last:])
 
     def one(kept, piece):
         number, inputs, targets = piece
-        past = Segment(kept, inputs.shape[1])
         own = jax.vmap(jax.random.fold_in, (0, None))(keys, number)
-        logits = model(inputs, encodings=encodings, key=own, past=past)
-        return past.now, cross_entropy(logits, targets)
+        logits, kept = model(inputs, kept, encodings=encodings, key=own)
+        return kept, cross_entropy(logits, targets)
 
     B, E = tokens.shape[0], tokens.shape[1] - 1
-    kept, count, out = empty(model.config, B, memory), E // segment, []
+    kept, count, out = Memory.empty(model.config, B, memory), E // segment, []
     if head := E % segment:
         kept, found = one(kept, (count, tokens[:, :head], tokens[:, 1 : head + 1]))
         out = [found]

@@ -25,7 +25,7 @@ from jaxtyping import Array, Float, Int, Integer
 from pe_jax.encoding import Encoding
 from pe_jax.lm import LM, decayed
 from pe_jax.lm_config import LmConfig
-from pe_jax.memory import Segment, empty, forgotten
+from pe_jax.memory import Memory
 from pe_jax.mesh import shardings
 
 State = dict[str, Any]
@@ -105,7 +105,9 @@ def init(
             "params": params,
             "optimizer": train.optimizer().init(params),
             "diverged": jnp.int32(-1),  # the first step whose loss or gradient was not finite
-            "memory": empty(config, train.batch, config.memory) if config.memory else {},
+            "memory": Memory.empty(config, train.batch, config.memory).state()
+            if config.memory
+            else {},
         }
 
     state = jax.jit(lambda seeds: _each(one, seeds))(jnp.asarray(seeds, jnp.uint32))
@@ -125,20 +127,20 @@ def make_steps(
 
     def loss(params, kept, batch, key):
         model = nnx.merge(graphdef, params, copy=True)
-        tokens, past = batch, None
+        tokens, memory = batch, None
         if kept:
             tokens, fresh = batch
-            past = Segment(forgotten(kept, fresh), config.length)
+            memory = Memory.of_state(kept).forgotten(fresh)
         positions, dropout = jax.random.split(key)
-        logits = model(
+        logits, memory = model(
             tokens[:, :-1],
+            memory,
             encodings=tuple(e.at(config.length + model.config.memory) for e in model.encodings),
             key=positions,
             dropout_key=dropout,
             train=True,
-            past=past,
         )
-        return cross_entropy(logits, tokens[:, 1:]).mean(), past.now if past else {}
+        return cross_entropy(logits, tokens[:, 1:]).mean(), memory.state() if memory else {}
 
     def replica(own, step):
         own, batch, seed = own
