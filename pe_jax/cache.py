@@ -8,10 +8,10 @@ A cache is a value: a pytree of arrays that goes into the model and comes out wi
 it. The model asks a `Past`, and each of its layers a `LayerPast`, so that decoding, a segment
 memory (memory.py) and the full forward pass, which has neither, are the same lines.
 
-Kept is what hooks read: k as it is before `qk`, v, the coordinates that `locate` made, and the
-inputs of `embed`. Nothing of it depends on later tokens, so encodings may be swapped, and may
-change with the length (`at`), while tokens are decoded. Axes: B batch, L new tokens, S all tokens,
-H heads, K head size, D model size.
+A cache keeps what hooks read: k as it is before `qk`, v, the coordinates that `locate` made, and
+the inputs of `embed`. None of these depends on positions to come or on the length of the text, so a
+swapped encoding, or one set for another length (`at`), finds what it needs. Axes: B batch, L new
+tokens, S all tokens, H heads, K head size, D model size.
 """
 
 from __future__ import annotations
@@ -39,10 +39,11 @@ class Seen(NamedTuple):
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class LayerPast:
-    """What a layer keeps of the tokens before: here nothing, so that its own rows are all rows.
+    """What one layer keeps of the tokens before the new ones. This class keeps nothing: a layer
+    gets back the rows that it hands over.
 
-    Methods return the rows of all tokens, and the past with the new ones in it; `start` is the
-    place of the first new token.
+    Each method takes rows of the new tokens, the first of which is token number `start`; it returns
+    the rows of all tokens, and the past with the new ones in it.
     """
 
     def enter(self, x: Float[Array, "B L D"]) -> tuple[Float[Array, "B S D"], LayerPast]:
@@ -69,10 +70,10 @@ class LayerPast:
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class LayerCache(LayerPast):
-    """Rows of all tokens so far, which are the last axis of every array. None: there are none yet.
+    """The rows of all tokens so far; tokens are the last axis of every array. None: no tokens yet.
 
-    With k and v as [B*H, K, S], XLA's CPU multiplies them by one query as they are. From any other
-    form it would copy them whole for every token, and writing a row would not be in place.
+    k and v are [B*H, K, S], because XLA's CPU multiplies that by one query as it lies. Any other
+    layout it would copy whole for every token, and it would not write a row in place.
     """
 
     k: Array | None = None
@@ -110,10 +111,12 @@ class LayerCache(LayerPast):
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class Past:
-    """What a model keeps of the tokens before: here nothing, for the full forward pass."""
+    """What a model keeps of the tokens before the new ones. This class keeps nothing: it is for the
+    full forward pass.
+    """
 
     input: LayerPast
-    """Of the model's input, for encodings whose `embed` acts there."""
+    """What is kept at the model's input, for encodings whose `embed` acts there."""
     layers: tuple[LayerPast, ...]
     pos: Array | None
     """Positions of all tokens and of those that may follow, [P] or [B, P] with P >= S. None: the
@@ -122,7 +125,7 @@ class Past:
 
     @classmethod
     def none(cls, layers: int, pos: Array | None = None) -> Past:
-        """For a model of so many layers."""
+        """The past of a full forward pass, for a model of so many layers."""
         return Past(LayerPast(), (LayerPast(),) * layers, pos)
 
     def see(self, tokens: Int[Array, "B L"]) -> tuple[Seen, Past]:
@@ -136,7 +139,8 @@ class Past:
 class Cache(Past):
     """The key/value cache of a model: arrays with room for S tokens, of which `length` are filled.
 
-    There must be room for new tokens, but for the first: an empty cache takes as many as come.
+    An empty cache takes as many tokens as come first, and then has no room for more: `grown` makes
+    it. Tokens for which there is no room overwrite the last ones.
     """
 
     tokens: Array | None
@@ -145,7 +149,7 @@ class Cache(Past):
 
     @classmethod
     def empty(cls, layers: int, pos: Array | None = None) -> Cache:
-        """Before the first token, for a model of so many layers."""
+        """The cache before the first token, for a model of so many layers."""
         return Cache(LayerCache(), (LayerCache(),) * layers, pos, None, jnp.int32(0))
 
     @property
@@ -170,7 +174,7 @@ class Cache(Past):
 
 
 def rows_from(rows: Any, start, count: int, axis: int = 1) -> Any:
-    """`count` rows from `start` on, of every array."""
+    """`count` rows from `start` on, along `axis`, of every array in a tree."""
 
     def cut(a):
         if a.shape[axis] == count:
@@ -181,8 +185,8 @@ def rows_from(rows: Any, start, count: int, axis: int = 1) -> Any:
 
 
 def _extended(kept: Any, new: Any, start) -> Any:
-    """The rows [..., S] with the new ones from `start` on, in place; the new ones if none are
-    kept.
+    """The kept rows [..., S] with the new ones written in from `start` on; the new ones alone where
+    nothing is kept yet.
     """
     if kept is None:
         return new

@@ -1,9 +1,9 @@
 """Decoding, token by token, from a cache; and how the next token is chosen.
 
-The cache has room for a power of two of tokens and doubles when it is full, so a program is
-compiled for each power of two, and none for a token. `CHUNK` tokens are decoded in one call, its
-cache given away, since a call costs as much as a small model's token. Positions are those of the
-whole: random ones are drawn once for the prompt and all that follows. Axes: B batch, L prompt, T
+The cache has room for a power of two of tokens and is doubled when it is full, so a program is
+compiled for each power of two and never for a token. One call of it decodes CHUNK tokens, since a
+call by itself takes as long as a token of a small model. Positions are fixed before decoding
+begins: random ones are drawn once, for the prompt and all that follows. Axes: B batch, L prompt, T
 new tokens, S room of the cache, V vocab.
 """
 
@@ -25,7 +25,7 @@ from pe_jax.cache import Cache
 from pe_jax.encoding import Encoding, overrides
 
 CHUNK = 16  # tokens decoded in one call
-FIRST = 4096  # room to begin with, if so much is needed: growing costs a program's compilation
+FIRST = 4096  # the room to begin with, if the text needs it: to grow is to compile once more
 
 
 @functools.partial(jax.jit, static_argnames=("graphdef", "encodings", "room"))
@@ -128,10 +128,10 @@ def generate(
     sampling: Sampling = Sampling(),  # noqa: B008
     seed: int = 0,
 ) -> Iterator[Int[np.ndarray, "B T"]]:
-    """`tokens` new tokens after each prompt, in pieces of at most CHUNK, as they come.
+    """`tokens` new tokens after each prompt, in pieces of at most CHUNK, as they are decoded.
 
-    The encodings are those for sequences of L + tokens. A token is a function of the seed and its
-    place. ValueError where an encoding cannot serve as many positions.
+    The encodings are set for sequences of L + tokens (`at`). Each draw depends on the seed and on
+    the token's place alone. ValueError where an encoding cannot serve that many positions.
     """
     B, L = prompt.shape
     if L < 1 or tokens < 1:
@@ -174,10 +174,10 @@ def _check_limits(encodings: tuple[Encoding, ...], prompt: int, tokens: int) -> 
 def positions(
     encodings: tuple[Encoding, ...], batch: int, total: int, room: int, key: Key[Array, ""]
 ) -> Num[Array, "..."] | None:
-    """Those of sequences of `total` tokens, one draw for all of them, lengthened to `room`.
+    """The positions of sequences of `total` tokens, drawn once; the last is repeated up to `room`.
 
-    None where a `positions` hook reads the tokens: they are not known yet, so the hook is asked
-    again for every token, without a key.
+    None where a `positions` hook reads the tokens, which are not known yet: the model then asks
+    the hook again for every token, without a key.
     """
     if not any(overrides(e, "positions") for e in encodings):
         return jnp.arange(room)
@@ -189,7 +189,7 @@ def positions(
 
 
 def _reads_tokens(e: Encoding, total: int, key) -> bool:
-    """Whether its positions depend on the tokens: found out by tracing."""
+    """Whether the positions depend on the tokens, which a trace of the hook shows."""
     pos, tokens = jnp.arange(total), jnp.zeros((1, total), jnp.int32)
     try:
         jax.eval_shape(
@@ -203,5 +203,5 @@ def _reads_tokens(e: Encoding, total: int, key) -> bool:
 
 
 def _room(tokens: int) -> int:
-    """The least power of two with place for these tokens and a chunk."""
+    """The least power of two that has room for these tokens and for a chunk more."""
     return 1 << (tokens + CHUNK - 1).bit_length()

@@ -1,5 +1,5 @@
-"""The language model: a pre-norm decoder (Flax NNX) that owns every array and asks its encodings
-at fixed sites.
+"""The language model: a pre-norm decoder (Flax NNX). It owns every array, and calls the hooks of
+its encodings at fixed places.
 
 Parameters are float32, activations `dtype`. Axes: B batch, L length, T queries, S keys, D model
 size, V vocab.
@@ -23,13 +23,13 @@ from pe_jax.lm_config import DTYPES, NORMS, LmConfig
 
 
 class LM(nnx.Module):
-    """Tokens to next-token logits. `encodings` are applied in order; README.md, "Design", has the
-    rules.
+    """From tokens to the logits of the next ones. `encodings` are applied in order; README.md,
+    "Design", has the rules.
     """
 
     def __init__(self, config: LmConfig, encodings: Sequence[Encoding], *, rngs: nnx.Rngs):
-        """`rngs` has the streams `params` and `encodings`: shared weights do not depend on the
-        encodings.
+        """`rngs` has two streams, `params` and `encodings`, so that the weights of embedding,
+        layers and head are the same whatever the encodings are.
         """
         self.config, self.encodings = config, tuple(encodings)
         self.embedding = nnx.Param(
@@ -127,7 +127,7 @@ class LM(nnx.Module):
         return logits.astype(jnp.float32).reshape(*x.shape[:2], self.config.vocab)
 
     def _params(self, member: int, layer: int | None) -> dict[str, Array]:
-        """What the hooks of one encoding see, in a layer or (None) at the model's input."""
+        """The parameters that the hooks of one encoding get, in a layer or (None) at the input."""
         if member >= len(self.shared):
             return {}
         parts = [self.shared[member]] + ([] if layer is None else [self.owned[layer][member]])
@@ -136,10 +136,10 @@ class LM(nnx.Module):
     def _embed(
         self, x: Float[Array, "B L D"], seen: Seen, encodings, layer: int | None, cache: LayerPast
     ) -> tuple[Float[Array, "B L D"], LayerPast]:
-        """The `embed` hooks that act here, on the model's input (None) or on that of a layer; and
-        the cache.
+        """(x after the `embed` hooks, the cache), at the model's input (None) or at a layer's.
 
-        They may read neighbours, so they get the rows of all tokens; those of the new ones stay.
+        The hooks may read neighbours, so they get the rows of all tokens, cached ones too; of what
+        they return, the rows of the new tokens are used.
         """
         members = [
             (i, e)
@@ -162,8 +162,8 @@ class LM(nnx.Module):
 
 
 def decayed(params) -> dict:
-    """True for what weight decay acts on: the kernels of dense layers, never an encoding's
-    parameters.
+    """A tree of booleans, true where weight decay acts: the kernels of dense layers, and no
+    parameter of an encoding.
     """
 
     def is_kernel(path, _):

@@ -29,7 +29,9 @@ from pe_jax.lm_config import DTYPES, LmConfig
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class LayerMemory(LayerPast):
-    """What entered a layer at the last M tokens; all else it makes anew of that."""
+    """What entered one layer at the last M tokens. Keys, values and coordinates are made of it anew
+    in every segment.
+    """
 
     hidden: Array
     """[B, M, D]"""
@@ -42,12 +44,12 @@ class LayerMemory(LayerPast):
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class Memory(Past):
-    """The last M tokens before a segment, and the hidden states of each layer at these."""
+    """The last M tokens before a segment, and what entered each layer at these."""
 
     tokens: Array
     """[B, M]"""
     filled: Array
-    """[B]: how many of the M are there, in each row."""
+    """[B]: how many of the M there are, in each row."""
 
     @classmethod
     def empty(cls, config: LmConfig, batch: int, size: int) -> Memory:
@@ -62,8 +64,10 @@ class Memory(Past):
         return dataclasses.replace(self, filled=jnp.where(fresh, 0, self.filled))
 
     def see(self, tokens: Int[Array, "B L"]) -> tuple[Seen, Memory]:
-        """Indices count from 0 for a row's oldest token, positions from 0 for the batch's oldest:
-        below 0 is what is not filled.
+        """What the tokens of a segment see, and the memory for the next segment.
+
+        Indices count from the oldest token of each row, positions from the oldest of the batch.
+        Both are below 0 where the memory is not filled.
         """
         size, count = self.tokens.shape[1], tokens.shape[1]
         rows = jnp.concatenate([self.tokens, tokens], axis=1)
@@ -74,7 +78,7 @@ class Memory(Past):
         kept = dataclasses.replace(self, tokens=rows[:, count:], filled=filled)
         return Seen(rows, index, pos, 0), kept
 
-    # The state of a training has it as a dict, by whose keys its arrays are named in checkpoints.
+    # In the state of a training a memory is a dict: its keys name the arrays in checkpoints.
 
     @classmethod
     def of_state(cls, state: dict[str, Any]) -> Memory:
