@@ -16,7 +16,7 @@ For query i and key j, in this order; a name in `...` is a hook of the contract 
     o_i      = sum_j w_ij (v_j + r^V_{i-j})  `relative_values` gives r^V
 
 So the terms of content read queries and keys as they were before `qk`: with rotated ones, the terms
-of the distance would depend on the absolute position. `hide` puts HIDDEN where a query does not see a
+of the distance would depend on absolute positions. `hide` puts HIDDEN where a query does not see a
 key (`rows.visible`); the weights of hidden keys are set to 0 after `normalize`. Subscripts i - j
 mean the difference of positions. Logits, weights and sums are float32 whatever dtype q, k and v
 have.

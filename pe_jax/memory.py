@@ -13,80 +13,84 @@ in it, and no place in the text: such encodings are refused.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Int
+from jaxtyping import Array, Bool, Float, Int
 
+from pe_jax.cache import LayerPast, Past, Seen
 from pe_jax.encoding import Encoding, acts_once, overrides
 from pe_jax.lm_config import DTYPES, LmConfig
-from pe_jax.past import Past
-
-Memory = dict[str, Any]  # "filled" [B], "tokens" [B, M], and of each layer its "hidden" [B, M, D]
 
 
-def empty(config: LmConfig, batch: int, size: int) -> Memory:
-    """The memory of `size` tokens before the first segment."""
-    hidden = jnp.zeros((batch, size, config.model), DTYPES[config.dtype])
-    tokens = jnp.zeros((batch, size), jnp.int32)
-    layers = {f"layer {layer}": {"hidden": hidden} for layer in range(config.layers)}
-    return layers | {"filled": jnp.zeros(batch, jnp.int32), "tokens": tokens}
-
-
-def forgotten(memory: Memory, fresh: Bool[Array, "B"]) -> Memory:
-    """The same, emptied in the rows where a new text begins."""
-    return memory | {"filled": jnp.where(fresh, 0, memory["filled"])}
-
-
-class Segment(Past):
-    """The rows of one part of a model in a segment of `count` tokens after those of a memory.
-
-    What is to be kept for the next segment is in `now` afterwards.
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class LayerMemory(LayerPast):
+    """What entered one layer at the last M tokens. Keys, values and coordinates are made of it anew
+    in every segment.
     """
 
-    kept: Memory
+    hidden: Array
+    """[B, M, D]"""
 
-    def __init__(self, kept: Memory, count: int):
-        super().__init__(kept, 0, count)
+    def enter(self, x: Float[Array, "B L D"]) -> tuple[Float[Array, "B S D"], LayerMemory]:
+        rows = jnp.concatenate([jax.lax.stop_gradient(self.hidden), x], axis=1)
+        return rows, LayerMemory(jax.lax.stop_gradient(rows[:, x.shape[1] :]))
 
-    def part(self, name: str) -> Segment:
-        part = Segment(self.kept[name], self.count)
-        self.now[name] = part.now
-        return part
 
-    def indices(self, keys: int) -> Int[Array, "B S"]:
-        """Of all tokens, from 0 for a row's oldest: below 0 where its memory is not filled."""
-        filled, size = self.kept["filled"], keys - self.count
-        self.now["filled"] = jnp.minimum(filled + self.count, size)
-        return jnp.arange(keys)[None] - (size - filled)[:, None]
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class Memory(Past):
+    """The last M tokens before a segment, and what entered each layer at these."""
 
-    def positions(self, keys: int) -> Int[Array, "S"]:
-        """Of all tokens, consecutive: below 0 only where no row of the batch has a token."""
-        return jnp.arange(keys) - (keys - self.count - self.kept["filled"].max())
+    tokens: Array
+    """[B, M]"""
+    filled: Array
+    """[B]: how many of the M there are, in each row."""
 
-    def __call__(self, site: str, new: Any) -> Any:
-        """What is not kept is made anew of the hidden states that are."""
-        if site not in self.kept:
-            return new
-        rows = jnp.concatenate([jax.lax.stop_gradient(self.kept[site]), new], axis=1)
-        self.now[site] = jax.lax.stop_gradient(rows[:, self.count :])
-        return rows
+    @classmethod
+    def empty(cls, config: LmConfig, batch: int, size: int) -> Memory:
+        """The memory of `size` tokens before the first segment."""
+        hidden = jnp.zeros((batch, size, config.model), DTYPES[config.dtype])
+        layers = (LayerMemory(hidden),) * config.layers
+        tokens = jnp.zeros((batch, size), jnp.int32)
+        return Memory(LayerPast(), layers, None, tokens, jnp.zeros(batch, jnp.int32))
 
-    def hidden(self, new: Any) -> Any:
-        return self("hidden", new)
+    def forgotten(self, fresh: Bool[Array, "B"]) -> Memory:
+        """The same, emptied in the rows where a new text begins."""
+        return dataclasses.replace(self, filled=jnp.where(fresh, 0, self.filled))
 
-    def heads(self, site: str, new: Any) -> Any:
-        return new
+    def see(self, tokens: Int[Array, "B L"]) -> tuple[Seen, Memory]:
+        """What the tokens of a segment see, and the memory for the next segment.
 
-    def before(self, site: str) -> None:
-        return None
+        Indices count from the oldest token of each row, positions from the oldest of the batch.
+        Both are below 0 where the memory is not filled.
+        """
+        size, count = self.tokens.shape[1], tokens.shape[1]
+        rows = jnp.concatenate([self.tokens, tokens], axis=1)
+        places = jnp.arange(size + count)
+        index = places[None] - (size - self.filled)[:, None]
+        pos = places - (size - self.filled.max())
+        filled = jnp.minimum(self.filled + count, size)
+        kept = dataclasses.replace(self, tokens=rows[:, count:], filled=filled)
+        return Seen(rows, index, pos, 0), kept
 
-    def last(self, rows: Any, count: int, axis: int = 1) -> Any:
-        return jax.tree.map(
-            lambda a: jax.lax.slice_in_dim(a, a.shape[axis] - count, None, axis=axis), rows
-        )
+    # In the state of a training a memory is a dict: its keys name the arrays in checkpoints.
+
+    @classmethod
+    def of_state(cls, state: dict[str, Any]) -> Memory:
+        """The inverse of `state`."""
+        layers = [state[f"layer {layer}"]["hidden"] for layer in range(len(state) - 2)]
+        layers = tuple(LayerMemory(hidden) for hidden in layers)
+        return Memory(LayerPast(), layers, None, state["tokens"], state["filled"])
+
+    def state(self) -> dict[str, Any]:
+        """{"tokens", "filled", "layer 0": {"hidden"}, ...}"""
+        layers = {f"layer {i}": vars(layer) for i, layer in enumerate(self.layers)}
+        return layers | {"tokens": self.tokens, "filled": self.filled}
 
 
 def check(encodings: Sequence[Encoding], memory: int, length: int) -> None:

@@ -18,7 +18,7 @@ from jax.sharding import Mesh
 
 from pe_jax.encoding import Encoding
 from pe_jax.lm import LM
-from pe_jax.memory import Segment, empty
+from pe_jax.memory import Memory
 from pe_jax.mesh import place_windows
 from pe_jax.record import Reason
 from pe_jax.windows import Windows
@@ -53,7 +53,7 @@ def target_nats(
     keys = jax.vmap(lambda i: jax.random.fold_in(jax.random.key(0), i))(index)
     if memory:
         return _by_segments(model, encodings, tokens, keys, segment, memory)[:, -last:]
-    logits = model(tokens[:, :-1], encodings=encodings, key=keys, last=last)
+    logits, _ = model(tokens[:, :-1], encodings=encodings, key=keys, last=last)
     return optax.softmax_cross_entropy_with_integer_labels(logits, tokens[:, -last:])
 
 
@@ -62,13 +62,12 @@ def _by_segments(model: LM, encodings: tuple[Encoding, ...], tokens, keys, segme
 
     def score_segment(kept, piece):
         number, inputs, targets = piece
-        past = Segment(kept, inputs.shape[1])
         own = jax.vmap(jax.random.fold_in, (0, None))(keys, number)
-        logits = model(inputs, encodings=encodings, key=own, past=past)
-        return past.now, optax.softmax_cross_entropy_with_integer_labels(logits, targets)
+        logits, kept = model(inputs, kept, encodings=encodings, key=own)
+        return kept, optax.softmax_cross_entropy_with_integer_labels(logits, targets)
 
     B, E = tokens.shape[0], tokens.shape[1] - 1
-    kept, count, out = empty(model.config, B, memory), E // segment, []
+    kept, count, out = Memory.empty(model.config, B, memory), E // segment, []
     if head := E % segment:
         kept, nats = score_segment(kept, (count, tokens[:, :head], tokens[:, 1 : head + 1]))
         out = [nats]

@@ -24,7 +24,7 @@ from jaxtyping import Array, Integer
 from pe_jax.encoding import Encoding
 from pe_jax.lm import LM
 from pe_jax.lm_config import LmConfig
-from pe_jax.memory import Segment, empty, forgotten
+from pe_jax.memory import Memory
 from pe_jax.mesh import shardings
 from pe_jax.train_config import TrainConfig
 
@@ -55,7 +55,9 @@ def init(
             "params": params,
             "optimizer": train.optimizer().init(params),
             "diverged": jnp.int32(-1),  # the first step whose loss or gradient was not finite
-            "memory": empty(config, train.batch, config.memory) if config.memory else {},
+            "memory": Memory.empty(config, train.batch, config.memory).state()
+            if config.memory
+            else {},
         }
 
     state = jax.jit(lambda seeds: _each(replica, seeds))(jnp.asarray(seeds, jnp.uint32))
@@ -115,21 +117,21 @@ def _loss(graphdef: nnx.GraphDef, config: TrainConfig) -> Callable:
 
     def loss(params, kept, batch, key):
         model = nnx.merge(graphdef, params, copy=True)
-        tokens, past = batch, None
+        tokens, memory = batch, None
         if kept:
             tokens, fresh = batch
-            past = Segment(forgotten(kept, fresh), config.length)
+            memory = Memory.of_state(kept).forgotten(fresh)
         positions, dropout = jax.random.split(key)
-        logits = model(
+        logits, memory = model(
             tokens[:, :-1],
+            memory,
             encodings=tuple(e.at(config.length + model.config.memory) for e in model.encodings),
             key=positions,
             dropout_key=dropout,
             train=True,
-            past=past,
         )
         nats = optax.softmax_cross_entropy_with_integer_labels(logits, tokens[:, 1:])
-        return nats.mean(), past.now if past else {}
+        return nats.mean(), memory.state() if memory else {}
 
     return loss
 

@@ -15,13 +15,14 @@ from test_attention import CASES
 from test_attention import encodings as attention_encodings
 from test_lm import Blend, model, text
 
-from pe_jax import decode
-from pe_jax.decode import CHUNK, Sampling, extend, generate, positions, prefill, step
+import pe_jax.generate
+from pe_jax.cache import Cache
 from pe_jax.encoding import Encoding
 from pe_jax.encodings.alibi import ALiBi
 from pe_jax.encodings.forget_gate import ForgetGate
 from pe_jax.encodings.rope import RoPE
 from pe_jax.encodings.shaw import Shaw
+from pe_jax.generate import CHUNK, Sampling, generate, positions, prefill, step
 from pe_jax.lm_config import LmConfig
 from pe_jax.spec import make
 from pe_jax.swaps import swap
@@ -80,7 +81,7 @@ def encodings(name, config):
 
 @functools.partial(jax.jit, static_argnames=("graphdef", "members"))
 def full(params, tokens, graphdef, members):
-    return nnx.merge(graphdef, params, copy=True)(tokens, encodings=members, key=KEY)
+    return nnx.merge(graphdef, params, copy=True)(tokens, encodings=members, key=KEY)[0]
 
 
 @functools.partial(jax.jit, static_argnames=("graphdef", "members"))
@@ -91,10 +92,10 @@ def both(params, tokens, graphdef, members):
     lm = nnx.merge(graphdef, params, copy=True)
     pos = positions(members, len(tokens), TOTAL, ROOM, KEY)
     static = {"graphdef": graphdef, "encodings": members}
-    cache, first = prefill(params, tokens[:, :PROMPT], pos, room=ROOM, **static)
+    first, cache = prefill(params, tokens[:, :PROMPT], pos, room=ROOM, **static)
 
     def one(cache, token):
-        cache, logits = extend(lm, members, cache, token[:, None])
+        logits, cache = lm(token[:, None], cache, encodings=members)
         return cache, logits[:, 0]
 
     _, more = jax.lax.scan(one, cache, tokens[:, PROMPT:].T)
@@ -128,15 +129,33 @@ def test_several_tokens_at_once_by_blocks_and_in_a_cache_that_grows(name):
     graphdef, params = model(members, TWO)
     blocks, _ = model(members, dataclasses.replace(TWO, attention="blockwise"))
     tokens, static = text(TOTAL), {"graphdef": blocks, "encodings": members}
-    cache, first = prefill(params, tokens[:, :PROMPT], jnp.arange(32), room=16, **static)
+    first, cache = prefill(params, tokens[:, :PROMPT], jnp.arange(32), room=16, **static)
     out = [first[:, None]]
     for begin, end in ((7, 12), (12, 13), (13, 18)):
         cache = cache.grown(32) if end > cache.room else cache
-        cache, logits = step(params, cache, tokens[:, begin:end], **static)
+        logits, cache = step(params, tokens[:, begin:end], cache, **static)
         out.append(logits)
     want = full(params, tokens, graphdef, members)[:, PROMPT - 1 : 18]
     assert int(cache.length) == 18 and cache.room == 32
     assert_near(jnp.concatenate(out, axis=1), want, 1e-4, name)
+
+
+def test_a_cache_is_a_value_from_which_several_texts_may_go_on():
+    members = encodings("forget_gate+blend+shaw", TWO)
+    lm = nnx.merge(*model(members, TWO))
+    tokens = text(PROMPT + 2)
+    _, cache = lm(tokens[:, :PROMPT], Cache.empty(TWO.layers))
+    assert (cache.room, int(cache.length)) == (PROMPT, PROMPT)
+    grown = cache.grown(PROMPT + 2)
+    before = jax.tree.map(np.asarray, grown)
+    for shift in (0, 1):
+        new = (tokens[:, PROMPT:] + shift) % TWO.vocab
+        logits, after = lm(new, grown)
+        whole, none = lm(jnp.concatenate([tokens[:, :PROMPT], new], axis=1), last=2)
+        assert_near(logits, whole, 1e-4, f"shift {shift}")
+        assert int(after.length) == PROMPT + 2 and none is None
+    for got, want in zip(jax.tree.leaves(grown), jax.tree.leaves(before), strict=True):
+        np.testing.assert_array_equal(got, want)
 
 
 def test_greedy_text_is_what_the_full_forward_pass_finds_likeliest():
@@ -197,7 +216,7 @@ def test_no_token_compiles_anything(monkeypatch):
     # the prompt, then a room for all, or one that doubles
     assert run(90, 0) == {(1, 20), (1, 128)}
     assert run(90, 1) == run(70, 2) == set()
-    monkeypatch.setattr(decode, "FIRST", 32)
+    monkeypatch.setattr(pe_jax.generate, "FIRST", 32)
     assert run(90, 3) == {(1, 20), (1, 64)}
 
 

@@ -24,7 +24,7 @@ from pe_jax.encodings.cope import CoPE
 from pe_jax.encodings.shaw import Shaw
 from pe_jax.encodings.ssmax import SSMax
 from pe_jax.layers import active
-from pe_jax.lm import LM, _Dropout, decayed
+from pe_jax.lm import LM, _dropout_keys, decayed
 from pe_jax.lm_config import LmConfig
 from pe_jax.spec import make
 from pe_jax.step import init, make_steps, structure
@@ -106,7 +106,9 @@ def model(spec="nope", config=TINY, seed=0, spread=0.3, **kwargs):
 @functools.partial(jax.jit, static_argnames=("graphdef", "encodings", "last"))
 def run(graphdef, params, tokens, key=KEY, dropout_key=None, encodings=None, last=None):
     lm = nnx.merge(graphdef, params, copy=True)
-    return lm(tokens, key=key, dropout_key=dropout_key, encodings=encodings, last=last)
+    logits, none = lm(tokens, key=key, dropout_key=dropout_key, encodings=encodings, last=last)
+    assert none is None
+    return logits
 
 
 def text(length=LENGTH, batch=2, vocab=TINY.vocab, seed=0):
@@ -163,6 +165,19 @@ def test_an_encoding_says_what_it_cannot_serve():
             assert np.isnan(beyond[:, -1]).all(), name
         except ValueError as refusal:
             assert str(limit) in str(refusal)
+
+
+@pytest.mark.parametrize(
+    ("tokens", "said"),
+    (
+        (jnp.zeros(5, jnp.int32), r"tokens must be \[B, L\].*\(5,\); pass tokens\[None\]"),
+        (jnp.zeros((1, 5)), "tokens must be integers, got float32"),
+    ),
+    ids=("one sequence", "floats"),
+)
+def test_tokens_of_another_shape_or_type_are_refused(tokens, said):
+    with pytest.raises(ValueError, match=said):
+        nnx.merge(*model("rope"))(tokens)
 
 
 def test_last_rows_are_those_of_the_full_forward():
@@ -300,8 +315,9 @@ def test_dropout_needs_its_key_and_keeps_the_expectation():
     np.testing.assert_array_equal(draws[0], draws[1])
     assert np.abs(draws[0] - plain).max() > 0.1 and np.abs(draws[0] - draws[2]).max() > 0.1
 
-    drop, ones = _Dropout(0.25, KEY), jnp.ones((200, 200))
-    first, second = drop(ones), drop(ones)
+    lm = LM(dataclasses.replace(TINY, dropout=0.25), (), rngs=nnx.Rngs(params=0, encodings=1))
+    ones, keys = jnp.ones((200, 200)), _dropout_keys(KEY, 2)
+    first, second = (lm.dropout(ones, deterministic=False, rngs=key) for key in keys)
     for dropped in (first, second):
         np.testing.assert_allclose(np.unique(dropped), [0, 4 / 3], rtol=1e-6)
         assert abs(dropped.mean() - 1) < 0.015  # 5 standard deviations
@@ -375,14 +391,14 @@ def test_embeddings_and_dense_layers_start_at_the_documented_scales():
     config = LmConfig(vocab=512, layers=2, model=128, heads=2, embed_std=0.5)
     lm = LM(config, make("nope", config.dims(8)), rngs=nnx.Rngs(params=0, encodings=1))
     assert abs(lm.embedding[...].std() - 0.5) < 0.01
-    block = lm.blocks[1]
-    for layer, want in (
-        (block.query, 128**-0.5),
-        (block.up, 128**-0.5),
-        (block.down, 512**-0.5 / 2),
+    layer = lm.blocks[1]
+    for dense, want in (
+        (layer.query, 128**-0.5),
+        (layer.up, 128**-0.5),
+        (layer.down, 512**-0.5 / 2),
     ):
-        assert abs(layer.kernel[...].std() / want - 1) < 0.05
-    assert block.up.kernel[...].shape == block.down.kernel[...].shape == (128, 512)
+        assert abs(dense.kernel[...].std() / want - 1) < 0.05
+    assert layer.up.kernel[...].shape == layer.down.kernel[...].shape == (128, 512)
 
 
 @pytest.mark.parametrize(

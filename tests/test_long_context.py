@@ -224,7 +224,7 @@ def test_a_pass_is_the_models_own_loss(workdir):
     trained = Trained.of(folder)
     tokens = jnp.asarray(sequence(trained.run.load().splits["test"], length)[0])
     params = jax.tree.map(jnp.asarray, trained.params)
-    logits = nnx.merge(trained.graphdef, params)(tokens[:, :-1])
+    logits, _ = nnx.merge(trained.graphdef, params)(tokens[:, :-1])
     nats = optax.softmax_cross_entropy_with_integer_labels(logits, tokens[:, 1:])
     want = nats.mean() / math.log(2)
     assert got["last_bits_per_byte"] == pytest.approx(float(want), rel=1e-5)

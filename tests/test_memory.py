@@ -12,6 +12,7 @@ import pytest
 from commands import Lab, lines, result, run_of, the_run
 from flax import nnx
 from helpers import assert_near, sampled
+from pe_jax.checkpoints import flat
 from test_attention import CASES
 from test_decode import ONE, TWO, encodings
 from test_lm import model, text
@@ -19,11 +20,12 @@ from test_lm import model, text
 from pe_jax import batches as data
 from pe_jax import mesh
 from pe_jax.bound import fold_positions
+from pe_jax.cache import Past
 from pe_jax.encoding import Encoding, acts_once, overrides
 from pe_jax.encodings import ENCODINGS
 from pe_jax.eval_config import EvalConfig
 from pe_jax.lm_config import LmConfig
-from pe_jax.memory import Segment, empty, forgotten
+from pe_jax.memory import Memory
 from pe_jax.spec import make
 from pe_jax.step import init, make_steps, structure
 from pe_jax.train_config import TrainConfig
@@ -53,16 +55,16 @@ def both(params, tokens, pos, *, graphdef, members):
     lm = nnx.merge(graphdef, params, copy=True)
 
     def one(kept, piece):
-        past = Segment(kept, SEGMENT)
-        here = jnp.maximum(past.positions(TOTAL + SEGMENT), 0)
-        own = None if pos is None else pos[..., here]
-        logits = lm(piece, encodings=members, key=KEY, pos=own, past=past)
-        return past.now, logits
+        here = jnp.maximum(kept.see(piece)[0].pos, 0)
+        given = dataclasses.replace(kept, pos=None if pos is None else pos[..., here])
+        logits, kept = lm(piece, given, encodings=members, key=KEY)
+        return dataclasses.replace(kept, pos=None), logits
 
     pieces = jnp.moveaxis(tokens.reshape(len(tokens), COUNT, SEGMENT), 1, 0)
-    _, out = jax.lax.scan(one, empty(lm.config, len(tokens), TOTAL), pieces)
+    _, out = jax.lax.scan(one, Memory.empty(lm.config, len(tokens), TOTAL), pieces)
     by_segments = jnp.moveaxis(out, 0, 1).reshape(*tokens.shape, -1)
-    return lm(tokens, encodings=members, pos=pos), by_segments
+    whole, _ = lm(tokens, Past.none(lm.config.layers, pos), encodings=members)
+    return whole, by_segments
 
 
 @pytest.mark.parametrize("name", sampled(served(), members, MORE))
@@ -80,8 +82,7 @@ def test_a_memory_that_holds_all_is_the_full_forward_pass(name):
 @functools.partial(jax.jit, static_argnames="graphdef")
 def segment(params, tokens, kept, *, graphdef):
     """(logits, the memory afterwards) of one segment."""
-    past = Segment(kept, tokens.shape[1])
-    return nnx.merge(graphdef, params, copy=True)(tokens, past=past), past.now
+    return nnx.merge(graphdef, params, copy=True)(tokens, kept)
 
 
 def two_segments(spec="transformer_xl"):
@@ -93,7 +94,7 @@ def two_segments(spec="transformer_xl"):
 
 
 def nothing(size):
-    return empty(TWO, 2, size)
+    return Memory.empty(TWO, 2, size)
 
 
 def test_the_keys_of_the_memory_are_seen_and_a_short_one_forgets():
@@ -108,10 +109,22 @@ def test_the_keys_of_the_memory_are_seen_and_a_short_one_forgets():
         assert_near(got, want, 1e-5)
 
 
+def test_checkpoints_name_the_arrays_of_a_memory_as_they_always_did():
+    program, first, _ = two_segments()
+    _, kept = program(first, nothing(3))
+    arrays = flat({"memory": kept.state()})
+    layers = [f"memory.layer {layer}.hidden" for layer in range(TWO.layers)]
+    assert sorted(arrays) == ["memory.filled", *layers, "memory.tokens"]
+    again = Memory.of_state(kept.state())
+    assert jax.tree.structure(again) == jax.tree.structure(kept)
+    for got, want in zip(jax.tree.leaves(again), jax.tree.leaves(kept), strict=True):
+        np.testing.assert_array_equal(got, want)
+
+
 def test_a_row_whose_text_begins_forgets_and_the_others_do_not():
     program, first, second = two_segments()
     _, kept = program(first, nothing(8))
-    after, _ = program(second, forgotten(kept, jnp.array([True, False])))
+    after, _ = program(second, kept.forgotten(jnp.array([True, False])))
     assert_near(after[0], program(second, nothing(8))[0][0], 1e-5)
     assert_near(after[1], program(second, kept)[0][1], 1e-5)
     assert np.abs(after[0] - program(second, kept)[0][0]).max() > 1e-3

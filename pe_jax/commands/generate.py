@@ -54,8 +54,8 @@ def main() -> int:
         return cli.fail("--workdir=RUN is required: the folder of a trained run")
     import numpy as np
 
-    from pe_jax.decode import Sampling, generate
     from pe_jax.errors import Refused
+    from pe_jax.generate import Sampling, generate
     from pe_jax.swaps import swap
     from pe_jax.trained import Trained
 

@@ -1,9 +1,9 @@
 """Decoding, token by token, from a cache; and how the next token is chosen.
 
-The cache has room for a power of two of tokens and doubles when it is full, so a program is
-compiled for each power of two, and none for a token. `CHUNK` tokens are decoded in one call, its
-cache given away, since a call costs as much as a small model's token. Positions are those of the
-whole: random ones are drawn once for the prompt and all that follows. Axes: B batch, L prompt, T
+The cache has room for a power of two of tokens and is doubled when it is full, so a program is
+compiled for each power of two and never for a token. One call of it decodes CHUNK tokens, since a
+call by itself takes as long as a token of a small model. Positions are fixed before decoding
+begins: random ones are drawn once, for the prompt and all that follows. Axes: B batch, L prompt, T
 new tokens, S room of the cache, V vocab.
 """
 
@@ -12,7 +12,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -21,35 +21,11 @@ from flax import nnx
 from jaxtyping import Array, Float, Int, Key, Num
 
 from pe_jax.bound import fold_positions
+from pe_jax.cache import Cache
 from pe_jax.encoding import Encoding, overrides
-from pe_jax.past import Kept, Past
 
 CHUNK = 16  # tokens decoded in one call
-FIRST = 4096  # room to begin with, if so much is needed: growing costs a program's compilation
-
-
-class Cache(NamedTuple):
-    """What decoding goes on from."""
-
-    kept: Kept
-    """Arrays [..., S] of every site of the model."""
-    length: Int[Array, ""]
-    """How many tokens are in it."""
-    pos: Num[Array, "..."] | None
-    """Positions of these and of all that may follow, [P] or [B, P]; None: tokens make them."""
-
-    @property
-    def room(self) -> int:
-        """S, how many tokens it can hold."""
-        return self.kept["tokens"].shape[-1]
-
-    def grown(self, room: int) -> Cache:
-        """The same with room for `room` tokens: a copy."""
-
-        def pad(a):
-            return jnp.pad(a, [(0, 0)] * (a.ndim - 1) + [(0, room - a.shape[-1])])
-
-        return self._replace(kept=jax.tree.map(pad, self.kept))
+FIRST = 4096  # the room to begin with, if the text needs it: to grow is to compile once more
 
 
 @functools.partial(jax.jit, static_argnames=("graphdef", "encodings", "room"))
@@ -61,42 +37,33 @@ def prefill(
     graphdef: nnx.GraphDef,
     encodings: tuple[Encoding, ...],
     room: int,
-) -> tuple[Cache, Float[Array, "B V"]]:
-    """A cache with room for `room` tokens that holds the prompt, and the logits of what follows.
+) -> tuple[Float[Array, "B V"], Cache]:
+    """The logits of what follows the prompt, and a cache with room for `room` tokens that holds it.
 
-    `pos` are those of the prompt and of at least as much as `room`, from `positions`.
+    `pos` are the positions of the prompt and of at least as much as `room`, from `positions`.
     """
     model = nnx.merge(graphdef, params, copy=True)
     if not model.config.causal:
         raise ValueError("only a causal model can be decoded: this one has lm.causal=False")
-    L = prompt.shape[1]
-    past = Past(None, 0, L)
-    here = None if pos is None else pos[..., :L]
-    logits = model(prompt, encodings=encodings, last=1, pos=here, past=past)
-    return Cache(past.now, jnp.int32(L), pos).grown(room), logits[:, -1]
-
-
-def extend(
-    model, encodings: tuple[Encoding, ...], cache: Cache, tokens: Int[Array, "B T"]
-) -> tuple[Cache, Float[Array, "B T V"]]:
-    """The cache with these tokens in it, and their logits. There must be room for them."""
-    past = Past(cache.kept, cache.length, tokens.shape[1])
-    pos = None if cache.pos is None else cache.pos[..., : cache.room]
-    logits = model(tokens, encodings=encodings, pos=pos, past=past)
-    return Cache(past.now, cache.length + tokens.shape[1], cache.pos), logits
+    cache = Cache.empty(model.config.layers, pos)
+    logits, cache = model(prompt, cache, encodings=encodings, last=1)
+    return logits[:, -1], cache.grown(room)
 
 
 @functools.partial(jax.jit, static_argnames=("graphdef", "encodings"), donate_argnames="cache")
 def step(
     params: Any,
-    cache: Cache,
     tokens: Int[Array, "B T"],
+    cache: Cache,
     *,
     graphdef: nnx.GraphDef,
     encodings: tuple[Encoding, ...],
-) -> tuple[Cache, Float[Array, "B T V"]]:
-    """`extend` of a split model, as one program; the cache's buffers are given away."""
-    return extend(nnx.merge(graphdef, params, copy=True), encodings, cache, tokens)
+) -> tuple[Float[Array, "B T V"], Cache]:
+    """The logits of these tokens, and the cache with them in it, whose buffers are given away.
+
+    There must be room for them.
+    """
+    return nnx.merge(graphdef, params, copy=True)(tokens, cache, encodings=encodings)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -138,18 +105,18 @@ class Sampling:
 @functools.partial(
     jax.jit, static_argnames=("graphdef", "encodings", "sampling"), donate_argnames="cache"
 )
-def _chunk(params, cache, logits, key, *, graphdef, encodings, sampling):
-    """(cache, logits, tokens [B, CHUNK]): each token drawn, then decoded."""
+def _chunk(params, logits, cache, key, *, graphdef, encodings, sampling):
+    """(tokens [B, CHUNK], logits, cache): each token drawn, then decoded."""
     model = nnx.merge(graphdef, params, copy=True)
 
-    def one(carry, _):
-        cache, logits = carry
+    def draw(carry, _):
+        logits, cache = carry
         token = sampling(logits, jax.random.fold_in(key, cache.length))
-        cache, logits = extend(model, encodings, cache, token[:, None])
-        return (cache, logits[:, -1]), token
+        logits, cache = model(token[:, None], cache, encodings=encodings)
+        return (logits[:, -1], cache), token
 
-    (cache, logits), tokens = jax.lax.scan(one, (cache, logits), length=CHUNK)
-    return cache, logits, tokens.T
+    (logits, cache), tokens = jax.lax.scan(draw, (logits, cache), length=CHUNK)
+    return tokens.T, logits, cache
 
 
 def generate(
@@ -161,10 +128,10 @@ def generate(
     sampling: Sampling = Sampling(),  # noqa: B008
     seed: int = 0,
 ) -> Iterator[Int[np.ndarray, "B T"]]:
-    """`tokens` new tokens after each prompt, in pieces of at most CHUNK, as they come.
+    """`tokens` new tokens after each prompt, in pieces of at most CHUNK, as they are decoded.
 
-    The encodings are those for sequences of L + tokens. A token is a function of the seed and its
-    place. ValueError where an encoding cannot serve as many positions.
+    The encodings are set for sequences of L + tokens (`at`). Each draw depends on the seed and on
+    the token's place alone. ValueError where an encoding cannot serve that many positions.
     """
     B, L = prompt.shape
     if L < 1 or tokens < 1:
@@ -173,38 +140,44 @@ def generate(
         )
     total = L + tokens
     encodings = tuple(e.at(total) for e in encodings)
-    for e in encodings:
-        limit = e.limit()
-        if limit is not None and limit < total:
-            raise ValueError(
-                f"{type(e).__name__} serves {limit} positions, but {L} tokens of the prompt and "
-                f"{tokens} new ones are {total}: ask for at most {max(0, limit - L)} new ones"
-            )
+    _check_limits(encodings, L, tokens)
     draw, choose = jax.random.split(jax.random.key(seed))
     pos = positions(encodings, B, total, _room(total), draw)
     program = functools.partial(_chunk, graphdef=graphdef, encodings=encodings, sampling=sampling)
 
     def stream():
         room = min(_room(total), max(FIRST, _room(L)))
-        cache, logits = prefill(
+        logits, cache = prefill(
             params, jnp.asarray(prompt), pos, graphdef=graphdef, encodings=encodings, room=room
         )
         for done in range(0, tokens, CHUNK):
             if L + done + CHUNK > cache.room:
                 cache = cache.grown(2 * cache.room)
-            cache, logits, new = program(params, cache, logits, choose)
+            new, logits, cache = program(params, logits, cache, choose)
             yield np.asarray(new)[:, : tokens - done]
 
     return stream()
 
 
+def _check_limits(encodings: tuple[Encoding, ...], prompt: int, tokens: int) -> None:
+    """ValueError for an encoding that cannot serve a prompt and new tokens of these lengths."""
+    for e in encodings:
+        limit = e.limit()
+        if limit is not None and limit < prompt + tokens:
+            raise ValueError(
+                f"{type(e).__name__} serves {limit} positions, but {prompt} tokens of the prompt "
+                f"and {tokens} new ones are {prompt + tokens}: ask for at most "
+                f"{max(0, limit - prompt)} new ones"
+            )
+
+
 def positions(
     encodings: tuple[Encoding, ...], batch: int, total: int, room: int, key: Key[Array, ""]
 ) -> Num[Array, "..."] | None:
-    """Those of sequences of `total` tokens, one draw for all of them, lengthened to `room`.
+    """The positions of sequences of `total` tokens, drawn once; the last is repeated up to `room`.
 
-    None where a `positions` hook reads the tokens: they are not known yet, so the hook is asked
-    again for every token, without a key.
+    None where a `positions` hook reads the tokens, which are not known yet: the model then asks
+    the hook again for every token, without a key.
     """
     if not any(overrides(e, "positions") for e in encodings):
         return jnp.arange(room)
@@ -216,7 +189,7 @@ def positions(
 
 
 def _reads_tokens(e: Encoding, total: int, key) -> bool:
-    """Whether its positions depend on the tokens: found out by tracing."""
+    """Whether the positions depend on the tokens, which a trace of the hook shows."""
     pos, tokens = jnp.arange(total), jnp.zeros((1, total), jnp.int32)
     try:
         jax.eval_shape(
@@ -230,5 +203,5 @@ def _reads_tokens(e: Encoding, total: int, key) -> bool:
 
 
 def _room(tokens: int) -> int:
-    """The least power of two with place for these tokens and a chunk."""
+    """The least power of two that has room for these tokens and for a chunk more."""
     return 1 << (tokens + CHUNK - 1).bit_length()

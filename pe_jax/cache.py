@@ -1,0 +1,205 @@
+"""The key/value cache: a layer hands over its new rows and gets the rows of all tokens so far;
+without a cache it gets its own back.
+
+    logits, cache = model(prompt, Cache.empty(layers))
+    logits, cache = model(tokens, cache.grown(room))
+
+A cache is a value: a pytree of arrays that goes into the model and comes out with the new tokens in
+it. The model asks a `Past`, and each of its layers a `LayerPast`, so that decoding, a segment
+memory (memory.py) and the full forward pass, which has neither, are the same lines.
+
+A cache keeps what hooks read: k as it is before `qk`, v, the coordinates that `locate` made, and
+the inputs of `embed`. None of these depends on positions to come or on the length of the text, so a
+swapped encoding, or one set for another length (`at`), finds what it needs. Axes: B batch, L new
+tokens, S all tokens, H heads, K head size, D model size.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Int, Num
+
+
+class Seen(NamedTuple):
+    """All tokens that the new ones may look at: those before and these."""
+
+    tokens: Int[Array, "B S"]
+    index: Int[Array, "S"] | Int[Array, "B S"]
+    """Of each token, for the mask; below 0: there is none in this place."""
+    pos: Num[Array, "S"] | Num[Array, "B S"]
+    """Positions: consecutive ones, until the `positions` hooks have made theirs of them."""
+    start: int | Int[Array, ""]
+    """The place of the first token that enters a layer."""
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class LayerPast:
+    """What one layer keeps of the tokens before the new ones. This class keeps nothing: a layer
+    gets back the rows that it hands over.
+
+    Each method takes rows of the new tokens, the first of which is token number `start`; it returns
+    the rows of all tokens, and the past with the new ones in it.
+    """
+
+    def enter(self, x: Float[Array, "B L D"]) -> tuple[Float[Array, "B S D"], LayerPast]:
+        """What the layer works on, from the hidden states of the new tokens."""
+        return x, self
+
+    def inputs(self, x: Float[Array, "B L D"], start) -> tuple[Float[Array, "B S D"], LayerPast]:
+        """The inputs of `embed`, which may read neighbours."""
+        return x, self
+
+    def heads(self, k: Float[Array, "B L H K"], v: Float[Array, "B L H K"], start):
+        """(k, v, past): the keys before `qk` and the values, [B, S, H, K]."""
+        return k, v, self
+
+    def located_last(self, start) -> tuple | None:
+        """For each encoding the coordinates of the last token before; None: there is no such."""
+        return None
+
+    def coords(self, new: tuple, start) -> tuple[tuple, LayerPast]:
+        """The coordinates of each encoding that locates, [B, S, ...]; None for the others."""
+        return new, self
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class LayerCache(LayerPast):
+    """The rows of all tokens so far; tokens are the last axis of every array. None: no tokens yet.
+
+    k and v are [B*H, K, S], because XLA's CPU multiplies that by one query as it lies. Any other
+    layout it would copy whole for every token, and it would not write a row in place.
+    """
+
+    k: Array | None = None
+    v: Array | None = None
+    located: tuple | None = None
+    """For each encoding its coordinates [B, ..., S]; None for those that do not locate."""
+    embedded: Array | None = None
+    """The inputs of `embed`, [B, D, S]; None where no encoding has that hook."""
+
+    def inputs(self, x: Float[Array, "B L D"], start) -> tuple[Float[Array, "B S D"], LayerCache]:
+        rows = _extended(self.embedded, jnp.moveaxis(x, 1, -1), start)
+        return jnp.moveaxis(rows, -1, 1), dataclasses.replace(self, embedded=rows)
+
+    def heads(self, k: Float[Array, "B L H K"], v: Float[Array, "B L H K"], start):
+        rows = _extended(
+            None if self.k is None else (self.k, self.v), (_merged(k), _merged(v)), start
+        )
+        kept = dataclasses.replace(self, k=rows[0], v=rows[1])
+        if self.k is None:
+            return k, v, kept
+        return _parted(rows[0], k), _parted(rows[1], v), kept
+
+    def located_last(self, start) -> tuple | None:
+        return jax.tree.map(
+            lambda a: jax.lax.dynamic_index_in_dim(a, start - 1, axis=-1, keepdims=False),
+            self.located,
+        )
+
+    def coords(self, new: tuple, start) -> tuple[tuple, LayerCache]:
+        rows = _extended(self.located, jax.tree.map(lambda a: jnp.moveaxis(a, 1, -1), new), start)
+        whole = jax.tree.map(lambda a: jnp.moveaxis(a, -1, 1), rows)
+        return whole, dataclasses.replace(self, located=rows)
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class Past:
+    """What a model keeps of the tokens before the new ones. This class keeps nothing: it is for the
+    full forward pass.
+    """
+
+    input: LayerPast
+    """What is kept at the model's input, for encodings whose `embed` acts there."""
+    layers: tuple[LayerPast, ...]
+    pos: Array | None
+    """Positions of all tokens and of those that may follow, [P] or [B, P] with P >= S. None: the
+    `positions` hooks make them at every call, of all tokens.
+    """
+
+    @classmethod
+    def none(cls, layers: int, pos: Array | None = None) -> Past:
+        """The past of a full forward pass, for a model of so many layers."""
+        return Past(LayerPast(), (LayerPast(),) * layers, pos)
+
+    def see(self, tokens: Int[Array, "B L"]) -> tuple[Seen, Past]:
+        """What the new tokens see, and the past with them in it."""
+        index = jnp.arange(tokens.shape[1])
+        return Seen(tokens, index, index, 0), self
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class Cache(Past):
+    """The key/value cache of a model: arrays with room for S tokens, of which `length` are filled.
+
+    An empty cache takes as many tokens as come first, and then has no room for more: `grown` makes
+    it. Tokens for which there is no room overwrite the last ones.
+    """
+
+    tokens: Array | None
+    """[B, S]; None: none yet."""
+    length: Array
+
+    @classmethod
+    def empty(cls, layers: int, pos: Array | None = None) -> Cache:
+        """The cache before the first token, for a model of so many layers."""
+        return Cache(LayerCache(), (LayerCache(),) * layers, pos, None, jnp.int32(0))
+
+    @property
+    def room(self) -> int:
+        """How many tokens it can hold."""
+        return 0 if self.tokens is None else self.tokens.shape[-1]
+
+    def grown(self, room: int) -> Cache:
+        """A copy with room for `room` tokens."""
+
+        def pad(a):
+            return jnp.pad(a, [(0, 0)] * (a.ndim - 1) + [(0, room - a.shape[-1])])
+
+        input, layers, tokens = jax.tree.map(pad, (self.input, self.layers, self.tokens))
+        return dataclasses.replace(self, input=input, layers=layers, tokens=tokens)
+
+    def see(self, tokens: Int[Array, "B L"]) -> tuple[Seen, Cache]:
+        rows = _extended(self.tokens, tokens, self.length)
+        index = jnp.arange(rows.shape[1])
+        kept = dataclasses.replace(self, tokens=rows, length=self.length + tokens.shape[1])
+        return Seen(rows, index, index, self.length), kept
+
+
+def rows_from(rows: Any, start, count: int, axis: int = 1) -> Any:
+    """`count` rows from `start` on, along `axis`, of every array in a tree."""
+
+    def cut(a):
+        if a.shape[axis] == count:
+            return a
+        return jax.lax.dynamic_slice_in_dim(a, start, count, axis)
+
+    return jax.tree.map(cut, rows)
+
+
+def _extended(kept: Any, new: Any, start) -> Any:
+    """The kept rows [..., S] with the new ones written in from `start` on; the new ones alone where
+    nothing is kept yet.
+    """
+    if kept is None:
+        return new
+    return jax.tree.map(
+        lambda a, b: jax.lax.dynamic_update_slice_in_dim(a, b, start, axis=-1), kept, new
+    )
+
+
+def _merged(a: Float[Array, "B L H K"]) -> Float[Array, "BH K L"]:
+    rows = jnp.swapaxes(a, 1, 2).reshape(-1, a.shape[1], a.shape[3])
+    return jnp.moveaxis(rows, 1, -1)
+
+
+def _parted(a: Float[Array, "BH K S"], like: Float[Array, "B L H K"]) -> Float[Array, "B S H K"]:
+    B, _, H, K = like.shape
+    return jnp.swapaxes(jnp.moveaxis(a, -1, 1).reshape(B, H, -1, K), 1, 2)
