@@ -254,7 +254,7 @@ def test_a_record_is_read_from_its_file_or_refused(tmp_path):
     state.put(tmp_path, record.Stage.FAILED, "no text")
     assert state.get(tmp_path).stage is record.Stage.FAILED
     assert state.get(tmp_path).reason == "no text"
-    path.write_text('{"stage": "lost"}')
+    path.write_text('{"stage": "lost", "since": ""}')
     with pytest.raises(Refused, match="state.json is damaged .*stage.* delete it"):
         state.get(tmp_path)
 
