@@ -79,22 +79,22 @@ def execute(run: Run, workdir: str | Path, command: str = "", view: View = SILEN
     with locks.locked(folder), stopping(view.say) as stop:
         if done := _result(folder):  # by a process that was faster
             return done
-        with _standing(folder):
-            about = _begin(run, folder, corpus, command, view)
-            with Trackers(run.log.trackers, folder, about, view.say) as trackers:
+        about = _begin(run, folder, corpus, command, view)
+        trackers = Trackers(run.log.trackers, folder, about, view.say)
+        with _standing(folder), trackers:
 
-                def watch(line: dict[str, Any]) -> None:
-                    trackers.watch(line)
-                    view.watch(line)
+            def watch(line: dict[str, Any]) -> None:
+                trackers.watch(line)
+                view.watch(line)
 
-                history = History(folder / "metrics.jsonl", watch)
-                seconds = run.log.checkpoint_seconds
-                session = Session(history, view.say, stop, devices, seconds)
-                view.begin()
-                result = _carried_out(run, folder, corpus, about, session)
-                trackers.finish(result)
-                atomic.write(folder / "result.json", record.encode(result))
-                return result
+            history = History(folder / "metrics.jsonl", watch)
+            seconds = run.log.checkpoint_seconds
+            session = Session(history, view.say, stop, devices, seconds)
+            view.begin()
+            result = _carried_out(run, folder, corpus, about, session)
+            trackers.finish(result)
+            atomic.write(folder / "result.json", record.encode(result))
+            return result
 
 
 def _result(folder: Path) -> Result | None:
@@ -109,10 +109,10 @@ def _standing(folder: Path) -> Iterator[None]:
     try:
         yield
     except Interrupted as error:
-        ending = Stage.STOPPED, str(error)
+        ending = Stage.STOPPED, f"by {error}"
         raise
     except KeyboardInterrupt:
-        ending = Stage.STOPPED, signal.SIGINT.name
+        ending = Stage.STOPPED, f"by {signal.SIGINT.name}"
         raise
     except (Refused, OSError) as error:
         ending = Stage.FAILED, str(error)

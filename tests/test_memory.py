@@ -12,7 +12,6 @@ import pytest
 from commands import Lab, lines, result, run_of, the_run
 from flax import nnx
 from helpers import assert_near, sampled
-from pe_jax.checkpoints import flat
 from test_attention import CASES
 from test_decode import ONE, TWO, encodings
 from test_lm import model, text
@@ -21,6 +20,7 @@ from pe_jax import batches as data
 from pe_jax import mesh
 from pe_jax.bound import fold_positions
 from pe_jax.cache import Past
+from pe_jax.checkpoints import flat
 from pe_jax.encoding import Encoding, acts_once, overrides
 from pe_jax.encodings import ENCODINGS
 from pe_jax.eval_config import EvalConfig

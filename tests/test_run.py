@@ -313,7 +313,7 @@ def test_a_signal_saves_the_state_and_says_how_to_go_on(interrupted):
     assert stopped.code == 75 and not (folder / "result.json").exists()
     assert "stopped by SIGTERM" in stopped.err and "the same command goes on" in stopped.err
     assert "Traceback" not in stopped.err
-    assert standing(folder) == ("stopped", "SIGTERM")
+    assert standing(folder) == ("stopped", "by SIGTERM")
     assert newest(folder) == lines(folder)[-1]["step"] == 2
 
 
