@@ -18,26 +18,26 @@ __version__ = "0.1.0"
 if TYPE_CHECKING:
     from pe_jax.encoding import Dims, Encoding
     from pe_jax.encodings import ENCODINGS
-    from pe_jax.execution import execute
-    from pe_jax.lm import LM
-    from pe_jax.lm_config import LmConfig
-    from pe_jax.run import Run
-    from pe_jax.spec import make
-    from pe_jax.study import curves, frame
-    from pe_jax.trained import Trained
+    from pe_jax.model.config import LmConfig
+    from pe_jax.model.lm import LM
+    from pe_jax.report.study import curves, frame
+    from pe_jax.runs.execute import execute
+    from pe_jax.runs.run import Run
+    from pe_jax.runs.trained import Trained
+    from pe_jax.spec.parse import make
 
 _HOME = {
-    "make": "spec",
+    "make": "spec.parse",
     "ENCODINGS": "encodings",
     "Encoding": "encoding",
     "Dims": "encoding",
-    "LM": "lm",
-    "LmConfig": "lm_config",
-    "Run": "run",
-    "execute": "execution",
-    "Trained": "trained",
-    "frame": "study",
-    "curves": "study",
+    "LM": "model.lm",
+    "LmConfig": "model.config",
+    "Run": "runs.run",
+    "execute": "runs.execute",
+    "Trained": "runs.trained",
+    "frame": "report.study",
+    "curves": "report.study",
 }
 
 __all__ = [

@@ -61,7 +61,7 @@ class Encoding:
     family: ClassVar[str | None] = None
     """What it is a form of, by the name of the plain class: "RoPE" for every rotation. Of two
     members in one family both do the same (advice.py), one can take over the other's parameters
-    (warm_start.py), and one that is swapped in replaces the plain one (swaps.py). A class that
+    (warm_start.py), and one that is swapped in replaces the plain one (swap.py). A class that
     names none begins a family, which its subclasses belong to; NoPE alone has none.
     """
     whole_rows: ClassVar[bool] = False

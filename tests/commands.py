@@ -27,8 +27,8 @@ PRELOADED = [
     "pe_jax.commands.console",
     "grain",
     "orbax.checkpoint",
-    "pe_jax.execution",
-    "pe_jax.report",
+    "pe_jax.runs.execute",
+    "pe_jax.report.page",
     "scipy.stats",
     "tensorboardX",
 ]
@@ -216,7 +216,7 @@ def lines(folder: Path) -> list[dict]:
 def run_of(spec: str = "rope", **values):
     """The Run of a tiny config, `values` on top."""
     from configs import base
-    from pe_jax.run import Run
+    from pe_jax.runs.run import Run
 
     config = base.get_config(f"pe={spec}")
     config.update_from_flattened_dict(TINY | values)

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 from reference_case import Case
 
-from pe_jax.bound import Bound, fold_positions
-from pe_jax.dense import attend
+from pe_jax.attention.bound import Bound, fold_positions
+from pe_jax.attention.dense import attend
+from pe_jax.attention.rows import rows
 from pe_jax.encoding import Dims, overrides, sites
-from pe_jax.parameters import init_params
-from pe_jax.rows import rows
+from pe_jax.model.parameters import init_params
 
 DIMS = Dims(model=24, heads=3, head=8, layers=2, train_len=8)
 

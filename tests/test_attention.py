@@ -14,18 +14,18 @@ from exotic import EXOTIC, Capped, MixKeys, PairGate
 from helpers import DIMS, assert_near, bind, example, folded, layer, output, scattered
 
 from pe_jax import geometry
-from pe_jax.blockwise import attend_blockwise
-from pe_jax.choose import choose
-from pe_jax.dense import attend
+from pe_jax.attention.blockwise import attend_blockwise
+from pe_jax.attention.choose import choose
+from pe_jax.attention.dense import attend
+from pe_jax.attention.relative import Tables, shift, unshift
+from pe_jax.attention.rows import rows
 from pe_jax.encoding import RELATIVE, Encoding, overrides, sites
 from pe_jax.encodings import ENCODINGS
 from pe_jax.encodings.nope import NoPE
 from pe_jax.encodings.shaw import Shaw
 from pe_jax.encodings.t5 import T5
 from pe_jax.encodings.window import Window
-from pe_jax.relative import Tables, shift, unshift
-from pe_jax.rows import rows
-from pe_jax.spec import make
+from pe_jax.spec.parse import make
 
 COMPOSED = [
     "learned+t5",

@@ -12,13 +12,14 @@ from pathlib import Path
 import jax
 import pytest
 
-from pe_jax import record, records
-from pe_jax.checkpoints import Checkpoints, digests
-from pe_jax.execution import execute
-from pe_jax.hashes import sha256
-from pe_jax.run import Run
-from pe_jax.step import init
-from pe_jax.trained import Trained
+from pe_jax import record
+from pe_jax.runs.execute import execute
+from pe_jax.runs.run import Run
+from pe_jax.runs.trained import Trained
+from pe_jax.storage import records
+from pe_jax.storage.checkpoints import Checkpoints, digests
+from pe_jax.storage.hashes import sha256
+from pe_jax.training.step import init
 
 # the tasks that Orbax leaves when a file is missing complain as they are collected
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")

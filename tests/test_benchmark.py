@@ -18,10 +18,10 @@ from experiments.benchmark.encodings_table import exponent, misses
 from experiments.benchmark.plain import PlainLM
 from experiments.benchmark.sides import CALL, OURS, Workload, pe_jax_side, plain_jax_side
 from experiments.docs import kinds
-from pe_jax.lm_config import LmConfig
-from pe_jax.spec import make
-from pe_jax.step import build
-from pe_jax.train_config import TrainConfig
+from pe_jax.model.config import LmConfig
+from pe_jax.spec.parse import make
+from pe_jax.training.config import TrainConfig
+from pe_jax.training.step import build
 
 TINY = Workload(
     LmConfig(vocab=11, layers=2, model=16, heads=2, mlp=32),
@@ -100,7 +100,7 @@ def test_report_names_every_side_and_what_is_absent():
 
 
 def test_plain_jax_is_the_same_model():
-    """With the weights of pe_jax.lm.LM, the same logits."""
+    """With the weights of pe_jax.model.lm.LM, the same logits."""
     ours = build(TINY.lm, make("rope", TINY.lm.dims(6)), 0)
     weights = nnx.to_pure_dict(nnx.split(ours, nnx.Param)[1])
     graphdef, state = nnx.split(PlainLM(TINY.lm, rngs=nnx.Rngs(0)))

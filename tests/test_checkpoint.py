@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from pe_jax.checkpoints import KEPT, Checkpoints, digests
+from pe_jax.storage.checkpoints import KEPT, Checkpoints, digests
 
 # the tasks that Orbax leaves when a file is missing complain as they are collected
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")

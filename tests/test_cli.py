@@ -8,8 +8,9 @@ import pytest
 from absl import flags
 from commands import ROOT, Lab, run_of, tiny, write_text
 
-from pe_jax import atomic, locks, record
+from pe_jax import record
 from pe_jax.commands import cli
+from pe_jax.storage import atomic, locks
 
 HEAVY = ("jax", "flax", "pandas", "matplotlib", "tensorflow_datasets", "grain", "orbax", "scipy")
 BEGUN = {"label": "rope", "config": {"run": {"seeds": [0, 1]}}}

@@ -11,7 +11,8 @@ import scipy.stats
 from commands import Lab
 from test_report import make_record
 
-from pe_jax import compare, page, record, side_by_side, stats
+from pe_jax import record
+from pe_jax.report import compare, page, side_by_side, stats
 
 
 @pytest.fixture(scope="module")

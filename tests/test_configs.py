@@ -2,8 +2,8 @@
 
 from configs import encodings
 from pe_jax.encodings import ENCODINGS
-from pe_jax.run import Run
-from pe_jax.spec import parse
+from pe_jax.runs.run import Run
+from pe_jax.spec.parse import parse
 
 
 def test_the_sweep_over_encodings_has_every_encoding_once(monkeypatch):

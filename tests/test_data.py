@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pe_jax.batches import batches, stack
+from pe_jax.data.batches import batches, stack
 
 
 def numbers(windows: int, length: int = 4) -> list[np.ndarray]:
@@ -129,7 +129,8 @@ def test_sizes_and_seeds_are_checked(length, batch, seed, message):
 
 
 def test_importing_the_module_does_not_import_grain():
-    code = "import sys, pe_jax.batches, pe_jax.load; assert not {'grain', 'jax'} & set(sys.modules)"
+    names = "pe_jax.data.batches, pe_jax.data.load"
+    code = f"import sys, {names}; assert not {{'grain', 'jax'}} & set(sys.modules)"
     subprocess.run([sys.executable, "-c", code], check=True, cwd=Path(__file__).parents[1])
 
 
@@ -140,16 +141,17 @@ def test_text_is_read_and_tokenized_where_there_are_no_locks(tmp_path):
 import sys
 sys.modules["fcntl"] = sys.modules["resource"] = None
 from pathlib import Path
-from pe_jax import batches, locks, tfds_prepare, tokenizer
+from pe_jax.data import batches, prepare, tokenizer
+from pe_jax.storage import locks
 from pe_jax.errors import Refused
-from pe_jax.load import load
+from pe_jax.data.load import load
 corpus = load("files:a.txt", {str(tmp_path)!r})
 documents = tokenizer.tokenize(corpus, "bytes").splits["train"]
 assert batches.batches(documents, 8, 2, 0)[0].shape == (2, 9)
 folder = Path({str(tmp_path)!r}, "run")
 assert not locks.is_locked(folder)
 try:
-    tfds_prepare.prepare(corpus, "ours", folder)
+    prepare.prepare(corpus, "ours", folder)
 except Refused as error:
     assert "cannot be locked on this system" in str(error)
 assert not folder.exists()

@@ -15,18 +15,18 @@ from test_attention import CASES
 from test_attention import encodings as attention_encodings
 from test_lm import Blend, model, text
 
-import pe_jax.generate
-from pe_jax.cache import Cache
+import pe_jax.model.generate
 from pe_jax.encoding import Encoding
 from pe_jax.encodings.alibi import ALiBi
 from pe_jax.encodings.forget_gate import ForgetGate
 from pe_jax.encodings.rope import RoPE
 from pe_jax.encodings.shaw import Shaw
-from pe_jax.generate import CHUNK, Sampling, generate, positions, prefill, step
-from pe_jax.lm_config import LmConfig
-from pe_jax.spec import make
-from pe_jax.swaps import swap
-from pe_jax.trained import Trained
+from pe_jax.model.cache import Cache
+from pe_jax.model.config import LmConfig
+from pe_jax.model.generate import CHUNK, Sampling, generate, positions, prefill, step
+from pe_jax.runs.trained import Trained
+from pe_jax.spec.parse import make
+from pe_jax.spec.swap import swap
 
 ONE = LmConfig(vocab=32, layers=1, model=24, heads=3, attention="dense")
 TWO = dataclasses.replace(ONE, layers=2)
@@ -216,7 +216,7 @@ def test_no_token_compiles_anything(monkeypatch):
     # the prompt, then a room for all, or one that doubles
     assert run(90, 0) == {(1, 20), (1, 128)}
     assert run(90, 1) == run(70, 2) == set()
-    monkeypatch.setattr(pe_jax.generate, "FIRST", 32)
+    monkeypatch.setattr(pe_jax.model.generate, "FIRST", 32)
     assert run(90, 3) == {(1, 20), (1, 64)}
 
 

@@ -19,9 +19,9 @@ from helpers import DIMS, assert_near, bind, embed, example, folded, layer, outp
 from pe_jax.encoding import RELATIVE, overrides, sites
 from pe_jax.encodings import ENCODINGS
 from pe_jax.encodings.sinusoidal import Sinusoidal
-from pe_jax.parameters import init_params
-from pe_jax.spec import defaults, make
-from pe_jax.swaps import swap
+from pe_jax.model.parameters import init_params
+from pe_jax.spec.parse import defaults, make
+from pe_jax.spec.swap import swap
 
 every_encoding = pytest.mark.parametrize("name", ENCODINGS)
 INPUT = {"at", "limit", "positions", "embed"}  # sites that attention does not see

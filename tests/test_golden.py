@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 from helpers import assert_near
 
-from pe_jax.bound import Bound
-from pe_jax.dense import attend
+from pe_jax.attention.bound import Bound
+from pe_jax.attention.dense import attend
+from pe_jax.attention.rows import rows
 from pe_jax.encoding import HIDDEN, Dims
-from pe_jax.rows import rows
-from pe_jax.spec import make
+from pe_jax.spec.parse import make
 
 VECTORS = np.load(Path(__file__).with_name("golden") / "vectors.npz")
 DIMS = Dims(model=24, heads=3, head=8, layers=1, train_len=20)

@@ -12,8 +12,9 @@ import numpy as np
 import pytest
 from test_report import make_record
 
-from pe_jax import compare, figures, formats, metric, page, side_by_side, study, tables
+from pe_jax import metric
 from pe_jax.record import Result
+from pe_jax.report import compare, figures, formats, page, side_by_side, study, tables
 
 PROBABILITY = dataclasses.replace(
     metric.METRICS["same_targets"],

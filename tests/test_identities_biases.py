@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from helpers import DIMS, assert_near, bind, example, folded, output, scattered
 
-from pe_jax.spec import make
+from pe_jax.spec.parse import make
 
 LENGTH = 20
 CASE = example(LENGTH)

@@ -10,7 +10,7 @@ import pytest
 from helpers import DIMS, assert_near, bind, example, output, scattered
 from reference_case import alibi_slopes, attention, sinusoid
 
-from pe_jax.spec import make
+from pe_jax.spec.parse import make
 
 LENGTH = 20
 

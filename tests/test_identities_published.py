@@ -11,9 +11,9 @@ from helpers import DIMS, assert_near, bind, example, output, scattered
 
 from pe_jax.encodings import resonance, rope
 from pe_jax.encodings.resonance import Resonance
-from pe_jax.run import Run
-from pe_jax.spec import make
-from pe_jax.swaps import swap
+from pe_jax.runs.run import Run
+from pe_jax.spec.parse import make
+from pe_jax.spec.swap import swap
 
 LENGTH = 20
 CASE = example(LENGTH)

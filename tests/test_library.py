@@ -89,10 +89,10 @@ def test_a_config_that_is_none_is_told_in_a_sentence(config, said):
 
 def test_folders_may_be_strings(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    config = {"data": {"source": f"files:{write_text(tmp_path / 'text')}"}, "pe": "nope"}
-    for name, value in (TINY | {"train.steps": 2, "eval.swaps": (), "run.seeds": (3,)}).items():
-        part, field = name.split(".")
-        config.setdefault(part, {})[field] = value
+    config = tiny_on(write_text(tmp_path / "text")) | {"pe": "nope"}
+    config["train"] |= {"steps": 2}
+    config["eval"] |= {"swaps": ()}
+    config["run"] |= {"seeds": (3,)}
     run = pe_jax.Run.of(config)
     result = pe_jax.execute(run, "runs")
     assert pe_jax.execute(run, tmp_path / "runs") == result and result.seeds == (3,)

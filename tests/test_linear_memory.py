@@ -11,13 +11,13 @@ import jax.numpy as jnp
 import pytest
 from helpers import example, layer
 
-from pe_jax.blockwise import attend_blockwise
-from pe_jax.bound import Bound, fold_positions
-from pe_jax.dense import attend
+from pe_jax.attention.blockwise import attend_blockwise
+from pe_jax.attention.bound import Bound, fold_positions
+from pe_jax.attention.dense import attend
 from pe_jax.encoding import RELATIVE, Dims, overrides, sites
 from pe_jax.encodings import ENCODINGS
-from pe_jax.parameters import init_params
-from pe_jax.spec import make
+from pe_jax.model.parameters import init_params
+from pe_jax.spec.parse import make
 
 LENGTH = 1024
 DIMS = Dims(model=32, heads=4, head=8, layers=1, train_len=LENGTH)

@@ -23,13 +23,13 @@ from pe_jax.encodings import ENCODINGS
 from pe_jax.encodings.cope import CoPE
 from pe_jax.encodings.shaw import Shaw
 from pe_jax.encodings.ssmax import SSMax
-from pe_jax.layers import active
-from pe_jax.lm import LM, _dropout_keys, decayed
-from pe_jax.lm_config import LmConfig
-from pe_jax.spec import make
-from pe_jax.step import init, make_steps, structure
-from pe_jax.swaps import swap
-from pe_jax.train_config import TrainConfig
+from pe_jax.model.config import LmConfig
+from pe_jax.model.lm import LM, _dropout_keys, decayed
+from pe_jax.spec.layers import active
+from pe_jax.spec.parse import make
+from pe_jax.spec.swap import swap
+from pe_jax.training.config import TrainConfig
+from pe_jax.training.step import init, make_steps, structure
 
 TRAINED, LENGTH = 8, 128
 TINY = LmConfig(vocab=32, layers=2, model=16, heads=2, attention="dense")

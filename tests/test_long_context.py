@@ -217,7 +217,7 @@ def test_a_pass_is_the_models_own_loss(workdir):
     import optax
     from flax import nnx
 
-    from pe_jax.trained import Trained
+    from pe_jax.runs.trained import Trained
 
     folder, length = the_run(workdir), 96
     got = measure(folder, "", length, "pass")

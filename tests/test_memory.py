@@ -16,19 +16,20 @@ from test_attention import CASES
 from test_decode import ONE, TWO, encodings
 from test_lm import model, text
 
-from pe_jax import batches as data
-from pe_jax import mesh
-from pe_jax.bound import fold_positions
-from pe_jax.cache import Past
-from pe_jax.checkpoints import flat
+from pe_jax.attention.bound import fold_positions
+from pe_jax.data import batches as data
 from pe_jax.encoding import Encoding, acts_once, overrides
 from pe_jax.encodings import ENCODINGS
-from pe_jax.eval_config import EvalConfig
-from pe_jax.lm_config import LmConfig
-from pe_jax.memory import Memory
-from pe_jax.spec import make
-from pe_jax.step import init, make_steps, structure
-from pe_jax.train_config import TrainConfig
+from pe_jax.evaluation.config import EvalConfig
+from pe_jax.evaluation.scoring import target_nats
+from pe_jax.model.cache import Past
+from pe_jax.model.config import LmConfig
+from pe_jax.model.memory import Memory
+from pe_jax.spec.parse import make
+from pe_jax.storage.checkpoints import flat
+from pe_jax.training import mesh
+from pe_jax.training.config import TrainConfig
+from pe_jax.training.step import init, make_steps, structure
 
 SEGMENT, COUNT = 5, 4
 TOTAL = SEGMENT * COUNT
@@ -188,7 +189,7 @@ def test_windows_by_segments_with_a_long_memory_score_as_whole_ones(length):
     members = make("transformer_xl", TWO.dims(SEGMENT))
     graphdef, params = model(members, TWO)
     tokens = text(length + 1)
-    score = functools.partial(nats, params, tokens, 0, graphdef=graphdef, encodings=members)
+    score = functools.partial(target_nats, params, tokens, 0, graphdef=graphdef, encodings=members)
     whole = score(last=length)
     assert_near(score(last=length, segment=SEGMENT, memory=16), whole, 1e-5)
     np.testing.assert_array_equal(

@@ -8,13 +8,13 @@ import pytest
 from commands import Lab, result, run_of, the_run
 from test_train import CONFIG, LM
 
-from pe_jax import mesh
-from pe_jax.execution import execute
-from pe_jax.history import History, read_lines
-from pe_jax.loop import train
-from pe_jax.session import Session
-from pe_jax.spec import make
-from pe_jax.step import init, make_steps, structure
+from pe_jax.runs.execute import execute
+from pe_jax.spec.parse import make
+from pe_jax.storage.history import History, read_lines
+from pe_jax.training import mesh
+from pe_jax.training.loop import train
+from pe_jax.training.session import Session
+from pe_jax.training.step import init, make_steps, structure
 
 SEEDS = (0, 1, 2, 3)
 MESHES = ("data:8", "seed:4,data:2")

@@ -11,8 +11,9 @@ import pytest
 from commands import tiny_on, write_text
 
 import pe_jax
-import pe_jax.execution
-from pe_jax import atomic, record
+import pe_jax.runs.execute
+from pe_jax import record
+from pe_jax.storage import atomic
 
 ROOT = Path(__file__).resolve().parents[1]
 NOTEBOOK = json.loads((ROOT / "docs/positions.ipynb").read_text("utf-8"))
@@ -147,7 +148,7 @@ def ran(tmp_path_factory):
 
     def execute(run, workdir, **rest):
         if not trained or run.label not in pe_jax.ENCODINGS:
-            trained.append(pe_jax.execution.execute(run, workdir, **rest))
+            trained.append(pe_jax.runs.execute.execute(run, workdir, **rest))
         else:
             copy = dataclasses.replace(trained[0], id=run.id, label=run.label)
             atomic.write(workdir / run.id / "result.json", record.encode(copy))

@@ -12,18 +12,18 @@ import numpy as np
 import pytest
 
 from pe_jax.encoding import Encoding
-from pe_jax.eval_config import EvalConfig
-from pe_jax.evaluate import Models, evaluate, plan
-from pe_jax.history import History
-from pe_jax.lm_config import LmConfig
+from pe_jax.evaluation.config import EvalConfig
+from pe_jax.evaluation.evaluate import Models, evaluate, plan
+from pe_jax.evaluation.scoring import by_batches, target_nats
+from pe_jax.evaluation.windows import windows
 from pe_jax.metric import METRICS, Metric
+from pe_jax.model.config import LmConfig
 from pe_jax.record import Reason
-from pe_jax.scoring import by_batches, target_nats
-from pe_jax.session import Session
-from pe_jax.spec import make
-from pe_jax.step import init, structure
-from pe_jax.train_config import TrainConfig
-from pe_jax.windows import windows
+from pe_jax.spec.parse import make
+from pe_jax.storage.history import History
+from pe_jax.training.config import TrainConfig
+from pe_jax.training.session import Session
+from pe_jax.training.step import init, structure
 
 FAR = 1000000  # between the tokens of two documents
 
@@ -432,7 +432,7 @@ def test_too_little_memory_is_a_reason_and_other_errors_are_errors(monkeypatch):
                 raise jax.errors.JaxRuntimeError(why)
             return np.ones((len(tokens), last))
 
-        monkeypatch.setattr("pe_jax.evaluate.target_nats", nats)
+        monkeypatch.setattr("pe_jax.evaluation.evaluate.target_nats", nats)
         return evaluate(models, markov(100), config)
 
     rows = failing("RESOURCE_EXHAUSTED: Out of memory allocating 8 bytes").rows

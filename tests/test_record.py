@@ -14,10 +14,12 @@ from pathlib import Path
 
 import pytest
 
-from pe_jax import atomic, environment, history, locks, record, records, run, state
+from pe_jax import record
 from pe_jax.errors import Refused
-from pe_jax.history import History
 from pe_jax.record import Reason, Result
+from pe_jax.runs import environment, run
+from pe_jax.storage import atomic, history, locks, records, state
+from pe_jax.storage.history import History
 
 
 def test_equal_configs_give_equal_text():

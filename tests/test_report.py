@@ -17,17 +17,9 @@ import pytest
 import scipy.stats
 from rich.console import Console
 
-from pe_jax import (
-    figures,
-    formats,
-    labels,
-    page,
-    record,
-    study,
-    style,
-    tables,
-)
+from pe_jax import record
 from pe_jax.record import Reason, Result
+from pe_jax.report import figures, formats, labels, page, study, style, tables
 
 ROOT = Path(__file__).parent.parent
 

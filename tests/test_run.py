@@ -9,12 +9,12 @@ import signal
 import pytest
 from commands import Lab, lines, result, run_of, the_run
 
-from pe_jax import state
 from pe_jax.configs import base, replay
 from pe_jax.errors import Refused
-from pe_jax.execution import execute
 from pe_jax.record import Stage
-from pe_jax.run import Run
+from pe_jax.runs.execute import execute
+from pe_jax.runs.run import Run
+from pe_jax.storage import state
 
 SPEC = "randomized+rope"
 METRICS = ("same_targets", "nonoverlapping")

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import scipy.stats
 
-from pe_jax import stats
+from pe_jax.report import stats
 
 
 @pytest.mark.parametrize("n", [2, 3, 5, 12])

@@ -9,10 +9,11 @@ import time
 import pytest
 from commands import Lab, lines, run_of, tiny
 
-from pe_jax import atomic, history, locks, record, state
+from pe_jax import record
 from pe_jax.commands import status as command
 from pe_jax.engines import local, queues, status
 from pe_jax.record import Stage
+from pe_jax.storage import atomic, history, locks, state
 
 
 @pytest.fixture(scope="module")

@@ -10,13 +10,14 @@ import pytest
 from commands import ROOT, TINY, Lab, lines, result, run_of, tiny
 
 from configs import base, quickstart
-from pe_jax import atomic, locks, record
+from pe_jax import record
 from pe_jax.commands import hyper
 from pe_jax.engines import local
-from pe_jax.eval_config import EvalConfig
-from pe_jax.lm_config import LmConfig
-from pe_jax.run import DataConfig, LogConfig, Run, RunConfig
-from pe_jax.train_config import TrainConfig
+from pe_jax.evaluation.config import EvalConfig
+from pe_jax.model.config import LmConfig
+from pe_jax.runs.run import DataConfig, LogConfig, Run, RunConfig
+from pe_jax.storage import atomic, locks
+from pe_jax.training.config import TrainConfig
 
 SECTIONS = {
     "lm": LmConfig,

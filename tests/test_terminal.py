@@ -8,9 +8,9 @@ import sys
 import pytest
 from commands import ROOT, Lab, Terminal, lines, result, run_of, tiny
 
-from pe_jax import locks
 from pe_jax.commands import cli
 from pe_jax.engines import progress
+from pe_jax.storage import locks
 
 
 @pytest.fixture(scope="module")

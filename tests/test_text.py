@@ -8,9 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pe_jax import record, text_files
-from pe_jax.corpus import SPLITS, Corpus
-from pe_jax.load import load
+from pe_jax import record
+from pe_jax.data import files as text_files
+from pe_jax.data.corpus import SPLITS, Corpus
+from pe_jax.data.load import load
 
 
 def write(root: Path, files: dict[str, str | bytes]) -> Path:

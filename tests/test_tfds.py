@@ -15,9 +15,10 @@ import pytest
 import tensorflow_datasets as tfds
 from commands import Lab, result, the_run, write_text
 
-from pe_jax import locks, tfds_prepare, tfds_text
-from pe_jax.corpus import SPLITS, Corpus
-from pe_jax.load import load
+from pe_jax.data import prepare, tfds_text
+from pe_jax.data.corpus import SPLITS, Corpus
+from pe_jax.data.load import load
+from pe_jax.storage import locks
 
 NAMES = {"train": "train", "valid": "validation", "test": "test"}
 
@@ -36,7 +37,7 @@ def made(tmp_path_factory):
     rng = random.Random(0)
     for i in range(12):
         (source / f"{i:02d}.txt").write_text("".join(rng.choices("abcdefghij é€😀\n", k=60_000)))
-    tfds_prepare.prepare(load(f"files:{source}"), "ours", folder)
+    prepare.prepare(load(f"files:{source}"), "ours", folder)
     return folder, f"files:{source}"
 
 
@@ -93,10 +94,10 @@ def test_a_prepared_text_is_the_text(tmp_path, monkeypatch, layout, part):
     for name, content in LAYOUTS[layout].items():
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(content)
-    monkeypatch.setattr(tfds_prepare, "PART", part)
+    monkeypatch.setattr(prepare, "PART", part)
     source = f"files:{tmp_path}"
     corpus = load(source)
-    path = tfds_prepare.prepare(corpus, "ours", tmp_path / "data")
+    path = prepare.prepare(corpus, "ours", tmp_path / "data")
     again = load("tfds:ours", f"{tmp_path}/data")
     assert documents(again) == documents(corpus) == documents(load(source))
     assert again.describe().hash == load(source).describe().hash
@@ -111,7 +112,7 @@ def test_any_reader_of_tfds_reads_what_is_prepared(made):
     for split, name in NAMES.items():
         records = list(tfds.data_source("ours", split=name, data_dir=str(folder)))
         assert len(records) >= 2 * len(corpus.splits[split])
-        assert all(0 < len(r["text"]) <= tfds_prepare.PART and r["text"].decode() for r in records)
+        assert all(0 < len(r["text"]) <= prepare.PART and r["text"].decode() for r in records)
         for i, document in enumerate(corpus.splits[split]):
             parts = [r["text"] for r in records if r["document"] == i]
             assert b"".join(parts) == document.tobytes()
@@ -226,7 +227,7 @@ def test_records_that_are_not_those_prepared_are_refused(copy, split, spec):
     other.mkdir()
     for i in range(12):
         (other / f"{i}.txt").write_text("".join(random.choices("abcdefghij é€😀\n", k=60_000)))
-    path = tfds_prepare.prepare(load(f"files:{other}"), "ours", other)
+    path = prepare.prepare(load(f"files:{other}"), "ours", other)
     (shard,) = path.glob(f"ours-{split}.array_record*")
     shutil.copy(shard, copy)
     with pytest.raises(ValueError, match=f"the records of {split} are not those prepared"):
@@ -306,7 +307,7 @@ def test_tiny_shakespeare_is_held_against_its_checksum(tmp_path):
 
 def _killed_at_the_end(source, folder):
     os.rename = lambda *paths: os.kill(os.getpid(), signal.SIGKILL)
-    tfds_prepare.prepare(load(source), "ours", folder)
+    prepare.prepare(load(source), "ours", folder)
 
 
 def test_what_a_killed_preparation_leaves_is_in_nobodys_way(made, tmp_path):
@@ -319,17 +320,17 @@ def test_what_a_killed_preparation_leaves_is_in_nobodys_way(made, tmp_path):
     with pytest.raises(ValueError, match="no TFDS dataset 'ours'"):
         load("tfds:ours", str(tmp_path))
     corpus = load(made[1])
-    tfds_prepare.prepare(corpus, "ours", tmp_path)
+    prepare.prepare(corpus, "ours", tmp_path)
     assert {p.name for p in (tmp_path / "ours").iterdir()} == {".lock", "1.0.0"}
     assert documents(load("tfds:ours", str(tmp_path))) == documents(corpus)
 
 
-def prepare(lab, source, name, folder):
+def start_prepare(lab, source, name, folder):
     return lab.start("prepare", f"--source={source}", f"--name={name}", f"--data_dir={folder}")
 
 
 def test_two_processes_that_prepare_at_once_take_turns(lab, tmp_path):
-    first, second = (prepare(lab, lab.text, "ours", tmp_path) for _ in range(2))
+    first, second = (start_prepare(lab, lab.text, "ours", tmp_path) for _ in range(2))
     assert [first.wait().code, second.wait().code] == [0, 0], first.err + second.err
     assert first.out == second.out and "--config.data.source=tfds:ours" in first.out
     assert first.err == second.err == ""
@@ -339,7 +340,7 @@ def test_two_processes_that_prepare_at_once_take_turns(lab, tmp_path):
 
 def test_a_preparation_waits_for_the_one_that_is_at_work(lab, tmp_path):
     with locks.locked(tmp_path / "ours"):
-        waiting = prepare(lab, lab.text, "ours", tmp_path)
+        waiting = start_prepare(lab, lab.text, "ours", tmp_path)
         waiting.process.join(2)
         assert waiting.code is None
     assert waiting.wait().code == 0
@@ -354,7 +355,7 @@ def test_a_full_disk_is_told_and_leaves_nothing(lab, tmp_path):
 
 
 def test_a_run_reads_a_prepared_dataset(lab, tmp_path):
-    assert prepare(lab, lab.text, "ours", tmp_path / "data").wait().code == 0
+    assert start_prepare(lab, lab.text, "ours", tmp_path / "data").wait().code == 0
     values = {"data.source": "tfds:ours", "data.data_dir": tmp_path / "data"}
     run = lab.run(tmp_path / "runs", **values).wait()
     assert run.code == 0, run.err
@@ -385,10 +386,12 @@ def test_a_mistake_in_a_preparation_is_told(lab, tmp_path, mistake):
     values, words = MISTAKES[mistake]
     if mistake == "other text":
         corpus = load(f"files:{write_text(tmp_path / 'x', seed=1)}")
-        tfds_prepare.prepare(corpus, "taken", tmp_path)
+        prepare.prepare(corpus, "taken", tmp_path)
     before = sorted(tmp_path.rglob("*"))
     values = {"source": lab.text, "name": "ours"} | values
-    done = prepare(lab, values["source"].format(lab=lab.folder), values["name"], tmp_path).wait()
+    done = start_prepare(
+        lab, values["source"].format(lab=lab.folder), values["name"], tmp_path
+    ).wait()
     assert done.code == 2 and done.err.startswith("experiments.prepare: ")
     assert done.err.count("\n") == 1 and all(word in done.err for word in words), done.err
     assert sorted(tmp_path.rglob("*")) == before

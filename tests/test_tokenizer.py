@@ -17,19 +17,21 @@ import tokenizers
 from commands import Lab, result, run_of, the_run, tiny
 from tokenizers import AddedToken, Regex, models, normalizers, pre_tokenizers
 
-from pe_jax import bpe, record, sentences, tables
-from pe_jax.corpus import SPLITS, Corpus
+from pe_jax import record
+from pe_jax.data import bpe
+from pe_jax.data.corpus import SPLITS, Corpus
+from pe_jax.data.tokenizer import BYTES, kept, tokenize, vocabulary
 from pe_jax.errors import Refused
-from pe_jax.eval_config import EvalConfig
-from pe_jax.evaluate import Models, evaluate
-from pe_jax.lm_config import LmConfig
+from pe_jax.evaluation.config import EvalConfig
+from pe_jax.evaluation.evaluate import Models, evaluate
+from pe_jax.evaluation.scoring import by_batches
+from pe_jax.evaluation.windows import windows
 from pe_jax.metric import METRICS
-from pe_jax.scoring import by_batches
-from pe_jax.spec import make
-from pe_jax.step import init, structure
-from pe_jax.tokenizer import BYTES, kept, tokenize, vocabulary
-from pe_jax.train_config import TrainConfig
-from pe_jax.windows import windows
+from pe_jax.model.config import LmConfig
+from pe_jax.report import sentences, tables
+from pe_jax.spec.parse import make
+from pe_jax.training.config import TrainConfig
+from pe_jax.training.step import init, structure
 
 PROSE = (
     "def f(x):\n\treturn  x\r\n\n"

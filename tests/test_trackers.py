@@ -8,9 +8,11 @@ import struct
 import pytest
 from commands import Lab, lines, run_of, the_run, tiny
 
-from pe_jax import atomic, errors, execution, history, locks, records, trackers
+from pe_jax import errors
 from pe_jax.record import Begun, Corpus, Result
-from pe_jax.session import Interrupted
+from pe_jax.runs import execute, trackers
+from pe_jax.storage import atomic, history, locks, records
+from pe_jax.training.session import Interrupted
 
 STEPS = list(range(2, 13, 2))
 ABOUT = Begun(
@@ -24,7 +26,7 @@ ABOUT = Begun(
 )
 
 
-class Seen(execution.Silent):
+class Seen(execute.Silent):
     """Notes what is said, and watches by a function."""
 
     def __init__(self, watch=lambda line: None):
@@ -158,7 +160,7 @@ def fake(monkeypatch):
 def execute(lab, workdir, **options):
     values = {"data.source": lab.text, "eval.lengths": (16,), "eval.swaps": (), "log.wandb": True}
     tiny = run_of(**values)
-    return execution.execute(tiny, workdir, **options)
+    return execute.execute(tiny, workdir, **options)
 
 
 def test_a_tracker_that_fails_is_let_go_and_the_run_is_recorded(lab, tmp_path, fake, monkeypatch):

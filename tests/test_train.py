@@ -11,17 +11,17 @@ import numpy as np
 import optax
 import pytest
 
-from pe_jax import batches as data
-from pe_jax.checkpoints import digests
+from pe_jax.data import batches as data
 from pe_jax.encoding import Encoding
 from pe_jax.encodings import ENCODINGS
-from pe_jax.history import History, read_lines
-from pe_jax.lm_config import LmConfig
-from pe_jax.loop import train
-from pe_jax.session import Session
-from pe_jax.spec import make
-from pe_jax.step import init, make_steps, structure
-from pe_jax.train_config import TrainConfig
+from pe_jax.model.config import LmConfig
+from pe_jax.spec.parse import make
+from pe_jax.storage.checkpoints import digests
+from pe_jax.storage.history import History, read_lines
+from pe_jax.training.config import TrainConfig
+from pe_jax.training.loop import train
+from pe_jax.training.session import Session
+from pe_jax.training.step import init, make_steps, structure
 
 LM = LmConfig(vocab=16, layers=1, model=16, heads=2, attention="dense")
 CONFIG = TrainConfig(steps=8, length=8, batch=4, warmup=2)

@@ -9,11 +9,13 @@ import numpy as np
 import pytest
 from commands import Lab, lines, result, run_of, the_run
 
-from pe_jax import errors, hashes, record, step
-from pe_jax.checkpoints import Checkpoints, flat
+from pe_jax import errors, record
 from pe_jax.configs import replay
-from pe_jax.execution import execute
-from pe_jax.run import Run
+from pe_jax.runs.execute import execute
+from pe_jax.runs.run import Run
+from pe_jax.storage import hashes
+from pe_jax.storage.checkpoints import Checkpoints, flat
+from pe_jax.training import step
 
 # the tasks that Orbax leaves when a file is missing complain as they are collected
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from pe_jax.encoding import Dims, Encoding, sites
-from pe_jax.spec import parse
+from pe_jax.spec.parse import parse
 
 FACTS = {"at", "limit"}  # hooks that change no tensor
 GROUPS = {  # an encoding is of the first that has one of its hooks

@@ -14,8 +14,8 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from experiments.benchmark.long_worker import LAST
-from pe_jax.atomic import write
-from pe_jax.style import COLOURS, STYLE, save
+from pe_jax.report.style import COLOURS, STYLE, save
+from pe_jax.storage.atomic import write
 
 NAME = "long_context"
 TABLES = (  # title, kind, form of a cell

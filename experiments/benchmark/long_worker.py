@@ -20,13 +20,14 @@ import jax
 import numpy as np
 import optax
 
-from pe_jax import environment, record
+from pe_jax import record
 from pe_jax.encoding import Encoding
+from pe_jax.evaluation.scoring import target_nats
+from pe_jax.evaluation.windows import Windows
 from pe_jax.metric import named
-from pe_jax.scoring import target_nats
-from pe_jax.swaps import swap as swapped
-from pe_jax.trained import Trained
-from pe_jax.windows import Windows
+from pe_jax.runs import environment
+from pe_jax.runs.trained import Trained
+from pe_jax.spec.swap import swap as swapped
 
 KINDS = ("pass", "gradient")
 LAST = 1024  # tokens at the end of the sequence

@@ -28,8 +28,8 @@ from typing import Any
 from scipy import stats
 
 from experiments.benchmark.sides import CALL, OURS, SIDES, Workload
-from pe_jax.atomic import write
-from pe_jax.environment import commit
+from pe_jax.runs.environment import commit
+from pe_jax.storage.atomic import write
 
 Times = Mapping[str, Sequence[float]]
 ABSENT = "n/a (x-transformers is not installed)"

@@ -1,7 +1,7 @@
 """The model of pe_jax with rope, written the usual way, to compare its training step with.
 
 Every dense layer is an nnx.Linear on [B, T, D], and attention is one einsum over the batch. The
-parameters have the names and shapes of those of pe_jax.lm.LM (`down` transposed), so that its
+parameters have the names and shapes of those of pe_jax.model.lm.LM (`down` transposed), so that its
 weights can be loaded.
 """
 
@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 from flax import nnx
 
-from pe_jax.lm_config import LmConfig
+from pe_jax.model.config import LmConfig
 
 
 class PlainBlock(nnx.Module):

@@ -26,10 +26,10 @@ from flax import nnx
 
 from experiments.benchmark.plain import PlainLM
 from pe_jax.encoding import Encoding
-from pe_jax.lm_config import LmConfig
-from pe_jax.spec import make
-from pe_jax.step import init, make_steps, structure
-from pe_jax.train_config import TrainConfig
+from pe_jax.model.config import LmConfig
+from pe_jax.spec.parse import make
+from pe_jax.training.config import TrainConfig
+from pe_jax.training.step import init, make_steps, structure
 
 CALL = 8  # training steps in one call of pe_jax; the other sides make one step a call
 

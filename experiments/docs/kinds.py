@@ -9,12 +9,12 @@ import jax.numpy as jnp
 import numpy as np
 
 from experiments.benchmark.groups import moves_positions
-from pe_jax.bound import Bound
-from pe_jax.dense import attend
+from pe_jax.attention.bound import Bound
+from pe_jax.attention.dense import attend
+from pe_jax.attention.rows import rows
 from pe_jax.encoding import RELATIVE, Dims, Encoding, overrides, sites
 from pe_jax.encodings import ENCODINGS
-from pe_jax.parameters import init_params
-from pe_jax.rows import rows
+from pe_jax.model.parameters import init_params
 
 FAR = 40  # the longest sequence whose positions a probe uses
 

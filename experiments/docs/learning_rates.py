@@ -11,8 +11,8 @@ import numpy as np
 from scipy import stats
 
 from configs import base
-from pe_jax import study
-from pe_jax.cells import cell
+from pe_jax.report import study
+from pe_jax.report.cells import cell
 
 METRIC = "same_targets"
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import nbformat  # pyright: ignore[reportMissingImports]
 from nbclient import NotebookClient  # pyright: ignore[reportMissingImports]
 
-from pe_jax.atomic import write
+from pe_jax.storage.atomic import write
 
 NOTEBOOK = Path(__file__).resolve().parents[2] / "docs/positions.ipynb"
 

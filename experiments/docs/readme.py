@@ -69,7 +69,7 @@ def _encoding(name: str, ratios: Mapping[str, float]) -> list[str]:
     from configs import base
     from experiments.docs.kinds import kind
     from pe_jax.encoding import sites
-    from pe_jax.run import Run
+    from pe_jax.runs.run import Run
 
     run, probed = Run.of(base.get_config(f"pe={name}").to_dict()), kind(name)
     encoding = run.encodings[0]

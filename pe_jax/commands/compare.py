@@ -25,7 +25,8 @@ _OUT = flags.DEFINE_string(
 def main(a: str, b: str) -> int:
     from rich.console import Console
 
-    from pe_jax import atomic, compare, side_by_side, study
+    from pe_jax.report import compare, side_by_side, study
+    from pe_jax.storage import atomic
 
     try:
         comparison = compare.compare(study.load(a), study.load(b))

@@ -36,7 +36,7 @@ class RunView(progress.View):
 
 def show(result: Result) -> None:
     """Prints the extrapolation table of one run by each of its metrics."""
-    from pe_jax import formats, tables
+    from pe_jax.report import formats, tables
 
     out = Console(width=None if Console().is_terminal else 160)
     for metric in tables.metrics([result]):
@@ -47,7 +47,7 @@ def publish(results: list[Result], out: Path | None) -> None:
     """Prints the table of the first metric; with `out`, writes the study there and prints its
     paths.
     """
-    from pe_jax import formats, page, tables
+    from pe_jax.report import formats, page, tables
 
     again = f"pe-jax report --workdir=DIR --out=results/{out.name}" if out else ""
     written = page.write(results, out, [again]) if out else []
@@ -61,7 +61,7 @@ def parameter_table(run: Any) -> Table:
     """What one seed learns: name, shape, number."""
     import jax
 
-    from pe_jax.step import structure
+    from pe_jax.training.step import structure
 
     table = Table(title=f"{run.label}: parameters of one seed", title_justify="left")
     table.add_column("name")

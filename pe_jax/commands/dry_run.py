@@ -6,10 +6,11 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from pe_jax import labels, record
+from pe_jax import record
 from pe_jax.engines import cost, local
 from pe_jax.engines.progress import duration
-from pe_jax.run import Run
+from pe_jax.report import labels
+from pe_jax.runs.run import Run
 
 
 def show(runs: list[Run], workdir: Path, jobs: int) -> None:

@@ -19,7 +19,7 @@ from pe_jax.commands import cli
 
 if TYPE_CHECKING:
     from pe_jax.record import Result
-    from pe_jax.run import Run
+    from pe_jax.runs.run import Run
 
 OPTIONS = flags.FlagValues()
 _WORKDIR = flags.DEFINE_string(
@@ -42,10 +42,11 @@ _OUT = flags.DEFINE_string("out", None, "File for the result; default: none.", f
 def main() -> int:
     if not _WORKDIR.value:
         return cli.fail("--workdir=RUN is required: the folder of a finished run")
-    from pe_jax import atomic, record, records
+    from pe_jax import record
     from pe_jax.commands import console
     from pe_jax.errors import Refused
-    from pe_jax.run import Run
+    from pe_jax.runs.run import Run
+    from pe_jax.storage import atomic, records
 
     folder = Path(_WORKDIR.value)
     try:
@@ -66,7 +67,7 @@ def main() -> int:
 
 def _config(config: dict[str, Any], folder: Path) -> dict[str, Any]:
     """The config of the run with what the flags ask for."""
-    from pe_jax.spec import parse_list
+    from pe_jax.spec.parse import parse_list
 
     evaluation = {
         "lengths": _LENGTHS.value and [_integer(length) for length in _LENGTHS.value],
@@ -97,9 +98,9 @@ def _evaluated(run: Run, folder: Path, finished: Result) -> Result:
     import jax
     import numpy as np
 
-    from pe_jax.environment import threads
-    from pe_jax.evaluate import Models, evaluate
-    from pe_jax.trained import Trained
+    from pe_jax.evaluation.evaluate import Models, evaluate
+    from pe_jax.runs.environment import threads
+    from pe_jax.runs.trained import Trained
 
     corpus = run.load()
     trained = [Trained.of(folder, seed) for seed in run.run.seeds]

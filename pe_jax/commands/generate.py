@@ -55,9 +55,9 @@ def main() -> int:
     import numpy as np
 
     from pe_jax.errors import Refused
-    from pe_jax.generate import Sampling, generate
-    from pe_jax.swaps import swap
-    from pe_jax.trained import Trained
+    from pe_jax.model.generate import Sampling, generate
+    from pe_jax.runs.trained import Trained
+    from pe_jax.spec.swap import swap
 
     prompt = _PROMPT.value.encode("utf-8", "surrogateescape")
     try:

@@ -32,13 +32,14 @@ def main() -> int:
         )
     if source.startswith("tfds:"):
         return cli.fail(f"{source} is a TFDS dataset already: use it as data.source")
-    from pe_jax import errors, tfds_prepare, tfds_text
-    from pe_jax.load import load
+    from pe_jax import errors
+    from pe_jax.data import prepare, tfds_text
+    from pe_jax.data.load import load
 
     try:
         folder = tfds_text.data_dir(_DATA_DIR.value)
         corpus = load(source)
-        path = tfds_prepare.prepare(corpus, name, folder)
+        path = prepare.prepare(corpus, name, folder)
     except (ValueError, OSError, errors.Refused) as error:
         return cli.fail(error)
     about = corpus.describe()

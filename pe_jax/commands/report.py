@@ -26,8 +26,8 @@ _OUT = flags.DEFINE_string(
 def main() -> int:
     if not _WORKDIR.value:
         return cli.fail("--workdir=DIR is required: the folder that holds the runs")
-    from pe_jax import study
     from pe_jax.commands import console
+    from pe_jax.report import study
 
     workdir = Path(_WORKDIR.value)
     out = Path(_OUT.value or Path("results", workdir.resolve().name))

@@ -30,14 +30,14 @@ def main() -> int:
     from pe_jax.commands import console
 
     try:
-        from pe_jax.run import Run
+        from pe_jax.runs.run import Run
 
         run = Run.of(_CONFIG.value.to_dict())
     except (ValueError, TypeError, OSError) as error:
         return cli.fail(error)
     from pe_jax.errors import Refused
-    from pe_jax.execution import execute
-    from pe_jax.session import Interrupted
+    from pe_jax.runs.execute import execute
+    from pe_jax.training.session import Interrupted
 
     workdir = Path(_WORKDIR.value)
     command = _COMMAND.value or cli.command_line()

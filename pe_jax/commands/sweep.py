@@ -69,8 +69,8 @@ def main() -> int:
         return cli.fail(error)
     from pe_jax import errors
     from pe_jax.engines import local
-    from pe_jax.run import Run
-    from pe_jax.trackers import require
+    from pe_jax.runs.run import Run
+    from pe_jax.runs.trackers import require
 
     try:
         runs = {run.id: run for run in map(Run.of, configs)}
@@ -113,7 +113,7 @@ def _workdir() -> Path:
 def _configs() -> list[dict[str, Any]]:
     """The plain configs of the sweep, with the command line's overrides on top."""
     from pe_jax.commands import hyper
-    from pe_jax.spec import parse_list
+    from pe_jax.spec.parse import parse_list
 
     flag = OPTIONS["config"]
     path, _, argument = config_flags.get_config_filename(flag).partition(":")
@@ -149,6 +149,7 @@ def _publish(ids: list[str]) -> None:
 
 def _result(id: str):
     """What the run of this id has found; None if it has not finished."""
-    from pe_jax import record, records
+    from pe_jax import record
+    from pe_jax.storage import records
 
     return records.read(record.Result, _workdir() / id / "result.json")

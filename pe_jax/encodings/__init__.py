@@ -1,4 +1,4 @@
-"""The table of encodings, by the names that a spec (pe_jax/spec.py) gives them: one file each."""
+"""The table of encodings, by the names that specs (spec/parse.py) give them: one file each."""
 
 from __future__ import annotations
 

@@ -11,12 +11,13 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from pe_jax import environment, records
 from pe_jax.engines import local
 from pe_jax.errors import Refused
 from pe_jax.metric import METRICS, Scope
 from pe_jax.record import Result
-from pe_jax.run import Run
+from pe_jax.runs import environment
+from pe_jax.runs.run import Run
+from pe_jax.storage import records
 
 EFFICIENCY = 0.4  # of the matrix product's speed, that small models reach
 LOGIT = 60  # operations that one attention logit costs besides its products: masks, exponentials

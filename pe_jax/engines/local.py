@@ -13,9 +13,10 @@ import time
 from pathlib import Path
 from typing import Any
 
-from pe_jax import atomic, history, locks, record, records, state
+from pe_jax import record
 from pe_jax.engines import progress, queues
 from pe_jax.record import Stage
+from pe_jax.storage import atomic, history, locks, records, state
 
 POLL_SECONDS = 0.3
 WAITING = "waiting for a run that another process holds"

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from pe_jax import atomic, locks
+from pe_jax.storage import atomic, locks
 
 FOLDER = ".sweeps"
 FORGOTTEN = 60.0  # seconds after which a folder that no process holds is a dead sweep's

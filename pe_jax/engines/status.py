@@ -13,9 +13,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from pe_jax import errors, history, locks, records, state
+from pe_jax import errors
 from pe_jax.engines import progress, queues
 from pe_jax.record import Begun, Planned, Result, Stage
+from pe_jax.storage import history, locks, records, state
 
 FILES = ("queued.json", "config.json", "result.json")
 

@@ -1,0 +1,175 @@
+"""Attention by tiles, in memory linear in the length: the formulas of dense.py for a block of
+queries and a block of keys at a time.
+
+The softmax is computed online (Milakov & Gimelshein, 2018, arXiv:1805.02867). A query block goes
+through its key blocks, and of those met so far it keeps three quantities for each query and head:
+
+    top    the largest logit
+    total  sum_j exp(s_ij - top)
+    out    sum_j exp(s_ij - top) gate_ij c_{i-j} (v_j + r^V_{i-j})
+
+Where a key block raises `top`, what was summed before is first multiplied by exp(old top - new
+top). In the end out / total is the output. As in dense.py the normaliser has no gates.
+
+Both loops compute anew in the backward pass what they would otherwise keep: of a query block its
+inputs stay, and of its walk along the key blocks the three quantities before each step.
+
+Encodings that need whole rows (`Bound.whole_rows`) cannot be computed online: only their queries
+are cut into blocks, and each block gets all its keys at once.
+
+Axes: T queries, S keys, H heads, K head size, Q query blocks.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from pe_jax.attention.bound import Bound
+from pe_jax.attention.dense import attend_whole_rows, gated_sum, masked_logits, prepare
+from pe_jax.attention.relative import Relative, relative_terms
+from pe_jax.attention.rows import Keys, Queries, Rows, visible
+from pe_jax.attention.tiles import into_blocks, meetings, pad, tile_kind
+from pe_jax.encoding import HIDDEN
+
+
+def attend_blockwise(
+    pe: Bound,
+    q: Float[Array, "T H K"],
+    k: Float[Array, "S H K"],
+    v: Float[Array, "S H K"],
+    queries: Rows,
+    keys: Rows,
+    block: int = 128,
+) -> Float[Array, "T H K"]:
+    """What `dense.attend` computes, in memory O(T + S), that of gradients included.
+
+    `block` is the number of tokens in a query block and in a key block. Tiles that the mask empties
+    are skipped, and with a window W a query looks at O(W) keys only. Queries must stand among the
+    keys, in models that see both ways too. With an encoding that needs whole rows memory is
+    O(block S).
+    """
+    T = q.shape[0]
+    terms = relative_terms(pe, queries.pos, keys.pos, room=block)
+    all_queries, all_keys = prepare(pe, q, k, v, queries, keys)
+    all_queries = pad(all_queries, block)
+    if pe.whole_rows:
+        out = _by_whole_rows(pe, all_queries, all_keys, terms, block, T)
+    else:
+        out = _by_tiles(pe, all_queries, all_keys, terms, block)
+    return out.reshape(-1, *out.shape[2:])[:T].astype(v.dtype)
+
+
+class Running(NamedTuple):
+    """What the online softmax keeps of the keys that a query block has met."""
+
+    top: Float[Array, "H T"]
+    total: Float[Array, "H T"]
+    out: Float[Array, "T H K"]
+
+    @classmethod
+    def start(cls, T: int, H: int, K: int) -> Running:
+        return cls(jnp.full((H, T), HIDDEN), jnp.zeros((H, T)), jnp.zeros((T, H, K)))
+
+    def meet(self, pe: Bound, queries: Queries, keys: Keys, terms: Relative) -> Running:
+        """After one more key block."""
+        seen = visible(pe, queries.rows.idx, keys.rows.idx)[None]
+        s = masked_logits(pe, queries, keys, terms, seen)
+        # The output does not depend on top, but a gradient through it would not come out as 0: it
+        # would compare top with logits that the backward pass computes anew, with other roundings,
+        # and be shared by all that are equal to it.
+        top = jax.lax.stop_gradient(jnp.maximum(self.top, s.max(-1)))
+        w = jnp.where(seen, jnp.exp(s - top[..., None]), 0.0)
+        fade = jnp.exp(self.top - top)
+        total = self.total * fade + w.sum(-1)
+        out = self.out * fade.T[..., None] + gated_sum(pe, w, queries, keys, terms)
+        return Running(top, total, out)
+
+    def output(self) -> Float[Array, "T H K"]:
+        """The output, 0 for a query that sees no key."""
+        return self.out / jnp.where(self.total > 0, self.total, 1.0).T[..., None]
+
+
+def _by_tiles(
+    pe: Bound, queries: Queries, keys: Keys, terms: Relative, block: int
+) -> Float[Array, "Q T H K"]:
+    own, groups = meetings(pe, queries.rows, keys, terms, block)
+    blocks = into_blocks(queries, block)
+
+    @jax.checkpoint
+    def attend_query_block(here):
+        (i, queries), own = here
+        return _along_key_blocks(pe, queries, groups(i, own))
+
+    return jax.lax.map(attend_query_block, ((jnp.arange(len(blocks.q)), blocks), own))
+
+
+def _along_key_blocks(pe: Bound, queries: Queries, groups) -> Float[Array, "T H K"]:
+    """The output of one query block that goes through `groups` of tiles (`tiles.meetings`).
+
+    Each tile takes the branch of its kind. In a far one all pairs have the same relative terms:
+    instead of a vector for each distance, shifted into place, one serves the whole tile.
+
+    What enters a branch is kept for the backward pass at every step: so the branches get the keys
+    and terms of their tile alone, and never all of them to cut these from.
+    """
+
+    def empty(running, tile):
+        return running
+
+    def near(running, tile):
+        keys, terms = tile
+        return running.meet(pe, queries, keys, terms)
+
+    def far(running, tile):
+        keys, terms = tile
+        return running.meet(pe, queries, keys, terms.constant())
+
+    branches = [empty, jax.checkpoint(near)]  # in the order of EMPTY, NEAR, FAR
+    if pe.constant_from is not None:
+        branches.append(jax.checkpoint(far))
+
+    def step(running, tile):
+        keys, _ = tile
+        kind = tile_kind(pe, queries.rows.idx, keys.rows.idx)
+        return jax.lax.switch(kind, branches, running, tile), None
+
+    running = Running.start(*queries.q.shape)
+    for tiles in groups:
+        running, _ = jax.lax.scan(step, running, tiles)
+    return running.output()
+
+
+def _by_whole_rows(
+    pe: Bound, queries: Queries, keys: Keys, terms: Relative, block: int, T: int
+) -> Float[Array, "Q T H K"]:
+    """Each query block with all keys. In a causal model whose T queries are its keys, those of each
+    quarter get the keys up to the end of that quarter alone, which spares 3/8 of the pairs.
+    """
+    S = keys.k.shape[0]
+    blocks = into_blocks(queries, block)
+    count = len(blocks.q)
+    numbered = jnp.arange(count), blocks
+    in_quarters = pe.causal and T == S and count >= 8
+    ends = [0, *(count * part // 4 for part in (1, 2, 3) if in_quarters), count]
+    outs = []
+    for begin, end in itertools.pairwise(ends):
+        size = S if end == count else end * block
+        attend_query_block = functools.partial(
+            _with_keys, pe, jax.tree.map(lambda a, size=size: a[:size], keys), terms
+        )
+        part = jax.tree.map(lambda a, begin=begin, end=end: a[begin:end], numbered)
+        outs.append(jax.lax.map(jax.checkpoint(attend_query_block), part))
+    return jnp.concatenate(outs)
+
+
+def _with_keys(pe: Bound, keys: Keys, terms: Relative, numbered) -> Float[Array, "T H K"]:
+    """The output of a query block, given with its number, that gets all of `keys` at once."""
+    i, queries = numbered
+    block, S = queries.q.shape[0], keys.k.shape[0]
+    return attend_whole_rows(pe, queries, keys, terms.cut(i * block, block, S))

@@ -1,0 +1,44 @@
+"""Which form of attention a layer runs: dense or blockwise, and with blocks of which size."""
+
+from __future__ import annotations
+
+import functools
+import math
+
+import jax
+
+from pe_jax.attention.blockwise import attend_blockwise
+from pe_jax.attention.bound import Bound
+from pe_jax.attention.dense import attend
+
+
+def choose(form: str, pe: Bound, batch: int, queries: int, keys: int):
+    """`attend`, or `attend_blockwise` with the size of its blocks set.
+
+    `form` is "dense", "blockwise" or "auto"; `queries` and `keys` are how many each of the `batch`
+    sequences has.
+    """
+    if form == "dense" or (form == "auto" and _dense_is_better(pe, batch, queries, keys)):
+        return attend
+    return functools.partial(attend_blockwise, block=_block_size(pe, keys))
+
+
+def _dense_is_better(pe: Bound, batch: int, queries: int, keys: int) -> bool:
+    """Whether the logits of a layer fit 8 MiB on a CPU, whose caches they would overrun otherwise,
+    or 1 GiB on an accelerator, and no window hides most of them.
+
+    Always for a single query: blockwise attention would pad it to a whole block.
+    """
+    heads = pe.encodings[0].dims.heads if pe.encodings else 1
+    budget = 2**23 if jax.default_backend() == "cpu" else 2**30
+    fits = 4 * batch * heads * queries * keys <= budget
+    mostly_hidden = any(keys > 4 * (window + sinks) for window, sinks in pe.reach)
+    return queries == 1 or (fits and not mostly_hidden)
+
+
+def _block_size(pe: Bound, keys: int) -> int:
+    """A power of two from 64 to 512: about 1/32 of the keys, and no more than a window needs."""
+    if pe.whole_rows:  # a query block then holds its logits with all keys: it must not grow too
+        return 64
+    window = min((window for window, _ in pe.reach), default=keys)
+    return min(512, max(64, 2 ** math.ceil(math.log2(max(1, min(keys // 32, window))))))

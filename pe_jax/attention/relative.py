@@ -1,0 +1,197 @@
+"""Relative terms, those that depend on the distance of a query from a key alone, laid out over
+pairs.
+
+Where positions are consecutive integers, T queries and S keys have only T + S - 1 distances. Each
+`relative_*` hook is then evaluated once at each of them, which makes a table, and the values are
+shifted into place (`shift`). Where positions are not, every pair has a distance of its own, and the
+hooks are asked pair by pair (pairwise.py). Neither way makes an array [T, S, K]. What the terms are
+is in the formulas of dense.py.
+
+Axes: T queries, S keys, N distances, H heads, K head size, U tiles.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array
+
+from pe_jax.attention.bound import Bound
+from pe_jax.attention.pairwise import Pairs
+from pe_jax.attention.rows import Keys, Queries
+from pe_jax.encoding import RELATIVE
+
+
+def relative_terms(pe: Bound, q_pos, k_pos, room: int = 0) -> Relative:
+    """The relative terms of queries and keys at these positions, in the form that these allow.
+
+    `room` is the size of the blocks that they will be cut into, if they will be: a block may then
+    extend beyond the queries or the keys by less than that.
+    """
+    return Tables.of(pe, q_pos, k_pos, room) if pe.contiguous else Pairs()
+
+
+@functools.partial(
+    jax.tree_util.register_dataclass, data_fields=["of_hook"], meta_fields=["first", "queries"]
+)
+@dataclasses.dataclass(frozen=True)
+class Tables:
+    """The values of the relative hooks at all distances that T queries have from S keys.
+
+    Columns are in the order of the keys, from the largest distance down: query t is at distance
+    n_max - (T - 1 - t + j) from key j, where n_max is the distance of the last query from the first
+    key, so their value is in column T - 1 - t + j. A table of a single column serves all pairs.
+    """
+
+    of_hook: dict[str, Any]
+    """A table [H, N] or [H, N, K] for each hook that gives one."""
+    first: int
+    """The column of n_max; those before it are room for blocks that extend beyond the tokens."""
+    queries: int
+    """T."""
+
+    @classmethod
+    def of(cls, pe: Bound, q_pos, k_pos, room: int = 0) -> Tables:
+        """The hooks evaluated; in a causal model at the distances from 0 up.
+
+        A single query's columns are cut from those that all keys, as queries, would have. These no
+        query changes, so a loop that decodes token by token evaluates them once.
+        """
+        T, S = q_pos.shape[0], k_pos.shape[0]
+        if T == 1 < S and not room:
+            return cls.of(pe, k_pos, k_pos, room=1).cut(q_pos[0] - k_pos[0], 1, S)
+        n = q_pos[-1] - k_pos[0] - jnp.arange(S if pe.causal else T + S - 1)
+        values = {hook: pe.relative(hook, n) for hook in RELATIVE}
+        tables = {hook: value for hook, value in values.items() if isinstance(value, jax.Array)}
+
+        def pad(table):
+            return jnp.pad(table, [(0, 0), (room, T + room)] + [(0, 0)] * (table.ndim - 2))
+
+        return cls(jax.tree.map(pad, tables) if room else tables, room, T)
+
+    def cut(self, start, queries: int, keys: int) -> Tables:
+        """Those of `queries` queries from `start` on, which may be traced, and the first keys."""
+        begin = self.first + self.queries - start - queries
+
+        def columns(table):
+            return jax.lax.dynamic_slice_in_dim(table, begin, queries + keys - 1, axis=1)
+
+        return Tables(jax.tree.map(columns, self.of_hook), 0, queries)
+
+    def tiles(self, block: int, queries: int, keys: int, start: Any = 0) -> Tables:
+        """The tables of every tile, a block of queries with a block of keys, stacked: [U, H, 2
+        block, ...].
+
+        `queries` and `keys`, counted from key `start` on, fill whole blocks. With Q blocks of
+        queries, block i of them meets block j of keys in tile Q - 1 - i + j: tiles of one diagonal
+        have the same distances. The last column of a tile serves no pair. With it XLA's CPU divides
+        by a power of two for each logit that it shifts into place, which is eight times as fast.
+        """
+        begin = self.first + self.queries - queries + start
+        count = (queries + keys) // block - 1
+
+        def overlapping(table):
+            used = jax.lax.dynamic_slice_in_dim(table, begin, (count + 1) * block, axis=1)
+            pieces = jnp.moveaxis(used.reshape(used.shape[0], -1, block, *used.shape[2:]), 1, 0)
+            return jnp.concatenate([pieces[:-1], pieces[1:]], axis=2)
+
+        return Tables(jax.tree.map(overlapping, self.of_hook), 0, block)
+
+    def constant(self) -> Tables:
+        """One column, that of the first query and the first key, to serve all pairs."""
+        at = self.queries - 1
+        column = jax.tree.map(lambda table: table[:, at : at + 1], self.of_hook)
+        return dataclasses.replace(self, of_hook=column)
+
+    def scores(self, pe: Bound, queries: Queries, keys: Keys):
+        """What is added to the logits: [H, T, S], or what broadcasts to it."""
+        q, k = queries.q, keys.k
+        T, S, columns, out = q.shape[0], k.shape[0], 0.0, 0.0
+        if "relative_keys" in self.of_hook:
+            r = self.of_hook["relative_keys"].astype(q.dtype)
+            columns += jnp.einsum("thk,hnk->htn", q, r, preferred_element_type=jnp.float32)
+        if "relative_bias" in self.of_hook:
+            columns += self.of_hook["relative_bias"][:, None]
+        if isinstance(columns, jax.Array):
+            out += _laid_out(columns, T, S)
+        if "relative_queries" in self.of_hook:
+            out += _dotted_with_keys(k, self.of_hook["relative_queries"].astype(k.dtype), T)
+        return out
+
+    def gate(self, pe: Bound, queries: Queries, keys: Keys):
+        """What multiplies the weights: [H, T, S], or what broadcasts to it."""
+        if "relative_gate" not in self.of_hook:
+            return 1.0
+        columns = self.of_hook["relative_gate"][:, None]
+        return _laid_out(columns, queries.q.shape[0], keys.k.shape[0])
+
+    def values(self, pe: Bound, w, queries: Queries, keys: Keys):
+        """What is added to the output for the weights w: [T, H, K], or 0.0."""
+        if "relative_values" not in self.of_hook:
+            return 0.0
+        table = self.of_hook["relative_values"]
+        if table.shape[1] == 1:
+            return jnp.einsum("ht,hk->thk", w.sum(-1), table[:, 0])
+        return jnp.einsum("htn,hnk->thk", unshift(w, table.shape[1]), table)
+
+
+Relative = Tables | Pairs
+
+
+def shift(a: Array, keys: int) -> Array:
+    """Lays values at distances out over keys: out[..., t, j] = a[..., t, T - 1 - t + j].
+
+    `a` is [..., T, N], with the columns of `Tables`; the result is [..., T, keys]. N = keys
+    suffices where all keys after a query are hidden (what stands there is arbitrary); otherwise
+    N = T + keys - 1. It pads and reshapes, since the gradient of a gather would be a scatter.
+    """
+    *lead, queries, width = a.shape
+    if width <= keys:
+        a = jnp.pad(a, [(0, 0)] * (a.ndim - 1) + [(0, keys + 1 - width)])
+        width = keys + 1
+    flat = a.reshape(*lead, queries * width)[..., queries - 1 :][..., : queries * (width - 1)]
+    return flat.reshape(*lead, queries, width - 1)[..., :keys]
+
+
+def unshift(w: Array, width: int) -> Array:
+    """The transpose of `shift`, which sums over the keys of each distance: [..., T, S] to [..., T,
+    width].
+
+    Entries whose distance has no column must be 0, as those of hidden keys are.
+    """
+    *lead, queries, keys = w.shape
+    full = max(width, keys + 1)
+    padded = jnp.pad(w, [(0, 0)] * (w.ndim - 1) + [(0, full - 1 - keys)])
+    flat = padded.reshape(*lead, queries * (full - 1))
+    flat = jnp.pad(flat, [(0, 0)] * len(lead) + [(queries - 1, 1)])
+    return flat.reshape(*lead, queries, full)[..., :width]
+
+
+def _laid_out(columns, queries: int, keys: int):
+    """[H, T or 1, N] to [H, T, S]; a single column stays, and broadcasts over the keys."""
+    H, _, N = columns.shape
+    if N == 1:
+        return columns
+    return shift(jnp.broadcast_to(columns, (H, queries, N)), keys)
+
+
+def _dotted_with_keys(k, table, queries: int):
+    """r'_{i-j} . k_j: [H, T, S].
+
+    `shift` lays out rows of queries, and these are rows of keys. Seen from the keys the columns run
+    the other way, so both axes are reversed: row S - 1 - j of the products has the value for query
+    t in column j + T - 1 - t.
+    """
+    S = k.shape[0]
+    if table.shape[1] == 1:
+        return jnp.einsum("shk,hk->hs", k, table[:, 0], preferred_element_type=jnp.float32)[:, None]
+    if queries == 1:  # a decoding step: each key meets the query at one of the S distances
+        dots = jnp.einsum("shk,hsk->hs", k, table[:, :S], preferred_element_type=jnp.float32)
+        return dots[:, None]
+    dots = jnp.einsum("shk,hnk->hsn", k[::-1], table, preferred_element_type=jnp.float32)
+    dots = jnp.pad(dots, [(0, 0), (0, 0), (0, max(0, queries + S - 1 - table.shape[1]))])
+    return shift(dots, queries)[:, ::-1, ::-1].swapaxes(1, 2)

@@ -1,0 +1,180 @@
+"""Which key blocks a query block meets, and the arrays cut accordingly.
+
+Queries and keys are padded and cut into blocks of equal size. A tile is what one query block and
+one key block have in common: a square of pairs. A query block visits all key blocks; or, with a
+window, those that the window overlaps, plus those of the sinks. A key in both is masked in one. The
+work is then linear in the length.
+
+A query block's own key blocks are laid out before the loop over query blocks, as [Q, blocks, ...],
+overlaps repeated. Were they cut out of the whole inside the loop, the gradient of every cut would
+be an array of the size of all keys, zero but for a few blocks.
+
+Axes: Q query blocks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Int
+
+from pe_jax.attention.bound import Bound
+from pe_jax.attention.relative import Relative, relative_terms
+from pe_jax.attention.rows import ABSENT, Keys, Queries, Rows
+
+Tokens = TypeVar("Tokens", Queries, Keys)
+EMPTY, NEAR, FAR = 0, 1, 2  # the kinds of tiles, see `tile_kind`
+
+
+def tile_kind(pe: Bound, q_idx: Int[Array, "T"], k_idx: Int[Array, "S"]) -> Int[Array, ""]:
+    """EMPTY: the mask hides every pair. FAR: every pair is so far apart that the relative hooks are
+    constant, by `Bound.constant_from`. NEAR: neither.
+
+    It looks at the first and the last index of the blocks alone, so a tile may be called NEAR
+    though each of its pairs is hidden.
+    """
+    first, last = jnp.min(jnp.where(k_idx >= 0, k_idx, 2**30)), jnp.max(k_idx)
+    q_first, q_last = q_idx[0], jnp.max(q_idx)
+    seen = last >= 0
+    if pe.causal:
+        seen &= first <= q_last
+    for window, sinks in pe.reach:
+        near = (last > q_first - window) & (first < q_last + window)
+        seen &= near | (first < sinks)
+    if pe.constant_from is None:
+        return seen.astype(int)  # False is EMPTY, True is NEAR
+    is_far = jnp.maximum(q_first - last, first - q_last) >= pe.constant_from
+    return jnp.where(seen, NEAR + is_far, EMPTY)  # NEAR + True is FAR
+
+
+def meetings(
+    pe: Bound, queries: Rows, keys: Keys, terms: Relative, block: int
+) -> tuple[Any, Callable[[Any, Any], list[tuple[Keys, Relative]]]]:
+    """(own, groups): what each query block has for itself, [Q, ...], and the tiles it goes through.
+
+    `groups(i, own)`, with the share of `own` of query block i, gives one or more groups. A group
+    has the key blocks and the relative terms of their tiles, both [blocks, ...], for one scan.
+    `queries` fill whole blocks; `keys` are not cut; `terms` are of all queries and keys.
+    """
+    S = keys.rows.idx.shape[0]
+    # Of several windows the smallest decides what is visited; the mask has them all.
+    window, sinks = min(pe.reach, key=sum, default=(S, 0))
+    # The keys that a query block sees: the window of its first query, and what its others add.
+    near = -(-(window - 1 + block + (0 if pe.causal else window - 1)) // block)
+    first = -(-sinks // block)
+    if (near + first) * block < S:
+        return _near_and_first(pe, queries, keys, terms, block, window, near, first)
+    return _all(queries, keys, terms, block)
+
+
+def _all(queries: Rows, keys: Keys, terms: Relative, block: int):
+    """`meetings` with all key blocks, which every query block shares."""
+    keys = into_blocks(pad(keys, block), block)
+    Q, count = queries.idx.shape[0] // block, keys.rows.idx.shape[0]
+    tiles = terms.tiles(block, Q * block, count * block)
+
+    def groups(i, own):
+        along = jax.tree.map(lambda t: jax.lax.dynamic_slice_in_dim(t, Q - 1 - i, count), tiles)
+        return [(keys, along)]
+
+    return None, groups
+
+
+def _near_and_first(
+    pe: Bound,
+    queries: Rows,
+    keys: Keys,
+    terms: Relative,
+    block: int,
+    window: int,
+    near: int,
+    first: int,
+):
+    """`meetings` with the `near` key blocks from a query block's window on, and the `first` ones.
+
+    The near blocks begin where the window of the query block's first query does, not at a multiple
+    of the block size: so their tiles have the same distances for every query block.
+    """
+    Q = queries.idx.shape[0] // block
+    row_of_index_0 = _row_of_index_0(keys.rows.idx)
+    begin_idx = queries.idx[0] - (window - 1)
+    begin_row = row_of_index_0 + begin_idx
+    near_keys = _runs_of_near_keys(keys, begin_row, near, Q, block)
+    near_tiles = relative_terms(
+        pe,
+        queries.pos[0] + jnp.arange(block),
+        keys.rows.pos[0] + begin_row + jnp.arange(near * block),
+        room=block,
+    ).tiles(block, block, near * block)
+    if not first:
+        return near_keys, lambda i, near_keys: [(near_keys, near_tiles)]
+    first_keys, first_tiles = _first_keys(keys, row_of_index_0, terms, first, Q, block)
+
+    def groups(i, own):
+        near_keys, first_tiles = own
+        ahead = first_keys.rows.idx - (begin_idx + i * block)
+        is_near = (ahead >= 0) & (ahead < near * block)
+        idx = jnp.where(is_near, ABSENT, first_keys.rows.idx)
+        others = first_keys._replace(rows=first_keys.rows._replace(idx=idx))
+        return [(into_blocks(others, block), first_tiles), (near_keys, near_tiles)]
+
+    return (near_keys, first_tiles), groups
+
+
+def _row_of_index_0(idx: Int[Array, "S"]) -> Int[Array, ""]:
+    """The row that index 0 has; negative or beyond the end if it would stand outside the rows."""
+    S = idx.shape[0]
+    return -jnp.max(jnp.where(idx >= 0, idx - jnp.arange(S), -S))
+
+
+def _runs_of_near_keys(keys: Keys, begin, near: int, Q: int, block: int) -> Keys:
+    """[Q, near, block, ...]: for query block i the near key blocks from row `begin` + i block on.
+
+    Rows before the first key or after the last are absent.
+    """
+    around = jax.tree.map(
+        lambda a: jax.lax.dynamic_slice_in_dim(a, begin + near * block, (Q + near - 1) * block),
+        pad(keys, block, before=near * block, after=near * block),
+    )
+    return _overlapping(into_blocks(around, block), near, Q)
+
+
+def _first_keys(keys: Keys, row_of_index_0, terms: Relative, first: int, Q: int, block: int):
+    """The keys from index 0 on that fill the `first` blocks, [first * block, ...], not cut; and
+    their tiles for each query block, [Q, first, ...].
+    """
+    size = first * block
+    start = jnp.clip(row_of_index_0, 0, max(0, keys.rows.idx.shape[0] - size))
+    first_keys = jax.tree.map(
+        lambda a: jax.lax.dynamic_slice_in_dim(a, start, size), pad(keys, block)
+    )
+    tiles = terms.tiles(block, Q * block, size, start)
+    # Query block i has tiles Q - 1 - i on: those of the last query block come first.
+    return first_keys, jax.tree.map(lambda t: t[::-1], _overlapping(tiles, first, Q))
+
+
+def _overlapping(tree: Any, count: int, runs: int) -> Any:
+    """[runs, count, ...]: runs of `count` blocks (or tiles) that begin at the first, second, ..."""
+    return jax.tree.map(lambda a: jnp.stack([a[j : j + runs] for j in range(count)], axis=1), tree)
+
+
+def pad(tokens: Tokens, block: int, before: int = 0, after: int = 0) -> Tokens:
+    """Every array lengthened with absent rows: by `before`, `after`, and to a multiple of `block`
+    at the end.
+    """
+
+    def lengthened(a, value=0):
+        widths = [(before, after - (before + a.shape[0] + after) % -block)]
+        return jnp.pad(a, widths + [(0, 0)] * (a.ndim - 1), constant_values=value)
+
+    padded = jax.tree.map(lengthened, tokens)
+    idx = lengthened(tokens.rows.idx, ABSENT)
+    return padded._replace(rows=padded.rows._replace(idx=idx))
+
+
+def into_blocks(tree: Any, block: int) -> Any:
+    """Every array from [L, ...] to [L / block, block, ...]."""
+    return jax.tree.map(lambda a: a.reshape(-1, block, *a.shape[1:]), tree)

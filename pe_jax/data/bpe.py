@@ -1,0 +1,192 @@
+"""Byte-level BPE by HuggingFace's library `tokenizers`, which is an optional dependency.
+
+A tokenizer is the text of its tokenizer.json. A trained one is cached in $XDG_CACHE_HOME/pe_jax
+(or ~/.cache/pe_jax), one file for each corpus, number of tokens and version of the library.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from pe_jax.storage import atomic, hashes
+
+
+class Unfit(ValueError):
+    """A tokenizer that cannot be used. The message goes on a sentence that begins with its name, as
+    "is no tokenizer.json".
+    """
+
+    @classmethod
+    def lossy(cls, reason: str) -> Unfit:
+        """Of a tokenizer that does not keep every byte of a text, for the given reason."""
+        return cls(
+            f"is not lossless: {reason}; bits per byte need a byte-level BPE that neither changes "
+            "a text nor adds to it, as bpe:N trains"
+        )
+
+
+def trained(size: int, texts: Iterable[str], corpus: str) -> str:
+    """A BPE of `size` tokens, trained on the texts or taken from the cache.
+
+    `corpus` is the hash of the corpus that the texts are part of. The first 256 tokens are bytes;
+    a pair that occurs only once in the texts is not merged. ValueError where they have too few
+    pairs for `size` tokens.
+    """
+    version = library().__version__
+    root = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    path = Path(root, "pe_jax", f"bpe-{size}-{hashes.sha256(f'{corpus} {version}')[:16]}")
+    with contextlib.suppress(OSError, UnicodeDecodeError):
+        digest, _, cached = path.read_text("utf-8").partition("\n")
+        if digest == hashes.sha256(cached):
+            return cached
+    made = _train(size, texts)
+    with contextlib.suppress(OSError):  # the cache is a convenience: do without where it fails
+        atomic.write(path, f"{hashes.sha256(made)}\n{made}")
+    return made
+
+
+def _train(size: int, texts: Iterable[str]) -> str:
+    tokenizers = library()
+    model = tokenizers.Tokenizer(tokenizers.models.BPE())
+    model.pre_tokenizer = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False)
+    model.decoder = tokenizers.decoders.ByteLevel()
+    trainer = tokenizers.trainers.BpeTrainer(
+        vocab_size=size, min_frequency=2, initial_alphabet=[*ALPHABET], show_progress=False
+    )
+    model.train_from_iterator(texts, trainer)
+    if model.get_vocab_size() < size:
+        raise ValueError(
+            f"data.tokenizer=bpe:{size}: the training split has no pairs left to merge at "
+            f"{model.get_vocab_size()} tokens; ask for fewer, or give more text"
+        )
+    return model.to_str()
+
+
+def encode(text: str, documents: Sequence[np.ndarray], dtype: np.dtype) -> list[np.ndarray]:
+    """The tokens of each document (uint8 [n], UTF-8) by the tokenizer.json `text`.
+
+    The library needs some 100 bytes of memory for each byte of text, so long documents are encoded
+    in parts. They are cut only where the tokenizer's own first step, a plain ByteLevel, always
+    cuts, so the tokens are those of the whole document.
+    """
+    model = load(text)
+    cut = model.pre_tokenizer
+    plain = isinstance(cut, library().pre_tokenizers.ByteLevel) and cut.use_regex
+    size = PART if plain and not model.get_added_tokens_decoder() else sys.maxsize
+    out: list[list[np.ndarray]] = [[] for _ in documents]
+    for group in _groups(documents, size):
+        encoded = model.encode_batch_fast([part for _, part in group], add_special_tokens=False)
+        for (i, _), tokens in zip(group, encoded, strict=True):
+            out[i].append(np.array(tokens.ids, dtype))
+    return [np.concatenate(parts) for parts in out]
+
+
+def _groups(documents: Sequence[np.ndarray], size: int) -> Iterator[list[tuple[int, str]]]:
+    """(number of the document, part of it) in order, in groups of at least GROUP bytes, but for
+    the last.
+    """
+    group, held = [], 0
+    for i, document in enumerate(documents):
+        for part in _parts(document.tobytes(), size):
+            group.append((i, part.decode()))
+            held += len(part)
+            if held >= GROUP:
+                yield group
+                group, held = [], 0
+    yield group
+
+
+def _parts(text: bytes, size: int) -> Iterator[bytes]:
+    """The text in parts of at least `size` bytes, each but the last at the end of a line."""
+    start = 0
+    while end := _LINE_END.search(text, start + size):
+        yield text[start : end.end()]
+        start = end.end()
+    yield text[start:]
+
+
+def load(text: str) -> Any:
+    """The library's Tokenizer, without the padding and truncation that a file may ask for.
+
+    Raises Unfit for what is no tokenizer.json.
+    """
+    tokenizers = library()
+    try:
+        model = tokenizers.Tokenizer.from_str(text)
+    except Exception as error:  # the library has no narrower class
+        raise Unfit(f"is no tokenizer.json: {error}") from error
+    model.no_padding()
+    model.no_truncation()
+    return model
+
+
+def pieces(text: str) -> tuple[bytes, ...]:
+    """The bytes of each token, by its id; b"" where an id is not in use.
+
+    Raises Unfit unless it is a tokenizer.json of a lossless byte-level BPE.
+    """
+    model = load(text)
+    vocab = model.get_vocab(with_added_tokens=False)
+    added = {i: token.content for i, token in model.get_added_tokens_decoder().items()}
+    own = {i: token for token, i in vocab.items() if i not in added}
+    parts = json.loads(model.to_str())
+    cut = parts["pre_tokenizer"] or {}
+    steps = [s for s in cut.get("pretokenizers", [cut]) if s.get("type") == "ByteLevel"]
+    for wrong, reason in (
+        (parts["model"]["type"] != "BPE", f"it is a {parts['model']['type']}, no BPE"),
+        (parts["model"].get("dropout"), "it drops merges at random (dropout)"),
+        (parts["normalizer"], "it changes the text first (normalizer)"),
+        (not steps, "its pre_tokenizer is not ByteLevel"),
+        (any(s["add_prefix_space"] for s in steps), "it adds a space (add_prefix_space)"),
+        (not ALPHABET.keys() <= vocab.keys(), "it has no token for some of the 256 bytes"),
+        (not all(ALPHABET.keys() >= set(t) for t in own.values()), "not all tokens are bytes"),
+    ):
+        if wrong:
+            raise Unfit.lossy(reason)
+    out = [b""] * (1 + max(*own, *added))
+    for i, token in own.items():
+        out[i] = bytes(ALPHABET[character] for character in token)
+    for i, content in added.items():
+        out[i] = content.encode()
+    return tuple(out)
+
+
+def _alphabet() -> dict[str, int]:
+    """The byte that each character of a byte-level vocabulary stands for, as GPT-2 defined it.
+
+    Bytes that Latin-1 prints stand for themselves, the others, in order, are U+0100 and on.
+    """
+    printed = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
+    others = (byte for byte in range(256) if byte not in printed)
+    return {chr(b): b for b in printed} | {chr(0x100 + i): b for i, b in enumerate(others)}
+
+
+ALPHABET = _alphabet()
+PART = 2**18
+"""The bytes of a part of a document, at least."""
+GROUP = 2**22
+"""The bytes of the parts that are encoded at once, at least."""
+# No word of GPT-2's pattern that holds a visible character goes on over the end of a line, and none
+# looks behind itself.
+_LINE_END = re.compile(rb"[!-~](?=\n)")
+
+
+def library() -> Any:
+    """The module `tokenizers`; ValueError, with what to install, where it is missing."""
+    try:
+        import tokenizers
+    except ImportError:
+        raise ValueError(
+            "data.tokenizer other than bytes needs the library tokenizers: "
+            "pip install 'pe_jax[tokenizers]'"
+        ) from None
+    return tokenizers

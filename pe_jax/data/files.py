@@ -1,0 +1,162 @@
+"""Text from files: the standard library of the running Python, or files, folders and globs.
+
+The standard library needs no download; it differs between versions of Python, so the version is
+part of the record. Packing a file changes no corpus: names are sorted and hashed without .gz or
+.xz.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import glob
+import gzip
+import itertools
+import lzma
+import os
+import platform
+import re
+import sysconfig
+import zlib
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+
+from pe_jax.data.corpus import FEWEST_FILES, SPLITS, Corpus, by_file, by_position, corpus_of
+from pe_jax.errors import nearest
+from pe_jax.storage.paths import expanded
+
+BY_FOLDER = "by folder: train, {}, test; files outside them are left out"
+BY_FILE = (
+    "by file: ranked by the sha256 of the relative name, the first 5 % are test, the next 5 % "
+    "valid, the rest train"
+)
+BY_POSITION = "by position: the last tenth of each file is halved into valid and test"
+
+_TEXT = re.compile(r"\.(txt|text|md|py)(\.gz|\.xz)?$", re.IGNORECASE)
+_PACKED = re.compile(r"\.(gz|xz)$", re.IGNORECASE)
+_NOT_STDLIB = {"test", "tests", "idle_test", "site-packages", "dist-packages", "__pycache__"}
+# What describes one build of Python, and one generated text larger than a whole test split.
+_NOT_SOURCE = re.compile(r"_sysconfigdata|config-|pydoc_data/")
+
+
+def stdlib() -> Corpus:
+    """Every .py file of the standard library outside test folders that is UTF-8, not empty and no
+    copy of another, split by file. ValueError for a Python that has come without them.
+    """
+    root = Path(sysconfig.get_path("stdlib"))
+    names = sorted(path.relative_to(root).as_posix() for path in _walk(root, _NOT_STDLIB))
+    texts: dict[bytes, str] = {}
+    for name in names:
+        if name.endswith(".py") and not _NOT_SOURCE.match(name):
+            with contextlib.suppress(UnicodeDecodeError):
+                texts.setdefault(_utf8((root / name).read_bytes()), name)
+    texts.pop(b"", None)
+    if len(texts) < FEWEST_FILES:
+        raise ValueError(
+            f"this Python has only {len(texts)} source files of its standard library under {root}; "
+            "use another text with files:PATH"
+        )
+    named = [(name, text) for text, name in texts.items()]
+    return corpus_of("stdlib", by_file(named), BY_FILE, platform.python_version())
+
+
+def files(where: str, root: str = "") -> Corpus:
+    """The text of `where`, which is a file, a folder, or globs with commas between.
+
+    `~` and environment variables are expanded; what is relative begins at `root`, or at the working
+    directory if that is empty. In a folder every file whose name ends in .txt, .text, .md or .py,
+    with or without .gz or .xz, is read, at any depth, hidden ones excepted; a file or a glob may
+    have any name.
+
+    A folder with the folders train, valid (or validation) and test is split by these; otherwise
+    whole files are split where there are at least ten, and the last tenth of each where there are
+    fewer.
+
+    Raises ValueError for files that are empty, damaged or not UTF-8, and for a split without
+    documents; FileNotFoundError for a path that is not there.
+    """
+    source, where = f"files:{where}", _located(where, root)
+    folder = Path(where)
+    valid = "valid" if (folder / "valid").is_dir() else "validation"
+    folders = dict(zip(SPLITS, (folder / "train", folder / valid, folder / "test"), strict=True))
+    if all(path.is_dir() for path in folders.values()):
+        splits = {s: [text for _, text in _read(_expand(f"{folders[s]}"))] for s in SPLITS}
+        return corpus_of(source, splits, BY_FOLDER.format(valid))
+    patterns = [where] if folder.exists() else filter(None, map(str.strip, where.split(",")))
+    texts = _read(itertools.chain.from_iterable(map(_expand, patterns)))
+    if len(texts) >= FEWEST_FILES:
+        return corpus_of(source, by_file(texts), BY_FILE)
+    return corpus_of(source, by_position([text for _, text in texts]), BY_POSITION)
+
+
+def _located(where: str, root: str) -> str:
+    """`where`, or each of the globs in it, with `root` before it and everything expanded."""
+    parts = [where] if "," not in where else [part.strip() for part in where.split(",")]
+    root = expanded(root, "data.data_dir")
+    parts = [expanded(part, f"files:{where}") for part in parts if part]
+    return ",".join(os.path.join(root, part) for part in parts)
+
+
+def _walk(root: Path, skip: Iterable[str] = ()) -> Iterator[Path]:
+    """Regular files under `root`, but nothing hidden and no folder named in `skip`."""
+    for folder, folders, names in os.walk(root):
+        folders[:] = [name for name in folders if not name.startswith(".") and name not in skip]
+        paths = (Path(folder, name) for name in names if not name.startswith("."))
+        yield from (path for path in paths if path.is_file())
+
+
+def _expand(pattern: str) -> list[tuple[str, Path]]:
+    """The files that a file, folder or glob stands for, with their names: relative to the folder,
+    or to the part of a glob before its first wildcard.
+    """
+    path = Path(pattern)
+    if path.is_dir():
+        root, paths = path, [p for p in _walk(path) if _TEXT.search(p.name)]
+    elif path.exists():
+        root, paths = path.parent, [path]
+    elif glob.escape(pattern) != pattern:
+        root = Path(*itertools.takewhile(lambda part: glob.escape(part) == part, path.parts))
+        paths = [p for p in map(Path, glob.glob(str(path), recursive=True)) if p.is_file()]
+    else:
+        raise FileNotFoundError(_missing(path))
+    if not paths:
+        kinds = "ending in .txt, .text, .md or .py (or these with .gz or .xz) in"
+        raise FileNotFoundError(f"no file {kinds if path.is_dir() else 'matches'} {path}")
+    return sorted((_PACKED.sub("", p.relative_to(root).as_posix()), p) for p in paths)
+
+
+def _read(files: Iterable[tuple[str, Path]]) -> list[tuple[str, bytes]]:
+    """The names and texts of files, each file once, sorted by name; ValueError for empty ones."""
+    unique = {path.resolve(): (name, path) for name, path in files}
+    texts = [(name, _text(path)) for name, path in unique.values()]
+    pairs = zip(unique.values(), texts, strict=True)
+    if empty := [str(path) for (_, path), (_, text) in pairs if not text]:
+        raise ValueError(f"empty: {', '.join(empty)}; remove or fill what is empty")
+    return sorted(texts, key=lambda item: item[0])
+
+
+def _text(path: Path) -> bytes:
+    """What is in a file, unpacked; ValueError for one that is damaged or not UTF-8."""
+    openers: dict[str, Callable] = {".gz": gzip.open, ".xz": lzma.open}
+    try:
+        with openers.get(path.suffix.lower(), open)(path, "rb") as file:
+            return _utf8(file.read())
+    except (EOFError, gzip.BadGzipFile, zlib.error, lzma.LZMAError) as error:
+        raise ValueError(f"{path} is truncated or damaged ({error}); pack it again") from error
+    except UnicodeDecodeError as error:
+        raise ValueError(
+            f"{path} is not UTF-8 at byte {error.start} (0x{error.object[error.start]:02x}); "
+            f"convert it, for Latin-1 by: iconv -f ISO-8859-1 -t UTF-8 {path}"
+        ) from error
+
+
+def _utf8(text: bytes) -> bytes:
+    """The text as it is; UnicodeDecodeError for what is not UTF-8."""
+    text.decode("utf-8")
+    return text
+
+
+def _missing(path: Path) -> str:
+    path = path.absolute()
+    while not path.parent.exists():
+        path = path.parent
+    return f"no {path.name} in {path.parent}{nearest(path.name, os.listdir(path.parent), 3)}"

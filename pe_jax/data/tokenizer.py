@@ -1,0 +1,172 @@
+"""Text cut into tokens: its bytes, or the tokens of a byte-level BPE.
+
+`bytes` is the default. `bpe:N` trains a byte-level BPE of N tokens (Sennrich et al., 2016,
+arXiv:1508.07909, on bytes) on the training split. `file:PATH` reads a tokenizer.json; a relative
+PATH begins at the working directory, `~` and environment variables in it are expanded.
+
+Every tokenizer is lossless: the bytes of a document's tokens, joined, are the document. Encoding
+checks this. So it is known exactly how many bytes any tokens stand for, and scores in bits per byte
+can be compared between tokenizers.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from pe_jax import record
+from pe_jax.data import bpe
+from pe_jax.data.corpus import Corpus
+from pe_jax.errors import nearest
+from pe_jax.storage import atomic, hashes
+from pe_jax.storage.paths import expanded
+
+FORMS = {
+    "bytes": "the bytes of the text",
+    "bpe": "bpe:N, a byte-level BPE of N tokens trained on the training split",
+    "file": "file:PATH, a byte-level BPE in a tokenizer.json",
+}
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Tokenizer:
+    """A vocabulary, and how text is cut into its tokens."""
+
+    spec: str
+    """As it was given: bytes, bpe:N or file:PATH."""
+    pieces: tuple[bytes, ...]
+    """The bytes of each token, by its id."""
+    json: str | None = None
+    """The text of its tokenizer.json; None for bytes."""
+
+    @functools.cached_property
+    def sizes(self) -> np.ndarray:
+        """Bytes of each token: int32 [V]."""
+        return np.array([len(piece) for piece in self.pieces], np.int32)
+
+    def encode(self, documents: Sequence[np.ndarray]) -> tuple[np.ndarray, ...]:
+        """The tokens of each document (uint8 [n], UTF-8) in the smallest unsigned dtype that holds
+        the vocabulary. ValueError where the bytes of the tokens are not those of the document.
+        """
+        if self.json is None:
+            return tuple(documents)
+        out = bpe.encode(self.json, documents, np.min_scalar_type(len(self.pieces) - 1))
+        for document, tokens in zip(documents, out, strict=True):
+            if self.decode(tokens) != document.tobytes():
+                wrong = bpe.Unfit.lossy("it changes this text")
+                raise ValueError(f"data.tokenizer={self.spec} {wrong}")
+        return tuple(out)
+
+    def decode(self, tokens: np.ndarray) -> bytes:
+        """The bytes of consecutive tokens; they may begin or end inside a character. Ids beyond the
+        vocabulary, which a model of a larger lm.vocab may draw, stand for no bytes.
+        """
+        size = len(self.pieces)
+        return b"".join([self.pieces[token] for token in tokens.tolist() if token < size])
+
+    def describe(self) -> record.Vocabulary:
+        """What tells this tokenizer from any other, as records hold it."""
+        digest = None if self.json is None else hashes.sha256(self.json)
+        return record.Vocabulary(spec=self.spec, vocabulary=len(self.pieces), sha256=digest)
+
+
+BYTES = Tokenizer("bytes", tuple(bytes([byte]) for byte in range(256)))
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Tokens:
+    """A corpus in tokens."""
+
+    splits: Mapping[str, tuple[np.ndarray, ...]]
+    """The documents of each split: the ids of their tokens, [n]."""
+    tokenizer: Tokenizer
+    about: record.Corpus
+    """What tells its text from any other."""
+
+
+def tokenize(corpus: Corpus, spec: str) -> Tokens:
+    """The corpus in the tokens that `spec` names: bytes, bpe:N or file:PATH.
+
+    Raises ValueError for an unknown spec, without the library, for too little text to train N
+    tokens, and for a tokenizer that would lose, change or add a byte; FileNotFoundError for a path
+    that is not there.
+    """
+    about, tokenizer = corpus.describe(), BYTES
+    kind, rest = _parse(spec)
+    if kind == "bpe":
+        texts = (document.tobytes().decode() for document in corpus.splits["train"])
+        tokenizer = _byte_level(spec, bpe.trained(int(rest), texts, about.hash))
+    elif kind == "file":
+        tokenizer = _byte_level(spec, _named(rest))
+    splits = {name: tokenizer.encode(split) for name, split in corpus.splits.items()}
+    return Tokens(splits, tokenizer, about)
+
+
+def vocabulary(spec: str) -> int:
+    """How many tokens there are, known without any text. Raises as `tokenize` does."""
+    kind, rest = _parse(spec)
+    if kind == "file":
+        return len(_byte_level(spec, _named(rest)).pieces)
+    return int(rest) if kind == "bpe" else len(BYTES.pieces)
+
+
+def kept(folder: Path) -> Tokenizer:
+    """The tokenizer of a run, from its folder; bytes where its config.json names none."""
+    about = atomic.read(folder / "config.json") or {}
+    spec = about.get("tokenizer", {}).get("spec", BYTES.spec)
+    if spec == BYTES.spec:
+        return BYTES
+    return _byte_level(spec, _read(folder / "tokenizer.json"))
+
+
+def sources(spec: str) -> dict[str, str]:
+    """{path: SHA-256} of the file that `spec` names, if any; it is part of a run's identity."""
+    kind, path = _parse(spec)
+    return {path: hashes.sha256(_named(path))} if kind == "file" else {}
+
+
+def _parse(spec: str) -> tuple[str, str]:
+    """("bytes", ""), ("bpe", N) or ("file", PATH)."""
+    kind, _, rest = spec.partition(":")
+    if spec == "bytes" or kind == "file" and rest:
+        return kind, rest
+    if kind == "bpe":
+        if not rest.isdecimal() or int(rest) <= len(BYTES.pieces):
+            raise ValueError(
+                "data.tokenizer=bpe:N needs N of at least 257, the 256 bytes and a merge, "
+                f"as bpe:4096, got {spec!r}"
+            )
+        return kind, rest
+    known = "; ".join(f"{form} ({meaning})" for form, meaning in FORMS.items())
+    if spec and Path(spec).expanduser().exists():
+        raise ValueError(f"unknown data.tokenizer {spec!r}: for a path write file:{spec}")
+    raise ValueError(f"unknown data.tokenizer {spec!r}{nearest(kind, FORMS)} Known: {known}.")
+
+
+def _byte_level(spec: str, json: str) -> Tokenizer:
+    """The tokenizer of a tokenizer.json; ValueError if it is not a lossless byte-level BPE."""
+    try:
+        return Tokenizer(spec, bpe.pieces(json), json)
+    except bpe.Unfit as error:
+        raise ValueError(f"data.tokenizer={spec} {error}") from error
+
+
+def _named(path: str) -> str:
+    """The tokenizer.json of file:PATH."""
+    return _read(Path(expanded(path, "data.tokenizer")))
+
+
+def _read(place: Path) -> str:
+    """The text of a file; FileNotFoundError with similar names beside it, ValueError for binary."""
+    try:
+        return place.read_text("utf-8")
+    except FileNotFoundError:
+        names = os.listdir(place.parent) if place.parent.is_dir() else []
+        raise FileNotFoundError(f"no tokenizer {place}{nearest(place.name, names, 3)}") from None
+    except UnicodeDecodeError as error:
+        raise ValueError(f"data.tokenizer=file:{place} is no tokenizer.json: {error}") from error

@@ -1,0 +1,119 @@
+"""-ln p of the targets of windows: one jitted forward pass for each shape, and batches of it.
+
+Random positions depend on a window's index alone, so every seed and encoding meets the same ones.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+from flax import nnx
+from jax.sharding import Mesh
+
+from pe_jax.encoding import Encoding
+from pe_jax.evaluation.windows import Windows
+from pe_jax.model.lm import LM
+from pe_jax.model.memory import Memory
+from pe_jax.record import Reason
+from pe_jax.training.mesh import place_windows
+
+Program = Callable[[np.ndarray, int, int], Any]
+"""(tokens [B, E + 1], index of the first window, last) -> nats [B, last]: -ln p of the targets of
+each window's last rows.
+"""
+
+
+@functools.partial(jax.jit, static_argnames=("graphdef", "encodings", "last", "segment", "memory"))
+def target_nats(
+    params,
+    tokens,
+    first,
+    *,
+    graphdef: nnx.GraphDef,
+    encodings: tuple[Encoding, ...],
+    last: int,
+    segment: int = 0,
+    memory: int = 0,
+):
+    """-ln p of each window's last targets, in nats, [B, last], from tokens [B, E + 1]; `first` is
+    the first window's index.
+
+    With a `memory`, the window is worked through in segments of `segment` tokens, counted from its
+    end, so that the first one may be shorter; each layer then also sees what entered it at the
+    `memory` tokens before a segment.
+    """
+    model = nnx.merge(graphdef, params, copy=True)
+    index = first + jnp.arange(tokens.shape[0])
+    keys = jax.vmap(lambda i: jax.random.fold_in(jax.random.key(0), i))(index)
+    if memory:
+        return _by_segments(model, encodings, tokens, keys, segment, memory)[:, -last:]
+    logits, _ = model(tokens[:, :-1], encodings=encodings, key=keys, last=last)
+    return optax.softmax_cross_entropy_with_integer_labels(logits, tokens[:, -last:])
+
+
+def _by_segments(model: LM, encodings: tuple[Encoding, ...], tokens, keys, segment, memory):
+    """-ln p of every target of the windows, [B, E], segment by segment."""
+
+    def score_segment(kept, piece):
+        number, inputs, targets = piece
+        own = jax.vmap(jax.random.fold_in, (0, None))(keys, number)
+        logits, kept = model(inputs, kept, encodings=encodings, key=own)
+        return kept, optax.softmax_cross_entropy_with_integer_labels(logits, targets)
+
+    B, E = tokens.shape[0], tokens.shape[1] - 1
+    kept, count, out = Memory.empty(model.config, B, memory), E // segment, []
+    if head := E % segment:
+        kept, nats = score_segment(kept, (count, tokens[:, :head], tokens[:, 1 : head + 1]))
+        out = [nats]
+    if count:
+        inputs, targets = (
+            jnp.moveaxis(part.reshape(B, count, segment), 1, 0)
+            for part in (tokens[:, head:-1], tokens[:, head + 1 :])
+        )
+        _, nats = jax.lax.scan(score_segment, kept, (jnp.arange(count), inputs, targets))
+        out.append(jnp.moveaxis(nats, 0, 1).reshape(B, -1))
+    return jnp.concatenate(out, axis=1)
+
+
+def by_batches(windows: Windows, program: Program, batch: int) -> np.ndarray:
+    """What the program gives for every window, [W, last], called with `batch` windows at a time.
+    The last batch is filled up with copies of the last window, so that all have one shape.
+    """
+    count = len(windows.tokens)
+    batch = min(batch, count)
+    out = []
+    for first in range(0, count, batch):
+        part = windows.tokens[first : first + batch]
+        full = np.concatenate([part, np.repeat(part[-1:], batch - len(part), axis=0)])
+        out.append(np.asarray(program(full, first, windows.last))[: len(part)])
+    return np.concatenate(out)
+
+
+def score(
+    windows: Windows, program: Callable, batch_tokens: int, mesh: Mesh | None
+) -> np.ndarray | Reason:
+    """-ln p of the targets of each window's last rows, in nats, [W, last], or why it is not there:
+    the device has too little memory, or a value is not finite.
+
+    `program` is target_nats with all but the tokens given; `batch_tokens` are those of the windows
+    computed at once, on every device of the mesh the same number of windows and at least one.
+    """
+    devices = mesh.size if mesh else 1
+    batch = max(1, batch_tokens // windows.length // devices) * devices
+
+    def on_devices(tokens: np.ndarray, first: int, last: int) -> Any:
+        return program(place_windows(mesh, tokens), np.int32(first), last=last)
+
+    try:
+        nats = by_batches(windows, on_devices, batch)
+    except jax.errors.JaxRuntimeError as error:
+        if "RESOURCE_EXHAUSTED" not in str(error):
+            raise
+        return Reason.OUT_OF_MEMORY
+    return nats if np.isfinite(nats).all() else Reason.NOT_FINITE

@@ -1,0 +1,1 @@
+"""The language model: its layers, its cache, its segment memory, and decoding from it."""

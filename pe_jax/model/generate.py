@@ -1,0 +1,207 @@
+"""Decoding, token by token, from a cache; and how the next token is chosen.
+
+The cache has room for a power of two of tokens and is doubled when it is full, so a program is
+compiled for each power of two and never for a token. One call of it decodes CHUNK tokens, since a
+call by itself takes as long as a token of a small model. Positions are fixed before decoding
+begins: random ones are drawn once, for the prompt and all that follows. Axes: B batch, L prompt, T
+new tokens, S room of the cache, V vocab.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Iterator
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from flax import nnx
+from jaxtyping import Array, Float, Int, Key, Num
+
+from pe_jax.attention.bound import fold_positions
+from pe_jax.encoding import Encoding, overrides
+from pe_jax.model.cache import Cache
+
+CHUNK = 16  # tokens decoded in one call
+FIRST = 4096  # the room to begin with, if the text needs it: to grow is to compile once more
+
+
+@functools.partial(jax.jit, static_argnames=("graphdef", "encodings", "room"))
+def prefill(
+    params: Any,
+    prompt: Int[Array, "B L"],
+    pos: Num[Array, "..."] | None,
+    *,
+    graphdef: nnx.GraphDef,
+    encodings: tuple[Encoding, ...],
+    room: int,
+) -> tuple[Float[Array, "B V"], Cache]:
+    """The logits of what follows the prompt, and a cache with room for `room` tokens that holds it.
+
+    `pos` are the positions of the prompt and of at least as much as `room`, from `positions`.
+    """
+    model = nnx.merge(graphdef, params, copy=True)
+    if not model.config.causal:
+        raise ValueError("only a causal model can be decoded: this one has lm.causal=False")
+    cache = Cache.empty(model.config.layers, pos)
+    logits, cache = model(prompt, cache, encodings=encodings, last=1)
+    return logits[:, -1], cache.grown(room)
+
+
+@functools.partial(jax.jit, static_argnames=("graphdef", "encodings"), donate_argnames="cache")
+def step(
+    params: Any,
+    tokens: Int[Array, "B T"],
+    cache: Cache,
+    *,
+    graphdef: nnx.GraphDef,
+    encodings: tuple[Encoding, ...],
+) -> tuple[Float[Array, "B T V"], Cache]:
+    """The logits of these tokens, and the cache with them in it, whose buffers are given away.
+
+    There must be room for them.
+    """
+    return nnx.merge(graphdef, params, copy=True)(tokens, cache, encodings=encodings)
+
+
+@dataclasses.dataclass(frozen=True)
+class Sampling:
+    """How a token is drawn: from softmax(logits / temperature), of the `top_k` likeliest, of the
+    fewest likeliest of these whose probabilities sum to at least `top_p`.
+    """
+
+    temperature: float = 1.0
+    """0: the likeliest token, always."""
+    top_k: int | None = None
+    top_p: float | None = None
+
+    def __post_init__(self):
+        if not self.temperature >= 0:
+            raise ValueError(f"temperature must be at least 0 (greedy), got {self.temperature}")
+        if self.top_k is not None and self.top_k < 1:
+            raise ValueError(f"top_k must be at least 1, got {self.top_k}")
+        if self.top_p is not None and not 0 < self.top_p <= 1:
+            raise ValueError(f"top_p must be in (0, 1], got {self.top_p}")
+
+    def __call__(self, logits: Float[Array, "B V"], key: Key[Array, ""]) -> Int[Array, "B"]:
+        if self.temperature == 0:
+            return jnp.argmax(logits, axis=-1).astype(jnp.int32)
+        logits = logits / self.temperature
+        if self.top_k is None and self.top_p is None:
+            return jax.random.categorical(key, logits).astype(jnp.int32)
+        order = jnp.argsort(-logits, axis=-1)
+        ranked = jnp.take_along_axis(logits, order, axis=-1)
+        if self.top_k is not None:
+            ranked = jnp.where(jnp.arange(ranked.shape[-1])[None] < self.top_k, ranked, -jnp.inf)
+        if self.top_p is not None:
+            p = jax.nn.softmax(ranked, axis=-1)
+            ranked = jnp.where(jnp.cumsum(p, axis=-1) - p < self.top_p, ranked, -jnp.inf)
+        rank = jax.random.categorical(key, ranked)
+        return jnp.take_along_axis(order, rank[:, None], axis=-1)[:, 0].astype(jnp.int32)
+
+
+@functools.partial(
+    jax.jit, static_argnames=("graphdef", "encodings", "sampling"), donate_argnames="cache"
+)
+def _chunk(params, logits, cache, key, *, graphdef, encodings, sampling):
+    """(tokens [B, CHUNK], logits, cache): each token drawn, then decoded."""
+    model = nnx.merge(graphdef, params, copy=True)
+
+    def draw(carry, _):
+        logits, cache = carry
+        token = sampling(logits, jax.random.fold_in(key, cache.length))
+        logits, cache = model(token[:, None], cache, encodings=encodings)
+        return (logits[:, -1], cache), token
+
+    (logits, cache), tokens = jax.lax.scan(draw, (logits, cache), length=CHUNK)
+    return tokens.T, logits, cache
+
+
+def generate(
+    graphdef: nnx.GraphDef,
+    params: Any,
+    encodings: tuple[Encoding, ...],
+    prompt: Int[np.ndarray, "B L"],
+    tokens: int,
+    sampling: Sampling = Sampling(),  # noqa: B008
+    seed: int = 0,
+) -> Iterator[Int[np.ndarray, "B T"]]:
+    """`tokens` new tokens after each prompt, in pieces of at most CHUNK, as they are decoded.
+
+    The encodings are set for sequences of L + tokens (`at`). Each draw depends on the seed and on
+    the token's place alone. ValueError where an encoding cannot serve that many positions.
+    """
+    B, L = prompt.shape
+    if L < 1 or tokens < 1:
+        raise ValueError(
+            f"the prompt and the new tokens must be at least one each, got {L} and {tokens}"
+        )
+    total = L + tokens
+    encodings = tuple(e.at(total) for e in encodings)
+    _check_limits(encodings, L, tokens)
+    draw, choose = jax.random.split(jax.random.key(seed))
+    pos = positions(encodings, B, total, _room(total), draw)
+    program = functools.partial(_chunk, graphdef=graphdef, encodings=encodings, sampling=sampling)
+
+    def stream():
+        room = min(_room(total), max(FIRST, _room(L)))
+        logits, cache = prefill(
+            params, jnp.asarray(prompt), pos, graphdef=graphdef, encodings=encodings, room=room
+        )
+        for done in range(0, tokens, CHUNK):
+            if L + done + CHUNK > cache.room:
+                cache = cache.grown(2 * cache.room)
+            new, logits, cache = program(params, logits, cache, choose)
+            yield np.asarray(new)[:, : tokens - done]
+
+    return stream()
+
+
+def _check_limits(encodings: tuple[Encoding, ...], prompt: int, tokens: int) -> None:
+    """ValueError for an encoding that cannot serve a prompt and new tokens of these lengths."""
+    for e in encodings:
+        limit = e.limit()
+        if limit is not None and limit < prompt + tokens:
+            raise ValueError(
+                f"{type(e).__name__} serves {limit} positions, but {prompt} tokens of the prompt "
+                f"and {tokens} new ones are {prompt + tokens}: ask for at most "
+                f"{max(0, limit - prompt)} new ones"
+            )
+
+
+def positions(
+    encodings: tuple[Encoding, ...], batch: int, total: int, room: int, key: Key[Array, ""]
+) -> Num[Array, "..."] | None:
+    """The positions of sequences of `total` tokens, drawn once; the last is repeated up to `room`.
+
+    None where a `positions` hook reads the tokens, which are not known yet: the model then asks
+    the hook again for every token, without a key.
+    """
+    if not any(overrides(e, "positions") for e in encodings):
+        return jnp.arange(room)
+    if any(_reads_tokens(e, total, key) for e in encodings):
+        return None
+    tokens = jnp.zeros((batch, total), jnp.int32)
+    pos = fold_positions(encodings, tokens, jnp.arange(total), key, False)
+    return jnp.pad(pos, [(0, 0)] * (pos.ndim - 1) + [(0, room - total)], mode="edge")
+
+
+def _reads_tokens(e: Encoding, total: int, key) -> bool:
+    """Whether the positions depend on the tokens, which a trace of the hook shows."""
+    pos, tokens = jnp.arange(total), jnp.zeros((1, total), jnp.int32)
+    try:
+        jax.eval_shape(
+            jax.vmap(lambda tokens: e.positions(tokens, pos, key, False), out_axes=None), tokens
+        )
+    except ValueError as error:
+        if "out_axes" not in str(error):
+            raise
+        return True
+    return False
+
+
+def _room(tokens: int) -> int:
+    """The least power of two that has room for these tokens and for a chunk more."""
+    return 1 << (tokens + CHUNK - 1).bit_length()

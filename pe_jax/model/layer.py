@@ -1,0 +1,129 @@
+"""One layer of the language model: attention, then an MLP, each on what a norm makes of its input.
+
+Every dense layer sees tokens flattened to [B*L, D], since on CPU the gradient of a
+three-dimensional dense layer costs two to three times as much; only hooks and attention are
+vmapped over the batch. Axes: B batch, L length, T queries, S keys, H heads, D model size, F mlp.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from flax import nnx
+from jaxtyping import Array, Float, Key
+
+from pe_jax.attention.bound import Bound
+from pe_jax.attention.choose import choose
+from pe_jax.attention.rows import Rows
+from pe_jax.encoding import overrides
+from pe_jax.model.cache import LayerPast, Seen, rows_from
+from pe_jax.model.config import ACTIVATIONS, DTYPES, NORMS, LmConfig
+
+
+class Layer(nnx.Module):
+    """x + attention(norm(x)), then x + mlp(norm(x)), on tokens flattened to [B*L, D]."""
+
+    def __init__(self, config: LmConfig, *, rngs: nnx.Rngs):
+        D, F = config.model, config.mlp or 4 * config.model
+        self.config = config
+
+        def dense(inputs, outputs, gain=1.0):
+            return nnx.Linear(
+                inputs,
+                outputs,
+                use_bias=False,
+                dtype=DTYPES[config.dtype],
+                kernel_init=nnx.initializers.variance_scaling(gain, "fan_in", "normal"),
+                rngs=rngs,
+            )
+
+        def norm():
+            return NORMS[config.norm](D, dtype=DTYPES[config.dtype], rngs=rngs)
+
+        residual = 1 / (2 * config.layers)
+        self.attention_norm, self.mlp_norm = norm(), norm()
+        self.query, self.key_value = dense(D, D), dense(D, 2 * D)
+        self.out = dense(D, D, residual)
+        self.up = dense(D, F)
+        # [D, F]: XLA's CPU takes twice as long for the gradient of a kernel taller than wide.
+        self.down = nnx.Einsum(
+            "nf,df->nd",
+            (D, F),
+            dtype=DTYPES[config.dtype],
+            kernel_init=nnx.initializers.variance_scaling(
+                residual, "fan_in", "normal", in_axis=-1, out_axis=-2
+            ),
+            rngs=rngs,
+        )
+        self.dropout = nnx.Dropout(config.dropout)
+
+    def __call__(
+        self,
+        x: Float[Array, "B L D"],
+        pe: Bound,
+        seen: Seen,
+        last: int,
+        cache: LayerPast,
+        dropout_keys: tuple[Key[Array, ""] | None, Key[Array, ""] | None] = (None, None),
+    ) -> tuple[Float[Array, "B T D"], LayerPast]:
+        """(outputs of the last `last` tokens of x, the cache with all of x in it).
+
+        `seen.index` and `seen.pos` cover cached tokens too. The keys are for the dropout of
+        attention and of the MLP; None: nothing is dropped.
+        """
+        B, L, D = x.shape
+        mixed, cache = self._attention(self._norm(x), pe, seen, last, cache)
+        x = x[:, L - last :].reshape(-1, D) + self._drop(mixed, dropout_keys[0])
+        activation = ACTIVATIONS[self.config.activation]
+        mlp = self.down(activation(self.up(self.mlp_norm(x))))
+        x = x + self._drop(mlp, dropout_keys[1])
+        return x.reshape(B, last, D), cache
+
+    def _attention(self, h: Float[Array, "B L D"], pe: Bound, seen: Seen, last: int, cache):
+        """(what attention adds to the last tokens, [B*T, D], the cache), from normalised input."""
+        B, L, D = h.shape
+        H, S = self.config.heads, seen.index.shape[-1]
+        q = self.query(h[:, L - last :].reshape(-1, D)).reshape(B, last, H, -1)
+        new = self.key_value(h.reshape(-1, D)).reshape(B, L, 2 * H, -1)
+        k, v, cache = cache.heads(*jnp.split(new, 2, axis=2), seen.start)
+        coords, cache = _locate(pe, h, seen, cache)
+
+        shared = None if seen.pos.ndim == 1 else 0
+        located = tuple(0 if overrides(e, "locate") else shared for e in pe.encodings)
+        axes: Any = Rows._make((None if seen.index.ndim == 1 else 0, shared, located))
+        keys = Rows(seen.index, seen.pos, coords)
+        first = seen.start + L - last
+        queries = jax.tree.map(
+            lambda axis, rows: rows_from(rows, first, last, axis=0 if axis is None else 1),
+            axes,
+            keys,
+            is_leaf=lambda axis: axis is None,
+        )
+        attend = choose(self.config.attention, pe, B, last, S)
+        heads = jax.vmap(lambda *args: attend(pe, *args), in_axes=(0, 0, 0, axes, axes))
+        return self.out(heads(q, k, v, queries, keys).reshape(B * last, D)), cache
+
+    def _norm(self, x: Float[Array, "B L D"]) -> Float[Array, "B L D"]:
+        return self.attention_norm(x.reshape(-1, x.shape[-1])).reshape(x.shape)
+
+    def _drop(self, x: Array, key: Key[Array, ""] | None) -> Array:
+        return self.dropout(x, deterministic=key is None, rngs=key)
+
+
+def _locate(pe: Bound, x: Float[Array, "B L D"], seen: Seen, cache: LayerPast):
+    """(coordinates of all tokens, the cache): batched where an encoding locates or positions are,
+    else shared.
+
+    x is of the new tokens alone.
+    """
+    batched = seen.pos.ndim - 1
+    pos = rows_from(seen.pos, seen.start, x.shape[1], axis=batched)
+    located = jax.vmap(pe.locate, in_axes=(0, 0 if batched else None, 0))(
+        x, pos, cache.located_last(seen.start)
+    )
+    locating = [overrides(e, "locate") for e in pe.encodings]
+    new = tuple(c if own else None for own, c in zip(locating, located, strict=True))
+    coords, cache = cache.coords(new, seen.start)
+    return tuple(seen.pos if c is None else c for c in coords), cache

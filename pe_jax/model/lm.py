@@ -1,0 +1,193 @@
+"""The language model: a pre-norm decoder (Flax NNX). It owns every array, and calls the hooks of
+its encodings at fixed places.
+
+Parameters are float32, activations `dtype`. Axes: B batch, L length, T queries, S keys, D model
+size, V vocab.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+
+import jax
+import jax.numpy as jnp
+from flax import nnx
+from jaxtyping import Array, Float, Key
+
+from pe_jax.attention.bound import Bound, fold_positions
+from pe_jax.encoding import Encoding, acts_once, overrides
+from pe_jax.model.cache import LayerPast, Past, Seen, rows_from
+from pe_jax.model.config import DTYPES, NORMS, LmConfig
+from pe_jax.model.layer import Layer
+from pe_jax.model.parameters import init_params
+from pe_jax.spec.layers import active
+
+
+class LM(nnx.Module):
+    """From tokens to the logits of the next ones. `encodings` are applied in order; README.md,
+    "Design", has the rules.
+    """
+
+    def __init__(self, config: LmConfig, encodings: Sequence[Encoding], *, rngs: nnx.Rngs):
+        """`rngs` has two streams, `params` and `encodings`, so that the weights of embedding,
+        layers and head are the same whatever the encodings are.
+        """
+        self.config, self.encodings = config, tuple(encodings)
+        self.embedding = nnx.Param(
+            config.embed_std * jax.random.normal(rngs.params(), (config.vocab, config.model))
+        )
+        self.blocks = nnx.List([Layer(config, rngs=rngs) for _ in range(config.layers)])
+        self.norm = NORMS[config.norm](config.model, dtype=DTYPES[config.dtype], rngs=rngs)
+        if not config.tie_embeddings:
+            self.head = nnx.Linear(
+                config.model, config.vocab, use_bias=False, dtype=DTYPES[config.dtype], rngs=rngs
+            )
+        self.dropout = nnx.Dropout(config.dropout)
+        key = rngs.encodings()
+        drawn = [init_params(e, jax.random.fold_in(key, i)) for i, e in enumerate(self.encodings)]
+        self.shared = nnx.List([_parameters(shared) for shared, _ in drawn])
+        self.owned = nnx.List(
+            [
+                nnx.List([_parameters(layers.get(layer, {})) for _, layers in drawn])
+                for layer in range(config.layers)
+            ]
+        )
+
+    def __call__(
+        self,
+        tokens: Array,
+        cache: Past | None = None,
+        *,
+        encodings: tuple[Encoding, ...] | None = None,
+        key: Key[Array, "..."] | None = None,
+        dropout_key: Key[Array, ""] | None = None,
+        train: bool = False,
+        last: int | None = None,
+    ) -> tuple[Float[Array, "B T V"], Past | None]:
+        """(float32 logits [B, L, V] of tokens [B, L], the cache with these tokens in it).
+
+        `cache` has what is kept of the tokens before these: a Cache (cache.py), a segment's Memory
+        (memory.py), or None for the full forward pass, which gives back None. With `last`, logits
+        are of the last `last` tokens alone.
+
+        `encodings` replaces the model's own over the same parameters (a swap, or `at(length)`);
+        those beyond its number have none. `key` draws random positions: one for the batch, or one
+        a sequence. Without `dropout_key` nothing is dropped.
+        """
+        _check(tokens)
+        encodings = self.encodings if encodings is None else encodings
+        past = Past.none(self.config.layers) if cache is None else cache
+        seen, past = past.see(tokens)
+        pos = past.pos
+        if pos is None:
+            pos = fold_positions(encodings, seen.tokens, seen.pos, key, train)
+        seen = seen._replace(pos=pos[..., : seen.tokens.shape[1]])
+        keys = _dropout_keys(dropout_key, 1 + 2 * self.config.layers)
+
+        x = self.embedding[...][tokens].astype(DTYPES[self.config.dtype])
+        x, top = self._embed(x, seen, encodings, None, past.input)
+        x = self.dropout(x, deterministic=keys[0] is None, rngs=keys[0])
+        layers = []
+        for i, kept in enumerate(past.layers):
+            final = i == self.config.layers - 1
+            count = last if final and last else tokens.shape[1]
+            x, kept = self._layer(i, x, seen, encodings, count, kept, keys[2 * i + 1 : 2 * i + 3])
+            layers.append(kept)
+        past = dataclasses.replace(past, input=top, layers=tuple(layers))
+        return self._logits(x), None if cache is None else past
+
+    def _layer(
+        self,
+        layer: int,
+        x: Float[Array, "B L D"],
+        seen: Seen,
+        encodings: tuple[Encoding, ...],
+        last: int,
+        cache: LayerPast,
+        dropout_keys,
+    ) -> tuple[Float[Array, "B T D"], LayerPast]:
+        """One layer with the encodings that act in it: the last `last` tokens of x."""
+        x, cache = cache.enter(x)
+        x, cache = self._embed(x, seen, encodings, layer, cache)
+        here = [i for i, e in enumerate(encodings) if active(e, layer)]
+        pe = Bound(
+            tuple(self._params(i, layer) for i in here),
+            tuple(encodings[i] for i in here),
+            contiguous=not any(overrides(e, "positions") for e in encodings),
+            causal=self.config.causal,
+        )
+        return self.blocks[layer](x, pe, seen, last, cache, dropout_keys)
+
+    def _logits(self, x: Float[Array, "B T D"]) -> Float[Array, "B T V"]:
+        rows = self.norm(x.reshape(-1, self.config.model))
+        if self.config.tie_embeddings:
+            table = self.embedding[...] * self.config.model**-0.5 / self.config.embed_std
+            logits = rows @ table.T.astype(rows.dtype)
+        else:
+            logits = self.head(rows)
+        return logits.astype(jnp.float32).reshape(*x.shape[:2], self.config.vocab)
+
+    def _params(self, member: int, layer: int | None) -> dict[str, Array]:
+        """The parameters that the hooks of one encoding get, in a layer or (None) at the input."""
+        if member >= len(self.shared):
+            return {}
+        parts = [self.shared[member]] + ([] if layer is None else [self.owned[layer][member]])
+        return {name: value[...] for part in parts for name, value in part.items()}
+
+    def _embed(
+        self, x: Float[Array, "B L D"], seen: Seen, encodings, layer: int | None, cache: LayerPast
+    ) -> tuple[Float[Array, "B L D"], LayerPast]:
+        """(x after the `embed` hooks, the cache), at the model's input (None) or at a layer's.
+
+        The hooks may read neighbours, so they get the rows of all tokens, cached ones too; of what
+        they return, the rows of the new tokens are used.
+        """
+        members = [
+            (i, e)
+            for i, e in enumerate(encodings)
+            if overrides(e, "embed")
+            and (acts_once(e) if layer is None else not acts_once(e) and active(e, layer))
+        ]
+        if not members:
+            return x, cache
+        count = x.shape[1]
+        x, cache = cache.inputs(x, seen.start)
+        for i, e in members:
+            params = self._params(i, layer)
+            hook = jax.vmap(
+                lambda x, tokens, pos, e=e, params=params: e.embed(params, x, tokens, pos),
+                in_axes=(0, 0, None if seen.pos.ndim == 1 else 0),
+            )
+            x = hook(x, seen.tokens, seen.pos)
+        return rows_from(x, seen.start, count), cache
+
+
+def decayed(params) -> dict:
+    """A tree of booleans, true where weight decay acts: the kernels of dense layers, and no
+    parameter of an encoding.
+    """
+
+    def is_kernel(path, _):
+        return path[-1].key == "kernel" and path[0].key not in ("shared", "owned")
+
+    return jax.tree.map_with_path(is_kernel, params)
+
+
+def _check(tokens: Array) -> None:
+    if tokens.ndim != 2:
+        raise ValueError(
+            f"tokens must be [B, L], a batch of sequences, got the shape {tokens.shape}; "
+            "pass tokens[None] for a single sequence"
+        )
+    if not jnp.issubdtype(tokens.dtype, jnp.integer):
+        raise ValueError(f"tokens must be integers, got {tokens.dtype}; pass tokens.astype(int)")
+
+
+def _dropout_keys(key: Key[Array, ""] | None, count: int) -> tuple[Key[Array, ""] | None, ...]:
+    """A key for each place that drops; None for each without a key."""
+    return tuple(None if key is None else jax.random.fold_in(key, i + 1) for i in range(count))
+
+
+def _parameters(arrays) -> nnx.Dict:
+    return nnx.Dict({name: nnx.Param(value) for name, value in arrays.items()})

@@ -1,0 +1,110 @@
+"""Segment memory (Dai et al., 2019; arXiv:1901.02860): a layer sees what entered it in earlier
+segments.
+
+A long text is worked through in segments of T tokens. Each layer keeps its input at the last M
+tokens, and the next segment's queries see keys and values that the present weights make of it,
+before those of their own segment. No gradient goes back into it. Slots are filled from the end;
+those that are not filled yet are hidden, and the oldest key of the batch has position 0, so a
+memory that holds all the text before gives the full forward pass.
+
+Where positions are added to the model's input, what is kept has the positions of its own segment
+in it, and no place in the text: such encodings are refused.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, Int
+
+from pe_jax.encoding import Encoding, acts_once, overrides
+from pe_jax.model.cache import LayerPast, Past, Seen
+from pe_jax.model.config import DTYPES, LmConfig
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class LayerMemory(LayerPast):
+    """What entered one layer at the last M tokens. Keys, values and coordinates are made of it anew
+    in every segment.
+    """
+
+    hidden: Array
+    """[B, M, D]"""
+
+    def enter(self, x: Float[Array, "B L D"]) -> tuple[Float[Array, "B S D"], LayerMemory]:
+        rows = jnp.concatenate([jax.lax.stop_gradient(self.hidden), x], axis=1)
+        return rows, LayerMemory(jax.lax.stop_gradient(rows[:, x.shape[1] :]))
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class Memory(Past):
+    """The last M tokens before a segment, and what entered each layer at these."""
+
+    tokens: Array
+    """[B, M]"""
+    filled: Array
+    """[B]: how many of the M there are, in each row."""
+
+    @classmethod
+    def empty(cls, config: LmConfig, batch: int, size: int) -> Memory:
+        """The memory of `size` tokens before the first segment."""
+        hidden = jnp.zeros((batch, size, config.model), DTYPES[config.dtype])
+        layers = (LayerMemory(hidden),) * config.layers
+        tokens = jnp.zeros((batch, size), jnp.int32)
+        return Memory(LayerPast(), layers, None, tokens, jnp.zeros(batch, jnp.int32))
+
+    def forgotten(self, fresh: Bool[Array, "B"]) -> Memory:
+        """The same, emptied in the rows where a new text begins."""
+        return dataclasses.replace(self, filled=jnp.where(fresh, 0, self.filled))
+
+    def see(self, tokens: Int[Array, "B L"]) -> tuple[Seen, Memory]:
+        """What the tokens of a segment see, and the memory for the next segment.
+
+        Indices count from the oldest token of each row, positions from the oldest of the batch.
+        Both are below 0 where the memory is not filled.
+        """
+        size, count = self.tokens.shape[1], tokens.shape[1]
+        rows = jnp.concatenate([self.tokens, tokens], axis=1)
+        places = jnp.arange(size + count)
+        index = places[None] - (size - self.filled)[:, None]
+        pos = places - (size - self.filled.max())
+        filled = jnp.minimum(self.filled + count, size)
+        kept = dataclasses.replace(self, tokens=rows[:, count:], filled=filled)
+        return Seen(rows, index, pos, 0), kept
+
+    # In the state of a training a memory is a dict: its keys name the arrays in checkpoints.
+
+    @classmethod
+    def of_state(cls, state: dict[str, Any]) -> Memory:
+        """The inverse of `state`."""
+        layers = [state[f"layer {layer}"]["hidden"] for layer in range(len(state) - 2)]
+        layers = tuple(LayerMemory(hidden) for hidden in layers)
+        return Memory(LayerPast(), layers, None, state["tokens"], state["filled"])
+
+    def state(self) -> dict[str, Any]:
+        """{"tokens", "filled", "layer 0": {"hidden"}, ...}"""
+        layers = {f"layer {i}": vars(layer) for i, layer in enumerate(self.layers)}
+        return layers | {"tokens": self.tokens, "filled": self.filled}
+
+
+def check(encodings: Sequence[Encoding], memory: int, length: int) -> None:
+    """ValueError for an encoding that cannot serve segments of `length` after a memory."""
+    for encoding in encodings:
+        name, limit = type(encoding).__name__, encoding.limit()
+        if overrides(encoding, "embed") and acts_once(encoding):
+            raise ValueError(
+                f"{name} acts on the model's input, where every segment has the same positions: "
+                "a memory needs an encoding that acts in attention, or on the input of every "
+                'layer, as "[0:]" after its name makes it'
+            )
+        if limit is not None and limit < memory + length:
+            raise ValueError(
+                f"{name} serves {limit} positions, a segment of {length} tokens after a memory of "
+                f"{memory} has {memory + length}: shorten one of them, or enlarge {name}"
+            )

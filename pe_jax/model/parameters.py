@@ -1,0 +1,37 @@
+"""The parameters of an encoding, drawn: which of them exist once in a model, and which once in each
+layer.
+"""
+
+from __future__ import annotations
+
+import jax
+from jaxtyping import Array, Key
+
+from pe_jax.encoding import Encoding, Params, acts_once, overrides
+from pe_jax.spec.layers import layers_of
+
+
+def init_params(encoding: Encoding, key: Key[Array, ""]) -> tuple[Params, dict[int, Params]]:
+    """(entries that exist once, {layer: entries that it owns}), for the layers in which it acts.
+
+    ValueError if `per_layer` names what is not a parameter, or if the encoding acts once, on the
+    model's input, where no layer can own anything.
+    """
+    shared = encoding.init(key)
+    owned = set(shared) if encoding.per_layer == ("*",) else set(encoding.per_layer)
+    if unknown := sorted(owned - set(shared)):
+        raise ValueError(
+            f"{type(encoding).__name__}.per_layer names {', '.join(unknown)}; "
+            f"its parameters are {', '.join(shared) or 'none'}"
+        )
+    if owned and acts_once(encoding) and overrides(encoding, "embed"):
+        raise ValueError(
+            f"{type(encoding).__name__} acts once, on the model's input, so no layer can own "
+            f"{', '.join(sorted(owned))}; give it where='layers' to act on the input of every layer"
+        )
+    layers = sorted(layers_of(encoding)) if owned else []
+    draws = {layer: encoding.init(jax.random.fold_in(key, layer + 1)) for layer in layers}
+    return (
+        {name: value for name, value in shared.items() if name not in owned},
+        {layer: {name: draw[name] for name in sorted(owned)} for layer, draw in draws.items()},
+    )

@@ -1,0 +1,129 @@
+"""What a table consists of: its cells, its rows, and how a cell comes from a result."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from pe_jax import record
+from pe_jax.metric import METRICS, Metric
+from pe_jax.record import SENTENCES, Reason, Result
+from pe_jax.report import stats
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A mean over n seeds and the half width of its 95 % interval, in the unit of the metric."""
+
+    mean: float = math.nan
+    half: float = math.nan
+    n: int = 0
+    reason: str = ""  # why seeds are missing, a sentence
+    beyond: bool = False  # no seed has a value: the model cannot serve so many positions
+    best: bool = False
+
+
+@dataclass(frozen=True)
+class Row:
+    """One model, as trained (swap "") or with a swap: a cell a length, and what follows from them.
+
+    `gain` is the value at the longest length minus the one at the training length, paired over
+    seeds; `effective` and `censored` are those of `stats.effective_length` on the means; `rank` is
+    over the lengths beyond training, for models as trained.
+    """
+
+    run: str
+    label: str
+    swap: str
+    cells: tuple[Cell, ...]
+    gain: Cell
+    effective: int | None
+    censored: bool
+    parameters: int | None
+    ms_per_step: float | None
+    rank: stats.Rank | None = None
+
+
+@dataclass(frozen=True)
+class Table:
+    """The rows of one metric in the order they print: the models as trained, then the swaps."""
+
+    metric: str
+    lengths: tuple[int, ...]
+    train_lengths: tuple[int, ...]
+    rows: tuple[Row, ...]
+    notes: tuple[str, ...] = ()
+
+    @property
+    def title(self) -> str:
+        """As in "Bits per byte, same targets (lower is better)"."""
+        return described(self.metric).title
+
+
+def described(name: str) -> Metric:
+    """The metric of that name. Results may hold one that METRICS lacks, a user's own: it gets the
+    default unit and direction, and its sentence says so.
+    """
+    unknown = (
+        f"The metric {name} is not defined here: its unit is taken to be bits per byte and lower "
+        "to be better."
+    )
+    return METRICS.get(name) or Metric(name, unknown, lambda sizes, length, scope: iter(()))
+
+
+def value(row: record.Row) -> float:
+    """The number of a result's row, NaN where it was not computed or is not finite."""
+    return row.value if row.value is not None and math.isfinite(row.value) else math.nan
+
+
+def by_seed(result: Result, metric: str, length: int, swap: str = "") -> dict[int, record.Row]:
+    """The result's rows of one cell, by seed."""
+    wanted = (metric, length, swap)
+    return {row.seed: row for row in result.rows if (row.metric, row.length, row.swap) == wanted}
+
+
+def values(rows: Mapping[int, record.Row]) -> dict[int, float]:
+    """The numbers of the seeds that have one."""
+    return {seed: value(row) for seed, row in rows.items() if not math.isnan(value(row))}
+
+
+def cell(result: Result, metric: str, length: int, swap: str = "") -> Cell:
+    """Mean and interval over the seeds that have a value, and why the others have none."""
+    rows = by_seed(result, metric, length, swap)
+    numbers = values(rows)
+    return _explained(stats.interval(list(numbers.values())), numbers, rows, result.seeds)
+
+
+def gain(result: Result, metric: str, longest: int, swap: str) -> Cell:
+    """The value at the longest length minus the one at the training length, paired over seeds."""
+    start = by_seed(result, metric, result.train.length, swap)
+    end = by_seed(result, metric, longest, swap)
+    before, after = values(start), values(end)
+    blamed = end | {seed: row for seed, row in start.items() if seed not in before}
+    seeds = before.keys() & after.keys()
+    return _explained(stats.paired(after, before), seeds, blamed, result.seeds)
+
+
+def _explained(
+    interval: stats.Interval,
+    present: Iterable[int],
+    rows: Mapping[int, record.Row],
+    seeds: Sequence[int],
+) -> Cell:
+    """The cell of an interval over the seeds that are `present`; `rows` say why others are not."""
+    present = set(present)
+    missing = {seed: rows.get(seed) for seed in seeds if seed not in present}
+    why = {seed: _why(row) for seed, row in missing.items()}
+    each = "; ".join(f"seed {seed} {reason}" for seed, reason in why.items())
+    if why and interval.n:
+        return Cell(*interval, f"n={interval.n} of {len(seeds)}: {each}")
+    beyond = {row.reason if row else None for row in missing.values()} == {Reason.BEYOND_POSITIONS}
+    reasons = set(why.values())
+    return Cell(*interval, each if len(reasons) > 1 else "".join(reasons), beyond)
+
+
+def _why(row: record.Row | None) -> str:
+    if row is None:
+        return SENTENCES[Reason.NOT_EVALUATED]
+    return row.why or SENTENCES[Reason.NOT_FINITE]

@@ -1,0 +1,162 @@
+"""Two sets of results side by side: what changed between them, and what came of it.
+
+Runs are matched by id, then by label where it is unique on both sides. A difference is B - A; its
+95 % interval is paired over seeds where both runs have the same ones, else Welch's.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pe_jax import record
+from pe_jax.record import Corpus, Result
+from pe_jax.report import stats, tables, words
+from pe_jax.report.cells import Cell, by_seed, cell, described, values
+from pe_jax.report.labels import flatten, names, swapped
+
+MISSING = "not there"
+
+
+@dataclass(frozen=True)
+class Match:
+    """One run in A and in B."""
+
+    label: str
+    a: Result
+    b: Result
+
+
+@dataclass(frozen=True)
+class Difference:
+    """A number of A, of B, and B - A, at one length of a metric and swap ("": as trained)."""
+
+    match: Match
+    swap: str
+    metric: str
+    length: int
+    a: Cell
+    b: Cell
+    change: stats.Interval
+    paired: bool
+
+    @property
+    def name(self) -> str:
+        return swapped(self.match.label, self.swap, self.match.a.train.length)
+
+    @property
+    def better(self) -> str:
+        """ "A" or "B" where the interval lies on its side of 0, else ""."""
+        mean, half, _ = self.change
+        if math.isnan(half) or abs(mean) <= half:
+            return ""
+        return "A" if described(self.metric).sign * mean > 0 else "B"
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """What two sets of records share and what they do not."""
+
+    matches: tuple[Match, ...]
+    only_a: tuple[str, ...]
+    only_b: tuple[str, ...]
+    changes: tuple[str, ...]
+    differences: tuple[Difference, ...]
+
+    @property
+    def metrics(self) -> list[str]:
+        return list(dict.fromkeys(difference.metric for difference in self.differences))
+
+
+def compare(a: Sequence[Result], b: Sequence[Result]) -> Comparison:
+    """The comparison of two sets of results; a ValueError says when they share no number."""
+    matches = _matched(a, b)
+    called = [names(results) for results in (a, b)]
+    if not matches:
+        known = [words.join(labels.values()) for labels in called]
+        raise ValueError(f"A and B share no run: A has {known[0]}; B has {known[1]}")
+    taken = {id(result) for match in matches for result in (match.a, match.b)}
+    only_a, only_b = (
+        tuple(sorted(labels[result.id] for result in results if id(result) not in taken))
+        for labels, results in zip(called, (a, b), strict=True)
+    )
+    differences = tuple(_differences(matches))
+    if not differences:
+        shared = words.join(match.label for match in matches)
+        raise ValueError(f"A and B share {shared}, but nothing that both were evaluated at")
+    return Comparison(matches, only_a, only_b, tuple(_changes(matches)), differences)
+
+
+def _matched(a: Sequence[Result], b: Sequence[Result]) -> tuple[Match, ...]:
+    by_id = [{result.id: result for result in results} for results in (a, b)]
+    same = by_id[0].keys() & by_id[1].keys()
+    pairs = [(by_id[0][name], by_id[1][name]) for name in same]
+    left = [[result for name, result in side.items() if name not in same] for side in by_id]
+    number = [Counter(result.label for result in results) for results in left]
+    unique = {label for label in number[0] if number[0][label] == number[1][label] == 1}
+    by_label = [{result.label: result for result in results} for results in left]
+    pairs += [(by_label[0][label], by_label[1][label]) for label in unique]
+    called = names([x for x, _ in pairs])
+    return tuple(sorted((Match(called[x.id], x, y) for x, y in pairs), key=lambda m: m.label))
+
+
+def _differences(matches: Sequence[Match]) -> Iterator[Difference]:
+    for metric in tables.metrics([match.a for match in matches]):
+        for with_swap in (False, True):
+            for match in matches:
+                for swap, length in _shared(match, metric):
+                    if bool(swap) == with_swap:
+                        yield _difference(match, swap, metric, length)
+
+
+def _shared(match: Match, metric: str) -> list[tuple[str, int]]:
+    """(swap, length) that both runs were evaluated at."""
+    evaluated = [
+        {(row.swap, row.length) for row in run.rows if row.metric == metric}
+        for run in (match.a, match.b)
+    ]
+    return sorted(evaluated[0] & evaluated[1])
+
+
+def _difference(match: Match, swap: str, metric: str, length: int) -> Difference:
+    runs = (match.a, match.b)
+    before, after = (values(by_seed(run, metric, length, swap)) for run in runs)
+    paired = set(match.a.seeds) == set(match.b.seeds)
+    change = (
+        stats.paired(after, before)
+        if paired
+        else stats.welch(list(after.values()), list(before.values()))
+    )
+    a, b = (cell(run, metric, length, swap) for run in runs)
+    return Difference(match, swap, metric, length, a, b, change, paired)
+
+
+def _changes(matches: Sequence[Match]) -> Iterator[str]:
+    """What differs between the two runs of a match besides their numbers, each said once."""
+    for title, flat in (
+        ("text", lambda run: {"": _text(run.corpus)}),
+        ("config", lambda run: flatten({k: v for k, v in run.config.items() if k != "log"})),
+        ("commit", lambda run: {"": run.commit[:12]}),
+        ("version", lambda run: run.versions),
+        ("device", lambda run: record.plain(run.device) if run.device else {}),
+    ):
+        changed: dict[str, list[str]] = {}
+        for match in matches:
+            a, b = flat(match.a), flat(match.b)
+            for key in sorted(a.keys() | b.keys()):
+                if (x := a.get(key, MISSING)) != (y := b.get(key, MISSING)):
+                    change = f"{title} {key}".strip() + f": {_plain(x)} in A, {_plain(y)} in B"
+                    changed.setdefault(change, []).append(match.label)
+        for change, labels in changed.items():
+            yield change + ("" if len(labels) == len(matches) else f" ({', '.join(labels)})")
+
+
+def _text(corpus: Corpus) -> str:
+    return f"{corpus.source} (SHA-256 {corpus.hash.removeprefix('sha256:')[:12]})"
+
+
+def _plain(value: Any) -> str:
+    return words.plain(value) if value != "" else '""'

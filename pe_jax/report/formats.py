@@ -1,0 +1,200 @@
+"""A table as terminal output (rich), Markdown, LaTeX (booktabs) and CSV.
+
+The text formats print rounded numbers with numbered footnotes for what was not computed; the CSV
+holds every number in full. Several tables go into one file, one after another.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+from pe_jax.report.cells import Row, Table
+from pe_jax.report.words import plusminus
+
+if TYPE_CHECKING:
+    import rich.table
+
+LATEX = str.maketrans(
+    {c: f"\\{c}" for c in "&%$#_{}"}
+    | {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}
+    | {"±": r"$\pm$", "≥": r"$\geq$", "−": "$-$", "[": "{[}", "]": "{]}", "`": "", "|": r"$|$"}
+    | {"<": "$<$", ">": "$>$"}
+)
+MARKDOWN = str.maketrans({c: f"\\{c}" for c in "|*<\\"})
+
+
+def header(table: Table) -> list[str]:
+    """The column titles; a length carries its multiple of the training length."""
+    lengths = [f"{length}" for length in table.lengths]
+    if len(table.train_lengths) == 1:
+        lengths = [f"{n} ({n / table.train_lengths[0]:g}x)" for n in table.lengths]
+    return ["encoding", *lengths, "gain", "effective length", "parameters", "ms a step"]
+
+
+def texts(row: Row) -> list[str]:
+    """The cells of a row as they print, without footnote marks."""
+    effective = "n/a" if row.effective is None else f"{row.effective}"
+    return [
+        row.label,
+        *(plusminus(cell.mean, cell.half) for cell in row.cells),
+        plusminus(row.gain.mean, row.gain.half, sign="+"),
+        f"≥ {effective}" if row.censored else effective,
+        "n/a" if row.parameters is None else f"{row.parameters:,}",
+        "n/a" if row.ms_per_step is None else f"{row.ms_per_step:.1f}",
+    ]
+
+
+def footnotes(table: Table) -> list[str]:
+    """The distinct reasons of a table in reading order; mark i is footnotes[i - 1]."""
+    reasons = (cell.reason for row in table.rows for cell in (*row.cells, row.gain) if cell.reason)
+    return list(dict.fromkeys(reasons))
+
+
+def styled(table: Table, row: Row) -> Iterator[tuple[str, str | float, int, bool]]:
+    """Each cell of a row: its text, what it sorts by, its footnote (0: none), whether it is bold.
+
+    A label sorts by itself and a number by its full precision, NaN for n/a.
+    """
+    cells = (*row.cells, row.gain)
+    known = footnotes(table)
+    numbers = (row.effective, row.parameters, row.ms_per_step)
+    values = [cell.mean for cell in cells] + [math.nan if n is None else n for n in numbers]
+    marks = [known.index(cell.reason) + 1 if cell.reason else 0 for cell in cells]
+    bold = [cell.best for cell in cells]
+    return zip(
+        texts(row),
+        [row.label, *values],
+        [0, *marks, 0, 0, 0],
+        [False, *bold, *[False] * 3],
+        strict=True,
+    )
+
+
+def terminal(table: Table) -> rich.table.Table:
+    """The table for the terminal, notes and footnotes below it."""
+    from rich import box
+    from rich.table import Table as Rich
+    from rich.text import Text
+
+    below = [*table.notes, *(f"[{i}] {note}" for i, note in enumerate(footnotes(table), 1))]
+    shown = Rich(
+        title=table.title,
+        caption=Text("\n".join(below), "dim"),
+        caption_justify="left",
+        box=box.SIMPLE_HEAD,
+        collapse_padding=True,
+        pad_edge=False,
+    )
+    for i, name in enumerate(header(table)):
+        words = " ".join([name, *(texts(row)[i] for row in table.rows)]).split()
+        align = "right" if i else "left"
+        shown.add_column(name, justify=align, min_width=max(map(len, words)))
+    for previous, row in pairwise((table.rows[0], *table.rows)):
+        if row.swap != previous.swap:
+            shown.add_section()
+        cells = [
+            Text(text + (f" [{mark}]" if mark else ""), "bold" if bold else "")
+            for text, _, mark, bold in styled(table, row)
+        ]
+        shown.add_row(*cells)
+    return shown
+
+
+def markdown(tables: Iterable[Table]) -> str:
+    """The tables in GitHub's Markdown, each with a heading, notes and footnotes."""
+    import pandas
+
+    def marked(text: str, _: object, mark: int, bold: bool) -> str:
+        text = text.translate(MARKDOWN)
+        return (f"**{text}**" if bold else text) + (f" <sup>{mark}</sup>" if mark else "")
+
+    parts = []
+    for table in tables:
+        body = [[marked(*cell) for cell in styled(table, row)] for row in table.rows]
+        text = pandas.DataFrame(body, columns=header(table)).to_markdown(
+            index=False, disable_numparse=True, colalign=["left"] + ["right"] * (len(body[0]) - 1)
+        )
+        noted = [f"<sup>{i}</sup> {note}" for i, note in enumerate(footnotes(table), 1)]
+        parts += [f"### {table.title}", text, *table.notes, *noted]
+    return "\n\n".join(parts) + "\n"
+
+
+def latex(tables: Iterable[Table]) -> str:
+    r"""The tables as LaTeX floats; the document needs \usepackage{booktabs,graphicx}."""
+    return "\n".join(_float(table) for table in tables)
+
+
+def _float(table: Table) -> str:
+    import pandas
+
+    def marked(text: str, _: object, mark: int, bold: bool) -> str:
+        text = text.translate(LATEX)
+        return (rf"\textbf{{{text}}}" if bold else text) + _superscript(mark)
+
+    body = [[marked(*cell) for cell in styled(table, row)] for row in table.rows]
+    for i, (row, following) in enumerate(pairwise(table.rows), 1):
+        if row.swap != following.swap:
+            body[i][0] = rf"\midrule {body[i][0]}"
+    columns = [name.translate(LATEX) for name in header(table)]
+    tabular = (
+        pandas.DataFrame(body, columns=columns)
+        .style.hide(axis="index")
+        .to_latex(hrules=True, column_format="l" + "r" * (len(columns) - 1))
+    )
+    caption = " ".join([f"{table.title}.", *table.notes[:2]]).translate(LATEX)
+    below = [note.translate(LATEX) for note in table.notes[2:]]
+    below += [f"{_superscript(i)} {n.translate(LATEX)}." for i, n in enumerate(footnotes(table), 1)]
+    return "\n".join(
+        [
+            r"\begin{table}[t]",
+            r"\centering",
+            rf"\caption{{{caption}}}",
+            rf"\label{{tab:{table.metric}}}",
+            r"\par\smallskip\setlength{\tabcolsep}{3pt}",
+            r"\resizebox{\linewidth}{!}{%",
+            tabular.strip() + "}",
+            rf"\par\smallskip\raggedright\footnotesize {' '.join(below)}",
+            r"\end{table}",
+            "",
+        ]
+    )
+
+
+def _superscript(mark: int) -> str:
+    return rf"\textsuperscript{{{mark}}}" if mark else ""
+
+
+def csv(tables: Iterable[Table]) -> str:
+    """Every number of the tables in full, a row a model: mean_E, half_E and n_E for a length E."""
+    import pandas
+
+    rows = [_numbers(table, row) for table in tables for row in table.rows]
+    return pandas.DataFrame(rows, dtype=object).to_csv(index=False)
+
+
+def _numbers(table: Table, row: Row) -> dict[str, object]:
+    numbers: dict[str, object] = {
+        "metric": table.metric,
+        "encoding": row.label,
+        "run": row.run,
+        "swap": row.swap,
+    }
+    for length, cell in zip(table.lengths, row.cells, strict=True):
+        numbers |= {f"mean_{length}": cell.mean, f"half_{length}": cell.half, f"n_{length}": cell.n}
+    rank = row.rank or (math.nan,) * 3
+    return numbers | {
+        "gain_mean": row.gain.mean,
+        "gain_half": row.gain.half,
+        "gain_n": row.gain.n,
+        "effective_length": row.effective,
+        "censored": row.censored,
+        "reciprocal_rank": rank[0],
+        "reciprocal_rank_low": rank[1],
+        "reciprocal_rank_high": rank[2],
+        "encoding_parameters": row.parameters,
+        "ms_per_step": row.ms_per_step,
+        "not_computed": "; ".join(dict.fromkeys(c.reason for c in row.cells if c.reason)),
+    }

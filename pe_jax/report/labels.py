@@ -1,0 +1,63 @@
+"""What tables and figures call a run."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from pe_jax.record import Begun
+from pe_jax.report.words import plain
+
+
+def names(results: Iterable[Begun]) -> dict[str, str]:
+    """The label of each result by its id, with the tokenizer where they have several.
+
+    Results that share a label get the values of the config in which they differ, as in
+    "rope, train.rate 0.001". Those of equal configs get the hash in their id.
+    """
+    results = list(results)
+    labels = {result.id: result.label for result in results}
+    if len({result.tokenizer.spec for result in results}) > 1:
+        labels = {result.id: f"{result.label}, {result.tokenizer.spec}" for result in results}
+    for label in _repeated(labels):
+        same = [result for result in results if labels[result.id] == label]
+        labels |= {id: f"{label}{values}" for id, values in _differing(same).items()}
+    repeated = _repeated(labels)
+    return {
+        id: f"{label} ({id[-8:]})" if label in repeated else label for id, label in labels.items()
+    }
+
+
+def swapped(label: str, swap: str, train_length: int) -> str:
+    """`rope, window 64`: a model's name with what is swapped in."""
+    return ", ".join(filter(None, [label, f"window {train_length}" if swap == "window" else swap]))
+
+
+def flatten(section: dict[str, Any], prefix: str = "") -> dict[str, Any]:
+    """{"train.rate": 3e-3, ...} of a nested dictionary."""
+    flat = {}
+    for key, value in section.items():
+        inner = flatten(value, f"{prefix}{key}.") if isinstance(value, dict) else None
+        flat |= {f"{prefix}{key}": value} if inner is None else inner
+    return flat
+
+
+def _repeated(labels: dict[str, str]) -> set[str]:
+    return {label for label, number in Counter(labels.values()).items() if number > 1}
+
+
+def _differing(results: Sequence[Begun]) -> dict[str, str]:
+    """The config's values that not all share, ", train.rate 0.001", of each result by its id."""
+    configs = {result.id: flatten(result.config) for result in results}
+    keys = sorted({key for config in configs.values() for key in config} - {"run.mesh"})
+    shown = [
+        key
+        for key in keys
+        if not key.startswith("log.")
+        and len({repr(config.get(key)) for config in configs.values()}) > 1
+    ]
+    return {
+        id: "".join(f", {key} {plain(config.get(key))}" for key in shown)
+        for id, config in configs.items()
+    }

@@ -1,0 +1,104 @@
+"""The folder that a study publishes: results, tables, figures and one self-contained HTML page.
+
+The same results give the same bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pe_jax import record
+from pe_jax.record import Result
+from pe_jax.report import figures, formats, labels, sentences, style, tables
+from pe_jax.report.cells import Table
+from pe_jax.report.words import count, plain
+from pe_jax.storage import atomic
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+FACTS = (
+    "started",
+    "commit",
+    "seconds",
+    "peak_memory_mib",
+    "parameters",
+    "seeds",
+    "device",
+    "versions",
+    "corpus",
+    "tokenizer",
+)
+"""What the page tells of each run, besides its config and its training loss."""
+
+
+def write(results: Iterable[Result], out: str | Path, commands: Sequence[str] = ()) -> list[Path]:
+    """Writes a study into the folder `out` and returns the paths.
+
+    runs.jsonl, in the present version of the schema; table.md, table.tex, table.csv, report.html;
+    curves.png and .pdf of the first metric, positions.png and .pdf where there is something to
+    draw. `commands` are what the page says to run after the commands of the runs themselves.
+    ValueError where the results hold no numbers.
+    """
+    out = Path(out)
+    results = sorted(results, key=lambda result: result.id)
+    metrics = tables.metrics(results)
+    if not metrics:
+        raise ValueError(f"the {count(len(results), 'record')} hold no numbers to report")
+    reported = [tables.extrapolation(results, metric) for metric in metrics]
+    texts = {
+        "runs.jsonl": "".join(record.encode(result) + "\n" for result in results),
+        "table.md": formats.markdown(reported),
+        "table.tex": formats.latex(reported),
+        "table.csv": formats.csv(reported),
+        "report.html": page(results, reported, out.name, commands),
+    }
+    written = [atomic.write(out / name, text) for name, text in texts.items()]
+    for name, figure in _figures(results, metrics[0], width=5.5).items():
+        written += style.save(figure, out / name)
+    return written
+
+
+def page(
+    results: Sequence[Result], reported: Sequence[Table], name: str, commands: Sequence[str] = ()
+) -> str:
+    """The HTML page of a study called `name`: one file, inline figures, no outside resources."""
+    import jinja2
+
+    environment = jinja2.Environment(
+        autoescape=True, trim_blocks=True, lstrip_blocks=True, undefined=jinja2.StrictUndefined
+    )
+    source = Path(__file__).with_name("report.html.j2").read_text("utf-8")
+    drawn = _figures(results, reported[0].metric, width=4.6)
+    called = labels.names(results)
+    return environment.from_string(source).render(
+        name=name,
+        summary=sentences.summary(results, reported[0]),
+        tables=reported,
+        figures={key: style.svg(figure) for key, figure in drawn.items()},
+        runs=[(called[result.id], result, list(_facts(result))) for result in results],
+        commands=list(dict.fromkeys([*(r.command for r in results if r.command), *commands])),
+        formats=formats,
+    )
+
+
+def _figures(results: Sequence[Result], metric: str, width: float) -> dict[str, Figure]:
+    drawn = {
+        "curves": figures.curves(results, metric, width),
+        "positions": figures.positions(results, width),
+    }
+    return {name: figure for name, figure in drawn.items() if figure}
+
+
+def _facts(result: Result) -> Iterator[tuple[str, str]]:
+    """(name, text) of what the page tells of a run."""
+    known = record.plain(result)
+    for name in FACTS:
+        value = known[name]
+        if value not in (None, ""):
+            value = dict(sorted(value.items())) if isinstance(value, dict) else value
+            yield name.replace("_", " "), plain(value)
+    if result.train.loss:
+        yield "final training loss", plain(result.train.loss)

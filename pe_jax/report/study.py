@@ -1,0 +1,106 @@
+"""The results of a study, from its folder, and what a notebook asks of them."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pe_jax.record import Corpus, Result, Row, Training, decode
+from pe_jax.report import cells, figures
+from pe_jax.report.words import join
+
+if TYPE_CHECKING:
+    import pandas
+    from matplotlib.figure import Figure
+
+COLUMNS = ["run", "label", "seed", "swap", "metric", "length", "value", "reason", "train_length"]
+
+
+def load(workdir: str | Path, remedy: str = "") -> list[Result]:
+    """The results of `<workdir>/runs.jsonl`, or of every `<workdir>/*/result.json`, by their id.
+
+    A ValueError names the file that is not a result. Where there are none it says so, and then
+    `remedy`: how to make some.
+    """
+    workdir = Path(workdir)
+    published = workdir / "runs.jsonl"
+    if published.is_file():
+        lines = published.read_text("utf-8").splitlines()
+        texts = {f"{published}, line {i}": line for i, line in enumerate(lines, 1) if line}
+    else:
+        texts = {str(p): p.read_text("utf-8") for p in sorted(workdir.glob("*/result.json"))}
+    if not texts:
+        needed = f"no results in {str(workdir)!r}: it needs */result.json or runs.jsonl"
+        raise ValueError("; ".join(filter(None, [needed, remedy])))
+    results = [_parsed(place, text) for place, text in texts.items()]
+    return sorted(results, key=lambda result: result.id)
+
+
+def _parsed(place: str, text: str) -> Result:
+    try:
+        data = json.loads(text)
+    except ValueError as error:
+        raise ValueError(f"{place} is not JSON ({error}); delete it and run it again") from error
+    try:
+        return decode(Result, data)
+    except ValueError as error:
+        raise ValueError(f"{place} is not a run record: {error}") from error
+
+
+def frame(workdir: str | Path) -> pandas.DataFrame:
+    """The scores of every result in a folder, a row a seed, swap, metric and length.
+
+    Columns: run, label, seed, swap, metric, length and train_length in tokens, value in the unit of
+    the metric, and reason, a sentence where value is NaN.
+    """
+    import pandas
+
+    rows = [
+        (result.id, result.label, row.seed, row.swap, row.metric, row.length, cells.value(row))
+        + (row.why, result.train.length)
+        for result in load(workdir)
+        for row in result.rows
+    ]
+    return pandas.DataFrame(rows, columns=COLUMNS)
+
+
+def curves(frame: pandas.DataFrame, metric: str = "same_targets") -> Figure:
+    """A metric against evaluation length, of a frame, whole or of the rows that you chose.
+
+    See `figures.curves`. ValueError where the frame has no value of the metric.
+    """
+    metrics = frame["metric"].unique().tolist()
+    if metric not in metrics:
+        known = join(metrics) if metrics else "no rows"
+        raise ValueError(f"no row of the frame has the metric {metric!r}; the frame has {known}")
+    figure = figures.curves(
+        [_result(run, rows) for run, rows in frame.groupby("run", sort=False)], metric
+    )
+    if figure is None:
+        raise ValueError(f"no row of the frame has a value of the metric {metric!r}")
+    return figure
+
+
+def _result(run: object, rows: pandas.DataFrame) -> Result:
+    """What the figure needs of a run, from its rows in a frame."""
+    length = int(rows["train_length"].iloc[0])
+    return Result(
+        id=str(run),
+        label=rows["label"].iloc[0],
+        config={},
+        seeds=tuple(sorted(set(rows["seed"].tolist()))),
+        corpus=Corpus(source="", hash=""),
+        train=Training(length=length, steps=0),
+        rows=tuple(
+            Row(
+                seed=row["seed"],
+                metric=row["metric"],
+                length=row["length"],
+                value=None if math.isnan(row["value"]) else row["value"],
+                swap=row["swap"],
+            )
+            for row in rows.to_dict("records")
+        ),
+    )

@@ -1,0 +1,60 @@
+"""The sections `data`, `run` and `log` of a config."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from pe_jax.runs.trackers import TRACKERS
+from pe_jax.training import mesh
+
+
+@dataclasses.dataclass(frozen=True)
+class DataConfig:
+    """Which text, in which tokens."""
+
+    source: str = "stdlib"
+    """stdlib, files:PATH or tfds:NAME[:SPLIT]."""
+    data_dir: str = ""
+    """Of files: where a relative PATH begins; "": the working directory. Of tfds: the data_dir of
+    TFDS; "": TFDS's own, TFDS_DATA_DIR or ~/tensorflow_datasets."""
+    tokenizer: str = "bytes"
+    """bytes, bpe:N or file:PATH."""
+
+
+@dataclasses.dataclass(frozen=True)
+class RunConfig:
+    """How often, and on which devices."""
+
+    seeds: tuple[int, ...] = (0, 1, 2)
+    vmap_seeds: bool = True
+    """All seeds in one program. False: one after another, bit-equal to runs of one seed."""
+    mesh: str = ""
+    """Devices for seeds and data, such as "seed:3,data:2" (mesh.py); "": one device."""
+
+    def __post_init__(self):
+        mesh.parse(self.mesh)
+        fine = all(isinstance(seed, int) and 0 <= seed < 2**32 for seed in self.seeds)
+        if not self.seeds or not fine or len(set(self.seeds)) < len(self.seeds):
+            raise ValueError(
+                f"run.seeds must be different integers in 0 .. 2**32 - 1, got {self.seeds}"
+            )
+
+    @property
+    def groups(self) -> tuple[tuple[int, ...], ...]:
+        """Seeds that train in one program."""
+        return (self.seeds,) if self.vmap_seeds else tuple((seed,) for seed in self.seeds)
+
+
+@dataclasses.dataclass(frozen=True)
+class LogConfig:
+    """What does not change a run's numbers, and is not part of its identity."""
+
+    checkpoint_seconds: float = 60.0
+    """How often training saves its state."""
+    tensorboard: bool = False
+    wandb: bool = False
+
+    @property
+    def trackers(self) -> tuple[str, ...]:
+        """The names of those that are asked for."""
+        return tuple(name for name in TRACKERS if getattr(self, name))

@@ -1,0 +1,192 @@
+"""Starting from another run: its folder, and its parameters in the state before the first step.
+
+`train.init_from` names the folder of a finished run. Parameters are matched by name and shape
+(matching.py), each seed's with the same seed's. The optimizer, the learning rate and the order of
+the batches begin anew.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from pe_jax import errors, record
+from pe_jax.data.tokenizer import BYTES, Tokenizer
+from pe_jax.encoding import Encoding
+from pe_jax.model.config import LmConfig
+from pe_jax.runs.matching import Match, Shapes, listed
+from pe_jax.storage import hashes, records
+from pe_jax.storage.checkpoints import Checkpoints, flat
+from pe_jax.storage.paths import expanded
+from pe_jax.training.config import TrainConfig
+from pe_jax.training.step import State, structure
+
+
+@dataclasses.dataclass(frozen=True)
+class WarmStart:
+    """A finished run, and what a model takes of its parameters."""
+
+    folder: Path
+    parent: record.Result
+    digest: str
+    """Of its parameters, all seeds."""
+    taken: dict[str, str]
+    """{path of a parameter here: its path there}."""
+    new: tuple[str, ...]
+    """Names of the parameters here that are drawn at random, as in any run."""
+    dropped: tuple[str, ...]
+    """Names of those there that have no place here."""
+
+    @classmethod
+    def of(
+        cls,
+        train: TrainConfig,
+        lm: LmConfig,
+        spec: str,
+        encodings: Sequence[Encoding],
+        seeds: Sequence[int],
+    ) -> WarmStart:
+        """What `train` asks for. ValueError if the run cannot serve as a start, or would lose
+        parameters that train.init_drop does not give up.
+        """
+        folder, parent = _finished(train.init_from)
+        _check_seeds(folder, parent, seeds)
+        _check_heads(folder, parent, lm)
+        theirs, digest = _stored(folder, parent)
+        ours = {path: leaf.shape for path, leaf in flat(structure(lm, encodings)[1]).items()}
+        match = Match.of(ours, spec, theirs, parent.config["pe"]["spec"])
+        if match.unfit and not train.init_drop:
+            before = parent.config["lm"] | {"vocab": theirs["embedding"][0]}
+            raise ValueError(match.why_unfit(str(folder), spec, before, lm))
+        if match.lost and not train.init_drop:
+            raise ValueError(
+                f"{folder} has {listed(match.lost)}, which would be lost: no parameter here has "
+                "that name; name its encoding in the spec too, or allow it by "
+                "--config.train.init_drop=True"
+            )
+        dropped = (*match.unfit, *match.lost)
+        return cls(folder, parent, digest, match.taken, match.new, dropped)
+
+    def check(self, tokens: Tokenizer) -> None:
+        """ValueError if the embeddings that are taken over are those of other tokens."""
+        there, here = self.parent.tokenizer, tokens.describe()
+        if "embedding" in self.taken and there.sha256 != here.sha256:
+            own = f"file:{self.folder / 'tokenizer.json'}" if there.sha256 else BYTES.spec
+            raise ValueError(
+                f"{self.folder} has learned other tokens ({there.spec}) than "
+                f"data.tokenizer={here.spec} gives here: use --config.data.tokenizer={own}"
+            )
+
+    def __call__(self, state: State, seeds: Sequence[int]) -> State:
+        """The state before the first step, with the other run's parameters in it."""
+        rows = self._rows(seeds)
+
+        def place(path, leaf):
+            name = jax.tree_util.keystr(path, simple=True, separator=".")
+            if name not in self.taken:
+                return leaf
+            return jnp.stack([rows[seed][f"params.{self.taken[name]}"] for seed in seeds])
+
+        return state | {"params": jax.tree.map_with_path(place, state["params"])}
+
+    def _rows(self, seeds: Sequence[int]) -> dict[int, dict[str, Any]]:
+        """The parameters of each seed by name, without the axis of seeds."""
+        rows = {}
+        for group in self.parent.digests:
+            members = [int(seed) for seed in group.split("-")]
+            if not set(members) & set(seeds):
+                continue
+            try:
+                arrays = _checkpoints(self.folder, group).load(self.parent.train.steps)
+            except ValueError as error:
+                raise errors.Refused(f"{error}: run it again, in another --workdir") from error
+            for row, seed in enumerate(members):
+                kept = {n: a for n, a in arrays.items() if n.startswith("params.")}
+                rows[seed] = {n: a[row] for n, a in kept.items()}
+        return rows
+
+    @property
+    def label(self) -> str:
+        return self.parent.label
+
+    @property
+    def identity(self) -> dict[str, str]:
+        """What decides a run that starts from it, wherever it lies."""
+        return {"id": self.parent.id, "parameters": self.digest}
+
+    def about(self) -> record.Parent:
+        """What the record of a run says of its parent."""
+        return record.Parent(
+            **self.identity,
+            label=self.label,
+            config=hashes.sha256(record.canonical(self.parent.config)),
+            commit=self.parent.commit,
+            new=self.new,
+            dropped=self.dropped,
+        )
+
+    def summary(self) -> str:
+        """What is taken over, in a line."""
+        return (
+            f"starting from {self.parent.id}: {len(self.taken)} arrays of its parameters; "
+            f"new: {listed(self.new)}; dropped: {listed(self.dropped)}"
+        )
+
+
+def _finished(init_from: str) -> tuple[Path, record.Result]:
+    """The folder of a finished run, and its result."""
+    folder = Path(expanded(init_from, "train.init_from"))
+    try:
+        if result := records.read(record.Result, folder / "result.json"):
+            return folder, result
+    except errors.Refused as error:
+        raise ValueError(str(error)) from error
+    if (folder / "config.json").exists():
+        raise ValueError(f"{folder} has not finished: run it to its end, then start from it")
+    inside = folder if folder.is_dir() else folder.parent
+    runs = sorted(path.parent.name for path in inside.glob("*/result.json"))
+    near = errors.nearest(folder.name, runs, 3)
+    has = f" {inside} has {listed(runs)}." if runs else ""
+    raise ValueError(
+        f"train.init_from={init_from} is no run's folder, <workdir>/<run id>{near}{has}"
+    )
+
+
+def _check_seeds(folder: Path, parent: record.Result, seeds: Sequence[int]) -> None:
+    """ValueError unless the parent has every seed."""
+    lacking = [seed for seed in seeds if seed not in parent.seeds]
+    if lacking:
+        raise ValueError(
+            f"{folder} has the seeds {listed(parent.seeds)}, not {listed(lacking)}: each seed "
+            "starts from the same seed, so set run.seeds to some of them"
+        )
+
+
+def _check_heads(folder: Path, parent: record.Result, lm: LmConfig) -> None:
+    """ValueError unless the parent has as many heads, which the shapes do not show."""
+    heads = parent.config["lm"].get("heads", lm.heads)
+    if heads != lm.heads:
+        raise ValueError(
+            f"lm.heads is {heads} in {folder} and {lm.heads} here: its heads would be cut "
+            "apart; make them equal"
+        )
+
+
+def _stored(folder: Path, parent: record.Result) -> tuple[Shapes, str]:
+    """(shapes of one seed's parameters by path, digest of all seeds') of the final checkpoint."""
+    shapes, digests = {}, {}
+    for group in parent.digests:
+        arrays, written = _checkpoints(folder, group).describe(parent.train.steps)
+        names = [name for name in arrays if name.startswith("params.")]
+        shapes = {name.removeprefix("params."): arrays[name].shape[1:] for name in names}
+        digests[group] = {name: written[name] for name in names}
+    return shapes, hashes.sha256(record.canonical(digests))
+
+
+def _checkpoints(folder: Path, group: str) -> Checkpoints:
+    return Checkpoints(folder / "checkpoints" / group, read_only=True)

@@ -1,0 +1,182 @@
+"""A spec such as "randomized+rope(base=500000.0)[::2]" is read, and made into encodings.
+
+A spec is a sum of members, applied in order. A member is a name of the table (pe_jax/encodings) or
+a class of your own, `dir/file.py:Class`, then optionally fields that differ from their defaults in
+parentheses, then optionally the layers it acts in as a slice in brackets. Brackets after an
+encoding that has `embed`, as in learned[-1:], say that it acts on the input of each of these layers
+(where="layers"), and not once on the model's input.
+"""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+import hashlib
+import typing
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from pe_jax.encoding import Dims, Encoding
+from pe_jax.encodings import ENCODINGS
+from pe_jax.errors import nearest
+from pe_jax.spec import terms
+from pe_jax.spec.fields import described, fits, literals
+from pe_jax.spec.layers import layers_of
+from pe_jax.spec.own_class import own_class
+
+
+@dataclasses.dataclass(frozen=True)
+class Member:
+    """One term of a spec."""
+
+    id: str
+    """Its section in a config: the table's name or the class name, and from the second use on a
+    number behind it.
+    """
+    name: str
+    cls: type[Encoding]
+    fields: dict[str, Any]
+
+    def with_fields(self, fields: Mapping[str, Any]) -> Member:
+        """These fields on top of its own. ValueError for one that is unknown, with the nearest
+        name, or of another type than its annotation says.
+
+        Fields that name `layers` and not `where` are those of configs and records written before
+        there was a `where`: then layers other than ":" meant the input of each layer.
+        """
+        known, hints = defaults(self.cls), typing.get_type_hints(self.cls)
+        for field, value in fields.items():
+            if field not in known:
+                raise ValueError(
+                    f"{self.name} has no field {field!r}{nearest(field, known)} "
+                    f"It has {', '.join(known)}."
+                )
+            if not fits(value, hints[field]):
+                raise ValueError(
+                    f"{self.name}'s {field} is {described(hints[field])}, got {value!r}"
+                )
+        if "layers" in fields and "where" not in fields and _embeds(self.cls):
+            where = "input" if fields["layers"] == ":" else "layers"
+            fields = {**fields, "where": where}
+        return dataclasses.replace(self, fields={**self.fields, **fields})
+
+    def encoding(self, dims: Dims) -> Encoding:
+        """The encoding for a model of `dims`. ValueError if the model has none of its layers."""
+        made = self.cls(dims, **self.fields)
+        layers_of(made)
+        return made
+
+    def __str__(self) -> str:
+        changed = {f: v for f, v in self.fields.items() if v != defaults(self.cls)[f]}
+        layers, where = changed.pop("layers", ":"), changed.pop("where", "input")
+        if where == "layers" and layers == ":":
+            layers = "0:"
+        inside = ",".join(f"{field}={value!r}" for field, value in changed.items())
+        return (
+            self.name + (f"({inside})" if inside else "") + (f"[{layers}]" if layers != ":" else "")
+        )
+
+
+@dataclasses.dataclass(frozen=True)
+class Spec:
+    """The members of a spec, in order. As a string: what tables show, which reads back to it."""
+
+    members: tuple[Member, ...]
+
+    def __iter__(self) -> Iterator[Member]:
+        return iter(self.members)
+
+    def __str__(self) -> str:
+        return "+".join(map(str, self.members))
+
+    def with_fields(self, sections: Mapping[str, Mapping[str, Any]]) -> Spec:
+        """With the fields that a config gives to members, by their ids."""
+        ids = [member.id for member in self]
+        if unknown := sorted(set(sections) - set(ids)):
+            raise ValueError(
+                f"{str(self)!r} has the members {', '.join(ids)}; there is no {', '.join(unknown)}"
+            )
+        return Spec(tuple(member.with_fields(sections.get(member.id, {})) for member in self))
+
+    def encodings(self, dims: Dims) -> tuple[Encoding, ...]:
+        """The encodings for a model of `dims`."""
+        return tuple(member.encoding(dims) for member in self)
+
+
+def defaults(cls: type[Encoding]) -> dict[str, Any]:
+    """The fields that a user may set, with their defaults: `where` only if there is an `embed`."""
+    fixed = {"dims"} if _embeds(cls) else {"dims", "where"}
+    return {f.name: f.default for f in dataclasses.fields(cls) if f.name not in fixed}
+
+
+def parse(text: str) -> Spec:
+    """The spec that a text holds. ValueError, with the nearest names, for what cannot be read."""
+    members, uses = [], collections.Counter()
+    for part in terms.members(text):
+        term = terms.Term.of(part, text)
+        cls = _find(term.name)
+        stem = cls.__name__ if ":" in term.name else term.name
+        uses[stem] += 1
+        id = stem if uses[stem] == 1 else f"{stem}_{uses[stem]}"
+        fields = literals(term.fields, part)
+        if term.layers is not None:
+            fields |= {"layers": term.layers} | ({"where": "layers"} if _embeds(cls) else {})
+        members.append(Member(id, term.name, cls, {}).with_fields(fields))
+    return Spec(tuple(members))
+
+
+def parse_list(text: str) -> list[str]:
+    """The specs of a list that is separated by commas; a comma inside a member separates none."""
+    return terms.elements(text)
+
+
+def make(
+    spec: str, dims: Dims, overrides: Mapping[str, Mapping[str, Any]] | None = None
+) -> tuple[Encoding, ...]:
+    """The encodings of a spec for a model of `dims`; `overrides` maps a member's id to fields.
+
+    >>> make("learned+t5", dims, {"t5": {"buckets": 16}})
+    """
+    return parse(spec).with_fields(overrides or {}).encodings(dims)
+
+
+def label(spec: str, overrides: Mapping[str, Mapping[str, Any]] | None = None) -> str:
+    """The spec with the fields that differ from their defaults: what tables show."""
+    return str(parse(spec).with_fields(overrides or {}))
+
+
+def sources(spec: str) -> dict[str, str]:
+    """SHA-256 of each file outside the package that a spec names: part of a run's identity."""
+    paths = [member.name.rpartition(":")[0] for member in parse(spec) if ":" in member.name]
+    return {path: hashlib.sha256(Path(path).read_bytes()).hexdigest() for path in paths}
+
+
+def identity(section: Mapping[str, Any]) -> dict[str, Any]:
+    """A config's section `pe` as run ids hash it: as it was before there was a `where`, when
+    layers of "0:" said what where="layers" says, and ":" what where="input" says.
+    """
+
+    def of_member(fields: Any) -> Any:
+        if not isinstance(fields, Mapping) or not {"layers", "where"} <= set(fields):
+            return fields
+        rest = {name: value for name, value in fields.items() if name != "where"}
+        all_inputs = fields["where"] == "layers" and fields["layers"] == ":"
+        return rest | {"layers": "0:"} if all_inputs else rest
+
+    return {id: of_member(fields) for id, fields in section.items()}
+
+
+def _embeds(cls: type[Encoding]) -> bool:
+    return cls.embed is not Encoding.embed
+
+
+def _find(name: str) -> type[Encoding]:
+    if ":" in name:
+        return own_class(*name.rsplit(":", 1))
+    if name in ENCODINGS:
+        return ENCODINGS[name]
+    raise ValueError(
+        f"unknown encoding {name!r}{nearest(name, ENCODINGS)} "
+        f"Known: {', '.join(sorted(ENCODINGS))}, or your own as dir/file.py:Class."
+    )

@@ -1,0 +1,1 @@
+"""Files that are whole or absent: atomic writes, locks, hashes, checkpoints, histories, records."""

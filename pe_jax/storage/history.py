@@ -1,0 +1,54 @@
+"""The history of a run, metrics.jsonl: what training and evaluation have measured so far."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from pe_jax.storage.atomic import write
+
+
+class History:
+    """metrics.jsonl: a line for each call of the training program, and one for each part of the
+    evaluation that is done. Without a path nothing is written.
+
+    `watch` gets every line after it is written.
+    """
+
+    def __init__(
+        self, path: Path | None = None, watch: Callable[[dict[str, Any]], None] = lambda line: None
+    ):
+        self.path, self.watch = path, watch
+
+    def rewind(self, seeds: Sequence[int], step: int) -> None:
+        """Takes back the evaluation, and what came after `step` of the training of `seeds`: it
+        will come again.
+        """
+        if self.path is None:
+            return
+        lines = [
+            line
+            for line in read_lines(self.path)
+            if "loss" in line and (line["seeds"] != list(seeds) or line["step"] <= step)
+        ]
+        write(self.path, "".join(json.dumps(line) + "\n" for line in lines))
+
+    def add(self, **line: Any) -> None:
+        """Appends a line."""
+        if self.path is not None:
+            with open(self.path, "a", encoding="utf-8") as file:
+                file.write(json.dumps(line) + "\n")
+        self.watch(line)
+
+
+def read_lines(path: Path) -> list[dict[str, Any]]:
+    """The whole lines of a metrics.jsonl; one that a kill cut off is left out."""
+    lines = []
+    with contextlib.suppress(FileNotFoundError):
+        for line in path.read_text(encoding="utf-8").splitlines():
+            with contextlib.suppress(json.JSONDecodeError):
+                lines.append(json.loads(line))
+    return lines

@@ -1,0 +1,18 @@
+"""How a run stands: its state.json, written when the run is queued, begins and ends."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from pe_jax.record import Stage, State, encode, now
+from pe_jax.storage import atomic, records
+
+
+def put(folder: Path, stage: Stage, reason: str = "") -> None:
+    """Writes how the run of this folder stands; `reason` says why it was stopped or has failed."""
+    atomic.write(folder / "state.json", encode(State(stage=stage, since=now(), reason=reason)))
+
+
+def get(folder: Path) -> State | None:
+    """How the run of this folder stands; None where nothing says so. Refused if it is damaged."""
+    return records.read(State, folder / "state.json")

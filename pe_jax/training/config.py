@@ -1,0 +1,59 @@
+"""How a model is trained: the section `train` of a config."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import optax
+
+from pe_jax.model.lm import decayed
+
+
+@dataclasses.dataclass(frozen=True)
+class TrainConfig:
+    """AdamW with warm-up and cosine decay, clipped by the global norm of a replica's gradient."""
+
+    steps: int = 350
+    length: int = 64
+    batch: int = 32
+    rate: float = 3e-3
+    """The highest learning rate."""
+    warmup: int = 50
+    final: float = 0.1
+    """The last learning rate, as a part of the highest."""
+    decay: float = 0.1
+    """Weight decay, on the kernels of dense layers alone."""
+    clip: float = 1.0
+    beta1: float = 0.9
+    beta2: float = 0.98
+    steps_per_call: int = 25
+    """Steps in one jitted scan; metrics are kept for each call."""
+    init_from: str = ""
+    """The folder of a finished run whose parameters training starts from (warm_start.py)."""
+    init_drop: bool = False
+    """Whether parameters of that run which have no place here may be dropped."""
+
+    def __post_init__(self):
+        for name in ("steps", "length", "batch", "steps_per_call"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"train.{name} must be at least 1, got {getattr(self, name)}")
+        for name in ("rate", "clip"):
+            if not getattr(self, name) > 0:
+                raise ValueError(f"train.{name} must be positive, got {getattr(self, name)}")
+
+    def schedule(self) -> optax.Schedule:
+        """Linear to `rate` over `warmup` steps (at most a tenth of all), then a cosine to `final *
+        rate`.
+        """
+        warmup = min(self.warmup, self.steps // 10)
+        return optax.warmup_cosine_decay_schedule(
+            self.rate / max(1, warmup), self.rate, warmup, self.steps, self.rate * self.final
+        )
+
+    def optimizer(self) -> optax.GradientTransformation:
+        return optax.chain(
+            optax.clip_by_global_norm(self.clip),
+            optax.adamw(
+                self.schedule(), self.beta1, self.beta2, weight_decay=self.decay, mask=decayed
+            ),
+        )

@@ -1,0 +1,119 @@
+"""The training loop of the seeds of one program: batches in, metrics and checkpoints out. Called
+again, it goes on from the newest checkpoint.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+
+from pe_jax.data import batches as data
+from pe_jax.encoding import Encoding
+from pe_jax.model.config import LmConfig
+from pe_jax.storage.checkpoints import Checkpoints
+from pe_jax.training.config import TrainConfig
+from pe_jax.training.mesh import place_batches, place_state
+from pe_jax.training.session import Session
+from pe_jax.training.step import State, init, make_steps, structure
+
+Start = Callable[[State, Sequence[int]], State]
+"""Makes the state before the first step from that of random parameters, by seeds."""
+
+
+def train(
+    lm: LmConfig,
+    encodings: Sequence[Encoding],
+    config: TrainConfig,
+    seeds: Sequence[int],
+    documents: Sequence[np.ndarray],
+    folder: Path,
+    session: Session,
+    start: Start | None = None,
+) -> tuple[State, float]:
+    """(the final state, the seconds of training in all) of the seeds of one program, from the
+    newest checkpoint on.
+
+    `folder` keeps the checkpoints, one every `session.checkpoint_seconds` and one at the end. A
+    call of the program begins at a multiple of steps_per_call, so a resumed training runs the same
+    programs as an undisturbed one.
+    """
+    checkpoints = Checkpoints(folder / "-".join(map(str, seeds)))
+    begun_at, state, before = _begin(checkpoints, lm, encodings, config, seeds, session, start)
+    step, state = begun_at, place_state(session.mesh, state)
+    session.history.rewind(seeds, step)
+    sets = _texts(lm, config, documents, seeds)
+    graphdef, _ = structure(lm, encodings)
+    steps, programs = make_steps(graphdef, config, seeds, session.mesh), {}
+    begun = saved = time.monotonic()
+
+    def save() -> None:
+        checkpoints.save(step, state, {"seconds": before + time.monotonic() - begun})
+
+    while step < config.steps:
+        count = min(config.steps_per_call, config.steps - step)
+        batches = place_batches(session.mesh, data.stack(sets, step, count))
+        if count not in programs:
+            programs[count] = steps.lower(state, batches).compile()
+        called = time.monotonic()
+        state, out = programs[count](state, batches)
+        out = jax.device_get(out)
+        spent = (time.monotonic() - called) / (count * len(seeds))
+        step += count
+        session.history.add(seeds=list(seeds), step=step, **_measured(config, step, out, spent))
+        if time.monotonic() - saved >= session.checkpoint_seconds and step < config.steps:
+            save()
+            saved = time.monotonic()
+        session.stop(save)
+    if begun_at == config.steps:
+        return jax.device_get(state), before
+    save()
+    return jax.device_get(state), before + time.monotonic() - begun
+
+
+def _begin(
+    checkpoints: Checkpoints,
+    lm: LmConfig,
+    encodings: Sequence[Encoding],
+    config: TrainConfig,
+    seeds: Sequence[int],
+    session: Session,
+    start: Start | None,
+) -> tuple[int, State, float]:
+    """(step, state, seconds of training so far) to begin with: of the newest checkpoint, or else
+    before the first step.
+    """
+    state = init(lm, encodings, config, seeds)
+    if restored := checkpoints.restore(state, session.say):
+        step, state, note = restored
+        session.say(f"seeds {seeds}: going on from step {step} of {config.steps}")
+        return step, state, note["seconds"]
+    return 0, start(state, seeds) if start else state, 0.0
+
+
+def _texts(lm: LmConfig, config: TrainConfig, documents: Sequence[np.ndarray], seeds):
+    """What each seed trains on: windows, or with a memory segments of documents."""
+    shape = config.length, config.batch
+    if lm.memory:
+        return [data.segments(documents, *shape, seed, lm.memory) for seed in seeds]
+    return [data.batches(documents, *shape, seed) for seed in seeds]
+
+
+def _measured(config: TrainConfig, step: int, out: dict, spent: float) -> dict[str, Any]:
+    """A line of metrics.jsonl: means over the steps of a call, `spent` seconds each."""
+    return {
+        "of": config.steps,
+        "loss": _finite(out["loss"].mean(0)),
+        "grad_norm": _finite(out["grad_norm"].mean(0)),
+        "rate": float(np.asarray(config.schedule()(step - 1))),
+        "ms_per_step": 1e3 * spent,
+        "tokens_per_second": config.batch * config.length / spent,
+    }
+
+
+def _finite(values: np.ndarray) -> list[float | None]:
+    return [float(value) if np.isfinite(value) else None for value in values]

@@ -1,0 +1,69 @@
+"""What the long loops of a run share: where they note what they measure, whom they tell, when they
+stop, and the devices they have.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import signal
+from collections.abc import Callable, Iterator
+
+from jax.sharding import Mesh
+
+from pe_jax.storage.history import History
+
+Stop = Callable[[Callable[[], None]], None]
+"""stop(save): saves and raises Interrupted if the run was asked to stop, else does nothing."""
+
+
+class Interrupted(RuntimeError):
+    """The run was asked to stop, and has saved its state. The message is the signal's name."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Session:
+    """What training and evaluation are given besides what they compute. The default is silent, on
+    one device, and cannot be stopped.
+    """
+
+    history: History = dataclasses.field(default_factory=History)
+    """Gets what is measured."""
+    say: Callable[[str], None] = lambda message: None
+    """Gets messages for people."""
+    stop: Stop = lambda save: None
+    """Called wherever the state can be saved."""
+    mesh: Mesh | None = None
+    """The devices that share the work; None: one."""
+    checkpoint_seconds: float = 60.0
+    """How often training saves its state."""
+
+
+@contextlib.contextmanager
+def stopping(say: Callable[[str], None] = lambda message: None) -> Iterator[Stop]:
+    """Gives a `stop` that acts after the first SIGINT or SIGTERM, which `say` is told; a second
+    signal acts at once. Outside the main thread signals are left alone.
+    """
+    asked: list[int] = []
+
+    def note(number, frame):
+        if asked:
+            raise KeyboardInterrupt
+        asked.append(number)
+        say(f"{signal.Signals(number).name}: saving as soon as the device is back; again: at once")
+
+    def stop(save: Callable[[], None]) -> None:
+        if asked:
+            save()
+            raise Interrupted(signal.Signals(asked[0]).name)
+
+    try:
+        earlier = {s: signal.signal(s, note) for s in (signal.SIGINT, signal.SIGTERM)}
+    except ValueError:  # not the main thread: signals are somebody else's
+        yield stop
+        return
+    try:
+        yield stop
+    finally:
+        for number, handler in earlier.items():
+            signal.signal(number, handler)
