@@ -120,8 +120,7 @@ class Training:
 
     length: int  # tokens of a window
     steps: int
-    loss: tuple[float | None, ...] = ()
-    """Of each seed, in nats a token, the mean over the last call of the training program."""
+    loss: tuple[float | None, ...] = ()  # of each seed, nats a token, in the last jitted call
     ms_per_step: float | None = None
     tokens_per_second: float | None = None
 
@@ -212,10 +211,8 @@ Schema = TypeVar("Schema", Planned, Begun, Result, State)
 
 
 def decode(kind: type[Schema], data: Any) -> Schema:
-    """A record from what JSON holds, of the present version or of an earlier one.
-
-    ValueError says which parts are missing, which one is of another type, or that a later version
-    wrote it.
+    """A record from what JSON holds, of the present version or of an earlier one. ValueError says
+    which parts are missing, which one is of another type, or that a later version wrote it.
     """
     if not isinstance(data, dict):
         raise ValueError("it is not a JSON object")
@@ -235,9 +232,8 @@ def encode(record: Planned | State) -> str:
 
 
 def canonical(value: Any) -> str:
-    """JSON with sorted keys and no spaces, tuples as lists: equal values give equal text.
-
-    ValueError for NaN and infinities, which JSON does not have.
+    """JSON with sorted keys and no spaces, tuples as lists: equal values give equal text. ValueError
+    for NaN and infinities, which JSON does not have.
     """
     return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
 

@@ -19,12 +19,15 @@ import shlex
 import sys
 import types
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from absl import flags
 from ml_collections import config_flags
 
 from pe_jax.commands import cli
+
+if TYPE_CHECKING:
+    from pe_jax.runs.run import Run
 
 OPTIONS = flags.FlagValues()
 _CONFIG = config_flags.DEFINE_config_file(
@@ -67,10 +70,7 @@ def main() -> int:
         configs = _configs()
     except Exception as error:  # a config file is the user's code: it may raise anything
         return cli.fail(error)
-    from pe_jax import errors
-    from pe_jax.engines import local
     from pe_jax.runs.run import Run
-    from pe_jax.runs.trackers import require
 
     try:
         runs = {run.id: run for run in map(Run.of, configs)}
@@ -81,6 +81,15 @@ def main() -> int:
 
         dry_run.show(list(runs.values()), _workdir(), _JOBS.value)
         return 0
+    return _carried_out(runs, environment)
+
+
+def _carried_out(runs: dict[str, Run], environment: dict[str, str]) -> int:
+    """Does the runs that have not finished, shows the results of all, and gives the exit code."""
+    from pe_jax import errors
+    from pe_jax.engines import local
+    from pe_jax.runs.trackers import require
+
     try:
         left = [run for id, run in runs.items() if not _result(id)]
         require({name for run in left for name in run.log.trackers})
