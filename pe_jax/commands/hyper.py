@@ -7,6 +7,7 @@ Five functions on lists of overrides, {"config.train.rate": 1e-3}, are what `h` 
 from __future__ import annotations
 
 import itertools
+import sys
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -65,9 +66,7 @@ def runs(
     if hasattr(module, "get_sweep"):
         configs = list(module.get_sweep())
     elif hasattr(module, "get_hyper"):
-        from pe_jax.commands import hyper as h
-
-        every = [_named(overrides) for overrides in module.get_hyper(h)]
+        every = [_named(overrides) for overrides in module.get_hyper(sys.modules[__name__])]
         configs = [_applied(module, config, overrides) for overrides in every]
         others = _without_encoding(every)
         also_varied = ({"pe.spec": spec} | rest for spec in also for rest in others)

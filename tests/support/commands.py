@@ -21,7 +21,7 @@ import threading
 import time
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[2]
 LIMIT = 200.0  # seconds that a process may take
 PRELOADED = [
     "pe_jax.commands.console",

@@ -8,11 +8,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from cases import CASES
+from cases import encodings as encodings_of
 from commands import Lab, the_run
 from flax import nnx
 from helpers import assert_near, sampled
-from test_attention import CASES
-from test_attention import encodings as attention_encodings
 from test_lm import Blend, model, text
 
 import pe_jax.model.generate
@@ -76,7 +76,7 @@ def encodings(name, config):
     dims = config.dims(64)
     if name in MADE_HERE:
         return tuple(cls(dims) for cls in MADE_HERE[name])
-    return make(name, dims) if name in SPECS else attention_encodings(name, dims)
+    return make(name, dims) if name in SPECS else encodings_of(name, dims)
 
 
 @functools.partial(jax.jit, static_argnames=("graphdef", "members"))

@@ -97,7 +97,7 @@ def test_equal_records_give_equal_text():
 
 
 def test_every_published_result_is_read_and_comes_back():
-    paths = sorted((Path(__file__).parents[1] / "results").glob("*/runs.jsonl"))
+    paths = sorted((Path(__file__).parents[2] / "results").glob("*/runs.jsonl"))
     assert paths
     for path in paths:
         for line in path.read_text("utf-8").splitlines():

@@ -174,13 +174,13 @@ def save_for_ever(folder):
 
 
 def test_a_kill_while_saving_leaves_a_whole_checkpoint(tmp_path):
-    tests = Path(__file__).parent
+    here = Path(__file__).parent
     code = f"import test_checkpoint; test_checkpoint.save_for_ever({str(tmp_path)!r})"
     command = [sys.executable, "-c", code]
-    search = os.environ | {"PYTHONPATH": str(tests.parent)}
+    search = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
     for last in (4, 7):
         with subprocess.Popen(
-            command, cwd=tests, env=search, stdout=subprocess.PIPE, text=True
+            command, cwd=here, env=search, stdout=subprocess.PIPE, text=True
         ) as process:
             lines = iter(process.stdout.readline, "")
             assert f"saving {last}\n" in lines, "it ended too early"

@@ -15,7 +15,7 @@ import pe_jax.runs.execute
 from pe_jax import record
 from pe_jax.storage import atomic
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 NOTEBOOK = json.loads((ROOT / "docs/positions.ipynb").read_text("utf-8"))
 CODE = [cell for cell in NOTEBOOK["cells"] if cell["cell_type"] == "code"]
 PROSE = "\n".join(

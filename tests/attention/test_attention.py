@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 import reference_case
+from cases import CASES, WIDE, encodings
 from exotic import EXOTIC, Capped, MixKeys, PairGate
 from helpers import DIMS, assert_near, bind, example, folded, layer, output, scattered
 
@@ -27,21 +28,6 @@ from pe_jax.encodings.t5 import T5
 from pe_jax.encodings.window import Window
 from pe_jax.spec.parse import make
 
-COMPOSED = [
-    "learned+t5",
-    "rope+alibi",
-    "randomized+sinusoidal",
-    "randomized+rope",
-    "randomized+t5",
-    "randomized+transformer_xl",
-    "rope+window(window=5,sinks=2)",
-    "t5+window(window=5)",
-    "randomized+shaw",
-    "forget_gate+rope",
-    "ssmax+shaw+rope",
-    "cape+alibi",
-    "cape+shaw",
-]
 CLIPPED = [  # constant from a distance that blocks of these tests exceed
     "shaw(clip=3)",
     "deberta(clip=3)",
@@ -49,19 +35,8 @@ CLIPPED = [  # constant from a distance that blocks of these tests exceed
     "t5(buckets=4,max_distance=3)+nezha(clip=2)",
     "t5(buckets=4,max_distance=3)+alibi",  # one that is not: none are
 ]
-MIXED = {"shaw+pair_gate": (Shaw, PairGate), "capped+mix_keys": (Capped, MixKeys)}
-CASES = [*ENCODINGS, *COMPOSED, *EXOTIC, *MIXED]
 LENGTH, QUERIES, BLOCK = 20, 13, 8
-WIDE = DIMS._replace(train_len=64)  # so that every table serves LENGTH positions
 blockwise = functools.partial(attend_blockwise, block=BLOCK)
-
-
-def encodings(name, dims=WIDE):
-    if name in EXOTIC:
-        return (EXOTIC[name][0](dims),)
-    if name in MIXED:
-        return tuple(cls(dims) for cls in MIXED[name])
-    return make(name, dims)
 
 
 def names_with(*hooks):

@@ -434,16 +434,16 @@ def train_two_steps():
 
 
 def test_training_is_the_same_in_the_tree_mode_of_flax():
-    tests = Path(__file__).parent
+    here = Path(__file__).parent
     code = "import flax, test_lm; print(flax.config.nnx_graph_mode, test_lm.train_two_steps())"
     settings = {
         "NNX_GRAPH_MODE": "false",
         "NNX_GRAPH_UPDATES": "false",
-        "PYTHONPATH": str(tests.parent),
+        "PYTHONPATH": os.pathsep.join(sys.path),
     }
     done = subprocess.run(
         [sys.executable, "-c", code],
-        cwd=tests,
+        cwd=here,
         env=os.environ | settings,
         capture_output=True,
         text=True,

@@ -14,7 +14,7 @@ from pe_jax.attention.rows import rows
 from pe_jax.encoding import HIDDEN, Dims
 from pe_jax.spec.parse import make
 
-VECTORS = np.load(Path(__file__).with_name("golden") / "vectors.npz")
+VECTORS = np.load(Path(__file__).parents[1] / "golden" / "vectors.npz")
 DIMS = Dims(model=24, heads=3, head=8, layers=1, train_len=20)
 
 

@@ -21,7 +21,7 @@ from pe_jax import record
 from pe_jax.record import Reason, Result
 from pe_jax.report import figures, formats, labels, page, study, style, tables
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 
 
 def make_record(label, offsets, **options):

@@ -131,7 +131,7 @@ def test_both_forms_count_the_same_parameters_and_train():
 
 
 def test_help_lists_the_options():
-    root = Path(__file__).parents[1]
+    root = Path(__file__).parents[2]
     done = subprocess.run(
         [sys.executable, "-m", "experiments.benchmark", "--help"],
         cwd=root,

@@ -24,7 +24,7 @@ from pe_jax.training.step import init
 # the tasks that Orbax leaves when a file is missing complain as they are collected
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 ID = "learned_-1_+t5_buckets_8-d9d0be10"
 
 

@@ -13,7 +13,7 @@ from commands import tiny_on, write_text
 
 import pe_jax
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 
 
 def test_every_name_is_there_and_in_the_readme():

@@ -9,10 +9,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from cases import CASES
 from commands import Lab, lines, result, run_of, the_run
 from flax import nnx
 from helpers import assert_near, sampled
-from test_attention import CASES
 from test_decode import ONE, TWO, encodings
 from test_lm import model, text
 

@@ -150,7 +150,7 @@ def test_the_environment_is_that_of_a_worker_that_came_to_measure(tmp_path, monk
 
 def script(*arguments):
     command = [sys.executable, "-m", "experiments.benchmark.long", *arguments]
-    root = Path(__file__).parents[1]
+    root = Path(__file__).parents[2]
     return subprocess.run(command, cwd=root, capture_output=True, text=True)
 
 

@@ -131,7 +131,7 @@ def test_sizes_and_seeds_are_checked(length, batch, seed, message):
 def test_importing_the_module_does_not_import_grain():
     names = "pe_jax.data.batches, pe_jax.data.load"
     code = f"import sys, {names}; assert not {{'grain', 'jax'}} & set(sys.modules)"
-    subprocess.run([sys.executable, "-c", code], check=True, cwd=Path(__file__).parents[1])
+    subprocess.run([sys.executable, "-c", code], check=True, cwd=Path(__file__).parents[2])
 
 
 def test_text_is_read_and_tokenized_where_there_are_no_locks(tmp_path):
@@ -156,4 +156,4 @@ except Refused as error:
     assert "cannot be locked on this system" in str(error)
 assert not folder.exists()
 """
-    subprocess.run([sys.executable, "-c", code], check=True, cwd=Path(__file__).parents[1])
+    subprocess.run([sys.executable, "-c", code], check=True, cwd=Path(__file__).parents[2])

@@ -1,0 +1,37 @@
+"""The encodings that attention, caches and memories are tested with: those of the table,
+compositions, and those made for tests.
+"""
+
+from exotic import EXOTIC, Capped, MixKeys, PairGate
+from helpers import DIMS
+
+from pe_jax.encodings import ENCODINGS
+from pe_jax.encodings.shaw import Shaw
+from pe_jax.spec.parse import make
+
+COMPOSED = [
+    "learned+t5",
+    "rope+alibi",
+    "randomized+sinusoidal",
+    "randomized+rope",
+    "randomized+t5",
+    "randomized+transformer_xl",
+    "rope+window(window=5,sinks=2)",
+    "t5+window(window=5)",
+    "randomized+shaw",
+    "forget_gate+rope",
+    "ssmax+shaw+rope",
+    "cape+alibi",
+    "cape+shaw",
+]
+MIXED = {"shaw+pair_gate": (Shaw, PairGate), "capped+mix_keys": (Capped, MixKeys)}
+CASES = [*ENCODINGS, *COMPOSED, *EXOTIC, *MIXED]
+WIDE = DIMS._replace(train_len=64)  # so that every table serves the tests' lengths
+
+
+def encodings(name, dims=WIDE):
+    if name in EXOTIC:
+        return (EXOTIC[name][0](dims),)
+    if name in MIXED:
+        return tuple(cls(dims) for cls in MIXED[name])
+    return make(name, dims)
