@@ -23,6 +23,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, Num
 
+Leaf = Any  # an array; in a tree that JAX has mapped, whatever it was mapped to
+
 
 class Seen(NamedTuple):
     """All tokens that the new ones may look at: those before and these."""
@@ -76,11 +78,11 @@ class LayerCache(LayerPast):
     layout it would copy whole for every token, and it would not write a row in place.
     """
 
-    k: Array | None = None
-    v: Array | None = None
+    k: Leaf | None = None
+    v: Leaf | None = None
     located: tuple | None = None
     """For each encoding its coordinates [B, ..., S]; None for those that do not locate."""
-    embedded: Array | None = None
+    embedded: Leaf | None = None
     """The inputs of `embed`, [B, D, S]; None where no encoding has that hook."""
 
     def inputs(self, x: Float[Array, "B L D"], start) -> tuple[Float[Array, "B S D"], LayerCache]:
@@ -118,7 +120,7 @@ class Past:
     input: LayerPast
     """What is kept at the model's input, for encodings whose `embed` acts there."""
     layers: tuple[LayerPast, ...]
-    pos: Array | None
+    pos: Leaf | None
     """Positions of all tokens and of those that may follow, [P] or [B, P] with P >= S. None: the
     `positions` hooks make them at every call, of all tokens.
     """
@@ -143,9 +145,9 @@ class Cache(Past):
     it. Tokens for which there is no room overwrite the last ones.
     """
 
-    tokens: Array | None
+    tokens: Leaf | None
     """[B, S]; None: none yet."""
-    length: Array
+    length: Leaf
 
     @classmethod
     def empty(cls, layers: int, pos: Array | None = None) -> Cache:

@@ -22,7 +22,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
 from pe_jax.encoding import Encoding, acts_once, overrides
-from pe_jax.model.cache import LayerPast, Past, Seen
+from pe_jax.model.cache import LayerPast, Leaf, Past, Seen
 from pe_jax.model.config import DTYPES, LmConfig
 
 
@@ -33,7 +33,7 @@ class LayerMemory(LayerPast):
     in every segment.
     """
 
-    hidden: Array
+    hidden: Leaf
     """[B, M, D]"""
 
     def enter(self, x: Float[Array, "B L D"]) -> tuple[Float[Array, "B S D"], LayerMemory]:
@@ -46,9 +46,9 @@ class LayerMemory(LayerPast):
 class Memory(Past):
     """The last M tokens before a segment, and what entered each layer at these."""
 
-    tokens: Array
+    tokens: Leaf
     """[B, M]"""
-    filled: Array
+    filled: Leaf
     """[B]: how many of the M there are, in each row."""
 
     @classmethod

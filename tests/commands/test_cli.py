@@ -143,7 +143,7 @@ CONFIG_MISTAKES = {
     "seeds that are words": ("rope", {"run.seeds": ("a",)}, ["run.seeds", "'a'"]),
     "large seed": ("rope", {"run.seeds": (2**32,)}, ["run.seeds", "2**32 - 1"]),
     "no seed": ("rope", {"run.seeds": ()}, ["run.seeds", "()"]),
-    "misspelt hook": ("{lab}/hook.py:Mine", {}, ["relative_bais", "did you mean `relative_bias`"]),
+    "misspelt hook": ("{lab}/hook.py:Mine", {}, ["relative_bais", "did you mean 'relative_bias'"]),
     "syntax error": ("{lab}/syntax.py:Mine", {}, ["syntax.py", "SyntaxError", "line 1"]),
     "no such class": ("{lab}/mine.py:Mime", {}, ["'Mime'", "it has Mine"]),
     "no such file": ("{lab}/mien.py:Mine", {}, ["mien.py"]),
@@ -247,7 +247,7 @@ def test_a_mistake_in_a_sweep_is_told(lab, tmp_path, mistake):
 def test_mistakes_of_a_report_are_told(lab, tmp_path):
     assert_told(lab.start("report").wait(), "report", "--workdir=DIR is required")
     empty = lab.start("report", f"--workdir={tmp_path}", f"--out={tmp_path / 'out'}").wait()
-    assert_told(empty, "report", "no results in", "experiments.sweep")
+    assert_told(empty, "report", "no results in", "pe-jax sweep --config=")
     (tmp_path / "rope-1").mkdir()
     (tmp_path / "rope-1/result.json").write_text("{")
     damaged = lab.start("report", f"--workdir={tmp_path}", f"--out={tmp_path / 'out'}").wait()
@@ -292,7 +292,11 @@ def test_a_folder_that_another_process_holds_is_refused(lab, folder):
 
 
 def test_a_run_begun_on_other_text_is_refused(lab, folder):
-    begun = json.dumps({"corpus": {"hash": "0" * 64}})
+    config = run_of(**{"data.source": lab.text}).config
+    text = record.Corpus(source=f"files:{lab.text}", hash="0" * 64)
+    begun = record.encode(
+        record.Begun(id=folder.name, label="rope", config=config, seeds=(0, 1), corpus=text)
+    )
     (folder / "config.json").write_text(begun)
     done = lab.run(folder.parent).wait()
     assert_told(done, "run", "was begun on other text", "delete the folder")

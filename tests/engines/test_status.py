@@ -32,14 +32,22 @@ class Work:
     ):
         """A run with these files; each is a second newer than the one before."""
         folder = self.folder / f"{name}-1a2b3c4d"
-        about = {"label": name, "config": {"run": {"seeds": list(seeds)}}}
+        about = {
+            "id": folder.name,
+            "label": name,
+            "config": {"run": {"seeds": list(seeds)}},
+            "seeds": seeds,
+            "corpus": record.Corpus(source="stdlib", hash="0" * 64),
+        }
         moment = time.time() - 60
         for file in files:
             folder.mkdir(parents=True, exist_ok=True)
-            text = record.canonical(about)
+            text = record.encode(record.Begun(**about))
             if file == "result.json":
-                more = {"train": {"loss": [2.0, 2.5]}, "seconds": {"total": 75.0}}
-                text = record.canonical(about | more)
+                train = record.Training(length=8, steps=12, loss=(2.0, 2.5))
+                seconds = record.Seconds(train=50.0, evaluate=25.0, total=75.0)
+                result = record.Result(**about, rows=(), train=train, seconds=seconds)
+                text = record.encode(result)
             if file == "log.txt":
                 text = "Traceback\n"
             if file == "metrics.jsonl":

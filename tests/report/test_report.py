@@ -435,7 +435,7 @@ def test_load_says_what_a_folder_needs_and_how_to_make_it(tmp_path):
     with pytest.raises(ValueError, match=r"needs \*/result.json or runs.jsonl; make some$"):
         study.load(tmp_path, "make some")
     done = run(f"--workdir={tmp_path}", f"--out={tmp_path / 'out'}")
-    assert "python -m experiments.sweep --config=configs/quickstart.py" in done.stderr
+    assert f"make some with `pe-jax sweep --config=FILE --workdir={tmp_path}`" in done.stderr
 
 
 def test_a_frame_without_the_metric_names_those_it_has(tmp_path, records):
@@ -491,4 +491,4 @@ def test_help_imports_nothing_heavy():
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
     assert "--workdir" in done.stdout
     loaded = {line.split("|")[-1].strip() for line in done.stderr.splitlines()}
-    assert not loaded & {"jax", "numpy", "pandas", "matplotlib", "scipy", "rich", "pe_jax"}
+    assert not loaded & {"jax", "numpy", "pandas", "matplotlib", "scipy", "rich"}

@@ -126,9 +126,7 @@ def test_a_finished_run_is_not_run_again_and_a_record_replays(lab, whole):
     assert state() == before and len(list(whole.parent.iterdir())) == 1
 
 
-def test_text_that_has_changed_fails_the_run_and_a_full_disk_hides_no_error(
-    lab, whole, tmp_path, monkeypatch
-):
+def test_a_run_begun_on_other_text_is_refused_and_left_as_it_is(whole, tmp_path):
     folder = tmp_path / whole.name
     folder.mkdir()
     about = json.loads((whole / "config.json").read_text())
@@ -137,8 +135,20 @@ def test_text_that_has_changed_fails_the_run_and_a_full_disk_hides_no_error(
     run = Run.of(about["config"])
     with pytest.raises(Refused, match="was begun on other text"):
         execute(run, tmp_path)
-    stage, reason = standing(folder)
-    assert stage == "failed" and "was begun on other text" in reason
+    assert [path.name for path in folder.iterdir()] == ["config.json"]
+
+
+def test_a_run_that_fails_says_why_and_a_full_disk_hides_no_error(whole, tmp_path, monkeypatch):
+    run = Run.of(json.loads((whole / "config.json").read_text())["config"])
+    folder = tmp_path / whole.name
+
+    def fail(*arguments):
+        raise ArithmeticError("this model fails")
+
+    monkeypatch.setattr("pe_jax.runs.execute._carried_out", fail)
+    with pytest.raises(ArithmeticError, match="this model fails"):
+        execute(run, tmp_path)
+    assert standing(folder) == ("failed", "ArithmeticError: this model fails")
     put = state.put
 
     def full(folder, stage, reason=""):
@@ -147,7 +157,7 @@ def test_text_that_has_changed_fails_the_run_and_a_full_disk_hides_no_error(
         put(folder, stage, reason)
 
     monkeypatch.setattr(state, "put", full)
-    with pytest.raises(Refused, match="was begun on other text"):
+    with pytest.raises(ArithmeticError, match="this model fails"):
         execute(run, tmp_path)
     assert standing(folder) == ("running", "")
 
