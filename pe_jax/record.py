@@ -232,8 +232,8 @@ def encode(record: Planned | State) -> str:
 
 
 def canonical(value: Any) -> str:
-    """JSON with sorted keys and no spaces, tuples as lists: equal values give equal text. ValueError
-    for NaN and infinities, which JSON does not have.
+    """JSON with sorted keys and no spaces, tuples as lists: equal values give equal text.
+    ValueError for NaN and infinities, which JSON does not have.
     """
     return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
 

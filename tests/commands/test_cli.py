@@ -1,6 +1,5 @@
 """The command lines: help at once, a user's mistake in one line before anything is done."""
 
-import json
 import subprocess
 import sys
 
@@ -13,7 +12,13 @@ from pe_jax.commands import cli
 from pe_jax.storage import atomic, locks
 
 HEAVY = ("jax", "flax", "pandas", "matplotlib", "tensorflow_datasets", "grain", "orbax", "scipy")
-BEGUN = {"label": "rope", "config": {"run": {"seeds": [0, 1]}}}
+BEGUN = record.Begun(
+    id="rope-1a2b3c4d",
+    label="rope",
+    config={"run": {"seeds": [0, 1]}},
+    seeds=(0, 1),
+    corpus=record.Corpus(source="stdlib", hash="0" * 64),
+)
 MINE = """
 import dataclasses
 
@@ -105,7 +110,7 @@ def test_a_config_of_the_package_is_found_from_any_folder(tmp_path, monkeypatch)
 
 
 def test_the_status_of_runs_comes_at_once(tmp_path):
-    atomic.write(tmp_path / "rope-1a2b3c4d/config.json", record.canonical(BEGUN))
+    atomic.write(tmp_path / "rope-1a2b3c4d/config.json", record.encode(BEGUN))
     names, code, out = imported("experiments.sweep", "--status", f"--workdir={tmp_path}")
     assert code == 0 and "stopped" in out and not names.intersection(HEAVY)
 
@@ -292,11 +297,7 @@ def test_a_folder_that_another_process_holds_is_refused(lab, folder):
 
 
 def test_a_run_begun_on_other_text_is_refused(lab, folder):
-    config = run_of(**{"data.source": lab.text}).config
-    text = record.Corpus(source=f"files:{lab.text}", hash="0" * 64)
-    begun = record.encode(
-        record.Begun(id=folder.name, label="rope", config=config, seeds=(0, 1), corpus=text)
-    )
+    begun = record.encode(BEGUN)
     (folder / "config.json").write_text(begun)
     done = lab.run(folder.parent).wait()
     assert_told(done, "run", "was begun on other text", "delete the folder")

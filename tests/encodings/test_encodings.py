@@ -101,7 +101,7 @@ def embedded(pe, case):
 
 def test_every_encoding_has_a_reference():
     missing = sorted(set(ENCODINGS) - set(reference.REFERENCES))
-    assert not missing, f"write one function each in tests/reference.py: {', '.join(missing)}"
+    assert not missing, f"write one function each in tests/reference/: {', '.join(missing)}"
 
 
 @every_encoding

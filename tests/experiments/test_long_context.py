@@ -12,6 +12,7 @@ from commands import Lab, the_run
 
 from experiments.benchmark import long, long_report, long_runs
 from experiments.benchmark.long_worker import LAST, measure, sequence
+from pe_jax.record import Corpus, Result, Training, encode
 
 
 def test_sequence_is_the_longest_document_or_documents_joined():
@@ -111,9 +112,16 @@ def test_figure_has_every_value_and_lines_of_slope_1():
 def published(folder):
     """A folder with the record of one run, without its model."""
     folder.mkdir()
-    names = {"id": "rope-1a2b3c4d", "label": "rope", "corpus": {"source": "stdlib"}}
-    record = {"rows": [], "seeds": [0], "train": {}} | names
-    (folder / "runs.jsonl").write_text(json.dumps(record) + "\n")
+    result = Result(
+        id="rope-1a2b3c4d",
+        label="rope",
+        config={},
+        seeds=(0,),
+        corpus=Corpus(source="stdlib", hash="0" * 64),
+        rows=(),
+        train=Training(length=64, steps=4),
+    )
+    (folder / "runs.jsonl").write_text(encode(result) + "\n")
     return folder
 
 

@@ -1,4 +1,4 @@
-"""Makes vectors.npz: what implementations on PyPI compute, for tests/test_golden.py.
+"""Makes vectors.npz: what implementations on PyPI compute, for tests/encodings/test_golden.py.
 
 In an environment with the pinned packages below, which the project itself does not need:
 

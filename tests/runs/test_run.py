@@ -135,7 +135,7 @@ def test_a_run_begun_on_other_text_is_refused_and_left_as_it_is(whole, tmp_path)
     run = Run.of(about["config"])
     with pytest.raises(Refused, match="was begun on other text"):
         execute(run, tmp_path)
-    assert [path.name for path in folder.iterdir()] == ["config.json"]
+    assert not (folder / "state.json").exists()
 
 
 def test_a_run_that_fails_says_why_and_a_full_disk_hides_no_error(whole, tmp_path, monkeypatch):
