@@ -7,18 +7,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from helpers import DIMS, assert_near, bind, example, folded, output, scattered
+from cases import APART, CASE, one
+from helpers import DIMS, assert_near, bind, folded, output
 
 from pe_jax.spec.parse import make
-
-LENGTH = 20
-CASE = example(LENGTH)
-APART = CASE._replace(pos=scattered(LENGTH, 60))
-
-
-def one(spec, dims=DIMS):
-    (encoding,) = make(spec, dims)
-    return encoding
 
 
 def attended(spec, case=CASE, dims=DIMS, **params):

@@ -7,22 +7,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from helpers import DIMS, assert_near, bind, example, output, scattered
+from cases import APART, CASE, LENGTH, one
+from helpers import DIMS, assert_near, bind, output
 
 from pe_jax.encodings import resonance, rope
 from pe_jax.encodings.resonance import Resonance
 from pe_jax.runs.run import Run
 from pe_jax.spec.parse import make
 from pe_jax.spec.swap import swap
-
-LENGTH = 20
-CASE = example(LENGTH)
-APART = CASE._replace(pos=scattered(LENGTH, 60))
-
-
-def one(spec, dims=DIMS):
-    (encoding,) = make(spec, dims)
-    return encoding
 
 
 def attended(encodings, case=CASE, **params):

@@ -1,9 +1,9 @@
-"""The encodings that attention, caches and memories are tested with: those of the table,
-compositions, and those made for tests.
+"""What several tests are about: the encodings that attention, caches and memories are tested with
+(those of the table, compositions, and those made for tests), and one sequence.
 """
 
 from exotic import EXOTIC, Capped, MixKeys, PairGate
-from helpers import DIMS
+from helpers import DIMS, example, scattered
 
 from pe_jax.encodings import ENCODINGS
 from pe_jax.encodings.shaw import Shaw
@@ -35,3 +35,14 @@ def encodings(name, dims=WIDE):
     if name in MIXED:
         return tuple(cls(dims) for cls in MIXED[name])
     return make(name, dims)
+
+
+LENGTH = 20
+CASE = example(LENGTH)
+APART = CASE._replace(pos=scattered(LENGTH, 60))
+
+
+def one(spec, dims=DIMS):
+    """The encoding of a spec with one member."""
+    (encoding,) = make(spec, dims)
+    return encoding
