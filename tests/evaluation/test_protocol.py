@@ -18,7 +18,8 @@ from pe_jax.evaluation.scoring import by_batches, target_nats
 from pe_jax.evaluation.windows import windows
 from pe_jax.metric import METRICS, Metric
 from pe_jax.model.config import LmConfig
-from pe_jax.record import Reason
+from pe_jax.record import Corpus, Reason, Result, Training
+from pe_jax.report.tables import extrapolation
 from pe_jax.spec.parse import make
 from pe_jax.storage.history import History
 from pe_jax.training.config import TrainConfig
@@ -467,7 +468,7 @@ def mean_probability(nats, sizes):
     return float(np.exp(-nats.astype(np.float64)).mean())
 
 
-def test_a_metric_of_ones_own_that_is_better_when_higher_goes_from_windows_to_rows(monkeypatch):
+def test_a_metric_of_ones_own_that_is_better_when_higher_goes_from_windows_to_tables(monkeypatch):
     """Its value, its curve and its name are the metric's; nothing else knows that it is no bits."""
     mine = Metric(
         "mean_probability",
@@ -500,3 +501,30 @@ def test_a_metric_of_ones_own_that_is_better_when_higher_goes_from_windows_to_ro
     (line,) = (c for c in found.curves if (c.seed, c.swap) == (3, ""))
     weights = [last - first + 1 for first, last in bins(line.position)]
     np.testing.assert_allclose(np.average(line.value, weights=weights), np.mean(seen), rtol=2e-5)
+
+    table = extrapolation(
+        [result_of(found, 3, "oracle"), result_of(found, 4, "uniform")], mine.name
+    )
+    assert [row.label for row in table.rows] == ["oracle", "uniform"]
+    assert [[cell.best for cell in row.cells] for row in table.rows] == [[True] * 2, [False] * 2]
+    assert [row.rank.mean for row in table.rows] == [1.0, 0.5]
+    for row in table.rows:
+        assert row.gain.mean == pytest.approx(0.0, abs=1e-5)
+        assert (row.effective, row.censored) == (32, True)
+
+
+def result_of(evaluation, seed, label):
+    """The result of a run trained at 8 tokens, whose only model scored what `seed` did here."""
+    return Result(
+        id=f"{label}-1a2b3c4d",
+        label=label,
+        config={},
+        seeds=(0,),
+        corpus=Corpus(source="stdlib", hash="0" * 64),
+        rows=tuple(
+            dataclasses.replace(row, seed=0)
+            for row in evaluation.rows
+            if row.seed == seed and not row.swap
+        ),
+        train=Training(length=8, steps=1),
+    )
