@@ -5,11 +5,13 @@
     --workdir=DIR
 """
 
+from typing import Any
+
 from ml_collections import ConfigDict
 from ml_collections.config_dict import placeholder
 
 
-def get_config(arg="pe=rope"):
+def get_config(arg="pe=rope") -> Any:
     """A run of the encodings that `arg` names."""
     c = ConfigDict()
     c.pe = encodings(spec_of(arg))  # the spec, and a section of fields for each member
