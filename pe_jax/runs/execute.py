@@ -3,6 +3,8 @@ after a kill.
 
 What it writes to the run's folder, in order: config.json (and tokenizer.json), state.json, which
 follows how the run stands, metrics.jsonl and checkpoints/ as it goes on, result.json at the end.
+Training and evaluation get a Session. Its History writes metrics.jsonl and hands every line to the
+Trackers, which copy it to other programs, and to the View, which shows it to the caller.
 """
 
 from __future__ import annotations
@@ -77,8 +79,7 @@ def execute(run: Run, workdir: str | Path, command: str = "", view: View = SILEN
         if done := _result(folder):  # written by another process since
             return done
         about = _begin(run, folder, corpus, command, view)
-        trackers = Trackers(run.log.trackers, folder, about, view.say)
-        with _keep_state(folder), trackers:
+        with _keep_state(folder), Trackers(run.log.trackers, folder, about, view.say) as trackers:
 
             def watch(line: dict[str, Any]) -> None:
                 trackers.watch(line)
