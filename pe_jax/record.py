@@ -121,7 +121,7 @@ class Training:
     length: int  # tokens of a window
     steps: int
     loss: tuple[float | None, ...] = ()  # each seed's mean of the last jitted call, nats a token
-    ms_per_step: float | None = None
+    ms_per_step: float | None = None  # of one seed, the median of jitted calls
     tokens_per_second: float | None = None
 
 

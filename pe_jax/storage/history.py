@@ -16,9 +16,9 @@ class History:
     every line after it is written.
 
     A line of training, for each call of the jitted program, has `seeds`, `step`, `of` (all steps),
-    `loss` and `grad_norm` (one number a seed), `rate`, `ms_per_step` and `tokens_per_second`. A
-    line of evaluation, for each pass that is done, has `evaluated` and `of`, in tokens. Only lines
-    of training have `loss`.
+    `loss` and `grad_norm` (one number a seed), `rate`, and of one seed `ms_per_step` and
+    `tokens_per_second`. A line of evaluation, for each pass that is done, has `evaluated` and `of`,
+    in tokens. Only lines of training have `loss`.
     """
 
     def __init__(

@@ -46,7 +46,7 @@ class TrainConfig:
                 raise ValueError(f"train.{name} must be positive, got {getattr(self, name)}")
 
     def schedule(self) -> optax.Schedule:
-        """The rate by the step, from 0: a line to `rate`, then a cosine to `final * rate`."""
+        """The rate at step 0, 1, ...: linear to `rate`, then a cosine to `final * rate`."""
         warmup = min(self.warmup, self.steps // 10)
         return optax.warmup_cosine_decay_schedule(
             self.rate / max(1, warmup), self.rate, warmup, self.steps, self.rate * self.final

@@ -14,8 +14,7 @@ from jax.sharding import Mesh
 from pe_jax.storage.history import History
 
 Stop = Callable[[Callable[[], None]], None]
-"""stop(save): calls `save` and raises Interrupted if the run was asked to stop, else does nothing.
-"""
+"""stop(save): if the run was asked to stop, calls `save` and raises Interrupted."""
 
 
 class Interrupted(RuntimeError):
@@ -24,8 +23,8 @@ class Interrupted(RuntimeError):
 
 @dataclasses.dataclass(frozen=True)
 class Session:
-    """One call of `execute`, as its loops see it. The default writes and says nothing, uses one
-    device, and cannot be stopped.
+    """What training and evaluation share. The default writes and says nothing, uses one device, and
+    cannot be stopped.
     """
 
     history: History = dataclasses.field(default_factory=History)
