@@ -1,8 +1,8 @@
-"""The record of a run: the schema of config.json, result.json, state.json and runs.jsonl.
+"""The record of a run: the schema of queued.json, config.json, result.json, state.json and
+runs.jsonl, as frozen dataclasses. `storage.records` reads them from their files.
 
-Frozen dataclasses, read and written in one place. A result says which version of the schema it is
-of; an older one is brought up to the present one when it is read (`record_upgrade`), so that
-nothing else knows of older versions.
+A record says which version of the schema it is of; an older one is brought up to the present one
+when it is read (`record_upgrade`), so that nothing else knows of older versions.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import msgspec
 from pe_jax.record_upgrade import upgraded
 
 VERSION = 2
-"""1: before the schema had a version; the reason for a missing value was a sentence."""
+"""The present version; record_upgrade.py says what the earlier ones were."""
 
 
 class Reason(enum.Enum):
@@ -48,7 +48,7 @@ class Row:
     metric: str
     length: int  # tokens
     value: float | None  # in the unit of the metric; None where it was not computed
-    swap: str = ""  # what was swapped in on the trained model; "": the model as trained
+    swap: str = ""  # the spec swapped in after training, or "memory M"; "": the model as trained
     reason: Reason | None = None  # why there is no value
     at: int | None = None  # the number in the reason's sentence: how many positions, which step
 
@@ -65,28 +65,28 @@ class Curve:
     seed: int
     length: int
     position: tuple[float, ...]  # middles of bins, counted from 1
-    value: tuple[float | None, ...]
-    swap: str = ""
+    value: tuple[float | None, ...]  # of each bin; None where no token of it is scored
+    swap: str = ""  # as in Row
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Corpus:
-    """What tells a text from any other."""
+    """Which text a run read: what tells it from any other."""
 
-    source: str
-    hash: str
+    source: str  # as the config names it
+    hash: str  # SHA-256 of its documents
     split: str = ""  # how it was split, as a sentence
-    documents: dict[str, int] = dataclasses.field(default_factory=dict)
-    bytes: dict[str, int] = dataclasses.field(default_factory=dict)
+    documents: dict[str, int] = dataclasses.field(default_factory=dict)  # how many, by split
+    bytes: dict[str, int] = dataclasses.field(default_factory=dict)  # by split
     python: str | None = None  # the version whose standard library it is
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Vocabulary:
-    """What tells a tokenizer from any other."""
+    """Which tokenizer a run used: what tells it from any other."""
 
-    spec: str = "bytes"
-    vocabulary: int = 256
+    spec: str = "bytes"  # as the config names it
+    vocabulary: int = 256  # how many tokens it has
     sha256: str | None = None  # of its tokenizer.json; None for bytes
 
 
@@ -94,10 +94,10 @@ class Vocabulary:
 class Device:
     """What a run was computed on."""
 
-    platform: str
-    kind: str
+    platform: str  # "cpu", "gpu" or "tpu"
+    kind: str  # the model of the accelerator or of the processor
     count: int
-    threads: int
+    threads: int  # of XLA on the CPU
     xla_flags: str = ""
 
 
@@ -106,7 +106,7 @@ class Parent:
     """The run whose parameters another one started from."""
 
     id: str
-    parameters: str  # digest of all its seeds' parameters
+    parameters: str  # SHA-256 of all its seeds' parameters
     label: str
     config: str  # hash of its config
     commit: str
@@ -120,8 +120,8 @@ class Training:
 
     length: int  # tokens of a window
     steps: int
-    loss: tuple[float | None, ...] = ()  # of each seed, nats a token, in the last jitted call
-    ms_per_step: float | None = None
+    loss: tuple[float | None, ...] = ()  # each seed's mean of the last jitted call, nats a token
+    ms_per_step: float | None = None  # of one seed, the median of jitted calls
     tokens_per_second: float | None = None
 
 
@@ -136,7 +136,7 @@ class Seconds:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Parameters:
-    """How many numbers one seed learns."""
+    """How many numbers one seed learns, and how many of them belong to its encodings."""
 
     total: int
     encoding: int
@@ -178,12 +178,12 @@ class Result(Begun):
     targets: dict[str, int] = dataclasses.field(default_factory=dict)
     """Scored tokens of each metric, the same at every length."""
     target_bytes: dict[str, dict[int, int]] = dataclasses.field(default_factory=dict)
-    """The bytes of these, by metric and length."""
+    """Bytes of the scored tokens, by metric and length."""
     parameters: Parameters | None = None
     seconds: Seconds | None = None
     peak_memory_mib: float | None = None
     digests: dict[str, str] = dataclasses.field(default_factory=dict)
-    """Of the final training state, by the seeds of one program, as in "0-1-2"."""
+    """SHA-256 of each program's final training state, by its seeds, as in "0-1-2"."""
 
 
 class Stage(enum.Enum):
@@ -198,8 +198,8 @@ class Stage(enum.Enum):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class State:
-    """How a run stands: state.json. A process that is killed leaves RUNNING behind; whether it is
-    true is told by the lock of the folder.
+    """How a run stands: state.json. A process that is killed leaves RUNNING behind; whether the run
+    still goes on is told by the lock of its folder.
     """
 
     stage: Stage
@@ -211,14 +211,15 @@ Schema = TypeVar("Schema", Planned, Begun, Result, State)
 
 
 def decode(kind: type[Schema], data: Any) -> Schema:
-    """A record from what JSON holds, of the present version or of an earlier one. ValueError says
-    which parts are missing, which one is of another type, or that a later version wrote it.
+    """A record of this kind from parsed JSON of the present version or an earlier one. ValueError
+    says which parts are missing, which one is of another type, or that a later version wrote it.
     """
     if not isinstance(data, dict):
         raise ValueError("it is not a JSON object")
-    required = [f.name for f in dataclasses.fields(kind) if f.default is f.default_factory]
-    if missing := [name for name in required if name not in data]:
-        raise ValueError(f"it lacks {', '.join(missing)}")
+    fields, missing = dataclasses.fields(kind), dataclasses.MISSING
+    required = [f.name for f in fields if f.default is missing and f.default_factory is missing]
+    if lacking := [name for name in required if name not in data]:
+        raise ValueError(f"it lacks {', '.join(lacking)}")
     whole = data if kind is State else upgraded(data, VERSION)
     try:
         return msgspec.convert(whole, kind, str_keys=True)
@@ -245,5 +246,5 @@ def now() -> str:
 
 def plain(record: Any) -> dict[str, Any]:
     """A record, or a part of one, as dictionaries, lists and numbers."""
-    whole = dataclasses.asdict(record)  # msgspec leaves defaults out of what it has decoded
+    whole = dataclasses.asdict(record)  # msgspec alone would leave out defaults it has filled in
     return json.loads(msgspec.json.encode(whole))

@@ -1,4 +1,4 @@
-"""Records that earlier versions of the schema wrote, in the form of the present one.
+"""Brings records that earlier versions of the schema wrote up to the present one, for `record`.
 
 Version 1 had no number for its version, and the reason for a missing value was a sentence.
 """
@@ -15,13 +15,12 @@ REASONS = {
     r"not finite": "not_finite",
     r"not evaluated": "not_evaluated",
 }
-"""The sentences of version 1, as patterns, and the values of `record.Reason`."""
+"""{pattern of a sentence of version 1: value of `record.Reason`}"""
 
 
 def upgraded(data: dict[str, Any], version: int) -> dict[str, Any]:
-    """`data`, what JSON holds of a record, as a record of `version`, the present one.
-
-    ValueError if it is of a later version: it was written by a later release.
+    """The parsed JSON of a record in the form of `version`, the present one; what is malformed
+    stays as it is. ValueError for a later version, which a later release has written.
     """
     written = data.get("version", 1)
     if not isinstance(written, int) or written > version:
@@ -35,6 +34,7 @@ def upgraded(data: dict[str, Any], version: int) -> dict[str, Any]:
 
 
 def _row(row: Any) -> Any:
+    """A row of version 1 with its sentence as a reason and a number."""
     if not isinstance(row, dict):
         return row
     sentence = row.get("reason")

@@ -109,7 +109,7 @@ def _scores(losses: np.ndarray, tokens: np.ndarray, token_bytes: np.ndarray) -> 
     return {"last_bits_per_byte": float(last), "position": position, "bits_per_byte": bits}
 
 
-def _peak_memory_mib() -> float:
+def _peak_memory_mib() -> float | None:
     """Of the accelerator, or of the process where JAX tells no device's memory."""
     device = jax.devices()[0].memory_stats() or {}
     return device["peak_bytes_in_use"] / 2**20 if device else environment.peak_memory_mib()

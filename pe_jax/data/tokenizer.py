@@ -23,7 +23,7 @@ from pe_jax import record
 from pe_jax.data import bpe
 from pe_jax.data.corpus import Corpus
 from pe_jax.errors import nearest
-from pe_jax.storage import atomic, hashes
+from pe_jax.storage import hashes
 from pe_jax.storage.paths import expanded
 
 FORMS = {
@@ -115,13 +115,11 @@ def vocabulary(spec: str) -> int:
     return int(rest) if kind == "bpe" else len(BYTES.pieces)
 
 
-def kept(folder: Path) -> Tokenizer:
-    """The tokenizer of a run, from its folder; bytes where its config.json names none."""
-    about = atomic.read(folder / "config.json") or {}
-    spec = about.get("tokenizer", {}).get("spec", BYTES.spec)
-    if spec == BYTES.spec:
+def kept(folder: Path, about: record.Vocabulary) -> Tokenizer:
+    """The tokenizer of the run in `folder`, whose record says `about` it."""
+    if about.spec == BYTES.spec:
         return BYTES
-    return _byte_level(spec, _read(folder / "tokenizer.json"))
+    return _byte_level(about.spec, _read(folder / "tokenizer.json"))
 
 
 def sources(spec: str) -> dict[str, str]:

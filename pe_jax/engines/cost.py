@@ -47,7 +47,7 @@ class Work(NamedTuple):
 
 def estimates(runs: list[Run], workdir: Path, jobs: int = 1) -> list[Estimate]:
     """Of each run, `jobs` of them at a time on this machine; of a finished one what it took."""
-    threads = max(1, local.cores() // jobs)
+    threads = max(1, environment.cores() // jobs)
     finished = list(_finished(workdir))
     same = [result for result in finished if _of_this_machine(result, threads)]
     took = {r.id: r.seconds.total for r in finished if r.seconds}
@@ -172,4 +172,4 @@ def _speed(threads: int) -> float:
     for _ in range(5):
         product(a).block_until_ready()
     whole = 5 * 2 * 1024**3 / (time.perf_counter() - begun)
-    return EFFICIENCY * whole * threads / local.cores()
+    return EFFICIENCY * whole * threads / environment.cores()

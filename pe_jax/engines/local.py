@@ -16,6 +16,7 @@ from typing import Any
 from pe_jax import record
 from pe_jax.engines import progress, queues
 from pe_jax.record import Stage
+from pe_jax.runs.environment import cores
 from pe_jax.storage import atomic, history, locks, records, state
 
 POLL_SECONDS = 0.3
@@ -32,11 +33,6 @@ def at_a_time(jobs: int, runs: int) -> int:
     else one a core.
     """
     return min(jobs or (1 if accelerated() else cores()), runs)
-
-
-def cores() -> int:
-    """Those that this process may use."""
-    return len(os.sched_getaffinity(0))
 
 
 def accelerated() -> bool:

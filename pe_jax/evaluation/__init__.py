@@ -1,1 +1,1 @@
-"""Evaluation of a checkpoint: windows of text, scores, and the passes over them."""
+"""Evaluation of trained models: windows of text, their scores, and the passes over them."""

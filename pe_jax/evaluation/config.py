@@ -16,14 +16,14 @@ class EvalConfig:
     metrics: tuple[str, ...] = ("same_targets", "nonoverlapping")
     """Names of metric.METRICS."""
     swaps: tuple[str, ...] = ("window",)
-    """Specs of encodings swapped in on the trained checkpoint, beside the model as it is."""
+    """Specs of encodings that are swapped in on the trained model, one evaluation each."""
     memory: tuple[int, ...] = ()
     """Sizes of segment memories, in tokens. With each, the same windows are evaluated a second
     time, segment by segment."""
     targets: int = 16384
     """Scored tokens of each metric at each length."""
     stride: int | None = None
-    """Of `sliding`, in tokens; None: half the training length."""
+    """The stride of sliding, in tokens; None: half the training length."""
     last: int | None = None
     """The k of same_targets and last_k, in tokens; None: half the training length."""
     split: str = "test"
@@ -64,7 +64,7 @@ class EvalConfig:
 
     @property
     def scope(self) -> Scope:
-        """What metrics are told of it. ValueError unless it is resolved."""
+        """What metrics are told of this config. ValueError unless it is resolved."""
         if self.last is None or self.stride is None:
             raise ValueError("eval.last and eval.stride are not set: call `resolved` first")
         return Scope(max(self.lengths), self.targets, self.last, self.stride)

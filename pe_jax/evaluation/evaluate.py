@@ -1,5 +1,5 @@
-"""Evaluation of trained models: every metric, at every length, of the model as it is, with every
-swap, and with every segment memory.
+"""Evaluation of trained models by every metric at every length: as they are, with every swap, and
+with every segment memory. windows.py cuts the text, scoring.py makes the forward passes.
 
 Evaluation text and random positions are fixed, so every seed and encoding meets the same ones.
 """
@@ -38,12 +38,12 @@ class Models:
     encodings: tuple[Encoding, ...]
     seeds: tuple[int, ...]
     diverged: tuple[int, ...]
-    """Of each seed, the step at which its training diverged, or -1."""
+    """The step at which each seed's training diverged, or -1."""
     segment: int = 0
-    """Tokens of a segment, where segment memories are evaluated: the training length."""
+    """Tokens of a segment, for segment memories: the training length."""
 
-    def of(self, row: int, mesh: Mesh | None) -> Any:
-        """The parameters of one seed, on every device of a mesh."""
+    def replica(self, row: int, mesh: Mesh | None) -> Any:
+        """The parameters of seeds[row], on every device of a mesh."""
         return copies(mesh, jax.tree.map(lambda a: a[row], self.params))
 
 
@@ -53,12 +53,12 @@ class Evaluation:
 
     rows: tuple[Row, ...]
     curves: tuple[Curve, ...]
-    """Of the metrics whose every row is scored, at the longest length that has a value."""
+    """By the metrics that have curves, at the longest length that has a value."""
     targets: dict[str, int]
     """Scored tokens of each metric, the same at every length."""
     target_bytes: dict[str, dict[int, int]]
-    """Their bytes, by metric and length: bits per byte times these over `targets` are bits per
-    token.
+    """Bytes of the scored tokens, by metric and length: bits per byte times these over `targets`
+    are bits per token.
     """
 
 
@@ -66,7 +66,7 @@ class Pass(NamedTuple):
     """One way to work through the windows of one length."""
 
     swap: str
-    """What is swapped in; "": nothing, "memory M": the windows are worked through in segments."""
+    """The spec that is swapped in; "": none; "memory M": windows are taken segment by segment."""
     length: int
     encodings: tuple[Encoding, ...]
     """Those for this length."""
@@ -86,8 +86,8 @@ class Scored(NamedTuple):
 
 
 def plan(encodings: tuple[Encoding, ...], config: EvalConfig, segment: int = 0) -> tuple[Pass, ...]:
-    """The passes, at every length: of the model as it is, with each swap, and in segments of
-    `segment` tokens with each memory. ValueError for a swap or a memory that is not possible.
+    """The passes at every length: of the model as it is, with each swap, and with each memory in
+    segments of `segment` tokens. ValueError for a swap or a memory that is not possible.
     """
     ways = [("", encodings, 0), *((spec, swap(encodings, spec), 0) for spec in config.swaps)]
     for size in config.memory:
@@ -96,11 +96,11 @@ def plan(encodings: tuple[Encoding, ...], config: EvalConfig, segment: int = 0) 
     passes = []
     for name, members, size in ways:
         for length in config.lengths:
-            total = size + segment if size else length
-            here = tuple(e.at(total) for e in members)
-            limit = min((n for e in here if (n := e.limit()) is not None), default=total)
-            beyond = limit if limit < total else None
-            passes.append(Pass(name, length, here, size, beyond))
+            positions = size + segment if size else length
+            own = tuple(e.at(positions) for e in members)
+            limit = min((n for e in own if (n := e.limit()) is not None), default=positions)
+            beyond = limit if limit < positions else None
+            passes.append(Pass(name, length, own, size, beyond))
     return tuple(passes)
 
 
@@ -117,25 +117,25 @@ def evaluate(
     session: Session | None = None,
     threads: int = 1,
 ) -> Evaluation:
-    """Scores the models by a resolved config.
+    """Scores the models on `documents`, the token ids [n] of each, by a resolved config.
 
-    `sizes` [V] are the bytes of each token, None where tokens are bytes. `threads` passes are at
-    work at a time. The session's history gets a line after each pass; its mesh shares out the
-    windows.
+    `sizes` [V] are the bytes of each token, None where tokens are bytes; `threads` passes run at a
+    time. The session's history gets a line after each pass; its mesh splits the windows. ValueError
+    where the text does not suffice, Interrupted when `session.stop` says so.
     """
     session = session or Session()
-    cut = {
+    cuts = {
         (metric, length): windows(documents, metric, length, config, sizes)
         for metric in config.metrics
         for length in config.lengths
     }
     passes = plan(models.encodings, config, models.segment)
-    costs = [p.length * sum(len(cut[m, p.length].tokens) for m in config.metrics) for p in passes]
-    replicas = [models.of(row, session.mesh) for row in range(len(models.seeds))]
+    costs = [p.length * sum(len(cuts[m, p.length].tokens) for m in config.metrics) for p in passes]
+    replicas = [models.replica(row, session.mesh) for row in range(len(models.seeds))]
 
     def scores(part: Pass) -> list[Scored]:
-        here = [cut[metric, part.length] for metric in config.metrics]
-        return _score_pass(models, replicas, part, here, config, session.mesh)
+        own = [cuts[metric, part.length] for metric in config.metrics]
+        return _score_pass(models, replicas, part, own, config, session.mesh)
 
     scored: list[Scored] = []
     pool = ThreadPoolExecutor(threads)
@@ -143,14 +143,14 @@ def evaluate(
         for i, new in enumerate(pool.map(scores, passes)):
             scored += new
             session.history.add(evaluated=sum(costs[: i + 1]), of=sum(costs))
-            session.stop(lambda: None)
+            session.stop(lambda: None)  # nothing to save: evaluation begins anew
     finally:
         pool.shutdown(cancel_futures=True)
     return Evaluation(
         tuple(entry.row for entry in scored),
         _longest(entry.curve for entry in scored),
-        {m: cut[m, config.lengths[0]].targets for m in config.metrics},
-        {m: {length: cut[m, length].bytes for length in config.lengths} for m in config.metrics},
+        {m: cuts[m, config.lengths[0]].targets for m in config.metrics},
+        {m: {length: cuts[m, length].bytes for length in config.lengths} for m in config.metrics},
     )
 
 
@@ -162,7 +162,9 @@ def _score_pass(
     config: EvalConfig,
     mesh: Mesh | None,
 ) -> list[Scored]:
-    """What every seed, with the parameters in `replicas`, scores in one pass by each metric."""
+    """What every seed, with its parameters from `replicas`, scores in one pass by each metric,
+    whose windows are `cuts`.
+    """
     program = functools.partial(
         target_nats,
         graphdef=models.graphdef,
@@ -188,7 +190,9 @@ def _score_pass(
 def _scored(
     cut: Windows, about: dict[str, Any], nats: np.ndarray | Reason, at: int | None
 ) -> Scored:
-    """The record of one seed's scores, or of the reason why there are none, with its number."""
+    """The row and the curve of one seed's -ln p, or the row with the reason why there is none and
+    the number `at` of its sentence.
+    """
     name = cut.metric.name
     if isinstance(nats, Reason):
         return Scored(Row(metric=name, value=None, reason=nats, at=at, **about), None)
@@ -200,7 +204,9 @@ def _scored(
 
 
 def _longest(curves: Iterable[Curve | None]) -> tuple[Curve, ...]:
-    """Of each seed and swap, the curve of the longest length, ordered as these were computed."""
+    """The curve of the longest length of each seed and swap, from curves by increasing length; in
+    the order of the curves that are kept.
+    """
     kept: dict[tuple[int, str], Curve] = {}
     for curve in curves:
         if curve is not None:

@@ -1,4 +1,4 @@
-"""-ln p of the targets of windows: one jitted forward pass for each shape, and batches of it.
+"""-ln p of the targets of windows: the jitted forward pass, and the batches in which it is called.
 
 Random positions depend on a window's index alone, so every seed and encoding meets the same ones.
 """
@@ -41,12 +41,13 @@ def target_nats(
     segment: int = 0,
     memory: int = 0,
 ):
-    """-ln p of each window's last targets, in nats, [B, last], from tokens [B, E + 1]; `first` is
-    the first window's index.
+    """-ln p of each window's last targets, in nats, float32 [B, last], from tokens [B, E + 1] and
+    one seed's `params`; `first` is the first window's index among all, which its random positions
+    depend on.
 
-    With a `memory`, the window is worked through in segments of `segment` tokens, counted from its
-    end, so that the first one may be shorter; each layer then also sees what entered it at the
-    `memory` tokens before a segment.
+    With a `memory`, a window is taken in segments of `segment` tokens, counted from its end, so
+    that the first may be shorter; each layer then also sees what entered it at the `memory` tokens
+    before a segment.
     """
     model = nnx.merge(graphdef, params, copy=True)
     index = first + jnp.arange(tokens.shape[0])
@@ -98,11 +99,12 @@ def by_batches(windows: Windows, program: Program, batch: int) -> np.ndarray:
 def score(
     windows: Windows, program: Callable, batch_tokens: int, mesh: Mesh | None
 ) -> np.ndarray | Reason:
-    """-ln p of the targets of each window's last rows, in nats, [W, last], or why it is not there:
+    """-ln p of the targets of each window's last rows, in nats, [W, last], or why there is none:
     the device has too little memory, or a value is not finite.
 
-    `program` is target_nats with all but the tokens given; `batch_tokens` are those of the windows
-    computed at once, on every device of the mesh the same number of windows and at least one.
+    `program` is target_nats with all but `tokens`, `first` and `last` given. `batch_tokens` tokens
+    of windows are computed at once; each device of the mesh has the same number of windows, at
+    least one.
     """
     devices = mesh.size if mesh else 1
     batch = max(1, batch_tokens // windows.length // devices) * devices

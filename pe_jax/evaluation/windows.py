@@ -1,4 +1,5 @@
-"""Documents cut into the windows of a metric, and what the scores of these windows amount to.
+"""Documents cut into the windows of a metric (metric.py says where), and the metric's value and
+curve from the -ln p of their targets.
 
 A window of E tokens has rows 0 .. E - 1. Row r of a window that starts at token s of its document
 sees the tokens s .. s + r and predicts token s + r + 1. Windows never cross the end of a document,
@@ -21,7 +22,7 @@ CURVE_BINS = 64
 
 @dataclasses.dataclass(frozen=True)
 class Windows:
-    """The windows of one metric at one evaluation length E. Of each, the rows lo <= row < hi are
+    """The W windows of one metric at one evaluation length E. Of each, the rows lo <= row < hi are
     scored.
     """
 
@@ -29,13 +30,13 @@ class Windows:
     length: int
     """E."""
     tokens: np.ndarray
-    """int32 [W, E + 1]; right of a document's end 0, which no scored row sees or predicts."""
+    """int32 [W, E + 1]; 0 beyond a document's end, which no scored row sees or predicts."""
     sizes: np.ndarray
     """int [W, E]: the bytes of each row's target."""
     lo: np.ndarray
-    """int [W]"""
+    """int [W]: the first scored row."""
     hi: np.ndarray
-    """int [W]"""
+    """int [W]: the row after the last scored one."""
 
     @property
     def scored(self) -> np.ndarray:
@@ -55,11 +56,13 @@ class Windows:
 
     @property
     def last(self) -> int:
-        """How many of a window's last rows must be computed, so that all scored ones are."""
+        """The fewest last rows of a window that include every scored one, in all windows."""
         return self.length - int(self.lo.min())
 
     def value(self, nats: np.ndarray) -> float:
-        """The metric's value, from -ln p of the targets of each window's last rows: [W, last]."""
+        """The metric's value from `nats` [W, last], -ln p of the targets of each window's last
+        rows.
+        """
         scored = self.scored[:, -self.last :]
         return self.metric.value(nats[scored], self.sizes[:, -self.last :][scored])
 
@@ -86,8 +89,9 @@ def windows(
     config: EvalConfig,
     sizes: np.ndarray | None = None,
 ) -> Windows:
-    """The windows of a metric at one evaluation length; `config` must be resolved, `sizes` [V] are
-    the bytes of each token (None: 1). ValueError where the text does not suffice.
+    """The windows of a metric at one evaluation length, from the token ids [n] of each document;
+    `config` must be resolved, `sizes` [V] are the bytes of each token (None: 1). ValueError where
+    the text does not suffice.
     """
     scorer, scope = named(metric), config.scope
     least = scope.longest + scorer.beyond

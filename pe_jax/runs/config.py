@@ -15,21 +15,21 @@ class DataConfig:
     source: str = "stdlib"
     """stdlib, files:PATH or tfds:NAME[:SPLIT]."""
     data_dir: str = ""
-    """Of files: where a relative PATH begins; "": the working directory. Of tfds: the data_dir of
-    TFDS; "": TFDS's own, TFDS_DATA_DIR or ~/tensorflow_datasets."""
+    """For files, the folder of a relative PATH; "": the working directory. For tfds, the data_dir
+    of TFDS; "": TFDS's own, TFDS_DATA_DIR or ~/tensorflow_datasets."""
     tokenizer: str = "bytes"
     """bytes, bpe:N or file:PATH."""
 
 
 @dataclasses.dataclass(frozen=True)
 class RunConfig:
-    """How often, and on which devices."""
+    """With which seeds, and on which devices."""
 
     seeds: tuple[int, ...] = (0, 1, 2)
     vmap_seeds: bool = True
     """All seeds in one program. False: one after another, bit-equal to runs of one seed."""
     mesh: str = ""
-    """Devices for seeds and data, such as "seed:3,data:2" (mesh.py); "": one device."""
+    """Devices for seeds and data, such as "seed:3,data:2" (training/mesh.py); "": one device."""
 
     def __post_init__(self):
         mesh.parse(self.mesh)
@@ -50,11 +50,13 @@ class LogConfig:
     """What does not change a run's numbers, and is not part of its identity."""
 
     checkpoint_seconds: float = 60.0
-    """How often training saves its state."""
+    """How often training saves a checkpoint."""
     tensorboard: bool = False
+    """Whether a copy of the history goes to TensorBoard (trackers.py)."""
     wandb: bool = False
+    """Whether one goes to Weights & Biases."""
 
     @property
     def trackers(self) -> tuple[str, ...]:
-        """The names of those that are asked for."""
+        """The names of the trackers that are asked for."""
         return tuple(name for name in TRACKERS if getattr(self, name))

@@ -6,7 +6,6 @@ import contextlib
 import importlib.metadata
 import os
 import platform
-import resource
 import subprocess
 import sys
 from pathlib import Path
@@ -16,7 +15,9 @@ PACKAGES = ("jax", "jaxlib", "flax", "optax", "numpy", "grain", "orbax-checkpoin
 
 
 def environment() -> dict[str, Any]:
-    """Commit, versions, device and threads: what besides the config decides a run's bits."""
+    """What a record holds of these: "commit", "versions" by package and "device", the fields of
+    record.Device.
+    """
     import jax
 
     devices = jax.devices()
@@ -35,12 +36,23 @@ def environment() -> dict[str, Any]:
 
 
 def threads() -> int:
-    """The threads of XLA's CPU: NPROC, else the cores that this process may use."""
-    return int(os.environ.get("NPROC", 0)) or len(os.sched_getaffinity(0))
+    """The threads of XLA on the CPU: $NPROC, else the cores that this process may use."""
+    return int(os.environ.get("NPROC", 0)) or cores()
+
+
+def cores() -> int:
+    """The cores that this process may use; all of them where the system does not say (macOS,
+    Windows).
+    """
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
 
 
 def commit() -> str:
-    """The commit of the code that runs, and whether its tracked files differ from it."""
+    """The commit of the code that runs, with a note where tracked files differ from it; "unknown"
+    outside a checkout.
+    """
 
     def git(*command: str) -> str:
         here = Path(__file__).parent
@@ -57,8 +69,14 @@ def commit() -> str:
     return (sha or "unknown") + (" (with uncommitted changes)" if changed else "")
 
 
-def peak_memory_mib() -> float:
-    """The largest resident size of this process so far."""
+def peak_memory_mib() -> float | None:
+    """The largest resident size of this process so far, in MiB; None where the system does not say
+    (Windows).
+    """
+    try:
+        import resource
+    except ImportError:
+        return None
     unit = 1 if sys.platform == "darwin" else 1024
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / 2**20
 
@@ -71,6 +89,7 @@ def _version(name: str) -> str:
 
 
 def _processor() -> str:
+    """The model of the processor."""
     with contextlib.suppress(OSError):
         for line in Path("/proc/cpuinfo").read_text().splitlines():
             if line.startswith("model name"):

@@ -1,5 +1,10 @@
-"""A run carried out: trained for all its seeds, evaluated, recorded. The same call goes on after a
-kill.
+"""Carries out a run: trains all its seeds, evaluates them, writes the record. The same call goes on
+after a kill.
+
+What it writes to the run's folder, in order: config.json (and tokenizer.json), state.json, which
+follows how the run stands, metrics.jsonl and checkpoints/ as it goes on, result.json at the end.
+Training and evaluation get a Session. Its History writes metrics.jsonl and hands every line to the
+Trackers, which copy it to other programs, and to the View, which shows it to the caller.
 """
 
 from __future__ import annotations
@@ -34,31 +39,22 @@ from pe_jax.training.loop import train
 from pe_jax.training.session import Interrupted, Session, stopping
 
 
-@runtime_checkable
+@runtime_checkable  # the tests check types as they run
 class View(Protocol):
-    """Who looks on while a run is carried out."""
+    """What shows a run while it is carried out, such as a terminal; it is no part of the record."""
 
     def begin(self) -> None:
-        """Called once, when nothing stands in the way of the run."""
+        """Called once, when the run's text, devices and folder are found fit, before it trains."""
 
     def watch(self, line: dict[str, Any]) -> None:
-        """Gets every line of metrics.jsonl."""
+        """Gets every line of metrics.jsonl (see History)."""
 
     def say(self, message: str) -> None:
         """Gets messages for people."""
 
 
-class Silent:
-    """Nobody looks on."""
-
-    def begin(self) -> None:
-        pass
-
-    def watch(self, line: dict[str, Any]) -> None:
-        pass
-
-    def say(self, message: str) -> None:
-        pass
+class Silent(View):
+    """A view that shows nothing."""
 
 
 SILENT = Silent()
@@ -67,8 +63,8 @@ SILENT = Silent()
 def execute(run: Run, workdir: str | Path, command: str = "", view: View = SILENT) -> Result:
     """The run's result; what `<workdir>/<run id>/` has of it already is not done again.
 
-    `command` is what the record gives as reproducing it. Raises Refused for what the user can mend,
-    and Interrupted after a signal, with the state saved. How it ends is in state.json.
+    `command` is what the record says reproduces it. Raises Refused for what the user can mend, and
+    Interrupted after a signal, with the training state saved. state.json says how it ended.
     """
     folder = Path(workdir) / run.id
     if done := _result(folder):
@@ -80,21 +76,19 @@ def execute(run: Run, workdir: str | Path, command: str = "", view: View = SILEN
     except ValueError as error:
         raise Refused(str(error)) from error
     with locks.locked(folder), stopping(view.say) as stop:
-        if done := _result(folder):  # by a process that was faster
+        if done := _result(folder):  # written by another process since
             return done
         about = _begin(run, folder, corpus, command, view)
-        trackers = Trackers(run.log.trackers, folder, about, view.say)
-        with _standing(folder), trackers:
+        with _keep_state(folder), Trackers(run.log.trackers, folder, about, view.say) as trackers:
 
             def watch(line: dict[str, Any]) -> None:
                 trackers.watch(line)
                 view.watch(line)
 
             history = History(folder / "metrics.jsonl", watch)
-            seconds = run.log.checkpoint_seconds
-            session = Session(history, view.say, stop, devices, seconds)
+            session = Session(history, view.say, stop, devices, run.log.checkpoint_seconds)
             view.begin()
-            result = _carried_out(run, folder, corpus, about, session)
+            result = _train_and_evaluate(run, folder, corpus, about, session)
             trackers.finish(result)
             atomic.write(folder / "result.json", record.encode(result))
             return result
@@ -105,7 +99,7 @@ def _result(folder: Path) -> Result | None:
 
 
 @contextlib.contextmanager
-def _standing(folder: Path) -> Iterator[None]:
+def _keep_state(folder: Path) -> Iterator[None]:
     """Keeps state.json while the run is carried out: running, then done, stopped or failed."""
     state.put(folder, Stage.RUNNING)
     ending: tuple[Stage, str] = Stage.DONE, ""
@@ -128,8 +122,10 @@ def _standing(folder: Path) -> Iterator[None]:
             state.put(folder, *ending)
 
 
-def _carried_out(run: Run, folder: Path, corpus: Tokens, about: Begun, session: Session) -> Result:
-    """Trains and evaluates."""
+def _train_and_evaluate(
+    run: Run, folder: Path, corpus: Tokens, about: Begun, session: Session
+) -> Result:
+    """Trains the seeds, one program after another, evaluates all, and puts the record together."""
     trained = [
         train(
             run.lm,
@@ -145,10 +141,10 @@ def _carried_out(run: Run, folder: Path, corpus: Tokens, about: Begun, session: 
     ]
     states, seconds = [state for state, _ in trained], sum(seconds for _, seconds in trained)
     begun = time.monotonic()
-    evaluation = _evaluated(run, states, corpus, session)
+    evaluation = _evaluate(run, states, corpus, session)
     evaluating = time.monotonic() - begun
     return Result(
-        **{field.name: getattr(about, field.name) for field in dataclasses.fields(about)},
+        **vars(about),
         **vars(evaluation),
         parameters=run.parameters(),
         train=_training(run, read_lines(folder / "metrics.jsonl")),
@@ -161,8 +157,8 @@ def _carried_out(run: Run, folder: Path, corpus: Tokens, about: Begun, session: 
     )
 
 
-def _evaluated(run: Run, states: list[step.State], corpus: Tokens, session: Session) -> Evaluation:
-    """What the models of the final states score."""
+def _evaluate(run: Run, states: list[step.State], corpus: Tokens, session: Session) -> Evaluation:
+    """What the models of the programs' final states score."""
     graphdef, _ = step.structure(run.lm, run.encodings)
     models = Models(
         graphdef,
@@ -185,7 +181,9 @@ def _evaluated(run: Run, states: list[step.State], corpus: Tokens, session: Sess
 
 
 def _begin(run: Run, folder: Path, corpus: Tokens, command: str, view: View) -> Begun:
-    """Writes config.json (and tokenizer.json), or holds it against what the run was begun with."""
+    """Writes config.json, and tokenizer.json if there is one. Where the run was begun before,
+    checks that it goes on with the same text and tokens, and says what else has changed.
+    """
     here = environment.environment()
     about = Begun(
         id=run.id,
@@ -236,7 +234,7 @@ def _check_begun(run: Run, folder: Path, earlier: Begun, about: Begun) -> None:
 
 
 def _training(run: Run, lines: list[dict[str, Any]]) -> record.Training:
-    """Final losses and speed, from metrics.jsonl; None where it has lost its lines."""
+    """Final losses and median speed, from metrics.jsonl; None where lines of it are missing."""
     lines = [line for line in lines if "loss" in line]
     ends = {tuple(line["seeds"]): line["loss"] for line in lines if line["step"] == run.train.steps}
     ms = statistics.median(line["ms_per_step"] for line in lines) if lines else None

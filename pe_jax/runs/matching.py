@@ -1,8 +1,9 @@
-"""Which parameters of one model another one takes over: those of the same name and shape.
+"""Which parameters of one model another takes over: those of the same name and shape. For
+warm_start.py.
 
-What belongs to an encoding goes by its section of the config, as in `pe.t5.table` or
+A parameter of an encoding is named by its section of the config, as in `pe.t5.table` or
 `pe.transformer_xl.layers.1.r`, and not by its place in the spec. A member that the other spec does
-not have takes over from one of its family.
+not have takes over the parameters of one of its family (spec/swap.py).
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ Shapes = Mapping[str, tuple[int, ...]]
 
 @dataclasses.dataclass(frozen=True)
 class Match:
-    """The parameters of a model here and of one there."""
+    """How the parameters of a model ("here") are taken from another model's ("there")."""
 
     taken: dict[str, str]
     """{path of a parameter here: its path there}."""
@@ -34,11 +35,11 @@ class Match:
 
     @classmethod
     def of(cls, ours: Shapes, spec: str, theirs: Shapes, their_spec: str) -> Match:
-        """Of the parameters of a model with the encodings of `spec`, and of the other model."""
-        members, before = parse(spec).members, parse(their_spec).members
-        heirs = _heirs(members, before)
+        """Matches the parameters of a model with the encodings of `spec` to those of another."""
+        members, their_members = parse(spec).members, parse(their_spec).members
+        heirs = _heirs(members, their_members)
         here = _named(ours, [member.id for member in members])
-        there = _named(theirs, [heirs.get(member.id, member.id) for member in before])
+        there = _named(theirs, [heirs.get(member.id, member.id) for member in their_members])
         both = here.keys() & there.keys()
         shapes = {name: (theirs[there[name]], ours[here[name]]) for name in sorted(both)}
         unfit = {name: pair for name, pair in shapes.items() if pair[0] != pair[1]}
@@ -76,13 +77,17 @@ def listed(items: Iterable[Any]) -> str:
     return (", ".join(items[:8]) or "none") + more
 
 
-def _heirs(members: Sequence[Member], before: Sequence[Member]) -> dict[str, str]:
-    """{id of a member before: id of the one that takes over its parameters}."""
-    heirs = {b.id: m.id for b in before for m in members if m.id == b.id}
-    for b in before:
-        for m in members:
-            if kin(m.cls, b.cls) and b.id not in heirs and m.id not in heirs.values():
-                heirs[b.id] = m.id
+def _heirs(members: Sequence[Member], theirs: Sequence[Member]) -> dict[str, str]:
+    """{id of a member of the other spec: id of the one that takes over its parameters}: the member
+    of the same id, else the first of its family that has not taken over another's.
+    """
+    ids = {member.id for member in members}
+    heirs = {other.id: other.id for other in theirs if other.id in ids}
+    for other in theirs:
+        for member in members:
+            taken = other.id in heirs or member.id in heirs.values()
+            if not taken and kin(member.cls, other.cls):
+                heirs[other.id] = member.id
     return heirs
 
 

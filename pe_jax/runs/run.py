@@ -1,4 +1,6 @@
-"""One run: its config in sections, each with its defaults, and everything about it checked."""
+"""What one run is: its config in sections, each with its defaults, all of it checked. execute.py
+carries it out.
+"""
 
 from __future__ import annotations
 
@@ -50,7 +52,8 @@ class Run:
 
     config: dict[str, Any]
     label: str
-    """What tables call it: the spec, with what it was trained with or started from."""
+    """Its name in tables: the spec, with the memory it is trained with and the run it starts from.
+    """
     id: str
     """The label and a hash of all that decides the run's numbers; the name of its folder."""
     encodings: tuple[Encoding, ...]
@@ -63,37 +66,37 @@ class Run:
     start: WarmStart | None = None
     """The run whose parameters it starts from."""
     advice: tuple[str, ...] = ()
-    """What is doubtful about its encodings (advice.py)."""
+    """What is doubtful about its encodings (spec/advice.py)."""
 
     @classmethod
     def of(cls, config: Mapping[str, Any]) -> Run:
         """From a dictionary with the sections pe, lm, train, eval, data, run and log, of which all
-        but `pe` may be left out; {"pe": "rope"} is {"pe": {"spec": "rope"}}. ValueError for what
-        cannot be run.
+        but `pe` may be left out; {"pe": "rope"} is {"pe": {"spec": "rope"}}. ValueError, TypeError
+        or OSError, as of a tokenizer.json that is not there, for what cannot be run.
         """
         config = _normal(config)
-        parts = {name: _section(name, config.get(name, {})) for name in SECTIONS}
-        spec, members = _members(config["pe"])
-        _check_predicts(parts["lm"])
-        vocab = max(parts["lm"].vocab, tokenizer.vocabulary(parts["data"].tokenizer))
-        lm = parts["lm"] = dataclasses.replace(parts["lm"], vocab=vocab)
-        dims = lm.dims(parts["train"].length)
-        parts["eval"] = parts["eval"].resolved(dims.train_len, lm.memory)
-        _check_mesh(parts["run"], parts["train"])
-        encodings = make(spec, dims, members)
-        if lm.memory:
-            memory.check(encodings, lm.memory, dims.train_len)
-        evaluate.check(encodings, parts["eval"], dims.train_len)
-        start = _start(parts["train"], lm, spec, encodings, parts["run"].seeds)
-        name = _label(spec, members, lm, start)
-        files = sources("+".join((spec, *parts["eval"].swaps)))
-        files |= tokenizer.sources(parts["data"].tokenizer)
+        spec, fields = _members(config["pe"])
+        sections = {name: _section(name, config.get(name, {})) for name in SECTIONS}
+        lm, train, data, run = (sections[name] for name in ("lm", "train", "data", "run"))
+        _check_predicts(lm)
+        _check_mesh(run, train)
+        vocab = max(lm.vocab, tokenizer.vocabulary(data.tokenizer))
+        lm = sections["lm"] = dataclasses.replace(lm, vocab=vocab)
+        evaluation = sections["eval"] = sections["eval"].resolved(train.length, lm.memory)
+        encodings = make(spec, lm.dims(train.length), fields)
+        _check_memory(lm, encodings, train)
+        evaluate.check(encodings, evaluation, train.length)
+        start = None
+        if train.init_from:
+            start = WarmStart.of(train, lm, spec, encodings, run.seeds)
+        name = _label(spec, fields, lm, start)
+        files = sources("+".join((spec, *evaluation.swaps))) | tokenizer.sources(data.tokenizer)
         return cls(
             config=config,
             label=name,
             id=run_id(name, _identity(config, files, start)),
             encodings=encodings,
-            **parts,
+            **sections,
             start=start,
             advice=tuple(advice(encodings, [member.id for member in parse(spec)])),
         )
@@ -107,13 +110,12 @@ class Run:
         """How many numbers one seed learns."""
         _, shapes = structure(self.lm, self.encodings)
         sizes = {name: sum(a.size for a in jax.tree.leaves(part)) for name, part in shapes.items()}
-        own = sizes.pop("shared", 0) + sizes.pop("owned", 0)
-        for e in self.encodings:
-            draw = functools.partial(init_params, e)
-            shared, owned = jax.eval_shape(draw, jax.random.key(0))
-            parts = (shared, *owned.values())
-            own -= sum(part[name].size for part in parts for name in e.fixed if name in part)
-        return Parameters(total=sum(sizes.values()) + own, encoding=own)
+        encoding = sizes.pop("shared", 0) + sizes.pop("owned", 0)
+        for e in self.encodings:  # of whose parameters some may be fixed: drawn, and not learned
+            shared, owned = jax.eval_shape(functools.partial(init_params, e), jax.random.key(0))
+            drawn = (shared, *owned.values())
+            encoding -= sum(part[name].size for part in drawn for name in e.fixed if name in part)
+        return Parameters(total=sum(sizes.values()) + encoding, encoding=encoding)
 
     def load(self) -> tokenizer.Tokens:
         """The corpus in tokens; Refused if it lacks what training and evaluation ask for."""
@@ -134,14 +136,14 @@ class Run:
 
 
 def run_id(label: str, identity: Mapping[str, Any]) -> str:
-    """A readable name and the hash of all that decides a run's numbers."""
+    """The label as a file name, "-" and the first 8 digits of the SHA-256 of `identity`."""
     name = re.sub(r"[^A-Za-z0-9._+-]+", "_", label.rpartition("/")[2]).strip("_")[:60]
     return f"{name}-{sha256(canonical(identity))[:8]}"
 
 
 def _normal(config: Mapping[str, Any]) -> dict[str, Any]:
-    """The config with `pe` as a section. ValueError unless all of it are known sections, and
-    encodings are named.
+    """The config with `pe` as a section. ValueError for a section that is unknown or no dictionary,
+    and without pe.spec.
     """
     _check_known("the config", config, ["pe", *SECTIONS])
     pe = config.get("pe", {})
@@ -158,15 +160,15 @@ def _normal(config: Mapping[str, Any]) -> dict[str, Any]:
     return config
 
 
-def _section(name: str, values: Mapping[str, Any]):
-    """A section as its dataclass, with lists (which JSON has) as tuples."""
+def _section(name: str, values: Mapping[str, Any]) -> Any:
+    """A section as its dataclass, which checks it; lists, as JSON has them, become tuples."""
     kind = SECTIONS[name]
     _check_known(f"config.{name}", values, [field.name for field in dataclasses.fields(kind)])
     return kind(**_tuples(values))
 
 
 def _members(section: Mapping[str, Any]) -> tuple[str, dict[str, dict[str, Any]]]:
-    """The spec of the section `pe`, and the fields of each member that it has."""
+    """The spec of the section `pe`, and the fields that it sets, by the member's id."""
     fields = {id: values for id, values in section.items() if id != "spec"}
     for id, values in fields.items():
         if not isinstance(values, Mapping):
@@ -182,7 +184,7 @@ def _tuples(fields: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _check_known(where: str, given: Mapping[str, Any], names: list[str]) -> None:
-    """ValueError for a name that is not among `names`, with the nearest one."""
+    """ValueError for a name in `given` that is not among `names`, with the nearest one."""
     for name in given:
         if name not in names:
             raise ValueError(
@@ -205,28 +207,26 @@ def _check_mesh(run: RunConfig, train: TrainConfig) -> None:
     mesh.check(run.mesh, len(run.groups[0]), train.batch)
 
 
-def _start(
-    train: TrainConfig,
-    lm: LmConfig,
-    spec: str,
-    encodings: Sequence[Encoding],
-    seeds: Sequence[int],
-) -> WarmStart | None:
-    """What train.init_from asks for."""
-    return WarmStart.of(train, lm, spec, encodings, seeds) if train.init_from else None
+def _check_memory(lm: LmConfig, encodings: Sequence[Encoding], train: TrainConfig) -> None:
+    """ValueError unless the encodings can be trained with the segment memory of lm.memory."""
+    if lm.memory:
+        memory.check(encodings, lm.memory, train.length)
 
 
 def _label(
-    spec: str, members: Mapping[str, Mapping[str, Any]], lm: LmConfig, start: WarmStart | None
+    spec: str, fields: Mapping[str, Mapping[str, Any]], lm: LmConfig, start: WarmStart | None
 ) -> str:
-    name = label(spec, members)
+    """Run.label."""
+    name = label(spec, fields)
     if lm.memory:
         name = f"{name} trained with memory {lm.memory}"
     return f"{name} from {start.label}" if start else name
 
 
-def _identity(config: Mapping[str, Any], files: dict[str, str], start: WarmStart | None):
-    """What a run's id is made of: its config but for what changes no number, and its files."""
+def _identity(config: Mapping[str, Any], files: Mapping[str, str], start: WarmStart | None):
+    """What a run's id is made of: its config without what changes no number, and the hashes of the
+    files that it names.
+    """
     parts = {k: v for k, v in config.items() if k != "log"} | {"sources": files}
     parts["pe"] = identity(config["pe"])
     parts["run"] = {k: v for k, v in config.get("run", {}).items() if k != "mesh"}

@@ -1,9 +1,8 @@
 """Copies of a run's history for TensorBoard and Weights & Biases.
 
-The record of a run is metrics.jsonl, which is written first. A tracker is a view of it: when a run
-is begun or goes on, its trackers get the whole history anew, so every step is in them once,
-whatever a kill lost or a checkpoint took back. Where a tracker fails, a message says so, and the
-run goes on without it.
+The history itself is metrics.jsonl, which is written first. When a run begins or goes on, its
+trackers get the whole history anew, so every step is in them once, whatever a kill lost or a
+checkpoint took back. Where a tracker fails, a message says so, and the run goes on without it.
 """
 
 from __future__ import annotations
@@ -21,12 +20,14 @@ from pe_jax.storage.history import read_lines
 
 PER_SEED = ("loss", "grad_norm")
 PER_RUN = ("rate", "ms_per_step", "tokens_per_second")
+"""The numbers of a line of training that are tracked: one of each seed, or one in all."""
 
 
 class Tracker(Protocol):
-    """Made of a run's folder and its config.json; `shown` says how to look at it."""
+    """Where a copy of a run's history goes. Made of the run's folder and its config.json."""
 
     shown: str
+    """The command or the address that shows it."""
 
     def __init__(self, folder: Path, about: Begun): ...
 
@@ -34,7 +35,9 @@ class Tracker(Protocol):
         """The next point of the history; steps repeat when seeds train one after another."""
         ...
 
-    def close(self, failed: bool) -> None: ...
+    def close(self, failed: bool) -> None:
+        """Called when the run ends; `failed` says that it was stopped or has failed."""
+        ...
 
 
 class TensorBoard:
@@ -60,8 +63,8 @@ class TensorBoard:
 class WandB:
     """A run of the project $WANDB_PROJECT, else "pe_jax"; WANDB_MODE=offline needs no network.
 
-    Its id tells when the run was begun: one that goes on keeps it, and the same config begun
-    elsewhere is another run.
+    Its id there has the time at which the run was begun: a run that goes on keeps its id, and the
+    same config begun elsewhere has another.
     """
 
     def __init__(self, folder: Path, about: Begun):
@@ -100,19 +103,21 @@ class WandB:
 
 
 TRACKERS: dict[str, type[Tracker]] = {"tensorboard": TensorBoard, "wandb": WandB}
+"""By their names in the section `log` of a config."""
 PACKAGES = {"tensorboard": "tensorboardX", "wandb": "wandb"}
+"""The module that each needs; pe_jax has an extra of the tracker's name that installs it."""
 
 
 def require(names: Iterable[str]) -> None:
-    """Refused where the package of a tracker is not installed."""
+    """Refused where the package that one of these trackers needs is not installed."""
     for name in names:
-        found = importlib.util.find_spec(PACKAGES[name])
-        if found is None or found.origin is None:  # a folder of that name is no package
+        module = importlib.util.find_spec(PACKAGES[name])
+        if module is None or module.origin is None:  # a folder of that name is no package
             raise Refused(f"log.{name} needs {PACKAGES[name]}: pip install 'pe_jax[{name}]'")
 
 
 class Trackers:
-    """The trackers of one run, a context manager: they are closed however the run ends."""
+    """The trackers of one run. As a context manager it closes them, however the run ends."""
 
     def __init__(
         self, names: Sequence[str], folder: Path, about: Begun, say: Callable[[str], None]
@@ -132,19 +137,19 @@ class Trackers:
             self._safely(name, lambda tracker=tracker: tracker.close(kind is not None))
 
     def watch(self, line: Mapping[str, Any]) -> None:
-        """A line that metrics.jsonl has got; before the first, all that are there."""
+        """Tracks a new line of metrics.jsonl; with the first, all that are in the file."""
         for new in (line,) if self.begun else read_lines(self.history):
             self._send(new)
         self.begun = True
 
     def finish(self, result: Result) -> None:
-        """The evaluation, a point at the last step: the mean over seeds of each number."""
-        seeds: dict[str, list[float]] = {}
+        """Tracks the evaluation as one point at the last step: each number's mean over seeds."""
+        values: dict[str, list[float]] = {}
         for row in result.rows:
             name = "/".join(filter(None, (row.swap, row.metric, str(row.length))))
             if row.value is not None:
-                seeds.setdefault(name, []).append(row.value)
-        means = {name: sum(values) / len(values) for name, values in seeds.items()}
+                values.setdefault(name, []).append(row.value)
+        means = {name: sum(of_seeds) / len(of_seeds) for name, of_seeds in values.items()}
         self._log(result.train.steps, means)
 
     def _log(self, step: int, values: Mapping[str, float]) -> None:
@@ -152,6 +157,7 @@ class Trackers:
             self._safely(name, lambda tracker=tracker: tracker.log(step, values))
 
     def _send(self, line: Mapping[str, Any]) -> None:
+        """Tracks a line of training, unless it was tracked already."""
         if "loss" not in line or (key := (*line["seeds"], line["step"])) in self.sent:
             return
         self.sent.add(key)
@@ -163,8 +169,9 @@ class Trackers:
         self._log(line["step"], {name: v for name, v in values.items() if v is not None})
 
     def _safely(self, name: str, call: Callable[[], None]) -> None:
+        """Calls a tracker; one that fails is dropped, with a message."""
         try:
             call()
-        except Exception as error:  # of any package, at any call: the run matters more
+        except Exception as error:  # a tracker may raise anything; the run matters more
             del self.open[name]
             self.say(f"log.{name} failed and is let go ({type(error).__name__}: {error})")

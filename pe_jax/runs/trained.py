@@ -1,4 +1,4 @@
-"""A trained model, from the folder of its run."""
+"""A trained model of one seed, from the folder of its run, finished or not."""
 
 from __future__ import annotations
 
@@ -20,14 +20,15 @@ from pe_jax.training.step import init, structure
 
 @dataclasses.dataclass(frozen=True)
 class Trained:
-    """One seed's model of a run: nnx.merge(graphdef, params) is its LM."""
+    """The model of one seed of a run: nnx.merge(graphdef, params) is its LM."""
 
     run: Run
     seed: int
     step: int
-    """After which training step its newest checkpoint was taken."""
+    """How many training steps its newest checkpoint had behind it."""
     graphdef: nnx.GraphDef
     params: Any
+    """The tree of parameters, without the axis of seeds."""
     tokenizer: tokenizer.Tokenizer
 
     @classmethod
@@ -37,7 +38,8 @@ class Trained:
         seed: int | None = None,
         warn: Callable[[str], None] = lambda message: None,
     ) -> Trained:
-        """Of the run in `folder`, or in its only subfolder; `seed` None: the first of its seeds.
+        """From the newest whole checkpoint of the run in `folder`, or in its only subfolder; `seed`
+        None: the first of its seeds. Damaged checkpoints are set aside, which `warn` is told.
 
         ValueError or Refused if there is no such run, seed or checkpoint.
         """
@@ -56,7 +58,7 @@ class Trained:
         step, state, _ = restored
         params = jax.tree.map(lambda a: a[group.index(seed)], state["params"])
         graphdef, _ = structure(run.lm, run.encodings)
-        return cls(run, seed, step, graphdef, params, tokenizer.kept(folder))
+        return cls(run, seed, step, graphdef, params, tokenizer.kept(folder, begun.tokenizer))
 
 
 def _the_run(folder: Path) -> tuple[Path, Begun]:

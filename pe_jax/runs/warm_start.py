@@ -1,8 +1,7 @@
-"""Starting from another run: its folder, and its parameters in the state before the first step.
+"""Training that starts from the parameters of another run, whose folder `train.init_from` names.
 
-`train.init_from` names the folder of a finished run. Parameters are matched by name and shape
-(matching.py), each seed's with the same seed's. The optimizer, the learning rate and the order of
-the batches begin anew.
+That run must be finished. Parameters are matched by name and shape (matching.py), each seed's with
+the same seed's. The optimizer, the learning rate and the order of the batches begin anew.
 """
 
 from __future__ import annotations
@@ -29,18 +28,18 @@ from pe_jax.training.step import State, structure
 
 @dataclasses.dataclass(frozen=True)
 class WarmStart:
-    """A finished run, and what a model takes of its parameters."""
+    """A finished run, the parent, and which of its parameters a model takes over."""
 
     folder: Path
     parent: record.Result
     digest: str
-    """Of its parameters, all seeds."""
+    """SHA-256 of the parameters of all its seeds."""
     taken: dict[str, str]
     """{path of a parameter here: its path there}."""
     new: tuple[str, ...]
     """Names of the parameters here that are drawn at random, as in any run."""
     dropped: tuple[str, ...]
-    """Names of those there that have no place here."""
+    """Names of the parameters there that have no place here."""
 
     @classmethod
     def of(
@@ -83,7 +82,9 @@ class WarmStart:
             )
 
     def __call__(self, state: State, seeds: Sequence[int]) -> State:
-        """The state before the first step, with the other run's parameters in it."""
+        """`state`, that before the first step, with the parent's parameters of these seeds in it.
+        Refused if a checkpoint of the parent is damaged or gone.
+        """
         rows = self._rows(seeds)
 
         def place(path, leaf):
@@ -95,7 +96,7 @@ class WarmStart:
         return state | {"params": jax.tree.map_with_path(place, state["params"])}
 
     def _rows(self, seeds: Sequence[int]) -> dict[int, dict[str, Any]]:
-        """The parameters of each seed by name, without the axis of seeds."""
+        """The parent's parameters of each seed, by name, without the axis of seeds."""
         rows = {}
         for group in self.parent.digests:
             members = [int(seed) for seed in group.split("-")]
@@ -106,21 +107,22 @@ class WarmStart:
             except ValueError as error:
                 raise errors.Refused(f"{error}: run it again, in another --workdir") from error
             for row, seed in enumerate(members):
-                kept = {n: a for n, a in arrays.items() if n.startswith("params.")}
-                rows[seed] = {n: a[row] for n, a in kept.items()}
+                params = {n: a for n, a in arrays.items() if n.startswith("params.")}
+                rows[seed] = {n: a[row] for n, a in params.items()}
         return rows
 
     @property
     def label(self) -> str:
+        """The parent's."""
         return self.parent.label
 
     @property
     def identity(self) -> dict[str, str]:
-        """What decides a run that starts from it, wherever it lies."""
+        """What of the parent decides the numbers of a run that starts from it, wherever it lies."""
         return {"id": self.parent.id, "parameters": self.digest}
 
     def about(self) -> record.Parent:
-        """What the record of a run says of its parent."""
+        """The parent, as the record of a run holds it."""
         return record.Parent(
             **self.identity,
             label=self.label,
@@ -131,7 +133,7 @@ class WarmStart:
         )
 
     def summary(self) -> str:
-        """What is taken over, in a line."""
+        """What is taken over, as a line for people."""
         return (
             f"starting from {self.parent.id}: {len(self.taken)} arrays of its parameters; "
             f"new: {listed(self.new)}; dropped: {listed(self.dropped)}"
@@ -139,7 +141,7 @@ class WarmStart:
 
 
 def _finished(init_from: str) -> tuple[Path, record.Result]:
-    """The folder of a finished run, and its result."""
+    """The folder of a finished run, and its result. ValueError if it is none."""
     folder = Path(expanded(init_from, "train.init_from"))
     try:
         if result := records.read(record.Result, folder / "result.json"):

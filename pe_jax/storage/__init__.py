@@ -1,1 +1,1 @@
-"""Files that are whole or absent: atomic writes, locks, hashes, checkpoints, histories, records."""
+"""What runs leave on disk: atomic writes, locks, hashes, checkpoints, histories, records."""

@@ -14,13 +14,13 @@ from pe_jax.errors import Refused
 
 
 def write(path: Path, text: str) -> Path:
-    """Writes a text file, UTF-8 with "\\n" at the ends of lines, as a whole; returns its path."""
+    """Writes a text as UTF-8, its line ends unchanged, as a whole; returns its path."""
     return replace(path, lambda file: file.write(text.encode()))
 
 
 def replace(path: Path, fill: Callable[[BinaryIO], Any]) -> Path:
     """Writes what `fill` puts into a binary file: to a temporary name in the same folder, flushed
-    to disk, then renamed. Folders that are not there are made. OSError leaves the earlier file.
+    to disk, then renamed. Missing folders are made. Where it fails, the earlier file is left.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
@@ -39,7 +39,7 @@ def replace(path: Path, fill: Callable[[BinaryIO], Any]) -> Path:
 
 
 def read(path: Path) -> dict[str, Any] | None:
-    """A JSON object, or None if the file is not there; Refused if it is damaged."""
+    """The JSON object in a file, None if the file is not there; Refused if it is no JSON."""
     try:
         return json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:

@@ -1,7 +1,9 @@
-"""Checkpoints by Orbax, with a digest of every array: a damaged one gives way to the one before.
+"""Checkpoints by Orbax, with a digest of every array: where the newest is damaged, the one before
+it is restored.
 
 Orbax commits a step atomically, so a kill or a full disk leaves the older steps whole. But it
-restores a flipped bit without a word and does not fall back: the digests and the fallback are here.
+restores flipped bits without noticing and does not fall back: the digests and the fallback are
+added here.
 """
 
 from __future__ import annotations
@@ -21,17 +23,19 @@ import numpy as np
 import orbax.checkpoint as ocp
 
 KEPT = 2
+"""How many of the newest checkpoints stay in the folder."""
 
 
 def digests(state: Any) -> dict[str, str]:
-    """SHA-256 of each array of a tree, by its path: dtype, shape and bytes."""
+    """SHA-256 of the dtype, shape and bytes of each array of a tree, by its path (see `flat`)."""
     return {name: _digest(array) for name, array in flat(state).items()}
 
 
 class Checkpoints:
     """The checkpoints of one training: `save`, and `restore` of the newest whole one.
 
-    `read_only` is for those of another run: nothing in the folder is written or set aside.
+    `read_only` is for the checkpoints of another run: nothing in the folder is written or removed,
+    and `restore`, which sets damaged ones aside, is not for it.
     """
 
     def __init__(self, folder: Path, read_only: bool = False):
@@ -65,8 +69,8 @@ class Checkpoints:
             ) from error
 
     def _reserve(self, size: int) -> None:
-        """OSError if there is no room for as many bytes. Asked before Orbax begins: threads of it
-        that fail one after another print a traceback each.
+        """OSError if the disk has no room for `size` bytes. Asked before Orbax begins, since each
+        of its threads that fails prints a traceback.
         """
         if hasattr(os, "posix_fallocate"):  # not on macOS
             with tempfile.TemporaryFile(dir=self.folder) as file:
@@ -75,9 +79,11 @@ class Checkpoints:
     def restore(
         self, like: Any, warn: Callable[[str], None]
     ) -> tuple[int, Any, dict[str, Any]] | None:
-        """(step, state, note) of the newest whole checkpoint; None if there is none.
+        """(step, state, note) of the newest whole checkpoint; None if there is none. Damaged ones
+        are renamed to corrupt-<step>, which `warn` is told.
 
-        The state is a tree like `like`; ValueError if the checkpoint holds other arrays.
+        The state is a tree like `like`, whose leaves may be shapes; ValueError if the checkpoint
+        holds other arrays.
         """
         for step in sorted(self.manager.all_steps(), reverse=True):
             try:
@@ -115,6 +121,7 @@ class Checkpoints:
 
     @contextlib.contextmanager
     def _damage(self, step: int) -> Iterator[None]:
+        """Whatever fails inside is raised as the ValueError that names the checkpoint."""
         try:
             yield
         except Exception as error:  # many types; at damage every one means the same
@@ -129,6 +136,7 @@ class Checkpoints:
         return jax.tree.unflatten(jax.tree.structure(like), [arrays[name] for name in shapes])
 
     def _arrays(self, step: int, shapes: dict[str, Any], digests: dict[str, str]) -> dict[str, Any]:
+        """The arrays of a checkpoint, by name; ValueError unless their digests are these."""
         arrays = self._item(step, state=ocp.args.StandardRestore(shapes))
         for name, digest in digests.items():
             if _digest(arrays[name]) != digest:
@@ -136,13 +144,14 @@ class Checkpoints:
         return arrays
 
     def _item(self, step: int, **item: Any) -> Any:
+        """The one part of a checkpoint, `state` or `meta`, that is named with how to read it."""
         with _quiet():
             return self.manager.restore(step, args=ocp.args.Composite(**item))[next(iter(item))]
 
 
 @contextlib.contextmanager
 def _quiet() -> Iterator[None]:
-    """Without what Orbax logs, which it raises as well."""
+    """Silences the logger of Orbax, which logs the errors that it also raises."""
     logger = logging.getLogger("absl")
     level = logger.level
     logger.setLevel(logging.CRITICAL)
@@ -153,23 +162,24 @@ def _quiet() -> Iterator[None]:
 
 
 def flat(state: Any) -> dict[str, Any]:
-    """The leaves of a tree by their path, as in "params.blocks.0.up.kernel"."""
+    """The leaves of a tree by their paths, such as "params.blocks.0.up.kernel"."""
     leaves, _ = jax.tree_util.tree_flatten_with_path(state)
     return {jax.tree_util.keystr(path, simple=True, separator="."): leaf for path, leaf in leaves}
 
 
 def _kinds(arrays: dict[str, Any]) -> dict[str, str]:
+    """Dtype and shape of each array as text, as in "float32[3, 64]"."""
     return {name: f"{a.dtype}{list(a.shape)}" for name, a in arrays.items()}
 
 
 def _shape(kind: str) -> jax.ShapeDtypeStruct:
-    """The inverse of one of `_kinds`."""
+    """The dtype and shape of such a text."""
     dtype, bracket, shape = kind.partition("[")
     return jax.ShapeDtypeStruct(tuple(json.loads(bracket + shape)), dtype)
 
 
 def _difference(stored: dict[str, str], wanted: dict[str, str]) -> str:
-    """The first array that differs."""
+    """In words, the first array whose dtype or shape differs."""
     name = next(n for n in sorted({*stored, *wanted}) if stored.get(n) != wanted.get(n))
     return f"its {name} is {stored.get(name, 'missing')}, not {wanted.get(name, 'missing')}"
 
@@ -185,5 +195,6 @@ def _first_line(error: Exception) -> str:
 
 
 def _free(path: Path) -> Path:
+    """The path, or where that is taken the first free one of path-2, path-3 and so on."""
     names = [path, *(path.with_name(f"{path.name}-{i}") for i in range(2, 1000))]
     return next(p for p in names if not p.exists())

@@ -1,4 +1,4 @@
-"""Hashes that identify configs, texts and files."""
+"""The hash by which records identify configs, tokenizers and parameters."""
 
 from __future__ import annotations
 

@@ -12,10 +12,13 @@ from pe_jax.storage.atomic import write
 
 
 class History:
-    """metrics.jsonl: a line for each call of the training program, and one for each part of the
-    evaluation that is done. Without a path nothing is written.
+    """metrics.jsonl, a JSON object on each line. Without a path nothing is written; `watch` gets
+    every line after it is written.
 
-    `watch` gets every line after it is written.
+    A line of training, for each call of the jitted program, has `seeds`, `step`, `of` (all steps),
+    `loss` and `grad_norm` (one number a seed), `rate`, and of one seed `ms_per_step` and
+    `tokens_per_second`. A line of evaluation, for each pass that is done, has `evaluated` and `of`,
+    in tokens. Only lines of training have `loss`.
     """
 
     def __init__(
@@ -24,8 +27,8 @@ class History:
         self.path, self.watch = path, watch
 
     def rewind(self, seeds: Sequence[int], step: int) -> None:
-        """Takes back the evaluation, and what came after `step` of the training of `seeds`: it
-        will come again.
+        """Removes the lines of evaluation, and those of training `seeds` beyond `step`: a training
+        that goes on from `step` writes them again.
         """
         if self.path is None:
             return

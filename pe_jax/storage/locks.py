@@ -1,6 +1,6 @@
 """Locks on folders. A lock belongs to a process and is gone when it ends, however it ends.
 
-They are those of flock(2), which Windows lacks: locking is refused there, and everything that
+The locks are those of flock(2), which Windows lacks: locking is refused there, and everything that
 needs no lock works.
 """
 
@@ -10,18 +10,16 @@ import contextlib
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from pe_jax.errors import Refused
 
 
 @contextlib.contextmanager
-def locked(folder: Path, wait: bool = False, shared: bool = False) -> Iterator[None]:
-    """Holds a folder for this process, alone, or `shared` with others that share it. The folder is
-    made if it is not there.
+def locked(folder: Path, wait: bool = False) -> Iterator[None]:
+    """Holds a folder for this process alone, and makes it if it is not there.
 
-    A folder that another process holds is waited for, or else Refused; so is every folder where
-    the system has no such locks.
+    Refused if another process holds it, unless `wait`; and where the system has no such locks.
     """
     fcntl = _fcntl()
     if fcntl is None:
@@ -29,26 +27,17 @@ def locked(folder: Path, wait: bool = False, shared: bool = False) -> Iterator[N
             f"{folder} cannot be locked on this system, and what writes it needs a lock: use "
             "Linux, macOS or, on Windows, the Windows Subsystem for Linux"
         )
-    kind = fcntl.LOCK_SH if shared else fcntl.LOCK_EX
     folder.mkdir(parents=True, exist_ok=True)
     with open(folder / ".lock", "w") as file:
         if wait:
-            fcntl.flock(file, kind)
-        for patience in (0.05, 0.05, 0.0):  # is_locked holds it for a moment
-            try:
-                fcntl.flock(file, kind | fcntl.LOCK_NB)
-                break
-            except BlockingIOError:
-                if not patience:
-                    raise Refused(
-                        f"{folder} is being written by another process: wait for it, or stop it"
-                    ) from None
-                time.sleep(patience)
+            fcntl.flock(file, fcntl.LOCK_EX)
+        elif not _take(fcntl, file):
+            raise Refused(f"{folder} is being written by another process: wait for it, or stop it")
         yield
 
 
 def is_locked(folder: Path) -> bool:
-    """Whether some process holds a folder; none does where the system has no such locks."""
+    """Whether a process holds a folder; False where the system has no such locks."""
     fcntl = _fcntl()
     if fcntl is None:
         return False
@@ -62,8 +51,21 @@ def is_locked(folder: Path) -> bool:
     return False
 
 
+def _take(fcntl: Any, file: IO[str]) -> bool:
+    """Locks an open file at once, if no process holds it. Tried three times: `is_locked` of another
+    process holds the lock for a moment.
+    """
+    for pause in (0.05, 0.05, 0.0):
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return True
+        except BlockingIOError:
+            time.sleep(pause)
+    return False
+
+
 def _fcntl() -> Any:
-    """The module of these locks; None on Windows."""
+    """The module `fcntl`; None on Windows, which has none."""
     try:
         import fcntl
     except ImportError:

@@ -1,4 +1,4 @@
-"""Records in their files."""
+"""Reads the records of record.py from files, which `atomic.write` of `record.encode` writes."""
 
 from __future__ import annotations
 

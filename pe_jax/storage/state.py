@@ -14,5 +14,5 @@ def put(folder: Path, stage: Stage, reason: str = "") -> None:
 
 
 def get(folder: Path) -> State | None:
-    """How the run of this folder stands; None where nothing says so. Refused if it is damaged."""
+    """How the run of this folder stands; None without a state.json. Refused if it is damaged."""
     return records.read(State, folder / "state.json")

@@ -11,25 +11,29 @@ from pe_jax.model.lm import decayed
 
 @dataclasses.dataclass(frozen=True)
 class TrainConfig:
-    """AdamW with warm-up and cosine decay, clipped by the global norm of a replica's gradient."""
+    """Training by AdamW with warm-up and cosine decay; gradients are clipped seed by seed."""
 
     steps: int = 350
     length: int = 64
+    """Tokens that a window predicts."""
     batch: int = 32
+    """Windows in a batch of one seed."""
     rate: float = 3e-3
     """The highest learning rate."""
     warmup: int = 50
+    """Steps of linear warm-up; a tenth of `steps` if that is fewer."""
     final: float = 0.1
-    """The last learning rate, as a part of the highest."""
+    """The last learning rate, as a fraction of the highest."""
     decay: float = 0.1
     """Weight decay, on the kernels of dense layers alone."""
     clip: float = 1.0
+    """The largest global norm of one seed's gradient."""
     beta1: float = 0.9
     beta2: float = 0.98
     steps_per_call: int = 25
     """Steps in one jitted scan; metrics are kept for each call."""
     init_from: str = ""
-    """The folder of a finished run whose parameters training starts from (warm_start.py)."""
+    """The folder of a finished run whose parameters training starts from (runs/warm_start.py)."""
     init_drop: bool = False
     """Whether parameters of that run which have no place here may be dropped."""
 
@@ -42,15 +46,14 @@ class TrainConfig:
                 raise ValueError(f"train.{name} must be positive, got {getattr(self, name)}")
 
     def schedule(self) -> optax.Schedule:
-        """Linear to `rate` over `warmup` steps (at most a tenth of all), then a cosine to `final *
-        rate`.
-        """
+        """The rate at step 0, 1, ...: linear to `rate`, then a cosine to `final * rate`."""
         warmup = min(self.warmup, self.steps // 10)
         return optax.warmup_cosine_decay_schedule(
             self.rate / max(1, warmup), self.rate, warmup, self.steps, self.rate * self.final
         )
 
     def optimizer(self) -> optax.GradientTransformation:
+        """Of one seed: clipping, then AdamW."""
         return optax.chain(
             optax.clip_by_global_norm(self.clip),
             optax.adamw(

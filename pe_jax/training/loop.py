@@ -1,5 +1,5 @@
-"""The training loop of the seeds of one program: batches in, metrics and checkpoints out. Called
-again, it goes on from the newest checkpoint.
+"""The training loop around the jitted steps of step.py: batches in, metrics and checkpoints out.
+Called again, it goes on from the newest checkpoint.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from pe_jax.training.session import Session
 from pe_jax.training.step import State, init, make_steps, structure
 
 Start = Callable[[State, Sequence[int]], State]
-"""Makes the state before the first step from that of random parameters, by seeds."""
+"""start(state, seeds): the state before the first step, made from one with random parameters."""
 
 
 def train(
@@ -35,20 +35,22 @@ def train(
     session: Session,
     start: Start | None = None,
 ) -> tuple[State, float]:
-    """(the final state, the seconds of training in all) of the seeds of one program, from the
-    newest checkpoint on.
+    """Trains `seeds` together in one program, from the newest checkpoint in `folder` on. Gives the
+    final state and the seconds of training in all, those before a resumption included.
 
-    `folder` keeps the checkpoints, one every `session.checkpoint_seconds` and one at the end. A
-    call of the program begins at a multiple of steps_per_call, so a resumed training runs the same
-    programs as an undisturbed one.
+    `documents` are the token ids of the training split, [n] each. `folder` gets a folder of
+    checkpoints for these seeds: one every `session.checkpoint_seconds` and one at the end. Every
+    call of the jitted program begins at a multiple of steps_per_call, so a resumed training makes
+    the same calls as an undisturbed one. Raises Interrupted when `session.stop` says so.
     """
     checkpoints = Checkpoints(folder / "-".join(map(str, seeds)))
-    begun_at, state, before = _begin(checkpoints, lm, encodings, config, seeds, session, start)
-    step, state = begun_at, place_state(session.mesh, state)
+    first, state, before = _begin(checkpoints, lm, encodings, config, seeds, session, start)
+    step, state = first, place_state(session.mesh, state)
     session.history.rewind(seeds, step)
-    sets = _texts(lm, config, documents, seeds)
+    datasets = _datasets(lm, config, documents, seeds)
     graphdef, _ = structure(lm, encodings)
-    steps, programs = make_steps(graphdef, config, seeds, session.mesh), {}
+    steps = make_steps(graphdef, config, seeds, session.mesh)
+    programs = {}  # compiled, by the number of steps
     begun = saved = time.monotonic()
 
     def save() -> None:
@@ -56,20 +58,20 @@ def train(
 
     while step < config.steps:
         count = min(config.steps_per_call, config.steps - step)
-        batches = place_batches(session.mesh, data.stack(sets, step, count))
+        batches = place_batches(session.mesh, data.stack(datasets, step, count))
         if count not in programs:
             programs[count] = steps.lower(state, batches).compile()
         called = time.monotonic()
         state, out = programs[count](state, batches)
         out = jax.device_get(out)
-        spent = (time.monotonic() - called) / (count * len(seeds))
+        seconds = (time.monotonic() - called) / (count * len(seeds))
         step += count
-        session.history.add(seeds=list(seeds), step=step, **_measured(config, step, out, spent))
+        session.history.add(seeds=list(seeds), step=step, **_measured(config, step, out, seconds))
         if time.monotonic() - saved >= session.checkpoint_seconds and step < config.steps:
             save()
             saved = time.monotonic()
         session.stop(save)
-    if begun_at == config.steps:
+    if first == config.steps:  # nothing was left to train
         return jax.device_get(state), before
     save()
     return jax.device_get(state), before + time.monotonic() - begun
@@ -84,8 +86,8 @@ def _begin(
     session: Session,
     start: Start | None,
 ) -> tuple[int, State, float]:
-    """(step, state, seconds of training so far) to begin with: of the newest checkpoint, or else
-    before the first step.
+    """(step, state, seconds of training so far) of the newest checkpoint; without one, those before
+    the first step.
     """
     state = init(lm, encodings, config, seeds)
     if restored := checkpoints.restore(state, session.say):
@@ -95,25 +97,28 @@ def _begin(
     return 0, start(state, seeds) if start else state, 0.0
 
 
-def _texts(lm: LmConfig, config: TrainConfig, documents: Sequence[np.ndarray], seeds):
-    """What each seed trains on: windows, or with a memory segments of documents."""
+def _datasets(lm: LmConfig, config: TrainConfig, documents: Sequence[np.ndarray], seeds):
+    """The batches of each seed, by step: of windows, or with a memory of segments of documents."""
     shape = config.length, config.batch
     if lm.memory:
         return [data.segments(documents, *shape, seed, lm.memory) for seed in seeds]
     return [data.batches(documents, *shape, seed) for seed in seeds]
 
 
-def _measured(config: TrainConfig, step: int, out: dict, spent: float) -> dict[str, Any]:
-    """A line of metrics.jsonl: means over the steps of a call, `spent` seconds each."""
+def _measured(config: TrainConfig, step: int, out: dict, seconds: float) -> dict[str, Any]:
+    """What a line of metrics.jsonl holds of a call: means over its steps; `seconds` are those of
+    one step of one seed.
+    """
     return {
         "of": config.steps,
         "loss": _finite(out["loss"].mean(0)),
         "grad_norm": _finite(out["grad_norm"].mean(0)),
         "rate": float(np.asarray(config.schedule()(step - 1))),
-        "ms_per_step": 1e3 * spent,
-        "tokens_per_second": config.batch * config.length / spent,
+        "ms_per_step": 1e3 * seconds,
+        "tokens_per_second": config.batch * config.length / seconds,
     }
 
 
 def _finite(values: np.ndarray) -> list[float | None]:
+    """The numbers as JSON can hold them: None for NaN and infinities."""
     return [float(value) if np.isfinite(value) else None for value in values]

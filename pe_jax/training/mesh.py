@@ -1,8 +1,8 @@
 """Many devices: an axis of seeds and an axis of data, from a spec such as "seed:4,data:2".
 
 Replicas (seeds) are split over `seed` and the batch of each over `data`; parameters are copied over
-`data`. The partitioner of XLA does the rest, so a run computes what it computes on one device, but
-for the order of sums (1e-5): the global batch does not depend on the devices.
+`data`. The partitioner of XLA does the rest, so a run computes what it computes on one device, up
+to the order of sums (1e-5): the global batch does not depend on the devices.
 """
 
 from __future__ import annotations
@@ -19,7 +19,9 @@ AXES = ("seed", "data")
 
 
 def parse(spec: str) -> dict[str, int]:
-    """{"seed": n, "data": m} of "seed:n,data:m"; an axis that is not named has size 1."""
+    """{"seed": n, "data": m} of "seed:n,data:m"; an axis that is not named has size 1. ValueError
+    for anything else.
+    """
     sizes: dict[str, int] = dict.fromkeys(AXES, 1)
     for part in filter(None, spec.split(",")):
         name, _, size = part.strip().partition(":")
@@ -44,7 +46,9 @@ def check(spec: str, seeds: int, batch: int) -> None:
 
 
 def make(spec: str) -> Mesh | None:
-    """The mesh over the first devices of this process; None for ""."""
+    """The mesh over the first devices of this process; None for "". ValueError if these are too
+    few.
+    """
     if not spec:
         return None
     sizes, devices = tuple(parse(spec).values()), jax.local_devices()
@@ -58,8 +62,8 @@ def make(spec: str) -> Mesh | None:
 
 
 def shardings(mesh: Mesh) -> dict[str, NamedSharding]:
-    """Of a training state: every entry but `step` has a leading axis of replicas, the memory then
-    one of rows.
+    """How each entry of a training state is split: all but `step` have a leading axis of replicas,
+    and the memory after it one of rows of the batch.
     """
     split, whole = NamedSharding(mesh, P("seed")), NamedSharding(mesh, P())
     rows = NamedSharding(mesh, P("seed", "data"))
@@ -76,8 +80,8 @@ def place_state(mesh: Mesh | None, state: dict[str, Any]) -> dict[str, Any]:
     """A training state on the mesh: replicas over `seed`, the same on every device of `data`."""
     if mesh is None:
         return state
-    where = shardings(mesh)
-    return {name: jax.device_put(part, where[name]) for name, part in state.items()}
+    split = shardings(mesh)
+    return {name: jax.device_put(part, split[name]) for name, part in state.items()}
 
 
 def place_batches(mesh: Mesh | None, batches: Any) -> Any:
@@ -88,7 +92,9 @@ def place_batches(mesh: Mesh | None, batches: Any) -> Any:
 
 
 def place_windows(mesh: Mesh | None, tokens: np.ndarray) -> Any:
-    """[B, ...] on the mesh: over all its devices where their number divides B."""
+    """Windows [B, ...] on the mesh: split over all its devices where their number divides B, else
+    copied to each.
+    """
     if mesh is None:
         return tokens
     axes = AXES if len(tokens) % mesh.size == 0 else None

@@ -1,5 +1,5 @@
-"""What the long loops of a run share: where they note what they measure, whom they tell, when they
-stop, and the devices they have.
+"""What training and evaluation are given besides what they compute: where they write what they
+measure, whom they tell, when they stop, and which devices they have.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from jax.sharding import Mesh
 from pe_jax.storage.history import History
 
 Stop = Callable[[Callable[[], None]], None]
-"""stop(save): saves and raises Interrupted if the run was asked to stop, else does nothing."""
+"""stop(save): if the run was asked to stop, calls `save` and raises Interrupted."""
 
 
 class Interrupted(RuntimeError):
@@ -23,8 +23,8 @@ class Interrupted(RuntimeError):
 
 @dataclasses.dataclass(frozen=True)
 class Session:
-    """What training and evaluation are given besides what they compute. The default is silent, on
-    one device, and cannot be stopped.
+    """What training and evaluation share. The default writes and says nothing, uses one device, and
+    cannot be stopped.
     """
 
     history: History = dataclasses.field(default_factory=History)
@@ -32,17 +32,17 @@ class Session:
     say: Callable[[str], None] = lambda message: None
     """Gets messages for people."""
     stop: Stop = lambda save: None
-    """Called wherever the state can be saved."""
+    """Called by the loops wherever the state can be saved."""
     mesh: Mesh | None = None
     """The devices that share the work; None: one."""
     checkpoint_seconds: float = 60.0
-    """How often training saves its state."""
+    """How often training saves a checkpoint."""
 
 
 @contextlib.contextmanager
 def stopping(say: Callable[[str], None] = lambda message: None) -> Iterator[Stop]:
-    """Gives a `stop` that acts after the first SIGINT or SIGTERM, which `say` is told; a second
-    signal acts at once. Outside the main thread signals are left alone.
+    """Gives a `stop` that acts once SIGINT or SIGTERM has come, which `say` is told; a second
+    signal raises KeyboardInterrupt at once. Outside the main thread signals are left alone.
     """
     asked: list[int] = []
 
@@ -59,7 +59,7 @@ def stopping(say: Callable[[str], None] = lambda message: None) -> Iterator[Stop
 
     try:
         earlier = {s: signal.signal(s, note) for s in (signal.SIGINT, signal.SIGTERM)}
-    except ValueError:  # not the main thread: signals are somebody else's
+    except ValueError:  # only the main thread may set handlers
         yield stop
         return
     try:

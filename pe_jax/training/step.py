@@ -1,11 +1,10 @@
-"""Training: a pure step over split NNX state, several steps a call, all seeds of a run in one
-program.
+"""The jitted training step: a pure function over split NNX state, several steps a call, all seeds
+of a program at once. loop.py calls it.
 
-A replica is one seed: its own initial weights, its own order of the data, its own random
-positions. Encodings are paired: for one seed the shared weights and the batches are the same
-whatever the encoding. Everything random is a function of (seed, step), so a run resumed from a
-checkpoint is bit-equal to one that was not cut off. Axes: R replicas, C steps a call, B batch, T
-training length.
+A replica is one seed: its own initial weights, its own order of the data, its own random positions.
+Encodings are paired: for one seed the shared weights and the batches are the same whatever the
+encoding. Everything random is a function of (seed, step), so a run resumed from a checkpoint is
+bit-equal to one that was not cut off. Axes: R replicas, C steps a call, B batch, T training length.
 """
 
 from __future__ import annotations
@@ -29,10 +28,13 @@ from pe_jax.training.config import TrainConfig
 from pe_jax.training.mesh import shardings
 
 State = dict[str, Any]
+"""Of a training: "params", "optimizer", "diverged" and "memory", every leaf with a leading axis of
+replicas, and "step", how many steps are done.
+"""
 
 
 def build(config: LmConfig, encodings: Sequence[Encoding], seed: Integer[Array, ""] | int) -> LM:
-    """The model of one seed, on which alone the weights that are not an encoding's depend."""
+    """The model of one seed. Weights that are not an encoding's depend on the seed alone."""
     key = jax.random.fold_in(jax.random.key(seed), 0)
     weights, positions = jax.random.split(key)
     return LM(config, encodings, rngs=nnx.Rngs(params=weights, encodings=positions))
@@ -47,7 +49,7 @@ def structure(config: LmConfig, encodings: Sequence[Encoding]) -> tuple[nnx.Grap
 def init(
     config: LmConfig, encodings: Sequence[Encoding], train: TrainConfig, seeds: Sequence[int]
 ) -> State:
-    """The state before the first step; every leaf but `step` has a leading replica axis."""
+    """The state before the first step."""
 
     def replica(seed):
         params = nnx.to_pure_dict(nnx.split(build(config, encodings, seed), nnx.Param)[1])
@@ -67,43 +69,43 @@ def init(
 def make_steps(
     graphdef: nnx.GraphDef, config: TrainConfig, seeds: Sequence[int], mesh: Mesh | None = None
 ) -> Callable:
-    """A jitted `steps(state, batches) -> state, {"loss", "grad_norm"}`.
+    """A jitted `steps(state, batches) -> state, {"loss", "grad_norm"}` that makes C steps.
 
-    Batches are [C, R, B, T + 1], with a memory a pair of these and of [C, R, B], which says which
-    rows begin a document; losses and norms are [C, R], losses in nats a token. The state's buffers
-    are given away. With a mesh, state and batches must lie on it (mesh.py).
+    `batches` are tokens [C, R, B, T + 1]; with a memory, a pair of these and of bool [C, R, B],
+    which says which rows begin a document. Losses, in nats a token, and norms are [C, R]. The
+    buffers of `state` are donated. With a mesh, state and batches must lie on it (mesh.py).
     """
     optimizer = config.optimizer()
     gradient = jax.value_and_grad(_loss(graphdef, config), has_aux=True)
 
-    def step_replica(own, step):
-        own, batch, seed = own
+    def step_replica(replica, step):
+        old, batch, seed = replica
         key = jax.random.fold_in(jax.random.fold_in(jax.random.key(seed), 1), step)
-        (loss, kept), grads = gradient(own["params"], own["memory"], batch, key)
+        (loss, memory), grads = gradient(old["params"], old["memory"], batch, key)
         norm = optax.tree.norm(grads)
-        updates, opt = optimizer.update(grads, own["optimizer"], own["params"])
-        fine = jnp.isfinite(loss) & jnp.isfinite(norm)
-        state = {
-            "params": optax.apply_updates(own["params"], updates),
-            "optimizer": opt,
-            "diverged": jnp.where((own["diverged"] < 0) & ~fine, step, own["diverged"]),
-            "memory": kept,
+        updates, optimizer_state = optimizer.update(grads, old["optimizer"], old["params"])
+        finite = jnp.isfinite(loss) & jnp.isfinite(norm)
+        new = {
+            "params": optax.apply_updates(old["params"], updates),
+            "optimizer": optimizer_state,
+            "diverged": jnp.where((old["diverged"] < 0) & ~finite, step, old["diverged"]),
+            "memory": memory,
         }
-        return state, {"loss": loss, "grad_norm": norm}
+        return new, {"loss": loss, "grad_norm": norm}
 
-    def step_all(state, batch):
+    def step_all(state, batches):
         step = state["step"]
         replicas = {name: part for name, part in state.items() if name != "step"}
-        replicas, out = _each(
-            lambda own: step_replica(own, step),
-            (replicas, batch, jnp.asarray(seeds, jnp.uint32)),
+        replicas, measured = _each(
+            lambda replica: step_replica(replica, step),
+            (replicas, batches, jnp.asarray(seeds, jnp.uint32)),
             mesh,
         )
-        return replicas | {"step": step + 1}, out
+        return replicas | {"step": step + 1}, measured
 
-    out = None if mesh is None else (shardings(mesh), NamedSharding(mesh, PartitionSpec()))
+    split = None if mesh is None else (shardings(mesh), NamedSharding(mesh, PartitionSpec()))
 
-    @functools.partial(jax.jit, donate_argnums=0, out_shardings=out)
+    @functools.partial(jax.jit, donate_argnums=0, out_shardings=split)
     def steps(state, batches):
         return jax.lax.scan(step_all, state, batches)
 
@@ -111,16 +113,16 @@ def make_steps(
 
 
 def _loss(graphdef: nnx.GraphDef, config: TrainConfig) -> Callable:
-    """`loss(params, kept, batch, key) -> (mean nats a token, the memory after the segment)` of one
-    replica; `kept` is the memory before it, {} without one.
+    """`loss(params, before, batch, key) -> (mean nats a token, the memory after the segment)` of
+    one replica; `before` is the state of the memory before it, {} without one.
     """
 
-    def loss(params, kept, batch, key):
+    def loss(params, before, batch, key):
         model = nnx.merge(graphdef, params, copy=True)
         tokens, memory = batch, None
-        if kept:
+        if before:
             tokens, fresh = batch
-            memory = Memory.of_state(kept).forgotten(fresh)
+            memory = Memory.of_state(before).forgotten(fresh)
         positions, dropout = jax.random.split(key)
         logits, memory = model(
             tokens[:, :-1],
@@ -137,9 +139,9 @@ def _loss(graphdef: nnx.GraphDef, config: TrainConfig) -> Callable:
 
 
 def _each(function: Callable, replicas: Any, mesh: Mesh | None = None) -> Any:
-    """`function` of each replica: of all at once on an accelerator, which a single one would leave
-    idle, and on a mesh; of one after another on a single CPU, where a batch axis costs products of
-    small matrices a fifth of their speed.
+    """`function` of each replica, by the leading axis: all at once on an accelerator, which one
+    replica would leave idle, and on a mesh; one after another on a single CPU, where a batch axis
+    costs products of small matrices a fifth of their speed.
     """
     if mesh is None and jax.default_backend() == "cpu":
         return jax.lax.map(function, replicas)

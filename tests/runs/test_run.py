@@ -145,7 +145,7 @@ def test_a_run_that_fails_says_why_and_a_full_disk_hides_no_error(whole, tmp_pat
     def fail(*arguments):
         raise ArithmeticError("this model fails")
 
-    monkeypatch.setattr("pe_jax.runs.execute._carried_out", fail)
+    monkeypatch.setattr("pe_jax.runs.execute._train_and_evaluate", fail)
     with pytest.raises(ArithmeticError, match="this model fails"):
         execute(run, tmp_path)
     assert standing(folder) == ("failed", "ArithmeticError: this model fails")

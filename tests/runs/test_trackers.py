@@ -9,9 +9,9 @@ import pytest
 from commands import Lab, lines, run_of, the_run, tiny
 
 from pe_jax import errors
-from pe_jax.record import Begun, Corpus, Result
+from pe_jax.record import Begun, Corpus, Result, Stage
 from pe_jax.runs import execute, trackers
-from pe_jax.storage import atomic, history, locks, records
+from pe_jax.storage import atomic, history, locks, records, state
 from pe_jax.training.session import Interrupted
 
 STEPS = list(range(2, 13, 2))
@@ -157,7 +157,7 @@ def fake(monkeypatch):
     return Fake
 
 
-def execute(lab, workdir, **options):
+def executed(lab, workdir, **options):
     values = {"data.source": lab.text, "eval.lengths": (16,), "eval.swaps": (), "log.wandb": True}
     tiny = run_of(**values)
     return execute.execute(tiny, workdir, **options)
@@ -166,7 +166,7 @@ def execute(lab, workdir, **options):
 def test_a_tracker_that_fails_is_let_go_and_the_run_is_recorded(lab, tmp_path, fake, monkeypatch):
     monkeypatch.setattr(fake, "failing", 6)
     view = Seen()
-    done = execute(lab, tmp_path, view=view)
+    done = executed(lab, tmp_path, view=view)
     assert done == records.read(Result, the_run(tmp_path) / "result.json")
     assert [line["step"] for line in lines(the_run(tmp_path)) if "loss" in line] == STEPS
     assert [call[0] for call in fake.calls] == ["made", 2, 4]
@@ -174,6 +174,17 @@ def test_a_tracker_that_fails_is_let_go_and_the_run_is_recorded(lab, tmp_path, f
         "log.wandb: look at nothing",
         "log.wandb failed and is let go (OSError: no space left)",
     ]
+
+
+def test_a_run_whose_tracker_cannot_be_opened_has_failed(lab, tmp_path, fake, monkeypatch):
+    def refuse(self, folder, about):
+        raise errors.Refused("no account")
+
+    monkeypatch.setattr(fake, "__init__", refuse)
+    with pytest.raises(errors.Refused, match="no account"):
+        executed(lab, tmp_path)
+    ended = state.get(the_run(tmp_path))
+    assert (ended.stage, ended.reason) == (Stage.FAILED, "no account")
 
 
 def test_a_tracker_gets_a_line_after_the_record_has_it_and_is_closed_when_stopped(
@@ -185,11 +196,11 @@ def test_a_tracker_gets_a_line_after_the_record_has_it_and_is_closed_when_stoppe
             signal.raise_signal(signal.SIGINT)
 
     with pytest.raises(Interrupted):
-        execute(lab, tmp_path, view=Seen(watch))
+        executed(lab, tmp_path, view=Seen(watch))
     assert [call[0] for call in fake.calls] == ["made", 2, 4, 6, "closed"]
     assert fake.calls[-1] == ("closed", True)
     assert set(fake.calls[1][1]) >= {"loss/seed_0", "loss/seed_1", "grad_norm/seed_0", "rate"}
-    execute(lab, tmp_path)
+    executed(lab, tmp_path)
     assert [call[0] for call in fake.calls] == ["made", *STEPS, 12, "closed"]
     assert fake.calls[-1] == ("closed", False)
 
@@ -218,7 +229,7 @@ def test_a_missing_package_is_told_before_anything_is_written(lab, tmp_path, mon
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.setitem(trackers.PACKAGES, "wandb", package)
     with pytest.raises(errors.Refused, match=r"pip install 'pe_jax\[wandb\]'"):
-        execute(lab, tmp_path / "runs")
+        executed(lab, tmp_path / "runs")
     assert not (tmp_path / "runs").exists()
 
 

@@ -293,6 +293,26 @@ def test_the_commit_is_a_hash_and_says_whether_files_differ(tmp_path, monkeypatc
     assert environment.commit() == "unknown"
 
 
+ELSEWHERE = """
+import os, sys
+sys.modules |= {"fcntl": None, "resource": None}
+del os.sched_getaffinity
+from pe_jax.engines import cost, local
+from pe_jax.runs import environment, execute, trained
+assert environment.cores() == local.cores() == os.cpu_count()
+assert environment.threads() == os.cpu_count() and environment.peak_memory_mib() is None
+"""
+
+
+def test_a_system_that_does_not_tell_of_cores_and_memory_is_no_obstacle():
+    """Windows has none of these modules, macOS no sched_getaffinity."""
+    variables = {name: value for name, value in os.environ.items() if name != "NPROC"}
+    command = [sys.executable, "-c", ELSEWHERE]
+    root = Path(__file__).resolve().parents[2]
+    done = subprocess.run(command, cwd=root, env=variables, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
 def test_times_are_in_utc():
     assert re.fullmatch(r"20\d\d-\d\d-\d\dT\d\d:\d\d:\d\d\+00:00", record.now())
 
