@@ -1,4 +1,4 @@
-"""Every knob of a run is in pe_jax/configs/base.py; here for configs/base.py:pe=SPEC."""
+"""pe_jax/configs/base.py, which has every knob of a run, for --config=configs/base.py:pe=SPEC."""
 
 from pe_jax.configs.base import encodings, get_config, spec_of
 

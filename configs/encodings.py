@@ -3,18 +3,18 @@ seeds, trained at 64 bytes, evaluated at up to 1024.
 
     python -m experiments.sweep --config=configs/encodings.py --workdir=DIR --out=results/encodings
 
-The text is `$PE_JAX_CORPORA/novels` where that variable is set, else the standard library. What
-acts on positions, windows and temperatures alone stands beside an encoding that it serves. Left
-out: randomized+transformer_xl, which at positions that are not consecutive makes W_r R_n for every
-pair, and would take longer than all others together (`--also` adds it).
+The text is `$PE_JAX_CORPORA/novels` where that variable is set, else the standard library. Members
+that only change positions, hide keys or scale logits are run beside an encoding. Left out:
+randomized+transformer_xl, which at positions that are not consecutive makes W_r R_n for every pair,
+and would take longer than all others together (`--also` adds it).
 """
 
 import os
 
 from pe_jax.configs import base
 
-BESIDE = {  # members that are no encoding of positions by themselves
-    "pi": (),  # in training, RoPE
+BESIDE = {  # what is run for names that encode no position by themselves
+    "pi": (),  # nothing: in training it is RoPE
     "randomized": ("randomized+sinusoidal", "randomized+rope", "randomized+t5"),
     "shape": ("shape+sinusoidal",),
     "cape": ("cape+sinusoidal",),
@@ -35,7 +35,7 @@ COMPOSITIONS = (
 
 
 def specs():
-    """Each once, in the order of the table."""
+    """The specs of the sweep: the table's in its order, then the compositions."""
     from pe_jax.encodings import ENCODINGS
 
     for name in ENCODINGS:

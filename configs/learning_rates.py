@@ -4,12 +4,12 @@ third, one, three and nine times the rate, scored on validation text.
     python -m experiments.sweep --config=configs/learning_rates.py --workdir=DIR
     --out=results/learning_rates
 
-NOTES.md has what came out, by `scripts/readme`.
+NOTES.md has the results, written by `scripts/readme`.
 """
 
 from configs import encodings
 
-ENCODINGS = (  # but for a window, which is no encoding
+ENCODINGS = (  # the best, without windows, which are no encodings
     "conv",
     "stick_breaking",
     "dape_v2",

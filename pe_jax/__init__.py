@@ -1,13 +1,14 @@
 """pe_jax: how positional encodings extrapolate in length.
 
-The names that a notebook needs; each is imported when it is first used, since JAX takes seconds.
+The names that a notebook needs. Each is imported when it is first used, since importing JAX takes
+seconds.
 
     make, ENCODINGS       encodings from a spec such as "randomized+rope", and the table of them
     Encoding, Dims        the contract, for an encoding of your own, and the model it may know of
     LM, LmConfig          the language model
-    Run, execute          a config with everything checked, and its training and evaluation
-    Trained               a model of a run, from its folder
-    frame, curves         the results of a folder as a table of pandas, and their figure
+    Run, execute          a checked config, and the function that trains and evaluates it
+    Trained               the trained model of a finished run, from its folder
+    frame, curves         the results in a folder as a pandas DataFrame, and their figure
 """
 
 import importlib

@@ -59,10 +59,10 @@ class Encoding:
     """Where `embed` acts: once, on the model's input, or on the input of each layer in `layers`."""
 
     family: ClassVar[str | None] = None
-    """What it is a form of, by the name of the plain class: "RoPE" for every rotation. Of two
-    members in one family both do the same (advice.py), one can take over the other's parameters
-    (warm_start.py), and one that is swapped in replaces the plain one (swap.py). A class that
-    names none begins a family, which its subclasses belong to; NoPE alone has none.
+    """The class that this one is a variant of, by name: "RoPE" for all of rotary.py. Unset, it is
+    the parent's, or the class's own name; NoPE has none. Within a family one member takes over the
+    other's parameters (runs/matching.py), a variant swapped in replaces the plain class
+    (spec/swap.py), and a run advises against two in one layer (spec/advice.py).
     """
     whole_rows: ClassVar[bool] = False
     """A hook needs all keys of a query at once: blockwise attention then cuts the queries alone."""
@@ -145,7 +145,7 @@ class Encoding:
     def qk(self, params: Params, q: Queries, k: Keys, q_pos: Coords, k_pos: Coords):
         """The queries and keys of the dot product alone: rotations, scalings, added vectors.
 
-        Both may come out with another number of components than K.
+        `q` comes multiplied by K^-1/2. Both may be returned with another size than K.
         """
         return q, k
 

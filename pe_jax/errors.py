@@ -1,4 +1,4 @@
-"""What is said when something cannot be done, and which known name was meant."""
+"""The error that a user can mend, and the known name that a misspelt one resembles."""
 
 from __future__ import annotations
 

@@ -1,16 +1,17 @@
 """The contract of a metric: which tokens of a text are scored, in windows of which kind, and how
 the scores become one number.
 
-A metric is a frozen dataclass of pure functions, and everything that depends on which metric it is
-stands here: windows, value, unit, which way is better, and the sentence that tables print. A new
-one is an entry of METRICS.
+A metric is a frozen dataclass of pure functions. All that depends on the metric is a field of it:
+windows, value, unit, whether lower is better, and the sentence that tables print. To add one, add
+an entry to METRICS.
 
     same_targets    fixed places e, evenly spread over the documents of at least the longest E; the
                     window is [e - E, e) and its last k tokens are scored, k = L/2 by default: the
                     same targets at every E, each of which sees E - k to E - 1 tokens. The headline.
     nonoverlapping  spans of the longest E, evenly spread over the documents and the same at every
                     E, are cut into windows of E, every token scored: early tokens see little
-    sliding         the same spans, windows of E moved by `stride` tokens, only the new ones scored
+    sliding         the same spans, in windows of E that move by `stride` tokens, of which only the
+                    new tokens are scored
     last_k          windows of E evenly spread over the documents, their last k tokens scored
 
 E is the evaluation length and L the training length, in tokens.
@@ -34,16 +35,18 @@ class Scope(NamedTuple):
     longest: int
     """The longest evaluation length."""
     targets: int
-    """Scored at each length."""
+    """Tokens scored at each length."""
     last: int
-    """k of same_targets and last_k."""
+    """k of same_targets and last_k: the scored tokens at the end of each window."""
     stride: int
-    """Of sliding."""
+    """Tokens by which the windows of `sliding` move."""
 
 
 class Place(NamedTuple):
-    """A window of a document and its scored rows, begin <= row < end. Row r sees the tokens from
-    start to start + r and predicts the next one.
+    """A window of a document, and the rows of it that are scored, begin <= row < end.
+
+    The window begins at token `start`. Row r sees the tokens start .. start + r and predicts the
+    next one.
     """
 
     document: int
@@ -53,7 +56,12 @@ class Place(NamedTuple):
 
 
 class NoRoom(ValueError):
-    """The documents have room for fewer targets than asked for."""
+    """The documents are too short for as many targets as were asked for."""
+
+
+def bits_per_byte(nats: np.ndarray, sizes: np.ndarray) -> float:
+    """sum(nats) / sum(sizes) / ln 2, of -ln p in nats and sizes in bytes, both [n]."""
+    return float(nats.sum(dtype=np.float64) / sizes.sum(dtype=np.int64) / math.log(2))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -64,19 +72,19 @@ class Metric:
     sentence: str
     """What is scored, for the notes below a table."""
     places: Callable[[Sequence[int], int, Scope], Iterator[Place]]
-    """The windows, from the documents' sizes and the evaluation length E. NoRoom where there are
-    too few.
+    """The windows, from the documents' sizes in tokens and the evaluation length E. Raises NoRoom
+    if there are too few.
     """
     beyond: int = 1
     """Tokens that a document needs beyond the longest window."""
     uses: tuple[str, ...] = ()
-    """The parts of Scope, "last" or "stride", that must be below the shortest length."""
+    """The fields of Scope, "last" or "stride", that it reads and that must be below the shortest
+    length.
+    """
     by_position: bool = False
-    """Every row of its windows is scored, so that it can be drawn against the position in them."""
-    value: Callable[[np.ndarray, np.ndarray], float] = dataclasses.field(
-        default=lambda nats, sizes: bits_per_byte(nats, sizes)
-    )
-    """One number from the scored targets' -ln p, in nats, and their sizes in bytes: float [n], int
+    """Whether every row of its windows is scored, so that results can be drawn by position."""
+    value: Callable[[np.ndarray, np.ndarray], float] = bits_per_byte
+    """One number from the scored targets' -ln p, in nats, float [n], and their sizes in bytes, int
     [n].
     """
     unit: str = "bits per byte"
@@ -84,12 +92,12 @@ class Metric:
 
     @property
     def sign(self) -> int:
-        """1 where lower is better, else -1: a value times it is better the lower it is."""
+        """1 if lower is better, else -1: of values times `sign` the lowest is the best."""
         return 1 if self.better == "lower" else -1
 
     @property
     def title(self) -> str:
-        """As in "Bits per byte, same targets (lower is better)"."""
+        """For example "Bits per byte, same targets (lower is better)"."""
         unit = self.unit[:1].upper() + self.unit[1:]
         return f"{unit}, {self.words} ({self.better} is better)"
 
@@ -102,11 +110,6 @@ class Metric:
     def words(self) -> str:
         """Its name in a sentence."""
         return self.name.replace("_", " ")
-
-
-def bits_per_byte(nats: np.ndarray, sizes: np.ndarray) -> float:
-    """sum(nats) / sum(sizes) / ln 2."""
-    return float(nats.sum(dtype=np.float64) / sizes.sum(dtype=np.int64) / math.log(2))
 
 
 def _same_targets(sizes, E, scope) -> Iterator[Place]:
@@ -136,7 +139,9 @@ def _sliding(sizes, E, scope) -> Iterator[Place]:
 
 
 def _spans(sizes, scope) -> Iterator[tuple[int, int, int]]:
-    """(document, begin, end) of spans of the longest E, `targets` tokens in all."""
+    """(document, begin, end) of spans of the longest E; the last is cut so that all have `targets`
+    tokens together.
+    """
     count, left = math.ceil(scope.targets / scope.longest), scope.targets
     for document, end in _ends(sizes, count, scope.longest + 1, scope.longest):
         begin = end - 1 - scope.longest
@@ -145,8 +150,8 @@ def _spans(sizes, scope) -> Iterator[tuple[int, int, int]]:
 
 
 def _ends(sizes, count: int, least: int, apart: int) -> list[tuple[int, int]]:
-    """`count` places e, evenly spread over the documents: e >= least, and at least `apart` from
-    the next.
+    """(document, e) of `count` places e, evenly spread over the documents, with e >= least and at
+    least `apart` tokens between two of one document. Raises NoRoom if they do not fit.
     """
     room = [max(0, (size - least) // apart + 1) for size in sizes]
     if count < 1 or sum(room) < count:

@@ -1,1 +1,1 @@
-"""Configs that others build on: every knob of a run, and a run again from its record."""
+"""The package's configs: base.py has every knob of a run; replay.py runs a record again."""

@@ -1,8 +1,8 @@
-"""Every knob of a run. `--config=base.py:pe=SPEC` chooses the encodings; README.md,
-"Encodings", has the specs.
+"""Every knob of a run, with its default. The other configs start from this one.
 
-    pe-jax run --config=base.py:pe=randomized+rope --config.train.steps=200
-    --workdir=DIR
+    pe-jax run --config=base.py:pe=randomized+rope --config.train.steps=200 --workdir=DIR
+
+The argument pe=SPEC chooses the encodings; spec/parse.py says how a spec is written.
 """
 
 from typing import Any
@@ -12,7 +12,7 @@ from ml_collections.config_dict import placeholder
 
 
 def get_config(arg="pe=rope") -> Any:
-    """A run of the encodings that `arg` names."""
+    """The defaults, with the encodings that `arg`, "pe=SPEC", names."""
     c = ConfigDict()
     c.pe = encodings(spec_of(arg))  # the spec, and a section of fields for each member
     c.lm = model()
@@ -71,9 +71,8 @@ def evaluation():
     c.swaps = ("window",)  # specs swapped in on the trained checkpoint
     c.memory = ()  # segment memories to evaluate with; that of training always joins them
     c.targets = 16384  # scored tokens of each metric at each length
-    # of sliding, and k of same_targets and last_k; None: half the training length
-    c.stride = placeholder(int)
-    c.last = placeholder(int)
+    c.stride = placeholder(int)  # of sliding; None: half the training length
+    c.last = placeholder(int)  # k of same_targets and last_k; None: half the training length
     c.split = "test"  # validation serves choices: valid
     c.batch_tokens = 4096  # of the windows evaluated at once, at least one window
     return c
@@ -94,23 +93,23 @@ def run():
     """Section run: seeds and devices."""
     c = ConfigDict()
     c.seeds = (0, 1, 2)
-    # all seeds in one program; False: one after another, bit-equal to runs of one
+    # all seeds in one program; False: one after another, bit-equal to runs of a single seed
     c.vmap_seeds = True
-    c.mesh = ""  # devices: data:8, or seed:3,data:2; "": one. Changes no id
+    c.mesh = ""  # devices: data:8, or seed:3,data:2; "": one. Not part of a run's id
     return c
 
 
 def log():
-    """Section log: what changes no number and is not part of a run's id."""
+    """Section log: checkpoints and trackers. It changes no result and is not part of a run's id."""
     c = ConfigDict()
-    c.checkpoint_seconds = 60.0
+    c.checkpoint_seconds = 60.0  # between two checkpoints
     c.tensorboard = False  # needs pe_jax[tensorboard]; in DIR/<run id>/tensorboard
     c.wandb = False  # Weights & Biases, needs pe_jax[wandb]; WANDB_MODE=offline: no network
     return c
 
 
 def spec_of(arg):
-    """The spec of "pe=SPEC"."""
+    """SPEC of the argument "pe=SPEC"; rope if it is empty."""
     name, found, spec = (arg or "pe=rope").partition("=")
     if name != "pe" or not found or not spec:
         raise ValueError(f"the argument of a config is pe=SPEC, as in base.py:pe=rope, got {arg!r}")
@@ -118,7 +117,7 @@ def spec_of(arg):
 
 
 def encodings(spec):
-    """The section `pe`: the spec, and each member's fields at their values in it."""
+    """Section pe: the spec, and for each member a section with all its fields, by its id."""
     import typing
 
     from pe_jax.spec.parse import defaults, parse

@@ -1,5 +1,6 @@
-"""A run again, from its record: `--config=replay.py:DIR/config.json`, or a line of its own
-in a file.
+"""The config of an earlier run, from its record: `--config=replay.py:DIR/config.json`.
+
+The record is config.json or result.json of a run's folder, or queued.json of a sweep's.
 """
 
 import json
@@ -9,7 +10,7 @@ from ml_collections import ConfigDict
 
 
 def get_config(arg=""):
-    """The config that a config.json or result.json holds."""
+    """The config in the record at the path `arg`."""
     if not arg:
         raise ValueError("give the record to replay: --config=replay.py:DIR/config.json")
     try:

@@ -1,12 +1,14 @@
 """Attention with linear biases: logits - m_h |i - j| (Press et al., 2022; arXiv:2108.12409).
 
-m_h = 2^(-8h / H), h = 1 .. H. Nothing is learned, or, with learned=True, ln m_h, which starts
-there. Beyond the training length distant keys fade out: the head with slope m sees about 1 / m
-keys. For H that is not a power of two the slopes are those of the authors' code (geometry.slopes);
-variant="paper" takes the formula for any H.
-The bias is a function of the distance: slope * j, as in the authors' code, differs by a constant a
-row, but loses all precision in bfloat16. The authors report that learned slopes extrapolated no
-better; that exponentials of parameters keep them positive is this file's choice.
+m_h = 2^(-8h / H), h = 1 .. H. Nothing is learned; with learned=True ln m_h is, from the logarithms
+of these slopes on. Beyond the training length distant keys fade out: the head with slope m sees
+about 1 / m keys. For H that is not a power of two the slopes are those of the authors' code
+(geometry.slopes); variant="paper" takes the formula for any H.
+
+The bias is computed from the distance. The authors' m_h j differs from it by a constant for each
+query, but loses all precision in bfloat16. The authors report that learned slopes extrapolated no
+better; that the slopes are exponentials of parameters, which keeps them positive, is this file's
+choice.
 """
 
 import dataclasses
@@ -23,7 +25,7 @@ class ALiBi(Encoding):
     """-m_h |i - j|."""
 
     learned: bool = False
-    """Whether the slopes are."""
+    """Whether the slopes are learned."""
     variant: Literal["code", "paper"] = "code"
 
     def init(self, key):

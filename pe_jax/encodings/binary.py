@@ -3,9 +3,9 @@ baseline.
 
 No paper proposes it; it is the step before the sinusoid, whose slow components are soft bits.
 Learned: W, [bits, D], from N(0, std^2): bits enter as 0 and 1, so an index is a sum of rows.
-Training at L tokens never sets the bits from ceil(log2 L) on: their rows keep their small initial
-values, and beyond the training length positions repeat, but for that noise, those of training.
-`limit` is 2^bits; a longer sequence gives NaN.
+Training at L tokens never sets the bits from ceil(log2 L) on, and their rows keep their small
+initial values: beyond the training length the vectors of training repeat, with that noise added.
+`limit` is 2^bits; positions beyond it are NaN.
 """
 
 import dataclasses
@@ -22,7 +22,7 @@ class Binary(Encoding):
     """x_i + bits(i) W."""
 
     bits: int | None = None
-    """None: those of the positions of 64 times the training length."""
+    """None: as many as the positions of 64 times the training length have."""
     std: float = 0.02
 
     def __post_init__(self):

@@ -1,10 +1,10 @@
 """Contextual positions, CoPE (Golovneva et al., 2024; arXiv:2405.18719).
 
-logit_ij = q_i . (k_j + e[p_ij]) / sqrt(K), where p_ij = sum_{t = j .. i} g_it counts the keys from
-j to i that the query lets count, g_it = sigmoid(q_i . k_t / sqrt(K)), and e[p] is interpolated
-between rows: positions may count words or sentences. Learned, once for all layers: e, [positions,
-K], 0 at first as in the authors' code. Counts beyond the last row take it, so that nothing is
-undefined beyond the training length, and nothing told apart there.
+logit_ij = q_i . (k_j + e[p_ij]) / sqrt(K). The position p_ij = sum_{t = j .. i} g_it is the number
+of keys from j to i, each counted by a gate between 0 and 1, g_it = sigmoid(q_i . k_t / sqrt(K)), so
+that positions may count words or sentences; e[p] is interpolated between rows. Learned, once for
+all layers: e, [rows, K], 0 at first as in the authors' code. Beyond the training length counts
+above the last row take that row: nothing is undefined, and such keys are not told apart.
 
 The authors' table has 64 rows; None is min(64, train_len). Gates are of the content, before
 rotations and biases of other members, and 0 at hidden keys. Only a causal model counts back from
@@ -12,6 +12,7 @@ its query.
 """
 
 import dataclasses
+from typing import ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -24,9 +25,9 @@ from pe_jax.geometry import lookup_between, suffix_sums
 class CoPE(Encoding):
     """q . e[p], p the sums of gates over the keys from j on."""
 
-    whole_rows = True
+    whole_rows: ClassVar[bool] = True
     rows: int | None = None
-    """Of e. None: min(64, the training length)."""
+    """Rows of e. None: min(64, the training length)."""
 
     def __post_init__(self):
         if not self.dims.causal:
@@ -48,5 +49,5 @@ class CoPE(Encoding):
         s = jnp.einsum("thk,shk->hts", q, k, preferred_element_type=jnp.float32)
         gates = jnp.where(seen(logits), jax.nn.sigmoid(s), 0.0)
         count = jnp.minimum(suffix_sums(gates), self._rows - 1.0)
-        at = jnp.einsum("thk,rk->htr", q.astype(jnp.float32), params["table"])
-        return logits + lookup_between(at, count)
+        of_rows = jnp.einsum("thk,rk->htr", q.astype(jnp.float32), params["table"])
+        return logits + lookup_between(of_rows, count)

@@ -6,8 +6,8 @@ all layers (per_layer=("*",) for one each). Beyond the training length it is ext
 ln(L' / L): the paper's reason for the logarithm.
 
 The paper's width is 512, for two coordinates of an image. variant="code": 16 sigmoid(MLP(sign(n)
-log2(1 + 8 |n| / (L - 1)) / 3)), coordinates scaled to the window as the paper does not say; the
-window is the training length L. The output has no bias, which the softmax would not see.
+log2(1 + 8 |n| / (L - 1)) / 3)), which scales the distances to the window, as the paper does not
+say; the window is the training length L. As in the authors' code the output layer has no bias.
 """
 
 import dataclasses

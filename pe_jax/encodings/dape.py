@@ -2,11 +2,12 @@
 
 logit_ij = z_ij + b_ij + f([z_ij; b_ij]), z = q_i . k_j / sqrt(K), b a bias of the distance, f an
 MLP across the heads, 2H - hidden - H with a LeakyReLU (0.01), that adapts b to the content. Learned
-in each layer: f (w1, b1, w2), drawn as in PyTorch, and what b has, which DAPE owns, for f reads it
-apart. Beyond the training length f meets biases it never saw.
+in each layer: f (w1, b1, w2), drawn as in PyTorch, and the parameters of b. Beyond the training
+length f meets biases it never saw.
 
-`prior` names b: "alibi", or the paper's best, "kerple_log", -p ln(1 + a n), p and a in [H], at
-least 0.01. What other members add to the logits is part of z, and hidden logits enter f as 0.
+`prior` chooses b: "alibi", or the paper's best, "kerple_log", -p ln(1 + a n) with p and a, [H], at
+least 0.01. It is DAPE's own, since f reads b apart from z: what other members add to the logits is
+part of z. Logits of hidden keys enter f as 0.
 Deviation: f has no last bias, which adds one number to all keys of a head and cancels in a softmax.
 """
 
@@ -20,11 +21,11 @@ from pe_jax.encoding import Encoding, seen
 from pe_jax.encodings.alibi import ALiBi
 
 
-def prior_bias(e, params, q_pos, k_pos):
-    """The bias of the distance, b, that a DAPE or DAPEv2 adapts: [H, T, S]."""
+def prior_bias(dape, params, q_pos, k_pos):
+    """The bias of the distance, b, that `dape`, a DAPE or DAPEv2, adapts: [H, T, S] in float32."""
     n = jnp.abs(q_pos[:, None] - k_pos[None])
-    if e.prior == "alibi":
-        return ALiBi(e.dims).relative_bias({}, n.ravel()).reshape(-1, *n.shape)
+    if dape.prior == "alibi":
+        return ALiBi(dape.dims).relative_bias({}, n.ravel()).reshape(-1, *n.shape)
     p, a = (jnp.maximum(params[name], 0.01)[:, None, None] for name in "pa")
     return -p * jnp.log1p(a * n[None])
 
@@ -36,6 +37,7 @@ class DAPE(Encoding):
 
     prior: Literal["alibi", "kerple_log"] = "alibi"
     hidden: int = 32
+    """Width of the MLP's hidden layer."""
     per_layer: tuple[str, ...] = dataclasses.field(default=("*",), kw_only=True)
 
     def __post_init__(self):
@@ -48,14 +50,14 @@ class DAPE(Encoding):
         first = (2 * H) ** -0.5 * jax.random.uniform(w, (2 * H + 1, F), minval=-1)
         last = F**-0.5 * jax.random.uniform(jax.random.fold_in(w, 1), (F, H), minval=-1)
         mlp = {"w1": first[1:], "b1": first[0], "w2": last}
-        own = {"p": 2 * jax.random.uniform(p, (H,)), "a": jax.random.uniform(a, (H,))}
-        return mlp | own if self.prior == "kerple_log" else mlp
+        kerple = {"p": 2 * jax.random.uniform(p, (H,)), "a": jax.random.uniform(a, (H,))}
+        return mlp | kerple if self.prior == "kerple_log" else mlp
 
     def logits(self, params, logits, q, k, q_pos, k_pos):
         b, z = prior_bias(self, params, q_pos, k_pos), jnp.where(seen(logits), logits, 0.0)
 
         @jax.checkpoint
-        def adapted(query):  # one query at a time, since the hidden layer has 32 numbers a pair
+        def adapted(query):  # one query at a time: `hidden` numbers for each key
             x = jnp.einsum("hs,hf->sf", jnp.concatenate(query), params["w1"]) + params["b1"][None]
             return jnp.einsum("sf,fh->hs", jax.nn.leaky_relu(x), params["w2"])
 

@@ -1,14 +1,15 @@
 """DAPE V2, attention scores as a feature map (Zheng et al., 2024; arXiv:2410.04798).
 
-logit = z + b + f([z; b]) as DAPE has it, but both layers of f are convolutions of 1 x `kernel` over
-the keys of one query, 2H - hidden - H channels with a LeakyReLU (0.01): a logit depends on its
-neighbours' scores too. Learned in each layer: w1, b1, w2, drawn as in PyTorch, whose first axis has
-the taps, d for key j + d - kernel // 2; and what b has. Priors, and what lies beyond the training
-length: as in DAPE.
+logit = z + b + f([z; b]) as in DAPE (dape.py), but both layers of f are convolutions of 1 x
+`kernel` over the keys of one query, 2H - hidden - H channels with a LeakyReLU (0.01): a logit
+depends on its neighbours' scores too. Learned in each layer: w1, b1, w2, drawn as in PyTorch, and
+the parameters of b. The first axis of w1 and w2 has the taps, d for key j + d - kernel // 2.
+Priors, and what happens beyond the training length: as in DAPE.
 
 As in the authors' code (tril), the scores and biases of hidden keys enter as 0. Deviations: the
-hidden layer is 0 at hidden keys too. In their code that is so for the last query alone, by padding;
-for the others it makes what a query sees depend on what follows it. As in DAPE, f has no last bias.
+channels between the two layers are set to 0 at hidden keys too. In their code that is so for the
+last query alone, by padding, so that the logits of the others depend on whether tokens follow. As
+in DAPE, f has no last bias.
 """
 
 import dataclasses
@@ -27,14 +28,16 @@ class DAPEv2(Encoding):
     """z + b + CNN([z; b])."""
 
     family: ClassVar[str | None] = "DAPE"
-    whole_rows = True
+    whole_rows: ClassVar[bool] = True
     prior: Literal["alibi", "kerple_log"] = "alibi"
     hidden: int = 32
+    """Channels between the two convolutions."""
     kernel: int = 3
+    """Keys that a convolution spans, an odd number."""
     per_layer: tuple[str, ...] = dataclasses.field(default=("*",), kw_only=True)
 
     def __post_init__(self):
-        assert self._dape  # its checks
+        _ = self._dape  # which checks the fields that both have
         if self.kernel < 1 or self.kernel % 2 == 0:
             raise ValueError(f"dape_v2's kernel must be odd, such as 3 or 5, got {self.kernel}")
 
@@ -51,8 +54,8 @@ class DAPEv2(Encoding):
         return params | {"b1": self.kernel**-0.5 * params["b1"]}
 
     def logits(self, params, logits, q, k, q_pos, k_pos):
-        there, b = seen(logits), prior_bias(self, params, q_pos, k_pos)
-        x = jnp.concatenate([jnp.where(there, part, 0.0) for part in (logits, b)])
+        visible, b = seen(logits), prior_bias(self, params, q_pos, k_pos)
+        x = jnp.concatenate([jnp.where(visible, part, 0.0) for part in (logits, b)])
 
         def shifted(x, tap):  # from key j + tap - kernel // 2
             side = self.kernel // 2
@@ -60,13 +63,13 @@ class DAPEv2(Encoding):
 
         @jax.checkpoint
         def adapted(query):  # one query at a time, as in DAPE
-            x, there = query
+            x, visible = query
             taps = range(self.kernel)
             near = jnp.stack([shifted(x, tap) for tap in taps])
             h = jnp.einsum("dcs,dcf->fs", near, params["w1"]) + params["b1"][:, None]
-            h = jnp.where(there[None], jax.nn.leaky_relu(h), 0.0)
+            h = jnp.where(visible[None], jax.nn.leaky_relu(h), 0.0)
             parts = jnp.einsum("fs,dfh->dhs", h, params["w2"])
             return sum(shifted(parts[tap], tap) for tap in taps)
 
-        f = jax.lax.map(adapted, (x.swapaxes(0, 1), there[0]))
+        f = jax.lax.map(adapted, (x.swapaxes(0, 1), visible[0]))
         return logits + b + f.swapaxes(0, 1)

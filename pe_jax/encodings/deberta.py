@@ -1,11 +1,13 @@
 """Disentangled attention (He et al., 2021; arXiv:2006.03654).
 
 logit_ij = [q_i . k_j + q_i . (r_d(i,j) W_K) + k_j . (r_d(j,i) W_Q)] / sqrt(3K), where d(i, j) is
-clip(i - j + k, 0, 2k - 1). Learned, once for all layers: r, [2k, D], W_Q and W_K, [D, H, K]. Beyond
-the training length distances over k look alike. The paper's late absolute positions are a second
-member: deberta+learned[-1:]. variant="v2", the authors' later code: distances over k / 2 fall into
-logarithmic buckets up to 2k. The paper's k is 512, v2's 256; None trains every row. Deviation: for
-W_Q and W_K the paper takes those of each layer's content. r starts at unit scale, they at D^-1/2.
+clip(i - j + k, 0, 2k - 1). Learned, once for all layers: r, [2k, D], from N(0, 1), and W_Q and W_K,
+[D, H, K], from N(0, 1 / D). Beyond the training length distances over k look alike. The paper's
+late absolute positions are a second member: deberta+learned[-1:].
+
+variant="v2", the authors' later code: distances over k / 2 fall into logarithmic buckets up to 2k.
+The paper's k is 512, v2's 256; clip=None takes one whose rows are all trained. Deviation: W_Q and
+W_K are the encoding's own, where the paper uses the content projections of each layer.
 """
 
 import dataclasses
@@ -50,14 +52,16 @@ class DeBERTa(Encoding):
 
     def init(self, key):
         D, (r, w) = self.dims.model, jax.random.split(key)
-        query, key = D**-0.5 * jax.random.normal(w, (2, D, self.dims.heads, self.dims.head))
-        return {"table": jax.random.normal(r, (2 * self._clip, D)), "query": query, "key": key}
+        w_q, w_k = D**-0.5 * jax.random.normal(w, (2, D, self.dims.heads, self.dims.head))
+        return {"table": jax.random.normal(r, (2 * self._clip, D)), "query": w_q, "key": w_k}
 
     def _vectors(self, params, kernel, m):
+        """r_d of the distances m, times W_Q or W_K: [H, N, K]."""
         k, m = self._clip, jnp.round(m).astype(jnp.int32)
         if self.variant == "v2":
             exact = k // 2
             x = (exact - 1) / jnp.log((2 * k - 1) / exact) * jnp.log(jnp.abs(m) / exact)
+            # 1e-5: a rounding error must not lift x to the next whole number
             far = exact + jnp.ceil(jnp.maximum(x, 0) - 1e-5).astype(jnp.int32)
             m = jnp.where(jnp.abs(m) > exact, jnp.sign(m) * far, m)
         rows = jnp.einsum("rd,dhk->hrk", params["table"], params[kernel])

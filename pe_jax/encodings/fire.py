@@ -1,13 +1,14 @@
 """FIRE, progressive interpolation: logits + f_h(psi(i - j) / psi(max(i, |m| T))) (Li et al., 2024;
 arXiv:2310.04418).
 
-psi(x) = ln(|c| x + 1), f is an MLP 1-32-H with a ReLU. Learned, in each layer: f, c (0.1 at first)
-and m (1 at first); per_layer=() is the paper's FIRE-S, one for all layers. Beyond the training
-length distances are measured against the query's position, so that f meets nothing outside [0, 1].
+psi(x) = ln(|c| x + 1), f is an MLP 1-width-H with a ReLU. Learned, in each layer: f, c (0.1 at
+first) and m (1 at first); per_layer=() is the paper's FIRE-S, one for all layers. Beyond the
+training length distances are measured against the query's position, so that f meets nothing outside
+[0, 1].
 
 The threshold T is 512 in the paper, for a training length of 2048; None is the training length. As
-in the paper's listing 1e-6 is added to the divisor; its output bias is left out, which the softmax
-does not see. A bidirectional model uses |i - j|.
+in the paper's listing 1e-6 is added to the divisor. Deviations: f has no output bias, which would
+cancel in the softmax; a bidirectional model uses |i - j|.
 """
 
 import dataclasses
@@ -24,7 +25,9 @@ class FIRE(Encoding):
     """f(psi(|i - j|) / psi(max(i, |m| T)))."""
 
     width: int = 32
+    """Of the hidden layer of f."""
     c: float = 0.1
+    """Its initial value."""
     threshold: int | None = None
     """T. None: the training length."""
     per_layer: tuple[str, ...] = dataclasses.field(default=("*",), kw_only=True)
@@ -50,11 +53,12 @@ class FIRE(Encoding):
 
         threshold = jnp.abs(params["m"]) * self._threshold
         i, j = q_pos.astype(jnp.float32), k_pos.astype(jnp.float32)
-        part = psi(jnp.abs(i[:, None] - j[None])) / (psi(jnp.maximum(i, threshold)) + 1e-6)[:, None]
+        most = (psi(jnp.maximum(i, threshold)) + 1e-6)[:, None]
+        ratio = psi(jnp.abs(i[:, None] - j[None])) / most
 
         @jax.checkpoint
         def of_query(query):
             return mlp(params, query[:, None])
 
-        few = max(1, 4096 // part.shape[1])  # at a time: the hidden layer is 32 numbers a pair
-        return jnp.moveaxis(jax.lax.map(of_query, part, batch_size=few), -1, 0)
+        at_once = max(1, 4096 // ratio.shape[1])  # few queries: `width` numbers for each pair
+        return jnp.moveaxis(jax.lax.map(of_query, ratio, batch_size=at_once), -1, 0)

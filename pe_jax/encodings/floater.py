@@ -8,8 +8,8 @@ no more steps than a small one. Learned: p_0, [D], and h. Beyond the training le
 on, and since h is bounded, at most linearly. The paper's form is
 `floater(per_layer=("start",))[0:]`: a p_0 for each layer, h shared.
 
-Deviations: the paper adds a p each to q, k and v of a block, which the contract does not serve;
-here p enters the residual stream, and stays. The authors' code adds a sinusoid too; has ReLU, and t
+Deviations: the paper adds a p each to q, k and v of a block, for which there is no hook; here p
+enters the residual stream, and stays. The authors' code adds a sinusoid too; has ReLU, and t
 in both layers of h, so that p may grow exponentially; serves 255 tokens at delta = 0.01; takes 5
 steps (1 is as good to 1e-5 here); and gives h a gradient in one of 400 updates.
 """
@@ -27,8 +27,11 @@ class Floater(Encoding):
     """x_i + p(t_i), dp/dt = h(t, p)."""
 
     delta: float | None = None
-    """Time from a position to the next; None: 2.55 / the training length, the code's in all."""
+    """Time from a position to the next. None: 2.55 / the training length, since the authors' code
+    takes 2.55 for its 255 tokens.
+    """
     steps: int = 1
+    """Runge-Kutta steps from a token to the next."""
 
     def __post_init__(self):
         if self.steps < 1:

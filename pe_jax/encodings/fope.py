@@ -3,15 +3,16 @@ arXiv:2412.17739).
 
 RoPE's cos(p w_c) and sin(p w_c) at position p become sum_r cos(p w_r) C_hrc and sum_r sin(p w_r)
 S_hrc in each head, C and S = I + noise: a pair outlives damage to one frequency. Those below 2 pi /
-train_len, which do not turn once in training, are zeroed: they enter no sum, and their pairs stand
-still, cos 1 and sin 0, so that no sum reaches unseen angles beyond the training length. Nothing is
-learned: as in the authors' experiments, C and S stay as drawn. q and k are turned apart, so what
-noise adds to q_i . k_j is no function of i - j; with std=0 it is RoPE without its slow pairs.
+train_len, which do not complete a turn in training, are zeroed: they enter no sum, and their pairs
+stand still, cos 1 and sin 0, so that no sum reaches unseen angles beyond the training length.
+Nothing is learned: as in the authors' experiments, C and S stay as drawn. q and k are turned apart,
+so what noise adds to q_i . k_j is no function of i - j; with std=0 it is RoPE without its slow
+pairs.
 
 A coefficient is N(0, 2 std^2 / K): std is the size of all the noise in a pair, and the gain of the
 authors' Xavier draw, 0.3 in their smallest model. Deviations: in their draw, PyTorch takes the
-heads for channels, which makes the noise some times smaller; their code has sums in K / 4 pairs at
-most, and pads sin, too, with 1 where a pair should stand still.
+heads for channels, which makes the noise several times smaller; their code has sums in K / 4 pairs
+at most, and pads sin, too, with 1 where a pair should stand still.
 """
 
 import dataclasses
@@ -32,6 +33,7 @@ class FoPE(Rotary):
 
     fixed: ClassVar[tuple[str, ...]] = ("cos", "sin")
     std: float = 0.3
+    """Of all the noise in a pair; 0 adds none."""
 
     def __post_init__(self):
         super().__post_init__()

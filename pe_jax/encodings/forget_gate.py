@@ -1,12 +1,13 @@
 """Attention with a forget gate, FoX (Lin et al., 2025; arXiv:2503.02130).
 
 logit_ij = q_i . k_j / sqrt(K) + sum_{t = j+1 .. i} ln f_t, f_t = sigmoid(w_h . x_t + b_h): a bias
-c_i - c_j of prefix sums, which tokens decide. Learned, in each layer: w, [D, H], and b, [H]. Beyond
-the training length what is far goes on fading; a gate at a constant f is ALiBi with slope -ln f.
+c_i - c_j of prefix sums, which the tokens decide. Learned, in each layer: w, [D, H], and b, [H].
+Beyond the training length what is far goes on fading; a gate at a constant f is ALiBi with slope
+-ln f.
 
 Deviation: the authors start at b = 0, where a gate forgets half of what there is at every token;
-`start` is the b at first, by default ln(train_len): f near L / (L + 1), a memory of about L. w has
-standard deviation D^-1/2. Only a causal model has a past to forget.
+here b starts at `start`, by default ln(train_len), where f is near L / (L + 1) and the memory about
+L tokens. w has standard deviation D^-1/2. Only a causal model has a past to forget.
 """
 
 import dataclasses
@@ -20,7 +21,7 @@ from pe_jax.encoding import Encoding
 
 @dataclasses.dataclass(frozen=True)
 class ForgetGate(Encoding):
-    """c = cumsum(ln f) is located, c_i - c_j the bias."""
+    """`locate` gives c = cumsum(ln f), in the place of positions; the bias is c_i - c_j."""
 
     start: float | None = None
     """b at first. None: ln(the training length)."""

@@ -1,14 +1,15 @@
 """A learned table of N rows that serves N^2 positions (Su, 2020; kexue.fm/archives/7947).
 
-P(pos) = a u[pos div N] + (1 - a) u[pos mod N], a = 0.4, with u chosen such that P is the table p
-itself below N: u_i = (p_i - a p_0) / (1 - a). That is, as computed here,
+P(pos) = a u[pos div N] + (1 - a) u[pos mod N] with a = `alpha`, 0.4, and u chosen such that P is
+the table p itself below N: u_i = (p_i - a p_0) / (1 - a). That is, as computed here,
 
     P(pos) = p[pos mod N] + a / (1 - a) (p[pos div N] - p[0]),
 
-to the bit that of `learned` below N. Learned: p, the same parameters, so that it is swapped in on
-a model trained with `learned`; trained by itself at more than `length` tokens, it learns both
-levels. From N to N^2 the sums are of rows that training has seen, though not together; beyond N^2
-is NaN. At a = 0.5 the two levels could not be told apart, so it is refused.
+which below N is `learned`, bit for bit. Learned: p, the parameters of `learned`, so that it can be
+swapped in on a model trained with that; trained by itself at more than `length` tokens, it learns
+both levels. Beyond N, which is the training length by default, the sums are of rows that training
+has seen, though not together; beyond N^2 they are NaN. a = 0.5 is refused, where the two levels
+cannot be told apart.
 """
 
 import dataclasses
@@ -31,7 +32,7 @@ class Hierarchical(Encoding):
     """N, rows of the table; None: the training length."""
     std: float = 0.02
     clip: bool = False
-    """Beyond N^2 the last position in place of NaN."""
+    """Whether positions beyond N^2 take the last one's vector in place of NaN."""
     alpha: float = 0.4
 
     def __post_init__(self):

@@ -1,8 +1,8 @@
 """The raw index as a feature: x_i + i w, the first naive baseline.
 
-No paper proposes it; those of the sinusoid's line of argument dismiss it. Learned: w, [D], the
-direction in which the index is written. A feature of no bounded scale: beyond the training length
-it goes on growing, in proportion, until it drowns the tokens.
+No paper proposes it; arguments for the sinusoid begin by dismissing it. Learned: w, [D], the
+direction in which the index is written. Beyond the training length the feature grows on in
+proportion to the index, until it drowns the tokens.
 
 w starts at N(0, std^2) with std = 1 / train_len, so that the last position of training writes at
 the tokens' own unit scale.
@@ -21,7 +21,7 @@ class Integer(Encoding):
     """x_i + i w."""
 
     std: float | None = None
-    """Of w at the start; None: 1 / the training length."""
+    """Of w at first. None: 1 / the training length."""
 
     def init(self, key):
         std = 1 / self.dims.train_len if self.std is None else self.std

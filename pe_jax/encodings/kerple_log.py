@@ -5,9 +5,9 @@ Learned: a and p, [H], shared by all layers as the paper counts them (the author
 layer its own: per_layer=("*",)); drawn from U(0, 1) and U(0, 2). Beyond the training length the
 bias goes on as a logarithm: a key at distance n is weighed by (1 + a n)^-p.
 
-Both are at least 0.01. The authors' code moves what falls below back before use; here the value is
-clamped, its gradient passes, and what went below comes back by as many steps (geometry.clamp).
-Distances are float32, theirs in the activations' dtype.
+Both act as at least 0.01. The authors' code resets a parameter that falls below before it is used;
+here only the value used is clamped and its gradient passes (geometry.clamp), so that the parameter
+has to come back by itself. Distances are float32, theirs in the activations' dtype.
 """
 
 import dataclasses

@@ -4,9 +4,10 @@ Learned: a and p, [H], shared by all layers as the paper counts them (the author
 layer its own: per_layer=("*",)); drawn from U(0, 1) and U(0, 2). p = 1 is ALiBi. Beyond the
 training length distant keys fade out as exp(-a n^p).
 
-a is at least 0.01, p between 0.01 and 2. The authors' code moves what leaves these back before use;
-here the value is clamped, its gradient passes, and what went beyond comes back by as many steps
-(geometry.clamp). At distance 0 the bias is 0 and so is its gradient.
+a acts as at least 0.01, p as between 0.01 and 2. The authors' code resets a parameter that leaves
+these bounds before it is used; here only the value used is clamped and its gradient passes
+(geometry.clamp), so that the parameter has to come back by itself. At distance 0 the bias is 0 and
+so is its gradient.
 """
 
 import dataclasses
@@ -30,5 +31,5 @@ class KerplePower(Encoding):
     def relative_bias(self, params, n):
         a, p = clamp(params["a"], 0.01)[:, None], clamp(params["p"], 0.01, 2.0)[:, None]
         n = jnp.abs(n)[None].astype(jnp.float32)
-        power = jnp.where(n > 0, n, 1.0) ** p  # d/dp 0^p is 0 ln 0
+        power = jnp.where(n > 0, n, 1.0) ** p  # d/dp 0^p = 0^p ln 0 would be NaN
         return -a * jnp.where(n > 0, power, 0.0)

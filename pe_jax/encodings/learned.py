@@ -2,7 +2,7 @@
 arXiv:1705.03122).
 
 Learned: P, drawn from N(0, std^2) with std = 0.02 as in GPT-2. Positions beyond the table are
-undefined: `limit` says so, results print n/a, and a gather there gives NaN. With clip=True they
+undefined: `limit` says so, results print n/a, and a lookup there gives NaN. With clip=True they
 take the last row instead, which no paper proposes: it exists to draw a curve of what an untrained
 position costs.
 """
@@ -25,6 +25,7 @@ class Learned(Encoding):
     """Rows of the table; None: the training length."""
     std: float = 0.02
     clip: bool = False
+    """Whether positions beyond the table take its last row in place of NaN."""
 
     @property
     def _rows(self):

@@ -1,8 +1,8 @@
 """Learned positions that multiply: x_i (1 + p_i) (Su, 2021; kexue.fm/archives/8130).
 
 Learned: p, [length, D], from 0: training starts from no positions at all, and the gradient of p_i
-is x_i's. additive=True adds a second table, x_i (1 + p_i) + s_i, with s from N(0, 0.02^2). Beyond
-the table positions are undefined: `limit` says so, and a lookup gives NaN.
+is proportional to x_i. additive=True adds a second table, x_i (1 + p_i) + s_i, with s from N(0,
+0.02^2). Beyond the table positions are undefined: `limit` says so, and a lookup gives NaN.
 
 The author writes x_i p_i; 1 + p_i, p at 0, is how his bert4keras computes it.
 """
@@ -23,6 +23,7 @@ class Multiplicative(Encoding):
     length: int | None = None
     """Rows of a table; None: the training length."""
     additive: bool = False
+    """Whether the second table, s, is added."""
 
     def limit(self):
         return self.length or self.dims.train_len

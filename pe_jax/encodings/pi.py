@@ -4,8 +4,8 @@ arXiv:2306.15595).
 A model trained with RoPE at L tokens meets, at L', no angle beyond those it has seen: the pairs are
 turned by pos (L / L') w_i. Nothing is learned. Swapped in on a trained checkpoint, zero-shot, the
 factor L' / L is that of each evaluated length. The paper then trains on at L' with the factor
-fixed: `pi(factor=4.0)` in a run of 4 times the length that starts from the other by
-train.init_from.
+fixed: `pi(factor=4.0)` in a run of 4 times the length that starts from the first by
+train.init_from (configs/pi.py).
 """
 
 import dataclasses

@@ -7,9 +7,9 @@ of the K components is the length of a vector that position alone turns. Learned
 delta, [H, K], the phase at which head h attends most at frequency c, between -2 pi and 0; 0 at
 first. Beyond the training length the slow components reach unseen angles.
 
-In the dot product q and k are twice as long (cosines, sines), and a run advises against another
-member that rotates them. What another member's `scale` multiplies q by acts inside the softplus.
-Outside its bounds delta is clamped, with the gradient of what is clamped (geometry.clamp).
+In the dot product q and k have 2K components (cosines, sines), and a run advises against another
+member that rotates them. Another member's `scale` multiplies q inside the softplus. Outside its
+bounds delta is clamped, and its gradient passes (geometry.clamp).
 """
 
 import dataclasses
@@ -26,7 +26,7 @@ from pe_jax.geometry import angles, clamp, inverse_timescales
 @final
 @dataclasses.dataclass(frozen=True)
 class PoPE(Rotary):
-    """softplus(q) and softplus(k), turned by their positions."""
+    """Components of lengths softplus(q) and softplus(k), turned by their positions."""
 
     per_layer: tuple[str, ...] = dataclasses.field(default=("*",), kw_only=True)
 
@@ -50,5 +50,9 @@ class PoPE(Rotary):
 
 
 def _polar(x, unscaled, angle):
+    """Vectors of the lengths softplus(x) at these angles, all cosines before all sines: [L, H, 2K].
+
+    `unscaled` undoes the scale that x came with, for the softplus alone: sqrt(K) of queries.
+    """
     length = jax.nn.softplus(unscaled * x.astype(jnp.float32)) / unscaled
     return jnp.concatenate([length * jnp.cos(angle), length * jnp.sin(angle)], -1).astype(x.dtype)

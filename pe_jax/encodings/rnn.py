@@ -3,7 +3,8 @@
 Learned: p_0, [D], from N(0, 1), b, and a, [D, D], with W = exp(a - a^T). Beyond the training length
 the recursion goes on: that it could is the idea. Its author leaves the cell open; here W is a
 rotation (arXiv:1901.08428), so that no step enlarges a difference: with a free W training can make
-the recursion chaotic, and far positions rounding errors. tanh shrinks p_k, without b as k^(-1/2).
+the recursion chaotic, and far positions mere rounding errors. tanh shrinks p_k; without b, as
+k^(-1/2).
 
 Positions are states after whole steps. As many are computed as the sequence has tokens (`at`), and
 others are NaN: beside `randomized`, give `length` its max. In generation each token computes all of
@@ -50,7 +51,10 @@ class RNN(Encoding):
 
 
 def _rotation(a):
-    """exp(a - a^T): its series at 1 / 64, then six squarings, whose gradient is fast."""
+    """exp(a - a^T): the series of exp to order 8 at 1 / 64 of it, squared six times.
+
+    Products of matrices alone, so that its gradient is fast.
+    """
     s, w = (a - a.T) / 64, jnp.eye(len(a))
     for n in range(8, 0, -1):
         w = jnp.eye(len(a)) + s @ w / n

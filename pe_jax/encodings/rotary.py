@@ -1,9 +1,13 @@
-"""What rotary encodings share: each pair of a query's and a key's components is turned by the
-position times the frequency of the pair.
+"""The base class of rotary encodings: each pair of a query's and a key's components is turned by
+the position times the frequency of the pair.
 
-Which frequencies these are makes the encoding: a rotary encoding of its own is a subclass with
-`_frequencies`, and fields for what it varies. It can then be swapped in on a model that was trained
-with `rope`, and a run advises against a second one beside it.
+A new one, such as YaRN, is a subclass with its `_frequencies` and a field for each constant in
+them. pi.py is the pattern where these depend on the evaluated length: `at` sets a field from it.
+What acts beside the rotation is another hook, as a temperature is `scale`. The subclass is of
+RoPE's family: it can be swapped in on a model trained with `rope`, and a run advises against two of
+them in one layer. Rotary encodings are @final: each is a subclass of Rotary and never of another,
+since a subclass replaces its parent when it is swapped in (spec/swap.py), which only the user's own
+classes should.
 """
 
 from __future__ import annotations
@@ -20,7 +24,7 @@ from pe_jax.geometry import angles, rotate
 
 @dataclasses.dataclass(frozen=True)
 class Rotary(Encoding, abc.ABC):
-    """q and k rotated by their positions: no encoding of the table, but what some are made of."""
+    """q and k rotated by their positions; it is not in the table itself."""
 
     family: ClassVar[str | None] = "RoPE"
     base: float = 10000.0
@@ -34,7 +38,7 @@ class Rotary(Encoding, abc.ABC):
 
     @abc.abstractmethod
     def _frequencies(self) -> Float[Array, "half"]:
-        """Radians a position of each pair, at most K / 2; components beyond are not turned."""
+        """Radians per position, one for each pair that is turned: at most K / 2."""
 
     def qk(self, params, q, k, q_pos, k_pos):
         w = self._frequencies()

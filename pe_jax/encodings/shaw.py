@@ -7,7 +7,7 @@ Beyond the training length every distance over k takes the last row, which train
 
 The paper's k is 16 for translation; None is min(16, train_len - 1), so that every row is trained.
 The paper has rows for each layer (per_layer=("*",)). values=False leaves b out, which the paper's
-table 3 finds as good. Distances between integers (CAPE) are rounded.
+table 3 finds as good. Fractional distances, as beside CAPE, are rounded.
 """
 
 import dataclasses
@@ -25,6 +25,7 @@ class Shaw(Encoding):
     clip: int | None = None
     """k. None: min(16, the training length - 1)."""
     values: bool = True
+    """Whether there are relative values b."""
 
     def __post_init__(self):
         if self._clip < 1:

@@ -6,9 +6,9 @@ weights of a query sum to at most 1, and the nearest key that matches takes most
 that counts, so nothing is learned and no position needed; beyond the training length a key is
 weighed as within it. In log space, A_ij = exp(z_ij - sum_{j <= t < i} softplus(z_it)).
 
-A query does not see itself: the last key that it may see takes no part, and the first token gets 0.
-The authors' code can also give what is left, 1 - sum_j A_ij, to v_i; not here. Only a causal model
-has nearer keys.
+A query does not see itself: the last key that it may see has weight 0, and so the attention of the
+first token gives 0. The authors' code can also give what is left, 1 - sum_j A_ij, to v_i; not here.
+Only a causal model has nearer keys.
 """
 
 import dataclasses

@@ -4,10 +4,10 @@ bucket(n) is exact up to buckets / 2, then logarithmic up to max_distance (geome
 Learned: b, [H, buckets], one table for all layers (per_layer=("table",) for one each). Beyond
 max_distance every key falls into the last bucket.
 
-T5's max_distance is 128; with 32 buckets the last begins at 113, so that a model trained at 64
-would meet buckets that training never saw. None is therefore min(128, train_len), or one more than
-the exact buckets if that is more. T5's code does not divide its logits by sqrt(K), and starts from
-queries that are smaller by as much: the same functions, so there is no variant for it.
+T5's max_distance is 128. With 32 buckets the last one begins at 113, so a model trained at 64 would
+meet buckets at evaluation that it never trained: the default, None, is min(128, train_len), or one
+more than the exact buckets if that is more. T5's code does not divide its logits by sqrt(K), but
+starts from queries that are smaller by that factor: the same model, so there is no variant for it.
 """
 
 import dataclasses
@@ -27,31 +27,36 @@ class T5(Encoding):
     max_distance: int | None = None
     """None: min(128, the training length), but above the exact buckets."""
     std: float = 0.02
+    """Of the table at first."""
 
     def __post_init__(self):
-        side = self._side
+        side = self._per_side
         if side < 2 or side % 2:
             raise ValueError(
                 f"T5 needs an even number of buckets a side, got {side}; change buckets"
             )
-        if self._reach <= side // 2:
+        if self._max_distance <= side // 2:
             raise ValueError(
-                f"T5's max_distance must exceed its {side // 2} exact buckets, got {self._reach}; "
-                "raise max_distance or lower buckets"
+                f"T5's max_distance must exceed its {side // 2} exact buckets, "
+                f"got {self._max_distance}; raise max_distance or lower buckets"
             )
 
     @property
-    def _reach(self):
-        exact = self._side // 2
+    def _max_distance(self):
+        exact = self._per_side // 2
         return self.max_distance or max(exact + 1, min(128, self.dims.train_len))
 
     @property
-    def _side(self):
+    def _per_side(self):
         return self.buckets if self.dims.causal else self.buckets // 2
 
     def constant_from(self):
-        exact = self._side // 2  # the last of side - exact steps from ln(exact) to ln(reach)
-        return math.ceil(self._reach * (exact / self._reach) ** (1 / (self._side - exact)))
+        """The distance at which the last bucket begins: one step before max_distance, of the
+        side - exact equal steps on a logarithmic scale from exact to max_distance.
+        """
+        side, most = self._per_side, self._max_distance
+        exact = side // 2
+        return math.ceil(most * (exact / most) ** (1 / (side - exact)))
 
     def trained_from(self):
         return self.constant_from() + 1
@@ -60,4 +65,4 @@ class T5(Encoding):
         return {"table": self.std * jax.random.normal(key, (self.dims.heads, self.buckets))}
 
     def relative_bias(self, params, n):
-        return params["table"][:, log_bucket(n, self.buckets, self._reach, self.dims.causal)]
+        return params["table"][:, log_bucket(n, self.buckets, self._max_distance, self.dims.causal)]

@@ -6,7 +6,7 @@ all layers as in the authors' code. Beyond the training length R_n goes on, and 
 training never saw meet a W_r fitted to those it did.
 
 The authors draw everything from N(0, 0.02^2) at D = 410; here W_r has standard deviation D^-1/2,
-so that its term starts at the content's scale at any D. `clamp` caps n, as their clamp_len does.
+so that its term starts at the content's scale at any D. `clamp` caps n, as does their clamp_len.
 """
 
 import dataclasses
@@ -24,6 +24,7 @@ class TransformerXL(Encoding):
 
     base: float = 10000.0
     clamp: int | None = None
+    """The largest distance; those beyond it are taken as it is. None: there is none."""
     per_layer: tuple[str, ...] = dataclasses.field(default=("r",), kw_only=True)
 
     def __post_init__(self):
@@ -43,6 +44,7 @@ class TransformerXL(Encoding):
         }
 
     def _vectors(self, params, n):
+        """W_r R_n: [H, N, K]."""
         n = n if self.clamp is None else jnp.clip(n, -self.clamp, self.clamp)
         angle = angles(n, inverse_timescales(self.dims.model, self.base))
         return jnp.einsum(

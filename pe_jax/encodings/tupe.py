@@ -3,11 +3,11 @@
 logit_ij = [q_i . k_j + (LN(p_i) U_Q) . (LN(p_j) U_K)] / sqrt(2K) + b[h, bucket(i - j)]: the word
 and the position meet in products of their own. Learned, once for all layers: p, [length, D], U_Q
 and U_K, [D, H, K], and b, [H, buckets], in T5's buckets. Positions beyond p are undefined: `limit`
-says so, results print n/a, and a gather there gives NaN.
+says so, results print n/a, and a lookup there gives NaN.
 
 Deviations: the paper unties [CLS] from positions, and here there is no such token; its LN has a
 learned scale, which U_Q and U_K can take over, and a learned shift. p starts at unit scale and U at
-D^-1/2, so that the term starts at the content's scale at any D. `max_distance` is that of t5.py.
+D^-1/2, so that the term starts at the content's scale at any D.
 """
 
 import dataclasses
@@ -17,6 +17,7 @@ import jax.numpy as jnp
 
 from pe_jax.encoding import Encoding
 from pe_jax.encodings.t5 import T5
+from pe_jax.geometry import lookup
 
 
 @dataclasses.dataclass(frozen=True)
@@ -27,9 +28,10 @@ class TUPE(Encoding):
     """Rows of p; None: the training length."""
     buckets: int = 32
     max_distance: int | None = None
+    """As in t5.py."""
 
     def __post_init__(self):
-        assert self._t5  # its checks
+        _ = self._t5  # which checks buckets and max_distance
 
     @property
     def _t5(self):
@@ -38,9 +40,9 @@ class TUPE(Encoding):
     def init(self, key):
         D, H, K, *_ = self.dims
         p, u, b = jax.random.split(key, 3)
-        query, key = D**-0.5 * jax.random.normal(u, (2, D, H, K))
+        w_q, w_k = D**-0.5 * jax.random.normal(u, (2, D, H, K))
         table, bias = jax.random.normal(p, (self.limit(), D)), self._t5.init(b)["table"]
-        return {"table": table, "query": query, "key": key, "bias": bias}
+        return {"table": table, "query": w_q, "key": w_k, "bias": bias}
 
     def limit(self):
         return self.length or self.dims.train_len
@@ -53,7 +55,7 @@ class TUPE(Encoding):
 
     def bias(self, params, q_pos, k_pos):
         def vectors(pos, kernel):
-            rows = params["table"].at[pos].get(mode="fill", fill_value=jnp.nan)
+            rows = lookup(params["table"], pos)
             return jnp.einsum("ld,dhk->lhk", jax.nn.standardize(rows, axis=-1), params[kernel])
 
         q, k = vectors(q_pos, "query"), vectors(k_pos, "key")

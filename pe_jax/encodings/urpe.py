@@ -3,9 +3,10 @@
 
 o_i = sum_j c[h, i - j] softmax(z + b)_ij v_j, where b is whatever bias stands beside it (t5+urpe).
 The products are not normalised again, so that the attention can tell how long its input is.
-Learned: c, one number a head and distance, 1 at first; `rows` distances 0 .. rows - 1, and as many
-before them where the model is not causal. Distances beyond the last, and so those beyond the
-training length, take the last number: a choice of this file, the paper's matrix has none there.
+Learned: c, one number for each head and distance, 1 at first: the distances are 0 .. rows - 1, and
+-(rows - 1) .. rows - 1 where the model is not causal. Distances beyond the last, and so those
+beyond the training length, take the last number: a choice of this file, the paper's matrix has none
+there.
 """
 
 import dataclasses
@@ -20,7 +21,7 @@ class URPE(Encoding):
     """Weights times c[h, i - j]."""
 
     rows: int | None = None
-    """None: the training length."""
+    """The distances on one side that have a number of their own. None: the training length."""
 
     def __post_init__(self):
         if self._rows < 1:

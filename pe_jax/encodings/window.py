@@ -1,9 +1,9 @@
 """Sliding-window attention: a query sees the last `window` keys and the first `sinks`.
 
 Beltagy et al., 2020 (arXiv:2004.05150); sinks: Xiao et al., 2023 (arXiv:2309.17453), without their
-re-assignment of positions inside the cache. Nothing is learned. Swapped in at evaluation on a
-trained checkpoint, it gives the line `window` of every table, a reference: how the model does where
-no layer looks further back than in training.
+re-assignment of positions inside the cache. Nothing is learned. Beyond the training length a query
+sees no more keys than within it. Swapped in at evaluation on a trained checkpoint, it gives the
+line `window` of the tables: how the model does where no layer looks further back than in training.
 """
 
 import dataclasses
@@ -18,6 +18,7 @@ class Window(Encoding):
     window: int | None = None
     """None: the training length."""
     sinks: int = 0
+    """The first keys of the sequence, which every later query sees."""
 
     def __post_init__(self):
         if self.reach()[0] < 1 or self.sinks < 0:

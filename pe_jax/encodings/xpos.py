@@ -19,7 +19,7 @@ import numpy as np
 from pe_jax.encodings.rotary import Rotary
 from pe_jax.geometry import inverse_timescales
 
-MOST = 84.0  # float32 ends at e^88: the rest is for q and k themselves
+MOST = 84.0  # float32 ends at e^88: what is left is for q and k themselves
 
 
 @final
@@ -28,6 +28,7 @@ class XPos(Rotary):
     """q and k rotated and scaled by their positions."""
 
     gamma: float = 0.4
+    """g: the larger, the less the pairs decay."""
     scale_base: float | None = None
     """B. None: half the training length."""
     middle: float | None = None

@@ -16,7 +16,7 @@ from pe_jax import record
 from pe_jax.record import Corpus, Result
 from pe_jax.report import stats, tables, words
 from pe_jax.report.cells import Cell, by_seed, cell, described, values
-from pe_jax.report.labels import flatten, names, swapped
+from pe_jax.report.labels import names, settings, swapped
 
 MISSING = "not there"
 
@@ -138,7 +138,7 @@ def _changes(matches: Sequence[Match]) -> Iterator[str]:
     """What differs between the two runs of a match besides their numbers, each said once."""
     for title, flat in (
         ("text", lambda run: {"": _text(run.corpus)}),
-        ("config", lambda run: flatten({k: v for k, v in run.config.items() if k != "log"})),
+        ("config", lambda run: settings(run.config)),
         ("commit", lambda run: {"": run.commit[:12]}),
         ("version", lambda run: run.versions),
         ("device", lambda run: record.plain(run.device) if run.device else {}),

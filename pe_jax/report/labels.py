@@ -34,11 +34,24 @@ def swapped(label: str, swap: str, train_length: int) -> str:
     return ", ".join(filter(None, [label, f"window {train_length}" if swap == "window" else swap]))
 
 
-def flatten(section: dict[str, Any], prefix: str = "") -> dict[str, Any]:
-    """{"train.rate": 3e-3, ...} of a nested dictionary."""
+def settings(config: dict[str, Any]) -> dict[str, Any]:
+    """The values of a run's config by their paths, as in {"train.rate": 3e-3}, for comparisons.
+
+    Without section `log`, which changes no result. Encodings in configs from before there was a
+    `where` get the value that says what their `layers` did then (spec/parse.py).
+    """
+    flat = _flatten({name: section for name, section in config.items() if name != "log"})
+    for id, fields in config.get("pe", {}).items():
+        if isinstance(fields, dict):
+            before = "input" if fields.get("layers", ":") == ":" else "layers"
+            flat.setdefault(f"pe.{id}.where", before)
+    return flat
+
+
+def _flatten(section: dict[str, Any], prefix: str = "") -> dict[str, Any]:
     flat = {}
     for key, value in section.items():
-        inner = flatten(value, f"{prefix}{key}.") if isinstance(value, dict) else None
+        inner = _flatten(value, f"{prefix}{key}.") if isinstance(value, dict) else None
         flat |= {f"{prefix}{key}": value} if inner is None else inner
     return flat
 
@@ -49,14 +62,9 @@ def _repeated(labels: dict[str, str]) -> set[str]:
 
 def _differing(results: Sequence[Begun]) -> dict[str, str]:
     """The config's values that not all share, ", train.rate 0.001", of each result by its id."""
-    configs = {result.id: flatten(result.config) for result in results}
+    configs = {result.id: settings(result.config) for result in results}
     keys = sorted({key for config in configs.values() for key in config} - {"run.mesh"})
-    shown = [
-        key
-        for key in keys
-        if not key.startswith("log.")
-        and len({repr(config.get(key)) for config in configs.values()}) > 1
-    ]
+    shown = [key for key in keys if len({repr(config.get(key)) for config in configs.values()}) > 1]
     return {
         id: "".join(f", {key} {plain(config.get(key))}" for key in shown)
         for id, config in configs.items()

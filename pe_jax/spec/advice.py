@@ -1,4 +1,7 @@
-"""What is allowed in a composition and seldom meant: told before a run, and recorded with it."""
+"""Warnings about compositions that are allowed and seldom meant.
+
+A run prints them before it begins and keeps them in its record.
+"""
 
 from __future__ import annotations
 
@@ -11,11 +14,11 @@ from pe_jax.spec.swap import kin
 
 
 def advice(encodings: Sequence[Encoding], names: Sequence[str]) -> Iterator[str]:
-    """A sentence, with its remedy, for each doubtful thing; `names` are the members'.
+    """A sentence, with its remedy, for each doubtful thing; `names` are what to call the encodings.
 
     Two things are doubtful: parameters that no training window of dims.train_len tokens reaches,
-    and two members that do the same in one layer. Where a member moves the positions, windows may
-    reach further, and the first is not judged.
+    and two members in one layer that are of one family or both have a `relative_bias`. The first
+    is not judged if a member changes the positions, since windows may then reach further.
     """
     yield from _unreached(encodings, names)
     yield from _twice(encodings, names)

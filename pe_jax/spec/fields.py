@@ -1,4 +1,4 @@
-"""The fields of an encoding in a spec: read as Python literals, held against their annotations."""
+"""The fields of an encoding in a spec: read as Python literals, checked against annotations."""
 
 from __future__ import annotations
 
@@ -10,8 +10,10 @@ from typing import Any
 
 
 def literals(fields: Sequence[ast.keyword] | None, member: str) -> dict[str, Any]:
-    """The values of name=value pairs that were parsed; ValueError, which names the member, for
-    values that are no literals, and for None, which is anything else in the place of the pairs.
+    """{name: value} of the parsed name=value pairs of a member of a spec.
+
+    ValueError, which names `member`, if a value is no Python literal or `fields` is None, which
+    `terms.Term` has where something else than such pairs stood in the parentheses.
     """
     try:
         if fields is not None:
@@ -24,7 +26,10 @@ def literals(fields: Sequence[ast.keyword] | None, member: str) -> dict[str, Any
 
 
 def fits(value: Any, hint: Any) -> bool:
-    """Whether a field annotated so may have this value; an integer is a float, True no integer."""
+    """Whether a field with the annotation `hint` may have this value.
+
+    Integers are accepted for floats; booleans only for booleans.
+    """
     if isinstance(hint, types.UnionType):
         return any(fits(value, kind) for kind in hint.__args__)
     kind = typing.get_origin(hint) or hint
@@ -38,7 +43,7 @@ def fits(value: Any, hint: Any) -> bool:
 
 
 def described(hint: Any) -> str:
-    """What an annotation asks for, in words."""
+    """What the annotation `hint` asks for, for an error message."""
     if typing.get_origin(hint) is typing.Literal:
         return f"one of {', '.join(map(repr, typing.get_args(hint)))}"
     return f"of type {hint.__name__ if isinstance(hint, type) else hint}"

@@ -9,8 +9,8 @@ from pe_jax.encoding import Encoding
 
 
 def layers_of(encoding: Encoding) -> range:
-    """The layers it acts in, counted from 0. ValueError if `layers` is no slice, or none of the
-    model's layers is in it.
+    """The layers it acts in, counted from 0. ValueError if its field `layers` is no slice, or holds
+    none of the model's layers.
     """
     layers = range(encoding.dims.layers)[_slice(encoding.layers)]
     if not layers:

@@ -11,8 +11,10 @@ from pe_jax.encoding import Encoding
 
 
 def own_class(path: str, name: str) -> type[Encoding]:
-    """The class `name` of a user's own file. The file is executed once a process, and again when it
-    has changed. ValueError, which says what is wrong, if there is no such file or class.
+    """The class `name` of the Python file at `path`.
+
+    The file is executed once per process, and again when its contents have changed. ValueError if
+    it does not exist or does not run, or if the class does not, is no Encoding, or no dataclass.
     """
     file = Path(path).resolve()
     if not file.is_file():
@@ -24,7 +26,7 @@ def own_class(path: str, name: str) -> type[Encoding]:
     if module is None:
         module = sys.modules[module_name] = types.ModuleType(module_name)
         module.__file__ = str(file)
-        try:  # not by an import, whose cache takes a file of equal size and second for unchanged
+        try:  # no import: its cache takes a file of the same size and second for unchanged
             exec(compile(source, str(file), "exec"), vars(module))
         except Exception as error:
             del sys.modules[module_name]

@@ -1,10 +1,10 @@
-"""A spec such as "randomized+rope(base=500000.0)[::2]" is read, and made into encodings.
+"""Reads a spec such as "randomized+rope(base=500000.0)[::2]" and makes encodings of it.
 
-A spec is a sum of members, applied in order. A member is a name of the table (pe_jax/encodings) or
-a class of your own, `dir/file.py:Class`, then optionally fields that differ from their defaults in
-parentheses, then optionally the layers it acts in as a slice in brackets. Brackets after an
-encoding that has `embed`, as in learned[-1:], say that it acts on the input of each of these layers
-(where="layers"), and not once on the model's input.
+A spec is a sum of members, applied in order. A member is a name of the table
+(pe_jax/encodings/__init__.py) or a class of your own, `dir/file.py:Class`; then optionally, in
+parentheses, the fields that differ from their defaults; then optionally, in brackets, the layers it
+acts in as a slice. After an encoding that overrides `embed`, as in learned[-1:], brackets also mean
+where="layers": it acts on the input of each of these layers, and not once on the model's input.
 """
 
 from __future__ import annotations
@@ -31,19 +31,21 @@ class Member:
     """One term of a spec."""
 
     id: str
-    """Its section in a config: the table's name or the class name, and from the second use on a
-    number behind it.
+    """The name of its section in a config: that of the table or of the class, from its second use
+    in a spec on with a number: rope, rope_2.
     """
     name: str
+    """As the spec has it: a name of the table, or file:class."""
     cls: type[Encoding]
     fields: dict[str, Any]
+    """The fields that were set; the others are at their defaults."""
 
     def with_fields(self, fields: Mapping[str, Any]) -> Member:
-        """These fields on top of its own. ValueError for one that is unknown, with the nearest
-        name, or of another type than its annotation says.
+        """The member with these fields set too. ValueError for a field that is unknown, with the
+        nearest name, or whose value does not fit its annotation.
 
-        Fields that name `layers` and not `where` are those of configs and records written before
-        there was a `where`: then layers other than ":" meant the input of each layer.
+        Fields that have `layers` and no `where` come from a config or record that was written
+        before there was a `where`: layers other than ":" then meant the input of each layer.
         """
         known, hints = defaults(self.cls), typing.get_type_hints(self.cls)
         for field, value in fields.items():
@@ -80,7 +82,7 @@ class Member:
 
 @dataclasses.dataclass(frozen=True)
 class Spec:
-    """The members of a spec, in order. As a string: what tables show, which reads back to it."""
+    """The members of a spec, in order. Its string is what tables show, and parses to it again."""
 
     members: tuple[Member, ...]
 
@@ -91,7 +93,9 @@ class Spec:
         return "+".join(map(str, self.members))
 
     def with_fields(self, sections: Mapping[str, Mapping[str, Any]]) -> Spec:
-        """With the fields that a config gives to members, by their ids."""
+        """The spec with the fields that a config sets, by the members' ids. ValueError for an id
+        that no member has, and for what `Member.with_fields` refuses.
+        """
         ids = [member.id for member in self]
         if unknown := sorted(set(sections) - set(ids)):
             raise ValueError(
@@ -105,13 +109,15 @@ class Spec:
 
 
 def defaults(cls: type[Encoding]) -> dict[str, Any]:
-    """The fields that a user may set, with their defaults: `where` only if there is an `embed`."""
+    """The fields that a user may set, with their defaults. `where` is one of them only if the class
+    overrides `embed`.
+    """
     fixed = {"dims"} if _embeds(cls) else {"dims", "where"}
     return {f.name: f.default for f in dataclasses.fields(cls) if f.name not in fixed}
 
 
 def parse(text: str) -> Spec:
-    """The spec that a text holds. ValueError, with the nearest names, for what cannot be read."""
+    """The spec that `text` holds. ValueError if it cannot be read, or names what is not known."""
     members, uses = [], collections.Counter()
     for part in terms.members(text):
         term = terms.Term.of(part, text)
@@ -127,7 +133,7 @@ def parse(text: str) -> Spec:
 
 
 def parse_list(text: str) -> list[str]:
-    """The specs of a list that is separated by commas; a comma inside a member separates none."""
+    """The specs of a list separated by commas, of which those inside a member do not count."""
     return terms.elements(text)
 
 
@@ -153,8 +159,9 @@ def sources(spec: str) -> dict[str, str]:
 
 
 def identity(section: Mapping[str, Any]) -> dict[str, Any]:
-    """A config's section `pe` as run ids hash it: as it was before there was a `where`, when
-    layers of "0:" said what where="layers" says, and ":" what where="input" says.
+    """A config's section `pe` in the form that run ids are hashed from, which has no `where`, so
+    that ids did not change when that field came: layers "0:" stand for where="layers" with layers
+    ":", and layers ":" for where="input".
     """
 
     def of_member(fields: Any) -> Any:

@@ -1,9 +1,9 @@
-"""Other encodings over the parameters of a trained model, and what encodings are to each other.
+"""Swaps: other encodings evaluated with the parameters of a trained model, as pi for rope.
 
-`Encoding.family` answers three questions, each in its own way. Two encodings do the same, and one
-can take over the other's parameters, if their family is one (`kin`). One that is swapped in
-replaces only its own class, or the plain class of its family (`replaces`): pi replaces rope, and
-not xpos, whose decay would be lost.
+This is also where `Encoding.family` is compared. `kin` is the wide question, whether two encodings
+are of one family, which advice.py and runs/matching.py ask too. `replaces` is the narrow one, of
+swaps alone: an encoding replaces its own class, one that it subclasses, or the plain class of its
+family, so that pi replaces rope and not xpos, whose decay would be lost.
 """
 
 from __future__ import annotations
@@ -19,25 +19,25 @@ Class = type[Encoding]
 
 
 def kin(a: Class, b: Class) -> bool:
-    """Whether two encodings are of one family."""
+    """Whether two encodings are of one family. NoPE is of none, not even its own."""
     return a.family is not None and a.family == b.family
 
 
 def replaces(new: Class, old: Class) -> bool:
-    """Whether `new`, swapped into a model, takes the place of `old`: of the class itself, of one
-    that it subclasses (a user's own class may), or of the plain class of its family.
+    """Whether `new`, swapped into a model, takes the place of `old`: the class itself, one that
+    `new` subclasses (as a user's own class may), or the plain class of its family.
     """
     return kin(new, old) and (issubclass(new, old) or old.__name__ == new.family)
 
 
 def swap(encodings: tuple[Encoding, ...], spec: str) -> tuple[Encoding, ...]:
-    """The encodings with those of `spec` swapped in, over the same parameters.
+    """The encodings of a trained model with those of `spec` swapped in.
 
-    Each takes the place of the one member that it `replaces`, and that member's values of the
-    fields that both have and the spec does not set. It is appended if there is none.
+    Each takes the place of the one encoding that it `replaces`, and keeps that one's values of the
+    fields that both have and the spec does not set. If it replaces none it is appended.
 
-    ValueError if it could replace two members, if it needs parameters that are not there, and if it
-    would be appended beside one of its family (pi beside xpos would rotate a second time).
+    ValueError if it could replace two, if it needs parameters that the replaced one does not have,
+    and if it would be appended beside one of its family (pi beside xpos would rotate twice).
     """
     out = list(encodings)
     for member in parse(spec):
@@ -52,10 +52,10 @@ def swap(encodings: tuple[Encoding, ...], spec: str) -> tuple[Encoding, ...]:
             both = defaults(type(old)).keys() & defaults(type(new)).keys()
             kept = {name: getattr(old, name) for name in both - member.fields.keys()}
             new = dataclasses.replace(new, **kept)
-        drawn, there = _drawn(new), _drawn(old) if old else {}
-        if drawn.items() - there.items():
+        needed, there = _shapes(new), _shapes(old) if old else {}
+        if needed.items() - there.items():
             raise ValueError(
-                f"{spec!r} needs parameters ({', '.join(drawn)}) that this model does not "
+                f"{spec!r} needs parameters ({', '.join(needed)}) that this model does not "
                 "have: no swap"
             )
         if old:
@@ -69,6 +69,6 @@ def swap(encodings: tuple[Encoding, ...], spec: str) -> tuple[Encoding, ...]:
     return tuple(out)
 
 
-def _drawn(encoding: Encoding) -> dict[str, jax.ShapeDtypeStruct]:
-    """The shapes of its parameters."""
+def _shapes(encoding: Encoding) -> dict[str, jax.ShapeDtypeStruct]:
+    """The shapes and dtypes of its parameters by name."""
     return jax.eval_shape(lambda: encoding.init(jax.random.key(0)))

@@ -1,7 +1,8 @@
-"""The text of a spec, cut into its members and their parts by Python's own parser.
+"""Cuts the text of a spec into members, and a member into name, fields and layers.
 
-A member's name may be a path, which is no Python; what stands behind it, fields in parentheses and
-layers in brackets, is. With `_` in the place of the name it is an expression: `_(base=5e+5)[::2]`.
+A member's name may be a path, which is no Python, but what follows it is: with `_` in the place of
+the name, rope(base=5e+5)[::2] is the expression `_(base=5e+5)[::2]`. So Python's own parser does
+the work, and tells which "+" and "," separate members and specs, and which stand inside a member.
 """
 
 from __future__ import annotations
@@ -17,13 +18,13 @@ class Term:
 
     name: str
     fields: tuple[ast.keyword, ...] | None
-    """What stands in parentheses, as name=value; None: something else stands there."""
+    """The name=value pairs in parentheses. None: something else stands there."""
     layers: str | None
-    """What stands in brackets; None: there are none."""
+    """The text in brackets, without spaces. None: there are no brackets."""
 
     @classmethod
     def of(cls, text: str, spec: str) -> Term:
-        """The parts of the text of one of a spec's members. ValueError if it has others."""
+        """The parts of `text`, a member of `spec`. ValueError if it is not name(fields)[layers]."""
         name, source = _python(text)
         try:
             node, layers = ast.parse(source, mode="eval").body, None
@@ -44,12 +45,12 @@ class Term:
 
 
 def members(spec: str) -> list[str]:
-    """The texts of a spec's members: the terms of the sum."""
+    """The texts of a spec's members, which are separated by "+"."""
     return list(_cut(spec, "+", _is_python))
 
 
 def elements(specs: str) -> list[str]:
-    """The texts of the specs in a list that is separated by commas."""
+    """The texts of the specs in a list, which are separated by commas."""
 
     def is_spec(text: str) -> bool:
         return all(map(_is_python, members(text)))
@@ -58,8 +59,8 @@ def elements(specs: str) -> list[str]:
 
 
 def _cut(text: str, separator: str, is_whole: Callable[[str], bool]) -> Iterator[str]:
-    """The parts between those separators that do not stand inside a part: of "rope(base=5e+5)+t5"
-    "rope(base=5e+5)" and "t5", since "rope(base=5e" is not whole.
+    """The parts of a text between the separators, except those inside a part, where what is on the
+    left is not yet whole: "rope(base=5e+5)+t5" has the parts "rope(base=5e+5)" and "t5".
     """
     part = None
     for piece in text.split(separator):
@@ -72,7 +73,7 @@ def _cut(text: str, separator: str, is_whole: Callable[[str], bool]) -> Iterator
 
 
 def _is_python(member: str) -> bool:
-    """Whether Python can parse what stands behind the name."""
+    """Whether Python can parse what follows the name."""
     try:
         ast.parse(_python(member)[1])
     except (SyntaxError, ValueError):
@@ -81,7 +82,7 @@ def _is_python(member: str) -> bool:
 
 
 def _python(member: str) -> tuple[str, str]:
-    """A member's name, and the expression of what stands behind it."""
+    """(the name of a member, the expression that `_` and what follows the name make)."""
     places = [place for place in map(member.find, "([") if place >= 0]
     end = min(places, default=len(member))
     return member[:end].strip(), "_" + member[end:]

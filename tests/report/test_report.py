@@ -19,7 +19,7 @@ from rich.console import Console
 
 from pe_jax import record
 from pe_jax.record import Reason, Result
-from pe_jax.report import figures, formats, labels, page, study, style, tables
+from pe_jax.report import compare, figures, formats, labels, page, study, style, tables
 
 ROOT = Path(__file__).parents[2]
 
@@ -191,6 +191,27 @@ def test_equal_labels_are_told_apart_by_what_differs_in_their_configs():
     told = labels.names(rates)
     assert told["rope-00000000"] == "rope, train.rate 0.001"
     assert told["rope-00000002"] == "rope, train.rate 0.003 (00000002)"
+
+
+@pytest.mark.parametrize("layers, where", [(":", "input"), ("-1:", "layers")])
+def test_a_config_from_before_there_was_a_where_differs_in_no_label(layers, where):
+    fields = {"layers": layers, "std": 0.02}
+    results = [
+        replace(
+            make_record("learned", [2.5] * 5),
+            id=f"learned-{i:08d}",
+            config={"train": {"rate": rate}, "pe": {"spec": "learned", "learned": written}},
+        )
+        for i, (rate, written) in enumerate([(1e-3, fields), (3e-3, fields | {"where": where})])
+    ]
+    assert list(labels.names(results).values()) == [
+        "learned, train.rate 0.001",
+        "learned, train.rate 0.003",
+    ]
+    told = compare.compare(results[:1], results[1:]).changes
+    assert [change for change in told if change.startswith("config")] == [
+        "config train.rate: 0.001 in A, 0.003 in B"
+    ]
 
 
 def test_equal_labels_of_one_config_are_told_apart_by_their_hash():
