@@ -9,7 +9,9 @@ returns the exit code. sys.argv[0] holds the command as the user started it, "pe
 from __future__ import annotations
 
 import importlib
+import json
 import os
+import re
 import shlex
 import sys
 import textwrap
@@ -22,7 +24,7 @@ from absl import app, flags, logging
 
 from pe_jax.errors import nearest
 
-INTERRUPTED = 75  # the state is saved: the same command goes on
+INTERRUPTED = 75  # the exit code of a stopped command that goes on when it is given again
 TOLD = (ValueError, TypeError, AttributeError, OSError, ImportError, RuntimeError, flags.Error)
 WRAPPED = ("flag --config=", "Error whilst parsing config file", "Configuration is not available")
 COMMANDS = {
@@ -36,13 +38,14 @@ COMMANDS = {
     "prepare": "Makes a TFDS dataset of a text.",
 }
 CONFIGS = Path(__file__).parents[1] / "configs"
+CLONE = Path(__file__).parents[2]  # of an installed package: the folder of all packages
 
 
 def main() -> NoReturn:
     """`pe-jax COMMAND ...`; without a command it lists them."""
     sys.argv[0] = "pe-jax"
     name = sys.argv[1] if len(sys.argv) > 1 else "--help"
-    if name in ("--help", "-h"):
+    if name in ("help", "--help", "-h"):
         print("usage: pe-jax COMMAND [--help] ...\n")
         for known, sentence in COMMANDS.items():
             print(f"  {known:10}{sentence}")
@@ -60,7 +63,7 @@ def start(name: str, program: str) -> NoReturn:
     sys.argv[0] = program
     module = importlib.import_module(f"pe_jax.commands.{name}")
     operands = getattr(module, "OPERANDS", "")
-    about = (module.__doc__ or "").replace(f"pe-jax {name} ", f"{program} ")
+    about = (module.__doc__ or "").replace("pe-jax ", program.removesuffix(name))
     carry_out(module.main, module.OPTIONS, operands, about)
 
 
@@ -79,6 +82,9 @@ def carry_out(
             sys.exit(0)
         try:
             return _operands(options(_with_configs_found(argv)), operands.split())
+        except flags.UnrecognizedFlagError as error:
+            first = error.flagname.partition(".")[0]  # config, of --config.SECTION.KNOB
+            sys.exit(fail(f"unknown flag {error.flagname!r}{nearest(first, options)}"))
         except Exception as error:  # a config file is the user's code: it may raise anything
             sys.exit(fail(error))
 
@@ -114,6 +120,11 @@ def command_line() -> str:
     return f"{sys.argv[0]} {shlex.join(sys.argv[1:])}".rstrip()
 
 
+def other(command: str) -> str:
+    """Another command, started as the user started this one: `pe-jax sweep`."""
+    return re.sub(r"\w+$", command, sys.argv[0])
+
+
 def goes_on(line: str) -> str:
     """What to say of a command line after a stop."""
     return f"the same command goes on: {line}"
@@ -122,6 +133,7 @@ def goes_on(line: str) -> str:
 def fail(mistake: Exception | str) -> int:
     """Prints a mistake in one line and gives its exit code."""
     text = mistake if isinstance(mistake, str) else _words(_innermost(mistake))
+    text = re.sub(r"\s+Did you mean (\S+) instead of \S+\?", r"; did you mean \1?", text)
     print(f"{name()}: {' '.join(text.split())}", file=sys.stderr)
     return 2
 
@@ -139,7 +151,7 @@ def _operands(given: list[str], wanted: list[str]) -> list[str]:
             f"unknown argument {unknown!r}; every option begins with --, as --workdir=DIR"
         )
     if len(given) < 1 + len(wanted):
-        raise ValueError(f"the command is {sys.argv[0]} {' '.join(wanted)}")
+        raise ValueError(f"give {' and '.join(wanted)}: {sys.argv[0]} {' '.join(wanted)}")
     return given
 
 
@@ -148,17 +160,15 @@ def _listed(options: flags.FlagValues) -> str:
     lines = []
     for name in sorted(options):
         flag = options[name]
-        known = "" if flag.default in (None, "", False) else f" (default: {flag.default})"
+        value = json.dumps(flag.default) if flag.default == "\n" else flag.default
+        known = "" if flag.default in (None, "") or flag.boolean else f" (default: {value})"
         text = f"--{name}: {flag.help}{known}"
         lines.append(textwrap.fill(text, 100, initial_indent="  ", subsequent_indent="      "))
     return "\n".join(lines)
 
 
 def _with_configs_found(argv: Sequence[str]) -> list[str]:
-    """The command line with the path of each --config, as --config=PATH or --config PATH.
-
-    A path that is no file here, NAME.py or configs/NAME.py, is that config of the package.
-    """
+    """The command line with the path of each --config, as --config=PATH or --config PATH."""
     found = list(argv)
     for i, argument in enumerate(argv):
         flag, given, value = argument.partition("=")
@@ -171,15 +181,34 @@ def _with_configs_found(argv: Sequence[str]) -> list[str]:
 
 
 def _config(value: str) -> str:
+    """PATH:ARGUMENT with the path found: NAME.py or configs/NAME.py, where it is no file of the
+    working directory, is that config of the package or of its clone. ValueError if there is none.
+    """
     path, colon, argument = value.partition(":")
-    ours = CONFIGS / Path(path).name
-    if (
-        Path(path).parent in (Path(), Path("configs"))
-        and ours.is_file()
-        and not Path(path).exists()
-    ):
-        return f"{ours}{colon}{argument}"
-    return value
+    name = Path(path).name
+    if Path(path).is_file():
+        if name.endswith(".py"):
+            return value
+        raise ValueError(f"a config file is a Python file, NAME.py, got {path!r}")
+    known = _known_configs()
+    if name in known and Path(path).parent in (Path(), Path("configs")):
+        return f"{known[name]}{colon}{argument}"
+    here = Path(path).parent.glob("*.py")
+    near = nearest(name, sorted({*known, *(entry.name for entry in here)}), 3)
+    others = "" if _is_clone() else "; configs/quickstart.py and more are in a clone of the project"
+    raise ValueError(
+        f"no config file {path!r}{near} Found from any folder: {', '.join(sorted(known))}{others}."
+    )
+
+
+def _known_configs() -> dict[str, Path]:
+    """The configs of the package and, in a clone, those of its folder configs/, by their names."""
+    folders = (CLONE / "configs", CONFIGS) if _is_clone() else (CONFIGS,)
+    return {path.name: path for folder in folders for path in folder.glob("[!_]*.py")}
+
+
+def _is_clone() -> bool:
+    return (CLONE / "pyproject.toml").is_file()
 
 
 def _innermost(error: BaseException) -> BaseException:
@@ -195,8 +224,8 @@ def _innermost(error: BaseException) -> BaseException:
 
 
 def _words(error: BaseException) -> str:
-    if isinstance(error, OSError):
-        return _missing() or str(error)
+    if isinstance(error, OSError) and error.strerror and error.filename:
+        return f"{str(error.filename)!r}: {error.strerror[0].lower()}{error.strerror[1:]}"
     if isinstance(error, KeyError) and error.args:
         return f"no such name: {error.args[0]}"
     if isinstance(error, SyntaxError):
@@ -205,15 +234,3 @@ def _words(error: BaseException) -> str:
         return str(error)
     place = traceback.extract_tb(error.__traceback__)[-1]
     return f"{type(error).__name__}: {error} ({place.filename}, line {place.lineno})"
-
-
-def _missing() -> str | None:
-    """What to say of a --config whose file is not there."""
-    given = (a.partition("=")[2] for a in sys.argv if a.startswith(("--config=", "-config=")))
-    for value in given:
-        path = Path(_config(value).partition(":")[0])
-        if not path.is_file():
-            here = path.parent.iterdir() if path.parent.is_dir() else ()
-            names = {entry.name for entry in (*here, *CONFIGS.glob("[!_]*.py"))}
-            return f"no config file {path}{nearest(path.name, sorted(names), 3)}"
-    return None

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Console
 from rich.table import Table
 
+from pe_jax.commands import cli
 from pe_jax.engines import progress
 
 if TYPE_CHECKING:
@@ -49,7 +50,7 @@ def publish(results: list[Result], out: Path | None) -> None:
     """
     from pe_jax.report import formats, page, tables
 
-    again = f"pe-jax report --workdir=DIR --out=results/{out.name}" if out else ""
+    again = f"{cli.other('report')} --workdir=DIR --out=results/{out.name}" if out else ""
     written = page.write(results, out, [again]) if out else []
     console = Console(width=None if Console().is_terminal else 180)
     console.print(formats.terminal(tables.extrapolation(results, tables.metrics(results)[0])))

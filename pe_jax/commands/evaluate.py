@@ -4,7 +4,7 @@ trained.
     pe-jax evaluate --workdir=DIR/RUN --lengths=128,4096 [--metrics=sliding] [--swaps=window]
     [--source=files:PATH] [--split=valid] [--out=FILE.json]
 
-What is not given is as the run's own config has it. The run's folder is left as it is.
+What is not given is as in the run's own config. The run's folder is left as it is.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 OPTIONS = flags.FlagValues()
 _WORKDIR = flags.DEFINE_string(
-    "workdir", None, "Folder of the run: <workdir>/<run id>.", flag_values=OPTIONS
+    "workdir", None, "Folder of a finished run: DIR/<run id>.", flag_values=OPTIONS
 )
 _LENGTHS = flags.DEFINE_list(
     "lengths", None, "Evaluation lengths in tokens, as 128,256.", flag_values=OPTIONS
@@ -46,13 +46,14 @@ def main() -> int:
     from pe_jax.commands import console
     from pe_jax.errors import Refused
     from pe_jax.runs.run import Run
+    from pe_jax.runs.trained import find_run
     from pe_jax.storage import atomic, records
 
-    folder = Path(_WORKDIR.value)
     try:
+        folder, _ = find_run(Path(_WORKDIR.value))
         finished = records.read(record.Result, folder / "result.json")
         if finished is None:
-            raise ValueError(f"{folder} has no result.json: give the folder of a finished run")
+            raise ValueError(f"{folder} has no result.json: the run has not finished yet")
         run = Run.of(_config(finished.config, folder))
         result = _evaluated(run, folder, finished)
         if _OUT.value:
@@ -92,7 +93,10 @@ def _integer(length: str) -> int:
 
 
 def _evaluated(run: Run, folder: Path, finished: Result) -> Result:
-    """The result of the finished run with the scores of all its seeds by the config of `run`."""
+    """The result of the finished run with the scores of all its seeds by the config of `run`.
+
+    Its corpus is still the text that the run was trained on; a note says which other was scored.
+    """
     import dataclasses
 
     import jax
@@ -119,4 +123,8 @@ def _evaluated(run: Run, folder: Path, finished: Result) -> Result:
         corpus.tokenizer.sizes,
         threads=threads() if jax.default_backend() == "cpu" else 1,
     )
-    return dataclasses.replace(finished, **vars(evaluation), config=run.config, corpus=corpus.about)
+    notes = finished.advice
+    if corpus.about.hash != finished.corpus.hash:
+        scored = f"{corpus.about.source} (SHA-256 {corpus.about.hash[:12]})"
+        notes += (f"{finished.label} was scored on other text than it was trained on: {scored}",)
+    return dataclasses.replace(finished, **vars(evaluation), config=run.config, advice=notes)

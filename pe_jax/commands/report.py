@@ -32,7 +32,7 @@ def main() -> int:
     workdir = Path(_WORKDIR.value)
     out = Path(_OUT.value or Path("results", workdir.resolve().name))
     try:
-        remedy = f"make some with `pe-jax sweep --config=FILE --workdir={workdir}`"
+        remedy = f"make some with `{cli.other('sweep')} --config=FILE --workdir={workdir}`"
         console.publish(study.load(workdir, remedy), out)
     except (ValueError, OSError) as error:
         return cli.fail(error)

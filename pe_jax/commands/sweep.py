@@ -1,14 +1,23 @@
-"""Many runs: each in a process of its own, finished ones skipped, a failed one told and passed
-over.
+"""Many runs, each in a process of its own. Finished ones are skipped, and one that fails stops no
+other.
 
-    pe-jax sweep --config=configs/quickstart.py --workdir=DIR [--jobs=N] [--dry_run]
-    [--out=results/NAME]
+    pe-jax sweep --config=FILE --workdir=DIR [--jobs=N] [--dry_run] [--out=results/NAME]
     pe-jax sweep --status --workdir=DIR
 
-A config file names its runs by get_sweep() or get_hyper(h); --also adds encodings to them, for
-example a file of your own: --also=my_dir/my_file.py:MyEncoding. With get_hyper each of these gets
-all the values that the file's runs have. With `:pe=SPEC` behind the file's name that encoding runs
-alone.
+FILE is a Python file that lists its runs by get_sweep():
+
+    from pe_jax.configs import base
+
+    def get_config(arg="pe=rope"):
+        return base.get_config(arg)
+
+    def get_sweep():
+        for spec in ("rope", "alibi"):
+            yield get_config(f"pe={spec}")
+
+or says what varies by get_hyper(h), as in h.sweep("config.train.rate", [1e-3, 3e-3]). --also adds
+encodings, for example one of your own: --also=my_dir/my_file.py:MyEncoding; with get_hyper each of
+them gets every other value that varies. FILE:pe=SPEC runs that encoding alone.
 """
 
 from __future__ import annotations
@@ -61,11 +70,10 @@ def main() -> int:
 
         return status.show(_workdir())
     if _CONFIG.value is None:
-        return cli.fail("--config=FILE is required, for example --config=configs/quickstart.py")
+        return cli.fail("--config=FILE is required: a file of runs, or base.py:pe=rope for one")
     environment = dict(os.environ)
-    os.environ["JAX_PLATFORMS"] = (
-        "cpu"  # this process only waits: the accelerator belongs to the runs
-    )
+    # This process only waits: the accelerator belongs to the runs.
+    os.environ["JAX_PLATFORMS"] = "cpu"
     try:
         configs = _configs()
     except Exception as error:  # a config file is the user's code: it may raise anything
@@ -93,8 +101,8 @@ def _carried_out(runs: dict[str, Run], environment: dict[str, str]) -> int:
     try:
         left = [run for id, run in runs.items() if not _result(id)]
         require({name for run in left for name in run.log.trackers})
-        for run in {_texts(run): run for run in left}.values():
-            run.load()
+        for run in {_needs(run): run for run in left}.values():
+            run.load()  # text that is missing or too short is told now
         failed = local.run_all(runs, _workdir(), _JOBS.value, _reproducing(), environment)
     except errors.Refused as error:
         return cli.fail(error)
@@ -112,6 +120,10 @@ def _carried_out(runs: dict[str, Run], environment: dict[str, str]) -> int:
         print(
             f"failed: {runs[id].label}: {reason} ({_workdir() / id / 'log.txt'})", file=sys.stderr
         )
+    if failed:
+        print(
+            f"the same command tries again what has failed: {cli.command_line()}", file=sys.stderr
+        )
     return 1 if failed else 0
 
 
@@ -120,7 +132,7 @@ def _workdir() -> Path:
 
 
 def _configs() -> list[dict[str, Any]]:
-    """The plain configs of the sweep, with the command line's overrides on top."""
+    """The config of each run, with the command line's values on top."""
     from pe_jax.commands import hyper
     from pe_jax.spec.parse import parse_list
 
@@ -132,24 +144,25 @@ def _configs() -> list[dict[str, Any]]:
     spec.loader.exec_module(module)
     values = config_flags.get_override_values(flag)
     also = parse_list(_ALSO.value)
-    if argument:  # the encoding that it names, without the module's other runs
+    if argument:  # FILE:pe=SPEC: that encoding alone
         module = types.SimpleNamespace(get_config=module.get_config)
     configs = hyper.runs(module, _CONFIG.value, values, also)
     return [config.to_dict() for config in configs]
 
 
-def _texts(run) -> str:
-    """What decides whether a run's text suffices."""
+def _needs(run: Run) -> str:
+    """What a run wants of its text: runs that want the same are checked once."""
     return repr((run.data, run.eval, run.train.length, run.train.batch))
 
 
 def _reproducing() -> str:
-    """The command line without what names this machine's folders."""
+    """The command line that reproduces the results, for any machine's folders."""
     kept = [a for a in sys.argv[1:] if not a.startswith(("--workdir", "--jobs", "--out"))]
     return f"{sys.argv[0]} {shlex.join([*kept, '--workdir=DIR'])}"
 
 
 def _publish(ids: list[str]) -> None:
+    """Prints the table of these runs and, with --out, writes their report."""
     from pe_jax.commands import console
 
     results = [result for id in ids if (result := _result(id))]

@@ -10,10 +10,11 @@ from ml_collections import ConfigDict
 
 
 def get_config(arg=""):
-    """The config in the record at the path `arg`."""
+    """The config in the record at the path `arg`, or in config.json of the folder `arg`."""
     if not arg:
         raise ValueError("give the record to replay: --config=replay.py:DIR/config.json")
+    path = Path(arg, "config.json") if Path(arg).is_dir() else Path(arg)
     try:
-        return ConfigDict(json.loads(Path(arg).read_bytes())["config"])
+        return ConfigDict(json.loads(path.read_bytes())["config"])
     except (ValueError, TypeError, KeyError) as error:
         raise ValueError(f"{arg} is no record of a run: {type(error).__name__}: {error}") from error

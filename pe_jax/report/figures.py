@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 LABEL = 0.15  # inches from one label to the next
 INDENT = 0.15  # inches from the axes to the labels
+AXES = 2.0  # inches that the axes keep beside long labels, by a wider figure
 MOST = 16  # curves in one plane
 
 
@@ -143,8 +144,9 @@ def _label_ends(figure: Figure, axes: Axes, lines: Sequence[Line]) -> None:
     right = max(line.x[-1] for line in lines)
     order = sorted(lines, key=lambda line: line.mean[-1])
     labels = [_label(axes, line, right) for line in order]
-    room = max(label.get_window_extent().width for label in labels) / figure.bbox.width
-    room += INDENT / figure.get_figwidth()
+    wide = INDENT + max(label.get_window_extent().width for label in labels) / figure.dpi
+    figure.set_figwidth(max(figure.get_figwidth(), wide + AXES))
+    room = wide / figure.get_figwidth()
     figure.set_layout_engine("constrained", rect=(0, 0, 1 - room, 1))
     figure.draw_without_rendering()
     ends = axes.transData.transform([(line.x[-1], line.mean[-1]) for line in order])

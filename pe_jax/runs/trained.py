@@ -43,7 +43,7 @@ class Trained:
 
         ValueError or Refused if there is no such run, seed or checkpoint.
         """
-        folder, begun = _the_run(Path(folder))
+        folder, begun = find_run(Path(folder))
         run = Run.of(begun.config)
         seed = run.run.seeds[0] if seed is None else seed
         group = next((seeds for seeds in run.groups if seed in seeds), None)
@@ -61,13 +61,16 @@ class Trained:
         return cls(run, seed, step, graphdef, params, tokenizer.kept(folder, begun.tokenizer))
 
 
-def _the_run(folder: Path) -> tuple[Path, Begun]:
-    """The folder of the run, which is `folder` or its only subfolder, and its config.json."""
+def find_run(folder: Path) -> tuple[Path, Begun]:
+    """The folder of the run, which is `folder` or its only subfolder, and its config.json.
+
+    ValueError if there is no run, or if there are several.
+    """
     if begun := records.read(Begun, folder / "config.json"):
         return folder, begun
     runs = sorted(path.parent for path in folder.glob("*/config.json"))
     if len(runs) == 1:
-        return _the_run(runs[0])
+        return find_run(runs[0])
     if not runs:
         raise ValueError(f"no run in {folder}: it has no config.json, nor has a folder in it")
     names = ", ".join(path.name for path in runs)

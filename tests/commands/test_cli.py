@@ -8,7 +8,7 @@ from absl import flags
 from commands import ROOT, Lab, run_of, tiny, write_text
 
 from pe_jax import record
-from pe_jax.commands import cli
+from pe_jax.commands import cli, generate, sweep
 from pe_jax.storage import atomic, locks
 
 HEAVY = ("jax", "flax", "pandas", "matplotlib", "tensorflow_datasets", "grain", "orbax", "scipy")
@@ -101,12 +101,28 @@ def test_a_config_of_the_package_is_found_from_any_folder(tmp_path, monkeypatch)
     monkeypatch.chdir(tmp_path)
     for path in ("base.py", "configs/base.py"):
         assert cli._config(f"{path}:pe=rope") == f"{cli.CONFIGS / 'base.py'}:pe=rope"
-    for path in ("none.py", "other/base.py", "/configs/base.py"):
-        assert cli._config(f"{path}:pe=rope") == f"{path}:pe=rope"
+    for path in ("none.py", "other/base.py", "/configs/base.py", "configs"):
+        with pytest.raises(ValueError, match=f"no config file '{path}'.* base.py, .*replay.py"):
+            cli._config(f"{path}:pe=rope")
     (tmp_path / "base.py").write_text("")  # one's own comes first
     assert cli._config("base.py:pe=rope") == "base.py:pe=rope"
     found = cli._with_configs_found(["run", "--config", "replay.py:a", "--config.a=replay.py"])
     assert found == ["run", "--config", f"{cli.CONFIGS / 'replay.py'}:a", "--config.a=replay.py"]
+
+
+def test_a_config_of_the_clone_is_found_from_any_folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for path in ("quickstart.py", "configs/quickstart.py"):
+        assert cli._config(path) == str(ROOT / "configs/quickstart.py")
+    monkeypatch.setattr(cli, "CLONE", tmp_path)  # as an installed package, which has no clone
+    with pytest.raises(ValueError, match="base.py, replay.py; .* are in a clone of the project"):
+        cli._config("configs/quickstart.py")
+
+
+def test_help_shows_the_defaults():
+    shown = cli._listed(generate.OPTIONS)
+    assert "the same text. (default: 0)" in shown and r'begins with. (default: "\n")' in shown
+    assert "default: False" not in cli._listed(sweep.OPTIONS)
 
 
 def test_the_status_of_runs_comes_at_once(tmp_path):
@@ -125,7 +141,7 @@ def assert_told(done, name, *words):
 
 CONFIG_MISTAKES = {
     "unknown encoding": ("ropee", {}, ["'ropee'", "did you mean 'rope'", "alibi"]),
-    "misspelt section": ("rope", {"trian.steps": 3}, ["trian", '"train"']),
+    "misspelt section": ("rope", {"trian.steps": 3}, ['trian\'; did you mean "train"?']),
     "misspelt field": ("rope", {"train.stepz": 3}, ["stepz", '"steps"']),
     "misspelt encoding field": ("rope", {"pe.rope.bas": 3}, ["bas", '"base"']),
     "misspelt field in a spec": ("rope(bas=3)", {}, ["'bas'", "did you mean 'base'"]),
@@ -208,11 +224,18 @@ def test_a_mistake_in_the_text_is_told_before_anything_is_written(lab, tmp_path,
 COMMAND_MISTAKES = {
     "no config": ([], ["--config=FILE is required"]),
     "missing config": (["--config=configs/bas.py"], ["no config file", "did you mean 'base.py'"]),
+    "two words": (["--config", "configs/bas.py"], ["no config file", "did you mean 'base.py'"]),
+    "folder": (["--config={lab}"], ["no config file", "Found from any folder: base.py"]),
+    "no Python": (["--config={lab}/short.txt"], ["is a Python file", "short.txt"]),
     "no argument": (["--config=configs/base.py:rope"], ["pe=SPEC", "'rope'"]),
-    "unknown flag": (["--config=configs/base.py", "--wrokdir=x"], ["'wrokdir'", "workdir"]),
+    "unknown flag": (["--wrokdir=x"], ["unknown flag 'wrokdir'; did you mean 'workdir'?"]),
+    "misspelt config flag": (["--conifg.train.steps=1"], ["did you mean 'config'?"]),
     "no flag": (["--config=configs/base.py", "rope"], ["unknown argument 'rope'"]),
     "nothing to replay": (["--config=configs/replay.py"], ["DIR/config.json"]),
-    "missing record": (["--config=configs/replay.py:{lab}/none.json"], ["none.json"]),
+    "missing record": (
+        ["--config=configs/replay.py:{lab}/none.json"],
+        ["none.json': no such file or directory"],
+    ),
     "damaged record": (["--config=configs/replay.py:{lab}/record.json"], ["no record of a run"]),
     "syntax error": (["--config={lab}/syntax.py"], ["SyntaxError", "syntax.py, line 1"]),
     "undefined name": (
@@ -252,7 +275,7 @@ def test_a_mistake_in_a_sweep_is_told(lab, tmp_path, mistake):
 def test_mistakes_of_a_report_are_told(lab, tmp_path):
     assert_told(lab.start("report").wait(), "report", "--workdir=DIR is required")
     empty = lab.start("report", f"--workdir={tmp_path}", f"--out={tmp_path / 'out'}").wait()
-    assert_told(empty, "report", "no results in", "pe-jax sweep --config=")
+    assert_told(empty, "report", "no results in", "python -m experiments.sweep --config=")
     (tmp_path / "rope-1").mkdir()
     (tmp_path / "rope-1/result.json").write_text("{")
     damaged = lab.start("report", f"--workdir={tmp_path}", f"--out={tmp_path / 'out'}").wait()

@@ -341,6 +341,25 @@ def test_curves_draw_the_means_and_labels_never_overlap(records):
     np.testing.assert_allclose(drawn.get_ydata(), [2.46, 2.61, 3.31, 4.01, 4.41])
 
 
+def test_long_labels_widen_the_figure_and_leave_room_for_its_axes():
+    long = [make_record(f"rope {i}, {'lm.model 16, ' * 20}", [2.5 + i] * 5) for i in range(2)]
+    figure = figures.curves(long, width=4.6)
+    figure.draw_without_rendering()
+    (axes,) = figure.axes
+    assert axes.get_window_extent().width > figure.dpi
+    assert all(text.get_window_extent().x1 <= figure.bbox.x1 for text in axes.texts)
+    assert figures.curves(make_records(), width=4.6).get_figwidth() == 4.6
+
+
+def test_the_documents_are_those_of_the_split_that_was_scored():
+    data = written("rope", [2.5] * 5)
+    data["config"]["eval"]["split"] = "valid"
+    scored = record.decode(Result, data)
+    assert "validation documents" in tables.extrapolation([scored]).notes[0]
+    both = [scored, make_record("t5", [2.5] * 5)]
+    assert "test or validation documents" in tables.extrapolation(both).notes[0]
+
+
 def test_labels_say_where_a_line_ends(records):
     texts = [text.get_text() for text in figures.curves(records).axes[0].texts]
     assert "learned (to 64)" in texts and "rope" in texts and "trained at 64" in texts
