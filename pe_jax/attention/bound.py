@@ -52,15 +52,27 @@ def fold_positions(
 
     if per_sequence:
         return jax.vmap(fold, in_axes=(0, None if key is None else 0))(tokens, key)
-    try:  # out_axes=None: vmap refuses positions that depend on the tokens
-        return jax.vmap(fold, in_axes=(0, None), out_axes=None)(tokens, key)
-    except ValueError as error:
-        if "out_axes" not in str(error):
-            raise
+    shared = shared_positions(lambda tokens: fold(tokens, key), tokens)
+    if shared is None:
         names = ", ".join(type(e).__name__ for _, e in members)
         raise TypeError(
             f"`positions` of one of {names} reads the tokens: set per_sequence = True in its class"
-        ) from error
+        )
+    return shared
+
+
+def shared_positions(
+    of_tokens: Callable[[Int[Array, "L"]], Num[Array, "L"]], tokens: Int[Array, "B L"]
+) -> Num[Array, "L"] | None:
+    """The positions that a function of the tokens gives to every sequence of a batch; None if they
+    depend on the tokens.
+    """
+    try:
+        return jax.vmap(of_tokens, out_axes=None)(tokens)
+    except ValueError as error:  # vmap refuses what differs between the sequences
+        if "out_axes" not in str(error):
+            raise
+        return None
 
 
 @functools.partial(

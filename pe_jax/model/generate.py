@@ -21,7 +21,7 @@ import numpy as np
 from flax import nnx
 from jaxtyping import Array, Float, Int, Key, Num
 
-from pe_jax.attention.bound import fold_positions
+from pe_jax.attention.bound import fold_positions, shared_positions
 from pe_jax.encoding import Encoding, overrides
 from pe_jax.model.cache import Cache
 
@@ -199,17 +199,13 @@ def positions(
 
 
 def _reads_tokens(e: Encoding, total: int, key) -> bool:
-    """Whether the encoding's positions depend on the tokens."""
+    """Whether the encoding's positions depend on the tokens, found by a trace of the hook."""
     pos, tokens = jnp.arange(total), jnp.zeros((1, total), jnp.int32)
-    try:  # out_axes=None: vmap refuses positions that depend on the tokens
-        jax.eval_shape(
-            jax.vmap(lambda tokens: e.positions(tokens, pos, key, False), out_axes=None), tokens
-        )
-    except ValueError as error:
-        if "out_axes" not in str(error):
-            raise
-        return True
-    return False
+
+    def of_tokens(tokens):
+        return e.positions(tokens, pos, key, False)
+
+    return jax.eval_shape(functools.partial(shared_positions, of_tokens), tokens) is None
 
 
 def _room(tokens: int) -> int:
