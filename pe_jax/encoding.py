@@ -1,9 +1,9 @@
 """The contract of a positional encoding: a frozen dataclass whose methods are pure hooks.
 
 An encoding knows nothing of Flax, batches, masks or lengths. It overrides the hooks it needs; the
-language model owns every array and asks the hooks at fixed sites. Hooks see ONE sequence
+language model owns every array and calls the hooks at fixed sites. Hooks see ONE sequence
 (`jax.vmap` adds the batch) and receive positions, never lengths: `q_pos` and `k_pos` may be those
-of a sequence, a block, a decoding step or a memory. README.md, "Design", gives the rules in full.
+of a sequence, a block, a decoding step or a memory. attention/__init__.py has the formulas.
 
 Axes: L sequence, T queries, S keys, N distances, H heads, K head size, D model size.
 """
@@ -21,8 +21,8 @@ from jaxtyping import Array, Bool, Float, Int, Key, Num
 from pe_jax.errors import nearest
 
 Params = dict[str, Any]
-Queries = Float[Array, "T H K"]
-Keys = Float[Array, "S H K"]
+QArray = Float[Array, "T H K"]
+KArray = Float[Array, "S H K"]
 Logits = Float[Array, "H T S"]
 Coords = Any  # a pytree of arrays [L, ...]: positions, or what `locate` makes of them
 
@@ -59,10 +59,10 @@ class Encoding:
     """Where `embed` acts: once, on the model's input, or on the input of each layer in `layers`."""
 
     family: ClassVar[str | None] = None
-    """The class that this one is a variant of, by name: "RoPE" for all of rotary.py. Unset, it is
-    the parent's, or the class's own name; NoPE has none. Within a family one member takes over the
-    other's parameters (runs/matching.py), a variant swapped in replaces the plain class
-    (spec/swap.py), and a run advises against two in one layer (spec/advice.py).
+    """The name of the plain class that it is a form of: "RoPE" for every rotation. Two encodings
+    of one family do the same thing, so a model seldom needs both; one can take over the parameters
+    of the other; and one that is swapped into a trained model replaces the plain one. A class that
+    names no family begins one, which its subclasses belong to; NoPE alone has none.
     """
     whole_rows: ClassVar[bool] = False
     """A hook needs all keys of a query at once: blockwise attention then cuts the queries alone."""
@@ -120,13 +120,15 @@ class Encoding:
         return None
 
     def reach(self) -> tuple[int, int] | None:
-        """(window, sinks): a query sees the last `window` keys, with its own, and `sinks` first."""
+        """(window, sinks): a query sees keys less than `window` away and the first `sinks` keys."""
         return None
 
     # Transforms: take what stands at the site, return it.
 
     def positions(self, tokens: Int[Array, "L"], pos: Num[Array, "L"], key, train: bool):
-        """The positions of a sequence, from `pos`: randomized, shifted, interpolated, coupled."""
+        """The positions of a sequence, from `pos`: drawn at random, shifted, scaled, or computed
+        from the tokens. `key` is None where nothing is to be drawn.
+        """
         return pos
 
     def embed(self, params: Params, x: Float[Array, "L D"], tokens: Int[Array, "L"], pos):
@@ -142,7 +144,7 @@ class Encoding:
         """
         return pos
 
-    def qk(self, params: Params, q: Queries, k: Keys, q_pos: Coords, k_pos: Coords):
+    def qk(self, params: Params, q: QArray, k: KArray, q_pos: Coords, k_pos: Coords):
         """The queries and keys of the dot product alone: rotations, scalings, added vectors.
 
         `q` comes multiplied by K^-1/2. Both may be returned with another size than K.
@@ -150,20 +152,18 @@ class Encoding:
         return q, k
 
     def logits(
-        self, params: Params, logits: Logits, q: Queries, k: Keys, q_pos: Coords, k_pos: Coords
+        self, params: Params, logits: Logits, q: QArray, k: KArray, q_pos: Coords, k_pos: Coords
     ):
-        """The logits, by what mixes or reads content. `q` is scaled and, like `k`, as before `qk`.
-
-        Keys that the query may not see have the logit HIDDEN (`seen` tells which), and are hidden
-        again afterwards.
+        """The logits, mixed over heads or changed by content. q has its factor K^-1/2; both are as
+        before `qk`. Keys that the query may not see have the logit HIDDEN, and get it again.
         """
         return logits
 
     def normalize(self, params: Params, logits: Logits) -> Logits:
-        """Weights from logits, in place of the softmax. At most one member may override it."""
+        """Weights from logits, in place of the softmax; at most one encoding may override it."""
         return jax.nn.softmax(logits, axis=-1)
 
-    # Functions of the distance n = i - j alone, laid out by attention. Distances may be floats.
+    # Functions of the distance n = i - j alone, which may be a float. `q` and `k` as in `logits`.
 
     def relative_bias(self, params: Params, n: Num[Array, "N"]):
         """Added to the logits: [H, N]."""
@@ -174,7 +174,7 @@ class Encoding:
         return 0.0
 
     def relative_queries(self, params: Params, n: Num[Array, "N"]):
-        """Adds r_{i-j} . k_j to the logits, as it is: r is [H, N, K]. `k` is as before `qk`."""
+        """Adds r_{i-j} . k_j to the logits, without a factor K^-1/2: r is [H, N, K]."""
         return 0.0
 
     def relative_gate(self, params: Params, n: Num[Array, "N"]):
@@ -185,7 +185,7 @@ class Encoding:
         """Adds sum_j w_ij r_{i-j} to the output: r is [H, N, K]."""
         return 0.0
 
-    # Terms of both positions: 0 where added, 1 where multiplied.
+    # Terms of the positions themselves. What is given may also broadcast to the shape named.
 
     def bias(self, params: Params, q_pos: Coords, k_pos: Coords):
         """Added to the logits: [H, T, S]."""
@@ -200,7 +200,7 @@ class Encoding:
         return 1.0
 
 
-HOOKS: dict[str, tuple[str, ...]] = {
+HOOKS: dict[str, tuple[str, ...]] = {  # the name of each hook, and of its arguments
     name: tuple(inspect.signature(function).parameters)
     for name, function in vars(Encoding).items()
     if inspect.isfunction(function) and not name.startswith("_")
@@ -212,11 +212,11 @@ RELATIVE = tuple(hook for hook in HOOKS if hook.startswith("relative_"))
 def _after_the_contracts(own: Callable) -> Callable:
     """A class's __post_init__ after that of Encoding, whether it calls that or not."""
 
-    def both(self):
+    def __post_init__(self):
         Encoding.__post_init__(self)
         own(self)
 
-    return both
+    return __post_init__
 
 
 def _check_hook(owner: str, name: str, function: Callable) -> None:

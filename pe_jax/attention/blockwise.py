@@ -1,5 +1,5 @@
-"""Attention by tiles, in memory linear in the length: the formulas of dense.py for a block of
-queries and a block of keys at a time.
+"""Blockwise attention, in memory linear in the length: the formulas of the package (`__init__.py`)
+for a tile at a time, the pairs of a block of queries and a block of keys.
 
 The softmax is computed online (Milakov & Gimelshein, 2018, arXiv:1805.02867). A query block goes
 through its key blocks, and of those met so far it keeps three quantities for each query and head:
@@ -8,14 +8,15 @@ through its key blocks, and of those met so far it keeps three quantities for ea
     total  sum_j exp(s_ij - top)
     out    sum_j exp(s_ij - top) gate_ij c_{i-j} (v_j + r^V_{i-j})
 
-Where a key block raises `top`, what was summed before is first multiplied by exp(old top - new
-top). In the end out / total is the output. As in dense.py the normaliser has no gates.
+Where a key block raises `top`, what was summed before is first multiplied by
+exp(old top - new top). In the end out / total is the output. The gates are not in `total`, since
+they multiply weights that are already normalised.
 
-Both loops compute anew in the backward pass what they would otherwise keep: of a query block its
-inputs stay, and of its walk along the key blocks the three quantities before each step.
+The loop over query blocks and the loop over key blocks are checkpointed. For the backward pass the
+first keeps the inputs of each query block, the second the three quantities before each key block.
 
-Encodings that need whole rows (`Bound.whole_rows`) cannot be computed online: only their queries
-are cut into blocks, and each block gets all its keys at once.
+With an encoding that needs whole rows (`Bound.whole_rows`) only the queries are cut into blocks,
+and each query block gets all its keys at once.
 
 Axes: T queries, S keys, H heads, K head size, Q query blocks.
 """
@@ -34,7 +35,7 @@ from pe_jax.attention.bound import Bound
 from pe_jax.attention.dense import attend_whole_rows, gated_sum, masked_logits, prepare
 from pe_jax.attention.relative import Relative, relative_terms
 from pe_jax.attention.rows import Keys, Queries, Rows, visible
-from pe_jax.attention.tiles import into_blocks, meetings, pad, tile_kind
+from pe_jax.attention.tiles import into_blocks, pad, tile_kind, visits
 from pe_jax.encoding import HIDDEN
 
 
@@ -47,12 +48,12 @@ def attend_blockwise(
     keys: Rows,
     block: int = 128,
 ) -> Float[Array, "T H K"]:
-    """What `dense.attend` computes, in memory O(T + S), that of gradients included.
+    """What `dense.attend` computes, in memory O(T + S), gradients included; in memory O(block S)
+    with an encoding that needs whole rows.
 
-    `block` is the number of tokens in a query block and in a key block. Tiles that the mask empties
-    are skipped, and with a window W a query looks at O(W) keys only. Queries must stand among the
-    keys, in models that see both ways too. With an encoding that needs whole rows memory is
-    O(block S).
+    `block` is the number of tokens in a query block and in a key block. Tiles that the mask hides
+    are skipped, and with a window W a query looks at O(W) keys only. The indices of queries must be
+    among those of the keys, in bidirectional models too.
     """
     T = q.shape[0]
     terms = relative_terms(pe, queries.pos, keys.pos, room=block)
@@ -66,7 +67,7 @@ def attend_blockwise(
 
 
 class Running(NamedTuple):
-    """What the online softmax keeps of the keys that a query block has met."""
+    """What the online softmax keeps of the keys that a query block has visited."""
 
     top: Float[Array, "H T"]
     total: Float[Array, "H T"]
@@ -74,49 +75,51 @@ class Running(NamedTuple):
 
     @classmethod
     def start(cls, T: int, H: int, K: int) -> Running:
+        """Before the first key block."""
         return cls(jnp.full((H, T), HIDDEN), jnp.zeros((H, T)), jnp.zeros((T, H, K)))
 
-    def meet(self, pe: Bound, queries: Queries, keys: Keys, terms: Relative) -> Running:
+    def update(self, pe: Bound, queries: Queries, keys: Keys, terms: Relative) -> Running:
         """After one more key block."""
         seen = visible(pe, queries.rows.idx, keys.rows.idx)[None]
         s = masked_logits(pe, queries, keys, terms, seen)
-        # The output does not depend on top, but a gradient through it would not come out as 0: it
-        # would compare top with logits that the backward pass computes anew, with other roundings,
-        # and be shared by all that are equal to it.
+        # The output does not depend on top, so its gradient is 0. Computed, it would not come out
+        # as 0: the gradient of a maximum compares it with logits that the backward pass computes
+        # anew, with other roundings.
         top = jax.lax.stop_gradient(jnp.maximum(self.top, s.max(-1)))
         w = jnp.where(seen, jnp.exp(s - top[..., None]), 0.0)
-        fade = jnp.exp(self.top - top)
-        total = self.total * fade + w.sum(-1)
-        out = self.out * fade.T[..., None] + gated_sum(pe, w, queries, keys, terms)
+        rescale = jnp.exp(self.top - top)
+        total = self.total * rescale + w.sum(-1)
+        out = self.out * rescale.T[..., None] + gated_sum(pe, w, queries, keys, terms)
         return Running(top, total, out)
 
     def output(self) -> Float[Array, "T H K"]:
-        """The output, 0 for a query that sees no key."""
+        """The output after the last key block; 0 for a query that sees no key."""
         return self.out / jnp.where(self.total > 0, self.total, 1.0).T[..., None]
 
 
 def _by_tiles(
     pe: Bound, queries: Queries, keys: Keys, terms: Relative, block: int
 ) -> Float[Array, "Q T H K"]:
-    own, groups = meetings(pe, queries.rows, keys, terms, block)
+    """Each query block along the key blocks that it visits, with the online softmax."""
+    own, groups = visits(pe, queries.rows, keys, terms, block)
     blocks = into_blocks(queries, block)
 
     @jax.checkpoint
-    def attend_query_block(here):
-        (i, queries), own = here
+    def attend_query_block(numbered_and_own):
+        (i, queries), own = numbered_and_own
         return _along_key_blocks(pe, queries, groups(i, own))
 
     return jax.lax.map(attend_query_block, ((jnp.arange(len(blocks.q)), blocks), own))
 
 
 def _along_key_blocks(pe: Bound, queries: Queries, groups) -> Float[Array, "T H K"]:
-    """The output of one query block that goes through `groups` of tiles (`tiles.meetings`).
+    """The output of one query block from the `groups` of tiles that it visits (`tiles.visits`).
 
     Each tile takes the branch of its kind. In a far one all pairs have the same relative terms:
     instead of a vector for each distance, shifted into place, one serves the whole tile.
 
-    What enters a branch is kept for the backward pass at every step: so the branches get the keys
-    and terms of their tile alone, and never all of them to cut these from.
+    The arguments of a branch are kept for the backward pass at every step. So a branch gets the
+    keys and terms of its tile alone, and does not cut them from those of all tiles.
     """
 
     def empty(running, tile):
@@ -124,11 +127,11 @@ def _along_key_blocks(pe: Bound, queries: Queries, groups) -> Float[Array, "T H 
 
     def near(running, tile):
         keys, terms = tile
-        return running.meet(pe, queries, keys, terms)
+        return running.update(pe, queries, keys, terms)
 
     def far(running, tile):
         keys, terms = tile
-        return running.meet(pe, queries, keys, terms.constant())
+        return running.update(pe, queries, keys, terms.constant())
 
     branches = [empty, jax.checkpoint(near)]  # in the order of EMPTY, NEAR, FAR
     if pe.constant_from is not None:
@@ -148,8 +151,9 @@ def _along_key_blocks(pe: Bound, queries: Queries, groups) -> Float[Array, "T H 
 def _by_whole_rows(
     pe: Bound, queries: Queries, keys: Keys, terms: Relative, block: int, T: int
 ) -> Float[Array, "Q T H K"]:
-    """Each query block with all keys. In a causal model whose T queries are its keys, those of each
-    quarter get the keys up to the end of that quarter alone, which spares 3/8 of the pairs.
+    """Each query block with all keys at once. In a causal model with as many queries as keys the
+    query blocks of each quarter of the sequence get the keys up to the end of that quarter alone,
+    which spares 3/8 of the pairs.
     """
     S = keys.k.shape[0]
     blocks = into_blocks(queries, block)

@@ -1,7 +1,8 @@
-"""A tuple of encodings as one: their `positions` hooks in turn, and the hooks that attention asks.
+"""Several encodings taken as one: `fold_positions` for the hook `positions`, which the model calls
+before its first layer, and `Bound` for the hooks that attention calls in a layer.
 
-Where several encodings answer, the terms that are added are summed, those that multiply are
-multiplied, and what replaces a tensor goes from one to the next, in the order of the tuple.
+Where several encodings override a hook, terms that are added are summed, factors are multiplied,
+and a tensor that is replaced goes from one encoding to the next, in the order of the tuple.
 
 Axes: L sequence, T queries, S keys, N distances, H heads, K head size, D model size, B batch.
 """
@@ -29,9 +30,10 @@ def fold_positions(
 ) -> Num[Array, "L"] | Num[Array, "B L"]:
     """The positions after every `positions` hook: [L] where the batch shares them, else [B, L].
 
-    `key` is one key, which makes one draw for the whole batch unless an encoding is `per_sequence`,
-    or one key for each sequence. Each encoding folds its place in the tuple into the key. TypeError
-    if a hook reads the tokens, and so differs between sequences, without being `per_sequence`.
+    `key` is one key, which makes one draw for the whole batch unless an encoding is `per_sequence`;
+    or one key for each sequence; or None, where nothing is to be drawn. The place of an encoding in
+    the tuple is folded into its key. TypeError if a hook reads the tokens, so that its positions
+    differ between sequences, and its class is not `per_sequence`.
     """
     members = [(i, e) for i, e in enumerate(encodings) if overrides(e, "positions")]
     if not members:
@@ -50,15 +52,27 @@ def fold_positions(
 
     if per_sequence:
         return jax.vmap(fold, in_axes=(0, None if key is None else 0))(tokens, key)
-    try:
-        return jax.vmap(fold, in_axes=(0, None), out_axes=None)(tokens, key)
-    except ValueError as error:
-        if "out_axes" not in str(error):
-            raise
+    shared = shared_positions(lambda tokens: fold(tokens, key), tokens)
+    if shared is None:
         names = ", ".join(type(e).__name__ for _, e in members)
         raise TypeError(
             f"`positions` of one of {names} reads the tokens: set per_sequence = True in its class"
-        ) from error
+        )
+    return shared
+
+
+def shared_positions(
+    of_tokens: Callable[[Int[Array, "L"]], Num[Array, "L"]], tokens: Int[Array, "B L"]
+) -> Num[Array, "L"] | None:
+    """The positions that a function of the tokens gives to every sequence of a batch; None if they
+    depend on the tokens.
+    """
+    try:
+        return jax.vmap(of_tokens, out_axes=None)(tokens)
+    except ValueError as error:  # vmap refuses what differs between the sequences
+        if "out_axes" not in str(error):
+            raise
+        return None
 
 
 @functools.partial(
@@ -68,18 +82,18 @@ def fold_positions(
 )
 @dataclasses.dataclass(frozen=True)
 class Bound:
-    """Encodings with the parameters that one layer sees: all that attention knows of positions.
+    """The encodings that act in one layer, with the parameters that they have there.
 
     A pytree whose leaves are the parameters. Its methods are the hooks of the contract, folded over
-    the encodings that override them. Arguments named `coords` are what `locate` returns: a tuple
-    with one entry for each encoding, whether or not it overrides the hook.
+    the encodings that override them. `coords`, `q_coords` and `k_coords` are what `locate` returns:
+    a tuple with one entry for each encoding, whether or not it overrides the hook.
     """
 
     params: tuple[Params, ...]
     encodings: tuple[Encoding, ...]
     contiguous: bool = True
-    """Whether positions are consecutive integers. Then two tokens' distance follows from their
-    places alone, and the relative hooks are evaluated once for each distance that occurs.
+    """Whether positions are consecutive integers. Then the distance of two tokens follows from
+    their places alone, and relative hooks are evaluated once for each distance that occurs.
     """
     causal: bool = True
 
@@ -108,8 +122,8 @@ class Bound:
     def constant_from(self) -> int | None:
         """The distance from which no relative hook of any encoding changes any more.
 
-        None: one of them always changes, there is none, or positions are not contiguous, so that
-        the distance of two tokens is not known from their places.
+        None: one of them always changes, none is overridden, or positions are not contiguous, so
+        that the distance of two tokens is not known from their places.
         """
         if not self.contiguous:
             return None
@@ -118,7 +132,7 @@ class Bound:
         return max(ends) if ends and len(ends) == len(members) else None
 
     def _members(self, hook: str, *coords: tuple[Coords, ...]):
-        """(encoding, its parameters, its entry of each of `coords`) of those with the hook."""
+        """(encoding, its parameters, its entry of each of `coords`) for those with the hook."""
         for i, (e, params) in enumerate(zip(self.encodings, self.params, strict=True)):
             if overrides(e, hook):
                 yield e, params, *(c[i] for c in coords)
@@ -128,7 +142,7 @@ class Bound:
     ) -> tuple[Coords, ...]:
         """For each encoding what its `locate` makes of x, or else the positions as they are.
 
-        `before` holds for each the last row located so far; None at the start of a sequence.
+        `before` has for each encoding the last row located so far; None: the sequence starts here.
         """
         previous = before or (None,) * len(self.encodings)
         members = zip(self.encodings, self.params, previous, strict=True)
@@ -165,7 +179,7 @@ class Bound:
         return out
 
     def logits(self, logits, q, k, q_coords, k_coords, hide: Callable):
-        """Every `logits` hook in turn; `hide` masks what each of them returns."""
+        """Every `logits` hook in turn; `hide` puts HIDDEN at masked pairs after each of them."""
         for e, params, qc, kc in self._members("logits", q_coords, k_coords):
             logits = hide(e.logits(params, logits, q, k, qc, kc))
         return logits
@@ -177,11 +191,12 @@ class Bound:
         return jax.nn.softmax(logits, axis=-1)
 
     def relative(self, hook: str, n: Num[Array, "N"]):
-        """A `relative_*` hook at the distances n: the product over the encodings for
-        `relative_gate`, the sum for the others.
+        """A `relative_*` hook at the distances n, [H, N] or [H, N, K] as the contract says: the
+        product over the encodings for `relative_gate`, the sum for the others. A number where no
+        encoding gives an array.
 
-        In a causal model a negative distance means a hidden pair. It is asked for as distance 0,
-        since a hook with a logarithm may not be finite below it.
+        In a causal model only hidden pairs have negative distances. The hooks get 0 in their place,
+        since one with a logarithm may not be finite below 0.
         """
         n = jnp.maximum(n, 0) if self.causal else n
         terms = [getattr(e, hook)(params, n) for e, params in self._members(hook)]

@@ -1,4 +1,4 @@
-"""Which form of attention a layer runs: dense or blockwise, and with blocks of which size."""
+"""Which form of attention a layer runs, dense or blockwise, and with blocks of which size."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from pe_jax.attention.dense import attend
 def choose(form: str, pe: Bound, batch: int, queries: int, keys: int):
     """`attend`, or `attend_blockwise` with the size of its blocks set.
 
-    `form` is "dense", "blockwise" or "auto"; `queries` and `keys` are how many each of the `batch`
-    sequences has.
+    `form` is "dense", "blockwise" or "auto", which takes dense attention while its logits fit. Each
+    of the `batch` sequences has so many `queries` and `keys`.
     """
     if form == "dense" or (form == "auto" and _dense_is_better(pe, batch, queries, keys)):
         return attend
@@ -24,10 +24,10 @@ def choose(form: str, pe: Bound, batch: int, queries: int, keys: int):
 
 
 def _dense_is_better(pe: Bound, batch: int, queries: int, keys: int) -> bool:
-    """Whether the logits of a layer fit 8 MiB on a CPU, whose caches they would overrun otherwise,
-    or 1 GiB on an accelerator, and no window hides most of them.
+    """Whether the float32 logits of a layer fit in 8 MiB on a CPU, for the sake of its caches, or
+    in 1 GiB on an accelerator, and no window hides most of them.
 
-    Always for a single query: blockwise attention would pad it to a whole block.
+    Always for a single query, which blockwise attention would pad to a whole block.
     """
     heads = pe.encodings[0].dims.heads if pe.encodings else 1
     budget = 2**23 if jax.default_backend() == "cpu" else 2**30
@@ -38,7 +38,7 @@ def _dense_is_better(pe: Bound, batch: int, queries: int, keys: int) -> bool:
 
 def _block_size(pe: Bound, keys: int) -> int:
     """A power of two from 64 to 512: about 1/32 of the keys, and no more than a window needs."""
-    if pe.whole_rows:  # a query block then holds its logits with all keys: it must not grow too
+    if pe.whole_rows:  # a query block has logits with all keys, so it must not grow with them
         return 64
     window = min((window for window, _ in pe.reach), default=keys)
     return min(512, max(64, 2 ** math.ceil(math.log2(max(1, min(keys // 32, window))))))

@@ -1,25 +1,7 @@
-"""Attention of one sequence with any encodings, all queries and keys at once. The formulas that
-every module of this room refers to are these.
+"""Dense attention: the formulas of the package (`__init__.py`) for all queries and keys at once.
 
-For query i and key j, in this order; a name in `...` is a hook of the contract (encoding.py):
-
-    q'       = q K^-1/2 scale                `scale`
-    q'', k'' = qk(q', k)                     `qk`
-    s_ij     = q''_i . k''_j                 the dot product
-             + q'_i . r_{i-j}                `relative_keys` gives r
-             + r'_{i-j} . k_j                `relative_queries` gives r'
-             + b_{i-j}                       `relative_bias`
-             + bias_ij                       `bias`
-    s        = hide(logits(hide(s), q', k))  `logits`: each hook in turn, hidden again after each
-    w_ij     = normalize(s)_ij               `normalize`: the softmax, or what replaces it
-             * gate_ij c_{i-j}               `gate`; `relative_gate` gives c
-    o_i      = sum_j w_ij (v_j + r^V_{i-j})  `relative_values` gives r^V
-
-So the terms of content read queries and keys as they were before `qk`: with rotated ones, the terms
-of the distance would depend on absolute positions. `hide` puts HIDDEN where a query does not see a
-key (`rows.visible`); the weights of hidden keys are set to 0 after `normalize`. Subscripts i - j
-mean the difference of positions. Logits, weights and sums are float32 whatever dtype q, k and v
-have.
+Blockwise attention (blockwise.py) computes the same terms with the functions below `attend`, for a
+block of queries at a time.
 
 Axes: T queries, S keys, H heads, K head size.
 """
@@ -45,8 +27,8 @@ def attend(
 ) -> Float[Array, "T H K"]:
     """The attention output of every query, in v's dtype. Memory is O(H T S).
 
-    `queries` and `keys` say where the rows of q and of k, v stand. In a causal model no query may
-    come after the last key: queries stand among the keys.
+    `queries` and `keys` are the rows of q and of k, v. In a causal model no query may come after
+    the last key.
     """
     all_queries, all_keys = prepare(pe, q, k, v, queries, keys)
     terms = relative_terms(pe, queries.pos, keys.pos)
@@ -54,7 +36,7 @@ def attend(
 
 
 def prepare(pe: Bound, q, k, v, queries: Rows, keys: Rows) -> tuple[Queries, Keys]:
-    """What is computed once for each query and each key: q', and q'' and k''."""
+    """What is computed once for each query and each key: q', q'' and k''."""
     scale = jnp.asarray(pe.scale(queries.coords), jnp.float32) * q.shape[-1] ** -0.5
     q = (q * (scale[..., None] if scale.ndim else scale)).astype(q.dtype)
     rotated_q, rotated_k = pe.qk(q, k, queries.coords, keys.coords)
@@ -90,8 +72,8 @@ def masked_logits(
 def gated_sum(
     pe: Bound, w: Float[Array, "H T S"], queries: Queries, keys: Keys, terms: Relative
 ) -> Float[Array, "T H K"]:
-    """sum_j w_ij gate_ij c_{i-j} (v_j + r^V_{i-j}), of weights before the gates. It is linear in
-    these, so they may still lack their normaliser.
+    """sum_j w_ij gate_ij c_{i-j} (v_j + r^V_{i-j}), float32. It is linear in the weights w, so the
+    online softmax calls it with weights that are not yet divided by their sum.
     """
     v = keys.v
     w = w * pe.gate(queries.rows.coords, keys.rows.coords) * terms.gate(pe, queries, keys)

@@ -1,9 +1,9 @@
-"""Relative terms where positions are not consecutive integers: each pair is asked for by itself.
+"""The relative terms where positions are not consecutive integers: hooks evaluated pair by pair.
 
-Positions that were drawn at random, stretched or jittered give every pair a distance of its own, so
-there is no table to look into, and nothing to cut into blocks. The hooks that give a vector a pair
-are asked for one row of pairs after the other, and again in the backward pass, so that the largest
-array is [H, S, K] (or [H, T, K]) and never [T, S, K].
+Positions that were drawn at random, stretched or jittered give every pair a distance of its own. So
+the hooks cannot be evaluated once for each distance, as relative.py does. Hooks that give a vector
+for each pair are evaluated for one row of pairs after the other, and again in the backward pass:
+the largest array is [H, S, K] (or [H, T, K]), never [T, S, K].
 
 Axes: T queries, S keys, N distances, H heads, K head size.
 """
@@ -21,44 +21,50 @@ from pe_jax.attention.rows import Keys, Queries
 
 
 class Pairs(NamedTuple):
-    """The relative terms by the methods of `relative.Tables`, with the same results.
+    """The relative terms from the positions in the rows of the queries and keys that are given.
 
-    It holds nothing, since the positions of any queries and keys are in their rows; so the terms
-    of a part of them, or of all tiles, are this again.
+    It has the methods of `relative.Tables`, which keeps an array of values and must cut it to the
+    queries and keys at hand. This keeps no array (as a pytree it has no leaves), so it serves any
+    queries and keys as it is, and the first three methods have nothing to cut.
     """
 
     def cut(self, start, queries: int, keys: int) -> Pairs:
+        """The terms of a range of queries."""
         return self
 
     def tiles(self, block: int, queries: int, keys: int, start: Any = 0) -> Pairs:
+        """The terms of each pair of blocks."""
         return self
 
     def constant(self) -> Pairs:
+        """The terms of a block of pairs that all have the same."""
         return self
 
     def scores(self, pe: Bound, queries: Queries, keys: Keys):
         """What is added to the logits: [H, T, S], or what broadcasts to it."""
         q_pos, k_pos = queries.rows.pos, keys.rows.pos
-        out = self._of_pairs(pe, "relative_bias", q_pos, k_pos) if pe.has("relative_bias") else 0.0
-        if pe.has("relative_keys"):
+        out = 0.0
+        if self._is_given(pe, "relative_bias", k_pos):
+            out = self._of_pairs(pe, "relative_bias", q_pos, k_pos)
+        if self._is_given(pe, "relative_keys", k_pos):
             dots = self._row_by_row(pe, "relative_keys", queries.q, q_pos, -k_pos)
             out = out + dots.swapaxes(0, 1)
-        if pe.has("relative_queries"):
+        if self._is_given(pe, "relative_queries", k_pos):
             dots = self._row_by_row(pe, "relative_queries", keys.k, -k_pos, q_pos)
             out = out + jnp.moveaxis(dots, 0, 2)
         return out
 
     def gate(self, pe: Bound, queries: Queries, keys: Keys):
         """What multiplies the weights: [H, T, S], or 1.0."""
-        if not pe.has("relative_gate"):
+        q_pos, k_pos = queries.rows.pos, keys.rows.pos
+        if not self._is_given(pe, "relative_gate", k_pos):
             return 1.0
-        return self._of_pairs(pe, "relative_gate", queries.rows.pos, keys.rows.pos)
+        return self._of_pairs(pe, "relative_gate", q_pos, k_pos)
 
     def values(self, pe: Bound, w, queries: Queries, keys: Keys):
         """What is added to the output for the weights w: [T, H, K], or 0.0."""
         hook, q_pos, k_pos = "relative_values", queries.rows.pos, keys.rows.pos
-        # An encoding may override the hook and have no vectors all the same, by one of its fields.
-        if not jax.eval_shape(functools.partial(pe.relative, hook), k_pos).ndim:
+        if not self._is_given(pe, hook, k_pos):
             return 0.0
 
         @jax.checkpoint
@@ -68,13 +74,21 @@ class Pairs(NamedTuple):
 
         return jax.lax.map(weighted_sum_of_a_query, (w.swapaxes(0, 1), q_pos))
 
+    def _is_given(self, pe: Bound, hook: str, pos) -> bool:
+        """Whether the hook gives an array: an encoding that overrides it may still return a plain
+        number, by one of its fields.
+        """
+        return jax.eval_shape(functools.partial(pe.relative, hook), pos).ndim > 0
+
     def _of_pairs(self, pe: Bound, hook: str, q_pos, k_pos):
-        """A hook that gives a number a pair: [H, T, S]."""
+        """A hook that gives a number for each pair: [H, T, S]."""
         n = q_pos[:, None] - k_pos[None, :]
         return jnp.reshape(pe.relative(hook, n.ravel()), (-1, *n.shape))
 
     def _row_by_row(self, pe: Bound, hook: str, x, pos, others):
-        """x_i . r, with r at the distances pos_i + others: [rows of x, H, others]."""
+        """The dot products of each row of x, [R, H, K], with a hook's vectors at the distances
+        pos + others, where `pos` [R] has the row's own: [R, H, len(others)].
+        """
 
         @jax.checkpoint
         def dots_of_a_row(row):

@@ -1,11 +1,10 @@
-"""Relative terms, those that depend on the distance of a query from a key alone, laid out over
-pairs.
+"""The relative terms: those of the five `relative_*` hooks, which depend on the distance of a query
+from a key alone.
 
 Where positions are consecutive integers, T queries and S keys have only T + S - 1 distances. Each
-`relative_*` hook is then evaluated once at each of them, which makes a table, and the values are
-shifted into place (`shift`). Where positions are not, every pair has a distance of its own, and the
-hooks are asked pair by pair (pairwise.py). Neither way makes an array [T, S, K]. What the terms are
-is in the formulas of dense.py.
+hook is evaluated once at each of them, which makes a table, and the values are shifted into place
+(`shift`). Where positions are not, every pair has a distance of its own, and the hooks are
+evaluated pair by pair (pairwise.py). Neither way makes an array [T, S, K].
 
 Axes: T queries, S keys, N distances, H heads, K head size, U tiles.
 """
@@ -29,8 +28,8 @@ from pe_jax.encoding import RELATIVE
 def relative_terms(pe: Bound, q_pos, k_pos, room: int = 0) -> Relative:
     """The relative terms of queries and keys at these positions, in the form that these allow.
 
-    `room` is the size of the blocks that they will be cut into, if they will be: a block may then
-    extend beyond the queries or the keys by less than that.
+    `room` is the block size where queries and keys will be cut into blocks: the last block may
+    extend beyond them by less than that, and tables are padded for it.
     """
     return Tables.of(pe, q_pos, k_pos, room) if pe.contiguous else Pairs()
 
@@ -42,24 +41,27 @@ def relative_terms(pe: Bound, q_pos, k_pos, room: int = 0) -> Relative:
 class Tables:
     """The values of the relative hooks at all distances that T queries have from S keys.
 
-    Columns are in the order of the keys, from the largest distance down: query t is at distance
-    n_max - (T - 1 - t + j) from key j, where n_max is the distance of the last query from the first
-    key, so their value is in column T - 1 - t + j. A table of a single column serves all pairs.
+    Columns go from the largest distance down, so along the keys they rise: the value of query t and
+    key j is in column T - 1 - t + j, where column 0 is that of the last query and the first key. A
+    table of a single column serves all pairs.
     """
 
     of_hook: dict[str, Any]
     """A table [H, N] or [H, N, K] for each hook that gives one."""
     first: int
-    """The column of n_max; those before it are room for blocks that extend beyond the tokens."""
+    """How many columns of padding come before column 0, for blocks that extend beyond the tokens.
+    Only `cut` and `tiles`, which leave it at 0, take tables that have some.
+    """
     queries: int
     """T."""
 
     @classmethod
     def of(cls, pe: Bound, q_pos, k_pos, room: int = 0) -> Tables:
-        """The hooks evaluated; in a causal model at the distances from 0 up.
+        """The hooks evaluated; in a causal model at S distances alone, since the pairs of the
+        others are hidden.
 
-        A single query's columns are cut from those that all keys, as queries, would have. These no
-        query changes, so a loop that decodes token by token evaluates them once.
+        The columns of a single query are cut from the table that all keys, as queries, would have.
+        It does not depend on the query, so a loop that decodes token by token evaluates it once.
         """
         T, S = q_pos.shape[0], k_pos.shape[0]
         if T == 1 < S and not room:
@@ -74,7 +76,9 @@ class Tables:
         return cls(jax.tree.map(pad, tables) if room else tables, room, T)
 
     def cut(self, start, queries: int, keys: int) -> Tables:
-        """Those of `queries` queries from `start` on, which may be traced, and the first keys."""
+        """The tables of `queries` queries from `start` on (it may be traced) and the first `keys`
+        keys.
+        """
         begin = self.first + self.queries - start - queries
 
         def columns(table):
@@ -83,13 +87,14 @@ class Tables:
         return Tables(jax.tree.map(columns, self.of_hook), 0, queries)
 
     def tiles(self, block: int, queries: int, keys: int, start: Any = 0) -> Tables:
-        """The tables of every tile, a block of queries with a block of keys, stacked: [U, H, 2
-        block, ...].
+        """The tables of every tile, a block of queries with a block of keys, stacked:
+        [U, H, 2 block, ...].
 
-        `queries` and `keys`, counted from key `start` on, fill whole blocks. With Q blocks of
-        queries, block i of them meets block j of keys in tile Q - 1 - i + j: tiles of one diagonal
-        have the same distances. The last column of a tile serves no pair. With it XLA's CPU divides
-        by a power of two for each logit that it shifts into place, which is eight times as fast.
+        `queries` and `keys` are numbers that fill whole blocks; keys are counted from key `start`
+        on. With Q query blocks, query block i and key block j have tile Q - 1 - i + j: all pairs of
+        blocks on one diagonal have the same distances. A tile has one column more than it needs.
+        With 2 block columns XLA's CPU divides by a power of two for each logit that it shifts into
+        place, which is eight times as fast.
         """
         begin = self.first + self.queries - queries + start
         count = (queries + keys) // block - 1
@@ -102,7 +107,7 @@ class Tables:
         return Tables(jax.tree.map(overlapping, self.of_hook), 0, block)
 
     def constant(self) -> Tables:
-        """One column, that of the first query and the first key, to serve all pairs."""
+        """Of a tile whose pairs all have the same values: one column, to serve them all."""
         at = self.queries - 1
         column = jax.tree.map(lambda table: table[:, at : at + 1], self.of_hook)
         return dataclasses.replace(self, of_hook=column)
@@ -145,9 +150,9 @@ Relative = Tables | Pairs
 def shift(a: Array, keys: int) -> Array:
     """Lays values at distances out over keys: out[..., t, j] = a[..., t, T - 1 - t + j].
 
-    `a` is [..., T, N], with the columns of `Tables`; the result is [..., T, keys]. N = keys
-    suffices where all keys after a query are hidden (what stands there is arbitrary); otherwise
-    N = T + keys - 1. It pads and reshapes, since the gradient of a gather would be a scatter.
+    `a` is [..., T, N], with the columns of `Tables`; the result is [..., T, keys]. N is
+    T + keys - 1; where all keys after a query are hidden, N = keys suffices, and what comes out
+    for those is arbitrary. It pads and reshapes, since the gradient of a gather is a scatter.
     """
     *lead, queries, width = a.shape
     if width <= keys:
@@ -158,8 +163,7 @@ def shift(a: Array, keys: int) -> Array:
 
 
 def unshift(w: Array, width: int) -> Array:
-    """The transpose of `shift`, which sums over the keys of each distance: [..., T, S] to [..., T,
-    width].
+    """The transpose of `shift`: [..., T, S] to [..., T, width], for each query over distances.
 
     Entries whose distance has no column must be 0, as those of hidden keys are.
     """
@@ -172,7 +176,7 @@ def unshift(w: Array, width: int) -> Array:
 
 
 def _laid_out(columns, queries: int, keys: int):
-    """[H, T or 1, N] to [H, T, S]; a single column stays, and broadcasts over the keys."""
+    """[H, T or 1, N] to [H, T, S]; a single column stays as it is, to broadcast over the keys."""
     H, _, N = columns.shape
     if N == 1:
         return columns
@@ -180,11 +184,10 @@ def _laid_out(columns, queries: int, keys: int):
 
 
 def _dotted_with_keys(k, table, queries: int):
-    """r'_{i-j} . k_j: [H, T, S].
+    """r'_{i-j} . k_j, with r' from the table of `relative_queries`: [H, T, S].
 
-    `shift` lays out rows of queries, and these are rows of keys. Seen from the keys the columns run
-    the other way, so both axes are reversed: row S - 1 - j of the products has the value for query
-    t in column j + T - 1 - t.
+    Here rows are keys and not queries, and along the queries the columns of the table fall. `shift`
+    wants them to rise, so it gets both axes reversed: row S - 1 - j and column T - 1 - t.
     """
     S = k.shape[0]
     if table.shape[1] == 1:

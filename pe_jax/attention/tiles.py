@@ -1,13 +1,13 @@
-"""Which key blocks a query block meets, and the arrays cut accordingly.
+"""Which key blocks a query block visits in blockwise attention, and the arrays cut accordingly.
 
-Queries and keys are padded and cut into blocks of equal size. A tile is what one query block and
-one key block have in common: a square of pairs. A query block visits all key blocks; or, with a
-window, those that the window overlaps, plus those of the sinks. A key in both is masked in one. The
-work is then linear in the length.
+Queries and keys are padded and cut into blocks of equal size. The pairs of one query block and one
+key block are a tile. A query block visits all key blocks; or, where an encoding has a `reach`,
+those that its window overlaps (near), and those of the sinks (first). A key that is in both is
+masked among the first ones. The work is then linear in the length.
 
-A query block's own key blocks are laid out before the loop over query blocks, as [Q, blocks, ...],
-overlaps repeated. Were they cut out of the whole inside the loop, the gradient of every cut would
-be an array of the size of all keys, zero but for a few blocks.
+The near key blocks of every query block are laid out before the loop over query blocks, as
+[Q, near, ...], so a key is there several times. Were they cut out of all keys inside the loop, the
+gradient of every cut would be an array of the size of all keys, zero but for a few blocks.
 
 Axes: Q query blocks.
 """
@@ -31,10 +31,10 @@ EMPTY, NEAR, FAR = 0, 1, 2  # the kinds of tiles, see `tile_kind`
 
 def tile_kind(pe: Bound, q_idx: Int[Array, "T"], k_idx: Int[Array, "S"]) -> Int[Array, ""]:
     """EMPTY: the mask hides every pair. FAR: every pair is so far apart that the relative hooks are
-    constant, by `Bound.constant_from`. NEAR: neither.
+    constant, by `Bound.constant_from`. NEAR: any other.
 
-    It looks at the first and the last index of the blocks alone, so a tile may be called NEAR
-    though each of its pairs is hidden.
+    It looks at the first and the last index of the blocks alone, so a tile whose pairs are all
+    hidden may come out as NEAR or FAR.
     """
     first, last = jnp.min(jnp.where(k_idx >= 0, k_idx, 2**30)), jnp.max(k_idx)
     q_first, q_last = q_idx[0], jnp.max(q_idx)
@@ -50,19 +50,20 @@ def tile_kind(pe: Bound, q_idx: Int[Array, "T"], k_idx: Int[Array, "S"]) -> Int[
     return jnp.where(seen, NEAR + is_far, EMPTY)  # NEAR + True is FAR
 
 
-def meetings(
+def visits(
     pe: Bound, queries: Rows, keys: Keys, terms: Relative, block: int
 ) -> tuple[Any, Callable[[Any, Any], list[tuple[Keys, Relative]]]]:
-    """(own, groups): what each query block has for itself, [Q, ...], and the tiles it goes through.
+    """(own, groups): arrays [Q, ...] that differ between query blocks, for a loop to slice; and a
+    function that gives the tiles of one query block.
 
-    `groups(i, own)`, with the share of `own` of query block i, gives one or more groups. A group
-    has the key blocks and the relative terms of their tiles, both [blocks, ...], for one scan.
-    `queries` fill whole blocks; `keys` are not cut; `terms` are of all queries and keys.
+    `groups(i, own[i])` lists one or two groups of tiles for query block i, each to be scanned: key
+    blocks and the relative terms of their tiles, both [blocks, ...]. `queries` must fill whole
+    blocks; `keys` are neither padded nor cut; `terms` are of all queries and keys.
     """
     S = keys.rows.idx.shape[0]
     # Of several windows the smallest decides what is visited; the mask has them all.
     window, sinks = min(pe.reach, key=sum, default=(S, 0))
-    # The keys that a query block sees: the window of its first query, and what its others add.
+    # As many keys as the windows of a query block's queries cover together, in whole blocks.
     near = -(-(window - 1 + block + (0 if pe.causal else window - 1)) // block)
     first = -(-sinks // block)
     if (near + first) * block < S:
@@ -71,7 +72,7 @@ def meetings(
 
 
 def _all(queries: Rows, keys: Keys, terms: Relative, block: int):
-    """`meetings` with all key blocks, which every query block shares."""
+    """`visits` of all key blocks, which every query block shares."""
     keys = into_blocks(pad(keys, block), block)
     Q, count = queries.idx.shape[0] // block, keys.rows.idx.shape[0]
     tiles = terms.tiles(block, Q * block, count * block)
@@ -93,16 +94,19 @@ def _near_and_first(
     near: int,
     first: int,
 ):
-    """`meetings` with the `near` key blocks from a query block's window on, and the `first` ones.
+    """`visits` of the `near` key blocks from where a query block's window begins, and of the
+    `first` key blocks of the sequence.
 
     The near blocks begin where the window of the query block's first query does, not at a multiple
-    of the block size: so their tiles have the same distances for every query block.
+    of the block size. So their tiles have the same distances for every query block, and the terms
+    of the first query block serve all.
     """
     Q = queries.idx.shape[0] // block
     row_of_index_0 = _row_of_index_0(keys.rows.idx)
     begin_idx = queries.idx[0] - (window - 1)
     begin_row = row_of_index_0 + begin_idx
     near_keys = _runs_of_near_keys(keys, begin_row, near, Q, block)
+    # Tables are made where positions are consecutive alone; where they are not, these are not read.
     near_tiles = relative_terms(
         pe,
         queries.pos[0] + jnp.arange(block),
@@ -115,8 +119,8 @@ def _near_and_first(
 
     def groups(i, own):
         near_keys, first_tiles = own
-        ahead = first_keys.rows.idx - (begin_idx + i * block)
-        is_near = (ahead >= 0) & (ahead < near * block)
+        after_begin = first_keys.rows.idx - (begin_idx + i * block)
+        is_near = (after_begin >= 0) & (after_begin < near * block)
         idx = jnp.where(is_near, ABSENT, first_keys.rows.idx)
         others = first_keys._replace(rows=first_keys.rows._replace(idx=idx))
         return [(into_blocks(others, block), first_tiles), (near_keys, near_tiles)]
@@ -125,7 +129,9 @@ def _near_and_first(
 
 
 def _row_of_index_0(idx: Int[Array, "S"]) -> Int[Array, ""]:
-    """The row that index 0 has; negative or beyond the end if it would stand outside the rows."""
+    """The row that has index 0. If none has, it is the row where consecutive rows would have it,
+    which may be below 0 or beyond the end.
+    """
     S = idx.shape[0]
     return -jnp.max(jnp.where(idx >= 0, idx - jnp.arange(S), -S))
 
@@ -133,7 +139,7 @@ def _row_of_index_0(idx: Int[Array, "S"]) -> Int[Array, ""]:
 def _runs_of_near_keys(keys: Keys, begin, near: int, Q: int, block: int) -> Keys:
     """[Q, near, block, ...]: for query block i the near key blocks from row `begin` + i block on.
 
-    Rows before the first key or after the last are absent.
+    Rows before the first key or after the last have the index ABSENT.
     """
     around = jax.tree.map(
         lambda a: jax.lax.dynamic_slice_in_dim(a, begin + near * block, (Q + near - 1) * block),
@@ -143,8 +149,8 @@ def _runs_of_near_keys(keys: Keys, begin, near: int, Q: int, block: int) -> Keys
 
 
 def _first_keys(keys: Keys, row_of_index_0, terms: Relative, first: int, Q: int, block: int):
-    """The keys from index 0 on that fill the `first` blocks, [first * block, ...], not cut; and
-    their tiles for each query block, [Q, first, ...].
+    """The keys from index 0 on that fill `first` blocks, [first * block, ...]; and their tiles for
+    each query block, [Q, first, ...].
     """
     size = first * block
     start = jnp.clip(row_of_index_0, 0, max(0, keys.rows.idx.shape[0] - size))
@@ -157,18 +163,19 @@ def _first_keys(keys: Keys, row_of_index_0, terms: Relative, first: int, Q: int,
 
 
 def _overlapping(tree: Any, count: int, runs: int) -> Any:
-    """[runs, count, ...]: runs of `count` blocks (or tiles) that begin at the first, second, ..."""
+    """[runs, count, ...]: run i has the `count` blocks (or tiles) from number i on."""
     return jax.tree.map(lambda a: jnp.stack([a[j : j + runs] for j in range(count)], axis=1), tree)
 
 
 def pad(tokens: Tokens, block: int, before: int = 0, after: int = 0) -> Tokens:
-    """Every array lengthened with absent rows: by `before`, `after`, and to a multiple of `block`
-    at the end.
+    """Every array lengthened with rows of the index ABSENT: `before` and `after`, and at the end as
+    many more as fill the last block.
     """
 
     def lengthened(a, value=0):
-        widths = [(before, after - (before + a.shape[0] + after) % -block)]
-        return jnp.pad(a, widths + [(0, 0)] * (a.ndim - 1), constant_values=value)
+        fill = -(before + a.shape[0] + after) % block
+        widths = [(before, after + fill)] + [(0, 0)] * (a.ndim - 1)
+        return jnp.pad(a, widths, constant_values=value)
 
     padded = jax.tree.map(lengthened, tokens)
     idx = lengthened(tokens.rows.idx, ABSENT)

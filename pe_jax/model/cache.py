@@ -1,17 +1,22 @@
-"""The key/value cache: a layer hands over its new rows and gets the rows of all tokens so far;
-without a cache it gets its own back.
+"""What a model keeps of the tokens before those that it is given, and the key/value cache.
 
     logits, cache = model(prompt, Cache.empty(layers))
     logits, cache = model(tokens, cache.grown(room))
 
 A cache is a value: a pytree of arrays that goes into the model and comes out with the new tokens in
-it. The model asks a `Past`, and each of its layers a `LayerPast`, so that decoding, a segment
-memory (memory.py) and the full forward pass, which has neither, are the same lines.
+it. The model calls the methods of a `Past`, and each of its layers those of a `LayerPast`: a layer
+hands over the rows of the new tokens, and gets the rows of all tokens so far. There are three:
+
+    Past, LayerPast       keep nothing: the full forward pass
+    Cache, LayerCache     keep all tokens, for decoding
+    Memory, LayerMemory   keep the last tokens of the segments before (memory.py)
 
 A cache keeps what hooks read: k as it is before `qk`, v, the coordinates that `locate` made, and
 the inputs of `embed`. None of these depends on positions to come or on the length of the text, so a
-swapped encoding, or one set for another length (`at`), finds what it needs. Axes: B batch, L new
-tokens, S all tokens, H heads, K head size, D model size.
+swapped encoding, or one set for another length (`at`), finds what it needs.
+
+Axes: B batch, L new tokens, S all tokens that the new ones may look at, H heads, K head size, D
+model size.
 """
 
 from __future__ import annotations
@@ -23,19 +28,23 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, Num
 
-Leaf = Any  # an array; in a tree that JAX has mapped, whatever it was mapped to
+Leaf = Any  # an array, or what jax.tree.map has put in its place
 
 
 class Seen(NamedTuple):
-    """All tokens that the new ones may look at: those before and these."""
+    """All tokens that the new ones may look at: the kept ones, and the new ones themselves."""
 
     tokens: Int[Array, "B S"]
     index: Int[Array, "S"] | Int[Array, "B S"]
-    """Of each token, for the mask; below 0: there is none in this place."""
+    """Their places in the sequence, which make the mask; below 0: there is no token."""
     pos: Num[Array, "S"] | Num[Array, "B S"]
-    """Positions: consecutive ones, until the `positions` hooks have made theirs of them."""
+    """Their positions: consecutive integers from `see`, which the model replaces by those that the
+    `positions` hooks make of them.
+    """
     start: int | Int[Array, ""]
-    """The place of the first token that enters a layer."""
+    """How many of the S come before the first of those whose rows a layer computes. 0 for a memory,
+    whose layers compute the kept tokens' rows anew.
+    """
 
 
 @jax.tree_util.register_dataclass
@@ -44,24 +53,30 @@ class LayerPast:
     """What one layer keeps of the tokens before the new ones. This class keeps nothing: a layer
     gets back the rows that it hands over.
 
-    Each method takes rows of the new tokens, the first of which is token number `start`; it returns
-    the rows of all tokens, and the past with the new ones in it.
+    Each method takes rows that the layer has computed, the first of which is row `start` of the S
+    (`Seen.start`). It returns the rows of all S tokens, and the past with the new rows in it.
     """
 
     def enter(self, x: Float[Array, "B L D"]) -> tuple[Float[Array, "B S D"], LayerPast]:
-        """What the layer works on, from the hidden states of the new tokens."""
+        """The rows that the layer computes, from the hidden states of the new tokens: these alone,
+        or with a memory all S.
+        """
         return x, self
 
-    def inputs(self, x: Float[Array, "B L D"], start) -> tuple[Float[Array, "B S D"], LayerPast]:
+    def embed_inputs(
+        self, x: Float[Array, "B L D"], start
+    ) -> tuple[Float[Array, "B S D"], LayerPast]:
         """The inputs of `embed`, which may read neighbours."""
         return x, self
 
-    def heads(self, k: Float[Array, "B L H K"], v: Float[Array, "B L H K"], start):
+    def keys_values(self, k: Float[Array, "B L H K"], v: Float[Array, "B L H K"], start):
         """(k, v, past): the keys before `qk` and the values, [B, S, H, K]."""
         return k, v, self
 
     def located_last(self, start) -> tuple | None:
-        """For each encoding the coordinates of the last token before; None: there is no such."""
+        """For each encoding the coordinates of the last token before row `start`, [B, ...]; None:
+        there is no such token.
+        """
         return None
 
     def coords(self, new: tuple, start) -> tuple[tuple, LayerPast]:
@@ -72,31 +87,35 @@ class LayerPast:
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class LayerCache(LayerPast):
-    """The rows of all tokens so far; tokens are the last axis of every array. None: no tokens yet.
-
-    k and v are [B*H, K, S], because XLA's CPU multiplies that by one query as it lies. Any other
-    layout it would copy whole for every token, and it would not write a row in place.
+    """The rows of all tokens so far, None before the first. In every array tokens are the last
+    axis.
     """
 
     k: Leaf | None = None
+    """Before `qk`: [B*H, K, S]. XLA's CPU multiplies a single query by k and v in this layout, and
+    writes a row in place; of any other it makes a whole copy for every token.
+    """
     v: Leaf | None = None
+    """[B*H, K, S]"""
     located: tuple | None = None
     """For each encoding its coordinates [B, ..., S]; None for those that do not locate."""
     embedded: Leaf | None = None
     """The inputs of `embed`, [B, D, S]; None where no encoding has that hook."""
 
-    def inputs(self, x: Float[Array, "B L D"], start) -> tuple[Float[Array, "B S D"], LayerCache]:
+    def embed_inputs(
+        self, x: Float[Array, "B L D"], start
+    ) -> tuple[Float[Array, "B S D"], LayerCache]:
         rows = _extended(self.embedded, jnp.moveaxis(x, 1, -1), start)
         return jnp.moveaxis(rows, -1, 1), dataclasses.replace(self, embedded=rows)
 
-    def heads(self, k: Float[Array, "B L H K"], v: Float[Array, "B L H K"], start):
+    def keys_values(self, k: Float[Array, "B L H K"], v: Float[Array, "B L H K"], start):
         rows = _extended(
-            None if self.k is None else (self.k, self.v), (_merged(k), _merged(v)), start
+            None if self.k is None else (self.k, self.v), (_heads_first(k), _heads_first(v)), start
         )
         kept = dataclasses.replace(self, k=rows[0], v=rows[1])
         if self.k is None:
             return k, v, kept
-        return _parted(rows[0], k), _parted(rows[1], v), kept
+        return _tokens_first(rows[0], k), _tokens_first(rows[1], v), kept
 
     def located_last(self, start) -> tuple | None:
         return jax.tree.map(
@@ -113,7 +132,7 @@ class LayerCache(LayerPast):
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class Past:
-    """What a model keeps of the tokens before the new ones. This class keeps nothing: it is for the
+    """What a model keeps of the tokens before the new ones. This class keeps nothing, as in the
     full forward pass.
     """
 
@@ -121,17 +140,17 @@ class Past:
     """What is kept at the model's input, for encodings whose `embed` acts there."""
     layers: tuple[LayerPast, ...]
     pos: Leaf | None
-    """Positions of all tokens and of those that may follow, [P] or [B, P] with P >= S. None: the
-    `positions` hooks make them at every call, of all tokens.
+    """Positions of all tokens and of those that may follow, [P] or [B, P] with P >= S. None: at
+    every call the `positions` hooks make those of all tokens anew.
     """
 
     @classmethod
     def none(cls, layers: int, pos: Array | None = None) -> Past:
-        """The past of a full forward pass, for a model of so many layers."""
+        """The past of a full forward pass, for a model of `layers` layers."""
         return Past(LayerPast(), (LayerPast(),) * layers, pos)
 
     def see(self, tokens: Int[Array, "B L"]) -> tuple[Seen, Past]:
-        """What the new tokens see, and the past with them in it."""
+        """All tokens that the new ones may look at, and the past with the new ones in it."""
         index = jnp.arange(tokens.shape[1])
         return Seen(tokens, index, index, 0), self
 
@@ -141,8 +160,8 @@ class Past:
 class Cache(Past):
     """The key/value cache of a model: arrays with room for S tokens, of which `length` are filled.
 
-    An empty cache takes as many tokens as come first, and then has no room for more: `grown` makes
-    it. Tokens for which there is no room overwrite the last ones.
+    The first call of the model fills an empty cache with its tokens and leaves no room for more:
+    `grown` makes room. Tokens for which there is no room overwrite the last ones.
     """
 
     tokens: Leaf | None
@@ -151,7 +170,7 @@ class Cache(Past):
 
     @classmethod
     def empty(cls, layers: int, pos: Array | None = None) -> Cache:
-        """The cache before the first token, for a model of so many layers."""
+        """The cache before the first token, for a model of `layers` layers."""
         return Cache(LayerCache(), (LayerCache(),) * layers, pos, None, jnp.int32(0))
 
     @property
@@ -160,7 +179,7 @@ class Cache(Past):
         return 0 if self.tokens is None else self.tokens.shape[-1]
 
     def grown(self, room: int) -> Cache:
-        """A copy with room for `room` tokens."""
+        """A copy with room for `room` tokens in all."""
 
         def pad(a):
             return jnp.pad(a, [(0, 0)] * (a.ndim - 1) + [(0, room - a.shape[-1])])
@@ -176,7 +195,7 @@ class Cache(Past):
 
 
 def rows_from(rows: Any, start, count: int, axis: int = 1) -> Any:
-    """`count` rows from `start` on, along `axis`, of every array in a tree."""
+    """`count` rows from `start` on (it may be traced), along `axis`, of every array in a tree."""
 
     def cut(a):
         if a.shape[axis] == count:
@@ -197,11 +216,15 @@ def _extended(kept: Any, new: Any, start) -> Any:
     )
 
 
-def _merged(a: Float[Array, "B L H K"]) -> Float[Array, "BH K L"]:
+def _heads_first(a: Float[Array, "B L H K"]) -> Float[Array, "BH K L"]:
+    """The layout of k and v in a `LayerCache`."""
     rows = jnp.swapaxes(a, 1, 2).reshape(-1, a.shape[1], a.shape[3])
     return jnp.moveaxis(rows, 1, -1)
 
 
-def _parted(a: Float[Array, "BH K S"], like: Float[Array, "B L H K"]) -> Float[Array, "B S H K"]:
+def _tokens_first(
+    a: Float[Array, "BH K S"], like: Float[Array, "B L H K"]
+) -> Float[Array, "B S H K"]:
+    """The inverse of `_heads_first`, for the batch and the heads of `like`."""
     B, _, H, K = like.shape
     return jnp.swapaxes(jnp.moveaxis(a, -1, 1).reshape(B, H, -1, K), 1, 2)

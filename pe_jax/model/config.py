@@ -1,4 +1,4 @@
-"""The shape of the language model, and the names that its knobs may take."""
+"""The shape of the language model, and what may be chosen by name in it."""
 
 from __future__ import annotations
 
@@ -18,26 +18,32 @@ ATTENTIONS = ("auto", "dense", "blockwise")
 
 @dataclasses.dataclass(frozen=True)
 class LmConfig:
-    """The shape of the model; configs/base.py has a comment on each knob."""
+    """The shape of the model. ValueError for a value that makes none."""
 
     vocab: int = 256
     layers: int = 2
     model: int = 64
+    """Size of the residual stream."""
     heads: int = 4
+    """Attention heads, of model / heads components each."""
     mlp: int | None = None
     """Hidden size of the MLP; None: 4 * model."""
     activation: str = "gelu"
+    """Of the MLP."""
     norm: str = "rms"
     dropout: float = 0.0
+    """On the model's input, and on what attention and the MLP of each layer add."""
     dtype: str = "float32"
     """Of activations; parameters, logits and the softmax are float32."""
     attention: str = "auto"
+    """auto: dense while the logits fit in memory, else blockwise (attention/choose.py)."""
     tie_embeddings: bool = False
+    """Whether the output matrix is that of the token embeddings, scaled."""
     causal: bool = True
     embed_std: float = 1.0
-    """Of the token embeddings: at unit scale a sinusoid does not drown them."""
+    """Of the token embeddings at the start. At unit scale a sinusoid does not drown them."""
     memory: int = 0
-    """Hidden states of each layer that training keeps of the segments before (memory.py)."""
+    """Tokens of earlier segments of which each layer keeps its input in training (memory.py)."""
 
     def __post_init__(self):
         for name, known in (

@@ -1,10 +1,11 @@
-"""Decoding, token by token, from a cache; and how the next token is chosen.
+"""Decoding, token by token, from a cache; and how the next token is drawn.
 
-The cache has room for a power of two of tokens and is doubled when it is full, so a program is
-compiled for each power of two and never for a token. One call of it decodes CHUNK tokens, since a
-call by itself takes as long as a token of a small model. Positions are fixed before decoding
-begins: random ones are drawn once, for the prompt and all that follows. Axes: B batch, L prompt, T
-new tokens, S room of the cache, V vocab.
+The room of the cache is a power of two of tokens, and is doubled when it is full, so the program is
+compiled once for each power of two that is needed. One call of it decodes CHUNK tokens, since the
+call itself takes as long as a token of a small model. Positions are fixed before decoding begins:
+random ones are drawn once, for the prompt and all that follows.
+
+Axes: B batch, L prompt, T new tokens, V vocab.
 """
 
 from __future__ import annotations
@@ -20,12 +21,12 @@ import numpy as np
 from flax import nnx
 from jaxtyping import Array, Float, Int, Key, Num
 
-from pe_jax.attention.bound import fold_positions
+from pe_jax.attention.bound import fold_positions, shared_positions
 from pe_jax.encoding import Encoding, overrides
 from pe_jax.model.cache import Cache
 
 CHUNK = 16  # tokens decoded in one call
-FIRST = 4096  # the room to begin with, if the text needs it: to grow is to compile once more
+FIRST = 4096  # the first room, unless the text needs less or the prompt more: growing compiles
 
 
 @functools.partial(jax.jit, static_argnames=("graphdef", "encodings", "room"))
@@ -38,9 +39,11 @@ def prefill(
     encodings: tuple[Encoding, ...],
     room: int,
 ) -> tuple[Float[Array, "B V"], Cache]:
-    """The logits of what follows the prompt, and a cache with room for `room` tokens that holds it.
+    """The logits of the token that follows the prompt, and a cache with room for `room` tokens that
+    holds the prompt.
 
-    `pos` are the positions of the prompt and of at least as much as `room`, from `positions`.
+    `pos` is what `positions` returns, for at least `room` tokens. ValueError if the model is not
+    causal.
     """
     model = nnx.merge(graphdef, params, copy=True)
     if not model.config.causal:
@@ -59,17 +62,17 @@ def step(
     graphdef: nnx.GraphDef,
     encodings: tuple[Encoding, ...],
 ) -> tuple[Float[Array, "B T V"], Cache]:
-    """The logits of these tokens, and the cache with them in it, whose buffers are given away.
+    """The logits of these tokens, and the cache with them in it. There must be room for them.
 
-    There must be room for them.
+    The buffers of the cache that is given are donated: it cannot be used again.
     """
     return nnx.merge(graphdef, params, copy=True)(tokens, cache, encodings=encodings)
 
 
 @dataclasses.dataclass(frozen=True)
 class Sampling:
-    """How a token is drawn: from softmax(logits / temperature), of the `top_k` likeliest, of the
-    fewest likeliest of these whose probabilities sum to at least `top_p`.
+    """How a token is drawn from softmax(logits / temperature): among the `top_k` likeliest, and of
+    these among the fewest likeliest whose probabilities sum to at least `top_p`. None: no limit.
     """
 
     temperature: float = 1.0
@@ -86,6 +89,7 @@ class Sampling:
             raise ValueError(f"top_p must be in (0, 1], got {self.top_p}")
 
     def __call__(self, logits: Float[Array, "B V"], key: Key[Array, ""]) -> Int[Array, "B"]:
+        """One token for each row of logits, int32."""
         if self.temperature == 0:
             return jnp.argmax(logits, axis=-1).astype(jnp.int32)
         logits = logits / self.temperature
@@ -106,16 +110,19 @@ class Sampling:
     jax.jit, static_argnames=("graphdef", "encodings", "sampling"), donate_argnames="cache"
 )
 def _chunk(params, logits, cache, key, *, graphdef, encodings, sampling):
-    """(tokens [B, CHUNK], logits, cache): each token drawn, then decoded."""
+    """(CHUNK new tokens [B, CHUNK], the logits after them, the cache with them in it).
+
+    `logits` [B, V] are those after the last token in the cache.
+    """
     model = nnx.merge(graphdef, params, copy=True)
 
-    def draw(carry, _):
+    def draw_and_decode(carry, _):
         logits, cache = carry
         token = sampling(logits, jax.random.fold_in(key, cache.length))
         logits, cache = model(token[:, None], cache, encodings=encodings)
         return (logits[:, -1], cache), token
 
-    (logits, cache), tokens = jax.lax.scan(draw, (logits, cache), length=CHUNK)
+    (logits, cache), tokens = jax.lax.scan(draw_and_decode, (logits, cache), length=CHUNK)
     return tokens.T, logits, cache
 
 
@@ -128,10 +135,12 @@ def generate(
     sampling: Sampling = Sampling(),  # noqa: B008
     seed: int = 0,
 ) -> Iterator[Int[np.ndarray, "B T"]]:
-    """`tokens` new tokens after each prompt, in pieces of at most CHUNK, as they are decoded.
+    """An iterator over `tokens` new tokens after each prompt, in pieces of at most CHUNK, as they
+    are decoded.
 
-    The encodings are set for sequences of L + tokens (`at`). Each draw depends on the seed and on
-    the token's place alone. ValueError where an encoding cannot serve that many positions.
+    `encodings` are set for sequences of L + `tokens` (`Encoding.at`). The random key of each draw
+    depends on the seed and the token's place alone. ValueError without a prompt or new tokens, or
+    for an encoding that cannot serve that many positions.
     """
     B, L = prompt.shape
     if L < 1 or tokens < 1:
@@ -141,8 +150,8 @@ def generate(
     total = L + tokens
     encodings = tuple(e.at(total) for e in encodings)
     _check_limits(encodings, L, tokens)
-    draw, choose = jax.random.split(jax.random.key(seed))
-    pos = positions(encodings, B, total, _room(total), draw)
+    positions_key, tokens_key = jax.random.split(jax.random.key(seed))
+    pos = positions(encodings, B, total, _room(total), positions_key)
     program = functools.partial(_chunk, graphdef=graphdef, encodings=encodings, sampling=sampling)
 
     def stream():
@@ -153,7 +162,7 @@ def generate(
         for done in range(0, tokens, CHUNK):
             if L + done + CHUNK > cache.room:
                 cache = cache.grown(2 * cache.room)
-            new, logits, cache = program(params, logits, cache, choose)
+            new, logits, cache = program(params, logits, cache, tokens_key)
             yield np.asarray(new)[:, : tokens - done]
 
     return stream()
@@ -174,10 +183,11 @@ def _check_limits(encodings: tuple[Encoding, ...], prompt: int, tokens: int) -> 
 def positions(
     encodings: tuple[Encoding, ...], batch: int, total: int, room: int, key: Key[Array, ""]
 ) -> Num[Array, "..."] | None:
-    """The positions of sequences of `total` tokens, drawn once; the last is repeated up to `room`.
+    """The positions of sequences of `total` tokens, drawn once; the last is repeated up to `room`:
+    [room], or [batch, room] where they differ between sequences.
 
-    None where a `positions` hook reads the tokens, which are not known yet: the model then asks
-    the hook again for every token, without a key.
+    None where a `positions` hook reads the tokens, which are not known yet: the model then calls
+    the hooks for every new token, without a key.
     """
     if not any(overrides(e, "positions") for e in encodings):
         return jnp.arange(room)
@@ -189,17 +199,13 @@ def positions(
 
 
 def _reads_tokens(e: Encoding, total: int, key) -> bool:
-    """Whether the positions depend on the tokens, which a trace of the hook shows."""
+    """Whether the encoding's positions depend on the tokens, found by a trace of the hook."""
     pos, tokens = jnp.arange(total), jnp.zeros((1, total), jnp.int32)
-    try:
-        jax.eval_shape(
-            jax.vmap(lambda tokens: e.positions(tokens, pos, key, False), out_axes=None), tokens
-        )
-    except ValueError as error:
-        if "out_axes" not in str(error):
-            raise
-        return True
-    return False
+
+    def of_tokens(tokens):
+        return e.positions(tokens, pos, key, False)
+
+    return jax.eval_shape(functools.partial(shared_positions, of_tokens), tokens) is None
 
 
 def _room(tokens: int) -> int:

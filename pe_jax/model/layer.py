@@ -1,8 +1,10 @@
-"""One layer of the language model: attention, then an MLP, each on what a norm makes of its input.
+"""One pre-norm layer of the language model: attention, then an MLP.
 
-Every dense layer sees tokens flattened to [B*L, D], since on CPU the gradient of a
-three-dimensional dense layer costs two to three times as much; only hooks and attention are
-vmapped over the batch. Axes: B batch, L length, T queries, S keys, H heads, D model size, F mlp.
+Matrices multiply tokens flattened to [B*L, D], since on CPU the gradient of a product with three
+axes costs two to three times as much; hooks and attention alone are vmapped over the batch.
+
+Axes: B batch, L tokens that enter the layer, T the last of these, whose outputs are wanted (the
+queries), S all tokens that they may look at (the keys), H heads, D model size, F size of the MLP.
 """
 
 from __future__ import annotations
@@ -23,7 +25,7 @@ from pe_jax.model.config import ACTIVATIONS, DTYPES, NORMS, LmConfig
 
 
 class Layer(nnx.Module):
-    """x + attention(norm(x)), then x + mlp(norm(x)), on tokens flattened to [B*L, D]."""
+    """x + attention(norm(x)), then x + mlp(norm(x)). No matrix has a bias."""
 
     def __init__(self, config: LmConfig, *, rngs: nnx.Rngs):
         D, F = config.model, config.mlp or 4 * config.model
@@ -42,7 +44,7 @@ class Layer(nnx.Module):
         def norm():
             return NORMS[config.norm](D, dtype=DTYPES[config.dtype], rngs=rngs)
 
-        residual = 1 / (2 * config.layers)
+        residual = 1 / (2 * config.layers)  # 2 * layers matrices add to the residual stream
         self.attention_norm, self.mlp_norm = norm(), norm()
         self.query, self.key_value = dense(D, D), dense(D, 2 * D)
         self.out = dense(D, D, residual)
@@ -70,30 +72,31 @@ class Layer(nnx.Module):
     ) -> tuple[Float[Array, "B T D"], LayerPast]:
         """(outputs of the last `last` tokens of x, the cache with all of x in it).
 
-        `seen.index` and `seen.pos` cover cached tokens too. The keys are for the dropout of
-        attention and of the MLP; None: nothing is dropped.
+        `seen` has all S tokens, of which those of x are the L from `seen.start` on. The keys are
+        for the dropout of attention and of the MLP; None: nothing is dropped.
         """
         B, L, D = x.shape
-        mixed, cache = self._attention(self._norm(x), pe, seen, last, cache)
-        x = x[:, L - last :].reshape(-1, D) + self._drop(mixed, dropout_keys[0])
+        attended, cache = self._attention(self._norm(x), pe, seen, last, cache)
+        x = x[:, L - last :].reshape(-1, D) + self._drop(attended, dropout_keys[0])
         activation = ACTIVATIONS[self.config.activation]
         mlp = self.down(activation(self.up(self.mlp_norm(x))))
         x = x + self._drop(mlp, dropout_keys[1])
         return x.reshape(B, last, D), cache
 
     def _attention(self, h: Float[Array, "B L D"], pe: Bound, seen: Seen, last: int, cache):
-        """(what attention adds to the last tokens, [B*T, D], the cache), from normalised input."""
+        """(what attention adds to the last tokens, [B*T, D], the cache), from normalised inputs."""
         B, L, D = h.shape
         H, S = self.config.heads, seen.index.shape[-1]
         q = self.query(h[:, L - last :].reshape(-1, D)).reshape(B, last, H, -1)
         new = self.key_value(h.reshape(-1, D)).reshape(B, L, 2 * H, -1)
-        k, v, cache = cache.heads(*jnp.split(new, 2, axis=2), seen.start)
+        k, v, cache = cache.keys_values(*jnp.split(new, 2, axis=2), seen.start)
         coords, cache = _locate(pe, h, seen, cache)
 
-        shared = None if seen.pos.ndim == 1 else 0
-        located = tuple(0 if overrides(e, "locate") else shared for e in pe.encodings)
-        axes: Any = Rows._make((None if seen.index.ndim == 1 else 0, shared, located))
         keys = Rows(seen.index, seen.pos, coords)
+        # The axis of the batch in each of the rows' arrays; None where the batch shares it.
+        of_pos = None if seen.pos.ndim == 1 else 0
+        of_coords = tuple(0 if overrides(e, "locate") else of_pos for e in pe.encodings)
+        axes: Any = Rows._make((None if seen.index.ndim == 1 else 0, of_pos, of_coords))
         first = seen.start + L - last
         queries = jax.tree.map(
             lambda axis, rows: rows_from(rows, first, last, axis=0 if axis is None else 1),
@@ -102,8 +105,8 @@ class Layer(nnx.Module):
             is_leaf=lambda axis: axis is None,
         )
         attend = choose(self.config.attention, pe, B, last, S)
-        heads = jax.vmap(lambda *args: attend(pe, *args), in_axes=(0, 0, 0, axes, axes))
-        return self.out(heads(q, k, v, queries, keys).reshape(B * last, D)), cache
+        over_batch = jax.vmap(lambda *args: attend(pe, *args), in_axes=(0, 0, 0, axes, axes))
+        return self.out(over_batch(q, k, v, queries, keys).reshape(B * last, D)), cache
 
     def _norm(self, x: Float[Array, "B L D"]) -> Float[Array, "B L D"]:
         return self.attention_norm(x.reshape(-1, x.shape[-1])).reshape(x.shape)
@@ -113,17 +116,16 @@ class Layer(nnx.Module):
 
 
 def _locate(pe: Bound, x: Float[Array, "B L D"], seen: Seen, cache: LayerPast):
-    """(coordinates of all tokens, the cache): batched where an encoding locates or positions are,
-    else shared.
+    """(coordinates of all S tokens for each encoding, the cache), from the normalised input x.
 
-    x is of the new tokens alone.
+    [B, S, ...] for an encoding with a `locate`; for the others the positions, [S] or [B, S].
     """
-    batched = seen.pos.ndim - 1
-    pos = rows_from(seen.pos, seen.start, x.shape[1], axis=batched)
-    located = jax.vmap(pe.locate, in_axes=(0, 0 if batched else None, 0))(
+    token_axis = seen.pos.ndim - 1
+    pos = rows_from(seen.pos, seen.start, x.shape[1], axis=token_axis)
+    located = jax.vmap(pe.locate, in_axes=(0, 0 if token_axis else None, 0))(
         x, pos, cache.located_last(seen.start)
     )
     locating = [overrides(e, "locate") for e in pe.encodings]
-    new = tuple(c if own else None for own, c in zip(locating, located, strict=True))
+    new = tuple(c if locates else None for locates, c in zip(locating, located, strict=True))
     coords, cache = cache.coords(new, seen.start)
     return tuple(seen.pos if c is None else c for c in coords), cache

@@ -1,8 +1,8 @@
-"""The language model: a pre-norm decoder (Flax NNX). It owns every array, and calls the hooks of
-its encodings at fixed places.
+"""The language model: a pre-norm transformer (Flax NNX). It owns every array, and calls the hooks
+of its encodings at fixed sites: `positions` and `embed` here, all others in its layers.
 
-Parameters are float32, activations `dtype`. Axes: B batch, L length, T queries, S keys, D model
-size, V vocab.
+Parameters are float32, activations `config.dtype`. Axes: B batch, L new tokens, T those of them
+whose logits are wanted, S all tokens that they may look at (cache.py), D model size, V vocab.
 """
 
 from __future__ import annotations
@@ -25,13 +25,16 @@ from pe_jax.spec.layers import active
 
 
 class LM(nnx.Module):
-    """From tokens to the logits of the next ones. `encodings` are applied in order; README.md,
-    "Design", has the rules.
+    """From tokens to the logits of the next ones, under `encodings`, applied in their order.
+
+    `blocks` are its layers. Parameters of encodings are in `shared[e][name]`, and those that a
+    layer owns in `owned[layer][e][name]`, where e is the encoding's place among the model's.
+    Checkpoints know parameters by these names.
     """
 
     def __init__(self, config: LmConfig, encodings: Sequence[Encoding], *, rngs: nnx.Rngs):
-        """`rngs` has two streams, `params` and `encodings`, so that the weights of embedding,
-        layers and head are the same whatever the encodings are.
+        """`rngs` has two streams, `params` and `encodings`, so that the initial weights of
+        embedding, layers and head are the same whatever the encodings are.
         """
         self.config, self.encodings = config, tuple(encodings)
         self.embedding = nnx.Param(
@@ -67,13 +70,14 @@ class LM(nnx.Module):
     ) -> tuple[Float[Array, "B T V"], Past | None]:
         """(float32 logits [B, L, V] of tokens [B, L], the cache with these tokens in it).
 
-        `cache` has what is kept of the tokens before these: a Cache (cache.py), a segment's Memory
-        (memory.py), or None for the full forward pass, which gives back None. With `last`, logits
-        are of the last `last` tokens alone.
+        `cache` has what is kept of the tokens before these: a Cache (cache.py), a Memory of earlier
+        segments (memory.py), or None for the full forward pass, which gives back None. With `last`,
+        only the last `last` tokens get logits. ValueError if tokens are not integers [B, L].
 
-        `encodings` replaces the model's own over the same parameters (a swap, or `at(length)`);
-        those beyond its number have none. `key` draws random positions: one for the batch, or one
-        a sequence. Without `dropout_key` nothing is dropped.
+        `encodings` take the place of the model's own, over the same parameters (a swap, or
+        `at(length)`); of more than the model has, those at the end get no parameters. `key` draws
+        random positions: one key for the batch, or one for each sequence. `train` is what the
+        `positions` hooks are told. Without `dropout_key` nothing is dropped.
         """
         _check(tokens)
         encodings = self.encodings if encodings is None else encodings
@@ -86,15 +90,16 @@ class LM(nnx.Module):
         keys = _dropout_keys(dropout_key, 1 + 2 * self.config.layers)
 
         x = self.embedding[...][tokens].astype(DTYPES[self.config.dtype])
-        x, top = self._embed(x, seen, encodings, None, past.input)
+        x, input_past = self._embed(x, seen, encodings, None, past.input)
         x = self.dropout(x, deterministic=keys[0] is None, rngs=keys[0])
         layers = []
-        for i, kept in enumerate(past.layers):
-            final = i == self.config.layers - 1
-            count = last if final and last else tokens.shape[1]
-            x, kept = self._layer(i, x, seen, encodings, count, kept, keys[2 * i + 1 : 2 * i + 3])
-            layers.append(kept)
-        past = dataclasses.replace(past, input=top, layers=tuple(layers))
+        for i, layer_past in enumerate(past.layers):
+            is_final = i == self.config.layers - 1
+            count = last if is_final and last else tokens.shape[1]
+            dropout_keys = keys[2 * i + 1 : 2 * i + 3]
+            x, layer_past = self._layer(i, x, seen, encodings, count, layer_past, dropout_keys)
+            layers.append(layer_past)
+        past = dataclasses.replace(past, input=input_past, layers=tuple(layers))
         return self._logits(x), None if cache is None else past
 
     def _layer(
@@ -107,7 +112,7 @@ class LM(nnx.Module):
         cache: LayerPast,
         dropout_keys,
     ) -> tuple[Float[Array, "B T D"], LayerPast]:
-        """One layer with the encodings that act in it: the last `last` tokens of x."""
+        """One layer, under the encodings that act in it: its outputs for the last `last` tokens."""
         x, cache = cache.enter(x)
         x, cache = self._embed(x, seen, encodings, layer, cache)
         here = [i for i, e in enumerate(encodings) if active(e, layer)]
@@ -129,7 +134,7 @@ class LM(nnx.Module):
         return logits.astype(jnp.float32).reshape(*x.shape[:2], self.config.vocab)
 
     def _params(self, member: int, layer: int | None) -> dict[str, Array]:
-        """The parameters that the hooks of one encoding get, in a layer or (None) at the input."""
+        """The parameters of encoding number `member`, in a layer or (None) at the model's input."""
         if member >= len(self.shared):
             return {}
         parts = [self.shared[member]] + ([] if layer is None else [self.owned[layer][member]])
@@ -138,10 +143,11 @@ class LM(nnx.Module):
     def _embed(
         self, x: Float[Array, "B L D"], seen: Seen, encodings, layer: int | None, cache: LayerPast
     ) -> tuple[Float[Array, "B L D"], LayerPast]:
-        """(x after the `embed` hooks, the cache), at the model's input (None) or at a layer's.
+        """(x after the `embed` hooks that act on the input of a layer, or (None) of the model; the
+        cache).
 
-        The hooks may read neighbours, so they get the rows of all tokens, cached ones too; of what
-        they return, the rows of the new tokens are used.
+        The hooks may read neighbours, so they get the rows of all S tokens, kept ones too; of what
+        they return, the rows that x had are used.
         """
         members = [
             (i, e)
@@ -152,7 +158,7 @@ class LM(nnx.Module):
         if not members:
             return x, cache
         count = x.shape[1]
-        x, cache = cache.inputs(x, seen.start)
+        x, cache = cache.embed_inputs(x, seen.start)
         for i, e in members:
             params = self._params(i, layer)
             hook = jax.vmap(
@@ -164,7 +170,7 @@ class LM(nnx.Module):
 
 
 def decayed(params) -> dict:
-    """A tree of booleans, true where weight decay acts: the kernels of dense layers, and no
+    """A tree of booleans, true where weight decay acts: on the kernels of dense layers, and on no
     parameter of an encoding.
     """
 
@@ -185,7 +191,7 @@ def _check(tokens: Array) -> None:
 
 
 def _dropout_keys(key: Key[Array, ""] | None, count: int) -> tuple[Key[Array, ""] | None, ...]:
-    """A key for each place that drops; None for each without a key."""
+    """A key for each of `count` dropouts; None for each where `key` is None."""
     return tuple(None if key is None else jax.random.fold_in(key, i + 1) for i in range(count))
 
 

@@ -1,14 +1,16 @@
-"""Segment memory (Dai et al., 2019; arXiv:1901.02860): a layer sees what entered it in earlier
-segments.
+"""Segment memory (Dai et al., 2019; arXiv:1901.02860): a `Past` (cache.py) that keeps what entered
+each layer in earlier segments.
 
-A long text is worked through in segments of T tokens. Each layer keeps its input at the last M
-tokens, and the next segment's queries see keys and values that the present weights make of it,
-before those of their own segment. No gradient goes back into it. Slots are filled from the end;
-those that are not filled yet are hidden, and the oldest key of the batch has position 0, so a
-memory that holds all the text before gives the full forward pass.
+A text is worked through in segments of L tokens. Each layer keeps its input at the last M tokens
+before, and the queries of the next segment see the keys and values that the present weights make
+of it, followed by those of their own segment. No gradient goes back into it. The M places are
+filled from the end, and those not filled yet are hidden. The oldest token in the batch has
+position 0, so a memory that holds all the text before gives the full forward pass.
 
-Where positions are added to the model's input, what is kept has the positions of its own segment
-in it, and no place in the text: such encodings are refused.
+An encoding that acts on the model's input is refused (`check`): what a layer keeps would have
+positions in it that were counted in an earlier segment, and so are those of other tokens by now.
+
+Axes: B batch, L tokens of a segment, M tokens of the memory, S = M + L, D model size.
 """
 
 from __future__ import annotations
@@ -29,8 +31,8 @@ from pe_jax.model.config import DTYPES, LmConfig
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class LayerMemory(LayerPast):
-    """What entered one layer at the last M tokens. Keys, values and coordinates are made of it anew
-    in every segment.
+    """What entered one layer at the last M tokens, of which every segment computes keys, values and
+    coordinates anew.
     """
 
     hidden: Leaf
@@ -49,7 +51,7 @@ class Memory(Past):
     tokens: Leaf
     """[B, M]"""
     filled: Leaf
-    """[B]: how many of the M there are, in each row."""
+    """[B]: how many of the M places have a token, in each sequence."""
 
     @classmethod
     def empty(cls, config: LmConfig, batch: int, size: int) -> Memory:
@@ -60,14 +62,14 @@ class Memory(Past):
         return Memory(LayerPast(), layers, None, tokens, jnp.zeros(batch, jnp.int32))
 
     def forgotten(self, fresh: Bool[Array, "B"]) -> Memory:
-        """The same, emptied in the rows where a new text begins."""
+        """The same, emptied for the sequences that are `fresh`, where a new text begins."""
         return dataclasses.replace(self, filled=jnp.where(fresh, 0, self.filled))
 
     def see(self, tokens: Int[Array, "B L"]) -> tuple[Seen, Memory]:
-        """What the tokens of a segment see, and the memory for the next segment.
+        """All tokens that those of a segment may look at, and the memory for the next segment.
 
-        Indices count from the oldest token of each row, positions from the oldest of the batch.
-        Both are below 0 where the memory is not filled.
+        Indices count from the oldest token of each sequence, positions from the oldest of the
+        batch. Indices are below 0 where the memory is not filled.
         """
         size, count = self.tokens.shape[1], tokens.shape[1]
         rows = jnp.concatenate([self.tokens, tokens], axis=1)
@@ -78,7 +80,7 @@ class Memory(Past):
         kept = dataclasses.replace(self, tokens=rows[:, count:], filled=filled)
         return Seen(rows, index, pos, 0), kept
 
-    # In the state of a training a memory is a dict: its keys name the arrays in checkpoints.
+    # In the state of training a memory is a dict, whose keys name the arrays in checkpoints.
 
     @classmethod
     def of_state(cls, state: dict[str, Any]) -> Memory:
@@ -94,7 +96,9 @@ class Memory(Past):
 
 
 def check(encodings: Sequence[Encoding], memory: int, length: int) -> None:
-    """ValueError for an encoding that cannot serve segments of `length` after a memory."""
+    """ValueError for an encoding that cannot serve segments of `length` tokens after a memory of
+    `memory` tokens.
+    """
     for encoding in encodings:
         name, limit = type(encoding).__name__, encoding.limit()
         if overrides(encoding, "embed") and acts_once(encoding):

@@ -1,6 +1,4 @@
-"""The parameters of an encoding, drawn: which of them exist once in a model, and which once in each
-layer.
-"""
+"""The parameters of an encoding, drawn: those that all layers share, and those of each layer."""
 
 from __future__ import annotations
 
@@ -12,10 +10,10 @@ from pe_jax.spec.layers import layers_of
 
 
 def init_params(encoding: Encoding, key: Key[Array, ""]) -> tuple[Params, dict[int, Params]]:
-    """(entries that exist once, {layer: entries that it owns}), for the layers in which it acts.
+    """(entries that layers share, {layer: entries that it owns}), for the layers in which it acts.
 
-    ValueError if `per_layer` names what is not a parameter, or if the encoding acts once, on the
-    model's input, where no layer can own anything.
+    The entries are those of the encoding's `init`. ValueError if `per_layer` names what is not
+    among them, or if the encoding acts once, on the model's input, where no layer can own anything.
     """
     shared = encoding.init(key)
     owned = set(shared) if encoding.per_layer == ("*",) else set(encoding.per_layer)
