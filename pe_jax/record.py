@@ -65,8 +65,9 @@ class Curve:
     seed: int
     length: int
     position: tuple[float, ...]  # middles of bins, counted from 1
-    value: tuple[float | None, ...]
+    value: tuple[float | None, ...]  # in the unit of the metric; None where a bin has no target
     swap: str = ""
+    metric: str = "nonoverlapping"  # the only one with curves before this field
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

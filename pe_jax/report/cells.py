@@ -72,6 +72,12 @@ def described(name: str) -> Metric:
     return METRICS.get(name) or Metric(name, unknown, lambda sizes, length, scope: iter(()))
 
 
+def ordered(names: Iterable[str]) -> list[str]:
+    """The distinct metrics of these names: those of METRICS first, in its order."""
+    present = set(names)
+    return [name for name in METRICS if name in present] + sorted(present - METRICS.keys())
+
+
 def value(row: record.Row) -> float:
     """The number of a result's row, NaN where it was not computed or is not finite."""
     return row.value if row.value is not None and math.isfinite(row.value) else math.nan

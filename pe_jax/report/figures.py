@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from pe_jax.metric import Metric
 from pe_jax.record import Curve, Result
 from pe_jax.report import labels
-from pe_jax.report.cells import cell, described
+from pe_jax.report.cells import cell, described, ordered
 from pe_jax.report.dots import dots
 from pe_jax.report.style import COLOURS, DASHES, STYLE, Line
 
@@ -52,24 +53,39 @@ def curves(
 
 
 def positions(results: Sequence[Result], width: float = 5.5) -> Figure | None:
-    """Bits per byte against the position in a window of the longest length, mean over seeds.
+    """A metric against the position in a window of the longest length, mean over seeds: the first
+    metric that the models as trained have curves of.
 
-    Encodings without a curve at that length are left out, and of more than 16 those that end
-    highest; None when no result has one.
+    Encodings without a curve at that length are left out, and of more than 16 all but the 16 that
+    end best. `width` is in inches. None when no result has a curve.
     """
-    trained = [[curve for curve in result.curves if not curve.swap] for result in results]
+    metric = position_metric(results)
+    if metric is None:
+        return None
+    trained = [
+        [c for c in result.curves if c.metric == metric.name and not c.swap] for result in results
+    ]
     longest = max((curve.length for curves in trained for curve in curves), default=1)
     points = [_mean_curve([c for c in curves if c.length == longest]) for curves in trained]
     ticks = [4**power for power in range(int(np.log2(longest)) // 2 + 1)]
     drawn = [i for i, line in enumerate(points) if line]
-    lowest = sorted(sorted(drawn, key=lambda i: points[i][-1][1])[:MOST])
-    lines = _lines([results[i] for i in lowest], [points[i] for i in lowest])
-    which = f"; the {MOST} that end lowest of {len(drawn)}" if len(drawn) > MOST else ""
-    axes_labels = (f"position in a window of {longest} tokens{which}", "bits per byte")
+    best = sorted(sorted(drawn, key=lambda i: metric.sign * points[i][-1][1])[:MOST])
+    lines = _lines([results[i] for i in best], [points[i] for i in best])
+    which = f"; the {MOST} that end {metric.best} of {len(drawn)}" if len(drawn) > MOST else ""
+    axes_labels = (f"position in a window of {longest} tokens{which}", metric.unit)
     return _draw(lines, {result.train.length for result in results}, ticks, axes_labels, width)
 
 
+def position_metric(results: Sequence[Result]) -> Metric | None:
+    """The metric that `positions` draws; None when no model as trained has a curve."""
+    present = ordered(c.metric for result in results for c in result.curves if not c.swap)
+    return described(present[0]) if present else None
+
+
 def _mean_curve(curves: Sequence[Curve]) -> list[tuple[float, float, float]]:
+    """(position, mean over seeds, 0 for the half width, which is not drawn) of the bins that have a
+    value.
+    """
     if not curves:
         return []
     mean = np.ma.masked_invalid([np.array(curve.value, float) for curve in curves]).mean(axis=0)

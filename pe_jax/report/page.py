@@ -78,6 +78,7 @@ def page(
         summary=sentences.summary(results, reported[0]),
         tables=reported,
         figures={key: style.svg(figure) for key, figure in drawn.items()},
+        captions=sentences.captions(reported[0], figures.position_metric(results)),
         runs=[(called[result.id], result, list(_facts(result))) for result in results],
         commands=list(dict.fromkeys([*(r.command for r in results if r.command), *commands])),
         formats=formats,
