@@ -1,6 +1,5 @@
-"""The two figures of a study: score against evaluation length, score against position.
-
-Made with matplotlib's object interface (no pyplot, no global state).
+"""The two figures of a study, score against evaluation length and score against position, made
+with matplotlib's object interface (no pyplot, no global state).
 """
 
 from __future__ import annotations
@@ -31,23 +30,23 @@ MOST = 16  # curves in one plane
 def curves(
     results: Sequence[Result], metric: str = "same_targets", width: float = 5.5
 ) -> Figure | None:
-    """A metric against evaluation length: a line an encoding with its 95 % band over seeds.
+    """A metric against evaluation length: a line for each encoding, with its 95 % band over seeds.
 
-    `width` in inches: 5.5 is the text width of most single-column papers. The label of an encoding
-    that cannot be evaluated further says where it ends. More than 16 encodings are a row each
-    (`dots`). None when no value was computed.
+    `width` is in inches: 5.5 is the text width of most single-column papers. Where an encoding has
+    no value at the longest length, its label says where it ends. More than 16 encodings are drawn
+    as a row of dots each (`dots`). None when no value was computed.
     """
     lengths = sorted({row.length for r in results for row in r.rows if row.metric == metric})
     points = []
     for result in results:
         cells = [(length, cell(result, metric, length)) for length in lengths]
         points.append([(length, c.mean, c.half) for length, c in cells if c.n])
-    scale = described(metric)
-    name = f"{scale.unit}, {scale.words}"
+    shown = described(metric)
+    name = f"{shown.unit}, {shown.words}"
     lines = _lines(results, points)
     trained = {result.train.length for result in results}
     if len(lines) > MOST:
-        return dots(lines, trained, name, width, scale.sign)
+        return dots(lines, trained, name, width, shown.sign)
     axes_labels = ("evaluation length (tokens)", name)
     return _draw(lines, trained, lengths, axes_labels, width, marker="o")
 
@@ -113,6 +112,9 @@ def _draw(
     width: float,
     marker: str = "",
 ) -> Figure | None:
+    """The lines in one plane, with ticks at these lengths or positions, the lengths `trained` at
+    marked, and (x, y) labels of the axes; None without lines.
+    """
     import matplotlib
     from matplotlib.figure import Figure
 
