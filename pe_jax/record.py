@@ -65,8 +65,9 @@ class Curve:
     seed: int
     length: int
     position: tuple[float, ...]  # middles of bins, counted from 1
-    value: tuple[float | None, ...]  # of each bin; None where no token of it is scored
+    value: tuple[float | None, ...]  # in the unit of the metric; None where a bin has no target
     swap: str = ""  # as in Row
+    metric: str = "nonoverlapping"  # the only one with curves before this field
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -14,7 +14,7 @@ from pathlib import Path
 OUT = "results/benchmark"
 ENCODINGS_OUT = "results/benchmark_encodings"
 QUICK = 3  # turns of --quick
-OF_PAIRS_ALONE = ("pairs", "quick", "one_core", "allocator")
+WITHOUT_ENCODINGS = ("pairs", "quick", "one_core", "allocator")
 
 
 def arguments(given: Sequence[str] | None = None) -> argparse.Namespace:
@@ -24,7 +24,7 @@ def arguments(given: Sequence[str] | None = None) -> argparse.Namespace:
     if options.encodings is None and options.turns is not None:
         parser.error("--turns belongs to --encodings; here it is --pairs")
     if options.encodings is not None:
-        for name in OF_PAIRS_ALONE:
+        for name in WITHOUT_ENCODINGS:
             if getattr(options, name) != parser.get_default(name):
                 parser.error(f"--{name} does not go with --encodings, which has --turns")
     options.turns = 6 if options.turns is None else options.turns

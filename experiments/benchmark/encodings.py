@@ -2,16 +2,16 @@
 
     ratio = time of the encoding's step / time of nope's just before, in the same process
 
-The medians of the paired ratios have the interval of paired.py. nope against itself shows the
-noise. Memory is what XLA plans for the temporaries of a compiled program: that is exact, and nearly
-all the memory of a step, since the step writes the new state over the old one.
+Reported are medians of the paired ratios, with the interval of paired.py; nope against itself shows
+the noise. Memory is what XLA plans for the temporaries of a compiled program: it is exact, and
+nearly all the memory of a step, since the step writes the new state over the old one.
 
 The model has the widths of paired.py (D=128, 4 heads of 32, mlp 512) and the quickstart's depth of
-2 layers; it is trained at T=128 with dense and at T=1024 with blockwise attention, by as many
-tokens. The ratios depend on that: in a wider model the dense layers weigh more, and every encoding
-costs less; in a deeper one, so does what acts once on the model's input. What only moves positions
-is measured with rope. Evaluation is one forward pass of a sequence, all its tokens scored, by a
-model of the longest trained length.
+2 layers. It is trained at T=128 with dense and at T=1024 with blockwise attention, on as many
+tokens a step. The ratios depend on the shape: in a wider model the dense layers weigh more, and
+every encoding costs less; in a deeper one, so do encodings that act once on the model's input.
+Encodings that only move positions are measured with rope. Evaluation is one forward pass of a
+sequence, all its tokens scored, by a model that was trained at the longest of the lengths.
 """
 
 from __future__ import annotations
@@ -51,8 +51,9 @@ class Plan:
     training: tuple[tuple[int, int, int], ...] = ((128, 32, 6), (1024, 4, 2))
     """(T, batch, steps in one call, as training makes several)."""
     evaluation: tuple[int, ...] = (8192, 16384)
+    """Tokens of the sequence."""
     turns: int = 6
-    """The fewest with an interval."""
+    """Of nope and the encoding, at each length. With fewer than 6 there is no interval."""
 
 
 class Step:
@@ -69,7 +70,7 @@ class Step:
         self()
 
     def __call__(self) -> float:
-        """Makes the steps of one call: milliseconds a step."""
+        """Makes the steps of one call and returns the milliseconds a step."""
         begun = time.perf_counter()
         self.state, _ = jax.block_until_ready(self.program(self.state, self.batches))
         return 1e3 * (time.perf_counter() - begun) / len(self.batches)
@@ -83,7 +84,9 @@ class Bench:
         self.nope: dict[int, Step] = {}
 
     def measure(self, name: str) -> dict[str, Any]:
-        """What is recorded of one encoding, but for the commit and the load."""
+        """What is recorded of one encoding, except for the commit and the load: times in ms a step,
+        memory in bytes.
+        """
         work = self.plan.work
         spec = spec_of(name, work.lm.dims(work.train.length))
         return {
@@ -130,31 +133,31 @@ class Bench:
 
 
 def run(names: Sequence[str], plan: Plan, out: Path, say: Callable[[str], None]) -> dict[str, Any]:
-    """Measures those of `names` (none: all) that `out` does not have yet, and returns the record.
-    Each is written as soon as it is done.
+    """Measures those of `names` (none: all) that `out` lacks at the present commit. Returns the
+    record, which is written after each one.
 
-    ValueError for a name that is unknown; Refused if some are asked for, and `out` has others,
-    measured under other conditions.
+    ValueError for an unknown name; Refused if `names` are given, and `out` has measurements under
+    other conditions.
     """
     for name in names:
         parse(name)
     commit, about = _conditions(plan)
-    found = _kept(out / NAME, about, not names, say)
-    fresh = {one["name"] for one in found if one["commit"] == commit and "failed" not in one}
+    measurements = _kept(out / NAME, about, not names, say)
+    fresh = {m["name"] for m in measurements if m["commit"] == commit and "failed" not in m}
     todo = [name for name in names or ENCODINGS if name not in fresh]
     bench, begun = Bench(plan), time.monotonic()
     for i, name in enumerate(todo, 1):
         load = round(os.getloadavg()[0], 2)
         measured = _measured(bench, name) | {"commit": commit, "load": load}
-        found = [other for other in found if other["name"] != name] + [measured]
-        _write(out, {"about": about, "found": found})
+        measurements = [other for other in measurements if other["name"] != name] + [measured]
+        _write(out, {"about": about, "found": measurements})
         left = (time.monotonic() - begun) / i * (len(todo) - i) / 60
         say(f"{i}/{len(todo)} {_told(measured)}; about {left:.0f} minutes left")
-    return {"about": about, "found": found}
+    return {"about": about, "found": measurements}
 
 
 def _conditions(plan: Plan) -> tuple[str, dict[str, Any]]:
-    """The commit, and all else that times and memory depend on, as it reads in the file."""
+    """The commit, and all else that times and memory depend on, as JSON would hold it."""
     ran_on = environment.environment()
     commit = ran_on.pop("commit")
     host = {name: value for name, value in machine().items() if name != "load_before"}
@@ -170,7 +173,9 @@ def _conditions(plan: Plan) -> tuple[str, dict[str, Any]]:
 def _kept(
     path: Path, about: Mapping[str, Any], everything: bool, say: Callable[[str], None]
 ) -> list[dict[str, Any]]:
-    """What the file has, if it was measured under the present conditions, whatever the commit."""
+    """The measurements in the file, of any commit. If they were made under other conditions: none
+    where `everything` is measured anew, else Refused.
+    """
     old = atomic.read(path)
     if old is None:
         return []
@@ -193,7 +198,7 @@ def _temporaries(program: Any) -> int:
 def _measured(bench: Bench, name: str) -> dict[str, Any]:
     try:
         return bench.measure(name)
-    except Exception as error:  # the others are worth their time; the same command tries again
+    except Exception as error:  # go on with the others; the same command tries this one again
         return {"name": name, "failed": f"{type(error).__name__}: {error}".split("\n")[0]}
 
 
@@ -221,4 +226,4 @@ def main(names: Sequence[str], turns: int, out: Path) -> int:
         return 130
     print(markdown(kept))
     print(f"\nWritten: {out}/encodings.md and .json")
-    return int(any("failed" in one for one in kept["found"]))
+    return int(any("failed" in measured for measured in kept["found"]))

@@ -1,4 +1,4 @@
-"""The table of what each encoding costs, and which of them cost more than the project aims at.
+"""The table of what each encoding costs, and which of them cost more than the project's aim.
 
 A measurement is what encodings.py records of one encoding.
 """
@@ -13,11 +13,12 @@ from typing import Any
 
 Measurement = Mapping[str, Any]
 
-AIMS = {"content": 1.5}  # the most that a group may cost, as a multiple of nope's cost
-AIM = 1.15  # the same of the groups that are not in AIMS
-LINEAR = (
-    1.2  # the largest exponent of memory that counts as linear: blocks grow with the length, too
-)
+AIMS = {"content": 1.5}
+"""The most that an encoding of a group may cost, as a multiple of nope's cost."""
+AIM = 1.15
+"""The same for the groups that are not in AIMS."""
+LINEAR = 1.2
+"""The largest exponent of memory that counts as linear: blocks grow with the length, too."""
 
 
 def aim(measured: Measurement) -> float:
@@ -26,7 +27,9 @@ def aim(measured: Measurement) -> float:
 
 
 def exponent(measured: Measurement) -> float | None:
-    """p of memory ~ length^p, from the shortest to the longest evaluation; None without two."""
+    """p of memory ~ length^p, from the shortest and the longest evaluation that have a value; None
+    unless there are two.
+    """
     known = [(e["length"], e["memory"]) for e in measured["evaluation"] if "memory" in e]
     if len(known) < 2:
         return None
@@ -35,8 +38,8 @@ def exponent(measured: Measurement) -> float | None:
 
 
 def misses(measured: Measurement) -> list[str]:
-    """What costs more than the aim, such as "time at 1,024". It begins with "perhaps" where the
-    median of a time is above the aim, but the whole of its interval is not.
+    """What costs more than the aim, such as "time at 1,024"; "perhaps time at 1,024" where the
+    median is above the aim, but a part of its interval is not.
     """
     most, missed = aim(measured), []
     for part in measured["training"]:
@@ -58,7 +61,7 @@ def ratio(part: Mapping[str, Any]) -> str:
 
 
 def markdown(kept: Mapping[str, Any]) -> str:
-    """The table, what misses its aim, and what was measured under which conditions."""
+    """The table, the encodings that miss their aim, and the conditions of measurement."""
     done = [measured for measured in kept["found"] if "failed" not in measured]
     over = [measured for measured in done if misses(measured)]
     aims = ", ".join([f"{AIM} times nope's", *(f"{most} for {g}" for g, most in AIMS.items())])
@@ -75,7 +78,7 @@ def markdown(kept: Mapping[str, Any]) -> str:
 
 
 def _table(plan: Mapping[str, Any], found: Sequence[Measurement]) -> list[str]:
-    """Its lines: the cheapest encodings first, and last those that could not be measured."""
+    """The table's lines: the cheapest encodings first, those that could not be measured last."""
     lengths = [f"{length:,}" for length, *_ in plan["training"]]
     head = ["encoding", "group", *(f"step, T={n} (95 %)" for n in lengths)]
     head += [f"memory, T={n}" for n in lengths]
@@ -106,7 +109,7 @@ def _cells(measured: Measurement) -> list[str]:
 
 
 def _cost(measured: Measurement) -> float:
-    """The mean of the logarithms of its times."""
+    """The mean logarithm of its ratios of times."""
     return statistics.fmean(math.log(part["ratio"]) for part in measured["training"])
 
 

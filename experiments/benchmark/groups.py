@@ -1,5 +1,5 @@
-"""Which group an encoding belongs to, by the hooks that it overrides; no encoding is known by name,
-except rope, the companion of those that only move the positions which others read.
+"""Which group an encoding belongs to, by the hooks that it overrides. No encoding is known by name,
+except rope, which stands beside encodings that only move the positions which others read.
 """
 
 from __future__ import annotations
@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from pe_jax.encoding import Dims, Encoding, sites
 from pe_jax.spec.parse import parse
 
-FACTS = {"at", "limit"}  # hooks that change no tensor
-GROUPS = {  # an encoding is of the first that has one of its hooks
+FACTS = {"at", "limit"}  # hooks that change no array
+GROUPS = {  # an encoding belongs to the first group that has one of its hooks
     "content": {
         "locate",
         "logits",
@@ -28,15 +28,15 @@ GROUPS = {  # an encoding is of the first that has one of its hooks
 
 
 def group(encodings: Sequence[Encoding]) -> str:
-    """Where position enters: content (logits that depend on what is asked or said), rotation,
-    bias, input, scale or mask; "none" where it does not enter, as in nope.
+    """Where position enters: content (together with the content of queries, keys or values),
+    rotation, bias, input, scale or mask; "none" where it does not enter, as in nope.
     """
     used = _used(encodings)
     return next((name for name, hooks in GROUPS.items() if used & hooks), "none")
 
 
 def moves_positions(encodings: Sequence[Encoding]) -> bool:
-    """Whether they change positions and nothing else: alone they would be nope."""
+    """Whether they change positions and nothing else: alone they are the same as nope."""
     used = _used(encodings)
     return bool(used) and used <= FACTS | {"positions"}
 

@@ -18,7 +18,7 @@ from pe_jax.report.style import COLOURS, STYLE, save
 from pe_jax.storage.atomic import write
 
 NAME = "long_context"
-TABLES = (  # title, kind, form of a cell
+TABLES = (  # title, kind of measurement, format of a cell
     ("Seconds of a pass", "pass", "{seconds:,.1f}"),
     ("Peak memory of a pass, MiB", "pass", "{peak_memory_mib:,.0f}"),
     (f"Bits per byte of the last {LAST:,} tokens", "pass", "{last_bits_per_byte:.3f}"),
@@ -29,7 +29,8 @@ PANELS = {
     "seconds": "seconds",
     "last_bits_per_byte": f"bits per byte, last {LAST:,}",
 }
-LINEAR = {"peak_memory_mib": "{x:,.0f}", "seconds": "{x:,.3g}"}  # panels with a line of slope 1
+# The panels that have a logarithmic axis and a line of slope 1, and the format of their ticks.
+LINEAR = {"peak_memory_mib": "{x:,.0f}", "seconds": "{x:,.3g}"}
 SLOPE: dict[str, Any] = {"label": "slope 1", "color": "0.6", "linestyle": ":"}
 
 Points = dict[tuple[str, str], list[tuple[int, float]]]
@@ -65,7 +66,9 @@ def markdown(record: Mapping[str, Any]) -> str:
 
 
 def _table(rows: Any, form: str) -> str:
-    """Of a data frame: a row for each model in the order of the runs, a column for each length."""
+    """A data frame of measurements as a table: a row for each model in the order of the runs, a
+    column for each length.
+    """
     cells = [
         form.format(**row) if pandas.notna(row.get("seconds")) else f"n/a ({row['reason']})"
         for row in rows.to_dict("records")

@@ -25,13 +25,13 @@ Task = tuple[str, str, int, str]
 
 
 def run(options: argparse.Namespace) -> dict[str, Any]:
-    """The record of all processes, written after each. What the same commit has measured already
-    is not measured again. ValueError for a misspelt swap or a folder without results.
+    """The record of all measurements, written after each one. What the same commit has measured
+    already is not measured again. ValueError for a misspelt swap or a folder without results.
     """
-    runs = study.load(options.workdir)
+    results = study.load(options.workdir)
     if options.swap:
         parse(options.swap)
-    labels = {one.id: one.label for one in runs}
+    labels = {result.id: result.label for result in results}
     tasks: list[Task] = [
         (id, swap, length, kind)
         for id in labels
@@ -41,10 +41,10 @@ def run(options: argparse.Namespace) -> dict[str, Any]:
     ]
     path = options.out / f"{NAME}.json"
     kept = _kept(path)
-    record: dict[str, Any] = {"source": runs[0].corpus.source, "found": []}
+    record: dict[str, Any] = {"source": results[0].corpus.source, "found": []}
     for i, task in enumerate(tasks, 1):
         measured = kept.get(task) or _measured(task, options.workdir, labels[task[0]])
-        # The environment is that of a worker: this process waits, and leaves the device to them.
+        # The environment is that of a worker, since this process must leave the device to workers.
         record = measured.get("environment", {}) | record
         record["found"].append(measured)
         if task not in kept:
@@ -66,7 +66,7 @@ def _kept(path: Path) -> dict[Task, dict[str, Any]]:
 
 
 def _measured(task: Task, workdir: Path, label: str) -> dict[str, Any]:
-    """What a worker records; if it fails, the last line of its errors is the reason."""
+    """What a worker has measured; if it fails, the last line of its errors is the reason."""
     id, swap, length, kind = task
     command = [sys.executable, "-m", "experiments.benchmark.long_worker"]
     command += [str(workdir / id), swap, str(length), kind]

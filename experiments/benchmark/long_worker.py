@@ -1,15 +1,14 @@
 """One process of the long-context benchmark: a trained run, a swap, a length and a kind.
 
-A pass gives -log p of every token: from these, the bits per byte of the last LAST tokens and the
-curve over positions. A gradient is that of their mean, and must be finite. The text is the longest
-document of the run's test split; where that is too short, its documents are joined, which the
-record says.
+A pass gives -ln p of every token, and from these the bits per byte of the last LAST tokens and the
+curve over positions. A gradient is that of the mean -ln p, and must be finite. The text is the
+longest document of the run's test split; where that is too short, the split's documents are joined,
+and "joined" in the record is true.
 """
 
 from __future__ import annotations
 
 import json
-import math
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -24,7 +23,7 @@ from pe_jax import record
 from pe_jax.encoding import Encoding
 from pe_jax.evaluation.scoring import target_nats
 from pe_jax.evaluation.windows import Windows
-from pe_jax.metric import named
+from pe_jax.metric import bits_per_byte, named
 from pe_jax.runs import environment
 from pe_jax.runs.trained import Trained
 from pe_jax.spec.swap import swap as swapped
@@ -47,8 +46,8 @@ def sequence(documents: Sequence[np.ndarray], length: int) -> tuple[np.ndarray, 
 
 
 def measure(folder: Path, swap: str, length: int, kind: str) -> dict[str, Any]:
-    """What is recorded of this process: seconds, peak MiB, and of a pass its scores; or a reason
-    why there are none.
+    """What is recorded of this process: seconds, peak memory in MiB, and of a pass its scores; or
+    the reason why there are none.
     """
     trained = Trained.of(folder)
     members = trained.run.encodings
@@ -78,8 +77,8 @@ def measure(folder: Path, swap: str, length: int, kind: str) -> dict[str, Any]:
 
 
 def _program(kind: str, trained: Trained, members: tuple[Encoding, ...], length: int) -> Callable:
-    """Of the parameters and the tokens [1, T + 1]: -ln p of each token, [1, T]; or the norm of the
-    gradient of their mean.
+    """A function of the parameters and the tokens [1, T + 1]: -ln p of each token, [1, T], or for
+    the kind "gradient" the norm of the gradient of their mean.
     """
 
     def loss(params, tokens):
@@ -93,7 +92,7 @@ def _program(kind: str, trained: Trained, members: tuple[Encoding, ...], length:
 
 
 def _timed(program: Callable, *arguments: Any) -> tuple[np.ndarray, float]:
-    """The result of a program, and the seconds of its run without those of its compilation."""
+    """The result of a program, and the seconds that it ran, without compilation."""
     compiled = jax.jit(program).lower(*arguments).compile()
     begun = time.monotonic()
     result = np.asarray(compiled(*arguments))
@@ -101,16 +100,16 @@ def _timed(program: Callable, *arguments: Any) -> tuple[np.ndarray, float]:
 
 
 def _scores(losses: np.ndarray, tokens: np.ndarray, token_bytes: np.ndarray) -> dict[str, Any]:
-    """Bits per byte of the last tokens, and by position."""
+    """Bits per byte of the last LAST tokens, and by position."""
     length, sizes = losses.shape[1], token_bytes[tokens[:, 1:]]
     metric, begin, end = named("nonoverlapping"), np.array([0]), np.array([length])
     position, bits = Windows(metric, length, tokens, sizes, begin, end).curve(losses)
-    last = losses[0, -LAST:].sum(dtype=np.float64) / sizes[0, -LAST:].sum() / math.log(2)
-    return {"last_bits_per_byte": float(last), "position": position, "bits_per_byte": bits}
+    last = bits_per_byte(losses[0, -LAST:], sizes[0, -LAST:])
+    return {"last_bits_per_byte": last, "position": position, "bits_per_byte": bits}
 
 
 def _peak_memory_mib() -> float | None:
-    """Of the accelerator, or of the process where JAX tells no device's memory."""
+    """Peak memory of the accelerator, or of the process where JAX reports no device memory."""
     device = jax.devices()[0].memory_stats() or {}
     return device["peak_bytes_in_use"] / 2**20 if device else environment.peak_memory_mib()
 

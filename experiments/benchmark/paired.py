@@ -1,5 +1,5 @@
-"""The time of a training step on every side, in one run in which the sides take turns, so that
-noise hits them alike.
+"""The time of a training step of pe_jax and of other implementations: the sides, which take turns,
+so that noise hits them alike.
 
     ratio = time of pe_jax / time of the other side, in the same turn
 
@@ -37,7 +37,9 @@ ABSENT = "n/a (x-transformers is not installed)"
 
 @dataclasses.dataclass(frozen=True)
 class Row:
-    """One side: milliseconds a step, and the ratio of ours to it, paired by turns."""
+    """One side: milliseconds a step (median, least and most of the turns), and the median ratio of
+    ours to it, paired by turns.
+    """
 
     side: str
     median: float
@@ -49,7 +51,7 @@ class Row:
 
 
 def compare(times: Times, ours: str = OURS) -> list[Row]:
-    """A row for each side. ValueError unless every side has as many times: one for each turn."""
+    """A row for each side. ValueError unless all sides have as many times, one for each turn."""
     rows = []
     for side, values in times.items():
         ratios = [own / other for own, other in zip(times[ours], values, strict=True)]
@@ -84,7 +86,7 @@ class Worker:
         self.facts: dict[str, Any] = json.loads(self._answer())
 
     def turn(self, steps: int) -> tuple[float, float]:
-        """Makes that many steps: milliseconds a step of wall time, and of CPU time."""
+        """Makes that many steps: (milliseconds of wall time, of CPU time) a step."""
         print("step", steps, file=self.questions, flush=True)
         wall, cpu = self._answer().split()
         return 1e3 * float(wall) / steps, 1e3 * float(cpu) / steps
@@ -143,13 +145,13 @@ def machine() -> dict[str, Any]:
 
 
 def say(text: str) -> None:
-    """Tells the progress on standard error: standard output is for the report."""
+    """Prints progress to standard error: standard output is for the report."""
     print(text, file=sys.stderr, flush=True)
 
 
 def run(pairs: int, one_core: bool, allocator: str) -> tuple[dict[str, Any], list[Row]]:
-    """The record to be written, and the rows of its table. ValueError or RuntimeError if the
-    allocator is not there or a side fails.
+    """The record to be written, and the rows of its table. ValueError if the allocator is not
+    installed, RuntimeError if a side fails.
     """
     host = machine()
     if host["load_before"] > 0.5 and not one_core:

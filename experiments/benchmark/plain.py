@@ -1,8 +1,8 @@
 """The model of pe_jax with rope, written the usual way, to compare its training step with.
 
 Every dense layer is an nnx.Linear on [B, T, D], and attention is one einsum over the batch. The
-parameters have the names and shapes of those of pe_jax.model.lm.LM (`down` transposed), so that its
-weights can be loaded.
+parameters have the names and shapes of those of pe_jax.model.lm.LM (`down` transposed), so that
+tests can load its weights and compare the outputs.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class PlainLM(nnx.Module):
 
 
 def rotary(x):
-    """Turns each pair (x_i, x_{i + K/2}) of [B, T, H, K] by the angle t * 10000^(-2i / K)."""
+    """Rotates each pair (x_i, x_{i + K/2}) of [B, T, H, K] by the angle t * 10000^(-2i / K)."""
     T, K = x.shape[1], x.shape[3]
     angle = jnp.outer(jnp.arange(T), 10000.0 ** (-jnp.arange(0, K, 2) / K))[None, :, None]
     cos, sin = jnp.cos(angle), jnp.sin(angle)

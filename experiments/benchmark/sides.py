@@ -1,9 +1,9 @@
-"""The sides that are compared: each makes the same training step, in a process of its own.
+"""The sides that paired.py compares: each makes the same training step, in a process of its own.
 
 A worker process builds its side, warms it up and writes facts about it as one line of JSON. Then it
-answers each line `step N` by the seconds that N training steps took: wall time and CPU time. A step
-is a forward and a backward pass, clipping and AdamW, on batches [B, T + 1] of random tokens that
-wait in main memory.
+answers each line `step N` with the seconds that N training steps took: wall time and CPU time. A
+step is a forward and a backward pass, clipping and AdamW, on batches [B, T + 1] of random tokens
+that are in main memory already.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from pe_jax.spec.parse import make
 from pe_jax.training.config import TrainConfig
 from pe_jax.training.step import init, make_steps, structure
 
-CALL = 8  # training steps in one call of pe_jax; the other sides make one step a call
+CALL = 8  # training steps in one jitted call of pe_jax; the other sides make one step a call
 
 
 @dataclasses.dataclass(frozen=True)
@@ -55,7 +55,7 @@ class Workload:
         return np.random.default_rng(0).integers(0, self.lm.vocab, size).astype(np.int32)
 
     def sizes(self) -> dict[str, Any]:
-        """The numbers that a record keeps as "shape"."""
+        """The sizes of model and batch, which a record keeps as "shape"."""
         model = {k: getattr(self.lm, k) for k in ("layers", "model", "heads", "mlp", "vocab")}
         return model | {"length": self.train.length, "batch": self.train.batch}
 
@@ -65,7 +65,7 @@ Step = Callable[[int], float]
 
 
 def pe_jax_side(work: Workload, spec: str) -> tuple[dict[str, Any], Step]:
-    """This package as experiments.run uses it: one seed, CALL steps in one jitted scan."""
+    """This package as a run uses it: one seed, CALL steps in one jitted scan."""
     encodings = work.encodings(spec)
     graphdef, params = structure(work.lm, encodings)
     state = init(work.lm, encodings, work.train, (0,))
@@ -187,7 +187,7 @@ def _versions(*packages: str) -> dict[str, str]:
 
 
 def allocator() -> str:
-    """The malloc of this process, by the libraries that it has mapped."""
+    """The name of this process's malloc, judged by the libraries that it has mapped."""
     maps = Path("/proc/self/maps")
     text = maps.read_text() if maps.exists() else ""
     known = [name for name in ("tcmalloc", "jemalloc", "mimalloc") if name in text]

@@ -24,12 +24,12 @@ class Kind:
     """What probes find of one encoding."""
 
     reads: str
-    """absolute: something depends on a token's own position. relative: on the positions of two,
-    and on nothing while all are equal. both. order: on no position, but on which token comes
-    before which, or on nothing. moved: it moves the positions that others read.
+    """absolute: the output depends on a token's own position. relative: on the positions of two
+    tokens, and not while all are equal. both: on either. order: on no position, at most on which
+    token comes first. moved: the encoding moves the positions that others read.
     """
     shift_invariant: bool | None
-    """Whether the output stays the same when all positions are shifted by as much. None for an
+    """Whether the output stays the same when all positions are shifted equally. None for an
     encoding that moves positions: that depends on the encoding which reads them.
     """
 
@@ -43,26 +43,29 @@ class _Logits(Encoding):
 
 
 def kind(name: str) -> Kind:
-    """Compares the outputs of one layer of four random tokens at five sets of positions."""
+    """The kind of an encoding, from the outputs of one layer of four random tokens at five sets of
+    positions.
+    """
     encoding = _serving(name)
     if moves_positions((encoding,)):
         return Kind("moved", None)
     bare = () if overrides(encoding, "normalize") else (_Logits(encoding.dims),)
     here = np.arange(4) + 2
+    start, shifted, stretched, all_at_3, all_at_28 = range(5)
     places = jnp.asarray([here, here + 25, 3 * here, 0 * here + 3, 0 * here + 28])
     both = jax.jit(lambda places: [_layer(encoding, places, more) for more in ((), bare)])
-    out, raw = map(np.asarray, both(places))
-    absolute = _differ(raw[3], raw[4])
+    out, raw = map(np.asarray, both(places))  # with and without the softmax
+    absolute = _differ(raw[all_at_3], raw[all_at_28])
     relative = bool(set(sites(encoding)) & {*RELATIVE}) or (
-        not absolute and _differ(raw[0], raw[2])
+        not absolute and _differ(raw[start], raw[stretched])
     )
     reads = {(True, True): "both", (True, False): "absolute", (False, True): "relative"}
-    return Kind(reads.get((absolute, relative), "order"), not _differ(out[0], out[1]))
+    return Kind(reads.get((absolute, relative), "order"), not _differ(out[start], out[shifted]))
 
 
 def _serving(name: str) -> Encoding:
-    """The encoding for sequences of FAR tokens. It is trained at length 8, so that rules which
-    begin beyond the training length show; at FAR, if it would not serve enough positions then.
+    """The encoding for sequences of FAR tokens, trained at length 8, so that rules which begin
+    beyond the training length show; or trained at FAR, if otherwise it serves fewer positions.
     """
 
     def trained_at(length: int) -> Encoding:

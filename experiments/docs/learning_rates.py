@@ -1,5 +1,5 @@
-"""The learning-rate check of NOTES.md, from results/learning_rates: each encoding's rate is chosen
-on validation text at the training length, its rank is by the longest length.
+"""The learning-rate check of NOTES.md, from results/learning_rates: for each encoding the rate is
+chosen by its validation score at the training length, and its rank is that at the longest length.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from pe_jax.report.cells import cell
 
 METRIC = "same_targets"
 
-Ends = tuple[float, float]
+Scores = tuple[float, float]
 """Bits per byte at the training length and at the longest, means over seeds."""
 
 
-def means(folder: Path) -> dict[str, dict[float, Ends]]:
-    """{encoding: {rate: its two ends}} of the finished runs in a folder."""
-    values: dict[str, dict[float, Ends]] = {}
+def means(folder: Path) -> dict[str, dict[float, Scores]]:
+    """{encoding: {rate: scores}} of the finished runs in a folder."""
+    values: dict[str, dict[float, Scores]] = {}
     for result in study.load(folder):
         longest = max(row.length for row in result.rows)
         near, far = (cell(result, METRIC, length).mean for length in (result.train.length, longest))
@@ -31,7 +31,9 @@ def means(folder: Path) -> dict[str, dict[float, Ends]]:
 
 
 def table(folder: Path) -> str:
-    """A row for each encoding, by its value at the usual rate, and how far the orders agree."""
+    """A Markdown table with a row for each encoding, ordered by the score at the rate of the base
+    config, and a sentence on how far the two orders agree.
+    """
     values, usual = means(folder), base.get_config().to_dict()["train"]["rate"]
     rates = sorted({rate for by_rate in values.values() for rate in by_rate})
     names = sorted(values, key=lambda name: values[name][usual][1])
@@ -51,7 +53,7 @@ def table(folder: Path) -> str:
 
 
 def _agreement(best: Sequence[float], ranks: np.ndarray) -> str:
-    """What the table shows, and how alike its two orders are."""
+    """What the table's cells are, and how alike its two orders are."""
     tau, _ = stats.kendalltau(range(len(best)), best)
     moved = np.abs(np.arange(1, len(best) + 1) - ranks).max()
     return (
@@ -62,4 +64,5 @@ def _agreement(best: Sequence[float], ranks: np.ndarray) -> str:
 
 
 def _ranks(values: Sequence[float]) -> np.ndarray:
+    """The rank of each value, 1 for the lowest."""
     return np.argsort(np.argsort(values)) + 1

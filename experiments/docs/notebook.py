@@ -1,7 +1,7 @@
-"""Executes docs/positions.ipynb from a clean kernel and keeps the outputs in it.
+"""Executes docs/positions.ipynb in a fresh kernel and writes the outputs into it.
 
-The kernel works in an empty folder: every result is of the present code, and no file stays behind.
-Needs the packages of the extra "docs".
+The kernel works in an empty folder, so that every result is of the present code and no file stays
+behind. Needs the packages of the extra "docs".
 """
 
 import tempfile
@@ -32,7 +32,7 @@ def main() -> None:
             kernel_name="python3",
             timeout=None,
             record_timing=False,
-            coalesce_streams=True,  # of lines that overwrite each other the last one stays
+            coalesce_streams=True,  # keeps the last of lines that overwrite each other
             on_cell_execute=tell_progress,
         ).execute()
     notebook.metadata["language_info"] = {"name": "python"}  # else the kernel's own version

@@ -28,7 +28,7 @@ def quickstart() -> str:
 
 
 def speed() -> str:
-    """The time of a training step against the other sides of scripts/benchmark."""
+    """The time of a training step of pe_jax against the other sides of scripts/benchmark."""
     record = json.loads((ROOT / "results/benchmark/step.json").read_text("utf-8"))
     shape, host = record["shape"], record["machine"]
 
@@ -100,7 +100,7 @@ def paper(docstring: str) -> str:
 
 
 def costs() -> str:
-    """How many encodings keep to the aim in time, and which surely do not, the dearest first."""
+    """How many encodings keep to the aim in time, and which surely do not, the costliest first."""
     from experiments.benchmark.encodings_table import AIM, AIMS, misses
 
     measurements = benchmarked()
@@ -121,7 +121,7 @@ def costs() -> str:
 
 
 def benchmarked() -> list[dict[str, Any]]:
-    """What scripts/benchmark --encodings has measured; nothing where it has not run."""
+    """The measurements of scripts/benchmark --encodings; none where it has not run."""
     path = ROOT / "results/benchmark_encodings/encodings.json"
     found = json.loads(path.read_text("utf-8"))["found"] if path.exists() else []
     return [measured for measured in found if "failed" not in measured]

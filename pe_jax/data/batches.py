@@ -13,10 +13,10 @@ if TYPE_CHECKING:
     import grain
 
 FOLLOWED = 8
-"""A row of `segments` follows a document for this many times the memory."""
-LEAST = 4096
-"""The fewest items that are shuffled at once; fewer windows are repeated until they are so many.
-Grain's shuffle takes milliseconds for each item where there are only a few."""
+"""A row of `segments` stays in one document for this many times the memory."""
+SHUFFLED = 4096
+"""The fewest items that are shuffled at once: fewer windows are repeated until they are so many,
+since Grain's shuffle takes milliseconds for each item where there are only a few."""
 
 
 class _Windows:
@@ -24,26 +24,27 @@ class _Windows:
 
     def __init__(self, documents: Sequence[np.ndarray], length: int):
         self.documents, self.length = documents, length
+        # Of each document: how many windows it has, and how many it and those before it have.
         self.counts = np.array([max(document.size - 1, 0) // length for document in documents])
         self.ends = np.cumsum(self.counts)
-        self.passes = -(-LEAST // int(self.ends[-1]))
+        self.passes = -(-SHUFFLED // int(self.ends[-1]))
 
     def __len__(self) -> int:
         return self.passes * int(self.ends[-1])
 
     def __getitem__(self, index: int) -> np.ndarray:
-        which, start = self.place(index % int(self.ends[-1]))
-        return self.documents[which][start : start + self.length + 1].astype(np.int32)
+        document, start = self.place(index % int(self.ends[-1]))
+        return self.documents[document][start : start + self.length + 1].astype(np.int32)
 
     def place(self, window: int) -> tuple[int, int]:
-        """(document, first token) of a window."""
-        which = int(np.searchsorted(self.ends, window, side="right"))
-        return which, int(window - self.ends[which] + self.counts[which]) * self.length
+        """(number of the document, its first token in there) of a window."""
+        document = int(np.searchsorted(self.ends, window, side="right"))
+        return document, int(window - self.ends[document] + self.counts[document]) * self.length
 
 
 class _Segments:
-    """A random-access source for Grain: item s * batch + b is row b of step s, a window and whether
-    it begins a piece of text.
+    """A random-access source for Grain: item s * batch + b is row b of step s, (window, whether it
+    begins a piece of text).
     """
 
     def __init__(self, windows: _Windows, batch: int):
@@ -84,12 +85,13 @@ def segments(
     documents: Sequence[np.ndarray], length: int, batch: int, seed: int, memory: int
 ) -> grain.MapDataset:
     """Batches of consecutive windows, for a segment memory: ds[step] is (int32 [batch, length + 1],
-    bool [batch]). The bool says that a row does not continue its text of the step before.
+    bool [batch]). The bool is true where a row does not continue its text of the step before.
 
-    Documents are cut into pieces of FOLLOWED times the `memory` tokens, in an order drawn from the
-    seed. A row reads one piece after another; row b begins b / batch of the way through all of
-    them, and after the last piece comes the first. Pieces are shorter than documents so that a
-    short training sees many documents. Windows and errors are those of `batches`.
+    Documents are cut into pieces of FOLLOWED times `memory` tokens (rounded up to whole windows),
+    in an order drawn from the seed, the same in every epoch. A row reads one piece after another;
+    row b begins b / batch of the way through all of them, and after the last piece comes the first.
+    Pieces are shorter than documents so that a short training sees many documents. Windows and
+    errors are those of `batches`.
     """
     _check(documents, length, batch, seed)
     import grain  # imports jax: seconds
@@ -107,8 +109,8 @@ def segments(
 
 
 def stack(datasets: Sequence[grain.MapDataset], first: int, count: int) -> Any:
-    """Steps first .. first + count - 1 of R replicas, one dataset each: every array of a batch gets
-    [count, R] in front.
+    """The batches of steps first .. first + count - 1 of R replicas, one dataset each, as one:
+    every array of a batch has the axes [count, R] in front.
     """
     import jax
 

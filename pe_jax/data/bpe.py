@@ -21,13 +21,13 @@ from pe_jax.storage import atomic, hashes
 
 
 class Unfit(ValueError):
-    """A tokenizer that cannot be used. The message goes on a sentence that begins with its name, as
-    "is no tokenizer.json".
+    """A tokenizer that cannot be used. The message lacks its subject, as in "is no tokenizer.json":
+    who catches the error puts the name of the tokenizer before it.
     """
 
     @classmethod
     def lossy(cls, reason: str) -> Unfit:
-        """Of a tokenizer that does not keep every byte of a text, for the given reason."""
+        """The error for a tokenizer that does not keep every byte of a text, with the reason."""
         return cls(
             f"is not lossless: {reason}; bits per byte need a byte-level BPE that neither changes "
             "a text nor adds to it, as bpe:N trains"
@@ -79,8 +79,8 @@ def encode(text: str, documents: Sequence[np.ndarray], dtype: np.dtype) -> list[
     cuts, so the tokens are those of the whole document.
     """
     model = load(text)
-    cut = model.pre_tokenizer
-    plain = isinstance(cut, library().pre_tokenizers.ByteLevel) and cut.use_regex
+    first = model.pre_tokenizer
+    plain = isinstance(first, library().pre_tokenizers.ByteLevel) and first.use_regex
     size = PART if plain and not model.get_added_tokens_decoder() else sys.maxsize
     out: list[list[np.ndarray]] = [[] for _ in documents]
     for group in _groups(documents, size):
@@ -91,10 +91,10 @@ def encode(text: str, documents: Sequence[np.ndarray], dtype: np.dtype) -> list[
 
 
 def _groups(documents: Sequence[np.ndarray], size: int) -> Iterator[list[tuple[int, str]]]:
-    """(number of the document, part of it) in order, in groups of at least GROUP bytes, but for
-    the last.
+    """(number of the document, part of it) in order, in groups of at least GROUP bytes; the last
+    one may be smaller.
     """
-    group, held = [], 0
+    group, held = [], 0  # bytes in the group
     for i, document in enumerate(documents):
         for part in _parts(document.tobytes(), size):
             group.append((i, part.decode()))
@@ -106,7 +106,9 @@ def _groups(documents: Sequence[np.ndarray], size: int) -> Iterator[list[tuple[i
 
 
 def _parts(text: bytes, size: int) -> Iterator[bytes]:
-    """The text in parts of at least `size` bytes, each but the last at the end of a line."""
+    """The text in parts of at least `size` bytes that end where a line does; the last part is what
+    is left.
+    """
     start = 0
     while end := _LINE_END.search(text, start + size):
         yield text[start : end.end()]
@@ -115,9 +117,8 @@ def _parts(text: bytes, size: int) -> Iterator[bytes]:
 
 
 def load(text: str) -> Any:
-    """The library's Tokenizer, without the padding and truncation that a file may ask for.
-
-    Raises Unfit for what is no tokenizer.json.
+    """The library's Tokenizer of a tokenizer.json, without the padding and truncation that the file
+    may ask for. Raises Unfit for other text.
     """
     tokenizers = library()
     try:
@@ -130,17 +131,17 @@ def load(text: str) -> Any:
 
 
 def pieces(text: str) -> tuple[bytes, ...]:
-    """The bytes of each token, by its id; b"" where an id is not in use.
+    """The bytes of each token of a tokenizer.json, by its id; b"" where an id is not in use.
 
-    Raises Unfit unless it is a tokenizer.json of a lossless byte-level BPE.
+    Raises Unfit unless it is a lossless byte-level BPE.
     """
     model = load(text)
     vocab = model.get_vocab(with_added_tokens=False)
     added = {i: token.content for i, token in model.get_added_tokens_decoder().items()}
     own = {i: token for token, i in vocab.items() if i not in added}
     parts = json.loads(model.to_str())
-    cut = parts["pre_tokenizer"] or {}
-    steps = [s for s in cut.get("pretokenizers", [cut]) if s.get("type") == "ByteLevel"]
+    first = parts["pre_tokenizer"] or {}  # one step, or a sequence of steps
+    steps = [s for s in first.get("pretokenizers", [first]) if s.get("type") == "ByteLevel"]
     for wrong, reason in (
         (parts["model"]["type"] != "BPE", f"it is a {parts['model']['type']}, no BPE"),
         (parts["model"].get("dropout"), "it drops merges at random (dropout)"),
@@ -163,7 +164,8 @@ def pieces(text: str) -> tuple[bytes, ...]:
 def _alphabet() -> dict[str, int]:
     """The byte that each character of a byte-level vocabulary stands for, as GPT-2 defined it.
 
-    Bytes that Latin-1 prints stand for themselves, the others, in order, are U+0100 and on.
+    Bytes that are visible characters of Latin-1 stand for themselves; the others, in order, are
+    U+0100 and on.
     """
     printed = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
     others = (byte for byte in range(256) if byte not in printed)
@@ -172,11 +174,11 @@ def _alphabet() -> dict[str, int]:
 
 ALPHABET = _alphabet()
 PART = 2**18
-"""The bytes of a part of a document, at least."""
+"""The least size of a part of a document, in bytes."""
 GROUP = 2**22
-"""The bytes of the parts that are encoded at once, at least."""
-# No word of GPT-2's pattern that holds a visible character goes on over the end of a line, and none
-# looks behind itself.
+"""The least size of the parts that are encoded at once, in bytes."""
+# GPT-2's pattern never has a visible character and the newline after it in one match, and looks
+# ahead only: it cuts here whatever the text before and after is.
 _LINE_END = re.compile(rb"[!-~](?=\n)")
 
 

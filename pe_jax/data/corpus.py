@@ -1,7 +1,7 @@
 """A corpus: documents of bytes, split into text to train on, to validate on and to test on.
 
-A document is the UTF-8 bytes of a whole file, or of a part of it, so a vocabulary of 256 tokens
-serves every text. `by_file` and `by_position` split documents that come without a split.
+A document is the UTF-8 bytes of a whole file, or of a part of it. `by_file` and `by_position` split
+documents that come without a split.
 """
 
 from __future__ import annotations
@@ -18,18 +18,19 @@ from pe_jax import record
 
 SPLITS = ("train", "valid", "test")
 FEWEST_FILES = 10
-"""Fewer documents than these are split by position, each of them, and not by file."""
+"""From this many documents on whole documents are split; of fewer, each one is split."""
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Corpus:
-    """The documents of each split ("train", "valid", "test"): UTF-8 bytes, read-only uint8 [n]."""
+    """A text, split. `record.Corpus` is what records hold of it."""
 
     splits: Mapping[str, tuple[np.ndarray, ...]]
+    """The documents of "train", "valid" and "test": UTF-8 bytes, read-only uint8 [n]."""
     source: str
     """As it was given: stdlib, files:PATH or tfds:NAME."""
     split: str
-    """How the text was split, as a sentence."""
+    """The rule by which the text was split, as in "by file: ..."."""
     python: str | None = None
     """The version of Python whose standard library it is; None for other sources."""
 
@@ -58,32 +59,34 @@ class Corpus:
 def corpus_of(
     source: str, splits: Mapping[str, Sequence[bytes]], rule: str, python: str | None = None
 ) -> Corpus:
-    """The corpus of these texts by split, empty texts left out; `rule` is the sentence that says
-    how they were split. ValueError for a split without any text.
+    """The corpus of these texts by split, empty texts left out; `rule` says how they were split, as
+    in "by file: ...". ValueError for a split without any text.
     """
     arrays = {s: tuple(np.frombuffer(text, np.uint8) for text in splits[s] if text) for s in SPLITS}
     if empty := [split for split in SPLITS if not arrays[split]]:
         raise ValueError(
-            f"{source} leaves no text for {' and '.join(empty)} (split {rule}): give longer files, "
-            f"at least {FEWEST_FILES} files, or a folder with the folders {', '.join(SPLITS)}"
+            f"{source} leaves no text for {' and '.join(empty)} (split {rule}): give longer "
+            f"documents, at least {FEWEST_FILES} of them, or text that comes with a split, such as "
+            f"a folder with the folders {', '.join(SPLITS)}"
         )
     return Corpus(arrays, source, rule, python)
 
 
 def by_file(texts: Sequence[tuple[str | bytes, bytes]]) -> dict[str, list[bytes]]:
-    """Splits (name, text) pairs as wholes: ranked by the SHA-256 of their names, the first 5 %
-    (rounded up) are test, as many valid, the rest train. Within a split they keep their order.
+    """{split: texts} of (name, text) pairs, no text divided. Ranked by the SHA-256 of their names,
+    the first 5 % (rounded up) are test, as many valid, the rest train. Within a split they keep
+    their order.
     """
     hashes = [hashlib.sha256(os.fsencode(name)).digest() for name, _ in texts]
     ranked = sorted(range(len(texts)), key=hashes.__getitem__)
-    held = math.ceil(len(texts) / 20)
+    held = math.ceil(len(texts) / 20)  # in each of valid and test
     members = {"train": ranked[2 * held :], "valid": ranked[held : 2 * held], "test": ranked[:held]}
     return {split: [texts[i][1] for i in sorted(indices)] for split, indices in members.items()}
 
 
 def by_position(texts: Sequence[bytes]) -> dict[str, list[bytes]]:
-    """Splits each text: the first nine tenths are train, the halves of the last tenth are valid and
-    test. No character is cut in two.
+    """{split: parts} of texts that are not empty: the first nine tenths of each are train, the
+    halves of the last tenth valid and test. No character is cut in two.
     """
     splits: dict[str, list[bytes]] = {split: [] for split in SPLITS}
     for text in texts:

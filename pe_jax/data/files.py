@@ -31,6 +31,7 @@ BY_FILE = (
 )
 BY_POSITION = "by position: the last tenth of each file is halved into valid and test"
 
+# Names of files that are read in a folder, and those of packed ones.
 _TEXT = re.compile(r"\.(txt|text|md|py)(\.gz|\.xz)?$", re.IGNORECASE)
 _PACKED = re.compile(r"\.(gz|xz)$", re.IGNORECASE)
 _NOT_STDLIB = {"test", "tests", "idle_test", "site-packages", "dist-packages", "__pycache__"}
@@ -39,8 +40,9 @@ _NOT_SOURCE = re.compile(r"_sysconfigdata|config-|pydoc_data/")
 
 
 def stdlib() -> Corpus:
-    """Every .py file of the standard library outside test folders that is UTF-8, not empty and no
-    copy of another, split by file. ValueError for a Python that has come without them.
+    """The .py files of the standard library outside test folders, split by file; those that are not
+    UTF-8, empty, or copies of another are left out. ValueError for a Python that is installed
+    without them.
     """
     root = Path(sysconfig.get_path("stdlib"))
     names = sorted(path.relative_to(root).as_posix() for path in _walk(root, _NOT_STDLIB))
@@ -60,16 +62,15 @@ def stdlib() -> Corpus:
 
 
 def files(where: str, root: str = "") -> Corpus:
-    """The text of `where`, which is a file, a folder, or globs with commas between.
+    """The text of `where`, which is a file, a folder, or files and globs with commas between.
 
-    `~` and environment variables are expanded; what is relative begins at `root`, or at the working
+    `~` and environment variables are expanded; a relative path begins at `root`, or at the working
     directory if that is empty. In a folder every file whose name ends in .txt, .text, .md or .py,
     with or without .gz or .xz, is read, at any depth, hidden ones excepted; a file or a glob may
     have any name.
 
-    A folder with the folders train, valid (or validation) and test is split by these; otherwise
-    whole files are split where there are at least ten, and the last tenth of each where there are
-    fewer.
+    A folder with the folders train, valid (or validation) and test is split by these. Otherwise ten
+    or more files are split by file, and each of fewer by position (corpus.py).
 
     Raises ValueError for files that are empty, damaged or not UTF-8, and for a split without
     documents; FileNotFoundError for a path that is not there.
@@ -89,7 +90,7 @@ def files(where: str, root: str = "") -> Corpus:
 
 
 def _located(where: str, root: str) -> str:
-    """`where`, or each of the globs in it, with `root` before it and everything expanded."""
+    """`where`, or each part of it between commas, with `root` before it and variables expanded."""
     parts = [where] if "," not in where else [part.strip() for part in where.split(",")]
     root = expanded(root, "data.data_dir")
     parts = [expanded(part, f"files:{where}") for part in parts if part]
@@ -130,12 +131,12 @@ def _read(files: Iterable[tuple[str, Path]]) -> list[tuple[str, bytes]]:
     texts = [(name, _text(path)) for name, path in unique.values()]
     pairs = zip(unique.values(), texts, strict=True)
     if empty := [str(path) for (_, path), (_, text) in pairs if not text]:
-        raise ValueError(f"empty: {', '.join(empty)}; remove or fill what is empty")
+        raise ValueError(f"empty: {', '.join(empty)}; remove these files or put text into them")
     return sorted(texts, key=lambda item: item[0])
 
 
 def _text(path: Path) -> bytes:
-    """What is in a file, unpacked; ValueError for one that is damaged or not UTF-8."""
+    """The bytes of a file, unpacked; ValueError for one that is damaged or not UTF-8."""
     openers: dict[str, Callable] = {".gz": gzip.open, ".xz": lzma.open}
     try:
         with openers.get(path.suffix.lower(), open)(path, "rb") as file:
@@ -150,12 +151,13 @@ def _text(path: Path) -> bytes:
 
 
 def _utf8(text: bytes) -> bytes:
-    """The text as it is; UnicodeDecodeError for what is not UTF-8."""
+    """The same bytes; UnicodeDecodeError if they are not UTF-8."""
     text.decode("utf-8")
     return text
 
 
 def _missing(path: Path) -> str:
+    """The first part of the path that does not exist, and the nearest names beside it."""
     path = path.absolute()
     while not path.parent.exists():
         path = path.parent

@@ -1,4 +1,6 @@
-"""The corpus that a source names; a TFDS dataset that can be prepared here is prepared first."""
+"""The corpus that data.source names. The one place that tells the kinds of source apart, and that
+prepares a TFDS dataset which is missing, where that is possible without TensorFlow.
+"""
 
 from __future__ import annotations
 

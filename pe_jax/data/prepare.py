@@ -1,6 +1,6 @@
-"""Makes TFDS datasets without TensorFlow: of any corpus, as ArrayRecord, and tiny_shakespeare.
+"""Makes TFDS datasets, as ArrayRecord and without TensorFlow: of any corpus, and tiny_shakespeare.
 
-A dataset is made in a hidden folder inside its own, then moved to its place together with the sums
+A dataset is made in a hidden folder beside its place, then moved there together with the checksums
 of its records (tfds_text.SUMS). So it is whole or not there, and what a killed process left behind
 is deleted by the next one. Processes that prepare the same dataset wait for each other.
 """
@@ -26,7 +26,7 @@ from pe_jax.errors import nearest
 from pe_jax.storage import atomic, locks
 
 PART = 1 << 16
-"""The bytes of a record, at most: a longer document is several records."""
+"""The most bytes in a record: a longer document is several records."""
 VERSION = "1.0.0"
 _DRAFT = ".preparing"
 
@@ -35,8 +35,9 @@ def prepare(corpus: Corpus, name: str, folder: Path) -> Path:
     """Writes a corpus as the dataset `name` in the data_dir `folder`; returns the dataset's path.
 
     Records are {"document": int64, "text": Text}, in order; the parts of a document follow one
-    another, cut at the ends of characters. A dataset that is there already stays, if it holds the
-    same text. Raises ValueError if it holds another, and for a name that TFDS cannot take.
+    another, cut between characters. A dataset that is there already stays if it holds the same
+    text. Raises ValueError if it holds other text, for a name that TFDS does not allow, and for
+    the name of one of its own datasets.
     """
     if not re.fullmatch("[a-z][a-z0-9_]*", name):
         raise ValueError(f"the name of a dataset is lower_case letters, digits and _, got {name!r}")
@@ -55,8 +56,8 @@ def stock(name: str, folder: Path) -> Path:
     """Prepares one of TFDS's own datasets in the data_dir `folder`; returns the dataset's path.
 
     Only tiny_shakespeare can be prepared without TensorFlow and a network: from its input.txt in
-    manual/, in downloads/manual/ or in the data_dir itself, held against TFDS's checksum. Raises
-    ValueError, with what to do, for every other name, and where the file is missing or another.
+    manual/, in downloads/manual/ or in the data_dir itself, which must have TFDS's checksum. Raises
+    ValueError, with what to do, for every other name, and for a file that is missing or differs.
     """
     if name != "tiny_shakespeare":
         raise ValueError(_unprepared(name, folder))
@@ -73,14 +74,14 @@ def stock(name: str, folder: Path) -> Path:
     if manual is None:
         raise ValueError(
             f"tiny_shakespeare is not prepared in {folder}, and its {info.filename} is not in "
-            f"{places[0]}: get it by: {get}"
+            f"{places[0]}: get it with: {get}"
         )
     config = DownloadConfig(manual_dir=manual, try_download_gcs=False)
     path = folder / name / VERSION
     try:
         _make(path, {}, lambda draft: builder(data_dir=draft, file_format="array_record"), config)
     except NonMatchingChecksumError as error:
-        raise ValueError(f"{error}; get the right file by: {get}") from error
+        raise ValueError(f"{error}; get the right file with: {get}") from error
     return path
 
 
@@ -89,8 +90,8 @@ def _make(
 ) -> None:
     """Makes the dataset of `path`, DATA_DIR/NAME/VERSION, unless it is there.
 
-    `builder_in(draft)` is TFDS's builder that prepares it in the data_dir `draft`, `config` how it
-    downloads; `about` is kept with the sums of the records.
+    `builder_in(draft)` is TFDS's builder of it in the data_dir `draft`; `config` is TFDS's
+    DownloadConfig. `about` is kept with the checksums of the records.
     """
     with locks.locked(path.parent, wait=True):
         if path.exists():
@@ -105,7 +106,7 @@ def _make(
             splits = {s: tfds_text.sums(tfds_text.records(made, s)) for s in builder.info.splits}
             atomic.write(made / tfds_text.SUMS, record.canonical(about | {"splits": splits}))
             os.rename(made, path)
-        except RuntimeError as error:  # of the writer of ArrayRecord
+        except RuntimeError as error:  # what ArrayRecord's writer raises, as for a full disk
             raise OSError(f"{path} cannot be written: {error}") from error
         finally:
             shutil.rmtree(draft, ignore_errors=True)
@@ -113,7 +114,7 @@ def _make(
 
 @contextlib.contextmanager
 def _quiet() -> Iterator[None]:
-    """Without what TFDS prints of its work."""
+    """Hides what TFDS prints while it works; its progress bars stay off."""
     import tensorflow_datasets as tfds
 
     tfds.disable_progress_bar()
@@ -122,7 +123,7 @@ def _quiet() -> Iterator[None]:
 
 
 def _builder(corpus: Corpus, name: str, draft: Path) -> Any:
-    """TFDS's builder of a corpus in the data_dir `draft`."""
+    """TFDS's builder that writes a corpus into the data_dir `draft`."""
     import tensorflow_datasets as tfds
 
     class Builder(tfds.dataset_builders.AdhocBuilder, skip_registration=True):
@@ -158,7 +159,9 @@ def _records(documents: Sequence[np.ndarray]) -> Iterator[tuple[int, dict[str, A
 
 
 def _tiny_shakespeare() -> Any:
-    """TFDS's builder of tiny_shakespeare, with the one function of it that calls TensorFlow."""
+    """The class of TFDS's builder of tiny_shakespeare, without the calls of TensorFlow in its
+    `_split_generators`; the splits are the same.
+    """
     from tensorflow_datasets.core import registered
     from tensorflow_datasets.datasets.tiny_shakespeare import tiny_shakespeare_dataset_builder
 
@@ -189,7 +192,7 @@ def _tiny_shakespeare() -> Any:
 
 
 def _stock_names() -> set[str]:
-    """The names of TFDS's own datasets of text, without importing any."""
+    """The names of TFDS's own datasets of text, found without importing them."""
     import tensorflow_datasets
 
     root = Path(next(iter(tensorflow_datasets.__path__)))
@@ -198,7 +201,7 @@ def _stock_names() -> set[str]:
 
 
 def _unprepared(name: str, folder: Path) -> str:
-    """What to say of a dataset that is not prepared and cannot be prepared here."""
+    """The message for a dataset that is not prepared and cannot be prepared here."""
     known, base = _stock_names(), name.partition("/")[0]
     if base not in known:
         made = [path.name for path in folder.iterdir() if path.is_dir()] if folder.is_dir() else []

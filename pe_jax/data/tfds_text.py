@@ -1,19 +1,19 @@
 """Text from TFDS datasets, read without TensorFlow.
 
-`tfds:NAME[/CONFIG][:VERSION][:SPLIT]` is a dataset that lies in a data_dir of TFDS, prepared in a
-format of random access (ArrayRecord or Parquet), by prepare.py or by TFDS itself. Its splits
-are train, validation (or valid) and test.
+`tfds:NAME[/CONFIG][:VERSION][:SPLIT]` is a dataset in a data_dir of TFDS, prepared in a format of
+random access (ArrayRecord or Parquet), by prepare.py or by TFDS itself. Its splits are train,
+validation (or valid) and test.
 
 SPLIT says what is trained on, in TFDS's own language: `train[:50%]` is the first half of the
-training records. The splits that are held out stay whole, and SPLIT may not touch them. Where a
-dataset lacks one of the two, the documents of SPLIT are split as files are, by document if there
-are at least ten, else by position; what SPLIT leaves out is left out.
+training records. Validation and test stay whole, and SPLIT may not take from them. Where a dataset
+lacks one of the two, the documents of SPLIT are split as files are, by document if there are at
+least ten, else by position, and the rest of the dataset is left out.
 
 A document is the text of a record. Consecutive records with the same integer feature `document` are
 the parts of one document, as far as they lie in the same part of SPLIT.
 
-A damaged file is refused. A truncated ArrayRecord reads as None, which is refused, too. Where
-prepare.py has left the sums of the records beside the data, all records are held against them.
+A damaged file is refused, and so is a truncated ArrayRecord, which reads as None. Where prepare.py
+has left the checksums of the records beside the data, all records are compared with them.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from pe_jax.storage import atomic
 from pe_jax.storage.paths import expanded
 
 SUMS = "pe_jax.json"
-"""A file beside the prepared data: the number and the hash of the records of each split."""
+"""The file beside the prepared data with the checksums of its records (`sums`), by split."""
 BY_DATASET = "by the dataset: {}, {}, test"
 BY_DOCUMENT = (
     "by document: ranked by the sha256 of the text, the first 5 % are test, the next 5 % valid, "
@@ -45,12 +45,12 @@ _SOURCE = re.compile(
 
 
 class Dataset(NamedTuple):
-    """What a source says of a dataset."""
+    """The dataset that a source names."""
 
     name: str
     """With its config, as in wikipedia/20230601.en."""
     version: str | None
-    """None: the latest that is there."""
+    """None: the latest that is prepared."""
     split: str
     """What is trained on, in TFDS's own language."""
 
@@ -76,14 +76,14 @@ def data_dir(root: str) -> Path:
 
 
 def find(folder: Path, name: str, version: str | None = None) -> Path | None:
-    """The prepared dataset NAME[/CONFIG] in a data_dir, by default its latest version, or None.
+    """The folder of a prepared dataset, by default of its latest version; None if there is none.
 
-    Raises ValueError where one config among several, or a version that is there, must be named.
+    Raises ValueError if it has several configs and `name` says none, or if it lacks the version.
     """
     from tensorflow_datasets.core.utils.version import list_all_versions
 
     place = folder / name
-    versions = [str(found) for found in list_all_versions(place)]
+    versions = [str(known) for known in list_all_versions(place)]
     if not versions and place.is_dir():
         configs = sorted(path.name for path in place.iterdir() if list_all_versions(path))
         if len(configs) > 1:
@@ -102,7 +102,7 @@ def read(source: str, path: Path, train: str) -> Corpus:
     """The corpus of the dataset prepared in `path`, trained on the part `train` of it.
 
     Raises ValueError for a part that cannot be trained on, and for a dataset that is damaged, has
-    no text feature, or lies in a format that only TensorFlow reads.
+    no text feature, or is in a format that only TensorFlow reads.
     """
     builder = _opened(path)
     names = list(builder.info.splits)
@@ -169,7 +169,7 @@ def _opened(path: Path) -> Any:
 
 
 def _parts(source: str, builder: Any, split: str) -> list[tuple[str, slice]]:
-    """The splits that an expression of TFDS takes records from, and which records of each."""
+    """[(name, which of its records)] of the splits that SPLIT takes records from."""
     import tensorflow_datasets as tfds
 
     sizes = {name: info.num_examples for name, info in builder.info.splits.items()}
@@ -188,8 +188,8 @@ def _parts(source: str, builder: Any, split: str) -> list[tuple[str, slice]]:
 
 
 def _records(builder: Any, split: str, taken: slice = slice(None)) -> list[tuple[int, bytes]]:
-    """(document, text) of records, read one by one: TFDS's reader of Parquet takes no part of a
-    split.
+    """(document, text) of the records `taken` from a split. They are read one by one, since TFDS's
+    reader of Parquet cannot read a part of a split.
     """
     path, field = Path(builder.data_dir), _field(builder)
     numbered = _is_integer(dict(builder.info.features.items()).get("document"))
@@ -231,7 +231,7 @@ def _is_integer(feature: Any) -> bool:
 
 
 def _documents(builder: Any, split: str, taken: slice = slice(None)) -> list[bytes]:
-    """The documents of a split, the records of each joined; empty ones are left out."""
+    """The documents in the records `taken` from a split, empty ones left out."""
     documents = []
     rows = _records(builder, split, taken)
     for number, group in itertools.groupby(rows, key=operator.itemgetter(0)):

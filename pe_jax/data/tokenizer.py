@@ -4,9 +4,9 @@
 arXiv:1508.07909, on bytes) on the training split. `file:PATH` reads a tokenizer.json; a relative
 PATH begins at the working directory, `~` and environment variables in it are expanded.
 
-Every tokenizer is lossless: the bytes of a document's tokens, joined, are the document. Encoding
-checks this. So it is known exactly how many bytes any tokens stand for, and scores in bits per byte
-can be compared between tokenizers.
+Every tokenizer is lossless: the bytes of a document's tokens, joined, are the document, which
+`encode` checks. So tokens stand for a known number of bytes, and scores in bits per byte can be
+compared between tokenizers.
 """
 
 from __future__ import annotations
@@ -80,13 +80,13 @@ BYTES = Tokenizer("bytes", tuple(bytes([byte]) for byte in range(256)))
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Tokens:
-    """A corpus in tokens."""
+    """A corpus in tokens, which training and evaluation read."""
 
     splits: Mapping[str, tuple[np.ndarray, ...]]
     """The documents of each split: the ids of their tokens, [n]."""
     tokenizer: Tokenizer
     about: record.Corpus
-    """What tells its text from any other."""
+    """What records hold of its text."""
 
 
 def tokenize(corpus: Corpus, spec: str) -> Tokens:
@@ -108,7 +108,9 @@ def tokenize(corpus: Corpus, spec: str) -> Tokens:
 
 
 def vocabulary(spec: str) -> int:
-    """How many tokens there are, known without any text. Raises as `tokenize` does."""
+    """The number of tokens of the tokenizer that `spec` names, known without any text. Raises as
+    `tokenize` does.
+    """
     kind, rest = _parse(spec)
     if kind == "file":
         return len(_byte_level(spec, _named(rest)).pieces)
@@ -123,7 +125,7 @@ def kept(folder: Path, about: record.Vocabulary) -> Tokenizer:
 
 
 def sources(spec: str) -> dict[str, str]:
-    """{path: SHA-256} of the file that `spec` names, if any; it is part of a run's identity."""
+    """{path: SHA-256} of the file that `spec` names, if any. It is part of a run's id."""
     kind, path = _parse(spec)
     return {path: hashes.sha256(_named(path))} if kind == "file" else {}
 
@@ -160,7 +162,9 @@ def _named(path: str) -> str:
 
 
 def _read(place: Path) -> str:
-    """The text of a file; FileNotFoundError with similar names beside it, ValueError for binary."""
+    """The text of a tokenizer.json; FileNotFoundError with similar names in its folder, ValueError
+    for what is not UTF-8.
+    """
     try:
         return place.read_text("utf-8")
     except FileNotFoundError:

@@ -200,16 +200,17 @@ def _scored(
     if not cut.metric.by_position:
         return Scored(row, None)
     position, value = cut.curve(nats)
-    return Scored(row, Curve(position=position, value=value, **about))
+    return Scored(row, Curve(metric=name, position=position, value=value, **about))
 
 
 def _longest(curves: Iterable[Curve | None]) -> tuple[Curve, ...]:
-    """The curve of the longest length of each seed and swap, from curves by increasing length; in
-    the order of the curves that are kept.
+    """Of each metric, seed and swap, the curve of the longest length, in the order in which these
+    were computed.
     """
-    kept: dict[tuple[int, str], Curve] = {}
+    kept: dict[tuple[str, int, str], Curve] = {}
     for curve in curves:
         if curve is not None:
-            kept.pop((curve.seed, curve.swap), None)
-            kept[curve.seed, curve.swap] = curve
+            key = curve.metric, curve.seed, curve.swap
+            kept.pop(key, None)
+            kept[key] = curve
     return tuple(kept.values())

@@ -1,1 +1,16 @@
-"""From records to tables, figures, sentences and one page. Nothing here imports JAX."""
+"""From records to tables, figures, sentences and one page. Nothing here imports JAX.
+
+study         reads the results of a folder; as a pandas table for notebooks
+cells         what a table is made of, and how the results of the seeds become one cell
+tables        the table of a metric as numbers: the order of the rows, the best of each column
+sentences     notes below a table, the summary and captions of the page
+formats       prints a table: terminal, Markdown, LaTeX, CSV; bold cells, footnotes
+compare       two sets of results as numbers: which runs match, what differs
+side_by_side  prints a comparison, with its sentences
+figures, dots the figures: curves in one plane, or a row of dots for each of many encodings
+style         how figures look and are saved
+page          the published folder, with its HTML page (report.html.j2)
+stats         intervals over seeds, effective length, ranks
+labels        what a run is called in tables and figures
+words         lists, counted nouns and numbers as text
+"""

@@ -1,4 +1,4 @@
-"""What a table consists of: its cells, its rows, and how a cell comes from a result."""
+"""What a table consists of, cells and rows, and how a cell comes from the seeds of a result."""
 
 from __future__ import annotations
 
@@ -19,14 +19,15 @@ class Cell:
     mean: float = math.nan
     half: float = math.nan
     n: int = 0
-    reason: str = ""  # why seeds are missing, a sentence
+    reason: str = ""  # why seeds are missing, for a footnote; "": none is
     beyond: bool = False  # no seed has a value: the model cannot serve so many positions
-    best: bool = False
+    best: bool = False  # the best of its column, which prints bold
 
 
 @dataclass(frozen=True)
 class Row:
-    """One model, as trained (swap "") or with a swap: a cell a length, and what follows from them.
+    """One model, as trained (swap "") or with a swap: a cell for each length, and what follows
+    from them.
 
     `gain` is the value at the longest length minus the one at the training length, paired over
     seeds; `effective` and `censored` are those of `stats.effective_length` on the means; `rank` is
@@ -72,13 +73,19 @@ def described(name: str) -> Metric:
     return METRICS.get(name) or Metric(name, unknown, lambda sizes, length, scope: iter(()))
 
 
+def ordered(names: Iterable[str]) -> list[str]:
+    """The distinct metrics of these names: those of METRICS first, in its order."""
+    present = set(names)
+    return [name for name in METRICS if name in present] + sorted(present - METRICS.keys())
+
+
 def value(row: record.Row) -> float:
     """The number of a result's row, NaN where it was not computed or is not finite."""
     return row.value if row.value is not None and math.isfinite(row.value) else math.nan
 
 
 def by_seed(result: Result, metric: str, length: int, swap: str = "") -> dict[int, record.Row]:
-    """The result's rows of one cell, by seed."""
+    """The result's rows that one cell is made of, by seed."""
     wanted = (metric, length, swap)
     return {row.seed: row for row in result.rows if (row.metric, row.length, row.swap) == wanted}
 
@@ -91,8 +98,8 @@ def values(rows: Mapping[int, record.Row]) -> dict[int, float]:
 def cell(result: Result, metric: str, length: int, swap: str = "") -> Cell:
     """Mean and interval over the seeds that have a value, and why the others have none."""
     rows = by_seed(result, metric, length, swap)
-    numbers = values(rows)
-    return _explained(stats.interval(list(numbers.values())), numbers, rows, result.seeds)
+    present = values(rows)
+    return _explained(stats.interval(list(present.values())), present, rows, result.seeds)
 
 
 def gain(result: Result, metric: str, longest: int, swap: str) -> Cell:
@@ -100,9 +107,10 @@ def gain(result: Result, metric: str, longest: int, swap: str) -> Cell:
     start = by_seed(result, metric, result.train.length, swap)
     end = by_seed(result, metric, longest, swap)
     before, after = values(start), values(end)
-    blamed = end | {seed: row for seed, row in start.items() if seed not in before}
-    seeds = before.keys() & after.keys()
-    return _explained(stats.paired(after, before), seeds, blamed, result.seeds)
+    # The row that says why a seed has no gain: the one at the training length if that is missing.
+    rows = end | {seed: row for seed, row in start.items() if seed not in before}
+    present = before.keys() & after.keys()
+    return _explained(stats.paired(after, before), present, rows, result.seeds)
 
 
 def _explained(

@@ -26,9 +26,9 @@ def dots(
 ) -> Figure:
     """The lines as rows, the best at the longest length first, then those that end before it.
 
-    Lower is better with sign 1, higher with -1. The darker a dot, the longer the windows; a ring is
-    a training length. A bar is the 95 % interval at a row's longest length. The axis of the values,
-    called `name`, is logarithmic where all are above 0.
+    Lower is better with sign 1, higher with -1. The darker a dot, the longer the windows; a ring
+    marks a length that was trained at. A bar is the 95 % interval at a row's longest length. `name`
+    labels the axis of values, which is logarithmic where all are above 0; `width` is in inches.
     """
     import matplotlib
     from matplotlib.figure import Figure

@@ -1,6 +1,5 @@
-"""The two figures of a study: score against evaluation length, score against position.
-
-Made with matplotlib's object interface (no pyplot, no global state).
+"""The two figures of a study, score against evaluation length and score against position, made
+with matplotlib's object interface (no pyplot, no global state).
 """
 
 from __future__ import annotations
@@ -11,9 +10,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from pe_jax.metric import Metric
 from pe_jax.record import Curve, Result
 from pe_jax.report import labels
-from pe_jax.report.cells import cell, described
+from pe_jax.report.cells import cell, described, ordered
 from pe_jax.report.dots import dots
 from pe_jax.report.style import COLOURS, DASHES, STYLE, Line
 
@@ -31,46 +31,61 @@ MOST = 16  # curves in one plane
 def curves(
     results: Sequence[Result], metric: str = "same_targets", width: float = 5.5
 ) -> Figure | None:
-    """A metric against evaluation length: a line an encoding with its 95 % band over seeds.
+    """A metric against evaluation length: a line for each encoding, with its 95 % band over seeds.
 
-    `width` in inches: 5.5 is the text width of most single-column papers. The label of an encoding
-    that cannot be evaluated further says where it ends. More than 16 encodings are a row each
-    (`dots`). None when no value was computed.
+    `width` is in inches: 5.5 is the text width of most single-column papers. Where an encoding has
+    no value at the longest length, its label says where it ends. More than 16 encodings are drawn
+    as a row of dots each (`dots`). None when no value was computed.
     """
     lengths = sorted({row.length for r in results for row in r.rows if row.metric == metric})
     points = []
     for result in results:
         cells = [(length, cell(result, metric, length)) for length in lengths]
         points.append([(length, c.mean, c.half) for length, c in cells if c.n])
-    scale = described(metric)
-    name = f"{scale.unit}, {scale.words}"
+    shown = described(metric)
+    name = f"{shown.unit}, {shown.words}"
     lines = _lines(results, points)
     trained = {result.train.length for result in results}
     if len(lines) > MOST:
-        return dots(lines, trained, name, width, scale.sign)
+        return dots(lines, trained, name, width, shown.sign)
     axes_labels = ("evaluation length (tokens)", name)
     return _draw(lines, trained, lengths, axes_labels, width, marker="o")
 
 
 def positions(results: Sequence[Result], width: float = 5.5) -> Figure | None:
-    """Bits per byte against the position in a window of the longest length, mean over seeds.
+    """A metric against the position in a window of the longest length, mean over seeds: the first
+    metric that the models as trained have curves of.
 
-    Encodings without a curve at that length are left out, and of more than 16 those that end
-    highest; None when no result has one.
+    Encodings without a curve at that length are left out, and of more than 16 all but the 16 that
+    end best. `width` is in inches. None when no result has a curve.
     """
-    trained = [[curve for curve in result.curves if not curve.swap] for result in results]
+    metric = position_metric(results)
+    if metric is None:
+        return None
+    trained = [
+        [c for c in result.curves if c.metric == metric.name and not c.swap] for result in results
+    ]
     longest = max((curve.length for curves in trained for curve in curves), default=1)
     points = [_mean_curve([c for c in curves if c.length == longest]) for curves in trained]
     ticks = [4**power for power in range(int(np.log2(longest)) // 2 + 1)]
     drawn = [i for i, line in enumerate(points) if line]
-    lowest = sorted(sorted(drawn, key=lambda i: points[i][-1][1])[:MOST])
-    lines = _lines([results[i] for i in lowest], [points[i] for i in lowest])
-    which = f"; the {MOST} that end lowest of {len(drawn)}" if len(drawn) > MOST else ""
-    axes_labels = (f"position in a window of {longest} tokens{which}", "bits per byte")
+    best = sorted(sorted(drawn, key=lambda i: metric.sign * points[i][-1][1])[:MOST])
+    lines = _lines([results[i] for i in best], [points[i] for i in best])
+    which = f"; the {MOST} that end {metric.best} of {len(drawn)}" if len(drawn) > MOST else ""
+    axes_labels = (f"position in a window of {longest} tokens{which}", metric.unit)
     return _draw(lines, {result.train.length for result in results}, ticks, axes_labels, width)
 
 
+def position_metric(results: Sequence[Result]) -> Metric | None:
+    """The metric that `positions` draws; None when no model as trained has a curve."""
+    present = ordered(c.metric for result in results for c in result.curves if not c.swap)
+    return described(present[0]) if present else None
+
+
 def _mean_curve(curves: Sequence[Curve]) -> list[tuple[float, float, float]]:
+    """(position, mean over seeds, 0 for the half width, which is not drawn) of the bins that have a
+    value.
+    """
     if not curves:
         return []
     mean = np.ma.masked_invalid([np.array(curve.value, float) for curve in curves]).mean(axis=0)
@@ -98,6 +113,9 @@ def _draw(
     width: float,
     marker: str = "",
 ) -> Figure | None:
+    """The lines in one plane, with ticks at these lengths or positions, the lengths `trained` at
+    marked, and (x, y) labels of the axes; None without lines.
+    """
     import matplotlib
     from matplotlib.figure import Figure
 

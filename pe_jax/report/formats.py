@@ -7,9 +7,9 @@ holds every number in full. Several tables go into one file, one after another.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from pe_jax.report.cells import Row, Table
 from pe_jax.report.words import plusminus
@@ -17,6 +17,7 @@ from pe_jax.report.words import plusminus
 if TYPE_CHECKING:
     import rich.table
 
+# What `str.translate` escapes in each format.
 LATEX = str.maketrans(
     {c: f"\\{c}" for c in "&%$#_{}"}
     | {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}
@@ -48,29 +49,38 @@ def texts(row: Row) -> list[str]:
 
 
 def footnotes(table: Table) -> list[str]:
-    """The distinct reasons of a table in reading order; mark i is footnotes[i - 1]."""
+    """The distinct reasons why values are missing, in reading order; mark i is item i - 1."""
     reasons = (cell.reason for row in table.rows for cell in (*row.cells, row.gain) if cell.reason)
     return list(dict.fromkeys(reasons))
 
 
-def styled(table: Table, row: Row) -> Iterator[tuple[str, str | float, int, bool]]:
-    """Each cell of a row: its text, what it sorts by, its footnote (0: none), whether it is bold.
+class Printed(NamedTuple):
+    """A cell as the text formats print it."""
 
-    A label sorts by itself and a number by its full precision, NaN for n/a.
-    """
+    text: str
+    key: str | float
+    """What it sorts by: a label by itself, a number by its full precision, NaN for n/a."""
+    mark: int
+    """The number of its footnote; 0: none."""
+    bold: bool
+
+
+def printed(table: Table, row: Row) -> list[Printed]:
+    """The cells of a row of the table, from left to right as in `header`."""
     cells = (*row.cells, row.gain)
     known = footnotes(table)
     numbers = (row.effective, row.parameters, row.ms_per_step)
-    values = [cell.mean for cell in cells] + [math.nan if n is None else n for n in numbers]
+    keys = [cell.mean for cell in cells] + [math.nan if n is None else n for n in numbers]
     marks = [known.index(cell.reason) + 1 if cell.reason else 0 for cell in cells]
     bold = [cell.best for cell in cells]
-    return zip(
+    columns = zip(
         texts(row),
-        [row.label, *values],
-        [0, *marks, 0, 0, 0],
-        [False, *bold, *[False] * 3],
+        [row.label, *keys],
+        [0, *marks, *[0] * len(numbers)],
+        [False, *bold, *[False] * len(numbers)],
         strict=True,
     )
+    return [Printed(*column) for column in columns]
 
 
 def terminal(table: Table) -> rich.table.Table:
@@ -96,8 +106,8 @@ def terminal(table: Table) -> rich.table.Table:
         if row.swap != previous.swap:
             shown.add_section()
         cells = [
-            Text(text + (f" [{mark}]" if mark else ""), "bold" if bold else "")
-            for text, _, mark, bold in styled(table, row)
+            Text(cell.text + (f" [{cell.mark}]" if cell.mark else ""), "bold" if cell.bold else "")
+            for cell in printed(table, row)
         ]
         shown.add_row(*cells)
     return shown
@@ -107,13 +117,14 @@ def markdown(tables: Iterable[Table]) -> str:
     """The tables in GitHub's Markdown, each with a heading, notes and footnotes."""
     import pandas
 
-    def marked(text: str, _: object, mark: int, bold: bool) -> str:
-        text = text.translate(MARKDOWN)
-        return (f"**{text}**" if bold else text) + (f" <sup>{mark}</sup>" if mark else "")
+    def marked(cell: Printed) -> str:
+        text = cell.text.translate(MARKDOWN)
+        text = f"**{text}**" if cell.bold else text
+        return text + (f" <sup>{cell.mark}</sup>" if cell.mark else "")
 
     parts = []
     for table in tables:
-        body = [[marked(*cell) for cell in styled(table, row)] for row in table.rows]
+        body = [[marked(cell) for cell in printed(table, row)] for row in table.rows]
         text = pandas.DataFrame(body, columns=header(table)).to_markdown(
             index=False, disable_numparse=True, colalign=["left"] + ["right"] * (len(body[0]) - 1)
         )
@@ -128,13 +139,14 @@ def latex(tables: Iterable[Table]) -> str:
 
 
 def _float(table: Table) -> str:
+    """One table environment: the first two notes are its caption, the others stand below it."""
     import pandas
 
-    def marked(text: str, _: object, mark: int, bold: bool) -> str:
-        text = text.translate(LATEX)
-        return (rf"\textbf{{{text}}}" if bold else text) + _superscript(mark)
+    def marked(cell: Printed) -> str:
+        text = cell.text.translate(LATEX)
+        return (rf"\textbf{{{text}}}" if cell.bold else text) + _superscript(cell.mark)
 
-    body = [[marked(*cell) for cell in styled(table, row)] for row in table.rows]
+    body = [[marked(cell) for cell in printed(table, row)] for row in table.rows]
     for i, (row, following) in enumerate(pairwise(table.rows), 1):
         if row.swap != following.swap:
             body[i][0] = rf"\midrule {body[i][0]}"

@@ -1,4 +1,4 @@
-"""What tables and figures call a run."""
+"""What tables, figures and sentences call a run."""
 
 from __future__ import annotations
 

@@ -31,15 +31,15 @@ FACTS = (
     "corpus",
     "tokenizer",
 )
-"""What the page tells of each run, besides its config and its training loss."""
+"""The fields of a record that the page shows of each run, besides its config and its loss."""
 
 
 def write(results: Iterable[Result], out: str | Path, commands: Sequence[str] = ()) -> list[Path]:
     """Writes a study into the folder `out` and returns the paths.
 
     runs.jsonl, in the present version of the schema; table.md, table.tex, table.csv, report.html;
-    curves.png and .pdf of the first metric, positions.png and .pdf where there is something to
-    draw. `commands` are what the page says to run after the commands of the runs themselves.
+    curves.png and .pdf of the first metric, positions.png and .pdf where the results hold curves
+    over positions. The page tells how to reproduce it: the commands of the runs, then `commands`.
     ValueError where the results hold no numbers.
     """
     out = Path(out)
@@ -78,6 +78,7 @@ def page(
         summary=sentences.summary(results, reported[0]),
         tables=reported,
         figures={key: style.svg(figure) for key, figure in drawn.items()},
+        captions=sentences.captions(reported[0], figures.position_metric(results)),
         runs=[(called[result.id], result, list(_facts(result))) for result in results],
         commands=list(dict.fromkeys([*(r.command for r in results if r.command), *commands])),
         formats=formats,
@@ -93,7 +94,7 @@ def _figures(results: Sequence[Result], metric: str, width: float) -> dict[str, 
 
 
 def _facts(result: Result) -> Iterator[tuple[str, str]]:
-    """(name, text) of what the page tells of a run."""
+    """(name, text) of each fact that the page shows of a run."""
     known = record.plain(result)
     for name in FACTS:
         value = known[name]

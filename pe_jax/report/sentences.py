@@ -51,18 +51,23 @@ def notes(results: Sequence[Result], table: Table) -> tuple[str, ...]:
 
 def _columns(table: Table, metric: Metric) -> str:
     train, longest = join(table.train_lengths, "or"), table.lengths[-1]
+    if len(table.train_lengths) > 1:
+        train = f"the model's training length, {train}"
     helped = "negative" if metric.better == "lower" else "positive"
     return (
         f"Gain: the value at {longest} minus the one at {train}, paired over seeds; {helped} means "
         "that the longer context helps. Effective length: the longest evaluated length up to which "
-        f"the mean stays within 1 % of the one at {train} (≥: no longer one was evaluated). Bold: "
-        f"the {metric.best} mean of a column among the models as trained."
+        f"the mean stays within 1 % of the one at {train} (≥: no length beyond it was evaluated). "
+        f"Bold: the {metric.best} mean of a column among the models as trained."
     )
 
 
 def _models(results: Sequence[Result]) -> Iterator[str]:
     if any(result.parent for result in results):
-        yield "A from B: trained on from the final parameters of B, with a new optimizer."
+        yield (
+            "A from B: training with A began at the final parameters of a model trained with B, "
+            "with a new optimizer."
+        )
     if len({result.tokenizer.spec for result in results}) > 1:
         yield (
             "Lengths and targets are in tokens of each model's own tokenizer, so rows of different "
@@ -83,21 +88,23 @@ def _swaps(table: Table) -> Iterator[str]:
         )
     if memories:
         yield (
-            f"Memory M: the same checkpoints, windows worked through by segments of {train} "
-            "tokens, each layer with what entered it at the last M tokens before. The "
-            "other rows see whole windows, which is a memory that holds all of them."
+            f"Memory M: the same checkpoints, evaluated by segments of {train} tokens: in every "
+            "layer a segment attends to itself and to the layer's inputs at the M tokens before "
+            "it, as in Transformer-XL. In the other rows every token "
+            "attends to all tokens before it in its window."
         )
     if swaps - {"window"} - memories:
-        yield "After a comma: the same checkpoints, evaluated with that swapped in."
+        yield "A, B: the checkpoints of A, evaluated with B swapped in and no further training."
 
 
 def _ranks(table: Table) -> Iterator[str]:
     ranked = sorted((-row.rank.mean, row.label, row.rank) for row in table.rows if row.rank)
     if ranked:
         best = ", ".join(f"{label} {_rank(rank)}" for _, label, rank in ranked[:3])
+        three = f", the three highest of {len(ranked)}" if len(ranked) > 3 else ""
         yield (
-            "Mean reciprocal rank over lengths beyond training (1: the best at each, in each seed; "
-            f"95 % bootstrap interval over seeds): {best}."
+            f"Mean reciprocal rank over lengths beyond training{three} (1: the best at every "
+            f"length in every seed; in brackets the 95 % bootstrap interval over seeds): {best}."
         )
 
 
@@ -152,6 +159,20 @@ def summary(results: Sequence[Result], table: Table) -> str:
     if kept:
         said.append(f"Within 1 % of their value at {train} at every longer length: {join(kept)}.")
     return " ".join(said)
+
+
+def captions(table: Table, by_position: Metric | None) -> dict[str, str]:
+    """The captions of the page's figures: "curves" is of the table's metric, "positions" of the
+    metric `by_position`.
+    """
+    said = {
+        "curves": f"{table.title} against evaluation length: means over seeds with their 95 % "
+        "intervals."
+    }
+    if by_position:
+        unit = by_position.unit[:1].upper() + by_position.unit[1:]
+        said["positions"] = f"{unit} against the position in the longest window: mean over seeds."
+    return said
 
 
 def _gains(rows: Sequence[Row], sign: int, longest: int, train: str) -> str:

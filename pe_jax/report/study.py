@@ -1,4 +1,4 @@
-"""The results of a study, from its folder, and what a notebook asks of them."""
+"""The results of a study, read from its folder; for notebooks, as a pandas table and a figure."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def _parsed(place: str, text: str) -> Result:
 
 
 def frame(workdir: str | Path) -> pandas.DataFrame:
-    """The scores of every result in a folder, a row a seed, swap, metric and length.
+    """The scores of every result in a folder: a row for each seed, swap, metric and length.
 
     Columns: run, label, seed, swap, metric, length and train_length in tokens, value in the unit of
     the metric, and reason, a sentence where value is NaN.
@@ -67,7 +67,7 @@ def frame(workdir: str | Path) -> pandas.DataFrame:
 
 
 def curves(frame: pandas.DataFrame, metric: str = "same_targets") -> Figure:
-    """A metric against evaluation length, of a frame, whole or of the rows that you chose.
+    """The figure of a metric against evaluation length, from a frame or from some of its rows.
 
     See `figures.curves`. ValueError where the frame has no value of the metric.
     """

@@ -39,7 +39,9 @@ STYLE: dict[Any, Any] = {
 
 @dataclass(frozen=True)
 class Line:
-    """One encoding's means over seeds, the half widths of their intervals, and its style."""
+    """One encoding's line in a figure: means over seeds at x, in the unit of the metric, the half
+    widths of their 95 % intervals, and how it is drawn. The arrays have one shape, [n].
+    """
 
     label: str
     x: np.ndarray
@@ -50,11 +52,13 @@ class Line:
 
 
 def save(figure: Figure, path: Path) -> list[Path]:
-    """Writes `path` with the suffixes .png (200 dots an inch) and .pdf, each as a whole."""
+    """Writes `path` with the suffixes .png (200 dots an inch) and .pdf, and returns the two paths.
+    A file that cannot be written whole is left as it was.
+    """
     import matplotlib
 
     metadata = {"png": {"Software": None}, "pdf": {"CreationDate": None, "ModDate": None}}
-    with matplotlib.rc_context(STYLE), _quiet("fontTools"):  # it tells of every glyph at INFO
+    with matplotlib.rc_context(STYLE), _quiet("fontTools"):  # it logs every glyph at INFO
         return [
             atomic.replace(
                 Path(f"{path}.{kind}"),
@@ -68,7 +72,7 @@ def save(figure: Figure, path: Path) -> list[Path]:
 
 @contextlib.contextmanager
 def _quiet(name: str) -> Iterator[None]:
-    """The logger of that name tells warnings and errors only, while the block runs."""
+    """The logger of that name logs warnings and errors only, while the block runs."""
     logger = logging.getLogger(name)
     before = logger.level
     logger.setLevel(logging.WARNING)

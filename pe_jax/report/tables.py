@@ -12,16 +12,14 @@ from typing import Any
 
 import numpy as np
 
-from pe_jax.metric import METRICS
 from pe_jax.record import Result
 from pe_jax.report import labels, sentences, stats
-from pe_jax.report.cells import Row, Table, by_seed, cell, described, gain, value
+from pe_jax.report.cells import Row, Table, by_seed, cell, described, gain, ordered, value
 
 
 def metrics(results: Iterable[Result]) -> list[str]:
-    """The metrics of the results: those of METRICS first, in its order."""
-    present = {row.metric for result in results for row in result.rows}
-    return [name for name in METRICS if name in present] + sorted(present - METRICS.keys())
+    """The metrics that the results have rows of: those of METRICS first, in its order."""
+    return ordered(row.metric for result in results for row in result.rows)
 
 
 def extrapolation(results: Sequence[Result], metric: str = "same_targets") -> Table:

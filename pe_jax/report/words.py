@@ -1,4 +1,4 @@
-"""Small words that tables and sentences share: lists, counted nouns, numbers with an interval."""
+"""Text that tables and sentences share: lists, counted nouns, numbers with an interval."""
 
 from __future__ import annotations
 

@@ -256,7 +256,9 @@ def test_nothing_to_read_is_an_error(tmp_path):
 
 def test_a_split_without_documents_says_what_to_do(tmp_path):
     write(tmp_path, {"a.txt": "😀"})
-    with pytest.raises(ValueError, match="no text for train and valid .*longer files.*10 files"):
+    with pytest.raises(
+        ValueError, match="no text for train and valid .*longer documents.*10 of them"
+    ):
         load(f"files:{tmp_path}/a.txt")
     write(tmp_path, {"train/a.txt": "a", "valid/a.txt": "a", "test/a.doc": "a"})
     with pytest.raises(FileNotFoundError, match=r"no file ending in .*test"):

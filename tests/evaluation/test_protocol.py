@@ -499,6 +499,7 @@ def test_a_metric_of_ones_own_that_is_better_when_higher_goes_from_windows_to_ta
     )
     assert mine.title == "Probability, mean probability (higher is better)"
     (line,) = (c for c in found.curves if (c.seed, c.swap) == (3, ""))
+    assert line.metric == mine.name
     weights = [last - first + 1 for first, last in bins(line.position)]
     np.testing.assert_allclose(np.average(line.value, weights=weights), np.mean(seen), rtol=2e-5)
 
