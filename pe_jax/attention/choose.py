@@ -12,26 +12,25 @@ from pe_jax.attention.bound import Bound
 from pe_jax.attention.dense import attend
 
 
-def choose(form: str, pe: Bound, batch: int, queries: int, keys: int):
+def choose(form: str, pe: Bound, batch: int, heads: int, queries: int, keys: int):
     """`attend`, or `attend_blockwise` with the size of its blocks set.
 
-    `form` is "dense", "blockwise" or "auto", which takes dense attention while its logits fit. Each
-    of the `batch` sequences has so many `queries` and `keys`.
+    `form` is "dense", "blockwise" or "auto", which takes dense attention while its logits fit.
+    `queries` and `keys` are the numbers of them that each of the `batch` sequences has.
     """
-    if form == "dense" or (form == "auto" and _dense_is_better(pe, batch, queries, keys)):
+    if form == "dense" or (form == "auto" and _dense_is_better(pe, batch * heads, queries, keys)):
         return attend
     return functools.partial(attend_blockwise, block=_block_size(pe, keys))
 
 
-def _dense_is_better(pe: Bound, batch: int, queries: int, keys: int) -> bool:
-    """Whether the float32 logits of a layer fit in 8 MiB on a CPU, for the sake of its caches, or
-    in 1 GiB on an accelerator, and no window hides most of them.
+def _dense_is_better(pe: Bound, heads: int, queries: int, keys: int) -> bool:
+    """Whether the float32 logits of `heads` heads, those of all sequences together, fit in 8 MiB
+    on a CPU, for the sake of its caches, or in 1 GiB on an accelerator, and no window hides most.
 
     Always for a single query, which blockwise attention would pad to a whole block.
     """
-    heads = pe.encodings[0].dims.heads if pe.encodings else 1
     budget = 2**23 if jax.default_backend() == "cpu" else 2**30
-    fits = 4 * batch * heads * queries * keys <= budget
+    fits = 4 * heads * queries * keys <= budget
     mostly_hidden = any(keys > 4 * (window + sinks) for window, sinks in pe.reach)
     return queries == 1 or (fits and not mostly_hidden)
 

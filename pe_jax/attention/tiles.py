@@ -106,7 +106,7 @@ def _near_and_first(
     begin_idx = queries.idx[0] - (window - 1)
     begin_row = row_of_index_0 + begin_idx
     near_keys = _runs_of_near_keys(keys, begin_row, near, Q, block)
-    # Tables are made where positions are consecutive alone; where they are not, these are not read.
+    # These positions hold where positions are consecutive; elsewhere the terms do not read them.
     near_tiles = relative_terms(
         pe,
         queries.pos[0] + jnp.arange(block),

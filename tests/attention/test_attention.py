@@ -507,16 +507,18 @@ def test_bfloat16_is_near_float32(name, form):
 
 @pytest.mark.parametrize(("backend", "length", "batch"), [("cpu", 2**10, 2), ("gpu", 2**14, 1)])
 def test_auto_is_dense_while_the_logits_of_a_layer_fit(backend, length, batch, monkeypatch):
-    """8 MiB on the CPU, 1 GiB elsewhere: a batch more is too much."""
+    """8 MiB on the CPU, 1 GiB elsewhere: a sequence or a head more is too much."""
     monkeypatch.setattr(jax, "default_backend", lambda: backend)
-    pe = bind((NoPE(DIMS._replace(heads=1)),))
-    assert choose("auto", pe, batch, length, length) is attend
-    assert choose("auto", pe, batch + 1, length, length).func is attend_blockwise
-    assert choose("blockwise", pe, 1, 8, 8).func is attend_blockwise
+    for members in ((NoPE(DIMS),), ()):
+        pe = bind(members)
+        assert choose("auto", pe, batch, 1, length, length) is attend
+        assert choose("auto", pe, batch + 1, 1, length, length).func is attend_blockwise
+        assert choose("auto", pe, batch, 2, length, length).func is attend_blockwise
+        assert choose("blockwise", pe, 1, 1, 8, 8).func is attend_blockwise
     narrow = bind((Window(DIMS, 16, sinks=4),))
-    assert choose("auto", narrow, 1, 81, 81).func is attend_blockwise
-    assert choose("auto", narrow, 1, 80, 80) is attend
-    assert choose("dense", narrow, 1, 1024, 1024) is attend
+    assert choose("auto", narrow, 1, 1, 81, 81).func is attend_blockwise
+    assert choose("auto", narrow, 1, 1, 80, 80) is attend
+    assert choose("dense", narrow, 1, 1, 1024, 1024) is attend
 
 
 @pytest.mark.parametrize(("queries", "keys"), [(1, 1), (1, 7), (5, 5), (4, 9), (13, 20)], ids=str)
