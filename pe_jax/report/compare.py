@@ -32,7 +32,9 @@ class Match:
 
 @dataclass(frozen=True)
 class Difference:
-    """A number of A, of B, and B - A, at one length of a metric and swap ("": as trained)."""
+    """The cells of A and of B, and B - A, by one metric at one length, as trained (swap "") or with
+    a swap.
+    """
 
     match: Match
     swap: str
@@ -123,12 +125,12 @@ def _shared(match: Match, metric: str) -> list[tuple[str, int]]:
 
 def _difference(match: Match, swap: str, metric: str, length: int) -> Difference:
     runs = (match.a, match.b)
-    before, after = (values(by_seed(run, metric, length, swap)) for run in runs)
+    of_a, of_b = (values(by_seed(run, metric, length, swap)) for run in runs)
     paired = set(match.a.seeds) == set(match.b.seeds)
     change = (
-        stats.paired(after, before)
+        stats.paired(of_b, of_a)
         if paired
-        else stats.welch(list(after.values()), list(before.values()))
+        else stats.welch(list(of_b.values()), list(of_a.values()))
     )
     a, b = (cell(run, metric, length, swap) for run in runs)
     return Difference(match, swap, metric, length, a, b, change, paired)

@@ -25,11 +25,11 @@ def verdict(comparison: Comparison, metric: str) -> str:
     untested = len(differences) - len(tested)
     better = Counter(d.better for d in tested)
     same = sum(d.change.mean == 0 == d.change.half for d in tested)
-    open_ = len(tested) - better["A"] - better["B"] - same
+    unclear = len(tested) - better["A"] - better["B"] - same
     parts = [
         f"{better['B']} better in B",
         f"{better['A']} better in A",
-        f"{open_} not distinguishable",
+        f"{unclear} not distinguishable",
         *([f"{same} identical"] if same else []),
         *([f"{untested} without an interval"] if untested else []),
     ]
