@@ -212,9 +212,7 @@ Schema = TypeVar("Schema", Planned, Begun, Result, State)
 
 
 def decode(kind: type[Schema], data: Any) -> Schema:
-    """A record of this kind from parsed JSON of the present version or an earlier one. ValueError
-    says which parts are missing, which one is of another type, or that a later version wrote it.
-    """
+    """A record from parsed JSON, of this version or an earlier one. ValueError says what is wrong."""
     if not isinstance(data, dict):
         raise ValueError("it is not a JSON object")
     fields, missing = dataclasses.fields(kind), dataclasses.MISSING

@@ -1,4 +1,4 @@
-"""The start of every command: its flags are parsed, and a user's mistake is one line.
+"""The start of every command: parses its flags, and tells a user's mistake in one line.
 
 A command is a module of this folder with a docstring for --help, its flags in OPTIONS, the names of
 its arguments without -- in OPERANDS where it has some, and main(), which gets these arguments and

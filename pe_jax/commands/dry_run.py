@@ -10,11 +10,12 @@ from pe_jax import record
 from pe_jax.engines import cost, local
 from pe_jax.engines.progress import duration
 from pe_jax.report import labels
+from pe_jax.report.words import count
 from pe_jax.runs.run import Run
 
 
 def show(runs: list[Run], workdir: Path, jobs: int) -> None:
-    """Prints a line a run and how long those that have not finished will take in all."""
+    """Prints a row for each run, and how long those that have not finished will take in all."""
     from rich.console import Console
     from rich.table import Table
 
@@ -32,11 +33,11 @@ def show(runs: list[Run], workdir: Path, jobs: int) -> None:
     for run in runs:
         for doubt in run.advice:
             print(f"note: {names[run.id]}: {doubt}")
-    print(f"{len(runs)} runs, {_total([estimates[run.id] for run in left], jobs)}")
+    print(f"{count(len(runs), 'run')}, {_total([estimates[run.id] for run in left], jobs)}")
 
 
 def _begun(run: Run) -> record.Begun:
-    """What a record of the run would say before its text is read."""
+    """The run as its config.json will have it, without what only its text tells."""
     return record.Begun(
         id=run.id,
         label=run.label,
@@ -48,7 +49,7 @@ def _begun(run: Run) -> record.Begun:
 
 
 def _total(left: Sequence[cost.Estimate], jobs: int) -> str:
-    """How long the runs to do will take, so many at a time, and where that is known from."""
+    """How long the runs left to do take, `jobs` at a time, and what the estimate rests on."""
     seconds = [estimate.seconds for estimate in left]
     total = max(sum(seconds) / jobs, max(seconds, default=0.0))
     text = f"{len(left)} to do: about {duration(total)} with {jobs} at a time on this machine"

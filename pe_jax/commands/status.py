@@ -15,6 +15,7 @@ from absl import flags
 
 from pe_jax.commands import cli
 from pe_jax.engines import progress, status
+from pe_jax.report.words import count
 
 OPTIONS = flags.FlagValues()
 _WORKDIR = flags.DEFINE_string("workdir", "runs", "Folder of the runs.", flag_values=OPTIONS)
@@ -36,10 +37,9 @@ def show(workdir: Path) -> int:
         )
     out = Console(width=None if sys.stdout.isatty() else 140, highlight=False, markup=False)
     out.print(_table(standings, wide=out.width > 110))
-    count = Counter(run.state for run in standings)
-    states = ", ".join(f"{n} {state}" for state, n in count.items())
-    runs = "1 run" if len(standings) == 1 else f"{len(standings)} runs"
-    out.print(f"{runs}: {states}", soft_wrap=True)
+    numbers = Counter(run.state for run in standings)
+    states = ", ".join(f"{n} {state}" for state, n in numbers.items())
+    out.print(f"{count(len(standings), 'run')}: {states}", soft_wrap=True)
     for run in standings:
         if run.reason:
             out.print(f"{run.state}: {run.label}: {run.reason}", soft_wrap=True)

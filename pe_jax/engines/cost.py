@@ -19,9 +19,9 @@ from pe_jax.runs import environment
 from pe_jax.runs.run import Run
 from pe_jax.storage import records
 
-EFFICIENCY = 0.4  # of the matrix product's speed, that small models reach
-LOGIT = 60  # operations that one attention logit costs besides its products: masks, exponentials
-COMPILE = 0.7  # seconds a program
+EFFICIENCY = 0.4  # the part of the matrix product's speed that small models reach
+LOGIT = 60  # operations of one attention logit besides its products: masks, exponentials
+COMPILE = 0.7  # seconds that a program takes to compile
 
 
 class Estimate(NamedTuple):
@@ -29,24 +29,26 @@ class Estimate(NamedTuple):
 
     seconds: float
     like: str = ""
-    """The id of the finished run that it is scaled from; "": by the arithmetic of the model."""
+    """The id of the finished run that it is scaled from; "" if by the arithmetic of the model."""
 
 
 class Work(NamedTuple):
-    """What a run does."""
+    """How much a run computes."""
 
     trained: float
     """Operations of all training steps of all seeds."""
     scored: float
     """Operations of the evaluation of all seeds."""
     groups: int
-    """Programs that train."""
+    """Compiled programs that train."""
     programs: int
-    """Programs that evaluate."""
+    """Compiled programs that evaluate."""
 
 
 def estimates(runs: list[Run], workdir: Path, jobs: int = 1) -> list[Estimate]:
-    """Of each run, `jobs` of them at a time on this machine; of a finished one what it took."""
+    """The estimate of each run, with `jobs` at a time on this machine; a finished one's is what it
+    took.
+    """
     threads = max(1, environment.cores() // jobs)
     finished = list(_finished(workdir))
     same = [result for result in finished if _of_this_machine(result, threads)]
@@ -75,8 +77,9 @@ def _evaluating(work: Work, threads: int) -> float:
 
 
 def _scaled(work: Work, other: Run, result: Result, threads: int) -> float:
-    """The seconds of `work`, from what the other run took: of its steps by their operations, of
-    what came before them by the number of programs, of its evaluation by the arithmetic of both.
+    """The seconds of `work`, from what the other run took: the time of its training steps is scaled
+    by their operations, that of compilation by the number of programs, that of its evaluation by
+    the arithmetic of both.
     """
     assert result.seconds and result.parameters
     theirs = _work(other, result.parameters.total)
@@ -90,7 +93,7 @@ def _scaled(work: Work, other: Run, result: Result, threads: int) -> float:
 
 
 def _finished(workdir: Path) -> Iterable[Result]:
-    """The results of a work directory that say what they took."""
+    """The results of a work directory that tell their times and parameters."""
     for path in workdir.glob("*/result.json"):
         try:
             result = records.read(Result, path)
@@ -115,8 +118,8 @@ def _processor() -> str:
 
 
 def _distance(run: Run, result: Result) -> tuple[Any, ...]:
-    """The smaller, the more alike are the run and the one that has finished: first the encodings,
-    then the model, then how much there is to do.
+    """A sort key, the smaller the more alike the run and the finished one are: first by encodings,
+    then by the model, then by how many tokens they train on.
     """
     config = result.config
     tokens = math.prod(config["train"][name] for name in ("steps", "batch", "length"))
@@ -130,7 +133,7 @@ def _distance(run: Run, result: Result) -> tuple[Any, ...]:
 
 
 def _work(run: Run, size: int) -> Work:
-    """Of a run whose seeds learn `size` numbers each."""
+    """What a run computes whose seeds have `size` parameters each."""
     seeds, longest = len(run.run.seeds), max(run.eval.lengths)
     tokens = run.train.steps * run.train.batch * run.train.length
     assert run.eval.last is not None and run.eval.stride is not None  # they are resolved
@@ -147,20 +150,20 @@ def _work(run: Run, size: int) -> Work:
 
 @functools.cache
 def _windows(metric: str, length: int, scope: Scope) -> int:
-    """How many windows a metric has at a length, in a text that is long enough."""
+    """How many windows a metric scores at a length, in a text that is long enough."""
     return sum(1 for _ in METRICS[metric].places([2**40], length, scope))
 
 
 def _forward(run: Run, size: int, length: int) -> float:
-    """Operations a token."""
-    keys = length / 2
+    """Operations of the forward pass for each token of a window of `length` tokens."""
+    keys = length / 2  # that a query sees in the mean
     return 2 * size + run.lm.layers * keys * (4 * run.lm.model + LOGIT * run.lm.heads)
 
 
 @functools.cache
 def _speed(threads: int) -> float:
-    """Operations a second of a small model on so many of the cores: a part of what a float32
-    product of two 1024 x 1024 matrices has on all.
+    """Operations a second of a small model on `threads` of the cores, from the time of a float32
+    product of two 1024 x 1024 matrices on all of them.
     """
     import jax
     import jax.numpy as jnp

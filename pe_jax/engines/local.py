@@ -1,4 +1,5 @@
-"""The processes of a sweep on this machine: each a run, some at a time, which share out the cores.
+"""A sweep on this machine: a process for each run, some at a time, which share the cores.
+
 The state of every run is in its folder, so that a process that dies takes no other with it.
 """
 
@@ -29,8 +30,8 @@ def finished(folder: Path) -> bool:
 
 
 def at_a_time(jobs: int, runs: int) -> int:
-    """How many of so many runs go at a time: `jobs`, or if that is 0 one beside an accelerator,
-    else one a core.
+    """How many of `runs` runs go at a time: `jobs`; or where that is 0, one if there is an
+    accelerator, else one for each core.
     """
     return min(jobs or (1 if accelerated() else cores()), runs)
 
@@ -43,10 +44,11 @@ def accelerated() -> bool:
 def run_all(
     runs: dict[str, Any], workdir: Path, jobs: int, command: str, environment: dict[str, str]
 ) -> dict[str, str] | None:
-    """{id: reason} of the runs that failed; None when stopped by a signal.
+    """Does the runs that have not finished: {id: reason} of those that failed; None when a signal
+    stopped the sweep.
 
-    `runs` are Runs by their ids, `jobs` how many go at a time (at_a_time), `command` what their
-    records give as reproducing them, `environment` that of the processes.
+    `runs` are Runs by their ids; `jobs` is as in at_a_time; `command` is what the records give as
+    reproducing them; `environment` are the environment variables of the processes.
     """
     done = [id for id in runs if finished(workdir / id)]
     if done:
@@ -54,7 +56,8 @@ def run_all(
     if len(done) == len(runs):
         return {}
     signal.signal(signal.SIGTERM, signal.default_int_handler)
-    view = progress.View(f"{len(runs)} runs", len(runs), len(done))
+    name = "1 run" if len(runs) == 1 else f"{len(runs)} runs"
+    view = progress.View(name, len(runs), len(done))
     with queues.kept(workdir) as put, view:
         workers = _Workers(runs, done, view, workdir, jobs, command, environment, put)
         try:
@@ -159,6 +162,7 @@ class _Workers:
         self.view.say(f"{label}: failed")
 
     def _progress(self, id: str) -> tuple[float, str]:
+        """(how much of the run is done, from 0 to 1; what it does now) by its metrics.jsonl."""
         share = progress.Share(len(self.runs[id].run.seeds), self.share)
         lines = history.read_lines(self.workdir / id / "metrics.jsonl")
         done = 0.0
@@ -167,6 +171,7 @@ class _Workers:
         return done, progress.describe(lines[-1]) if lines else "compiling"
 
     def stop(self) -> None:
+        """Tells the runs at work to save their state and end, and waits for that."""
         for process in self.running.values():
             process.terminate()
         for process in self.running.values():
@@ -174,7 +179,9 @@ class _Workers:
 
 
 def _reason(folder: Path, code: int) -> str:
-    """Why a run has no result, from its state.json; one that ended without a word gets its last."""
+    """Why a run has no result, by its state.json. Where that gives no reason, it is the signal that
+    ended the process or the last line of log.txt, and it is written to state.json.
+    """
     written = state.get(folder)
     if written and written.stage is Stage.FAILED:
         return written.reason

@@ -33,14 +33,20 @@ def describe(line: dict[str, Any]) -> str:
 
 
 def time_left(elapsed: float, gained: float, done: float, total: float) -> str:
-    """From what `gained` has taken; a fiftieth of all is too little to tell, being compilation."""
+    """The time left in words, from the seconds that `gained` of the work has taken. Less than a
+    fiftieth of all is too little to tell: most of it is compilation.
+    """
     if gained < 0.02 * total or not elapsed:
         return "time left: measuring"
     return f"{duration(elapsed * (total - done) / gained)} left"
 
 
 class Share:
-    """How much of a run is done, from its lines; seeds trained one after another count in turn."""
+    """How much of a run is done, by the lines of its metrics.jsonl.
+
+    `evaluation` is the part of its time that evaluation takes. Seeds that are trained one after
+    another count in turn.
+    """
 
     def __init__(self, seeds: int, evaluation: float = EVALUATION):
         self.seeds, self.evaluation, self.trained, self.evaluated = seeds, evaluation, {}, 0.0
@@ -56,7 +62,7 @@ class Share:
 
 
 class TimeLeft(ProgressColumn):
-    """Time left, from what the work so far has taken since this process began it."""
+    """The column of the time left."""
 
     def render(self, task) -> Text:
         if task.finished:
@@ -66,14 +72,17 @@ class TimeLeft(ProgressColumn):
 
 
 class Doing(ProgressColumn):
-    """What the runs at work do, in the room that is left."""
+    """The column of what the runs at work do, cut where the terminal ends."""
 
     def render(self, task) -> Text:
         return Text(task.fields["state"], "dim", no_wrap=True, overflow="ellipsis")
 
 
 class View:
-    """One bar and the state of each run at work; without a terminal, lines."""
+    """One bar and the state of each run at work; without a terminal, a line now and then.
+
+    `total` and `done` count in any one unit, such as runs.
+    """
 
     def __init__(self, name: str, total: float, done: float = 0.0):
         self.console = Console(stderr=True)

@@ -1,7 +1,7 @@
-"""What the sweeps of a work directory have before them, written down for `status` to read.
+"""Which runs the sweeps of a work directory still have to do, written down for `status` to read.
 
-A sweep holds the folder <workdir>/.sweeps/<process> while it lives, so that what a killed one has
-left there is known to be of the past.
+A sweep holds the lock of the folder <workdir>/.sweeps/<process id> while it lives. A folder that no
+process holds is left from a sweep that was killed, and does not count.
 """
 
 from __future__ import annotations
@@ -18,21 +18,21 @@ from typing import NamedTuple
 from pe_jax.storage import atomic, locks
 
 FOLDER = ".sweeps"
-FORGOTTEN = 60.0  # seconds after which a folder that no process holds is a dead sweep's
+FORGOTTEN = 60.0  # seconds after which a folder that no process holds is deleted
 
 
 class Queue(NamedTuple):
-    """Ids of runs."""
+    """Runs by their ids."""
 
     waiting: set[str]
-    """A process is to be started for each."""
+    """Those whose process is still to be started."""
     started: set[str]
-    """Their processes are at work, or about to be."""
+    """Those whose process is at work, or about to be."""
 
 
 @contextlib.contextmanager
 def kept(workdir: Path) -> Iterator[Callable[[Iterable[str], Iterable[str]], None]]:
-    """A function that writes down which runs wait in this sweep and which it has started."""
+    """Gives a function that writes down which runs wait in this sweep and which it has started."""
     sweeps = workdir / FOLDER
     own = sweeps / str(os.getpid())
     for folder in sweeps.glob("*"):
@@ -53,10 +53,10 @@ def kept(workdir: Path) -> Iterator[Callable[[Iterable[str], Iterable[str]], Non
 
 
 def read(workdir: Path) -> Queue:
-    """Of all sweeps that hold the work directory now."""
-    found = Queue(set(), set())
+    """The runs of all sweeps that are at work in the work directory now."""
+    every = Queue(set(), set())
     for folder in (workdir / FOLDER).glob("*"):
         if locks.is_locked(folder) and (queue := atomic.read(folder / "queue.json")):
-            found.waiting.update(queue["waiting"])
-            found.started.update(queue["started"])
-    return found
+            every.waiting.update(queue["waiting"])
+            every.started.update(queue["started"])
+    return every

@@ -1,8 +1,8 @@
 """How the runs of a work directory stand, from the folder alone.
 
-A run is at work while a process holds its folder, queued while a living sweep has it in its queue;
-otherwise its state.json says how it ended. A folder without one is of an earlier version: it was
-begun if config.json is there.
+A run is at work while a process holds the lock of its folder, and queued while a living sweep has
+it in its queue; otherwise its state.json says how it ended. A folder without state.json is of an
+earlier version: its run was begun if config.json is there.
 """
 
 from __future__ import annotations
@@ -30,11 +30,12 @@ class Standing:
     state: str
     """finished, running, starting, queued, stopped, failed, not begun, damaged or gone."""
     done: str = ""
-    """How far it is."""
+    """How far it is, in words."""
     seeds: int | None = None
     loss: float | None = None
+    """The newest training loss, nats a token, mean over seeds."""
     seconds: float | None = None
-    """What it took or, at work, has taken since it was taken up."""
+    """What it took in all; at work: since its process began."""
     reason: str = ""
     """Why it is not at work."""
 

@@ -224,7 +224,8 @@ def test_every_config_lists_its_runs_and_writes_nothing(lab, tmp_path, path):
     counts = {"quickstart": 7, "pi": 2, "memory": 4, "encodings_gpu": 14}
     counts |= {"notes": 18, "learning_rates": 44}
     count = counts.get(path.stem, 1)
-    assert f"{count} runs, {count} to do: about" in done.out
+    runs = "1 run" if count == 1 else f"{count} runs"
+    assert f"{runs}, {count} to do: about" in done.out
     assert not workdir.exists()
     if path.stem == "replay":
         assert run_of("t5").id in done.out
