@@ -212,7 +212,7 @@ Schema = TypeVar("Schema", Planned, Begun, Result, State)
 
 
 def decode(kind: type[Schema], data: Any) -> Schema:
-    """A record from parsed JSON, of this version or an earlier one. ValueError says what is wrong."""
+    """A record from parsed JSON of any version so far. ValueError says what is wrong with it."""
     if not isinstance(data, dict):
         raise ValueError("it is not a JSON object")
     fields, missing = dataclasses.fields(kind), dataclasses.MISSING

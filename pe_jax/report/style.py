@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import io
 import logging
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pe_jax.storage import atomic
+from pe_jax.storage.loggers import quiet
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -58,7 +57,10 @@ def save(figure: Figure, path: Path) -> list[Path]:
     import matplotlib
 
     metadata = {"png": {"Software": None}, "pdf": {"CreationDate": None, "ModDate": None}}
-    with matplotlib.rc_context(STYLE), _quiet("fontTools"):  # it logs every glyph at INFO
+    with (
+        matplotlib.rc_context(STYLE),
+        quiet("fontTools", logging.WARNING),
+    ):  # it logs every glyph at INFO
         return [
             atomic.replace(
                 Path(f"{path}.{kind}"),
@@ -68,18 +70,6 @@ def save(figure: Figure, path: Path) -> list[Path]:
             )
             for kind, facts in metadata.items()
         ]
-
-
-@contextlib.contextmanager
-def _quiet(name: str) -> Iterator[None]:
-    """The logger of that name logs warnings and errors only, while the block runs."""
-    logger = logging.getLogger(name)
-    before = logger.level
-    logger.setLevel(logging.WARNING)
-    try:
-        yield
-    finally:
-        logger.setLevel(before)
 
 
 def svg(figure: Figure) -> str:

@@ -22,6 +22,8 @@ import jax
 import numpy as np
 import orbax.checkpoint as ocp
 
+from pe_jax.storage.loggers import quiet
+
 KEPT = 2
 """How many of the newest checkpoints stay in the folder."""
 
@@ -149,16 +151,9 @@ class Checkpoints:
             return self.manager.restore(step, args=ocp.args.Composite(**item))[next(iter(item))]
 
 
-@contextlib.contextmanager
-def _quiet() -> Iterator[None]:
+def _quiet():
     """Silences the logger of Orbax, which logs the errors that it also raises."""
-    logger = logging.getLogger("absl")
-    level = logger.level
-    logger.setLevel(logging.CRITICAL)
-    try:
-        yield
-    finally:
-        logger.setLevel(level)
+    return quiet("absl", logging.CRITICAL)
 
 
 def flat(state: Any) -> dict[str, Any]:

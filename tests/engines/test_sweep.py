@@ -13,20 +13,9 @@ from configs import base, quickstart
 from pe_jax import record
 from pe_jax.commands import hyper
 from pe_jax.engines import local
-from pe_jax.evaluation.config import EvalConfig
-from pe_jax.model.config import LmConfig
-from pe_jax.runs.run import DataConfig, LogConfig, Run, RunConfig
+from pe_jax.runs.run import SECTIONS, Run
 from pe_jax.storage import atomic, locks
-from pe_jax.training.config import TrainConfig
 
-SECTIONS = {
-    "lm": LmConfig,
-    "train": TrainConfig,
-    "eval": EvalConfig,
-    "data": DataConfig,
-    "run": RunConfig,
-    "log": LogConfig,
-}
 MINE = """
 import dataclasses
 
