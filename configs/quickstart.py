@@ -1,21 +1,5 @@
-"""The README's table: seven encodings, three seeds, trained at 64 bytes of text, evaluated at up
-to 1024.
+"""The quickstart's sweep is in pe_jax/configs/quickstart.py; here for configs/quickstart.py."""
 
-    python -m experiments.sweep --config=configs/quickstart.py --workdir=DIR
+from pe_jax.configs.quickstart import ENCODINGS, get_config, get_sweep
 
-`learned` is shown with clipping, which no paper proposes, to have a curve beyond its table.
-"""
-
-from pe_jax.configs import base
-
-# The longest runs first: the last one of a sweep has the machine to itself.
-ENCODINGS = ("transformer_xl", "t5", "alibi", "rope", "sinusoidal", "learned(clip=True)", "nope")
-
-
-def get_config(arg="pe=rope"):
-    return base.get_config(arg)
-
-
-def get_sweep():
-    for spec in ENCODINGS:
-        yield get_config(f"pe={spec}")
+__all__ = ["ENCODINGS", "get_config", "get_sweep"]

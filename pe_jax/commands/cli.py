@@ -22,6 +22,7 @@ from typing import NoReturn
 
 from absl import app, flags, logging
 
+import pe_jax
 from pe_jax.errors import nearest
 
 INTERRUPTED = 75  # the exit code of a stopped command that goes on when it is given again
@@ -49,6 +50,9 @@ def main() -> NoReturn:
         print("usage: pe-jax COMMAND [--help] ...\n")
         for known, sentence in COMMANDS.items():
             print(f"  {known:10}{sentence}")
+        sys.exit(0)
+    if name == "--version":
+        print(f"pe_jax {pe_jax.__version__}")
         sys.exit(0)
     if name not in COMMANDS:
         sys.exit(
@@ -195,7 +199,7 @@ def _config(value: str) -> str:
         return f"{known[name]}{colon}{argument}"
     here = Path(path).parent.glob("*.py")
     near = nearest(name, sorted({*known, *(entry.name for entry in here)}), 3)
-    others = "" if _is_clone() else "; configs/quickstart.py and more are in a clone of the project"
+    others = "" if _is_clone() else "; the configs of the studies are in a clone of the project"
     raise ValueError(
         f"no config file {path!r}{near} Found from any folder: {', '.join(sorted(known))}{others}."
     )

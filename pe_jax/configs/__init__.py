@@ -1,1 +1,3 @@
-"""The package's configs: base.py has every knob of a run; replay.py runs a record again."""
+"""The package's configs: base.py has every knob of a run, quickstart.py a first sweep; replay.py
+runs a record again.
+"""

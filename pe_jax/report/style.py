@@ -57,10 +57,8 @@ def save(figure: Figure, path: Path) -> list[Path]:
     import matplotlib
 
     metadata = {"png": {"Software": None}, "pdf": {"CreationDate": None, "ModDate": None}}
-    with (
-        matplotlib.rc_context(STYLE),
-        quiet("fontTools", logging.WARNING),
-    ):  # it logs every glyph at INFO
+    # fontTools logs every glyph at INFO.
+    with matplotlib.rc_context(STYLE), quiet("fontTools", logging.WARNING):
         return [
             atomic.replace(
                 Path(f"{path}.{kind}"),

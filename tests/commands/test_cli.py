@@ -7,6 +7,7 @@ import pytest
 from absl import flags
 from commands import ROOT, Lab, run_of, tiny, write_text
 
+import pe_jax
 from pe_jax import record
 from pe_jax.commands import cli, generate, sweep
 from pe_jax.storage import atomic, locks
@@ -92,6 +93,12 @@ def test_a_misspelt_command_is_told_with_the_nearest():
     assert done.stderr.startswith("pe-jax: unknown command 'swep'; did you mean 'sweep'?")
 
 
+def test_the_version_is_told():
+    process = [sys.executable, "-m", "pe_jax.commands", "--version"]
+    done = subprocess.run(process, cwd=ROOT, capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (0, f"pe_jax {pe_jax.__version__}\n")
+
+
 @pytest.mark.parametrize("name", cli.COMMANDS)
 def test_every_command_can_be_started_in_a_clone(name):
     assert f'cli.start("{name}", ' in (ROOT / f"experiments/{name}.py").read_text()
@@ -112,11 +119,14 @@ def test_a_config_of_the_package_is_found_from_any_folder(tmp_path, monkeypatch)
 
 def test_a_config_of_the_clone_is_found_from_any_folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    for path in ("quickstart.py", "configs/quickstart.py"):
-        assert cli._config(path) == str(ROOT / "configs/quickstart.py")
+    for path in ("encodings.py", "configs/encodings.py"):
+        assert cli._config(path) == str(ROOT / "configs/encodings.py")
     monkeypatch.setattr(cli, "CLONE", tmp_path)  # as an installed package, which has no clone
-    with pytest.raises(ValueError, match="base.py, replay.py; .* are in a clone of the project"):
-        cli._config("configs/quickstart.py")
+    with pytest.raises(
+        ValueError, match="quickstart.py, replay.py; .* are in a clone of the project"
+    ):
+        cli._config("configs/encodings.py")
+    assert cli._config("configs/quickstart.py") == str(cli.CONFIGS / "quickstart.py")
 
 
 def test_help_shows_the_defaults():

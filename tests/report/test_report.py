@@ -475,7 +475,7 @@ def test_load_says_what_a_folder_needs_and_how_to_make_it(tmp_path):
     with pytest.raises(ValueError, match=r"needs \*/result.json or runs.jsonl; make some$"):
         study.load(tmp_path, "make some")
     done = run(f"--workdir={tmp_path}", f"--out={tmp_path / 'out'}")
-    assert f"make some with `pe-jax sweep --config=FILE --workdir={tmp_path}`" in done.stderr
+    assert f"python -m experiments.sweep --config=FILE --workdir={tmp_path}`" in done.stderr
 
 
 def test_a_frame_without_the_metric_names_those_it_has(tmp_path, records):
