@@ -70,7 +70,7 @@ class Metric:
 
     name: str
     sentence: str
-    """What is scored, for the notes below a table."""
+    """What is scored, for the notes below a table; {split} stands for "test" or "validation"."""
     places: Callable[[Sequence[int], int, Scope], Iterator[Place]]
     """The windows, from the documents' sizes in tokens and the evaluation length E. Raises NoRoom
     if there are too few.
@@ -171,16 +171,16 @@ METRICS: dict[str, Metric] = {
         Metric(
             "same_targets",
             "The targets are the same tokens at every length: the L/2 tokens before fixed places "
-            "in test documents, L being the training length. Only the window before these places "
-            "grows, so differences come from context alone, and the value at L is what a model "
-            "that crops the longer context away scores at every length.",
+            "in {split} documents, L being the training length. Only the window before these "
+            "places grows, so differences come from context alone, and the value at L is what a "
+            "model that crops the longer context away scores at every length.",
             _same_targets,
             beyond=0,
             uses=("last",),
         ),
         Metric(
             "nonoverlapping",
-            "Test documents are cut into windows of the evaluation length and every token is "
+            "{split} documents are cut into windows of the evaluation length and every token is "
             "scored. Short windows hold a larger share of tokens with little context, so part of "
             "a negative gain is that share shrinking.",
             _nonoverlapping,
@@ -188,14 +188,14 @@ METRICS: dict[str, Metric] = {
         ),
         Metric(
             "sliding",
-            "Windows of the evaluation length move over test documents by a fixed stride. Only "
+            "Windows of the evaluation length move over {split} documents by a fixed stride. Only "
             "the tokens that are new in a window are scored.",
             _sliding,
             uses=("stride",),
         ),
         Metric(
             "last_k",
-            "Test documents are cut into windows of the evaluation length. Only the last k "
+            "{split} documents are cut into windows of the evaluation length. Only the last k "
             "tokens of each window are scored.",
             _last_k,
             uses=("last",),

@@ -40,7 +40,7 @@ def notes(results: Sequence[Result], table: Table) -> tuple[str, ...]:
     """What a reader must know to use the table's numbers, one sentence or two each."""
     metric = described(table.metric)
     return (
-        _of_split(metric.sentence, results) + _scored(results, table.metric),
+        _measured(metric, results) + _scored(results, table.metric),
         setting(results),
         _columns(table, metric),
         *_models(results),
@@ -113,14 +113,12 @@ def _rank(rank: Rank) -> str:
     return f"{mean:.2f}" + ("" if math.isnan(low) else f" [{low:.2f}, {high:.2f}]")
 
 
-def _of_split(sentence: str, results: Sequence[Result]) -> str:
-    """A metric's sentence, which speaks of test documents, for the split that was scored."""
+def _measured(metric: Metric, results: Sequence[Result]) -> str:
+    """The metric's sentence, with the split that was scored."""
     splits = {result.config.get("eval", {}).get("split", "test") for result in results}
-    if splits <= {"test"}:
-        return sentence
-    which = "validation" if splits == {"valid"} else "test or validation"
-    sentence = sentence.replace("test documents", f"{which} documents")
-    return sentence.replace("Test documents", f"{which.capitalize()} documents")
+    words = {"test": "test", "valid": "validation"}
+    sentence = metric.sentence.replace("{split}", join((words[s] for s in sorted(splits)), "or"))
+    return sentence[:1].upper() + sentence[1:]
 
 
 def _scored(results: Sequence[Result], metric: str) -> str:
