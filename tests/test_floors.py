@@ -69,8 +69,29 @@ def test_imports_run_down(module):
     assert FLOOR[room(module)] or not {name for name in EDGES[module] if FLOOR[room(name)]}
 
 
+def circle(edges):
+    """Modules that import each other in a circle, the first one again at the end; None: none do."""
+    try:
+        graphlib.TopologicalSorter(edges).prepare()
+    except graphlib.CycleError as error:
+        return error.args[1]
+
+
 def test_no_module_imports_itself_by_way_of_others():
-    graphlib.TopologicalSorter(EDGES).prepare()
+    assert circle(EDGES) is None
+    assert circle({"a": {"b"}, "b": {"c"}, "c": {"a"}}) is not None
+
+
+def test_imports_are_seen_wherever_they_stand(tmp_path):
+    """At the top, of a module and of a name in it, under TYPE_CHECKING, inside functions."""
+    path = tmp_path / "some.py"
+    path.write_text(
+        "import pe_jax.metric\nfrom pe_jax.spec import swap\n"
+        "if TYPE_CHECKING:\n    from pe_jax.model.lm import LM\n"
+        "def late():\n    from pe_jax.runs.run import Run\n"
+    )
+    inside = {"pe_jax.metric", "pe_jax.spec.swap", "pe_jax.model.lm", "pe_jax.runs.run"}
+    assert set(imports(path)) == inside
 
 
 def test_reports_import_no_jax():
