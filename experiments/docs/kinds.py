@@ -11,7 +11,7 @@ import numpy as np
 from experiments.benchmark.groups import moves_positions
 from pe_jax.attention.bound import Bound
 from pe_jax.attention.dense import attend
-from pe_jax.attention.rows import rows
+from pe_jax.attention.rows import Rows
 from pe_jax.encoding import RELATIVE, Dims, Encoding, overrides, sites
 from pe_jax.encodings import ENCODINGS
 from pe_jax.model.parameters import init_params
@@ -93,7 +93,8 @@ def _layer(encoding: Encoding, places: jax.Array, more: tuple[Encoding, ...]) ->
 
     def attention_at(positions):
         h = encoding.embed(params, x, tokens, positions) if overrides(encoding, "embed") else x
-        heads, keys = h.reshape(L, H, K), rows(bound, h, index, positions)
+        heads = h.reshape(L, H, K)
+        keys = Rows(index, positions, bound.locate(h, positions))
         return attend(bound, q + heads, k + heads, v + heads, keys, keys)
 
     return jax.vmap(attention_at)(places)

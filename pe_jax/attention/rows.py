@@ -57,16 +57,6 @@ class Keys(NamedTuple):
     rows: Rows
 
 
-def rows(
-    pe: Bound, x: Float[Array, "L D"], idx: Int[Array, "L"], pos: Num[Array, "L"], before=None
-) -> Rows:
-    """Rows with the coordinates that `Bound.locate` makes of x, a layer's normalised input.
-
-    `before` has the coordinates of the token before the first of these; None: there is none.
-    """
-    return Rows(idx, pos, pe.locate(x, pos, before))
-
-
 def visible(pe: Bound, q_idx: Int[Array, "T"], k_idx: Int[Array, "S"]) -> Bool[Array, "T S"]:
     """Which keys each query sees: none without a token, none after it in a causal model, and for
     every encoding with a `reach` only those in its window or among its sinks.

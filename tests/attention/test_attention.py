@@ -12,14 +12,13 @@ import pytest
 import reference_case
 from cases import CASES, WIDE, encodings
 from exotic import EXOTIC, Capped, MixKeys, PairGate
-from helpers import DIMS, assert_near, bind, example, folded, layer, output, scattered
+from helpers import DIMS, assert_near, bind, example, folded, layer, output, rows, scattered
 
 from pe_jax import geometry
 from pe_jax.attention.blockwise import attend_blockwise
 from pe_jax.attention.choose import choose
 from pe_jax.attention.dense import attend
 from pe_jax.attention.relative import Tables, shift, unshift
-from pe_jax.attention.rows import rows
 from pe_jax.encoding import RELATIVE, Encoding, overrides, sites
 from pe_jax.encodings import ENCODINGS
 from pe_jax.encodings.nope import NoPE
@@ -216,7 +215,7 @@ def test_relative_hooks_laid_out_are_those_asked_for_pair_by_pair(name, causal):
 @pytest.mark.parametrize("name", names_with("qk", "bias", "gate", "scale", "logits"))
 def test_hooks_on_a_block_are_the_block_of_the_whole(name):
     pe, case, _ = setting(name, "scattered")
-    everything = rows(pe, jnp.asarray(case.x), jnp.arange(LENGTH), jnp.asarray(case.pos))
+    everything = rows(pe, jnp.asarray(case.x), jnp.asarray(case.pos))
     queries, keys = everything.take(9, 6).coords, everything.take(4, 7).coords
     all_coords = everything.coords
     q, k = jnp.asarray(case.q), jnp.asarray(case.k)
@@ -250,7 +249,7 @@ def test_a_key_of_index_minus_one_is_not_there(name):
     pe, case, _ = setting(name, "scattered" if name == "forget_gate" else "memory")
     x, q, k, v, pos = (jnp.asarray(a) for a in (case.x, case.q, case.k, case.v, case.pos))
     idx = jnp.where(jnp.arange(LENGTH) < 5, -1, jnp.arange(LENGTH))
-    keys = rows(pe, x, idx, pos)
+    keys = rows(pe, x, pos)._replace(idx=idx)
     queries = keys.take(12, 8)
     short = jax.tree.map(lambda a: a[5:], keys)
     for form in (attend, blockwise):
@@ -289,7 +288,7 @@ def test_queries_in_the_middle_of_the_keys(name):
     pe, case, _ = setting(name, "memory")
     want = output(pe, case)
     q, k, v = (jnp.asarray(a) for a in (case.q, case.k, case.v))
-    keys = rows(pe, jnp.asarray(case.x), jnp.arange(LENGTH), jnp.asarray(case.pos))
+    keys = rows(pe, jnp.asarray(case.x), jnp.asarray(case.pos))
     for form in (attend, blockwise):
         got = form(pe, q[3:12], k, v, keys.take(3, 9), keys)
         assert_near(got, want[3:12], 1e-5, form)
@@ -340,7 +339,7 @@ def test_blocks_that_a_window_leaves_out_change_nothing(name, causal):
     def both(params, inputs, idx, first):
         def loss(form, params, inputs):
             here = dataclasses.replace(pe, params=params)
-            keys = rows(here, inputs["x"], idx, pos)
+            keys = rows(here, inputs["x"], pos)._replace(idx=idx)
             q = jax.lax.dynamic_slice_in_dim(inputs["q"], first, queries)
             out = form(here, q, inputs["k"], inputs["v"], keys.take(first, queries), keys)
             return (out * towards).sum(), out

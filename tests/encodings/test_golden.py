@@ -6,11 +6,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from helpers import assert_near
+from helpers import assert_near, rows
 
 from pe_jax.attention.bound import Bound
 from pe_jax.attention.dense import attend
-from pe_jax.attention.rows import rows
 from pe_jax.encoding import HIDDEN, Dims
 from pe_jax.spec.parse import make
 
@@ -32,7 +31,7 @@ def only(spec, dims=DIMS):
 def output(encoding, params, q, k, v, causal):
     """Attention over 20 tokens by one encoding."""
     pe = Bound((params,), (encoding,), causal=causal)
-    here = rows(pe, jnp.zeros((20, 24)), jnp.arange(20), jnp.arange(20))
+    here = rows(pe, jnp.zeros((20, 24)), jnp.arange(20))
     return attend(pe, q, k, v, here, here)
 
 

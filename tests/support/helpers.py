@@ -8,7 +8,7 @@ from reference_case import Case
 
 from pe_jax.attention.bound import Bound, fold_positions
 from pe_jax.attention.dense import attend
-from pe_jax.attention.rows import rows
+from pe_jax.attention.rows import Rows
 from pe_jax.encoding import Dims, overrides, sites
 from pe_jax.model.parameters import init_params
 
@@ -81,11 +81,16 @@ def embed(pe, x, tokens, pos):
     return x
 
 
+def rows(pe, x, pos):
+    """The rows of all tokens of one sequence, at these positions; x is what `locate` sees."""
+    return Rows(jnp.arange(len(x)), pos, pe.locate(x, pos))
+
+
 def output(pe, case, queries=None, form=attend):
     """The attention of the last `queries` tokens of a case over all; only `locate` sees x."""
     q, k, v = (jnp.asarray(a) for a in (case.q, case.k, case.v))
     first = len(case.x) - (queries or len(case.x))
-    keys = rows(pe, jnp.asarray(case.x), jnp.arange(len(case.x)), jnp.asarray(case.pos))
+    keys = rows(pe, jnp.asarray(case.x), jnp.asarray(case.pos))
     return form(pe, q[first:], k, v, keys.take(first, len(case.x) - first), keys)
 
 
