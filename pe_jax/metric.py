@@ -70,7 +70,9 @@ class Metric:
 
     name: str
     sentence: str
-    """What is scored, for the notes below a table; {split} stands for "test" or "validation"."""
+    """What is scored, for the notes below a table. {split} stands for "test" or "validation",
+    {last} for `eval.last`, which is "L/2" where it is not set.
+    """
     places: Callable[[Sequence[int], int, Scope], Iterator[Place]]
     """The windows, from the documents' sizes in tokens and the evaluation length E. Raises NoRoom
     if there are too few.
@@ -170,10 +172,10 @@ METRICS: dict[str, Metric] = {
     for metric in (
         Metric(
             "same_targets",
-            "The targets are the same tokens at every length: the L/2 tokens before fixed places "
-            "in {split} documents, L being the training length. Only the window before these "
-            "places grows, so differences come from context alone, and the value at L is what a "
-            "model that crops the longer context away scores at every length.",
+            "The targets are the same tokens at every length: the {last} tokens before fixed "
+            "places in {split} documents, L being the training length. Only the window before "
+            "these places grows, so differences come from context alone, and the value at L is "
+            "what a model that crops the longer context away scores at every length.",
             _same_targets,
             beyond=0,
             uses=("last",),

@@ -114,10 +114,13 @@ def _rank(rank: Rank) -> str:
 
 
 def _measured(metric: Metric, results: Sequence[Result]) -> str:
-    """The metric's sentence, with the split that was scored."""
-    splits = {result.config.get("eval", {}).get("split", "test") for result in results}
+    """The metric's sentence, with the split and the number of tokens that were scored."""
+    evals = [result.config.get("eval", {}) for result in results]
     words = {"test": "test", "valid": "validation"}
-    sentence = metric.sentence.replace("{split}", join((words[s] for s in sorted(splits)), "or"))
+    splits = sorted({words[config.get("split", "test")] for config in evals})
+    last = sorted({str(config.get("last") or "L/2") for config in evals})
+    sentence = metric.sentence.replace("{split}", join(splits, "or"))
+    sentence = sentence.replace("{last}", join(last, "or"))
     return sentence[:1].upper() + sentence[1:]
 
 

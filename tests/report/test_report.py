@@ -360,6 +360,18 @@ def test_the_documents_are_those_of_the_split_that_was_scored():
     assert "test or validation documents" in tables.extrapolation(both).notes[0]
 
 
+def test_the_number_of_targets_before_a_place_is_that_of_the_config():
+    default, data = make_record("t5", [2.5] * 5), written("rope", [2.5] * 5)
+    data["config"]["eval"]["last"] = 32
+    scored = record.decode(Result, data)
+    for found, said in (
+        ([default], "the L/2 tokens before fixed places"),
+        ([scored], "the 32 tokens before fixed places"),
+        ([scored, default], "the 32 or L/2 tokens before fixed places"),
+    ):
+        assert said in tables.extrapolation(found).notes[0]
+
+
 def test_labels_say_where_a_line_ends(records):
     texts = [text.get_text() for text in figures.curves(records).axes[0].texts]
     assert "learned (to 64)" in texts and "rope" in texts and "trained at 64" in texts
