@@ -99,30 +99,10 @@ def _evaluated(run: Run, folder: Path, finished: Result) -> Result:
     """
     import dataclasses
 
-    import jax
-    import numpy as np
-
-    from pe_jax.evaluation.evaluate import Models, evaluate
-    from pe_jax.runs.environment import threads
-    from pe_jax.runs.trained import Trained
+    from pe_jax.runs.scores import final_states, scores
 
     corpus = run.load()
-    trained = [Trained.of(folder, seed) for seed in run.run.seeds]
-    models = Models(
-        trained[0].graphdef,
-        jax.tree.map(lambda *leaves: np.stack(leaves), *(model.params for model in trained)),
-        run.encodings,
-        run.run.seeds,
-        (-1,) * len(trained),  # the parameters of a diverged seed show that by themselves
-        run.train.length,
-    )
-    evaluation = evaluate(
-        models,
-        corpus.splits[run.eval.split],
-        run.eval,
-        corpus.tokenizer.sizes,
-        threads=threads() if jax.default_backend() == "cpu" else 1,
-    )
+    evaluation = scores(run, final_states(run, folder), corpus)
     notes = finished.advice
     if corpus.about.hash != finished.corpus.hash:
         scored = f"{corpus.about.source} (SHA-256 {corpus.about.hash[:12]})"

@@ -19,22 +19,19 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
-import jax
-import numpy as np
-
 from pe_jax import record
 from pe_jax.data.tokenizer import Tokens
 from pe_jax.errors import Refused
-from pe_jax.evaluation.evaluate import Evaluation, Models, evaluate
 from pe_jax.record import Begun, Result, Stage
 from pe_jax.runs import environment
 from pe_jax.runs.run import Run
+from pe_jax.runs.scores import scores
 from pe_jax.runs.trackers import Trackers, require
 from pe_jax.storage import atomic, locks, records, state
 from pe_jax.storage.checkpoints import digests
 from pe_jax.storage.hashes import sha256
 from pe_jax.storage.history import History, read_lines
-from pe_jax.training import mesh, step
+from pe_jax.training import mesh
 from pe_jax.training.loop import train
 from pe_jax.training.session import Interrupted, Session, stopping
 
@@ -141,7 +138,7 @@ def _train_and_evaluate(
     ]
     states, seconds = [state for state, _ in trained], sum(seconds for _, seconds in trained)
     begun = time.monotonic()
-    evaluation = _evaluate(run, states, corpus, session)
+    evaluation = scores(run, states, corpus, session)
     evaluating = time.monotonic() - begun
     return Result(
         **vars(about),
@@ -154,29 +151,6 @@ def _train_and_evaluate(
             "-".join(map(str, seeds)): sha256(record.canonical(digests(state)))
             for seeds, state in zip(run.groups, states, strict=True)
         },
-    )
-
-
-def _evaluate(run: Run, states: list[step.State], corpus: Tokens, session: Session) -> Evaluation:
-    """What the models of the programs' final states score."""
-    graphdef, _ = step.structure(run.lm, run.encodings)
-    models = Models(
-        graphdef,
-        jax.tree.map(lambda *a: np.concatenate(a), *(state["params"] for state in states)),
-        run.encodings,
-        run.run.seeds,
-        tuple(np.concatenate([state["diverged"] for state in states]).tolist()),
-        run.train.length,
-    )
-    # XLA's CPU runs the blocks of attention one after another: a second core would be idle.
-    alone = jax.default_backend() == "cpu" and not session.mesh
-    return evaluate(
-        models,
-        corpus.splits[run.eval.split],
-        run.eval,
-        corpus.tokenizer.sizes,
-        session,
-        threads=environment.threads() if alone else 1,
     )
 
 

@@ -105,7 +105,7 @@ class WarmStart:
             try:
                 arrays = _checkpoints(self.folder, group).load(self.parent.train.steps)
             except ValueError as error:
-                raise errors.Refused(f"{error}: run it again, in another --workdir") from error
+                raise errors.Refused(str(error)) from error
             for row, seed in enumerate(members):
                 params = {n: a for n, a in arrays.items() if n.startswith("params.")}
                 rows[seed] = {n: a[row] for n, a in params.items()}

@@ -100,11 +100,18 @@ class Checkpoints:
                 with _quiet():
                     self.manager.reload()
                 continue
-            raise ValueError(
-                f"{self.folder / str(step)} is the checkpoint of another model: "
-                f"{_difference(meta['kinds'], _kinds(flat(like)))}; take another folder"
-            )
+            raise self._of_another_model(step, meta["kinds"], like)
         return None
+
+    def state(self, step: int, like: Any) -> Any:
+        """The state of a checkpoint, a tree like `like`, whose leaves may be shapes. ValueError if
+        the checkpoint is not there or damaged, or holds other arrays.
+        """
+        shapes, digests = self.describe(step)
+        if _kinds(shapes) != _kinds(flat(like)):
+            raise self._of_another_model(step, _kinds(shapes), like)
+        with self._damage(step):
+            return self._state(step, like, digests)
 
     def describe(self, step: int) -> tuple[dict[str, jax.ShapeDtypeStruct], dict[str, str]]:
         """(shapes, digests) of a checkpoint's arrays, by name, without reading them.
@@ -121,6 +128,12 @@ class Checkpoints:
         with self._damage(step):
             return self._arrays(step, shapes, digests)
 
+    def _of_another_model(self, step: int, kinds: dict[str, str], like: Any) -> ValueError:
+        return ValueError(
+            f"{self.folder / str(step)} is the checkpoint of another model: "
+            f"{_difference(kinds, _kinds(flat(like)))}; take another folder"
+        )
+
     @contextlib.contextmanager
     def _damage(self, step: int) -> Iterator[None]:
         """Whatever fails inside is raised as the ValueError that names the checkpoint."""
@@ -129,7 +142,7 @@ class Checkpoints:
         except Exception as error:  # many types; at damage every one means the same
             raise ValueError(
                 f"the checkpoint of step {step} in {self.folder} is damaged or gone "
-                f"({_first_line(error)})"
+                f"({_first_line(error)}): run it again, in another folder"
             ) from error
 
     def _state(self, step: int, like: Any, digests: dict[str, str]) -> Any:

@@ -1,9 +1,10 @@
 """A finished run scored in another way, by the command."""
 
 import json
+import shutil
 
 import pytest
-from commands import Lab, result, the_run, write_text
+from commands import Lab, damage, result, the_run, write_text
 
 
 @pytest.fixture(scope="module")
@@ -45,6 +46,36 @@ def test_other_text_and_split_are_told_beside_the_text_of_training(lab, workdir,
     assert f"Trainedonwindowsof16tokensof{lab.text}(" in said
     assert f"wasscoredonothertextthanitwastrainedon:files:{other}(" in said
     assert (the_run(workdir) / "result.json").read_bytes() == before
+
+
+def test_by_its_own_config_a_run_scores_what_it_scored_at_its_end(lab, workdir, tmp_path):
+    out = tmp_path / "again.json"
+    assert start(lab, f"--workdir={workdir}", f"--out={out}").code == 0
+    again, found = json.loads(out.read_text()), result(the_run(workdir))
+    assert [again[part] for part in ("rows", "curves")] == [found["rows"], found["curves"]]
+
+
+def test_a_seed_that_diverged_is_told_as_in_its_run(lab, tmp_path):
+    done = lab.run(tmp_path / "runs", **{"train.rate": 1e30}).wait()
+    assert done.code == 0, done.err
+    out = tmp_path / "again.json"
+    assert start(lab, f"--workdir={tmp_path / 'runs'}", f"--out={out}").code == 0
+    rows = json.loads(out.read_text())["rows"]
+    assert rows == result(the_run(tmp_path / "runs"))["rows"]
+    assert {row["reason"] for row in rows} == {"diverged"}
+
+
+def test_a_damaged_final_checkpoint_is_refused_and_the_one_before_not_scored(
+    lab, workdir, tmp_path
+):
+    copy = shutil.copytree(the_run(workdir), tmp_path / "copy")
+    last = max((copy / "checkpoints").glob("*/*"), key=lambda path: int(path.name))
+    damage(last)
+    before = sorted(copy.rglob("*"))
+    done = start(lab, f"--workdir={copy}", f"--out={tmp_path / 'out.json'}")
+    assert done.code == 2 and f"checkpoint of step {last.name} " in done.err, done.err
+    assert "is damaged" in done.err and done.err.count("\n") == 1
+    assert sorted(copy.rglob("*")) == before and not (tmp_path / "out.json").exists()
 
 
 def test_a_mistake_in_an_evaluation_is_told(lab, workdir, tmp_path):

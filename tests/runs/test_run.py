@@ -7,7 +7,7 @@ import shutil
 import signal
 
 import pytest
-from commands import Lab, lines, result, run_of, the_run
+from commands import Lab, damage, lines, result, run_of, the_run
 
 from pe_jax.configs import base, replay
 from pe_jax.errors import Refused
@@ -342,11 +342,7 @@ def test_a_damaged_checkpoint_gives_way_to_the_one_before(lab, whole, tmp_path):
     folder = folder_of(lab, tmp_path)
     start(lab, tmp_path).until(trained(folder, 8)).stop(signal.SIGKILL)
     step = newest(folder)
-    files = (folder / f"checkpoints/0-1/{step}/state").rglob("d/*")
-    largest = max(files, key=lambda path: path.stat().st_size)
-    data = bytearray(largest.read_bytes())
-    data[len(data) // 2] ^= 1
-    largest.write_bytes(data)
+    damage(folder / f"checkpoints/0-1/{step}")
     resumed = start(lab, tmp_path).wait()
     assert resumed.code == 0, resumed.err
     assert f"the checkpoint of step {step} is damaged" in resumed.err

@@ -7,7 +7,7 @@ import signal
 import jax
 import numpy as np
 import pytest
-from commands import Lab, lines, result, run_of, the_run
+from commands import Lab, damage, lines, result, run_of, the_run
 
 from pe_jax import errors, record
 from pe_jax.configs import replay
@@ -203,10 +203,7 @@ def test_a_checkpoint_that_is_gone_or_damaged_is_refused_and_left_alone(lab, par
     copy = shutil.copytree(parent, tmp_path / "copy")
     run = child(lab, copy, "learned+t5")
     step = copy / "checkpoints/0-1/4"
-    largest = max((step / "state").rglob("d/*"), key=lambda path: path.stat().st_size)
-    data = bytearray(largest.read_bytes())
-    data[len(data) // 2] ^= 4
-    largest.write_bytes(data)
+    damage(step)
     before = sorted(copy.rglob("*"))
     with pytest.raises(errors.Refused, match="step 4 .* is damaged"):
         begun(run, (0, 1))

@@ -125,6 +125,19 @@ def test_any_file_that_is_gone_or_empty_gives_the_whole_state_or_the_one_before(
     assert 3 in outcomes
 
 
+def test_the_state_of_one_step_is_that_or_an_error(tmp_path):
+    checkpoints(tmp_path, 3, 7)
+    got = Checkpoints(tmp_path, read_only=True).state(7, state(0))
+    assert jax.tree.structure(got) == jax.tree.structure(state(7))
+    assert digests(got) == digests(state(7))
+    flip(largest(tmp_path / "7"))
+    before = files(tmp_path)
+    for step in (7, 8):
+        with pytest.raises(ValueError, match=f"step {step} .* is damaged or gone"):
+            Checkpoints(tmp_path, read_only=True).state(step, state(0))
+    assert files(tmp_path) == before
+
+
 def test_where_all_are_damaged_there_is_none(tmp_path):
     checkpoints(tmp_path, 3, 7)
     for step in ("3", "7"):
@@ -147,6 +160,8 @@ def test_another_model_is_an_error_and_damages_nothing(tmp_path):
     ):
         with pytest.raises(ValueError, match=said):
             Checkpoints(tmp_path).restore(like, print)
+        with pytest.raises(ValueError, match=said):
+            Checkpoints(tmp_path, read_only=True).state(3, like)
     assert restored(tmp_path)[::2] == (3, [])
 
 

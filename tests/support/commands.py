@@ -229,5 +229,14 @@ def the_run(workdir: Path) -> Path:
     return folder
 
 
+def damage(checkpoint: Path) -> None:
+    """Flips a bit in the arrays of a checkpoint, the folder of a step."""
+    files = (checkpoint / "state").rglob("d/*")
+    largest = max(files, key=lambda path: path.stat().st_size)
+    data = bytearray(largest.read_bytes())
+    data[len(data) // 2] ^= 4
+    largest.write_bytes(data)
+
+
 def result(folder: Path) -> dict:
     return json.loads((folder / "result.json").read_text())
