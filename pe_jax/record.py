@@ -1,8 +1,5 @@
-"""The record of a run: the schema of queued.json, config.json, result.json, state.json and
-runs.jsonl, as frozen dataclasses. `storage.records` reads them from their files.
-
-A record says which version of the schema it is of; an older one is brought up to the present one
-when it is read (`record_upgrade`), so that nothing else knows of older versions.
+"""The record of a run: the schema of its JSON files, as frozen dataclasses. `storage.records` reads
+them. An older version is brought up to the present one when it is read (`record_upgrade`).
 """
 
 from __future__ import annotations
@@ -15,29 +12,11 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from pe_jax.reason import SENTENCES, Reason
 from pe_jax.record_upgrade import upgraded
 
-VERSION = 2
+VERSION = 3
 """The present version; record_upgrade.py says what the earlier ones were."""
-
-
-class Reason(enum.Enum):
-    """Why a value is not there."""
-
-    BEYOND_POSITIONS = "beyond_positions"
-    DIVERGED = "diverged"
-    OUT_OF_MEMORY = "out_of_memory"
-    NOT_FINITE = "not_finite"
-    NOT_EVALUATED = "not_evaluated"
-
-
-SENTENCES = {
-    Reason.BEYOND_POSITIONS: "beyond its {at} positions",
-    Reason.DIVERGED: "diverged at step {at}",
-    Reason.OUT_OF_MEMORY: "out of memory",
-    Reason.NOT_FINITE: "not finite",
-    Reason.NOT_EVALUATED: "not evaluated",
-}
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -116,6 +95,16 @@ class Parent:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
+class Progress:
+    """How one seed's training went, at the steps after which validation text was scored."""
+
+    seed: int
+    step: tuple[int, ...]
+    loss: tuple[float | None, ...]  # of training windows, nats a token, mean since the step before
+    valid: tuple[float | None, ...]  # bits per byte at the training length; None: not finite
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
 class Training:
     """What training was and cost."""
 
@@ -124,6 +113,16 @@ class Training:
     loss: tuple[float | None, ...] = ()  # each seed's mean of the last jitted call, nats a token
     ms_per_step: float | None = None  # of one seed, the median of jitted calls
     tokens_per_second: float | None = None
+    valid: tuple[float | None, ...] = ()  # each seed's bits per byte of validation text at the end
+    progress: tuple[Progress, ...] = ()  # of each seed
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Tried:
+    """A learning rate among which one was chosen by validation text at the training length."""
+
+    rate: float
+    valid: dict[int, float | None]  # bits per byte by seed; None: not finite
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -185,6 +184,10 @@ class Result(Begun):
     peak_memory_mib: float | None = None
     digests: dict[str, str] = dataclasses.field(default_factory=dict)
     """SHA-256 of each program's final training state, by its seeds, as in "0-1-2"."""
+    rates: tuple[Tried, ...] = ()
+    """The learning rates that were tried, where `train.rate` names several."""
+    scored: Corpus | None = None
+    """The text that was scored; None: the one that was trained on."""
 
 
 class Stage(enum.Enum):
@@ -199,9 +202,7 @@ class Stage(enum.Enum):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class State:
-    """How a run stands: state.json. A process that is killed leaves RUNNING behind; whether the run
-    still goes on is told by the lock of its folder.
-    """
+    """How a run stands: state.json. A killed process leaves RUNNING behind; the lock tells."""
 
     stage: Stage
     since: str  # UTC, ISO 8601

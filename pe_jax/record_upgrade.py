@@ -1,6 +1,7 @@
 """Brings records that earlier versions of the schema wrote up to the present one, for `record`.
 
-Version 1 had no number for its version, and the reason for a missing value was a sentence.
+Version 1 had no number for its version, and the reason for a missing value was a sentence. Up to
+version 2 the id of a run was made of what it was evaluated on and of its seeds, too.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ REASONS = {
     r"not finite": "not_finite",
     r"not evaluated": "not_evaluated",
 }
-"""{pattern of a sentence of version 1: value of `record.Reason`}"""
+"""{pattern of a sentence of version 1: value of `reason.Reason`}"""
 
 
 def upgraded(data: dict[str, Any], version: int) -> dict[str, Any]:

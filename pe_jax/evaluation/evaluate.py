@@ -22,7 +22,8 @@ from pe_jax.evaluation.config import EvalConfig
 from pe_jax.evaluation.scoring import score, target_nats
 from pe_jax.evaluation.windows import Windows, windows
 from pe_jax.model import memory
-from pe_jax.record import Curve, Reason, Row
+from pe_jax.reason import Reason
+from pe_jax.record import Curve, Row
 from pe_jax.spec.swap import swap
 from pe_jax.training.mesh import copies
 from pe_jax.training.session import Session

@@ -20,7 +20,7 @@ from pe_jax.encoding import Encoding
 from pe_jax.evaluation.windows import Windows
 from pe_jax.model.lm import LM
 from pe_jax.model.memory import Memory
-from pe_jax.record import Reason
+from pe_jax.reason import Reason
 from pe_jax.training.mesh import place_windows
 
 Program = Callable[[np.ndarray, int, int], Any]

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 
 from pe_jax import record
 from pe_jax.metric import METRICS, Metric
-from pe_jax.record import SENTENCES, Reason, Result
+from pe_jax.reason import SENTENCES, Reason
+from pe_jax.record import Result
 from pe_jax.report import stats
 
 

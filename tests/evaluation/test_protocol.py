@@ -18,7 +18,8 @@ from pe_jax.evaluation.scoring import by_batches, target_nats
 from pe_jax.evaluation.windows import windows
 from pe_jax.metric import METRICS, Metric
 from pe_jax.model.config import LmConfig
-from pe_jax.record import Corpus, Reason, Result, Training
+from pe_jax.reason import Reason
+from pe_jax.record import Corpus, Result, Training
 from pe_jax.report.tables import extrapolation
 from pe_jax.spec.parse import make
 from pe_jax.storage.history import History

@@ -18,7 +18,8 @@ import scipy.stats
 from rich.console import Console
 
 from pe_jax import record
-from pe_jax.record import Reason, Result
+from pe_jax.reason import Reason
+from pe_jax.record import Result
 from pe_jax.report import compare, figures, formats, labels, page, study, style, tables
 
 ROOT = Path(__file__).parents[2]

@@ -16,7 +16,8 @@ import pytest
 
 from pe_jax import record
 from pe_jax.errors import Refused
-from pe_jax.record import Reason, Result
+from pe_jax.reason import Reason
+from pe_jax.record import Result
 from pe_jax.runs import environment, run
 from pe_jax.storage import atomic, history, locks, records, state
 from pe_jax.storage.history import History
@@ -75,7 +76,7 @@ def test_a_result_of_version_1_is_read_and_written_in_the_present_one():
     assert result.target_bytes == {"same_targets": {64: 512}}
     assert (result.train.loss, result.tokenizer.spec) == ((2.5, None), "bytes")
     text = record.encode(result)
-    assert json.loads(text)["version"] == record.VERSION == 2
+    assert json.loads(text)["version"] == record.VERSION == 3
     again = record.decode(Result, json.loads(text))
     assert again == result and record.encode(again) == text
 
@@ -117,7 +118,7 @@ def test_a_part_that_is_missing_or_wrong_is_named():
         (written_result(rows=[odd]), r"the moon.*rows\[0\].reason"),
         (written_result(rows=[1]), r"rows\[0\]"),
         (written_result(corpus={}), "it lacks required field `source`"),
-        (written_result(version=3), "of version 3 of the schema.* up to 2"),
+        (written_result(version=4), "of version 4 of the schema.* up to 3"),
     ):
         with pytest.raises(ValueError, match=message):
             record.decode(Result, data)
