@@ -103,6 +103,7 @@ def log():
     """Section log: checkpoints and trackers. It changes no result and is not part of a run's id."""
     c = ConfigDict()
     c.checkpoint_seconds = 60.0  # between two checkpoints
+    c.valid_every = 100  # steps after which validation text is scored again
     c.tensorboard = False  # needs pe_jax[tensorboard]; in DIR/<run id>/tensorboard
     c.wandb = False  # Weights & Biases, needs pe_jax[wandb]; WANDB_MODE=offline: no network
     return c

@@ -29,7 +29,9 @@ def describe(line: dict[str, Any]) -> str:
     losses = [loss for loss in line["loss"] if loss is not None]
     loss = f"{sum(losses) / len(losses):.3f}" if losses else "not finite"
     speed = f"{line['tokens_per_second'] / 1e3:.1f} k tokens/s"
-    return f"step {line['step']}/{line['of']}  loss {loss}  {speed}"
+    scores = [score for score in line.get("valid", ()) if score is not None]
+    valid = f"  validation {sum(scores) / len(scores):.2f} bits/byte" if scores else ""
+    return f"step {line['step']}/{line['of']}  loss {loss}{valid}  {speed}"
 
 
 def time_left(elapsed: float, gained: float, done: float, total: float) -> str:

@@ -51,10 +51,16 @@ class LogConfig:
 
     checkpoint_seconds: float = 60.0
     """How often training saves a checkpoint."""
+    valid_every: int = 100
+    """Steps after which validation text is scored again while training."""
     tensorboard: bool = False
     """Whether a copy of the history goes to TensorBoard (trackers.py)."""
     wandb: bool = False
     """Whether one goes to Weights & Biases."""
+
+    def __post_init__(self):
+        if self.valid_every < 1:
+            raise ValueError(f"log.valid_every must be at least 1, got {self.valid_every}")
 
     @property
     def trackers(self) -> tuple[str, ...]:

@@ -13,7 +13,6 @@ import contextlib
 import dataclasses
 import json
 import signal
-import statistics
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -23,10 +22,11 @@ from pe_jax import record
 from pe_jax.data.tokenizer import Tokens
 from pe_jax.errors import Refused
 from pe_jax.record import Begun, Result, Stage
-from pe_jax.runs import environment
+from pe_jax.runs import environment, measured
 from pe_jax.runs.run import Run
 from pe_jax.runs.scores import scores
 from pe_jax.runs.trackers import Trackers, require
+from pe_jax.runs.validation import validation
 from pe_jax.storage import atomic, locks, records, state
 from pe_jax.storage.checkpoints import digests
 from pe_jax.storage.hashes import sha256
@@ -83,7 +83,15 @@ def execute(run: Run, workdir: str | Path, command: str = "", view: View = SILEN
                 view.watch(line)
 
             history = History(folder / "metrics.jsonl", watch)
-            session = Session(history, view.say, stop, devices, run.log.checkpoint_seconds)
+            session = Session(
+                history,
+                view.say,
+                stop,
+                devices,
+                run.log.checkpoint_seconds,
+                validation(run, corpus, devices),
+                run.log.valid_every,
+            )
             view.begin()
             result = _train_and_evaluate(run, folder, corpus, about, session)
             trackers.finish(result)
@@ -144,7 +152,7 @@ def _train_and_evaluate(
         **vars(about),
         **vars(evaluation),
         parameters=run.parameters(),
-        train=_training(run, read_lines(folder / "metrics.jsonl")),
+        train=measured.training(run, read_lines(folder / "metrics.jsonl")),
         seconds=record.Seconds(train=seconds, evaluate=evaluating, total=seconds + evaluating),
         peak_memory_mib=environment.peak_memory_mib(),
         digests={
@@ -205,17 +213,3 @@ def _check_begun(run: Run, folder: Path, earlier: Begun, about: Begun) -> None:
             f"{folder} was begun with other tokens ({run.data.tokenizer} by another version of its "
             "library): delete the folder, or give another --workdir"
         )
-
-
-def _training(run: Run, lines: list[dict[str, Any]]) -> record.Training:
-    """Final losses and median speed, from metrics.jsonl; None where lines of it are missing."""
-    lines = [line for line in lines if "loss" in line]
-    ends = {tuple(line["seeds"]): line["loss"] for line in lines if line["step"] == run.train.steps}
-    ms = statistics.median(line["ms_per_step"] for line in lines) if lines else None
-    return record.Training(
-        length=run.train.length,
-        steps=run.train.steps,
-        loss=tuple(x for seeds in run.groups for x in ends.get(seeds, [None] * len(seeds))),
-        ms_per_step=ms,
-        tokens_per_second=ms and run.train.batch * run.train.length / ms * 1e3,
-    )

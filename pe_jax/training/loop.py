@@ -66,7 +66,8 @@ def train(
         out = jax.device_get(out)
         seconds = (time.monotonic() - called) / (count * len(seeds))
         step += count
-        session.history.add(seeds=list(seeds), step=step, **_measured(config, step, out, seconds))
+        line = _measured(config, step, out, seconds) | _valid(session, config, step, count, state)
+        session.history.add(seeds=list(seeds), step=step, **line)
         if time.monotonic() - saved >= session.checkpoint_seconds and step < config.steps:
             save()
             saved = time.monotonic()
@@ -117,6 +118,18 @@ def _measured(config: TrainConfig, step: int, out: dict, seconds: float) -> dict
         "ms_per_step": 1e3 * seconds,
         "tokens_per_second": config.batch * config.length / seconds,
     }
+
+
+def _valid(
+    session: Session, config: TrainConfig, step: int, count: int, state: State
+) -> dict[str, Any]:
+    """What the line of a call that made `count` steps, up to `step`, holds of validation text:
+    nothing where its score is not due.
+    """
+    due = step == config.steps or step % session.valid_every < count
+    if session.validate is None or not due:
+        return {}
+    return {"valid": session.validate(state["params"])}
 
 
 def _finite(values: np.ndarray) -> list[float | None]:
