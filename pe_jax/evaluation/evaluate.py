@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
 
@@ -63,6 +63,10 @@ class Evaluation:
     """
 
 
+Done = frozenset[tuple[int, str, str, int]]
+"""(seed, swap, metric, length) of scores that are known already."""
+
+
 class Pass(NamedTuple):
     """One way to work through the windows of one length."""
 
@@ -77,6 +81,10 @@ class Pass(NamedTuple):
     """How many positions the encodings can serve, where these are too few; the pass is then not
     computed.
     """
+
+
+Todo = list[tuple[str, int]]
+"""The metrics, and the places of the seeds among the models', that are to be scored in a pass."""
 
 
 class Scored(NamedTuple):
@@ -117,12 +125,16 @@ def evaluate(
     sizes: np.ndarray | None = None,
     session: Session | None = None,
     threads: int = 1,
+    done: Done = frozenset(),
 ) -> Evaluation:
     """Scores the models on `documents`, the token ids [n] of each, by a resolved config.
 
     `sizes` [V] are the bytes of each token, None where tokens are bytes; `threads` passes run at a
     time. The session's history gets a line after each pass; its mesh splits the windows. ValueError
     where the text does not suffice, Interrupted when `session.stop` says so.
+
+    What is `done` is neither computed nor compiled, and has neither row nor curve in what comes
+    back; all else is what it would be without it, to the bit. `longest` joins old curves and new.
     """
     session = session or Session()
     cuts = {
@@ -130,18 +142,20 @@ def evaluate(
         for metric in config.metrics
         for length in config.lengths
     }
-    passes = plan(models.encodings, config, models.segment)
-    costs = [p.length * sum(len(cuts[m, p.length].tokens) for m in config.metrics) for p in passes]
+    work = _work(models, config, done)
+    costs = [
+        part.length * sum(len(cuts[metric, part.length].tokens) for metric, _ in todo)
+        for part, todo in work
+    ]
     replicas = [models.replica(row, session.mesh) for row in range(len(models.seeds))]
 
-    def scores(part: Pass) -> list[Scored]:
-        own = [cuts[metric, part.length] for metric in config.metrics]
-        return _score_pass(models, replicas, part, own, config, session.mesh)
+    def scores(item: tuple[Pass, Todo]) -> list[Scored]:
+        return _score_pass(models, replicas, item, cuts, config.batch_tokens, session.mesh)
 
     scored: list[Scored] = []
     pool = ThreadPoolExecutor(threads)
     try:
-        for i, new in enumerate(pool.map(scores, passes)):
+        for i, new in enumerate(pool.map(scores, work)):
             scored += new
             session.history.add(evaluated=sum(costs[: i + 1]), of=sum(costs))
             session.stop(lambda: None)  # nothing to save: evaluation begins anew
@@ -149,23 +163,39 @@ def evaluate(
         pool.shutdown(cancel_futures=True)
     return Evaluation(
         tuple(entry.row for entry in scored),
-        _longest(entry.curve for entry in scored),
+        longest(entry.curve for entry in scored if entry.curve),
         {m: cuts[m, config.lengths[0]].targets for m in config.metrics},
         {m: {length: cuts[m, length].bytes for length in config.lengths} for m in config.metrics},
     )
 
 
+def _work(models: Models, config: EvalConfig, done: Done) -> list[tuple[Pass, Todo]]:
+    """The passes with what is to be scored in each; without those of which everything is done."""
+    work = []
+    for part in plan(models.encodings, config, models.segment):
+        todo = [
+            (metric, row)
+            for metric in config.metrics
+            for row, seed in enumerate(models.seeds)
+            if (seed, part.swap, metric, part.length) not in done
+        ]
+        if todo:
+            work.append((part, todo))
+    return work
+
+
 def _score_pass(
     models: Models,
     replicas: Sequence[Any],
-    part: Pass,
-    cuts: Sequence[Windows],
-    config: EvalConfig,
+    item: tuple[Pass, Todo],
+    cuts: Mapping[tuple[str, int], Windows],
+    batch_tokens: int,
     mesh: Mesh | None,
 ) -> list[Scored]:
-    """What every seed, with its parameters from `replicas`, scores in one pass by each metric,
-    whose windows are `cuts`.
+    """What is to be scored in one pass, by seeds with the parameters in `replicas`; `cuts` are the
+    windows of each metric and length.
     """
+    part, todo = item
     program = functools.partial(
         target_nats,
         graphdef=models.graphdef,
@@ -174,17 +204,17 @@ def _score_pass(
         memory=part.memory,
     )
     scored = []
-    for cut in cuts:
-        for seed, diverged, params in zip(models.seeds, models.diverged, replicas, strict=True):
-            about = {"seed": seed, "swap": part.swap, "length": part.length}
-            if part.beyond is not None:
-                nats, at = Reason.BEYOND_POSITIONS, part.beyond
-            elif diverged >= 0:
-                nats, at = Reason.DIVERGED, diverged
-            else:
-                own = functools.partial(program, params)
-                nats, at = score(cut, own, config.batch_tokens, mesh), None
-            scored.append(_scored(cut, about, nats, at))
+    for metric, row in todo:
+        cut, diverged = cuts[metric, part.length], models.diverged[row]
+        about = {"seed": models.seeds[row], "swap": part.swap, "length": part.length}
+        if part.beyond is not None:
+            nats, at = Reason.BEYOND_POSITIONS, part.beyond
+        elif diverged >= 0:
+            nats, at = Reason.DIVERGED, diverged
+        else:
+            own = functools.partial(program, replicas[row])
+            nats, at = score(cut, own, batch_tokens, mesh), None
+        scored.append(_scored(cut, about, nats, at))
     return scored
 
 
@@ -204,14 +234,12 @@ def _scored(
     return Scored(row, Curve(metric=name, position=position, value=value, **about))
 
 
-def _longest(curves: Iterable[Curve | None]) -> tuple[Curve, ...]:
-    """Of each metric, seed and swap, the curve of the longest length, in the order in which these
-    were computed.
-    """
+def longest(curves: Iterable[Curve]) -> tuple[Curve, ...]:
+    """Of each metric, seed and swap, the curve of the longest length."""
     kept: dict[tuple[str, int, str], Curve] = {}
     for curve in curves:
-        if curve is not None:
-            key = curve.metric, curve.seed, curve.swap
+        key = curve.metric, curve.seed, curve.swap
+        if key not in kept or kept[key].length <= curve.length:
             kept.pop(key, None)
             kept[key] = curve
     return tuple(kept.values())

@@ -13,7 +13,7 @@ import pytest
 
 from pe_jax.encoding import Encoding
 from pe_jax.evaluation.config import EvalConfig
-from pe_jax.evaluation.evaluate import Models, evaluate, plan
+from pe_jax.evaluation.evaluate import Models, evaluate, longest, plan
 from pe_jax.evaluation.scoring import by_batches, target_nats
 from pe_jax.evaluation.windows import windows
 from pe_jax.metric import METRICS, Metric
@@ -385,6 +385,43 @@ def trained_at_random(spec, lm=LM, seeds=(0, 1)):
     encodings = make(spec, lm.dims(8))
     params = init(lm, encodings, TrainConfig(), seeds)["params"]
     return Models(structure(lm, encodings)[0], params, encodings, seeds, (-1,) * len(seeds))
+
+
+@pytest.mark.parametrize("spec", ("rope", "randomized+rope"))
+def test_what_is_done_is_not_computed_again_and_changes_nothing_else(spec, monkeypatch):
+    models = trained_at_random(spec)
+    config = configured(
+        targets=40, lengths=(8, 16), metrics=("same_targets", "nonoverlapping"), swaps=("window",)
+    )
+    documents, calls = markov(200), []
+
+    def counted(params, tokens, first, *, encodings, last, **rest):
+        calls.append((len(encodings), tokens.shape[1] - 1, last))
+        return target_nats(params, tokens, first, encodings=encodings, last=last, **rest)
+
+    monkeypatch.setattr("pe_jax.evaluation.evaluate.target_nats", counted)
+    whole = evaluate(models, documents, config)
+    everything = {(row.seed, row.swap, row.metric, row.length) for row in whole.rows}
+    for skipped in (
+        {key for key in everything if key[1] == "" and key[3] == 8},  # a pass
+        {key for key in everything if key[2] == "same_targets"},
+        {(1, "window", "nonoverlapping", 16), (0, "", "same_targets", 8)},
+        everything - {(1, "window", "nonoverlapping", 8)},
+        everything,
+    ):
+        calls.clear()
+        part = evaluate(models, documents, config, done=frozenset(skipped))
+        assert part.rows == tuple(
+            row for row in whole.rows if (row.seed, row.swap, row.metric, row.length) not in skipped
+        )
+        ways = {"": 1, "window": 2}
+        assert {
+            (ways[swap] + spec.count("+"), length) for _, swap, _, length in everything - skipped
+        } == {call[:2] for call in calls}
+        assert (part.targets, part.target_bytes) == (whole.targets, whole.target_bytes)
+        known = [c for c in whole.curves if (c.seed, c.swap, c.metric, c.length) in skipped]
+        assert set(longest((*known, *part.curves))) == set(whole.curves)
+    assert not calls and part.rows == part.curves == ()
 
 
 def test_values_do_not_depend_on_the_batch():
