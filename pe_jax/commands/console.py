@@ -35,6 +35,19 @@ class RunView(progress.View):
         self.update(self.share.add(line), progress.describe(line))
 
 
+class EvaluationView(progress.View):
+    """The view of one run that is evaluated again, the `part`th of several, counted from 0."""
+
+    def __init__(self, name: str, part: int, parts: int):
+        super().__init__(f"{name} ({part + 1} of {parts})", 1.0)
+
+    def begin(self) -> None:
+        """Nothing: it is shown from the start."""
+
+    def watch(self, line: dict[str, Any]) -> None:
+        self.update(line["evaluated"] / line["of"], progress.describe(line))
+
+
 def show(result: Result) -> None:
     """Prints the extrapolation table of one run by each of its metrics."""
     from pe_jax.report import formats, tables

@@ -25,6 +25,16 @@ def training(run: Run, lines: list[dict[str, Any]]) -> record.Training:
     )
 
 
+def valid(run: Run, lines: list[dict[str, Any]]) -> dict[int, float | None]:
+    """Bits per byte of validation text of each seed of the run at the end of its training; None
+    where the lines do not have it.
+    """
+    ends = [line for line in lines if line.get("step") == run.train.steps]
+    return dict.fromkeys(run.run.seeds) | dict(
+        zip(run.run.seeds, _by_seed(run, ends, "valid"), strict=False)
+    )
+
+
 def _by_seed(run: Run, lines: list[dict[str, Any]], name: str) -> tuple[float | None, ...]:
     """The number of each seed of the run in these lines; () where none has it."""
     held = {

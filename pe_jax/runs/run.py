@@ -27,7 +27,7 @@ from pe_jax.record import Parameters, canonical
 from pe_jax.runs.config import DataConfig, LogConfig, RunConfig
 from pe_jax.runs.warm_start import WarmStart
 from pe_jax.spec.advice import advice
-from pe_jax.spec.parse import identity, label, make, parse, sources
+from pe_jax.spec.parse import label, make, parse, sources
 from pe_jax.storage.hashes import sha256
 from pe_jax.training import mesh
 from pe_jax.training.config import TrainConfig
@@ -55,7 +55,9 @@ class Run:
     """Its name in tables: the spec, with the memory it is trained with and the run it starts from.
     """
     id: str
-    """The label and a hash of all that decides the run's numbers; the name of its folder."""
+    """The label and a hash of all that decides what one seed learns; the name of its folder. What
+    is evaluated, and how many seeds there are, is no part of it.
+    """
     encodings: tuple[Encoding, ...]
     lm: LmConfig
     train: TrainConfig
@@ -76,8 +78,11 @@ class Run:
         """
         config = _normal(config)
         spec, fields = _members(config["pe"])
-        sections = {name: _section(name, config.get(name, {})) for name in SECTIONS}
+        sections = {name: section(name, config.get(name, {})) for name in SECTIONS}
         lm, train, data, run = (sections[name] for name in ("lm", "train", "data", "run"))
+        members = parse(spec).with_fields(fields)
+        whole = {"pe": members.section() | {"spec": spec}}
+        whole |= {name: vars(section) for name, section in sections.items()}
         _check_predicts(lm)
         _check_mesh(run, train)
         vocab = max(lm.vocab, tokenizer.vocabulary(data.tokenizer))
@@ -90,21 +95,29 @@ class Run:
         if train.init_from:
             start = WarmStart.of(train, lm, spec, encodings, run.seeds)
         name = _label(spec, fields, lm, start)
-        files = sources("+".join((spec, *evaluation.swaps))) | tokenizer.sources(data.tokenizer)
+        trained_by = {
+            "pe": members.section(),
+            "lm": vars(lm),
+            "train": _training(train, start),
+            "data": vars(data),
+            "vmap_seeds": run.vmap_seeds,
+            "sources": sources(spec) | tokenizer.sources(data.tokenizer),
+        }
         return cls(
-            config=config,
+            config=whole,
             label=name,
-            id=run_id(name, _identity(config, files, start)),
+            id=run_id(name, trained_by),
             encodings=encodings,
             **sections,
             start=start,
             advice=tuple(advice(encodings, [member.id for member in parse(spec)])),
         )
 
-    @property
-    def groups(self) -> tuple[tuple[int, ...], ...]:
-        """Seeds that train in one program."""
-        return self.run.groups
+    def at_rate(self, rate: float, seeds: Sequence[int]) -> Run:
+        """The same run of these seeds at one of its train.rates."""
+        train = self.config["train"] | {"rate": rate, "rates": ()}
+        seeds_of = self.config["run"] | {"seeds": tuple(seeds), "choose_seeds": ()}
+        return Run.of(self.config | {"train": train, "run": seeds_of})
 
     def parameters(self) -> Parameters:
         """How many numbers one seed learns."""
@@ -118,13 +131,26 @@ class Run:
         return Parameters(total=sum(sizes.values()) + encoding, encoding=encoding)
 
     def load(self) -> tokenizer.Tokens:
-        """The corpus in tokens; Refused if it lacks what training and evaluation ask for."""
+        """The text of training in tokens; Refused if it lacks what training and, unless eval.source
+        names other text, evaluation ask for.
+        """
         try:
             corpus = load(self.data.source, self.data.data_dir)
             tokens = tokenizer.tokenize(corpus, self.data.tokenizer)
             if self.start:
                 self.start.check(tokens.tokenizer)
             self._check_batches(tokens.splits["train"])
+            if not self.eval.source:
+                check_room(tokens.splits[self.eval.split], self.eval)
+        except (ValueError, OSError) as error:
+            raise Refused(str(error)) from error
+        return tokens
+
+    def load_scored(self, trained_on: tokenizer.Tokenizer) -> tokenizer.Tokens:
+        """The text that is evaluated, in the tokens of training; Refused if it is too short."""
+        try:
+            corpus = load(self.eval.source or self.data.source, self.data.data_dir)
+            tokens = tokenizer.cut(corpus, trained_on)
             check_room(tokens.splits[self.eval.split], self.eval)
         except (ValueError, OSError) as error:
             raise Refused(str(error)) from error
@@ -160,7 +186,7 @@ def _normal(config: Mapping[str, Any]) -> dict[str, Any]:
     return config
 
 
-def _section(name: str, values: Mapping[str, Any]) -> Any:
+def section(name: str, values: Mapping[str, Any]) -> Any:
     """A section as its dataclass, which checks it; lists, as JSON has them, become tuples."""
     kind = SECTIONS[name]
     _check_known(f"config.{name}", values, [field.name for field in dataclasses.fields(kind)])
@@ -204,7 +230,7 @@ def _check_predicts(lm: LmConfig) -> None:
 
 def _check_mesh(run: RunConfig, train: TrainConfig) -> None:
     """ValueError unless the devices can share out the seeds of one program and a batch."""
-    mesh.check(run.mesh, len(run.groups[0]), train.batch)
+    mesh.check(run.mesh, len(run.groups(run.seeds)[0]), train.batch)
 
 
 def _check_memory(lm: LmConfig, encodings: Sequence[Encoding], train: TrainConfig) -> None:
@@ -223,13 +249,8 @@ def _label(
     return f"{name} from {start.label}" if start else name
 
 
-def _identity(config: Mapping[str, Any], files: Mapping[str, str], start: WarmStart | None):
-    """What a run's id is made of: its config without what changes no number, and the hashes of the
-    files that it names.
-    """
-    parts = {k: v for k, v in config.items() if k != "log"} | {"sources": files}
-    parts["pe"] = identity(config["pe"])
-    parts["run"] = {k: v for k, v in config.get("run", {}).items() if k != "mesh"}
-    if start:  # what the parent is, wherever it lies
-        parts["train"] = config["train"] | {"init_from": start.identity}
-    return parts
+def _training(train: TrainConfig, start: WarmStart | None) -> dict[str, Any]:
+    """What of section `train` decides what a seed learns. Rates that are chosen among may grow."""
+    parts = vars(train) | ({"rate": None, "rates": "chosen"} if train.rates else {})
+    # what the parent is, wherever it lies
+    return parts | ({"init_from": start.identity} if start else {})

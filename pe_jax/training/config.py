@@ -18,8 +18,11 @@ class TrainConfig:
     """Tokens that a window predicts."""
     batch: int = 32
     """Windows in a batch of one seed."""
-    rate: float = 3e-3
+    rate: float = 9e-3
     """The highest learning rate."""
+    rates: tuple[float, ...] = ()
+    """Learning rates of which each run chooses one in place of `rate`: the one with the lowest bits
+    per byte of validation text at the training length. runs/choose.py does so."""
     warmup: int = 50
     """Steps of linear warm-up; a tenth of `steps` if that is fewer."""
     final: float = 0.1
@@ -41,6 +44,8 @@ class TrainConfig:
         for name in ("steps", "length", "batch", "steps_per_call"):
             if getattr(self, name) < 1:
                 raise ValueError(f"train.{name} must be at least 1, got {getattr(self, name)}")
+        if len(set(self.rates)) < len(self.rates) or any(not rate > 0 for rate in self.rates):
+            raise ValueError(f"train.rates must be different and positive, got {self.rates}")
         for name in ("rate", "clip"):
             if not getattr(self, name) > 0:
                 raise ValueError(f"train.{name} must be positive, got {getattr(self, name)}")

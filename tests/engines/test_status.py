@@ -268,7 +268,8 @@ def test_a_sweep_says_that_it_waits_only_while_it_does(work, monkeypatch):
     ids = ("rope-1a2b3c4d", "t5-1a2b3c4d")
     runs = {id: run_of() for id in ids}
     view = View()
-    workers = local._Workers(runs, [], view, work.folder, 1, "", {}, lambda *queue: None)
+    folders = {id: work.folder / id for id in ids}
+    workers = local._Workers(runs, folders, [], view, 1, "", {}, lambda *queue: None)
     monkeypatch.setattr(local._Workers, "_start", lambda self, id: Ended())
     monkeypatch.setattr(local._Workers, "_progress", lambda self, id: (0.0, "compiling"))
     work.run("rope", "log.txt", stage=Stage.RUNNING)

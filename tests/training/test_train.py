@@ -24,7 +24,7 @@ from pe_jax.training.session import Session
 from pe_jax.training.step import init, make_steps, structure
 
 LM = LmConfig(vocab=16, layers=1, model=16, heads=2, attention="dense")
-CONFIG = TrainConfig(steps=8, length=8, batch=4, warmup=2)
+CONFIG = TrainConfig(steps=8, length=8, batch=4, rate=3e-3, warmup=2)
 DIMS = LM.dims(CONFIG.length)
 
 
@@ -309,7 +309,9 @@ def run_train(folder, seeds, encodings=None, text=None, stop=lambda save: None):
     folder.mkdir(exist_ok=True)
     history, said = History(folder / "metrics.jsonl"), []
     session = Session(history, said.append, stop)
-    state, seconds = train(LM, encodings, config, seeds, [text], folder, session)
+    state, seconds = train(
+        LM, encodings, config, seeds, [text], folder / "-".join(map(str, seeds)), session
+    )
     return state, seconds, read_lines(history.path), said
 
 
