@@ -59,10 +59,12 @@ def groups(results: Iterable[Result]) -> list[Group]:
     """
     results = list(results)
     apart = conditions_apart(results)
-    members: dict[tuple[Condition, ...], list[Result]] = {}
+    members: dict[str, list[Result]] = {}
     for result in results:
-        members.setdefault(apart[result.id], []).append(result)
-    return [Group(tuple(members[key]), key) for key in sorted(members, key=_order)]
+        key = repr([condition.value for condition in apart[result.id]])
+        members.setdefault(key, []).append(result)
+    found = [Group(tuple(group), apart[group[0].id]) for group in members.values()]
+    return sorted(found, key=lambda group: _order(group.apart))
 
 
 def conditions_apart(results: Sequence[Begun]) -> dict[str, tuple[Condition, ...]]:
@@ -134,8 +136,8 @@ def _words(name: str, value: Any, result: Begun) -> str:
 
 def _order(apart: tuple[Condition, ...]) -> list[tuple[bool, float, str]]:
     """A key that puts 350 steps before 1,400 and what is not set last."""
-    number = (int, float)
+    values = [condition.value for condition in apart]
     return [
-        (value is None, value if isinstance(value, number) else 0.0, repr(value))
-        for _, value, _ in apart
+        (value is None, float(value) if isinstance(value, int | float) else 0.0, repr(value))
+        for value in values
     ]
