@@ -15,6 +15,10 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 LEVEL = 0.05
+FAR = 50.0
+"""Standard errors. Where tests would tell apart only what lies farther from the best, as of 54
+models with 3 seeds, nearly all of a column would be marked, however bad: then there are no tests.
+"""
 
 
 def p_value(a: Mapping[int, float], b: Mapping[int, float]) -> float:
@@ -62,6 +66,11 @@ def standard_errors(models: int, seeds: int) -> float:
     return float(special.stdtrit(seeds - 1, 1 - LEVEL / (models * (models - 1))))
 
 
+def tested(models: int, seeds: int) -> bool:
+    """Whether so many seeds allow tests of so many models against the best of them."""
+    return models > 1 and seeds > 1 and standard_errors(models, seeds) <= FAR
+
+
 def _stepped(p: Sequence[float], comparisons) -> list[float]:
     """p from the least on, each times the number of `comparisons` that are left, at most 1 and not
     below the one before it.
@@ -75,12 +84,15 @@ def _stepped(p: Sequence[float], comparisons) -> list[float]:
     return adjusted.tolist()
 
 
-def best(samples: Sequence[Mapping[int, float]], sign: int = 1, digits: int = 2) -> list[bool]:
+def best(
+    samples: Sequence[Mapping[int, float]], sign: int = 1, digits: int = 2, tests: bool = True
+) -> list[bool]:
     """Of each model, whether no test tells it apart from the one with the best mean.
 
     `samples` are the values by seed; the least is the best with sign 1, the greatest with -1. The
     best is among them, and so are those of equal mean to `digits` decimals. A model that shares
-    fewer than two seeds with the best has no test: it is among them only if it is equal.
+    fewer than two seeds with the best has no test, and without `tests` none has: it is among them
+    only if it is equal.
     """
     means = [float(np.mean(list(sample.values()))) if sample else math.nan for sample in samples]
     present = [i for i, mean in enumerate(means) if not math.isnan(mean)]
@@ -89,6 +101,8 @@ def best(samples: Sequence[Mapping[int, float]], sign: int = 1, digits: int = 2)
     first = min(present, key=lambda i: sign * means[i])
     others = [i for i in range(len(samples)) if i != first]
     adjusted = holm_of_best([p_value(samples[i], samples[first]) for i in others])
-    told = {i: not p > LEVEL for i, p in zip(others, adjusted, strict=True)}  # NaN: no test
+    told = {
+        i: not (tests and p > LEVEL) for i, p in zip(others, adjusted, strict=True)
+    }  # NaN: no test
     equal = [round(mean, digits) == round(means[first], digits) for mean in means]
     return [i == first or equal[i] or not told[i] for i in range(len(samples))]

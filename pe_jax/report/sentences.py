@@ -62,18 +62,23 @@ def _columns(table: Table, metric: Metric) -> str:
 
 def _marked(table: Table) -> str:
     """Which other cells of a column are bold."""
-    tested = [row for row in table.rows if not row.swap and row.seeds > 1]
-    if not tested:
-        return "and those equal to it as printed; one seed allows no tests"
-    if len(tested) == 1:
-        return "and those equal to it as printed"
+    seeds = [row.seeds for row in table.rows if not row.swap]
+    equal = "and those equal to it as printed"
+    if len(seeds) < 2:
+        return equal
+    if max(seeds) == 1:
+        return f"{equal}; one seed allows no tests"
+    far = f"{paired.standard_errors(len(seeds), max(seeds)):.0f} standard errors"
+    number = f"with {each(seeds, 'seed')} and {len(seeds)} models"
+    if not paired.tested(len(seeds), max(seeds)):
+        return (
+            f"{equal}. It does not say that others are worse: {number} a test would tell apart "
+            f"only what lies {far} from the best, so none is made"
+        )
     return (
         "and all that this study cannot tell from it: equal as printed, or not told apart by a "
         "paired t test over seeds at 5 % (Holm's method over all pairs of models, because the best "
-        f"one is picked by the same seeds; with {each([row.seeds for row in tested], 'seed')} and "
-        f"{len(tested)} models the first to be told apart must be "
-        f"{paired.standard_errors(len(tested), max(row.seeds for row in tested)):.0f} standard "
-        "errors away)"
+        f"one is picked by the same seeds; {number} the first to be told apart must be {far} away)"
     )
 
 

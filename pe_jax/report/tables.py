@@ -123,10 +123,11 @@ def _with_best(
     rows: list[Row], results: Sequence[Result], metric: str, lengths: Sequence[int]
 ) -> list[Row]:
     by_id, sign = {result.id: result for result in results}, described(metric).sign
-    columns = [
-        paired.best([values(by_seed(by_id[row.run], metric, length)) for row in rows], sign)
-        for length in lengths
-    ]
+    tests = paired.tested(len(rows), max((row.seeds for row in rows), default=0))
+    columns = []
+    for length in lengths:
+        samples = [values(by_seed(by_id[row.run], metric, length)) for row in rows]
+        columns.append(paired.best(samples, sign, tests=tests))
     return [
         replace(row, cells=tuple(replace(c, best=b) for c, b in zip(row.cells, best, strict=True)))
         for row, best in zip(rows, zip(*columns, strict=True), strict=True)

@@ -30,11 +30,11 @@ def plusminus(mean: float, half: float, sign: str = "", digits: int = 2) -> str:
     """`2.52 ± 0.03`: a mean and the half width of its interval.
 
     A mean of NaN is "n/a", a half width of NaN is left out. With sign="+" the mean is a difference:
-    it has its sign, and another digit where it would print as zero and is none.
+    it has its sign, and another digit where that shows that it is not zero.
     """
     if math.isnan(mean):
         return "n/a"
-    if sign and mean and not round(mean, digits):
+    if sign and round(mean, digits + 1) and not round(mean, digits):
         digits += 1
     width = "" if math.isnan(half) else f" ± {half:.{digits}f}"
     return f"{mean:{sign}.{digits}f}{width}".replace("-", "−")

@@ -5,9 +5,10 @@ import math
 import numpy as np
 import pytest
 import scipy.stats
+from test_report import make_record
 
 from experiments.docs import marks
-from pe_jax.report import paired, stats
+from pe_jax.report import paired, stats, tables
 
 
 def by_seed(values):
@@ -63,6 +64,19 @@ def test_best_marks_what_is_equal_and_what_no_test_tells_apart():
 def test_one_seed_marks_the_best_and_its_equals_alone():
     assert paired.best([{0: 2.501}, {0: 2.502}, {0: 2.51}]) == [True, True, False]
     assert paired.best([{}, {}]) == [False, False] and paired.best([]) == []
+
+
+def test_too_few_seeds_for_so_many_models_make_no_tests():
+    assert paired.tested(7, 3) and paired.tested(54, 5) and paired.tested(2, 2)
+    assert not (paired.tested(54, 3) or paired.tested(7, 2) or paired.tested(2, 1))
+    noisy = [by_seed([2.41, 2.60, 2.30]), by_seed([2.40, 2.41, 2.42])]
+    assert paired.best(noisy) == [True, True]
+    assert paired.best(noisy, tests=False) == [False, True]
+    for models, bold in ((7, "paired t test"), (20, "so none is made")):
+        results = [make_record(f"e{i}", [2.5 + i] * 5) for i in range(models)]
+        assert bold in tables.extrapolation(results).notes[2]
+    (alone,) = [make_record("rope", [2.5] * 5)]
+    assert "test" not in tables.extrapolation([alone]).notes[2].split("Bold")[1]
 
 
 def highest(wanted, draws):
