@@ -57,16 +57,17 @@ def show(result: Result) -> None:
         out.print(formats.terminal(tables.extrapolation([result], metric)))
 
 
-def publish(results: list[Result], out: Path | None) -> None:
-    """Prints the table of the first metric; with `out`, writes the study there and prints its
-    paths.
+def publish(results: list[Result], out: Path | None, baseline: str | None = None) -> None:
+    """Prints the tables of the first metric, one for each group of results that may be ranked; with
+    `out`, writes the study there, every model against `baseline`, and prints its paths.
     """
     from pe_jax.report import formats, page, tables
 
     again = f"{cli.other('report')} --workdir=DIR --out=results/{out.name}" if out else ""
-    written = page.write(results, out, [again]) if out else []
+    written = page.write(results, out, [again], baseline) if out else []
     console = Console(width=None if Console().is_terminal else 180)
-    console.print(formats.terminal(tables.extrapolation(results, tables.metrics(results)[0])))
+    for table in tables.grouped(results, tables.metrics(results)[0]):
+        console.print(formats.terminal(table))
     for path in written:
         print(path)
 

@@ -10,7 +10,8 @@ from pe_jax import record
 from pe_jax.metric import METRICS, Metric
 from pe_jax.reason import SENTENCES, Reason
 from pe_jax.record import Result
-from pe_jax.report import stats
+from pe_jax.report import groups, stats
+from pe_jax.report.groups import Condition
 
 
 @dataclass(frozen=True)
@@ -22,13 +23,13 @@ class Cell:
     n: int = 0
     reason: str = ""  # why seeds are missing, for a footnote; "": none is
     beyond: bool = False  # no seed has a value: the model cannot serve so many positions
-    best: bool = False  # the best of its column, which prints bold
+    best: bool = False  # not told apart from the best of its column, which prints bold
 
 
 @dataclass(frozen=True)
 class Row:
     """One model, as trained (swap "") or with a swap: a cell for each length, and what follows
-    from them.
+    from them; `seeds` is how many were trained.
 
     `gain` is the value at the longest length minus the one at the training length, paired over
     seeds; `effective` and `censored` are those of `stats.effective_length` on the means; `rank` is
@@ -38,6 +39,7 @@ class Row:
     run: str
     label: str
     swap: str
+    seeds: int
     cells: tuple[Cell, ...]
     gain: Cell
     effective: int | None
@@ -49,18 +51,27 @@ class Row:
 
 @dataclass(frozen=True)
 class Table:
-    """The rows of one metric in the order they print: the models as trained, then the swaps."""
+    """The rows of one metric and group in the order they print: the models as trained, then the
+    swaps.
+    """
 
     metric: str
     lengths: tuple[int, ...]
-    train_lengths: tuple[int, ...]
+    train_length: int
     rows: tuple[Row, ...]
     notes: tuple[str, ...] = ()
+    apart: tuple[Condition, ...] = ()
+    """What sets its group apart from the others of a study."""
+
+    @property
+    def heading(self) -> str:
+        """What sets its group apart, as in "trained at 64 tokens, 350 steps"; "": nothing."""
+        return groups.heading(self.apart)
 
     @property
     def title(self) -> str:
-        """As in "Bits per byte, same targets (lower is better)"."""
-        return described(self.metric).title
+        """As in "Bits per byte, same targets (lower is better): 350 steps"."""
+        return ": ".join(filter(None, [described(self.metric).title, self.heading]))
 
 
 def described(name: str) -> Metric:

@@ -7,6 +7,7 @@ holds every number in full. Several tables go into one file, one after another.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterable
 from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
@@ -29,9 +30,7 @@ MARKDOWN = str.maketrans({c: f"\\{c}" for c in "|*<\\"})
 
 def header(table: Table) -> list[str]:
     """The column titles; a length carries its multiple of the training length."""
-    lengths = [f"{length}" for length in table.lengths]
-    if len(table.train_lengths) == 1:
-        lengths = [f"{n} ({n / table.train_lengths[0]:g}x)" for n in table.lengths]
+    lengths = [f"{n} ({n / table.train_length:g}x)" for n in table.lengths]
     return ["encoding", *lengths, "gain", "effective length", "parameters", "ms a step"]
 
 
@@ -135,10 +134,16 @@ def markdown(tables: Iterable[Table]) -> str:
 
 def latex(tables: Iterable[Table]) -> str:
     r"""The tables as LaTeX floats; the document needs \usepackage{booktabs,graphicx}."""
-    return "\n".join(_float(table) for table in tables)
+    numbers: Counter[str] = Counter()
+    floats = []
+    for table in tables:
+        numbers[table.metric] += 1  # of the tables of one metric, which labels tell apart
+        number = numbers[table.metric]
+        floats.append(_float(table, table.metric + (f"-{number}" if number > 1 else "")))
+    return "\n".join(floats)
 
 
-def _float(table: Table) -> str:
+def _float(table: Table, label: str) -> str:
     """One table environment: the first two notes are its caption, the others stand below it."""
     import pandas
 
@@ -164,7 +169,7 @@ def _float(table: Table) -> str:
             r"\begin{table}[t]",
             r"\centering",
             rf"\caption{{{caption}}}",
-            rf"\label{{tab:{table.metric}}}",
+            rf"\label{{tab:{label}}}",
             r"\par\smallskip\setlength{\tabcolsep}{3pt}",
             r"\resizebox{\linewidth}{!}{%",
             tabular.strip() + "}",
@@ -190,6 +195,7 @@ def csv(tables: Iterable[Table]) -> str:
 def _numbers(table: Table, row: Row) -> dict[str, object]:
     numbers: dict[str, object] = {
         "metric": table.metric,
+        **{condition.name: condition.value for condition in table.apart},
         "encoding": row.label,
         "run": row.run,
         "swap": row.swap,
