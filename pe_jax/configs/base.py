@@ -52,7 +52,9 @@ def training():
     c.batch = 32  # windows a step, for each seed
     c.rate = 9e-3  # the highest learning rate
     c.rates = ()  # rates of which one is chosen by validation at the training length; (): rate
-    c.warmup = 50  # steps of linear warm-up, at most a tenth of all
+    c.schedule = "cosine"  # or wsd: more steps go on from a run that has finished
+    c.cooldown = 0.2  # wsd: the part of the steps in which the rate falls, at the end
+    c.warmup = 50  # steps of linear warm-up; cosine: at most a tenth of all
     c.final = 0.1  # the last learning rate, as a part of the highest
     c.decay = 0.1  # weight decay, on dense kernels alone
     c.clip = 1.0  # the global norm of a gradient

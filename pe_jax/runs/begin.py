@@ -10,7 +10,7 @@ from pe_jax import record
 from pe_jax.data.tokenizer import Tokens
 from pe_jax.errors import Refused
 from pe_jax.record import Begun
-from pe_jax.runs import environment
+from pe_jax.runs import environment, longer
 from pe_jax.runs.run import Run
 from pe_jax.runs.view import View
 from pe_jax.storage import atomic, records
@@ -49,6 +49,8 @@ def begin(run: Run, folder: Path, corpus: Tokens, command: str, view: View) -> B
         atomic.write(folder / "tokenizer.json", corpus.tokenizer.json)
     if run.start:
         view.say(run.start.summary())
+    if reason := longer.why_not(run, folder):
+        view.say(reason)
     for doubt in run.advice:
         view.say(f"note: {doubt}")
     atomic.write(folder / "config.json", record.encode(about))

@@ -21,7 +21,7 @@ from pe_jax import record
 from pe_jax.data.tokenizer import Tokens
 from pe_jax.errors import Refused
 from pe_jax.record import Begun, Result, Stage
-from pe_jax.runs import environment, layout, measured
+from pe_jax.runs import environment, layout, longer, measured
 from pe_jax.runs import folder as folders
 from pe_jax.runs.begin import begin
 from pe_jax.runs.run import Run
@@ -156,22 +156,28 @@ def keep_state(folder: Path) -> Iterator[None]:
 
 def _train(run: Run, work: Work) -> list[Trained]:
     """Trains the programs of the run's seeds, one after another; those that have ended are read."""
-    return [
-        Trained(
-            seeds,
-            *train(
-                run.lm,
-                run.encodings,
-                run.train,
-                seeds,
-                work.corpus.splits["train"],
-                layout.checkpoints(work.folder, seeds),
-                work.session,
-                run.start,
-            ),
-        )
-        for seeds in folders.groups(work.folder, run)
-    ]
+    return [_trained(run, work, seeds) for seeds in folders.groups(work.folder, run)]
+
+
+def _trained(run: Run, work: Work, seeds: tuple[int, ...]) -> Trained:
+    """Trains the seeds of one program."""
+    start = run.start
+    new = seeds not in layout.trained_groups(work.folder)
+    if new and (found := longer.shorter(run, work.folder, seeds)):
+        longer.take_history(found, run, work.folder, seeds)
+        work.session.say(f"seeds {seeds}: going on from step {found.step} of {found.folder.name}")
+        start = found
+    state, seconds = train(
+        run.lm,
+        run.encodings,
+        run.train,
+        seeds,
+        work.corpus.splits["train"],
+        layout.checkpoints(work.folder, seeds),
+        work.session,
+        start,
+    )
+    return Trained(seeds, state, seconds)
 
 
 def _result(run: Run, work: Work, trained: list[Trained]) -> Result:

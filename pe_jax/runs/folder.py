@@ -12,7 +12,8 @@ from typing import Any
 from pe_jax.errors import Refused
 from pe_jax.record import Begun, Result
 from pe_jax.runs.layout import trained_groups
-from pe_jax.runs.run import Run, section
+from pe_jax.runs.run import Run
+from pe_jax.runs.sections import section
 from pe_jax.storage import records
 
 
@@ -24,11 +25,12 @@ def find(run: Run, workdir: Path) -> Path:
     folder = workdir / run.id
     if folder.exists():
         return folder
-    same = [(len(begun.seeds), path) for path, begun in _namesakes(folder) if _is_same(run, begun)]
+    beside = namesakes(folder)
+    same = [(len(begun.seeds), path) for path, begun in beside if trains_as(run, begun.config)]
     return max(same, default=(0, folder), key=lambda found: found[0])[1]
 
 
-def _namesakes(folder: Path) -> Iterator[tuple[Path, Begun]]:
+def namesakes(folder: Path) -> Iterator[tuple[Path, Begun]]:
     """The folders beside it whose names differ in their last 8 digits alone, with their config."""
     stem = folder.name[:-8]
     for path in sorted(folder.parent.glob("*/config.json")):
@@ -41,9 +43,10 @@ def _namesakes(folder: Path) -> Iterator[tuple[Path, Begun]]:
                 yield path.parent, begun
 
 
-def _is_same(run: Run, begun: Begun) -> bool:
+def trains_as(run: Run, config: Mapping[str, Any]) -> bool:
+    """Whether a config trains what the run trains."""
     try:
-        return Run.of(begun.config).id == run.id
+        return Run.of(config).id == run.id
     except (ValueError, TypeError, OSError):  # its parent or the file of its encoding has gone
         return False
 

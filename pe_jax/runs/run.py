@@ -16,7 +16,7 @@ import numpy as np
 from pe_jax.data import batches, tokenizer
 from pe_jax.data.load import load
 from pe_jax.encoding import Encoding
-from pe_jax.errors import Refused, nearest
+from pe_jax.errors import Refused
 from pe_jax.evaluation import evaluate
 from pe_jax.evaluation.config import EvalConfig
 from pe_jax.evaluation.windows import check_room
@@ -25,6 +25,7 @@ from pe_jax.model.config import LmConfig
 from pe_jax.model.parameters import init_params
 from pe_jax.record import Parameters, canonical
 from pe_jax.runs.config import DataConfig, LogConfig, RunConfig
+from pe_jax.runs.sections import SECTIONS, members_of, section, whole_sections
 from pe_jax.runs.warm_start import WarmStart
 from pe_jax.spec.advice import advice
 from pe_jax.spec.parse import label, make, parse, sources
@@ -32,18 +33,6 @@ from pe_jax.storage.hashes import sha256
 from pe_jax.training import mesh
 from pe_jax.training.config import TrainConfig
 from pe_jax.training.step import structure
-
-SECTIONS = {
-    "lm": LmConfig,
-    "train": TrainConfig,
-    "eval": EvalConfig,
-    "data": DataConfig,
-    "run": RunConfig,
-    "log": LogConfig,
-}
-"""Beside these a config has the section `pe`: the spec of the encodings, and for each member its
-fields.
-"""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -76,8 +65,8 @@ class Run:
         but `pe` may be left out; {"pe": "rope"} is {"pe": {"spec": "rope"}}. ValueError, TypeError
         or OSError, as of a tokenizer.json that is not there, for what cannot be run.
         """
-        config = _normal(config)
-        spec, fields = _members(config["pe"])
+        config = whole_sections(config)
+        spec, fields = members_of(config["pe"])
         sections = {name: section(name, config.get(name, {})) for name in SECTIONS}
         lm, train, data, run = (sections[name] for name in ("lm", "train", "data", "run"))
         members = parse(spec).with_fields(fields)
@@ -165,57 +154,6 @@ def run_id(label: str, identity: Mapping[str, Any]) -> str:
     """The label as a file name, "-" and the first 8 digits of the SHA-256 of `identity`."""
     name = re.sub(r"[^A-Za-z0-9._+-]+", "_", label.rpartition("/")[2]).strip("_")[:60]
     return f"{name}-{sha256(canonical(identity))[:8]}"
-
-
-def _normal(config: Mapping[str, Any]) -> dict[str, Any]:
-    """The config with `pe` as a section. ValueError for a section that is unknown or no dictionary,
-    and without pe.spec.
-    """
-    _check_known("the config", config, ["pe", *SECTIONS])
-    pe = config.get("pe", {})
-    config = {**config, "pe": {"spec": pe} if isinstance(pe, str) else pe}
-    for name, section in config.items():
-        if not isinstance(section, Mapping):
-            raise ValueError(
-                f"config.{name} must be a section, a dictionary of fields, got {section!r}"
-            )
-    if not config["pe"].get("spec"):
-        raise ValueError(
-            "the config has no pe.spec, which names the encodings; see configs/base.py"
-        )
-    return config
-
-
-def section(name: str, values: Mapping[str, Any]) -> Any:
-    """A section as its dataclass, which checks it; lists, as JSON has them, become tuples."""
-    kind = SECTIONS[name]
-    _check_known(f"config.{name}", values, [field.name for field in dataclasses.fields(kind)])
-    return kind(**_tuples(values))
-
-
-def _members(section: Mapping[str, Any]) -> tuple[str, dict[str, dict[str, Any]]]:
-    """The spec of the section `pe`, and the fields that it sets, by the member's id."""
-    fields = {id: values for id, values in section.items() if id != "spec"}
-    for id, values in fields.items():
-        if not isinstance(values, Mapping):
-            raise ValueError(
-                f"config.pe.{id} must be a section, a dictionary of fields, got {values!r}"
-            )
-    return section["spec"], {id: _tuples(values) for id, values in fields.items()}
-
-
-def _tuples(fields: Mapping[str, Any]) -> dict[str, Any]:
-    """The fields with lists as tuples."""
-    return {name: tuple(v) if isinstance(v, list) else v for name, v in fields.items()}
-
-
-def _check_known(where: str, given: Mapping[str, Any], names: list[str]) -> None:
-    """ValueError for a name in `given` that is not among `names`, with the nearest one."""
-    for name in given:
-        if name not in names:
-            raise ValueError(
-                f"{where} has no {name!r}{nearest(name, names)} It has {', '.join(names)}."
-            )
 
 
 def _check_predicts(lm: LmConfig) -> None:

@@ -22,7 +22,8 @@ from pe_jax.evaluation.config import EvalConfig
 from pe_jax.evaluation.evaluate import Done, Evaluation, Models, evaluate, longest
 from pe_jax.record import Corpus, Curve, Result, Row, canonical, encode
 from pe_jax.runs import environment
-from pe_jax.runs.run import Run, section
+from pe_jax.runs.run import Run
+from pe_jax.runs.sections import section
 from pe_jax.spec.parse import sources
 from pe_jax.storage import atomic, records
 from pe_jax.storage.hashes import sha256

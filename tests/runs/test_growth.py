@@ -247,3 +247,41 @@ def test_validation_is_in_the_history_and_in_the_record(lab, first):
     assert [p["valid"] for p in progress] == [[value] for value in valid[-1]["valid"]]
     often = asked(lab, **{"log.valid_every": 5})
     assert often.id == folder.name
+
+
+WSD = {"train.schedule": "wsd", "train.warmup": 2, "train.steps_per_call": 2}
+
+
+def test_more_steps_go_on_from_before_the_decay_of_a_shorter_run(lab, tmp_path):
+    short, long = (asked(lab, **WSD, **{"train.steps": steps}) for steps in (12, 30))
+    execute(short, tmp_path / "both")
+    grown = execute(long, tmp_path / "both")
+    alone = execute(long, tmp_path / "alone")
+    for part in ("rows", "curves", "digests"):
+        assert getattr(grown, part) == getattr(alone, part), part
+    assert grown.train.loss == alone.train.loss
+    own, whole = (lines(tmp_path / name / long.id) for name in ("both", "alone"))
+    same = ("seeds", "step", "of", "loss", "rate")
+    assert [[line.get(name) for name in same] for line in own] == [
+        [line.get(name) for name in same] for line in whole
+    ]
+    copied = lines(tmp_path / "both" / short.id)[:5]  # up to step 10, from which the rate falls
+    assert [line["ms_per_step"] for line in own[:5]] == [line["ms_per_step"] for line in copied]
+    assert own[5]["ms_per_step"] != lines(tmp_path / "both" / short.id)[5]["ms_per_step"]
+
+
+def test_a_cosine_cannot_go_on_and_says_why(lab, again, tmp_path):
+    longer = lab.run(again, "rope+randomized", **{"train.steps": 14}).wait()
+    assert longer.code == 0, longer.err
+    said = "is the same with other steps, but training begins anew: with train.schedule=cosine"
+    assert said in " ".join(longer.err.split())
+
+
+def test_a_schedule_that_cannot_be_is_told(lab):
+    for values, words in (
+        ({"train.schedule": "linear"}, "train.schedule must be cosine or wsd, got 'linear'"),
+        ({"train.cooldown": 1.0}, "train.cooldown must be between 0 and 1"),
+        ({"train.schedule": "wsd"}, "before the 50 steps of train.warmup are over"),
+    ):
+        with pytest.raises(ValueError, match=words):
+            run_of(**values)
