@@ -23,7 +23,7 @@ from pe_jax import record
 from pe_jax.data.tokenizer import Tokens
 from pe_jax.errors import Refused
 from pe_jax.record import Begun, Result, Stage
-from pe_jax.runs import environment
+from pe_jax.runs import environment, programs
 from pe_jax.runs.run import Run
 from pe_jax.runs.scores import scores
 from pe_jax.runs.trackers import Trackers, require
@@ -67,6 +67,7 @@ def execute(run: Run, workdir: str | Path, command: str = "", view: View = SILEN
     if done := _result(folder):
         return done
     require(run.log.trackers)
+    programs.keep()
     corpus = run.load()
     try:
         devices = mesh.make(run.run.mesh)

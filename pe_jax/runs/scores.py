@@ -12,7 +12,7 @@ import numpy as np
 
 from pe_jax.data.tokenizer import Tokens
 from pe_jax.evaluation.evaluate import Evaluation, Models, evaluate
-from pe_jax.runs import environment
+from pe_jax.runs import environment, programs
 from pe_jax.runs.run import Run
 from pe_jax.storage.checkpoints import Checkpoints
 from pe_jax.training.session import Session
@@ -24,6 +24,7 @@ def final_states(run: Run, folder: Path) -> list[State]:
 
     ValueError if one of these checkpoints is damaged or gone; the one before it is not taken.
     """
+    programs.keep()
     states = []
     for seeds in run.groups:
         like = jax.eval_shape(lambda seeds=seeds: init(run.lm, run.encodings, run.train, seeds))
