@@ -16,7 +16,7 @@ from pe_jax.data import tokenizer
 from pe_jax.errors import Refused
 from pe_jax.record import Result, Seconds
 from pe_jax.runs import folder as folders
-from pe_jax.runs import layout
+from pe_jax.runs import layout, programs
 from pe_jax.runs.run import Run
 from pe_jax.runs.scores import Kept, scores
 from pe_jax.runs.view import SILENT, View
@@ -41,6 +41,7 @@ def evaluate_again(
     names other text. Refused or ValueError if the run has not finished, a checkpoint is damaged, or
     the evaluation is not possible.
     """
+    programs.keep()
     finished = records.read(Result, folder / "result.json")
     if finished is None:
         raise ValueError(f"{folder} has no result.json: the run has not finished yet")

@@ -14,7 +14,7 @@ from pathlib import Path
 from pe_jax import record
 from pe_jax.record import Result, Tried
 from pe_jax.runs import folder as folders
-from pe_jax.runs import layout
+from pe_jax.runs import layout, programs
 from pe_jax.runs.carry_out import carry_out, keep_state, tuned
 from pe_jax.runs.run import Run
 from pe_jax.runs.trackers import require
@@ -33,6 +33,7 @@ def execute(run: Run, workdir: str | Path, command: str = "", view: View = SILEN
     if done := folders.answer(run, folder):
         return done
     require(run.log.trackers)
+    programs.keep()
     if run.train.rates:
         return _at_the_best_rate(run, folder, command, view)
     return carry_out(run, folder, command, view)

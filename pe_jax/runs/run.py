@@ -16,8 +16,13 @@ import numpy as np
 from pe_jax.data import batches, tokenizer
 from pe_jax.data.load import load
 from pe_jax.encoding import Encoding
+<<<<<<< HEAD
 from pe_jax.errors import Refused
 from pe_jax.evaluation import evaluate
+=======
+from pe_jax.errors import Refused, nearest
+from pe_jax.evaluation import passes
+>>>>>>> speed
 from pe_jax.evaluation.config import EvalConfig
 from pe_jax.evaluation.windows import check_room
 from pe_jax.model import memory
@@ -79,7 +84,7 @@ class Run:
         evaluation = sections["eval"] = sections["eval"].resolved(train.length, lm.memory)
         encodings = make(spec, lm.dims(train.length), fields)
         _check_memory(lm, encodings, train)
-        evaluate.check(encodings, evaluation, train.length)
+        passes.check(encodings, evaluation, train.length)
         start = None
         if train.init_from:
             start = WarmStart.of(train, lm, spec, encodings, run.seeds)

@@ -19,7 +19,8 @@ import numpy as np
 from pe_jax.data.tokenizer import Tokens
 from pe_jax.errors import Refused
 from pe_jax.evaluation.config import EvalConfig
-from pe_jax.evaluation.evaluate import Done, Evaluation, Models, evaluate, longest
+from pe_jax.evaluation.evaluate import Evaluation, Models, evaluate, longest
+from pe_jax.evaluation.passes import Key
 from pe_jax.record import Corpus, Curve, Result, Row, canonical, encode
 from pe_jax.runs import environment
 from pe_jax.runs.run import Run
@@ -53,10 +54,10 @@ class Kept:
         return cls(path, result if same else None)
 
     @property
-    def done(self) -> Done:
+    def done(self) -> frozenset[Key]:
         """The scores that are known."""
         rows = self.result.rows if self.result else ()
-        return frozenset((row.seed, row.swap, row.metric, row.length) for row in rows)
+        return frozenset(Key(row.seed, row.swap, row.metric, row.length) for row in rows)
 
     @property
     def seconds(self) -> float:
@@ -128,7 +129,7 @@ def scores(
     seeds: Sequence[int],
     corpus: Tokens,
     session: Session | None = None,
-    done: Done = frozenset(),
+    done: frozenset[Key] = frozenset(),
 ) -> Evaluation:
     """What the models of the run's seeds score, by its metrics at its lengths, but for what is
     `done`. `states` are those of the programs which trained `seeds`, in their order; some of these
