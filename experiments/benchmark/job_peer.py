@@ -95,8 +95,8 @@ def main(path: str, encoding: str) -> None:
         net = model(config, encoding)
         train(net, config, arrays[f"batches/{seed}"], data["rates"])
         for name in config["cuts"]:  # "<metric>/<length>"
-            cut = [arrays[f"{name}/{part}"] for part in ("tokens", "lo", "hi")]
-            values.setdefault(name, []).append(score(net, *cut, config["batch_tokens"]))
+            tokens, lo, hi = (arrays[f"{name}/{part}"] for part in ("tokens", "lo", "hi"))
+            values.setdefault(name, []).append(score(net, tokens, lo, hi, config["batch_tokens"]))
     print(json.dumps(values))
 
 

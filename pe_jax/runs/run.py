@@ -16,13 +16,8 @@ import numpy as np
 from pe_jax.data import batches, tokenizer
 from pe_jax.data.load import load
 from pe_jax.encoding import Encoding
-<<<<<<< HEAD
 from pe_jax.errors import Refused
-from pe_jax.evaluation import evaluate
-=======
-from pe_jax.errors import Refused, nearest
 from pe_jax.evaluation import passes
->>>>>>> speed
 from pe_jax.evaluation.config import EvalConfig
 from pe_jax.evaluation.windows import check_room
 from pe_jax.model import memory
