@@ -235,6 +235,11 @@ def _words(error: BaseException) -> str:
         return f"no such name: {error.args[0]}"
     if isinstance(error, SyntaxError):
         return f"SyntaxError: {error}"
+    if isinstance(error, AttributeError) and "has no attribute 'get_config'" in str(error):
+        return (
+            "the config file has no get_config(arg), which every config has: "
+            "add `from pe_jax.configs.base import get_config`, or one of your own"
+        )
     if isinstance(error, TOLD):
         return str(error)
     place = traceback.extract_tb(error.__traceback__)[-1]

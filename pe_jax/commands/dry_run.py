@@ -27,7 +27,7 @@ def show(runs: list[Run], workdir: Path, jobs: int) -> None:
     table = Table("run", "id", "seeds", "steps", "parameters", "about", "")
     for run in runs:
         size = f"{run.parameters().total:,}"
-        row = (names[run.id], run.id, len(run.run.seeds), run.train.steps, size)
+        row = (names[run.id], find(run, workdir).name, len(run.run.seeds), run.train.steps, size)
         done = "" if run in left else "finished"
         table.add_row(*map(str, row), duration(estimates[run.id].seconds), done)
     Console(width=None if sys.stdout.isatty() else 140).print(table)

@@ -60,8 +60,6 @@ class Trained:
         ValueError or Refused if there is no such run, seed or checkpoint.
         """
         folder, begun = find_run(Path(folder))
-        folder = layout.of_one_rate(folder)
-        begun = records.read(Begun, folder / "config.json") or begun
         run = Run.of(begun.config)
         groups = folders.groups(folder, run)
         every = sorted({*run.run.seeds, *(s for g in layout.trained_groups(folder) for s in g)})
@@ -149,13 +147,15 @@ def _logits(params, tokens, *, graphdef: nnx.GraphDef, encodings: tuple[Encoding
 
 
 def find_run(folder: Path) -> tuple[Path, Begun]:
-    """The folder of the run, which is `folder` or its only subfolder, and its config.json.
-
-    ValueError if there is no run, or if there are several.
+    """The folder of the run, which is `folder` or its only subfolder, or with several train.rates
+    that of the chosen one, and its config.json. ValueError if there is no run, or several.
     """
+    folder = layout.of_one_rate(folder)
     if begun := records.read(Begun, folder / "config.json"):
         return folder, begun
-    runs = sorted(path.parent for path in folder.glob("*/config.json"))
+    runs = sorted(
+        {path.parent for name in ("config", "result") for path in folder.glob(f"*/{name}.json")}
+    )
     if len(runs) == 1:
         return find_run(runs[0])
     if not runs:
