@@ -95,8 +95,9 @@ def main(path: str, encoding: str) -> None:
         net = model(config, encoding)
         train(net, config, arrays[f"batches/{seed}"], data["rates"])
         for name in config["cuts"]:  # "<metric>/<length>"
-            cut = [arrays[f"{name}/{part}"] for part in ("tokens", "lo", "hi")]
-            values.setdefault(name, []).append(score(net, *cut, config["batch_tokens"]))
+            tokens, lo, hi = (arrays[f"{name}/{part}"] for part in ("tokens", "lo", "hi"))
+            value = score(net, tokens, lo, hi, config["batch_tokens"])
+            values.setdefault(name, []).append(value)
     print(json.dumps(values))
 
 
