@@ -1,11 +1,10 @@
 """The whole job of one encoding, by pe_jax and by x-transformers in turns: training of the three
 seeds of the quickstart, and their evaluation at its five lengths by its two metrics, without swaps.
 
-Each turn of a side is a process of its own, timed from its start to its end, with or without a
-neighbour: on all cores by the clock, or on one core by its CPU time. Both train on the same batches
-and score the same windows. pe_jax is what a user runs, `pe-jax run`, twice: with nothing
-compiled before, and with the programs of the first time kept. The other side (job_peer.py) finds
-batches and windows in a file.
+Each turn of a side is a process of its own, timed from its start to its end: on all cores by the
+clock, or on one core by its CPU time. Both train on the same batches and score the same windows.
+pe_jax is what a user runs, `pe-jax run`, twice: with nothing compiled before, and with the programs
+of the first time kept. The other side (job_peer.py) finds batches and windows in a file.
 """
 
 from __future__ import annotations
@@ -64,8 +63,8 @@ def prepare(run: Run, path: Path) -> None:
     about |= {"mlp": lm.mlp or 4 * lm.model, "longest": max(run.eval.lengths)}
     about |= {"seeds": run.run.seeds, "cuts": cuts, "batch_tokens": run.eval.batch_tokens}
     schedule = train.rates_by_step()
-    rates = [float(np.asarray(schedule(step))) for step in range(steps)]
-    np.savez(path, config=json.dumps(about), rates=np.array(rates), **arrays)
+    rates = np.array([np.asarray(schedule(step)) for step in range(steps)])
+    np.savez(path, config=json.dumps(about), rates=rates, **arrays)
 
 
 class Timed(NamedTuple):

@@ -96,7 +96,8 @@ def main(path: str, encoding: str) -> None:
         train(net, config, arrays[f"batches/{seed}"], data["rates"])
         for name in config["cuts"]:  # "<metric>/<length>"
             tokens, lo, hi = (arrays[f"{name}/{part}"] for part in ("tokens", "lo", "hi"))
-            values.setdefault(name, []).append(score(net, tokens, lo, hi, config["batch_tokens"]))
+            value = score(net, tokens, lo, hi, config["batch_tokens"])
+            values.setdefault(name, []).append(value)
     print(json.dumps(values))
 
 

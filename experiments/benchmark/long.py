@@ -1,4 +1,4 @@
-"""Evaluation of one long sequence by trained runs: time, peak memory, and the loss of its end.
+"""Trained runs on one long sequence: time, peak memory, and the bits per byte of the same targets.
 
 python -m experiments.benchmark.long --workdir=DIR [--lengths=16384,131072]
     [--gradients=4096,8192] [--swap=window] [--out=DIR]

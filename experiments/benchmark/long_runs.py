@@ -8,7 +8,7 @@ import argparse
 import json
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -39,11 +39,13 @@ def run(options: argparse.Namespace) -> dict[str, Any]:
         for kind, lengths in zip(KINDS, (options.lengths, options.gradients), strict=True)
         for length in lengths
     ]
+    # The targets follow from all lengths, so what was measured among others does not count.
+    lengths = sorted({*options.lengths, *options.gradients})
     path = options.out / f"{NAME}.json"
-    kept = _kept(path)
-    record: dict[str, Any] = {"source": results[0].corpus.source, "found": []}
+    kept = _kept(path, lengths)
+    record: dict[str, Any] = {"source": results[0].corpus.source, "lengths": lengths, "found": []}
     for i, task in enumerate(tasks, 1):
-        measured = kept.get(task) or _measured(task, options.workdir, labels[task[0]])
+        measured = kept.get(task) or _measured(task, options.workdir, labels[task[0]], lengths)
         # The environment is that of a worker, since this process must leave the device to workers.
         record = measured.get("environment", {}) | record
         record["found"].append(measured)
@@ -53,10 +55,10 @@ def run(options: argparse.Namespace) -> dict[str, Any]:
     return record
 
 
-def _kept(path: Path) -> dict[Task, dict[str, Any]]:
-    """What an earlier command has measured by the present commit."""
+def _kept(path: Path, lengths: Sequence[int]) -> dict[Task, dict[str, Any]]:
+    """What an earlier command has measured by the present commit at the same lengths."""
     before = read(path) or {}
-    if before.get("commit") != commit():
+    if (before.get("commit"), before.get("lengths")) != (commit(), lengths):
         return {}
     return {
         (measured["id"], measured["swap"], measured["length"], measured["kind"]): measured
@@ -65,11 +67,11 @@ def _kept(path: Path) -> dict[Task, dict[str, Any]]:
     }
 
 
-def _measured(task: Task, workdir: Path, label: str) -> dict[str, Any]:
+def _measured(task: Task, workdir: Path, label: str, lengths: Sequence[int]) -> dict[str, Any]:
     """What a worker has measured; if it fails, the last line of its errors is the reason."""
     id, swap, length, kind = task
     command = [sys.executable, "-m", "experiments.benchmark.long_worker"]
-    command += [str(workdir / id), swap, str(length), kind]
+    command += [str(workdir / id), swap, str(length), kind, *map(str, lengths)]
     done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode == 0:
         return json.loads(done.stdout.splitlines()[-1])

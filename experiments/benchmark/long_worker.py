@@ -1,9 +1,13 @@
 """One process of the long-context benchmark: a trained run, a swap, a length and a kind.
 
-A pass gives -ln p of every token, and from these the bits per byte of the last LAST tokens and the
-curve over positions. A gradient is that of the mean -ln p, and must be finite. The text is the
-longest document of the run's test split; where that is too short, the split's documents are joined,
-and "joined" in the record is true.
+A pass gives -ln p of every token of a sequence, which is what is timed. Scored are the same targets
+at every length, by the metric same_targets: those before each of PLACES places, which are spread
+over the text so that the longest sequence fits before them. The sequence that is timed ends at the
+first place; before the others only what their targets need is computed. A gradient is that of the
+mean -ln p of the sequence, and must be finite.
+
+The text are the documents of the run's test split that are long enough; where these have not room
+for all places, the split's documents are joined, and "joined" in the record is true.
 """
 
 from __future__ import annotations
@@ -21,33 +25,49 @@ import optax
 
 from pe_jax import record
 from pe_jax.encoding import Encoding
+from pe_jax.evaluation.config import EvalConfig
 from pe_jax.evaluation.scoring import target_nats
-from pe_jax.evaluation.windows import Windows
-from pe_jax.metric import bits_per_byte, named
+from pe_jax.evaluation.windows import Windows, windows
 from pe_jax.runs import environment
 from pe_jax.runs.trained import Trained
 from pe_jax.spec.swap import swap as swapped
 
 KINDS = ("pass", "gradient")
-LAST = 1024  # tokens at the end of the sequence
+PLACES = 4
+LAST = 256  # targets before each place
 
 
-def sequence(documents: Sequence[np.ndarray], length: int) -> tuple[np.ndarray, bool]:
-    """The first length + 1 tokens, int32 [1, length + 1], and whether documents had to be joined.
-
-    ValueError if all of them together have fewer tokens.
+def targets(lengths: Sequence[int]) -> EvalConfig:
+    """Which targets are scored at each of these lengths: half of the shortest before each place, if
+    that is less than LAST.
     """
-    documents = sorted(documents, key=len, reverse=True)
-    joined = len(documents[0]) <= length
-    text = np.concatenate(documents) if joined else documents[0]
-    if len(text) <= length:
-        raise ValueError(f"the test split has {len(text):,} tokens")
-    return text[: length + 1].astype(np.int32)[None], joined
+    last = min(LAST, min(lengths) // 2)
+    config = EvalConfig(tuple(lengths), ("same_targets",), targets=PLACES * last, last=last)
+    return config.resolved(min(lengths))
 
 
-def measure(folder: Path, swap: str, length: int, kind: str) -> dict[str, Any]:
-    """What is recorded of this process: seconds, peak memory in MiB, and of a pass its scores; or
-    the reason why there are none.
+def sequences(
+    documents: Sequence[np.ndarray], length: int, config: EvalConfig, sizes: np.ndarray | None
+) -> tuple[Windows, bool]:
+    """The window of `length` tokens before each place, and whether documents had to be joined.
+
+    ValueError if all of them together have too few tokens.
+    """
+    try:
+        return windows(documents, "same_targets", length, config, sizes), False
+    except ValueError:
+        text = np.concatenate(sorted(documents, key=len, reverse=True))
+    try:
+        return windows([text], "same_targets", length, config, sizes), True
+    except ValueError as error:
+        raise ValueError(f"the test split has {len(text):,} tokens") from error
+
+
+def measure(
+    folder: Path, swap: str, length: int, kind: str, lengths: Sequence[int]
+) -> dict[str, Any]:
+    """What is recorded of this process: seconds, peak memory in MiB, and of a pass the bits per
+    byte of the targets that are the same at all `lengths`; or the reason why there are none.
     """
     trained = Trained.of(folder)
     members = trained.run.encodings
@@ -59,8 +79,9 @@ def measure(folder: Path, swap: str, length: int, kind: str) -> dict[str, Any]:
     if limit < length:
         return measured | {"reason": f"beyond its {limit} positions"}
     corpus = trained.run.load()
+    config = targets(lengths)
     try:
-        tokens, joined = sequence(corpus.splits["test"], length)
+        cut, joined = sequences(corpus.splits["test"], length, config, corpus.tokenizer.sizes)
     except ValueError as error:
         return measured | {"reason": str(error)}
     measured |= {
@@ -68,44 +89,42 @@ def measure(folder: Path, swap: str, length: int, kind: str) -> dict[str, Any]:
         "corpus": record.plain(corpus.about),
         "environment": environment.environment(),
     }
-    values, seconds = _timed(_program(kind, trained, members, length), trained.params, tokens)
-    if not np.isfinite(values).all():
-        return measured | {"reason": "not finite"}
+    program = _program(kind, trained, members, length)
+    values, seconds = _timed(program, trained.params, cut.tokens[:1])
+    measured |= {"seconds": seconds, "peak_memory_mib": _peak_memory_mib()}
     if kind == "pass":
-        measured |= _scores(values, tokens, corpus.tokenizer.sizes)
-    return measured | {"seconds": seconds, "peak_memory_mib": _peak_memory_mib()}
+        others = _program(kind, trained, members, cut.last)
+        nats = [values[:, -cut.last :]]
+        nats += [np.asarray(others(trained.params, window[None])) for window in cut.tokens[1:]]
+        values = np.concatenate(nats)
+        measured |= {"targets": cut.targets, "bits_per_byte": cut.value(values)}
+    if not np.isfinite(values).all():
+        kept = ("label", "id", "swap", "length", "kind")
+        return {name: measured[name] for name in kept} | {"reason": "not finite"}
+    return measured
 
 
-def _program(kind: str, trained: Trained, members: tuple[Encoding, ...], length: int) -> Callable:
-    """A function of the parameters and the tokens [1, T + 1]: -ln p of each token, [1, T], or for
-    the kind "gradient" the norm of the gradient of their mean.
+def _program(kind: str, trained: Trained, members: tuple[Encoding, ...], last: int) -> Callable:
+    """A jitted function of the parameters and the tokens [1, T + 1]: -ln p of the last tokens,
+    [1, last], or for the kind "gradient" the norm of the gradient of their mean.
     """
 
     def loss(params, tokens):
         options: dict[str, Any] = {"graphdef": trained.graphdef, "encodings": members}
-        return target_nats(params, tokens, np.int32(0), last=length, **options)
+        return target_nats(params, tokens, np.int32(0), last=last, **options)
 
     def norm(params, tokens):
         return optax.tree.norm(jax.grad(lambda p: loss(p, tokens).mean())(params))
 
-    return {"pass": loss, "gradient": norm}[kind]
+    return jax.jit({"pass": loss, "gradient": norm}[kind])
 
 
-def _timed(program: Callable, *arguments: Any) -> tuple[np.ndarray, float]:
+def _timed(program: Any, *arguments: Any) -> tuple[np.ndarray, float]:
     """The result of a program, and the seconds that it ran, without compilation."""
-    compiled = jax.jit(program).lower(*arguments).compile()
+    compiled = program.lower(*arguments).compile()
     begun = time.monotonic()
     result = np.asarray(compiled(*arguments))
     return result, time.monotonic() - begun
-
-
-def _scores(losses: np.ndarray, tokens: np.ndarray, token_bytes: np.ndarray) -> dict[str, Any]:
-    """Bits per byte of the last LAST tokens, and by position."""
-    length, sizes = losses.shape[1], token_bytes[tokens[:, 1:]]
-    metric, begin, end = named("nonoverlapping"), np.array([0]), np.array([length])
-    position, bits = Windows(metric, length, tokens, sizes, begin, end).curve(losses)
-    last = bits_per_byte(losses[0, -LAST:], sizes[0, -LAST:])
-    return {"last_bits_per_byte": last, "position": position, "bits_per_byte": bits}
 
 
 def _peak_memory_mib() -> float | None:
@@ -115,5 +134,5 @@ def _peak_memory_mib() -> float | None:
 
 
 if __name__ == "__main__":
-    folder, swap, length, kind = sys.argv[1:]
-    print(json.dumps(measure(Path(folder), swap, int(length), kind)))
+    folder, swap, length, kind, *lengths = sys.argv[1:]
+    print(json.dumps(measure(Path(folder), swap, int(length), kind, [*map(int, lengths)])))

@@ -11,19 +11,39 @@ import pytest
 from commands import Lab, the_run
 
 from experiments.benchmark import long, long_report, long_runs
-from experiments.benchmark.long_worker import LAST, measure, sequence
+from experiments.benchmark.long_worker import LAST, PLACES, measure, sequences, targets
 from pe_jax.record import Corpus, Result, Training, encode
 
 
-def test_sequence_is_the_longest_document_or_documents_joined():
-    documents = [np.arange(3, dtype=np.uint16), np.arange(10, 15, dtype=np.uint16)]
-    tokens, joined = sequence(documents, 4)
-    assert (tokens.tolist(), joined) == ([[10, 11, 12, 13, 14]], False)
-    assert tokens.dtype == np.int32
-    tokens, joined = sequence(documents, 5)
-    assert (tokens.tolist(), joined) == ([[10, 11, 12, 13, 14, 0]], True)
-    with pytest.raises(ValueError, match="8 tokens"):
-        sequence(documents, 8)
+def test_the_same_targets_at_every_length_in_several_places():
+    """Before places that leave room for the longest length, in the documents that have it."""
+    documents = [1000 * d + np.arange(size) for d, size in ((1, 90), (2, 30), (3, 70))]
+    found = []
+    for length in (16, 32, 64):
+        cut, joined = sequences(documents, length, targets((16, 32, 64)), None)
+        assert cut.tokens.shape == (PLACES, length + 1) and not joined
+        rows = zip(cut.tokens.tolist(), cut.lo, cut.hi, strict=True)
+        found.append([row[lo + 1 : hi + 1] for row, lo, hi in rows])
+        assert cut.last == 9  # the row after the last target's is not scored
+    assert found[0] == found[1] == found[2]
+    assert len({token for place in found[0] for token in place}) == PLACES * 8
+    assert {token // 1000 for place in found[0] for token in place} == {1, 3}
+
+
+def test_documents_are_joined_where_none_has_room_for_all_places():
+    documents = [np.arange(20), np.arange(100, 150)]
+    cut, joined = sequences(documents, 48, targets((8, 48)), None)
+    assert joined and cut.targets == PLACES * 4
+    together = [*range(100, 150), *range(20)]
+    assert cut.tokens[0].tolist()[: cut.hi[0]] == together[: cut.hi[0]]
+    with pytest.raises(ValueError, match="the test split has 70 tokens"):
+        sequences(documents, 128, targets((128,)), None)
+
+
+def test_targets_are_1024_unless_the_shortest_length_has_not_so_many():
+    config = targets((4096, 16384, 131072))
+    assert (config.targets, config.last, max(config.lengths)) == (1024, LAST, 131072)
+    assert (targets((256, 64)).targets, targets((256, 64)).last) == (128, 32)
 
 
 def test_arguments():
@@ -48,7 +68,7 @@ def found(label, length, kind="pass", swap="", **more):
 
 
 def scored(seconds, peak, bits=None):
-    scores = {} if bits is None else {"last_bits_per_byte": bits}
+    scores = {} if bits is None else {"targets": 1024, "bits_per_byte": bits}
     return {"seconds": seconds, "peak_memory_mib": peak, "joined": True} | scores
 
 
@@ -88,7 +108,8 @@ def test_tables_name_every_model_in_order_and_say_what_is_lacking():
     assert seconds["rope, window"] == ["0.5", "n/a (not finite)"]
     assert seconds["learned"] == ["n/a (beyond its 64 positions)"] * 2
     assert cells(text, "Peak memory of a pass, MiB")["rope"] == ["600", "1,500"]
-    assert cells(text, f"Bits per byte of the last {LAST:,} tokens")["rope"] == ["2.500", "3.000"]
+    assert cells(text, "Bits per byte, same targets")["rope"] == ["2.500", "3.000"]
+    assert "Scored are the 1,024 tokens before 4 places" in text
     assert cells(text, "Gradients: seconds, peak memory")["rope"] == ["20.0 s, 2,048 MiB"]
     assert "A processor, 2 threads; commit 0123456789ab" in text and "joined" in text
     gradients = [one for one in RECORD["found"] if one["kind"] == "gradient"]
@@ -140,16 +161,16 @@ def test_the_environment_is_that_of_a_worker_that_came_to_measure(tmp_path, monk
     def run(command, **options):
         if "experiments.benchmark.long_worker" not in command:
             return really(command, **options)
-        asked.append(command[-3:])
+        asked.append(command[5:])
         return answers[len(asked) - 1]
 
     monkeypatch.setattr(subprocess, "run", run)
     options = [f"--workdir={published(tmp_path / 'runs')}", "--lengths=32,48,64", "--gradients=128"]
     options += ["--swap=", f"--out={tmp_path / 'out'}"]
     record = long_runs.run(long.arguments(options))
-    assert asked == [["", "32", "pass"], ["", "48", "pass"], ["", "64", "pass"]] + [
-        ["", "128", "gradient"]
-    ]
+    lengths = ["32", "48", "64", "128"]
+    kinds = zip(lengths, ("pass", "pass", "pass", "gradient"), strict=True)
+    assert asked == [[length, kind, *lengths] for length, kind in kinds]
     reasons = [one.get("reason") for one in record["found"]]
     assert reasons == ["MemoryError: too much", "ended with code -9", "short", None]
     assert {one["label"] for one in record["found"]} == {"rope"}
@@ -199,8 +220,7 @@ def test_end_to_end(workdir, tmp_path):
         assert one["seconds"] > 0 and one["peak_memory_mib"] > 50
         assert one["environment"].items() <= record.items()
     for one in record["found"][:2]:
-        assert one["position"][-1] <= one["length"]
-        assert 1 < one["last_bits_per_byte"] < 12
+        assert 1 < one["bits_per_byte"] < 12 and one["targets"] == PLACES * 128
     assert (tmp_path / "out" / "table.md").read_text() in done.stdout
     assert {path.suffix for path in (tmp_path / "out").iterdir()} == {
         ".json",
@@ -227,15 +247,16 @@ def test_a_pass_is_the_models_own_loss(workdir):
 
     from pe_jax.runs.trained import Trained
 
-    folder, length = the_run(workdir), 96
-    got = measure(folder, "", length, "pass")
+    folder, lengths = the_run(workdir), (64, 96)
+    got = measure(folder, "", 96, "pass", lengths)
     trained = Trained.of(folder)
-    tokens = jnp.asarray(sequence(trained.run.load().splits["test"], length)[0])
-    params = jax.tree.map(jnp.asarray, trained.params)
+    cut, _ = sequences(trained.run.load().splits["test"], 96, targets(lengths), None)
+    params, tokens = jax.tree.map(jnp.asarray, trained.params), jnp.asarray(cut.tokens)
     logits, _ = nnx.merge(trained.graphdef, params)(tokens[:, :-1])
     nats = optax.softmax_cross_entropy_with_integer_labels(logits, tokens[:, 1:])
-    want = nats.mean() / math.log(2)
-    assert got["last_bits_per_byte"] == pytest.approx(float(want), rel=1e-5)
-    wide = measure(folder, "window(window=96)", length, "pass")
-    assert wide["last_bits_per_byte"] == pytest.approx(got["last_bits_per_byte"], rel=1e-5)
-    assert "tokens" in measure(folder, "", 10**7, "gradient")["reason"]
+    want = nats[:, -33:-1].mean() / math.log(2)
+    assert (got["targets"], cut.last) == (PLACES * 32, 33)
+    assert got["bits_per_byte"] == pytest.approx(float(want), rel=1e-5)
+    wide = measure(folder, "window(window=96)", 96, "pass", lengths)
+    assert wide["bits_per_byte"] == pytest.approx(got["bits_per_byte"], rel=1e-5)
+    assert "tokens" in measure(folder, "", 10**7, "gradient", (10**7,))["reason"]
