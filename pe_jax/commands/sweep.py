@@ -81,7 +81,7 @@ def main() -> int:
     from pe_jax.runs.run import Run
 
     try:
-        runs = {run.id: run for run in map(Run.of, configs)}
+        runs = _by_id([Run.of(config) for config in configs])
     except (ValueError, TypeError, OSError) as error:
         return cli.fail(error)
     if _DRY_RUN.value:
@@ -150,6 +150,22 @@ def _configs() -> list[dict[str, Any]]:
         module = types.SimpleNamespace(get_config=module.get_config)
     configs = hyper.runs(module, _CONFIG.value, values, also)
     return [config.to_dict() for config in configs]
+
+
+def _by_id(runs: list[Run]) -> dict[str, Run]:
+    """The runs by their ids, equal ones once. ValueError for two that train the same and ask for
+    different things, since a run has one result.
+    """
+    known: dict[str, Run] = {}
+    for run in runs:
+        other = known.setdefault(run.id, run)
+        if (other.eval, other.run, other.train) != (run.eval, run.run, run.train):
+            raise ValueError(
+                f"two runs of the sweep train the same, {run.label}, and differ in section eval, "
+                "run.seeds or train.rates: make one of them that asks for all, or evaluate it in "
+                f"another way afterwards, with `{cli.other('evaluate')}`"
+            )
+    return known
 
 
 def _needs(run: Run) -> str:

@@ -44,14 +44,14 @@ class Kept:
     @classmethod
     def of(cls, folder: Path, run: Run) -> Kept:
         """What the run's folder holds of its protocol. Refused if a file of it is damaged."""
-        path = _path(folder, run, run.eval)
+        path = _path(folder, run.eval)
         if result := records.read(Result, path):
             return cls(path, result)
         # Earlier releases kept the evaluation at the end of training alone.
         result = records.read(Result, folder / "result.json")
-        asked = _evaluation(result) if result else None
-        same = asked is not None and _path(folder, run, asked) == path
-        return cls(path, result if same else None)
+        if result and _path_of(result, folder, run) == path:
+            return cls(path, result)
+        return cls(path, None)
 
     @property
     def done(self) -> frozenset[Key]:
@@ -88,7 +88,7 @@ class Kept:
         )
 
 
-def _path(folder: Path, run: Run, config: EvalConfig) -> Path:
+def _path(folder: Path, config: EvalConfig) -> Path:
     fixed = {name: getattr(config, name) for name in PROTOCOL}
     swapped_in = sources("+".join(config.swaps)) if config.swaps else {}
     text = canonical([max(config.lengths), fixed, swapped_in])
@@ -96,12 +96,12 @@ def _path(folder: Path, run: Run, config: EvalConfig) -> Path:
     return folder / "evaluations" / name
 
 
-def _evaluation(result: Result) -> EvalConfig | None:
-    """What the result was asked for; None if it cannot be asked for any more."""
+def _path_of(result: Result, folder: Path, run: Run) -> Path | None:
+    """The file of what the result was asked for; None if that cannot be asked for any more."""
     try:
         asked = section("eval", result.config.get("eval", {}))
-        return asked.resolved(result.train.length, result.config.get("lm", {}).get("memory", 0))
-    except (ValueError, TypeError):
+        return _path(folder, asked.resolved(run.train.length, run.lm.memory))
+    except (ValueError, TypeError, OSError):  # a swap's file has gone, say
         return None
 
 

@@ -138,6 +138,21 @@ def test_get_hyper_makes_a_config_of_each_run():
     assert config.train.rate == 9e-3
 
 
+def test_two_runs_that_train_the_same_and_ask_for_different_things_are_refused(lab, tmp_path):
+    path = tmp_path / "twice.py"
+    text = "from pe_jax.configs.base import get_config\n\n\ndef get_sweep():\n"
+    text += "    for targets in (256, {}):\n        c = get_config('pe=nope')\n"
+    text += "        c.eval.targets = targets\n        yield c\n"
+    flags = ["--dry_run", f"--workdir={tmp_path}", f"--config.data.source={lab.text}"]
+    path.write_text(text.format(256))
+    same = lab.start("sweep", f"--config={path}", *flags).wait()
+    assert same.code == 0 and "1 run, 1 to do" in same.out, same.err
+    path.write_text(text.format(512))
+    other = lab.start("sweep", f"--config={path}", *flags).wait()
+    assert other.code == 2 and other.err.count("\n") == 1
+    assert "train the same, nope, and differ in section eval, run.seeds" in other.err
+
+
 def test_the_command_line_is_on_top_of_what_varies():
     module = Google(lambda h: h.sweep("config.pe.spec", ["nope", "t5"]))
     for config in hyper.runs(module, base.get_config(), {"train.steps": 7, "run.seeds": (5,)}):
