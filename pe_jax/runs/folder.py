@@ -13,6 +13,7 @@ from pe_jax.errors import Refused
 from pe_jax.record import Begun, Result
 from pe_jax.runs.layout import trained_groups
 from pe_jax.runs.run import Run
+from pe_jax.runs.scores import file_of
 from pe_jax.runs.sections import section
 from pe_jax.storage import records
 
@@ -68,7 +69,10 @@ def answer(run: Run, folder: Path) -> Result | None:
     result = records.read(Result, folder / "result.json")
     if result is None or set(result.seeds) != set(run.run.seeds):
         return None
-    return result if _asked(run.config) == _asked(result.config) else None
+    if _asked(run.config) != _asked(result.config):
+        return None
+    own = any(":" in spec for spec in run.eval.swaps)  # a file, which may have changed since
+    return None if own and not file_of(folder, run.eval).exists() else result
 
 
 def _asked(config: Mapping[str, Any]) -> tuple[Any, ...]:

@@ -44,14 +44,10 @@ class Kept:
     @classmethod
     def of(cls, folder: Path, run: Run) -> Kept:
         """What the run's folder holds of its protocol. Refused if a file of it is damaged."""
-        path = _path(folder, run.eval)
-        if result := records.read(Result, path):
-            return cls(path, result)
-        # Earlier releases kept the evaluation at the end of training alone.
-        result = records.read(Result, folder / "result.json")
-        if result and _path_of(result, folder, run) == path:
-            return cls(path, result)
-        return cls(path, None)
+        path = file_of(folder, run.eval)
+        if not path.parent.exists():
+            _take_from_before(folder, run)
+        return cls(path, records.read(Result, path))
 
     @property
     def done(self) -> frozenset[Key]:
@@ -88,7 +84,8 @@ class Kept:
         )
 
 
-def _path(folder: Path, config: EvalConfig) -> Path:
+def file_of(folder: Path, config: EvalConfig) -> Path:
+    """Where the scores by a resolved config are kept. It depends on what a swap's file holds."""
     fixed = {name: getattr(config, name) for name in PROTOCOL}
     swapped_in = sources("+".join(config.swaps)) if config.swaps else {}
     text = canonical([max(config.lengths), fixed, swapped_in])
@@ -96,13 +93,17 @@ def _path(folder: Path, config: EvalConfig) -> Path:
     return folder / "evaluations" / name
 
 
-def _path_of(result: Result, folder: Path, run: Run) -> Path | None:
-    """The file of what the result was asked for; None if that cannot be asked for any more."""
+def _take_from_before(folder: Path, run: Run) -> None:
+    """Keeps the evaluation of a release that had it in result.json alone."""
+    result = records.read(Result, folder / "result.json")
+    if result is None:
+        return
     try:
         asked = section("eval", result.config.get("eval", {}))
-        return _path(folder, asked.resolved(run.train.length, run.lm.memory))
-    except (ValueError, TypeError, OSError):  # a swap's file has gone, say
-        return None
+        path = file_of(folder, asked.resolved(run.train.length, run.lm.memory))
+    except (ValueError, TypeError, OSError):  # it cannot be asked for any more
+        return
+    atomic.write(path, encode(result))
 
 
 def _ways(run: Run) -> tuple[str, ...]:

@@ -92,6 +92,23 @@ def test_only_what_is_missing_of_an_evaluation_is_computed(lab, again, values, s
     assert {row.seed for row in grown.rows} == set(run.run.seeds) == set(grown.seeds)
 
 
+def test_a_changed_file_of_a_swap_is_scored_anew(lab, again, tmp_path):
+    path, folder = tmp_path / "mine.py", the_run(again)
+    path.write_text(
+        "import dataclasses\nfrom pe_jax.encodings.window import Window\n\n\n"
+        "@dataclasses.dataclass(frozen=True)\nclass Mine(Window):\n    pass\n"
+    )
+    run = asked(lab, **{"eval.swaps": (f"{path}:Mine",)})
+    first = execute(run, again)
+    assert execute(run, again) == first and len(list(folder.glob("evaluations/*"))) == 2
+    path.write_text(path.read_text().replace("    pass", "    window: int | None = 4"))
+    second = execute(asked(lab, **{"eval.swaps": (f"{path}:Mine",)}), again)
+    assert len(list(folder.glob("evaluations/*"))) == 3
+    assert [row.value for row in second.rows if row.swap] != [
+        row.value for row in first.rows if row.swap
+    ]
+
+
 def test_two_seeds_after_two_are_the_seeds_of_a_run_of_four(lab, again, tmp_path):
     folder = the_run(again)
     before = trained_steps(folder)
