@@ -7,8 +7,12 @@ sentences     notes below a table, the summary and captions of the page
 formats       prints a table: terminal, Markdown, LaTeX, CSV; bold cells, footnotes
 compare       two sets of results as numbers: which runs match, what differs
 side_by_side  prints a comparison, with its sentences
-figures, dots the figures: curves in one plane, or a row of dots for each of many encodings
-style         how figures look and are saved
+figures       the figures of evaluation: against length, and against position
+learning      the figures of training: against steps, and against the learning rate
+plane, panels lines in one plane, or a panel for each of many encodings
+dots          a row of dots for each of many encodings
+looks         which colour, dash and marker an encoding has
+style         how figures are saved, and what a line of them is
 page          the published folder, with its HTML page (report.html.j2)
 stats         intervals over seeds, effective length, ranks
 labels        what a run is called in tables and figures
