@@ -83,16 +83,19 @@ def _tried(results: Sequence[Result]) -> Iterator[Line]:
 
 def _alone(results: Sequence[Result], metric: str) -> Iterator[Line]:
     """A line for each label whose results differ in `train.rate` and in nothing else."""
-    by_rest: dict[str, list[Result]] = {}
+    by_rest: dict[str, dict[float, Result]] = {}
     for result in results:
-        rest = labels.settings(result.config) | {"train.rate": None}
-        by_rest.setdefault(f"{result.label} {sorted(rest.items())}", []).append(result)
-    look = looks([same[0] for same in by_rest.values()])
-    for same in by_rest.values():
-        cells = {r.config["train"]["rate"]: cell(r, metric, r.train.length) for r in same}
-        points = [(rate, c.mean, c.half) for rate, c in sorted(cells.items()) if not c.reason]
+        rest = labels.settings(result.config)
+        rate = rest.pop("train.rate", None)
+        if rate is not None:
+            by_rest.setdefault(f"{result.label} {sorted(rest.items())}", {})[rate] = result
+    chosen = [list(same.values()) for same in by_rest.values()]
+    look = looks([same[0] for same in chosen])
+    for one, (first, *_) in zip(by_rest.values(), chosen, strict=True):
+        cells = {rate: cell(one[rate], metric, first.train.length) for rate in sorted(one)}
+        points = [(rate, c.mean, c.half) for rate, c in cells.items() if not c.reason]
         if len(points) > 1:
-            yield Line(same[0].label, *np.array(points, float).T, look[same[0].id])
+            yield Line(first.label, *np.array(points, float).T, look[first.id])
 
 
 def _drawn(lines: Sequence[Line], axes: Plane, width: float, most: int) -> Figure | None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from pe_jax import record
 from pe_jax.record import Result
-from pe_jax.report import figures, formats, labels, sentences, style, tables
+from pe_jax.report import captions, figures, formats, labels, learning, sentences, style, tables
 from pe_jax.report.cells import Table
 from pe_jax.report.words import count, plain
 from pe_jax.storage import atomic
@@ -38,9 +38,10 @@ def write(results: Iterable[Result], out: str | Path, commands: Sequence[str] = 
     """Writes a study into the folder `out` and returns the paths.
 
     runs.jsonl, in the present version of the schema; table.md, table.tex, table.csv, report.html;
-    curves.png and .pdf of the first metric, positions.png and .pdf where the results hold curves
-    over positions. The page tells how to reproduce it: the commands of the runs, then `commands`.
-    ValueError where the results hold no numbers.
+    curves.png and .pdf of the first metric; positions, training and rates, where the results hold
+    curves over positions, validation while training, or several learning rates. The page tells how
+    to reproduce it: the commands of the runs, then `commands`. ValueError where the results hold no
+    numbers.
     """
     out = Path(out)
     results = sorted(results, key=lambda result: result.id)
@@ -70,18 +71,24 @@ def page(
     environment = jinja2.Environment(
         autoescape=True, trim_blocks=True, lstrip_blocks=True, undefined=jinja2.StrictUndefined
     )
-    source = Path(__file__).with_name("report.html.j2").read_text("utf-8")
+    source, script = (
+        Path(__file__).with_name(f"report.{kind}").read_text("utf-8") for kind in ("html.j2", "js")
+    )
     drawn = _figures(results, reported[0].metric, width=4.6)
     called = labels.names(results)
     return environment.from_string(source).render(
         name=name,
         summary=sentences.summary(results, reported[0]),
         tables=reported,
-        figures={key: style.svg(figure) for key, figure in drawn.items()},
-        captions=sentences.captions(reported[0], figures.position_metric(results)),
+        figures={
+            key: (style.svg(figure), style.hits(figure), len(figure.axes) > 1)
+            for key, figure in drawn.items()
+        },
+        captions=captions.captions(results, reported[0].metric, drawn),
         runs=[(called[result.id], result, list(_facts(result))) for result in results],
         commands=list(dict.fromkeys([*(r.command for r in results if r.command), *commands])),
         formats=formats,
+        script=script,
     )
 
 
@@ -89,6 +96,8 @@ def _figures(results: Sequence[Result], metric: str, width: float) -> dict[str, 
     drawn = {
         "curves": figures.curves(results, metric, width),
         "positions": figures.positions(results, width),
+        "training": learning.training(results, width),
+        "rates": learning.rates(results, metric, width),
     }
     return {name: figure for name, figure in drawn.items() if figure}
 

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 WIDTH, HEIGHT = 0.81, 0.8  # inches of a panel with its name
+LEAST = 5.5  # inches of the figure
 NAME, GAP = 0.24, 0.08  # inches of the name, and between two panels
 LEFT, BELOW = 0.6, 0.42  # inches of the labels of the axes with their ticks
 LETTERS = 21  # of a name on one line
@@ -27,12 +28,14 @@ def draw(lines: Sequence[Line], plane: Plane, width: float) -> Figure:
     """A panel for each line, in the order of the lines, and the same axes in all.
 
     The ends of y are such that the means of nine in ten lines lie within, so that one encoding that
-    fails does not flatten the others; what leaves the axes is marked.
+    fails does not flatten the others; what leaves the axes is marked. `width` is in inches,
+    5.5 at least.
     """
     import matplotlib
     from matplotlib.figure import Figure
 
-    columns = max(1, int((width - LEFT) / WIDTH))
+    width = max(width, LEAST)
+    columns = int((width - LEFT) / WIDTH)
     rows = -(-len(lines) // columns)
     with matplotlib.rc_context({**STYLE, "lines.linewidth": 1.0, "lines.markersize": 2}):
         figure = Figure((width, BELOW + HEIGHT * rows))

@@ -162,20 +162,6 @@ def summary(results: Sequence[Result], table: Table) -> str:
     return " ".join(said)
 
 
-def captions(table: Table, by_position: Metric | None) -> dict[str, str]:
-    """The captions of the page's figures: "curves" is of the table's metric, "positions" of the
-    metric `by_position`.
-    """
-    said = {
-        "curves": f"{table.title} against evaluation length: means over seeds with their 95 % "
-        "intervals."
-    }
-    if by_position:
-        unit = by_position.unit[:1].upper() + by_position.unit[1:]
-        said["positions"] = f"{unit} against the position in the longest window: mean over seeds."
-    return said
-
-
 def _gains(rows: Sequence[Row], sign: int, longest: int, train: str) -> str:
     better = [row.label for row in rows if sign * row.gain.mean + row.gain.half < 0]
     worse = [row.label for row in rows if sign * row.gain.mean - row.gain.half > 0]

@@ -118,6 +118,8 @@ def svg(figure: Figure) -> str:
     element = text.getvalue()[text.getvalue().index("<svg") :]
     element = re.sub(r"<metadata>.*?</metadata>| xmlns(:\w+)?=\"[^\"]*\"", "", element, flags=re.S)
     element = re.sub(r'<g id="[\w.]+_\d+">', "<g>", element).replace("xlink:href", "href")
+    numbers = r' (?:d|x|y|transform)="[^"]*"'  # two digits are a hundredth of a point
+    element = re.sub(numbers, lambda one: re.sub(r"(\.\d\d)\d+", r"\1", one[0]), element)
     return element.replace("'DejaVu Sans'", "'DejaVu Sans', system-ui, sans-serif")
 
 

@@ -2,6 +2,7 @@
 
 import csv
 import io
+import json
 import logging
 import math
 import re
@@ -9,6 +10,7 @@ import shutil
 import subprocess
 import sys
 from dataclasses import replace
+from html import unescape
 from itertools import pairwise
 from pathlib import Path
 
@@ -20,7 +22,7 @@ from rich.console import Console
 from pe_jax import record
 from pe_jax.reason import Reason
 from pe_jax.record import Result
-from pe_jax.report import compare, figures, formats, labels, page, study, style, tables
+from pe_jax.report import captions, compare, figures, formats, labels, page, study, style, tables
 
 ROOT = Path(__file__).parents[2]
 
@@ -438,10 +440,45 @@ def test_page_is_self_contained_and_holds_the_numbers(tmp_path, records):
     assert "http" not in html and "src=" not in html and "<link" not in html
     assert "<script>x" not in html and "&lt;script&gt;x" in html
     assert html.count("<svg") == html.count("</svg>") == 2
+    assert not re.search(r"@import|url\((?!#)", html) and html.count("createElementNS") == 1
     assert "<b>2.43 ± 0.02</b>" in html and "n/a<sup>2</sup>" in html
     assert "Lowest bits per byte at 1024: transformer_xl (2.43 ± 0.02)" in html
     assert "better: transformer_xl and alibi;" in html
     assert "--out=results/study" in html and "abc1234" in html and "jax 0.10.2" in html
+
+
+def test_each_row_of_the_page_leads_to_the_config_of_its_run(records):
+    html = page.page(records, [tables.extrapolation(records)], "study")
+    for result in records:
+        assert f'<a href="#{result.id}">' in html
+        (config,) = re.findall(rf'<pre id="{re.escape(result.id)}">(.*?)</pre>', html, re.S)
+        assert json.loads(unescape(config)) == result.config
+
+
+def test_the_page_holds_the_points_of_its_curves(records):
+    html = page.page(records, [tables.extrapolation(records)], "study")
+    curves, positions = re.findall(r'<script type="application/json">(.*?)</script>', html, re.S)
+    told = dict(json.loads(curves))
+    assert [text for *_, text in told["rope"]][-1] == "1024 tokens: 4.41 ± 0.02"
+    assert set(dict(json.loads(positions))) == {r.label for r in records if r.curves}
+
+
+def test_the_figures_of_training_are_drawn_where_results_have_it(records):
+    progress = record.Progress(seed=0, step=(1, 2), loss=(1.0, 1.0), valid=(8.0, 3.0))
+    trained = replace(records[0].train, progress=(progress,))
+    html = page.page([replace(records[0], train=trained)], [tables.extrapolation(records)], "study")
+    assert "<h2>Training</h2>" in html and ">training step<" in html
+    assert "A cross: a seed has none from there on." in html
+    assert "<h2>Training</h2>" not in page.page(records, [tables.extrapolation(records)], "study")
+
+
+def test_a_caption_says_that_an_arrow_head_marks_a_cut_where_there_is_one(records):
+    wide = [replace(row, value=row.value + row.seed) for row in records[0].rows]
+    cut = replace(records[0], rows=tuple(wide))
+    for results, said in ((records, False), ([cut, *records[1:]], True)):
+        drawn = {"curves": figures.curves(results)}
+        told = captions.captions(results, "same_targets", drawn)
+        assert ("arrow head" in told["curves"]) == said
 
 
 def test_page_shows_the_commands_that_were_run(tmp_path, records):
