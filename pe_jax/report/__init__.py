@@ -3,8 +3,9 @@
 study         reads the results of a folder; as a pandas table for notebooks
 cells         what a table is made of, and how the results of the seeds become one cell
 tables        the table of a metric as numbers: the order of the rows, the best of each column
-sentences     notes below a table, the summary and captions of the page
-formats       prints a table: terminal, Markdown, LaTeX, CSV; bold cells, footnotes
+sentences     notes below a table, the summary of the page
+formats       prints a table: terminal, Markdown, CSV; bold cells, footnotes
+latex         tables for papers
 compare       two sets of results as numbers: which runs match, what differs
 side_by_side  prints a comparison, with its sentences
 figures       the figures of evaluation: against length, and against position
@@ -13,7 +14,8 @@ plane, panels lines in one plane, or a panel for each of many encodings
 dots          a row of dots for each of many encodings
 looks         which colour, dash and marker an encoding has
 style         how figures are saved, and what a line of them is
-page          the published folder, with its HTML page (report.html.j2)
+captions      what stands below the figures of the page
+page          the published folder, with its HTML page (report.html.j2, report.js)
 stats         intervals over seeds, effective length, ranks
 labels        what a run is called in tables and figures
 words         lists, counted nouns and numbers as text

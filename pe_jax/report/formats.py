@@ -1,4 +1,4 @@
-"""A table as terminal output (rich), Markdown, LaTeX (booktabs) and CSV.
+"""A table as terminal output (rich), Markdown and CSV; `latex` makes tables for papers.
 
 The text formats print rounded numbers with numbered footnotes for what was not computed; the CSV
 holds every number in full. Several tables go into one file, one after another.
@@ -17,13 +17,6 @@ from pe_jax.report.words import plusminus
 if TYPE_CHECKING:
     import rich.table
 
-# What `str.translate` escapes in each format.
-LATEX = str.maketrans(
-    {c: f"\\{c}" for c in "&%$#_{}"}
-    | {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}
-    | {"±": r"$\pm$", "≥": r"$\geq$", "−": "$-$", "[": "{[}", "]": "{]}", "`": "", "|": r"$|$"}
-    | {"<": "$<$", ">": "$>$"}
-)
 MARKDOWN = str.maketrans({c: f"\\{c}" for c in "|*<\\"})
 
 
@@ -131,52 +124,6 @@ def markdown(tables: Iterable[Table]) -> str:
         noted = [f"<sup>{i}</sup> {note}" for i, note in enumerate(footnotes(table), 1)]
         parts += [f"### {table.title}", text, *table.notes, *noted]
     return "\n\n".join(parts) + "\n"
-
-
-def latex(tables: Iterable[Table]) -> str:
-    r"""The tables as LaTeX floats; the document needs \usepackage{booktabs,graphicx}."""
-    return "\n".join(_float(table) for table in tables)
-
-
-def _float(table: Table) -> str:
-    """One table environment: the first two notes are its caption, the others stand below it."""
-    import pandas
-
-    def marked(cell: Printed) -> str:
-        text = cell.text.translate(LATEX)
-        return (rf"\textbf{{{text}}}" if cell.bold else text) + _superscript(cell.mark)
-
-    body = [[marked(cell) for cell in printed(table, row)] for row in table.rows]
-    for i, (row, following) in enumerate(pairwise(table.rows), 1):
-        if row.swap != following.swap:
-            body[i][0] = rf"\midrule {body[i][0]}"
-    columns = [name.translate(LATEX) for name in header(table)]
-    tabular = (
-        pandas.DataFrame(body, columns=columns)
-        .style.hide(axis="index")
-        .to_latex(hrules=True, column_format="l" + "r" * (len(columns) - 1))
-    )
-    caption = " ".join([f"{table.title}.", *table.notes[:2]]).translate(LATEX)
-    below = [note.translate(LATEX) for note in table.notes[2:]]
-    below += [f"{_superscript(i)} {n.translate(LATEX)}." for i, n in enumerate(footnotes(table), 1)]
-    return "\n".join(
-        [
-            r"\begin{table}[t]",
-            r"\centering",
-            rf"\caption{{{caption}}}",
-            rf"\label{{tab:{table.metric}}}",
-            r"\par\smallskip\setlength{\tabcolsep}{3pt}",
-            r"\resizebox{\linewidth}{!}{%",
-            tabular.strip() + "}",
-            rf"\par\smallskip\raggedright\footnotesize {' '.join(below)}",
-            r"\end{table}",
-            "",
-        ]
-    )
-
-
-def _superscript(mark: int) -> str:
-    return rf"\textsuperscript{{{mark}}}" if mark else ""
 
 
 def csv(tables: Iterable[Table]) -> str:

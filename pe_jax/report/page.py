@@ -11,7 +11,17 @@ from typing import TYPE_CHECKING
 
 from pe_jax import record
 from pe_jax.record import Result
-from pe_jax.report import captions, figures, formats, labels, learning, sentences, style, tables
+from pe_jax.report import (
+    captions,
+    figures,
+    formats,
+    labels,
+    latex,
+    learning,
+    sentences,
+    style,
+    tables,
+)
 from pe_jax.report.cells import Table
 from pe_jax.report.words import count, plain
 from pe_jax.storage import atomic
@@ -52,7 +62,7 @@ def write(results: Iterable[Result], out: str | Path, commands: Sequence[str] = 
     texts = {
         "runs.jsonl": "".join(record.encode(result) + "\n" for result in results),
         "table.md": formats.markdown(reported),
-        "table.tex": formats.latex(reported),
+        "table.tex": latex.latex(reported),
         "table.csv": formats.csv(reported),
         "report.html": page(results, reported, out.name, commands),
     }

@@ -22,7 +22,18 @@ from rich.console import Console
 from pe_jax import record
 from pe_jax.reason import Reason
 from pe_jax.record import Result
-from pe_jax.report import captions, compare, figures, formats, labels, page, study, style, tables
+from pe_jax.report import (
+    captions,
+    compare,
+    figures,
+    formats,
+    labels,
+    latex,
+    page,
+    study,
+    style,
+    tables,
+)
 
 ROOT = Path(__file__).parents[2]
 
@@ -294,24 +305,47 @@ def test_markdown_marks_the_best_and_keeps_columns_apart(table):
 
 
 def test_latex_escapes_and_marks(table):
-    text = formats.latex([table])
+    text = latex.latex([table])
     assert r"transformer\_xl & \textbf{2.46 $\pm$ 0.02}" in text
     assert r"n/a\textsuperscript{2}" in text and r"$\geq$ 1024" in text and r"95 \%" in text
     assert r"\toprule" in text and r"\midrule rope, window 64" in text
-    odd = formats.latex([tables.extrapolation([make_record("a_b[::2]&c%{d}~e^f", [2.5] * 5)])])
+    odd = latex.latex([tables.extrapolation([make_record("a_b[::2]&c%{d}~e^f", [2.5] * 5)])])
     assert r"a\_b{[}::2{]}\&c\%\{d\}\textasciitilde{}e\textasciicircum{}f &" in odd
 
 
 @pytest.mark.skipif(not shutil.which("pdflatex"), reason="needs pdflatex")
 def test_latex_compiles(tmp_path, records, table):
     odd = tables.extrapolation([make_record("a_b[::2]&c%{d}~e^f<g>|h\\i#$", [2.5] * 5)])
-    document = "\\documentclass{article}\\usepackage{booktabs,graphicx}\\begin{document}\n"
+    many = tables.extrapolation([make_record(f"e{i}", [2.5] * 5) for i in range(50)])
+    document = f"\\documentclass{{article}}\\usepackage{{{latex.PACKAGES}}}\\begin{{document}}\n"
     source = tmp_path / "table.tex"
-    source.write_text(document + formats.latex([table, odd]) + "\\end{document}\n", "utf-8")
+    source.write_text(document + latex.latex([table, odd, many]) + "\\end{document}\n", "utf-8")
     command = ["pdflatex", "-interaction=nonstopmode", "-halt-on-error", source.name]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, errors="replace")
     assert done.returncode == 0, done.stdout[-2000:]
     assert (tmp_path / "table.pdf").read_bytes()[:5] == b"%PDF-"
+    assert "Overfull" not in done.stdout and "Float too large" not in done.stdout
+    assert "multiply defined" not in done.stdout
+
+
+def test_latex_names_its_packages_and_each_table_has_a_label_of_its_own(records):
+    both = [tables.extrapolation(records, metric) for metric in ("same_targets", "nonoverlapping")]
+    text = latex.latex([*both, both[0]])
+    assert text.splitlines()[0] == r"% These tables need \usepackage{booktabs,adjustbox}."
+    labels = re.findall(r"\\label\{(.*?)\}", text)
+    assert labels == ["tab:same_targets", "tab:nonoverlapping", "tab:same_targets-2"]
+
+
+def test_a_long_table_is_split_into_floats_of_one_number_that_fit_a_page():
+    some = [make_record(f"e{i:02d}", [2.5 + i / 100] * 5) for i in range(50)]
+    long = tables.extrapolation(some)
+    parts = latex.latex([long]).split(r"\begin{table}")[1:]
+    rows = [re.findall(r"^(?:\\midrule )?(e\d\d(?:, window 64)?) ", p, re.M) for p in parts]
+    assert [len(own) for own in rows] == [25] * 4
+    assert sum(rows, []) == [row.label for row in long.rows]
+    assert [r"\label" in part for part in parts] == [True, False, False, False]
+    assert [r"\addtocounter{table}{-1}" in part for part in parts] == [False, True, True, True]
+    assert ["Gain: the value" in part for part in parts] == [False, False, False, True]
 
 
 def test_csv_reads_back_in_full(records, table):
