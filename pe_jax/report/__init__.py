@@ -2,6 +2,7 @@
 
 study         reads the results of a folder; as a pandas table for notebooks
 cells         what a table is made of, and how the results of the seeds become one cell
+choice        which models are shown, in which order, and by which names
 tables        the table of a metric as numbers: the order of the rows, the best of each column
 sentences     notes below a table, the summary of the page
 formats       prints a table: terminal, Markdown, CSV; bold cells, footnotes

@@ -6,7 +6,7 @@ Twenty curves in one plane hide each other; rows stay readable at any number.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -61,7 +61,7 @@ def _draw_rows(
         axes.plot([least, line.high[-1]], [y, y], color=DARK, lw=0.8, zorder=2)
         rings = [RING if int(x) in trained else "none" for x in line.x]
         fill = [colours[int(x)] for x in line.x]
-        style = dict(s=13, color=fill, edgecolors=rings, lw=0.7, zorder=3)
+        style: dict[str, Any] = dict(s=13, color=fill, edgecolors=rings, lw=0.7, zorder=3)
         axes.scatter(line.mean, [y] * len(line.x), label=line.said("{} tokens"), **style)
 
 
@@ -77,8 +77,9 @@ def _mark_cuts(axes: Axes, rows: Sequence[Line]) -> None:
         )
         for end, marker, out in outside:
             if out:
-                style = dict(marker=marker, markersize=3.5, color=DARK, clip_on=False, gid=CUT)
-                axes.plot(end, y, transform=axes.get_yaxis_transform(), **style)
+                place = axes.get_yaxis_transform()
+                (mark,) = axes.plot(end, y, transform=place, clip_on=False, gid=CUT)
+                mark.set(marker=marker, markersize=3.5, color=DARK)
 
 
 def _label_rows(axes: Axes, rows: Sequence[Line], longest: int) -> None:
@@ -113,7 +114,9 @@ def _add_legend(
     for length in lengths:
         ring = RING if length in trained else "none"
         text = f"{length}" + (" (trained)" if length in trained else "")
-        style = dict(s=13, color=[colours[length]], edgecolors=ring, lw=0.7, label=text)
+        style: dict[str, Any] = dict(
+            s=13, color=[colours[length]], edgecolors=ring, lw=0.7, label=text
+        )
         handles.append(axes.scatter([], [], **style))
     figure.legend(
         handles=handles,

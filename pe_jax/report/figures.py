@@ -121,7 +121,7 @@ def lines(results: Sequence[Result], points: Sequence[Sequence[tuple]]) -> list[
     """A line for each result that has points (x, mean, half)."""
     names, look = labels.names(results), looks(results)
     return [
-        Line(names[result.id], *np.array(own, float).T, look[result.id])
+        Line.through(own, names[result.id], look[result.id])
         for result, own in zip(results, points, strict=True)
         if own
     ]

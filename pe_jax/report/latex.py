@@ -86,7 +86,8 @@ def _tabular(table: Table, rows: Sequence[Row]) -> str:
 
 
 def _cell(cell: Printed) -> str:
-    text = _text(cell.text)
+    mean, plusminus, half = cell.text.partition(" ± ")
+    text = _text(mean) + (rf"\,{{\scriptsize$\pm$\,{half}}}" if plusminus else "")
     return (rf"\textbf{{{text}}}" if cell.bold else text) + _superscript(cell.mark)
 
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
-
-import numpy as np
 
 from pe_jax.record import Progress, Result
 from pe_jax.report import labels, panels, plane, stats
@@ -37,8 +36,8 @@ def training(results: Sequence[Result], width: float = 5.5) -> Figure | None:
         points = [(step, stats.interval(list(own.values()))) for step, own in by_step.items()]
         if points := [(step, i.mean, i.half) for step, i in points if i.n]:
             broken = tuple(filter(None, map(_broken, result.train.progress)))
-            arrays = np.array(points, float).T
-            lines.append(Line(called[result.id], *arrays, look[result.id], broken))
+            line = Line.through(points, called[result.id], look[result.id])
+            lines.append(replace(line, broken=broken))
     axes = Plane(x="training step", y=VALIDATION, unit="step {}", base=0, top=UNIFORM, log_y=True)
     return _drawn(lines, axes, width, NOISY)
 
@@ -78,7 +77,7 @@ def _tried(results: Sequence[Result]) -> Iterator[Line]:
         ]
         if points:
             best = min(points, key=lambda point: point[1])[:2]
-            yield Line(called[result.id], *np.array(points, float).T, look[result.id], ringed=best)
+            yield replace(Line.through(points, called[result.id], look[result.id]), ringed=best)
 
 
 def _alone(results: Sequence[Result], metric: str) -> Iterator[Line]:
@@ -95,7 +94,7 @@ def _alone(results: Sequence[Result], metric: str) -> Iterator[Line]:
         cells = {rate: cell(one[rate], metric, first.train.length) for rate in sorted(one)}
         points = [(rate, c.mean, c.half) for rate, c in cells.items() if not c.reason]
         if len(points) > 1:
-            yield Line(first.label, *np.array(points, float).T, look[first.id])
+            yield Line.through(points, first.label, look[first.id])
 
 
 def _drawn(lines: Sequence[Line], axes: Plane, width: float, most: int) -> Figure | None:

@@ -13,7 +13,7 @@ from pe_jax.report.style import COLOURS, Look
 
 MORE = ("#332288", "#882255", "#999933", "#7a4b2a", "#808080")  # some of them Tol's muted ones
 PALETTE = (*COLOURS, *MORE)
-COMMON = dict(
+COMMON: dict[str, str] = dict(
     zip(
         ("rope", "alibi", "learned", "transformer_xl", "sinusoidal", "t5", "nope"),
         COLOURS,

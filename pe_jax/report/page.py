@@ -23,12 +23,14 @@ from pe_jax.report import (
     tables,
 )
 from pe_jax.report.cells import Table
+from pe_jax.report.choice import Choice
 from pe_jax.report.words import count, plain
 from pe_jax.storage import atomic
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+EVERYTHING = Choice()
 FACTS = (
     "started",
     "commit",
@@ -44,8 +46,14 @@ FACTS = (
 """The fields of a record that the page shows of each run, besides its config and its loss."""
 
 
-def write(results: Iterable[Result], out: str | Path, commands: Sequence[str] = ()) -> list[Path]:
-    """Writes a study into the folder `out` and returns the paths.
+def write(
+    results: Iterable[Result],
+    out: str | Path,
+    commands: Sequence[str] = (),
+    choice: Choice = EVERYTHING,
+) -> list[Path]:
+    """Writes a study into the folder `out` and returns the paths. All but the records shows the
+    models of the `choice` alone.
 
     runs.jsonl, in the present version of the schema; table.md, table.tex, table.csv, report.html;
     curves.png and .pdf of the first metric; positions, training and rates, where the results hold
@@ -55,19 +63,21 @@ def write(results: Iterable[Result], out: str | Path, commands: Sequence[str] = 
     """
     out = Path(out)
     results = sorted(results, key=lambda result: result.id)
-    metrics = tables.metrics(results)
+    shown = choice.results(results)
+    metrics = tables.metrics(shown)
     if not metrics:
         raise ValueError(f"the {count(len(results), 'record')} hold no numbers to report")
-    reported = [tables.extrapolation(results, metric) for metric in metrics]
+    made = (tables.extrapolation(shown, metric) for metric in metrics)
+    reported = [choice.ordered(table, shown) for table in made]
     texts = {
         "runs.jsonl": "".join(record.encode(result) + "\n" for result in results),
         "table.md": formats.markdown(reported),
         "table.tex": latex.latex(reported),
         "table.csv": formats.csv(reported),
-        "report.html": page(results, reported, out.name, commands),
+        "report.html": page(shown, reported, out.name, commands),
     }
     written = [atomic.write(out / name, text) for name, text in texts.items()]
-    for name, figure in _figures(results, metrics[0], width=5.5).items():
+    for name, figure in _figures(shown, metrics[0], width=5.5).items():
         written += style.save(figure, out / name)
     return written
 

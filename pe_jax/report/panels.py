@@ -45,7 +45,7 @@ def draw(lines: Sequence[Line], plane: Plane, width: float) -> Figure:
             plane = replace(plane, ticks=plane.ticks[::-2])
         for i, (axes, line) in enumerate(zip(panels, lines, strict=False)):
             fill(axes, [line], plane, ends)
-            mark_cuts(axes, [line])
+            mark_cuts(figure, axes, [line])
             _set_panel(axes, line, below=i + columns >= len(lines))
         for axes in panels[len(lines) :]:
             axes.set_visible(False)
@@ -60,9 +60,14 @@ def draw(lines: Sequence[Line], plane: Plane, width: float) -> Figure:
 def _grid(figure: Figure, rows: int, columns: int) -> list[Axes]:
     """Axes that share both scales, with room of their own inches for names, ticks and labels."""
     width, height = figure.get_size_inches()
-    inner = dict(wspace=GAP / (WIDTH - GAP), hspace=NAME / (HEIGHT - NAME))
-    outer = dict(left=LEFT / width, right=1 - 0.08 / width, bottom=BELOW / height)
-    figure.subplots_adjust(top=1 - NAME / height, **outer, **inner)
+    figure.subplots_adjust(
+        left=LEFT / width,
+        right=1 - 0.08 / width,
+        bottom=BELOW / height,
+        top=1 - NAME / height,
+        wspace=GAP / (WIDTH - GAP),
+        hspace=NAME / (HEIGHT - NAME),
+    )
     return figure.subplots(rows, columns, squeeze=False, sharex=True, sharey=True).ravel().tolist()
 
 

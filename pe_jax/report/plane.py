@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 LABEL = 0.15  # inches from one label to the next
 INDENT = 0.15  # inches from the axes to the labels
 AXES = 2.0  # inches that the axes keep beside long labels, by a wider figure
-RING = {"markersize": 7, "markeredgewidth": 0.8}
+RING: dict[str, Any] = {"markersize": 7, "markeredgewidth": 0.8}
 CUT = "cut"  # the id of the marks where a band or a line leaves the axes
 
 
@@ -61,7 +61,7 @@ def draw(lines: Sequence[Line], plane: Plane, width: float) -> Figure | None:
         axes = figure.add_subplot()
         axes.set(xlabel=plane.x, ylabel=plane.y)
         fill(axes, lines, plane, limits(lines, plane))
-        mark_cuts(axes, lines)
+        mark_cuts(figure, axes, lines)
         _name_training(axes, plane.trained)
         _label_ends(figure, axes, lines)
     return figure
@@ -85,7 +85,9 @@ def fill(axes: Axes, lines: Sequence[Line], plane: Plane, ends: tuple[float, flo
     _set_scales(axes, plane)
     for line in lines:
         colour, dash, marker = line.look
-        style = dict(color=colour, linestyle=dash, marker=marker if plane.markers else "")
+        style: dict[str, Any] = dict(
+            color=colour, linestyle=dash, marker=marker if plane.markers else ""
+        )
         axes.plot(line.x, line.mean, label=line.said(plane.unit), **style)
         if line.ringed:
             axes.plot(*line.ringed, marker="o", color=colour, markerfacecolor="none", **RING)
@@ -93,8 +95,8 @@ def fill(axes: Axes, lines: Sequence[Line], plane: Plane, ends: tuple[float, flo
             axes.plot(x, y, marker="X", markersize=5, color=colour, markeredgecolor="white")
     axes.set(xlim=axes.get_xlim(), ylim=ends)
     for line in lines:
-        band = dict(color=line.look.colour, alpha=0.15, linewidth=0)
-        axes.fill_between(line.x, line.low, line.high, **band)
+        colour = line.look.colour
+        axes.fill_between(line.x, line.low, line.high, color=colour, alpha=0.15, linewidth=0)
     for length in plane.trained:
         axes.axvline(length, color="#808080", linewidth=0.6, zorder=0)
     if plane.zero:
@@ -116,7 +118,7 @@ def _set_scales(axes: Axes, plane: Plane) -> None:
         axes.yaxis.set_minor_locator(NullLocator())
 
 
-def mark_cuts(axes: Axes, lines: Sequence[Line]) -> None:
+def mark_cuts(figure: Figure, axes: Axes, lines: Sequence[Line]) -> None:
     """An arrow head at the frame, in a line's colour, for each stretch of points where the line or
     its band leaves the axes, at the point that is farthest out.
     """
@@ -131,10 +133,10 @@ def mark_cuts(axes: Axes, lines: Sequence[Line]) -> None:
             for i in _farthest(beyond):
                 step = 5 * beside[line.x[i], end] / 72  # inches: marks stand beside each other
                 beside[line.x[i], end] += 1
-                shift = ScaledTranslation(-step, 0, axes.get_figure().dpi_scale_trans)
+                shift = ScaledTranslation(-step, 0, figure.dpi_scale_trans)
                 place = axes.get_xaxis_transform() + shift
-                style = dict(marker=marker, markersize=4, color=line.look.colour, clip_on=False)
-                axes.plot(line.x[i], end, transform=place, gid=CUT, **style)
+                (mark,) = axes.plot(line.x[i], end, transform=place, clip_on=False, gid=CUT)
+                mark.set(marker=marker, markersize=4, color=line.look.colour)
 
 
 def _farthest(beyond: np.ndarray) -> Iterator[int]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import logging
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -44,11 +45,12 @@ class Look(NamedTuple):
     marker: str
 
     @property
-    def ink(self) -> tuple[float, ...]:
+    def ink(self) -> str:
         """The colour of its name, darker than the line's."""
-        from matplotlib.colors import to_rgb
+        from matplotlib.colors import to_hex, to_rgb
 
-        return tuple(0.75 * channel for channel in to_rgb(self.colour))
+        red, green, blue = to_rgb(self.colour)
+        return to_hex((0.75 * red, 0.75 * green, 0.75 * blue))
 
 
 @dataclass(frozen=True)
@@ -66,6 +68,12 @@ class Line:
     """(x, y) of the last value of each seed that had no finite one from there on."""
     ringed: tuple[float, float] | None = None
     """(x, y) of the point that was chosen among the others."""
+
+    @classmethod
+    def through(cls, points: Sequence[tuple[int | float, ...]], label: str, look: Look) -> Line:
+        """The line through points (x, mean, half width)."""
+        x, mean, half = np.array(points, float).T
+        return cls(label, x, mean, half, look)
 
     @property
     def low(self) -> np.ndarray:
