@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shlex
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -44,16 +46,21 @@ def show(result: Result) -> None:
         out.print(formats.terminal(tables.extrapolation([result], metric)))
 
 
-def publish(results: list[Result], out: Path | None) -> None:
+def publish(results: list[Result], out: Path | None, rows: Sequence[str] = ()) -> None:
     """Prints the table of the first metric; with `out`, writes the study there and prints its
-    paths.
+    paths. `rows` chooses, orders and names the models (`Choice.of`).
     """
     from pe_jax.report import formats, page, tables
+    from pe_jax.report.choice import Choice
 
-    again = f"{cli.other('report')} --workdir=DIR --out=results/{out.name}" if out else ""
-    written = page.write(results, out, [again]) if out else []
+    choice = Choice.of(rows)
+    shown = choice.results(results)
+    chosen = "".join(f" --row={shlex.quote(row)}" for row in rows)
+    again = f"{cli.other('report')} --workdir=DIR --out=results/{out.name}{chosen}" if out else ""
+    written = page.write(results, out, [again], choice) if out else []
     console = Console(width=None if Console().is_terminal else 180)
-    console.print(formats.terminal(tables.extrapolation(results, tables.metrics(results)[0])))
+    table = tables.extrapolation(shown, tables.metrics(shown)[0])
+    console.print(formats.terminal(choice.ordered(table, shown)))
     for path in written:
         print(path)
 

@@ -1,9 +1,10 @@
 """Tables, figures and an HTML page from the finished runs of a work directory.
 
-    pe-jax report --workdir=DIR [--out=results/NAME]
+    pe-jax report --workdir=DIR [--out=results/NAME] [--row=LABEL | --row="LABEL as NAME" ...]
 
 Reads DIR/*/result.json (or DIR/runs.jsonl), prints the headline table and writes runs.jsonl,
-table.md, table.tex, table.csv, curves and positions (.png, .pdf) and report.html.
+table.md, table.tex, table.csv, report.html and the figures curves, positions, training and rates
+(.png, .pdf), as far as the results have what they show.
 """
 
 from __future__ import annotations
@@ -21,6 +22,13 @@ _WORKDIR = flags.DEFINE_string(
 _OUT = flags.DEFINE_string(
     "out", None, "Folder to write; default: results/<name of workdir>.", flag_values=OPTIONS
 )
+_ROW = flags.DEFINE_multi_string(
+    "row",
+    [],
+    'A model to show, as LABEL or "LABEL as NAME"; given several times, in this order. Default: '
+    "all models, the best first. runs.jsonl keeps all.",
+    flag_values=OPTIONS,
+)
 
 
 def main() -> int:
@@ -33,7 +41,7 @@ def main() -> int:
     out = Path(_OUT.value or Path("results", workdir.resolve().name))
     try:
         remedy = f"make some with `{cli.other('sweep')} --config=FILE --workdir={workdir}`"
-        console.publish(study.load(workdir, remedy), out)
+        console.publish(study.load(workdir, remedy), out, _ROW.value)
     except (ValueError, OSError) as error:
         return cli.fail(error)
     return 0

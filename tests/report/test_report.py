@@ -34,6 +34,8 @@ from pe_jax.report import (
     style,
     tables,
 )
+from pe_jax.report.choice import Choice
+from pe_jax.report.looks import looks
 
 ROOT = Path(__file__).parents[2]
 
@@ -306,7 +308,7 @@ def test_markdown_marks_the_best_and_keeps_columns_apart(table):
 
 def test_latex_escapes_and_marks(table):
     text = latex.latex([table])
-    assert r"transformer\_xl & \textbf{2.46 $\pm$ 0.02}" in text
+    assert r"transformer\_xl & \textbf{2.46\,{\scriptsize$\pm$\,0.02}}" in text
     assert r"n/a\textsuperscript{2}" in text and r"$\geq$ 1024" in text and r"95 \%" in text
     assert r"\toprule" in text and r"\midrule rope, window 64" in text
     odd = latex.latex([tables.extrapolation([make_record("a_b[::2]&c%{d}~e^f", [2.5] * 5)])])
@@ -346,6 +348,33 @@ def test_a_long_table_is_split_into_floats_of_one_number_that_fit_a_page():
     assert [r"\label" in part for part in parts] == [True, False, False, False]
     assert [r"\addtocounter{table}{-1}" in part for part in parts] == [False, True, True, True]
     assert ["Gain: the value" in part for part in parts] == [False, False, False, True]
+
+
+def test_rows_can_be_chosen_ordered_and_named(tmp_path, records):
+    choice = Choice.of(["rope as RoPE", "alibi"])
+    written = page.write(records, tmp_path / "study", choice=choice)
+    table = (tmp_path / "study" / "table.csv").read_text("utf-8")
+    rows = [row["encoding"] for row in csv.DictReader(io.StringIO(table))]
+    assert rows[:4] == ["RoPE", "alibi", "RoPE, window 64", "alibi, window 64"]
+    html = (tmp_path / "study" / "report.html").read_text("utf-8")
+    assert "2 encodings trained" in html and ">RoPE<" in html and "sinusoidal" not in html
+    assert study.load(tmp_path / "study") == records  # nothing is lost by a choice
+    assert {"curves.png", "positions.png"} <= {path.name for path in written}
+    named = choice.results(records)
+    assert looks(named)[named[0].id] == looks(records)[named[0].id]
+    assert choice.results(records[::-1]) == named
+    assert Choice().results(records) == records
+
+
+def test_a_label_chooses_what_tables_call_so_or_all_that_were_trained_under_it():
+    rates = [
+        replace(make_record("rope", [2.5] * 5), id=f"rope-{rate}", config={"train": {"rate": rate}})
+        for rate in (0.1, 0.2)
+    ]
+    assert Choice.of(["rope"]).results(rates) == rates
+    assert Choice.of(["rope, train.rate 0.2"]).results(rates) == rates[1:]
+    with pytest.raises(ValueError, match="no model is called 'rop'.*Known: rope, train.rate 0.1; "):
+        Choice.of(["rop"]).results(rates)
 
 
 def test_csv_reads_back_in_full(records, table):
@@ -587,6 +616,18 @@ def test_command_writes_the_report_and_prints_table_and_paths(tmp_path, records)
     assert "2.43 ± 0.02" in done.stdout
     assert done.stdout.splitlines()[-1] == str(tmp_path / "out" / "positions.pdf")
     assert (tmp_path / "out" / "report.html").stat().st_size > 10_000
+
+
+def test_rows_are_chosen_on_the_command_line(tmp_path, records):
+    save_runs(tmp_path / "runs", records)
+    out = tmp_path / "out"
+    done = run(f"--workdir={tmp_path / 'runs'}", f"--out={out}", "--row=t5 as T5", "--row=rope")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "T5" in done.stdout and "alibi" not in done.stdout
+    assert "--row=&#39;t5 as T5&#39;" in (out / "report.html").read_text("utf-8")
+    wrong = run(f"--workdir={tmp_path / 'runs'}", f"--out={out}", "--row=ropes")
+    assert wrong.returncode == 2 and len(wrong.stderr.splitlines()) == 1
+    assert "no model is called 'ropes'" in wrong.stderr and "rope" in wrong.stderr
 
 
 def test_mistakes_on_the_command_line_are_one_line_and_exit_code_2(tmp_path):
