@@ -12,6 +12,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
 from pe_jax.report.cells import Row, Table
+from pe_jax.report.sentences import by_question
 from pe_jax.report.words import plusminus
 
 if TYPE_CHECKING:
@@ -122,7 +123,9 @@ def markdown(tables: Iterable[Table]) -> str:
             index=False, disable_numparse=True, colalign=["left"] + ["right"] * (len(body[0]) - 1)
         )
         noted = [f"<sup>{i}</sup> {note}" for i, note in enumerate(footnotes(table), 1)]
-        parts += [f"### {table.title}", text, *table.notes, *noted]
+        answers = by_question(table.notes).items()
+        told = [f"**{question}.** {' '.join(notes)}" for question, notes in answers]
+        parts += [f"### {table.title}", text, *told, *noted]
     return "\n\n".join(parts) + "\n"
 
 

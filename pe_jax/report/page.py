@@ -108,6 +108,7 @@ def page(
         runs=[(called[result.id], result, list(_facts(result))) for result in results],
         commands=list(dict.fromkeys([*(r.command for r in results if r.command), *commands])),
         formats=formats,
+        sentences=sentences,
         script=script,
     )
 

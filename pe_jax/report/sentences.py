@@ -6,7 +6,7 @@ Every sentence is computed from the results, so none can disagree with the table
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from pe_jax.metric import Metric
 from pe_jax.record import Corpus, Result
@@ -36,17 +36,37 @@ def _corpus(corpus: Corpus) -> str:
     return f"{corpus.source} (SHA-256 {corpus.hash.removeprefix('sha256:')[:12]}{python})"
 
 
-def notes(results: Sequence[Result], table: Table) -> tuple[str, ...]:
+class Note(str):
+    """A note below a table, and the question that it answers."""
+
+    question: str
+
+    def __new__(cls, question: str, text: str) -> Note:
+        note = super().__new__(cls, text)
+        note.question = question
+        return note
+
+
+def notes(results: Sequence[Result], table: Table) -> tuple[Note, ...]:
     """What a reader must know to use the table's numbers, one sentence or two each."""
     metric = described(table.metric)
     return (
-        _measured(metric, results) + _scored(results, table.metric),
-        setting(results),
-        _columns(table, metric),
-        *_models(results),
-        *_swaps(table),
-        *_ranks(table),
+        Note("What was measured", _measured(metric, results) + _scored(results, table.metric)),
+        Note("How the models were trained", setting(results)),
+        Note("How to read the columns", _columns(table, metric)),
+        *(Note("How to read the rows", note) for note in (*_models(results), *_swaps(table))),
+        *(Note("How the models rank", note) for note in _ranks(table)),
+        *(Note("What is doubtful", f"{doubt}.") for result in results for doubt in result.advice),
     )
+
+
+def by_question(notes: Iterable[str]) -> dict[str, list[str]]:
+    """The notes by their questions, in order; what answers none is under "What else to know"."""
+    found: dict[str, list[str]] = {}
+    for note in notes:
+        question = note.question if isinstance(note, Note) else "What else to know"
+        found.setdefault(question, []).append(note)
+    return found
 
 
 def _columns(table: Table, metric: Metric) -> str:
@@ -73,8 +93,6 @@ def _models(results: Sequence[Result]) -> Iterator[str]:
             "Lengths and targets are in tokens of each model's own tokenizer, so rows of different "
             "tokenizers are scored on different places of the text."
         )
-    for result in results:
-        yield from (f"{doubt}." for doubt in result.advice)
 
 
 def _swaps(table: Table) -> Iterator[str]:

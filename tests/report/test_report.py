@@ -30,6 +30,7 @@ from pe_jax.report import (
     labels,
     latex,
     page,
+    sentences,
     study,
     style,
     tables,
@@ -278,6 +279,27 @@ def test_notes_give_the_protocol_the_seeds_and_the_targets(table):
     text = " ".join(table.notes)
     for fact in ("16,384 tokens", "350 steps", "3 seeds", "Student's t", "crops", "64 minus"):
         assert fact in text.replace("1024 minus the one at 64", "64 minus")
+
+
+def test_notes_are_grouped_by_the_questions_that_they_answer(records):
+    doubted = replace(records[0], advice=("the far buckets are not trained",))
+    found = tables.extrapolation([doubted, *records[1:]])
+    grouped = sentences.by_question([*found.notes, "another"])
+    assert list(grouped) == [
+        "What was measured",
+        "How the models were trained",
+        "How to read the columns",
+        "How to read the rows",
+        "How the models rank",
+        "What is doubtful",
+        "What else to know",
+    ]
+    assert grouped["What is doubtful"] == ["the far buckets are not trained."]
+    assert sum(grouped.values(), []) == [*found.notes, "another"]
+    told = "**What is doubtful.** the far buckets are not trained."
+    assert told in formats.markdown([found]).splitlines()
+    html = page.page([doubted, *records[1:]], [found], "study")
+    assert "<dt>What is doubtful</dt>\n<dd>the far buckets are not trained.</dd>" in html
 
 
 def test_one_seed_has_no_intervals():
