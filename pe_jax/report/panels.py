@@ -81,7 +81,7 @@ def _set_panel(axes: Axes, line: Line, below: bool) -> None:
     name = re.sub(r"(?<=[+,(\]])", "\u200b", line.label)
     axes.set_title(_wrapped(name), fontsize=5.2, color=line.look.ink, pad=3.5)
     axes.tick_params(labelsize=5.5, length=2, pad=1.5, labelbottom=below)
-    axes.margins(x=0.02)
+    axes.locator_params(axis="y", nbins=4)
 
 
 def _wrapped(name: str) -> str:

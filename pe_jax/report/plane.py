@@ -113,7 +113,7 @@ def _set_scales(axes: Axes, plane: Plane) -> None:
         axes.set_xticks([], minor=True)
     if plane.log_y:
         axes.set_yscale("log")
-        axes.yaxis.set_major_locator(MaxNLocator(6, steps=[1, 2, 5, 10]))
+        axes.yaxis.set_major_locator(MaxNLocator(10, steps=[1, 2, 5, 10]))
         axes.yaxis.set_major_formatter(FuncFormatter(lambda y, _: f"{y:g}"))
         axes.yaxis.set_minor_locator(NullLocator())
 
