@@ -1,5 +1,6 @@
-"""Every encoding of the table and compositions of the literature, at the quickstart's size: three
-seeds, trained at 64 bytes, evaluated at up to 1024.
+"""Every encoding of the table and compositions of the literature, at the quickstart's size and four
+times its steps: three seeds, trained at 64 bytes, evaluated at up to 1024. The first seed trains at
+each of three learning rates, of which each encoding has the one that validation text prefers.
 
     python -m experiments.sweep --config=configs/encodings.py --workdir=DIR --out=results/encodings
 
@@ -45,6 +46,8 @@ def specs():
 
 def get_config(arg="pe=rope"):
     c = base.get_config(arg)
+    c.train.steps = 1400
+    c.train.rates = (3e-3, 9e-3, 27e-3)
     if "PE_JAX_CORPORA" in os.environ:
         c.data.source = "files:$PE_JAX_CORPORA/novels"
     return c

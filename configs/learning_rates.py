@@ -27,6 +27,7 @@ RATES = (1e-3, 3e-3, 9e-3, 27e-3)
 
 def get_config(arg="pe=conv"):
     c = encodings.get_config(arg)
+    c.train.steps, c.train.rates = 350, ()
     c.eval.split = "valid"
     c.eval.lengths = (64, 256, 1024)
     c.eval.metrics = ("same_targets",)

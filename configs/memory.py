@@ -18,6 +18,7 @@ def get_config(arg="pe=transformer_xl"):
     c.train.length = SEGMENT
     c.train.batch = 128  # as many bytes a step as elsewhere
     c.train.steps = 1500
+    c.train.rate = 3e-3
     c.eval.lengths = (16, 32, 64, 128, 256)
     c.eval.metrics = ("same_targets",)
     c.eval.swaps = ()

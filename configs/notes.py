@@ -18,6 +18,7 @@ OTHERS = (
 
 def get_config(arg="pe=conv"):
     c = encodings.get_config(arg)
+    c.train.steps, c.train.rate, c.train.rates = 350, 3e-3, ()
     c.eval.metrics = ("same_targets",)
     c.eval.swaps = ()
     return c

@@ -1,6 +1,7 @@
-"""The time of a training step against x-transformers and plain JAX, or the cost of encodings.
+"""The time of a training step, or of a whole job, against x-transformers; or encodings' costs.
 
 python -m experiments.benchmark [--pairs=12] [--quick] [--one_core] [--allocator=tcmalloc]
+python -m experiments.benchmark --job[=NAME,NAME] [--turns=6] [--one_core]
 python -m experiments.benchmark --encodings[=NAME,NAME] [--turns=6]
 """
 
@@ -14,19 +15,24 @@ from pathlib import Path
 OUT = "results/benchmark"
 ENCODINGS_OUT = "results/benchmark_encodings"
 QUICK = 3  # turns of --quick
-WITHOUT_ENCODINGS = ("pairs", "quick", "one_core", "allocator")
+OTHERS = {  # what goes with the time of a training step, and not with these
+    "job": ("pairs", "quick", "allocator"),
+    "encodings": ("pairs", "quick", "one_core", "allocator"),
+}
 
 
 def arguments(given: Sequence[str] | None = None) -> argparse.Namespace:
     """The options of a command line; SystemExit with code 2 and a message if they are wrong."""
     parser = _parser()
     options = parser.parse_args(given)
-    if options.encodings is None and options.turns is not None:
-        parser.error("--turns belongs to --encodings; here it is --pairs")
-    if options.encodings is not None:
-        for name in WITHOUT_ENCODINGS:
-            if getattr(options, name) != parser.get_default(name):
-                parser.error(f"--{name} does not go with --encodings, which has --turns")
+    forms = [name for name in OTHERS if getattr(options, name) is not None]
+    if len(forms) > 1:
+        parser.error("give one of --job and --encodings")
+    if not forms and options.turns is not None:
+        parser.error("--turns belongs to --job and --encodings; here it is --pairs")
+    for name in OTHERS[forms[0]] if forms else ():
+        if getattr(options, name) != parser.get_default(name):
+            parser.error(f"--{name} does not go with --{forms[0]}, which has --turns")
     options.turns = 6 if options.turns is None else options.turns
     for name in ("pairs", "turns"):
         if getattr(options, name) < 1:
@@ -60,7 +66,15 @@ def _parser() -> argparse.ArgumentParser:
         metavar="NAME,NAME",
         help="the cost of these encodings, or of all, against nope; goes on where it was cut off",
     )
-    parser.add_argument("--turns", type=int, help="of --encodings, nope and each (default: 6)")
+    parser.add_argument(
+        "--job",
+        type=_names,
+        nargs="?",
+        const=(),
+        metavar="NAME,NAME",
+        help="the whole job of these encodings, or of all that x-transformers has, too",
+    )
+    parser.add_argument("--turns", type=int, help="of --job and --encodings (default: 6)")
     parser.add_argument("--out", type=Path, help="default: results/benchmark[_encodings]")
     return parser
 
@@ -76,6 +90,10 @@ def main() -> int:
         from experiments.benchmark import encodings
 
         return encodings.main(options.encodings, options.turns, options.out)
+    if options.job is not None:
+        from experiments.benchmark import job
+
+        return job.main(options.job, options.turns, options.one_core, options.out)
     from experiments.benchmark import paired
 
     out = None if options.quick else options.out

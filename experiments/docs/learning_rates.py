@@ -10,11 +10,11 @@ from pathlib import Path
 import numpy as np
 from scipy import stats
 
-from configs import base
 from pe_jax.report import study
 from pe_jax.report.cells import cell
 
 METRIC = "same_targets"
+USUAL = 3e-3  # the rate of results/encodings
 
 Scores = tuple[float, float]
 """Bits per byte at the training length and at the longest, means over seeds."""
@@ -34,7 +34,7 @@ def table(folder: Path) -> str:
     """A Markdown table with a row for each encoding, ordered by the score at the rate of the base
     config, and a sentence on how far the two orders agree.
     """
-    values, usual = means(folder), base.get_config().to_dict()["train"]["rate"]
+    values, usual = means(folder), USUAL
     rates = sorted({rate for by_rate in values.values() for rate in by_rate})
     names = sorted(values, key=lambda name: values[name][usual][1])
     chosen = {name: min(by_rate, key=lambda r: by_rate[r][0]) for name, by_rate in values.items()}

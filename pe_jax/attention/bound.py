@@ -119,6 +119,16 @@ class Bound:
         return tuple(r for e in self.encodings if (r := e.reach()) is not None)
 
     @property
+    def span(self) -> int | None:
+        """On how many tokens, its own the last of them, the output of a query depends: those of the
+        narrowest window. None: on all before it.
+        """
+        windows = [window for window, sinks in self.reach if not sinks]
+        if not windows or not self.causal or self.whole_rows or self.has("locate"):
+            return None
+        return min(windows)
+
+    @property
     def constant_from(self) -> int | None:
         """The distance from which no relative hook of any encoding changes any more.
 

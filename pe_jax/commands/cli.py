@@ -34,7 +34,7 @@ COMMANDS = {
     "status": "Shows how the runs of a work directory stand.",
     "evaluate": "Evaluates a trained run at other lengths, by other metrics or with other swaps.",
     "report": "Writes tables, figures and an HTML page of finished runs.",
-    "compare": "Shows two folders of results side by side.",
+    "compare": "Shows two folders of results side by side, or models against one of them.",
     "generate": "Writes text with a trained model.",
     "prepare": "Makes a TFDS dataset of a text.",
 }
@@ -75,8 +75,8 @@ def carry_out(
     command: Callable[..., int], options: flags.FlagValues, operands: str = "", about: str = ""
 ) -> NoReturn:
     """Parses the command line into `options` and exits with command()'s code; a user's mistake is
-    one line and code 2. `operands` names the arguments without --, which it gets, as "A B"; `about`
-    stands above the flags in --help.
+    one line and code 2. `operands` names the arguments without --, which it gets, as "A [B]",
+    of which B may be left out; `about` stands above the flags in --help.
     """
 
     def parse(argv: Sequence[str]) -> list[str]:
@@ -149,13 +149,14 @@ def name() -> str:
 
 def _operands(given: list[str], wanted: list[str]) -> list[str]:
     """The program and its arguments without --, as many as wanted."""
+    needed = [name for name in wanted if not name.startswith("[")]
     if len(given) > 1 + len(wanted):
         unknown = given[1 + len(wanted)]
         raise ValueError(
             f"unknown argument {unknown!r}; every option begins with --, as --workdir=DIR"
         )
-    if len(given) < 1 + len(wanted):
-        raise ValueError(f"give {' and '.join(wanted)}: {sys.argv[0]} {' '.join(wanted)}")
+    if len(given) < 1 + len(needed):
+        raise ValueError(f"give {' and '.join(needed)}: {sys.argv[0]} {' '.join(wanted)}")
     return given
 
 
@@ -234,6 +235,11 @@ def _words(error: BaseException) -> str:
         return f"no such name: {error.args[0]}"
     if isinstance(error, SyntaxError):
         return f"SyntaxError: {error}"
+    if isinstance(error, AttributeError) and "has no attribute 'get_config'" in str(error):
+        return (
+            "the config file has no get_config(arg), which every config has: "
+            "add `from pe_jax.configs.base import get_config`, or one of your own"
+        )
     if isinstance(error, TOLD):
         return str(error)
     place = traceback.extract_tb(error.__traceback__)[-1]

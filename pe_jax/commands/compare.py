@@ -1,53 +1,87 @@
-"""Two result folders side by side: values, differences with their intervals, what else changed.
+"""Two result folders side by side, or every model of one folder against one of them.
 
     pe-jax compare A B [--out=DIR]
+    pe-jax compare A --baseline=rope [--out=DIR]
 
 A and B are results folders (with runs.jsonl) or work directories (with */result.json). Prints the
-first metric; --out writes compare.md and compare.csv with all of them.
+values, the differences with their intervals and what else changed; or, with a baseline, the paired
+difference of each model from it at each length. Prints the first metric; --out writes compare.md
+and compare.csv with all of them.
 """
 
 from __future__ import annotations
 
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from absl import flags
 
 from pe_jax.commands import cli
 
-OPERANDS = "A B"
+if TYPE_CHECKING:
+    from rich.console import Console
+
+OPERANDS = "A [B]"
 OPTIONS = flags.FlagValues()
 _OUT = flags.DEFINE_string(
     "out", None, "Folder for compare.md and compare.csv; default: none.", flag_values=OPTIONS
 )
+_BASELINE = flags.DEFINE_string(
+    "baseline", None, "Model of A that its others are compared with.", flag_values=OPTIONS
+)
 
 
-def main(a: str, b: str) -> int:
+def main(a: str, b: str | None = None) -> int:
     from rich.console import Console
 
-    from pe_jax.report import compare, side_by_side, study
-    from pe_jax.storage import atomic
-
+    baseline = _BASELINE.value
+    terminal = Console(width=None if sys.stdout.isatty() else 140, highlight=False, markup=False)
     try:
-        comparison = compare.compare(study.load(a), study.load(b))
+        if b and not baseline:
+            texts = _side_by_side(terminal, a, b)
+        elif baseline and not b:
+            texts = _against(terminal, a, baseline)
+        else:
+            raise ValueError(
+                f"give two folders, {sys.argv[0]} A B, or one and a baseline, "
+                f"{sys.argv[0]} A --baseline=rope"
+            )
+        if _OUT.value:
+            _write(Path(_OUT.value), texts)
     except (ValueError, OSError) as error:
         return cli.fail(error)
-    terminal = Console(width=None if sys.stdout.isatty() else 140, highlight=False, markup=False)
+    return 0
+
+
+def _side_by_side(terminal: Console, a: str, b: str) -> dict[str, str]:
+    """Prints the comparison of two folders; its files by their suffix."""
+    from pe_jax.report import compare, side_by_side, study
+
+    comparison = compare.compare(study.load(a), study.load(b))
     terminal.print(side_by_side.terminal(comparison, comparison.metrics[0], a, b))
     for metric in comparison.metrics:
         terminal.print(side_by_side.verdict(comparison, metric))
     for note in side_by_side.notes(comparison):
         terminal.print(note)
-    if not _OUT.value:
-        return 0
-    texts = {
-        "compare.md": side_by_side.markdown(comparison, a, b),
-        "compare.csv": side_by_side.csv(comparison),
-    }
-    try:
-        for name, text in texts.items():
-            atomic.write(Path(_OUT.value) / name, text)
-            print(Path(_OUT.value) / name)
-    except OSError as error:
-        return cli.fail(error)
-    return 0
+    return {"md": side_by_side.markdown(comparison, a, b), "csv": side_by_side.csv(comparison)}
+
+
+def _against(terminal: Console, a: str, baseline: str) -> dict[str, str]:
+    """Prints the models of one folder against its baseline; its files by their suffix."""
+    from pe_jax.report import differences, study, tables
+    from pe_jax.report.baseline import versus
+
+    results = study.load(a)
+    found = versus(results, tables.study(results), baseline)
+    for table in found:
+        if table.table.metric == found[0].table.metric:
+            terminal.print(differences.terminal(table))
+    return {"md": differences.markdown(found), "csv": differences.csv(found)}
+
+
+def _write(out: Path, texts: dict[str, str]) -> None:
+    from pe_jax.storage import atomic
+
+    for suffix, text in texts.items():
+        print(atomic.write(out / f"compare.{suffix}", text))

@@ -37,6 +37,19 @@ class RunView(progress.View):
         self.update(self.share.add(line), progress.describe(line))
 
 
+class EvaluationView(progress.View):
+    """The view of one run that is evaluated again, the `part`th of several, counted from 0."""
+
+    def __init__(self, name: str, part: int, parts: int):
+        super().__init__(f"{name} ({part + 1} of {parts})", 1.0)
+
+    def begin(self) -> None:
+        """Nothing: it is shown from the start."""
+
+    def watch(self, line: dict[str, Any]) -> None:
+        self.update(line["evaluated"] / line["of"], progress.describe(line))
+
+
 def show(result: Result) -> None:
     """Prints the extrapolation table of one run by each of its metrics."""
     from pe_jax.report import formats, tables
@@ -46,21 +59,25 @@ def show(result: Result) -> None:
         out.print(formats.terminal(tables.extrapolation([result], metric)))
 
 
-def publish(results: list[Result], out: Path | None, rows: Sequence[str] = ()) -> None:
-    """Prints the table of the first metric; with `out`, writes the study there and prints its
-    paths. `rows` chooses, orders and names the models (`Choice.of`).
+def publish(
+    results: list[Result], out: Path | None, rows: Sequence[str] = (), baseline: str | None = None
+) -> None:
+    """Prints the tables of the first metric, one for each group of results that may be ranked; with
+    `out`, writes the study there, every model against `baseline`, and prints its paths. `rows`
+    chooses, orders and names the models (`Choice.of`).
     """
     from pe_jax.report import formats, page, tables
     from pe_jax.report.choice import Choice
 
     choice = Choice.of(rows)
     shown = choice.results(results)
-    chosen = "".join(f" --row={shlex.quote(row)}" for row in rows)
-    again = f"{cli.other('report')} --workdir=DIR --out=results/{out.name}{chosen}" if out else ""
-    written = page.write(results, out, [again], choice) if out else []
+    flags = [("row", row) for row in rows] + ([("baseline", baseline)] if baseline else [])
+    asked = "".join(f" --{name}={shlex.quote(value)}" for name, value in flags)
+    again = f"{cli.other('report')} --workdir=DIR --out=results/{out.name}{asked}" if out else ""
+    written = page.write(results, out, [again], choice, baseline) if out else []
     console = Console(width=None if Console().is_terminal else 180)
-    table = tables.extrapolation(shown, tables.metrics(shown)[0])
-    console.print(formats.terminal(choice.ordered(table, shown)))
+    for table in tables.grouped(shown, tables.metrics(shown)[0]):
+        console.print(formats.terminal(choice.ordered(table, shown)))
     for path in written:
         print(path)
 

@@ -11,6 +11,7 @@ from pe_jax.engines import cost, local
 from pe_jax.engines.progress import duration
 from pe_jax.report import labels
 from pe_jax.report.words import count
+from pe_jax.runs.folder import answer, find
 from pe_jax.runs.run import Run
 
 
@@ -19,14 +20,14 @@ def show(runs: list[Run], workdir: Path, jobs: int) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    left = [run for run in runs if not local.finished(workdir / run.id)]
+    left = [run for run in runs if not answer(run, find(run, workdir))]
     jobs = local.at_a_time(jobs, max(1, len(left)))
     estimates = dict(zip((r.id for r in runs), cost.estimates(runs, workdir, jobs), strict=True))
     names = labels.names(map(_begun, runs))
     table = Table("run", "id", "seeds", "steps", "parameters", "about", "")
     for run in runs:
         size = f"{run.parameters().total:,}"
-        row = (names[run.id], run.id, len(run.run.seeds), run.train.steps, size)
+        row = (names[run.id], find(run, workdir).name, len(run.run.seeds), run.train.steps, size)
         done = "" if run in left else "finished"
         table.add_row(*map(str, row), duration(estimates[run.id].seconds), done)
     Console(width=None if sys.stdout.isatty() else 140).print(table)

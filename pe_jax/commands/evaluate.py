@@ -1,29 +1,27 @@
-"""A trained run at other lengths, by other metrics, with other swaps or on other text; nothing is
+"""Finished runs at other lengths, by other metrics, with other swaps or on other text; nothing is
 trained.
 
     pe-jax evaluate --workdir=DIR/RUN --lengths=128,4096 [--metrics=sliding] [--swaps=window]
-    [--source=files:PATH] [--split=valid] [--out=FILE.json]
+    [--source=files:PATH] [--split=valid] [--out=results/NAME]
 
-What is not given is as in the run's own config. The run's folder is left as it is.
+DIR is one run's folder or a work directory: then all its finished runs are evaluated. What is not
+given is as in each run's own config. What is scored is kept in RUN/evaluations: it is not computed
+again. --out writes the tables, figures and the page of these evaluations, as `pe-jax report` does.
 """
 
 from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from absl import flags
 
 from pe_jax.commands import cli
 
-if TYPE_CHECKING:
-    from pe_jax.record import Result
-    from pe_jax.runs.run import Run
-
 OPTIONS = flags.FlagValues()
 _WORKDIR = flags.DEFINE_string(
-    "workdir", None, "Folder of a finished run: DIR/<run id>.", flag_values=OPTIONS
+    "workdir", None, "Folder of a finished run, DIR/<run id>, or of runs.", flag_values=OPTIONS
 )
 _LENGTHS = flags.DEFINE_list(
     "lengths", None, "Evaluation lengths in tokens, as 128,256.", flag_values=OPTIONS
@@ -36,75 +34,58 @@ _SOURCE = flags.DEFINE_string("source", None, "Text, as in data.source.", flag_v
 _SPLIT = flags.DEFINE_string(
     "split", None, "The part of the text that is scored, as in eval.split.", flag_values=OPTIONS
 )
-_OUT = flags.DEFINE_string("out", None, "File for the result; default: none.", flag_values=OPTIONS)
+_OUT = flags.DEFINE_string(
+    "out", None, "Folder for the tables and the report; default: none.", flag_values=OPTIONS
+)
 
 
 def main() -> int:
     if not _WORKDIR.value:
-        return cli.fail("--workdir=RUN is required: the folder of a finished run")
-    from pe_jax import record
+        return cli.fail("--workdir=RUN is required: the folder of a finished run, or of runs")
     from pe_jax.commands import console
     from pe_jax.errors import Refused
-    from pe_jax.runs.run import Run
-    from pe_jax.runs.trained import find_run
-    from pe_jax.storage import atomic, records
+    from pe_jax.runs.again import evaluate_again
 
     try:
-        folder, _ = find_run(Path(_WORKDIR.value))
-        finished = records.read(record.Result, folder / "result.json")
-        if finished is None:
-            raise ValueError(f"{folder} has no result.json: the run has not finished yet")
-        run = Run.of(_config(finished.config, folder))
-        result = _evaluated(run, folder, finished)
-        if _OUT.value:
-            atomic.write(Path(_OUT.value), record.encode(result))
+        folders, changes = _finished(Path(_WORKDIR.value)), _changes()
+        results = []
+        for i, folder in enumerate(folders):
+            with console.EvaluationView(folder.name, i, len(folders)) as view:
+                results.append(evaluate_again(folder, changes, view=view))
+        if len(results) == 1:
+            console.show(results[0])
+        if len(results) > 1 or _OUT.value:
+            console.publish(results, Path(_OUT.value) if _OUT.value else None)
     except (Refused, ValueError, TypeError, OSError) as error:
         return cli.fail(error)
-    console.show(result)
-    if _OUT.value:
-        print(_OUT.value)
     return 0
 
 
-def _config(config: dict[str, Any], folder: Path) -> dict[str, Any]:
-    """The config of the run with what the flags ask for."""
+def _finished(workdir: Path) -> list[Path]:
+    """The folder itself if it is a run's, else the folders of all runs in it that have finished."""
+    if (workdir / "config.json").exists() or (workdir / "result.json").exists():
+        return [workdir]
+    finished = sorted(path.parent for path in workdir.glob("*/result.json"))
+    if not finished:
+        raise ValueError(f"no finished run in {str(workdir)!r}: it needs result.json")
+    return finished
+
+
+def _changes() -> dict[str, Any]:
+    """The fields of section `eval` that the flags set."""
     from pe_jax.spec.parse import parse_list
 
-    evaluation = {
-        "lengths": _LENGTHS.value and [_integer(length) for length in _LENGTHS.value],
-        "metrics": _METRICS.value,
-        "swaps": None if _SWAPS.value is None else parse_list(_SWAPS.value),
+    asked = {
+        "lengths": _LENGTHS.value and tuple(_integer(length) for length in _LENGTHS.value),
+        "metrics": _METRICS.value and tuple(_METRICS.value),
+        "swaps": None if _SWAPS.value is None else tuple(parse_list(_SWAPS.value)),
+        "source": _SOURCE.value,
         "split": _SPLIT.value,
     }
-    data = {"source": _SOURCE.value}
-    if (folder / "tokenizer.json").is_file():  # other text is read by the run's own tokens
-        data["tokenizer"] = f"file:{(folder / 'tokenizer.json').resolve()}"
-    return config | {
-        "eval": config["eval"] | {k: v for k, v in evaluation.items() if v is not None},
-        "data": config["data"] | {k: v for k, v in data.items() if v is not None},
-        "train": config["train"] | {"init_from": ""},  # where it started does not matter now
-    }
+    return {name: value for name, value in asked.items() if value is not None}
 
 
 def _integer(length: str) -> int:
     if not re.fullmatch(r"\s*\d+\s*", length):
         raise ValueError(f"--lengths must be integers with commas between them, got {length!r}")
     return int(length)
-
-
-def _evaluated(run: Run, folder: Path, finished: Result) -> Result:
-    """The result of the finished run with the scores of all its seeds by the config of `run`.
-
-    Its corpus is still the text that the run was trained on; a note says which other was scored.
-    """
-    import dataclasses
-
-    from pe_jax.runs.scores import final_states, scores
-
-    corpus = run.load()
-    evaluation = scores(run, final_states(run, folder), corpus)
-    notes = finished.advice
-    if corpus.about.hash != finished.corpus.hash:
-        scored = f"{corpus.about.source} (SHA-256 {corpus.about.hash[:12]})"
-        notes += (f"{finished.label} was scored on other text than it was trained on: {scored}",)
-    return dataclasses.replace(finished, **vars(evaluation), config=run.config, advice=notes)

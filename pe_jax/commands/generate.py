@@ -52,29 +52,15 @@ _SWAP = flags.DEFINE_string(
 def main() -> int:
     if not _WORKDIR.value:
         return cli.fail("--workdir=RUN is required: the folder of a trained run")
-    import numpy as np
-
     from pe_jax.errors import Refused
-    from pe_jax.model.generate import Sampling, generate
+    from pe_jax.model.generate import Sampling
     from pe_jax.runs.trained import Trained
-    from pe_jax.spec.swap import swap
 
     prompt = _PROMPT.value.encode("utf-8", "surrogateescape")
     try:
         sampling = Sampling(_TEMPERATURE.value, _TOP_K.value, _TOP_P.value)
         trained = Trained.of(_WORKDIR.value, _MODEL_SEED.value, _say)
-        (tokens,) = trained.tokenizer.encode([np.frombuffer(prompt, np.uint8)])
-        encodings = trained.run.encodings
-        encodings = swap(encodings, _SWAP.value) if _SWAP.value else encodings
-        pieces = generate(
-            trained.graphdef,
-            trained.params,
-            encodings,
-            tokens[None].astype(np.int32),
-            _TOKENS.value,
-            sampling,
-            _SEED.value,
-        )
+        pieces = trained.stream(prompt, _TOKENS.value, sampling, _SEED.value, _SWAP.value)
     except (Refused, ValueError, OSError) as error:
         return cli.fail(error)
     if trained.step < trained.run.train.steps:
@@ -98,7 +84,7 @@ def _stream(prompt: bytes, pieces, tokenizer) -> None:
     begun, count, rates = time.monotonic(), 0, []
     called = begun
     for piece in pieces:
-        put(tokenizer.decode(piece[0]))
+        put(tokenizer.decode(piece))
         now = time.monotonic()
         count += piece.size
         rates.append(piece.size / (now - called))

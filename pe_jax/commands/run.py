@@ -37,12 +37,14 @@ def main() -> int:
         return cli.fail(error)
     from pe_jax.errors import Refused
     from pe_jax.runs.execute import execute
+    from pe_jax.runs.folder import answer, find
     from pe_jax.training.session import Interrupted
 
     workdir = Path(_WORKDIR.value)
     command = _COMMAND.value or cli.command_line()
-    finished = (workdir / run.id / "result.json").exists()
+    folder = find(run, workdir)
     try:
+        finished = answer(run, folder)
         with console.RunView(run) as view:
             result = execute(run, workdir, command, view)
     except Interrupted as error:
@@ -53,5 +55,5 @@ def main() -> int:
     if finished:
         view.say(f"{run.label} was finished already: it is not run again")
     console.show(result)
-    print(workdir / run.id / "result.json")
+    print(folder / "result.json")
     return 0

@@ -55,7 +55,7 @@ def _table(standings: list[status.Standing], wide: bool):
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, collapse_padding=True)
     for name in (*(["run"] if wide else []), "id", "state", "done"):
         table.add_column(name, overflow="fold")
-    for name in ("seeds", "loss", "time"):
+    for name in ("seeds", "loss", "valid", "time"):
         table.add_column(name, justify="right", no_wrap=True)
     for run in standings:
         row = (
@@ -65,6 +65,7 @@ def _table(standings: list[status.Standing], wide: bool):
             run.done,
             "" if run.seeds is None else str(run.seeds),
             "" if run.loss is None else f"{run.loss:.3f}",
+            "" if run.valid is None else f"{run.valid:.3f}",
             "" if run.seconds is None else progress.duration(run.seconds),
         )
         table.add_row(*map(Text, row))

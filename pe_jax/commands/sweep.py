@@ -96,10 +96,11 @@ def _carried_out(runs: dict[str, Run], environment: dict[str, str]) -> int:
     """Does the runs that have not finished, shows the results of all, and gives the exit code."""
     from pe_jax import errors
     from pe_jax.engines import local
+    from pe_jax.runs.folder import find
     from pe_jax.runs.trackers import require
 
     try:
-        left = [run for id, run in runs.items() if not _result(id)]
+        left = [run for run in runs.values() if not _result(run)]
         require({name for run in left for name in run.log.trackers})
         for run in {_needs(run): run for run in left}.values():
             run.load()  # text that is missing or too short is told now
@@ -113,12 +114,13 @@ def _carried_out(runs: dict[str, Run], environment: dict[str, str]) -> int:
     finished = [id for id in runs if id not in failed]
     if finished:
         try:
-            _publish(finished)
+            _publish([runs[id] for id in finished])
         except (ValueError, OSError) as error:
             return cli.fail(error)
     for id, reason in failed.items():
         print(
-            f"failed: {runs[id].label}: {reason} ({_workdir() / id / 'log.txt'})", file=sys.stderr
+            f"failed: {runs[id].label}: {reason} ({find(runs[id], _workdir()) / 'log.txt'})",
+            file=sys.stderr,
         )
     if failed:
         print(
@@ -161,17 +163,16 @@ def _reproducing() -> str:
     return f"{sys.argv[0]} {shlex.join([*kept, '--workdir=DIR'])}"
 
 
-def _publish(ids: list[str]) -> None:
+def _publish(runs: list[Run]) -> None:
     """Prints the table of these runs and, with --out, writes their report."""
     from pe_jax.commands import console
 
-    results = [result for id in ids if (result := _result(id))]
+    results = [result for run in runs if (result := _result(run))]
     console.publish(results, Path(_OUT.value) if _OUT.value else None)
 
 
-def _result(id: str):
-    """What the run of this id has found; None if it has not finished."""
-    from pe_jax import record
-    from pe_jax.storage import records
+def _result(run: Run):
+    """What the run has found of what it asks for; None if that has not finished."""
+    from pe_jax.runs.folder import answer, find
 
-    return records.read(record.Result, _workdir() / id / "result.json")
+    return answer(run, find(run, _workdir()))

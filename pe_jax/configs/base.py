@@ -50,8 +50,11 @@ def training():
     c.steps = 350
     c.length = 64  # L, tokens of a training window
     c.batch = 32  # windows a step, for each seed
-    c.rate = 3e-3  # the highest learning rate
-    c.warmup = 50  # steps of linear warm-up, at most a tenth of all
+    c.rate = 9e-3  # the highest learning rate
+    c.rates = ()  # rates of which one is chosen by validation at the training length; (): rate
+    c.schedule = "cosine"  # or wsd: more steps go on from a run that has finished
+    c.cooldown = 0.2  # wsd: the part of the steps in which the rate falls, at the end
+    c.warmup = 50  # steps of linear warm-up; cosine: at most a tenth of all
     c.final = 0.1  # the last learning rate, as a part of the highest
     c.decay = 0.1  # weight decay, on dense kernels alone
     c.clip = 1.0  # the global norm of a gradient
@@ -74,6 +77,7 @@ def evaluation():
     c.stride = placeholder(int)  # of sliding; None: half the training length
     c.last = placeholder(int)  # k of same_targets and last_k; None: half the training length
     c.split = "test"  # validation serves choices: valid
+    c.source = ""  # other text than that of training, as data.source names it
     c.batch_tokens = 4096  # of the windows evaluated at once, at least one window
     return c
 
@@ -93,6 +97,7 @@ def run():
     """Section run: seeds and devices."""
     c = ConfigDict()
     c.seeds = (0, 1, 2)
+    c.choose_seeds = ()  # those that train at every one of train.rates; (): the first
     # all seeds in one program; False: one after another, bit-equal to runs of a single seed
     c.vmap_seeds = True
     c.mesh = ""  # devices: data:8, or seed:3,data:2; "": one. Not part of a run's id
@@ -103,6 +108,7 @@ def log():
     """Section log: checkpoints and trackers. It changes no result and is not part of a run's id."""
     c = ConfigDict()
     c.checkpoint_seconds = 60.0  # between two checkpoints
+    c.valid_every = 100  # steps after which validation text is scored again
     c.tensorboard = False  # needs pe_jax[tensorboard]; in DIR/<run id>/tensorboard
     c.wandb = False  # Weights & Biases, needs pe_jax[wandb]; WANDB_MODE=offline: no network
     return c

@@ -96,15 +96,20 @@ def tokenize(corpus: Corpus, spec: str) -> Tokens:
     tokens, and for a tokenizer that would lose, change or add a byte; FileNotFoundError for a path
     that is not there.
     """
-    about, tokenizer = corpus.describe(), BYTES
+    tokenizer = BYTES
     kind, rest = _parse(spec)
     if kind == "bpe":
         texts = (document.tobytes().decode() for document in corpus.splits["train"])
-        tokenizer = _byte_level(spec, bpe.trained(int(rest), texts, about.hash))
+        tokenizer = _byte_level(spec, bpe.trained(int(rest), texts, corpus.describe().hash))
     elif kind == "file":
         tokenizer = _byte_level(spec, _named(rest))
+    return cut(corpus, tokenizer)
+
+
+def cut(corpus: Corpus, tokenizer: Tokenizer) -> Tokens:
+    """The corpus in the tokens of `tokenizer`. ValueError where it would lose or add a byte."""
     splits = {name: tokenizer.encode(split) for name, split in corpus.splits.items()}
-    return Tokens(splits, tokenizer, about)
+    return Tokens(splits, tokenizer, corpus.describe())
 
 
 def vocabulary(spec: str) -> int:

@@ -7,7 +7,7 @@ from __future__ import annotations
 import functools
 import math
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -16,6 +16,8 @@ from pe_jax.errors import Refused
 from pe_jax.metric import METRICS, Scope
 from pe_jax.record import Result
 from pe_jax.runs import environment
+from pe_jax.runs.folder import answer, find
+from pe_jax.runs.layout import trained_groups
 from pe_jax.runs.run import Run
 from pe_jax.storage import records
 
@@ -52,15 +54,21 @@ def estimates(runs: list[Run], workdir: Path, jobs: int = 1) -> list[Estimate]:
     threads = max(1, environment.cores() // jobs)
     finished = list(_finished(workdir))
     same = [result for result in finished if _of_this_machine(result, threads)]
-    took = {r.id: r.seconds.total for r in finished if r.seconds}
-    return [
-        Estimate(took[run.id], run.id) if run.id in took else _estimate(run, same, threads)
-        for run in runs
-    ]
+    return [_of_run(run, find(run, workdir), same, threads) for run in runs]
 
 
-def _estimate(run: Run, finished: list[Result], threads: int) -> Estimate:
-    work = _work(run, run.parameters().total)
+def _of_run(run: Run, folder: Path, finished: list[Result], threads: int) -> Estimate:
+    """What the run took, or will take where it asks for more than its folder has."""
+    if (result := answer(run, folder)) and result.seconds:
+        return Estimate(result.seconds.total, result.id)
+    trained = {seed for group in trained_groups(folder) for seed in group}
+    left = [seed for seed in run.run.seeds if seed not in trained]
+    return _estimate(run, left, finished, threads)
+
+
+def _estimate(run: Run, seeds: Sequence[int], finished: list[Result], threads: int) -> Estimate:
+    """What the run will take whose `seeds` are still to be trained."""
+    work = _work(run, run.parameters().total, seeds)
     for result in sorted(finished, key=functools.partial(_distance, run)):
         try:
             other = Run.of(result.config)
@@ -82,7 +90,7 @@ def _scaled(work: Work, other: Run, result: Result, threads: int) -> float:
     the arithmetic of both.
     """
     assert result.seconds and result.parameters
-    theirs = _work(other, result.parameters.total)
+    theirs = _work(other, result.parameters.total, other.run.seeds)
     steps = other.train.steps * theirs.groups * (result.train.ms_per_step or 0.0) / 1e3
     steps = min(steps, result.seconds.train)
     return (
@@ -132,8 +140,10 @@ def _distance(run: Run, result: Result) -> tuple[Any, ...]:
     )
 
 
-def _work(run: Run, size: int) -> Work:
-    """What a run computes whose seeds have `size` parameters each."""
+def _work(run: Run, size: int, left: Sequence[int]) -> Work:
+    """What a run computes whose seeds have `size` parameters each, and of which those `left` are to
+    be trained.
+    """
     seeds, longest = len(run.run.seeds), max(run.eval.lengths)
     tokens = run.train.steps * run.train.batch * run.train.length
     assert run.eval.last is not None and run.eval.stride is not None  # they are resolved
@@ -145,7 +155,9 @@ def _work(run: Run, size: int) -> Work:
         scored += ways * windows * length * _forward(run, size, length)
     programs = len(run.eval.lengths) * len(run.eval.metrics) * ways
     trained = 3 * tokens * _forward(run, size, run.train.length)
-    return Work(seeds * trained, seeds * scored, len(run.groups), programs)
+    tried = (len(run.train.rates) - 1) * len(run.run.choosing) if run.train.rates else 0
+    groups = len(run.run.groups(left)) + len(run.train.rates)
+    return Work((len(left) + tried) * trained, seeds * scored, groups, programs)
 
 
 @functools.cache

@@ -18,15 +18,11 @@ from pe_jax import record
 from pe_jax.engines import progress, queues
 from pe_jax.record import Stage
 from pe_jax.runs.environment import cores
+from pe_jax.runs.folder import answer, find
 from pe_jax.storage import atomic, history, locks, records, state
 
 POLL_SECONDS = 0.3
 WAITING = "waiting for a run that another process holds"
-
-
-def finished(folder: Path) -> bool:
-    """Whether the run of this folder has its result."""
-    return (folder / "result.json").exists()
 
 
 def at_a_time(jobs: int, runs: int) -> int:
@@ -50,7 +46,8 @@ def run_all(
     `runs` are Runs by their ids; `jobs` is as in at_a_time; `command` is what the records give as
     reproducing them; `environment` are the environment variables of the processes.
     """
-    done = [id for id in runs if finished(workdir / id)]
+    folders = {id: find(run, workdir) for id, run in runs.items()}
+    done = [id for id, run in runs.items() if answer(run, folders[id])]
     if done:
         print(f"{len(done)} of {len(runs)} runs were finished already: they are not run again")
     if len(done) == len(runs):
@@ -59,7 +56,7 @@ def run_all(
     name = "1 run" if len(runs) == 1 else f"{len(runs)} runs"
     view = progress.View(name, len(runs), len(done))
     with queues.kept(workdir) as put, view:
-        workers = _Workers(runs, done, view, workdir, jobs, command, environment, put)
+        workers = _Workers(runs, folders, done, view, jobs, command, environment, put)
         try:
             workers.queue()
             while workers.waiting or workers.running:
@@ -75,8 +72,8 @@ def run_all(
 class _Workers:
     """Up to `jobs` processes, each a run; a run that another process holds is waited for."""
 
-    def __init__(self, runs, done, view, workdir, jobs, command, environment, put):
-        self.runs, self.view, self.workdir, self.put = runs, view, workdir, put
+    def __init__(self, runs, folders, done, view, jobs, command, environment, put):
+        self.runs, self.view, self.folders, self.put = runs, view, folders, put
         self.waiting = [id for id in runs if id not in done]
         self.running: dict[str, subprocess.Popen] = {}
         self.ended, self.failed = len(done), {}
@@ -88,7 +85,7 @@ class _Workers:
     def queue(self) -> None:
         """Writes down what is to be run: `status` reads it, and the processes do."""
         for id in self.waiting:
-            folder = self.workdir / id
+            folder = self.folders[id]
             run = self.runs[id]
             planned = record.Planned(label=run.label, config=run.config)
             atomic.write(folder / "queued.json", record.encode(planned))
@@ -106,9 +103,9 @@ class _Workers:
         for id in list(self.waiting):
             if len(self.running) == self.jobs:
                 break
-            if not locks.is_locked(self.workdir / id):
+            if not locks.is_locked(self.folders[id]):
                 self.waiting.remove(id)
-                if finished(self.workdir / id):
+                if answer(self.runs[id], self.folders[id]):
                     self._end(id)
                 else:
                     self.running[id] = self._start(id)
@@ -120,12 +117,12 @@ class _Workers:
         self.view.update(done, text or WAITING * bool(self.waiting))
 
     def _start(self, id: str) -> subprocess.Popen:
-        folder = self.workdir / id
+        folder = self.folders[id]
         # Without the working directory on the path, unless it is on this process's own: a user's
         # file there could hide a module.
         path = [] if os.getcwd() in sys.path else ["-P"]
         command = [sys.executable, *path, "-m", "pe_jax.commands", "run"]
-        command += [f"--config=replay.py:{folder / 'queued.json'}", f"--workdir={self.workdir}"]
+        command += [f"--config=replay.py:{folder / 'queued.json'}", f"--workdir={folder.parent}"]
         command += [f"--command={self.command}"]
         environment = {"NPROC": str(self._threads(id))} | self.environment
         state.put(folder, Stage.QUEUED)
@@ -140,15 +137,15 @@ class _Workers:
         """The run's share of the cores: those that it was begun with, since their number decides
         its last bits, else as many as each run of its round can have.
         """
-        begun = records.read(record.Begun, self.workdir / id / "config.json")
+        begun = records.read(record.Begun, self.folders[id] / "config.json")
         if begun and begun.device:
             return begun.device.threads
         last = len(self.waiting) < self.last_round
         return max(1, cores() // (self.last_round if last else self.jobs))
 
     def _end(self, id: str, code: int = 0) -> None:
-        folder, label = self.workdir / id, self.runs[id].label
-        result = records.read(record.Result, folder / "result.json")
+        folder, label = self.folders[id], self.runs[id].label
+        result = answer(self.runs[id], folder)
         if not result and locks.is_locked(folder):  # another process was the first to take it
             self.waiting.append(id)
             return
@@ -164,7 +161,7 @@ class _Workers:
     def _progress(self, id: str) -> tuple[float, str]:
         """(how much of the run is done, from 0 to 1; what it does now) by its metrics.jsonl."""
         share = progress.Share(len(self.runs[id].run.seeds), self.share)
-        lines = history.read_lines(self.workdir / id / "metrics.jsonl")
+        lines = history.read_lines(self.folders[id] / "metrics.jsonl")
         done = 0.0
         for line in lines:
             done = share.add(line)

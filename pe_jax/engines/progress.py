@@ -24,12 +24,17 @@ def duration(seconds: float) -> str:
 
 def describe(line: dict[str, Any]) -> str:
     """A line of metrics.jsonl in words."""
+    if "part" in line:
+        own = {name: value for name, value in line.items() if name not in ("part", "parts")}
+        return f"part {line['part'] + 1} of {line['parts']}: {describe(own)}"
     if "evaluated" in line:
         return f"evaluating {line['evaluated'] / line['of']:4.0%}"
     losses = [loss for loss in line["loss"] if loss is not None]
     loss = f"{sum(losses) / len(losses):.3f}" if losses else "not finite"
     speed = f"{line['tokens_per_second'] / 1e3:.1f} k tokens/s"
-    return f"step {line['step']}/{line['of']}  loss {loss}  {speed}"
+    scores = [score for score in line.get("valid", ()) if score is not None]
+    valid = f"  validation {sum(scores) / len(scores):.2f} bits/byte" if scores else ""
+    return f"step {line['step']}/{line['of']}  loss {loss}{valid}  {speed}"
 
 
 def time_left(elapsed: float, gained: float, done: float, total: float) -> str:
@@ -49,10 +54,19 @@ class Share:
     """
 
     def __init__(self, seeds: int, evaluation: float = EVALUATION):
-        self.seeds, self.evaluation, self.trained, self.evaluated = seeds, evaluation, {}, 0.0
+        self.seeds, self.evaluation, self.part = seeds, evaluation, -1
+        self.trained, self.evaluated = {}, 0.0
 
     def add(self, line: dict[str, Any]) -> float:
-        """How much is done after a line of metrics.jsonl, from 0 to 1."""
+        """How much is done after a line of metrics.jsonl, from 0 to 1. The lines of a run that
+        consists of several have `part` and `parts`.
+        """
+        if "part" in line:
+            own = dict(line)
+            part, parts = own.pop("part"), own.pop("parts")
+            if part != self.part:
+                self.part, self.trained, self.evaluated = part, {}, 0.0
+            return (part + self.add(own)) / parts
         if "evaluated" in line:
             self.evaluated = line["evaluated"] / line["of"]
         else:

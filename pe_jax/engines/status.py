@@ -34,6 +34,8 @@ class Standing:
     seeds: int | None = None
     loss: float | None = None
     """The newest training loss, nats a token, mean over seeds."""
+    valid: float | None = None
+    """The newest bits per byte of validation text at the training length, mean over seeds."""
     seconds: float | None = None
     """What it took in all; at work: since its process began."""
     reason: str = ""
@@ -55,6 +57,8 @@ def _standing(folder: Path, queue: queues.Queue) -> Standing:
         about = about or records.read(Planned, folder / "queued.json")
         if about is None:  # taken away meanwhile
             return Standing(folder.name, folder.name, "gone")
+        if result and _asked_for_more(folder, locked, queue):
+            result = None
         stage, reason = ("finished", "") if result else _state(folder, locked, queue)
     except errors.Refused as error:
         return Standing(folder.name, folder.name, "damaged", reason=str(error))
@@ -66,8 +70,18 @@ def _standing(folder: Path, queue: queues.Queue) -> Standing:
         seconds = _age(folder / ".lock")
         silent = progress.duration(_age(folder / "metrics.jsonl")) if done else ""
         done = f"{done}, {silent} ago" if done else "compiling"
-    loss = result.train.loss if result else _loss(lines)
-    return Standing(about.label, folder.name, stage, done, seeds, _mean(loss), seconds, reason)
+    loss = result.train.loss if result else _newest(lines, "loss")
+    valid = result.train.valid if result else _newest(lines, "valid")
+    numbers = seeds, _mean(loss), _mean(valid), seconds
+    return Standing(about.label, folder.name, stage, done, *numbers, reason)
+
+
+def _asked_for_more(folder: Path, locked: bool, queue: queues.Queue) -> bool:
+    """Whether a run that has a result is to give, or has failed to give, another one."""
+    if locked or folder.name in queue.waiting | queue.started:
+        return True
+    written = state.get(folder)
+    return written is not None and written.stage in (Stage.RUNNING, Stage.STOPPED, Stage.FAILED)
 
 
 def _state(folder: Path, locked: bool, queue: queues.Queue) -> tuple[str, str]:
@@ -99,8 +113,8 @@ def _done(line: dict[str, Any], seeds: int) -> str:
     return f"seed {', '.join(map(str, line['seeds']))}: {step}"
 
 
-def _loss(lines: list[dict[str, Any]]) -> list[float | None]:
-    return next((line["loss"] for line in reversed(lines) if "loss" in line), [])
+def _newest(lines: list[dict[str, Any]], name: str) -> list[float | None]:
+    return next((line[name] for line in reversed(lines) if name in line), [])
 
 
 def _mean(values: Sequence[float | None]) -> float | None:

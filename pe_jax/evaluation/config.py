@@ -28,6 +28,8 @@ class EvalConfig:
     """The k of same_targets and last_k, in tokens; None: half the training length."""
     split: str = "test"
     """The part of the text: "valid" or "test"."""
+    source: str = ""
+    """Other text than that of training, as data.source names it; "": the same."""
     batch_tokens: int = 4096
     """Tokens of the windows evaluated at once (at least one window)."""
 

@@ -1,5 +1,6 @@
 """Evaluation of trained models by every metric at every length: as they are, with every swap, and
-with every segment memory. windows.py cuts the text, scoring.py makes the forward passes.
+with every segment memory. windows.py cuts the text, passes.py lists what is to be computed,
+scoring.py makes the forward passes.
 
 Evaluation text and random positions are fixed, so every seed and encoding meets the same ones.
 """
@@ -8,7 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
 
@@ -19,12 +20,11 @@ from jax.sharding import Mesh
 
 from pe_jax.encoding import Encoding
 from pe_jax.evaluation.config import EvalConfig
+from pe_jax.evaluation.passes import Job, Key, jobs, plan, wanted
 from pe_jax.evaluation.scoring import score, target_nats
 from pe_jax.evaluation.windows import Windows, windows
-from pe_jax.model import memory
 from pe_jax.reason import Reason
 from pe_jax.record import Curve, Row
-from pe_jax.spec.swap import swap
 from pe_jax.training.mesh import copies
 from pe_jax.training.session import Session
 
@@ -63,51 +63,11 @@ class Evaluation:
     """
 
 
-class Pass(NamedTuple):
-    """One way to work through the windows of one length."""
-
-    swap: str
-    """The spec that is swapped in; "": none; "memory M": windows are taken segment by segment."""
-    length: int
-    encodings: tuple[Encoding, ...]
-    """Those for this length."""
-    memory: int = 0
-    """Tokens of the segment memory; 0: none."""
-    beyond: int | None = None
-    """How many positions the encodings can serve, where these are too few; the pass is then not
-    computed.
-    """
-
-
 class Scored(NamedTuple):
     """What one seed scored by one metric in one pass."""
 
     row: Row
     curve: Curve | None
-
-
-def plan(encodings: tuple[Encoding, ...], config: EvalConfig, segment: int = 0) -> tuple[Pass, ...]:
-    """The passes at every length: of the model as it is, with each swap, and with each memory in
-    segments of `segment` tokens. ValueError for a swap or a memory that is not possible.
-    """
-    ways = [("", encodings, 0), *((spec, swap(encodings, spec), 0) for spec in config.swaps)]
-    for size in config.memory:
-        memory.check(encodings, size, segment)
-        ways.append((f"memory {size}", encodings, size))
-    passes = []
-    for name, members, size in ways:
-        for length in config.lengths:
-            positions = size + segment if size else length
-            own = tuple(e.at(positions) for e in members)
-            limit = min((n for e in own if (n := e.limit()) is not None), default=positions)
-            beyond = limit if limit < positions else None
-            passes.append(Pass(name, length, own, size, beyond))
-    return tuple(passes)
-
-
-def check(encodings: tuple[Encoding, ...], config: EvalConfig, segment: int = 0) -> None:
-    """ValueError for a swap or a memory that is not possible with these encodings."""
-    plan(encodings, config, segment)
 
 
 def evaluate(
@@ -117,12 +77,17 @@ def evaluate(
     sizes: np.ndarray | None = None,
     session: Session | None = None,
     threads: int = 1,
+    done: frozenset[tuple[int, str, str, int]] = frozenset(),
 ) -> Evaluation:
     """Scores the models on `documents`, the token ids [n] of each, by a resolved config.
 
     `sizes` [V] are the bytes of each token, None where tokens are bytes; `threads` passes run at a
     time. The session's history gets a line after each pass; its mesh splits the windows. ValueError
     where the text does not suffice, Interrupted when `session.stop` says so.
+
+    What is `done`, as (seed, swap, metric, length), is neither computed nor compiled, and has no
+    row or curve in what comes back; all else is what it would be without it, to the bit. `longest`
+    joins old curves and new.
     """
     session = session or Session()
     cuts = {
@@ -131,41 +96,49 @@ def evaluate(
         for length in config.lengths
     }
     passes = plan(models.encodings, config, models.segment)
-    costs = [p.length * sum(len(cuts[m, p.length].tokens) for m in config.metrics) for p in passes]
-    replicas = [models.replica(row, session.mesh) for row in range(len(models.seeds))]
+    keys = [key for key in wanted(passes, config, models.seeds) if key not in done]
+    todo = jobs(passes, keys)
+    costs = [_tokens(job, cuts) for job in todo]
+    replicas = {seed: models.replica(row, session.mesh) for row, seed in enumerate(models.seeds)}
 
-    def scores(part: Pass) -> list[Scored]:
-        own = [cuts[metric, part.length] for metric in config.metrics]
-        return _score_pass(models, replicas, part, own, config, session.mesh)
+    def scores(job: Job) -> dict[Key, Scored]:
+        return _score_job(models, replicas, job, cuts, config.batch_tokens, session.mesh)
 
-    scored: list[Scored] = []
+    found: dict[Key, Scored] = {}
     pool = ThreadPoolExecutor(threads)
     try:
-        for i, new in enumerate(pool.map(scores, passes)):
-            scored += new
+        for i, new in enumerate(pool.map(scores, todo)):
+            found |= new
             session.history.add(evaluated=sum(costs[: i + 1]), of=sum(costs))
             session.stop(lambda: None)  # nothing to save: evaluation begins anew
     finally:
         pool.shutdown(cancel_futures=True)
+    scored = [found[key] for key in keys]
     return Evaluation(
         tuple(entry.row for entry in scored),
-        _longest(entry.curve for entry in scored),
+        longest(entry.curve for entry in scored if entry.curve),
         {m: cuts[m, config.lengths[0]].targets for m in config.metrics},
         {m: {length: cuts[m, length].bytes for length in config.lengths} for m in config.metrics},
     )
 
 
-def _score_pass(
+def _tokens(job: Job, cuts: Mapping[tuple[str, int], Windows]) -> int:
+    """How many tokens of windows a job works through."""
+    return sum(cuts[metric, job.part.length].tokens[:, 1:].size for metric, _ in job.todo)
+
+
+def _score_job(
     models: Models,
-    replicas: Sequence[Any],
-    part: Pass,
-    cuts: Sequence[Windows],
-    config: EvalConfig,
+    replicas: Mapping[int, Any],
+    job: Job,
+    cuts: Mapping[tuple[str, int], Windows],
+    batch_tokens: int,
     mesh: Mesh | None,
-) -> list[Scored]:
-    """What every seed, with its parameters from `replicas`, scores in one pass by each metric,
-    whose windows are `cuts`.
+) -> dict[Key, Scored]:
+    """What each seed, with its parameters from `replicas`, scores in one pass; `cuts` are the
+    windows of each metric and length.
     """
+    part = job.part
     program = functools.partial(
         target_nats,
         graphdef=models.graphdef,
@@ -173,45 +146,40 @@ def _score_pass(
         segment=models.segment if part.memory else 0,
         memory=part.memory,
     )
-    scored = []
-    for cut in cuts:
-        for seed, diverged, params in zip(models.seeds, models.diverged, replicas, strict=True):
-            about = {"seed": seed, "swap": part.swap, "length": part.length}
-            if part.beyond is not None:
-                nats, at = Reason.BEYOND_POSITIONS, part.beyond
-            elif diverged >= 0:
-                nats, at = Reason.DIVERGED, diverged
-            else:
-                own = functools.partial(program, params)
-                nats, at = score(cut, own, config.batch_tokens, mesh), None
-            scored.append(_scored(cut, about, nats, at))
+    diverged = dict(zip(models.seeds, models.diverged, strict=True))
+    scored = {}
+    for (metric, seed), keys in job.todo.items():
+        cut = cuts[metric, part.length]
+        if part.beyond is not None:
+            nats, at = Reason.BEYOND_POSITIONS, part.beyond
+        elif diverged[seed] >= 0:
+            nats, at = Reason.DIVERGED, diverged[seed]
+        else:
+            own = functools.partial(program, replicas[seed])
+            nats, at = score(cut, own, batch_tokens, mesh), None
+        scored |= {key: _scored(cut, key, nats, at) for key in keys}
     return scored
 
 
-def _scored(
-    cut: Windows, about: dict[str, Any], nats: np.ndarray | Reason, at: int | None
-) -> Scored:
+def _scored(cut: Windows, key: Key, nats: np.ndarray | Reason, at: int | None) -> Scored:
     """The row and the curve of one seed's -ln p, or the row with the reason why there is none and
     the number `at` of its sentence.
     """
-    name = cut.metric.name
     if isinstance(nats, Reason):
-        return Scored(Row(metric=name, value=None, reason=nats, at=at, **about), None)
-    row = Row(metric=name, value=cut.value(nats), **about)
+        return Scored(Row(**key._asdict(), value=None, reason=nats, at=at), None)
+    row = Row(**key._asdict(), value=cut.value(nats))
     if not cut.metric.by_position:
         return Scored(row, None)
     position, value = cut.curve(nats)
-    return Scored(row, Curve(metric=name, position=position, value=value, **about))
+    return Scored(row, Curve(**key._asdict(), position=position, value=value))
 
 
-def _longest(curves: Iterable[Curve | None]) -> tuple[Curve, ...]:
-    """Of each metric, seed and swap, the curve of the longest length, in the order in which these
-    were computed.
-    """
+def longest(curves: Iterable[Curve]) -> tuple[Curve, ...]:
+    """Of each metric, seed and swap, the curve of the longest length."""
     kept: dict[tuple[str, int, str], Curve] = {}
     for curve in curves:
-        if curve is not None:
-            key = curve.metric, curve.seed, curve.swap
+        key = curve.metric, curve.seed, curve.swap
+        if key not in kept or kept[key].length <= curve.length:
             kept.pop(key, None)
             kept[key] = curve
     return tuple(kept.values())

@@ -46,6 +46,12 @@ class Seen(NamedTuple):
     whose layers compute the kept tokens' rows anew.
     """
 
+    def last(self, count: int) -> Seen:
+        """The last `count` of them, of a full forward pass."""
+        return Seen(
+            self.tokens[:, -count:], self.index[..., -count:], self.pos[..., -count:], self.start
+        )
+
 
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)

@@ -92,12 +92,17 @@ class LM(nnx.Module):
         x = self.embedding[...][tokens].astype(DTYPES[self.config.dtype])
         x, input_past = self._embed(x, seen, encodings, None, past.input)
         x = self.dropout(x, deterministic=keys[0] is None, rngs=keys[0])
+        pes = [self._bound(layer, encodings) for layer in range(self.config.layers)]
+        cuts = cache is None and dropout_key is None
+        counts = _rows(pes, tokens.shape[1], last, cuts)
         layers = []
         for i, layer_past in enumerate(past.layers):
-            is_final = i == self.config.layers - 1
-            count = last if is_final and last else tokens.shape[1]
+            if cuts:
+                x, seen = x[:, -counts[i] :], seen.last(counts[i])
             dropout_keys = keys[2 * i + 1 : 2 * i + 3]
-            x, layer_past = self._layer(i, x, seen, encodings, count, layer_past, dropout_keys)
+            x, layer_past = self._layer(
+                i, x, seen, encodings, pes[i], counts[i + 1], layer_past, dropout_keys
+            )
             layers.append(layer_past)
         past = dataclasses.replace(past, input=input_past, layers=tuple(layers))
         return self._logits(x), None if cache is None else past
@@ -108,21 +113,27 @@ class LM(nnx.Module):
         x: Float[Array, "B L D"],
         seen: Seen,
         encodings: tuple[Encoding, ...],
+        pe: Bound,
         last: int,
         cache: LayerPast,
         dropout_keys,
     ) -> tuple[Float[Array, "B T D"], LayerPast]:
-        """One layer, under the encodings that act in it: its outputs for the last `last` tokens."""
+        """One layer, under the encodings `pe` that act in it: its outputs for the last `last`
+        tokens.
+        """
         x, cache = cache.enter(x)
         x, cache = self._embed(x, seen, encodings, layer, cache)
+        return self.blocks[layer](x, pe, seen, last, cache, dropout_keys)
+
+    def _bound(self, layer: int, encodings: tuple[Encoding, ...]) -> Bound:
+        """The encodings that act in a layer, with their parameters."""
         here = [i for i, e in enumerate(encodings) if active(e, layer)]
-        pe = Bound(
+        return Bound(
             tuple(self._params(i, layer) for i in here),
             tuple(encodings[i] for i in here),
             contiguous=not any(overrides(e, "positions") for e in encodings),
             causal=self.config.causal,
         )
-        return self.blocks[layer](x, pe, seen, last, cache, dropout_keys)
 
     def _logits(self, x: Float[Array, "B T D"]) -> Float[Array, "B T V"]:
         rows = self.norm(x.reshape(-1, self.config.model))
@@ -178,6 +189,19 @@ def decayed(params) -> dict:
         return path[-1].key == "kernel" and path[0].key not in ("shared", "owned")
 
     return jax.tree.map_with_path(is_kernel, params)
+
+
+def _rows(pes: Sequence[Bound], length: int, last: int | None, cuts: bool) -> list[int]:
+    """How many of the last tokens' rows enter each layer, and how many leave the last one: all
+    `length`, or where only the `last` ones are wanted and `cuts` is true, those that they depend on
+    by the windows of the layers.
+    """
+    counts = [last or length]
+    for pe in reversed(pes):
+        embeds = any(overrides(e, "embed") and not acts_once(e) for e in pe.encodings)
+        span = pe.span if cuts and not embeds else None
+        counts.append(length if span is None else min(length, counts[-1] + span - 1))
+    return counts[::-1]
 
 
 def _check(tokens: Array) -> None:

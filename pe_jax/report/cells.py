@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -10,7 +11,8 @@ from pe_jax import record
 from pe_jax.metric import METRICS, Metric
 from pe_jax.reason import SENTENCES, Reason
 from pe_jax.record import Result
-from pe_jax.report import stats
+from pe_jax.report import groups, stats
+from pe_jax.report.groups import Condition
 
 
 @dataclass(frozen=True)
@@ -22,45 +24,57 @@ class Cell:
     n: int = 0
     reason: str = ""  # why seeds are missing, for a footnote; "": none is
     beyond: bool = False  # no seed has a value: the model cannot serve so many positions
-    best: bool = False  # the best of its column, which prints bold
+    best: bool = False  # not told apart from the best of its column, which prints bold
 
 
 @dataclass(frozen=True)
 class Row:
     """One model, as trained (swap "") or with a swap: a cell for each length, and what follows
-    from them.
+    from them; `seeds` is how many were trained.
 
     `gain` is the value at the longest length minus the one at the training length, paired over
     seeds; `effective` and `censored` are those of `stats.effective_length` on the means; `rank` is
-    over the lengths beyond training, for models as trained.
+    over the lengths beyond training, for models as trained. `rate` is the learning rate, of several
+    the chosen one.
     """
 
     run: str
     label: str
     swap: str
+    seeds: int
     cells: tuple[Cell, ...]
     gain: Cell
     effective: int | None
     censored: bool
     parameters: int | None
     ms_per_step: float | None
+    rate: float | None = None
     rank: stats.Rank | None = None
 
 
 @dataclass(frozen=True)
 class Table:
-    """The rows of one metric in the order they print: the models as trained, then the swaps."""
+    """The rows of one metric and group in the order they print: the models as trained, then the
+    swaps.
+    """
 
     metric: str
     lengths: tuple[int, ...]
-    train_lengths: tuple[int, ...]
+    train_length: int
     rows: tuple[Row, ...]
     notes: tuple[str, ...] = ()
+    apart: tuple[Condition, ...] = ()
+    """What sets its group apart from the others of a study."""
+
+    @property
+    def heading(self) -> str:
+        """What sets its group apart, as in "trained at 64 tokens, 350 steps"; "": nothing."""
+        return groups.heading(self.apart)
 
     @property
     def title(self) -> str:
-        """As in "Bits per byte, same targets (lower is better)"."""
-        return described(self.metric).title
+        """As in "Bits per byte, same targets (lower is better): 350 steps"."""
+        return ": ".join(filter(None, [described(self.metric).title, self.heading]))
 
 
 def described(name: str) -> Metric:
@@ -94,6 +108,19 @@ def by_seed(result: Result, metric: str, length: int, swap: str = "") -> dict[in
 def values(rows: Mapping[int, record.Row]) -> dict[int, float]:
     """The numbers of the seeds that have one."""
     return {seed: value(row) for seed, row in rows.items() if not math.isnan(value(row))}
+
+
+def rate(result: Result) -> float | None:
+    """The learning rate; where several were tried, the chosen one. None in a config without one."""
+    if result.rates:
+        return min(result.rates, key=mean_valid).rate
+    return result.config.get("train", {}).get("rate")
+
+
+def mean_valid(tried: record.Tried) -> float:
+    """The mean over seeds by which rates are chosen, infinity where a seed diverged."""
+    known = [value for value in tried.valid.values() if value is not None]
+    return statistics.fmean(known) if len(known) == len(tried.valid) else math.inf
 
 
 def cell(result: Result, metric: str, length: int, swap: str = "") -> Cell:

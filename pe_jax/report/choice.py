@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from pe_jax.errors import nearest
 from pe_jax.record import Result
-from pe_jax.report import labels
+from pe_jax.report import groups, labels
 from pe_jax.report.cells import Table
 
 
@@ -28,16 +28,21 @@ class Choice:
     def results(self, results: Sequence[Result]) -> list[Result]:
         """The chosen results in the order of the choice, by their names.
 
-        A label chooses the result that tables call so, or else all that were trained under it. A
-        ValueError, with the nearest labels, where there is none.
+        A label chooses what the page calls so, or else what tables call so, or else all that were
+        trained under it. A ValueError, with the nearest labels, where there is none.
         """
         if not self.rows:
             return list(results)
         called = labels.names(results)
+        printed = {
+            id: text
+            for group in groups.groups(results)
+            for id, text in labels.names(group.results).items()
+        }
         chosen: dict[str, Result] = {}
         for label, name in self.rows:
             exact = [result for result in results if called[result.id] == label]
-            found = exact or [result for result in results if result.label == label]
+            found = exact or [r for r in results if label in (printed[r.id], r.label)]
             if not found:
                 known = sorted({*called.values()})
                 raise ValueError(

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from pe_jax import record
-from pe_jax.record import Corpus, Result
+from pe_jax.record import Result
 from pe_jax.report import stats, tables, words
 from pe_jax.report.cells import Cell, by_seed, cell, described, values
 from pe_jax.report.labels import names, settings, swapped
@@ -139,7 +139,7 @@ def _difference(match: Match, swap: str, metric: str, length: int) -> Difference
 def _changes(matches: Sequence[Match]) -> Iterator[str]:
     """What differs between the two runs of a match besides their numbers, each said once."""
     for title, flat in (
-        ("text", lambda run: {"": _text(run.corpus)}),
+        ("text", lambda run: {"": words.text(run.corpus)}),
         ("config", lambda run: settings(run.config)),
         ("commit", lambda run: {"": run.commit[:12]}),
         ("version", lambda run: run.versions),
@@ -154,10 +154,6 @@ def _changes(matches: Sequence[Match]) -> Iterator[str]:
                     changed.setdefault(change, []).append(match.label)
         for change, labels in changed.items():
             yield change + ("" if len(labels) == len(matches) else f" ({', '.join(labels)})")
-
-
-def _text(corpus: Corpus) -> str:
-    return f"{corpus.source} (SHA-256 {corpus.hash.removeprefix('sha256:')[:12]})"
 
 
 def _plain(value: Any) -> str:

@@ -14,6 +14,7 @@ import numpy as np
 from pe_jax.metric import Metric
 from pe_jax.record import Curve, Result
 from pe_jax.report import labels, panels, plane, stats
+from pe_jax.report.baseline import chosen
 from pe_jax.report.cells import cell, described, ordered
 from pe_jax.report.dots import dots
 from pe_jax.report.looks import looks
@@ -101,20 +102,15 @@ def position_metric(results: Sequence[Result]) -> Metric | None:
 
 
 def against(results: Sequence[Result], baseline: str | None = None) -> Result | None:
-    """The result that `positions` compares with: the one of that label, else `nope`, else the best
-    at the training length, among those with a curve of the longest windows; None without any.
+    """The result that `positions` compares with, among those with a curve of the longest windows:
+    the one of that label, else rope, else nope, else the first. None without any.
     """
     metric = position_metric(results)
     if metric is None:
         return None
     called, longest = labels.names(results), _longest(results, metric)
     present = [result for result in results if _curves(result, metric, longest)]
-    for label in (baseline, "nope"):
-        for result in present:
-            if label in (called[result.id], result.label):
-                return result
-    means = [metric.sign * cell(r, metric.name, r.train.length).mean for r in present]
-    return present[int(np.argmin(np.nan_to_num(means, nan=math.inf)))]
+    return chosen(present, called, baseline) or chosen(present, called)
 
 
 def lines(results: Sequence[Result], points: Sequence[Sequence[tuple]]) -> list[Line]:

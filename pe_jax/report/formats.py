@@ -23,9 +23,7 @@ MARKDOWN = str.maketrans({c: f"\\{c}" for c in "|*<\\"})
 
 def header(table: Table) -> list[str]:
     """The column titles; a length carries its multiple of the training length."""
-    lengths = [f"{length}" for length in table.lengths]
-    if len(table.train_lengths) == 1:
-        lengths = [f"{n} ({n / table.train_lengths[0]:g}x)" for n in table.lengths]
+    lengths = [f"{n} ({n / table.train_length:g}x)" for n in table.lengths]
     return ["encoding", *lengths, "gain", "effective length", "parameters", "ms a step"]
 
 
@@ -140,9 +138,11 @@ def csv(tables: Iterable[Table]) -> str:
 def _numbers(table: Table, row: Row) -> dict[str, object]:
     numbers: dict[str, object] = {
         "metric": table.metric,
+        **{condition.name: condition.value for condition in table.apart},
         "encoding": row.label,
         "run": row.run,
         "swap": row.swap,
+        "rate": row.rate,
     }
     for length, cell in zip(table.lengths, row.cells, strict=True):
         numbers |= {f"mean_{length}": cell.mean, f"half_{length}": cell.half, f"n_{length}": cell.n}

@@ -7,19 +7,22 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from pe_jax.record import Begun
+from pe_jax.report import groups
 from pe_jax.report.words import plain
 
 
 def names(results: Iterable[Begun]) -> dict[str, str]:
-    """The label of each result by its id, with the tokenizer where they have several.
+    """The label of each result by its id, with what sets its group apart, as in "rope, 350 steps".
 
-    Results that share a label get the values of the config in which they differ, as in
+    Results that share a label get the values of the config in which they differ, too, as in
     "rope, train.rate 0.001". Those of equal configs get the hash in their id.
     """
     results = list(results)
-    labels = {result.id: result.label for result in results}
-    if len({result.tokenizer.spec for result in results}) > 1:
-        labels = {result.id: f"{result.label}, {result.tokenizer.spec}" for result in results}
+    apart = groups.conditions_apart(results)
+    labels = {
+        result.id: ", ".join(filter(None, [result.label, groups.heading(apart[result.id])]))
+        for result in results
+    }
     for label in _repeated(labels):
         same = [result for result in results if labels[result.id] == label]
         labels |= {id: f"{label}{values}" for id, values in _differing(same).items()}

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from pe_jax.record import Progress, Result
 from pe_jax.report import labels, panels, plane, stats
-from pe_jax.report.cells import cell, described
+from pe_jax.report.cells import cell, described, mean_valid
 from pe_jax.report.figures import MOST, NOISY, better
 from pe_jax.report.looks import looks
 from pe_jax.report.plane import Plane
@@ -27,14 +27,16 @@ def training(results: Sequence[Result], width: float = 5.5) -> Figure | None:
     have a finite value, with 95 % bands; a cross where a seed has none from there on.
 
     A logarithmic axis that ends at 8 bits, where a model that knows nothing stands. More than 8
-    encodings have a panel each. `width` is in inches. None where no result has such values.
+    encodings have a panel each. `width` is in inches. None where no result has values of several
+    steps.
     """
     called, look = labels.names(results), looks(results)
     lines = []
     for result in results:
         by_step = _by_step(result.train.progress)
         points = [(step, stats.interval(list(own.values()))) for step, own in by_step.items()]
-        if points := [(step, i.mean, i.half) for step, i in points if i.n]:
+        points = [(step, i.mean, i.half) for step, i in points if i.n]
+        if len(by_step) > 1 and points:
             broken = tuple(filter(None, map(_broken, result.train.progress)))
             line = Line.through(points, called[result.id], look[result.id])
             lines.append(replace(line, broken=broken))
@@ -69,15 +71,15 @@ def rates(results: Sequence[Result], metric: str, width: float = 5.5) -> Figure 
 def _tried(results: Sequence[Result]) -> Iterator[Line]:
     called, look = labels.names(results), looks(results)
     for result in results:
-        values = {one.rate: _finite(one.valid) for one in result.rates}
         points = [
-            (rate, *stats.interval(list(own.values()))[:2])
-            for rate, own in sorted(values.items())
-            if len(own) == len(result.seeds)
+            (one.rate, *stats.interval(list(_finite(one.valid).values()))[:2])
+            for one in sorted(result.rates, key=lambda one: one.rate)
+            if math.isfinite(mean_valid(one))
         ]
         if points:
-            best = min(points, key=lambda point: point[1])[:2]
-            yield replace(Line.through(points, called[result.id], look[result.id]), ringed=best)
+            best = min(result.rates, key=mean_valid)
+            line = Line.through(points, called[result.id], look[result.id])
+            yield replace(line, ringed=(best.rate, mean_valid(best)))
 
 
 def _alone(results: Sequence[Result], metric: str) -> Iterator[Line]:

@@ -7,28 +7,24 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from pe_jax import record
 from pe_jax.record import Result
 from pe_jax.report import (
-    captions,
-    figures,
+    differences,
     formats,
+    gallery,
     labels,
     latex,
-    learning,
     sentences,
     style,
     tables,
 )
+from pe_jax.report.baseline import Versus, versus
 from pe_jax.report.cells import Table
 from pe_jax.report.choice import Choice
-from pe_jax.report.words import count, plain
+from pe_jax.report.words import plain
 from pe_jax.storage import atomic
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 EVERYTHING = Choice()
 FACTS = (
@@ -51,41 +47,49 @@ def write(
     out: str | Path,
     commands: Sequence[str] = (),
     choice: Choice = EVERYTHING,
+    baseline: str | None = None,
 ) -> list[Path]:
     """Writes a study into the folder `out` and returns the paths. All but the records shows the
     models of the `choice` alone.
 
     runs.jsonl, in the present version of the schema; table.md, table.tex, table.csv, report.html;
-    curves.png and .pdf of the first metric; positions, training and rates, where the results hold
-    curves over positions, validation while training, or several learning rates. The page tells how
-    to reproduce it: the commands of the runs, then `commands`. ValueError where the results hold no
-    numbers.
+    baseline.md and .csv, every model against `baseline` (`baseline.versus`); and the figures as
+    .png and .pdf (`gallery.drawn`). The page tells how to reproduce it: the commands of the runs,
+    then `commands`. ValueError where the results hold no numbers, and where no model is called
+    `baseline`.
     """
     out = Path(out)
     results = sorted(results, key=lambda result: result.id)
     shown = choice.results(results)
-    metrics = tables.metrics(shown)
-    if not metrics:
-        raise ValueError(f"the {count(len(results), 'record')} hold no numbers to report")
-    made = (tables.extrapolation(shown, metric) for metric in metrics)
-    reported = [choice.ordered(table, shown) for table in made]
+    reported = [choice.ordered(table, shown) for table in tables.study(shown)]
+    compared = versus(shown, reported, baseline)
     texts = {
         "runs.jsonl": "".join(record.encode(result) + "\n" for result in results),
         "table.md": formats.markdown(reported),
         "table.tex": latex.latex(reported),
         "table.csv": formats.csv(reported),
-        "report.html": page(shown, reported, out.name, commands),
+        "report.html": page(shown, reported, out.name, commands, compared),
     }
+    if compared:
+        texts["baseline.md"] = differences.markdown(compared)
+        texts["baseline.csv"] = differences.csv(compared)
     written = [atomic.write(out / name, text) for name, text in texts.items()]
-    for name, figure in _figures(shown, metrics[0], width=5.5).items():
-        written += style.save(figure, out / name)
+    for one in gallery.drawn(shown, reported, compared, width=5.5):
+        written += style.save(one.figure, out / one.name)
     return written
 
 
 def page(
-    results: Sequence[Result], reported: Sequence[Table], name: str, commands: Sequence[str] = ()
+    results: Sequence[Result],
+    reported: Sequence[Table],
+    name: str,
+    commands: Sequence[str] = (),
+    compared: Sequence[Versus] = (),
 ) -> str:
-    """The HTML page of a study called `name`: one file, inline figures, no outside resources."""
+    """The HTML page of a study called `name`: one file, inline figures, no outside resources.
+
+    Below each table stand its models against the baseline, where `compared` has them.
+    """
     import jinja2
 
     environment = jinja2.Environment(
@@ -94,33 +98,22 @@ def page(
     source, script = (
         Path(__file__).with_name(f"report.{kind}").read_text("utf-8") for kind in ("html.j2", "js")
     )
-    drawn = _figures(results, reported[0].metric, width=4.6)
     called = labels.names(results)
     return environment.from_string(source).render(
         name=name,
-        summary=sentences.summary(results, reported[0]),
+        summaries=[sentences.summary(t) for t in reported if t.metric == reported[0].metric],
         tables=reported,
-        figures={
-            key: (style.svg(figure), style.hits(figure), len(figure.axes) > 1)
-            for key, figure in drawn.items()
-        },
-        captions=captions.captions(results, reported[0].metric, drawn),
+        compared=compared,
+        differences=differences,
+        gallery=gallery.drawn(results, reported, compared, width=4.6),
+        training=gallery.TRAINING,
         runs=[(called[result.id], result, list(_facts(result))) for result in results],
         commands=list(dict.fromkeys([*(r.command for r in results if r.command), *commands])),
         formats=formats,
         sentences=sentences,
+        style=style,
         script=script,
     )
-
-
-def _figures(results: Sequence[Result], metric: str, width: float) -> dict[str, Figure]:
-    drawn = {
-        "curves": figures.curves(results, metric, width),
-        "positions": figures.positions(results, width),
-        "training": learning.training(results, width),
-        "rates": learning.rates(results, metric, width),
-    }
-    return {name: figure for name, figure in drawn.items() if figure}
 
 
 def _facts(result: Result) -> Iterator[tuple[str, str]]:

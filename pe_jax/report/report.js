@@ -38,8 +38,9 @@ function search() {
     const label = row.cells[0].dataset.value.toLowerCase();
     row.hidden = !words.every(word => label.includes(word));
   }
-  const shown = rows.filter(row => !row.hidden && !row.parentElement.hidden).length;
-  tools.querySelector("output").value = words.length ? `${shown} of ${rows.length} rows` : "";
+  const counted = rows.filter(row => row.parentElement.dataset.block); // not the differences'
+  const shown = counted.filter(row => !row.hidden && !row.parentElement.hidden).length;
+  tools.querySelector("output").value = words.length ? `${shown} of ${counted.length} rows` : "";
 }
 
 function showColumn(title, shown) {

@@ -9,31 +9,32 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 
 from pe_jax.metric import Metric
-from pe_jax.record import Corpus, Result
-from pe_jax.report.cells import Row, Table, described
+from pe_jax.record import Result
+from pe_jax.report import paired
+from pe_jax.report.cells import Row, Table, described, rate
+from pe_jax.report.groups import SPLITS, other_text
 from pe_jax.report.stats import Rank
-from pe_jax.report.words import count, join, plusminus
+from pe_jax.report.words import count, each, join, plusminus, text
+
+FEW = 8  # models up to which a sentence names all
 
 
 def setting(results: Sequence[Result]) -> str:
     """How the models were trained, on what, and what ± means."""
-    lengths = join(sorted({result.train.length for result in results}))
-    steps = join(f"{n:,}" for n in sorted({result.train.steps for result in results}))
-    corpora = join(_corpus(result.corpus) for result in results)
-    seeds = sorted({len(result.seeds) for result in results})
+    train, spec = results[0].train, results[0].tokenizer.spec
+    python = join(sorted({r.corpus.python for r in results if r.corpus.python}) or [""])
+    corpus = text(results[0].corpus) + (f" of Python {python}" if python else "")
+    seeds = [len(result.seeds) for result in results]
     spread = (
         "one seed, so there are no intervals"
-        if seeds == [1]
-        else f"{join(seeds)} seeds, ± is the half width of their 95 % interval by Student's t"
+        if set(seeds) == {1}
+        else f"{each(seeds, 'seed')}, ± is the half width of their 95 % interval by Student's t"
     )
-    kinds = {result.tokenizer.spec for result in results}
-    tokens = "tokens" if kinds == {"bytes"} else f"tokens ({join(sorted(kinds))})"
-    return f"Trained on windows of {lengths} {tokens} of {corpora} for {steps} steps; {spread}."
-
-
-def _corpus(corpus: Corpus) -> str:
-    python = f", Python {corpus.python}" if corpus.python else ""
-    return f"{corpus.source} (SHA-256 {corpus.hash.removeprefix('sha256:')[:12]}{python})"
+    tokens = "tokens" if spec == "bytes" else f"tokens ({spec})"
+    return (
+        f"Trained on windows of {train.length} {tokens} of {corpus} for {train.steps:,} steps; "
+        f"{spread}."
+    )
 
 
 class Note(str):
@@ -51,9 +52,11 @@ def notes(results: Sequence[Result], table: Table) -> tuple[Note, ...]:
     """What a reader must know to use the table's numbers, one sentence or two each."""
     metric = described(table.metric)
     return (
-        Note("What was measured", _measured(metric, results) + _scored(results, table.metric)),
+        Note("What was measured", " ".join(filter(None, _measured(results, table)))),
         Note("How the models were trained", setting(results)),
+        *(Note("How the models were trained", note) for note in _rates(results, table)),
         Note("How to read the columns", _columns(table, metric)),
+        Note("What bold means", _bold(table, metric)),
         *(Note("How to read the rows", note) for note in (*_models(results), *_swaps(table))),
         *(Note("How the models rank", note) for note in _ranks(table)),
         *(Note("What is doubtful", f"{doubt}.") for result in results for doubt in result.advice),
@@ -70,15 +73,38 @@ def by_question(notes: Iterable[str]) -> dict[str, list[str]]:
 
 
 def _columns(table: Table, metric: Metric) -> str:
-    train, longest = join(table.train_lengths, "or"), table.lengths[-1]
-    if len(table.train_lengths) > 1:
-        train = f"the model's training length, {train}"
+    train, longest = table.train_length, table.lengths[-1]
     helped = "negative" if metric.better == "lower" else "positive"
     return (
         f"Gain: the value at {longest} minus the one at {train}, paired over seeds; {helped} means "
         "that the longer context helps. Effective length: the longest evaluated length up to which "
-        f"the mean stays within 1 % of the one at {train} (≥: no length beyond it was evaluated). "
-        f"Bold: the {metric.best} mean of a column among the models as trained."
+        f"the mean stays within 1 % of the one at {train} (≥: no length beyond it was evaluated)."
+    )
+
+
+def _bold(table: Table, metric: Metric) -> str:
+    return f"Bold: the {metric.best} mean of a column among the models as trained {_marked(table)}."
+
+
+def _marked(table: Table) -> str:
+    """Which other cells of a column are bold."""
+    seeds = [row.seeds for row in table.rows if not row.swap]
+    equal = "and those equal to it as printed"
+    if len(seeds) < 2:
+        return equal
+    if max(seeds) == 1:
+        return f"{equal}; one seed allows no tests"
+    far = f"{paired.standard_errors(len(seeds), max(seeds)):.0f} standard errors"
+    number = f"with {each(seeds, 'seed')} and {len(seeds)} models"
+    if not paired.tested(len(seeds), max(seeds)):
+        return (
+            f"{equal}. It does not say that others are worse: {number} a test would tell apart "
+            f"only what lies {far} from the best, so none is made"
+        )
+    return (
+        "and all that this study cannot tell from it: equal as printed, or not told apart by a "
+        "paired t test over seeds at 5 % (Holm's method over all pairs of models, because the best "
+        f"one is picked by the same seeds; {number} the first to be told apart must be {far} away)"
     )
 
 
@@ -88,15 +114,10 @@ def _models(results: Sequence[Result]) -> Iterator[str]:
             "A from B: training with A began at the final parameters of a model trained with B, "
             "with a new optimizer."
         )
-    if len({result.tokenizer.spec for result in results}) > 1:
-        yield (
-            "Lengths and targets are in tokens of each model's own tokenizer, so rows of different "
-            "tokenizers are scored on different places of the text."
-        )
 
 
 def _swaps(table: Table) -> Iterator[str]:
-    train = join(table.train_lengths, "or")
+    train = table.train_length
     swaps = {row.swap for row in table.rows} - {""}
     memories = {swap for swap in swaps if swap.startswith("memory ")}
     if "window" in swaps:
@@ -131,15 +152,44 @@ def _rank(rank: Rank) -> str:
     return f"{mean:.2f}" + ("" if math.isnan(low) else f" [{low:.2f}, {high:.2f}]")
 
 
-def _measured(metric: Metric, results: Sequence[Result]) -> str:
-    """The metric's sentence, with the split and the number of tokens that were scored."""
-    evals = [result.config.get("eval", {}) for result in results]
-    words = {"test": "test", "valid": "validation"}
-    splits = sorted({words[config.get("split", "test")] for config in evals})
-    last = sorted({str(config.get("last") or "L/2") for config in evals})
-    sentence = metric.sentence.replace("{split}", join(splits, "or"))
-    sentence = sentence.replace("{last}", join(last, "or"))
-    return sentence[:1].upper() + sentence[1:]
+def _rates(results: Sequence[Result], table: Table) -> Iterator[str]:
+    """How learning rates were chosen: a sentence for each set of rates that were tried."""
+    alike: dict[tuple, dict[float | None, list[str]]] = {}
+    called = {row.run: row.label for row in table.rows if not row.swap}
+    for result in results:
+        if result.rates and result.id in called:
+            tried = tuple(sorted(one.rate for one in result.rates))
+            seeds = tuple(sorted({seed for one in result.rates for seed in one.valid}))
+            by_rate = alike.setdefault((tried, seeds), {})
+            by_rate.setdefault(rate(result), []).append(called[result.id])
+    for (tried, seeds), by_rate in alike.items():
+        names = "; ".join(
+            f"{one:g} for {join(labels) if len(labels) <= FEW else count(len(labels), 'model')}"
+            for one, labels in sorted(by_rate.items())
+        )
+        many = any(len(labels) > FEW for labels in by_rate.values())
+        yield (
+            f"The learning rate is that of {join(f'{one:g}' for one in tried)} with the lowest "
+            "bits per byte of validation text at the training length "
+            f"({'seed' if len(seeds) == 1 else 'mean of seeds'} {join(seeds)}): {names}"
+            f"{' (table.csv has that of each)' if many else ''}."
+        )
+
+
+def _measured(results: Sequence[Result], table: Table) -> Iterator[str]:
+    """The metric's sentence with the split, how many tokens were scored, and of which text where it
+    is not that of training.
+    """
+    scoring = results[0].config.get("eval", {})
+    metric = described(table.metric)
+    sentence = metric.sentence.replace("{split}", SPLITS[scoring.get("split") or "test"])
+    sentence = sentence.replace("{last}", str(scoring.get("last") or "L/2"))
+    yield sentence[:1].upper() + sentence[1:]
+    yield _scored(results, table.metric)
+    if other := other_text(results[0]):
+        told = any(condition.name == "scored" for condition in table.apart)  # by the heading
+        which = "The scored text" + ("" if told else f", {text(other)},")
+        yield f"{which} is not the one that the models were trained on."
 
 
 def _scored(results: Sequence[Result], metric: str) -> str:
@@ -150,18 +200,22 @@ def _scored(results: Sequence[Result], metric: str) -> str:
     size = ""
     if held - targets:  # tokens are not bytes
         size = f" ({' to '.join(f'{n:,}' for n in sorted({min(held), max(held)}))} bytes)"
-    return f" {join(f'{n:,}' for n in sorted(targets))} tokens{size} are scored at each length."
+    return f"{join(f'{n:,}' for n in sorted(targets))} tokens{size} are scored at each length."
 
 
-def summary(results: Sequence[Result], table: Table) -> str:
-    """The outcome in one paragraph: who is best at the longest length and who uses the context."""
+def summary(table: Table) -> str:
+    """The outcome in one paragraph: who is best at the longest length and who uses the context.
+
+    It begins with what sets the table's group apart, where there are several.
+    """
     metric, longest = described(table.metric), table.lengths[-1]
     trained = [row for row in table.rows if not row.swap]
     reached = [row for row in trained if row.cells[-1].n]
-    train = join(table.train_lengths, "or")
+    train = table.train_length
+    heading = f"{table.heading[:1].upper()}{table.heading[1:]}: " if table.heading else ""
+    seeds = f" ({each([row.seeds for row in trained], 'seed')} each)" if trained else ""
     said = [
-        f"{count(len(trained), 'encoding')} trained at {train} tokens "
-        f"({count(max(len(result.seeds) for result in results), 'seed')} each), "
+        f"{heading}{count(len(trained), 'encoding')} trained at {train} tokens{seeds}, "
         f"evaluated at up to {longest} tokens."
     ]
     if not reached:
@@ -169,7 +223,7 @@ def summary(results: Sequence[Result], table: Table) -> str:
     means = ((row.label, row.cells[-1]) for row in reached[:3])
     best = ", then ".join(f"{label} ({plusminus(c.mean, c.half)})" for label, c in means)
     said.append(f"{metric.best.capitalize()} {metric.unit} at {longest}: {best}.")
-    if longest in table.train_lengths:
+    if longest == train:
         return " ".join(said)
     compared = [row for row in reached if row.gain.n > 1]
     if compared:
@@ -180,7 +234,7 @@ def summary(results: Sequence[Result], table: Table) -> str:
     return " ".join(said)
 
 
-def _gains(rows: Sequence[Row], sign: int, longest: int, train: str) -> str:
+def _gains(rows: Sequence[Row], sign: int, longest: int, train: int) -> str:
     better = [row.label for row in rows if sign * row.gain.mean + row.gain.half < 0]
     worse = [row.label for row in rows if sign * row.gain.mean - row.gain.half > 0]
     level = [row.label for row in rows if row.label not in better + worse]

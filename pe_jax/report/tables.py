@@ -13,8 +13,20 @@ from typing import Any
 import numpy as np
 
 from pe_jax.record import Result
-from pe_jax.report import labels, sentences, stats
-from pe_jax.report.cells import Row, Table, by_seed, cell, described, gain, ordered, value
+from pe_jax.report import groups, labels, paired, sentences, stats
+from pe_jax.report.cells import (
+    Row,
+    Table,
+    by_seed,
+    cell,
+    described,
+    gain,
+    ordered,
+    rate,
+    value,
+    values,
+)
+from pe_jax.report.words import count
 
 
 def metrics(results: Iterable[Result]) -> list[str]:
@@ -22,17 +34,49 @@ def metrics(results: Iterable[Result]) -> list[str]:
     return ordered(row.metric for result in results for row in result.rows)
 
 
-def extrapolation(results: Sequence[Result], metric: str = "same_targets") -> Table:
+def study(results: Sequence[Result]) -> list[Table]:
+    """The tables of every metric and group of the results, by metric. ValueError where the results
+    hold no numbers.
+    """
+    found = [table for metric in metrics(results) for table in grouped(results, metric)]
+    if not found:
+        raise ValueError(f"the {count(len(results), 'record')} hold no numbers to report")
+    return found
+
+
+def grouped(results: Sequence[Result], metric: str = "same_targets") -> list[Table]:
+    """The tables of one metric, one for each group of results that may be ranked (`groups`)."""
+    found = [
+        extrapolation(group.results, metric, group.apart)
+        for group in groups.groups(results)
+        if metric in metrics(group.results)
+    ]
+    return found or [extrapolation(results, metric)]
+
+
+def extrapolation(
+    results: Sequence[Result],
+    metric: str = "same_targets",
+    apart: tuple[groups.Condition, ...] = (),
+) -> Table:
     """The table of one metric, ordered within its blocks by the mean at the longest length, the
     best first.
 
-    `best` marks the best mean of a column among the models as trained, and every mean that is the
-    same to two decimals. A ValueError says when no result has the metric.
+    `best` marks the models as trained that no test tells apart from the best of their column
+    (`paired.best`). A ValueError says when no result has the metric, or when what they were trained
+    or scored on differs, so that they must not be ranked: `grouped` gives a table for each group,
+    with what sets it `apart`.
     """
     scored = [row for result in results for row in result.rows if row.metric == metric]
     if not scored:
         known = ", ".join(metrics(results)) or "none"
         raise ValueError(f"no record has the metric {metric!r}; the records have: {known}")
+    headings = [groups.heading(group.apart) for group in groups.groups(results)]
+    if len(headings) > 1:
+        raise ValueError(
+            "a table ranks results of one text, training and protocol, got "
+            f"{'; '.join(headings)}; tables.grouped makes a table of each"
+        )
     lengths = tuple(sorted({row.length for row in scored}))
     sign = described(metric).sign
     label = labels.names(results)
@@ -42,11 +86,10 @@ def extrapolation(results: Sequence[Result], metric: str = "same_targets") -> Ta
         for swap in sorted({row.swap for row in result.rows if row.metric == metric})
     ]
     ordered = sorted(rows, key=lambda row: _order(row, sign))
-    trained = _with_best([row for row in ordered if not row.swap], sign)
+    trained = _with_best([row for row in ordered if not row.swap], results, metric, lengths)
     trained = _with_ranks(trained, results, metric, lengths)
-    train_lengths = tuple(sorted({result.train.length for result in results}))
     whole = (*trained, *(row for row in ordered if row.swap))
-    table = Table(metric, lengths, train_lengths, whole)
+    table = Table(metric, lengths, results[0].train.length, whole, apart=apart)
     return replace(table, notes=sentences.notes(results, table))
 
 
@@ -59,12 +102,14 @@ def _row(result: Result, label: str, metric: str, lengths: Sequence[int], swap: 
         run=result.id,
         label=labels.swapped(label, swap, length),
         swap=swap,
+        seeds=len(result.seeds),
         cells=cells,
         gain=gain(result, metric, lengths[-1], swap),
         effective=effective,
         censored=censored,
         parameters=result.parameters.encoding if result.parameters else None,
         ms_per_step=result.train.ms_per_step,
+        rate=rate(result),
     )
 
 
@@ -81,37 +126,43 @@ def _natural(text: str) -> list[tuple[int, str]]:
     return [(int(part) if part.isdecimal() else -1, part) for part in re.split(r"(\d+)", text)]
 
 
-def _with_best(rows: list[Row], sign: int) -> list[Row]:
-    columns = zip(*(row.cells for row in rows), strict=True)
-    best = [
-        min((round(c.mean, 2) for c in column if c.n), key=lambda mean: sign * mean, default=None)
-        for column in columns
-    ]
+def _with_best(
+    rows: list[Row], results: Sequence[Result], metric: str, lengths: Sequence[int]
+) -> list[Row]:
+    by_id, sign = {result.id: result for result in results}, described(metric).sign
+    tests = paired.tested(len(rows), max((row.seeds for row in rows), default=0))
+    columns = []
+    for length in lengths:
+        samples = [values(by_seed(by_id[row.run], metric, length)) for row in rows]
+        columns.append(paired.best(samples, sign, tests=tests))
     return [
-        replace(
-            row,
-            cells=tuple(
-                replace(c, best=c.n > 0 and round(c.mean, 2) == mean)
-                for c, mean in zip(row.cells, best, strict=True)
-            ),
-        )
-        for row in rows
+        replace(row, cells=tuple(replace(c, best=b) for c, b in zip(row.cells, best, strict=True)))
+        for row, best in zip(rows, zip(*columns, strict=True), strict=True)
     ]
 
 
 def _with_ranks(
     rows: list[Row], results: Sequence[Result], metric: str, lengths: Sequence[int]
 ) -> list[Row]:
+    scores = beyond(rows, results, metric, lengths)
+    if len(rows) < 2 or not scores.size:
+        return rows
+    ranks = stats.reciprocal_ranks(scores)
+    return [replace(row, rank=rank) for row, rank in zip(rows, ranks, strict=True)]
+
+
+def beyond(
+    rows: Sequence[Row], results: Sequence[Result], metric: str, lengths: Sequence[int]
+) -> np.ndarray:
+    """The values of the rows, as trained, at the lengths beyond training: [rows, seeds, lengths],
+    of the seeds that all results have, lower being better, NaN where there is none.
+    """
     by_id = {result.id: result for result in results}
     seeds = sorted(set.intersection(*(set(result.seeds) for result in results)))
-    trained = max(result.train.length for result in results)
-    beyond = [length for length in lengths if length > trained]
-    if len(rows) < 2 or not seeds or not beyond:
-        return rows
-    values = np.full((len(rows), len(seeds), len(beyond)), math.nan)
+    longer = [length for length in lengths if length > results[0].train.length]
+    scores = np.full((len(rows), len(seeds), len(longer)), math.nan)
     for i, row in enumerate(rows):
-        for k, length in enumerate(beyond):
+        for k, length in enumerate(longer):
             scored = by_seed(by_id[row.run], metric, length)
-            values[i, :, k] = [value(scored[s]) if s in scored else math.nan for s in seeds]
-    ranks = stats.reciprocal_ranks(described(metric).sign * values)
-    return [replace(row, rank=rank) for row, rank in zip(rows, ranks, strict=True)]
+            scores[i, :, k] = [value(scored[s]) if s in scored else math.nan for s in seeds]
+    return described(metric).sign * scores

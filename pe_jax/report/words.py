@@ -6,6 +6,8 @@ import math
 from collections.abc import Iterable
 from typing import Any
 
+from pe_jax.record import Corpus
+
 
 def join(items: Iterable[Any], word: str = "and") -> str:
     """The distinct items in a sentence: "a", "a and b", "a, b and c"."""
@@ -18,13 +20,22 @@ def count(n: int, noun: str) -> str:
     return f"{n:,} {noun}" + ("" if n == 1 else "s")
 
 
+def each(numbers: Iterable[int], noun: str) -> str:
+    """How many of something each of several has: "3 seeds", "2 to 3 seeds"."""
+    low, high = min(numbers := list(numbers)), max(numbers)
+    return count(high, noun) if low == high else f"{low:,} to {count(high, noun)}"
+
+
 def plusminus(mean: float, half: float, sign: str = "", digits: int = 2) -> str:
     """`2.52 ± 0.03`: a mean and the half width of its interval.
 
-    A mean of NaN is "n/a", a half width of NaN is left out. With sign="+" a number above 0 has one.
+    A mean of NaN is "n/a", a half width of NaN is left out. With sign="+" the mean is a difference:
+    it has its sign, and another digit where that shows that it is not zero.
     """
     if math.isnan(mean):
         return "n/a"
+    if sign and round(mean, digits + 1) and not round(mean, digits):
+        digits += 1
     width = "" if math.isnan(half) else f" ± {half:.{digits}f}"
     return f"{mean:{sign}.{digits}f}{width}".replace("-", "−")
 
@@ -36,3 +47,9 @@ def plain(value: Any) -> str:
     if isinstance(value, list | tuple):
         return ", ".join(map(plain, value))
     return f"{value:.4g}" if isinstance(value, float) else f"{value}"
+
+
+def text(corpus: Corpus) -> str:
+    """Which text it is: as the config names it, with the start of its hash where that is known."""
+    digits = corpus.hash.removeprefix("sha256:")[:12]
+    return corpus.source + (f" (SHA-256 {digits})" if digits else "")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 
 from pe_jax.runs.trackers import TRACKERS
 from pe_jax.training import mesh
@@ -26,6 +27,8 @@ class RunConfig:
     """With which seeds, and on which devices."""
 
     seeds: tuple[int, ...] = (0, 1, 2)
+    choose_seeds: tuple[int, ...] = ()
+    """Those that train at every one of train.rates; (): the first."""
     vmap_seeds: bool = True
     """All seeds in one program. False: one after another, bit-equal to runs of one seed."""
     mesh: str = ""
@@ -38,11 +41,20 @@ class RunConfig:
             raise ValueError(
                 f"run.seeds must be different integers in 0 .. 2**32 - 1, got {self.seeds}"
             )
+        if strange := sorted(set(self.choose_seeds) - set(self.seeds)):
+            raise ValueError(
+                f"run.choose_seeds must be some of run.seeds, {self.seeds}, got {strange}"
+            )
 
     @property
-    def groups(self) -> tuple[tuple[int, ...], ...]:
-        """Seeds that train in one program."""
-        return (self.seeds,) if self.vmap_seeds else tuple((seed,) for seed in self.seeds)
+    def choosing(self) -> tuple[int, ...]:
+        """The seeds that train at every one of train.rates."""
+        return self.choose_seeds or self.seeds[:1]
+
+    def groups(self, seeds: Sequence[int]) -> tuple[tuple[int, ...], ...]:
+        """Which of these seeds train in one program, where all begin anew."""
+        together = (tuple(seeds),) if seeds else ()
+        return together if self.vmap_seeds else tuple((seed,) for seed in seeds)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -51,10 +63,16 @@ class LogConfig:
 
     checkpoint_seconds: float = 60.0
     """How often training saves a checkpoint."""
+    valid_every: int = 100
+    """Steps after which validation text is scored again while training."""
     tensorboard: bool = False
     """Whether a copy of the history goes to TensorBoard (trackers.py)."""
     wandb: bool = False
     """Whether one goes to Weights & Biases."""
+
+    def __post_init__(self):
+        if self.valid_every < 1:
+            raise ValueError(f"log.valid_every must be at least 1, got {self.valid_every}")
 
     @property
     def trackers(self) -> tuple[str, ...]:

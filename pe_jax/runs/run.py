@@ -16,8 +16,8 @@ import numpy as np
 from pe_jax.data import batches, tokenizer
 from pe_jax.data.load import load
 from pe_jax.encoding import Encoding
-from pe_jax.errors import Refused, nearest
-from pe_jax.evaluation import evaluate
+from pe_jax.errors import Refused
+from pe_jax.evaluation import passes
 from pe_jax.evaluation.config import EvalConfig
 from pe_jax.evaluation.windows import check_room
 from pe_jax.model import memory
@@ -25,25 +25,14 @@ from pe_jax.model.config import LmConfig
 from pe_jax.model.parameters import init_params
 from pe_jax.record import Parameters, canonical
 from pe_jax.runs.config import DataConfig, LogConfig, RunConfig
+from pe_jax.runs.sections import SECTIONS, members_of, section, whole_sections
 from pe_jax.runs.warm_start import WarmStart
 from pe_jax.spec.advice import advice
-from pe_jax.spec.parse import identity, label, make, parse, sources
+from pe_jax.spec.parse import label, make, parse, sources
 from pe_jax.storage.hashes import sha256
 from pe_jax.training import mesh
 from pe_jax.training.config import TrainConfig
 from pe_jax.training.step import structure
-
-SECTIONS = {
-    "lm": LmConfig,
-    "train": TrainConfig,
-    "eval": EvalConfig,
-    "data": DataConfig,
-    "run": RunConfig,
-    "log": LogConfig,
-}
-"""Beside these a config has the section `pe`: the spec of the encodings, and for each member its
-fields.
-"""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -55,7 +44,9 @@ class Run:
     """Its name in tables: the spec, with the memory it is trained with and the run it starts from.
     """
     id: str
-    """The label and a hash of all that decides the run's numbers; the name of its folder."""
+    """The label and a hash of all that decides what one seed learns; the name of its folder. What
+    is evaluated, and how many seeds there are, is no part of it.
+    """
     encodings: tuple[Encoding, ...]
     lm: LmConfig
     train: TrainConfig
@@ -74,10 +65,13 @@ class Run:
         but `pe` may be left out; {"pe": "rope"} is {"pe": {"spec": "rope"}}. ValueError, TypeError
         or OSError, as of a tokenizer.json that is not there, for what cannot be run.
         """
-        config = _normal(config)
-        spec, fields = _members(config["pe"])
-        sections = {name: _section(name, config.get(name, {})) for name in SECTIONS}
+        config = whole_sections(config)
+        spec, fields = members_of(config["pe"])
+        sections = {name: section(name, config.get(name, {})) for name in SECTIONS}
         lm, train, data, run = (sections[name] for name in ("lm", "train", "data", "run"))
+        members = parse(spec).with_fields(fields)
+        whole = {"pe": members.section() | {"spec": spec}}
+        whole |= {name: vars(section) for name, section in sections.items()}
         _check_predicts(lm)
         _check_mesh(run, train)
         vocab = max(lm.vocab, tokenizer.vocabulary(data.tokenizer))
@@ -85,26 +79,34 @@ class Run:
         evaluation = sections["eval"] = sections["eval"].resolved(train.length, lm.memory)
         encodings = make(spec, lm.dims(train.length), fields)
         _check_memory(lm, encodings, train)
-        evaluate.check(encodings, evaluation, train.length)
+        passes.check(encodings, evaluation, train.length)
         start = None
         if train.init_from:
             start = WarmStart.of(train, lm, spec, encodings, run.seeds)
         name = _label(spec, fields, lm, start)
-        files = sources("+".join((spec, *evaluation.swaps))) | tokenizer.sources(data.tokenizer)
+        trained_by = {
+            "pe": members.section(),
+            "lm": vars(lm),
+            "train": _training(train, start),
+            "data": vars(data),
+            "vmap_seeds": run.vmap_seeds,
+            "sources": sources(spec) | tokenizer.sources(data.tokenizer),
+        }
         return cls(
-            config=config,
+            config=whole,
             label=name,
-            id=run_id(name, _identity(config, files, start)),
+            id=run_id(name, trained_by),
             encodings=encodings,
             **sections,
             start=start,
             advice=tuple(advice(encodings, [member.id for member in parse(spec)])),
         )
 
-    @property
-    def groups(self) -> tuple[tuple[int, ...], ...]:
-        """Seeds that train in one program."""
-        return self.run.groups
+    def at_rate(self, rate: float, seeds: Sequence[int]) -> Run:
+        """The same run of these seeds at one of its train.rates."""
+        train = self.config["train"] | {"rate": rate, "rates": ()}
+        seeds_of = self.config["run"] | {"seeds": tuple(seeds), "choose_seeds": ()}
+        return Run.of(self.config | {"train": train, "run": seeds_of})
 
     def parameters(self) -> Parameters:
         """How many numbers one seed learns."""
@@ -118,13 +120,26 @@ class Run:
         return Parameters(total=sum(sizes.values()) + encoding, encoding=encoding)
 
     def load(self) -> tokenizer.Tokens:
-        """The corpus in tokens; Refused if it lacks what training and evaluation ask for."""
+        """The text of training in tokens; Refused if it lacks what training and, unless eval.source
+        names other text, evaluation ask for.
+        """
         try:
             corpus = load(self.data.source, self.data.data_dir)
             tokens = tokenizer.tokenize(corpus, self.data.tokenizer)
             if self.start:
                 self.start.check(tokens.tokenizer)
             self._check_batches(tokens.splits["train"])
+            if not self.eval.source:
+                check_room(tokens.splits[self.eval.split], self.eval)
+        except (ValueError, OSError) as error:
+            raise Refused(str(error)) from error
+        return tokens
+
+    def load_scored(self, trained_on: tokenizer.Tokenizer) -> tokenizer.Tokens:
+        """The text that is evaluated, in the tokens of training; Refused if it is too short."""
+        try:
+            corpus = load(self.eval.source or self.data.source, self.data.data_dir)
+            tokens = tokenizer.cut(corpus, trained_on)
             check_room(tokens.splits[self.eval.split], self.eval)
         except (ValueError, OSError) as error:
             raise Refused(str(error)) from error
@@ -141,57 +156,6 @@ def run_id(label: str, identity: Mapping[str, Any]) -> str:
     return f"{name}-{sha256(canonical(identity))[:8]}"
 
 
-def _normal(config: Mapping[str, Any]) -> dict[str, Any]:
-    """The config with `pe` as a section. ValueError for a section that is unknown or no dictionary,
-    and without pe.spec.
-    """
-    _check_known("the config", config, ["pe", *SECTIONS])
-    pe = config.get("pe", {})
-    config = {**config, "pe": {"spec": pe} if isinstance(pe, str) else pe}
-    for name, section in config.items():
-        if not isinstance(section, Mapping):
-            raise ValueError(
-                f"config.{name} must be a section, a dictionary of fields, got {section!r}"
-            )
-    if not config["pe"].get("spec"):
-        raise ValueError(
-            "the config has no pe.spec, which names the encodings; see configs/base.py"
-        )
-    return config
-
-
-def _section(name: str, values: Mapping[str, Any]) -> Any:
-    """A section as its dataclass, which checks it; lists, as JSON has them, become tuples."""
-    kind = SECTIONS[name]
-    _check_known(f"config.{name}", values, [field.name for field in dataclasses.fields(kind)])
-    return kind(**_tuples(values))
-
-
-def _members(section: Mapping[str, Any]) -> tuple[str, dict[str, dict[str, Any]]]:
-    """The spec of the section `pe`, and the fields that it sets, by the member's id."""
-    fields = {id: values for id, values in section.items() if id != "spec"}
-    for id, values in fields.items():
-        if not isinstance(values, Mapping):
-            raise ValueError(
-                f"config.pe.{id} must be a section, a dictionary of fields, got {values!r}"
-            )
-    return section["spec"], {id: _tuples(values) for id, values in fields.items()}
-
-
-def _tuples(fields: Mapping[str, Any]) -> dict[str, Any]:
-    """The fields with lists as tuples."""
-    return {name: tuple(v) if isinstance(v, list) else v for name, v in fields.items()}
-
-
-def _check_known(where: str, given: Mapping[str, Any], names: list[str]) -> None:
-    """ValueError for a name in `given` that is not among `names`, with the nearest one."""
-    for name in given:
-        if name not in names:
-            raise ValueError(
-                f"{where} has no {name!r}{nearest(name, names)} It has {', '.join(names)}."
-            )
-
-
 def _check_predicts(lm: LmConfig) -> None:
     """ValueError unless the model can be trained to predict the next byte."""
     if lm.vocab < 256:
@@ -204,7 +168,7 @@ def _check_predicts(lm: LmConfig) -> None:
 
 def _check_mesh(run: RunConfig, train: TrainConfig) -> None:
     """ValueError unless the devices can share out the seeds of one program and a batch."""
-    mesh.check(run.mesh, len(run.groups[0]), train.batch)
+    mesh.check(run.mesh, len(run.groups(run.seeds)[0]), train.batch)
 
 
 def _check_memory(lm: LmConfig, encodings: Sequence[Encoding], train: TrainConfig) -> None:
@@ -223,13 +187,8 @@ def _label(
     return f"{name} from {start.label}" if start else name
 
 
-def _identity(config: Mapping[str, Any], files: Mapping[str, str], start: WarmStart | None):
-    """What a run's id is made of: its config without what changes no number, and the hashes of the
-    files that it names.
-    """
-    parts = {k: v for k, v in config.items() if k != "log"} | {"sources": files}
-    parts["pe"] = identity(config["pe"])
-    parts["run"] = {k: v for k, v in config.get("run", {}).items() if k != "mesh"}
-    if start:  # what the parent is, wherever it lies
-        parts["train"] = config["train"] | {"init_from": start.identity}
-    return parts
+def _training(train: TrainConfig, start: WarmStart | None) -> dict[str, Any]:
+    """What of section `train` decides what a seed learns. Rates that are chosen among may grow."""
+    parts = vars(train) | ({"rate": None, "rates": "chosen"} if train.rates else {})
+    # what the parent is, wherever it lies
+    return parts | ({"init_from": start.identity} if start else {})

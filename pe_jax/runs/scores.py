@@ -1,9 +1,15 @@
-"""What the trained models of a run score: at the end of the run, and again whenever it is asked for
-by another section `eval` or on other text.
+"""What the trained models of a run score, kept beside them. A score is computed once: who asks for
+more of the same evaluation, or for seeds that came later, computes only what is missing.
+
+evaluations/ has a record for each protocol, which holds all that was scored by it: what decides
+which tokens are scored and how. Lengths up to the longest, metrics, swaps and seeds are no part of
+a protocol: they may be asked for one after another.
 """
 
 from __future__ import annotations
 
+import dataclasses
+import itertools
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -11,39 +17,137 @@ import jax
 import numpy as np
 
 from pe_jax.data.tokenizer import Tokens
-from pe_jax.evaluation.evaluate import Evaluation, Models, evaluate
+from pe_jax.errors import Refused
+from pe_jax.evaluation.config import EvalConfig
+from pe_jax.evaluation.evaluate import Evaluation, Models, evaluate, longest
+from pe_jax.evaluation.passes import Key
+from pe_jax.record import Corpus, Curve, Result, Row, canonical, encode
 from pe_jax.runs import environment
 from pe_jax.runs.run import Run
-from pe_jax.storage.checkpoints import Checkpoints
+from pe_jax.runs.sections import section
+from pe_jax.spec.parse import sources
+from pe_jax.storage import atomic, records
+from pe_jax.storage.hashes import sha256
 from pe_jax.training.session import Session
-from pe_jax.training.step import State, init, structure
+from pe_jax.training.step import State, structure
+
+PROTOCOL = ("split", "source", "targets", "stride", "last", "batch_tokens")
 
 
-def final_states(run: Run, folder: Path) -> list[State]:
-    """The states after the last step of a finished run in `folder`, one for each of its programs.
+@dataclasses.dataclass(frozen=True)
+class Kept:
+    """All that is known of a run's models by one protocol, and the file that holds it."""
 
-    ValueError if one of these checkpoints is damaged or gone; the one before it is not taken.
-    """
-    states = []
-    for seeds in run.groups:
-        like = jax.eval_shape(lambda seeds=seeds: init(run.lm, run.encodings, run.train, seeds))
-        checkpoints = Checkpoints(folder / "checkpoints" / "-".join(map(str, seeds)), True)
-        states.append(checkpoints.state(run.train.steps, like))
-    return states
+    path: Path
+    result: Result | None
+
+    @classmethod
+    def of(cls, folder: Path, run: Run) -> Kept:
+        """What the run's folder holds of its protocol. Refused if a file of it is damaged."""
+        path = _path(folder, run, run.eval)
+        if result := records.read(Result, path):
+            return cls(path, result)
+        # Earlier releases kept the evaluation at the end of training alone.
+        result = records.read(Result, folder / "result.json")
+        asked = _evaluation(result) if result else None
+        same = asked is not None and _path(folder, run, asked) == path
+        return cls(path, result if same else None)
+
+    @property
+    def done(self) -> frozenset[Key]:
+        """The scores that are known."""
+        rows = self.result.rows if self.result else ()
+        return frozenset(Key(row.seed, row.swap, row.metric, row.length) for row in rows)
+
+    @property
+    def seconds(self) -> float:
+        """What they took to compute."""
+        return self.result.seconds.evaluate if self.result and self.result.seconds else 0.0
+
+    def check(self, scored: Corpus) -> None:
+        """Refused if what is known was scored on other text."""
+        before = (self.result.scored or self.result.corpus) if self.result else scored
+        if before.hash != scored.hash:
+            raise Refused(
+                f"{self.path} was scored on other text ({scored.source} has changed since): delete "
+                "it to score the text of today"
+            )
+
+    def joined(self, result: Result, run: Run) -> Result:
+        """Keeps a result of the scores that were not known, and gives what the run asks for."""
+        rows, curves = result.rows, result.curves
+        if self.result:
+            rows = (*self.result.rows, *rows)
+            curves = longest((*self.result.curves, *curves))
+        every = tuple(sorted({row.seed for row in rows}))
+        whole = dataclasses.replace(result, seeds=every, rows=rows, curves=curves)
+        if result.rows or not self.path.exists():
+            atomic.write(self.path, encode(whole))
+        return dataclasses.replace(
+            result, rows=_asked_rows(run, rows), curves=_asked_curves(run, curves)
+        )
+
+
+def _path(folder: Path, run: Run, config: EvalConfig) -> Path:
+    fixed = {name: getattr(config, name) for name in PROTOCOL}
+    swapped_in = sources("+".join(config.swaps)) if config.swaps else {}
+    text = canonical([max(config.lengths), fixed, swapped_in])
+    name = f"{config.split}-{max(config.lengths)}-{sha256(text)[:8]}.json"
+    return folder / "evaluations" / name
+
+
+def _evaluation(result: Result) -> EvalConfig | None:
+    """What the result was asked for; None if it cannot be asked for any more."""
+    try:
+        asked = section("eval", result.config.get("eval", {}))
+        return asked.resolved(result.train.length, result.config.get("lm", {}).get("memory", 0))
+    except (ValueError, TypeError):
+        return None
+
+
+def _ways(run: Run) -> tuple[str, ...]:
+    """The ways in which a model is evaluated: "" as trained, with each swap, with each memory."""
+    return ("", *run.eval.swaps, *(f"memory {size}" for size in run.eval.memory))
+
+
+def _asked_rows(run: Run, rows: Sequence[Row]) -> tuple[Row, ...]:
+    """Those that the run asks for, in the order in which it would score them."""
+    known = {(row.swap, row.length, row.metric, row.seed): row for row in rows}
+    wanted = itertools.product(_ways(run), run.eval.lengths, run.eval.metrics, run.run.seeds)
+    return tuple(known[key] for key in wanted if key in known)
+
+
+def _asked_curves(run: Run, curves: Sequence[Curve]) -> tuple[Curve, ...]:
+    known = {(curve.swap, curve.metric, curve.seed): curve for curve in curves}
+    wanted = itertools.product(_ways(run), run.eval.metrics, run.run.seeds)
+    return tuple(known[key] for key in wanted if key in known)
 
 
 def scores(
-    run: Run, states: Sequence[State], corpus: Tokens, session: Session | None = None
+    run: Run,
+    states: Sequence[State],
+    seeds: Sequence[int],
+    corpus: Tokens,
+    session: Session | None = None,
+    done: frozenset[Key] = frozenset(),
 ) -> Evaluation:
-    """What the models of the programs' `states` score, by the run's metrics at its lengths."""
+    """What the models of the run's seeds score, by its metrics at its lengths, but for what is
+    `done`. `states` are those of the programs which trained `seeds`, in their order; some of these
+    may not be asked for.
+    """
     session = session or Session()
     graphdef, _ = structure(run.lm, run.encodings)
+    rows = [seeds.index(seed) for seed in run.run.seeds]
+
+    def of_seeds(*leaves: np.ndarray) -> np.ndarray:
+        return np.concatenate(leaves)[rows]
+
     models = Models(
         graphdef,
-        jax.tree.map(lambda *a: np.concatenate(a), *(state["params"] for state in states)),
+        jax.tree.map(of_seeds, *(state["params"] for state in states)),
         run.encodings,
         run.run.seeds,
-        tuple(np.concatenate([state["diverged"] for state in states]).tolist()),
+        tuple(of_seeds(*(state["diverged"] for state in states)).tolist()),
         run.train.length,
     )
     # XLA's CPU runs the blocks of attention one after another: a second core would be idle.
@@ -55,4 +159,5 @@ def scores(
         corpus.tokenizer.sizes,
         session,
         threads=environment.threads() if alone else 1,
+        done=done,
     )

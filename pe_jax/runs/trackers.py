@@ -18,7 +18,7 @@ from pe_jax.errors import Refused
 from pe_jax.record import Begun, Result, plain
 from pe_jax.storage.history import read_lines
 
-PER_SEED = ("loss", "grad_norm")
+PER_SEED = ("loss", "grad_norm", "valid")
 PER_RUN = ("rate", "ms_per_step", "tokens_per_second")
 """The numbers of a line of training that are tracked: one of each seed, or one in all."""
 
@@ -162,7 +162,7 @@ class Trackers:
             return
         self.sent.add(key)
         values = {name: line[name] for name in PER_RUN}
-        for name in PER_SEED:
+        for name in (name for name in PER_SEED if name in line):
             values |= {
                 f"{name}/seed_{s}": v for s, v in zip(line["seeds"], line[name], strict=True)
             }

@@ -3,16 +3,26 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+import functools
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import jax
+import numpy as np
 from flax import nnx
+from jaxtyping import Float, Int
+from numpy.typing import ArrayLike
 
 from pe_jax.data import tokenizer
-from pe_jax.record import Begun
+from pe_jax.encoding import Encoding
+from pe_jax.model import generate
+from pe_jax.record import Begun, Row
+from pe_jax.runs import folder as folders
+from pe_jax.runs import layout
+from pe_jax.runs.again import evaluate_again
 from pe_jax.runs.run import Run
+from pe_jax.spec.swap import swap
 from pe_jax.storage import records
 from pe_jax.storage.checkpoints import Checkpoints
 from pe_jax.training.step import init, structure
@@ -20,8 +30,14 @@ from pe_jax.training.step import init, structure
 
 @dataclasses.dataclass(frozen=True)
 class Trained:
-    """The model of one seed of a run: nnx.merge(graphdef, params) is its LM."""
+    """The model of one seed of a run: nnx.merge(graphdef, params) is its LM.
 
+    >>> model = Trained.of("runs/mine/rope-1a2b3c4d")
+    >>> model.evaluate(lengths=(64, 4096))
+    >>> model.logits(model.encode("def f("))
+    """
+
+    folder: Path
     run: Run
     seed: int
     step: int
@@ -45,12 +61,15 @@ class Trained:
         """
         folder, begun = find_run(Path(folder))
         run = Run.of(begun.config)
+        groups = folders.groups(folder, run)
+        every = sorted({*run.run.seeds, *(s for g in layout.trained_groups(folder) for s in g)})
         seed = run.run.seeds[0] if seed is None else seed
-        group = next((seeds for seeds in run.groups if seed in seeds), None)
-        if group is None:
-            known = ", ".join(map(str, run.run.seeds))
+        if seed not in every:
+            known = ", ".join(map(str, every))
             raise ValueError(f"{folder} has no model of seed {seed}; its seeds are {known}")
-        checkpoints = folder / "checkpoints" / "-".join(map(str, group))
+        groups = (*groups, *layout.trained_groups(folder))
+        group = next(seeds for seeds in groups if seed in seeds)
+        checkpoints = layout.checkpoints(folder, group)
         like = jax.eval_shape(lambda: init(run.lm, run.encodings, run.train, group))
         restored = Checkpoints(checkpoints).restore(like, warn) if checkpoints.is_dir() else None
         if restored is None:
@@ -58,17 +77,85 @@ class Trained:
         step, state, _ = restored
         params = jax.tree.map(lambda a: a[group.index(seed)], state["params"])
         graphdef, _ = structure(run.lm, run.encodings)
-        return cls(run, seed, step, graphdef, params, tokenizer.kept(folder, begun.tokenizer))
+        tokens = tokenizer.kept(folder, begun.tokenizer)
+        return cls(folder, run, seed, step, graphdef, params, tokens)
+
+    def encode(self, text: str | bytes) -> Int[np.ndarray, "L"]:
+        """The ids of the tokens of a text, int32; `tokenizer.decode` gives the bytes of ids."""
+        data = text.encode() if isinstance(text, str) else text
+        (tokens,) = self.tokenizer.encode([np.frombuffer(data, np.uint8)])
+        return tokens.astype(np.int32)
+
+    def logits(self, tokens: ArrayLike, swap: str = "") -> Float[np.ndarray, "..."]:
+        """float32 [L, V] of tokens [L], or [B, L, V] of [B, L]: those of the token after each.
+
+        `swap` is a spec that takes the place of encodings, as in eval.swaps. Random positions are
+        those of evaluation. ValueError if the encodings cannot serve L positions.
+        """
+        tokens = np.asarray(tokens, np.int32)
+        rows = tokens.reshape(-1, tokens.shape[-1])
+        length = rows.shape[1]
+        encodings = tuple(e.at(length) for e in self.encodings(swap))
+        limit = min((n for e in encodings if (n := e.limit()) is not None), default=length)
+        if limit < length:
+            raise ValueError(f"{self.run.label} serves {limit} positions, got {length} tokens")
+        logits = _logits(self.params, rows, graphdef=self.graphdef, encodings=encodings)
+        return np.asarray(logits).reshape(*tokens.shape, -1)
+
+    def stream(
+        self,
+        prompt: str | bytes,
+        tokens: int,
+        sampling: generate.Sampling = generate.Sampling(),  # noqa: B008
+        seed: int = 0,
+        swap: str = "",
+    ) -> Iterator[Int[np.ndarray, "T"]]:
+        """The ids of the `tokens` tokens that follow the prompt, piece by piece as they are
+        decoded. See model/generate.py.
+        """
+        start = self.encode(prompt)[None]
+        pieces = generate.generate(
+            self.graphdef, self.params, self.encodings(swap), start, tokens, sampling, seed
+        )
+        return (piece[0] for piece in pieces)
+
+    def generate(self, prompt: str | bytes, tokens: int, **options: Any) -> str:
+        """The text of the tokens that follow the prompt; options as in `stream`. Bytes that are no
+        UTF-8 become U+FFFD.
+        """
+        ids = np.concatenate([*self.stream(prompt, tokens, **options)])
+        return self.tokenizer.decode(ids).decode("utf-8", errors="replace")
+
+    def evaluate(self, **changes: Any) -> tuple[Row, ...]:
+        """The scores of this seed, with these fields of section `eval` changed, as in
+        evaluate(lengths=(64, 4096), swaps=()). What is not known yet is computed, and kept in the
+        run's folder. ValueError or Refused unless the run has finished.
+        """
+        whole = self.folder.parents[1] if self.folder.parent.name == layout.RATES else self.folder
+        return evaluate_again(whole, changes, seeds=(self.seed,)).rows
+
+    def encodings(self, swapped_in: str = "") -> tuple[Encoding, ...]:
+        """Its encodings, or those with a spec swapped in."""
+        return swap(self.run.encodings, swapped_in) if swapped_in else self.run.encodings
+
+
+@functools.partial(jax.jit, static_argnames=("graphdef", "encodings"))
+def _logits(params, tokens, *, graphdef: nnx.GraphDef, encodings: tuple[Encoding, ...]):
+    keys = jax.vmap(lambda i: jax.random.fold_in(jax.random.key(0), i))(np.arange(len(tokens)))
+    model = nnx.merge(graphdef, params, copy=True)
+    return model(tokens, encodings=encodings, key=keys)[0]
 
 
 def find_run(folder: Path) -> tuple[Path, Begun]:
-    """The folder of the run, which is `folder` or its only subfolder, and its config.json.
-
-    ValueError if there is no run, or if there are several.
+    """The folder of the run, which is `folder` or its only subfolder, or with several train.rates
+    that of the chosen one, and its config.json. ValueError if there is no run, or several.
     """
+    folder = layout.of_one_rate(folder)
     if begun := records.read(Begun, folder / "config.json"):
         return folder, begun
-    runs = sorted(path.parent for path in folder.glob("*/config.json"))
+    runs = sorted(
+        {path.parent for name in ("config", "result") for path in folder.glob(f"*/{name}.json")}
+    )
     if len(runs) == 1:
         return find_run(runs[0])
     if not runs:

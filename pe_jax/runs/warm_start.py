@@ -18,6 +18,7 @@ from pe_jax import errors, record
 from pe_jax.data.tokenizer import BYTES, Tokenizer
 from pe_jax.encoding import Encoding
 from pe_jax.model.config import LmConfig
+from pe_jax.runs import layout
 from pe_jax.runs.matching import Match, Shapes, listed
 from pe_jax.storage import hashes, records
 from pe_jax.storage.checkpoints import Checkpoints, flat
@@ -33,7 +34,7 @@ class WarmStart:
     folder: Path
     parent: record.Result
     digest: str
-    """SHA-256 of the parameters of all its seeds."""
+    """SHA-256 of the parameters of the seeds that it began with."""
     taken: dict[str, str]
     """{path of a parameter here: its path there}."""
     new: tuple[str, ...]
@@ -98,12 +99,11 @@ class WarmStart:
     def _rows(self, seeds: Sequence[int]) -> dict[int, dict[str, Any]]:
         """The parent's parameters of each seed, by name, without the axis of seeds."""
         rows = {}
-        for group in self.parent.digests:
-            members = [int(seed) for seed in group.split("-")]
+        for members in layout.trained_groups(self.folder):
             if not set(members) & set(seeds):
                 continue
             try:
-                arrays = _checkpoints(self.folder, group).load(self.parent.train.steps)
+                arrays = _checkpoints(self.folder, members).load(self.parent.train.steps)
             except ValueError as error:
                 raise errors.Refused(str(error)) from error
             for row, seed in enumerate(members):
@@ -145,7 +145,7 @@ def _finished(init_from: str) -> tuple[Path, record.Result]:
     folder = Path(expanded(init_from, "train.init_from"))
     try:
         if result := records.read(record.Result, folder / "result.json"):
-            return folder, result
+            return layout.of_one_rate(folder), result
     except errors.Refused as error:
         raise ValueError(str(error)) from error
     if (folder / "config.json").exists():
@@ -180,15 +180,16 @@ def _check_heads(folder: Path, parent: record.Result, lm: LmConfig) -> None:
 
 
 def _stored(folder: Path, parent: record.Result) -> tuple[Shapes, str]:
-    """(shapes of one seed's parameters by path, digest of all seeds') of the final checkpoint."""
-    shapes, digests = {}, {}
-    for group in parent.digests:
-        arrays, written = _checkpoints(folder, group).describe(parent.train.steps)
-        names = [name for name in arrays if name.startswith("params.")]
-        shapes = {name.removeprefix("params."): arrays[name].shape[1:] for name in names}
-        digests[group] = {name: written[name] for name in names}
-    return shapes, hashes.sha256(record.canonical(digests))
+    """(shapes of one seed's parameters by path, digest of those of the seeds that it began with) of
+    the final checkpoint. Seeds that come later do not change what starts from it.
+    """
+    first = layout.trained_groups(folder)[0]
+    arrays, written = _checkpoints(folder, first).describe(parent.train.steps)
+    names = [name for name in arrays if name.startswith("params.")]
+    shapes = {name.removeprefix("params."): arrays[name].shape[1:] for name in names}
+    digests = {name: written[name] for name in names}
+    return shapes, hashes.sha256(record.canonical({"-".join(map(str, first)): digests}))
 
 
-def _checkpoints(folder: Path, group: str) -> Checkpoints:
-    return Checkpoints(folder / "checkpoints" / group, read_only=True)
+def _checkpoints(folder: Path, group: Sequence[int]) -> Checkpoints:
+    return Checkpoints(layout.checkpoints(folder, group), read_only=True)

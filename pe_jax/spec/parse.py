@@ -103,6 +103,11 @@ class Spec:
             )
         return Spec(tuple(member.with_fields(sections.get(member.id, {})) for member in self))
 
+    def section(self) -> dict[str, Any]:
+        """The section `pe` of a config: the spec, and every field of each member by its id."""
+        fields = {member.id: defaults(member.cls) | member.fields for member in self}
+        return {"spec": str(self), **fields}
+
     def encodings(self, dims: Dims) -> tuple[Encoding, ...]:
         """The encodings for a model of `dims`."""
         return tuple(member.encoding(dims) for member in self)
@@ -156,22 +161,6 @@ def sources(spec: str) -> dict[str, str]:
     """SHA-256 of each file outside the package that a spec names: part of a run's identity."""
     paths = [member.name.rpartition(":")[0] for member in parse(spec) if ":" in member.name]
     return {path: hashlib.sha256(Path(path).read_bytes()).hexdigest() for path in paths}
-
-
-def identity(section: Mapping[str, Any]) -> dict[str, Any]:
-    """A config's section `pe` in the form that run ids are hashed from, which has no `where`, so
-    that ids did not change when that field came: layers "0:" stand for where="layers" with layers
-    ":", and layers ":" for where="input".
-    """
-
-    def of_member(fields: Any) -> Any:
-        if not isinstance(fields, Mapping) or not {"layers", "where"} <= set(fields):
-            return fields
-        rest = {name: value for name, value in fields.items() if name != "where"}
-        all_inputs = fields["where"] == "layers" and fields["layers"] == ":"
-        return rest | {"layers": "0:"} if all_inputs else rest
-
-    return {id: of_member(fields) for id, fields in section.items()}
 
 
 def _embeds(cls: type[Encoding]) -> bool:

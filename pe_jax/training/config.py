@@ -11,17 +11,27 @@ from pe_jax.model.lm import decayed
 
 @dataclasses.dataclass(frozen=True)
 class TrainConfig:
-    """Training by AdamW with warm-up and cosine decay; gradients are clipped seed by seed."""
+    """Training by AdamW with a schedule of rates; gradients are clipped seed by seed."""
 
     steps: int = 350
     length: int = 64
     """Tokens that a window predicts."""
     batch: int = 32
     """Windows in a batch of one seed."""
-    rate: float = 3e-3
+    rate: float = 9e-3
     """The highest learning rate."""
+    rates: tuple[float, ...] = ()
+    """Learning rates of which each run chooses one in place of `rate`: the one with the lowest bits
+    per byte of validation text at the training length. runs/choose.py does so."""
+    schedule: str = "cosine"
+    """How the rate falls: "cosine", over all steps; or "wsd", warm-up, stable, decay (Hu et al.,
+    2024, arXiv:2404.06395), linearly in the last `cooldown` of the steps. With "wsd" a run of more
+    steps goes on from where the rate of a finished one began to fall.
+    """
+    cooldown: float = 0.2
+    """The part of the steps in which the rate falls, with the schedule "wsd"."""
     warmup: int = 50
-    """Steps of linear warm-up; a tenth of `steps` if that is fewer."""
+    """Steps of linear warm-up; with the schedule "cosine" a tenth of `steps` if that is fewer."""
     final: float = 0.1
     """The last learning rate, as a fraction of the highest."""
     decay: float = 0.1
@@ -41,13 +51,41 @@ class TrainConfig:
         for name in ("steps", "length", "batch", "steps_per_call"):
             if getattr(self, name) < 1:
                 raise ValueError(f"train.{name} must be at least 1, got {getattr(self, name)}")
+        if len(set(self.rates)) < len(self.rates) or any(not rate > 0 for rate in self.rates):
+            raise ValueError(f"train.rates must be different and positive, got {self.rates}")
+        if self.schedule not in ("cosine", "wsd"):
+            raise ValueError(f"train.schedule must be cosine or wsd, got {self.schedule!r}")
+        if not 0 < self.cooldown < 1:
+            raise ValueError(f"train.cooldown must be between 0 and 1, got {self.cooldown}")
+        if self.schedule == "wsd" and self.decays_from < max(1, self.warmup):
+            raise ValueError(
+                f"with train.schedule=wsd the rate would fall from step {self.decays_from} on, "
+                f"before the {self.warmup} steps of train.warmup are over: raise train.steps, or "
+                "lower train.warmup, train.cooldown or train.steps_per_call"
+            )
         for name in ("rate", "clip"):
             if not getattr(self, name) > 0:
                 raise ValueError(f"train.{name} must be positive, got {getattr(self, name)}")
 
-    def schedule(self) -> optax.Schedule:
-        """The rate at step 0, 1, ...: linear to `rate`, then a cosine to `final * rate`."""
-        warmup = min(self.warmup, self.steps // 10)
+    @property
+    def decays_from(self) -> int:
+        """The step from which on the rate falls; with the schedule "wsd" a multiple of
+        `steps_per_call`.
+        """
+        if self.schedule == "cosine":
+            return min(self.warmup, self.steps // 10)
+        stable = self.steps - round(self.cooldown * self.steps)
+        return stable // self.steps_per_call * self.steps_per_call
+
+    def rates_by_step(self) -> optax.Schedule:
+        """The rate at step 0, 1, ...: linear to `rate`, then to `final * rate` by the schedule."""
+        if self.schedule == "wsd":
+            up = optax.linear_schedule(self.rate / max(1, self.warmup), self.rate, self.warmup)
+            level = optax.constant_schedule(self.rate)
+            falling = self.steps - self.decays_from
+            down = optax.linear_schedule(self.rate, self.rate * self.final, falling)
+            return optax.join_schedules([up, level, down], [self.warmup, self.decays_from])
+        warmup = self.decays_from
         return optax.warmup_cosine_decay_schedule(
             self.rate / max(1, warmup), self.rate, warmup, self.steps, self.rate * self.final
         )
@@ -57,6 +95,6 @@ class TrainConfig:
         return optax.chain(
             optax.clip_by_global_norm(self.clip),
             optax.adamw(
-                self.schedule(), self.beta1, self.beta2, weight_decay=self.decay, mask=decayed
+                self.rates_by_step(), self.beta1, self.beta2, weight_decay=self.decay, mask=decayed
             ),
         )

@@ -11,6 +11,7 @@ from typing import Any
 
 import jax
 import numpy as np
+from jax.sharding import Mesh
 
 from pe_jax.data import batches as data
 from pe_jax.encoding import Encoding
@@ -22,7 +23,7 @@ from pe_jax.training.session import Session
 from pe_jax.training.step import State, init, make_steps, structure
 
 Start = Callable[[State, Sequence[int]], State]
-"""start(state, seeds): the state before the first step, made from one with random parameters."""
+"""start(state, seeds): the state to begin with, made from one with random parameters."""
 
 
 def train(
@@ -38,35 +39,29 @@ def train(
     """Trains `seeds` together in one program, from the newest checkpoint in `folder` on. Gives the
     final state and the seconds of training in all, those before a resumption included.
 
-    `documents` are the token ids of the training split, [n] each. `folder` gets a folder of
-    checkpoints for these seeds: one every `session.checkpoint_seconds` and one at the end. Every
+    `documents` are the token ids of the training split, [n] each. `folder` gets
+    their checkpoints: one every `session.checkpoint_seconds` and one at the end. Every
     call of the jitted program begins at a multiple of steps_per_call, so a resumed training makes
     the same calls as an undisturbed one. Raises Interrupted when `session.stop` says so.
     """
-    checkpoints = Checkpoints(folder / "-".join(map(str, seeds)))
+    checkpoints = Checkpoints(folder)
     first, state, before = _begin(checkpoints, lm, encodings, config, seeds, session, start)
     step, state = first, place_state(session.mesh, state)
     session.history.rewind(seeds, step)
-    datasets = _datasets(lm, config, documents, seeds)
-    graphdef, _ = structure(lm, encodings)
-    steps = make_steps(graphdef, config, seeds, session.mesh)
-    programs = {}  # compiled, by the number of steps
+    call = _calling(lm, encodings, config, seeds, documents, session.mesh)
     begun = saved = time.monotonic()
 
-    def save() -> None:
-        checkpoints.save(step, state, {"seconds": before + time.monotonic() - begun})
+    def save(into: Checkpoints = checkpoints) -> None:
+        into.save(step, state, {"seconds": before + time.monotonic() - begun})
 
     while step < config.steps:
         count = min(config.steps_per_call, config.steps - step)
-        batches = place_batches(session.mesh, data.stack(datasets, step, count))
-        if count not in programs:
-            programs[count] = steps.lower(state, batches).compile()
-        called = time.monotonic()
-        state, out = programs[count](state, batches)
-        out = jax.device_get(out)
-        seconds = (time.monotonic() - called) / (count * len(seeds))
+        state, out, seconds = call(state, step, count)
         step += count
-        session.history.add(seeds=list(seeds), step=step, **_measured(config, step, out, seconds))
+        line = _measured(config, step, out, seconds) | _valid(session, config, step, count, state)
+        session.history.add(seeds=list(seeds), step=step, **line)
+        if config.schedule == "wsd" and step == config.decays_from:
+            save(Checkpoints(before_decay(folder)))
         if time.monotonic() - saved >= session.checkpoint_seconds and step < config.steps:
             save()
             saved = time.monotonic()
@@ -75,6 +70,41 @@ def train(
         return jax.device_get(state), before
     save()
     return jax.device_get(state), before + time.monotonic() - begun
+
+
+def before_decay(folder: Path) -> Path:
+    """Where the schedule "wsd" keeps the state from which a run of more steps can go on, for a
+    folder of checkpoints.
+    """
+    return folder.parent.parent / "before_decay" / folder.name
+
+
+def _calling(
+    lm: LmConfig,
+    encodings: Sequence[Encoding],
+    config: TrainConfig,
+    seeds: Sequence[int],
+    documents: Sequence[np.ndarray],
+    mesh: Mesh | None,
+) -> Callable[[State, int, int], tuple[State, dict[str, np.ndarray], float]]:
+    """call(state, step, count): `count` steps after `step` of them in one jitted call. Gives the
+    state, the losses and norms, and the seconds of a step of one seed without compilation.
+    """
+    datasets = _datasets(lm, config, documents, seeds)
+    graphdef, _ = structure(lm, encodings)
+    steps = make_steps(graphdef, config, seeds, mesh)
+    programs = {}  # compiled, by the number of steps
+
+    def call(state, step, count):
+        batches = place_batches(mesh, data.stack(datasets, step, count))
+        if count not in programs:
+            programs[count] = steps.lower(state, batches).compile()
+        called = time.monotonic()
+        state, out = programs[count](state, batches)
+        out = jax.device_get(out)
+        return state, out, (time.monotonic() - called) / (count * len(seeds))
+
+    return call
 
 
 def _begin(
@@ -94,7 +124,8 @@ def _begin(
         step, state, note = restored
         session.say(f"seeds {seeds}: going on from step {step} of {config.steps}")
         return step, state, note["seconds"]
-    return 0, start(state, seeds) if start else state, 0.0
+    state = start(state, seeds) if start else state
+    return int(state["step"]), state, 0.0
 
 
 def _datasets(lm: LmConfig, config: TrainConfig, documents: Sequence[np.ndarray], seeds):
@@ -113,10 +144,22 @@ def _measured(config: TrainConfig, step: int, out: dict, seconds: float) -> dict
         "of": config.steps,
         "loss": _finite(out["loss"].mean(0)),
         "grad_norm": _finite(out["grad_norm"].mean(0)),
-        "rate": float(np.asarray(config.schedule()(step - 1))),
+        "rate": float(np.asarray(config.rates_by_step()(step - 1))),
         "ms_per_step": 1e3 * seconds,
         "tokens_per_second": config.batch * config.length / seconds,
     }
+
+
+def _valid(
+    session: Session, config: TrainConfig, step: int, count: int, state: State
+) -> dict[str, Any]:
+    """What the line of a call that made `count` steps, up to `step`, holds of validation text:
+    nothing where its score is not due.
+    """
+    due = step == config.steps or step % session.valid_every < count
+    if session.validate is None or not due:
+        return {}
+    return {"valid": session.validate(state["params"])}
 
 
 def _finite(values: np.ndarray) -> list[float | None]:

@@ -8,6 +8,7 @@ import contextlib
 import dataclasses
 import signal
 from collections.abc import Callable, Iterator
+from typing import Any
 
 from jax.sharding import Mesh
 
@@ -15,6 +16,12 @@ from pe_jax.storage.history import History
 
 Stop = Callable[[Callable[[], None]], None]
 """stop(save): if the run was asked to stop, calls `save` and raises Interrupted."""
+
+
+Validate = Callable[[Any], list[float | None]]
+"""validate(params): bits per byte of validation text at the training length of each replica, whose
+parameters have a leading axis of replicas; None where it is not finite.
+"""
 
 
 class Interrupted(RuntimeError):
@@ -37,6 +44,10 @@ class Session:
     """The devices that share the work; None: one."""
     checkpoint_seconds: float = 60.0
     """How often training saves a checkpoint."""
+    validate: Validate | None = None
+    """Scores validation text while training; None: it is not scored."""
+    valid_every: int = 100
+    """Steps from one score to the next; the last step is always followed by one."""
 
 
 @contextlib.contextmanager

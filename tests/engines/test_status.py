@@ -44,7 +44,7 @@ class Work:
             folder.mkdir(parents=True, exist_ok=True)
             text = record.encode(record.Begun(**about))
             if file == "result.json":
-                train = record.Training(length=8, steps=12, loss=(2.0, 2.5))
+                train = record.Training(length=8, steps=12, loss=(2.0, 2.5), valid=(3.0, 3.5))
                 seconds = record.Seconds(train=50.0, evaluate=25.0, total=75.0)
                 result = record.Result(**about, rows=(), train=train, seconds=seconds)
                 text = record.encode(result)
@@ -53,6 +53,7 @@ class Work:
             if file == "metrics.jsonl":
                 metrics = [
                     {"seeds": list(seeds), "step": step, "of": 12, "loss": [3.0, None]}
+                    | ({"valid": [4.0, 5.0]} if step == 6 else {})
                     for step in range(2, trained + 1, 2)
                 ]
                 metrics += [{"evaluated": evaluated, "of": 8}] if evaluated else []
@@ -200,7 +201,18 @@ def test_a_table_of_runs_is_printed_with_reasons_below(work, capsys):
     assert command.show(work.folder) == 0
     out = capsys.readouterr().out.splitlines()
     (row,) = (line for line in out if line.split()[:1] == ["t5"])
-    assert row.split() == ["t5", "t5-1a2b3c4d", "finished", "2", "2.250", "1", "min", "15", "s"]
+    assert row.split() == [
+        "t5",
+        "t5-1a2b3c4d",
+        "finished",
+        "2",
+        "2.250",
+        "3.250",
+        "1",
+        "min",
+        "15",
+        "s",
+    ]
     assert any(line.split()[:1] == ["rope[::2]"] and "step 4/12" in line for line in out)
     assert out[-2] == "2 runs: 1 failed, 1 finished"
     assert out[-1].startswith("failed: rope[::2]: ArithmeticError: this hook fails (")
@@ -268,7 +280,8 @@ def test_a_sweep_says_that_it_waits_only_while_it_does(work, monkeypatch):
     ids = ("rope-1a2b3c4d", "t5-1a2b3c4d")
     runs = {id: run_of() for id in ids}
     view = View()
-    workers = local._Workers(runs, [], view, work.folder, 1, "", {}, lambda *queue: None)
+    folders = {id: work.folder / id for id in ids}
+    workers = local._Workers(runs, folders, [], view, 1, "", {}, lambda *queue: None)
     monkeypatch.setattr(local._Workers, "_start", lambda self, id: Ended())
     monkeypatch.setattr(local._Workers, "_progress", lambda self, id: (0.0, "compiling"))
     work.run("rope", "log.txt", stage=Stage.RUNNING)

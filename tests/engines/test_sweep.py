@@ -135,7 +135,7 @@ def test_get_hyper_makes_a_config_of_each_run():
         ("rope", 1.0),
     ]
     assert "rope" not in found[0].pe and found[2].pe.rope.base == 10000.0
-    assert config.train.rate == 3e-3
+    assert config.train.rate == 9e-3
 
 
 def test_the_command_line_is_on_top_of_what_varies():
@@ -342,5 +342,6 @@ def test_a_killed_sweep_and_then_two_at_once_end_well_with_each_run_done_once(la
 )
 def test_the_runs_of_a_round_share_the_cores(monkeypatch, tmp_path, jobs, expected):
     monkeypatch.setattr(os, "sched_getaffinity", lambda process: set(range(6)))
-    pool = local._Workers(dict.fromkeys("abcde"), [], None, tmp_path, jobs, "", {}, None)
+    folders = {id: tmp_path / id for id in "abcde"}
+    pool = local._Workers(dict.fromkeys("abcde"), folders, [], None, jobs, "", {}, None)
     assert [pool._threads(pool.waiting.pop(0)) for _ in expected] == expected

@@ -13,7 +13,8 @@ import pytest
 
 from pe_jax.encoding import Encoding
 from pe_jax.evaluation.config import EvalConfig
-from pe_jax.evaluation.evaluate import Models, evaluate, plan
+from pe_jax.evaluation.evaluate import Models, evaluate, longest
+from pe_jax.evaluation.passes import jobs, plan, wanted
 from pe_jax.evaluation.scoring import by_batches, target_nats
 from pe_jax.evaluation.windows import windows
 from pe_jax.metric import METRICS, Metric
@@ -367,9 +368,11 @@ def test_models_that_know_the_table_or_nothing():
         for metric in metrics:
             cut = windows(documents, metric, E, config)
             shapes.add((min(len(cut.tokens), config.batch_tokens // E), E, cut.last))
-    assert target_nats._cache_size() == 2 * len(shapes)
+    # At 8 tokens the window of 8 hides nothing, so its scores are those without it.
+    programs = len(shapes) + sum(E > 8 for _, E, _ in shapes)
+    assert target_nats._cache_size() == programs
     again = evaluate(models, documents, config)
-    assert again == found and target_nats._cache_size() == 2 * len(shapes)
+    assert again == found and target_nats._cache_size() == programs
 
     kept = {(c.seed, c.swap): c for c in found.curves}
     assert len(found.curves) == len(kept) == 2 * 2
@@ -385,6 +388,44 @@ def trained_at_random(spec, lm=LM, seeds=(0, 1)):
     encodings = make(spec, lm.dims(8))
     params = init(lm, encodings, TrainConfig(), seeds)["params"]
     return Models(structure(lm, encodings)[0], params, encodings, seeds, (-1,) * len(seeds))
+
+
+@pytest.mark.parametrize("spec", ("rope", "randomized+rope"))
+def test_what_is_done_is_not_computed_again_and_changes_nothing_else(spec, monkeypatch):
+    models = trained_at_random(spec)
+    config = configured(
+        targets=40, lengths=(8, 16), metrics=("same_targets", "nonoverlapping"), swaps=("window",)
+    )
+    documents, calls = markov(200), []
+
+    def counted(params, tokens, first, *, encodings, last, **rest):
+        calls.append((len(encodings), tokens.shape[1] - 1))
+        return target_nats(params, tokens, first, encodings=encodings, last=last, **rest)
+
+    monkeypatch.setattr("pe_jax.evaluation.evaluate.target_nats", counted)
+    whole = evaluate(models, documents, config)
+    everything = {(row.seed, row.swap, row.metric, row.length) for row in whole.rows}
+    for skipped in (
+        {key for key in everything if key[1] == "" and key[3] == 8},  # a pass
+        {key for key in everything if key[2] == "same_targets"},
+        {(1, "window", "nonoverlapping", 16), (0, "", "same_targets", 8)},
+        everything - {(1, "window", "nonoverlapping", 8)},
+        everything,
+    ):
+        calls.clear()
+        part = evaluate(models, documents, config, done=frozenset(skipped))
+        assert part.rows == tuple(
+            row for row in whole.rows if (row.seed, row.swap, row.metric, row.length) not in skipped
+        )
+        members = {
+            (swap == "window" and length > 8, length) for _, swap, _, length in everything - skipped
+        }
+        own = 1 + spec.count("+")
+        assert {(own + windowed, length) for windowed, length in members} == set(calls)
+        assert (part.targets, part.target_bytes) == (whole.targets, whole.target_bytes)
+        known = [c for c in whole.curves if (c.seed, c.swap, c.metric, c.length) in skipped]
+        assert set(longest((*known, *part.curves))) == set(whole.curves)
+    assert not calls and part.rows == part.curves == ()
 
 
 def test_values_do_not_depend_on_the_batch():
@@ -422,6 +463,29 @@ def test_a_narrow_window_swapped_in_changes_long_windows_alone():
     found = evaluate(models, markov(100), config)
     plain, windowed = values(found, swap=""), values(found, swap="window")
     assert windowed[0] == plain[0] and abs(windowed[1] - plain[1]) > 1e-5
+
+
+def test_swaps_that_come_to_the_same_are_computed_once():
+    dims = LM.dims(8)
+    config = configured(lengths=(8, 32), swaps=("window", "window(window=3)", "window(sinks=1)"))
+    passes = plan(make("rope", dims), config)
+    keys = wanted(passes, config, (0, 1))
+    assert len(keys) == 4 * 2 * len(METRICS) * 2 == len(set(keys))
+    found = [
+        (job.part.length, [e.reach() for e in job.part.encodings], len(job.todo))
+        for job in jobs(passes, keys)
+    ]
+    assert found == [
+        (8, [None], 2 * len(METRICS)),
+        (32, [None], 2 * len(METRICS)),
+        (32, [None, (8, 0)], 2 * len(METRICS)),
+        (8, [None, (3, 0)], 2 * len(METRICS)),
+        (32, [None, (3, 0)], 2 * len(METRICS)),
+        (32, [None, (8, 1)], 2 * len(METRICS)),
+    ]
+    assert [key for job in jobs(passes, keys) for own in job.todo.values() for key in own] != keys
+    (job,) = jobs(passes, [key for key in keys if key.length == 8 and "3" not in key.swap])
+    assert [key.swap for key in job.todo["last_k", 1]] == ["", "window", "window(sinks=1)"]
 
 
 def test_too_little_memory_is_a_reason_and_other_errors_are_errors(monkeypatch):

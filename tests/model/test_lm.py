@@ -18,13 +18,14 @@ from exotic import PairGate, Selective
 from flax import nnx
 from helpers import assert_near, sampled
 
+from pe_jax.attention.bound import Bound
 from pe_jax.encoding import RELATIVE, Encoding, sites
 from pe_jax.encodings import ENCODINGS
 from pe_jax.encodings.cope import CoPE
 from pe_jax.encodings.shaw import Shaw
 from pe_jax.encodings.ssmax import SSMax
 from pe_jax.model.config import LmConfig
-from pe_jax.model.lm import LM, _dropout_keys, decayed
+from pe_jax.model.lm import LM, _dropout_keys, _rows, decayed
 from pe_jax.spec.layers import active
 from pe_jax.spec.parse import make
 from pe_jax.spec.swap import swap
@@ -188,6 +189,40 @@ def test_last_rows_are_those_of_the_full_forward():
         got = run(graphdef, params, tokens, last=last)
         assert got.shape[1] == last
         assert_near(got, logits[:, -last:], 1e-5, f"last={last}")
+
+
+@pytest.mark.parametrize("spec", sampled((*ENCODINGS, *COMPOSED), encodings))
+def test_last_rows_behind_windows_are_those_of_the_full_forward(spec):
+    """Rows out of the windows' sight are left out where the result allows it."""
+    graphdef, params = model(spec)
+    window = make("window(window=6)", TINY.dims(TRAINED))
+    windowed = (*encodings(spec), *window)
+    tokens = text()
+    whole = run(graphdef, params, tokens, encodings=windowed)
+    got = run(graphdef, params, tokens, encodings=windowed, last=3)
+    assert_near(got, whole[:, -3:], 1e-5)
+
+
+def test_layers_compute_the_rows_that_the_last_ones_depend_on():
+    """A window of W lets a row of a layer depend on the W - 1 before it; every other limit, on all
+    of them.
+    """
+
+    def rows(spec, last=3, cuts=True, causal=True):
+        made = make(spec, TINY.dims(TRAINED))
+        pe = Bound(({},) * len(made), made, causal=causal)
+        return _rows([pe] * 3, 40, last, cuts)
+
+    assert rows("window(window=6)") == rows("rope+window(window=6)") == [18, 13, 8, 3]
+    assert rows("window(window=6)+window(window=3)") == [9, 7, 5, 3]
+    assert rows("window(window=16)") == [40, 33, 18, 3]
+    for all_rows in ("rope", "window(window=6,sinks=1)", "cope+window(window=6)"):
+        assert rows(all_rows) == [40, 40, 40, 3]
+    assert rows("sinusoidal+window(window=6)") == [18, 13, 8, 3]
+    assert rows("sinusoidal[0:]+window(window=6)") == [40, 40, 40, 3]
+    assert rows("window(window=6)", cuts=False) == [40, 40, 40, 3]
+    assert rows("window(window=6)", causal=False) == [40, 40, 40, 3]
+    assert rows("window(window=6)", last=None) == [40, 40, 40, 40]
 
 
 @pytest.mark.parametrize("attention", ("dense", "blockwise"))

@@ -138,7 +138,7 @@ def test_axes_say_which_way_is_better():
 
 def test_positions_are_differences_to_the_baseline_paired_over_seeds():
     results = [made("rope", curve=(3.5, 2.0, 1.0)), made("nope"), made("t5", curve=(3, 3, 3))]
-    figure = figures.positions(results)
+    figure = figures.positions(results, baseline="nope")
     np.testing.assert_allclose(drawn(figure)["nope"][:, 1], 0, atol=1e-12)
     np.testing.assert_allclose(drawn(figure)["rope"], [[1, 0.5], [2, -0.5], [4, -1]])
     bands = [band.get_datalim(figure.axes[0].transData) for band in figure.axes[0].collections]
@@ -147,11 +147,14 @@ def test_positions_are_differences_to_the_baseline_paired_over_seeds():
     assert "minus those of nope" in figure.axes[0].get_ylabel()
 
 
-def test_the_baseline_is_the_one_that_is_named_else_nope_else_the_best():
-    results = [made("rope", 2.4), made("nope", 2.6), made("t5", 2.2)]
-    assert figures.against(results, "rope").label == "rope"
-    assert figures.against(results).label == figures.against(results, "other").label == "nope"
-    assert figures.against([results[0], results[2]]).label == "t5"
+def test_the_baseline_is_the_one_that_is_named_else_rope_else_nope_else_the_first():
+    results = [made("t5", 2.4), made("alibi", 2.2), made("nope", 2.6), made("rope", 2.5)]
+    assert figures.against(results, "alibi").label == "alibi"
+    assert figures.against(results).label == figures.against(results, "other").label == "rope"
+    assert figures.against(results[:3]).label == "nope"
+    assert figures.against(results[:2]).label == "t5"
+    named = replace(results[3], label="RoPE")
+    assert figures.against([*results[:3], named]) == named
     assert figures.against([replace(result, curves=()) for result in results]) is None
     assert figures.positions([replace(result, curves=()) for result in results]) is None
 
@@ -159,7 +162,8 @@ def test_the_baseline_is_the_one_that_is_named_else_nope_else_the_best():
 def test_positions_leave_out_what_was_scored_on_another_text():
     results = [made("rope"), made("nope"), made("t5")]
     other = replace(results[2], scored=replace(results[2].corpus, hash="other"))
-    assert set(drawn(figures.positions([*results[:2], other]))) == {"rope", "nope"}
+    names = {f"{name}, scored on the text of training" for name in ("rope", "nope")}
+    assert set(drawn(figures.positions([*results[:2], other]))) == names
     assert figures.positions([results[1], other]) is None
 
 
@@ -212,6 +216,9 @@ def test_training_draws_means_over_seeds_and_marks_those_that_break_off():
     assert figure.axes[0].get_xlabel() == "training step"
     assert figure.axes[0].get_ylabel().startswith("validation bits per byte")
     assert learning.training([made("rope")]) is None
+    end = Progress(seed=0, step=(9,), loss=(1.0,), valid=(3.0,))
+    once = replace(results[0].train, progress=(end,))
+    assert learning.training([replace(results[0], train=once)]) is None  # a point is no line
 
 
 def test_a_run_that_diverges_leaves_the_axes_marked_and_flattens_no_other():
@@ -227,6 +234,12 @@ def test_rates_are_drawn_where_all_seeds_have_a_value_with_a_ring_at_the_chosen_
     rings = [line for line in figure.axes[0].lines if line.get_markerfacecolor() == "none"]
     assert [line.get_xydata().tolist() for line in rings] == [[[3e-3, 2.5]], [[3e-3, 2.6]]]
     assert figure.axes[0].get_xscale() == "log"
+
+
+def test_rates_that_one_of_several_seeds_has_tried_are_drawn():
+    one = with_training(made("rope"), 2.5)
+    one = replace(one, rates=tuple(replace(r, valid={0: r.valid[0]}) for r in one.rates))
+    assert drawn(learning.rates([one], "same_targets"))["rope"][:, 0].tolist() == [1e-3, 3e-3]
 
 
 def test_results_that_differ_in_their_rate_alone_are_a_curve_over_the_rate():

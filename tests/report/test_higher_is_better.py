@@ -92,7 +92,7 @@ def test_the_sentences_say_which_way_is_better(results, table):
     assert table.title == "Probability, probability (higher is better)"
     assert table.notes[0].startswith(PROBABILITY.sentence)
     assert "positive means that the longer context helps" in table.notes[2]
-    assert "Bold: the highest mean of a column" in table.notes[2]
+    assert "Bold: the highest mean of a column" in table.notes[3]
     html = page.page(results, [table], "study")
     assert "Highest probability at 1024: alibi (0.60 ± 0.00), then nope" in html
     assert "better: alibi; worse: nope and rope." in html
@@ -130,19 +130,19 @@ def of_probability(result: Result) -> Result:
 def test_the_figure_of_positions_is_of_the_metric_of_its_curves(results):
     results = [of_probability(result) for result in results]
     (axes,) = figures.positions(results).axes
-    assert axes.get_ylabel() == "probability, minus those of nope\n(higher is better)"
+    assert axes.get_ylabel() == "probability, minus those of rope\n(higher is better)"
     html = page.page(results, [tables.extrapolation(results, "probability")], "study")
     assert "Probability against the position in the longest window" in html
     crowd = [of_probability(scored(f"e{i:02d}", [0.3 + 0.01 * i] * 5)) for i in range(20)]
     titles = [axes.get_title() for axes in figures.positions(crowd).axes if axes.get_visible()]
-    assert titles == [f"e{i:02d}" for i in range(18, -1, -1)]  # e19, the best, is the baseline
+    assert titles == [f"e{i:02d}" for i in range(19, 0, -1)]  # e00, the first, is the baseline
 
 
 def test_of_curves_of_two_metrics_the_first_in_their_order_is_drawn(results):
     assert {curve.metric for curve in results[0].curves} == {"nonoverlapping"}
     two = [of_probability(results[0]), *results[1:]]
     (axes,) = figures.positions(two).axes
-    assert axes.get_ylabel().startswith("bits per byte, minus those of nope")
+    assert axes.get_ylabel().startswith("bits per byte, minus those of rope")
     assert {text.get_text() for text in axes.texts} == {"nope", "rope", "trained at 64"}
 
 

@@ -24,6 +24,7 @@ from pe_jax.reason import Reason
 from pe_jax.record import Result
 from pe_jax.report import (
     captions,
+    cells,
     compare,
     figures,
     formats,
@@ -37,6 +38,7 @@ from pe_jax.report import (
 )
 from pe_jax.report.choice import Choice
 from pe_jax.report.looks import looks
+from pe_jax.runs import layout
 
 ROOT = Path(__file__).parents[2]
 
@@ -289,6 +291,7 @@ def test_notes_are_grouped_by_the_questions_that_they_answer(records):
         "What was measured",
         "How the models were trained",
         "How to read the columns",
+        "What bold means",
         "How to read the rows",
         "How the models rank",
         "What is doubtful",
@@ -300,6 +303,42 @@ def test_notes_are_grouped_by_the_questions_that_they_answer(records):
     assert told in formats.markdown([found]).splitlines()
     html = page.page([doubted, *records[1:]], [found], "study")
     assert "<dt>What is doubtful</dt>\n<dd>the far buckets are not trained.</dd>" in html
+
+
+def tried(label, best):
+    """A result that has tried three learning rates, of which this one was the best."""
+    rates = [
+        record.Tried(rate=rate, valid={seed: 2.0 if rate == best else 3.0 for seed in (0, 1)})
+        for rate in (0.027, 0.003, 0.009)
+    ]
+    lower = record.Tried(rate=0.1, valid={0: 1.0, 1: None})  # a seed diverged
+    return replace(make_record(label, [2.5] * 5, window=False), rates=(*rates, lower))
+
+
+def test_the_notes_and_the_csv_tell_the_learning_rates_that_were_chosen():
+    few = tables.extrapolation([tried("rope", 0.009), tried("t5", 0.027), tried("alibi", 0.009)])
+    told = sentences.by_question(few.notes)["How the models were trained"][1]
+    assert told == (
+        "The learning rate is that of 0.003, 0.009, 0.027 and 0.1 with the lowest bits per byte of "
+        "validation text at the training length (mean of seeds 0 and 1): 0.009 for rope and alibi; "
+        "0.027 for t5."
+    )
+    rows = csv.DictReader(io.StringIO(formats.csv([few])))
+    assert {row["encoding"]: row["rate"] for row in rows} == {
+        "rope": "0.009",
+        "t5": "0.027",
+        "alibi": "0.009",
+    }
+    many = [tried(f"e{i}", 0.009) for i in range(50)] + [tried(f"f{i}", 0.003) for i in range(4)]
+    told = tables.extrapolation(many).notes[2]
+    assert told.endswith(
+        ": 0.003 for f0, f1, f2 and f3; 0.009 for 50 models (table.csv has that of each)."
+    )
+    for result in many:
+        assert cells.rate(result) == layout.chosen(result.rates).rate
+    config = {"train": {"rate": 1e-3}}
+    alone = tables.extrapolation([replace(make_record("rope", [2.5] * 5), config=config)])
+    assert alone.rows[0].rate == 1e-3 and "learning rate" not in " ".join(alone.notes)
 
 
 def test_one_seed_has_no_intervals():
@@ -445,20 +484,14 @@ def test_the_documents_are_those_of_the_split_that_was_scored():
     data["config"]["eval"]["split"] = "valid"
     scored = record.decode(Result, data)
     assert "validation documents" in tables.extrapolation([scored]).notes[0]
-    both = [scored, make_record("t5", [2.5] * 5)]
-    assert "test or validation documents" in tables.extrapolation(both).notes[0]
 
 
 def test_the_number_of_targets_before_a_place_is_that_of_the_config():
     default, data = make_record("t5", [2.5] * 5), written("rope", [2.5] * 5)
     data["config"]["eval"]["last"] = 32
     scored = record.decode(Result, data)
-    for found, said in (
-        ([default], "the L/2 tokens before fixed places"),
-        ([scored], "the 32 tokens before fixed places"),
-        ([scored, default], "the 32 or L/2 tokens before fixed places"),
-    ):
-        assert said in tables.extrapolation(found).notes[0]
+    for found, said in ((default, "the L/2 tokens before"), (scored, "the 32 tokens before")):
+        assert said in tables.extrapolation([found]).notes[0]
 
 
 def test_labels_say_where_a_line_ends(records):
@@ -500,7 +533,9 @@ def test_report_writes_the_same_bytes_twice(tmp_path, records):
     first = page.write(records, tmp_path / "a" / "study")
     second = page.write(list(reversed(records)), tmp_path / "b" / "study")
     expected = {"runs.jsonl", "table.md", "table.tex", "table.csv", "report.html"}
-    expected |= {f"{n}.{kind}" for n in ("curves", "positions") for kind in ("png", "pdf")}
+    expected |= {"baseline.md", "baseline.csv"}
+    drawn = ("curves", "positions", "improvement")
+    expected |= {f"{name}.{kind}" for name in drawn for kind in ("png", "pdf")}
     assert {path.name for path in first} == expected
     assert {path.name for path in (tmp_path / "a" / "study").iterdir()} == expected
     for one, other in zip(first, second, strict=True):
@@ -524,7 +559,7 @@ def test_page_is_self_contained_and_holds_the_numbers(tmp_path, records):
     html = (tmp_path / "study" / "report.html").read_text("utf-8")
     assert "http" not in html and "src=" not in html and "<link" not in html
     assert "<script>x" not in html and "&lt;script&gt;x" in html
-    assert html.count("<svg") == html.count("</svg>") == 2
+    assert html.count("<svg") == html.count("</svg>") == 3
     assert not re.search(r"@import|url\((?!#)", html) and html.count("createElementNS") == 1
     assert "<b>2.43 ± 0.02</b>" in html and "n/a<sup>2</sup>" in html
     assert "Lowest bits per byte at 1024: transformer_xl (2.43 ± 0.02)" in html
@@ -542,16 +577,19 @@ def test_each_row_of_the_page_leads_to_the_config_of_its_run(records):
 
 def test_the_page_holds_the_points_of_its_curves(records):
     html = page.page(records, [tables.extrapolation(records)], "study")
-    curves, positions = re.findall(r'<script type="application/json">(.*?)</script>', html, re.S)
+    told = re.findall(r'<script type="application/json">(.*?)</script>', html, re.S)
+    curves, positions, improvement = told
     told = dict(json.loads(curves))
     assert [text for *_, text in told["rope"]][-1] == "1024 tokens: 4.41 ± 0.02"
     assert set(dict(json.loads(positions))) == {r.label for r in records if r.curves}
+    assert json.loads(improvement) == []
 
 
 def test_the_figures_of_training_are_drawn_where_results_have_it(records):
     progress = record.Progress(seed=0, step=(1, 2), loss=(1.0, 1.0), valid=(8.0, 3.0))
     trained = replace(records[0].train, progress=(progress,))
-    html = page.page([replace(records[0], train=trained)], [tables.extrapolation(records)], "study")
+    some = [replace(records[0], train=trained), *records[1:]]
+    html = page.page(some, [tables.extrapolation(some)], "study")
     assert "<h2>Training</h2>" in html and ">training step<" in html
     assert "A cross: a seed has none from there on." in html
     assert "<h2>Training</h2>" not in page.page(records, [tables.extrapolation(records)], "study")
@@ -562,7 +600,7 @@ def test_a_caption_says_that_an_arrow_head_marks_a_cut_where_there_is_one(record
     cut = replace(records[0], rows=tuple(wide))
     for results, said in ((records, False), ([cut, *records[1:]], True)):
         drawn = {"curves": figures.curves(results)}
-        told = captions.captions(results, "same_targets", drawn)
+        told = captions.captions(results, tables.extrapolation(results), drawn)
         assert ("arrow head" in told["curves"]) == said
 
 
@@ -636,7 +674,7 @@ def test_command_writes_the_report_and_prints_table_and_paths(tmp_path, records)
     done = run(f"--workdir={tmp_path / 'runs'}", f"--out={tmp_path / 'out'}")
     assert (done.returncode, done.stderr) == (0, "")
     assert "2.43 ± 0.02" in done.stdout
-    assert done.stdout.splitlines()[-1] == str(tmp_path / "out" / "positions.pdf")
+    assert done.stdout.splitlines()[-1] == str(tmp_path / "out" / "improvement.pdf")
     assert (tmp_path / "out" / "report.html").stat().st_size > 10_000
 
 

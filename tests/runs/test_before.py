@@ -13,6 +13,7 @@ import jax
 import pytest
 
 from pe_jax import record
+from pe_jax.runs import folder
 from pe_jax.runs.execute import execute
 from pe_jax.runs.run import Run
 from pe_jax.runs.trained import Trained
@@ -41,10 +42,22 @@ def old(runs):
     return json.loads((runs / ID / "result.json").read_text())
 
 
-def test_its_config_has_the_same_id_and_reads_as_a_record(runs):
+def test_its_folder_is_found_though_ids_are_made_otherwise_now(runs):
     begun = records.read(record.Begun, runs / ID / "config.json")
-    assert Run.of(begun.config).id == begun.id == ID
+    run = Run.of(begun.config)
+    assert run.id != begun.id == ID and folder.find(run, runs) == runs / ID
+    other = Run.of(begun.config | {"train": begun.config["train"] | {"steps": 7}})
+    assert folder.find(other, runs) == runs / other.id
     assert begun.seeds == (0, 1) and begun.device.platform == "cpu" and begun.parent is None
+
+
+def test_it_takes_another_seed(runs):
+    """Only the new seed is trained, and what was scored before is not scored again."""
+    before = records.read(record.Result, runs / ID / "result.json")
+    run_section = before.config["run"] | {"seeds": [0, 1, 2]}
+    result = execute(Run.of(before.config | {"run": run_section}), runs)
+    assert result.id == ID and result.seeds == (0, 1, 2) and set(result.digests) == {"0-1", "2"}
+    assert tuple(row for row in result.rows if row.seed < 2) == before.rows
 
 
 def test_its_result_reads_as_a_record(runs):
@@ -62,7 +75,7 @@ def test_its_result_reads_as_a_record(runs):
 
 def test_its_checkpoint_is_the_one_that_was_written(runs):
     trained = Trained.of(str(runs))
-    assert (trained.run.id, trained.seed, trained.step) == (ID, 0, 6)
+    assert (trained.folder.name, trained.seed, trained.step) == (ID, 0, 6)
     run = trained.run
     like = jax.eval_shape(lambda: init(run.lm, run.encodings, run.train, (0, 1)))
     step, state, _ = Checkpoints(runs / ID / "checkpoints/0-1").restore(like, print)
@@ -86,16 +99,3 @@ def test_its_evaluation_gives_the_same_values_anew(runs):
     for new, row in zip(again.rows, before.rows, strict=True):
         assert row.value is None or new.value == pytest.approx(row.value, rel=1e-5)
         assert dataclasses.replace(new, value=row.value) == row
-
-
-STUDIES = sorted(ROOT.glob("results/*/runs.jsonl"))
-
-
-@pytest.mark.parametrize("path", STUDIES, ids=lambda path: path.parent.name)
-def test_the_records_of_results_have_the_ids_of_today(path, monkeypatch):
-    """But for those that start from another run, whose folder is not there."""
-    monkeypatch.chdir(ROOT)
-    of_before = [json.loads(line) for line in path.read_text("utf-8").splitlines()]
-    whole = [r for r in of_before if not r["config"]["train"].get("init_from")]
-    assert whole
-    assert [Run.of(r["config"]).id for r in whole] == [r["id"] for r in whole]

@@ -145,7 +145,7 @@ def test_a_run_that_fails_says_why_and_a_full_disk_hides_no_error(whole, tmp_pat
     def fail(*arguments):
         raise ArithmeticError("this model fails")
 
-    monkeypatch.setattr("pe_jax.runs.execute._train_and_evaluate", fail)
+    monkeypatch.setattr("pe_jax.runs.carry_out._train", fail)
     with pytest.raises(ArithmeticError, match="this model fails"):
         execute(run, tmp_path)
     assert standing(folder) == ("failed", "ArithmeticError: this model fails")
@@ -169,8 +169,9 @@ def test_a_record_gives_the_config_of_the_same_id(whole, name):
 
 
 def test_equal_configs_have_equal_ids_and_different_ones_do_not():
-    assert run_of(SPEC).id == run_of(SPEC, **{"train.rate": 3e-3, "eval.lengths": [16, 32]}).id
-    changes = {"train.rate": 1e-3, "run.seeds": (0,), "data.source": "files:x", "eval.targets": 512}
+    same = {"train.rate": 9e-3, "run.seeds": (0, 1, 2), "eval.lengths": (16,), "eval.targets": 512}
+    assert {run_of(SPEC, **{name: value}).id for name, value in same.items()} == {run_of(SPEC).id}
+    changes = {"train.rate": 1e-3, "train.steps": 7, "data.source": "files:x", "lm.mlp": 20}
     ids = {run_of(SPEC, **{name: value}).id for name, value in changes.items()}
     ids |= {run_of("rope+randomized").id, run_of("randomized+rope(base=5.0)").id, run_of(SPEC).id}
     assert len(ids) == len(changes) + 3
@@ -189,17 +190,19 @@ def test_a_field_given_in_the_spec_or_as_an_override_is_one_run():
     assert run_of("rope", **{"pe.rope.base": 5.0}).label == spec.label
 
 
-@pytest.mark.parametrize("place", ("spec", "swap"))
-def test_a_changed_file_of_ones_own_is_another_run(tmp_path, place):
+def test_a_config_in_part_is_the_whole_one():
+    assert Run.of({"pe": "rope"}).id == Run.of(base.get_config("pe=rope").to_dict()).id
+    assert Run.of({"pe": "rope"}).config["train"]["steps"] == 350
+
+
+def test_a_changed_file_of_ones_own_is_another_run(tmp_path):
     path = tmp_path / "mine.py"
     source = "import dataclasses\nfrom pe_jax.encodings.rope import RoPE\n\n\n"
     source += "@dataclasses.dataclass(frozen=True)\nclass Mine(RoPE):\n    pass\n"
 
     def identified(text):
         path.write_text(text)
-        if place == "spec":
-            return run_of(f"{path}:Mine").id
-        return run_of("rope", **{"eval.swaps": (f"{path}:Mine",)}).id
+        return run_of(f"{path}:Mine").id
 
     first = identified(source)
     assert identified(source) == first

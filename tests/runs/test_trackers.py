@@ -10,7 +10,7 @@ from commands import Lab, lines, run_of, the_run, tiny
 
 from pe_jax import errors
 from pe_jax.record import Begun, Corpus, Result, Stage
-from pe_jax.runs import execute, trackers
+from pe_jax.runs import execute, trackers, view
 from pe_jax.storage import atomic, history, locks, records, state
 from pe_jax.training.session import Interrupted
 
@@ -26,7 +26,7 @@ ABOUT = Begun(
 )
 
 
-class Seen(execute.Silent):
+class Seen(view.Silent):
     """Notes what is said, and watches by a function."""
 
     def __init__(self, watch=lambda line: None):
@@ -165,12 +165,12 @@ def executed(lab, workdir, **options):
 
 def test_a_tracker_that_fails_is_let_go_and_the_run_is_recorded(lab, tmp_path, fake, monkeypatch):
     monkeypatch.setattr(fake, "failing", 6)
-    view = Seen()
-    done = executed(lab, tmp_path, view=view)
+    seen = Seen()
+    done = executed(lab, tmp_path, view=seen)
     assert done == records.read(Result, the_run(tmp_path) / "result.json")
     assert [line["step"] for line in lines(the_run(tmp_path)) if "loss" in line] == STEPS
     assert [call[0] for call in fake.calls] == ["made", 2, 4]
-    assert view.said == [
+    assert seen.said == [
         "log.wandb: look at nothing",
         "log.wandb failed and is let go (OSError: no space left)",
     ]

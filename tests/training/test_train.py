@@ -24,7 +24,7 @@ from pe_jax.training.session import Session
 from pe_jax.training.step import init, make_steps, structure
 
 LM = LmConfig(vocab=16, layers=1, model=16, heads=2, attention="dense")
-CONFIG = TrainConfig(steps=8, length=8, batch=4, warmup=2)
+CONFIG = TrainConfig(steps=8, length=8, batch=4, rate=3e-3, warmup=2)
 DIMS = LM.dims(CONFIG.length)
 
 
@@ -118,17 +118,26 @@ def test_steps_in_one_scan_are_steps_one_by_one():
 
 def test_the_rate_warms_up_and_decays():
     config = TrainConfig(steps=1000, rate=0.01, warmup=40, final=0.1)
-    rate = config.schedule()
+    rate = config.rates_by_step()
     np.testing.assert_allclose(
         [rate(0), rate(20), rate(40)], [0.01 / 40, 0.01 * 0.5125, 0.01], rtol=1e-5
     )
     np.testing.assert_allclose([rate(520), rate(1000)], [0.0055, 0.001], rtol=1e-5)
     rates = [float(rate(step)) for step in range(40, 1001)]
     assert rates == sorted(rates, reverse=True)
-    short = TrainConfig(steps=50, rate=0.01, warmup=40).schedule()
+    short = TrainConfig(steps=50, rate=0.01, warmup=40).rates_by_step()
     np.testing.assert_allclose(short(5), 0.01, rtol=1e-5)  # a tenth of all steps
-    one = TrainConfig(steps=1, rate=0.01).schedule()
+    one = TrainConfig(steps=1, rate=0.01).rates_by_step()
     np.testing.assert_allclose(one(0), 0.01, rtol=1e-5)
+
+
+def test_the_rate_of_wsd_rises_stays_and_falls():
+    config = TrainConfig(steps=50, rate=0.01, warmup=4, schedule="wsd", steps_per_call=4)
+    rate = config.rates_by_step()
+    assert config.decays_from == 40
+    np.testing.assert_allclose([rate(0), rate(2), rate(4)], [0.0025, 0.00625, 0.01], rtol=1e-6)
+    assert {float(rate(step)) for step in range(4, 41)} == {float(np.float32(0.01))}
+    np.testing.assert_allclose([rate(45), rate(50)], [0.0055, 0.001], rtol=1e-6)
 
 
 def test_the_optimizer_is_clipped_adamw_by_hand():
@@ -309,7 +318,9 @@ def run_train(folder, seeds, encodings=None, text=None, stop=lambda save: None):
     folder.mkdir(exist_ok=True)
     history, said = History(folder / "metrics.jsonl"), []
     session = Session(history, said.append, stop)
-    state, seconds = train(LM, encodings, config, seeds, [text], folder, session)
+    state, seconds = train(
+        LM, encodings, config, seeds, [text], folder / "-".join(map(str, seeds)), session
+    )
     return state, seconds, read_lines(history.path), said
 
 
@@ -367,5 +378,5 @@ def test_training_is_on_the_batches_of_each_seed_in_turn(solo):
         state, out = steps(state, np.stack([order[3 * call + i][None] for i in range(3)]))
         np.testing.assert_allclose(line["loss"], out["loss"].mean(0), rtol=1e-6)
         np.testing.assert_allclose(line["grad_norm"], out["grad_norm"].mean(0), rtol=1e-6)
-        assert line["rate"] == pytest.approx(float(config.schedule()(3 * call + 2)))
+        assert line["rate"] == pytest.approx(float(config.rates_by_step()(3 * call + 2)))
     assert_trees_equal(state, solo[0])

@@ -1,0 +1,103 @@
+"""The passes of an evaluation over its windows: of the model as it is, with every swap, and with
+every segment memory; and what is to be computed for them.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from pe_jax.encoding import Encoding, sites
+from pe_jax.evaluation.config import EvalConfig
+from pe_jax.model import memory
+from pe_jax.spec.swap import swap
+
+
+class Key(NamedTuple):
+    """Which score it is, of all that an evaluation computes."""
+
+    seed: int
+    swap: str
+    metric: str
+    length: int
+
+
+class Pass(NamedTuple):
+    """One way to work through the windows of one length."""
+
+    swap: str
+    """The spec that is swapped in; "": none; "memory M": windows are taken segment by segment."""
+    length: int
+    encodings: tuple[Encoding, ...]
+    """Those for this length."""
+    memory: int = 0
+    """Tokens of the segment memory; 0: none."""
+    beyond: int | None = None
+    """How many positions the encodings can serve, where these are too few; the pass is then not
+    computed.
+    """
+
+    def computed(self) -> Pass:
+        """The pass that gives the same scores, as it is computed: no swap has a name, and windows
+        at the end that no sequence of this length is longer than, which hide nothing, are left out.
+        """
+        members = self.encodings
+        while not self.memory and members and _hides_nothing(members[-1], self.length):
+            members = members[:-1]
+        return self._replace(swap="", encodings=members)
+
+
+class Job(NamedTuple):
+    """A pass that is computed, once for all swaps that come to the same."""
+
+    part: Pass
+    todo: dict[tuple[str, int], list[Key]]
+    """The scores that are wanted of it, for each metric and seed."""
+
+
+def plan(encodings: tuple[Encoding, ...], config: EvalConfig, segment: int = 0) -> tuple[Pass, ...]:
+    """The passes at every length: of the model as it is, with each swap, and with each memory in
+    segments of `segment` tokens. ValueError for a swap or a memory that is not possible.
+    """
+    ways = [("", encodings, 0), *((spec, swap(encodings, spec), 0) for spec in config.swaps)]
+    for size in config.memory:
+        memory.check(encodings, size, segment)
+        ways.append((f"memory {size}", encodings, size))
+    passes = []
+    for name, members, size in ways:
+        for length in config.lengths:
+            positions = size + segment if size else length
+            own = tuple(e.at(positions) for e in members)
+            limit = min((n for e in own if (n := e.limit()) is not None), default=positions)
+            beyond = limit if limit < positions else None
+            passes.append(Pass(name, length, own, size, beyond))
+    return tuple(passes)
+
+
+def check(encodings: tuple[Encoding, ...], config: EvalConfig, segment: int = 0) -> None:
+    """ValueError for a swap or a memory that is not possible with these encodings."""
+    plan(encodings, config, segment)
+
+
+def wanted(passes: Sequence[Pass], config: EvalConfig, seeds: Sequence[int]) -> list[Key]:
+    """All scores of the passes, in the order of the record: by pass, metric and seed."""
+    every = itertools.product(passes, config.metrics, seeds)
+    return [Key(seed, part.swap, metric, part.length) for part, metric, seed in every]
+
+
+def jobs(passes: Sequence[Pass], keys: Sequence[Key]) -> list[Job]:
+    """What is to be computed for the scores `keys`."""
+    computed = {(part.swap, part.length): part.computed() for part in passes}
+    found: dict[Pass, Job] = {}
+    for key in keys:
+        part = computed[key.swap, key.length]
+        job = found.setdefault(part, Job(part, {}))
+        job.todo.setdefault((key.metric, key.seed), []).append(key)
+    return list(found.values())
+
+
+def _hides_nothing(encoding: Encoding, length: int) -> bool:
+    """Whether it is a window, and nothing besides, that is as wide as the sequence."""
+    reach = encoding.reach()
+    return reach is not None and reach[0] >= length and {*sites(encoding)} <= {"reach", "at"}

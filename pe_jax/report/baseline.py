@@ -1,0 +1,115 @@
+"""Every model against one of them, the baseline: paired differences over seeds."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from pe_jax.errors import nearest
+from pe_jax.record import Result
+from pe_jax.report import paired, stats
+from pe_jax.report.cells import Row, Table, by_seed, described, values
+
+DIGITS = 3
+USUAL = ("rope", "nope")
+"""The baseline where none is named: the first of these that a table has."""
+
+
+@dataclass(frozen=True)
+class Against:
+    """A model minus the baseline at one length: the mean difference with its 95 % interval, and p,
+    adjusted by Holm's method for the models of this length.
+
+    `verdict` is "better", "worse", "not distinguishable", or "equal" where the difference is below
+    rounding; "" where fewer than two seeds are shared.
+    """
+
+    change: stats.Interval
+    p: float
+    verdict: str
+
+
+@dataclass(frozen=True)
+class Versus:
+    """The models as trained of one table against the baseline, in the order of the table."""
+
+    table: Table
+    baseline: str
+    rows: tuple[tuple[Row, tuple[Against, ...]], ...]
+    """Each model with a cell for each length."""
+
+    @property
+    def title(self) -> str:
+        """As in "Bits per byte, same targets (lower is better): difference from rope"."""
+        parts = [f"difference from {self.baseline}", self.table.heading]
+        return f"{described(self.table.metric).title}: {', '.join(filter(None, parts))}"
+
+
+def versus(
+    results: Sequence[Result], reported: Sequence[Table], baseline: str | None = None
+) -> list[Versus]:
+    """Each of the tables `reported` of the results that has the baseline and another model, against
+    the baseline.
+
+    `baseline` is a model's label; None is rope, else nope, else the first row of a table. A
+    ValueError, with the nearest labels, where no table has it.
+    """
+    by_id = {result.id: result for result in results}
+    found, known = [], set[str]()
+    for table in reported:
+        trained = {row.run: row for row in table.rows if not row.swap}
+        called = {id: row.label for id, row in trained.items()}
+        base = chosen([by_id[id] for id in trained], called, baseline)
+        known |= {*called.values()}
+        if base and len(trained) > 1:
+            others = [row for id, row in trained.items() if id != base.id]
+            columns = [_column(others, base, by_id, table.metric, n) for n in table.lengths]
+            cells = zip(*columns, strict=True)
+            found.append(Versus(table, called[base.id], tuple(zip(others, cells, strict=True))))
+    if baseline and not found:
+        raise ValueError(
+            f"no model that others can be compared with is called {baseline!r}"
+            f"{nearest(baseline, known, 3)} Known: {'; '.join(sorted(known))}."
+        )
+    return found
+
+
+def chosen(
+    results: Sequence[Result], called: Mapping[str, str], baseline: str | None = None
+) -> Result | None:
+    """The result of that name: as it is `called` by its id, else without what tells it from others,
+    else as its config names the encoding, where one alone has it. None where there is no such.
+
+    Where `baseline` is None: rope, else nope, else the first of the results.
+    """
+    for name in [baseline] if baseline else USUAL:
+        exact = [result for result in results if called[result.id] == name]
+        bare = [result for result in results if result.label == name]
+        own = [result for result in results if result.config.get("pe", {}).get("spec") == name]
+        if len(found := exact or bare or own) == 1:
+            return found[0]
+    return None if baseline or not results else results[0]
+
+
+def _column(
+    others: Sequence[Row], base: Result, by_id: Mapping[str, Result], metric: str, length: int
+) -> list[Against]:
+    scored = [base, *(by_id[row.run] for row in others)]
+    of_base, *samples = (values(by_seed(result, metric, length)) for result in scored)
+    changes = [stats.paired(sample, of_base) for sample in samples]
+    adjusted = paired.holm([paired.p_value(sample, of_base) for sample in samples])
+    sign = described(metric).sign
+    return [
+        Against(change, p, _verdict(change, p, sign))
+        for change, p in zip(changes, adjusted, strict=True)
+    ]
+
+
+def _verdict(change: stats.Interval, p: float, sign: int) -> str:
+    if change.n and not round(change.mean, DIGITS):
+        return "equal"
+    if change.n < 2:
+        return ""
+    if p > paired.LEVEL:
+        return "not distinguishable"
+    return "better" if sign * change.mean < 0 else "worse"

@@ -1,0 +1,102 @@
+"""Evaluates a finished run in another way: what is not known yet is scored and kept beside it, and
+nothing is trained.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import jax
+
+from pe_jax.data import tokenizer
+from pe_jax.errors import Refused
+from pe_jax.record import Result, Seconds
+from pe_jax.runs import folder as folders
+from pe_jax.runs import layout, programs
+from pe_jax.runs.run import Run
+from pe_jax.runs.scores import Kept, scores
+from pe_jax.runs.view import SILENT, View
+from pe_jax.storage import locks, records
+from pe_jax.storage.checkpoints import Checkpoints
+from pe_jax.storage.history import History
+from pe_jax.training import mesh
+from pe_jax.training.session import Session, stopping
+from pe_jax.training.step import State, init
+
+
+def evaluate_again(
+    folder: Path,
+    changes: Mapping[str, Any],
+    seeds: Sequence[int] | None = None,
+    view: View = SILENT,
+) -> Result:
+    """The result of the finished run in `folder` with these fields of its section `eval` changed,
+    for all its seeds or some.
+
+    Of its text, the part that is scored must be there; that of training need not if eval.source
+    names other text. Refused or ValueError if the run has not finished, a checkpoint is damaged, or
+    the evaluation is not possible.
+    """
+    programs.keep()
+    finished = records.read(Result, folder / "result.json")
+    if finished is None:
+        raise ValueError(f"{folder} has no result.json: the run has not finished yet")
+    folder = layout.of_one_rate(folder)
+    finished = dataclasses.replace(finished, seeds=tuple(seeds or finished.seeds))
+    run_section = finished.config["run"] | {"seeds": finished.seeds, "choose_seeds": ()}
+    asked = {"eval": finished.config["eval"] | changes, "run": run_section}
+    run = Run.of(_config(folder, finished.config | asked))
+    text = run.load_scored(tokenizer.kept(folder, finished.tokenizer))
+    if not run.eval.source and text.about.hash != finished.corpus.hash:
+        raise Refused(
+            f"{folder} was trained on other text ({run.data.source} has changed since): name the "
+            "text that is to be scored by eval.source"
+        )
+    try:
+        devices = mesh.make(run.run.mesh)
+    except ValueError as error:
+        raise Refused(str(error)) from error
+    with locks.locked(folder), stopping(view.say) as stop:
+        kept = Kept.of(folder, run)
+        kept.check(text.about)
+        groups = folders.groups(folder, run)
+        session = Session(History(None, view.watch), view.say, stop, devices)
+        begun = time.monotonic()
+        seeds = [seed for group in groups for seed in group]
+        evaluation = scores(run, _states(run, folder, groups), seeds, text, session, kept.done)
+        evaluating = kept.seconds + time.monotonic() - begun
+        training = finished.seconds.train if finished.seconds else 0.0
+        result = dataclasses.replace(
+            finished,
+            **vars(evaluation),
+            config=finished.config | asked,
+            scored=text.about if run.eval.source else None,
+            seconds=Seconds(train=training, evaluate=evaluating, total=training + evaluating),
+        )
+        return kept.joined(result, run)
+
+
+def _config(folder: Path, config: dict[str, Any]) -> dict[str, Any]:
+    """The config for a run that is not trained: where it started from, which may have gone, does
+    not matter, and its tokens are those in its folder.
+    """
+    train = config["train"] | {"init_from": "", "rates": ()}
+    path = folder / "tokenizer.json"
+    tokens = {"tokenizer": f"file:{path.resolve()}"} if path.is_file() else {}
+    return config | {"train": train, "data": config["data"] | tokens}
+
+
+def _states(run: Run, folder: Path, groups: tuple[tuple[int, ...], ...]) -> list[State]:
+    """The states after the last step of each program. ValueError if one of these checkpoints is
+    damaged or gone; the one before it is not taken.
+    """
+    states = []
+    for seeds in groups:
+        like = jax.eval_shape(lambda seeds=seeds: init(run.lm, run.encodings, run.train, seeds))
+        checkpoints = Checkpoints(layout.checkpoints(folder, seeds), read_only=True)
+        states.append(checkpoints.state(run.train.steps, like))
+    return states

@@ -1,0 +1,71 @@
+"""The beginning of a run: its config.json, and what has changed where it was begun before."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from pathlib import Path
+
+from pe_jax import record
+from pe_jax.data.tokenizer import Tokens
+from pe_jax.errors import Refused
+from pe_jax.record import Begun
+from pe_jax.runs import environment, longer
+from pe_jax.runs.run import Run
+from pe_jax.runs.view import View
+from pe_jax.storage import atomic, records
+
+
+def begin(run: Run, folder: Path, corpus: Tokens, command: str, view: View) -> Begun:
+    """Writes config.json, and tokenizer.json if there is one. Where the run was begun before,
+    checks that it goes on with the same text and tokens, and says what else has changed.
+    """
+    here = environment.environment()
+    about = Begun(
+        id=folder.name,
+        label=run.label,
+        command=command,
+        config=json.loads(record.canonical(run.config)),  # as it is read back: lists, no tuples
+        seeds=run.run.seeds,
+        corpus=corpus.about,
+        tokenizer=corpus.tokenizer.describe(),
+        parent=run.start.about() if run.start else None,
+        advice=run.advice,
+        started=record.now(),
+        commit=here["commit"],
+        versions=here["versions"],
+        device=record.Device(**here["device"]),
+    )
+    if earlier := records.read(Begun, folder / "config.json"):
+        _check_begun(run, folder, earlier, about)
+        for part in ("versions", "device", "commit"):
+            if getattr(earlier, part) != getattr(about, part):
+                view.say(
+                    f"{run.label}: {part} changed since the run was begun; "
+                    "its results are not bit-reproducible"
+                )
+        return dataclasses.replace(about, started=earlier.started)
+    if corpus.tokenizer.json is not None:
+        atomic.write(folder / "tokenizer.json", corpus.tokenizer.json)
+    if run.start:
+        view.say(run.start.summary())
+    if reason := longer.why_not(run, folder):
+        view.say(reason)
+    for doubt in run.advice:
+        view.say(f"note: {doubt}")
+    atomic.write(folder / "config.json", record.encode(about))
+    return about
+
+
+def _check_begun(run: Run, folder: Path, earlier: Begun, about: Begun) -> None:
+    """Refused where the run was begun with another text or other tokens."""
+    if earlier.corpus.hash != about.corpus.hash:
+        raise Refused(
+            f"{folder} was begun on other text ({run.data.source} has changed since): "
+            "delete the folder, or give another --workdir"
+        )
+    if earlier.tokenizer != about.tokenizer:
+        raise Refused(
+            f"{folder} was begun with other tokens ({run.data.tokenizer} by another version of its "
+            "library): delete the folder, or give another --workdir"
+        )

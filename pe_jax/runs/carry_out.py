@@ -1,0 +1,212 @@
+"""Carries out a run at its one learning rate, in its folder.
+
+What it writes there, in order: config.json (and tokenizer.json), state.json, which follows how the
+run stands, metrics.jsonl and checkpoints/ as it goes on, evaluations/ (scores.py), and at the end
+result.json, which answers what was asked for last. Training and evaluation get a Session. Its
+History writes metrics.jsonl and hands every line to the Trackers, which copy it to other programs,
+and to the View, which shows it to the caller.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import signal
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from pe_jax import record
+from pe_jax.data.tokenizer import Tokens
+from pe_jax.errors import Refused
+from pe_jax.record import Begun, Result, Stage
+from pe_jax.runs import environment, layout, longer, measured
+from pe_jax.runs import folder as folders
+from pe_jax.runs.begin import begin
+from pe_jax.runs.run import Run
+from pe_jax.runs.scores import Kept, scores
+from pe_jax.runs.trackers import Trackers
+from pe_jax.runs.validation import validation
+from pe_jax.runs.view import View
+from pe_jax.storage import atomic, locks, state
+from pe_jax.storage.checkpoints import digests
+from pe_jax.storage.hashes import sha256
+from pe_jax.storage.history import History, read_lines
+from pe_jax.training import mesh
+from pe_jax.training.loop import train
+from pe_jax.training.session import Interrupted, Session, stopping
+from pe_jax.training.step import State
+
+
+class Work(NamedTuple):
+    """What carrying out a run in its folder needs."""
+
+    folder: Path
+    about: Begun
+    corpus: Tokens
+    session: Session
+    trackers: Trackers
+
+
+class Trained(NamedTuple):
+    """One program at the end of its training."""
+
+    seeds: tuple[int, ...]
+    state: State
+    seconds: float
+
+
+def carry_out(run: Run, folder: Path, command: str, view: View) -> Result:
+    """The run's result: what is missing is trained and scored."""
+    if done := folders.answer(run, folder):
+        return done
+    with _at_work(run, folder, command, view) as work:
+        if done := folders.answer(run, folder):  # written by another process since
+            return done
+        trained = _train(run, work)
+        result = _result(run, work, trained)
+        work.trackers.finish(result)
+        atomic.write(folder / "result.json", record.encode(result))
+        return result
+
+
+def tuned(run: Run, folder: Path, command: str, view: View) -> dict[int, float | None]:
+    """Bits per byte of validation text of each seed after training, which is done if it is missing.
+    Nothing else is scored. Refused where the validation text is shorter than a window.
+    """
+    valid = measured.valid(run, read_lines(folder / "metrics.jsonl"))
+    if None in valid.values():
+        with _at_work(run, folder, command, view) as work:
+            if work.session.validate is None:
+                raise Refused(
+                    "train.rates are chosen among by validation text, of which there is not one "
+                    f"window of {run.train.length} tokens: give more text, or one train.rate"
+                )
+            _validate(run, work, _train(run, work))
+        valid = measured.valid(run, read_lines(folder / "metrics.jsonl"))
+    return valid
+
+
+def _validate(run: Run, work: Work, trained: list[Trained]) -> None:
+    """Scores validation text for programs that were trained without, by an earlier release."""
+    lines = read_lines(work.folder / "metrics.jsonl")
+    ends = [line for line in lines if line.get("step") == run.train.steps]
+    for program in trained:
+        end = next((line for line in ends if line["seeds"] == list(program.seeds)), None)
+        if end and "valid" not in end and work.session.validate:
+            score = work.session.validate(program.state["params"])
+            work.session.history.add(**end, valid=score)
+
+
+@contextlib.contextmanager
+def _at_work(run: Run, folder: Path, command: str, view: View) -> Iterator[Work]:
+    """Holds the run's folder, with its text read, and keeps state.json."""
+    corpus = run.load()
+    try:
+        devices = mesh.make(run.run.mesh)
+        for group in folders.groups(folder, run):
+            mesh.check(run.run.mesh, len(group), run.train.batch)
+    except ValueError as error:
+        raise Refused(str(error)) from error
+    with locks.locked(folder), stopping(view.say) as stop:
+        about = begin(run, folder, corpus, command, view)
+        with keep_state(folder), Trackers(run.log.trackers, folder, about, view.say) as trackers:
+
+            def watch(line: dict[str, Any]) -> None:
+                trackers.watch(line)
+                view.watch(line)
+
+            session = Session(
+                History(folder / "metrics.jsonl", watch),
+                view.say,
+                stop,
+                devices,
+                run.log.checkpoint_seconds,
+                validation(run, corpus, devices),
+                run.log.valid_every,
+            )
+            view.begin()
+            yield Work(folder, about, corpus, session, trackers)
+
+
+@contextlib.contextmanager
+def keep_state(folder: Path) -> Iterator[None]:
+    """Keeps state.json while the run is carried out: running, then done, stopped or failed."""
+    state.put(folder, Stage.RUNNING)
+    ending: tuple[Stage, str] = Stage.DONE, ""
+    try:
+        yield
+    except Interrupted as error:
+        ending = Stage.STOPPED, f"by {error}"
+        raise
+    except KeyboardInterrupt:
+        ending = Stage.STOPPED, f"by {signal.SIGINT.name}"
+        raise
+    except (Refused, OSError) as error:
+        ending = Stage.FAILED, str(error)
+        raise
+    except BaseException as error:
+        ending = Stage.FAILED, f"{type(error).__name__}: {error}"
+        raise
+    finally:
+        with contextlib.suppress(OSError):  # what ended the run matters more
+            state.put(folder, *ending)
+
+
+def _train(run: Run, work: Work) -> list[Trained]:
+    """Trains the programs of the run's seeds, one after another; those that have ended are read."""
+    return [_trained(run, work, seeds) for seeds in folders.groups(work.folder, run)]
+
+
+def _trained(run: Run, work: Work, seeds: tuple[int, ...]) -> Trained:
+    """Trains the seeds of one program."""
+    start = run.start
+    new = seeds not in layout.trained_groups(work.folder)
+    if new and (found := longer.shorter(run, work.folder, seeds)):
+        longer.take_history(found, run, work.folder, seeds)
+        work.session.say(f"seeds {seeds}: going on from step {found.step} of {found.folder.name}")
+        start = found
+    state, seconds = train(
+        run.lm,
+        run.encodings,
+        run.train,
+        seeds,
+        work.corpus.splits["train"],
+        layout.checkpoints(work.folder, seeds),
+        work.session,
+        start,
+    )
+    return Trained(seeds, state, seconds)
+
+
+def _result(run: Run, work: Work, trained: list[Trained]) -> Result:
+    """Scores what is missing, keeps it, and puts the record together."""
+    kept = Kept.of(work.folder, run)
+    scored = run.load_scored(work.corpus.tokenizer) if run.eval.source else work.corpus
+    kept.check(scored.about)
+    begun = time.monotonic()
+    evaluation = scores(
+        run,
+        [program.state for program in trained],
+        [seed for program in trained for seed in program.seeds],
+        scored,
+        work.session,
+        kept.done,
+    )
+    evaluating = kept.seconds + time.monotonic() - begun
+    training = sum(program.seconds for program in trained)
+    result = Result(
+        **vars(dataclasses.replace(work.about, seeds=run.run.seeds)),
+        **vars(evaluation),
+        parameters=run.parameters(),
+        train=measured.training(run, read_lines(work.folder / "metrics.jsonl")),
+        seconds=record.Seconds(train=training, evaluate=evaluating, total=training + evaluating),
+        peak_memory_mib=environment.peak_memory_mib(),
+        digests={
+            "-".join(map(str, program.seeds)): sha256(record.canonical(digests(program.state)))
+            for program in trained
+        },
+        scored=scored.about if run.eval.source else None,
+    )
+    return kept.joined(result, run)

@@ -1,0 +1,80 @@
+"""The folder of a run in a work directory: which one it is, which seeds train in it together, and
+whether its result is the one that is asked for.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from pe_jax.errors import Refused
+from pe_jax.record import Begun, Result
+from pe_jax.runs.layout import trained_groups
+from pe_jax.runs.run import Run
+from pe_jax.runs.sections import section
+from pe_jax.storage import records
+
+
+def find(run: Run, workdir: Path) -> Path:
+    """`<workdir>/<run.id>`; or, if that is not there, the folder of an earlier release, in which
+    ids were made otherwise, whose config trains the same. Of several it is the one with the most
+    seeds.
+    """
+    folder = workdir / run.id
+    if folder.exists():
+        return folder
+    beside = namesakes(folder)
+    same = [(len(begun.seeds), path) for path, begun in beside if trains_as(run, begun.config)]
+    return max(same, default=(0, folder), key=lambda found: found[0])[1]
+
+
+def namesakes(folder: Path) -> Iterator[tuple[Path, Begun]]:
+    """The folders beside it whose names differ in their last 8 digits alone, with their config."""
+    stem = folder.name[:-8]
+    for path in sorted(folder.parent.glob("*/config.json")):
+        if re.fullmatch(re.escape(stem) + "[0-9a-f]{8}", path.parent.name):
+            try:
+                begun = records.read(Begun, path)
+            except Refused:
+                continue
+            if begun:
+                yield path.parent, begun
+
+
+def trains_as(run: Run, config: Mapping[str, Any]) -> bool:
+    """Whether a config trains what the run trains."""
+    try:
+        return Run.of(config).id == run.id
+    except (ValueError, TypeError, OSError):  # its parent or the file of its encoding has gone
+        return False
+
+
+def groups(folder: Path, run: Run) -> tuple[tuple[int, ...], ...]:
+    """The seeds of each program that trains the seeds of the run: a seed stays in the program with
+    which its training began, and the others begin in programs of their own.
+    """
+    begun = [group for group in trained_groups(folder) if set(group) & set(run.run.seeds)]
+    known = {seed for group in begun for seed in group}
+    return (*begun, *run.run.groups([seed for seed in run.run.seeds if seed not in known]))
+
+
+def answer(run: Run, folder: Path) -> Result | None:
+    """The folder's result, if it is of the seeds, the evaluation and the rates of the run.
+
+    Refused if result.json is damaged.
+    """
+    result = records.read(Result, folder / "result.json")
+    if result is None or set(result.seeds) != set(run.run.seeds):
+        return None
+    return result if _asked(run.config) == _asked(result.config) else None
+
+
+def _asked(config: Mapping[str, Any]) -> tuple[Any, ...]:
+    """What a config asks for besides seeds and what decides the run's id."""
+    lm, train, run, evaluation = (
+        section(name, config.get(name, {})) for name in ("lm", "train", "run", "eval")
+    )
+    rates = (train.rates, run.choosing) if train.rates else ()
+    return rates, evaluation.resolved(train.length, lm.memory)

@@ -1,0 +1,54 @@
+"""What lies where in a run's folder."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Sequence
+from pathlib import Path
+
+from pe_jax.errors import Refused
+from pe_jax.record import Begun, Result, Tried
+from pe_jax.storage import records
+
+RATES = "rates"
+"""The folder in that of a run with several train.rates which holds a run for each of them."""
+
+
+def trained_groups(folder: Path) -> list[tuple[int, ...]]:
+    """The seeds of each program that has a checkpoint in the folder, those of the lowest seed
+    first.
+    """
+    steps = (folder / "checkpoints").glob("*/[0-9]*")
+    names = {path.parent.name for path in steps}
+    return sorted(tuple(map(int, name.split("-"))) for name in names)
+
+
+def checkpoints(folder: Path, group: Sequence[int]) -> Path:
+    """Where the checkpoints of one program lie."""
+    return folder / "checkpoints" / "-".join(map(str, group))
+
+
+def of_one_rate(folder: Path) -> Path:
+    """The folder that holds the models of a run: its own, or with several train.rates that of the
+    chosen one.
+    """
+    result = records.read(Result, folder / "result.json")
+    if result is None or not result.rates:
+        return folder
+    best = chosen(result.rates).rate
+    for path in sorted((folder / RATES).glob("*/config.json")):
+        begun = records.read(Begun, path)
+        if begun and begun.config["train"]["rate"] == best:
+            return path.parent
+    raise ValueError(f"{folder / RATES} has no run of the chosen train.rate, {best:g}")
+
+
+def chosen(tried: Sequence[Tried]) -> Tried:
+    """The rate whose mean over seeds is the lowest, the first of equal ones; one with a seed that
+    diverged is not chosen. Refused if all are such.
+    """
+    whole = [one for one in tried if None not in one.valid.values()]
+    if not whole:
+        rates = ", ".join(f"{one.rate:g}" for one in tried)
+        raise Refused(f"training diverged at each of train.rates, {rates}: give lower ones")
+    return min(whole, key=lambda one: statistics.fmean(v for v in one.valid.values() if v))

@@ -1,0 +1,211 @@
+"""Every model against a named one: differences, verdicts, and how they are printed."""
+
+import csv
+import io
+import math
+import re
+from dataclasses import replace
+
+import pytest
+import scipy.stats
+from commands import Lab
+from rich.console import Console
+from test_report import make_record
+
+from pe_jax.report import differences, improvement, page, tables
+from pe_jax.report.baseline import versus
+from pe_jax.report.words import plusminus
+
+NOISE = (0.000, 0.004, -0.003)
+
+
+def noisy(label, offsets, **options):
+    """A result whose difference from ROPE is not the same in all seeds."""
+    result = make_record(label, offsets, window=False, **options)
+    scored = [row for row in result.rows if row.metric == "same_targets"]
+    rows = [
+        replace(row, value=row.value and row.value + NOISE[row.seed % 3] * (1 + row.length / 64))
+        for row in scored
+    ]
+    return replace(result, rows=tuple(rows))
+
+
+ROPE = make_record("rope", [2.45, 2.60, 3.30, 4.00, 4.40], window=False)
+BETTER = noisy("alibi", [2.40, 2.45, 2.48, 2.48, 2.47])
+LIKE = noisy("t5", [2.4512, 2.60, 3.301, 4.01, 4.40])
+SHORT = noisy("learned", [2.60] * 5, limit=64)
+STUDY = [ROPE, BETTER, LIKE, SHORT]
+
+
+def compared(results, baseline=None):
+    return versus(results, tables.study(results), baseline)
+
+
+def cells(found, label):
+    return next(cells for row, cells in found.rows if row.label == label)
+
+
+def test_differences_are_paired_and_their_p_is_holms_of_the_column():
+    found = compared(STUDY)[0]
+    assert found.baseline == "rope" and [row.label for row, _ in found.rows] == [
+        "alibi",
+        "t5",
+        "learned",
+    ]
+    rows = {r.label: sorted((x.seed, x.value) for x in r.rows if x.length == 64) for r in STUDY}
+    rows["rope"] = [
+        (x.seed, x.value) for x in ROPE.rows if (x.length, x.metric) == (64, "same_targets")
+    ]
+    base = [value for _, value in sorted(rows["rope"])]
+    tests = {
+        label: scipy.stats.ttest_rel([value for _, value in rows[label]], base)
+        for label in ("alibi", "t5", "learned")
+    }
+    low, high = tests["alibi"].confidence_interval(0.95)
+    mean, half, n = cells(found, "alibi")[0].change
+    assert (mean - half, mean + half, n) == pytest.approx((low, high, 3))
+    least = sorted((test.pvalue, label) for label, test in tests.items())
+    adjusted = [(3 - i) * p for i, (p, _) in enumerate(least)]
+    for i, (_, label) in enumerate(least):
+        assert cells(found, label)[0].p == pytest.approx(min(1, max(adjusted[: i + 1])))
+
+
+def test_the_verdicts():
+    found = compared(STUDY, "rope")[0]
+    assert [cell.verdict for cell in cells(found, "alibi")] == ["better"] * 5
+    said = [cell.verdict for cell in cells(found, "t5")]
+    assert said[0] == "not distinguishable" and said[1] == "not distinguishable"
+    assert [cell.verdict for cell in cells(found, "learned")] == ["worse", "", "", "", ""]
+    against = compared(STUDY, "alibi")[0]
+    assert [cell.verdict for cell in cells(against, "rope")] == ["worse"] * 5
+
+
+def test_what_rounds_to_nothing_is_equal():
+    same = replace(make_record("p_rope", [2.45, 2.6004, 3.3, 4.0, 4.4], window=False))
+    found = compared([ROPE, same])[0]
+    assert [cell.verdict for cell in cells(found, "p_rope")] == ["equal"] * 5
+    assert differences.texts(found) == [["p_rope", *["equal"] * 5]]
+
+
+def test_one_seed_has_differences_and_no_verdicts():
+    one = [make_record(label, [2.5 + i] * 5, seeds=(0,)) for i, label in enumerate(("rope", "t5"))]
+    found = compared(one)[0]
+    assert differences.texts(found) == [["t5", *["+1.000"] * 5]]
+    assert "one shared seed allows no tests" in differences.note(found)
+
+
+def test_the_usual_baseline_is_rope_else_nope_else_the_first_row():
+    assert compared(STUDY[1:])[0].baseline == "alibi"
+    nope = make_record("nope", [3.0] * 5)
+    assert {found.baseline for found in compared([*STUDY[1:], nope])} == {"nope"}
+    assert compared([ROPE]) == []
+
+
+def test_a_baseline_is_found_by_the_label_of_the_table_or_a_bare_one():
+    rates = [
+        replace(noisy("rope", [2.4 + i] * 5), id=f"rope-{i:08d}", config={"train": {"rate": rate}})
+        for i, rate in enumerate((1e-3, 3e-3))
+    ]
+    found = compared(
+        [*rates, replace(LIKE, config={"train": {"rate": 1e-3}})], "rope, train.rate 0.003"
+    )
+    assert found[0].baseline == "rope, train.rate 0.003" and len(found[0].rows) == 2
+    with pytest.raises(ValueError, match=r"called 'rope'. Known: rope, train.rate 0.001; rope, "):
+        compared(rates, "rope")
+    with pytest.raises(ValueError, match=r"called 'rop'; did you mean 'rope'\? Known: alibi; "):
+        compared(STUDY, "rop")
+
+
+def test_a_baseline_is_found_by_its_spec_where_its_row_has_another_name():
+    named = [replace(ROPE, label="RoPE"), *STUDY[1:]]
+    assert compared(named)[0].baseline == compared(named, "rope")[0].baseline == "RoPE"
+
+
+def test_models_are_compared_within_their_table_alone():
+    long = [
+        replace(result, id=f"{result.label}-long", train=replace(result.train, steps=700))
+        for result in (ROPE, LIKE)
+    ]
+    found = compared([*STUDY, *long])
+    assert [(v.table.heading, len(v.rows)) for v in found if v.table.metric == "same_targets"] == [
+        ("350 steps", 3),
+        ("700 steps", 1),
+    ]
+    assert found[0].title.endswith("(lower is better): difference from rope, 350 steps")
+
+
+def test_a_difference_that_would_print_as_zero_has_another_digit():
+    assert plusminus(0.004, 0.002, sign="+") == "+0.004 ± 0.002"
+    assert plusminus(-0.004, math.nan, sign="+") == "−0.004"
+    assert plusminus(0.0, 0.0, sign="+") == "+0.00 ± 0.00"
+    assert plusminus(0.0004, 0.0001, sign="+") == "+0.00 ± 0.00"  # a third would not show it
+    assert plusminus(0.004, 0.002) == "0.00 ± 0.00"  # a value, not a difference
+
+
+def test_the_formats_hold_the_same_numbers():
+    found = compared(STUDY)
+    text = differences.markdown(found)
+    number = plusminus(*cells(found[0], "alibi")[0].change[:2], sign="+", digits=3)
+    assert f"| {number} better" in text and "difference from rope" in text
+    assert "**How to read the differences.** Each model minus rope" in text
+    console = Console(width=160, record=True, file=io.StringIO())
+    console.print(differences.terminal(found[0]))
+    assert f"{number} better" in console.export_text()
+    rows = list(csv.DictReader(io.StringIO(differences.csv(found))))
+    (row,) = (
+        r
+        for r in rows
+        if (r["encoding"], r["length"], r["metric"]) == ("alibi", "64", "same_targets")
+    )
+    cell = cells(found[0], "alibi")[0]
+    assert (float(row["difference"]), float(row["p"])) == (cell.change.mean, cell.p)
+    assert (row["verdict"], row["baseline"], row["n"]) == ("better", "rope", "3")
+
+
+def test_the_report_holds_the_differences_and_the_matrix(tmp_path):
+    written = page.write(STUDY, tmp_path / "study", baseline="t5")
+    assert {"baseline.md", "baseline.csv", "improvement.png"} <= {path.name for path in written}
+    html = (tmp_path / "study" / "report.html").read_text("utf-8")
+    assert "<summary>Difference from t5</summary>" in html
+    assert "Probability that a run of the row" in html
+    assert "minus those of t5 at the same tokens" in html
+    assert "<dt>How to read the differences</dt>" in html
+    with pytest.raises(ValueError, match="did you mean 't5'"):
+        page.write(STUDY, tmp_path / "study", baseline="t55")
+
+
+def test_the_matrix_has_the_order_and_the_numbers_of_the_table():
+    table = tables.extrapolation(STUDY)
+    axes = improvement.matrix(STUDY, table).axes[0]
+    names = [label.get_text() for label in axes.get_yticklabels()]
+    assert (
+        names
+        == [label.get_text() for label in axes.get_xticklabels()]
+        == [row.label for row in table.rows]
+    )
+    shown = axes.images[0].get_array().filled(math.nan)
+    assert shown[names.index("alibi"), names.index("rope")] == 1.0
+    assert shown[names.index("learned"), names.index("alibi")] == 0.0
+    written = [text.get_text() for text in axes.texts]
+    assert len(written) == 2 * 4 * 3 and "1.00" in written and "[1.00, 1.00]" in written
+
+
+def test_a_matrix_needs_two_models_and_a_longer_length():
+    assert improvement.matrix([ROPE], tables.extrapolation([ROPE])) is None
+    short = [replace(r, rows=tuple(x for x in r.rows if x.length == 64)) for r in (ROPE, LIKE)]
+    assert improvement.matrix(short, tables.extrapolation(short)) is None
+    crowd = [make_record(f"e{i}", [2.5 + 0.01 * i] * 5) for i in range(13)]
+    assert not improvement.matrix(crowd, tables.extrapolation(crowd)).axes[0].texts
+
+
+def test_the_command_compares_the_models_of_one_folder(tmp_path):
+    (tmp_path / "lab").mkdir()
+    lab = Lab(tmp_path / "lab", tmp_path / "programs")
+    page.write(STUDY, tmp_path / "study")
+    study, out = str(tmp_path / "study"), tmp_path / "out"
+    done = lab.start("compare", study, "--baseline=rope", f"--out={out}").wait()
+    assert (done.code, done.err) == (0, "")
+    assert "difference from rope" in done.out and re.search(r"alibi .* better", done.out)
+    assert {path.name for path in out.iterdir()} == {"compare.md", "compare.csv"}
+    done = lab.start("compare", study, "--baseline=alibii").wait()
+    assert done.code == 2 and "did you mean 'alibi'?" in done.err and not done.out

@@ -1,0 +1,259 @@
+"""What may be ranked: results that differ in text, training, protocol or size share no table."""
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from test_report import make_record
+
+from pe_jax.record import Corpus, Vocabulary
+from pe_jax.report import (
+    formats,
+    gallery,
+    groups,
+    labels,
+    latex,
+    page,
+    sentences,
+    style,
+    tables,
+)
+from pe_jax.report.baseline import versus
+from pe_jax.report.choice import Choice
+
+BPE = Vocabulary(spec="bpe:512", vocabulary=512, sha256="ab" * 32)
+RANKED = {
+    "corpus": ["a" * 64, "b" * 64],
+    "scored": [None, "a" * 64, "c" * 64],
+    "tokenizer": [Vocabulary(), BPE, replace(BPE, sha256="cd" * 32)],
+    "length": [64, 128],
+    "steps": [350, 700],
+    "batch": [8, 32],
+    "split": [None, "test", "valid"],
+    "targets": [1024, 4096],
+    "last": [None, 32, 64],
+    "stride": [None, 32, 64],
+    "longest": [1024, 2048],
+    "layers": [2, 4],
+    "model": [64, 96],
+    "heads": [None, 4],
+}
+FREE = {
+    "rate": [1e-3, 3e-3],
+    "memory": [0, 48],
+    "attention": ["auto", "dense"],
+    "seeds": [(0, 1, 2), (0, 1), (5, 6, 7)],
+}
+
+
+def drawn(label, fields):
+    """A result with these fields; what is None is not in its config, as in old records."""
+
+    def section(**values):
+        return {name: value for name, value in values.items() if value is not None}
+
+    f = fields
+    lengths = [64, 128, 256, 512, 1024, f["longest"]]
+    config = {
+        "pe": {"spec": label},
+        "train": section(batch=f["batch"], rate=f["rate"]),
+        "eval": section(
+            split=f["split"],
+            targets=f["targets"],
+            last=f["last"],
+            stride=f["stride"],
+            lengths=lengths,
+        ),
+        "lm": section(
+            layers=f["layers"],
+            model=f["model"],
+            heads=f["heads"],
+            memory=f["memory"],
+            attention=f["attention"],
+        ),
+    }
+    result = make_record(label, [2.5, 2.6, 2.7, 2.8, 2.9], window=False, seeds=f["seeds"])
+    return replace(
+        result,
+        config=config,
+        corpus=Corpus(source="text", hash=f["corpus"]),
+        scored=f["scored"] and Corpus(source="other", hash=f["scored"]),
+        tokenizer=f["tokenizer"],
+        train=replace(result.train, length=f["length"], steps=f["steps"]),
+    )
+
+
+def meaning(f):
+    """What the fields of RANKED mean, defaults filled in."""
+    scored = f["scored"] if f["scored"] != f["corpus"] else None
+    half = f["length"] // 2
+    filled = {"last": f["last"] or half, "stride": f["stride"] or half, "scored": scored}
+    return {name: f[name] for name in RANKED} | filled | {"split": f["split"] or "test"}
+
+
+FIELDS = st.fixed_dictionaries(
+    {name: st.sampled_from(values) for name, values in (RANKED | FREE).items()}
+)
+PAIRS = st.tuples(FIELDS, FIELDS, st.sets(st.sampled_from([*RANKED, *FREE]), max_size=2)).map(
+    lambda drawn: (drawn[0], drawn[0] | {name: drawn[1][name] for name in drawn[2]})
+)
+"""Two draws of which the second changes few of the first."""
+settings.register_profile("same", derandomize=True, database=None, deadline=None, max_examples=60)
+settings.load_profile("same")
+
+
+@pytest.mark.parametrize("name", [*RANKED, *FREE])
+@settings(max_examples=8)
+@given(FIELDS, st.data())
+def test_one_change_splits_the_table_if_and_only_if_it_is_of_the_list(name, fields, data):
+    others = [value for value in (RANKED | FREE)[name] if value != fields[name]]
+    pair = fields, fields | {name: data.draw(st.sampled_from(others))}
+    assert_shared(pair, meaning(pair[0]) == meaning(pair[1]))
+
+
+@given(FIELDS, FIELDS)
+def test_two_results_share_a_table_if_and_only_if_nothing_of_the_list_differs(one, other):
+    assert_shared((one, other), meaning(one) == meaning(other))
+
+
+def assert_shared(pair, shares):
+    """That two results of these fields are in one table, or in one each that says why."""
+    found = tables.grouped([drawn("rope", pair[0]), drawn("t5", pair[1])])
+    assert sorted(len(table.rows) for table in found) == ([2] if shares else [1, 1])
+    assert len({table.title for table in found}) == len(found)
+    assert all(bool(table.heading) != shares for table in found)
+
+
+@given(PAIRS)
+def test_no_bold_cell_rank_or_summary_spans_what_differs(pair):
+    results = [drawn("rope", pair[0]), drawn("t5", pair[1])]
+    if meaning(pair[0]) == meaning(pair[1]):
+        return
+    for table in tables.grouped(results):
+        (row,) = table.rows
+        assert all(cell.best for cell in row.cells) and row.rank is None
+        other = {"rope": "t5", "t5": "rope"}[results[[r.id for r in results].index(row.run)].label]
+        said = sentences.summary(table)
+        assert f": {row.label} (" in said and f": {other} (" not in said
+        assert "1 encoding trained" in said
+        assert not any("reciprocal rank" in note for note in table.notes)
+    with pytest.raises(ValueError, match="tables.grouped makes a table of each"):
+        tables.extrapolation(results)
+
+
+@given(st.lists(FIELDS, min_size=2, max_size=5))
+def test_groups_are_a_partition_by_what_the_fields_mean(several):
+    results = [drawn(f"e{i}", fields) for i, fields in enumerate(several)]
+    meant = {
+        r.id: tuple(map(str, meaning(f).values())) for r, f in zip(results, several, strict=True)
+    }
+    found = groups.groups(results)
+    assert sorted(r.id for group in found for r in group.results) == sorted(meant)
+    assert all(len({meant[r.id] for r in group.results}) == 1 for group in found)
+    assert len(found) == len(set(meant.values()))
+    assert len(set(labels.names(results).values())) == len(results)
+    reversed_ = groups.groups(reversed(results))
+    assert [group.apart for group in reversed_] == [group.apart for group in found]
+
+
+def changed(label, **parts):
+    base = {name: values[0] for name, values in (RANKED | FREE).items()}
+    return drawn(label, base | parts)
+
+
+def test_a_heading_says_in_words_what_differs():
+    for parts, words in (
+        ({"length": 128, "steps": 700}, "trained at 128 tokens, 700 steps"),
+        ({"corpus": "b" * 64}, "text text (SHA-256 bbbbbbbbbbbb)"),
+        ({"scored": "c" * 64}, "scored on other (SHA-256 cccccccccccc)"),
+        ({"split": "valid"}, "validation text"),
+        ({"tokenizer": BPE}, "tokenizer bpe:512 (SHA-256 abababababab)"),
+        ({"longest": 2048}, "evaluated at up to 2048 tokens"),
+        ({"last": 16}, "the last 16 tokens of a window scored"),
+        ({"layers": 4, "model": 96}, "4 layers, width 96"),
+        ({"targets": 4096}, "4,096 targets"),
+    ):
+        headings = [t.heading for t in tables.grouped([changed("rope"), changed("t5", **parts)])]
+        assert words in headings and len(headings) == 2
+    other = tables.grouped([changed("rope"), changed("t5", last=16)])
+    assert "the last L/2 tokens of a window scored" in [table.heading for table in other]
+
+
+def test_shorter_training_comes_first_whatever_the_order_of_the_results():
+    results = [changed("rope", steps=n) for n in (1400, 350, 700)]
+    results = [replace(r, id=f"rope-{i:08d}") for i, r in enumerate(results)]
+    wanted = ["350 steps", "700 steps", "1,400 steps"]
+    assert [table.heading for table in tables.grouped(results)] == wanted
+    assert set(labels.names(results).values()) == {f"rope, {steps}" for steps in wanted}
+
+
+def test_formats_tell_the_tables_of_a_metric_apart():
+    found = tables.grouped([changed("rope"), changed("t5", steps=700)])
+    assert "### Bits per byte, same targets (lower is better): 350 steps\n" in (
+        formats.markdown(found)
+    )
+    text = latex.latex(found)
+    assert r"\label{tab:same_targets}" in text and r"\label{tab:same_targets-2}" in text
+    lines = formats.csv(found).splitlines()
+    assert lines[0].startswith("metric,train.steps,encoding,")
+    assert [line.split(",")[1] for line in lines[1:]] == ["350", "700"]
+
+
+def test_each_table_of_the_first_metric_has_figures_of_its_own_models(tmp_path):
+    labels = (("rope", 350), ("t5", 350), ("rope", 700), ("alibi", 700))
+    results = [replace(changed(n, steps=steps), id=f"{n}-{steps}") for n, steps in labels]
+    written = {path.name for path in page.write(results, tmp_path / "study", baseline="t5")}
+    kinds = ("curves", "positions", "improvement")
+    assert {f"{kind}{end}.png" for kind in kinds for end in ("", "-2")} <= written
+    reported = tables.study(results)
+    found = gallery.drawn(results, reported, versus(results, reported, "t5"), width=5.5)
+    assert [one.name for one in found] == [f"{kind}{end}" for end in ("", "-2") for kind in kinds]
+    assert [one.caption.endswith(" 700 steps.") for one in found] == [False] * 3 + [True] * 3
+    drawn = [{name for name, _ in style.hits(one.figure)} for one in found]
+    first, second = {"rope", "t5"}, {"rope", "alibi"}
+    assert drawn == [first, first, set(), second, second, set()]
+    assert "minus those of t5" in found[1].caption and "minus those of rope" in found[4].caption
+    html = (tmp_path / "study" / "report.html").read_text("utf-8")
+    places = [html.index(text) for text in (": 350 steps</h2>", "350 steps.</figcaption>")]
+    places += [html.index(text) for text in (": 700 steps</h2>", "700 steps.</figcaption>")]
+    assert places == sorted(places)
+
+
+def test_rows_are_chosen_by_what_their_tables_call_them():
+    rates = [(350, 1e-3), (350, 3e-3), (700, 1e-3)]
+    results = [
+        replace(changed("rope", steps=steps, rate=rate), id=f"rope-{steps}-{rate}")
+        for steps, rate in rates
+    ]
+    assert Choice.of(["rope, train.rate 0.003"]).results(results) == results[1:2]
+    assert Choice.of(["rope, 700 steps"]).results(results) == results[2:]
+    chosen = Choice.of(["rope, 700 steps", "rope"])
+    assert chosen.results(results) == [results[2], *results[:2]]
+    ordered = [chosen.ordered(t, chosen.results(results)) for t in tables.grouped(results)]
+    assert [row.run for table in ordered for row in table.rows] == [r.id for r in results]
+
+
+def test_another_text_than_that_of_training_is_told_once():
+    same, other = changed("rope"), changed("t5", scored="c" * 64)
+    said = "is not the one that the models were trained on."
+    (alone,) = tables.grouped([other])
+    assert f"The scored text, other (SHA-256 cccccccccccc), {said}" in alone.notes[0]
+    both = tables.grouped([same, other])
+    assert [said in table.notes[0] for table in both] == [bool("other" in t.heading) for t in both]
+    told = next(table for table in both if "other (SHA-256 cccccccccccc)" in table.heading)
+    assert f"The scored text {said}" in told.notes[0]
+    assert "cccccccccccc" not in " ".join(told.notes)
+
+
+@pytest.mark.parametrize(
+    "seeds, said", [((3, 3), "(3 seeds each)"), ((3, 2), "(2 to 3 seeds each)")]
+)
+def test_the_summary_tells_how_many_seeds_there_are(seeds, said):
+    results = [
+        make_record(label, [2.5] * 5, seeds=tuple(range(n)))
+        for label, n in zip(("rope", "t5"), seeds, strict=True)
+    ]
+    table = tables.extrapolation(results)
+    assert said in sentences.summary(table)
+    assert said.strip("()").removesuffix(" each") + ", ±" in table.notes[1]

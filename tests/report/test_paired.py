@@ -1,0 +1,134 @@
+"""Paired tests against scipy, their corrections by hand, and how often they err, by simulation."""
+
+import math
+
+import numpy as np
+import pytest
+import scipy.stats
+from test_report import make_record
+
+from experiments.docs import marks
+from pe_jax.report import paired, stats, tables
+
+
+def by_seed(values):
+    return dict(enumerate(values))
+
+
+@pytest.mark.parametrize("n", [2, 3, 5, 12])
+def test_p_is_that_of_scipys_paired_t_test(n):
+    a, b = np.random.default_rng(n).normal(2.5, 0.1, (2, n))
+    wanted = scipy.stats.ttest_rel(a, b).pvalue
+    assert paired.p_value(by_seed(a), by_seed(b)) == pytest.approx(wanted, rel=1e-10)
+
+
+def test_p_takes_shared_seeds_and_needs_two():
+    a, b = {0: 1.0, 1: 2.0, 2: 4.0, 7: 9.0}, {2: 3.5, 1: 1.7, 0: 0.9, 8: 0.0}
+    wanted = scipy.stats.ttest_rel([1.0, 2.0, 4.0], [0.9, 1.7, 3.5]).pvalue
+    assert paired.p_value(a, b) == pytest.approx(wanted)
+    assert math.isnan(paired.p_value({0: 1.0, 1: 2.0}, {1: 3.0, 2: 4.0}))
+    assert paired.p_value({0: 1.5, 1: 2.5}, {0: 1.0, 1: 2.0}) == 0.0
+    assert paired.p_value({0: 1.5, 1: 2.5}, {0: 1.5, 1: 2.5}) == 1.0
+
+
+def test_holm_by_hand():
+    assert paired.holm([0.01, 0.04, 0.03, math.nan]) == pytest.approx(
+        [0.03, 0.06, 0.06, math.nan], nan_ok=True
+    )
+    assert paired.holm([0.9, 0.8]) == [1.0, 1.0] and paired.holm([]) == []
+
+
+def test_holm_of_the_best_counts_the_pairs_that_are_left():
+    found = paired.holm_of_best([0.01, 0.001, 0.02])  # 4 models: 6, then 3, then 1 pair
+    assert found == pytest.approx([0.03, 0.006, 0.03])
+    assert paired.holm_of_best([0.04]) == [0.04]
+
+
+def test_the_first_to_be_told_apart_lies_that_many_standard_errors_away():
+    far = paired.standard_errors(7, 3)
+    p = 2 * scipy.stats.t.sf(far, 2)
+    assert paired.holm_of_best([p, *[1.0] * 5])[0] == pytest.approx(0.05)
+
+
+def test_best_marks_what_is_equal_and_what_no_test_tells_apart():
+    best = by_seed([2.400, 2.410, 2.420])
+    equal = {seed: value + 0.001 for seed, value in best.items()}  # p 0, but the same as printed
+    noisy, far = by_seed([2.41, 2.60, 2.30]), by_seed([2.70, 2.71, 2.72])
+    alone, none = {0: 2.5}, {}
+    found = paired.best([far, noisy, best, equal, alone, none])
+    assert found == [False, True, True, True, False, False]
+    flipped = [{seed: -value for seed, value in sample.items()} for sample in (far, noisy, best)]
+    assert paired.best(flipped, sign=-1) == [False, True, True]
+
+
+def test_one_seed_marks_the_best_and_its_equals_alone():
+    assert paired.best([{0: 2.501}, {0: 2.502}, {0: 2.51}]) == [True, True, False]
+    assert paired.best([{}, {}]) == [False, False] and paired.best([]) == []
+
+
+def test_too_few_seeds_for_so_many_models_make_no_tests():
+    assert paired.tested(7, 3) and paired.tested(54, 5) and paired.tested(2, 2)
+    assert not (paired.tested(54, 3) or paired.tested(7, 2) or paired.tested(2, 1))
+    noisy = [by_seed([2.41, 2.60, 2.30]), by_seed([2.40, 2.41, 2.42])]
+    assert paired.best(noisy) == [True, True]
+    assert paired.best(noisy, tests=False) == [False, True]
+    for models, bold in ((7, "paired t test"), (20, "so none is made")):
+        results = [make_record(f"e{i}", [2.5 + i] * 5) for i in range(models)]
+        assert bold in tables.extrapolation(results).notes[3]
+    (alone,) = [make_record("rope", [2.5] * 5)]
+    assert "test" not in tables.extrapolation([alone]).notes[3]
+
+
+def highest(wanted, draws):
+    """`wanted` and what chance adds to it in so many draws, three standard deviations."""
+    return wanted + 3 * math.sqrt(wanted * (1 - wanted) / draws)
+
+
+@pytest.mark.parametrize("seeds", [3, 5, 10])
+@pytest.mark.parametrize(
+    "models, tied, spread", [(7, 2, 0.0), (7, 7, 0.0), (7, 7, 1.0), (54, 54, 0.0)]
+)
+def test_all_of_the_best_models_are_bold_in_nineteen_of_twenty_columns(models, tied, spread, seeds):
+    draws = 1000 if models == 7 else 200
+    assert marks.unmarked(models, seeds, tied, spread, draws) <= highest(0.05, draws)
+
+
+def test_holm_for_a_model_named_beforehand_errs_too_often_with_the_best(monkeypatch):
+    """The simulation is able to find a procedure at fault."""
+    monkeypatch.setattr(paired, "holm_of_best", paired.holm)
+    assert marks.unmarked(7, 10, 7, 0.0, 1000) > highest(0.05, 1000)
+    assert marks.unmarked(54, 10, 54, 0.0, 200) > highest(0.05, 200)
+
+
+@pytest.mark.parametrize("seeds", [3, 5, 10])
+def test_the_interval_of_a_paired_difference_covers_it(seeds):
+    draws = 4000
+    assert abs(marks.covered(seeds, draws) - 0.95) <= highest(0.05, draws) - 0.05
+
+
+@pytest.mark.parametrize("seeds", [3, 5, 10])
+def test_holm_keeps_the_error_against_a_named_baseline(seeds):
+    """All of six models equal the baseline; at least one is called better or worse."""
+    rng, draws, wrong = np.random.default_rng(seeds), 1500, 0
+    for _ in range(draws):
+        base, *others = marks.draw(rng, 7, seeds, 7, 0.0)
+        p = paired.holm([paired.p_value(other, base) for other in others])
+        wrong += min(p) <= paired.LEVEL
+    assert wrong / draws <= highest(0.05, draws)
+
+
+def test_improvement_is_the_mann_whitney_u_of_each_length_averaged():
+    values = np.random.default_rng(0).normal(size=(3, 5, 2)).round(1)
+    mean, low, high = stats.improvement(values)
+    for a, b in np.ndindex(3, 3):
+        u = [scipy.stats.mannwhitneyu(values[b, :, k], values[a, :, k]).statistic for k in range(2)]
+        assert mean[a, b] == pytest.approx(np.mean(u) / 25)
+    np.testing.assert_allclose(mean + mean.T, 1)
+    assert (low <= mean + 1e-12).all() and (mean <= high + 1e-12).all()
+    np.testing.assert_allclose(low + high.T, 1)
+
+
+def test_improvement_of_one_seed_has_no_interval_and_what_is_missing_loses():
+    mean, low, _ = stats.improvement(np.array([[[1.0]], [[2.0]], [[math.nan]], [[math.nan]]]))
+    assert mean.tolist()[0] == [0.5, 1.0, 1.0, 1.0] and mean[2, 3] == 0.5
+    assert np.isnan(low).all()

@@ -1,0 +1,287 @@
+"""What has been trained is asked more: other lengths, other metrics, more seeds, other text, and
+which learning rate. Nothing is done twice.
+"""
+
+import dataclasses
+import json
+import shutil
+import signal
+
+import pytest
+from commands import Lab, lines, result, run_of, the_run, write_text
+
+import pe_jax
+from pe_jax import record
+from pe_jax.errors import Refused
+from pe_jax.report import study
+from pe_jax.runs import layout
+from pe_jax.runs.again import evaluate_again
+from pe_jax.runs.execute import execute
+from pe_jax.runs.folder import find
+
+# the tasks that Orbax leaves when a file is missing complain as they are collected
+pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+
+
+@pytest.fixture(scope="module")
+def lab(tmp_path_factory):
+    return Lab(tmp_path_factory.mktemp("lab"), tmp_path_factory.getbasetemp() / "programs")
+
+
+def asked(lab, **values):
+    return run_of("rope+randomized", **{"data.source": lab.text} | values)
+
+
+@pytest.fixture(scope="module")
+def first(lab):
+    """The work directory of a finished run with seeds 0 and 1 at lengths 16 and 32."""
+    workdir = lab.folder / "first"
+    execute(asked(lab), workdir)
+    return workdir
+
+
+@pytest.fixture
+def again(first, tmp_path):
+    return shutil.copytree(first, tmp_path / "again")
+
+
+def trained_steps(folder):
+    return [(line["seeds"], line["step"]) for line in lines(folder) if "loss" in line]
+
+
+def passes(folder):
+    return [line["evaluated"] for line in lines(folder) if "evaluated" in line]
+
+
+LONGER = {"eval.lengths": (16, 32, 48), "eval.metrics": ("same_targets", "sliding")}
+
+
+def test_longer_lengths_train_nothing_and_are_what_a_run_of_them_gives(lab, again, tmp_path):
+    folder = the_run(again)
+    before = trained_steps(folder)
+    grown = execute(asked(lab, **LONGER), again)
+    assert trained_steps(folder) == before and the_run(again) == folder
+    fresh = execute(asked(lab, **LONGER), tmp_path / "fresh")
+    assert grown.rows == fresh.rows and grown.curves == fresh.curves
+    assert grown.targets == fresh.targets and grown.target_bytes == fresh.target_bytes
+    assert grown.digests == fresh.digests and grown.config == fresh.config
+    assert [grown] == study.load(again)
+
+
+@pytest.mark.parametrize(
+    ("values", "share"),
+    (
+        ({"eval.metrics": ("same_targets",)}, 0),
+        ({"eval.swaps": ()}, 0),
+        ({"run.seeds": (1,)}, 0),
+        ({"eval.lengths": (16, 24, 32)}, 2),  # as trained, and with the swap
+        ({"eval.swaps": ("window", "window(window=8)")}, 2),  # both lengths
+        ({"eval.metrics": ("same_targets", "nonoverlapping", "last_k")}, 3),
+    ),
+    ids=str,
+)
+def test_only_what_is_missing_of_an_evaluation_is_computed(lab, again, values, share):
+    folder = the_run(again)
+    assert len(passes(folder)) == 3  # at 16 tokens a window of 16 hides nothing
+    run = asked(lab, **values)
+    grown = execute(run, again)
+    # Lines of evaluation are those of the last one: none is left where nothing was computed.
+    assert len(passes(folder)) == share
+    wanted = len(run.run.seeds) * len(run.eval.metrics) * len(run.eval.lengths)
+    assert len(grown.rows) == wanted * (1 + len(run.eval.swaps))
+    assert {row.seed for row in grown.rows} == set(run.run.seeds) == set(grown.seeds)
+
+
+def test_two_seeds_after_two_are_the_seeds_of_a_run_of_four(lab, again, tmp_path):
+    folder = the_run(again)
+    before = trained_steps(folder)
+    four = {"run.seeds": (0, 1, 2, 3)}
+    grown = execute(asked(lab, **four), again)
+    new = trained_steps(folder)[len(before) :]
+    assert trained_steps(folder)[: len(before)] == before
+    assert new and all(seeds == [2, 3] for seeds, _ in new)
+    assert set(grown.digests) == {"0-1", "2-3"} and grown.seeds == (0, 1, 2, 3)
+    fresh = execute(asked(lab, **four), tmp_path / "fresh")
+    assert set(fresh.digests) == {
+        "0-1-2-3"
+    }  # a program of another number of seeds rounds otherwise
+    assert_close(grown.rows, fresh.rows)
+
+
+def assert_close(rows, others):
+    for row, other in zip(rows, others, strict=True):
+        assert row.value == pytest.approx(other.value, rel=1e-5)
+        assert dataclasses.replace(row, value=other.value) == other
+
+
+def test_seeds_one_after_another_are_the_same_to_the_bit_whenever_they_were_added(lab, tmp_path):
+    apart = {"run.vmap_seeds": False}
+    every = (0, 1, 2, 3)
+    for workdir, asks in ((tmp_path / "a", [(0, 1), every]), (tmp_path / "b", [every])):
+        for seeds in asks:
+            execute(asked(lab, **apart, **{"run.seeds": seeds}), workdir)
+    (a,), (b,) = study.load(tmp_path / "a"), study.load(tmp_path / "b")
+    assert a.rows == b.rows and a.curves == b.curves and a.digests == b.digests
+    assert a.train.loss == b.train.loss and a.train.valid == b.train.valid
+
+
+def test_seeds_that_were_cut_off_go_on_with_those_they_began_with(lab, tmp_path):
+    flags = {"train.steps": 400, "log.checkpoint_seconds": 0.0}
+    folder = find(run_of(**{"data.source": lab.text} | flags), tmp_path)
+    running = lab.run(tmp_path, "rope", **flags)
+    running.until(lambda: layout.trained_groups(folder)).stop(signal.SIGKILL)
+    grown = lab.run(tmp_path, "rope", **flags, **{"run.seeds": (1, 2)}).wait()
+    assert grown.code == 0, grown.err
+    assert set(result(folder)["digests"]) == {"0-1", "2"} and result(folder)["seeds"] == [1, 2]
+    assert {row["seed"] for row in result(folder)["rows"]} == {1, 2}
+
+
+def test_a_finished_run_is_evaluated_beside_its_result(lab, again, tmp_path):
+    folder = the_run(again)
+    before, steps = (folder / "result.json").read_bytes(), trained_steps(folder)
+    other = write_text(tmp_path / "other", seed=1)
+    found = evaluate_again(folder, {"source": f"files:{other}", "lengths": (16, 48)})
+    assert (folder / "result.json").read_bytes() == before and trained_steps(folder) == steps
+    assert found.scored.source == f"files:{other}" and found.scored.hash != found.corpus.hash
+    assert {row.length for row in found.rows} == {16, 48} and len(found.rows) == 16
+    kept = {path: path.stat().st_mtime_ns for path in folder.glob("evaluations/*")}
+    assert len(kept) == 2
+    same = evaluate_again(folder, {"source": f"files:{other}", "lengths": (16, 48)})
+    assert same.rows == found.rows
+    assert {path: path.stat().st_mtime_ns for path in folder.glob("evaluations/*")} == kept
+    (other / "00.txt").write_text("another text " * 400)
+    with pytest.raises(Refused, match="was scored on other text"):
+        evaluate_again(folder, {"source": f"files:{other}", "lengths": (16, 48)})
+
+
+def test_a_trained_model_answers_in_python(lab, again):
+    model = pe_jax.Trained.of(again, 1)
+    ids = model.encode("the rain")
+    logits = model.logits(ids)
+    assert logits.shape == (8, 256)
+    changed = model.logits(model.encode("the ruin"))
+    assert (logits[:5] == changed[:5]).all() and (logits[6] != changed[6]).any()
+    both = model.logits([ids, ids[::-1]])
+    assert both.shape == (2, 8, 256) and both[0] == pytest.approx(logits, abs=1e-5)
+    text = model.generate("the rain", 20, seed=3)
+    assert text == model.generate(b"the rain", 20, seed=3) and text
+    rows = model.evaluate(lengths=(16, 64), swaps=())
+    assert {(row.seed, row.length, row.swap) for row in rows} == {(1, 16, ""), (1, 64, "")}
+    known = record.decode(record.Result, result(the_run(again))).rows
+    assert model.evaluate() == tuple(row for row in known if row.seed == 1)
+
+
+RATES = {"train.rates": (1e-3, 3e-2, 1e30), "run.seeds": (0, 1)}
+
+
+@pytest.fixture(scope="module")
+def tuned(lab):
+    workdir = lab.folder / "tuned"
+    done = lab.run(workdir, "rope", **RATES).wait()
+    assert done.code == 0, done.err
+    return workdir
+
+
+def test_the_rate_is_the_one_with_the_lowest_validation_at_the_training_length(lab, tuned):
+    found = record.decode(record.Result, result(the_run(tuned)))
+    assert [tried.rate for tried in found.rates] == [1e-3, 3e-2, 1e30]
+    assert all(set(tried.valid) == {0} for tried in found.rates)  # the first seed chooses
+    low, high, diverged = (tried.valid[0] for tried in found.rates)
+    assert diverged is None and high < low
+    assert layout.chosen(found.rates).rate == 3e-2
+    alone = execute(
+        run_of("rope", **{"data.source": lab.text, "train.rate": 3e-2, "run.vmap_seeds": True}),
+        lab.folder / "alone",
+    )
+    assert_close(found.rows, alone.rows)
+    assert found.seeds == (0, 1) and set(found.digests) == {"0", "1"}
+    assert found.train.valid[0] == high and found.label == "rope"
+    inside = [path.name for path in (the_run(tuned) / layout.RATES).iterdir()]
+    assert len(inside) == 3
+
+
+def test_a_rate_more_trains_that_rate_alone(lab, tuned, tmp_path):
+    copy = shutil.copytree(tuned, tmp_path / "copy")
+    more = RATES | {"train.rates": (1e-3, 3e-2, 1e30, 1e-2)}
+    folder = the_run(copy)
+    steps = {path.name: trained_steps(path) for path in (folder / layout.RATES).iterdir()}
+    found = execute(run_of("rope", **{"data.source": lab.text} | more), copy)
+    assert the_run(copy) == folder and len(found.rates) == 4
+    for path in (folder / layout.RATES).iterdir():
+        assert trained_steps(path) == steps.get(path.name, trained_steps(path)), path
+
+
+def test_a_choice_that_was_killed_ends_as_one_that_was_not(lab, tuned, tmp_path):
+    whole = result(the_run(tuned))
+    folder = tmp_path / the_run(tuned).name
+
+    def lines_so_far():
+        return sum(len(trained_steps(path)) for path in (folder / layout.RATES).glob("*"))
+
+    for count in (2, 5, 9):
+        running = lab.run(tmp_path, "rope", **RATES)
+        running.until(lambda count=count: lines_so_far() > count).stop(signal.SIGKILL)
+    assert lab.run(tmp_path, "rope", **RATES).wait().code == 0
+    for part in ("rows", "rates", "digests", "curves"):
+        assert result(folder)[part] == whole[part], part
+
+
+def test_what_cannot_be_chosen_among_is_told(lab, tmp_path):
+    every = run_of(**{"data.source": lab.text, "train.rates": (1e30, 1e31)})
+    with pytest.raises(Refused, match="diverged at each of train.rates, 1e[+]30, 1e[+]31"):
+        execute(every, tmp_path)
+    for values, words in (
+        ({"train.rates": (1e-3, 1e-3)}, "train.rates must be different and positive"),
+        ({"train.rates": (-1.0,)}, "train.rates must be different and positive"),
+        ({"run.choose_seeds": (7,)}, "run.choose_seeds must be some of run.seeds"),
+    ):
+        with pytest.raises(ValueError, match=words):
+            run_of(**values)
+
+
+def test_validation_is_in_the_history_and_in_the_record(lab, first):
+    folder = the_run(first)
+    progress = json.loads((folder / "result.json").read_text())["train"]["progress"]
+    valid = [line for line in lines(folder) if "valid" in line]
+    assert [p["seed"] for p in progress] == [0, 1] and progress[0]["step"] == [12]
+    assert [p["valid"] for p in progress] == [[value] for value in valid[-1]["valid"]]
+    often = asked(lab, **{"log.valid_every": 5})
+    assert often.id == folder.name
+
+
+WSD = {"train.schedule": "wsd", "train.warmup": 2, "train.steps_per_call": 2}
+
+
+def test_more_steps_go_on_from_before_the_decay_of_a_shorter_run(lab, tmp_path):
+    short, long = (asked(lab, **WSD, **{"train.steps": steps}) for steps in (12, 30))
+    execute(short, tmp_path / "both")
+    grown = execute(long, tmp_path / "both")
+    alone = execute(long, tmp_path / "alone")
+    for part in ("rows", "curves", "digests"):
+        assert getattr(grown, part) == getattr(alone, part), part
+    assert grown.train.loss == alone.train.loss
+    own, whole = (lines(tmp_path / name / long.id) for name in ("both", "alone"))
+    same = ("seeds", "step", "of", "loss", "rate")
+    assert [[line.get(name) for name in same] for line in own] == [
+        [line.get(name) for name in same] for line in whole
+    ]
+    copied = lines(tmp_path / "both" / short.id)[:5]  # up to step 10, from which the rate falls
+    assert [line["ms_per_step"] for line in own[:5]] == [line["ms_per_step"] for line in copied]
+    assert own[5]["ms_per_step"] != lines(tmp_path / "both" / short.id)[5]["ms_per_step"]
+
+
+def test_a_cosine_cannot_go_on_and_says_why(lab, again, tmp_path):
+    longer = lab.run(again, "rope+randomized", **{"train.steps": 14}).wait()
+    assert longer.code == 0, longer.err
+    said = "is the same with other steps, but training begins anew: with train.schedule=cosine"
+    assert said in " ".join(longer.err.split())
+
+
+def test_a_schedule_that_cannot_be_is_told(lab):
+    for values, words in (
+        ({"train.schedule": "linear"}, "train.schedule must be cosine or wsd, got 'linear'"),
+        ({"train.cooldown": 1.0}, "train.cooldown must be between 0 and 1"),
+        ({"train.schedule": "wsd"}, "before the 50 steps of train.warmup are over"),
+    ):
+        with pytest.raises(ValueError, match=words):
+            run_of(**values)

@@ -1,0 +1,157 @@
+"""Compiled programs that are kept: they give the same bits, and each is loaded only on the kind of
+processor that it was made for.
+"""
+
+import os
+import warnings
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax.experimental.compilation_cache import compilation_cache
+
+from pe_jax.evaluation.config import EvalConfig
+from pe_jax.evaluation.evaluate import Models, evaluate
+from pe_jax.model.config import LmConfig
+from pe_jax.runs import programs
+from pe_jax.spec.parse import make
+from pe_jax.training.config import TrainConfig
+from pe_jax.training.step import init, structure
+
+OPTIONS = (
+    "jax_compilation_cache_dir",
+    "jax_persistent_cache_min_compile_time_secs",
+    "jax_persistent_cache_min_entry_size_bytes",
+)
+LM = LmConfig(vocab=8, layers=1, model=8, heads=2, mlp=4)
+needs_sound = pytest.mark.skipif(
+    programs.jaxlib.version.__version_info__ < programs.SOUND, reason="jaxlib refuses its programs"
+)
+
+
+@pytest.fixture
+def home(tmp_path, monkeypatch):
+    """The user's folder of caches; JAX is as it was afterwards."""
+    before = {name: getattr(jax.config, name) for name in OPTIONS}
+    jax.config.update("jax_compilation_cache_dir", None)
+    compilation_cache.reset_cache()
+    monkeypatch.delenv("JAX_COMPILATION_CACHE_DIR", raising=False)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    yield tmp_path
+    for name, value in before.items():
+        jax.config.update(name, value)
+    compilation_cache.reset_cache()
+
+
+@pytest.fixture
+def counts():
+    """How often JAX has compiled a program, and how often it has loaded one."""
+    seen = {"cache_misses": 0, "cache_hits": 0}
+
+    def listen(event, **_):
+        name = event.rpartition("/")[2]
+        if name in seen:
+            seen[name] += 1
+
+    jax.monitoring.register_event_listener(listen)
+    yield seen
+    jax.monitoring.unregister_event_listener(listen)
+
+
+def scores():
+    """An evaluation with nothing compiled that another one has left in this process."""
+    jax.clear_caches()
+    encodings = make("randomized+rope", LM.dims(8))
+    params = init(LM, encodings, TrainConfig(), (0, 1))["params"]
+    models = Models(structure(LM, encodings)[0], params, encodings, (0, 1), (-1, -1))
+    config = EvalConfig(lengths=(8, 32), targets=64).resolved(8)
+    return evaluate(models, [np.arange(200) % 8], config)
+
+
+def kept(home):
+    return sorted(path for path in home.glob("pe_jax/programs/*/*"))
+
+
+@needs_sound
+def test_evaluating_again_compiles_nothing_and_gives_the_same_bits(home, counts):
+    plain = scores()
+    assert counts["cache_misses"] == 0 and not kept(home)
+    programs.keep()
+    first, compiled = scores(), counts["cache_misses"]
+    assert compiled >= 8 and len(kept(home)) == compiled
+    assert (again := scores()) == first == plain and again.rows[0].value is not None
+    assert counts["cache_misses"] == compiled == counts["cache_hits"]
+
+
+@needs_sound
+def test_a_damaged_program_is_compiled_anew(home):
+    programs.keep()
+    first = scores()
+    for path in kept(home):
+        path.write_bytes(path.read_bytes()[:100])
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        assert scores() == first
+    assert any("cache" in str(warning.message) for warning in told)
+
+
+@needs_sound
+def test_each_kind_of_processor_has_its_folder(home, monkeypatch):
+    folders = set()
+    for threads in ("1", "2"):
+        monkeypatch.setenv("NPROC", threads)
+        jax.config.update("jax_compilation_cache_dir", None)
+        programs.keep()
+        folders.add(jax.config.jax_compilation_cache_dir)
+    monkeypatch.setattr(programs, "processor", lambda: "another one")
+    jax.config.update("jax_compilation_cache_dir", None)
+    programs.keep()
+    folders.add(jax.config.jax_compilation_cache_dir)
+    assert len(folders) == 3 and all(os.path.isdir(folder) for folder in folders)
+    assert all(os.stat(folder).st_mode & 0o077 == 0 for folder in folders)
+
+
+def test_the_features_of_the_processor_count(monkeypatch):
+    here = programs.processor()
+    text = "processor : 0\nmodel : 1\nflags : fpu sse{}\ncpu MHz : {}\n\nprocessor : 1\n"
+
+    def of(*fields):
+        monkeypatch.setattr(programs.Path, "read_text", lambda path: text.format(*fields))
+        return programs.processor()
+
+    assert of("", 1000) == of("", 2000) != of(" avx512f", 1000)
+    monkeypatch.setattr(programs.Path, "read_text", lambda path: (_ for _ in ()).throw(OSError))
+    monkeypatch.setattr(programs.platform, "node", lambda: "this-machine")
+    assert programs.processor().endswith("\nthis-machine") and programs.processor() != here
+
+
+@pytest.mark.parametrize("value", ("", "/of/the/user"))
+def test_the_users_own_choice_stands(home, monkeypatch, value):
+    monkeypatch.setenv("JAX_COMPILATION_CACHE_DIR", value)
+    programs.keep()
+    assert jax.config.jax_compilation_cache_dir is None and not kept(home)
+    monkeypatch.delenv("JAX_COMPILATION_CACHE_DIR")
+    jax.config.update("jax_compilation_cache_dir", value)
+    if value:
+        programs.keep()
+        assert jax.config.jax_compilation_cache_dir == value
+
+
+def test_a_folder_that_cannot_be_made_is_no_error(home):
+    (home / "pe_jax").write_text("a file stands where the folder would be")
+    programs.keep()
+    assert jax.config.jax_compilation_cache_dir is None
+    assert float(jnp.ones(3).sum()) == 3.0
+
+
+def test_the_oldest_programs_go(tmp_path):
+    for age, folder in enumerate(("new", "new", "old", "old")):
+        path = tmp_path / folder / str(age)
+        path.parent.mkdir(exist_ok=True)
+        path.write_bytes(bytes(10))
+        os.utime(path, (1000 - age, 1000 - age))
+    programs.forget_oldest(tmp_path, 35)
+    assert sorted(path.name for path in tmp_path.glob("*/*")) == ["0", "1", "2"]
+    programs.forget_oldest(tmp_path, 5)
+    assert not list(tmp_path.glob("*/*"))
