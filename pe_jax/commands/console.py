@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shlex
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -57,17 +59,25 @@ def show(result: Result) -> None:
         out.print(formats.terminal(tables.extrapolation([result], metric)))
 
 
-def publish(results: list[Result], out: Path | None, baseline: str | None = None) -> None:
+def publish(
+    results: list[Result], out: Path | None, rows: Sequence[str] = (), baseline: str | None = None
+) -> None:
     """Prints the tables of the first metric, one for each group of results that may be ranked; with
-    `out`, writes the study there, every model against `baseline`, and prints its paths.
+    `out`, writes the study there, every model against `baseline`, and prints its paths. `rows`
+    chooses, orders and names the models (`Choice.of`).
     """
     from pe_jax.report import formats, page, tables
+    from pe_jax.report.choice import Choice
 
-    again = f"{cli.other('report')} --workdir=DIR --out=results/{out.name}" if out else ""
-    written = page.write(results, out, [again], baseline) if out else []
+    choice = Choice.of(rows)
+    shown = choice.results(results)
+    flags = [("row", row) for row in rows] + ([("baseline", baseline)] if baseline else [])
+    asked = "".join(f" --{name}={shlex.quote(value)}" for name, value in flags)
+    again = f"{cli.other('report')} --workdir=DIR --out=results/{out.name}{asked}" if out else ""
+    written = page.write(results, out, [again], choice, baseline) if out else []
     console = Console(width=None if Console().is_terminal else 180)
-    for table in tables.grouped(results, tables.metrics(results)[0]):
-        console.print(formats.terminal(table))
+    for table in tables.grouped(shown, tables.metrics(shown)[0]):
+        console.print(formats.terminal(choice.ordered(table, shown)))
     for path in written:
         print(path)
 

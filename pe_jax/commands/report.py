@@ -1,10 +1,11 @@
 """Tables, figures and an HTML page from the finished runs of a work directory.
 
     pe-jax report --workdir=DIR [--out=results/NAME] [--baseline=rope]
+                  [--row=LABEL | --row="LABEL as NAME" ...]
 
 Reads DIR/*/result.json (or DIR/runs.jsonl), prints the headline tables and writes runs.jsonl,
-table.md, table.tex, table.csv, baseline.md, baseline.csv, report.html, and curves, positions and
-improvement (.png, .pdf).
+table.md, table.tex, table.csv, baseline.md, baseline.csv, report.html and the figures curves,
+positions, improvement, training and rates (.png, .pdf), as far as the results have what they show.
 """
 
 from __future__ import annotations
@@ -28,6 +29,13 @@ _BASELINE = flags.DEFINE_string(
     "Model that the others are compared with; default: rope, else nope, else the first.",
     flag_values=OPTIONS,
 )
+_ROW = flags.DEFINE_multi_string(
+    "row",
+    [],
+    'A model to show, as LABEL or "LABEL as NAME"; given several times, in this order. Default: '
+    "all models, the best first. runs.jsonl keeps all.",
+    flag_values=OPTIONS,
+)
 
 
 def main() -> int:
@@ -40,7 +48,7 @@ def main() -> int:
     out = Path(_OUT.value or Path("results", workdir.resolve().name))
     try:
         remedy = f"make some with `{cli.other('sweep')} --config=FILE --workdir={workdir}`"
-        console.publish(study.load(workdir, remedy), out, _BASELINE.value)
+        console.publish(study.load(workdir, remedy), out, _ROW.value, _BASELINE.value)
     except (ValueError, OSError) as error:
         return cli.fail(error)
     return 0

@@ -3,17 +3,25 @@
 study         reads the results of a folder; as a pandas table for notebooks
 cells         what a table is made of, and how the results of the seeds become one cell
 groups        which results may be ranked against each other, and what sets them apart
+choice        which models are shown, in which order, and by which names
 tables        the tables of a metric, one a group, as numbers: the order of the rows, what is bold
 baseline      every model against one of them: paired differences and tests
 differences   prints these, with their note
-sentences     notes below a table, the summary and captions of the page
-formats       prints a table: terminal, Markdown, LaTeX, CSV; bold cells, footnotes
+sentences     notes below a table, the summary of the page
+formats       prints a table: terminal, Markdown, CSV; bold cells, footnotes
+latex         tables for papers
 compare       two sets of results as numbers: which runs match, what differs
 side_by_side  prints a comparison, with its sentences
-figures, dots the figures: curves in one plane, or a row of dots for each of many encodings
-style         how figures look and are saved
-page          the published folder, with its HTML page (report.html.j2)
+gallery       which figures a study has, with their captions
+figures       the figures of evaluation: against length, and against position
+learning      the figures of training: against steps, and against the learning rate
 improvement   the figure of the probabilities that one model is better than another
+plane, panels lines in one plane, or a panel for each of many encodings
+dots          a row of dots for each of many encodings
+looks         which colour, dash and marker an encoding has
+style         how figures are saved, and what a line of them is
+captions      what stands below the figures of the page
+page          the published folder, with its HTML page (report.html.j2, report.js)
 stats         intervals over seeds, effective length, ranks, probabilities of improvement
 paired        paired tests over seeds and their correction for many comparisons
 labels        what a run is called in tables and figures

@@ -12,7 +12,7 @@ from pe_jax.report.cells import Row, Table, by_seed, described, values
 
 DIGITS = 3
 USUAL = ("rope", "nope")
-"""The baseline where none is named: the first of these that a study has."""
+"""The baseline where none is named: the first of these that a table has."""
 
 
 @dataclass(frozen=True)
@@ -57,14 +57,15 @@ def versus(
     by_id = {result.id: result for result in results}
     found, known = [], set[str]()
     for table in reported:
-        trained = [row for row in table.rows if not row.swap]
-        base = _chosen(trained, by_id, baseline)
-        known |= {row.label for row in trained}
+        trained = {row.run: row for row in table.rows if not row.swap}
+        called = {id: row.label for id, row in trained.items()}
+        base = chosen([by_id[id] for id in trained], called, baseline)
+        known |= {*called.values()}
         if base and len(trained) > 1:
-            others = [row for row in trained if row is not base]
+            others = [row for id, row in trained.items() if id != base.id]
             columns = [_column(others, base, by_id, table.metric, n) for n in table.lengths]
             cells = zip(*columns, strict=True)
-            found.append(Versus(table, base.label, tuple(zip(others, cells, strict=True))))
+            found.append(Versus(table, called[base.id], tuple(zip(others, cells, strict=True))))
     if baseline and not found:
         raise ValueError(
             f"no model that others can be compared with is called {baseline!r}"
@@ -73,22 +74,28 @@ def versus(
     return found
 
 
-def _chosen(rows: Sequence[Row], by_id: Mapping[str, Result], baseline: str | None) -> Row | None:
-    """The row of that label: as tables print it, or without what tells it from others where one
-    model alone has it.
+def chosen(
+    results: Sequence[Result], called: Mapping[str, str], baseline: str | None = None
+) -> Result | None:
+    """The result of that name: as it is `called` by its id, else without what tells it from others,
+    else as its config names the encoding, where one alone has it. None where there is no such.
+
+    Where `baseline` is None: rope, else nope, else the first of the results.
     """
     for name in [baseline] if baseline else USUAL:
-        exact = [row for row in rows if row.label == name]
-        bare = [row for row in rows if by_id[row.run].label == name]
-        if len(chosen := exact or bare) == 1:
-            return chosen[0]
-    return None if baseline or not rows else rows[0]
+        exact = [result for result in results if called[result.id] == name]
+        bare = [result for result in results if result.label == name]
+        own = [result for result in results if result.config.get("pe", {}).get("spec") == name]
+        if len(found := exact or bare or own) == 1:
+            return found[0]
+    return None if baseline or not results else results[0]
 
 
 def _column(
-    others: Sequence[Row], base: Row, by_id: Mapping[str, Result], metric: str, length: int
+    others: Sequence[Row], base: Result, by_id: Mapping[str, Result], metric: str, length: int
 ) -> list[Against]:
-    of_base, *samples = (values(by_seed(by_id[row.run], metric, length)) for row in (base, *others))
+    scored = [base, *(by_id[row.run] for row in others)]
+    of_base, *samples = (values(by_seed(result, metric, length)) for result in scored)
     changes = [stats.paired(sample, of_base) for sample in samples]
     adjusted = paired.holm([paired.p_value(sample, of_base) for sample in samples])
     sign = described(metric).sign

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -33,7 +34,8 @@ class Row:
 
     `gain` is the value at the longest length minus the one at the training length, paired over
     seeds; `effective` and `censored` are those of `stats.effective_length` on the means; `rank` is
-    over the lengths beyond training, for models as trained.
+    over the lengths beyond training, for models as trained. `rate` is the learning rate, of several
+    the chosen one.
     """
 
     run: str
@@ -46,6 +48,7 @@ class Row:
     censored: bool
     parameters: int | None
     ms_per_step: float | None
+    rate: float | None = None
     rank: stats.Rank | None = None
 
 
@@ -105,6 +108,19 @@ def by_seed(result: Result, metric: str, length: int, swap: str = "") -> dict[in
 def values(rows: Mapping[int, record.Row]) -> dict[int, float]:
     """The numbers of the seeds that have one."""
     return {seed: value(row) for seed, row in rows.items() if not math.isnan(value(row))}
+
+
+def rate(result: Result) -> float | None:
+    """The learning rate; where several were tried, the chosen one. None in a config without one."""
+    if result.rates:
+        return min(result.rates, key=mean_valid).rate
+    return result.config.get("train", {}).get("rate")
+
+
+def mean_valid(tried: record.Tried) -> float:
+    """The mean over seeds by which rates are chosen, infinity where a seed diverged."""
+    known = [value for value in tried.valid.values() if value is not None]
+    return statistics.fmean(known) if len(known) == len(tried.valid) else math.inf
 
 
 def cell(result: Result, metric: str, length: int, swap: str = "") -> Cell:

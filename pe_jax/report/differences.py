@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from pe_jax.report.baseline import DIGITS, Against, Versus
 from pe_jax.report.cells import described
 from pe_jax.report.formats import MARKDOWN, header
+from pe_jax.report.sentences import Note
 from pe_jax.report.words import count, plusminus
 
 if TYPE_CHECKING:
@@ -33,8 +34,12 @@ def text(cell: Against) -> str:
     return f"{number} {said}".rstrip()
 
 
-def note(versus: Versus) -> str:
+def note(versus: Versus) -> Note:
     """How to read the differences."""
+    return Note("How to read the differences", _note(versus))
+
+
+def _note(versus: Versus) -> str:
     metric = described(versus.table.metric)
     shared = [cell.change.n for _, cells in versus.rows for cell in cells]
     missing = " n/a: one of the two has no value there." if 0 in shared else ""
@@ -82,7 +87,8 @@ def markdown(found: Sequence[Versus]) -> str:
         whole = pandas.DataFrame(body, columns=names).to_markdown(
             index=False, disable_numparse=True, colalign=["left"] * len(names)
         )
-        parts += [f"### {versus.title}", whole, note(versus)]
+        told = note(versus)
+        parts += [f"### {versus.title}", whole, f"**{told.question}.** {told}"]
     return "\n\n".join(parts) + "\n"
 
 

@@ -1,4 +1,4 @@
-"""A table as terminal output (rich), Markdown, LaTeX (booktabs) and CSV.
+"""A table as terminal output (rich), Markdown and CSV; `latex` makes tables for papers.
 
 The text formats print rounded numbers with numbered footnotes for what was not computed; the CSV
 holds every number in full. Several tables go into one file, one after another.
@@ -7,24 +7,17 @@ holds every number in full. Several tables go into one file, one after another.
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Iterable
 from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
 from pe_jax.report.cells import Row, Table
+from pe_jax.report.sentences import by_question
 from pe_jax.report.words import plusminus
 
 if TYPE_CHECKING:
     import rich.table
 
-# What `str.translate` escapes in each format.
-LATEX = str.maketrans(
-    {c: f"\\{c}" for c in "&%$#_{}"}
-    | {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}
-    | {"±": r"$\pm$", "≥": r"$\geq$", "−": "$-$", "[": "{[}", "]": "{]}", "`": "", "|": r"$|$"}
-    | {"<": "$<$", ">": "$>$"}
-)
 MARKDOWN = str.maketrans({c: f"\\{c}" for c in "|*<\\"})
 
 
@@ -128,60 +121,10 @@ def markdown(tables: Iterable[Table]) -> str:
             index=False, disable_numparse=True, colalign=["left"] + ["right"] * (len(body[0]) - 1)
         )
         noted = [f"<sup>{i}</sup> {note}" for i, note in enumerate(footnotes(table), 1)]
-        parts += [f"### {table.title}", text, *table.notes, *noted]
+        answers = by_question(table.notes).items()
+        told = [f"**{question}.** {' '.join(notes)}" for question, notes in answers]
+        parts += [f"### {table.title}", text, *told, *noted]
     return "\n\n".join(parts) + "\n"
-
-
-def latex(tables: Iterable[Table]) -> str:
-    r"""The tables as LaTeX floats; the document needs \usepackage{booktabs,graphicx}."""
-    numbers: Counter[str] = Counter()
-    floats = []
-    for table in tables:
-        numbers[table.metric] += 1  # of the tables of one metric, which labels tell apart
-        number = numbers[table.metric]
-        floats.append(_float(table, table.metric + (f"-{number}" if number > 1 else "")))
-    return "\n".join(floats)
-
-
-def _float(table: Table, label: str) -> str:
-    """One table environment: the first two notes are its caption, the others stand below it."""
-    import pandas
-
-    def marked(cell: Printed) -> str:
-        text = cell.text.translate(LATEX)
-        return (rf"\textbf{{{text}}}" if cell.bold else text) + _superscript(cell.mark)
-
-    body = [[marked(cell) for cell in printed(table, row)] for row in table.rows]
-    for i, (row, following) in enumerate(pairwise(table.rows), 1):
-        if row.swap != following.swap:
-            body[i][0] = rf"\midrule {body[i][0]}"
-    columns = [name.translate(LATEX) for name in header(table)]
-    tabular = (
-        pandas.DataFrame(body, columns=columns)
-        .style.hide(axis="index")
-        .to_latex(hrules=True, column_format="l" + "r" * (len(columns) - 1))
-    )
-    caption = " ".join([f"{table.title}.", *table.notes[:2]]).translate(LATEX)
-    below = [note.translate(LATEX) for note in table.notes[2:]]
-    below += [f"{_superscript(i)} {n.translate(LATEX)}." for i, n in enumerate(footnotes(table), 1)]
-    return "\n".join(
-        [
-            r"\begin{table}[t]",
-            r"\centering",
-            rf"\caption{{{caption}}}",
-            rf"\label{{tab:{label}}}",
-            r"\par\smallskip\setlength{\tabcolsep}{3pt}",
-            r"\resizebox{\linewidth}{!}{%",
-            tabular.strip() + "}",
-            rf"\par\smallskip\raggedright\footnotesize {' '.join(below)}",
-            r"\end{table}",
-            "",
-        ]
-    )
-
-
-def _superscript(mark: int) -> str:
-    return rf"\textsuperscript{{{mark}}}" if mark else ""
 
 
 def csv(tables: Iterable[Table]) -> str:
@@ -199,6 +142,7 @@ def _numbers(table: Table, row: Row) -> dict[str, object]:
         "encoding": row.label,
         "run": row.run,
         "swap": row.swap,
+        "rate": row.rate,
     }
     for length, cell in zip(table.lengths, row.cells, strict=True):
         numbers |= {f"mean_{length}": cell.mean, f"half_{length}": cell.half, f"n_{length}": cell.n}

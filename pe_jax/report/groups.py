@@ -93,7 +93,7 @@ def conditions(result: Begun) -> dict[str, Any]:
     train, scoring, lm = (result.config.get(name, {}) for name in ("train", "eval", "lm"))
     done = isinstance(result, Result)
     length = result.train.length if done else train.get("length")
-    other = _other(result)
+    other = other_text(result)
     half = max(1, length // 2) if length else None  # the default of eval.last and eval.stride
     return {
         "corpus": result.corpus.hash or result.corpus.source,
@@ -111,7 +111,7 @@ def conditions(result: Begun) -> dict[str, Any]:
     }
 
 
-def _other(result: Begun) -> Corpus | None:
+def other_text(result: Begun) -> Corpus | None:
     """The text that was scored where it is not the one that was trained on."""
     scored = result.scored if isinstance(result, Result) else None
     return scored if scored and scored.hash != result.corpus.hash else None
@@ -121,7 +121,7 @@ def _words(name: str, value: Any, result: Begun) -> str:
     if name == "corpus":
         return f"text {text(result.corpus)}"
     if name == "scored":
-        other = _other(result)
+        other = other_text(result)
         return f"scored on {text(other)}" if other else "scored on the text of training"
     if name == "tokenizer":
         hash = result.tokenizer.sha256

@@ -18,11 +18,6 @@ if TYPE_CHECKING:
 
 WRITTEN = 12  # models up to which the cells hold their numbers
 SIDE, DENSE = 0.48, 0.115  # inches of a cell with numbers and of one without
-SENTENCE = (
-    "Probability that a run of the row's model is better than a run of the column's, over seeds "
-    "and the lengths beyond training (1: always), after Agarwal et al., 2021."
-)
-BRACKETS = " In brackets the 95 % bootstrap interval over seeds, too narrow where seeds are few."
 
 
 def matrix(results: Sequence[Result], table: Table) -> Figure | None:
@@ -54,18 +49,11 @@ def matrix(results: Sequence[Result], table: Table) -> Figure | None:
         image = axes.imshow(shown, colours, vmin=0, vmax=1)
         _label(axes, [row.label for row in rows], size)
         bar = figure.colorbar(image, ax=axes, shrink=0.6, aspect=25, pad=0.02)
-        bar.set_label("P(row better than column)")
+        bar.set_label("P(row better\nthan column)")
         bar.outline.set_linewidth(0.6)
         if len(rows) <= WRITTEN:
             _write(axes, mean, low, high)
     return figure
-
-
-def caption(table: Table) -> str:
-    """The caption of the table's matrix, with what sets its group apart."""
-    models = sum(not row.swap for row in table.rows)
-    heading = f" {table.heading[:1].upper()}{table.heading[1:]}." if table.heading else ""
-    return SENTENCE + (BRACKETS if models <= WRITTEN else "") + heading
 
 
 def _label(axes: Axes, names: Sequence[str], size: float) -> None:

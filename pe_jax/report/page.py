@@ -7,28 +7,26 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from pe_jax import record
 from pe_jax.record import Result
 from pe_jax.report import (
     differences,
-    figures,
     formats,
-    improvement,
+    gallery,
     labels,
+    latex,
     sentences,
     style,
     tables,
 )
 from pe_jax.report.baseline import Versus, versus
 from pe_jax.report.cells import Table
+from pe_jax.report.choice import Choice
 from pe_jax.report.words import plain
 from pe_jax.storage import atomic
 
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
+EVERYTHING = Choice()
 FACTS = (
     "started",
     "commit",
@@ -48,34 +46,36 @@ def write(
     results: Iterable[Result],
     out: str | Path,
     commands: Sequence[str] = (),
+    choice: Choice = EVERYTHING,
     baseline: str | None = None,
 ) -> list[Path]:
-    """Writes a study into the folder `out` and returns the paths.
+    """Writes a study into the folder `out` and returns the paths. All but the records shows the
+    models of the `choice` alone.
 
     runs.jsonl, in the present version of the schema; table.md, table.tex, table.csv, report.html;
-    baseline.md and .csv, every model against `baseline` (`baseline.versus`); curves.png and .pdf
-    of the first metric, positions.png and .pdf where the results hold curves over positions, and
-    improvement.png and .pdf, the probabilities of improvement, for each table of the first metric.
-    The page tells how to reproduce it: the commands of the runs, then `commands`. ValueError where
-    the results hold no numbers, and where no model is called `baseline`.
+    baseline.md and .csv, every model against `baseline` (`baseline.versus`); and the figures as
+    .png and .pdf (`gallery.drawn`). The page tells how to reproduce it: the commands of the runs,
+    then `commands`. ValueError where the results hold no numbers, and where no model is called
+    `baseline`.
     """
     out = Path(out)
     results = sorted(results, key=lambda result: result.id)
-    reported = tables.study(results)
-    compared = versus(results, reported, baseline)
+    shown = choice.results(results)
+    reported = [choice.ordered(table, shown) for table in tables.study(shown)]
+    compared = versus(shown, reported, baseline)
     texts = {
         "runs.jsonl": "".join(record.encode(result) + "\n" for result in results),
         "table.md": formats.markdown(reported),
-        "table.tex": formats.latex(reported),
+        "table.tex": latex.latex(reported),
         "table.csv": formats.csv(reported),
-        "report.html": page(results, reported, out.name, commands, compared),
+        "report.html": page(shown, reported, out.name, commands, compared),
     }
     if compared:
         texts["baseline.md"] = differences.markdown(compared)
         texts["baseline.csv"] = differences.csv(compared)
     written = [atomic.write(out / name, text) for name, text in texts.items()]
-    for name, figure in _figures(results, reported, width=5.5).items():
-        written += style.save(figure, out / name)
+    for one in gallery.drawn(shown, reported, compared, width=5.5):
+        written += style.save(one.figure, out / one.name)
     return written
 
 
@@ -95,10 +95,9 @@ def page(
     environment = jinja2.Environment(
         autoescape=True, trim_blocks=True, lstrip_blocks=True, undefined=jinja2.StrictUndefined
     )
-    source = Path(__file__).with_name("report.html.j2").read_text("utf-8")
-    drawn = _figures(results, reported, width=4.6)
-    captions = sentences.captions(reported[0], figures.position_metric(results))
-    captions |= {name: improvement.caption(table) for name, table in _first(reported).items()}
+    source, script = (
+        Path(__file__).with_name(f"report.{kind}").read_text("utf-8") for kind in ("html.j2", "js")
+    )
     called = labels.names(results)
     return environment.from_string(source).render(
         name=name,
@@ -106,30 +105,15 @@ def page(
         tables=reported,
         compared=compared,
         differences=differences,
-        figures={key: style.svg(figure) for key, figure in drawn.items()},
-        captions=captions,
+        gallery=gallery.drawn(results, reported, compared, width=4.6),
+        training=gallery.TRAINING,
         runs=[(called[result.id], result, list(_facts(result))) for result in results],
         commands=list(dict.fromkeys([*(r.command for r in results if r.command), *commands])),
         formats=formats,
+        sentences=sentences,
+        style=style,
+        script=script,
     )
-
-
-def _figures(
-    results: Sequence[Result], reported: Sequence[Table], width: float
-) -> dict[str, Figure]:
-    drawn = {
-        "curves": figures.curves(results, reported[0].metric, width),
-        "positions": figures.positions(results, width),
-    }
-    for name, table in _first(reported).items():
-        drawn[name] = improvement.matrix(results, table)
-    return {name: figure for name, figure in drawn.items() if figure}
-
-
-def _first(reported: Sequence[Table]) -> dict[str, Table]:
-    """The tables of the first metric by the names of their figures."""
-    first = [table for table in reported if table.metric == reported[0].metric]
-    return {"improvement" + (f"-{i}" if i > 1 else ""): table for i, table in enumerate(first, 1)}
 
 
 def _facts(result: Result) -> Iterator[tuple[str, str]]:

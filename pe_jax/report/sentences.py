@@ -6,15 +6,17 @@ Every sentence is computed from the results, so none can disagree with the table
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from pe_jax.metric import Metric
 from pe_jax.record import Result
 from pe_jax.report import paired
-from pe_jax.report.cells import Row, Table, described
-from pe_jax.report.groups import SPLITS
+from pe_jax.report.cells import Row, Table, described, rate
+from pe_jax.report.groups import SPLITS, other_text
 from pe_jax.report.stats import Rank
 from pe_jax.report.words import count, each, join, plusminus, text
+
+FEW = 8  # models up to which a sentence names all
 
 
 def setting(results: Sequence[Result]) -> str:
@@ -35,17 +37,39 @@ def setting(results: Sequence[Result]) -> str:
     )
 
 
-def notes(results: Sequence[Result], table: Table) -> tuple[str, ...]:
+class Note(str):
+    """A note below a table, and the question that it answers."""
+
+    question: str
+
+    def __new__(cls, question: str, text: str) -> Note:
+        note = super().__new__(cls, text)
+        note.question = question
+        return note
+
+
+def notes(results: Sequence[Result], table: Table) -> tuple[Note, ...]:
     """What a reader must know to use the table's numbers, one sentence or two each."""
     metric = described(table.metric)
     return (
-        _measured(metric, results) + _scored(results, table.metric),
-        setting(results),
-        _columns(table, metric),
-        *_models(results),
-        *_swaps(table),
-        *_ranks(table),
+        Note("What was measured", " ".join(filter(None, _measured(results, table)))),
+        Note("How the models were trained", setting(results)),
+        *(Note("How the models were trained", note) for note in _rates(results, table)),
+        Note("How to read the columns", _columns(table, metric)),
+        Note("What bold means", _bold(table, metric)),
+        *(Note("How to read the rows", note) for note in (*_models(results), *_swaps(table))),
+        *(Note("How the models rank", note) for note in _ranks(table)),
+        *(Note("What is doubtful", f"{doubt}.") for result in results for doubt in result.advice),
     )
+
+
+def by_question(notes: Iterable[str]) -> dict[str, list[str]]:
+    """The notes by their questions, in order; what answers none is under "What else to know"."""
+    found: dict[str, list[str]] = {}
+    for note in notes:
+        question = note.question if isinstance(note, Note) else "What else to know"
+        found.setdefault(question, []).append(note)
+    return found
 
 
 def _columns(table: Table, metric: Metric) -> str:
@@ -54,10 +78,12 @@ def _columns(table: Table, metric: Metric) -> str:
     return (
         f"Gain: the value at {longest} minus the one at {train}, paired over seeds; {helped} means "
         "that the longer context helps. Effective length: the longest evaluated length up to which "
-        f"the mean stays within 1 % of the one at {train} (≥: no length beyond it was evaluated). "
-        f"Bold: the {metric.best} mean of a column among the models as trained "
-        f"{_marked(table)}."
+        f"the mean stays within 1 % of the one at {train} (≥: no length beyond it was evaluated)."
     )
+
+
+def _bold(table: Table, metric: Metric) -> str:
+    return f"Bold: the {metric.best} mean of a column among the models as trained {_marked(table)}."
 
 
 def _marked(table: Table) -> str:
@@ -88,8 +114,6 @@ def _models(results: Sequence[Result]) -> Iterator[str]:
             "A from B: training with A began at the final parameters of a model trained with B, "
             "with a new optimizer."
         )
-    for result in results:
-        yield from (f"{doubt}." for doubt in result.advice)
 
 
 def _swaps(table: Table) -> Iterator[str]:
@@ -128,12 +152,44 @@ def _rank(rank: Rank) -> str:
     return f"{mean:.2f}" + ("" if math.isnan(low) else f" [{low:.2f}, {high:.2f}]")
 
 
-def _measured(metric: Metric, results: Sequence[Result]) -> str:
-    """The metric's sentence, with the split and the number of tokens that were scored."""
+def _rates(results: Sequence[Result], table: Table) -> Iterator[str]:
+    """How learning rates were chosen: a sentence for each set of rates that were tried."""
+    alike: dict[tuple, dict[float | None, list[str]]] = {}
+    called = {row.run: row.label for row in table.rows if not row.swap}
+    for result in results:
+        if result.rates and result.id in called:
+            tried = tuple(sorted(one.rate for one in result.rates))
+            seeds = tuple(sorted({seed for one in result.rates for seed in one.valid}))
+            by_rate = alike.setdefault((tried, seeds), {})
+            by_rate.setdefault(rate(result), []).append(called[result.id])
+    for (tried, seeds), by_rate in alike.items():
+        names = "; ".join(
+            f"{one:g} for {join(labels) if len(labels) <= FEW else count(len(labels), 'model')}"
+            for one, labels in sorted(by_rate.items())
+        )
+        many = any(len(labels) > FEW for labels in by_rate.values())
+        yield (
+            f"The learning rate is that of {join(f'{one:g}' for one in tried)} with the lowest "
+            "bits per byte of validation text at the training length "
+            f"({'seed' if len(seeds) == 1 else 'mean of seeds'} {join(seeds)}): {names}"
+            f"{' (table.csv has that of each)' if many else ''}."
+        )
+
+
+def _measured(results: Sequence[Result], table: Table) -> Iterator[str]:
+    """The metric's sentence with the split, how many tokens were scored, and of which text where it
+    is not that of training.
+    """
     scoring = results[0].config.get("eval", {})
+    metric = described(table.metric)
     sentence = metric.sentence.replace("{split}", SPLITS[scoring.get("split") or "test"])
     sentence = sentence.replace("{last}", str(scoring.get("last") or "L/2"))
-    return sentence[:1].upper() + sentence[1:]
+    yield sentence[:1].upper() + sentence[1:]
+    yield _scored(results, table.metric)
+    if other := other_text(results[0]):
+        told = any(condition.name == "scored" for condition in table.apart)  # by the heading
+        which = "The scored text" + ("" if told else f", {text(other)},")
+        yield f"{which} is not the one that the models were trained on."
 
 
 def _scored(results: Sequence[Result], metric: str) -> str:
@@ -144,7 +200,7 @@ def _scored(results: Sequence[Result], metric: str) -> str:
     size = ""
     if held - targets:  # tokens are not bytes
         size = f" ({' to '.join(f'{n:,}' for n in sorted({min(held), max(held)}))} bytes)"
-    return f" {join(f'{n:,}' for n in sorted(targets))} tokens{size} are scored at each length."
+    return f"{join(f'{n:,}' for n in sorted(targets))} tokens{size} are scored at each length."
 
 
 def summary(table: Table) -> str:
@@ -176,20 +232,6 @@ def summary(table: Table) -> str:
     if kept:
         said.append(f"Within 1 % of their value at {train} at every longer length: {join(kept)}.")
     return " ".join(said)
-
-
-def captions(table: Table, by_position: Metric | None) -> dict[str, str]:
-    """The captions of the page's figures: "curves" is of the table's metric, "positions" of the
-    metric `by_position`.
-    """
-    said = {
-        "curves": f"{described(table.metric).title} against evaluation length: means over seeds "
-        "with their 95 % intervals."
-    }
-    if by_position:
-        unit = by_position.unit[:1].upper() + by_position.unit[1:]
-        said["positions"] = f"{unit} against the position in the longest window: mean over seeds."
-    return said
 
 
 def _gains(rows: Sequence[Row], sign: int, longest: int, train: int) -> str:

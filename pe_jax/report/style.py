@@ -5,12 +5,14 @@ from __future__ import annotations
 import io
 import logging
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from pe_jax.report.words import plusminus
 from pe_jax.storage import atomic
 from pe_jax.storage.loggers import quiet
 
@@ -19,7 +21,6 @@ if TYPE_CHECKING:
 
 # Okabe and Ito's colours without yellow, which is too faint for lines and labels on white.
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00", "#000000")
-DASHES = ("-", (0, (5, 1.5)), (0, (1.2, 1.2)), (0, (5, 1.5, 1.2, 1.5)))
 STYLE: dict[Any, Any] = {
     "font.family": "DejaVu Sans",
     "font.size": 8,
@@ -36,6 +37,22 @@ STYLE: dict[Any, Any] = {
 }
 
 
+class Look(NamedTuple):
+    """How the lines of an encoding are drawn (`looks`)."""
+
+    colour: str
+    dash: Any
+    marker: str
+
+    @property
+    def ink(self) -> str:
+        """The colour of its name, darker than the line's."""
+        from matplotlib.colors import to_hex, to_rgb
+
+        red, green, blue = to_rgb(self.colour)
+        return to_hex((0.75 * red, 0.75 * green, 0.75 * blue))
+
+
 @dataclass(frozen=True)
 class Line:
     """One encoding's line in a figure: means over seeds at x, in the unit of the metric, the half
@@ -46,8 +63,37 @@ class Line:
     x: np.ndarray
     mean: np.ndarray
     half: np.ndarray
-    colour: str
-    dash: Any
+    look: Look
+    broken: tuple[tuple[float, float], ...] = ()
+    """(x, y) of the last value of each seed that had no finite one from there on."""
+    ringed: tuple[float, float] | None = None
+    """(x, y) of the point that was chosen among the others."""
+
+    @classmethod
+    def through(cls, points: Sequence[tuple[int | float, ...]], label: str, look: Look) -> Line:
+        """The line through points (x, mean, half width)."""
+        x, mean, half = np.array(points, float).T
+        return cls(label, x, mean, half, look)
+
+    @property
+    def low(self) -> np.ndarray:
+        """The lower ends of the intervals; the means where there are none."""
+        return self.mean - np.nan_to_num(self.half)
+
+    @property
+    def high(self) -> np.ndarray:
+        """The upper ends."""
+        return self.mean + np.nan_to_num(self.half)
+
+    def said(self, unit: str) -> str:
+        """What a page says of the line: its name, then a text for each point, on lines of their
+        own. An artist that has this label is found by `hits`.
+        """
+        values = (plusminus(*pair) for pair in zip(self.mean, self.half, strict=True))
+        texts = (
+            f"{unit.format(f'{x:.4g}')}: {value}" for x, value in zip(self.x, values, strict=True)
+        )
+        return "\n".join([self.label, *texts])
 
 
 def save(figure: Figure, path: Path) -> list[Path]:
@@ -80,4 +126,24 @@ def svg(figure: Figure) -> str:
     element = text.getvalue()[text.getvalue().index("<svg") :]
     element = re.sub(r"<metadata>.*?</metadata>| xmlns(:\w+)?=\"[^\"]*\"", "", element, flags=re.S)
     element = re.sub(r'<g id="[\w.]+_\d+">', "<g>", element).replace("xlink:href", "href")
+    numbers = r' (?:d|x|y|transform)="[^"]*"'  # two digits are a hundredth of a point
+    element = re.sub(numbers, lambda one: re.sub(r"(\.\d\d)\d+", r"\1", one[0]), element)
     return element.replace("'DejaVu Sans'", "'DejaVu Sans', system-ui, sans-serif")
+
+
+def hits(figure: Figure) -> list[tuple[str, list[tuple[float, float, str]]]]:
+    """What can be pointed at in the <svg> of a figure that was saved: of each line its name and its
+    points, each with x and y in the units of the <svg> and a text (`Line.said`).
+    """
+    found = []
+    height = 72 * figure.get_figheight()
+    for axes in figure.axes:
+        drawn = [(line.get_label(), line.get_xydata()) for line in axes.lines]
+        drawn += [(dots.get_label(), dots.get_offsets()) for dots in axes.collections]
+        for label, points in drawn:
+            name, *texts = str(label).split("\n")
+            if texts:
+                places = 72 / figure.dpi * axes.transData.transform(points)
+                told = zip(places.tolist(), texts, strict=True)
+                found.append((name, [(round(x, 1), round(height - y, 1), t) for (x, y), t in told]))
+    return found

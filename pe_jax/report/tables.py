@@ -22,6 +22,7 @@ from pe_jax.report.cells import (
     described,
     gain,
     ordered,
+    rate,
     value,
     values,
 )
@@ -46,30 +47,35 @@ def study(results: Sequence[Result]) -> list[Table]:
 def grouped(results: Sequence[Result], metric: str = "same_targets") -> list[Table]:
     """The tables of one metric, one for each group of results that may be ranked (`groups`)."""
     found = [
-        replace(extrapolation(group.results, metric), apart=group.apart)
+        extrapolation(group.results, metric, group.apart)
         for group in groups.groups(results)
         if metric in metrics(group.results)
     ]
     return found or [extrapolation(results, metric)]
 
 
-def extrapolation(results: Sequence[Result], metric: str = "same_targets") -> Table:
+def extrapolation(
+    results: Sequence[Result],
+    metric: str = "same_targets",
+    apart: tuple[groups.Condition, ...] = (),
+) -> Table:
     """The table of one metric, ordered within its blocks by the mean at the longest length, the
     best first.
 
     `best` marks the models as trained that no test tells apart from the best of their column
     (`paired.best`). A ValueError says when no result has the metric, or when what they were trained
-    or scored on differs, so that they must not be ranked: `grouped` gives a table for each group.
+    or scored on differs, so that they must not be ranked: `grouped` gives a table for each group,
+    with what sets it `apart`.
     """
     scored = [row for result in results for row in result.rows if row.metric == metric]
     if not scored:
         known = ", ".join(metrics(results)) or "none"
         raise ValueError(f"no record has the metric {metric!r}; the records have: {known}")
-    apart = [groups.heading(group.apart) for group in groups.groups(results)]
-    if len(apart) > 1:
+    headings = [groups.heading(group.apart) for group in groups.groups(results)]
+    if len(headings) > 1:
         raise ValueError(
             "a table ranks results of one text, training and protocol, got "
-            f"{'; '.join(apart)}; tables.grouped makes a table of each"
+            f"{'; '.join(headings)}; tables.grouped makes a table of each"
         )
     lengths = tuple(sorted({row.length for row in scored}))
     sign = described(metric).sign
@@ -83,7 +89,7 @@ def extrapolation(results: Sequence[Result], metric: str = "same_targets") -> Ta
     trained = _with_best([row for row in ordered if not row.swap], results, metric, lengths)
     trained = _with_ranks(trained, results, metric, lengths)
     whole = (*trained, *(row for row in ordered if row.swap))
-    table = Table(metric, lengths, results[0].train.length, whole)
+    table = Table(metric, lengths, results[0].train.length, whole, apart=apart)
     return replace(table, notes=sentences.notes(results, table))
 
 
@@ -103,6 +109,7 @@ def _row(result: Result, label: str, metric: str, lengths: Sequence[int], swap: 
         censored=censored,
         parameters=result.parameters.encoding if result.parameters else None,
         ms_per_step=result.train.ms_per_step,
+        rate=rate(result),
     )
 
 

@@ -116,6 +116,11 @@ def test_a_baseline_is_found_by_the_label_of_the_table_or_a_bare_one():
         compared(STUDY, "rop")
 
 
+def test_a_baseline_is_found_by_its_spec_where_its_row_has_another_name():
+    named = [replace(ROPE, label="RoPE"), *STUDY[1:]]
+    assert compared(named)[0].baseline == compared(named, "rope")[0].baseline == "RoPE"
+
+
 def test_models_are_compared_within_their_table_alone():
     long = [
         replace(result, id=f"{result.label}-long", train=replace(result.train, steps=700))
@@ -142,6 +147,7 @@ def test_the_formats_hold_the_same_numbers():
     text = differences.markdown(found)
     number = plusminus(*cells(found[0], "alibi")[0].change[:2], sign="+", digits=3)
     assert f"| {number} better" in text and "difference from rope" in text
+    assert "**How to read the differences.** Each model minus rope" in text
     console = Console(width=160, record=True, file=io.StringIO())
     console.print(differences.terminal(found[0]))
     assert f"{number} better" in console.export_text()
@@ -162,6 +168,8 @@ def test_the_report_holds_the_differences_and_the_matrix(tmp_path):
     html = (tmp_path / "study" / "report.html").read_text("utf-8")
     assert "<summary>Difference from t5</summary>" in html
     assert "Probability that a run of the row" in html
+    assert "minus those of t5 at the same tokens" in html
+    assert "<dt>How to read the differences</dt>" in html
     with pytest.raises(ValueError, match="did you mean 't5'"):
         page.write(STUDY, tmp_path / "study", baseline="t55")
 

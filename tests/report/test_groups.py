@@ -8,7 +8,19 @@ from hypothesis import strategies as st
 from test_report import make_record
 
 from pe_jax.record import Corpus, Vocabulary
-from pe_jax.report import formats, groups, labels, sentences, tables
+from pe_jax.report import (
+    formats,
+    gallery,
+    groups,
+    labels,
+    latex,
+    page,
+    sentences,
+    style,
+    tables,
+)
+from pe_jax.report.baseline import versus
+from pe_jax.report.choice import Choice
 
 BPE = Vocabulary(spec="bpe:512", vocabulary=512, sha256="ab" * 32)
 RANKED = {
@@ -181,11 +193,57 @@ def test_formats_tell_the_tables_of_a_metric_apart():
     assert "### Bits per byte, same targets (lower is better): 350 steps\n" in (
         formats.markdown(found)
     )
-    latex = formats.latex(found)
-    assert r"\label{tab:same_targets}" in latex and r"\label{tab:same_targets-2}" in latex
+    text = latex.latex(found)
+    assert r"\label{tab:same_targets}" in text and r"\label{tab:same_targets-2}" in text
     lines = formats.csv(found).splitlines()
     assert lines[0].startswith("metric,train.steps,encoding,")
     assert [line.split(",")[1] for line in lines[1:]] == ["350", "700"]
+
+
+def test_each_table_of_the_first_metric_has_figures_of_its_own_models(tmp_path):
+    labels = (("rope", 350), ("t5", 350), ("rope", 700), ("alibi", 700))
+    results = [replace(changed(n, steps=steps), id=f"{n}-{steps}") for n, steps in labels]
+    written = {path.name for path in page.write(results, tmp_path / "study", baseline="t5")}
+    kinds = ("curves", "positions", "improvement")
+    assert {f"{kind}{end}.png" for kind in kinds for end in ("", "-2")} <= written
+    reported = tables.study(results)
+    found = gallery.drawn(results, reported, versus(results, reported, "t5"), width=5.5)
+    assert [one.name for one in found] == [f"{kind}{end}" for end in ("", "-2") for kind in kinds]
+    assert [one.caption.endswith(" 700 steps.") for one in found] == [False] * 3 + [True] * 3
+    drawn = [{name for name, _ in style.hits(one.figure)} for one in found]
+    first, second = {"rope", "t5"}, {"rope", "alibi"}
+    assert drawn == [first, first, set(), second, second, set()]
+    assert "minus those of t5" in found[1].caption and "minus those of rope" in found[4].caption
+    html = (tmp_path / "study" / "report.html").read_text("utf-8")
+    places = [html.index(text) for text in (": 350 steps</h2>", "350 steps.</figcaption>")]
+    places += [html.index(text) for text in (": 700 steps</h2>", "700 steps.</figcaption>")]
+    assert places == sorted(places)
+
+
+def test_rows_are_chosen_by_what_their_tables_call_them():
+    rates = [(350, 1e-3), (350, 3e-3), (700, 1e-3)]
+    results = [
+        replace(changed("rope", steps=steps, rate=rate), id=f"rope-{steps}-{rate}")
+        for steps, rate in rates
+    ]
+    assert Choice.of(["rope, train.rate 0.003"]).results(results) == results[1:2]
+    assert Choice.of(["rope, 700 steps"]).results(results) == results[2:]
+    chosen = Choice.of(["rope, 700 steps", "rope"])
+    assert chosen.results(results) == [results[2], *results[:2]]
+    ordered = [chosen.ordered(t, chosen.results(results)) for t in tables.grouped(results)]
+    assert [row.run for table in ordered for row in table.rows] == [r.id for r in results]
+
+
+def test_another_text_than_that_of_training_is_told_once():
+    same, other = changed("rope"), changed("t5", scored="c" * 64)
+    said = "is not the one that the models were trained on."
+    (alone,) = tables.grouped([other])
+    assert f"The scored text, other (SHA-256 cccccccccccc), {said}" in alone.notes[0]
+    both = tables.grouped([same, other])
+    assert [said in table.notes[0] for table in both] == [bool("other" in t.heading) for t in both]
+    told = next(table for table in both if "other (SHA-256 cccccccccccc)" in table.heading)
+    assert f"The scored text {said}" in told.notes[0]
+    assert "cccccccccccc" not in " ".join(told.notes)
 
 
 @pytest.mark.parametrize(

@@ -92,7 +92,7 @@ def test_the_sentences_say_which_way_is_better(results, table):
     assert table.title == "Probability, probability (higher is better)"
     assert table.notes[0].startswith(PROBABILITY.sentence)
     assert "positive means that the longer context helps" in table.notes[2]
-    assert "Bold: the highest mean of a column" in table.notes[2]
+    assert "Bold: the highest mean of a column" in table.notes[3]
     html = page.page(results, [table], "study")
     assert "Highest probability at 1024: alibi (0.60 ± 0.00), then nope" in html
     assert "better: alibi; worse: nope and rope." in html
@@ -109,7 +109,7 @@ def test_the_figures_name_the_unit_and_have_the_highest_row_on_top(tmp_path, res
         figures.curves(results, "probability").axes[0],
         study.curves(study.frame(tmp_path / "study"), "probability").axes[0],
     ):
-        assert axes.get_ylabel() == "probability, probability"
+        assert axes.get_ylabel() == "probability, probability\n(higher is better)"
         np.testing.assert_allclose(axes.lines[0].get_ydata(), np.add(UP, 0.001))
     crowd = [scored(f"e{i:02d}", [0.3 + 0.01 * i] * 5) for i in range(20)]
     (axes,) = figures.curves(crowd, "probability").axes
@@ -130,22 +130,20 @@ def of_probability(result: Result) -> Result:
 def test_the_figure_of_positions_is_of_the_metric_of_its_curves(results):
     results = [of_probability(result) for result in results]
     (axes,) = figures.positions(results).axes
-    assert axes.get_ylabel() == "probability"
+    assert axes.get_ylabel() == "probability, minus those of rope\n(higher is better)"
     html = page.page(results, [tables.extrapolation(results, "probability")], "study")
     assert "Probability against the position in the longest window" in html
     crowd = [of_probability(scored(f"e{i:02d}", [0.3 + 0.01 * i] * 5)) for i in range(20)]
-    (axes,) = figures.positions(crowd).axes
-    assert axes.get_xlabel().endswith("the 16 that end highest of 20")
-    names = {text.get_text() for text in axes.texts} - {"trained at 64"}
-    assert names == {f"e{i:02d}" for i in range(4, 20)}
+    titles = [axes.get_title() for axes in figures.positions(crowd).axes if axes.get_visible()]
+    assert titles == [f"e{i:02d}" for i in range(19, 0, -1)]  # e00, the first, is the baseline
 
 
 def test_of_curves_of_two_metrics_the_first_in_their_order_is_drawn(results):
     assert {curve.metric for curve in results[0].curves} == {"nonoverlapping"}
-    two = [of_probability(results[0]), results[1]]
+    two = [of_probability(results[0]), *results[1:]]
     (axes,) = figures.positions(two).axes
-    assert axes.get_ylabel() == "bits per byte"
-    assert {text.get_text() for text in axes.texts} == {"nope", "trained at 64"}
+    assert axes.get_ylabel().startswith("bits per byte, minus those of rope")
+    assert {text.get_text() for text in axes.texts} == {"nope", "rope", "trained at 64"}
 
 
 def test_values_below_zero_are_drawn_on_a_linear_axis():

@@ -2,6 +2,7 @@
 
 import csv
 import io
+import json
 import logging
 import math
 import re
@@ -9,6 +10,7 @@ import shutil
 import subprocess
 import sys
 from dataclasses import replace
+from html import unescape
 from itertools import pairwise
 from pathlib import Path
 
@@ -20,7 +22,23 @@ from rich.console import Console
 from pe_jax import record
 from pe_jax.reason import Reason
 from pe_jax.record import Result
-from pe_jax.report import compare, figures, formats, labels, page, study, style, tables
+from pe_jax.report import (
+    captions,
+    cells,
+    compare,
+    figures,
+    formats,
+    labels,
+    latex,
+    page,
+    sentences,
+    study,
+    style,
+    tables,
+)
+from pe_jax.report.choice import Choice
+from pe_jax.report.looks import looks
+from pe_jax.runs import layout
 
 ROOT = Path(__file__).parents[2]
 
@@ -265,6 +283,64 @@ def test_notes_give_the_protocol_the_seeds_and_the_targets(table):
         assert fact in text.replace("1024 minus the one at 64", "64 minus")
 
 
+def test_notes_are_grouped_by_the_questions_that_they_answer(records):
+    doubted = replace(records[0], advice=("the far buckets are not trained",))
+    found = tables.extrapolation([doubted, *records[1:]])
+    grouped = sentences.by_question([*found.notes, "another"])
+    assert list(grouped) == [
+        "What was measured",
+        "How the models were trained",
+        "How to read the columns",
+        "What bold means",
+        "How to read the rows",
+        "How the models rank",
+        "What is doubtful",
+        "What else to know",
+    ]
+    assert grouped["What is doubtful"] == ["the far buckets are not trained."]
+    assert sum(grouped.values(), []) == [*found.notes, "another"]
+    told = "**What is doubtful.** the far buckets are not trained."
+    assert told in formats.markdown([found]).splitlines()
+    html = page.page([doubted, *records[1:]], [found], "study")
+    assert "<dt>What is doubtful</dt>\n<dd>the far buckets are not trained.</dd>" in html
+
+
+def tried(label, best):
+    """A result that has tried three learning rates, of which this one was the best."""
+    rates = [
+        record.Tried(rate=rate, valid={seed: 2.0 if rate == best else 3.0 for seed in (0, 1)})
+        for rate in (0.027, 0.003, 0.009)
+    ]
+    lower = record.Tried(rate=0.1, valid={0: 1.0, 1: None})  # a seed diverged
+    return replace(make_record(label, [2.5] * 5, window=False), rates=(*rates, lower))
+
+
+def test_the_notes_and_the_csv_tell_the_learning_rates_that_were_chosen():
+    few = tables.extrapolation([tried("rope", 0.009), tried("t5", 0.027), tried("alibi", 0.009)])
+    told = sentences.by_question(few.notes)["How the models were trained"][1]
+    assert told == (
+        "The learning rate is that of 0.003, 0.009, 0.027 and 0.1 with the lowest bits per byte of "
+        "validation text at the training length (mean of seeds 0 and 1): 0.009 for rope and alibi; "
+        "0.027 for t5."
+    )
+    rows = csv.DictReader(io.StringIO(formats.csv([few])))
+    assert {row["encoding"]: row["rate"] for row in rows} == {
+        "rope": "0.009",
+        "t5": "0.027",
+        "alibi": "0.009",
+    }
+    many = [tried(f"e{i}", 0.009) for i in range(50)] + [tried(f"f{i}", 0.003) for i in range(4)]
+    told = tables.extrapolation(many).notes[2]
+    assert told.endswith(
+        ": 0.003 for f0, f1, f2 and f3; 0.009 for 50 models (table.csv has that of each)."
+    )
+    for result in many:
+        assert cells.rate(result) == layout.chosen(result.rates).rate
+    config = {"train": {"rate": 1e-3}}
+    alone = tables.extrapolation([replace(make_record("rope", [2.5] * 5), config=config)])
+    assert alone.rows[0].rate == 1e-3 and "learning rate" not in " ".join(alone.notes)
+
+
 def test_one_seed_has_no_intervals():
     found = tables.extrapolation([make_record("rope", [2.5, 2.6, 2.7, 2.8, 2.9], seeds=(0,))])
     assert formats.texts(found.rows[0])[1:7] == ["2.50", "2.60", "2.70", "2.80", "2.90", "+0.40"]
@@ -292,24 +368,74 @@ def test_markdown_marks_the_best_and_keeps_columns_apart(table):
 
 
 def test_latex_escapes_and_marks(table):
-    text = formats.latex([table])
-    assert r"transformer\_xl & \textbf{2.46 $\pm$ 0.02}" in text
+    text = latex.latex([table])
+    assert r"transformer\_xl & \textbf{2.46\,{\scriptsize$\pm$\,0.02}}" in text
     assert r"n/a\textsuperscript{2}" in text and r"$\geq$ 1024" in text and r"95 \%" in text
     assert r"\toprule" in text and r"\midrule rope, window 64" in text
-    odd = formats.latex([tables.extrapolation([make_record("a_b[::2]&c%{d}~e^f", [2.5] * 5)])])
+    odd = latex.latex([tables.extrapolation([make_record("a_b[::2]&c%{d}~e^f", [2.5] * 5)])])
     assert r"a\_b{[}::2{]}\&c\%\{d\}\textasciitilde{}e\textasciicircum{}f &" in odd
 
 
 @pytest.mark.skipif(not shutil.which("pdflatex"), reason="needs pdflatex")
 def test_latex_compiles(tmp_path, records, table):
     odd = tables.extrapolation([make_record("a_b[::2]&c%{d}~e^f<g>|h\\i#$", [2.5] * 5)])
-    document = "\\documentclass{article}\\usepackage{booktabs,graphicx}\\begin{document}\n"
+    many = tables.extrapolation([make_record(f"e{i}", [2.5] * 5) for i in range(50)])
+    document = f"\\documentclass{{article}}\\usepackage{{{latex.PACKAGES}}}\\begin{{document}}\n"
     source = tmp_path / "table.tex"
-    source.write_text(document + formats.latex([table, odd]) + "\\end{document}\n", "utf-8")
+    source.write_text(document + latex.latex([table, odd, many]) + "\\end{document}\n", "utf-8")
     command = ["pdflatex", "-interaction=nonstopmode", "-halt-on-error", source.name]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, errors="replace")
     assert done.returncode == 0, done.stdout[-2000:]
     assert (tmp_path / "table.pdf").read_bytes()[:5] == b"%PDF-"
+    assert "Overfull" not in done.stdout and "Float too large" not in done.stdout
+    assert "multiply defined" not in done.stdout
+
+
+def test_latex_names_its_packages_and_each_table_has_a_label_of_its_own(records):
+    both = [tables.extrapolation(records, metric) for metric in ("same_targets", "nonoverlapping")]
+    text = latex.latex([*both, both[0]])
+    assert text.splitlines()[0] == r"% These tables need \usepackage{booktabs,adjustbox}."
+    labels = re.findall(r"\\label\{(.*?)\}", text)
+    assert labels == ["tab:same_targets", "tab:nonoverlapping", "tab:same_targets-2"]
+
+
+def test_a_long_table_is_split_into_floats_of_one_number_that_fit_a_page():
+    some = [make_record(f"e{i:02d}", [2.5 + i / 100] * 5) for i in range(50)]
+    long = tables.extrapolation(some)
+    parts = latex.latex([long]).split(r"\begin{table}")[1:]
+    rows = [re.findall(r"^(?:\\midrule )?(e\d\d(?:, window 64)?) ", p, re.M) for p in parts]
+    assert [len(own) for own in rows] == [25] * 4
+    assert sum(rows, []) == [row.label for row in long.rows]
+    assert [r"\label" in part for part in parts] == [True, False, False, False]
+    assert [r"\addtocounter{table}{-1}" in part for part in parts] == [False, True, True, True]
+    assert ["Gain: the value" in part for part in parts] == [False, False, False, True]
+
+
+def test_rows_can_be_chosen_ordered_and_named(tmp_path, records):
+    choice = Choice.of(["rope as RoPE", "alibi"])
+    written = page.write(records, tmp_path / "study", choice=choice)
+    table = (tmp_path / "study" / "table.csv").read_text("utf-8")
+    rows = [row["encoding"] for row in csv.DictReader(io.StringIO(table))]
+    assert rows[:4] == ["RoPE", "alibi", "RoPE, window 64", "alibi, window 64"]
+    html = (tmp_path / "study" / "report.html").read_text("utf-8")
+    assert "2 encodings trained" in html and ">RoPE<" in html and "sinusoidal" not in html
+    assert study.load(tmp_path / "study") == records  # nothing is lost by a choice
+    assert {"curves.png", "positions.png"} <= {path.name for path in written}
+    named = choice.results(records)
+    assert looks(named)[named[0].id] == looks(records)[named[0].id]
+    assert choice.results(records[::-1]) == named
+    assert Choice().results(records) == records
+
+
+def test_a_label_chooses_what_tables_call_so_or_all_that_were_trained_under_it():
+    rates = [
+        replace(make_record("rope", [2.5] * 5), id=f"rope-{rate}", config={"train": {"rate": rate}})
+        for rate in (0.1, 0.2)
+    ]
+    assert Choice.of(["rope"]).results(rates) == rates
+    assert Choice.of(["rope, train.rate 0.2"]).results(rates) == rates[1:]
+    with pytest.raises(ValueError, match="no model is called 'rop'.*Known: rope, train.rate 0.1; "):
+        Choice.of(["rop"]).results(rates)
 
 
 def test_csv_reads_back_in_full(records, table):
@@ -336,9 +462,10 @@ def test_curves_draw_the_means_and_labels_never_overlap(records):
         assert len(boxes) == len(chosen)
         assert all(low.y1 <= high.y0 for low, high in pairwise(boxes))
         assert all(0 <= b.x0 and b.x1 <= figure.bbox.x1 and b.y0 >= 0 for b in boxes)
-        styles = {(line.get_color(), str(line._dash_pattern)) for line in axes.lines[: len(chosen)]}
+        drawn = axes.lines[: len(chosen)]
+        styles = {(n.get_color(), str(n._dash_pattern), n.get_marker()) for n in drawn}
         assert len(styles) == len(chosen)
-    drawn = figures.curves(records).axes[0].lines[3]
+    drawn = next(n for n in figures.curves(records).axes[0].lines if "rope" in str(n.get_label()))
     np.testing.assert_allclose(drawn.get_ydata(), [2.46, 2.61, 3.31, 4.01, 4.41])
 
 
@@ -372,13 +499,6 @@ def test_labels_say_where_a_line_ends(records):
     assert "learned (to 64)" in texts and "rope" in texts and "trained at 64" in texts
 
 
-def test_positions_average_the_seeds_and_skip_empty_bins(records):
-    lines = figures.positions(records).axes[0].lines
-    x, y = lines[0].get_data()
-    assert x[0] == 2 and y[0] == pytest.approx(2.50 + 3 / 2**0.5)
-    assert figures.positions([replace(result, curves=()) for result in records]) is None
-
-
 def crowd():
     """20 encodings, later ones lower, and one that ends at 64."""
     some = [make_record(f"e{i}", [2.9 - 0.02 * i, 3, 3, 3, 3.9 - 0.02 * i]) for i in range(20)]
@@ -393,16 +513,8 @@ def test_many_encodings_are_a_row_each_the_lowest_first():
     figure.draw_without_rendering()
     boxes = [label.get_window_extent() for label in axes.get_yticklabels()]
     assert all(below.y1 <= above.y0 + 0.5 for above, below in pairwise(boxes))
-    lowest = [dot.get_offsets()[0].tolist() for dot in axes.collections[:5]]
+    lowest = axes.collections[0].get_offsets()
     np.testing.assert_allclose(lowest, [[x + 0.01, 0] for x in (2.52, 3, 3, 3, 3.52)])
-
-
-def test_positions_of_many_encodings_are_those_that_end_lowest():
-    axes = figures.positions(crowd()).axes[0]
-    names = {text.get_text() for text in axes.texts} - {"trained at 64"}
-    ends = {r.label: r.curves[0].value[-1] for r in crowd() if r.curves}
-    assert names == set(sorted(ends, key=ends.get)[:16])
-    assert axes.get_xlabel().endswith("the 16 that end lowest of 20")
 
 
 def test_swaps_are_in_the_order_of_their_numbers():
@@ -448,10 +560,48 @@ def test_page_is_self_contained_and_holds_the_numbers(tmp_path, records):
     assert "http" not in html and "src=" not in html and "<link" not in html
     assert "<script>x" not in html and "&lt;script&gt;x" in html
     assert html.count("<svg") == html.count("</svg>") == 3
+    assert not re.search(r"@import|url\((?!#)", html) and html.count("createElementNS") == 1
     assert "<b>2.43 ± 0.02</b>" in html and "n/a<sup>2</sup>" in html
     assert "Lowest bits per byte at 1024: transformer_xl (2.43 ± 0.02)" in html
     assert "better: transformer_xl and alibi;" in html
     assert "--out=results/study" in html and "abc1234" in html and "jax 0.10.2" in html
+
+
+def test_each_row_of_the_page_leads_to_the_config_of_its_run(records):
+    html = page.page(records, [tables.extrapolation(records)], "study")
+    for result in records:
+        assert f'<a href="#{result.id}">' in html
+        (config,) = re.findall(rf'<pre id="{re.escape(result.id)}">(.*?)</pre>', html, re.S)
+        assert json.loads(unescape(config)) == result.config
+
+
+def test_the_page_holds_the_points_of_its_curves(records):
+    html = page.page(records, [tables.extrapolation(records)], "study")
+    told = re.findall(r'<script type="application/json">(.*?)</script>', html, re.S)
+    curves, positions, improvement = told
+    told = dict(json.loads(curves))
+    assert [text for *_, text in told["rope"]][-1] == "1024 tokens: 4.41 ± 0.02"
+    assert set(dict(json.loads(positions))) == {r.label for r in records if r.curves}
+    assert json.loads(improvement) == []
+
+
+def test_the_figures_of_training_are_drawn_where_results_have_it(records):
+    progress = record.Progress(seed=0, step=(1, 2), loss=(1.0, 1.0), valid=(8.0, 3.0))
+    trained = replace(records[0].train, progress=(progress,))
+    some = [replace(records[0], train=trained), *records[1:]]
+    html = page.page(some, [tables.extrapolation(some)], "study")
+    assert "<h2>Training</h2>" in html and ">training step<" in html
+    assert "A cross: a seed has none from there on." in html
+    assert "<h2>Training</h2>" not in page.page(records, [tables.extrapolation(records)], "study")
+
+
+def test_a_caption_says_that_an_arrow_head_marks_a_cut_where_there_is_one(records):
+    wide = [replace(row, value=row.value + row.seed) for row in records[0].rows]
+    cut = replace(records[0], rows=tuple(wide))
+    for results, said in ((records, False), ([cut, *records[1:]], True)):
+        drawn = {"curves": figures.curves(results)}
+        told = captions.captions(results, tables.extrapolation(results), drawn)
+        assert ("arrow head" in told["curves"]) == said
 
 
 def test_page_shows_the_commands_that_were_run(tmp_path, records):
@@ -526,6 +676,18 @@ def test_command_writes_the_report_and_prints_table_and_paths(tmp_path, records)
     assert "2.43 ± 0.02" in done.stdout
     assert done.stdout.splitlines()[-1] == str(tmp_path / "out" / "improvement.pdf")
     assert (tmp_path / "out" / "report.html").stat().st_size > 10_000
+
+
+def test_rows_are_chosen_on_the_command_line(tmp_path, records):
+    save_runs(tmp_path / "runs", records)
+    out = tmp_path / "out"
+    done = run(f"--workdir={tmp_path / 'runs'}", f"--out={out}", "--row=t5 as T5", "--row=rope")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "T5" in done.stdout and "alibi" not in done.stdout
+    assert "--row=&#39;t5 as T5&#39;" in (out / "report.html").read_text("utf-8")
+    wrong = run(f"--workdir={tmp_path / 'runs'}", f"--out={out}", "--row=ropes")
+    assert wrong.returncode == 2 and len(wrong.stderr.splitlines()) == 1
+    assert "no model is called 'ropes'" in wrong.stderr and "rope" in wrong.stderr
 
 
 def test_mistakes_on_the_command_line_are_one_line_and_exit_code_2(tmp_path):

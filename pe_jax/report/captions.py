@@ -1,0 +1,75 @@
+"""The captions of a page's figures."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from pe_jax.record import Result
+from pe_jax.report import figures, improvement, labels, plane
+from pe_jax.report.cells import Table, described
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+CUT = (
+    "An arrow head at the frame: the line of its colour, or its interval, goes on beyond the axes."
+)
+IMPROVEMENT = (
+    "Probability that a run of the row's model is better than a run of the column's, over seeds "
+    "and the lengths beyond training (1: always), after Agarwal et al., 2021."
+)
+BRACKETS = " In brackets the 95 % bootstrap interval over seeds, too narrow where seeds are few."
+
+
+def captions(
+    results: Sequence[Result],
+    table: Table,
+    drawn: Mapping[str, Figure],
+    baseline: str | None = None,
+) -> dict[str, str]:
+    """A caption for each of the figures `drawn` of the results, by name, with what sets their table
+    apart from others; `positions` are differences to `baseline` (`figures.against`).
+    """
+    said = {
+        "curves": f"{described(table.metric).title} against evaluation length: means over seeds "
+        "with their 95 % intervals.",
+        "positions": " ".join(_positions(results, baseline)),
+        "improvement": _improvement(table),
+        "training": "Validation bits per byte at the training length while training: means over "
+        "the seeds that have a finite value, with their 95 % intervals. A cross: a seed has none "
+        "from there on. The axis ends at 8 bits or below: a model that knows nothing has 8.",
+        "rates": " ".join(_rates(results, table.metric)),
+    }
+    heading = f" {table.heading[:1].upper()}{table.heading[1:]}." if table.heading else ""
+    return {
+        name: said[name] + (f" {CUT}" if plane.is_cut(figure) else "") + heading
+        for name, figure in drawn.items()
+    }
+
+
+def _positions(results: Sequence[Result], baseline: str | None) -> Iterator[str]:
+    metric, base = figures.position_metric(results), figures.against(results, baseline)
+    if metric and base:
+        name = labels.names(results)[base.id]
+        unit = metric.unit[:1].upper() + metric.unit[1:]
+        yield (
+            f"{unit} against the position in the longest window, minus those of {name} at the same "
+            "tokens, paired over seeds: means with their 95 % intervals. Upright lines: training "
+            "lengths."
+        )
+
+
+def _improvement(table: Table) -> str:
+    models = sum(not row.swap for row in table.rows)
+    return IMPROVEMENT + (BRACKETS if models <= improvement.WRITTEN else "")
+
+
+def _rates(results: Sequence[Result], metric: str) -> Iterator[str]:
+    what = described(metric).title
+    if any(result.rates for result in results):
+        yield "Validation bits per byte at the training length against the learning rate"
+        yield "(a ring: the rate that was chosen; a rate at which a seed diverged has no value):"
+    else:
+        yield f"{what} at the training length against the learning rate:"
+    yield "means over seeds with their 95 % intervals."

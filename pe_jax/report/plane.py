@@ -1,0 +1,215 @@
+"""Lines with their bands in one plane, each with its name at its end."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from pe_jax.report.style import STYLE, Line
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+    from matplotlib.text import Text
+
+LABEL = 0.15  # inches from one label to the next
+INDENT = 0.15  # inches from the axes to the labels
+AXES = 2.0  # inches that the axes keep beside long labels, by a wider figure
+RING: dict[str, Any] = {"markersize": 7, "markeredgewidth": 0.8}
+CUT = "cut"  # the id of the marks where a band or a line leaves the axes
+
+
+@dataclass(frozen=True)
+class Plane:
+    """What lines are drawn in."""
+
+    x: str
+    """What the axis below says."""
+    y: str
+    unit: str
+    """A value of x in a text, as in "{} tokens"."""
+    ticks: Sequence[int | float] | None = None
+    """Of x; None: matplotlib's."""
+    base: int = 2
+    """Of the logarithm of x; 0: x is linear."""
+    trained: Sequence[int] = ()
+    """Values of x that are marked as lengths of training."""
+    markers: bool = False
+    top: float | None = None
+    """The highest y that is shown; None: the highest mean."""
+    log_y: bool = False
+    zero: bool = False
+    """Whether a line is drawn at y = 0."""
+
+
+def draw(lines: Sequence[Line], plane: Plane, width: float) -> Figure | None:
+    """The lines in one plane, `width` inches wide, wider where the names need it; None without
+    lines.
+    """
+    import matplotlib
+    from matplotlib.figure import Figure
+
+    if not lines:
+        return None
+    with matplotlib.rc_context(STYLE):
+        height = max(0.58 * width, 0.8 + LABEL * len(lines))
+        figure = Figure((width, height))
+        axes = figure.add_subplot()
+        axes.set(xlabel=plane.x, ylabel=plane.y)
+        fill(axes, lines, plane, limits(lines, plane))
+        mark_cuts(figure, axes, lines)
+        _name_training(axes, plane.trained)
+        _label_ends(figure, axes, lines)
+    return figure
+
+
+def limits(lines: Sequence[Line], plane: Plane) -> tuple[float, float]:
+    """Both ends of y. The means set them: an interval of two seeds may be huge."""
+    means = np.concatenate([line.mean for line in lines])
+    low, high = float(means.min()), float(means.max())
+    if plane.top is not None:
+        high = max(low, min(high, plane.top))
+    if plane.log_y:
+        room = max(high / low, 1.01) ** 0.05
+        return low / room, high * room
+    room = 0.05 * (high - low) or 0.05 * abs(high) or 1.0
+    return low - room, high + room
+
+
+def fill(axes: Axes, lines: Sequence[Line], plane: Plane, ends: tuple[float, float]) -> None:
+    """Lines, bands and ticks in these axes, with these ends of y."""
+    _set_scales(axes, plane)
+    for line in lines:
+        colour, dash, marker = line.look
+        style: dict[str, Any] = dict(
+            color=colour, linestyle=dash, marker=marker if plane.markers else ""
+        )
+        axes.plot(line.x, line.mean, label=line.said(plane.unit), **style)
+        if line.ringed:
+            axes.plot(*line.ringed, marker="o", color=colour, markerfacecolor="none", **RING)
+        for x, y in line.broken:
+            axes.plot(x, y, marker="X", markersize=5, color=colour, markeredgecolor="white")
+    axes.set(xlim=axes.get_xlim(), ylim=ends)
+    for line in lines:
+        colour = line.look.colour
+        axes.fill_between(line.x, line.low, line.high, color=colour, alpha=0.15, linewidth=0)
+    for length in plane.trained:
+        axes.axvline(length, color="#808080", linewidth=0.6, zorder=0)
+    if plane.zero:
+        axes.axhline(0, color="#808080", linewidth=0.6, zorder=0)
+
+
+def _set_scales(axes: Axes, plane: Plane) -> None:
+    from matplotlib.ticker import FuncFormatter, MaxNLocator, NullLocator
+
+    if plane.base:
+        axes.set_xscale("log", base=plane.base)
+    if plane.ticks is not None:
+        axes.set_xticks(plane.ticks, [f"{tick:g}" for tick in plane.ticks])
+        axes.set_xticks([], minor=True)
+    if plane.log_y:
+        axes.set_yscale("log")
+        axes.yaxis.set_major_locator(MaxNLocator(10, steps=[1, 2, 5, 10]))
+        axes.yaxis.set_major_formatter(FuncFormatter(lambda y, _: f"{y:g}"))
+        axes.yaxis.set_minor_locator(NullLocator())
+
+
+def mark_cuts(figure: Figure, axes: Axes, lines: Sequence[Line]) -> None:
+    """An arrow head at the frame, in a line's colour, for each stretch of points where the line or
+    its band leaves the axes, at the point that is farthest out.
+    """
+    from matplotlib.markers import CARETDOWNBASE, CARETUPBASE
+    from matplotlib.transforms import ScaledTranslation
+
+    low, high = axes.get_ylim()
+    beside: Counter[tuple[float, int]] = Counter()
+    for line in lines:
+        outside = ((1, CARETUPBASE, line.high - high), (0, CARETDOWNBASE, low - line.low))
+        for end, marker, beyond in outside:
+            for i in _farthest(beyond):
+                step = 5 * beside[line.x[i], end] / 72  # inches: marks stand beside each other
+                beside[line.x[i], end] += 1
+                shift = ScaledTranslation(-step, 0, figure.dpi_scale_trans)
+                place = axes.get_xaxis_transform() + shift
+                (mark,) = axes.plot(line.x[i], end, transform=place, clip_on=False, gid=CUT)
+                mark.set(marker=marker, markersize=4, color=line.look.colour)
+
+
+def _farthest(beyond: np.ndarray) -> Iterator[int]:
+    """The index of the highest value of each stretch of values above 0."""
+    out = np.flatnonzero(beyond > 0)
+    for stretch in np.split(out, np.flatnonzero(np.diff(out) > 1) + 1):
+        if len(stretch):
+            yield int(stretch[np.argmax(beyond[stretch])])
+
+
+def is_cut(figure: Figure) -> bool:
+    """Whether anything in the figure leaves its axes."""
+    return any(line.get_gid() == CUT for axes in figure.axes for line in axes.lines)
+
+
+def _name_training(axes: Axes, lengths: Sequence[int]) -> None:
+    """The lengths of training above their lines; the first of several stands left of its line."""
+    low, high = axes.get_xlim()
+    lengths = [length for length in lengths if low <= length <= high]
+    for i, length in enumerate(lengths):
+        axes.annotate(
+            f"{length}" if i else f"trained at {length}",
+            (length, 1),
+            xycoords=("data", "axes fraction"),
+            xytext=(0, 5),
+            textcoords="offset points",
+            ha="right" if len(lengths) > 1 and not i else "left",
+            color="#606060",
+            fontsize=7,
+        )
+
+
+def _label_ends(figure: Figure, axes: Axes, lines: Sequence[Line]) -> None:
+    """Write each line's name right of the axes, as near to its end as the other names allow."""
+    from scipy.optimize import isotonic_regression
+
+    right = max(line.x[-1] for line in lines)
+    order = sorted(lines, key=lambda line: line.mean[-1])
+    labels = [_label(axes, line, right) for line in order]
+    wide = INDENT + max(label.get_window_extent().width for label in labels) / figure.dpi
+    figure.set_figwidth(max(figure.get_figwidth(), wide + AXES))
+    room = wide / figure.get_figwidth()
+    figure.set_layout_engine("constrained", rect=(0, 0, 1 - room, 1))
+    figure.draw_without_rendering()
+    ends = axes.transData.transform([_shown_end(axes, line) for line in order])
+    wanted = axes.transAxes.inverted().transform(ends)[:, 1]
+    box = axes.get_window_extent()
+    steps = LABEL * figure.dpi / box.height * np.arange(len(order))
+    placed = np.clip(isotonic_regression(wanted - steps).x, 0, max(0, 1 - steps[-1])) + steps
+    for label, height in zip(labels, placed, strict=True):
+        label.set_position((1 + INDENT * figure.dpi / box.width, height))
+    figure.patch.set_in_layout(True)  # a tight box, such as Jupyter's, is the whole figure
+
+
+def _shown_end(axes: Axes, line: Line) -> tuple[float, float]:
+    """The end of a line, at the frame where it is beyond it."""
+    return line.x[-1], float(np.clip(line.mean[-1], *axes.get_ylim()))
+
+
+def _label(axes: Axes, line: Line, right: float) -> Text:
+    """A line's name, with a stroke from the line's end when that is at the right of the axes."""
+    reaches = line.x[-1] == right
+    colour = line.look.colour
+    stroke = dict(arrowstyle="-", color=colour, linewidth=0.6, relpos=(0, 0.5), patchA=None)
+    label = axes.annotate(
+        line.label + ("" if reaches else f" (to {line.x[-1]:g})"),
+        _shown_end(axes, line),
+        xytext=(1, 0),
+        textcoords="axes fraction",
+        va="center",
+        color=line.look.ink,
+        annotation_clip=False,
+        arrowprops=stroke if reaches else None,
+    )
+    label.set_in_layout(False)
+    return label

@@ -1,0 +1,265 @@
+"""What figures draw: looks of encodings, marks where the axes cut, differences, training, rates."""
+
+import subprocess
+import sys
+from dataclasses import replace
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+from pe_jax.encodings import ENCODINGS
+from pe_jax.record import Curve, Progress, Result, Row, Tried, decode
+from pe_jax.report import figures, learning, plane, style
+from pe_jax.report.looks import COMMON, looks
+
+SEVEN = ("alibi", "learned", "nope", "rope", "sinusoidal", "t5", "transformer_xl")
+
+
+def made(label, end=2.5, seeds=(0, 1, 2), spread=0.01, curve=(3.0, 2.5, 2.0), **fields):
+    """A result whose score is `end` + spread * seed at every length; its curves have `curve`."""
+    rows = [
+        dict(seed=seed, metric=metric, length=length, value=end + spread * seed)
+        for seed in seeds
+        for metric in ("same_targets", "nonoverlapping")
+        for length in (64, 128)
+    ]
+    data = dict(id=f"{label}-1a2b3c4d", label=label, config={"pe": {"spec": label}}, seeds=seeds)
+    data |= dict(corpus={"source": "s", "hash": "h"}, train={"length": 64, "steps": 9})
+    result = decode(Result, data | dict(rows=[], version=3))
+    curves = [
+        Curve(
+            seed=seed,
+            length=128,
+            position=(1.0, 2.0, 4.0),
+            value=tuple(float(v + seed) for v in curve),
+        )
+        for seed in seeds
+    ]
+    return replace(result, rows=tuple(Row(**row) for row in rows), curves=tuple(curves), **fields)
+
+
+def lines_of(figure):
+    """What `style.hits` tells of a figure, by name."""
+    figure.draw_without_rendering()
+    return dict(style.hits(figure))
+
+
+def drawn(figure):
+    """The (x, y) of each line of the figure by its name."""
+    lines = [line for axes in figure.axes for line in axes.lines]
+    named = {str(n.get_label()).split("\n")[0]: n.get_xydata() for n in lines}
+    return {name: points for name, points in named.items() if not name.startswith("_")}
+
+
+def test_the_common_encodings_have_colours_of_their_own_and_solid_lines():
+    found = looks([made(label) for label in SEVEN])
+    assert {look.dash for look in found.values()} == {"-"}
+    assert sorted(look.colour for look in found.values()) == sorted(style.COLOURS)
+
+
+def test_a_colour_follows_from_the_name_whatever_else_a_study_has():
+    every = [made(spec) for spec in [*ENCODINGS, "rope+alibi", "learned(clip=True)", "rope[::2]"]]
+    together = looks(every)
+    assert len(set(together.values())) == len(every)
+    for result in every:
+        assert looks([result])[result.id].colour == together[result.id].colour
+    colour = {result.label: together[result.id].colour for result in every}
+    assert (
+        colour["learned(clip=True)"] == colour["learned"] and colour["rope[::2]"] == COMMON["rope"]
+    )
+    assert together == looks(every[::-1])
+
+
+def test_looks_are_the_same_in_every_process():
+    code = (
+        "from tests.report.test_figures import made, looks;"
+        "print(list(looks([made(s) for s in ('fire', 'cope', 'my_own')]).values()))"
+    )
+    told = {
+        subprocess.run(
+            [sys.executable, "-c", code], capture_output=True, text=True, check=True,
+            env={"PYTHONHASHSEED": seed, "PYTHONPATH": ":".join(sys.path)},
+        ).stdout
+        for seed in "12"
+    }  # fmt: skip
+    assert len(told) == 1 and "Look" in told.pop()
+
+
+def test_more_results_than_there_are_looks_are_drawn_all_the_same():
+    assert len(looks([made(f"mine_{i}") for i in range(250)])) == 250
+
+
+def test_a_line_looks_alike_in_all_figures():
+    results = [
+        with_training(made(label, end), end) for label, end in (("fire", 2.5), ("cope", 3.0))
+    ]
+    every = (figures.curves, figures.positions, learning.training)
+    found = [figure(results) for figure in every] + [learning.rates(results, "same_targets")]
+    for result in results:
+        named = [
+            line
+            for figure in found
+            for line in figure.axes[0].lines
+            if str(line.get_label()).startswith(f"{result.label}\n")
+        ]
+        assert len(named) == 4
+        assert len({(n.get_color(), str(n._unscaled_dash_pattern)) for n in named}) == 1
+
+
+def test_a_band_that_leaves_the_axes_is_marked_at_its_farthest_point():
+    narrow, wide = made("rope", 2.5), made("alibi", 2.6, spread=0.5)
+    assert not plane.is_cut(figures.curves([narrow, made("t5", 3.5)]))
+    figure = figures.curves([narrow, wide])
+    (axes,) = figure.axes
+    marks = [line for line in axes.lines if line.get_gid() == plane.CUT]
+    assert plane.is_cut(figure)
+    assert {mark.get_color() for mark in marks} == {COMMON["alibi"]}
+    assert sorted(float(mark.get_ydata()[0]) for mark in marks) == [0.0, 1.0]  # below and above
+
+
+def test_the_cut_of_each_stretch_is_marked_once():
+    assert list(plane._farthest(np.array([-1, 1, 3, 2, -1, np.nan, 5.0]))) == [2, 6]
+
+
+def test_an_interval_that_leaves_a_row_of_dots_is_marked():
+    many = [made(f"e{i}", 2 + i) for i in range(17)]
+    assert not plane.is_cut(figures.curves(many))
+    assert plane.is_cut(figures.curves([*many, made("wide", 10.0, spread=3)]))
+
+
+def test_axes_say_which_way_is_better():
+    results = [made("rope"), made("alibi")]
+    assert figures.curves(results).axes[0].get_ylabel().endswith("(lower is better)")
+    assert figures.positions(results).axes[0].get_ylabel().endswith("(lower is better)")
+    many = [made(f"e{i}") for i in range(17)]
+    assert figures.curves(many).axes[0].get_xlabel().endswith("(lower is better)")
+
+
+def test_positions_are_differences_to_the_baseline_paired_over_seeds():
+    results = [made("rope", curve=(3.5, 2.0, 1.0)), made("nope"), made("t5", curve=(3, 3, 3))]
+    figure = figures.positions(results, baseline="nope")
+    np.testing.assert_allclose(drawn(figure)["nope"][:, 1], 0, atol=1e-12)
+    np.testing.assert_allclose(drawn(figure)["rope"], [[1, 0.5], [2, -0.5], [4, -1]])
+    bands = [band.get_datalim(figure.axes[0].transData) for band in figure.axes[0].collections]
+    assert bands  # the seeds shift both alike: the intervals of the differences are points
+    assert lines_of(figure)["rope"][0][2] == "1 tokens: 0.50 ± 0.00"
+    assert "minus those of nope" in figure.axes[0].get_ylabel()
+
+
+def test_the_baseline_is_the_one_that_is_named_else_rope_else_nope_else_the_first():
+    results = [made("t5", 2.4), made("alibi", 2.2), made("nope", 2.6), made("rope", 2.5)]
+    assert figures.against(results, "alibi").label == "alibi"
+    assert figures.against(results).label == figures.against(results, "other").label == "rope"
+    assert figures.against(results[:3]).label == "nope"
+    assert figures.against(results[:2]).label == "t5"
+    named = replace(results[3], label="RoPE")
+    assert figures.against([*results[:3], named]) == named
+    assert figures.against([replace(result, curves=()) for result in results]) is None
+    assert figures.positions([replace(result, curves=()) for result in results]) is None
+
+
+def test_positions_leave_out_what_was_scored_on_another_text():
+    results = [made("rope"), made("nope"), made("t5")]
+    other = replace(results[2], scored=replace(results[2].corpus, hash="other"))
+    names = {f"{name}, scored on the text of training" for name in ("rope", "nope")}
+    assert set(drawn(figures.positions([*results[:2], other]))) == names
+    assert figures.positions([results[1], other]) is None
+
+
+def test_bins_without_a_value_are_left_out():
+    results = [made("rope"), made("nope")]
+    curves = [replace(c, value=(None, *c.value[1:])) for c in results[0].curves]
+    hollow = replace(results[0], curves=tuple(curves))
+    assert drawn(figures.positions([hollow, results[1]]))["rope"][:, 0].tolist() == [2, 4]
+
+
+def test_many_encodings_have_a_panel_each_with_names_that_do_not_overlap():
+    long = "rope[::2]+window(window=32)[::2]+log_n"
+    many = [made(f"e{i}", curve=(3, 2.5, 3 - i / 9)) for i in range(20)]
+    figure = figures.positions([*many, made(long, curve=(3, 3, 9)), made("nope")])
+    figure.draw_without_rendering()
+    shown = [axes for axes in figure.axes if axes.get_visible()]
+    titles = [axes.get_title() for axes in shown]
+    assert titles == [*(f"e{i}" for i in range(19, -1, -1)), titles[-1]]
+    assert titles[-1].replace("\n", "") == long and titles[-1].count("\n") == 1
+    assert len({axes.get_ylim() for axes in shown}) == 1
+    boxes = [axes.title.get_window_extent() for axes in shown[:6]]
+    assert all(a.x1 <= b.x0 for a, b in pairwise(boxes))
+    assert max(shown[0].get_ylim()) < 6 and plane.is_cut(figure)  # one that fails flattens no other
+
+
+def with_training(result, end, broken=()):
+    steps = (10, 20, 30)
+    progress = []
+    for seed in result.seeds:
+        valid = [5.0 + seed, 3.0, end]
+        valid = [valid[0], None, None] if seed in broken else valid
+        progress.append(Progress(seed=seed, step=steps, loss=(1.0,) * 3, valid=tuple(valid)))
+    rates = [
+        Tried(rate=r, valid={s: end + abs(r - 3e-3) for s in result.seeds}) for r in (1e-3, 3e-3)
+    ]
+    rates.append(Tried(rate=0.1, valid={s: None if s == 0 else end - 1 for s in result.seeds}))
+    return replace(
+        result, train=replace(result.train, progress=tuple(progress)), rates=tuple(rates)
+    )
+
+
+def test_training_draws_means_over_seeds_and_marks_those_that_break_off():
+    results = [with_training(made("rope"), 2.5), with_training(made("t5"), 2.6, broken=(1,))]
+    figure = learning.training(results)
+    np.testing.assert_allclose(drawn(figure)["rope"], [[10, 6], [20, 3], [30, 2.5]])
+    np.testing.assert_allclose(drawn(figure)["t5"], [[10, 6], [20, 3], [30, 2.6]])
+    crosses = [line for line in figure.axes[0].lines if line.get_marker() == "X"]
+    assert [line.get_xydata().tolist() for line in crosses] == [[[10, 6]]]
+    assert crosses[0].get_color() == COMMON["t5"]
+    assert figure.axes[0].get_xlabel() == "training step"
+    assert figure.axes[0].get_ylabel().startswith("validation bits per byte")
+    assert learning.training([made("rope")]) is None
+    end = Progress(seed=0, step=(9,), loss=(1.0,), valid=(3.0,))
+    once = replace(results[0].train, progress=(end,))
+    assert learning.training([replace(results[0], train=once)]) is None  # a point is no line
+
+
+def test_a_run_that_diverges_leaves_the_axes_marked_and_flattens_no_other():
+    calm, wild = with_training(made("rope"), 2.5), with_training(made("t5"), 900.0)
+    figure = learning.training([calm, wild])
+    assert figure.axes[0].get_ylim()[1] < 10 and plane.is_cut(figure)
+
+
+def test_rates_are_drawn_where_all_seeds_have_a_value_with_a_ring_at_the_chosen_one():
+    results = [with_training(made("rope"), 2.5), with_training(made("t5"), 2.6)]
+    figure = learning.rates(results, "same_targets")
+    np.testing.assert_allclose(drawn(figure)["rope"], [[1e-3, 2.502], [3e-3, 2.5]])
+    rings = [line for line in figure.axes[0].lines if line.get_markerfacecolor() == "none"]
+    assert [line.get_xydata().tolist() for line in rings] == [[[3e-3, 2.5]], [[3e-3, 2.6]]]
+    assert figure.axes[0].get_xscale() == "log"
+
+
+def test_rates_that_one_of_several_seeds_has_tried_are_drawn():
+    one = with_training(made("rope"), 2.5)
+    one = replace(one, rates=tuple(replace(r, valid={0: r.valid[0]}) for r in one.rates))
+    assert drawn(learning.rates([one], "same_targets"))["rope"][:, 0].tolist() == [1e-3, 3e-3]
+
+
+def test_results_that_differ_in_their_rate_alone_are_a_curve_over_the_rate():
+    def at(rate, label="rope", steps=9):
+        config = {"pe": {"spec": label}, "train": {"rate": rate, "steps": steps}}
+        return replace(made(label, 2 + rate), config=config, id=f"{label}-{rate}-{steps}")
+
+    results = [at(0.1), at(0.3), at(0.1, "t5"), at(0.1, steps=99)]
+    figure = learning.rates(results, "same_targets")
+    np.testing.assert_allclose(drawn(figure)["rope"], [[0.1, 2.11], [0.3, 2.31]])
+    assert set(drawn(figure)) == {"rope"}
+    assert learning.rates(results[1:3], "same_targets") is None
+
+
+@pytest.mark.parametrize("chosen", [figures.curves, figures.positions, learning.training])
+def test_the_points_that_a_page_tells_of_lie_on_the_figure(chosen):
+    figure = chosen([with_training(made(label), 2.5) for label in ("rope", "nope")])
+    svg = style.svg(figure)
+    height, width = (72 * size for size in (figure.get_figheight(), figure.get_figwidth()))
+    told = dict(style.hits(figure))
+    assert set(told) == {"rope", "nope"} and f'viewBox="0 0 {width:g}' in svg
+    assert all(0 < x < width and 0 < y < height for own in told.values() for x, y, _ in own)
+    assert all(" ± " in text for own in told.values() for _, _, text in own)
