@@ -37,7 +37,7 @@ def test_a_run_is_scored_at_another_length_and_reported(lab, workdir, tmp_path):
     before = (the_run(workdir) / "result.json").read_bytes()
     done = start(lab, f"--workdir={the_run(workdir)}", "--lengths=48", f"--out={tmp_path / 'out'}")
     assert done.code == 0, done.err
-    assert "48 (3x)" in done.out and done.out.rstrip().endswith(str(tmp_path / "out/positions.pdf"))
+    assert "48 (3x)" in done.out and done.out.rstrip().endswith(str(tmp_path / "out/curves.pdf"))
     (found,) = published(tmp_path / "out")
     assert {row["length"] for row in found["rows"]} == {16, 48}
     assert found["corpus"] == result(the_run(workdir))["corpus"] and found["advice"] == []
