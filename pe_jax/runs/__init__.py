@@ -1,1 +1,14 @@
-"""One run: its config, what carries it out, what it starts from and what it records."""
+"""One run: its config, what carries it out, what it starts from and what it records.
+
+run, sections, config  a config as sections, checked
+execute                carries a run out; with several rates it chooses one
+carry_out, begin       at one rate: trains what is missing, scores what is missing, writes the record
+again                  evaluates a finished run in another way
+scores                 what is known of a run's scores, and computes the rest
+folder, layout         which folder is a run's, and what lies where in it
+longer, warm_start     training that goes on from another run
+validation, measured   validation text while training, and what training has measured
+trained                the trained model, for Python
+view, trackers         who watches
+environment, programs  the machine, and compiled programs that are kept
+"""
