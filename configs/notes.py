@@ -14,6 +14,7 @@ OTHERS = (
     "partial_rope(base=2500.0)",  # its slower pair turns by 0.02 a token, not 0.01
     "partial_rope(base=40000.0)",  # 0.005
 )
+CAPPED = "experiments/docs/fire_capped.py:Capped"  # FIRE whose divisor stays within that of training
 
 
 def get_config(arg="pe=conv"):
@@ -35,3 +36,6 @@ def get_sweep():
         c = get_config(f"pe={spec}")
         c.train.rate = 27e-3
         yield c
+    c = get_config("pe=fire")
+    c.eval.swaps = ("window", CAPPED, f"{CAPPED}+window")
+    yield c
