@@ -14,7 +14,7 @@ OTHERS = (
     "partial_rope(base=2500.0)",  # its slower pair turns by 0.02 a token, not 0.01
     "partial_rope(base=40000.0)",  # 0.005
 )
-CAPPED = "experiments/docs/fire_capped.py:Capped"  # FIRE whose divisor stays within that of training
+CAPPED = "experiments/docs/fire_capped.py:Capped"  # its divisor stays within that of training
 
 
 def get_config(arg="pe=conv"):

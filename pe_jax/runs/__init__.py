@@ -2,7 +2,7 @@
 
 run, sections, config  a config as sections, checked
 execute                carries a run out; with several rates it chooses one
-carry_out, begin       at one rate: trains what is missing, scores what is missing, writes the record
+carry_out, begin       at one rate: trains and scores what is missing, writes the record
 again                  evaluates a finished run in another way
 scores                 what is known of a run's scores, and computes the rest
 folder, layout         which folder is a run's, and what lies where in it
