@@ -35,7 +35,7 @@ from pe_jax.encodings.xpos import XPos
 from pe_jax.geometry import inverse_timescales
 from pe_jax.model.parameters import init_params
 from pe_jax.spec.layers import active
-from pe_jax.spec.parse import defaults, identity, label, make, parse, parse_list, sources
+from pe_jax.spec.parse import defaults, label, make, parse, parse_list, sources
 from pe_jax.spec.swap import kin, replaces, swap
 
 DIMS = Dims(model=24, heads=3, head=8, layers=6, train_len=16)
@@ -381,21 +381,16 @@ def test_sections_from_before_there_was_a_where_mean_what_they_meant():
         make("learned", DIMS, {"learned": {"layers": "-1:", "where": "input"}})
 
 
-@pytest.mark.parametrize(
-    ("spec", "where", "layers", "before"),
-    [
-        ("learned", "input", ":", ":"),
-        ("learned[0:]", "layers", ":", "0:"),
-        ("learned[0:]", "layers", "0:", "0:"),
-        ("learned[-1:]", "layers", "-1:", "-1:"),
-    ],
-)
-def test_an_id_hashes_what_it_did_before_there_was_a_where(spec, where, layers, before):
-    now = {"spec": spec, "learned": {"std": 0.02, "layers": layers, "where": where}}
-    then = {"spec": spec, "learned": {"std": 0.02, "layers": before}}
-    assert identity(now) == identity(then) == then
-    short = {"spec": spec, "learned": {"where": where}}
-    assert identity(short) == short  # in no config of before: it may not equal another's
+def test_a_section_has_every_field_and_layers_of_before_say_where():
+    plain = parse("learned").section()
+    assert plain["spec"] == "learned" and plain["learned"] == defaults(Learned)
+    before = parse("learned").with_fields({"learned": {"layers": "-1:"}})
+    assert before.section()["learned"]["where"] == "layers"
+    assert before.section() == parse("learned[-1:]").section()
+    whole = parse("learned+t5(buckets=8)").section()
+    assert parse(whole.pop("spec")).with_fields(whole).section() == whole | {
+        "spec": "learned+t5(buckets=8)"
+    }
 
 
 def test_a_list_is_cut_at_the_commas_between_specs():
