@@ -1,13 +1,13 @@
-"""The record of a run: the schema of its JSON files, as frozen dataclasses. `storage.records` reads
-them. An older version is brought up to the present one when it is read (`record_upgrade`).
-"""
+"""The schema of a run's JSON files, as frozen dataclasses, which `storage.records` reads. An older
+version is brought up to the present one when it is read (`record_upgrade`)."""
 
 from __future__ import annotations
 
 import dataclasses
-import datetime
 import enum
 import json
+import math
+import statistics
 from typing import Any, TypeVar
 
 import msgspec
@@ -15,8 +15,7 @@ import msgspec
 from pe_jax.reason import SENTENCES, Reason
 from pe_jax.record_upgrade import upgraded
 
-VERSION = 3
-"""The present version; record_upgrade.py says what the earlier ones were."""
+VERSION = 3  # record_upgrade.py says what the earlier ones were
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -123,6 +122,12 @@ class Tried:
 
     rate: float
     valid: dict[int, float | None]  # bits per byte by seed; None: not finite
+
+    @property
+    def mean(self) -> float:
+        """The mean over seeds, the lowest of which is chosen; infinity where a seed diverged."""
+        finite = [value for value in self.valid.values() if value is not None]
+        return statistics.fmean(finite) if len(finite) == len(self.valid) else math.inf
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -237,11 +242,6 @@ def canonical(value: Any) -> str:
     ValueError for NaN and infinities, which JSON does not have.
     """
     return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
-
-
-def now() -> str:
-    """The time in UTC as records hold it, ISO 8601 to the second."""
-    return datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
 
 
 def plain(record: Any) -> dict[str, Any]:

@@ -128,7 +128,7 @@ class _Workers:
         state.put(folder, Stage.QUEUED)
         # In a group of its own, so that Ctrl-C reaches it through `stop` alone.
         with open(folder / "log.txt", "a") as log:
-            print(f"started by a sweep at {record.now()}", file=log, flush=True)
+            print(f"started by a sweep at {state.now()}", file=log, flush=True)
             return subprocess.Popen(
                 command, stdout=log, stderr=log, env=environment, process_group=0
             )

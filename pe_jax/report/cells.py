@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -113,14 +112,8 @@ def values(rows: Mapping[int, record.Row]) -> dict[int, float]:
 def rate(result: Result) -> float | None:
     """The learning rate; where several were tried, the chosen one. None in a config without one."""
     if result.rates:
-        return min(result.rates, key=mean_valid).rate
+        return min(result.rates, key=lambda tried: tried.mean).rate
     return result.config.get("train", {}).get("rate")
-
-
-def mean_valid(tried: record.Tried) -> float:
-    """The mean over seeds by which rates are chosen, infinity where a seed diverged."""
-    known = [value for value in tried.valid.values() if value is not None]
-    return statistics.fmean(known) if len(known) == len(tried.valid) else math.inf
 
 
 def cell(result: Result, metric: str, length: int, swap: str = "") -> Cell:

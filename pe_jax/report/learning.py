@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from pe_jax.record import Progress, Result
 from pe_jax.report import labels, panels, plane, stats
-from pe_jax.report.cells import cell, described, mean_valid
+from pe_jax.report.cells import cell, described
 from pe_jax.report.figures import MOST, NOISY, better
 from pe_jax.report.looks import looks
 from pe_jax.report.plane import Plane
@@ -74,12 +74,12 @@ def _tried(results: Sequence[Result]) -> Iterator[Line]:
         points = [
             (one.rate, *stats.interval(list(_finite(one.valid).values()))[:2])
             for one in sorted(result.rates, key=lambda one: one.rate)
-            if math.isfinite(mean_valid(one))
+            if math.isfinite(one.mean)
         ]
         if points:
-            best = min(result.rates, key=mean_valid)
+            best = min(result.rates, key=lambda one: one.mean)
             line = Line.through(points, called[result.id], look[result.id])
-            yield replace(line, ringed=(best.rate, mean_valid(best)))
+            yield replace(line, ringed=(best.rate, best.mean))
 
 
 def _alone(results: Sequence[Result], metric: str) -> Iterator[Line]:

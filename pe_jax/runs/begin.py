@@ -13,7 +13,7 @@ from pe_jax.record import Begun
 from pe_jax.runs import environment, longer
 from pe_jax.runs.run import Run
 from pe_jax.runs.view import View
-from pe_jax.storage import atomic, records
+from pe_jax.storage import atomic, records, state
 
 
 def begin(run: Run, folder: Path, corpus: Tokens, command: str, view: View) -> Begun:
@@ -31,7 +31,7 @@ def begin(run: Run, folder: Path, corpus: Tokens, command: str, view: View) -> B
         tokenizer=corpus.tokenizer.describe(),
         parent=run.start.about() if run.start else None,
         advice=run.advice,
-        started=record.now(),
+        started=state.now(),
         commit=here["commit"],
         versions=here["versions"],
         device=record.Device(**here["device"]),

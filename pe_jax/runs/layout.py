@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import statistics
+import math
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -44,11 +44,11 @@ def of_one_rate(folder: Path) -> Path:
 
 
 def chosen(tried: Sequence[Tried]) -> Tried:
-    """The rate whose mean over seeds is the lowest, the first of equal ones; one with a seed that
-    diverged is not chosen. Refused if all are such.
+    """The rate whose mean over seeds is the lowest, the first of equal ones. Refused if a seed
+    diverged at each of them.
     """
-    whole = [one for one in tried if None not in one.valid.values()]
-    if not whole:
+    best = min(tried, key=lambda one: one.mean)
+    if math.isinf(best.mean):
         rates = ", ".join(f"{one.rate:g}" for one in tried)
         raise Refused(f"training diverged at each of train.rates, {rates}: give lower ones")
-    return min(whole, key=lambda one: statistics.fmean(v for v in one.valid.values() if v))
+    return best

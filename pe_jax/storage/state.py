@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import datetime
 from pathlib import Path
 
-from pe_jax.record import Stage, State, encode, now
+from pe_jax.record import Stage, State, encode
 from pe_jax.storage import atomic, records
+
+
+def now() -> str:
+    """The time in UTC as records hold it, ISO 8601 to the second."""
+    return datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
 
 
 def put(folder: Path, stage: Stage, reason: str = "") -> None:

@@ -125,8 +125,8 @@ def test_a_part_that_is_missing_or_wrong_is_named():
 
 
 def test_a_state_comes_back():
-    state = record.State(stage=record.Stage.FAILED, since=record.now(), reason="out of memory")
-    assert record.decode(record.State, json.loads(record.encode(state))) == state
+    failed = record.State(stage=record.Stage.FAILED, since=state.now(), reason="out of memory")
+    assert record.decode(record.State, json.loads(record.encode(failed))) == failed
 
 
 def test_an_id_is_a_readable_name_and_a_hash():
@@ -315,7 +315,7 @@ def test_a_system_that_does_not_tell_of_cores_and_memory_is_no_obstacle():
 
 
 def test_times_are_in_utc():
-    assert re.fullmatch(r"20\d\d-\d\d-\d\dT\d\d:\d\d:\d\d\+00:00", record.now())
+    assert re.fullmatch(r"20\d\d-\d\d-\d\dT\d\d:\d\d:\d\d\+00:00", state.now())
 
 
 def test_memory_is_the_peak_in_mebibytes():
