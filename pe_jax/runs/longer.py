@@ -9,6 +9,7 @@ import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from pe_jax.errors import Refused
 from pe_jax.runs import layout
 from pe_jax.runs.folder import namesakes, trains_as
 from pe_jax.runs.run import Run
@@ -28,9 +29,12 @@ class Shorter:
     step: int
 
     def __call__(self, state: State, seeds: Sequence[int]) -> State:
-        """Its state. ValueError if its checkpoint is damaged or gone."""
+        """Its state. Refused if its checkpoint is damaged or gone."""
         kept = before_decay(layout.checkpoints(self.folder, seeds))
-        return Checkpoints(kept, read_only=True).state(self.step, state)
+        try:
+            return Checkpoints(kept, read_only=True).state(self.step, state)
+        except ValueError as error:
+            raise Refused(f"{error}; or delete {kept}: then training begins anew") from error
 
 
 def shorter(run: Run, folder: Path, seeds: Sequence[int]) -> Shorter | None:
@@ -65,12 +69,14 @@ def _same_but_for_steps(run: Run, folder: Path) -> Iterator[Path]:
 
 
 def take_history(start: Shorter, run: Run, folder: Path, seeds: Sequence[int]) -> None:
-    """Copies what the shorter run has measured of these seeds up to its state."""
+    """Copies what the shorter run has measured of these seeds up to its state, in place of what a
+    killed attempt may have left.
+    """
     path = folder / "metrics.jsonl"
+    others = [line for line in read_lines(path) if line.get("seeds") != list(seeds)]
     taken = [
         line | {"of": run.train.steps}
         for line in read_lines(start.folder / "metrics.jsonl")
         if "loss" in line and line["seeds"] == list(seeds) and line["step"] <= start.step
     ]
-    lines = [*read_lines(path), *taken]
-    atomic.write(path, "".join(json.dumps(line) + "\n" for line in lines))
+    atomic.write(path, "".join(json.dumps(line) + "\n" for line in (*others, *taken)))
