@@ -28,7 +28,7 @@ from pe_jax.runs.config import DataConfig, LogConfig, RunConfig
 from pe_jax.runs.sections import SECTIONS, members_of, section, whole_sections
 from pe_jax.runs.warm_start import WarmStart
 from pe_jax.spec.advice import advice
-from pe_jax.spec.parse import label, make, parse, sources
+from pe_jax.spec.parse import Spec, parse, sources
 from pe_jax.storage.hashes import sha256
 from pe_jax.training import mesh
 from pe_jax.training.config import TrainConfig
@@ -77,13 +77,13 @@ class Run:
         vocab = max(lm.vocab, tokenizer.vocabulary(data.tokenizer))
         lm = sections["lm"] = dataclasses.replace(lm, vocab=vocab)
         evaluation = sections["eval"] = sections["eval"].resolved(train.length, lm.memory)
-        encodings = make(spec, lm.dims(train.length), fields)
+        encodings = members.encodings(lm.dims(train.length))
         _check_memory(lm, encodings, train)
         passes.check(encodings, evaluation, train.length)
         start = None
         if train.init_from:
             start = WarmStart.of(train, lm, spec, encodings, run.seeds)
-        name = _label(spec, fields, lm, start)
+        name = _label(members, lm, start)
         trained_by = {
             "pe": members.section(),
             "lm": vars(lm),
@@ -99,7 +99,7 @@ class Run:
             encodings=encodings,
             **sections,
             start=start,
-            advice=tuple(advice(encodings, [member.id for member in parse(spec)])),
+            advice=tuple(advice(encodings, [member.id for member in members])),
         )
 
     def at_rate(self, rate: float, seeds: Sequence[int]) -> Run:
@@ -177,11 +177,9 @@ def _check_memory(lm: LmConfig, encodings: Sequence[Encoding], train: TrainConfi
         memory.check(encodings, lm.memory, train.length)
 
 
-def _label(
-    spec: str, fields: Mapping[str, Mapping[str, Any]], lm: LmConfig, start: WarmStart | None
-) -> str:
+def _label(members: Spec, lm: LmConfig, start: WarmStart | None) -> str:
     """Run.label."""
-    name = label(spec, fields)
+    name = str(members)
     if lm.memory:
         name = f"{name} trained with memory {lm.memory}"
     return f"{name} from {start.label}" if start else name

@@ -61,14 +61,13 @@ class Trained:
         """
         folder, begun = find_run(Path(folder))
         run = Run.of(begun.config)
-        groups = folders.groups(folder, run)
-        every = sorted({*run.run.seeds, *(s for g in layout.trained_groups(folder) for s in g)})
+        groups = (*folders.groups(folder, run), *layout.trained_groups(folder))
+        every = sorted({seed for group in groups for seed in group})
         seed = run.run.seeds[0] if seed is None else seed
-        if seed not in every:
+        group = next((seeds for seeds in groups if seed in seeds), None)
+        if group is None:
             known = ", ".join(map(str, every))
             raise ValueError(f"{folder} has no model of seed {seed}; its seeds are {known}")
-        groups = (*groups, *layout.trained_groups(folder))
-        group = next(seeds for seeds in groups if seed in seeds)
         checkpoints = layout.checkpoints(folder, group)
         like = jax.eval_shape(lambda: init(run.lm, run.encodings, run.train, group))
         restored = Checkpoints(checkpoints).restore(like, warn) if checkpoints.is_dir() else None
@@ -131,8 +130,7 @@ class Trained:
         evaluate(lengths=(64, 4096), swaps=()). What is not known yet is computed, and kept in the
         run's folder. ValueError or Refused unless the run has finished.
         """
-        whole = self.folder.parents[1] if self.folder.parent.name == layout.RATES else self.folder
-        return evaluate_again(whole, changes, seeds=(self.seed,)).rows
+        return evaluate_again(self.folder, changes, seeds=(self.seed,)).rows
 
     def encodings(self, swapped_in: str = "") -> tuple[Encoding, ...]:
         """Its encodings, or those with a spec swapped in."""

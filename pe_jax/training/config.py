@@ -22,7 +22,7 @@ class TrainConfig:
     """The highest learning rate."""
     rates: tuple[float, ...] = ()
     """Learning rates of which each run chooses one in place of `rate`: the one with the lowest bits
-    per byte of validation text at the training length. runs/choose.py does so."""
+    per byte of validation text at the training length. runs/execute.py does so."""
     schedule: str = "cosine"
     """How the rate falls: "cosine", over all steps; or "wsd", warm-up, stable, decay (Hu et al.,
     2024, arXiv:2404.06395), linearly in the last `cooldown` of the steps. With "wsd" a run of more

@@ -39,10 +39,10 @@ def train(
     """Trains `seeds` together in one program, from the newest checkpoint in `folder` on. Gives the
     final state and the seconds of training in all, those before a resumption included.
 
-    `documents` are the token ids of the training split, [n] each. `folder` gets
-    their checkpoints: one every `session.checkpoint_seconds` and one at the end. Every
-    call of the jitted program begins at a multiple of steps_per_call, so a resumed training makes
-    the same calls as an undisturbed one. Raises Interrupted when `session.stop` says so.
+    `documents` are the token ids of the training split, [n] each. `folder` gets the checkpoints:
+    one every `session.checkpoint_seconds` and one at the end. Every call of the jitted program
+    begins at a multiple of steps_per_call, so a resumed training makes the same calls as an
+    undisturbed one. Raises Interrupted when `session.stop` says so.
     """
     checkpoints = Checkpoints(folder)
     first, state, before = _begin(checkpoints, lm, encodings, config, seeds, session, start)
