@@ -4,20 +4,20 @@ training goes on, has come to a halt or diverges.
 
 from __future__ import annotations
 
-import functools
+import dataclasses
+from collections.abc import Sequence
 from typing import Any
 
 import jax
+import numpy as np
 from jax.sharding import Mesh
 
 from pe_jax.data.tokenizer import Tokens
 from pe_jax.evaluation.config import EvalConfig
-from pe_jax.evaluation.scoring import score, target_nats
-from pe_jax.evaluation.windows import Windows, windows
-from pe_jax.reason import Reason
+from pe_jax.evaluation.evaluate import Models, evaluate
+from pe_jax.evaluation.windows import windows
 from pe_jax.runs.run import Run
-from pe_jax.training.mesh import copies
-from pe_jax.training.session import Validate
+from pe_jax.training.session import Session, Validate
 from pe_jax.training.step import structure
 
 METRIC = "same_targets"
@@ -29,34 +29,35 @@ def validation(run: Run, corpus: Tokens, mesh: Mesh | None) -> Validate | None:
     """What scores the validation text by `same_targets` at the training length; None where that
     text is shorter than one window.
     """
-    cut = _windows(run, corpus)
-    if cut is None:
+    documents, sizes = corpus.splits["valid"], corpus.tokenizer.sizes
+    config = _config(run.train.length, documents, sizes)
+    if config is None:
         return None
+    config = dataclasses.replace(config, batch_tokens=run.eval.batch_tokens)
     graphdef, _ = structure(run.lm, run.encodings)
-    encodings = tuple(e.at(run.train.length) for e in run.encodings)
-    program = functools.partial(target_nats, graphdef=graphdef, encodings=encodings)
-
-    def value(params: Any) -> float | None:
-        own = functools.partial(program, copies(mesh, params))
-        nats = score(cut, own, run.eval.batch_tokens, mesh)
-        return None if isinstance(nats, Reason) else cut.value(nats)
 
     def validate(params: Any) -> list[float | None]:
-        params = jax.device_get(params)
-        replicas = len(jax.tree.leaves(params)[0])
-        return [value(jax.tree.map(lambda a: a[row], params)) for row in range(replicas)]  # noqa: B023
+        replicas = range(len(jax.tree.leaves(params)[0]))
+        models = Models(
+            graphdef, jax.device_get(params), run.encodings, tuple(replicas), (-1,) * len(replicas)
+        )
+        scored = evaluate(models, documents, config, sizes, Session(mesh=mesh))
+        return [row.value for row in scored.rows]
 
     return validate
 
 
-def _windows(run: Run, corpus: Tokens) -> Windows | None:
-    """The windows with TARGETS targets, or with half or a quarter of them and so on."""
-    length, targets = run.train.length, TARGETS
+def _config(
+    length: int, documents: Sequence[np.ndarray], sizes: np.ndarray | None
+) -> EvalConfig | None:
+    """The evaluation of TARGETS targets, or of half or a quarter of them and so on."""
+    targets = TARGETS
     while targets >= max(1, length // 2):
-        config = EvalConfig((length,), (METRIC,), (), targets=targets, split="valid")
+        config = EvalConfig((length,), (METRIC,), (), targets=targets).resolved(length)
         try:
-            documents, sizes = corpus.splits["valid"], corpus.tokenizer.sizes
-            return windows(documents, METRIC, length, config.resolved(length), sizes)
+            windows(documents, METRIC, length, config, sizes)
         except ValueError:
             targets //= 2
+        else:
+            return config
     return None
