@@ -37,8 +37,10 @@ class Estimate(NamedTuple):
 class Work(NamedTuple):
     """How much a run computes."""
 
+    trainings: int
+    """Trainings of one seed at one rate."""
     trained: float
-    """Operations of all training steps of all seeds."""
+    """Operations of all their steps."""
     scored: float
     """Operations of the evaluation of all seeds."""
     groups: int
@@ -91,7 +93,7 @@ def _scaled(work: Work, other: Run, result: Result, threads: int) -> float:
     """
     assert result.seconds and result.parameters
     theirs = _work(other, result.parameters.total, other.run.seeds)
-    steps = other.train.steps * theirs.groups * (result.train.ms_per_step or 0.0) / 1e3
+    steps = other.train.steps * theirs.trainings * (result.train.ms_per_step or 0.0) / 1e3
     steps = min(steps, result.seconds.train)
     return (
         (result.seconds.train - steps) * work.groups / theirs.groups
@@ -154,10 +156,11 @@ def _work(run: Run, size: int, left: Sequence[int]) -> Work:
         windows = sum(_windows(metric, length, scope) for metric in run.eval.metrics)
         scored += ways * windows * length * _forward(run, size, length)
     programs = len(run.eval.lengths) * len(run.eval.metrics) * ways
-    trained = 3 * tokens * _forward(run, size, run.train.length)
+    training = 3 * tokens * _forward(run, size, run.train.length)
     tried = (len(run.train.rates) - 1) * len(run.run.choosing) if run.train.rates else 0
+    trainings = len(left) + tried
     groups = len(run.run.groups(left)) + len(run.train.rates)
-    return Work((len(left) + tried) * trained, seeds * scored, groups, programs)
+    return Work(trainings, trainings * training, seeds * scored, groups, programs)
 
 
 @functools.cache

@@ -17,6 +17,7 @@ from typing import Any
 from pe_jax import record
 from pe_jax.engines import progress, queues
 from pe_jax.record import Stage
+from pe_jax.runs import layout
 from pe_jax.runs.environment import cores
 from pe_jax.runs.folder import answer, find
 from pe_jax.storage import atomic, history, locks, records, state
@@ -137,9 +138,10 @@ class _Workers:
         """The run's share of the cores: those that it was begun with, since their number decides
         its last bits, else as many as each run of its round can have.
         """
-        begun = records.read(record.Begun, self.folders[id] / "config.json")
-        if begun and begun.device:
-            return begun.device.threads
+        for folder in layout.folders(self.folders[id]):
+            begun = records.read(record.Begun, folder / "config.json")
+            if begun and begun.device:
+                return begun.device.threads
         last = len(self.waiting) < self.last_round
         return max(1, cores() // (self.last_round if last else self.jobs))
 

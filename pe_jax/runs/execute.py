@@ -14,13 +14,13 @@ from pathlib import Path
 from pe_jax import record
 from pe_jax.record import Result, Tried
 from pe_jax.runs import folder as folders
-from pe_jax.runs import layout, programs
+from pe_jax.runs import layout, measured, programs
 from pe_jax.runs.carry_out import carry_out, keep_state, tuned
 from pe_jax.runs.run import Run
 from pe_jax.runs.trackers import require
 from pe_jax.runs.view import SILENT, Parts, View
 from pe_jax.storage import atomic, locks
-from pe_jax.storage.history import History
+from pe_jax.storage.history import History, read_lines
 
 
 def execute(run: Run, workdir: str | Path, command: str = "", view: View = SILENT) -> Result:
@@ -47,16 +47,29 @@ def _at_the_best_rate(run: Run, folder: Path, command: str, view: View) -> Resul
         (folder / "metrics.jsonl").unlink(missing_ok=True)  # the parts give theirs anew
         history = History(folder / "metrics.jsonl", view.watch)
         parts = Parts(view, history, len(run.train.rates) + 1)
-        inside, tried = folder / layout.RATES, []
+        inside, tried, seconds = folder / layout.RATES, [], {}
         for rate in run.train.rates:
             part = run.at_rate(rate, run.run.choosing)
-            valid = tuned(part, folders.find(part, inside), command, parts.next())
-            tried.append(Tried(rate=rate, valid=valid))
+            own = folders.find(part, inside)
+            tried.append(Tried(rate=rate, valid=tuned(part, own, command, parts.next())))
+            seconds[rate] = measured.seconds(read_lines(own / "metrics.jsonl"))
         best = layout.chosen(tried)
         part = run.at_rate(best.rate, run.run.seeds)
         found = carry_out(part, folders.find(part, inside), command, parts.next())
+        del seconds[best.rate]  # they are among those of `found`
         result = dataclasses.replace(
-            found, id=folder.name, config=run.config, rates=tuple(tried), command=command
+            found,
+            id=folder.name,
+            config=run.config,
+            rates=tuple(tried),
+            command=command,
+            seconds=found.seconds and _with_training(found.seconds, sum(seconds.values())),
         )
         atomic.write(folder / "result.json", record.encode(result))
         return result
+
+
+def _with_training(seconds: record.Seconds, more: float) -> record.Seconds:
+    """The wall time with `more` seconds of training."""
+    train, total = seconds.train + more, seconds.total + more
+    return record.Seconds(train=train, evaluate=seconds.evaluate, total=total)

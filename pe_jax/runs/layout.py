@@ -28,6 +28,11 @@ def checkpoints(folder: Path, group: Sequence[int]) -> Path:
     return folder / "checkpoints" / "-".join(map(str, group))
 
 
+def folders(folder: Path) -> list[Path]:
+    """The run's folder, and with several train.rates those inside that have begun."""
+    return [folder, *(path.parent for path in sorted((folder / RATES).glob("*/config.json")))]
+
+
 def of_one_rate(folder: Path) -> Path:
     """The folder that holds the models of a run: its own, or with several train.rates that of the
     chosen one.
@@ -36,10 +41,10 @@ def of_one_rate(folder: Path) -> Path:
     if result is None or not result.rates:
         return folder
     best = chosen(result.rates).rate
-    for path in sorted((folder / RATES).glob("*/config.json")):
-        begun = records.read(Begun, path)
+    for path in folders(folder):
+        begun = records.read(Begun, path / "config.json")
         if begun and begun.config["train"]["rate"] == best:
-            return path.parent
+            return path
     raise ValueError(f"{folder / RATES} has no run of the chosen train.rate, {best:g}")
 
 

@@ -25,6 +25,19 @@ def training(run: Run, lines: list[dict[str, Any]]) -> record.Training:
     )
 
 
+def seconds(lines: list[dict[str, Any]]) -> float:
+    """Seconds of the training steps of these lines, compilation not counted."""
+    before: dict[tuple[int, ...], int] = {}
+    total = 0.0
+    for line in lines:
+        if "loss" in line:
+            seeds = tuple(line["seeds"])
+            steps = (line["step"] - before.get(seeds, 0)) * len(seeds)
+            total += steps * line["ms_per_step"] / 1e3
+            before[seeds] = line["step"]
+    return total
+
+
 def valid(run: Run, lines: list[dict[str, Any]]) -> dict[int, float | None]:
     """Bits per byte of validation text of each seed of the run at the end of its training; None
     where the lines do not have it.

@@ -12,12 +12,14 @@ from commands import Lab, damage, lines, result, run_of, the_run, write_text
 
 import pe_jax
 from pe_jax import record
+from pe_jax.engines import local
 from pe_jax.errors import Refused
 from pe_jax.report import study
-from pe_jax.runs import layout, longer
+from pe_jax.runs import layout, longer, measured
 from pe_jax.runs.again import evaluate_again
 from pe_jax.runs.execute import execute
 from pe_jax.runs.folder import find
+from pe_jax.storage import history
 
 # the tasks that Orbax leaves when a file is missing complain as they are collected
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
@@ -213,8 +215,17 @@ def test_the_rate_is_the_one_with_the_lowest_validation_at_the_training_length(l
     assert_close(found.rows, alone.rows)
     assert found.seeds == (0, 1) and set(found.digests) == {"0", "1"}
     assert found.train.valid[0] == high and found.label == "rope"
-    inside = [path.name for path in (the_run(tuned) / layout.RATES).iterdir()]
-    assert len(inside) == 3
+    inside = layout.folders(the_run(tuned))[1:]
+    steps = [measured.seconds(history.read_lines(path / "metrics.jsonl")) for path in inside]
+    assert len(steps) == 3 and found.seconds.train > sum(steps) > 0  # of every rate
+
+
+def test_a_choice_goes_on_with_the_threads_that_it_was_begun_with(tuned, monkeypatch):
+    inside = layout.folders(the_run(tuned))[1]
+    threads = json.loads((inside / "config.json").read_text())["device"]["threads"]
+    monkeypatch.setattr(local, "cores", lambda: threads + 1)
+    pool = local._Workers({"a": None}, {"a": the_run(tuned)}, [], None, 1, "", {}, None)
+    assert pool._threads("a") == threads
 
 
 def test_a_rate_more_trains_that_rate_alone(lab, tuned, tmp_path):
