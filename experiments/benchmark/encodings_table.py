@@ -11,6 +11,8 @@ import statistics
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from pe_jax.report import words
+
 Measurement = Mapping[str, Any]
 
 AIMS = {"content": 1.5}
@@ -129,6 +131,6 @@ def _conditions(kept: Mapping[str, Any]) -> str:
         f"{min(loads):.1f} to {max(loads):.1f}, its own included; "
         + ", ".join(f"{name} {version}" for name, version in about["versions"].items())
         + "; commit "
-        + ", ".join(f"{name[:12]}{name[40:]} ({n})" for name, n in commits.items())
+        + ", ".join(f"{words.commit(name)} ({n})" for name, n in commits.items())
         + "."
     )

@@ -14,6 +14,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from experiments.benchmark.long_worker import PLACES
+from pe_jax.report import words
 from pe_jax.report.style import COLOURS, STYLE, save
 from pe_jax.storage.atomic import write
 
@@ -89,8 +90,9 @@ def _conditions(record: Mapping[str, Any]) -> str:
         for count in scored
     )
     return (
-        f"One sequence, batch 1, {device['kind']}, {device['threads']} threads; commit "
-        f"{record['commit'][:12]}. Every cell is a process, whose peak memory includes Python, "
+        f"One sequence, batch 1, {device['kind']}, {device['threads']} threads; "
+        f"commit {words.commit(record['commit'])}. "
+        "Every cell is a process, whose peak memory includes Python, "
         f"JAX and the compiler; seconds are without compilation. {targets}"
         f"The text is the test split of {record['source']}"
         + (", its documents joined where none is long enough." if joined else ".")

@@ -141,7 +141,7 @@ def _changes(matches: Sequence[Match]) -> Iterator[str]:
     for title, flat in (
         ("text", lambda run: {"": words.text(run.corpus)}),
         ("config", lambda run: settings(run.config)),
-        ("commit", lambda run: {"": run.commit[:12]}),
+        ("commit", lambda run: {"": words.commit(run.commit)}),
         ("version", lambda run: run.versions),
         ("device", lambda run: record.plain(run.device) if run.device else {}),
     ):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable
 from typing import Any
 
@@ -24,6 +25,11 @@ def each(numbers: Iterable[int], noun: str) -> str:
     """How many of something each of several has: "3 seeds", "2 to 3 seeds"."""
     low, high = min(numbers := list(numbers)), max(numbers)
     return count(high, noun) if low == high else f"{low:,} to {count(high, noun)}"
+
+
+def commit(text: str) -> str:
+    """A record's commit with the first 12 digits of each hash in it."""
+    return re.sub(r"[0-9a-f]{40}", lambda sha: sha[0][:12], text)
 
 
 def plusminus(mean: float, half: float, sign: str = "", digits: int = 2) -> str:

@@ -38,13 +38,18 @@ def begin(run: Run, folder: Path, corpus: Tokens, command: str, view: View) -> B
     )
     if earlier := records.read(Begun, folder / "config.json"):
         _check_begun(run, folder, earlier, about)
+        commit = _joined(earlier.commit, about.commit)
+        about = dataclasses.replace(about, started=earlier.started, commit=commit)
         for part in ("versions", "device", "commit"):
             if getattr(earlier, part) != getattr(about, part):
                 view.say(
                     f"{run.label}: {part} changed since the run was begun; "
                     "its results are not bit-reproducible"
                 )
-        return dataclasses.replace(about, started=earlier.started)
+        if commit != earlier.commit:
+            known = dataclasses.replace(earlier, commit=commit)
+            atomic.write(folder / "config.json", record.encode(known))
+        return about
     if corpus.tokenizer.json is not None:
         atomic.write(folder / "tokenizer.json", corpus.tokenizer.json)
     if run.start:
@@ -55,6 +60,11 @@ def begin(run: Run, folder: Path, corpus: Tokens, command: str, view: View) -> B
         view.say(f"note: {doubt}")
     atomic.write(folder / "config.json", record.encode(about))
     return about
+
+
+def _joined(earlier: str, commit: str) -> str:
+    """The commits that a run was carried out by, in their order."""
+    return earlier if earlier.endswith(commit) else f"{earlier}, then {commit}"
 
 
 def _check_begun(run: Run, folder: Path, earlier: Begun, about: Begun) -> None:

@@ -11,6 +11,9 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from pe_jax.storage.hashes import sha256
+
+PACKAGE = Path(__file__).parents[1]
 PACKAGES = ("jax", "jaxlib", "flax", "optax", "numpy", "grain", "orbax-checkpoint", "pe_jax")
 
 
@@ -49,24 +52,41 @@ def cores() -> int:
     return os.cpu_count() or 1
 
 
-def commit() -> str:
-    """The commit of the code that runs, with a note where tracked files differ from it; "unknown"
-    outside a checkout.
+def commit(package: Path = PACKAGE) -> str:
+    """The commit of the code that runs. In parentheses follows what it does not tell: that files of
+    the package or of experiments/ differ from it, or that the repository holds the package in
+    another folder. "unknown" outside a checkout, or where git fails. The first 8 digits of the
+    SHA-256 of the package's files name the code where no commit does.
     """
-
-    def git(*command: str) -> str:
-        here = Path(__file__).parent
-        done = subprocess.run(
-            ["git", *command], cwd=here, capture_output=True, text=True, timeout=10
-        )
-        return done.stdout.strip()
-
+    files = f"files {_digest(package)}"
     try:
-        sha = git("rev-parse", "HEAD")
-        changed = sha and git("status", "--porcelain", "--untracked-files=no", ":/", ":!:/results")
-    except (OSError, subprocess.TimeoutExpired):
-        return "unknown"
-    return (sha or "unknown") + (" (with uncommitted changes)" if changed else "")
+        _git(package, "ls-files", "--error-unmatch", "__init__.py")  # else it only lies in one
+        sha, prefix = _git(package, "rev-parse", "HEAD", "--show-prefix").split("\n")
+        status = "status", "--porcelain", "--untracked-files=all", ".", ":(top)experiments"
+        changed = _git(package, *status)
+    except (OSError, subprocess.SubprocessError):
+        return f"unknown ({files})"
+    notes = [f"of a repository that holds it as {prefix}"] * (prefix != f"{package.name}/")
+    notes += [f"with uncommitted changes, {files}"] * bool(changed)
+    return f"{sha} ({'; '.join(notes)})" if notes else sha
+
+
+def _git(folder: Path, *command: str) -> str:
+    """What git prints. subprocess.SubprocessError where it fails."""
+    others = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
+    done = subprocess.run(
+        ["git", *command], cwd=folder, env=others, capture_output=True, timeout=10, check=True
+    )
+    return done.stdout.decode(errors="replace").strip()
+
+
+def _digest(package: Path) -> str:
+    """The first 8 digits of the SHA-256 of its Python files and their names."""
+    files = {str(path.relative_to(package)): path for path in package.rglob("*.py")}
+    content = "".join(
+        f"{name} {sha256(files[name].read_text(errors='replace'))}\n" for name in sorted(files)
+    )
+    return sha256(content)[:8]
 
 
 def peak_memory_mib() -> float | None:

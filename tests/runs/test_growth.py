@@ -19,6 +19,7 @@ from pe_jax.runs import layout, longer, measured
 from pe_jax.runs.again import evaluate_again
 from pe_jax.runs.execute import execute
 from pe_jax.runs.folder import find
+from pe_jax.runs.view import Silent
 from pe_jax.storage import history
 
 # the tasks that Orbax leaves when a file is missing complain as they are collected
@@ -188,6 +189,27 @@ def test_a_trained_model_answers_in_python(lab, again):
     assert {(row.seed, row.length, row.swap) for row in rows} == {(1, 16, ""), (1, 64, "")}
     known = record.decode(record.Result, result(the_run(again))).rows
     assert model.evaluate() == tuple(row for row in known if row.seed == 1)
+
+
+def test_the_record_has_every_commit_that_carried_the_run_out(lab, first, tmp_path):
+    copy = shutil.copytree(first, tmp_path / "copy")
+    config = the_run(copy) / "config.json"
+    begun = json.loads(config.read_text())
+    now, begun["commit"] = begun["commit"], "0" * 40
+    config.write_text(json.dumps(begun))
+
+    class Heard(Silent):
+        words = []
+
+        def say(self, message):
+            self.words.append(message)
+
+    for length in (64, 128):  # the third process is of the same commit as the second
+        result = execute(asked(lab, **{"eval.lengths": (16, length)}), copy, view=Heard())
+        assert result.commit == f"{'0' * 40}, then {now}"
+        assert json.loads(config.read_text())["commit"] == result.commit
+    said = "commit changed since the run was begun; its results are not bit-reproducible"
+    assert sum(said in words for words in Heard.words) == 1
 
 
 RATES = {"train.rates": (1e-3, 3e-2, 1e30), "run.seeds": (0, 1)}

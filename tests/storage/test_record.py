@@ -281,17 +281,67 @@ def test_the_threads_are_those_that_nproc_leaves(monkeypatch):
     assert environment.environment()["device"]["threads"] == 3
 
 
-def test_the_commit_is_a_hash_and_says_whether_files_differ(tmp_path, monkeypatch):
-    found = environment.commit()
-    assert found == "unknown" or re.fullmatch(
-        r"[0-9a-f]{40}( \(with uncommitted changes\))?", found
-    )
+def repository(folder, package="pe_jax"):
+    """A git repository with one commit, which holds a package of that name. (commit, package)"""
+
+    def git(*command):
+        name = ("-c", "user.name=a", "-c", "user.email=a@b.c", "-c", "commit.gpgsign=false")
+        done = subprocess.run(
+            ["git", *name, *command], cwd=folder, capture_output=True, text=True, check=True
+        )
+        return done.stdout.strip()
+
+    for path in (package, "results", "experiments"):
+        (folder / path).mkdir(parents=True)
+        (folder / path / "__init__.py").write_text("x = 1\n")
+    git("init", "-q")
+    git("add", ".")
+    git("commit", "-qm", "one")
+    return git("rev-parse", "HEAD"), folder / package
+
+
+def test_the_commit_says_whether_the_code_differs_from_it(tmp_path):
+    sha, package = repository(tmp_path)
+    assert environment.commit(package) == sha
+    (tmp_path / "results/__init__.py").write_text("y\n")  # results are not code
+    assert environment.commit(package) == sha
+    dirty = []
+    for path in ("pe_jax/__init__.py", "pe_jax/new.py", "experiments/__init__.py"):
+        old = (tmp_path / path).read_text() if (tmp_path / path).exists() else None
+        (tmp_path / path).write_text("x = 2\n")
+        dirty.append(environment.commit(package))
+        if old is None:
+            (tmp_path / path).unlink()
+        else:
+            (tmp_path / path).write_text(old)
+    pattern = sha + r" \(with uncommitted changes, files [0-9a-f]{8}\)"
+    assert all(re.fullmatch(pattern, found) for found in dirty), dirty
+    assert len(set(dirty)) == 3  # other changes are other code
+    assert environment.commit(package) == sha
+
+
+def test_the_commit_of_a_repository_around_the_package(tmp_path):
+    (tmp_path / "b").mkdir()
+    sha, package = repository(tmp_path / "a", "vendor/pe_jax")
+    assert environment.commit(package) == f"{sha} (of a repository that holds it as vendor/pe_jax/)"
+    repository(tmp_path / "b", "other")
+    (tmp_path / "b/pe_jax").mkdir()  # as an environment inside a repository that is not ours
+    (tmp_path / "b/pe_jax/__init__.py").write_text("")
+    assert re.fullmatch(r"unknown \(files [0-9a-f]{8}\)", environment.commit(tmp_path / "b/pe_jax"))
+
+
+def test_a_git_that_fails_is_not_taken_for_a_clean_tree(tmp_path, monkeypatch):
+    sha, package = repository(tmp_path)
+    monkeypatch.setenv("GIT_DIR", str(tmp_path / "elsewhere"))  # as git's hooks set it
+    assert environment.commit(package) == sha
+    (tmp_path / ".git/index").write_bytes(b"not an index")
+    assert environment.commit(package).startswith("unknown (files ")
 
     def missing(*arguments, **options):
         raise FileNotFoundError("git")
 
     monkeypatch.setattr(subprocess, "run", missing)
-    assert environment.commit() == "unknown"
+    assert environment.commit(package).startswith("unknown (files ")
 
 
 ELSEWHERE = """
