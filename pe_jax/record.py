@@ -1,21 +1,16 @@
-"""The schema of a run's JSON files, as frozen dataclasses, which `storage.records` reads. An older
-version is brought up to the present one when it is read (`record_upgrade`)."""
+"""The schema of a run's JSON files: frozen dataclasses, read and written by storage/records.py."""
 
 from __future__ import annotations
 
 import dataclasses
 import enum
-import json
 import math
 import statistics
-from typing import Any, TypeVar
-
-import msgspec
+from typing import Any
 
 from pe_jax.reason import SENTENCES, Reason
-from pe_jax.record_upgrade import upgraded
 
-VERSION = 3  # record_upgrade.py says what the earlier ones were
+VERSION = 4  # record_upgrade.py says what the earlier ones were
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -212,39 +207,3 @@ class State:
     stage: Stage
     since: str  # UTC, ISO 8601
     reason: str = ""  # why it was stopped or has failed
-
-
-Schema = TypeVar("Schema", Planned, Begun, Result, State)
-
-
-def decode(kind: type[Schema], data: Any) -> Schema:
-    """A record from parsed JSON of any version so far. ValueError says what is wrong with it."""
-    if not isinstance(data, dict):
-        raise ValueError("it is not a JSON object")
-    fields, missing = dataclasses.fields(kind), dataclasses.MISSING
-    required = [f.name for f in fields if f.default is missing and f.default_factory is missing]
-    if lacking := [name for name in required if name not in data]:
-        raise ValueError(f"it lacks {', '.join(lacking)}")
-    whole = data if kind is State else upgraded(data, VERSION)
-    try:
-        return msgspec.convert(whole, kind, str_keys=True)
-    except msgspec.ValidationError as error:
-        raise ValueError(f"{error}".replace("Object missing", "it lacks")) from error
-
-
-def encode(record: Planned | State) -> str:
-    """The record as canonical JSON: equal records give equal text."""
-    return canonical(plain(record))
-
-
-def canonical(value: Any) -> str:
-    """JSON with sorted keys and no spaces, tuples as lists: equal values give equal text.
-    ValueError for NaN and infinities, which JSON does not have.
-    """
-    return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
-
-
-def plain(record: Any) -> dict[str, Any]:
-    """A record, or a part of one, as dictionaries, lists and numbers."""
-    whole = dataclasses.asdict(record)  # msgspec alone would leave out defaults it has filled in
-    return json.loads(msgspec.json.encode(whole))

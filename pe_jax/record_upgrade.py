@@ -1,7 +1,8 @@
-"""Brings records that earlier versions of the schema wrote up to the present one, for `record`.
+"""Brings records that earlier versions of the schema wrote up to the present one, for `records`.
 
 Version 1 had no number for its version, and the reason for a missing value was a sentence. Up to
-version 2 the id of a run was made of what it was evaluated on and of its seeds, too.
+version 2 the id of a run was made of what it was evaluated on and of its seeds, too. Up to version
+3 records had no digest.
 """
 
 from __future__ import annotations

@@ -23,7 +23,6 @@ import jax
 import numpy as np
 import optax
 
-from pe_jax import record
 from pe_jax.encoding import Encoding
 from pe_jax.evaluation.config import EvalConfig
 from pe_jax.evaluation.scoring import target_nats
@@ -31,6 +30,7 @@ from pe_jax.evaluation.windows import Windows, windows
 from pe_jax.runs import environment
 from pe_jax.runs.trained import Trained
 from pe_jax.spec.swap import swap as swapped
+from pe_jax.storage import records
 
 KINDS = ("pass", "gradient")
 PLACES = 4
@@ -86,7 +86,7 @@ def measure(
         return measured | {"reason": str(error)}
     measured |= {
         "joined": joined,
-        "corpus": record.plain(corpus.about),
+        "corpus": records.plain(corpus.about),
         "environment": environment.environment(),
     }
     program = _program(kind, trained, members, length)

@@ -19,11 +19,11 @@ from typing import Any
 
 import numpy as np
 
-from pe_jax import record
 from pe_jax.data import tfds_text
 from pe_jax.data.corpus import SPLITS, Corpus, boundary
 from pe_jax.errors import nearest
 from pe_jax.storage import atomic, locks
+from pe_jax.storage.hashes import canonical
 
 PART = 1 << 16
 """The most bytes in a record: a longer document is several records."""
@@ -104,7 +104,7 @@ def _make(
                 builder.download_and_prepare(download_config=config)
             made = Path(builder.data_dir)
             splits = {s: tfds_text.sums(tfds_text.records(made, s)) for s in builder.info.splits}
-            atomic.write(made / tfds_text.SUMS, record.canonical(about | {"splits": splits}))
+            atomic.write(made / tfds_text.SUMS, canonical(about | {"splits": splits}))
             os.rename(made, path)
         except RuntimeError as error:  # what ArrayRecord's writer raises, as for a full disk
             raise OSError(f"{path} cannot be written: {error}") from error

@@ -20,7 +20,7 @@ from pe_jax.record import Stage
 from pe_jax.runs import layout
 from pe_jax.runs.environment import cores
 from pe_jax.runs.folder import answer, find
-from pe_jax.storage import atomic, history, locks, records, state
+from pe_jax.storage import history, locks, records, state
 
 POLL_SECONDS = 0.3
 WAITING = "waiting for a run that another process holds"
@@ -89,7 +89,7 @@ class _Workers:
             folder = self.folders[id]
             run = self.runs[id]
             planned = record.Planned(label=run.label, config=run.config)
-            atomic.write(folder / "queued.json", record.encode(planned))
+            records.write(folder / "queued.json", planned)
             if not state.get(folder):  # else it says how an earlier attempt has ended
                 state.put(folder, Stage.QUEUED)
         self.put(self.waiting, self.running)

@@ -12,11 +12,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from pe_jax import record
 from pe_jax.record import Result
 from pe_jax.report import stats, tables, words
 from pe_jax.report.cells import Cell, by_seed, cell, described, values
 from pe_jax.report.labels import names, settings, swapped
+from pe_jax.storage import records
 
 MISSING = "not there"
 
@@ -143,7 +143,7 @@ def _changes(matches: Sequence[Match]) -> Iterator[str]:
         ("config", lambda run: settings(run.config)),
         ("commit", lambda run: {"": words.commit(run.commit)}),
         ("version", lambda run: run.versions),
-        ("device", lambda run: record.plain(run.device) if run.device else {}),
+        ("device", lambda run: records.plain(run.device) if run.device else {}),
     ):
         changed: dict[str, list[str]] = {}
         for match in matches:

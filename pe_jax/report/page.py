@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
-from pe_jax import record
 from pe_jax.record import Result
 from pe_jax.report import (
     differences,
@@ -24,7 +23,7 @@ from pe_jax.report.baseline import Versus, versus
 from pe_jax.report.cells import Table
 from pe_jax.report.choice import Choice
 from pe_jax.report.words import plain
-from pe_jax.storage import atomic
+from pe_jax.storage import atomic, records
 
 EVERYTHING = Choice()
 FACTS = (
@@ -64,7 +63,7 @@ def write(
     reported = [choice.ordered(table, shown) for table in tables.study(shown)]
     compared = versus(shown, reported, baseline)
     texts = {
-        "runs.jsonl": "".join(record.encode(result) + "\n" for result in results),
+        "runs.jsonl": "".join(records.encode(result) + "\n" for result in results),
         "table.md": formats.markdown(reported),
         "table.tex": latex.latex(reported),
         "table.csv": formats.csv(reported),
@@ -118,7 +117,7 @@ def page(
 
 def _facts(result: Result) -> Iterator[tuple[str, str]]:
     """(name, text) of each fact that the page shows of a run."""
-    known = record.plain(result)
+    known = records.plain(result)
     for name in FACTS:
         value = known[name]
         if value not in (None, ""):

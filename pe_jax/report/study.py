@@ -7,9 +7,10 @@ import math
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pe_jax.record import Corpus, Result, Row, Training, decode
+from pe_jax.record import Corpus, Result, Row, Training
 from pe_jax.report import cells, figures
 from pe_jax.report.words import join
+from pe_jax.storage import records
 
 if TYPE_CHECKING:
     import pandas
@@ -44,7 +45,7 @@ def _parsed(place: str, text: str) -> Result:
     except ValueError as error:
         raise ValueError(f"{place} is not JSON ({error}); delete it and run it again") from error
     try:
-        return decode(Result, data)
+        return records.decode(Result, data)
     except ValueError as error:
         raise ValueError(f"{place} is not a run record: {error}") from error
 

@@ -14,6 +14,7 @@ from pe_jax.runs import environment, longer
 from pe_jax.runs.run import Run
 from pe_jax.runs.view import View
 from pe_jax.storage import atomic, records, state
+from pe_jax.storage.hashes import canonical
 
 
 def begin(run: Run, folder: Path, corpus: Tokens, command: str, view: View) -> Begun:
@@ -25,7 +26,7 @@ def begin(run: Run, folder: Path, corpus: Tokens, command: str, view: View) -> B
         id=folder.name,
         label=run.label,
         command=command,
-        config=json.loads(record.canonical(run.config)),  # as it is read back: lists, no tuples
+        config=json.loads(canonical(run.config)),  # as it is read back: lists, no tuples
         seeds=run.run.seeds,
         corpus=corpus.about,
         tokenizer=corpus.tokenizer.describe(),
@@ -48,7 +49,7 @@ def begin(run: Run, folder: Path, corpus: Tokens, command: str, view: View) -> B
                 )
         if commit != earlier.commit:
             known = dataclasses.replace(earlier, commit=commit)
-            atomic.write(folder / "config.json", record.encode(known))
+            records.write(folder / "config.json", known)
         return about
     if corpus.tokenizer.json is not None:
         atomic.write(folder / "tokenizer.json", corpus.tokenizer.json)
@@ -58,7 +59,7 @@ def begin(run: Run, folder: Path, corpus: Tokens, command: str, view: View) -> B
         view.say(reason)
     for doubt in run.advice:
         view.say(f"note: {doubt}")
-    atomic.write(folder / "config.json", record.encode(about))
+    records.write(folder / "config.json", about)
     return about
 
 

@@ -29,9 +29,9 @@ from pe_jax.runs.scores import Kept, scores
 from pe_jax.runs.trackers import Trackers
 from pe_jax.runs.validation import validation
 from pe_jax.runs.view import View
-from pe_jax.storage import atomic, locks, state
+from pe_jax.storage import locks, records, state
 from pe_jax.storage.checkpoints import digests
-from pe_jax.storage.hashes import sha256
+from pe_jax.storage.hashes import canonical, sha256
 from pe_jax.storage.history import History, read_lines
 from pe_jax.training import mesh
 from pe_jax.training.loop import train
@@ -67,7 +67,7 @@ def carry_out(run: Run, folder: Path, command: str, view: View) -> Result:
         trained = _train(run, work)
         result = _result(run, work, trained)
         work.trackers.finish(result)
-        atomic.write(folder / "result.json", record.encode(result))
+        records.write(folder / "result.json", result)
         return result
 
 
@@ -204,7 +204,7 @@ def _result(run: Run, work: Work, trained: list[Trained]) -> Result:
         seconds=record.Seconds(train=training, evaluate=evaluating, total=training + evaluating),
         peak_memory_mib=environment.peak_memory_mib(),
         digests={
-            "-".join(map(str, program.seeds)): sha256(record.canonical(digests(program.state)))
+            "-".join(map(str, program.seeds)): sha256(canonical(digests(program.state)))
             for program in trained
         },
         scored=scored.about if run.eval.source else None,

@@ -19,7 +19,7 @@ from pe_jax.runs.carry_out import carry_out, keep_state, tuned
 from pe_jax.runs.run import Run
 from pe_jax.runs.trackers import require
 from pe_jax.runs.view import SILENT, Parts, View
-from pe_jax.storage import atomic, locks
+from pe_jax.storage import locks, records
 from pe_jax.storage.history import History, read_lines
 
 
@@ -43,7 +43,7 @@ def _at_the_best_rate(run: Run, folder: Path, command: str, view: View) -> Resul
     run.load()  # what is wrong with its text is told before anything is written
     with locks.locked(folder), keep_state(folder):
         planned = record.Planned(label=run.label, config=run.config)
-        atomic.write(folder / "queued.json", record.encode(planned))
+        records.write(folder / "queued.json", planned)
         (folder / "metrics.jsonl").unlink(missing_ok=True)  # the parts give theirs anew
         history = History(folder / "metrics.jsonl", view.watch)
         parts = Parts(view, history, len(run.train.rates) + 1)
@@ -65,7 +65,7 @@ def _at_the_best_rate(run: Run, folder: Path, command: str, view: View) -> Resul
             command=command,
             seconds=found.seconds and _with_training(found.seconds, sum(seconds.values())),
         )
-        atomic.write(folder / "result.json", record.encode(result))
+        records.write(folder / "result.json", result)
         return result
 
 

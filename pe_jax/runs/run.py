@@ -23,13 +23,13 @@ from pe_jax.evaluation.windows import check_room
 from pe_jax.model import memory
 from pe_jax.model.config import LmConfig
 from pe_jax.model.parameters import init_params
-from pe_jax.record import Parameters, canonical
+from pe_jax.record import Parameters
 from pe_jax.runs.config import DataConfig, LogConfig, RunConfig
 from pe_jax.runs.sections import SECTIONS, members_of, section, whole_sections
 from pe_jax.runs.warm_start import WarmStart
 from pe_jax.spec.advice import advice
 from pe_jax.spec.parse import Spec, parse, sources
-from pe_jax.storage.hashes import sha256
+from pe_jax.storage.hashes import canonical, sha256
 from pe_jax.training import mesh
 from pe_jax.training.config import TrainConfig
 from pe_jax.training.step import structure

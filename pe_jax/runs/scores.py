@@ -21,13 +21,13 @@ from pe_jax.errors import Refused
 from pe_jax.evaluation.config import EvalConfig
 from pe_jax.evaluation.evaluate import Evaluation, Models, evaluate, longest
 from pe_jax.evaluation.passes import Key
-from pe_jax.record import Corpus, Curve, Result, Row, canonical, encode
+from pe_jax.record import Corpus, Curve, Result, Row
 from pe_jax.runs import environment
 from pe_jax.runs.run import Run
 from pe_jax.runs.sections import section
 from pe_jax.spec.parse import sources
-from pe_jax.storage import atomic, records
-from pe_jax.storage.hashes import sha256
+from pe_jax.storage import records
+from pe_jax.storage.hashes import canonical, sha256
 from pe_jax.training.session import Session
 from pe_jax.training.step import State, structure
 
@@ -78,7 +78,7 @@ class Kept:
         every = tuple(sorted({row.seed for row in rows}))
         whole = dataclasses.replace(result, seeds=every, rows=rows, curves=curves)
         if result.rows or not self.path.exists():
-            atomic.write(self.path, encode(whole))
+            records.write(self.path, whole)
         return dataclasses.replace(
             result, rows=_asked_rows(run, rows), curves=_asked_curves(run, curves)
         )
@@ -103,7 +103,7 @@ def _take_from_before(folder: Path, run: Run) -> None:
         path = file_of(folder, asked.resolved(run.train.length, run.lm.memory))
     except (ValueError, TypeError, OSError):  # it cannot be asked for any more
         return
-    atomic.write(path, encode(result))
+    records.write(path, result)
 
 
 def _ways(run: Run) -> tuple[str, ...]:

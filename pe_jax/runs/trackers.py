@@ -15,7 +15,8 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from pe_jax.errors import Refused
-from pe_jax.record import Begun, Result, plain
+from pe_jax.record import Begun, Result
+from pe_jax.storage import records
 from pe_jax.storage.history import read_lines
 
 PER_SEED = ("loss", "grad_norm", "valid")
@@ -79,7 +80,11 @@ class WandB:
                 project=os.environ.get("WANDB_PROJECT", "pe_jax"),
                 id=id,
                 name=about.label,
-                config={**about.config, "corpus": plain(about.corpus), "commit": about.commit},
+                config={
+                    **about.config,
+                    "corpus": records.plain(about.corpus),
+                    "commit": about.commit,
+                },
                 dir=folder,
                 resume="allow",
                 settings=wandb.Settings(silent=True, console="off"),

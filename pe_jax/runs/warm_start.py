@@ -22,6 +22,7 @@ from pe_jax.runs import layout
 from pe_jax.runs.matching import Match, Shapes, listed
 from pe_jax.storage import hashes, records
 from pe_jax.storage.checkpoints import Checkpoints, flat
+from pe_jax.storage.hashes import canonical
 from pe_jax.storage.paths import expanded
 from pe_jax.training.config import TrainConfig
 from pe_jax.training.step import State, structure
@@ -126,7 +127,7 @@ class WarmStart:
         return record.Parent(
             **self.identity,
             label=self.label,
-            config=hashes.sha256(record.canonical(self.parent.config)),
+            config=hashes.sha256(canonical(self.parent.config)),
             commit=self.parent.commit,
             new=self.new,
             dropped=self.dropped,
@@ -188,7 +189,7 @@ def _stored(folder: Path, parent: record.Result) -> tuple[Shapes, str]:
     names = [name for name in arrays if name.startswith("params.")]
     shapes = {name.removeprefix("params."): arrays[name].shape[1:] for name in names}
     digests = {name: written[name] for name in names}
-    return shapes, hashes.sha256(record.canonical({"-".join(map(str, first)): digests}))
+    return shapes, hashes.sha256(canonical({"-".join(map(str, first)): digests}))
 
 
 def _checkpoints(folder: Path, group: Sequence[int]) -> Checkpoints:

@@ -1,12 +1,26 @@
-"""Reads the records of record.py from files, which `atomic.write` of `record.encode` writes."""
+"""Records, the dataclasses of record.py, as JSON with a digest: files, and the lines of runs.jsonl.
+
+The digest tells that a number was changed by hand or by a failing disk. It is no signature: who
+wants to deceive can make a new one.
+"""
 
 from __future__ import annotations
 
+import dataclasses
+import json
 from pathlib import Path
+from typing import Any, TypeVar
+
+import msgspec
 
 from pe_jax.errors import Refused
-from pe_jax.record import Schema, decode
+from pe_jax.record import VERSION, Begun, Planned, Result, State
+from pe_jax.record_upgrade import upgraded
 from pe_jax.storage import atomic
+from pe_jax.storage.hashes import canonical, sha256
+
+DIGEST = "digest"
+Schema = TypeVar("Schema", Planned, Begun, Result, State)
 
 
 def read(kind: type[Schema], path: Path) -> Schema | None:
@@ -20,3 +34,48 @@ def read(kind: type[Schema], path: Path) -> Schema | None:
         raise Refused(
             f"{path} is damaged ({error}): delete it and run the same command again"
         ) from error
+
+
+def write(path: Path, record: Planned | State) -> Path:
+    """Writes a record to its file, as a whole; returns its path."""
+    return atomic.write(path, encode(record))
+
+
+def decode(kind: type[Schema], data: Any) -> Schema:
+    """A record from parsed JSON of any version so far. ValueError says what is wrong with it."""
+    if not isinstance(data, dict):
+        raise ValueError("it is not a JSON object")
+    fields, missing = dataclasses.fields(kind), dataclasses.MISSING
+    required = [f.name for f in fields if f.default is missing and f.default_factory is missing]
+    if lacking := [name for name in required if name not in data]:
+        raise ValueError(f"it lacks {', '.join(lacking)}")
+    whole = data if kind is State else upgraded(data, VERSION)
+    _check_digest(data)
+    try:
+        return msgspec.convert(whole, kind, str_keys=True)
+    except msgspec.ValidationError as error:
+        raise ValueError(f"{error}".replace("Object missing", "it lacks")) from error
+
+
+def encode(record: Planned | State) -> str:
+    """The record as canonical JSON with its digest: equal records give equal text."""
+    whole = plain(record)
+    return canonical(whole | {DIGEST: sha256(canonical(whole))})
+
+
+def plain(record: Any) -> dict[str, Any]:
+    """A record, or a part of one, as dictionaries, lists and numbers."""
+    whole = dataclasses.asdict(record)  # msgspec alone would leave out defaults it has filled in
+    return json.loads(msgspec.json.encode(whole))
+
+
+def _check_digest(data: dict[str, Any]) -> None:
+    """ValueError if the record is not as it was written: its digest is another; or it has none,
+    which is right up to version 3 of the schema.
+    """
+    digest, version = data.get(DIGEST), data.get("version", 1)
+    if digest is None and isinstance(version, int) and version <= 3:
+        return
+    whole = {name: value for name, value in data.items() if name != DIGEST}
+    if digest != sha256(canonical(whole)):
+        raise ValueError("it was changed after it was written: its digest is of other content")

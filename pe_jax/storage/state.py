@@ -5,8 +5,8 @@ from __future__ import annotations
 import datetime
 from pathlib import Path
 
-from pe_jax.record import Stage, State, encode
-from pe_jax.storage import atomic, records
+from pe_jax.record import Stage, State
+from pe_jax.storage import records
 
 
 def now() -> str:
@@ -16,7 +16,7 @@ def now() -> str:
 
 def put(folder: Path, stage: Stage, reason: str = "") -> None:
     """Writes how the run of this folder stands; `reason` says why it was stopped or has failed."""
-    atomic.write(folder / "state.json", encode(State(stage=stage, since=now(), reason=reason)))
+    records.write(folder / "state.json", State(stage=stage, since=now(), reason=reason))
 
 
 def get(folder: Path) -> State | None:

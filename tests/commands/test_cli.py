@@ -10,7 +10,7 @@ from commands import ROOT, Lab, run_of, tiny, write_text
 import pe_jax
 from pe_jax import record
 from pe_jax.commands import cli, generate, sweep
-from pe_jax.storage import atomic, locks
+from pe_jax.storage import locks, records
 
 HEAVY = ("jax", "flax", "pandas", "matplotlib", "tensorflow_datasets", "grain", "orbax", "scipy")
 BEGUN = record.Begun(
@@ -136,7 +136,7 @@ def test_help_shows_the_defaults():
 
 
 def test_the_status_of_runs_comes_at_once(tmp_path):
-    atomic.write(tmp_path / "rope-1a2b3c4d/config.json", record.encode(BEGUN))
+    records.write(tmp_path / "rope-1a2b3c4d/config.json", BEGUN)
     names, code, out = imported("experiments.sweep", "--status", f"--workdir={tmp_path}")
     assert code == 0 and "stopped" in out and not names.intersection(HEAVY)
 
@@ -330,7 +330,7 @@ def test_a_folder_that_another_process_holds_is_refused(lab, folder):
 
 
 def test_a_run_begun_on_other_text_is_refused(lab, folder):
-    begun = record.encode(BEGUN)
+    begun = records.encode(BEGUN)
     (folder / "config.json").write_text(begun)
     done = lab.run(folder.parent).wait()
     assert_told(done, "run", "was begun on other text", "delete the folder")

@@ -8,10 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pe_jax import record
 from pe_jax.data import files as text_files
 from pe_jax.data.corpus import SPLITS, Corpus
 from pe_jax.data.load import load
+from pe_jax.storage import records
 
 
 def write(root: Path, files: dict[str, str | bytes]) -> Path:
@@ -208,7 +208,7 @@ def test_describe_counts_documents_and_bytes(tmp_path):
     about = load(f"files:{tmp_path}").describe()
     assert about.documents == {"train": 2, "valid": 2, "test": 2}
     assert about.bytes == {"train": 180 + 36, "valid": 10 + 2, "test": 10 + 2}
-    assert set(record.plain(about)) == {"source", "hash", "split", "documents", "bytes", "python"}
+    assert set(records.plain(about)) == {"source", "hash", "split", "documents", "bytes", "python"}
 
 
 def test_text_that_is_not_utf8_names_the_file_the_byte_and_a_remedy(tmp_path):

@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 import tokenizers
-from commands import Lab, result, run_of, the_run, tiny
+from commands import Lab, result, rewrite, run_of, the_run, tiny
 from tokenizers import AddedToken, Regex, models, normalizers, pre_tokenizers
 
 from pe_jax import record
@@ -166,7 +166,7 @@ def test_bytes_are_the_documents_themselves():
     assert tokens.tokenizer.decode(np.array([104, 300, 105])) == b"hi"
     assert set(tokens.tokenizer.sizes) == {1} and vocabulary("bytes") == 256
     assert tokens.tokenizer.describe() == record.Vocabulary()
-    assert record.plain(record.Vocabulary()) == {
+    assert records.plain(record.Vocabulary()) == {
         "spec": "bytes",
         "vocabulary": 256,
         "sha256": None,
@@ -449,7 +449,7 @@ def test_a_run_records_its_tokenizer_and_the_bytes_scored(run):
 
 def test_the_tokenizer_of_a_run_gives_the_same_run(run, lab, cache):
     own = kept(run, records.read(record.Begun, run / "config.json").tokenizer)
-    assert record.plain(own.describe()) == result(run)["tokenizer"]
+    assert records.plain(own.describe()) == result(run)["tokenizer"]
     assert own.decode(own.encode([document(PROSE)])[0]) == PROSE.encode()
     assert kept(run, record.Vocabulary()) is BYTES  # as of a record that names none
     done = start(lab, cache, lab.folder / "again", f"file:{run / 'tokenizer.json'}")
@@ -480,8 +480,7 @@ def test_a_run_does_not_go_on_with_other_tokens(run, lab, cache, tmp_path):
     shutil.copytree(run, folder)
     (folder / "result.json").unlink()
     about = json.loads((folder / "config.json").read_text())
-    about["tokenizer"]["sha256"] = "0" * 64
-    (folder / "config.json").write_text(json.dumps(about))
+    rewrite(folder / "config.json", tokenizer=about["tokenizer"] | {"sha256": "0" * 64})
     done = start(lab, cache, tmp_path, "bpe:300")
     assert done.code == 2 and "was begun with other tokens (bpe:300" in done.err, done.err
     assert len(done.err.splitlines()) == 1 and not (folder / "result.json").exists()
@@ -503,7 +502,7 @@ def test_a_run_that_starts_from_another_has_its_tokens(run, lab):
 
 
 def test_what_is_said_of_a_run_names_its_tokens(run):
-    found = record.decode(record.Result, result(run))
+    found = records.decode(record.Result, result(run))
     table = tables.extrapolation([found])
     size = found.target_bytes["same_targets"][16]
     assert f"256 tokens ({size:,} bytes) are scored at each length." in table.notes[0]

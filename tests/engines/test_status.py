@@ -13,7 +13,7 @@ from pe_jax import record
 from pe_jax.commands import status as command
 from pe_jax.engines import local, queues, status
 from pe_jax.record import Stage
-from pe_jax.storage import atomic, history, locks, state
+from pe_jax.storage import atomic, history, locks, records, state
 
 
 @pytest.fixture(scope="module")
@@ -42,12 +42,12 @@ class Work:
         moment = time.time() - 60
         for file in files:
             folder.mkdir(parents=True, exist_ok=True)
-            text = record.encode(record.Begun(**about))
+            text = records.encode(record.Begun(**about))
             if file == "result.json":
                 train = record.Training(length=8, steps=12, loss=(2.0, 2.5), valid=(3.0, 3.5))
                 seconds = record.Seconds(train=50.0, evaluate=25.0, total=75.0)
                 result = record.Result(**about, rows=(), train=train, seconds=seconds)
-                text = record.encode(result)
+                text = records.encode(result)
             if file == "log.txt":
                 text = "Traceback\n"
             if file == "metrics.jsonl":

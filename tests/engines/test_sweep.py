@@ -10,11 +10,11 @@ import pytest
 from commands import ROOT, TINY, Lab, lines, result, run_of, tiny
 
 from configs import base, quickstart
-from pe_jax import record
 from pe_jax.commands import hyper
 from pe_jax.engines import local
 from pe_jax.runs.run import SECTIONS, Run
 from pe_jax.storage import atomic, locks
+from pe_jax.storage.hashes import canonical
 
 MINE = """
 import dataclasses
@@ -219,7 +219,7 @@ CONFIGS = [
 def test_every_config_lists_its_runs_and_writes_nothing(lab, tmp_path, path):
     argument = ""
     if path.stem == "replay":
-        atomic.write(tmp_path / "config.json", record.canonical({"config": run_of("t5").config}))
+        atomic.write(tmp_path / "config.json", canonical({"config": run_of("t5").config}))
         argument = f":{tmp_path / 'config.json'}"
     workdir = tmp_path / "runs"
     config = f"--config={path.relative_to(ROOT)}{argument}"

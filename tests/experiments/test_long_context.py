@@ -12,7 +12,8 @@ from commands import Lab, the_run
 
 from experiments.benchmark import long, long_report, long_runs
 from experiments.benchmark.long_worker import LAST, PLACES, measure, sequences, targets
-from pe_jax.record import Corpus, Result, Training, encode
+from pe_jax.record import Corpus, Result, Training
+from pe_jax.storage import records
 
 
 def test_the_same_targets_at_every_length_in_several_places():
@@ -142,7 +143,7 @@ def published(folder):
         rows=(),
         train=Training(length=64, steps=4),
     )
-    (folder / "runs.jsonl").write_text(encode(result) + "\n")
+    (folder / "runs.jsonl").write_text(records.encode(result) + "\n")
     return folder
 
 

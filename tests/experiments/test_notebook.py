@@ -12,8 +12,7 @@ from commands import tiny_on, write_text
 
 import pe_jax
 import pe_jax.runs.execute
-from pe_jax import record
-from pe_jax.storage import atomic
+from pe_jax.storage import records
 
 ROOT = Path(__file__).resolve().parents[2]
 NOTEBOOK = json.loads((ROOT / "docs/positions.ipynb").read_text("utf-8"))
@@ -151,7 +150,7 @@ def ran(tmp_path_factory):
             trained.append(pe_jax.runs.execute.execute(run, workdir, **rest))
         else:
             copy = dataclasses.replace(trained[0], id=run.id, label=run.label)
-            atomic.write(workdir / run.id / "result.json", record.encode(copy))
+            records.write(workdir / run.id / "result.json", copy)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(pe_jax, "execute", execute, raising=False)

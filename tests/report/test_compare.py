@@ -11,8 +11,8 @@ import scipy.stats
 from commands import Lab
 from test_report import make_record
 
-from pe_jax import record
 from pe_jax.report import compare, page, side_by_side, stats
+from pe_jax.storage import records
 
 
 @pytest.fixture(scope="module")
@@ -168,7 +168,7 @@ def test_folders_are_compared_and_written(lab, tmp_path):
     page.write([ROPE, ALIBI], tmp_path / "a")
     better = nudged(ROPE, lambda seed: -0.1 - 0.001 * seed)
     (tmp_path / "b" / better.id).mkdir(parents=True)
-    (tmp_path / "b" / better.id / "result.json").write_text(record.encode(better))
+    (tmp_path / "b" / better.id / "result.json").write_text(records.encode(better))
     out = tmp_path / "out"
     done = lab.start("compare", str(tmp_path / "a"), str(tmp_path / "b"), f"--out={out}").wait()
     assert done.code == 0, done.err

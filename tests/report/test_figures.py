@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 
 from pe_jax.encodings import ENCODINGS
-from pe_jax.record import Curve, Progress, Result, Row, Tried, decode
+from pe_jax.record import Curve, Progress, Result, Row, Tried
 from pe_jax.report import figures, learning, plane, style
 from pe_jax.report.looks import COMMON, looks
+from pe_jax.storage import records
 
 SEVEN = ("alibi", "learned", "nope", "rope", "sinusoidal", "t5", "transformer_xl")
 
@@ -26,7 +27,7 @@ def made(label, end=2.5, seeds=(0, 1, 2), spread=0.01, curve=(3.0, 2.5, 2.0), **
     ]
     data = dict(id=f"{label}-1a2b3c4d", label=label, config={"pe": {"spec": label}}, seeds=seeds)
     data |= dict(corpus={"source": "s", "hash": "h"}, train={"length": 64, "steps": 9})
-    result = decode(Result, data | dict(rows=[], version=3))
+    result = records.decode(Result, data | dict(rows=[], version=3))
     curves = [
         Curve(
             seed=seed,

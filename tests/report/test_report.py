@@ -39,13 +39,14 @@ from pe_jax.report import (
 from pe_jax.report.choice import Choice
 from pe_jax.report.looks import looks
 from pe_jax.runs import layout
+from pe_jax.storage.records import decode, encode
 
 ROOT = Path(__file__).parents[2]
 
 
 def make_record(label, offsets, **options):
     """The result that `written` describes."""
-    return record.decode(Result, written(label, offsets, **options))
+    return decode(Result, written(label, offsets, **options))
 
 
 def written(label, offsets, *, seeds=(0, 1, 2), limit=None, diverged=(), window=True):
@@ -482,14 +483,14 @@ def test_long_labels_widen_the_figure_and_leave_room_for_its_axes():
 def test_the_documents_are_those_of_the_split_that_was_scored():
     data = written("rope", [2.5] * 5)
     data["config"]["eval"]["split"] = "valid"
-    scored = record.decode(Result, data)
+    scored = decode(Result, data)
     assert "validation documents" in tables.extrapolation([scored]).notes[0]
 
 
 def test_the_number_of_targets_before_a_place_is_that_of_the_config():
     default, data = make_record("t5", [2.5] * 5), written("rope", [2.5] * 5)
     data["config"]["eval"]["last"] = 32
-    scored = record.decode(Result, data)
+    scored = decode(Result, data)
     for found, said in ((default, "the L/2 tokens before"), (scored, "the 32 tokens before")):
         assert said in tables.extrapolation([found]).notes[0]
 
@@ -615,7 +616,7 @@ def test_page_shows_the_commands_that_were_run(tmp_path, records):
 def save_runs(folder, records):
     for result in records:
         (folder / result.id).mkdir(parents=True)
-        (folder / result.id / "result.json").write_text(record.encode(result), "utf-8")
+        (folder / result.id / "result.json").write_text(encode(result), "utf-8")
 
 
 def test_load_sorts_by_id_and_names_what_is_broken(tmp_path, records):

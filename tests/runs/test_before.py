@@ -19,7 +19,7 @@ from pe_jax.runs.run import Run
 from pe_jax.runs.trained import Trained
 from pe_jax.storage import records
 from pe_jax.storage.checkpoints import Checkpoints, digests
-from pe_jax.storage.hashes import sha256
+from pe_jax.storage.hashes import canonical, sha256
 from pe_jax.training.step import init
 
 # the tasks that Orbax leaves when a file is missing complain as they are collected
@@ -62,15 +62,17 @@ def test_it_takes_another_seed(runs):
 
 def test_its_result_reads_as_a_record(runs):
     result, data = records.read(record.Result, runs / ID / "result.json"), old(runs)
-    assert [record.plain(row)["value"] for row in result.rows] == [r["value"] for r in data["rows"]]
+    assert [records.plain(row)["value"] for row in result.rows] == [
+        r["value"] for r in data["rows"]
+    ]
     assert [row.why for row in result.rows] == [r.get("reason", "") for r in data["rows"]]
     beyond = {(row.length, row.reason, row.at) for row in result.rows if row.value is None}
     assert beyond == {(16, record.Reason.BEYOND_POSITIONS, 8)}
     for part in ("targets", "digests", "corpus", "label", "commit"):
-        assert record.plain(result)[part] == data[part], part
+        assert records.plain(result)[part] == data[part], part
     assert result.target_bytes["same_targets"] == {8: 64, 16: 64}
     assert result.version == record.VERSION
-    assert record.decode(record.Result, json.loads(record.encode(result))) == result
+    assert records.decode(record.Result, json.loads(records.encode(result))) == result
 
 
 def test_its_checkpoint_is_the_one_that_was_written(runs):
@@ -80,7 +82,7 @@ def test_its_checkpoint_is_the_one_that_was_written(runs):
     like = jax.eval_shape(lambda: init(run.lm, run.encodings, run.train, (0, 1)))
     step, state, _ = Checkpoints(runs / ID / "checkpoints/0-1").restore(like, print)
     assert step == 6
-    assert sha256(record.canonical(digests(state))) == old(runs)["digests"]["0-1"]
+    assert sha256(canonical(digests(state))) == old(runs)["digests"]["0-1"]
 
 
 def test_it_is_not_run_again(runs):

@@ -8,7 +8,7 @@ import shutil
 import signal
 
 import pytest
-from commands import Lab, damage, lines, result, run_of, the_run, write_text
+from commands import Lab, damage, lines, result, rewrite, run_of, the_run, write_text
 
 import pe_jax
 from pe_jax import record
@@ -20,7 +20,7 @@ from pe_jax.runs.again import evaluate_again
 from pe_jax.runs.execute import execute
 from pe_jax.runs.folder import find
 from pe_jax.runs.view import Silent
-from pe_jax.storage import history
+from pe_jax.storage import history, records
 
 # the tasks that Orbax leaves when a file is missing complain as they are collected
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
@@ -187,16 +187,15 @@ def test_a_trained_model_answers_in_python(lab, again):
     assert text == model.generate(b"the rain", 20, seed=3) and text
     rows = model.evaluate(lengths=(16, 64), swaps=())
     assert {(row.seed, row.length, row.swap) for row in rows} == {(1, 16, ""), (1, 64, "")}
-    known = record.decode(record.Result, result(the_run(again))).rows
+    known = records.decode(record.Result, result(the_run(again))).rows
     assert model.evaluate() == tuple(row for row in known if row.seed == 1)
 
 
 def test_the_record_has_every_commit_that_carried_the_run_out(lab, first, tmp_path):
     copy = shutil.copytree(first, tmp_path / "copy")
     config = the_run(copy) / "config.json"
-    begun = json.loads(config.read_text())
-    now, begun["commit"] = begun["commit"], "0" * 40
-    config.write_text(json.dumps(begun))
+    now = json.loads(config.read_text())["commit"]
+    rewrite(config, commit="0" * 40)
 
     class Heard(Silent):
         words = []
@@ -224,7 +223,7 @@ def tuned(lab):
 
 
 def test_the_rate_is_the_one_with_the_lowest_validation_at_the_training_length(lab, tuned):
-    found = record.decode(record.Result, result(the_run(tuned)))
+    found = records.decode(record.Result, result(the_run(tuned)))
     assert [tried.rate for tried in found.rates] == [1e-3, 3e-2, 1e30]
     assert all(set(tried.valid) == {0} for tried in found.rates)  # the first seed chooses
     low, high, diverged = (tried.valid[0] for tried in found.rates)

@@ -9,12 +9,13 @@ import numpy as np
 import pytest
 from commands import Lab, damage, lines, result, run_of, the_run
 
-from pe_jax import errors, record
+from pe_jax import errors
 from pe_jax.configs import replay
 from pe_jax.runs.execute import execute
 from pe_jax.runs.run import Run
 from pe_jax.storage import hashes
 from pe_jax.storage.checkpoints import Checkpoints, flat
+from pe_jax.storage.hashes import canonical
 from pe_jax.training import step
 
 # the tasks that Orbax leaves when a file is missing complain as they are collected
@@ -260,7 +261,7 @@ def test_the_record_names_the_parent_and_what_is_new(whole, rope):
     parent = found["parent"]
     assert parent["id"] == before["id"] == rope.name and parent["label"] == "rope"
     assert parent["commit"] == before["commit"] and len(parent["parameters"]) == 64
-    assert parent["config"] == hashes.sha256(record.canonical(before["config"]))
+    assert parent["config"] == hashes.sha256(canonical(before["config"]))
     assert parent["new"] == ["pe.t5.table"] and parent["dropped"] == []
     assert json.loads((folder / "config.json").read_text())["parent"] == parent
     assert before["parent"] is None

@@ -20,18 +20,19 @@ from pe_jax.reason import Reason
 from pe_jax.record import Result
 from pe_jax.runs import environment, run
 from pe_jax.storage import atomic, history, locks, records, state
+from pe_jax.storage.hashes import canonical
 from pe_jax.storage.history import History
 
 
 def test_equal_configs_give_equal_text():
     a = {"b": (1, 2), "a": {"y": None, "x": 1.5}}
     b = {"a": {"x": 1.5, "y": None}, "b": [1, 2]}
-    assert record.canonical(a) == record.canonical(b) == '{"a":{"x":1.5,"y":null},"b":[1,2]}'
+    assert canonical(a) == canonical(b) == '{"a":{"x":1.5,"y":null},"b":[1,2]}'
 
 
 def test_a_number_that_json_lacks_is_refused():
     with pytest.raises(ValueError, match="not JSON compliant"):
-        record.canonical({"value": float("nan")})
+        canonical({"value": float("nan")})
 
 
 def written_result(**parts):
@@ -64,25 +65,25 @@ def written_result(**parts):
 )
 def test_a_reason_of_version_1_is_a_sentence(sentence, reason, number):
     row = {"seed": 0, "metric": "same_targets", "length": 128, "value": None, "reason": sentence}
-    result = record.decode(Result, written_result(rows=[row]))
+    result = records.decode(Result, written_result(rows=[row]))
     (row,) = result.rows
     assert (row.reason, row.at, row.why, row.value) == (reason, number, sentence, None)
     assert result.version == record.VERSION
 
 
 def test_a_result_of_version_1_is_read_and_written_in_the_present_one():
-    result = record.decode(Result, written_result())
+    result = records.decode(Result, written_result())
     assert [row.value for row in result.rows] == [2.5, None] and result.rows[1].why == ""
     assert result.target_bytes == {"same_targets": {64: 512}}
     assert (result.train.loss, result.tokenizer.spec) == ((2.5, None), "bytes")
-    text = record.encode(result)
-    assert json.loads(text)["version"] == record.VERSION == 3
-    again = record.decode(Result, json.loads(text))
-    assert again == result and record.encode(again) == text
+    text = records.encode(result)
+    assert json.loads(text)["version"] == record.VERSION == 4
+    again = records.decode(Result, json.loads(text))
+    assert again == result and records.encode(again) == text
 
 
 def test_equal_records_give_equal_text():
-    decoded = record.decode(Result, written_result(rows=[]))
+    decoded = records.decode(Result, written_result(rows=[]))
     made = Result(
         id="rope-1a2b3c4d",
         label="rope",
@@ -93,8 +94,8 @@ def test_equal_records_give_equal_text():
         rows=(),
         target_bytes={"same_targets": {64: 512}},
     )
-    assert made == decoded and record.encode(made) == record.encode(decoded)
-    assert set(record.plain(decoded)) == {field.name for field in dataclasses.fields(Result)}
+    assert made == decoded and records.encode(made) == records.encode(decoded)
+    assert set(records.plain(decoded)) == {field.name for field in dataclasses.fields(Result)}
 
 
 def test_every_published_result_is_read_and_comes_back():
@@ -102,8 +103,8 @@ def test_every_published_result_is_read_and_comes_back():
     assert paths
     for path in paths:
         for line in path.read_text("utf-8").splitlines():
-            result = record.decode(Result, json.loads(line))
-            assert record.decode(Result, json.loads(record.encode(result))) == result
+            result = records.decode(Result, json.loads(line))
+            assert records.decode(Result, json.loads(records.encode(result))) == result
 
 
 def test_a_part_that_is_missing_or_wrong_is_named():
@@ -118,15 +119,29 @@ def test_a_part_that_is_missing_or_wrong_is_named():
         (written_result(rows=[odd]), r"the moon.*rows\[0\].reason"),
         (written_result(rows=[1]), r"rows\[0\]"),
         (written_result(corpus={}), "it lacks required field `source`"),
-        (written_result(version=4), "of version 4 of the schema.* up to 3"),
+        (written_result(version=5), "of version 5 of the schema.* up to 4"),
+        (written_result(version=4), "changed after it was written"),  # it has no digest
     ):
         with pytest.raises(ValueError, match=message):
-            record.decode(Result, data)
+            records.decode(Result, data)
+
+
+def test_a_value_changed_by_hand_is_told(tmp_path):
+    path = records.write(tmp_path / "result.json", records.decode(Result, written_result()))
+    text = path.read_text()
+    assert records.read(Result, path) is not None
+    for old, new in (("2.5", "2.4"), ('"label":"rope"', '"label":"pope"'), ('"digest":', '"d":')):
+        assert old in text
+        path.write_text(text.replace(old, new, 1))
+        with pytest.raises(Refused, match="result.json is damaged .it was changed after it was wr"):
+            records.read(Result, path)
+    path.write_text(json.dumps(json.loads(text), indent=1))  # the same in other words
+    assert records.read(Result, path) is not None
 
 
 def test_a_state_comes_back():
     failed = record.State(stage=record.Stage.FAILED, since=state.now(), reason="out of memory")
-    assert record.decode(record.State, json.loads(record.encode(failed))) == failed
+    assert records.decode(record.State, json.loads(records.encode(failed))) == failed
 
 
 def test_an_id_is_a_readable_name_and_a_hash():
@@ -266,7 +281,7 @@ def test_the_environment_says_what_decides_the_bits():
     import jax
 
     found = environment.environment()
-    assert json.loads(record.canonical(found)) == found
+    assert json.loads(canonical(found)) == found
     assert found["versions"]["jax"] == jax.__version__
     assert found["versions"]["python"] == ".".join(map(str, sys.version_info[:3]))
     assert found["device"]["platform"] == jax.devices()[0].platform
