@@ -159,6 +159,8 @@ class Begun(Planned):
     seeds: tuple[int, ...]
     corpus: Corpus
     tokenizer: Vocabulary = Vocabulary()
+    sources: dict[str, str] = dataclasses.field(default_factory=dict)
+    """SHA-256 of each file outside the package that its spec names; a version before 4 lacks it."""
     parent: Parent | None = None
     advice: tuple[str, ...] = ()
     command: str = ""  # what reproduces it

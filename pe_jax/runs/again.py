@@ -45,6 +45,7 @@ def evaluate_again(
     finished = records.read(Result, folder / "result.json")
     if finished is None:
         raise ValueError(f"{folder} has no result.json: the run has not finished yet")
+    folders.check_sources(folder, finished)
     folder = layout.of_one_rate(folder)
     finished = dataclasses.replace(finished, seeds=tuple(seeds or finished.seeds))
     run_section = finished.config["run"] | {"seeds": finished.seeds, "choose_seeds": ()}

@@ -13,6 +13,7 @@ from pe_jax.record import Begun
 from pe_jax.runs import environment, longer
 from pe_jax.runs.run import Run
 from pe_jax.runs.view import View
+from pe_jax.spec.parse import sources
 from pe_jax.storage import atomic, records, state
 from pe_jax.storage.hashes import canonical
 
@@ -30,6 +31,7 @@ def begin(run: Run, folder: Path, corpus: Tokens, command: str, view: View) -> B
         seeds=run.run.seeds,
         corpus=corpus.about,
         tokenizer=corpus.tokenizer.describe(),
+        sources=sources(run.config["pe"]["spec"]),
         parent=run.start.about() if run.start else None,
         advice=run.advice,
         started=state.now(),

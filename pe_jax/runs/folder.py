@@ -15,6 +15,7 @@ from pe_jax.runs.layout import trained_groups
 from pe_jax.runs.run import Run
 from pe_jax.runs.scores import file_of
 from pe_jax.runs.sections import section
+from pe_jax.spec.parse import sources
 from pe_jax.storage import records
 
 
@@ -50,6 +51,16 @@ def trains_as(run: Run, config: Mapping[str, Any]) -> bool:
         return Run.of(config).id == run.id
     except (ValueError, TypeError, OSError):  # its parent or the file of its encoding has gone
         return False
+
+
+def check_sources(folder: Path, begun: Begun) -> None:
+    """Refused if a user's file that the run's spec names is another than when it was trained."""
+    for path, known in begun.sources.items():
+        if sources(begun.config["pe"]["spec"]).get(path) != known:
+            raise Refused(
+                f"{path} has changed since {folder} was trained with it: restore the file, or "
+                "train with the new one, which is another run"
+            )
 
 
 def groups(folder: Path, run: Run) -> tuple[tuple[int, ...], ...]:

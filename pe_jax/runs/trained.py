@@ -60,6 +60,7 @@ class Trained:
         ValueError or Refused if there is no such run, seed or checkpoint.
         """
         folder, begun = find_run(Path(folder))
+        folders.check_sources(folder, begun)
         run = Run.of(begun.config)
         groups = (*folders.groups(folder, run), *layout.trained_groups(folder))
         every = sorted({seed for group in groups for seed in group})

@@ -19,6 +19,7 @@ from pe_jax.runs import layout, longer, measured
 from pe_jax.runs.again import evaluate_again
 from pe_jax.runs.execute import execute
 from pe_jax.runs.folder import find
+from pe_jax.runs.trained import Trained
 from pe_jax.runs.view import Silent
 from pe_jax.storage import history, records
 
@@ -110,6 +111,25 @@ def test_a_changed_file_of_a_swap_is_scored_anew(lab, again, tmp_path):
     assert [row.value for row in second.rows if row.swap] != [
         row.value for row in first.rows if row.swap
     ]
+
+
+def test_a_model_is_not_read_with_another_encoding_than_it_was_trained_with(lab, tmp_path):
+    path = tmp_path / "mine.py"
+    source = (
+        "import dataclasses\nfrom pe_jax.encodings.alibi import ALiBi\n\n\n"
+        "@dataclasses.dataclass(frozen=True)\nclass Mine(ALiBi):\n    pass\n"
+    )
+    path.write_text(source)
+    values = {"data.source": lab.text, "run.seeds": (0,)}
+    execute(run_of(f"{path}:Mine", **values), tmp_path / "runs")
+    folder = the_run(tmp_path / "runs")
+    assert Trained.of(folder).evaluate() == evaluate_again(folder, {}).rows
+    path.write_text(source + "# changed\n")
+    for read in (Trained.of, lambda folder: evaluate_again(folder, {"lengths": (16, 64)})):
+        with pytest.raises(Refused, match="mine.py has changed since .* was trained with it"):
+            read(folder)
+    path.write_text(source)
+    assert Trained.of(folder).evaluate() == evaluate_again(folder, {}).rows
 
 
 def test_two_seeds_after_two_are_the_seeds_of_a_run_of_four(lab, again, tmp_path):
