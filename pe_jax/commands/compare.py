@@ -22,6 +22,9 @@ from pe_jax.commands import cli
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from pe_jax.record import Result
+    from pe_jax.report.compare import Comparison
+
 OPERANDS = "A [B]"
 OPTIONS = flags.FlagValues()
 _OUT = flags.DEFINE_string(
@@ -35,13 +38,19 @@ _BASELINE = flags.DEFINE_string(
 def main(a: str, b: str | None = None) -> int:
     from rich.console import Console
 
+    from pe_jax.commands import console
+    from pe_jax.report import compare, study
+
     baseline = _BASELINE.value
     terminal = Console(width=None if sys.stdout.isatty() else 140, highlight=False, markup=False)
+    damages = []
     try:
         if b and not baseline:
-            texts = _side_by_side(terminal, a, b)
+            results, others = (study.load(folder, warn=damages.append) for folder in (a, b))
+            comparison = compare.compare(results, others)
+            texts = _side_by_side(terminal, comparison, a, b)
         elif baseline and not b:
-            texts = _against(terminal, a, baseline)
+            texts = _against(terminal, study.load(a, warn=damages.append), baseline)
         else:
             raise ValueError(
                 f"give two folders, {sys.argv[0]} A B, or one and a baseline, "
@@ -51,14 +60,13 @@ def main(a: str, b: str | None = None) -> int:
             _write(Path(_OUT.value), texts)
     except (ValueError, OSError) as error:
         return cli.fail(error)
-    return 0
+    return console.left_out(damages)
 
 
-def _side_by_side(terminal: Console, a: str, b: str) -> dict[str, str]:
+def _side_by_side(terminal: Console, comparison: Comparison, a: str, b: str) -> dict[str, str]:
     """Prints the comparison of two folders; its files by their suffix."""
-    from pe_jax.report import compare, side_by_side, study
+    from pe_jax.report import side_by_side
 
-    comparison = compare.compare(study.load(a), study.load(b))
     terminal.print(side_by_side.terminal(comparison, comparison.metrics[0], a, b))
     for metric in comparison.metrics:
         terminal.print(side_by_side.verdict(comparison, metric))
@@ -67,12 +75,11 @@ def _side_by_side(terminal: Console, a: str, b: str) -> dict[str, str]:
     return {"md": side_by_side.markdown(comparison, a, b), "csv": side_by_side.csv(comparison)}
 
 
-def _against(terminal: Console, a: str, baseline: str) -> dict[str, str]:
+def _against(terminal: Console, results: list[Result], baseline: str) -> dict[str, str]:
     """Prints the models of one folder against its baseline; its files by their suffix."""
-    from pe_jax.report import differences, study, tables
+    from pe_jax.report import differences, tables
     from pe_jax.report.baseline import versus
 
-    results = study.load(a)
     found = versus(results, tables.study(results), baseline)
     for table in found:
         if table.table.metric == found[0].table.metric:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -80,6 +81,13 @@ def publish(
         console.print(formats.terminal(choice.ordered(table, shown)))
     for path in written:
         print(path)
+
+
+def left_out(damages: Sequence[str]) -> int:
+    """Prints what a command has left out because it is damaged, and gives its exit code."""
+    for damage in damages:
+        print(f"{cli.name()}: {damage}", file=sys.stderr)
+    return 1 if damages else 0
 
 
 def parameter_table(run: Any) -> Table:

@@ -46,9 +46,11 @@ def main() -> int:
 
     workdir = Path(_WORKDIR.value)
     out = Path(_OUT.value or Path("results", workdir.resolve().name))
+    damages = []
     try:
         remedy = f"make some with `{cli.other('sweep')} --config=FILE --workdir={workdir}`"
-        console.publish(study.load(workdir, remedy), out, _ROW.value, _BASELINE.value)
+        results = study.load(workdir, remedy, damages.append)
+        console.publish(results, out, _ROW.value, _BASELINE.value)
     except (ValueError, OSError) as error:
         return cli.fail(error)
-    return 0
+    return console.left_out(damages)

@@ -5,6 +5,7 @@ The state of every run is in its folder, so that a process that dies takes no ot
 
 from __future__ import annotations
 
+import contextlib
 import glob
 import os
 import signal
@@ -16,6 +17,7 @@ from typing import Any
 
 from pe_jax import record
 from pe_jax.engines import progress, queues
+from pe_jax.errors import Refused
 from pe_jax.record import Stage
 from pe_jax.runs import layout
 from pe_jax.runs.environment import cores
@@ -90,7 +92,7 @@ class _Workers:
             run = self.runs[id]
             planned = record.Planned(label=run.label, config=run.config)
             records.write(folder / "queued.json", planned)
-            if not state.get(folder):  # else it says how an earlier attempt has ended
+            if not _written(folder):  # else it says how an earlier attempt has ended
                 state.put(folder, Stage.QUEUED)
         self.put(self.waiting, self.running)
 
@@ -139,9 +141,10 @@ class _Workers:
         its last bits, else as many as each run of its round can have.
         """
         for folder in layout.folders(self.folders[id]):
-            begun = records.read(record.Begun, folder / "config.json")
-            if begun and begun.device:
-                return begun.device.threads
+            with contextlib.suppress(Refused):  # the run will tell
+                begun = records.read(record.Begun, folder / "config.json")
+                if begun and begun.device:
+                    return begun.device.threads
         last = len(self.waiting) < self.last_round
         return max(1, cores() // (self.last_round if last else self.jobs))
 
@@ -177,11 +180,19 @@ class _Workers:
             process.wait()
 
 
+def _written(folder: Path) -> record.State | None:
+    """What state.json says; None if it is not there or damaged."""
+    try:
+        return state.get(folder)
+    except Refused:
+        return None
+
+
 def _reason(folder: Path, code: int) -> str:
     """Why a run has no result, by its state.json. Where that gives no reason, it is the signal that
     ended the process or the last line of log.txt, and it is written to state.json.
     """
-    written = state.get(folder)
+    written = _written(folder)
     if written and written.stage is Stage.FAILED:
         return written.reason
     if written and written.stage is Stage.STOPPED:

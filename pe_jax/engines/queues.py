@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+from pe_jax.errors import Refused
 from pe_jax.storage import atomic, locks
 
 FOLDER = ".sweeps"
@@ -56,7 +57,17 @@ def read(workdir: Path) -> Queue:
     """The runs of all sweeps that are at work in the work directory now."""
     every = Queue(set(), set())
     for folder in (workdir / FOLDER).glob("*"):
-        if locks.is_locked(folder) and (queue := atomic.read(folder / "queue.json")):
-            every.waiting.update(queue["waiting"])
-            every.started.update(queue["started"])
+        if locks.is_locked(folder):
+            queue = _read(folder)
+            every.waiting.update(queue.waiting)
+            every.started.update(queue.started)
     return every
+
+
+def _read(folder: Path) -> Queue:
+    """What the sweep of this folder has written down; nothing where that is damaged."""
+    try:
+        written = atomic.read(folder / "queue.json")
+        return Queue(set(written["waiting"]), set(written["started"]))
+    except (Refused, TypeError, KeyError):
+        return Queue(set(), set())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,35 +20,34 @@ if TYPE_CHECKING:
 COLUMNS = ["run", "label", "seed", "swap", "metric", "length", "value", "reason", "train_length"]
 
 
-def load(workdir: str | Path, remedy: str = "") -> list[Result]:
+def load(
+    workdir: str | Path, remedy: str = "", warn: Callable[[str], None] | None = None
+) -> list[Result]:
     """The results of `<workdir>/runs.jsonl`, or of every `<workdir>/*/result.json`, by their id.
 
-    A ValueError names the file that is not a result. Where there are none it says so, and then
-    `remedy`: how to make some.
+    What is damaged is left out, which `warn` is told, or without `warn` is a ValueError. Where
+    there is no result, a ValueError says so, and then `remedy`: how to make some.
     """
     workdir = Path(workdir)
     published = workdir / "runs.jsonl"
     if published.is_file():
-        lines = published.read_text("utf-8").splitlines()
+        lines = published.read_bytes().splitlines()
         texts = {f"{published}, line {i}": line for i, line in enumerate(lines, 1) if line}
     else:
-        texts = {str(p): p.read_text("utf-8") for p in sorted(workdir.glob("*/result.json"))}
-    if not texts:
+        texts = {str(path): path.read_bytes() for path in sorted(workdir.glob("*/result.json"))}
+    results = []
+    for place, text in texts.items():
+        try:
+            results.append(records.decode(Result, json.loads(text)))
+        except ValueError as error:  # of JSON and UTF-8, too
+            damage = f"{place} is damaged ({error})"
+            if warn is None:
+                raise ValueError(f"{damage}: delete it and run it again") from error
+            warn(f"{damage}: it is left out")
+    if not results:
         needed = f"no results in {str(workdir)!r}: it needs */result.json or runs.jsonl"
         raise ValueError("; ".join(filter(None, [needed, remedy])))
-    results = [_parsed(place, text) for place, text in texts.items()]
     return sorted(results, key=lambda result: result.id)
-
-
-def _parsed(place: str, text: str) -> Result:
-    try:
-        data = json.loads(text)
-    except ValueError as error:
-        raise ValueError(f"{place} is not JSON ({error}); delete it and run it again") from error
-    try:
-        return records.decode(Result, data)
-    except ValueError as error:
-        raise ValueError(f"{place} is not a run record: {error}") from error
 
 
 def frame(workdir: str | Path) -> pandas.DataFrame:

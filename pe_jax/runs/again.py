@@ -42,10 +42,7 @@ def evaluate_again(
     the evaluation is not possible.
     """
     programs.keep()
-    finished = records.read(Result, folder / "result.json")
-    if finished is None:
-        raise ValueError(f"{folder} has no result.json: the run has not finished yet")
-    folders.check_sources(folder, finished)
+    finished = _finished(folder)
     folder = layout.of_one_rate(folder)
     finished = dataclasses.replace(finished, seeds=tuple(seeds or finished.seeds))
     run_section = finished.config["run"] | {"seeds": finished.seeds, "choose_seeds": ()}
@@ -62,7 +59,7 @@ def evaluate_again(
     except ValueError as error:
         raise Refused(str(error)) from error
     with locks.locked(folder), stopping(view.say) as stop:
-        kept = Kept.of(folder, run)
+        kept = Kept.of(folder, run, view.say)
         kept.check(text.about)
         groups = folders.groups(folder, run)
         session = Session(History(None, view.watch), view.say, stop, devices)
@@ -79,6 +76,14 @@ def evaluate_again(
             seconds=Seconds(train=training, evaluate=evaluating, total=training + evaluating),
         )
         return kept.joined(result, run)
+
+
+def _finished(folder: Path) -> Result:
+    finished = records.read(Result, folder / "result.json")
+    if finished is None:
+        raise ValueError(f"{folder} has no result.json: the run has not finished yet")
+    folders.check_sources(folder, finished)
+    return finished
 
 
 def _config(folder: Path, config: dict[str, Any]) -> dict[str, Any]:

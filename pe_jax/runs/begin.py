@@ -9,7 +9,7 @@ from pathlib import Path
 from pe_jax import record
 from pe_jax.data.tokenizer import Tokens
 from pe_jax.errors import Refused
-from pe_jax.record import Begun
+from pe_jax.record import Begun, Result
 from pe_jax.runs import environment, longer
 from pe_jax.runs.run import Run
 from pe_jax.runs.view import View
@@ -39,7 +39,8 @@ def begin(run: Run, folder: Path, corpus: Tokens, command: str, view: View) -> B
         versions=here["versions"],
         device=record.Device(**here["device"]),
     )
-    if earlier := records.read(Begun, folder / "config.json"):
+    records.read_whole(Result, folder / "result.json", view.say)  # it is made anew
+    if earlier := records.read_whole(Begun, folder / "config.json", view.say):
         _check_begun(run, folder, earlier, about)
         commit = _joined(earlier.commit, about.commit)
         about = dataclasses.replace(about, started=earlier.started, commit=commit)

@@ -182,7 +182,7 @@ def _trained(run: Run, work: Work, seeds: tuple[int, ...]) -> Trained:
 
 def _result(run: Run, work: Work, trained: list[Trained]) -> Result:
     """Scores what is missing, keeps it, and puts the record together."""
-    kept = Kept.of(work.folder, run)
+    kept = Kept.of(work.folder, run, work.session.say)
     scored = run.load_scored(work.corpus.tokenizer) if run.eval.source else work.corpus
     kept.check(scored.about)
     begun = time.monotonic()

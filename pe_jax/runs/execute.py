@@ -42,6 +42,7 @@ def execute(run: Run, workdir: str | Path, command: str = "", view: View = SILEN
 def _at_the_best_rate(run: Run, folder: Path, command: str, view: View) -> Result:
     run.load()  # what is wrong with its text is told before anything is written
     with locks.locked(folder), keep_state(folder):
+        records.read_whole(Result, folder / "result.json", view.say)  # it is made anew
         planned = record.Planned(label=run.label, config=run.config)
         records.write(folder / "queued.json", planned)
         (folder / "metrics.jsonl").unlink(missing_ok=True)  # the parts give theirs anew

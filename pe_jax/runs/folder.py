@@ -73,11 +73,13 @@ def groups(folder: Path, run: Run) -> tuple[tuple[int, ...], ...]:
 
 
 def answer(run: Run, folder: Path) -> Result | None:
-    """The folder's result, if it is of the seeds, the evaluation and the rates of the run.
-
-    Refused if result.json is damaged.
+    """The folder's result, if it is whole, and of the seeds, the evaluation and the rates of the
+    run.
     """
-    result = records.read(Result, folder / "result.json")
+    try:
+        result = records.read(Result, folder / "result.json")
+    except Refused:  # it is made anew
+        return None
     if result is None or set(result.seeds) != set(run.run.seeds):
         return None
     try:

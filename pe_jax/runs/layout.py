@@ -41,7 +41,7 @@ def of_one_rate(folder: Path) -> Path:
     if result is None or not result.rates:
         return folder
     best = chosen(result.rates).rate
-    for path in folders(folder):
+    for path in folders(folder)[1:]:
         begun = records.read(Begun, path / "config.json")
         if begun and begun.config["train"]["rate"] == best:
             return path

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import jax
@@ -42,12 +42,14 @@ class Kept:
     result: Result | None
 
     @classmethod
-    def of(cls, folder: Path, run: Run) -> Kept:
-        """What the run's folder holds of its protocol. Refused if a file of it is damaged."""
+    def of(cls, folder: Path, run: Run, say: Callable[[str], None]) -> Kept:
+        """What the run's folder holds of its protocol; damaged files are set aside, which `say` is
+        told.
+        """
         path = file_of(folder, run.eval)
         if not path.parent.exists():
-            _take_from_before(folder, run)
-        return cls(path, records.read(Result, path))
+            _take_from_before(folder, run, say)
+        return cls(path, records.read_whole(Result, path, say))
 
     @property
     def done(self) -> frozenset[Key]:
@@ -93,9 +95,9 @@ def file_of(folder: Path, config: EvalConfig) -> Path:
     return folder / "evaluations" / name
 
 
-def _take_from_before(folder: Path, run: Run) -> None:
+def _take_from_before(folder: Path, run: Run, say: Callable[[str], None]) -> None:
     """Keeps the evaluation of a release that had it in result.json alone."""
-    result = records.read(Result, folder / "result.json")
+    result = records.read_whole(Result, folder / "result.json", say)
     if result is None:
         return
     try:

@@ -38,8 +38,8 @@ def replace(path: Path, fill: Callable[[BinaryIO], Any]) -> Path:
     return path
 
 
-def read(path: Path) -> dict[str, Any] | None:
-    """The JSON object in a file, None if the file is not there; Refused if it is no JSON."""
+def read(path: Path) -> Any:
+    """The JSON value in a file, None if the file is not there; Refused if it is no JSON."""
     try:
         return json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
@@ -48,3 +48,12 @@ def read(path: Path) -> dict[str, Any] | None:
         raise Refused(
             f"{path} is damaged ({error}): delete it and run the same command again"
         ) from error
+
+
+def set_aside(path: Path, name: str) -> Path:
+    """Renames a file or folder to `name`, or where that is taken to the first free one of NAME-2,
+    NAME-3 and so on; returns its new path.
+    """
+    names = (name, *(f"{name}-{i}" for i in range(2, 1000)))
+    free = next(p for p in map(path.with_name, names) if not p.exists())
+    return path.rename(free)

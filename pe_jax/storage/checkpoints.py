@@ -22,6 +22,7 @@ import jax
 import numpy as np
 import orbax.checkpoint as ocp
 
+from pe_jax.storage import atomic
 from pe_jax.storage.loggers import quiet
 
 KEPT = 2
@@ -93,10 +94,9 @@ class Checkpoints:
                 if meta["kinds"] == _kinds(flat(like)):
                     return step, self._state(step, like, meta["digests"]), meta["note"]
             except Exception as error:  # many types; at damage every one means the same
-                aside = _free(self.folder / f"corrupt-{step}")
+                aside = atomic.set_aside(self.folder / str(step), f"corrupt-{step}")
                 why = _first_line(error)
                 warn(f"the checkpoint of step {step} is damaged ({why}): set aside as {aside.name}")
-                (self.folder / str(step)).rename(aside)
                 with _quiet():
                     self.manager.reload()
                 continue
@@ -200,9 +200,3 @@ def _digest(array: Any) -> str:
 
 def _first_line(error: Exception) -> str:
     return (str(error).strip().splitlines() or [type(error).__name__])[0][:200]
-
-
-def _free(path: Path) -> Path:
-    """The path, or where that is taken the first free one of path-2, path-3 and so on."""
-    names = [path, *(path.with_name(f"{path.name}-{i}") for i in range(2, 1000))]
-    return next(p for p in names if not p.exists())

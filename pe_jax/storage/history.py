@@ -8,6 +8,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from pe_jax.storage.atomic import write
 
 
@@ -48,11 +50,36 @@ class History:
         self.watch(line)
 
 
+class _Training(msgspec.Struct):
+    """The types of a line of training."""
+
+    seeds: list[int]
+    step: int
+    of: int
+    loss: list[float | None]
+    grad_norm: list[float | None]
+    rate: float
+    ms_per_step: float
+    tokens_per_second: float
+    valid: list[float | None] | msgspec.UnsetType = msgspec.UNSET
+    part: int | msgspec.UnsetType = msgspec.UNSET
+    parts: int | msgspec.UnsetType = msgspec.UNSET
+
+
+class _Evaluation(msgspec.Struct):
+    """The types of a line of evaluation."""
+
+    evaluated: int
+    of: int
+
+
 def read_lines(path: Path) -> list[dict[str, Any]]:
-    """The whole lines of a metrics.jsonl; one that a kill cut off is left out."""
+    """The whole lines of a metrics.jsonl; one that a kill cut off, or that is none, is left out."""
     lines = []
     with contextlib.suppress(FileNotFoundError):
-        for line in path.read_text(encoding="utf-8").splitlines():
-            with contextlib.suppress(json.JSONDecodeError):
-                lines.append(json.loads(line))
+        for text in path.read_bytes().splitlines():
+            with contextlib.suppress(ValueError, TypeError, msgspec.ValidationError):
+                line = json.loads(text)
+                msgspec.convert(line, _Training if "loss" in line else _Evaluation)
+                lines.append(line)
     return lines

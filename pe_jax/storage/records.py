@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -27,13 +28,32 @@ def read(kind: type[Schema], path: Path) -> Schema | None:
     """A record from its file, as in `read(Result, folder / "result.json")`; None if the file is not
     there, Refused if it is damaged.
     """
-    data = atomic.read(path)
     try:
-        return None if data is None else decode(kind, data)
+        return _read(kind, path)
     except ValueError as error:
         raise Refused(
             f"{path} is damaged ({error}): delete it and run the same command again"
         ) from error
+
+
+def read_whole(kind: type[Schema], path: Path, say: Callable[[str], None]) -> Schema | None:
+    """A record from its file; None if the file is not there or damaged. A damaged one is renamed,
+    which `say` is told: what it held is made anew.
+    """
+    try:
+        return _read(kind, path)
+    except ValueError as error:
+        aside = atomic.set_aside(path, f"{path.name}.damaged")
+        say(f"{path} is damaged ({error}): set aside as {aside.name}")
+        return None
+
+
+def _read(kind: type[Schema], path: Path) -> Schema | None:
+    """ValueError if the file is damaged."""
+    try:
+        return decode(kind, json.loads(path.read_text("utf-8")))
+    except FileNotFoundError:
+        return None
 
 
 def write(path: Path, record: Planned | State) -> Path:

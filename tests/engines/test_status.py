@@ -8,6 +8,7 @@ import time
 
 import pytest
 from commands import Lab, lines, run_of, tiny
+from helpers import trained_line
 
 from pe_jax import record
 from pe_jax.commands import status as command
@@ -52,7 +53,7 @@ class Work:
                 text = "Traceback\n"
             if file == "metrics.jsonl":
                 metrics = [
-                    {"seeds": list(seeds), "step": step, "of": 12, "loss": [3.0, None]}
+                    trained_line(seeds, step, [3.0, None])
                     | ({"valid": [4.0, 5.0]} if step == 6 else {})
                     for step in range(2, trained + 1, 2)
                 ]
@@ -113,7 +114,7 @@ def test_a_run_at_work_says_how_far_it_is_and_for_how_long_it_has_been_silent(wo
 
 def test_seeds_that_train_in_turn_are_named(work):
     folder = work.run("rope", "config.json", "metrics.jsonl", trained=4, held=True)
-    line = {"seeds": [1], "step": 2, "of": 12, "loss": [4.0]}
+    line = trained_line([1], 2, [4.0])
     history.History(folder / "metrics.jsonl").add(**line)
     assert work.states()["rope"].done.startswith("seed 1: step 2/12, ")
 

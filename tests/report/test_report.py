@@ -619,16 +619,18 @@ def save_runs(folder, records):
         (folder / result.id / "result.json").write_text(encode(result), "utf-8")
 
 
-def test_load_sorts_by_id_and_names_what_is_broken(tmp_path, records):
+def test_load_sorts_by_id_and_names_what_is_damaged(tmp_path, records):
     save_runs(tmp_path, reversed(records))
     assert study.load(tmp_path) == records
     broken = tmp_path / "rope-1a2b3c4d" / "result.json"
-    broken.write_text('{"id": "rope', "utf-8")
-    with pytest.raises(ValueError, match=r"rope-1a2b3c4d.result.json is not JSON"):
-        study.load(tmp_path)
-    broken.write_text('{"id": "rope"}', "utf-8")
-    with pytest.raises(ValueError, match=r"rope-1a2b3c4d.result.json .* lacks label, .*rows"):
-        study.load(tmp_path)
+    for text, why in (('{"id": "rope', "Unterminated"), ('{"id": "rope"}', "lacks label, .*rows")):
+        broken.write_text(text, "utf-8")
+        with pytest.raises(ValueError, match=rf"rope-1a2b3c4d.result.json is damaged \(.*{why}"):
+            study.load(tmp_path)
+        damages = []
+        left = study.load(tmp_path, warn=damages.append)
+        assert [r.id for r in left] == [r.id for r in records if r.id != "rope-1a2b3c4d"]
+        assert len(damages) == 1 and damages[0].endswith("it is left out")
 
 
 def test_load_says_what_a_folder_needs_and_how_to_make_it(tmp_path):

@@ -3,6 +3,7 @@
 import json
 import math
 import random
+import re
 import shutil
 import signal
 
@@ -369,3 +370,43 @@ def test_a_full_disk_is_one_line_and_the_same_command_completes(lab, whole, tmp_
     resumed = start(lab, tmp_path).wait()
     assert resumed.code == 0, resumed.err
     assert_same(folder, whole)
+
+
+def test_a_damaged_result_is_left_out_of_a_report_of_the_others(lab, whole, tmp_path):
+    shutil.copytree(whole, tmp_path / "runs" / whole.name)
+    (tmp_path / "runs/nope-1").mkdir()
+    bad = tmp_path / "runs/nope-1/result.json"
+    for text in ("", "{}", "[]", "5", '{"id": 1}', "\xff"):
+        bad.write_bytes(text.encode("latin-1"))
+        out = tmp_path / "out"
+        done = lab.start("report", f"--workdir={tmp_path / 'runs'}", f"--out={out}").wait()
+        assert done.code == 1 and "same targets" in done.out and (out / "table.md").exists()
+        assert re.fullmatch(
+            rf"experiments.report: {bad} is damaged \(.*\): it is left out\n", done.err
+        )
+        against = lab.start("compare", str(tmp_path / "runs"), str(whole.parent)).wait()
+        assert against.code == 1 and "experiments.compare: " in against.err
+
+
+def test_what_is_damaged_is_set_aside_and_made_anew(lab, whole, tmp_path):
+    folder = shutil.copytree(whole, tmp_path / whole.name)
+    known = json.loads((folder / "result.json").read_text())
+    (scores,) = folder.glob("evaluations/*")
+    texts = ("{}", "\xff", (folder / "result.json").read_text()[:-9])
+    for text in texts:
+        for path in (folder / "result.json", folder / "config.json", scores, folder / "state.json"):
+            path.write_bytes(text.encode("latin-1"))
+        history = (folder / "metrics.jsonl").read_bytes()
+        (folder / "metrics.jsonl").write_bytes(
+            history + b"5\n[1]\n{}\n\xff\n" + text.encode("latin-1")
+        )
+        config = f"--config=replay.py:{whole / 'config.json'}"
+        done = lab.start("sweep", config, f"--workdir={tmp_path}").wait()
+        assert done.code == 0, done.err
+        again = json.loads((folder / "result.json").read_text())
+        for part in ("rows", "curves", "train", "digests", "config"):
+            assert again[part] == known[part], part
+    said = (folder / "log.txt").read_text()
+    for path in (folder / "result.json", folder / "config.json", scores):
+        assert said.count(f"{path} is damaged (") == len(texts)
+        assert len(list(path.parent.glob(f"{path.name}.damaged*"))) == len(texts)

@@ -13,6 +13,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from helpers import trained_line
 
 from pe_jax import record
 from pe_jax.errors import Refused
@@ -220,7 +221,7 @@ def test_a_lock_is_one_processs_and_goes_with_it_however_it_ends(tmp_path):
 def fill(metrics):
     for seeds in ([0, 1], [2]):
         for step in (2, 4, 6):
-            metrics.add(seeds=seeds, step=step, loss=[float(step)] * len(seeds))
+            metrics.add(**trained_line(seeds, step, [float(step)] * len(seeds)))
     metrics.add(evaluated=1, of=2)
 
 
@@ -250,11 +251,9 @@ def test_a_line_that_a_kill_cut_off_is_left_out_and_overwritten(tmp_path):
         file.write('{"seeds": [0')
     assert history.read_lines(metrics.path) == whole
     metrics.rewind([2], 6)
-    metrics.add(seeds=[2], step=8, loss=[8.0])
-    assert history.read_lines(metrics.path) == [
-        *whole[:-1],
-        {"seeds": [2], "step": 8, "loss": [8.0]},
-    ]
+    line = trained_line([2], 8, [8.0])
+    metrics.add(**line)
+    assert history.read_lines(metrics.path) == [*whole[:-1], line]
     assert history.read_lines(tmp_path / "none.jsonl") == []
 
 

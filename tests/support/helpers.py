@@ -54,6 +54,13 @@ def folded(encodings, case, seed=3):
     return np.asarray(fold_positions(encodings, tokens, pos, jax.random.key(seed), True))
 
 
+def trained_line(seeds, step, loss, **more):
+    """A line of metrics.jsonl as training writes it."""
+    line = {"seeds": list(seeds), "step": step, "of": 12, "loss": loss, "rate": 1e-3}
+    line |= {"grad_norm": [1.0 for _ in seeds], "ms_per_step": 1.0, "tokens_per_second": 1e3}
+    return line | more
+
+
 def sampled(names, members, adding=()):
     """The names as parameters, slow but for the first of each kind; compositions too, unless they
     are `adding` something.
