@@ -13,6 +13,7 @@ import hashlib
 import json
 import logging
 import os
+import shutil
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -23,6 +24,7 @@ import numpy as np
 import orbax.checkpoint as ocp
 
 from pe_jax.storage import atomic
+from pe_jax.storage.hashes import canonical, sha256
 from pe_jax.storage.loggers import quiet
 
 KEPT = 2
@@ -53,12 +55,16 @@ class Checkpoints:
             self.manager = ocp.CheckpointManager(self.folder, options=options)
 
     def save(self, step: int, state: Any, note: dict[str, Any]) -> None:
-        """Writes the state, synchronously; `note` is JSON that `restore` gives back.
+        """Writes the state, synchronously; `note` is JSON that `restore` gives back. What killed
+        saves have left is removed.
 
         OSError if the disk is full.
         """
+        for left in self.folder.glob("*.orbax-checkpoint-tmp*"):
+            shutil.rmtree(left, ignore_errors=True)
         arrays = flat(jax.device_get(state))
         meta = {"note": note, "kinds": _kinds(arrays), "digests": digests(arrays)}
+        meta |= {"digest": sha256(canonical(meta))}
         args = ocp.args.Composite(state=ocp.args.StandardSave(arrays), meta=ocp.args.JsonSave(meta))
         try:
             self._reserve(sum(array.nbytes for array in arrays.values()))
@@ -90,7 +96,7 @@ class Checkpoints:
         """
         for step in sorted(self.manager.all_steps(), reverse=True):
             try:
-                meta = self._item(step, meta=ocp.args.JsonRestore())
+                meta = self._meta(step)
                 if meta["kinds"] == _kinds(flat(like)):
                     return step, self._state(step, like, meta["digests"]), meta["note"]
             except Exception as error:  # many types; at damage every one means the same
@@ -119,7 +125,7 @@ class Checkpoints:
         ValueError if it is not there or damaged.
         """
         with self._damage(step):
-            meta = self._item(step, meta=ocp.args.JsonRestore())
+            meta = self._meta(step)
             return {name: _shape(kind) for name, kind in meta["kinds"].items()}, meta["digests"]
 
     def load(self, step: int) -> dict[str, Any]:
@@ -157,6 +163,16 @@ class Checkpoints:
             if _digest(arrays[name]) != digest:
                 raise ValueError(f"the bytes of {name} are not those that were written")
         return arrays
+
+    def _meta(self, step: int) -> dict[str, Any]:
+        """What a checkpoint holds besides its arrays. ValueError unless its digest, which earlier
+        releases did not write, is right.
+        """
+        meta = self._item(step, meta=ocp.args.JsonRestore())
+        digest = meta.pop("digest", None)
+        if digest not in (None, sha256(canonical(meta))):
+            raise ValueError("its description is not the one that was written")
+        return meta
 
     def _item(self, step: int, **item: Any) -> Any:
         """The one part of a checkpoint, `state` or `meta`, that is named with how to read it."""

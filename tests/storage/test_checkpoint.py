@@ -125,6 +125,32 @@ def test_any_file_that_is_gone_or_empty_gives_the_whole_state_or_the_one_before(
     assert 3 in outcomes
 
 
+def test_a_flipped_bit_anywhere_gives_the_whole_state_or_the_one_before(tmp_path):
+    checkpoints(tmp_path / "whole", 3, 7)
+    names = [path.relative_to(tmp_path / "whole") for path in files(tmp_path / "whole" / "7")]
+    outcomes = []
+    for name in names:
+        places = np.linspace(0, 0.999, 12 if name.parts[1] == "meta" else 2)
+        for i, place in enumerate(places if (tmp_path / "whole" / name).stat().st_size else ()):
+            folder = tmp_path / f"{i}-{'-'.join(name.parts)}"
+            subprocess.run(["cp", "-r", tmp_path / "whole", folder], check=True)
+            flip(folder / name, place)
+            step, _, said = restored(folder)  # asserts the bits
+            assert (step, len(said)) in ((7, 0), (3, 1)), (name, place)
+            outcomes.append((name.parts[1], step))
+    assert {("state", 3), ("meta", 3)} <= set(outcomes)
+
+
+def test_what_a_killed_save_has_left_is_removed_by_the_next(tmp_path):
+    checkpoints(tmp_path, 3)
+    for name in ("5.orbax-checkpoint-tmp", "5.orbax-checkpoint-tmp-17"):
+        subprocess.run(["cp", "-r", tmp_path / "3", tmp_path / name], check=True)
+    assert restored(tmp_path)[::2] == (3, [])  # who only reads removes nothing
+    assert len(list(tmp_path.glob("*tmp*"))) == 2
+    checkpoints(tmp_path, 4)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["3", "4"]
+
+
 def test_the_state_of_one_step_is_that_or_an_error(tmp_path):
     checkpoints(tmp_path, 3, 7)
     got = Checkpoints(tmp_path, read_only=True).state(7, state(0))
