@@ -19,6 +19,7 @@ import jax
 from jaxtyping import Array, Bool, Float, Int, Key, Num
 
 from pe_jax.errors import nearest
+from pe_jax.fields import check
 
 Params = dict[str, Any]
 QArray = Float[Array, "T H K"]
@@ -89,6 +90,7 @@ class Encoding:
 
     def __post_init__(self):
         """What is checked of every encoding, before the checks of its own class."""
+        check(self, f"{type(self).__name__}'s ")
         if overrides(self, "embed") and self.where == "input" and self.layers != ":":
             raise ValueError(
                 f"{type(self).__name__} acts on the model's input, which is before all layers, and "
@@ -228,10 +230,7 @@ def _check_hook(owner: str, name: str, function: Callable) -> None:
         )
     given = tuple(inspect.signature(function).parameters)
     if given != HOOKS[name]:
-        raise TypeError(
-            f"{owner}.{name} takes ({', '.join(given)}), "
-            f"the hook is {name}({', '.join(HOOKS[name])})."
-        )
+        raise TypeError(f"{owner}.{name} takes {given}, and the hook takes {HOOKS[name]}")
 
 
 def overrides(encoding: Encoding, hook: str) -> bool:

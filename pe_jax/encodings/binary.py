@@ -14,6 +14,7 @@ import jax
 import jax.numpy as jnp
 
 from pe_jax.encoding import Encoding
+from pe_jax.fields import Count, NotNegative
 from pe_jax.geometry import whole
 
 
@@ -21,9 +22,9 @@ from pe_jax.geometry import whole
 class Binary(Encoding):
     """x_i + bits(i) W."""
 
-    bits: int | None = None
+    bits: Count | None = None
     """None: as many as the positions of 64 times the training length have."""
-    std: float = 0.02
+    std: NotNegative = 0.02
 
     def __post_init__(self):
         if not 1 <= self._bits <= 31:

@@ -20,25 +20,23 @@ import jax
 import jax.numpy as jnp
 
 from pe_jax.encoding import Encoding
+from pe_jax.fields import NotNegative, Positive
 
 
 @dataclasses.dataclass(frozen=True)
 class CAPE(Encoding):
     """e^s (pos + d + e_pos) in training; compose it with another encoding: cape+sinusoidal."""
 
-    max_shift: float | None = None
+    max_shift: NotNegative | None = None
     """None: the training length."""
-    max_jitter: float = 0.5
-    max_scale: float = 1.03
+    max_jitter: NotNegative = 0.5
+    max_scale: Positive = 1.03
     centred: bool = False
     per_sequence: bool = False
 
     def __post_init__(self):
-        if min(self.max_shift or 0, self.max_jitter) < 0 or self.max_scale < 1:
-            raise ValueError(
-                "cape's max_shift and max_jitter must be at least 0 and max_scale at least 1, "
-                f"got {self.max_shift}, {self.max_jitter} and {self.max_scale}"
-            )
+        if self.max_scale < 1:
+            raise ValueError(f"cape's max_scale must be at least 1, got {self.max_scale}")
 
     def positions(self, tokens, pos, key, train):
         pos = pos.astype(jnp.float32)

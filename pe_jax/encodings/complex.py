@@ -16,6 +16,7 @@ import dataclasses
 import jax.numpy as jnp
 
 from pe_jax.encoding import Encoding, acts_once
+from pe_jax.fields import Positive
 from pe_jax.geometry import inverse_timescales, rotate
 
 
@@ -23,7 +24,7 @@ from pe_jax.geometry import inverse_timescales, rotate
 class Complex(Encoding):
     """The pairs of a token's embedding turned by its own frequencies times its position."""
 
-    base: float = 10000.0
+    base: Positive = 10000.0
 
     def __post_init__(self):
         if self.dims.model % 2:

@@ -18,6 +18,7 @@ import jax
 import jax.numpy as jnp
 
 from pe_jax.encoding import Encoding
+from pe_jax.fields import Count
 
 
 @dataclasses.dataclass(frozen=True)
@@ -25,14 +26,11 @@ class Conv(Encoding):
     """Causal gated convolutions over the input."""
 
     kernel: int = 3
-    depth: int = 2
+    depth: Count = 2
 
     def __post_init__(self):
-        if self.kernel < 2 or self.depth < 1:
-            raise ValueError(
-                "conv needs a kernel of at least 2 tokens and a depth of at least 1, got "
-                f"{self.kernel} and {self.depth}"
-            )
+        if self.kernel < 2:
+            raise ValueError(f"conv needs a kernel of at least 2 tokens, got {self.kernel}")
 
     def init(self, key):
         D = self.dims.model

@@ -18,6 +18,7 @@ import jax
 import jax.numpy as jnp
 
 from pe_jax.encoding import Encoding, seen
+from pe_jax.fields import Count
 from pe_jax.geometry import lookup_between, suffix_sums
 
 
@@ -26,7 +27,7 @@ class CoPE(Encoding):
     """q . e[p], p the sums of gates over the keys from j on."""
 
     whole_rows: ClassVar[bool] = True
-    rows: int | None = None
+    rows: Count | None = None
     """Rows of e. None: min(64, the training length)."""
 
     def __post_init__(self):

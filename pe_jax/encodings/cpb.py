@@ -17,6 +17,7 @@ import jax
 import jax.numpy as jnp
 
 from pe_jax.encoding import Encoding
+from pe_jax.fields import Count
 from pe_jax.geometry import mlp, mlp_init
 
 
@@ -24,16 +25,10 @@ from pe_jax.geometry import mlp, mlp_init
 class CPB(Encoding):
     """MLP(sign(n) ln(1 + |n|))."""
 
-    depth: int = 1
+    depth: Count = 1
     """Hidden layers."""
-    width: int = 32
+    width: Count = 32
     variant: Literal["paper", "code"] = "paper"
-
-    def __post_init__(self):
-        if self.depth < 1 or self.width < 1:
-            raise ValueError(
-                f"cpb's depth and width must be at least 1, got {self.depth} and {self.width}"
-            )
 
     def init(self, key):
         return mlp_init(key, (1, *[self.width] * self.depth, self.dims.heads))

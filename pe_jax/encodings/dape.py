@@ -19,6 +19,7 @@ import jax.numpy as jnp
 
 from pe_jax.encoding import Encoding, seen
 from pe_jax.encodings.alibi import ALiBi
+from pe_jax.fields import Count
 
 
 def prior_bias(dape, params, q_pos, k_pos):
@@ -36,13 +37,9 @@ class DAPE(Encoding):
     """z + b + MLP([z; b])."""
 
     prior: Literal["alibi", "kerple_log"] = "alibi"
-    hidden: int = 32
+    hidden: Count = 32
     """Width of the MLP's hidden layer."""
     per_layer: tuple[str, ...] = dataclasses.field(default=("*",), kw_only=True)
-
-    def __post_init__(self):
-        if self.hidden < 1:
-            raise ValueError(f"dape's hidden must be at least 1, got {self.hidden}; raise it")
 
     def init(self, key):
         H, F = self.dims.heads, self.hidden

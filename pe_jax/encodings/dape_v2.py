@@ -20,6 +20,7 @@ import jax.numpy as jnp
 
 from pe_jax.encoding import Encoding, seen
 from pe_jax.encodings.dape import DAPE, prior_bias
+from pe_jax.fields import Count
 
 
 @final
@@ -30,15 +31,14 @@ class DAPEv2(Encoding):
     family: ClassVar[str | None] = "DAPE"
     whole_rows: ClassVar[bool] = True
     prior: Literal["alibi", "kerple_log"] = "alibi"
-    hidden: int = 32
+    hidden: Count = 32
     """Channels between the two convolutions."""
-    kernel: int = 3
+    kernel: Count = 3
     """Keys that a convolution spans, an odd number."""
     per_layer: tuple[str, ...] = dataclasses.field(default=("*",), kw_only=True)
 
     def __post_init__(self):
-        _ = self._dape  # which checks the fields that both have
-        if self.kernel < 1 or self.kernel % 2 == 0:
+        if self.kernel % 2 == 0:
             raise ValueError(f"dape_v2's kernel must be odd, such as 3 or 5, got {self.kernel}")
 
     @property

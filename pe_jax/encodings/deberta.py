@@ -17,13 +17,14 @@ import jax
 import jax.numpy as jnp
 
 from pe_jax.encoding import Encoding
+from pe_jax.fields import Count
 
 
 @dataclasses.dataclass(frozen=True)
 class DeBERTa(Encoding):
     """Relative keys, relative queries, and the scale 1 / sqrt(3) of all products."""
 
-    clip: int | None = None
+    clip: Count | None = None
     """k. None: min(512, the training length - 1); in v2, where it is even, the most up to 256 below
     half the training length.
     """

@@ -17,6 +17,7 @@ import jax
 import jax.numpy as jnp
 
 from pe_jax.encoding import Encoding
+from pe_jax.fields import Count, Positive
 from pe_jax.geometry import mlp, mlp_init
 
 
@@ -24,20 +25,13 @@ from pe_jax.geometry import mlp, mlp_init
 class FIRE(Encoding):
     """f(psi(|i - j|) / psi(max(i, |m| T)))."""
 
-    width: int = 32
+    width: Count = 32
     """Of the hidden layer of f."""
-    c: float = 0.1
+    c: Positive = 0.1
     """Its initial value."""
-    threshold: int | None = None
+    threshold: Count | None = None
     """T. None: the training length."""
     per_layer: tuple[str, ...] = dataclasses.field(default=("*",), kw_only=True)
-
-    def __post_init__(self):
-        if self.width < 1 or self.c == 0 or self._threshold < 1:
-            raise ValueError(
-                "fire's width and threshold must be at least 1 and c not 0, "
-                f"got {self.width}, {self._threshold} and {self.c}"
-            )
 
     @property
     def _threshold(self):

@@ -20,22 +20,19 @@ import jax
 import jax.numpy as jnp
 
 from pe_jax.encoding import Encoding
+from pe_jax.fields import Count, Positive
 
 
 @dataclasses.dataclass(frozen=True)
 class Floater(Encoding):
     """x_i + p(t_i), dp/dt = h(t, p)."""
 
-    delta: float | None = None
+    delta: Positive | None = None
     """Time from a position to the next. None: 2.55 / the training length, since the authors' code
     takes 2.55 for its 255 tokens.
     """
-    steps: int = 1
+    steps: Count = 1
     """Runge-Kutta steps from a token to the next."""
-
-    def __post_init__(self):
-        if self.steps < 1:
-            raise ValueError(f"floater's steps must be at least 1, got {self.steps}")
 
     def init(self, key):
         D = self.dims.model

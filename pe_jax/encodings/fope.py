@@ -23,6 +23,7 @@ import jax
 import jax.numpy as jnp
 
 from pe_jax.encodings.rotary import Rotary
+from pe_jax.fields import NotNegative
 from pe_jax.geometry import angles, inverse_timescales
 
 
@@ -32,15 +33,15 @@ class FoPE(Rotary):
     """q and k turned by Fourier sums of their positions."""
 
     fixed: ClassVar[tuple[str, ...]] = ("cos", "sin")
-    std: float = 0.3
+    std: NotNegative = 0.3
     """Of all the noise in a pair; 0 adds none."""
 
     def __post_init__(self):
         super().__post_init__()
-        if self.std < 0 or self.dims.train_len < 2 * math.pi:
+        if self.dims.train_len < 2 * math.pi:
             raise ValueError(
-                "fope's std must be at least 0 and its training length at least 7, below which "
-                f"every frequency is zeroed, got {self.std} and {self.dims.train_len}"
+                "fope needs a training length of at least 7, below which every frequency is "
+                f"zeroed, got {self.dims.train_len}"
             )
 
     def init(self, key):

@@ -19,6 +19,7 @@ import jax
 import jax.numpy as jnp
 
 from pe_jax.encoding import Encoding
+from pe_jax.fields import Count, Fraction, NotNegative
 from pe_jax.geometry import lookup
 
 
@@ -28,12 +29,12 @@ class Hierarchical(Encoding):
     """x_i + a u[i div N] + (1 - a) u[i mod N]."""
 
     family: ClassVar[str | None] = "Learned"
-    length: int | None = None
+    length: Count | None = None
     """N, rows of the table; None: the training length."""
-    std: float = 0.02
+    std: NotNegative = 0.02
     clip: bool = False
     """Whether positions beyond N^2 take the last one's vector in place of NaN."""
-    alpha: float = 0.4
+    alpha: Fraction = 0.4
 
     def __post_init__(self):
         if not 0 < self.alpha < 1 or self.alpha == 0.5:

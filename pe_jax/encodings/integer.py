@@ -14,13 +14,14 @@ import jax
 import jax.numpy as jnp
 
 from pe_jax.encoding import Encoding
+from pe_jax.fields import NotNegative
 
 
 @dataclasses.dataclass(frozen=True)
 class Integer(Encoding):
     """x_i + i w."""
 
-    std: float | None = None
+    std: NotNegative | None = None
     """Of w at first. None: 1 / the training length."""
 
     def init(self, key):

@@ -13,6 +13,7 @@ from typing import final
 import jax
 
 from pe_jax.encoding import Encoding
+from pe_jax.fields import Count, NotNegative
 from pe_jax.geometry import lookup
 
 
@@ -21,9 +22,9 @@ from pe_jax.geometry import lookup
 class Learned(Encoding):
     """x_i + P[i]."""
 
-    length: int | None = None
+    length: Count | None = None
     """Rows of the table; None: the training length."""
-    std: float = 0.02
+    std: NotNegative = 0.02
     clip: bool = False
     """Whether positions beyond the table take its last row in place of NaN."""
 

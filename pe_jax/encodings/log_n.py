@@ -12,13 +12,14 @@ import math
 import jax.numpy as jnp
 
 from pe_jax.encoding import Encoding
+from pe_jax.fields import Count
 
 
 @dataclasses.dataclass(frozen=True)
 class LogN(Encoding):
     """max(1, ln(i + 1) / ln L) on the queries."""
 
-    length: int | None = None
+    length: Count | None = None
     """L. None: the training length."""
 
     def __post_init__(self):

@@ -13,6 +13,7 @@ import jax
 import jax.numpy as jnp
 
 from pe_jax.encoding import Encoding
+from pe_jax.fields import Count
 from pe_jax.geometry import lookup
 
 
@@ -20,7 +21,7 @@ from pe_jax.geometry import lookup
 class Multiplicative(Encoding):
     """x_i (1 + p_i)."""
 
-    length: int | None = None
+    length: Count | None = None
     """Rows of a table; None: the training length."""
     additive: bool = False
     """Whether the second table, s, is added."""

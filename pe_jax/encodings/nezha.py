@@ -15,6 +15,7 @@ from typing import Literal
 import jax.numpy as jnp
 
 from pe_jax.encoding import Encoding
+from pe_jax.fields import Count, Positive
 from pe_jax.geometry import angles, inverse_timescales
 
 
@@ -22,9 +23,9 @@ from pe_jax.geometry import angles, inverse_timescales
 class Nezha(Encoding):
     """One sinusoid as relative keys and as relative values."""
 
-    clip: int | None = None
+    clip: Count | None = None
     """k. None: min(64, the training length - 1)."""
-    base: float = 10000.0
+    base: Positive = 10000.0
     variant: Literal["paper", "code"] = "paper"
 
     def __post_init__(self):
@@ -33,8 +34,6 @@ class Nezha(Encoding):
                 f"head size must be even for NEZHA's sinusoids, got {self.dims.head}; "
                 "change lm.model or lm.heads"
             )
-        if self._clip < 1:
-            raise ValueError(f"nezha's clip must be at least 1, got {self._clip}; raise it")
 
     @property
     def _clip(self):

@@ -15,19 +15,16 @@ import jax
 import jax.numpy as jnp
 
 from pe_jax.encoding import Encoding
+from pe_jax.fields import Count, NotNegative
 
 
 @dataclasses.dataclass(frozen=True)
 class Normalized(Encoding):
     """x_i + (i / length) w."""
 
-    length: int | None = None
+    length: Count | None = None
     """None: that of the sequence; the training length in training."""
-    std: float = 1.0
-
-    def __post_init__(self):
-        if self.length is not None and self.length < 1:
-            raise ValueError(f"normalized's length must be at least 1, got {self.length}")
+    std: NotNegative = 1.0
 
     def at(self, length):
         return self if self.length else dataclasses.replace(self, length=length)

@@ -12,6 +12,7 @@ from typing import final
 import jax.numpy as jnp
 
 from pe_jax.encodings.rotary import Rotary
+from pe_jax.fields import Fraction
 from pe_jax.geometry import inverse_timescales
 
 
@@ -20,12 +21,7 @@ from pe_jax.geometry import inverse_timescales
 class PRoPE(Rotary):
     """q and k rotated by their positions, in the fastest pairs."""
 
-    p: float = 0.75
-
-    def __post_init__(self):
-        super().__post_init__()
-        if not 0 <= self.p <= 1:
-            raise ValueError(f"p_rope's p must be between 0 (NoPE) and 1 (RoPE), got {self.p}")
+    p: Fraction = 0.75
 
     def _frequencies(self):
         w = inverse_timescales(self.dims.head, self.base)

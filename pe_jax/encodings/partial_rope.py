@@ -11,6 +11,7 @@ import dataclasses
 from typing import final
 
 from pe_jax.encodings.rotary import Rotary
+from pe_jax.fields import Fraction
 from pe_jax.geometry import inverse_timescales
 
 
@@ -19,7 +20,7 @@ from pe_jax.geometry import inverse_timescales
 class PartialRoPE(Rotary):
     """q and k rotated by their positions, in their first components."""
 
-    rotary_pct: float = 0.25
+    rotary_pct: Fraction = 0.25
 
     def __post_init__(self):
         super().__post_init__()

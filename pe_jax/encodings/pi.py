@@ -12,6 +12,7 @@ import dataclasses
 from typing import final
 
 from pe_jax.encodings.rotary import Rotary
+from pe_jax.fields import Positive
 from pe_jax.geometry import inverse_timescales
 
 
@@ -20,7 +21,7 @@ from pe_jax.geometry import inverse_timescales
 class PI(Rotary):
     """q and k rotated by their positions / factor."""
 
-    factor: float | None = None
+    factor: Positive | None = None
     """L' / L. None: the evaluated length over the training length; 1 within it and in training."""
 
     def __post_init__(self):

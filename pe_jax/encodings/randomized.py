@@ -13,13 +13,14 @@ import jax
 import jax.numpy as jnp
 
 from pe_jax.encoding import Encoding
+from pe_jax.fields import Count
 
 
 @dataclasses.dataclass(frozen=True)
 class Randomized(Encoding):
     """sorted(sample(range(max), L)); compose it with another encoding: randomized+rope."""
 
-    max: int | None = None
+    max: Count | None = None
     """None: 32 times the training length."""
     per_sequence: bool = False
 

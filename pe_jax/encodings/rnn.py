@@ -17,6 +17,7 @@ import jax
 import jax.numpy as jnp
 
 from pe_jax.encoding import Encoding
+from pe_jax.fields import Count
 from pe_jax.geometry import lookup
 
 
@@ -24,7 +25,7 @@ from pe_jax.geometry import lookup
 class RNN(Encoding):
     """x_k + p_k, p_{k+1} = tanh(W p_k + b)."""
 
-    length: int | None = None
+    length: Count | None = None
     """Positions computed; None: as many as there are tokens, the training length in training."""
 
     def at(self, length):

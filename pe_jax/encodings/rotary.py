@@ -19,6 +19,7 @@ from typing import ClassVar
 from jaxtyping import Array, Float
 
 from pe_jax.encoding import Encoding
+from pe_jax.fields import Positive
 from pe_jax.geometry import angles, rotate
 
 
@@ -27,7 +28,7 @@ class Rotary(Encoding, abc.ABC):
     """q and k rotated by their positions; it is not in the table itself."""
 
     family: ClassVar[str | None] = "RoPE"
-    base: float = 10000.0
+    base: Positive = 10000.0
 
     def __post_init__(self):
         if self.dims.head % 2:

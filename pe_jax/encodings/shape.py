@@ -12,19 +12,16 @@ import dataclasses
 import jax
 
 from pe_jax.encoding import Encoding
+from pe_jax.fields import Natural
 
 
 @dataclasses.dataclass(frozen=True)
 class SHAPE(Encoding):
     """pos + k in training; compose it with another encoding: shape+sinusoidal."""
 
-    max_shift: int | None = None
+    max_shift: Natural | None = None
     """K. None: 8 times the training length."""
     per_sequence: bool = False
-
-    def __post_init__(self):
-        if (self.max_shift or 0) < 0:
-            raise ValueError(f"shape's max_shift must be at least 0, got {self.max_shift}")
 
     def positions(self, tokens, pos, key, train):
         most = 8 * self.dims.train_len if self.max_shift is None else self.max_shift

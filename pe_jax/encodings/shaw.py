@@ -16,23 +16,17 @@ import jax
 import jax.numpy as jnp
 
 from pe_jax.encoding import Encoding
+from pe_jax.fields import Count
 
 
 @dataclasses.dataclass(frozen=True)
 class Shaw(Encoding):
     """a_n as relative keys, b_n as relative values."""
 
-    clip: int | None = None
+    clip: Count | None = None
     """k. None: min(16, the training length - 1)."""
     values: bool = True
     """Whether there are relative values b."""
-
-    def __post_init__(self):
-        if self._clip < 1:
-            raise ValueError(
-                f"shaw's clip must be at least 1, got {self._clip}: it is the largest distance "
-                "with a row of its own"
-            )
 
     @property
     def _clip(self):

@@ -18,6 +18,7 @@ from typing import Literal
 import jax.numpy as jnp
 
 from pe_jax.encoding import Encoding
+from pe_jax.fields import Positive
 from pe_jax.geometry import angles, inverse_timescales
 
 
@@ -25,7 +26,7 @@ from pe_jax.geometry import angles, inverse_timescales
 class Sinusoidal(Encoding):
     """x + PE, sines and cosines interleaved."""
 
-    base: float = 10000.0
+    base: Positive = 10000.0
     merge: Literal["add", "multiply", "concatenate"] = "add"
     variant: Literal["paper", "t2t"] = "paper"
 

@@ -16,6 +16,7 @@ import math
 import jax
 
 from pe_jax.encoding import Encoding
+from pe_jax.fields import Count, NotNegative
 from pe_jax.geometry import log_bucket
 
 
@@ -23,10 +24,10 @@ from pe_jax.geometry import log_bucket
 class T5(Encoding):
     """b[h, bucket(i - j)]."""
 
-    buckets: int = 32
-    max_distance: int | None = None
+    buckets: Count = 32
+    max_distance: Count | None = None
     """None: min(128, the training length), but above the exact buckets."""
-    std: float = 0.02
+    std: NotNegative = 0.02
     """Of the table at first."""
 
     def __post_init__(self):

@@ -15,6 +15,7 @@ import jax
 import jax.numpy as jnp
 
 from pe_jax.encoding import Encoding
+from pe_jax.fields import Count, Positive
 from pe_jax.geometry import angles, inverse_timescales
 
 
@@ -22,8 +23,8 @@ from pe_jax.geometry import angles, inverse_timescales
 class TransformerXL(Encoding):
     """u in `qk` (the dot product alone), v . r as a bias, q . r as relative keys."""
 
-    base: float = 10000.0
-    clamp: int | None = None
+    base: Positive = 10000.0
+    clamp: Count | None = None
     """The largest distance; those beyond it are taken as it is. None: there is none."""
     per_layer: tuple[str, ...] = dataclasses.field(default=("r",), kw_only=True)
 

@@ -17,6 +17,7 @@ import jax.numpy as jnp
 
 from pe_jax.encoding import Encoding
 from pe_jax.encodings.t5 import T5
+from pe_jax.fields import Count
 from pe_jax.geometry import lookup
 
 
@@ -24,10 +25,10 @@ from pe_jax.geometry import lookup
 class TUPE(Encoding):
     """The positions' products as a bias, T5's bias, and the scale 1 / sqrt(2) of both products."""
 
-    length: int | None = None
+    length: Count | None = None
     """Rows of p; None: the training length."""
-    buckets: int = 32
-    max_distance: int | None = None
+    buckets: Count = 32
+    max_distance: Count | None = None
     """As in t5.py."""
 
     def __post_init__(self):

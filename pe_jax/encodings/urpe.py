@@ -14,18 +14,15 @@ import dataclasses
 import jax.numpy as jnp
 
 from pe_jax.encoding import Encoding
+from pe_jax.fields import Count
 
 
 @dataclasses.dataclass(frozen=True)
 class URPE(Encoding):
     """Weights times c[h, i - j]."""
 
-    rows: int | None = None
+    rows: Count | None = None
     """The distances on one side that have a number of their own. None: the training length."""
-
-    def __post_init__(self):
-        if self._rows < 1:
-            raise ValueError(f"urpe's rows must be at least 1, got {self._rows}; raise it")
 
     @property
     def _rows(self):

@@ -9,23 +9,17 @@ line `window` of the tables: how the model does where no layer looks further bac
 import dataclasses
 
 from pe_jax.encoding import Encoding
+from pe_jax.fields import Count, Natural
 
 
 @dataclasses.dataclass(frozen=True)
 class Window(Encoding):
     """Hides keys at distance >= window, the first `sinks` excepted."""
 
-    window: int | None = None
+    window: Count | None = None
     """None: the training length."""
-    sinks: int = 0
+    sinks: Natural = 0
     """The first keys of the sequence, which every later query sees."""
-
-    def __post_init__(self):
-        if self.reach()[0] < 1 or self.sinks < 0:
-            raise ValueError(
-                f"window must be at least 1 and sinks at least 0, "
-                f"got {self.window} and {self.sinks}"
-            )
 
     def reach(self):
         return self.dims.train_len if self.window is None else self.window, self.sinks

@@ -17,6 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from pe_jax.encodings.rotary import Rotary
+from pe_jax.fields import Positive
 from pe_jax.geometry import inverse_timescales
 
 MOST = 84.0  # float32 ends at e^88: what is left is for q and k themselves
@@ -27,9 +28,9 @@ MOST = 84.0  # float32 ends at e^88: what is left is for q and k themselves
 class XPos(Rotary):
     """q and k rotated and scaled by their positions."""
 
-    gamma: float = 0.4
+    gamma: Positive = 0.4
     """g: the larger, the less the pairs decay."""
-    scale_base: float | None = None
+    scale_base: Positive | None = None
     """B. None: half the training length."""
     middle: float | None = None
     """m. None: half the length served."""
@@ -38,9 +39,6 @@ class XPos(Rotary):
         super().__post_init__()
         if not self.dims.causal:
             raise ValueError("xpos needs a causal model: later keys would grow; set lm.causal=True")
-        gamma, base = self.gamma, self._base
-        if gamma <= 0 or base <= 0:
-            raise ValueError(f"xpos's gamma and scale_base must be positive: {gamma} and {base}")
 
     def at(self, length):
         return self if self.middle is not None else dataclasses.replace(self, middle=length / 2)

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
+from typing import Annotated, Literal
 
+import msgspec
+
+from pe_jax.fields import Count, check
 from pe_jax.metric import METRICS, Scope, named
 
 
@@ -11,39 +15,36 @@ from pe_jax.metric import METRICS, Scope, named
 class EvalConfig:
     """Which metrics are computed at which lengths, in which ways, on how much text."""
 
-    lengths: tuple[int, ...] = (64, 128, 256, 512, 1024)
+    lengths: tuple[Annotated[int, msgspec.Meta(ge=2)], ...] = (64, 128, 256, 512, 1024)
     """Evaluation lengths, in tokens."""
     metrics: tuple[str, ...] = ("same_targets", "nonoverlapping")
     """Names of metric.METRICS."""
     swaps: tuple[str, ...] = ("window",)
     """Specs of encodings that are swapped in on the trained model, one evaluation each."""
-    memory: tuple[int, ...] = ()
+    memory: tuple[Count, ...] = ()
     """Sizes of segment memories, in tokens. With each, the same windows are evaluated a second
     time, segment by segment."""
-    targets: int = 16384
+    targets: Count = 16384
     """Scored tokens of each metric at each length."""
-    stride: int | None = None
+    stride: Count | None = None
     """The stride of sliding, in tokens; None: half the training length."""
-    last: int | None = None
+    last: Count | None = None
     """The k of same_targets and last_k, in tokens; None: half the training length."""
-    split: str = "test"
+    split: Literal["valid", "test"] = "test"
     """The part of the text: "valid" or "test"."""
     source: str = ""
     """Other text than that of training, as data.source names it; "": the same."""
-    batch_tokens: int = 4096
+    batch_tokens: Count = 4096
     """Tokens of the windows evaluated at once (at least one window)."""
 
     def __post_init__(self):
+        check(self, "eval.")
         for metric in self.metrics:
             named(metric)
         if not self.metrics:
             raise ValueError(f"eval.metrics is empty; known: {', '.join(METRICS)}")
-        if not self.lengths or min(self.lengths) < 2:
-            raise ValueError(f"eval.lengths must be at least 2 each, got {self.lengths}")
-        if any(size < 1 for size in self.memory):
-            raise ValueError(f"eval.memory must be at least 1 each, got {self.memory}")
-        if self.split not in ("valid", "test"):
-            raise ValueError(f"eval.split must be valid or test, got {self.split!r}")
+        if not self.lengths:
+            raise ValueError("eval.lengths is empty: give the lengths to evaluate at")
 
     def resolved(self, train_len: int, memory: int = 0) -> EvalConfig:
         """With the defaults that depend on training: the training length joins `lengths`, the

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 
+from pe_jax.fields import Count, Natural, NotNegative, check
 from pe_jax.runs.trackers import TRACKERS
 from pe_jax.training import mesh
 
@@ -21,13 +22,16 @@ class DataConfig:
     tokenizer: str = "bytes"
     """bytes, bpe:N or file:PATH."""
 
+    def __post_init__(self):
+        check(self, "data.")
+
 
 @dataclasses.dataclass(frozen=True)
 class RunConfig:
     """With which seeds, and on which devices."""
 
-    seeds: tuple[int, ...] = (0, 1, 2)
-    choose_seeds: tuple[int, ...] = ()
+    seeds: tuple[Natural, ...] = (0, 1, 2)
+    choose_seeds: tuple[Natural, ...] = ()
     """Those that train at every one of train.rates; (): the first."""
     vmap_seeds: bool = True
     """All seeds in one program. False: one after another, bit-equal to runs of one seed."""
@@ -35,12 +39,10 @@ class RunConfig:
     """Devices for seeds and data, such as "seed:3,data:2" (training/mesh.py); "": one device."""
 
     def __post_init__(self):
+        check(self, "run.")
         mesh.parse(self.mesh)
-        fine = all(isinstance(seed, int) and 0 <= seed < 2**32 for seed in self.seeds)
-        if not self.seeds or not fine or len(set(self.seeds)) < len(self.seeds):
-            raise ValueError(
-                f"run.seeds must be different integers in 0 .. 2**32 - 1, got {self.seeds}"
-            )
+        if not self.seeds or len(set(self.seeds)) < len(self.seeds):
+            raise ValueError(f"run.seeds must be one or more different integers, got {self.seeds}")
         if strange := sorted(set(self.choose_seeds) - set(self.seeds)):
             raise ValueError(
                 f"run.choose_seeds must be some of run.seeds, {self.seeds}, got {strange}"
@@ -61,9 +63,9 @@ class RunConfig:
 class LogConfig:
     """What does not change a run's numbers, and is not part of its identity."""
 
-    checkpoint_seconds: float = 60.0
+    checkpoint_seconds: NotNegative = 60.0
     """How often training saves a checkpoint."""
-    valid_every: int = 100
+    valid_every: Count = 100
     """Steps after which validation text is scored again while training."""
     tensorboard: bool = False
     """Whether a copy of the history goes to TensorBoard (trackers.py)."""
@@ -71,8 +73,7 @@ class LogConfig:
     """Whether one goes to Weights & Biases."""
 
     def __post_init__(self):
-        if self.valid_every < 1:
-            raise ValueError(f"log.valid_every must be at least 1, got {self.valid_every}")
+        check(self, "log.")
 
     @property
     def trackers(self) -> tuple[str, ...]:

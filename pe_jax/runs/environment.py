@@ -11,6 +11,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from pe_jax.errors import Refused
 from pe_jax.storage.hashes import sha256
 
 PACKAGE = Path(__file__).parents[1]
@@ -39,8 +40,13 @@ def environment() -> dict[str, Any]:
 
 
 def threads() -> int:
-    """The threads of XLA on the CPU: $NPROC, else the cores that this process may use."""
-    return int(os.environ.get("NPROC", 0)) or cores()
+    """The threads of XLA on the CPU: $NPROC, else the cores that this process may use. Refused
+    for an NPROC that is no number.
+    """
+    given = os.environ.get("NPROC", "")
+    if given and not given.isdecimal():
+        raise Refused(f"the variable NPROC is a number of threads, such as 4, got {given!r}")
+    return int(given or 0) or cores()
 
 
 def cores() -> int:

@@ -12,7 +12,6 @@ from __future__ import annotations
 import collections
 import dataclasses
 import hashlib
-import typing
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -20,8 +19,8 @@ from typing import Any
 from pe_jax.encoding import Dims, Encoding
 from pe_jax.encodings import ENCODINGS
 from pe_jax.errors import nearest
+from pe_jax.fields import check_value, hints
 from pe_jax.spec import terms
-from pe_jax.spec.fields import described, fits, literals
 from pe_jax.spec.layers import layers_of
 from pe_jax.spec.own_class import own_class
 
@@ -47,17 +46,14 @@ class Member:
         Fields that have `layers` and no `where` come from a config or record that was written
         before there was a `where`: layers other than ":" then meant the input of each layer.
         """
-        known, hints = defaults(self.cls), typing.get_type_hints(self.cls)
+        known, annotations = defaults(self.cls), hints(self.cls)
         for field, value in fields.items():
             if field not in known:
                 raise ValueError(
                     f"{self.name} has no field {field!r}{nearest(field, known)} "
                     f"It has {', '.join(known)}."
                 )
-            if not fits(value, hints[field]):
-                raise ValueError(
-                    f"{self.name}'s {field} is {described(hints[field])}, got {value!r}"
-                )
+            check_value(value, annotations[field], f"{self.name}'s {field}")
         if "layers" in fields and "where" not in fields and _embeds(self.cls):
             where = "input" if fields["layers"] == ":" else "layers"
             fields = {**fields, "where": where}
@@ -130,7 +126,7 @@ def parse(text: str) -> Spec:
         stem = cls.__name__ if ":" in term.name else term.name
         uses[stem] += 1
         id = stem if uses[stem] == 1 else f"{stem}_{uses[stem]}"
-        fields = literals(term.fields, part)
+        fields = terms.literals(term.fields, part)
         if term.layers is not None:
             fields |= {"layers": term.layers} | ({"where": "layers"} if _embeds(cls) else {})
         members.append(Member(id, term.name, cls, {}).with_fields(fields))

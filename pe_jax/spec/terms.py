@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import ast
 import dataclasses
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 
 @dataclasses.dataclass(frozen=True)
@@ -42,6 +43,22 @@ class Term:
         named = not call.args and all(keyword.arg for keyword in call.keywords)
         fields = tuple(call.keywords) if named else None
         return cls(name, fields, layers and "".join(layers.split()))
+
+
+def literals(fields: Sequence[ast.keyword] | None, member: str) -> dict[str, Any]:
+    """{name: value} of the parsed name=value pairs of a member of a spec.
+
+    ValueError, which names `member`, if a value is no Python literal or `fields` is None, which
+    `Term` has where something else than such pairs stood in the parentheses.
+    """
+    try:
+        if fields is not None:
+            return {str(field.arg): ast.literal_eval(field.value) for field in fields}
+    except ValueError:
+        pass
+    raise ValueError(
+        f"cannot read the fields of {member!r}: they are name=value, the values Python literals"
+    )
 
 
 def members(spec: str) -> list[str]:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
+from typing import Annotated, Literal
 
+import msgspec
 import optax
 
+from pe_jax.fields import BelowOne, Count, Fraction, Natural, NotNegative, Positive, check
 from pe_jax.model.lm import decayed
 
 
@@ -13,34 +16,34 @@ from pe_jax.model.lm import decayed
 class TrainConfig:
     """Training by AdamW with a schedule of rates; gradients are clipped seed by seed."""
 
-    steps: int = 350
-    length: int = 64
+    steps: Count = 350
+    length: Count = 64
     """Tokens that a window predicts."""
-    batch: int = 32
+    batch: Count = 32
     """Windows in a batch of one seed."""
-    rate: float = 9e-3
+    rate: Positive = 9e-3
     """The highest learning rate."""
-    rates: tuple[float, ...] = ()
+    rates: tuple[Positive, ...] = ()
     """Learning rates of which each run chooses one in place of `rate`: the one with the lowest bits
     per byte of validation text at the training length. runs/execute.py does so."""
-    schedule: str = "cosine"
+    schedule: Literal["cosine", "wsd"] = "cosine"
     """How the rate falls: "cosine", over all steps; or "wsd", warm-up, stable, decay (Hu et al.,
     2024, arXiv:2404.06395), linearly in the last `cooldown` of the steps. With "wsd" a run of more
     steps goes on from where the rate of a finished one began to fall.
     """
-    cooldown: float = 0.2
+    cooldown: Annotated[float, msgspec.Meta(gt=0, lt=1)] = 0.2
     """The part of the steps in which the rate falls, with the schedule "wsd"."""
-    warmup: int = 50
+    warmup: Natural = 50
     """Steps of linear warm-up; with the schedule "cosine" a tenth of `steps` if that is fewer."""
-    final: float = 0.1
+    final: Fraction = 0.1
     """The last learning rate, as a fraction of the highest."""
-    decay: float = 0.1
+    decay: NotNegative = 0.1
     """Weight decay, on the kernels of dense layers alone."""
-    clip: float = 1.0
+    clip: Positive = 1.0
     """The largest global norm of one seed's gradient."""
-    beta1: float = 0.9
-    beta2: float = 0.98
-    steps_per_call: int = 25
+    beta1: BelowOne = 0.9
+    beta2: BelowOne = 0.98
+    steps_per_call: Count = 25
     """Steps in one jitted scan; metrics are kept for each call."""
     init_from: str = ""
     """The folder of a finished run whose parameters training starts from (runs/warm_start.py)."""
@@ -48,24 +51,15 @@ class TrainConfig:
     """Whether parameters of that run which have no place here may be dropped."""
 
     def __post_init__(self):
-        for name in ("steps", "length", "batch", "steps_per_call"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"train.{name} must be at least 1, got {getattr(self, name)}")
-        if len(set(self.rates)) < len(self.rates) or any(not rate > 0 for rate in self.rates):
-            raise ValueError(f"train.rates must be different and positive, got {self.rates}")
-        if self.schedule not in ("cosine", "wsd"):
-            raise ValueError(f"train.schedule must be cosine or wsd, got {self.schedule!r}")
-        if not 0 < self.cooldown < 1:
-            raise ValueError(f"train.cooldown must be between 0 and 1, got {self.cooldown}")
+        check(self, "train.")
+        if len(set(self.rates)) < len(self.rates):
+            raise ValueError(f"train.rates must be different, got {self.rates}")
         if self.schedule == "wsd" and self.decays_from < max(1, self.warmup):
             raise ValueError(
                 f"with train.schedule=wsd the rate would fall from step {self.decays_from} on, "
                 f"before the {self.warmup} steps of train.warmup are over: raise train.steps, or "
                 "lower train.warmup, train.cooldown or train.steps_per_call"
             )
-        for name in ("rate", "clip"):
-            if not getattr(self, name) > 0:
-                raise ValueError(f"train.{name} must be positive, got {getattr(self, name)}")
 
     @property
     def decays_from(self) -> int:

@@ -22,16 +22,16 @@ def parse(spec: str) -> dict[str, int]:
     """{"seed": n, "data": m} of "seed:n,data:m"; an axis that is not named has size 1. ValueError
     for anything else.
     """
-    sizes: dict[str, int] = dict.fromkeys(AXES, 1)
+    sizes: dict[str, int] = {}
     for part in filter(None, spec.split(",")):
         name, _, size = part.strip().partition(":")
-        if name not in AXES or not size.isdigit() or int(size) < 1:
+        if name not in AXES or name in sizes or not size.isdecimal() or int(size) < 1:
             raise ValueError(
-                f"run.mesh is axis:size pairs of {' and '.join(AXES)}, as in data:8 or "
+                f"run.mesh is axis:size pairs of {' and '.join(AXES)}, each once, as in data:8 or "
                 f"seed:4,data:2, got {spec!r}"
             )
         sizes[name] = int(size)
-    return sizes
+    return dict.fromkeys(AXES, 1) | sizes
 
 
 def check(spec: str, seeds: int, batch: int) -> None:

@@ -163,14 +163,14 @@ def test_ssmax_with_the_scale_of_log_n_is_log_n_beyond_it():
 @pytest.mark.parametrize(
     ("spec", "said"),
     [
-        ("p_rope(p=1.5)", "p must be between 0"),
+        ("p_rope(p=1.5)", "p must be a finite number of at least 0 and at most 1, got 1.5"),
         ("partial_rope(rotary_pct=0.1)", "rotary_pct=0.1; take one from 0.25 to 1"),
         ("sandwich(size=7)", "size must be even"),
-        ("cpb(depth=0)", "depth and width must be at least 1"),
-        ("fire(threshold=0)", "threshold must be at least 1"),
-        ("xpos(gamma=0.0)", "must be positive"),
-        ("shape(max_shift=-1)", "max_shift must be at least 0"),
-        ("cape(max_scale=0.5)", "max_scale at least 1"),
+        ("cpb(depth=0)", "depth must be an integer of at least 1"),
+        ("fire(threshold=0)", "threshold must be an integer of at least 1 or None"),
+        ("xpos(gamma=0.0)", "must be a finite number above 0"),
+        ("shape(max_shift=-1)", "max_shift must be an integer of at least 0 or None"),
+        ("cape(max_scale=0.5)", "max_scale must be at least 1, got 0.5"),
         ("log_n(length=1)", "length must be at least 2"),
     ],
 )

@@ -223,12 +223,12 @@ def test_the_taps_of_dape_v2_read_the_keys_beside():
     ("spec", "dims", "said"),
     [
         ("resonance", {"head": 7}, "head size must be even for RoPE, got 7"),
-        ("fope(std=-1.0)", {}, "std must be at least 0 .* got -1.0 and 8"),
-        ("fope", {"train_len": 6}, "training length at least 7, .* got 0.3 and 6"),
+        ("fope(std=-1.0)", {}, "std must be a finite number of at least 0, got -1.0"),
+        ("fope", {"train_len": 6}, "training length of at least 7, .* got 6"),
         ("stick_breaking", {"causal": False}, "set lm.causal=True"),
         ("stick_breaking+stick_breaking", {}, "only one encoding may replace the softmax"),
         ("dape_v2(kernel=4)", {}, "kernel must be odd, such as 3 or 5, got 4"),
-        ("dape_v2(hidden=0)", {}, "hidden must be at least 1, got 0"),
+        ("dape_v2(hidden=0)", {}, "hidden must be an integer of at least 1, got 0"),
     ],
 )
 def test_what_cannot_be_is_said(spec, dims, said):

@@ -205,7 +205,6 @@ def test_too_little_text_is_an_error(metric, sizes, fields, said):
         ({"targets": 3}, "eval.targets must be at least eval.last, 4, got 3"),
         ({"lengths": (1, 8)}, "eval.lengths"),
         ({"lengths": ()}, "eval.lengths"),
-        ({"split": "train"}, "eval.split must be valid or test"),
         ({"metrics": ("same_target",)}, "'same_target'; did you mean 'same_targets'"),
     ),
 )

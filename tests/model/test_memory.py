@@ -173,9 +173,12 @@ def test_a_table_of_learned_positions_that_is_long_enough_is_served():
 
 
 def test_sizes_below_what_makes_sense_are_refused():
-    with pytest.raises(ValueError, match=r"lm.memory must be at least 0, got -1"):
+    with pytest.raises(ValueError, match=r"lm.memory must be an integer of at least 0, got -1"):
         LmConfig(memory=-1)
-    with pytest.raises(ValueError, match=r"eval.memory must be at least 1 each, got \(0,\)"):
+    with pytest.raises(
+        ValueError,
+        match=r"eval.memory must be a tuple, .* of at least 1, got \(0,\)",
+    ):
         EvalConfig(memory=(0,))
     run = run_of("rope", **{"lm.memory": 16, "eval.memory": (32,)})
     assert run.eval.memory == (16, 32) and run.label == "rope trained with memory 16"

@@ -301,10 +301,10 @@ def test_random_positions_are_drawn_anew_at_each_step(each):
 
 def test_wrong_settings_are_named():
     for field in ("steps", "length", "batch", "steps_per_call"):
-        with pytest.raises(ValueError, match=f"train.{field} must be at least 1, got 0"):
+        with pytest.raises(ValueError, match=f"train.{field} must be an integer .*least 1, got 0"):
             TrainConfig(**{field: 0})
     for field in ("rate", "clip"):
-        with pytest.raises(ValueError, match=f"train.{field} must be positive, got 0.0"):
+        with pytest.raises(ValueError, match=f"train.{field} must be a finite.* above 0, got 0.0"):
             TrainConfig(**{field: 0.0})
     with pytest.raises(ValueError, match="train.rate.*nan"):
         TrainConfig(rate=math.nan)

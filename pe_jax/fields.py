@@ -1,0 +1,110 @@
+"""What the values of a field may be, by its annotation: its type, and a range where it has one of
+the names below. Configs and encodings check their fields as they are made.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+import numbers
+import types
+import typing
+from typing import Annotated, Any
+
+import msgspec
+
+Count = Annotated[int, msgspec.Meta(ge=1)]
+Natural = Annotated[int, msgspec.Meta(ge=0)]
+Positive = Annotated[float, msgspec.Meta(gt=0)]
+NotNegative = Annotated[float, msgspec.Meta(ge=0)]
+Fraction = Annotated[float, msgspec.Meta(ge=0, le=1)]
+BelowOne = Annotated[float, msgspec.Meta(ge=0, lt=1)]
+
+LARGEST = 2**32
+"""Integers are smaller than this: those of a program are 32-bit numbers."""
+NAMES = {int: "an integer", float: "a finite number", str: "text", bool: "True or False"}
+
+
+def check(owner: Any, prefix: str) -> None:
+    """ValueError for a field of a dataclass instance whose value its annotation does not allow;
+    `prefix` stands before the field's name.
+    """
+    for name, hint in hints(type(owner)).items():
+        check_value(getattr(owner, name), hint, f"{prefix}{name}")
+
+
+def check_value(value: Any, hint: Any, name: str) -> None:
+    """ValueError, which names it, if a value is not what its annotation asks for."""
+    if not fits(value, hint):
+        entries = value if isinstance(value, tuple) else (value,)
+        large = any(isinstance(entry, int) and abs(entry) >= LARGEST for entry in entries)
+        limit = " and smaller than 2**32" * large
+        raise ValueError(f"{name} must be {described(hint)}{limit}, got {value!r}")
+
+
+@functools.cache
+def hints(cls: type) -> dict[str, Any]:
+    """The annotation of each field of a dataclass."""
+    known = typing.get_type_hints(cls, include_extras=True)
+    return {name: known[name] for name in cls.__dataclass_fields__ if name in known}
+
+
+def fits(value: Any, hint: Any) -> bool:
+    """Whether a field with the annotation `hint` may have this value.
+
+    Integers are accepted for floats; booleans only for booleans. Annotations of other kinds than
+    the fields of configs and encodings have allow everything.
+    """
+    kind, parts = typing.get_origin(hint) or hint, typing.get_args(hint)
+    if kind is Annotated:
+        return fits(value, parts[0]) and all(_within(value, meta) for meta in parts[1:])
+    if kind in (types.UnionType, typing.Union):
+        return any(fits(value, part) for part in parts)
+    if kind is typing.Literal:
+        return any(value == known and type(value) is type(known) for known in parts)
+    if kind is tuple and parts[1:] == (...,):
+        return isinstance(value, tuple) and all(fits(entry, parts[0]) for entry in value)
+    if not isinstance(kind, type) or kind is typing.ClassVar:
+        return True
+    if isinstance(value, bool) or kind is bool:
+        return type(value) is kind
+    if kind is int:
+        return isinstance(value, numbers.Integral) and abs(int(value)) < LARGEST
+    if kind is float:
+        return isinstance(value, numbers.Real) and math.isfinite(float(value))
+    return isinstance(value, kind)
+
+
+def described(hint: Any) -> str:
+    """What the annotation `hint` asks for, for an error message: "an integer of at least 1"."""
+    kind, parts = typing.get_origin(hint) or hint, typing.get_args(hint)
+    if kind is Annotated:
+        return f"{described(parts[0])} {' and '.join(_bounds(parts[1]))}"
+    if kind in (types.UnionType, typing.Union):
+        return " or ".join(map(described, parts))
+    if kind is typing.Literal:
+        return f"one of {', '.join(map(repr, parts))}"
+    if kind is tuple and parts[1:] == (...,):
+        return f"a tuple, each entry {described(parts[0])}"
+    if kind is type(None):
+        return "None"
+    return NAMES.get(kind) or f"of type {getattr(kind, '__name__', kind)}"
+
+
+def _within(value: Any, meta: Any) -> bool:
+    """Whether a number is within the bounds of a msgspec.Meta; other annotations have none."""
+    if not isinstance(meta, msgspec.Meta):
+        return True
+    return (
+        (meta.ge is None or value >= meta.ge)
+        and (meta.gt is None or value > meta.gt)
+        and (meta.le is None or value <= meta.le)
+        and (meta.lt is None or value < meta.lt)
+    )
+
+
+def _bounds(meta: Any) -> list[str]:
+    """The bounds of a msgspec.Meta in words."""
+    words = {"ge": "of at least", "gt": "above", "le": "at most", "lt": "below"}
+    known = {name: getattr(meta, name, None) for name in words}
+    return [f"{words[name]} {bound}" for name, bound in known.items() if bound is not None]
