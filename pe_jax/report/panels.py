@@ -42,7 +42,7 @@ def draw(lines: Sequence[Line], plane: Plane, width: float) -> Figure:
         panels = _grid(figure, rows, columns)
         ends = limits(_usual(lines), plane)
         if plane.ticks is not None:
-            plane = replace(plane, ticks=plane.ticks[::-2])
+            plane = replace(plane, ticks=plane.ticks[::-2][::-1])
         for i, (axes, line) in enumerate(zip(panels, lines, strict=False)):
             fill(axes, [line], plane, ends)
             mark_cuts(figure, axes, [line])
@@ -82,6 +82,9 @@ def _set_panel(axes: Axes, line: Line, below: bool) -> None:
     axes.set_title(_wrapped(name), fontsize=5.2, color=line.look.ink, pad=3.5)
     axes.tick_params(labelsize=5.5, length=2, pad=1.5, labelbottom=below)
     axes.locator_params(axis="y", nbins=4)
+    if below and len(ticks := axes.get_xticklabels()) > 1:  # else they run into the next panel's
+        ticks[0].set_ha("left")
+        ticks[-1].set_ha("right")
 
 
 def _wrapped(name: str) -> str:

@@ -90,7 +90,9 @@ def fill(axes: Axes, lines: Sequence[Line], plane: Plane, ends: tuple[float, flo
         )
         axes.plot(line.x, line.mean, label=line.said(plane.unit), **style)
         if line.ringed:
-            axes.plot(*line.ringed, marker="o", color=colour, markerfacecolor="none", **RING)
+            cut = not ends[0] <= line.ringed[1] <= ends[1]  # else whole at the edge of the axes
+            ring = {"marker": "o", "color": colour, "markerfacecolor": "none", "clip_on": cut}
+            axes.plot(*line.ringed, **ring, **RING)
         for x, y in line.broken:
             axes.plot(x, y, marker="X", markersize=5, color=colour, markeredgecolor="white")
     axes.set(xlim=axes.get_xlim(), ylim=ends)
