@@ -83,8 +83,8 @@ def _set_panel(axes: Axes, line: Line, below: bool) -> None:
     axes.tick_params(labelsize=5.5, length=2, pad=1.5, labelbottom=below)
     axes.locator_params(axis="y", nbins=4)
     if below and len(ticks := axes.get_xticklabels()) > 1:  # else they run into the next panel's
-        ticks[0].set_ha("left")
-        ticks[-1].set_ha("right")
+        ticks[0].set(ha="left")
+        ticks[-1].set(ha="right")
 
 
 def _wrapped(name: str) -> str:

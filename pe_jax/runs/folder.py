@@ -11,7 +11,7 @@ from typing import Any
 
 from pe_jax.errors import Refused
 from pe_jax.record import Begun, Result
-from pe_jax.runs.layout import trained_groups
+from pe_jax.runs import layout
 from pe_jax.runs.run import Run
 from pe_jax.runs.scores import file_of
 from pe_jax.runs.sections import section
@@ -67,7 +67,7 @@ def groups(folder: Path, run: Run) -> tuple[tuple[int, ...], ...]:
     """The seeds of each program that trains the seeds of the run: a seed stays in the program with
     which its training began, and the others begin in programs of their own.
     """
-    begun = [group for group in trained_groups(folder) if set(group) & set(run.run.seeds)]
+    begun = [group for group in layout.trained_groups(folder) if set(group) & set(run.run.seeds)]
     known = {seed for group in begun for seed in group}
     return (*begun, *run.run.groups([seed for seed in run.run.seeds if seed not in known]))
 
@@ -88,8 +88,10 @@ def answer(run: Run, folder: Path) -> Result | None:
         same = False
     if not same:
         return None
-    own = any(":" in spec for spec in run.eval.swaps)  # a file, which may have changed since
-    return None if own and not file_of(folder, run.eval).exists() else result
+    if any(":" in spec for spec in run.eval.swaps):  # a file, which may have changed since
+        scored = file_of(layout.of_one_rate(folder), run.eval)
+        return result if scored.exists() else None
+    return result
 
 
 def _asked(config: Mapping[str, Any]) -> tuple[Any, ...]:

@@ -18,13 +18,19 @@ from pe_jax.report import study
 from pe_jax.runs import layout, longer, measured
 from pe_jax.runs.again import evaluate_again
 from pe_jax.runs.execute import execute
-from pe_jax.runs.folder import find
+from pe_jax.runs.folder import answer, find
 from pe_jax.runs.trained import Trained
 from pe_jax.runs.view import Silent
 from pe_jax.storage import history, records
 
 # the tasks that Orbax leaves when a file is missing complain as they are collected
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+
+
+WINDOW = (
+    "import dataclasses\nfrom pe_jax.encodings.window import Window\n\n\n"
+    "@dataclasses.dataclass(frozen=True)\nclass Mine(Window):\n    pass\n"
+)
 
 
 @pytest.fixture(scope="module")
@@ -98,10 +104,7 @@ def test_only_what_is_missing_of_an_evaluation_is_computed(lab, again, values, s
 
 def test_a_changed_file_of_a_swap_is_scored_anew(lab, again, tmp_path):
     path, folder = tmp_path / "mine.py", the_run(again)
-    path.write_text(
-        "import dataclasses\nfrom pe_jax.encodings.window import Window\n\n\n"
-        "@dataclasses.dataclass(frozen=True)\nclass Mine(Window):\n    pass\n"
-    )
+    path.write_text(WINDOW)
     run = asked(lab, **{"eval.swaps": (f"{path}:Mine",)})
     first = execute(run, again)
     assert execute(run, again) == first and len(list(folder.glob("evaluations/*"))) == 2
@@ -278,6 +281,19 @@ def test_a_rate_more_trains_that_rate_alone(lab, tuned, tmp_path):
     assert the_run(copy) == folder and len(found.rates) == 4
     for path in (folder / layout.RATES).iterdir():
         assert trained_steps(path) == steps.get(path.name, trained_steps(path)), path
+
+
+def test_a_file_that_is_swapped_in_is_scored_once_at_the_chosen_rate(lab, tuned, tmp_path):
+    copy = shutil.copytree(tuned, tmp_path / "copy")
+    path = tmp_path / "mine.py"
+    path.write_text(WINDOW)
+    run = run_of("rope", **{"data.source": lab.text, "eval.swaps": (f"{path}:Mine",)} | RATES)
+    assert answer(run, the_run(copy)) is None
+    found = execute(run, copy)
+    known = answer(run, the_run(copy))
+    assert known is not None and known.rows == found.rows
+    path.write_text(WINDOW + "# changed\n")
+    assert answer(run, the_run(copy)) is None
 
 
 def test_a_choice_that_was_killed_ends_as_one_that_was_not(lab, tuned, tmp_path):
