@@ -1,5 +1,5 @@
 """Writes the generated parts of README.md and NOTES.md: from results/ the quickstart's table and
-plot, the ratios of the benchmarks and the learning-rate check; from the code the encodings.
+plot, the ratios of the benchmarks and how encodings moved; from the code the encodings.
 
 python -m experiments.docs.readme [--check]
 """
@@ -127,15 +127,15 @@ def benchmarked() -> list[dict[str, Any]]:
     return [measured for measured in found if "failed" not in measured]
 
 
-def learning_rates() -> str:
-    """The learning-rate check."""
-    from experiments.docs.learning_rates import table
+def moves() -> str:
+    """The ranking of the sweep over encodings against the one early in training."""
+    from experiments.docs.moves import table
 
-    folder = ROOT / "results/learning_rates"
-    return table(folder) if folder.exists() else "n/a: configs/learning_rates.py has not run."
+    early, late = ROOT / "results/encodings_early", ROOT / "results/encodings"
+    return table(early, late) if late.exists() else "n/a: configs/encodings.py has not run."
 
 
-PARTS = {"README.md": (quickstart, speed, encodings, costs), "NOTES.md": (learning_rates,)}
+PARTS = {"README.md": (quickstart, speed, encodings, costs), "NOTES.md": (moves,)}
 
 
 def main() -> int:
