@@ -67,8 +67,8 @@ def _agreement(
     """How alike the two orders are, far out and at the training length."""
     places = np.arange(1, len(names) + 1)
     moved = int((ranks != places).sum())
-    far = stats.kendalltau(ranks, places).statistic
-    near = stats.kendalltau([before[n].near for n in names], [now[n].near for n in names]).statistic
+    far = stats.kendalltau(ranks, places)[0]
+    near = stats.kendalltau([before[n].near for n in names], [now[n].near for n in names])[0]
     return (
         f"{moved} of {len(names)} encodings changed place at the longest length, the farthest by "
         f"{int(np.abs(ranks - places).max())} places. Kendall's tau of the two orders: {far:.2f} "

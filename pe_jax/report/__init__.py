@@ -10,6 +10,7 @@ differences   prints these, with their note
 sentences     notes below a table, the summary of the page
 formats       prints a table: terminal, Markdown, CSV; bold cells, footnotes
 latex         tables for papers
+spreadsheet   tables as CSV
 compare       two sets of results as numbers: which runs match, what differs
 side_by_side  prints a comparison, with its sentences
 gallery       which figures a study has, with their captions

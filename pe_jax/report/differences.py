@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from pe_jax.report import spreadsheet
 from pe_jax.report.baseline import DIGITS, Against, Versus
 from pe_jax.report.cells import described
 from pe_jax.report.formats import MARKDOWN, header
@@ -94,9 +95,7 @@ def markdown(found: Sequence[Versus]) -> str:
 
 def csv(found: Sequence[Versus]) -> str:
     """Every number in full, a row a model and length; `p` is adjusted by Holm's method."""
-    import pandas
-
-    lines = [
+    return spreadsheet.csv(
         {
             "metric": versus.table.metric,
             **{condition.name: condition.value for condition in versus.table.apart},
@@ -113,5 +112,4 @@ def csv(found: Sequence[Versus]) -> str:
         for versus in found
         for row, cells in versus.rows
         for length, cell in zip(versus.table.lengths, cells, strict=True)
-    ]
-    return pandas.DataFrame(lines, dtype=object).to_csv(index=False)
+    )

@@ -12,6 +12,7 @@ import numpy as np
 
 from pe_jax.report.plane import CUT
 from pe_jax.report.style import STYLE, Line
+from pe_jax.report.words import short
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -83,7 +84,9 @@ def _mark_cuts(axes: Axes, rows: Sequence[Line]) -> None:
 
 
 def _label_rows(axes: Axes, rows: Sequence[Line], longest: int) -> None:
-    names = [row.label + ("" if row.x[-1] == longest else f" (to {row.x[-1]:g})") for row in rows]
+    names = [
+        short(row.label) + ("" if row.x[-1] == longest else f" (to {row.x[-1]:g})") for row in rows
+    ]
     axes.set_yticks(range(len(rows)), names, fontsize=7)
     for tick, row in zip(axes.get_yticklabels(), rows, strict=True):
         tick.set_color(row.look.ink)

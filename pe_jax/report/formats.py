@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
+from pe_jax.report import spreadsheet
 from pe_jax.report.cells import Row, Table
 from pe_jax.report.sentences import by_question
 from pe_jax.report.words import plusminus
@@ -129,10 +130,7 @@ def markdown(tables: Iterable[Table]) -> str:
 
 def csv(tables: Iterable[Table]) -> str:
     """Every number of the tables in full, a row a model: mean_E, half_E and n_E for a length E."""
-    import pandas
-
-    rows = [_numbers(table, row) for table in tables for row in table.rows]
-    return pandas.DataFrame(rows, dtype=object).to_csv(index=False)
+    return spreadsheet.csv(_numbers(table, row) for table in tables for row in table.rows)
 
 
 def _numbers(table: Table, row: Row) -> dict[str, object]:

@@ -11,6 +11,7 @@ from pe_jax.record import Result
 from pe_jax.report import stats, tables
 from pe_jax.report.cells import Table
 from pe_jax.report.style import COLOURS, STYLE
+from pe_jax.report.words import short
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -39,7 +40,8 @@ def matrix(results: Sequence[Result], table: Table) -> Figure | None:
     mean, low, high = stats.improvement(scores)
     shown = np.where(np.eye(len(rows), dtype=bool), np.nan, mean)
     side, size = (SIDE, 7.0) if len(rows) <= WRITTEN else (DENSE, 5.5)
-    room = 0.6 * size / 72 * max(len(row.label) for row in rows)  # of the longest label
+    names = [short(row.label) for row in rows]
+    room = 0.6 * size / 72 * max(map(len, names))  # of the longest name
     extent = room + side * len(rows) + 0.2
     ends = [COLOURS[1], "#ffffff", COLOURS[0]]
     colours = LinearSegmentedColormap.from_list("better", ends).with_extremes(bad="#e8e8e8")
@@ -47,7 +49,7 @@ def matrix(results: Sequence[Result], table: Table) -> Figure | None:
         figure = Figure((extent + 0.7, extent), layout="constrained")
         axes = figure.add_subplot()
         image = axes.imshow(shown, colours, vmin=0, vmax=1)
-        _label(axes, [row.label for row in rows], size)
+        _label(axes, names, size)
         bar = figure.colorbar(image, ax=axes, shrink=0.6, aspect=25, pad=0.02)
         bar.set_label("P(row better\nthan column)")
         bar.outline.set_linewidth(0.6)

@@ -19,10 +19,10 @@ def names(results: Iterable[Begun]) -> dict[str, str]:
     """
     results = list(results)
     apart = groups.conditions_apart(results)
-    labels = {
-        result.id: ", ".join(filter(None, [result.label, groups.heading(apart[result.id])]))
-        for result in results
-    }
+    labels = {}
+    for result in results:
+        words = on_one_line(result.label), groups.heading(apart[result.id])
+        labels[result.id] = ", ".join(filter(None, words))
     for label in _repeated(labels):
         same = [result for result in results if labels[result.id] == label]
         labels |= {id: f"{label}{values}" for id, values in _differing(same).items()}
@@ -30,6 +30,11 @@ def names(results: Iterable[Begun]) -> dict[str, str]:
     return {
         id: f"{label} ({id[-8:]})" if label in repeated else label for id, label in labels.items()
     }
+
+
+def on_one_line(label: str) -> str:
+    """The label with a space for every piece of space, since a path in it may have line ends."""
+    return " ".join(label.split())
 
 
 def swapped(label: str, swap: str, train_length: int) -> str:

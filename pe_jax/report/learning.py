@@ -96,7 +96,7 @@ def _alone(results: Sequence[Result], metric: str) -> Iterator[Line]:
         cells = {rate: cell(one[rate], metric, first.train.length) for rate in sorted(one)}
         points = [(rate, c.mean, c.half) for rate, c in cells.items() if not c.reason]
         if len(points) > 1:
-            yield Line.through(points, first.label, look[first.id])
+            yield Line.through(points, labels.on_one_line(first.label), look[first.id])
 
 
 def _drawn(lines: Sequence[Line], axes: Plane, width: float, most: int) -> Figure | None:

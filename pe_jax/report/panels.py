@@ -11,6 +11,7 @@ import numpy as np
 
 from pe_jax.report.plane import Plane, fill, limits, mark_cuts
 from pe_jax.report.style import STYLE, Line
+from pe_jax.report.words import short
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -78,7 +79,7 @@ def _usual(lines: Sequence[Line]) -> list[Line]:
 
 
 def _set_panel(axes: Axes, line: Line, below: bool) -> None:
-    name = re.sub(r"(?<=[+,(\]])", "\u200b", line.label)
+    name = re.sub(r"(?<=[+,(\]])", "\u200b", short(line.label))
     axes.set_title(_wrapped(name), fontsize=5.2, color=line.look.ink, pad=3.5)
     axes.tick_params(labelsize=5.5, length=2, pad=1.5, labelbottom=below)
     axes.locator_params(axis="y", nbins=4)

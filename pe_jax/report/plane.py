@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pe_jax.report.style import STYLE, Line
+from pe_jax.report.words import short
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -204,7 +205,7 @@ def _label(axes: Axes, line: Line, right: float) -> Text:
     colour = line.look.colour
     stroke = dict(arrowstyle="-", color=colour, linewidth=0.6, relpos=(0, 0.5), patchA=None)
     label = axes.annotate(
-        line.label + ("" if reaches else f" (to {line.x[-1]:g})"),
+        short(line.label) + ("" if reaches else f" (to {line.x[-1]:g})"),
         _shown_end(axes, line),
         xytext=(1, 0),
         textcoords="axes fraction",

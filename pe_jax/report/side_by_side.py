@@ -7,6 +7,7 @@ from collections import Counter
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
+from pe_jax.report import spreadsheet
 from pe_jax.report.cells import described
 from pe_jax.report.compare import Comparison
 from pe_jax.report.formats import MARKDOWN
@@ -143,9 +144,7 @@ def markdown(comparison: Comparison, a: str, b: str) -> str:
 
 def csv(comparison: Comparison) -> str:
     """Every number in full, a row a difference."""
-    import pandas
-
-    lines = [
+    return spreadsheet.csv(
         {
             "metric": d.metric,
             "run": d.match.label,
@@ -162,5 +161,4 @@ def csv(comparison: Comparison) -> str:
             "better": d.better,
         }
         for d in comparison.differences
-    ]
-    return pandas.DataFrame(lines).to_csv(index=False)
+    )

@@ -34,6 +34,7 @@ STYLE: dict[Any, Any] = {
     "pdf.fonttype": 42,
     "svg.fonttype": "none",
     "svg.hashsalt": "pe_jax",
+    "text.parse_math": False,  # a name may have $
 }
 
 

@@ -16,6 +16,12 @@ def join(items: Iterable[Any], word: str = "and") -> str:
     return f"{', '.join(first)} {word} {last}" if first else last
 
 
+def short(name: str, letters: int = 40) -> str:
+    """A name for a figure: of a longer one the middle is left out, as in "learned…layers=2)"."""
+    half = letters // 2
+    return name if len(name) <= letters else f"{name[:half]}…{name[-half + 1 :]}"
+
+
 def count(n: int, noun: str) -> str:
     """A number with its noun: "1 seed", "3 seeds"."""
     return f"{n:,} {noun}" + ("" if n == 1 else "s")

@@ -1,0 +1,49 @@
+"""A name may be long and hold anything: tables, figures and the page show it, and none breaks."""
+
+import csv
+import dataclasses
+import io
+import re
+
+from PIL import Image
+
+from pe_jax.report import page, spreadsheet, study
+from pe_jax.report.words import short
+
+ODD = (
+    "x" * 400,
+    r"a$\nothing$b$",
+    "<script>alert(1)</script>",
+    "a|b`c*d_e",
+    r"\input{x}%#&~^{$",
+    "=cmd|'/C calc'!A0",
+    "a\nb\r\tc",
+)
+
+
+def test_a_report_is_whole_whatever_its_runs_are_called(tmp_path):
+    results = study.load("results/quickstart")
+    called = [dataclasses.replace(r, label=n) for r, n in zip(results, ODD, strict=True)]
+    for path in page.write(called, tmp_path, []):
+        if path.suffix == ".png":
+            with Image.open(path) as image:
+                assert max(image.size) < 2500, path
+    assert "<script>alert(1)" not in (tmp_path / "report.html").read_text()
+    assert r"\input{" not in (tmp_path / "table.tex").read_text()
+    rows = list(csv.reader(io.StringIO((tmp_path / "table.csv").read_text())))
+    assert {len(row) for row in rows} == {len(rows[0])}
+    shown = {" ".join(name.split()) for name in ODD}
+    wanted = {f"'{name}" if name.startswith("=") else name for name in shown}
+    assert wanted <= {row[1] for row in rows}
+    table = [line for line in (tmp_path / "table.md").read_text().splitlines() if line[:1] == "|"]
+    assert len({len(re.findall(r"(?<!\\)\|", line)) for line in table}) == 1
+
+
+def test_text_that_a_spreadsheet_would_compute_begins_with_an_apostrophe():
+    rows = [{"a": "=1+1", "b": -1.5}, {"a": "@x", "b": None}, {"a": "rope", "b": 2}]
+    assert spreadsheet.csv(rows) == "a,b\n'=1+1,-1.5\n'@x,\nrope,2\n"
+
+
+def test_a_long_name_loses_its_middle_in_figures():
+    assert short("rope") == "rope" and short("a" * 40) == "a" * 40
+    assert short("a" * 30 + "b" * 30) == "a" * 20 + "…" + "b" * 19
