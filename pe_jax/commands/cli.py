@@ -89,7 +89,7 @@ def carry_out(
         except flags.UnrecognizedFlagError as error:
             first = error.flagname.partition(".")[0]  # config, of --config.SECTION.KNOB
             sys.exit(fail(f"unknown flag {error.flagname!r}{nearest(first, options)}"))
-        except Exception as error:  # a config file is the user's code: it may raise anything
+        except (Exception, SystemExit) as error:  # a config file may raise anything
             sys.exit(fail(error))
 
     def run(argv: Sequence[str]) -> int:
@@ -134,7 +134,7 @@ def goes_on(line: str) -> str:
     return f"the same command goes on: {line}"
 
 
-def fail(mistake: Exception | str) -> int:
+def fail(mistake: BaseException | str) -> int:
     """Prints a mistake in one line and gives its exit code."""
     text = mistake if isinstance(mistake, str) else _words(_innermost(mistake))
     text = re.sub(r"\s+Did you mean (\S+) instead of \S+\?", r"; did you mean \1?", text)
@@ -173,10 +173,13 @@ def _listed(options: flags.FlagValues) -> str:
 
 
 def _with_configs_found(argv: Sequence[str]) -> list[str]:
-    """The command line with the path of each --config, as --config=PATH or --config PATH."""
-    found = list(argv)
+    """The command line with the path of its --config found. ValueError for a value given twice."""
+    found, values = list(argv), set()
     for i, argument in enumerate(argv):
         flag, given, value = argument.partition("=")
+        if flag in values:
+            raise ValueError(f"{flag} is given twice: give the value that is meant")
+        values |= {flag} if flag.startswith("--config.") else set()
         if flag in ("--config", "-config"):
             if given:
                 found[i] = f"{flag}={_config(value)}"

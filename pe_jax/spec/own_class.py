@@ -28,7 +28,7 @@ def own_class(path: str, name: str) -> type[Encoding]:
         module.__file__ = str(file)
         try:  # no import: its cache takes a file of the same size and second for unchanged
             exec(compile(source, str(file), "exec"), vars(module))
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             del sys.modules[module_name]
             raise ValueError(f"{path} does not import: {type(error).__name__}: {error}") from error
     cls = getattr(module, name, None)

@@ -24,6 +24,8 @@ from pe_jax.spec import terms
 from pe_jax.spec.layers import layers_of
 from pe_jax.spec.own_class import own_class
 
+MOST = 64  # members of a spec
+
 
 @dataclasses.dataclass(frozen=True)
 class Member:
@@ -120,7 +122,10 @@ def defaults(cls: type[Encoding]) -> dict[str, Any]:
 def parse(text: str) -> Spec:
     """The spec that `text` holds. ValueError if it cannot be read, or names what is not known."""
     members, uses = [], collections.Counter()
-    for part in terms.members(text):
+    parts = terms.members(text)
+    if len(parts) > MOST:
+        raise ValueError(f"a spec has at most {MOST} members, got {len(parts)}: {text[:40]}...")
+    for part in parts:
         term = terms.Term.of(part, text)
         cls = _find(term.name)
         stem = cls.__name__ if ":" in term.name else term.name

@@ -270,6 +270,11 @@ SWEEP_MISTAKES = {
     "unknown encoding": (["--also=alibi,ropee"], ["did you mean 'rope'"]),
     "misspelt field": (["--config.train.stepz=3"], ["stepz", '"steps"']),
     "no jobs": (["--jobs=-1"], ["jobs"]),
+    "a value twice": (
+        ["--config.run.seeds=(0,)", "--config.run.seeds=(1,)"],
+        ["--config.run.seeds is given twice"],
+    ),
+    "a file that ends the program": (["--config={lab}/exits.py"], ["SystemExit: 0", "line 1"]),
 }
 
 
@@ -277,6 +282,8 @@ SWEEP_MISTAKES = {
 def test_a_mistake_in_a_sweep_is_told(lab, tmp_path, mistake):
     arguments, words = SWEEP_MISTAKES[mistake]
     workdir = f"--workdir={tmp_path / 'runs'}"
+    (lab.folder / "exits.py").write_text("raise SystemExit(0)")
+    arguments = [argument.format(lab=lab.folder) for argument in arguments]
     done = lab.start("sweep", "--config=configs/quickstart.py", *arguments, workdir).wait()
     assert_told(done, "sweep", *words)
     assert not (tmp_path / "runs").exists()

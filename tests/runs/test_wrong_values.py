@@ -91,6 +91,19 @@ def test_a_wrong_value_in_a_spec_is_refused(spec):
         Run.of({"pe": spec})
 
 
+def test_a_spec_has_a_bounded_number_of_members():
+    with pytest.raises(ValueError, match="at most 64 members, got 301: rope[+]rope"):
+        parse("+".join(["rope"] * 301))
+    assert len(Run.of({"pe": "+".join(["rope"] * 64)}).advice) == 63
+
+
+def test_a_file_that_ends_the_program_is_refused(tmp_path):
+    path = tmp_path / "mine.py"
+    path.write_text("import sys\nsys.exit(1)\n")
+    with pytest.raises(ValueError, match="mine.py does not import: SystemExit: 1"):
+        Run.of({"pe": f"{path}:Mine"})
+
+
 def test_an_encoding_made_directly_checks_its_fields_too():
     rope = ENCODINGS["rope"](LmConfig().dims(64))
     with pytest.raises(ValueError, match="RoPE's base must be a finite number above 0, got 0.0"):
