@@ -49,6 +49,7 @@ def plusminus(mean: float, half: float, sign: str = "", digits: int = 2) -> str:
     if sign and round(mean, digits + 1) and not round(mean, digits):
         digits += 1
     width = "" if math.isnan(half) else f" ± {half:.{digits}f}"
+    mean = round(mean, digits) + 0.0  # never -0.0
     return f"{mean:{sign}.{digits}f}{width}".replace("-", "−")
 
 

@@ -139,6 +139,7 @@ def test_a_difference_that_would_print_as_zero_has_another_digit():
     assert plusminus(-0.004, math.nan, sign="+") == "−0.004"
     assert plusminus(0.0, 0.0, sign="+") == "+0.00 ± 0.00"
     assert plusminus(0.0004, 0.0001, sign="+") == "+0.00 ± 0.00"  # a third would not show it
+    assert plusminus(-1e-7, 1e-7, sign="+") == "+0.00 ± 0.00"  # no -0.00
     assert plusminus(0.004, 0.002) == "0.00 ± 0.00"  # a value, not a difference
 
 
