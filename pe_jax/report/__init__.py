@@ -7,6 +7,7 @@ choice        which models are shown, in which order, and by which names
 tables        the tables of a metric, one a group, as numbers: the order of the rows, what is bold
 baseline      every model against one of them: paired differences and tests
 differences   prints these, with their note
+provenance    by what code, versions and devices runs were carried out, where they differ
 sentences     notes below a table, the summary of the page
 formats       prints a table: terminal, Markdown, CSV; bold cells, footnotes
 latex         tables for papers

@@ -13,6 +13,7 @@ from pe_jax.record import Result
 from pe_jax.report import paired
 from pe_jax.report.cells import Row, Table, described, rate
 from pe_jax.report.groups import SPLITS, other_text
+from pe_jax.report.provenance import differing
 from pe_jax.report.stats import Rank
 from pe_jax.report.words import count, each, join, plusminus, text
 
@@ -55,6 +56,7 @@ def notes(results: Sequence[Result], table: Table) -> tuple[Note, ...]:
         Note("What was measured", " ".join(filter(None, _measured(results, table)))),
         Note("How the models were trained", setting(results)),
         *(Note("How the models were trained", note) for note in _rates(results, table)),
+        *(Note("What differs", note) for note in filter(None, [differing(results)])),
         Note("How to read the columns", _columns(table, metric)),
         Note("What bold means", _bold(table, metric)),
         *(Note("How to read the rows", note) for note in (*_models(results), *_swaps(table))),
