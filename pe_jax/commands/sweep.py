@@ -2,6 +2,7 @@
 other.
 
     pe-jax sweep --config=FILE --workdir=DIR [--jobs=N] [--dry_run] [--out=results/NAME]
+    pe-jax sweep --config=FILE --workdir=DIR --shard=2/8    # or --shard=slurm, in an array
     pe-jax sweep --status --workdir=DIR
 
 FILE is a Python file that lists its runs by get_sweep():
@@ -62,6 +63,16 @@ _STATUS = flags.DEFINE_bool(
 _ALSO = flags.DEFINE_string(
     "also", "", "Encodings to run besides, separated by commas.", flag_values=OPTIONS
 )
+_SHARD = flags.DEFINE_string(
+    "shard",
+    "1/1",
+    "I/N: do every N-th run from the I-th on, so that N commands share the sweep; slurm: by the "
+    "task of a SLURM array.",
+    flag_values=OPTIONS,
+)
+_PRINT_COMMANDS = flags.DEFINE_bool(
+    "print_commands", False, "Print a command for each run, and stop.", flag_values=OPTIONS
+)
 
 
 def main() -> int:
@@ -78,22 +89,31 @@ def main() -> int:
         configs = _configs()
     except Exception as error:  # a config file is the user's code: it may raise anything
         return cli.fail(error)
+    from pe_jax.engines import shards
     from pe_jax.runs.run import Run
 
     try:
+        shard = shards.parse(_SHARD.value, environment)
         runs = _by_id([Run.of(config) for config in configs])
     except (ValueError, TypeError, OSError) as error:
         return cli.fail(error)
+    own = {id: runs[id] for id in shard.own(list(runs))}
+    if _PRINT_COMMANDS.value:
+        for i in range(len(runs)):
+            print(f"{_again('print_commands', 'shard')} --shard={i + 1}/{len(runs)}")
+        return 0
     if _DRY_RUN.value:
         from pe_jax.commands import dry_run
 
-        dry_run.show(list(runs.values()), _workdir(), _JOBS.value)
+        dry_run.show(list(own.values()), _workdir(), _JOBS.value)
         return 0
-    return _carried_out(runs, environment)
+    return _carried_out(own, runs, environment)
 
 
-def _carried_out(runs: dict[str, Run], environment: dict[str, str]) -> int:
-    """Does the runs that have not finished, shows the results of all, and gives the exit code."""
+def _carried_out(runs: dict[str, Run], every: dict[str, Run], environment: dict[str, str]) -> int:
+    """Does the runs that have not finished, shows the results, and gives the exit code. `every` are
+    the runs of all shards: their report is written by the one that finishes last.
+    """
     from pe_jax import errors
     from pe_jax.engines import local
     from pe_jax.runs.folder import find
@@ -111,12 +131,18 @@ def _carried_out(runs: dict[str, Run], environment: dict[str, str]) -> int:
         again = cli.goes_on(cli.command_line())
         print(f"stopped; what was under way is saved: {again}", file=sys.stderr)
         return cli.INTERRUPTED
-    finished = [id for id in runs if id not in failed]
+    others = [run for id, run in every.items() if id not in runs and not _result(run)]
+    finished = [run for id, run in (runs if others else every).items() if id not in failed]
     if finished:
         try:
-            _publish([runs[id] for id in finished])
+            _publish(finished, Path(_OUT.value) if _OUT.value and not others else None)
         except (ValueError, OSError) as error:
             return cli.fail(error)
+    if others:
+        print(
+            f"{len(others)} of {len(every)} runs are still to be done by other shards",
+            file=sys.stderr,
+        )
     for id, reason in failed.items():
         print(
             f"failed: {runs[id].label}: {reason} ({find(runs[id], _workdir()) / 'log.txt'})",
@@ -175,16 +201,21 @@ def _needs(run: Run) -> str:
 
 def _reproducing() -> str:
     """The command line that reproduces the results, for any machine's folders."""
-    kept = [a for a in sys.argv[1:] if not a.startswith(("--workdir", "--jobs", "--out"))]
-    return f"{sys.argv[0]} {shlex.join([*kept, '--workdir=DIR'])}"
+    return f"{_again('workdir', 'jobs', 'out', 'shard')} --workdir=DIR"
 
 
-def _publish(runs: list[Run]) -> None:
-    """Prints the table of these runs and, with --out, writes their report."""
+def _again(*but: str) -> str:
+    """The command line of this process without some flags."""
+    left_out = tuple(f"--{name}" for name in but)
+    return f"{sys.argv[0]} {shlex.join(a for a in sys.argv[1:] if not a.startswith(left_out))}"
+
+
+def _publish(runs: list[Run], out: Path | None) -> None:
+    """Prints the table of these runs and, with `out`, writes their report."""
     from pe_jax.commands import console
 
     results = [result for run in runs if (result := _result(run))]
-    console.publish(results, Path(_OUT.value) if _OUT.value else None)
+    console.publish(results, out)
 
 
 def _result(run: Run):

@@ -5,6 +5,7 @@ The state of every run is in its folder, so that a process that dies takes no ot
 
 from __future__ import annotations
 
+import collections
 import contextlib
 import glob
 import os
@@ -25,6 +26,7 @@ from pe_jax.runs.folder import answer, find
 from pe_jax.storage import history, locks, records, state
 
 POLL_SECONDS = 0.3
+RETRIES = 3  # of a run whose process is killed, by the kernel for its memory, say
 WAITING = "waiting for a run that another process holds"
 
 
@@ -80,6 +82,7 @@ class _Workers:
         self.waiting = [id for id in runs if id not in done]
         self.running: dict[str, subprocess.Popen] = {}
         self.ended, self.failed = len(done), {}
+        self.killed: collections.Counter[str] = collections.Counter()
         self.share = progress.EVALUATION
         self.command, self.environment = command, environment
         self.jobs = at_a_time(jobs, len(self.waiting))
@@ -152,6 +155,11 @@ class _Workers:
         folder, label = self.folders[id], self.runs[id].label
         result = answer(self.runs[id], folder)
         if not result and locks.is_locked(folder):  # another process was the first to take it
+            self.waiting.append(id)
+            return
+        if not result and code < 0 and self.killed[id] < RETRIES:
+            self.killed[id] += 1
+            self.view.say(f"{label}: killed by signal {-code}; it goes on")
             self.waiting.append(id)
             return
         self.ended += 1

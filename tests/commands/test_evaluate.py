@@ -112,7 +112,7 @@ def test_a_mistake_in_an_evaluation_is_told(lab, workdir, tmp_path):
         ([f"--workdir={workdir}", "--lengths=16,x"], "--lengths must be integers"),
         ([f"--workdir={workdir}", "--metrics=slidign"], "did you mean 'sliding'?"),
         ([f"--workdir={workdir}", "--swaps=windwo"], "did you mean 'window'?"),
-        ([f"--workdir={workdir}", "--split=vaild"], "must be valid or test, got 'vaild'"),
+        ([f"--workdir={workdir}", "--split=vaild"], "must be one of 'valid', 'test', got 'vaild'"),
     ):
         done = start(lab, *arguments)
         assert done.code == 2 and words in done.err, done.err

@@ -316,8 +316,11 @@ def test_what_cannot_be_chosen_among_is_told(lab, tmp_path):
     with pytest.raises(Refused, match="diverged at each of train.rates, 1e[+]30, 1e[+]31"):
         execute(every, tmp_path)
     for values, words in (
-        ({"train.rates": (1e-3, 1e-3)}, "train.rates must be different and positive"),
-        ({"train.rates": (-1.0,)}, "train.rates must be different and positive"),
+        ({"train.rates": (1e-3, 1e-3)}, "train.rates must be different"),
+        (
+            {"train.rates": (-1.0,)},
+            "train.rates must be a tuple, each .* above 0",
+        ),
         ({"run.choose_seeds": (7,)}, "run.choose_seeds must be some of run.seeds"),
     ):
         with pytest.raises(ValueError, match=words):
@@ -378,8 +381,11 @@ def test_a_cosine_cannot_go_on_and_says_why(lab, again, tmp_path):
 
 def test_a_schedule_that_cannot_be_is_told(lab):
     for values, words in (
-        ({"train.schedule": "linear"}, "train.schedule must be cosine or wsd, got 'linear'"),
-        ({"train.cooldown": 1.0}, "train.cooldown must be between 0 and 1"),
+        (
+            {"train.schedule": "linear"},
+            "train.schedule must be .*'cosine', 'wsd', got 'linear'",
+        ),
+        ({"train.cooldown": 1.0}, "train.cooldown must be a finite number .*below 1"),
         ({"train.schedule": "wsd"}, "before the 50 steps of train.warmup are over"),
     ):
         with pytest.raises(ValueError, match=words):

@@ -1,0 +1,122 @@
+"""A sweep that several launchers share, and one whose processes are killed."""
+
+import contextlib
+import os
+import shlex
+import signal
+from pathlib import Path
+
+import pytest
+from commands import Lab, lines, result, run_of, tiny
+
+from pe_jax.engines.shards import Shard, parse
+
+SPECS = ("nope", "alibi", "rope")
+STUDY = f"""
+from pe_jax.configs.base import get_config
+
+
+def get_sweep():
+    for spec in {SPECS}:
+        yield get_config(f"pe={{spec}}")
+"""
+ARRAY = {"SLURM_ARRAY_TASK_MIN": "3", "SLURM_ARRAY_TASK_COUNT": "4"}
+
+
+@pytest.fixture(scope="module")
+def lab(tmp_path_factory):
+    lab = Lab(tmp_path_factory.mktemp("lab"), tmp_path_factory.getbasetemp() / "programs")
+    (lab.folder / "study.py").write_text(STUDY)
+    return lab
+
+
+def sweep(lab, workdir, *arguments):
+    config = f"--config={lab.folder / 'study.py'}"
+    flags = tiny(**{"data.source": lab.text})
+    return lab.start("sweep", config, *flags, f"--workdir={workdir}", *arguments)
+
+
+@pytest.fixture(scope="module")
+def whole(lab):
+    done = sweep(lab, lab.folder / "whole", "--jobs=1").wait()
+    assert done.code == 0, done.err
+    return rows(lab.folder / "whole")
+
+
+def rows(workdir):
+    return {r["label"]: r["rows"] for r in map(result, workdir.glob("*-????????"))}
+
+
+def test_the_shards_of_a_sweep_are_all_of_it_once():
+    runs = list("abcdefgh")
+    for n in (1, 2, 3, 8, 9):
+        parts = [Shard(i, n).own(runs) for i in range(1, n + 1)]
+        assert sorted(run for part in parts for run in part) == runs
+        assert max(map(len, parts)) - min(map(len, parts)) <= 1
+    assert parse("2/8", {}) == (2, 8)
+    assert parse("slurm", ARRAY | {"SLURM_ARRAY_TASK_ID": "4"}) == (2, 4)
+
+
+@pytest.mark.parametrize(
+    ("text", "environment", "said"),
+    [
+        ("0/2", {}, "I from 1 to N, as 2/8, or slurm, got '0/2'"),
+        ("3/2", {}, "I from 1 to N"),
+        ("1", {}, "I from 1 to N"),
+        ("slurm", {}, "sets SLURM_ARRAY_TASK_ID"),
+        ("slurm", ARRAY | {"SLURM_ARRAY_TASK_ID": "9"}, "an array without gaps"),
+    ],
+)
+def test_what_is_no_shard_is_refused(text, environment, said):
+    with pytest.raises(ValueError, match=said):
+        parse(text, environment)
+
+
+def test_two_shards_give_the_rows_of_one_sweep_and_the_last_writes_its_report(lab, whole, tmp_path):
+    workdir, out = tmp_path / "runs", tmp_path / "out"
+    first = sweep(lab, workdir, "--jobs=1", "--shard=1/2", f"--out={out}").wait()
+    assert first.code == 0 and "1 of 3 runs are still to be done by other shards" in first.err
+    assert set(rows(workdir)) == {"nope", "rope"} and not out.exists()
+    second = sweep(lab, workdir, "--jobs=1", "--shard=2/2", f"--out={out}").wait()
+    assert second.code == 0 and "still to be done" not in second.err, second.err
+    assert rows(workdir) == whole and (out / "table.md").exists()
+    assert "--shard" not in result(next(workdir.glob("nope-*")))["command"]
+
+
+def test_a_command_is_printed_for_each_run(lab, tmp_path):
+    done = sweep(lab, tmp_path / "runs", "--print_commands").wait()
+    commands = [shlex.split(line) for line in done.out.splitlines()]
+    assert [c[-1] for c in commands] == ["--shard=1/3", "--shard=2/3", "--shard=3/3"]
+    assert all(f"--workdir={tmp_path / 'runs'}" in command for command in commands)
+    assert not (tmp_path / "runs").exists()
+
+
+def children(process):
+    """The processes that a process has started and not yet seen the end of."""
+    return Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+
+
+@pytest.mark.skipif(not Path("/proc").exists(), reason="the system does not tell of children")
+def test_a_run_whose_process_is_killed_goes_on_three_times(lab, whole, tmp_path):
+    flags = tiny(**{"data.source": lab.text})
+    config = "--config=configs/base.py:pe=nope"
+    folder = tmp_path / run_of("nope", **{"data.source": lab.text}).id
+
+    def killed(times):
+        """A sweep of one run whose process is killed so many times."""
+        at_work = lab.start("sweep", config, *flags, f"--workdir={tmp_path}", "--jobs=1")
+        for i in range(times):
+            at_work.until(lambda i=i: starts() == i + 1 and children(at_work.process))
+            for child in children(at_work.process):
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(int(child), signal.SIGKILL)
+        return at_work.wait()
+
+    def starts():
+        log = folder / "log.txt"
+        return log.read_text().count("started by a sweep") if log.exists() else 0
+
+    three = killed(3)
+    assert three.code == 0 and three.err.count("killed by signal 9; it goes on") == 3, three.err
+    assert result(folder)["rows"] == whole["nope"]
+    assert [line["step"] for line in lines(folder) if "loss" in line] == list(range(2, 13, 2))
