@@ -7,6 +7,7 @@ from __future__ import annotations
 import functools
 import math
 import numbers
+import sys
 import types
 import typing
 from typing import Annotated, Any
@@ -71,7 +72,8 @@ def fits(value: Any, hint: Any) -> bool:
     if kind is int:
         return isinstance(value, numbers.Integral) and abs(int(value)) < LARGEST
     if kind is float:
-        return isinstance(value, numbers.Real) and math.isfinite(float(value))
+        size: Any = abs(value) if isinstance(value, numbers.Real) else math.inf
+        return bool(size <= sys.float_info.max)
     return isinstance(value, kind)
 
 
