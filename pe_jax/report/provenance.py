@@ -7,6 +7,8 @@ from collections.abc import Iterator, Sequence
 from pe_jax.record import Result
 from pe_jax.report.words import count, join
 
+THEN = ", then "  # between the commits that carried one run out
+
 
 def differing(results: Sequence[Result]) -> str:
     """A sentence on the commits, versions and devices in which the runs differ; "" if in none."""
@@ -15,7 +17,7 @@ def differing(results: Sequence[Result]) -> str:
 
 
 def _parts(results: Sequence[Result]) -> Iterator[str]:
-    commits = {result.commit for result in results}
+    commits = {commit for result in results for commit in result.commit.split(THEN)}
     if len(commits) > 1:
         yield f"{count(len(commits), 'commit')} of the code"
     for name in sorted({name for result in results for name in result.versions}):
@@ -25,6 +27,6 @@ def _parts(results: Sequence[Result]) -> Iterator[str]:
     kinds = {f"{r.device.kind} ({r.device.platform})" for r in results if r.device}
     if len(kinds) > 1:
         yield f"on {join(sorted(kinds))}"
-    changed = [result.label for result in results if ", then " in result.commit]
+    changed = [result.label for result in results if THEN in result.commit]
     if changed:
         yield f"the code changed while {join(changed)} went on"

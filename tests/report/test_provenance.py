@@ -17,6 +17,7 @@ def test_only_what_differs_is_said():
     gpu = Device(platform="gpu", kind="H100", count=1, threads=1)
     changed = dataclasses.replace(newer, device=gpu, commit=f"{a.commit}, then {'f' * 40}")
     said = differing([a, changed])
+    assert "2 commits" in differing([a, changed, dataclasses.replace(b, commit="f" * 40)])
     for part in (f"jax {a.versions['jax']} and 9.9", "on ", "H100 (gpu)", "2 commits"):
         assert part in said
     assert said.endswith(f"the code changed while {b.label} went on.")
