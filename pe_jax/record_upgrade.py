@@ -20,13 +20,19 @@ REASONS = {
 """{pattern of a sentence of version 1: value of `reason.Reason`}"""
 
 
+class Later(ValueError):
+    """A record of a later version, which a later release has written."""
+
+
 def upgraded(data: dict[str, Any], version: int) -> dict[str, Any]:
     """The parsed JSON of a record in the form of `version`, the present one; what is malformed
-    stays as it is. ValueError for a later version, which a later release has written.
+    stays as it is. Later where the version is later.
     """
     written = data.get("version", 1)
-    if not isinstance(written, int) or written > version:
-        raise ValueError(
+    if not isinstance(written, int):
+        raise ValueError(f"its version is {written!r}")
+    if written > version:
+        raise Later(
             f"it is of version {written} of the schema and this release reads up to {version}: "
             "read it with the release that wrote it"
         )

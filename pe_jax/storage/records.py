@@ -16,7 +16,7 @@ import msgspec
 
 from pe_jax.errors import Refused
 from pe_jax.record import VERSION, Begun, Planned, Result, State
-from pe_jax.record_upgrade import upgraded
+from pe_jax.record_upgrade import Later, upgraded
 from pe_jax.storage import atomic
 from pe_jax.storage.hashes import canonical, sha256
 
@@ -38,10 +38,12 @@ def read(kind: type[Schema], path: Path) -> Schema | None:
 
 def read_whole(kind: type[Schema], path: Path, say: Callable[[str], None]) -> Schema | None:
     """A record from its file; None if the file is not there or damaged. A damaged one is renamed,
-    which `say` is told: what it held is made anew.
+    which `say` is told: what it held is made anew. Refused if a later release has written it.
     """
     try:
         return _read(kind, path)
+    except Later as error:
+        raise Refused(f"{path}: {error}") from error
     except ValueError as error:
         aside = atomic.set_aside(path, f"{path.name}.damaged")
         say(f"{path} is damaged ({error}): set aside as {aside.name}")

@@ -140,6 +140,17 @@ def test_a_value_changed_by_hand_is_told(tmp_path):
     assert records.read(Result, path) is not None
 
 
+def test_what_a_later_release_has_written_is_no_damage(tmp_path):
+    path, said = tmp_path / "result.json", []
+    path.write_text(json.dumps(written_result(version=99)))
+    with pytest.raises(Refused, match="version 99 of the schema.*the release that wrote it"):
+        records.read_whole(Result, path, said.append)
+    assert path.exists() and said == []
+    path.write_text(json.dumps(written_result(version="4")))
+    assert records.read_whole(Result, path, said.append) is None and not path.exists()
+    assert "its version is '4'" in said[0] and "result.json.damaged" in said[0]
+
+
 def test_a_state_comes_back():
     failed = record.State(stage=record.Stage.FAILED, since=state.now(), reason="out of memory")
     assert records.decode(record.State, json.loads(records.encode(failed))) == failed
@@ -293,6 +304,10 @@ def test_the_environment_says_what_decides_the_bits():
 def test_the_threads_are_those_that_nproc_leaves(monkeypatch):
     monkeypatch.setenv("NPROC", "3")
     assert environment.environment()["device"]["threads"] == 3
+    for wrong in ("abc", "-1", "2.5"):
+        monkeypatch.setenv("NPROC", wrong)
+        with pytest.raises(Refused, match=f"NPROC is a number of threads.* got '{wrong}'"):
+            environment.environment()
 
 
 def repository(folder, package="pe_jax"):
