@@ -205,9 +205,17 @@ def _reproducing() -> str:
 
 
 def _again(*but: str) -> str:
-    """The command line of this process without some flags."""
-    left_out = tuple(f"--{name}" for name in but)
-    return f"{sys.argv[0]} {shlex.join(a for a in sys.argv[1:] if not a.startswith(left_out))}"
+    """The command line of this process without some flags, as --flag=value or --flag value."""
+    kept, value_follows = [], False
+    for argument in sys.argv[1:]:
+        name, given, _ = argument.lstrip("-").partition("=")
+        if value_follows:
+            value_follows = False
+        elif argument.startswith("-") and name in but:
+            value_follows = not given and not OPTIONS[name].boolean
+        else:
+            kept.append(argument)
+    return f"{sys.argv[0]} {shlex.join(kept)}"
 
 
 def _publish(runs: list[Run], out: Path | None) -> None:
