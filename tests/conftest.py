@@ -24,7 +24,7 @@ import jaxtyping
 import pytest
 
 jax.config.update("jax_numpy_rank_promotion", "raise")
-jaxtyping.install_import_hook("pe_jax", "beartype.beartype")
+jaxtyping.install_import_hook("pe_jax", "checked.checked")
 
 
 @pytest.fixture(scope="session")

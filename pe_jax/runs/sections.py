@@ -8,7 +8,6 @@ from typing import Any
 
 from pe_jax.errors import nearest
 from pe_jax.evaluation.config import EvalConfig
-from pe_jax.fields import check_value, hints
 from pe_jax.model.config import LmConfig
 from pe_jax.runs.config import DataConfig, LogConfig, RunConfig
 from pe_jax.training.config import TrainConfig
@@ -49,10 +48,7 @@ def section(name: str, values: Mapping[str, Any]) -> Any:
     """A section as its dataclass, which checks it; lists, as JSON has them, become tuples."""
     kind = SECTIONS[name]
     _check_known(f"config.{name}", values, [field.name for field in dataclasses.fields(kind)])
-    values = _tuples(values)
-    for field, value in values.items():
-        check_value(value, hints(kind)[field], f"{name}.{field}")
-    return kind(**values)
+    return kind(**_tuples(values))
 
 
 def members_of(section: Mapping[str, Any]) -> tuple[str, dict[str, dict[str, Any]]]:

@@ -1,0 +1,107 @@
+"""Whatever a config or a spec holds, a run is made of it, or one line says why not; and a run's id
+is of what one seed learns, however the config is written down.
+"""
+
+import json
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pe_jax.encodings import ENCODINGS
+from pe_jax.fields import hints
+from pe_jax.runs.run import Run
+from pe_jax.runs.sections import SECTIONS
+from pe_jax.spec.parse import defaults, parse
+from pe_jax.storage.hashes import canonical
+
+settings.register_profile("same", derandomize=True, database=None, deadline=None, max_examples=60)
+settings.load_profile("same")
+
+FIELDS = [f"{name}.{field}" for name, kind in SECTIONS.items() for field in hints(kind)]
+SCALARS = st.one_of(
+    st.none(),
+    st.booleans(),
+    st.integers(-(2**70), 2**70),
+    st.integers(-2, 300),
+    st.floats(),
+    st.text(max_size=8),
+    st.sampled_from(["rope", "data:2", "files:", "wsd", "test"]),
+)
+VALUES = st.one_of(SCALARS, st.lists(SCALARS, max_size=3), st.dictionaries(st.text(), SCALARS))
+ROPES = st.fixed_dictionaries(
+    {"train.rate": st.floats(1e-6, 1.0), "train.steps": st.integers(1, 10**6)}
+)
+
+
+def config_of(values, spec="rope"):
+    """A config in sections of values by "section.field"."""
+    config = {"pe": {"spec": spec}}
+    for name, value in values.items():
+        section, field = name.split(".")
+        config.setdefault(section, {})[field] = value
+    return config
+
+
+def made(config):
+    """Run.of(config); None if it was refused, which must take one line of bearable length."""
+    try:
+        return Run.of(config)
+    except (ValueError, OSError) as error:
+        assert "\n" not in str(error)
+        assert 10 < len(str(error)) < 2000
+        return None
+
+
+@settings(max_examples=150)
+@given(st.dictionaries(st.sampled_from(FIELDS), VALUES, min_size=1, max_size=3))
+def test_any_values_of_a_config_make_a_run_or_are_refused_in_one_line(values):
+    run = made(config_of(values))
+    if run:  # then its record makes it again
+        assert Run.of(json.loads(canonical(run.config))).id == run.id
+
+
+@settings(max_examples=150)
+@given(st.sampled_from(sorted(ENCODINGS)), st.data())
+def test_any_values_of_an_encodings_fields_make_a_run_or_are_refused_in_one_line(name, data):
+    fields = st.dictionaries(st.sampled_from(sorted(defaults(ENCODINGS[name]))), VALUES, max_size=2)
+    made({"pe": {"spec": name, name: data.draw(fields)}})
+
+
+@settings(max_examples=150)
+@given(st.lists(st.sampled_from([*"+()[]:=,.'\"-", *"0123", "\n", "é", *ENCODINGS]), max_size=8))
+def test_any_text_is_a_spec_that_is_read_again_as_itself_or_is_refused_in_one_line(parts):
+    text = "".join(parts)
+    try:
+        spec = parse(text)
+    except ValueError as error:
+        assert "\n" not in str(error)
+        return
+    assert parse(str(spec)) == spec
+
+
+@given(ROPES, st.permutations(range(3)), st.randoms(use_true_random=False))
+def test_an_id_does_not_depend_on_how_the_config_is_written(values, order, rng):
+    config = Run.of(config_of(values)).config
+    shuffled = list(config.items())
+    rng.shuffle(shuffled)
+    again = {name: dict(sorted(section.items(), reverse=True)) for name, section in shuffled}
+    assert Run.of(again).id == Run.of(config).id == Run.of(config_of(values)).id
+
+
+@given(ROPES, ROPES)
+def test_runs_have_one_id_if_and_only_if_they_learn_the_same(one, other):
+    assert (Run.of(config_of(one)).id == Run.of(config_of(other)).id) == (one == other)
+
+
+@given(
+    ROPES,
+    st.fixed_dictionaries(
+        {
+            "eval.targets": st.integers(32, 10**6),
+            "log.valid_every": st.integers(1, 100),
+            "run.seeds": st.lists(st.integers(0, 9), min_size=1, unique=True).map(tuple),
+        }
+    ),
+)
+def test_what_is_asked_of_a_model_is_no_part_of_its_id(values, asked):
+    assert Run.of(config_of(values | asked)).id == Run.of(config_of(values)).id
