@@ -32,7 +32,7 @@ from pe_jax.runs.view import View
 from pe_jax.storage import locks, records, state
 from pe_jax.storage.checkpoints import digests
 from pe_jax.storage.hashes import canonical, sha256
-from pe_jax.storage.history import History, read_lines
+from pe_jax.storage.history import History, damaged_lines, read_lines
 from pe_jax.training import mesh
 from pe_jax.training.loop import train
 from pe_jax.training.session import Interrupted, Session, stopping
@@ -90,11 +90,16 @@ def tuned(run: Run, folder: Path, command: str, view: View) -> dict[int, float |
 
 def _validate(run: Run, work: Work, trained: list[Trained]) -> None:
     """Scores validation text for programs that were trained without, by an earlier release."""
-    lines = read_lines(work.folder / "metrics.jsonl")
-    ends = [line for line in lines if line.get("step") == run.train.steps]
+    path = work.folder / "metrics.jsonl"
+    ends = [line for line in read_lines(path) if line.get("step") == run.train.steps]
     for program in trained:
         end = next((line for line in ends if line["seeds"] == list(program.seeds)), None)
-        if end and "valid" not in end and work.session.validate:
+        if end is None:
+            raise Refused(
+                f"{path} has lost the end of the training of seeds {program.seeds}, by which a "
+                f"learning rate is chosen: delete {work.folder} and run the same command again"
+            )
+        if "valid" not in end and work.session.validate:
             score = work.session.validate(program.state["params"])
             work.session.history.add(**end, valid=score)
 
@@ -111,6 +116,8 @@ def _at_work(run: Run, folder: Path, command: str, view: View) -> Iterator[Work]
         raise Refused(str(error)) from error
     with locks.locked(folder), stopping(view.say) as stop:
         about = begin(run, folder, corpus, command, view)
+        if damaged := damaged_lines(folder / "metrics.jsonl"):
+            view.say(f"{folder / 'metrics.jsonl'}: {damaged} lines are damaged, and left out")
         with keep_state(folder), Trackers(run.log.trackers, folder, about, view.say) as trackers:
 
             def watch(line: dict[str, Any]) -> None:

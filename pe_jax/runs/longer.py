@@ -5,7 +5,6 @@ the decay of a shorter one beside it, and comes to the bits that it would have c
 from __future__ import annotations
 
 import dataclasses
-import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -13,9 +12,8 @@ from pe_jax.errors import Refused
 from pe_jax.runs import layout
 from pe_jax.runs.folder import namesakes, trains_as
 from pe_jax.runs.run import Run
-from pe_jax.storage import atomic
 from pe_jax.storage.checkpoints import Checkpoints
-from pe_jax.storage.history import read_lines
+from pe_jax.storage.history import read_lines, write_lines
 from pe_jax.training.loop import before_decay
 from pe_jax.training.step import State
 
@@ -79,4 +77,4 @@ def take_history(start: Shorter, run: Run, folder: Path, seeds: Sequence[int]) -
         for line in read_lines(start.folder / "metrics.jsonl")
         if "loss" in line and line["seeds"] == list(seeds) and line["step"] <= start.step
     ]
-    atomic.write(path, "".join(json.dumps(line) + "\n" for line in (*others, *taken)))
+    write_lines(path, (*others, *taken))

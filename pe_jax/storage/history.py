@@ -1,16 +1,18 @@
-"""The history of a run, metrics.jsonl: what training and evaluation have measured so far."""
+"""The history of a run, metrics.jsonl: what training and evaluation have measured so far. Each line
+has the first digits of its SHA-256, since learning rates are chosen by what the lines say.
+"""
 
 from __future__ import annotations
 
-import contextlib
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from pe_jax.storage.atomic import write
+from pe_jax.storage.hashes import canonical, sha256
 
 
 class History:
@@ -35,18 +37,20 @@ class History:
         """
         if self.path is None:
             return
-        lines = [
-            line
-            for line in read_lines(self.path)
-            if "loss" in line and (line["seeds"] != list(seeds) or line["step"] <= step)
-        ]
-        write(self.path, "".join(json.dumps(line) + "\n" for line in lines))
+        write_lines(
+            self.path,
+            [
+                line
+                for line in read_lines(self.path)
+                if "loss" in line and (line["seeds"] != list(seeds) or line["step"] <= step)
+            ],
+        )
 
     def add(self, **line: Any) -> None:
         """Appends a line."""
         if self.path is not None:
             with open(self.path, "a", encoding="utf-8") as file:
-                file.write(json.dumps(line) + "\n")
+                file.write(_encoded(line))
         self.watch(line)
 
 
@@ -74,12 +78,44 @@ class _Evaluation(msgspec.Struct):
 
 
 def read_lines(path: Path) -> list[dict[str, Any]]:
-    """The whole lines of a metrics.jsonl; one that a kill cut off, or that is none, is left out."""
-    lines = []
-    with contextlib.suppress(FileNotFoundError):
-        for text in path.read_bytes().splitlines():
-            with contextlib.suppress(ValueError, TypeError, msgspec.ValidationError):
-                line = json.loads(text)
-                msgspec.convert(line, _Training if "loss" in line else _Evaluation)
-                lines.append(line)
-    return lines
+    """The whole lines of a metrics.jsonl; one that a kill cut off, or that is damaged, is left out.
+
+    Lines of earlier releases have no digest.
+    """
+    return [line for line in map(_decoded, _texts(path)) if line is not None]
+
+
+def damaged_lines(path: Path) -> int:
+    """How many lines of a metrics.jsonl are left out because they are not whole."""
+    return sum(_decoded(text) is None for text in _texts(path))
+
+
+def write_lines(path: Path, lines: Iterable[dict[str, Any]]) -> None:
+    """Makes these the lines of a metrics.jsonl."""
+    write(path, "".join(map(_encoded, lines)))
+
+
+def _texts(path: Path) -> list[bytes]:
+    try:
+        return path.read_bytes().splitlines()
+    except FileNotFoundError:
+        return []
+
+
+def _encoded(line: dict[str, Any]) -> str:
+    return json.dumps(line | {"digest": _digest(line)}) + "\n"
+
+
+def _decoded(text: bytes) -> dict[str, Any] | None:
+    """The line; None where it is not as it was written."""
+    try:
+        line = json.loads(text)
+        digest = line.pop("digest", None)
+        msgspec.convert(line, _Training if "loss" in line else _Evaluation)
+        return line if digest in (None, _digest(line)) else None
+    except (ValueError, TypeError, AttributeError, msgspec.ValidationError):
+        return None
+
+
+def _digest(line: dict[str, Any]) -> str:
+    return sha256(canonical(line))[:12]

@@ -283,6 +283,17 @@ def test_a_rate_more_trains_that_rate_alone(lab, tuned, tmp_path):
         assert trained_steps(path) == steps.get(path.name, trained_steps(path)), path
 
 
+def test_a_rate_is_not_chosen_by_a_score_that_was_changed(lab, tuned, tmp_path):
+    copy = shutil.copytree(tuned, tmp_path / "copy")
+    folder = the_run(copy)
+    inside = layout.folders(folder)[1]
+    whole, _, last = (inside / "metrics.jsonl").read_text().rstrip("\n").rpartition("\n")
+    (inside / "metrics.jsonl").write_text(f"{whole}\n{last.replace('valid', 'wrong')}\n")
+    (folder / "result.json").unlink()
+    with pytest.raises(Refused, match=f"lost the end of the training of .* delete {inside}"):
+        execute(run_of("rope", **{"data.source": lab.text} | RATES), copy)
+
+
 def test_a_file_that_is_swapped_in_is_scored_once_at_the_chosen_rate(lab, tuned, tmp_path):
     copy = shutil.copytree(tuned, tmp_path / "copy")
     path = tmp_path / "mine.py"

@@ -241,7 +241,8 @@ def test_metrics_are_lines_that_the_watcher_sees_too(tmp_path):
     metrics = History(tmp_path / "metrics.jsonl", seen.append)
     fill(metrics)
     assert history.read_lines(metrics.path) == seen and len(seen) == 7
-    assert metrics.path.read_text().splitlines()[-1] == '{"evaluated": 1, "of": 2}'
+    last = json.loads(metrics.path.read_text().splitlines()[-1])
+    assert last.pop("digest") and last == {"evaluated": 1, "of": 2}
 
 
 def test_rewind_forgets_the_later_steps_of_these_seeds_and_the_evaluation(tmp_path):
@@ -266,6 +267,17 @@ def test_a_line_that_a_kill_cut_off_is_left_out_and_overwritten(tmp_path):
     metrics.add(**line)
     assert history.read_lines(metrics.path) == [*whole[:-1], line]
     assert history.read_lines(tmp_path / "none.jsonl") == []
+
+
+def test_a_line_that_was_changed_is_left_out_and_one_of_an_earlier_release_is_read(tmp_path):
+    metrics = History(tmp_path / "metrics.jsonl")
+    fill(metrics)
+    whole = history.read_lines(metrics.path)
+    metrics.path.write_text(metrics.path.read_text().replace('"loss": [4.0]', '"loss": [3.0]'))
+    assert history.read_lines(metrics.path) == [*whole[:4], *whole[5:]]
+    assert history.damaged_lines(metrics.path) == 1
+    metrics.path.write_text("".join(json.dumps(line) + "\n" for line in whole))
+    assert history.read_lines(metrics.path) == whole and not history.damaged_lines(metrics.path)
 
 
 def test_a_history_without_a_file_is_watched_all_the_same():

@@ -22,6 +22,7 @@ import time
 from pathlib import Path
 
 from pe_jax.storage.hashes import canonical, sha256
+from pe_jax.storage.history import read_lines
 
 ROOT = Path(__file__).resolve().parents[2]
 LIMIT = 200.0  # seconds that a process may take
@@ -210,9 +211,7 @@ def keep_programs(cache: str) -> None:
 
 def lines(folder: Path) -> list[dict]:
     """The whole lines of a run's metrics.jsonl so far."""
-    path = folder / "metrics.jsonl"
-    text = path.read_text() if path.exists() else ""
-    return [json.loads(line) for line in text[: text.rfind("\n") + 1].splitlines()]
+    return read_lines(folder / "metrics.jsonl")
 
 
 def run_of(spec: str = "rope", **values):
