@@ -15,7 +15,7 @@ import logging
 import os
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +31,19 @@ KEPT = 2
 """How many of the newest checkpoints stay in the folder."""
 
 
+class _Newest(ocp.checkpoint_managers.PreservationPolicy):
+    """The KEPT newest checkpoints, and of each step in `before` the newest from before it."""
+
+    before: Collection[int] = ()
+
+    def should_preserve(self, checkpoints, *, context) -> list[bool]:
+        steps = sorted(checkpoint.step for checkpoint in checkpoints)
+        kept = {*steps[-KEPT:]}
+        for end in self.before:
+            kept |= {*[step for step in steps if step < end][-1:]}
+        return [checkpoint.step in kept for checkpoint in checkpoints]
+
+
 def digests(state: Any) -> dict[str, str]:
     """SHA-256 of the dtype, shape and bytes of each array of a tree, by its path (see `flat`)."""
     return {name: _digest(array) for name, array in flat(state).items()}
@@ -44,19 +57,27 @@ class Checkpoints:
     """
 
     def __init__(self, folder: Path, read_only: bool = False):
-        self.folder = folder.absolute()
+        self.folder, self._newest = folder.absolute(), _Newest()
         with _quiet():
             options = ocp.CheckpointManagerOptions(
-                max_to_keep=None if read_only else KEPT,
+                preservation_policy=None if read_only else self._newest,
                 enable_async_checkpointing=False,
                 read_only=read_only,
                 create=not read_only,
             )
             self.manager = ocp.CheckpointManager(self.folder, options=options)
 
-    def save(self, step: int, state: Any, note: dict[str, Any]) -> None:
+    @property
+    def steps(self) -> list[int]:
+        """The steps of its checkpoints, damaged ones among them."""
+        return sorted(self.manager.all_steps())
+
+    def save(
+        self, step: int, state: Any, note: dict[str, Any], before: Collection[int] = ()
+    ) -> None:
         """Writes the state, synchronously; `note` is JSON that `restore` gives back. What killed
-        saves have left is removed.
+        saves have left is removed, and so are all checkpoints but the KEPT newest and, of each step
+        in `before`, the newest from before it.
 
         OSError if the disk is full.
         """
@@ -65,6 +86,7 @@ class Checkpoints:
         arrays = flat(jax.device_get(state))
         meta = {"note": note, "kinds": _kinds(arrays), "digests": digests(arrays)}
         meta |= {"digest": sha256(canonical(meta))}
+        self._newest.before = before
         args = ocp.args.Composite(state=ocp.args.StandardSave(arrays), meta=ocp.args.JsonSave(meta))
         try:
             self._reserve(sum(array.nbytes for array in arrays.values()))
@@ -86,15 +108,17 @@ class Checkpoints:
                 os.posix_fallocate(file.fileno(), 0, size)
 
     def restore(
-        self, like: Any, warn: Callable[[str], None]
+        self, like: Any, warn: Callable[[str], None], before: int | None = None
     ) -> tuple[int, Any, dict[str, Any]] | None:
-        """(step, state, note) of the newest whole checkpoint; None if there is none. Damaged ones
-        are renamed to corrupt-<step>, which `warn` is told.
+        """(step, state, note) of the newest whole checkpoint from before a step; None if there is
+        none. Damaged ones are renamed to corrupt-<step>, which `warn` is told.
 
         The state is a tree like `like`, whose leaves may be shapes; ValueError if the checkpoint
         holds other arrays.
         """
-        for step in sorted(self.manager.all_steps(), reverse=True):
+        for step in reversed(self.steps):
+            if before is not None and step >= before:
+                continue
             try:
                 meta = self._meta(step)
                 if meta["kinds"] == _kinds(flat(like)):

@@ -77,6 +77,22 @@ def test_a_saved_state_comes_back_bit_by_bit(tmp_path):
     assert got["optimizer"][1].dtype == jnp.bfloat16
 
 
+def test_the_newest_from_before_a_step_is_kept_and_taken(tmp_path):
+    made = checkpoints(tmp_path, 1, 2, 3)
+    for step in (4, 5, 6, 7):
+        made.save(
+            step, state(step), {"seconds": step / 4}, before=(1, 4) if step < 6 else (6, 4, 3)
+        )
+    assert made.steps == [3, 5, 6, 7]
+    for before, step in ((8, 7), (6, 5), (4, 3)):
+        found = Checkpoints(tmp_path).restore(state(0), print, before)
+        assert found is not None and found[0] == step
+    assert made.restore(state(0), print, 3) is None
+    assert Checkpoints(tmp_path, read_only=True).steps == [3, 5, 6, 7]
+    Checkpoints(tmp_path).save(8, state(8), {})
+    assert made.manager.reload() is None and made.steps == [7, 8]
+
+
 def test_the_newest_is_taken_and_the_oldest_forgotten(tmp_path):
     checkpoints(tmp_path, 1, 9, 10)
     assert restored(tmp_path)[0] == 10
