@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+from collections.abc import Mapping
 
 
 class Reason(enum.Enum):
@@ -22,3 +23,17 @@ SENTENCES = {
     Reason.NOT_FINITE: "not finite",
     Reason.NOT_EVALUATED: "not evaluated",
 }
+
+
+def divergence(steps: Mapping[int, int]) -> str:
+    """From which step on the training of seeds went wrong, {seed: step}, in words: "seeds 0, 2:
+    loss or gradient not finite from step 37 on"; "" for none.
+    """
+    by_step: dict[int, list[int]] = {}
+    for seed, step in sorted(steps.items()):
+        by_step.setdefault(step, []).append(seed)
+    return "; ".join(
+        f"seed{'s' * (len(seeds) > 1)} {', '.join(map(str, seeds))}: "
+        f"loss or gradient not finite from step {step} on"
+        for step, seeds in by_step.items()
+    )

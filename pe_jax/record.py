@@ -191,6 +191,12 @@ class Result(Begun):
     scored: Corpus | None = None
     """The text that was scored; None: the one that was trained on."""
 
+    @property
+    def diverged(self) -> dict[int, int]:
+        """The step at which each seed diverged whose training did."""
+        found = [row for row in self.rows if row.reason is Reason.DIVERGED]
+        return {row.seed: row.at for row in found if row.at is not None}
+
 
 class Stage(enum.Enum):
     """How far a run has come."""
@@ -208,4 +214,4 @@ class State:
 
     stage: Stage
     since: str  # UTC, ISO 8601
-    reason: str = ""  # why it was stopped or has failed
+    reason: str = ""  # why it was stopped or has failed; done: which of its seeds diverged

@@ -44,6 +44,7 @@ def main() -> int:
         return cli.fail("--workdir=RUN is required: the folder of a finished run, or of runs")
     from pe_jax.commands import console
     from pe_jax.errors import Refused
+    from pe_jax.reason import divergence
     from pe_jax.runs.again import evaluate_again
 
     try:
@@ -52,6 +53,8 @@ def main() -> int:
         for i, folder in enumerate(folders):
             with console.EvaluationView(folder.name, i, len(folders)) as view:
                 results.append(evaluate_again(folder, changes, view=view))
+                if told := divergence(results[-1].diverged):
+                    view.say(f"{folder.name}: {told}: no scores")
         if len(results) == 1:
             console.show(results[0])
         if len(results) > 1 or _OUT.value:

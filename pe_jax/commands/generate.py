@@ -64,7 +64,7 @@ def main() -> int:
     except (Refused, ValueError, OSError) as error:
         return cli.fail(error)
     if trained.step < trained.run.train.steps:
-        _say(f"trained for {trained.step} of {trained.run.train.steps} steps so far")
+        _say(f"trained for {trained.step} of {trained.run.train.steps} steps")
     try:
         _stream(prompt, pieces, trained.tokenizer)
     except BrokenPipeError:  # the reader has had enough, as `| head` has

@@ -103,13 +103,15 @@ def _scaled(work: Work, other: Run, result: Result, threads: int) -> float:
 
 
 def _finished(workdir: Path) -> Iterable[Result]:
-    """The results of a work directory that tell their times and parameters."""
+    """The results of a work directory that tell their times and parameters. Where seeds diverged,
+    training may have ended early.
+    """
     for path in workdir.glob("*/result.json"):
         try:
             result = records.read(Result, path)
         except Refused:
             continue
-        if result and result.seconds and result.parameters:
+        if result and result.seconds and result.parameters and not result.diverged:
             yield result
 
 

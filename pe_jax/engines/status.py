@@ -15,6 +15,7 @@ from typing import Any
 
 from pe_jax import errors
 from pe_jax.engines import progress, queues
+from pe_jax.reason import divergence
 from pe_jax.record import Begun, Planned, Result, Stage
 from pe_jax.storage import history, locks, records, state
 
@@ -39,7 +40,7 @@ class Standing:
     seconds: float | None = None
     """What it took in all; at work: since its process began."""
     reason: str = ""
-    """Why it is not at work."""
+    """Why it is not at work; finished: which of its seeds diverged."""
 
 
 def standings(workdir: Path) -> list[Standing]:
@@ -59,7 +60,9 @@ def _standing(folder: Path, queue: queues.Queue) -> Standing:
             return Standing(folder.name, folder.name, "gone")
         if result and _asked_for_more(folder, locked, queue):
             result = None
-        stage, reason = ("finished", "") if result else _state(folder, locked, queue)
+        stage, reason = (
+            ("finished", divergence(result.diverged)) if result else _state(folder, locked, queue)
+        )
     except errors.Refused as error:
         return Standing(folder.name, folder.name, "damaged", reason=str(error))
     lines = history.read_lines(folder / "metrics.jsonl")

@@ -24,6 +24,7 @@ from pe_jax.storage import locks, records
 from pe_jax.storage.checkpoints import Checkpoints
 from pe_jax.storage.history import History
 from pe_jax.training import mesh
+from pe_jax.training.divergence import final
 from pe_jax.training.session import Session, stopping
 from pe_jax.training.step import State, init
 
@@ -97,12 +98,12 @@ def _config(folder: Path, config: dict[str, Any]) -> dict[str, Any]:
 
 
 def _states(run: Run, folder: Path, groups: tuple[tuple[int, ...], ...]) -> list[State]:
-    """The states after the last step of each program. ValueError if one of these checkpoints is
-    damaged or gone; the one before it is not taken.
+    """The states at the end of the training of each program. ValueError if one of these checkpoints
+    is damaged or gone; the one before it is not taken.
     """
     states = []
     for seeds in groups:
         like = jax.eval_shape(lambda seeds=seeds: init(run.lm, run.encodings, run.train, seeds))
         checkpoints = Checkpoints(layout.checkpoints(folder, seeds), read_only=True)
-        states.append(checkpoints.state(run.train.steps, like))
+        states.append(final(checkpoints, like, run.train.steps))
     return states

@@ -13,13 +13,16 @@ import contextlib
 import dataclasses
 import signal
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
+
+import numpy as np
 
 from pe_jax import record
 from pe_jax.data.tokenizer import Tokens
 from pe_jax.errors import Refused
+from pe_jax.reason import divergence
 from pe_jax.record import Begun, Result, Stage
 from pe_jax.runs import environment, layout, longer, measured
 from pe_jax.runs import folder as folders
@@ -47,6 +50,8 @@ class Work(NamedTuple):
     corpus: Tokens
     session: Session
     trackers: Trackers
+    told: Callable[[str], None]
+    """Gets what state.json is to say of the run when it is done."""
 
 
 class Trained(NamedTuple):
@@ -68,6 +73,7 @@ def carry_out(run: Run, folder: Path, command: str, view: View) -> Result:
         result = _result(run, work, trained)
         work.trackers.finish(result)
         records.write(folder / "result.json", result)
+        work.told(divergence(result.diverged))
         return result
 
 
@@ -93,6 +99,8 @@ def _validate(run: Run, work: Work, trained: list[Trained]) -> None:
     path = work.folder / "metrics.jsonl"
     ends = [line for line in read_lines(path) if line.get("step") == run.train.steps]
     for program in trained:
+        if (np.asarray(program.state["diverged"]) >= 0).all():
+            continue
         end = next((line for line in ends if line["seeds"] == list(program.seeds)), None)
         if end is None:
             raise Refused(
@@ -118,7 +126,10 @@ def _at_work(run: Run, folder: Path, command: str, view: View) -> Iterator[Work]
         about = begin(run, folder, corpus, command, view)
         if damaged := damaged_lines(folder / "metrics.jsonl"):
             view.say(f"{folder / 'metrics.jsonl'}: {damaged} lines are damaged, and left out")
-        with keep_state(folder), Trackers(run.log.trackers, folder, about, view.say) as trackers:
+        with (
+            keep_state(folder) as told,
+            Trackers(run.log.trackers, folder, about, view.say) as trackers,
+        ):
 
             def watch(line: dict[str, Any]) -> None:
                 trackers.watch(line)
@@ -134,16 +145,23 @@ def _at_work(run: Run, folder: Path, command: str, view: View) -> Iterator[Work]
                 run.log.valid_every,
             )
             view.begin()
-            yield Work(folder, about, corpus, session, trackers)
+            yield Work(folder, about, corpus, session, trackers, told)
 
 
 @contextlib.contextmanager
-def keep_state(folder: Path) -> Iterator[None]:
-    """Keeps state.json while the run is carried out: running, then done, stopped or failed."""
+def keep_state(folder: Path) -> Iterator[Callable[[str], None]]:
+    """Keeps state.json while the run is carried out: running, then done, stopped or failed. Gives a
+    function for the reason that a run which is done has.
+    """
     state.put(folder, Stage.RUNNING)
     ending: tuple[Stage, str] = Stage.DONE, ""
+
+    def told(reason: str) -> None:
+        nonlocal ending
+        ending = Stage.DONE, reason
+
     try:
-        yield
+        yield told
     except Interrupted as error:
         ending = Stage.STOPPED, f"by {error}"
         raise

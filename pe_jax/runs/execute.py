@@ -12,6 +12,7 @@ import dataclasses
 from pathlib import Path
 
 from pe_jax import record
+from pe_jax.reason import divergence
 from pe_jax.record import Result, Tried
 from pe_jax.runs import folder as folders
 from pe_jax.runs import layout, measured, programs
@@ -41,7 +42,7 @@ def execute(run: Run, workdir: str | Path, command: str = "", view: View = SILEN
 
 def _at_the_best_rate(run: Run, folder: Path, command: str, view: View) -> Result:
     run.load()  # what is wrong with its text is told before anything is written
-    with locks.locked(folder), keep_state(folder):
+    with locks.locked(folder), keep_state(folder) as told:
         records.read_whole(Result, folder / "result.json", view.say)  # it is made anew
         planned = record.Planned(label=run.label, config=run.config)
         records.write(folder / "queued.json", planned)
@@ -67,6 +68,7 @@ def _at_the_best_rate(run: Run, folder: Path, command: str, view: View) -> Resul
             seconds=found.seconds and _with_training(found.seconds, sum(seconds.values())),
         )
         records.write(folder / "result.json", result)
+        told(divergence(result.diverged))
         return result
 
 

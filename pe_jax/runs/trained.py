@@ -17,6 +17,7 @@ from numpy.typing import ArrayLike
 from pe_jax.data import tokenizer
 from pe_jax.encoding import Encoding
 from pe_jax.model import generate
+from pe_jax.reason import divergence
 from pe_jax.record import Begun, Row
 from pe_jax.runs import folder as folders
 from pe_jax.runs import layout
@@ -25,7 +26,7 @@ from pe_jax.runs.run import Run
 from pe_jax.spec.swap import swap
 from pe_jax.storage import records
 from pe_jax.storage.checkpoints import Checkpoints
-from pe_jax.training.step import init, structure
+from pe_jax.training.step import State, init, structure
 
 
 @dataclasses.dataclass(frozen=True)
@@ -41,7 +42,7 @@ class Trained:
     run: Run
     seed: int
     step: int
-    """How many training steps its newest checkpoint had behind it."""
+    """How many training steps its checkpoint had behind it."""
     graphdef: nnx.GraphDef
     params: Any
     """The tree of parameters, without the axis of seeds."""
@@ -54,8 +55,9 @@ class Trained:
         seed: int | None = None,
         warn: Callable[[str], None] = lambda message: None,
     ) -> Trained:
-        """From the newest whole checkpoint of the run in `folder`, or in its only subfolder; `seed`
-        None: the first of its seeds. Damaged checkpoints are set aside, which `warn` is told.
+        """From the newest whole checkpoint of the run in `folder`, or in its only subfolder; of a
+        seed that diverged, the newest from before. `seed` None: the first of its seeds. `warn` is
+        told of checkpoints that are damaged, which are set aside, and of a seed that diverged.
 
         ValueError or Refused if there is no such run, seed or checkpoint.
         """
@@ -69,12 +71,7 @@ class Trained:
         if group is None:
             known = ", ".join(map(str, every))
             raise ValueError(f"{folder} has no model of seed {seed}; its seeds are {known}")
-        checkpoints = layout.checkpoints(folder, group)
-        like = jax.eval_shape(lambda: init(run.lm, run.encodings, run.train, group))
-        restored = Checkpoints(checkpoints).restore(like, warn) if checkpoints.is_dir() else None
-        if restored is None:
-            raise ValueError(f"{folder} has no checkpoint of seed {seed} yet: train it first")
-        step, state, _ = restored
+        step, state = _restored(folder, run, group, seed, warn)
         params = jax.tree.map(lambda a: a[group.index(seed)], state["params"])
         graphdef, _ = structure(run.lm, run.encodings)
         tokens = tokenizer.kept(folder, begun.tokenizer)
@@ -136,6 +133,27 @@ class Trained:
     def encodings(self, swapped_in: str = "") -> tuple[Encoding, ...]:
         """Its encodings, or those with a spec swapped in."""
         return swap(self.run.encodings, swapped_in) if swapped_in else self.run.encodings
+
+
+def _restored(
+    folder: Path, run: Run, group: tuple[int, ...], seed: int, warn: Callable[[str], None]
+) -> tuple[int, State]:
+    """(step, training state) of the newest whole checkpoint of the program of `group` from before
+    `seed` diverged. ValueError if there is none.
+    """
+    path = layout.checkpoints(folder, group)
+    like = jax.eval_shape(lambda: init(run.lm, run.encodings, run.train, group))
+    if not (path.is_dir() and (newest := Checkpoints(path).restore(like, warn))):
+        raise ValueError(f"{folder} has no checkpoint of seed {seed} yet: train it first")
+    step, state, _ = newest
+    if (end := int(state["diverged"][group.index(seed)])) < 0:
+        return step, state
+    told = divergence({seed: end})
+    if not (before := Checkpoints(path).restore(like, warn, before=end)):
+        raise ValueError(f"{folder} has no model: {told}, and no checkpoint is from before")
+    step, state, _ = before
+    warn(f"{told}: this is its model after {step} steps, the newest checkpoint from before")
+    return step, state
 
 
 @functools.partial(jax.jit, static_argnames=("graphdef", "encodings"))

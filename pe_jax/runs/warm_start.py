@@ -18,6 +18,7 @@ from pe_jax import errors, record
 from pe_jax.data.tokenizer import BYTES, Tokenizer
 from pe_jax.encoding import Encoding
 from pe_jax.model.config import LmConfig
+from pe_jax.reason import divergence
 from pe_jax.runs import layout
 from pe_jax.runs.matching import Match, Shapes, listed
 from pe_jax.storage import hashes, records
@@ -161,13 +162,15 @@ def _finished(init_from: str) -> tuple[Path, record.Result]:
 
 
 def _check_seeds(folder: Path, parent: record.Result, seeds: Sequence[int]) -> None:
-    """ValueError unless the parent has every seed."""
+    """ValueError unless the parent has every seed, and none of them has diverged."""
     lacking = [seed for seed in seeds if seed not in parent.seeds]
     if lacking:
         raise ValueError(
             f"{folder} has the seeds {listed(parent.seeds)}, not {listed(lacking)}: each seed "
             "starts from the same seed, so set run.seeds to some of them"
         )
+    if told := divergence({s: at for s, at in parent.diverged.items() if s in seeds}):
+        raise ValueError(f"{folder} has no model to start from: {told}; leave these seeds out")
 
 
 def _check_heads(folder: Path, parent: record.Result, lm: LmConfig) -> None:

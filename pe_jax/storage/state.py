@@ -15,7 +15,7 @@ def now() -> str:
 
 
 def put(folder: Path, stage: Stage, reason: str = "") -> None:
-    """Writes how the run of this folder stands; `reason` says why it was stopped or has failed."""
+    """Writes how the run of this folder stands; `reason` is that of record.State."""
     records.write(folder / "state.json", State(stage=stage, since=now(), reason=reason))
 
 

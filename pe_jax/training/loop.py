@@ -18,6 +18,7 @@ from pe_jax.encoding import Encoding
 from pe_jax.model.config import LmConfig
 from pe_jax.storage.checkpoints import Checkpoints
 from pe_jax.training.config import TrainConfig
+from pe_jax.training.divergence import Divergence
 from pe_jax.training.mesh import place_batches, place_state
 from pe_jax.training.session import Session
 from pe_jax.training.step import State, init, make_steps, structure
@@ -42,31 +43,36 @@ def train(
     `documents` are the token ids of the training split, [n] each. `folder` gets the checkpoints:
     one every `session.checkpoint_seconds` and one at the end. Every call of the jitted program
     begins at a multiple of steps_per_call, so a resumed training makes the same calls as an
-    undisturbed one. Raises Interrupted when `session.stop` says so.
+    undisturbed one. Raises Interrupted when `session.stop` says so. Training ends early after the
+    call in which the last seed diverges; the newest checkpoint from before a divergence is kept.
     """
     checkpoints = Checkpoints(folder)
     first, state, before = _begin(checkpoints, lm, encodings, config, seeds, session, start)
+    divergence = Divergence(seeds, session.say)
+    divergence.note(np.asarray(state["diverged"]))
     step, state = first, place_state(session.mesh, state)
     session.history.rewind(seeds, step)
     call = _calling(lm, encodings, config, seeds, documents, session.mesh)
     begun = saved = time.monotonic()
 
     def save(into: Checkpoints = checkpoints) -> None:
-        into.save(step, state, {"seconds": before + time.monotonic() - begun})
+        seconds = before + time.monotonic() - begun
+        into.save(step, state, {"seconds": seconds}, divergence.steps.values())
 
-    while step < config.steps:
+    while step < config.steps and not divergence.of_all:
         count = min(config.steps_per_call, config.steps - step)
         state, out, seconds = call(state, step, count)
         step += count
+        divergence.note(out["diverged"][-1])
         line = _measured(config, step, out, seconds) | _valid(session, config, step, count, state)
         session.history.add(seeds=list(seeds), step=step, **line)
-        if config.schedule == "wsd" and step == config.decays_from:
+        if config.schedule == "wsd" and step == config.decays_from and not divergence.of_all:
             save(Checkpoints(before_decay(folder)))
         if time.monotonic() - saved >= session.checkpoint_seconds and step < config.steps:
             save()
             saved = time.monotonic()
         session.stop(save)
-    if first == config.steps:  # nothing was left to train
+    if first == step:  # nothing was left to train
         return jax.device_get(state), before
     save()
     return jax.device_get(state), before + time.monotonic() - begun

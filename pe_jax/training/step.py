@@ -56,7 +56,7 @@ def init(
         return {
             "params": params,
             "optimizer": train.optimizer().init(params),
-            "diverged": jnp.int32(-1),  # the first step whose loss or gradient was not finite
+            "diverged": jnp.int32(-1),  # the step at which the seed diverges
             "memory": Memory.empty(config, train.batch, config.memory).state()
             if config.memory
             else {},
@@ -69,11 +69,17 @@ def init(
 def make_steps(
     graphdef: nnx.GraphDef, config: TrainConfig, seeds: Sequence[int], mesh: Mesh | None = None
 ) -> Callable:
-    """A jitted `steps(state, batches) -> state, {"loss", "grad_norm"}` that makes C steps.
+    """A jitted `steps(state, batches) -> state, {"loss", "grad_norm", "diverged"}` that makes C
+    steps.
 
     `batches` are tokens [C, R, B, T + 1]; with a memory, a pair of these and of bool [C, R, B],
-    which says which rows begin a document. Losses, in nats a token, and norms are [C, R]. The
-    buffers of `state` are donated. With a mesh, state and batches must lie on it (mesh.py).
+    which says which rows begin a document. Losses, in nats a token, norms and the steps of
+    divergence so far are [C, R]. The buffers of `state` are donated. With a mesh, state and batches
+    must lie on it (mesh.py).
+
+    A seed diverges at the first step, counted from 0, whose loss or gradient norm is not finite.
+    Its updates go on, since the other seeds are in the same program, and its parameters mean
+    nothing from then on.
     """
     optimizer = config.optimizer()
     gradient = jax.value_and_grad(_loss(graphdef, config), has_aux=True)
@@ -91,7 +97,7 @@ def make_steps(
             "diverged": jnp.where((old["diverged"] < 0) & ~finite, step, old["diverged"]),
             "memory": memory,
         }
-        return new, {"loss": loss, "grad_norm": norm}
+        return new, {"loss": loss, "grad_norm": norm, "diverged": new["diverged"]}
 
     def step_all(state, batches):
         step = state["step"]

@@ -1,0 +1,135 @@
+"""A run whose seeds diverge: it ends early, keeps what it had before, and is not trained again."""
+
+import re
+import shutil
+
+import numpy as np
+import pytest
+from commands import Lab, lines, result, run_of, the_run
+
+from pe_jax.engines import status
+from pe_jax.reason import Reason
+from pe_jax.record import Stage
+from pe_jax.runs.again import evaluate_again
+from pe_jax.runs.execute import execute
+from pe_jax.runs.trained import Trained
+from pe_jax.runs.view import Silent
+from pe_jax.storage import state
+
+POISON = """
+import dataclasses, jax.numpy as jnp
+from pe_jax import Encoding
+
+@dataclasses.dataclass(frozen=True)
+class Poison(Encoding):
+    def embed(self, params, x, tokens, pos):
+        return jnp.where((tokens == ord("Z")).any(), jnp.nan, x)
+"""
+
+
+class Heard(Silent):
+    def __init__(self):
+        self.words = []
+
+    def say(self, message):
+        self.words.append(message)
+
+
+@pytest.fixture(scope="module")
+def lab(tmp_path_factory):
+    """Its text has a letter at which a model of `poison` diverges."""
+    lab = Lab(tmp_path_factory.mktemp("lab"), tmp_path_factory.getbasetemp() / "programs")
+    for path in (lab.folder / "text").iterdir():
+        text = path.read_text()
+        path.write_text("Z".join(text[i : i + 500] for i in range(0, len(text), 500)))
+    return lab
+
+
+@pytest.fixture(scope="module")
+def asked(lab):
+    path = lab.folder / "poison.py"
+    path.write_text(POISON)
+    values = {"data.source": lab.text, "train.steps": 40, "run.seeds": (0, 1), "eval.swaps": ()}
+    return run_of(f"{path}:Poison", **values)
+
+
+@pytest.fixture(scope="module")
+def diverged(lab, asked):
+    """(the folder of the run, what was said)."""
+    view = Heard()
+    execute(asked, lab.folder / "runs", view=view)
+    return the_run(lab.folder / "runs"), view.words
+
+
+def test_training_ends_when_the_last_seed_has_diverged_and_says_where(diverged):
+    folder, words = diverged
+    told = [
+        re.fullmatch(r"seed (.): loss or gradient not finite from step (\d+) on: (.*)", w)
+        for w in words
+    ]
+    assert [t and (t[1], t[3]) for t in told] == [
+        ("0", "the other seeds go on"),
+        ("1", "training stops"),
+    ]
+    first, last = (int(t[2]) for t in told)
+    assert max(line["step"] for line in lines(folder) if "loss" in line) == last + 2 - last % 2 < 40
+    rows = {(row["seed"], row["value"], row["reason"], row["at"]) for row in result(folder)["rows"]}
+    assert rows == {(0, None, "diverged", first), (1, None, "diverged", last)}
+    ended = state.get(folder)
+    assert ended.stage is Stage.DONE
+    assert ended.reason == "; ".join(word.rpartition(":")[0] for word in words)
+    (told,) = status.standings(folder.parent)
+    assert (told.state, told.reason) == ("finished", ended.reason)
+
+
+def test_the_newest_checkpoint_from_before_is_kept_and_taken(diverged):
+    folder, words = diverged
+    end = int(re.search(r"step (\d+)", words[1])[1])
+    steps = sorted(int(path.name) for path in folder.glob("checkpoints/*/*"))
+    assert steps[0] < end <= steps[1] < steps[2]  # and the two newest
+    said = []
+    model = Trained.of(folder, 1, said.append)
+    assert model.step == steps[0] and np.isfinite(model.logits([1, 2, 3])).all()
+    assert said == [
+        f"seed 1: loss or gradient not finite from step {end} on: "
+        f"this is its model after {steps[0]} steps, the newest checkpoint from before"
+    ]
+    with pytest.raises(ValueError, match="seed 0: loss .* on, and no checkpoint is from before"):
+        Trained.of(folder, 0)
+
+
+def test_it_is_not_trained_again(diverged, asked, tmp_path):
+    folder = shutil.copytree(diverged[0], tmp_path / diverged[0].name)
+    before = result(folder)
+    assert {row.reason for row in evaluate_again(folder, {"lengths": (16, 20)}).rows} == {
+        Reason.DIVERGED
+    }
+    (folder / "result.json").unlink()
+    trained = [line for line in lines(folder) if "loss" in line]
+    again = execute(asked, tmp_path)
+    assert [line for line in lines(folder) if "loss" in line] == trained
+    assert again.digests == before["digests"] and len(again.rows) == len(before["rows"])
+    path = folder / "checkpoints" / "0-1"
+    shutil.rmtree(max(path.iterdir(), key=lambda path: int(path.name)))
+    shutil.rmtree(max(path.iterdir(), key=lambda path: int(path.name)))
+    with pytest.raises(ValueError, match="checkpoint of step 40 .* is damaged or gone"):
+        evaluate_again(folder, {"lengths": (16, 24)})  # what is left has not diverged yet
+
+
+def test_a_run_cannot_start_from_a_model_that_diverged(lab, diverged):
+    folder, words = diverged
+    why = re.escape(words[1].rpartition(":")[0])
+    with pytest.raises(ValueError, match=f"no model to start from: {why}; leave these seeds out"):
+        run_of("nope", **{"run.seeds": (1,), "train.init_from": str(folder)})
+
+
+def test_the_commands_tell_it_in_a_line(lab, diverged):
+    folder, words = diverged
+    told = "; ".join(word.rpartition(":")[0] for word in words)
+    scored = lab.start("evaluate", f"--workdir={folder}", "--lengths=16,18").wait()
+    assert scored.code == 0 and f"{folder.name}: {told}: no scores\n" in scored.err
+    text = lab.start("generate", f"--workdir={folder}", "--model_seed=1", "--tokens=2").wait()
+    assert text.code == 0 and "this is its model after" in text.err
+    none = lab.start("generate", f"--workdir={folder}", "--tokens=2").wait()
+    assert none.code == 2 and "no checkpoint is from before" in none.err
+    assert none.err.count("\n") == 1
