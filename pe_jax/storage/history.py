@@ -31,20 +31,19 @@ class History:
     ):
         self.path, self.watch = path, watch
 
-    def rewind(self, seeds: Sequence[int], step: int) -> None:
+    def rewind(self, seeds: Sequence[int], step: int) -> bool:
         """Removes the lines of evaluation, and those of training `seeds` beyond `step`: a training
-        that goes on from `step` writes them again.
+        that goes on from `step` writes them again. Gives whether the line of `step` is there.
         """
         if self.path is None:
-            return
-        write_lines(
-            self.path,
-            [
-                line
-                for line in read_lines(self.path)
-                if "loss" in line and (line["seeds"] != list(seeds) or line["step"] <= step)
-            ],
-        )
+            return True
+        lines = [
+            line
+            for line in read_lines(self.path)
+            if "loss" in line and (line["seeds"] != list(seeds) or line["step"] <= step)
+        ]
+        write_lines(self.path, lines)
+        return any((line["seeds"], line["step"]) == (list(seeds), step) for line in lines)
 
     def add(self, **line: Any) -> None:
         """Appends a line."""

@@ -51,7 +51,8 @@ def train(
     divergence = Divergence(seeds, session.say)
     divergence.note(np.asarray(state["diverged"]))
     step, state = first, place_state(session.mesh, state)
-    session.history.rewind(seeds, step)
+    if not session.history.rewind(seeds, step) and step > 0:
+        session.say(f"seeds {seeds}: metrics.jsonl has lost some of what was measured before")
     call = _calling(lm, encodings, config, seeds, documents, session.mesh)
     begun = saved = time.monotonic()
 

@@ -286,7 +286,8 @@ def test_a_rate_more_trains_that_rate_alone(lab, tuned, tmp_path):
 def test_a_rate_is_not_chosen_by_a_score_that_was_changed(lab, tuned, tmp_path):
     copy = shutil.copytree(tuned, tmp_path / "copy")
     folder = the_run(copy)
-    inside = layout.folders(folder)[1]
+    configs = {p: json.loads((p / "config.json").read_text()) for p in layout.folders(folder)[1:]}
+    inside = next(p for p, begun in configs.items() if begun["config"]["train"]["rate"] == 1e-3)
     whole, _, last = (inside / "metrics.jsonl").read_text().rstrip("\n").rpartition("\n")
     (inside / "metrics.jsonl").write_text(f"{whole}\n{last.replace('valid', 'wrong')}\n")
     (folder / "result.json").unlink()
