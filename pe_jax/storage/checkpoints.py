@@ -1,9 +1,8 @@
-"""Checkpoints by Orbax, with a digest of every array: where the newest is damaged, the one before
-it is restored.
+"""Checkpoints by Orbax, with a digest of every file and array: where the newest is damaged, the one
+before it is restored.
 
-Orbax commits a step atomically, so a kill or a full disk leaves the older steps whole. But it
-restores flipped bits without noticing and does not fall back: the digests and the fallback are
-added here.
+Orbax commits a step atomically, so a kill or a full disk leaves the older steps whole. But it does
+not notice flipped bits, and does not fall back: both are added here.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ import jax
 import numpy as np
 import orbax.checkpoint as ocp
 
-from pe_jax.storage import atomic
+from pe_jax.storage import atomic, sums
 from pe_jax.storage.hashes import canonical, sha256
 from pe_jax.storage.loggers import quiet
 
@@ -58,14 +57,21 @@ class Checkpoints:
 
     def __init__(self, folder: Path, read_only: bool = False):
         self.folder, self._newest = folder.absolute(), _Newest()
+        options = ocp.CheckpointManagerOptions(
+            preservation_policy=None if read_only else self._newest,
+            enable_async_checkpointing=False,
+            read_only=read_only,
+            create=not read_only,
+        )
         with _quiet():
-            options = ocp.CheckpointManagerOptions(
-                preservation_policy=None if read_only else self._newest,
-                enable_async_checkpointing=False,
-                read_only=read_only,
-                create=not read_only,
-            )
-            self.manager = ocp.CheckpointManager(self.folder, options=options)
+            try:
+                self.manager = ocp.CheckpointManager(self.folder, options=options)
+            except ValueError as error:
+                if read_only:
+                    raise ValueError(f"{self.folder} is damaged ({error})") from error
+                for path in self.folder.glob("*/_CHECKPOINT_METADATA"):  # it need not be there
+                    atomic.set_aside(path, f"{path.name}.damaged")
+                self.manager = ocp.CheckpointManager(self.folder, options=options)
 
     @property
     def steps(self) -> list[int]:
@@ -92,6 +98,7 @@ class Checkpoints:
             self._reserve(sum(array.nbytes for array in arrays.values()))
             with _quiet():
                 self.manager.save(step, args=args)
+            sums.write(self.folder / str(step))
         except (OSError, ValueError) as error:  # Orbax says ValueError, and why at the very end
             why = str(error).rpartition('": ')[2][-160:]
             raise OSError(
@@ -103,8 +110,8 @@ class Checkpoints:
         """OSError if the disk has no room for `size` bytes. Asked before Orbax begins, since each
         of its threads that fails prints a traceback.
         """
-        if hasattr(os, "posix_fallocate"):  # not on macOS
-            with tempfile.TemporaryFile(dir=self.folder) as file:
+        with tempfile.TemporaryFile(dir=self.folder) as file:
+            if hasattr(os, "posix_fallocate"):  # not on macOS
                 os.posix_fallocate(file.fileno(), 0, size)
 
     def restore(
@@ -144,9 +151,8 @@ class Checkpoints:
             return self._state(step, like, digests)
 
     def describe(self, step: int) -> tuple[dict[str, jax.ShapeDtypeStruct], dict[str, str]]:
-        """(shapes, digests) of a checkpoint's arrays, by name, without reading them.
-
-        ValueError if it is not there or damaged.
+        """(shapes, digests) of a checkpoint's arrays, by name, without reading them. ValueError if
+        it is not there or damaged.
         """
         with self._damage(step):
             meta = self._meta(step)
@@ -200,12 +206,14 @@ class Checkpoints:
 
     def _item(self, step: int, **item: Any) -> Any:
         """The one part of a checkpoint, `state` or `meta`, that is named with how to read it."""
+        part = next(iter(item))
+        sums.check(self.folder / str(step), part)
         with _quiet():
-            return self.manager.restore(step, args=ocp.args.Composite(**item))[next(iter(item))]
+            return self.manager.restore(step, args=ocp.args.Composite(**item))[part]
 
 
 def _quiet():
-    """Silences the logger of Orbax, which logs the errors that it also raises."""
+    """Silences the logger of Orbax, which logs what it raises, too."""
     return quiet("absl", logging.CRITICAL)
 
 

@@ -3,6 +3,7 @@
 import logging
 import os
 import resource
+import shutil
 import signal
 import subprocess
 import sys
@@ -14,9 +15,6 @@ import numpy as np
 import pytest
 
 from pe_jax.storage.checkpoints import KEPT, Checkpoints, digests
-
-# the tasks that Orbax leaves when a file is missing complain as they are collected
-pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 
 
 def state(step, size=40, dtype=np.float32):
@@ -141,7 +139,7 @@ def test_any_file_that_is_gone_or_empty_gives_the_whole_state_or_the_one_before(
     assert 3 in outcomes
 
 
-def test_a_flipped_bit_anywhere_gives_the_whole_state_or_the_one_before(tmp_path):
+def test_a_flipped_bit_anywhere_gives_the_whole_state_or_the_one_before(tmp_path, capfd):
     checkpoints(tmp_path / "whole", 3, 7)
     names = [path.relative_to(tmp_path / "whole") for path in files(tmp_path / "whole" / "7")]
     outcomes = []
@@ -155,6 +153,37 @@ def test_a_flipped_bit_anywhere_gives_the_whole_state_or_the_one_before(tmp_path
             assert (step, len(said)) in ((7, 0), (3, 1)), (name, place)
             outcomes.append((name.parts[1], step))
     assert {("state", 3), ("meta", 3)} <= set(outcomes)
+    assert capfd.readouterr().err == ""  # Orbax did not begin to read what is damaged
+
+
+def test_a_description_that_orbax_refuses_is_set_aside(tmp_path):
+    checkpoints(tmp_path, 3, 7)
+    (tmp_path / "7" / "_CHECKPOINT_METADATA").write_text("5")
+    with pytest.raises(ValueError, match=f"{tmp_path} is damaged"):
+        Checkpoints(tmp_path, read_only=True)
+    assert restored(tmp_path)[::2] == (7, [])
+    assert (tmp_path / "7" / "_CHECKPOINT_METADATA.damaged").exists()
+
+
+# the tasks that Orbax leaves when a file is damaged complain as they are collected
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_without_sums_of_its_files_the_arrays_of_a_checkpoint_are_checked(tmp_path):
+    """As an earlier release, or a process that was killed just then, has left it."""
+    checkpoints(tmp_path, 3, 7)
+    for step in ("3", "7"):
+        (tmp_path / step / "SHA256SUMS").unlink()
+    assert restored(tmp_path)[::2] == (7, [])
+    flip(largest(tmp_path / "7"))
+    assert restored(tmp_path)[0] == 3
+
+
+def test_the_sums_are_those_of_sha256sum(tmp_path):
+    checkpoints(tmp_path, 3)
+    command = ["sha256sum", "--check", "--quiet", "SHA256SUMS"]
+    if shutil.which("sha256sum"):
+        subprocess.run(command, cwd=tmp_path / "3", check=True)
+    listed = (tmp_path / "3" / "SHA256SUMS").read_text().count("\n")
+    assert listed == len(files(tmp_path / "3")) - 1
 
 
 def test_what_a_killed_save_has_left_is_removed_by_the_next(tmp_path):
