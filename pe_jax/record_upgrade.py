@@ -2,7 +2,8 @@
 
 Version 1 had no number for its version, and the reason for a missing value was a sentence. Up to
 version 2 the id of a run was made of what it was evaluated on and of its seeds, too. Up to version
-3 records had no digest.
+3 records had no digest. Up to version 4 they did not say how much of the text that is held out also
+stands in that of training, nor what computed the scores.
 """
 
 from __future__ import annotations

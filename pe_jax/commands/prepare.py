@@ -42,7 +42,7 @@ def main() -> int:
         path = prepare.prepare(corpus, name, folder)
     except (ValueError, OSError, errors.Refused) as error:
         return cli.fail(error)
-    about = corpus.describe()
+    about = corpus.describe(corpus)
     sizes = ", ".join(
         f"{split} {documents:,} documents of {about.bytes[split]:,} bytes"
         for split, documents in about.documents.items()
@@ -52,4 +52,6 @@ def main() -> int:
         f"here:      --config.data.source=tfds:{name} --config.data.data_dir={folder}\n"
         f"elsewhere: tfds.data_source({name!r}, data_dir={str(folder)!r})"
     )
+    for doubt in about.doubts():
+        print(f"note: {doubt}")
     return 0

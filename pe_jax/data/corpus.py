@@ -7,18 +7,30 @@ documents that come without a split.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import hashlib
 import math
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
 from pe_jax import record
+from pe_jax.data.overlap import Passages
 
 SPLITS = ("train", "valid", "test")
 FEWEST_FILES = 10
 """From this many documents on whole documents are split; of fewer, each one is split."""
+
+
+class Document(NamedTuple):
+    """A text that belongs together, or a part of one."""
+
+    name: str
+    """For people, such as the name of its file."""
+    text: bytes
+    """In UTF-8."""
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -27,6 +39,8 @@ class Corpus:
 
     splits: Mapping[str, tuple[np.ndarray, ...]]
     """The documents of "train", "valid" and "test": UTF-8 bytes, read-only uint8 [n]."""
+    names: Mapping[str, tuple[str, ...]]
+    """Their names."""
     source: str
     """As it was given: stdlib, files:PATH or tfds:NAME."""
     split: str
@@ -34,11 +48,10 @@ class Corpus:
     python: str | None = None
     """The version of Python whose standard library it is; None for other sources."""
 
-    def describe(self) -> record.Corpus:
-        """What tells this text from any other, as records hold it.
-
-        The hash is the SHA-256 of each split's name and number of documents, each followed by the
-        length and the bytes of every document, in order.
+    @functools.cached_property
+    def hash(self) -> str:
+        """The SHA-256 of each split's name and number of documents, each followed by the length and
+        the bytes of every document, in order.
         """
         digest = hashlib.sha256()
         for name in SPLITS:
@@ -46,54 +59,78 @@ class Corpus:
             for document in self.splits[name]:
                 digest.update(f"{document.size}\n".encode())
                 digest.update(document.tobytes())
+        return digest.hexdigest()
+
+    def describe(self, trained_on: Corpus | None = None) -> record.Corpus:
+        """What records hold of this text, with its overlap with the training text of `trained_on`,
+        which may be this corpus; None: it is not measured.
+        """
         return record.Corpus(
             source=self.source,
-            hash=digest.hexdigest(),
+            hash=self.hash,
             split=self.split,
             documents={name: len(self.splits[name]) for name in SPLITS},
             bytes={name: sum(d.size for d in self.splits[name]) for name in SPLITS},
             python=self.python,
+            overlap=self._overlap(trained_on) if trained_on else {},
         )
+
+    def _overlap(self, trained_on: Corpus) -> dict[str, record.Overlap]:
+        passages = Passages(trained_on.splits["train"], trained_on.names["train"])
+        return {
+            split: passages.overlap(self.splits[split], self.names[split])
+            for split in record.HELD_OUT
+        }
 
 
 def corpus_of(
-    source: str, splits: Mapping[str, Sequence[bytes]], rule: str, python: str | None = None
+    source: str, splits: Mapping[str, Sequence[Document]], rule: str, python: str | None = None
 ) -> Corpus:
-    """The corpus of these texts by split, empty texts left out; `rule` says how they were split, as
-    in "by file: ...". ValueError for a split without any text.
+    """The corpus of these documents by split, empty ones left out; `rule` says how they were split,
+    as in "by file: ...". ValueError for a split without any text.
     """
-    arrays = {s: tuple(np.frombuffer(text, np.uint8) for text in splits[s] if text) for s in SPLITS}
-    if empty := [split for split in SPLITS if not arrays[split]]:
+    kept = {split: [each for each in splits[split] if each.text] for split in SPLITS}
+    if empty := [split for split in SPLITS if not kept[split]]:
         raise ValueError(
             f"{source} leaves no text for {' and '.join(empty)} (split {rule}): give longer "
             f"documents, at least {FEWEST_FILES} of them, or text that comes with a split, such as "
             f"a folder with the folders {', '.join(SPLITS)}"
         )
-    return Corpus(arrays, source, rule, python)
+    arrays = {s: tuple(np.frombuffer(each.text, np.uint8) for each in kept[s]) for s in SPLITS}
+    names = {split: tuple(each.name for each in kept[split]) for split in SPLITS}
+    return Corpus(arrays, names, source, rule, python)
 
 
-def by_file(texts: Sequence[tuple[str | bytes, bytes]]) -> dict[str, list[bytes]]:
-    """{split: texts} of (name, text) pairs, no text divided. Ranked by the SHA-256 of their names,
+def by_name(document: Document) -> bytes:
+    """What `by_file` ranks files by."""
+    return os.fsencode(document.name)
+
+
+def by_file(
+    documents: Sequence[Document], rank: Callable[[Document], bytes] = by_name
+) -> dict[str, list[Document]]:
+    """{split: documents}, no document divided. Ranked by the SHA-256 of what `rank` gives of each,
     the first 5 % (rounded up) are test, as many valid, the rest train. Within a split they keep
     their order.
     """
-    hashes = [hashlib.sha256(os.fsencode(name)).digest() for name, _ in texts]
-    ranked = sorted(range(len(texts)), key=hashes.__getitem__)
-    held = math.ceil(len(texts) / 20)  # in each of valid and test
+    hashes = [hashlib.sha256(rank(document)).digest() for document in documents]
+    ranked = sorted(range(len(documents)), key=hashes.__getitem__)
+    held = math.ceil(len(documents) / 20)  # in each of valid and test
     members = {"train": ranked[2 * held :], "valid": ranked[held : 2 * held], "test": ranked[:held]}
-    return {split: [texts[i][1] for i in sorted(indices)] for split, indices in members.items()}
+    return {split: [documents[i] for i in sorted(indices)] for split, indices in members.items()}
 
 
-def by_position(texts: Sequence[bytes]) -> dict[str, list[bytes]]:
-    """{split: parts} of texts that are not empty: the first nine tenths of each are train, the
+def by_position(documents: Sequence[Document]) -> dict[str, list[Document]]:
+    """{split: parts} of documents that are not empty: the first nine tenths of each are train, the
     halves of the last tenth valid and test. No character is cut in two.
     """
-    splits: dict[str, list[bytes]] = {split: [] for split in SPLITS}
-    for text in texts:
+    splits: dict[str, list[Document]] = {split: [] for split in SPLITS}
+    for name, text in documents:
         first, second = (boundary(text, len(text) * part // 20) for part in (18, 19))
-        splits["train"].append(text[:first])
-        splits["valid"].append(text[first:second])
-        splits["test"].append(text[second:])
+        for split, part in zip(
+            SPLITS, (text[:first], text[first:second], text[second:]), strict=True
+        ):
+            splits[split].append(Document(name, part))
     return splits
 
 

@@ -20,7 +20,15 @@ import zlib
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
-from pe_jax.data.corpus import FEWEST_FILES, SPLITS, Corpus, by_file, by_position, corpus_of
+from pe_jax.data.corpus import (
+    FEWEST_FILES,
+    SPLITS,
+    Corpus,
+    Document,
+    by_file,
+    by_position,
+    corpus_of,
+)
 from pe_jax.errors import nearest
 from pe_jax.storage.paths import expanded
 
@@ -57,7 +65,7 @@ def stdlib() -> Corpus:
             f"this Python has only {len(texts)} source files of its standard library under {root}; "
             "use another text with files:PATH"
         )
-    named = [(name, text) for text, name in texts.items()]
+    named = [Document(name, text) for text, name in texts.items()]
     return corpus_of("stdlib", by_file(named), BY_FILE, platform.python_version())
 
 
@@ -80,13 +88,13 @@ def files(where: str, root: str = "") -> Corpus:
     valid = "valid" if (folder / "valid").is_dir() else "validation"
     folders = dict(zip(SPLITS, (folder / "train", folder / valid, folder / "test"), strict=True))
     if all(path.is_dir() for path in folders.values()):
-        splits = {s: [text for _, text in _read(_expand(f"{folders[s]}"))] for s in SPLITS}
+        splits = {s: _read(_expand(f"{folders[s]}"), f"{folders[s].name}/") for s in SPLITS}
         return corpus_of(source, splits, BY_FOLDER.format(valid))
     patterns = [where] if folder.exists() else filter(None, map(str.strip, where.split(",")))
     texts = _read(itertools.chain.from_iterable(map(_expand, patterns)))
     if len(texts) >= FEWEST_FILES:
         return corpus_of(source, by_file(texts), BY_FILE)
-    return corpus_of(source, by_position([text for _, text in texts]), BY_POSITION)
+    return corpus_of(source, by_position(texts), BY_POSITION)
 
 
 def _located(where: str, root: str) -> str:
@@ -125,14 +133,16 @@ def _expand(pattern: str) -> list[tuple[str, Path]]:
     return sorted((_PACKED.sub("", p.relative_to(root).as_posix()), p) for p in paths)
 
 
-def _read(files: Iterable[tuple[str, Path]]) -> list[tuple[str, bytes]]:
-    """The names and texts of files, each file once, sorted by name; ValueError for empty ones."""
+def _read(files: Iterable[tuple[str, Path]], prefix: str = "") -> list[Document]:
+    """The texts of files, each file once, sorted by their names, which get the prefix; ValueError
+    for empty ones.
+    """
     unique = {path.resolve(): (name, path) for name, path in files}
-    texts = [(name, _text(path)) for name, path in unique.values()]
-    pairs = zip(unique.values(), texts, strict=True)
-    if empty := [str(path) for (_, path), (_, text) in pairs if not text]:
+    documents = [Document(prefix + name, _text(path)) for name, path in unique.values()]
+    pairs = zip(unique.values(), documents, strict=True)
+    if empty := [str(path) for (_, path), document in pairs if not document.text]:
         raise ValueError(f"empty: {', '.join(empty)}; remove these files or put text into them")
-    return sorted(texts, key=lambda item: item[0])
+    return sorted(documents, key=lambda document: document.name)
 
 
 def _text(path: Path) -> bytes:

@@ -47,7 +47,7 @@ def prepare(corpus: Corpus, name: str, folder: Path) -> Path:
     about = {"source": corpus.source, "rule": corpus.split}
     _make(path, about, lambda draft: _builder(corpus, name, draft))
     made = tfds_text.read(f"tfds:{name}", path, "train")
-    if made.describe().hash != corpus.describe().hash:
+    if made.hash != corpus.hash:
         raise ValueError(f"{path} holds other text: choose another name, or delete that folder")
     return path
 

@@ -26,7 +26,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from pe_jax.data.corpus import FEWEST_FILES, SPLITS, Corpus, by_file, by_position, corpus_of
+from pe_jax.data.corpus import FEWEST_FILES, Corpus, Document, by_file, by_position, corpus_of
 from pe_jax.storage import atomic
 from pe_jax.storage.paths import expanded
 
@@ -122,8 +122,8 @@ def read(source: str, path: Path, train: str) -> Corpus:
     if held:
         rule = BY_DATASET.format(train, valid)
         made = f" ({about['rule']})" if "rule" in about else ""
-        rest = (_documents(builder, name) for name in held)
-        splits: dict[str, list[bytes]] = dict(zip(SPLITS, (texts, *rest), strict=True))
+        splits = {"train": texts, "valid": _documents(builder, valid)}
+        splits["test"] = _documents(builder, "test")
         return corpus_of(source, splits, rule + made)
     left = " and ".join(name for name in names if name not in dict(parts))
     return _split(source, texts, f"; {left} left out" if left else "")
@@ -143,10 +143,10 @@ def sums(rows: Sequence[tuple[int, bytes]]) -> dict[str, Any]:
     return {"count": len(rows), "sha256": digest.hexdigest()}
 
 
-def _split(source: str, texts: Sequence[bytes], rest: str) -> Corpus:
+def _split(source: str, texts: Sequence[Document], rest: str) -> Corpus:
     """Documents without held-out splits, split as files are; `rest` says what is left out."""
     if len(texts) >= FEWEST_FILES:
-        splits = by_file([(content, content) for content in texts])
+        splits = by_file(texts, lambda document: document.text)
         return corpus_of(source, splits, BY_DOCUMENT + rest)
     return corpus_of(source, by_position(texts), BY_POSITION + rest)
 
@@ -230,19 +230,19 @@ def _is_integer(feature: Any) -> bool:
     )
 
 
-def _documents(builder: Any, split: str, taken: slice = slice(None)) -> list[bytes]:
+def _documents(builder: Any, split: str, taken: slice = slice(None)) -> list[Document]:
     """The documents in the records `taken` from a split, empty ones left out."""
     documents = []
     rows = _records(builder, split, taken)
     for number, group in itertools.groupby(rows, key=operator.itemgetter(0)):
-        content = b"".join(part for _, part in group)
+        name, content = f"document {number} of {split}", b"".join(part for _, part in group)
         try:
             content.decode()
         except UnicodeDecodeError as error:
-            where = f"document {number} of {split} in {builder.data_dir}"
-            raise ValueError(f"{where} is not UTF-8: {error}") from error
-        documents.append(content)
-    return list(filter(None, documents))
+            raise ValueError(f"{name} in {builder.data_dir} is not UTF-8: {error}") from error
+        if content:
+            documents.append(Document(name, content))
+    return documents
 
 
 def _damaged(path: Path, what: object) -> str:

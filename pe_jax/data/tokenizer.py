@@ -100,16 +100,18 @@ def tokenize(corpus: Corpus, spec: str) -> Tokens:
     kind, rest = _parse(spec)
     if kind == "bpe":
         texts = (document.tobytes().decode() for document in corpus.splits["train"])
-        tokenizer = _byte_level(spec, bpe.trained(int(rest), texts, corpus.describe().hash))
+        tokenizer = _byte_level(spec, bpe.trained(int(rest), texts, corpus.hash))
     elif kind == "file":
         tokenizer = _byte_level(spec, _named(rest))
-    return cut(corpus, tokenizer)
+    return cut(corpus, tokenizer, corpus)
 
 
-def cut(corpus: Corpus, tokenizer: Tokenizer) -> Tokens:
-    """The corpus in the tokens of `tokenizer`. ValueError where it would lose or add a byte."""
+def cut(corpus: Corpus, tokenizer: Tokenizer, trained_on: Corpus | None = None) -> Tokens:
+    """The corpus in the tokens of `tokenizer`, with its overlap with the training text of
+    `trained_on`. ValueError where it would lose or add a byte.
+    """
     splits = {name: tokenizer.encode(split) for name, split in corpus.splits.items()}
-    return Tokens(splits, tokenizer, corpus.describe())
+    return Tokens(splits, tokenizer, corpus.describe(trained_on))
 
 
 def vocabulary(spec: str) -> int:

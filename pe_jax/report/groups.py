@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from pe_jax.record import Begun, Corpus, Result
+from pe_jax.record import HELD_OUT, Begun, Corpus, Result
 from pe_jax.report.words import plain, text
 
 FREE = {"attention", "memory", "vocab"}
@@ -27,7 +27,6 @@ WORDS = {
     "lm.model": "width {}",
     "lm.heads": "{} heads",
 }
-SPLITS = {"test": "test", "valid": "validation"}
 
 
 class Condition(NamedTuple):
@@ -127,7 +126,7 @@ def _words(name: str, value: Any, result: Begun) -> str:
         hash = result.tokenizer.sha256
         return f"tokenizer {result.tokenizer.spec}" + (f" (SHA-256 {hash[:12]})" if hash else "")
     if name == "eval.split":
-        return f"{SPLITS[value]} text"
+        return f"{HELD_OUT[value]} text"
     if value is None:
         value = "L/2" if name in ("eval.last", "eval.stride") else "not set"
         return WORDS.get(name, f"{name} {{}}").replace(":,", "").format(value)

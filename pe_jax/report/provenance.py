@@ -1,4 +1,6 @@
-"""By what the runs of a table were carried out, where it was not the same for all."""
+"""What is to be known of the runs of a table: by what they were carried out, where it was not the
+same for all, and what is doubtful about their models and their text.
+"""
 
 from __future__ import annotations
 
@@ -14,6 +16,14 @@ def differing(results: Sequence[Result]) -> str:
     """A sentence on the commits, versions and devices in which the runs differ; "" if in none."""
     parts = list(_parts(results))
     return f"The runs differ in what carried them out: {'; '.join(parts)}." if parts else ""
+
+
+def doubts(results: Sequence[Result]) -> Iterator[str]:
+    """What is doubtful about the models' encodings, and about the text that was scored."""
+    for result in results:
+        yield from result.advice
+    scoring = results[0].config.get("eval", {})
+    yield from (results[0].scored or results[0].corpus).doubts([scoring.get("split") or "test"])
 
 
 def _parts(results: Sequence[Result]) -> Iterator[str]:

@@ -9,11 +9,11 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 
 from pe_jax.metric import Metric
-from pe_jax.record import Result
+from pe_jax.record import HELD_OUT, Result
 from pe_jax.report import paired
 from pe_jax.report.cells import Row, Table, described, rate
-from pe_jax.report.groups import SPLITS, other_text
-from pe_jax.report.provenance import differing
+from pe_jax.report.groups import other_text
+from pe_jax.report.provenance import differing, doubts
 from pe_jax.report.stats import Rank
 from pe_jax.report.words import count, each, join, plusminus, text
 
@@ -61,7 +61,7 @@ def notes(results: Sequence[Result], table: Table) -> tuple[Note, ...]:
         Note("What bold means", _bold(table, metric)),
         *(Note("How to read the rows", note) for note in (*_models(results), *_swaps(table))),
         *(Note("How the models rank", note) for note in _ranks(table)),
-        *(Note("What is doubtful", f"{doubt}.") for result in results for doubt in result.advice),
+        *(Note("What is doubtful", f"{doubt}.") for doubt in doubts(results)),
     )
 
 
@@ -184,7 +184,7 @@ def _measured(results: Sequence[Result], table: Table) -> Iterator[str]:
     """
     scoring = results[0].config.get("eval", {})
     metric = described(table.metric)
-    sentence = metric.sentence.replace("{split}", SPLITS[scoring.get("split") or "test"])
+    sentence = metric.sentence.replace("{split}", HELD_OUT[scoring.get("split") or "test"])
     sentence = sentence.replace("{last}", str(scoring.get("last") or "L/2"))
     yield sentence[:1].upper() + sentence[1:]
     yield _scored(results, table.metric)

@@ -49,12 +49,14 @@ def evaluate_again(
     run_section = finished.config["run"] | {"seeds": finished.seeds, "choose_seeds": ()}
     asked = {"eval": finished.config["eval"] | changes, "run": run_section}
     run = Run.of(_config(folder, finished.config | asked))
-    text = run.load_scored(tokenizer.kept(folder, finished.tokenizer))
+    text = run.load_scored(tokenizer.kept(folder, finished.tokenizer), finished.corpus.hash)
     if not run.eval.source and text.about.hash != finished.corpus.hash:
         raise Refused(
             f"{folder} was trained on other text ({run.data.source} has changed since): name the "
             "text that is to be scored by eval.source"
         )
+    for doubt in text.about.doubts([run.eval.split]):
+        view.say(f"note: {doubt}")
     try:
         devices = mesh.make(run.run.mesh)
     except ValueError as error:

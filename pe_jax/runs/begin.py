@@ -60,7 +60,7 @@ def begin(run: Run, folder: Path, corpus: Tokens, command: str, view: View) -> B
         view.say(run.start.summary())
     if reason := longer.why_not(run, folder):
         view.say(reason)
-    for doubt in run.advice:
+    for doubt in (*run.advice, *corpus.about.doubts()):
         view.say(f"note: {doubt}")
     records.write(folder / "config.json", about)
     return about

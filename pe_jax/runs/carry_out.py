@@ -208,7 +208,11 @@ def _trained(run: Run, work: Work, seeds: tuple[int, ...]) -> Trained:
 def _result(run: Run, work: Work, trained: list[Trained]) -> Result:
     """Scores what is missing, keeps it, and puts the record together."""
     kept = Kept.of(work.folder, run, work.session.say)
-    scored = run.load_scored(work.corpus.tokenizer) if run.eval.source else work.corpus
+    scored = work.corpus
+    if run.eval.source:
+        scored = run.load_scored(work.corpus.tokenizer, work.corpus.about.hash)
+        for doubt in scored.about.doubts([run.eval.split]):
+            work.session.say(f"note: {doubt}")
     kept.check(scored.about)
     begun = time.monotonic()
     evaluation = scores(

@@ -14,6 +14,7 @@ import jax
 import numpy as np
 
 from pe_jax.data import batches, tokenizer
+from pe_jax.data.corpus import Corpus
 from pe_jax.data.load import load
 from pe_jax.encoding import Encoding
 from pe_jax.errors import Refused
@@ -135,15 +136,26 @@ class Run:
             raise Refused(str(error)) from error
         return tokens
 
-    def load_scored(self, trained_on: tokenizer.Tokenizer) -> tokenizer.Tokens:
-        """The text that is evaluated, in the tokens of training; Refused if it is too short."""
+    def load_scored(self, tokens_of: tokenizer.Tokenizer, trained_on: str) -> tokenizer.Tokens:
+        """The text that is evaluated, in the tokens of training; Refused if it is too short. Its
+        overlap is measured with the training text, whose hash is `trained_on`, if that is there.
+        """
         try:
             corpus = load(self.eval.source or self.data.source, self.data.data_dir)
-            tokens = tokenizer.cut(corpus, trained_on)
+            seen = self._training_text(trained_on) if self.eval.source else corpus
+            tokens = tokenizer.cut(corpus, tokens_of, seen)
             check_room(tokens.splits[self.eval.split], self.eval)
         except (ValueError, OSError) as error:
             raise Refused(str(error)) from error
         return tokens
+
+    def _training_text(self, hash: str) -> Corpus | None:
+        """The text of training; None where it is gone, or has changed since."""
+        try:
+            corpus = load(self.data.source, self.data.data_dir)
+        except (ValueError, OSError):
+            return None
+        return corpus if corpus.hash == hash else None
 
     def _check_batches(self, documents: Sequence[np.ndarray]) -> None:
         """ValueError if the training text is shorter than a batch."""

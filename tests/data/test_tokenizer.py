@@ -50,7 +50,8 @@ def document(text):
 
 def corpus(*texts):
     """A corpus whose splits all hold the texts."""
-    return Corpus(dict.fromkeys(SPLITS, tuple(map(document, texts))), "made", "no split")
+    names = dict.fromkeys(SPLITS, tuple(map(str, range(len(texts)))))
+    return Corpus(dict.fromkeys(SPLITS, tuple(map(document, texts))), names, "made", "no split")
 
 
 def varied(words=1500, seed=0):
@@ -161,7 +162,7 @@ def test_bytes_are_the_documents_themselves():
     made = corpus(PROSE, "x")
     tokens = tokenize(made, "bytes")
     assert tokens.splits == dict(made.splits)  # the arrays themselves, not equal ones
-    assert tokens.about == made.describe()
+    assert tokens.about == made.describe(made)
     assert tokens.tokenizer.decode(tokens.splits["test"][0]) == PROSE.encode()
     assert tokens.tokenizer.decode(np.array([104, 300, 105])) == b"hi"
     assert set(tokens.tokenizer.sizes) == {1} and vocabulary("bytes") == 256

@@ -78,7 +78,7 @@ def test_a_result_of_version_1_is_read_and_written_in_the_present_one():
     assert result.target_bytes == {"same_targets": {64: 512}}
     assert (result.train.loss, result.tokenizer.spec) == ((2.5, None), "bytes")
     text = records.encode(result)
-    assert json.loads(text)["version"] == record.VERSION == 4
+    assert json.loads(text)["version"] == record.VERSION == 5
     again = records.decode(Result, json.loads(text))
     assert again == result and records.encode(again) == text
 
@@ -120,7 +120,7 @@ def test_a_part_that_is_missing_or_wrong_is_named():
         (written_result(rows=[odd]), r"the moon.*rows\[0\].reason"),
         (written_result(rows=[1]), r"rows\[0\]"),
         (written_result(corpus={}), "it lacks required field `source`"),
-        (written_result(version=5), "of version 5 of the schema.* up to 4"),
+        (written_result(version=6), "of version 6 of the schema.* up to 5"),
         (written_result(version=4), "changed after it was written"),  # it has no digest
     ):
         with pytest.raises(ValueError, match=message):

@@ -1,0 +1,127 @@
+"""Held-out text that also stands in the training text is measured and told."""
+
+import os
+import random
+import shutil
+
+import numpy as np
+import pytest
+
+from pe_jax.data.load import load
+from pe_jax.data.overlap import STRIDE, WINDOW, Passages
+from pe_jax.record import TOLD, Corpus, Overlap
+
+
+def prose(seed: int, size: int = 3000) -> str:
+    return "".join(random.Random(seed).choices("etaoinshrdlu ", k=size))
+
+
+def array(text: str) -> np.ndarray:
+    return np.frombuffer(text.encode(), np.uint8)
+
+
+def overlap(documents: list[str], train: list[str]) -> Overlap:
+    passages = Passages([array(text) for text in train], [f"train{i}" for i in range(len(train))])
+    names = [f"test{i}" for i in range(len(documents))]
+    return passages.overlap([array(text) for text in documents], names)
+
+
+def test_texts_of_their_own_share_nothing():
+    assert overlap([prose(0), prose(1)], [prose(2), prose(3)]) == Overlap(share=0.0)
+
+
+@pytest.mark.parametrize("before", [0, 1, 15, 16, 100])
+@pytest.mark.parametrize("after", [0, 7, 33])
+def test_a_passage_is_found_wherever_it_begins(before, after):
+    passage = prose(0, 500)
+    found = overlap(
+        [prose(1), prose(2, before) + passage + prose(3, 2500 - before)],
+        [prose(4), prose(5, after) + passage + prose(6)],
+    )
+    assert (500 - 2 * STRIDE) / 6000 < found.share <= 500 / 6000
+    assert (found.document, found.beside, found.copies) == ("test1", "train1", 0)
+
+
+def test_a_passage_of_a_window_and_a_stride_is_found_always_and_half_a_window_never():
+    for after in range(STRIDE):
+        for size, least in ((WINDOW + STRIDE - 1, WINDOW), (WINDOW // 2, 0)):
+            passage = prose(0, size)
+            test, train = prose(1) + passage + prose(2), prose(3, 90 + after) + passage + prose(4)
+            found = overlap([test], [train])
+            assert bool(found.share) == bool(least) and found.share * len(test) >= least
+
+
+def test_what_stands_in_the_training_text_twice_counts_once():
+    assert overlap([prose(0)], [prose(0) + prose(0)]).share > 0.99
+    assert overlap([prose(0), prose(1)], [prose(0) + prose(0)]).share == pytest.approx(
+        0.5, abs=0.01
+    )
+
+
+def test_a_copy_counts_whole_however_short_it_is():
+    found = overlap([prose(1, 990), "ten bytes!"], ["ten bytes!", prose(2)])
+    assert found == Overlap(share=0.01, copies=1, document="test1", beside="train0")
+
+
+def place_link(source, target):
+    target.symlink_to(source)
+
+
+@pytest.mark.parametrize("place", [place_link, os.link, shutil.copyfile])
+def test_a_file_of_two_splits_is_told_by_name(tmp_path, place):
+    """As a symbolic link, a hard link and a copy; the folders say the splits."""
+    for i, split in enumerate(("train", "valid", "test")):
+        (tmp_path / split).mkdir()
+        (tmp_path / split / "own.txt").write_text(prose(i))
+    apart = load(f"files:{tmp_path}")
+    assert apart.describe(apart).doubts() == ()
+    place(tmp_path / "train/own.txt", tmp_path / "test/again.txt")
+    corpus = load(f"files:{tmp_path}")
+    assert corpus.describe(corpus).doubts() == (
+        "50 % of the test text also stands in the training text (copies: 1, such as "
+        "test/again.txt has that of train/own.txt)",
+    )
+
+
+def test_copies_among_files_that_are_split_by_their_names_are_told(tmp_path):
+    for i in range(10):
+        (tmp_path / f"{i}.txt").write_text(prose(i % 5))
+    corpus = load(f"files:{tmp_path}")
+    told = corpus.describe(corpus).overlap
+    for split in ("test", "valid"):
+        assert told[split].copies == 1 and told[split].share == 1
+        same = {told[split].document, told[split].beside}
+        assert len({int(name[0]) % 5 for name in same}) == 1 and len(same) == 2
+
+
+def test_what_all_files_begin_with_is_recorded_and_not_told(tmp_path):
+    """A licence of 2 % of each file."""
+    licence = prose(99, 120)
+    for i in range(12):
+        (tmp_path / f"{i}.txt").write_text(licence + prose(i, 5880))
+    corpus = load(f"files:{tmp_path}")
+    about = corpus.describe(corpus)
+    assert all(0.015 < overlap.share <= 0.02 < TOLD for overlap in about.overlap.values())
+    assert about.doubts() == ()
+
+
+def test_a_split_is_told_from_the_documented_share_on():
+    def doubts(share: float, splits=("test", "valid")) -> tuple[str, ...]:
+        part = Overlap(share=share, document="a", beside="b")
+        return Corpus(source="s", hash="", overlap={"valid": part}).doubts(splits)
+
+    assert doubts(0.0499) == doubts(0.05, ["test"]) == ()
+    assert doubts(0.05) == (
+        "5 % of the validation text also stands in the training text (most of it: a has that of b)",
+    )
+
+
+def test_the_overlap_of_other_text_is_with_the_text_of_training(tmp_path):
+    for folder, seeds in (("ours", (0, 1, 2)), ("theirs", (3, 0, 0))):
+        for seed, split in zip(seeds, ("train", "valid", "test"), strict=True):
+            (tmp_path / folder / split).mkdir(parents=True)
+            (tmp_path / folder / split / "a.txt").write_text(prose(seed))
+    ours, theirs = (load(f"files:{tmp_path / name}") for name in ("ours", "theirs"))
+    assert theirs.describe(theirs).overlap["test"].share == 0
+    assert theirs.describe(ours).overlap["test"].share == 1
+    assert theirs.describe().overlap == {}
