@@ -36,6 +36,7 @@ def main() -> int:
     except (ValueError, TypeError, OSError) as error:
         return cli.fail(error)
     from pe_jax.errors import Refused
+    from pe_jax.runs.changed import changed
     from pe_jax.runs.execute import execute
     from pe_jax.runs.folder import answer, find
     from pe_jax.training.session import Interrupted
@@ -54,6 +55,8 @@ def main() -> int:
         return cli.fail(error)
     if finished:
         view.say(f"{run.label} was finished already: it is not run again")
+        for doubt in changed([(run, result)]):
+            view.say(f"note: {doubt}")
     console.show(result)
     print(folder / "result.json")
     return 0

@@ -116,14 +116,19 @@ def _carried_out(runs: dict[str, Run], every: dict[str, Run], environment: dict[
     """
     from pe_jax import errors
     from pe_jax.engines import local
+    from pe_jax.runs.changed import changed
     from pe_jax.runs.folder import find
     from pe_jax.runs.trackers import require
 
     try:
-        left = [run for run in runs.values() if not _result(run)]
+        found = [(run, _result(run)) for run in runs.values()]
+        for doubt in changed((run, result) for run, result in found if result):
+            print(f"note: {doubt}")
+        left = [run for run, result in found if not result]
         require({name for run in left for name in run.log.trackers})
         for run in {_needs(run): run for run in left}.values():
-            run.load()  # text that is missing or too short is told now
+            for doubt in run.load().about.doubts():  # text that is too short is told now, too
+                print(f"note: {doubt}")
         failed = local.run_all(runs, _workdir(), _JOBS.value, _reproducing(), environment)
     except errors.Refused as error:
         return cli.fail(error)

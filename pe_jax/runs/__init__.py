@@ -5,6 +5,7 @@ execute                carries a run out; with several rates it chooses one
 carry_out, begin       at one rate: trains and scores what is missing, writes the record
 again                  evaluates a finished run in another way
 scores                 what is known of a run's scores, and computes the rest
+changed                text that is another than that of finished runs
 folder, layout         which folder is a run's, and what lies where in it
 longer, warm_start     training that goes on from another run
 validation, measured   validation text while training, and what training has measured

@@ -1,0 +1,91 @@
+"""What a run says of its text: what of the held-out part stands in the training part, and that it
+has changed since.
+"""
+
+import dataclasses
+import shutil
+
+import pytest
+from commands import run_of, the_run, write_text
+
+from pe_jax.record import Begun
+from pe_jax.report import sentences, tables
+from pe_jax.runs.again import evaluate_again
+from pe_jax.runs.changed import changed
+from pe_jax.runs.execute import execute
+from pe_jax.runs.view import Silent
+from pe_jax.storage import records
+
+CHANGED = "the text of {} has changed since these runs were {} on it: {}; with another --workdir"
+
+
+class Heard(Silent):
+    """A view that keeps what it is told."""
+
+    def __init__(self):
+        self.said: list[str] = []
+
+    def say(self, message: str) -> None:
+        self.said.append(message)
+
+
+@pytest.fixture(scope="module")
+def text(tmp_path_factory):
+    """Texts of which the one of the test split, 06.txt, is a copy of one that is trained on."""
+    folder = write_text(tmp_path_factory.mktemp("text") / "texts")
+    shutil.copyfile(folder / "00.txt", folder / "06.txt")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def finished(text, tmp_path_factory):
+    """A run, its work directory, its result, and what it said."""
+    run, workdir = run_of(**{"data.source": f"files:{text}"}), tmp_path_factory.mktemp("runs")
+    heard = Heard()
+    return run, workdir, execute(run, workdir, view=heard), heard.said
+
+
+DOUBT = (
+    "100 % of the test text also stands in the training text (copies: 1, such as 06.txt has that "
+    "of 00.txt)"
+)
+
+
+def test_shared_text_is_told_recorded_and_reported(finished):
+    _, workdir, result, said = finished
+    assert [line for line in said if "training text" in line] == [f"note: {DOUBT}"]
+    begun = records.read(Begun, the_run(workdir) / "config.json")
+    assert begun and begun.corpus == result.corpus
+    table = tables.extrapolation([result], "same_targets")
+    assert f"{DOUBT}." in sentences.by_question(table.notes)["What is doubtful"]
+    scoring = result.config["eval"] | {"split": "valid"}
+    valid = dataclasses.replace(result, config=result.config | {"eval": scoring})
+    assert "What is doubtful" not in sentences.by_question(sentences.notes([valid], table))
+
+
+def test_other_text_is_held_against_the_text_of_training(finished, text, tmp_path):
+    _, workdir, _, _ = finished
+    other, heard = tmp_path / "other", Heard()
+    for i, split in enumerate(("train", "valid", "test")):
+        shutil.copytree(text if i == 2 else write_text(tmp_path / split, seed=i), other / split)
+    again = shutil.copytree(workdir, tmp_path / "runs")
+    result = evaluate_again(the_run(again), {"source": f"files:{other}"}, view=heard)
+    assert result.scored and result.scored.overlap["test"].copies == 11
+    assert heard.said == [f"note: {doubt}" for doubt in result.scored.doubts(["test"])] != []
+    table = tables.extrapolation([result], "same_targets")
+    told = sentences.by_question(table.notes)["What is doubtful"]
+    assert told == [f"{doubt}." for doubt in result.scored.doubts(["test"])]
+
+
+def test_text_that_has_changed_since_is_told_once_for_each_source(finished, tmp_path):
+    run, _, result, _ = finished
+    nope = dataclasses.replace(run, label="nope")
+    assert changed([(run, result), (nope, result)]) == []
+    earlier = dataclasses.replace(result, corpus=dataclasses.replace(result.corpus, hash="0"))
+    (told,) = changed([(run, earlier), (nope, earlier)])
+    assert told.startswith(CHANGED.format(run.data.source, "trained", "rope, nope"))
+    scored = dataclasses.replace(run, eval=dataclasses.replace(run.eval, source=run.data.source))
+    (told,) = changed([(scored, dataclasses.replace(result, scored=earlier.corpus))])
+    assert told.startswith(CHANGED.format(run.data.source, "scored", "rope"))
+    gone = dataclasses.replace(run, data=dataclasses.replace(run.data, source="files:gone"))
+    assert changed([(gone, earlier)]) == []
