@@ -8,6 +8,7 @@ whose logits are wanted, S all tokens that they may look at (cache.py), D model 
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Sequence
 
 import jax
@@ -67,6 +68,7 @@ class LM(nnx.Module):
         dropout_key: Key[Array, ""] | None = None,
         train: bool = False,
         last: int | None = None,
+        remat: bool = False,
     ) -> tuple[Float[Array, "B T V"], Past | None]:
         """(float32 logits [B, L, V] of tokens [B, L], the cache with these tokens in it).
 
@@ -77,7 +79,8 @@ class LM(nnx.Module):
         `encodings` take the place of the model's own, over the same parameters (a swap, or
         `at(length)`); of more than the model has, those at the end get no parameters. `key` draws
         random positions: one key for the batch, or one for each sequence. `train` is what the
-        `positions` hooks are told. Without `dropout_key` nothing is dropped.
+        `positions` hooks are told. Without `dropout_key` nothing is dropped. With `remat`, the
+        backward pass computes each layer again from its inputs, and nothing else of it is kept.
         """
         _check(tokens)
         encodings = self.encodings if encodings is None else encodings
@@ -99,23 +102,29 @@ class LM(nnx.Module):
         for i, layer_past in enumerate(past.layers):
             if cuts:
                 x, seen = x[:, -counts[i] :], seen.last(counts[i])
-            dropout_keys = keys[2 * i + 1 : 2 * i + 3]
-            x, layer_past = self._layer(
-                i, x, seen, encodings, pes[i], counts[i + 1], layer_past, dropout_keys
+            layer = functools.partial(
+                self._layer,
+                layer=i,
+                seen=seen,
+                encodings=encodings,
+                pe=pes[i],
+                last=counts[i + 1],
+                dropout_keys=keys[2 * i + 1 : 2 * i + 3],
             )
+            x, layer_past = (jax.checkpoint(layer) if remat else layer)(x, layer_past)
             layers.append(layer_past)
         past = dataclasses.replace(past, input=input_past, layers=tuple(layers))
         return self._logits(x), None if cache is None else past
 
     def _layer(
         self,
-        layer: int,
         x: Float[Array, "B L D"],
+        cache: LayerPast,
+        layer: int,
         seen: Seen,
         encodings: tuple[Encoding, ...],
         pe: Bound,
         last: int,
-        cache: LayerPast,
         dropout_keys,
     ) -> tuple[Float[Array, "B T D"], LayerPast]:
         """One layer, under the encodings `pe` that act in it: its outputs for the last `last`

@@ -10,6 +10,9 @@ from pe_jax.record import Begun
 from pe_jax.report import groups
 from pe_jax.report.words import plain
 
+COMPUTED = {"run.mesh", "train.remat"}
+"""How a run is computed, whatever it learns."""
+
 
 def names(results: Iterable[Begun]) -> dict[str, str]:
     """The label of each result by its id, with what sets its group apart, as in "rope, 350 steps".
@@ -45,10 +48,12 @@ def swapped(label: str, swap: str, train_length: int) -> str:
 def settings(config: dict[str, Any]) -> dict[str, Any]:
     """The values of a run's config by their paths, as in {"train.rate": 3e-3}, for comparisons.
 
-    Without section `log`, which changes no result. Encodings in configs from before there was a
-    `where` get the value that says what their `layers` did then (spec/parse.py).
+    Without section `log`, which changes no result. Configs from before there was a `train.remat`
+    get the value False, and encodings in those from before there was a `where` the one that says
+    what their `layers` did then (spec/parse.py).
     """
     flat = _flatten({name: section for name, section in config.items() if name != "log"})
+    flat.setdefault("train.remat", False)
     for id, fields in config.get("pe", {}).items():
         if isinstance(fields, dict):
             before = "input" if fields.get("layers", ":") == ":" else "layers"
@@ -71,7 +76,7 @@ def _repeated(labels: dict[str, str]) -> set[str]:
 def _differing(results: Sequence[Begun]) -> dict[str, str]:
     """The config's values that not all share, ", train.rate 0.001", of each result by its id."""
     configs = {result.id: settings(result.config) for result in results}
-    keys = sorted({key for config in configs.values() for key in config} - {"run.mesh"})
+    keys = sorted({key for config in configs.values() for key in config} - COMPUTED)
     shown = [key for key in keys if len({repr(config.get(key)) for config in configs.values()}) > 1]
     return {
         id: "".join(f", {key} {plain(config.get(key))}" for key in shown)

@@ -199,6 +199,7 @@ def _label(members: Spec, lm: LmConfig, start: WarmStart | None) -> str:
 
 def _training(train: TrainConfig, start: WarmStart | None) -> dict[str, Any]:
     """What of section `train` decides what a seed learns. Rates that are chosen among may grow."""
-    parts = vars(train) | ({"rate": None, "rates": "chosen"} if train.rates else {})
+    parts = {name: value for name, value in vars(train).items() if name != "remat"}
+    parts |= {"rate": None, "rates": "chosen"} if train.rates else {}
     # what the parent is, wherever it lies
     return parts | ({"init_from": start.identity} if start else {})

@@ -137,6 +137,7 @@ def _loss(graphdef: nnx.GraphDef, config: TrainConfig) -> Callable:
             key=positions,
             dropout_key=dropout,
             train=True,
+            remat=config.remat,
         )
         nats = optax.softmax_cross_entropy_with_integer_labels(logits, tokens[:, 1:])
         return nats.mean(), memory.state() if memory else {}

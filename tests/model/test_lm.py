@@ -152,6 +152,25 @@ def test_bfloat16_activations_under_float32_parameters_and_logits(spec):
     assert logits.dtype == jnp.float32 and np.isfinite(logits).all()
 
 
+def test_rematerialised_layers_keep_their_inputs_alone():
+    """For the backward pass, besides the parameters and what is outside of the layers."""
+
+    def kept(layers, remat):
+        config = dataclasses.replace(TINY, layers=layers)
+        graphdef, params = structure(config, encodings("nope", config))
+
+        def total(params):
+            return nnx.merge(graphdef, params, copy=True)(text(), remat=remat)[0].sum()
+
+        shapes = jax.eval_shape(lambda params: jax.vjp(total, params)[1], params)
+        sizes = [a.size for a in jax.tree.leaves(shapes) if a.dtype == jnp.float32]
+        return sum(sizes) - sum(a.size for a in jax.tree.leaves(params))
+
+    B, T, D, H = 2, LENGTH, TINY.model, TINY.heads
+    assert kept(4, True) - kept(2, True) == 2 * B * T * D
+    assert kept(4, False) - kept(2, False) > 2 * B * H * T * T
+
+
 def test_an_encoding_says_what_it_cannot_serve():
     limited = [name for name in ENCODINGS if make(name, TINY.dims(TRAINED))[0].limit()]
     assert {"learned", "randomized"} <= set(limited)

@@ -299,6 +299,20 @@ def test_random_positions_are_drawn_anew_at_each_step(each):
     assert draws() == first
 
 
+def test_rematerialised_layers_train_the_same():
+    """With a memory, and with dropout, whose draws come back in the backward pass."""
+    lm = dataclasses.replace(LM, dropout=0.1, memory=4)
+    text, found = batches(2), []
+    text = text, np.zeros(text.shape[:-1], bool)
+    for remat in (False, True):
+        config = dataclasses.replace(CONFIG, remat=remat)
+        state, steps = start(make("t5", lm.dims(12)), config=config, lm=lm)
+        lowered = steps.lower(state, text)
+        assert lowered.as_text().count("optimization_barrier") == remat * lm.layers
+        found.append(lowered.compile()(state, text))
+    jax.tree.map(functools.partial(np.testing.assert_allclose, atol=1e-6), *found)
+
+
 def test_wrong_settings_are_named():
     for field in ("steps", "length", "batch", "steps_per_call"):
         with pytest.raises(ValueError, match=f"train.{field} must be an integer .*least 1, got 0"):
