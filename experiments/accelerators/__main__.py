@@ -1,0 +1,51 @@
+"""Compiles the programs of configs/encodings_gpu.py for TPU v5e, on a machine that has none.
+
+python -m experiments.accelerators [--out=DIR]
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+WITHOUT_TPU = {  # libtpu asks no metadata server of a cloud for the TPU that is not there
+    "JAX_PLATFORMS": "cpu",
+    "TPU_SKIP_MDS_QUERY": "1",
+    "TPU_WORKER_HOSTNAMES": "localhost",
+    "TPU_ACCELERATOR_TYPE": "v5litepod-4",
+}
+
+
+def arguments(given: Sequence[str] | None = None) -> argparse.Namespace:
+    """The options of a command line; SystemExit with code 2 and a message if they are wrong."""
+    parser = argparse.ArgumentParser(
+        prog="scripts/accelerators", description=(__doc__ or "").partition("\n")[0]
+    )
+    parser.add_argument("--out", type=Path, default=Path("results/accelerators"))
+    return parser.parse_args(given)
+
+
+def main() -> int:
+    """The exit code."""
+    options = arguments()
+    os.environ.update(WITHOUT_TPU)
+    from experiments.accelerators import compiled, grid
+    from experiments.accelerators.table import markdown
+
+    def say(text: str) -> None:
+        print(text, file=sys.stderr, flush=True)
+
+    try:
+        rows = grid.run(list(grid.cases()), compiled.Case.lower, compiled.measure, options.out, say)
+    except KeyboardInterrupt:
+        say(f"Stopped. What is compiled is in {options.out}; the same command goes on.")
+        return 130
+    print(markdown(rows))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

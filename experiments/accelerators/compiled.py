@@ -1,0 +1,106 @@
+"""One program compiled for TPU v5e by libtpu, which needs no TPU for it: the memory that it takes
+on each chip, its operations and the bytes that it moves. Nothing is run.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import re
+import time
+from typing import Any, Literal
+
+import jax
+import numpy as np
+from jax.experimental import topologies
+from jax.sharding import Mesh, NamedSharding, PartitionSpec, SingleDeviceSharding
+
+from configs import encodings_gpu
+from experiments.accelerators import programs
+from pe_jax.runs.run import Run
+from pe_jax.training import mesh
+
+TOPOLOGIES = {4: "v5e:2x2", 8: "v5e:2x4"}
+"""The smallest that has so many chips, by their number."""
+EVALUATED = 16384
+"""Tokens of the windows that are evaluated."""
+FULL = re.compile(r"Used ([\d.]+)G of ([\d.]+)G hbm")
+"""What the compiler says of a program that does not fit."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Case:
+    """A program of a run of configs/encodings_gpu.py."""
+
+    spec: str
+    program: Literal["training", "evaluation"]
+    mesh: str = ""
+    """Devices, as run.mesh has them; "": one chip."""
+    remat: bool = False
+    """As train.remat has it."""
+
+    @classmethod
+    def of(cls, row: dict[str, Any]) -> Case:
+        """The case of a recorded row."""
+        return cls(**{field.name: row[field.name] for field in dataclasses.fields(cls)})
+
+    @property
+    def chips(self) -> int:
+        return math.prod(mesh.parse(self.mesh).values())
+
+    def lower(self) -> Any:
+        """The program, lowered for the chips: one step of all seeds, or one pass over as many
+        windows as an evaluation takes at once.
+        """
+        config = encodings_gpu.get_config(f"pe={self.spec}")
+        config.train.remat = self.remat
+        run = Run.of(config.to_dict())
+        smallest = min(count for count in TOPOLOGIES if count >= self.chips)
+        chips = topologies.get_topology_desc(TOPOLOGIES[smallest], "tpu").devices
+        with programs.backend("tpu"):
+            if self.program == "evaluation":
+                program, inputs, static = programs.evaluation(run, EVALUATED)
+                return program.lower(*_on(SingleDeviceSharding(chips[0]), inputs), **static)
+            devices = _mesh(self.mesh, chips[: self.chips]) if self.mesh else None
+            program, (state, batches) = programs.training(run, devices)
+            if devices is None:
+                return program.lower(*_on(SingleDeviceSharding(chips[0]), (state, batches)))
+            split = mesh.shardings(devices)
+            state = {name: _on(split[name], part) for name, part in state.items()}
+            rows = NamedSharding(devices, PartitionSpec(None, "seed", "data"))
+            return program.lower(state, _on(rows, batches))
+
+
+def measure(lowered: Any) -> dict[str, Any]:
+    """What a program needs on each chip: bytes of memory by what holds them, operations, bytes
+    moved, and the seconds of its compilation. Of one that does not fit, the bytes that it would
+    use and those that there are.
+    """
+    begun = time.monotonic()
+    try:
+        program = lowered.compile()
+    except jax.errors.JaxRuntimeError as error:
+        if not (said := FULL.search(str(error))):
+            raise
+        used, there = (round(float(size) * 2**30) for size in said.groups())
+        return {"used": used, "available": there, "seconds": round(time.monotonic() - begun)}
+    memory, cost = program.memory_analysis(), program.cost_analysis()
+    measured = {
+        "arguments": memory.argument_size_in_bytes,
+        "results": memory.output_size_in_bytes - memory.alias_size_in_bytes,
+        "temporaries": memory.temp_size_in_bytes,
+        "code": memory.generated_code_size_in_bytes,
+        "seconds": round(time.monotonic() - begun),
+    }
+    if " while(" in program.as_text():  # what is inside a loop is counted once
+        return measured
+    return measured | {"operations": cost["flops"], "moved": cost["bytes accessed"]}
+
+
+def _mesh(spec: str, chips: Any) -> Mesh:
+    return Mesh(np.array(chips).reshape(tuple(mesh.parse(spec).values())), mesh.AXES)
+
+
+def _on(sharding: Any, inputs: Any) -> Any:
+    """Shapes of arrays that lie where the sharding says."""
+    return jax.tree.map(lambda a: jax.ShapeDtypeStruct(a.shape, a.dtype, sharding=sharding), inputs)
