@@ -5,7 +5,7 @@ whether its result is the one that is asked for.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -24,19 +24,39 @@ def find(run: Run, workdir: Path) -> Path:
     ids were made otherwise, whose config trains the same. Of several it is the one with the most
     seeds.
     """
-    folder = workdir / run.id
-    if folder.exists():
-        return folder
-    beside = namesakes(folder)
-    same = [(len(begun.seeds), path) for path, begun in beside if trains_as(run, begun.config)]
-    return max(same, default=(0, folder), key=lambda found: found[0])[1]
+    return find_all([run], workdir)[run.id]
+
+
+def find_all(runs: Iterable[Run], workdir: Path) -> dict[str, Path]:
+    """The folder of each run, as `find` gives it, by its id. Reads each config once, and none of a
+    folder that is the one of another of the runs.
+    """
+    folders = {run.id: workdir / run.id for run in runs}
+    seeds = {id: 0 for id, folder in folders.items() if not folder.exists()}
+    for stem in {_stem(id) for id in seeds}:
+        for path, begun in _of_stem(workdir, stem, without=folders):
+            if (id := _id(begun.config)) in seeds and len(begun.seeds) > seeds[id]:
+                folders[id], seeds[id] = path, len(begun.seeds)
+    return folders
 
 
 def namesakes(folder: Path) -> Iterator[tuple[Path, Begun]]:
     """The folders beside it whose names differ in their last 8 digits alone, with their config."""
-    stem = folder.name[:-8]
-    for path in sorted(folder.parent.glob("*/config.json")):
-        if re.fullmatch(re.escape(stem) + "[0-9a-f]{8}", path.parent.name):
+    return _of_stem(folder.parent, _stem(folder.name))
+
+
+def _stem(name: str) -> str:
+    """The name of a folder without the 8 digits at its end."""
+    return name[:-8]
+
+
+def _of_stem(
+    workdir: Path, stem: str, without: Container[str] = ()
+) -> Iterator[tuple[Path, Begun]]:
+    """The folders of this stem that have a config, but for those of these names."""
+    for path in sorted(workdir.glob("*/config.json")):
+        name = path.parent.name
+        if re.fullmatch(re.escape(stem) + "[0-9a-f]{8}", name) and name not in without:
             try:
                 begun = records.read(Begun, path)
             except Refused:
@@ -47,10 +67,17 @@ def namesakes(folder: Path) -> Iterator[tuple[Path, Begun]]:
 
 def trains_as(run: Run, config: Mapping[str, Any]) -> bool:
     """Whether a config trains what the run trains."""
+    return _id(config) == run.id
+
+
+def _id(config: Mapping[str, Any]) -> str | None:
+    """The id of the run of a config; None if that cannot be run: its parent or the file of its
+    encoding has gone.
+    """
     try:
-        return Run.of(config).id == run.id
-    except (ValueError, TypeError, OSError):  # its parent or the file of its encoding has gone
-        return False
+        return Run.of(config).id
+    except (ValueError, TypeError, OSError):
+        return None
 
 
 def check_sources(folder: Path, begun: Begun) -> None:

@@ -9,6 +9,7 @@ family, so that pi replaces rope and not xpos, whose decay would be lost.
 from __future__ import annotations
 
 import dataclasses
+import functools
 
 import jax
 
@@ -69,6 +70,7 @@ def swap(encodings: tuple[Encoding, ...], spec: str) -> tuple[Encoding, ...]:
     return tuple(out)
 
 
+@functools.cache
 def _shapes(encoding: Encoding) -> dict[str, jax.ShapeDtypeStruct]:
     """The shapes and dtypes of its parameters by name."""
     return jax.eval_shape(lambda: encoding.init(jax.random.key(0)))
