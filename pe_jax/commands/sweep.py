@@ -3,6 +3,7 @@ other.
 
     pe-jax sweep --config=FILE --workdir=DIR [--jobs=N] [--dry_run] [--out=results/NAME]
     pe-jax sweep --config=FILE --workdir=DIR --shard=2/8    # or --shard=slurm, in an array
+    pe-jax sweep --config=FILE --workdir=DIR --engine=ray [--address=auto]
     pe-jax sweep --status --workdir=DIR
 
 FILE is a Python file that lists its runs by get_sweep():
@@ -37,6 +38,8 @@ from ml_collections import config_flags
 from pe_jax.commands import cli
 
 if TYPE_CHECKING:
+    from pe_jax.engines.sweep import Make
+    from pe_jax.record import Result
     from pe_jax.runs.run import Run
 
 OPTIONS = flags.FlagValues()
@@ -70,6 +73,15 @@ _SHARD = flags.DEFINE_string(
     "task of a SLURM array.",
     flag_values=OPTIONS,
 )
+_ENGINE = flags.DEFINE_string(
+    "engine", "local", "What runs the processes: local, this machine; or ray.", flag_values=OPTIONS
+)
+_ADDRESS = flags.DEFINE_string(
+    "address",
+    "",
+    "Of a Ray cluster to join, as HOST:6379, or auto; default: Ray is started on this machine.",
+    flag_values=OPTIONS,
+)
 _PRINT_COMMANDS = flags.DEFINE_bool(
     "print_commands", False, "Print a command for each run, and stop.", flag_values=OPTIONS
 )
@@ -89,13 +101,15 @@ def main() -> int:
         configs = _configs()
     except Exception as error:  # a config file is the user's code: it may raise anything
         return cli.fail(error)
-    from pe_jax.engines import shards
+    from pe_jax import errors
+    from pe_jax.engines import shards, sweep
     from pe_jax.runs.run import Run
 
     try:
+        make = sweep.choose(_ENGINE.value, _JOBS.value, _ADDRESS.value)
         shard = shards.parse(_SHARD.value, environment)
         runs = _by_id([Run.of(config) for config in configs])
-    except (ValueError, TypeError, OSError) as error:
+    except (errors.Refused, ValueError, TypeError, OSError) as error:
         return cli.fail(error)
     own = {id: runs[id] for id in shard.own(list(runs))}
     if _PRINT_COMMANDS.value:
@@ -107,57 +121,68 @@ def main() -> int:
 
         dry_run.show(list(own.values()), _workdir(), _JOBS.value)
         return 0
-    return _carried_out(own, runs, environment)
+    return _carried_out(own, runs, make, environment)
 
 
-def _carried_out(runs: dict[str, Run], every: dict[str, Run], environment: dict[str, str]) -> int:
-    """Does the runs that have not finished, shows the results, and gives the exit code. `every` are
-    the runs of all shards: their report is written by the one that finishes last.
+def _carried_out(
+    runs: dict[str, Run], every: dict[str, Run], make: Make, environment: dict[str, str]
+) -> int:
+    """Does the runs that have not finished by an engine, shows the results, and gives the exit
+    code. `every` are the runs of all shards: their report is written by the one that finishes last.
     """
     from pe_jax import errors
-    from pe_jax.engines import local
-    from pe_jax.runs.changed import changed
-    from pe_jax.runs.folder import find
-    from pe_jax.runs.trackers import require
+    from pe_jax.commands import console
+    from pe_jax.engines import sweep
+    from pe_jax.runs.folder import answer, find_all
+
+    folders = find_all(every.values(), _workdir())
+
+    def finished(run: Run) -> Result | None:
+        """Its result; None if what it asks for has not finished."""
+        return answer(run, folders[run.id])
 
     try:
-        found = [(run, _result(run)) for run in runs.values()]
-        for doubt in changed((run, result) for run, result in found if result):
-            print(f"note: {doubt}")
-        left = [run for run, result in found if not result]
-        require({name for run in left for name in run.log.trackers})
-        for run in {_needs(run): run for run in left}.values():
-            for doubt in run.load().about.doubts():  # text that is too short is told now, too
-                print(f"note: {doubt}")
-        failed = local.run_all(runs, _workdir(), _JOBS.value, _reproducing(), environment)
+        _check([(run, finished(run)) for run in runs.values()])
+        failed = sweep.run_all(runs, folders, make, _reproducing(), environment)
     except errors.Refused as error:
         return cli.fail(error)
     if failed is None:
         again = cli.goes_on(cli.command_line())
         print(f"stopped; what was under way is saved: {again}", file=sys.stderr)
         return cli.INTERRUPTED
-    others = [run for id, run in every.items() if id not in runs and not _result(run)]
-    finished = [run for id, run in (runs if others else every).items() if id not in failed]
-    if finished:
+    others = [run for id, run in every.items() if id not in runs and not finished(run)]
+    results = [result for run in (runs if others else every).values() if (result := finished(run))]
+    if results:
         try:
-            _publish(finished, Path(_OUT.value) if _OUT.value and not others else None)
+            console.publish(results, Path(_OUT.value) if _OUT.value and not others else None)
         except (ValueError, OSError) as error:
             return cli.fail(error)
     if others:
-        print(
-            f"{len(others)} of {len(every)} runs are still to be done by other shards",
-            file=sys.stderr,
-        )
+        told = f"{len(others)} of {len(every)} runs are still to be done by other shards"
+        print(told, file=sys.stderr)
     for id, reason in failed.items():
-        print(
-            f"failed: {runs[id].label}: {reason} ({find(runs[id], _workdir()) / 'log.txt'})",
-            file=sys.stderr,
-        )
+        log = folders[id] / "log.txt"
+        print(f"failed: {runs[id].label}: {reason} ({log})", file=sys.stderr)
     if failed:
-        print(
-            f"the same command tries again what has failed: {cli.command_line()}", file=sys.stderr
-        )
+        again = f"the same command tries again what has failed: {cli.command_line()}"
+        print(again, file=sys.stderr)
     return 1 if failed else 0
+
+
+def _check(runs: list[tuple[Run, Result | None]]) -> None:
+    """Says what is doubtful about the text of these runs, of which some have results. Refused if a
+    run cannot begin.
+    """
+    from pe_jax.runs.changed import changed
+    from pe_jax.runs.trackers import require
+
+    for doubt in changed((run, result) for run, result in runs if result):
+        print(f"note: {doubt}")
+    left = [run for run, result in runs if not result]
+    require({name for run in left for name in run.log.trackers})
+    for run in {_needs(run): run for run in left}.values():
+        for doubt in run.load().about.doubts():  # text that is too short is told now, too
+            print(f"note: {doubt}")
 
 
 def _workdir() -> Path:
@@ -206,7 +231,8 @@ def _needs(run: Run) -> str:
 
 def _reproducing() -> str:
     """The command line that reproduces the results, for any machine's folders."""
-    return f"{_again('workdir', 'jobs', 'out', 'shard')} --workdir=DIR"
+    flags_of_here = "workdir", "jobs", "out", "shard", "engine", "address"
+    return f"{_again(*flags_of_here)} --workdir=DIR"
 
 
 def _again(*but: str) -> str:
@@ -221,18 +247,3 @@ def _again(*but: str) -> str:
         else:
             kept.append(argument)
     return f"{sys.argv[0]} {shlex.join(kept)}"
-
-
-def _publish(runs: list[Run], out: Path | None) -> None:
-    """Prints the table of these runs and, with `out`, writes their report."""
-    from pe_jax.commands import console
-
-    results = [result for run in runs if (result := _result(run))]
-    console.publish(results, out)
-
-
-def _result(run: Run):
-    """What the run has found of what it asks for; None if that has not finished."""
-    from pe_jax.runs.folder import answer, find
-
-    return answer(run, find(run, _workdir()))

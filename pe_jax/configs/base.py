@@ -21,6 +21,7 @@ def get_config(arg="pe=rope") -> Any:
     c.data = text()
     c.run = run()
     c.log = log()
+    c.resources = resources()
     return c
 
 
@@ -114,6 +115,15 @@ def log():
     c.valid_every = 100  # steps after which validation text is scored again
     c.tensorboard = False  # needs pe_jax[tensorboard]; in DIR/<run id>/tensorboard
     c.wandb = False  # Weights & Biases, needs pe_jax[wandb]; WANDB_MODE=offline: no network
+    return c
+
+
+def resources():
+    """Section resources: what Ray keeps for a run (--engine=ray). It is not part of a run's id."""
+    c = ConfigDict()
+    c.cpus = 1  # cores, and as many threads
+    c.gpus = 0.0  # 1: a GPU of its own; 0.5: two runs share one
+    c.tpus = 0  # chips of a TPU
     return c
 
 

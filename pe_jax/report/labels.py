@@ -48,11 +48,12 @@ def swapped(label: str, swap: str, train_length: int) -> str:
 def settings(config: dict[str, Any]) -> dict[str, Any]:
     """The values of a run's config by their paths, as in {"train.rate": 3e-3}, for comparisons.
 
-    Without section `log`, which changes no result. Configs from before there was a `train.remat`
-    get the value False, and encodings in those from before there was a `where` the one that says
-    what their `layers` did then (spec/parse.py).
+    Without the sections `log` and `resources`, which change no result. Configs from before there
+    was a `train.remat` get the value False, and encodings in those from before there was a `where`
+    the one that says what their `layers` did then (spec/parse.py).
     """
-    flat = _flatten({name: section for name, section in config.items() if name != "log"})
+    without = {"log", "resources"}
+    flat = _flatten({name: config[name] for name in config if name not in without})
     flat.setdefault("train.remat", False)
     for id, fields in config.get("pe", {}).items():
         if isinstance(fields, dict):

@@ -26,6 +26,7 @@ from pe_jax.model.config import LmConfig
 from pe_jax.model.parameters import init_params
 from pe_jax.record import Parameters
 from pe_jax.runs.config import DataConfig, LogConfig, RunConfig
+from pe_jax.runs.resources import Resources
 from pe_jax.runs.sections import SECTIONS, members_of, section, whole_sections
 from pe_jax.runs.warm_start import WarmStart
 from pe_jax.spec.advice import advice
@@ -55,6 +56,7 @@ class Run:
     data: DataConfig
     run: RunConfig
     log: LogConfig
+    resources: Resources
     start: WarmStart | None = None
     """The run whose parameters it starts from."""
     advice: tuple[str, ...] = ()
@@ -62,9 +64,9 @@ class Run:
 
     @classmethod
     def of(cls, config: Mapping[str, Any]) -> Run:
-        """From a dictionary with the sections pe, lm, train, eval, data, run and log, of which all
-        but `pe` may be left out; {"pe": "rope"} is {"pe": {"spec": "rope"}}. ValueError, TypeError
-        or OSError, as of a tokenizer.json that is not there, for what cannot be run.
+        """From a dictionary with the sections pe, lm, train, eval, data, run, log and resources, of
+        which all but `pe` may be left out; {"pe": "rope"} is {"pe": {"spec": "rope"}}. ValueError,
+        TypeError or OSError, as of a tokenizer.json that is not there, for what cannot be run.
         """
         config = whole_sections(config)
         spec, fields = members_of(config["pe"])
@@ -111,14 +113,7 @@ class Run:
 
     def parameters(self) -> Parameters:
         """How many numbers one seed learns."""
-        _, shapes = structure(self.lm, self.encodings)
-        sizes = {name: sum(a.size for a in jax.tree.leaves(part)) for name, part in shapes.items()}
-        encoding = sizes.pop("shared", 0) + sizes.pop("owned", 0)
-        for e in self.encodings:  # of whose parameters some may be fixed: drawn, and not learned
-            shared, owned = jax.eval_shape(functools.partial(init_params, e), jax.random.key(0))
-            drawn = (shared, *owned.values())
-            encoding -= sum(part[name].size for part in drawn for name in e.fixed if name in part)
-        return Parameters(total=sum(sizes.values()) + encoding, encoding=encoding)
+        return _parameters(self.lm, self.encodings)
 
     def load(self) -> tokenizer.Tokens:
         """The text of training in tokens; Refused if it lacks what training and, unless eval.source
@@ -160,6 +155,19 @@ class Run:
     def _check_batches(self, documents: Sequence[np.ndarray]) -> None:
         """ValueError if the training text is shorter than a batch."""
         batches.batches(documents, self.train.length, self.train.batch, self.run.seeds[0])
+
+
+@functools.cache  # a sweep of a thousand learning rates has one model
+def _parameters(lm: LmConfig, encodings: tuple[Encoding, ...]) -> Parameters:
+    """How many numbers one seed of this model learns."""
+    _, shapes = structure(lm, encodings)
+    sizes = {name: sum(a.size for a in jax.tree.leaves(part)) for name, part in shapes.items()}
+    encoding = sizes.pop("shared", 0) + sizes.pop("owned", 0)
+    for e in encodings:  # of whose parameters some may be fixed: drawn, and not learned
+        shared, owned = jax.eval_shape(functools.partial(init_params, e), jax.random.key(0))
+        drawn = (shared, *owned.values())
+        encoding -= sum(part[name].size for part in drawn for name in e.fixed if name in part)
+    return Parameters(total=sum(sizes.values()) + encoding, encoding=encoding)
 
 
 def run_id(label: str, identity: Mapping[str, Any]) -> str:

@@ -10,6 +10,7 @@ from pe_jax.errors import nearest
 from pe_jax.evaluation.config import EvalConfig
 from pe_jax.model.config import LmConfig
 from pe_jax.runs.config import DataConfig, LogConfig, RunConfig
+from pe_jax.runs.resources import Resources
 from pe_jax.training.config import TrainConfig
 
 SECTIONS = {
@@ -19,6 +20,7 @@ SECTIONS = {
     "data": DataConfig,
     "run": RunConfig,
     "log": LogConfig,
+    "resources": Resources,
 }
 """Beside these a config has the section `pe`: the spec of the encodings, and for each member its
 fields.

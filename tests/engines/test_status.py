@@ -12,7 +12,8 @@ from helpers import trained_line
 
 from pe_jax import record
 from pe_jax.commands import status as command
-from pe_jax.engines import local, queues, status
+from pe_jax.engines import queues, status, sweep
+from pe_jax.engines.engine import Exit
 from pe_jax.record import Stage
 from pe_jax.storage import atomic, history, locks, records, state
 
@@ -255,16 +256,16 @@ def test_the_state_of_a_sweep_that_goes_on_meanwhile(lab, tmp_path):
 
 def test_a_process_that_died_without_a_word_is_told_by_its_signal_or_its_last_line(work):
     folder = work.run("rope", "config.json", "log.txt", stage=Stage.RUNNING)
-    assert local._reason(folder, -9) == "killed by signal 9"
+    assert sweep._reason(folder, Exit(-9)) == "killed by signal 9"
     assert work.states()["rope"].state == "failed"
     assert work.states()["rope"].reason.startswith("killed by signal 9 (")
     state.put(folder, Stage.QUEUED)
-    assert local._reason(folder, 2) == "Traceback"
+    assert sweep._reason(folder, Exit(2)) == "Traceback"
     state.put(folder, Stage.STOPPED, "by SIGTERM")
-    assert local._reason(folder, 75) == "stopped by SIGTERM"
+    assert sweep._reason(folder, Exit(75)) == "stopped by SIGTERM"
 
 
-def test_a_sweep_says_that_it_waits_only_while_it_does(work, monkeypatch):
+def test_a_sweep_says_that_it_waits_only_while_it_does(work):
     class View(list):
         def update(self, done, state):
             self.append(state)
@@ -272,25 +273,39 @@ def test_a_sweep_says_that_it_waits_only_while_it_does(work, monkeypatch):
         def say(self, message):
             pass
 
-    class Ended:
-        returncode = 0
+    class Engine(contextlib.nullcontext):
+        """Of one place; at each poll the next of `events` happens."""
 
-        def poll(self):
-            return 0
+        def __init__(self):
+            super().__init__()
+            self.at_work = []
+            self.events = iter((lambda: None, self.at_work.clear, held.close, self.at_work.clear))
+
+        def has_room(self, resources):
+            return not self.at_work
+
+        def threads(self, resources, waiting):
+            return 1
+
+        def submit(self, id, task):
+            self.at_work.append(id)
+
+        def poll(self, seconds):
+            before = list(self.at_work)
+            next(self.events)()
+            return {id: Exit(0) for id in before if id not in self.at_work}
+
+        def stop(self):
+            pass
 
     ids = ("rope-1a2b3c4d", "t5-1a2b3c4d")
     runs = {id: run_of() for id in ids}
     view = View()
     folders = {id: work.folder / id for id in ids}
-    workers = local._Workers(runs, folders, [], view, 1, "", {}, lambda *queue: None)
-    monkeypatch.setattr(local._Workers, "_start", lambda self, id: Ended())
-    monkeypatch.setattr(local._Workers, "_progress", lambda self, id: (0.0, "compiling"))
-    work.run("rope", "log.txt", stage=Stage.RUNNING)
-    with locks.locked(work.run("t5", "log.txt", stage=Stage.RUNNING)):
-        workers.step()
-        workers.step()
-    assert [text.endswith("compiling") for text in view] == [True, False]
-    assert view[1] == local.WAITING
-    workers.step()  # the first has ended, the second begins
-    workers.step()
-    assert view[2].endswith("compiling") and view[3] == ""
+    for name in ("rope", "t5"):
+        work.run(name, "log.txt", stage=Stage.RUNNING)
+    held = contextlib.ExitStack()
+    held.enter_context(locks.locked(folders[ids[1]]))
+    at_work = sweep._Sweep(runs, folders, [], view, "", {}, lambda *queue: None)
+    assert set(at_work.carried_out(Engine())) == set(ids)
+    assert view == [f"{runs[ids[0]].label}  starting"] * 2 + [sweep.WAITING, view[0]]

@@ -11,7 +11,8 @@ from commands import ROOT, TINY, Lab, lines, result, run_of, tiny
 
 from configs import base, quickstart
 from pe_jax.commands import hyper
-from pe_jax.engines import local
+from pe_jax.engines.local import Local
+from pe_jax.runs.resources import Resources
 from pe_jax.runs.run import SECTIONS, Run
 from pe_jax.storage import atomic, locks
 from pe_jax.storage.hashes import canonical
@@ -355,8 +356,7 @@ def test_a_killed_sweep_and_then_two_at_once_end_well_with_each_run_done_once(la
 @pytest.mark.parametrize(
     ("jobs", "expected"), [(1, [6] * 5), (2, [3, 3, 3, 3, 6]), (3, [2, 2, 2, 3, 3]), (5, [1] * 5)]
 )
-def test_the_runs_of_a_round_share_the_cores(monkeypatch, tmp_path, jobs, expected):
+def test_the_runs_of_a_round_share_the_cores(monkeypatch, jobs, expected):
     monkeypatch.setattr(os, "sched_getaffinity", lambda process: set(range(6)))
-    folders = {id: tmp_path / id for id in "abcde"}
-    pool = local._Workers(dict.fromkeys("abcde"), folders, [], None, jobs, "", {}, None)
-    assert [pool._threads(pool.waiting.pop(0)) for _ in expected] == expected
+    engine = Local(jobs, [Resources()] * 5, print)
+    assert [engine.threads(Resources(), waiting) for waiting in (4, 3, 2, 1, 0)] == expected

@@ -12,7 +12,7 @@ from commands import Lab, damage, lines, result, rewrite, run_of, the_run, write
 
 import pe_jax
 from pe_jax import record
-from pe_jax.engines import local
+from pe_jax.engines import sweep
 from pe_jax.errors import Refused
 from pe_jax.report import study
 from pe_jax.runs import layout, longer, measured
@@ -264,12 +264,10 @@ def test_the_rate_is_the_one_with_the_lowest_validation_at_the_training_length(l
     assert len(steps) == 3 and found.seconds.train > sum(steps) > 0  # of every rate
 
 
-def test_a_choice_goes_on_with_the_threads_that_it_was_begun_with(tuned, monkeypatch):
+def test_a_choice_goes_on_with_the_threads_that_it_was_begun_with(tuned):
     inside = layout.folders(the_run(tuned))[1]
     threads = json.loads((inside / "config.json").read_text())["device"]["threads"]
-    monkeypatch.setattr(local, "cores", lambda: threads + 1)
-    pool = local._Workers({"a": None}, {"a": the_run(tuned)}, [], None, 1, "", {}, None)
-    assert pool._threads("a") == threads
+    assert sweep._threads(the_run(tuned)) == threads
 
 
 def test_a_rate_more_trains_that_rate_alone(lab, tuned, tmp_path):

@@ -1,0 +1,230 @@
+"""A sweep: the queue of its runs, carried out by an engine.
+
+Everything that all engines share is here: which runs have finished, which wait, how far they are,
+which are tried again after a kill, and why the others have failed. The state of every run is in its
+folder, so that a process that dies takes no other with it.
+"""
+
+from __future__ import annotations
+
+import collections
+import contextlib
+import functools
+import os
+import signal
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from pe_jax import record
+from pe_jax.engines import progress, queues, ray
+from pe_jax.engines.engine import Engine, Exit, Task
+from pe_jax.engines.local import Local
+from pe_jax.errors import Refused, nearest
+from pe_jax.record import Stage
+from pe_jax.runs import layout
+from pe_jax.runs.folder import answer
+from pe_jax.runs.resources import Resources
+from pe_jax.storage import history, locks, records, state
+
+POLL_SECONDS = 0.3
+RETRIES = 3  # of a run whose process is killed, by the kernel for its memory, say
+WAITING = "waiting for a run that another process holds"
+ENGINES = ("local", "ray")
+Make = Callable[[Sequence[Resources], Callable[[str], None]], Engine]
+"""Makes an engine for runs with these resources, and with what tells the user something."""
+
+
+def choose(name: str, jobs: int, address: str) -> Make:
+    """The engine of this name, with up to `jobs` runs at a time; `address` is that of a cluster.
+    Refused if there is none, it needs what is not installed, or it has no addresses.
+    """
+    if name not in ENGINES:
+        known = ", ".join(ENGINES)
+        raise Refused(f"unknown engine {name!r}{nearest(name, ENGINES)} Known: {known}.")
+    if name == "ray":
+        ray.check_installed()
+        return functools.partial(ray.Ray, address, jobs)
+    if address:
+        raise Refused(f"--address={address} is for --engine=ray, which joins a cluster there")
+    return functools.partial(Local, jobs)
+
+
+def run_all(
+    runs: dict[str, Any],
+    folders: dict[str, Path],
+    make: Make,
+    command: str,
+    environment: dict[str, str],
+) -> dict[str, str] | None:
+    """Does the runs that have not finished: {id: reason} of those that failed; None when a signal
+    stopped the sweep.
+
+    `runs` are Runs by their ids, and `folders` theirs in one work directory; `command` is what the
+    records give as reproducing them; `environment` are the environment variables of the processes.
+    """
+    done = [id for id, run in runs.items() if answer(run, folders[id])]
+    if done:
+        print(f"{len(done)} of {len(runs)} runs were finished already: they are not run again")
+    if len(done) == len(runs):
+        return {}
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    name = "1 run" if len(runs) == 1 else f"{len(runs)} runs"
+    view = progress.View(name, len(runs), len(done))
+    with queues.kept(folders[next(iter(runs))].parent) as put, view:
+        sweep = _Sweep(runs, folders, done, view, command, environment, put)
+        try:
+            sweep.queue()
+            with make([runs[id].resources for id in sweep.waiting], view.say) as engine:
+                return sweep.carried_out(engine)
+        except KeyboardInterrupt:
+            return None
+
+
+class _Sweep:
+    """The runs that are still to be done; one that another process holds is waited for."""
+
+    def __init__(self, runs, folders, done, view, command, environment, put):
+        self.runs, self.view, self.folders, self.put = runs, view, folders, put
+        self.waiting = [id for id in runs if id not in done]
+        self.running: dict[str, None] = {}
+        self.ended, self.failed = len(done), {}
+        self.killed: collections.Counter[str] = collections.Counter()
+        self.share = progress.EVALUATION
+        self.command, self.environment = command, environment
+
+    def queue(self) -> None:
+        """Writes down what is to be run: `status` reads it, and the processes do."""
+        for id in self.waiting:
+            folder = self.folders[id]
+            run = self.runs[id]
+            planned = record.Planned(label=run.label, config=run.config)
+            records.write(folder / "queued.json", planned)
+            if not _written(folder):  # else it says how an earlier attempt has ended
+                state.put(folder, Stage.QUEUED)
+        self.put(self.waiting, self.running)
+
+    def carried_out(self, engine: Engine) -> dict[str, str] | None:
+        """As run_all returns it."""
+        written = None
+        try:
+            while self.waiting or self.running:
+                self._start_all(engine)
+                if written != (queue := ([*self.waiting], [*self.running])):
+                    self.put(*queue)
+                    written = queue
+                self._show()
+                for id, exit in engine.poll(POLL_SECONDS).items():
+                    del self.running[id]
+                    self._end(id, exit)
+        except KeyboardInterrupt:
+            self.view.say("stopping: the runs at work save their state")
+            engine.stop()
+            return None
+        return self.failed
+
+    def _start_all(self, engine: Engine) -> None:
+        """Starts what can be started."""
+        for id in list(self.waiting):
+            if not engine.has_room(self.runs[id].resources):
+                break
+            if not locks.is_locked(self.folders[id]):
+                self.waiting.remove(id)
+                if answer(self.runs[id], self.folders[id]):
+                    self._end(id, Exit(0))
+                else:
+                    self._start(id, engine)
+
+    def _start(self, id: str, engine: Engine) -> None:
+        folder, resources = self.folders[id], self.runs[id].resources
+        # Without the working directory on the path, unless it is on this process's own: a user's
+        # file there could hide a module.
+        path = [] if os.getcwd() in sys.path else ["-P"]
+        command = [sys.executable, *path, "-m", "pe_jax.commands", "run"]
+        command += [f"--config=replay.py:{folder / 'queued.json'}", f"--workdir={folder.parent}"]
+        command += [f"--command={self.command}"]
+        threads = _threads(folder) or engine.threads(resources, len(self.waiting))
+        environment = {"NPROC": str(threads)} | self.environment
+        state.put(folder, Stage.QUEUED)
+        log = (folder / "log.txt").absolute()
+        with open(log, "a") as file:
+            print(f"started by a sweep at {state.now()}", file=file)
+        engine.submit(id, Task(command, environment, Path.cwd(), log, resources))
+        self.running[id] = None
+
+    def _show(self) -> None:
+        """Shows where the runs at work are."""
+        states = {id: self._progress(id) for id in self.running}
+        text = "; ".join(f"{self.runs[id].label}  {words}" for id, (_, words) in states.items())
+        done = self.ended + sum(share for share, _ in states.values())
+        self.view.update(done, text or WAITING * bool(self.waiting))
+
+    def _end(self, id: str, exit: Exit) -> None:
+        folder, label = self.folders[id], self.runs[id].label
+        result = answer(self.runs[id], folder)
+        if not result and locks.is_locked(folder):  # another process was the first to take it
+            self.waiting.append(id)
+            return
+        if not result and exit.code < 0 and self.killed[id] < RETRIES:
+            self.killed[id] += 1
+            self.view.say(f"{label}: {_killed(exit)}; it goes on")
+            self.waiting.append(id)
+            return
+        self.ended += 1
+        if result and result.seconds:
+            self.share = result.seconds.evaluate / max(result.seconds.total, 1e-9)
+            self.view.say(f"{label}: {progress.duration(result.seconds.total)}")
+        if result:
+            return
+        self.failed[id] = _reason(folder, exit)
+        self.view.say(f"{label}: failed")
+
+    def _progress(self, id: str) -> tuple[float, str]:
+        """(how much of the run is done, from 0 to 1; what it does now) by its metrics.jsonl."""
+        share = progress.Share(len(self.runs[id].run.seeds), self.share)
+        lines = history.read_lines(self.folders[id] / "metrics.jsonl")
+        done = 0.0
+        for line in lines:
+            done = share.add(line)
+        begun = "compiling" if locks.is_locked(self.folders[id]) else "starting"
+        return done, progress.describe(lines[-1]) if lines else begun
+
+
+def _threads(folder: Path) -> int | None:
+    """The threads with which the run was begun, since their number decides its last bits; None if
+    it was not.
+    """
+    for one in layout.folders(folder):
+        with contextlib.suppress(Refused):  # the run will tell
+            begun = records.read(record.Begun, one / "config.json")
+            if begun and begun.device:
+                return begun.device.threads
+    return None
+
+
+def _killed(exit: Exit) -> str:
+    return exit.reason or f"killed by signal {-exit.code}"
+
+
+def _written(folder: Path) -> record.State | None:
+    """What state.json says; None if it is not there or damaged."""
+    try:
+        return state.get(folder)
+    except Refused:
+        return None
+
+
+def _reason(folder: Path, exit: Exit) -> str:
+    """Why a run has no result, by its state.json. Where that gives no reason, it is what the engine
+    says, or the last line of log.txt, and it is written to state.json.
+    """
+    written = _written(folder)
+    if written and written.stage is Stage.FAILED:
+        return written.reason
+    if written and written.stage is Stage.STOPPED:
+        return f"stopped {written.reason}"
+    lines = (folder / "log.txt").read_text(errors="replace").strip().splitlines()
+    reason = _killed(exit) if exit.code < 0 else exit.reason or lines[-1]
+    state.put(folder, Stage.FAILED, reason)
+    return reason
