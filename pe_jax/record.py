@@ -104,6 +104,15 @@ class Device:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
+class Process:
+    """What a process computed its numbers by; as it is: this is not known."""
+
+    commit: str = "unknown"
+    versions: dict[str, str] = dataclasses.field(default_factory=dict)
+    device: Device | None = None
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
 class Parent:
     """The run whose parameters another one started from."""
 
@@ -180,7 +189,7 @@ class Planned:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Begun(Planned):
+class Begun(Planned, Process):
     """What is known of a run when it begins: config.json."""
 
     id: str
@@ -193,9 +202,6 @@ class Begun(Planned):
     advice: tuple[str, ...] = ()
     command: str = ""  # what reproduces it
     started: str = ""  # UTC, ISO 8601
-    commit: str = "unknown"
-    versions: dict[str, str] = dataclasses.field(default_factory=dict)
-    device: Device | None = None
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -218,6 +224,8 @@ class Result(Begun):
     """The learning rates that were tried, where `train.rate` names several."""
     scored: Corpus | None = None
     """The text that was scored; None: the one that was trained on."""
+    scored_by: tuple[Process, ...] = ()
+    """What computed the scores of this protocol, first ones first."""
 
     @property
     def diverged(self) -> dict[int, int]:

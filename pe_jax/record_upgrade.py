@@ -39,6 +39,8 @@ def upgraded(data: dict[str, Any], version: int) -> dict[str, Any]:
         )
     if written == 1 and isinstance(data.get("rows"), list):
         data = data | {"rows": [_row(row) for row in data["rows"]]}
+    if written < 5 and data.get("rows"):
+        data = data | {"scored_by": [{}]}
     return data | {"version": version}
 
 

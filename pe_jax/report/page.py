@@ -121,7 +121,8 @@ def _facts(result: Result) -> Iterator[tuple[str, str]]:
     for name in FACTS:
         value = known[name]
         if value not in (None, ""):
-            value = dict(sorted(value.items())) if isinstance(value, dict) else value
+            if isinstance(value, dict):
+                value = {key: value[key] for key in sorted(value) if value[key] != {}}
             yield name.replace("_", " "), plain(value)
     if result.train.loss:
         yield "final training loss", plain(result.train.loss)

@@ -6,7 +6,6 @@ import dataclasses
 import json
 from pathlib import Path
 
-from pe_jax import record
 from pe_jax.data.tokenizer import Tokens
 from pe_jax.errors import Refused
 from pe_jax.record import Begun, Result
@@ -22,7 +21,6 @@ def begin(run: Run, folder: Path, corpus: Tokens, command: str, view: View) -> B
     """Writes config.json, and tokenizer.json if there is one. Where the run was begun before,
     checks that it goes on with the same text and tokens, and says what else has changed.
     """
-    here = environment.environment()
     about = Begun(
         id=folder.name,
         label=run.label,
@@ -35,9 +33,7 @@ def begin(run: Run, folder: Path, corpus: Tokens, command: str, view: View) -> B
         parent=run.start.about() if run.start else None,
         advice=run.advice,
         started=state.now(),
-        commit=here["commit"],
-        versions=here["versions"],
-        device=record.Device(**here["device"]),
+        **vars(environment.process()),
     )
     records.read_whole(Result, folder / "result.json", view.say)  # it is made anew
     if earlier := records.read_whole(Begun, folder / "config.json", view.say):

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from pe_jax.errors import Refused
+from pe_jax.record import Device, Process
 from pe_jax.storage.hashes import sha256
 
 PACKAGE = Path(__file__).parents[1]
@@ -37,6 +38,13 @@ def environment() -> dict[str, Any]:
             "xla_flags": os.environ.get("XLA_FLAGS", ""),
         },
     }
+
+
+def process() -> Process:
+    """The same as records hold it."""
+    here = environment()
+    device = Device(**here["device"])
+    return Process(commit=here["commit"], versions=here["versions"], device=device)
 
 
 def threads() -> int:

@@ -74,15 +74,22 @@ class Kept:
     def joined(self, result: Result, run: Run) -> Result:
         """Keeps a result of the scores that were not known, and gives what the run asks for."""
         rows, curves = result.rows, result.curves
+        here = environment.process() if rows else None
+        by = self.result.scored_by if self.result else ()
+        if here and here not in by:
+            by = (*by, here)
         if self.result:
             rows = (*self.result.rows, *rows)
             curves = longest((*self.result.curves, *curves))
         every = tuple(sorted({row.seed for row in rows}))
-        whole = dataclasses.replace(result, seeds=every, rows=rows, curves=curves)
+        whole = dataclasses.replace(result, seeds=every, rows=rows, curves=curves, scored_by=by)
         if result.rows or not self.path.exists():
             records.write(self.path, whole)
         return dataclasses.replace(
-            result, rows=_asked_rows(run, rows), curves=_asked_curves(run, curves)
+            whole,
+            seeds=result.seeds,
+            rows=_asked_rows(run, rows),
+            curves=_asked_curves(run, curves),
         )
 
 

@@ -2,7 +2,7 @@
 
 import dataclasses
 
-from pe_jax.record import Device
+from pe_jax.record import Device, Process
 from pe_jax.report import study, tables
 from pe_jax.report.provenance import differing
 
@@ -22,3 +22,33 @@ def test_only_what_differs_is_said():
         assert part in said
     assert said.endswith(f"the code changed while {b.label} went on.")
     assert said in tables.extrapolation([a, changed]).notes
+
+
+def test_scores_that_were_computed_otherwise_are_said():
+    a, b = (dataclasses.replace(r, scored_by=()) for r in study.load("results/quickstart")[:2])
+    own = Process(commit=a.commit, versions=a.versions, device=a.device)
+    other = dataclasses.replace(own, commit="f" * 40, versions=own.versions | {"jax": "9.9"})
+
+    def said(of_a, of_b):
+        scored = (dataclasses.replace(r, scored_by=by) for r, by in ((a, of_a), (b, of_b)))
+        return differing([*scored])
+
+    told = "The scores differ in what computed them: 2 commits of the code; jax {} and 9.9."
+    assert said((own,), (own,)) == said((other,), (other,)) == ""
+    assert said((own,), (own, other)) == told.format(own.versions["jax"])
+    assert said((Process(),), (Process(),)) == ""  # records of earlier releases
+    unknown = "What computed some of the scores is not recorded."
+    assert said((Process(), own), (own,)) == unknown
+    assert said((Process(), own), (other,)) == f"{told.format(own.versions['jax'])} {unknown}"
+
+
+def test_what_differs_in_runs_and_in_their_scores_alike_is_said_once():
+    a, b = study.load("results/quickstart")[:2]
+    b = dataclasses.replace(b, commit="f" * 40)
+    alike = [
+        dataclasses.replace(
+            r, scored_by=(Process(commit=r.commit, versions=r.versions, device=r.device),)
+        )
+        for r in (a, b)
+    ]
+    assert differing(alike) == "The runs differ in what carried them out: 2 commits of the code."

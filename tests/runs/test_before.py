@@ -13,7 +13,7 @@ import jax
 import pytest
 
 from pe_jax import record
-from pe_jax.runs import folder
+from pe_jax.runs import environment, folder
 from pe_jax.runs.execute import execute
 from pe_jax.runs.run import Run
 from pe_jax.runs.trained import Trained
@@ -58,6 +58,8 @@ def test_it_takes_another_seed(runs):
     result = execute(Run.of(before.config | {"run": run_section}), runs)
     assert result.id == ID and result.seeds == (0, 1, 2) and set(result.digests) == {"0-1", "2"}
     assert tuple(row for row in result.rows if row.seed < 2) == before.rows
+    assert before.scored_by == (record.Process(),)
+    assert result.scored_by == (record.Process(), environment.process())
 
 
 def test_its_result_reads_as_a_record(runs):

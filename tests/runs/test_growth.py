@@ -15,7 +15,7 @@ from pe_jax import record
 from pe_jax.engines import sweep
 from pe_jax.errors import Refused
 from pe_jax.report import study
-from pe_jax.runs import layout, longer, measured
+from pe_jax.runs import environment, layout, longer, measured
 from pe_jax.runs.again import evaluate_again
 from pe_jax.runs.execute import execute
 from pe_jax.runs.folder import answer, find
@@ -76,6 +76,18 @@ def test_longer_lengths_train_nothing_and_are_what_a_run_of_them_gives(lab, agai
     assert grown.targets == fresh.targets and grown.target_bytes == fresh.target_bytes
     assert grown.digests == fresh.digests and grown.config == fresh.config
     assert [grown] == study.load(again)
+
+
+def test_scores_say_what_process_computed_them(lab, again, monkeypatch):
+    folder, here = the_run(again), environment.process()
+    before = records.read(record.Result, folder / "result.json")
+    assert before and before.scored_by == (here,)
+    monkeypatch.setattr(environment, "commit", lambda: "another")
+    assert evaluate_again(folder, {"lengths": (32,)}).scored_by == (here,)  # nothing was computed
+    other = dataclasses.replace(here, commit="another")
+    grown = evaluate_again(folder, {"lengths": (16, 24, 32)})
+    assert grown.scored_by == (here, other) and grown.commit == here.commit
+    assert evaluate_again(folder, {"split": "valid"}).scored_by == (other,)
 
 
 @pytest.mark.parametrize(
