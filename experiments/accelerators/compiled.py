@@ -8,6 +8,7 @@ import dataclasses
 import math
 import re
 import time
+from collections.abc import Mapping
 from typing import Any, Literal
 
 import jax
@@ -34,37 +35,34 @@ class Case:
 
     spec: str
     program: Literal["training", "evaluation"]
-    mesh: str = ""
-    """Devices, as run.mesh has them; "": one chip."""
-    remat: bool = False
-    """As train.remat has it."""
+    changes: tuple[tuple[str, Any], ...] = ()
+    """Values of the config that are set otherwise: ("run.mesh", "data:4")."""
 
     @classmethod
-    def of(cls, row: dict[str, Any]) -> Case:
+    def of(cls, row: Mapping[str, Any]) -> Case:
         """The case of a recorded row."""
-        return cls(**{field.name: row[field.name] for field in dataclasses.fields(cls)})
-
-    @property
-    def chips(self) -> int:
-        return math.prod(mesh.parse(self.mesh).values())
+        return cls(row["spec"], row["program"], tuple(map(tuple, row["changes"])))
 
     def lower(self) -> Any:
         """The program, lowered for the chips: one step of all seeds, or one pass over as many
         windows as an evaluation takes at once.
         """
         config = encodings_gpu.get_config(f"pe={self.spec}")
-        config.train.remat = self.remat
+        config.update_from_flattened_dict(dict(self.changes))
         run = Run.of(config.to_dict())
-        smallest = min(count for count in TOPOLOGIES if count >= self.chips)
-        chips = topologies.get_topology_desc(TOPOLOGIES[smallest], "tpu").devices
+        sizes = tuple(mesh.parse(run.run.mesh).values())
+        count = math.prod(sizes)
+        smallest = min(there for there in TOPOLOGIES if there >= count)
+        chips = topologies.get_topology_desc(TOPOLOGIES[smallest], "tpu").devices[:count]
         with programs.backend("tpu"):
             if self.program == "evaluation":
                 program, inputs, static = programs.evaluation(run, EVALUATED)
                 return program.lower(*_on(SingleDeviceSharding(chips[0]), inputs), **static)
-            devices = _mesh(self.mesh, chips[: self.chips]) if self.mesh else None
+            if count == 1:
+                program, inputs = programs.training(run)
+                return program.lower(*_on(SingleDeviceSharding(chips[0]), inputs))
+            devices = Mesh(np.array(chips).reshape(sizes), mesh.AXES)
             program, (state, batches) = programs.training(run, devices)
-            if devices is None:
-                return program.lower(*_on(SingleDeviceSharding(chips[0]), (state, batches)))
             split = mesh.shardings(devices)
             state = {name: _on(split[name], part) for name, part in state.items()}
             rows = NamedSharding(devices, PartitionSpec(None, "seed", "data"))
@@ -95,10 +93,6 @@ def measure(lowered: Any) -> dict[str, Any]:
     if " while(" in program.as_text():  # what is inside a loop is counted once
         return measured
     return measured | {"operations": cost["flops"], "moved": cost["bytes accessed"]}
-
-
-def _mesh(spec: str, chips: Any) -> Mesh:
-    return Mesh(np.array(chips).reshape(tuple(mesh.parse(spec).values())), mesh.AXES)
 
 
 def _on(sharding: Any, inputs: Any) -> Any:

@@ -21,9 +21,12 @@ from pe_jax.storage import atomic
 from pe_jax.storage.hashes import sha256
 
 NAME = "accelerators.jsonl"
-SHARDED = ("rope", "alibi", "t5")
-"""The encodings that are compiled for several chips, too."""
-MESHES = ("data:4", "data:8")
+SOME = ("rope", "alibi", "t5")
+"""The encodings whose training is compiled with some changes of the config, too."""
+REMAT = (("train.remat", True),)
+MESHES = tuple((("run.mesh", mesh),) for mesh in ("data:4", "data:8"))
+HEADS = tuple((("lm.layers", 6), ("lm.model", 384), ("lm.heads", heads)) for heads in (6, 3))
+"""A model of as many parameters, with heads of 64 and of 128 components; for rope alone."""
 PACKAGES = ("jax", "jaxlib", "libtpu", "flax")
 
 
@@ -31,8 +34,9 @@ def cases() -> Iterator[Case]:
     """All programs, in the order of their compilation."""
     for program in ("training", "evaluation"):
         yield from (Case(spec, program) for spec in encodings_gpu.ENCODINGS)
-    yield from (Case(spec, "training", remat=True) for spec in encodings_gpu.ENCODINGS)
-    yield from (Case(spec, "training", mesh) for mesh in MESHES for spec in SHARDED)
+    for changes in (REMAT, *MESHES):
+        yield from (Case(spec, "training", changes) for spec in SOME)
+    yield from (Case("rope", "training", changes) for changes in HEADS)
 
 
 def run(

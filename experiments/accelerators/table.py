@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from configs import encodings_gpu
+from experiments.accelerators.compiled import EVALUATED
 from pe_jax.report import words
 
 Row = Mapping[str, Any]
@@ -14,50 +16,59 @@ OPERATIONS = 197e12
 BANDWIDTH = 819e9
 """Bytes that a chip moves between its memory and its cores in a second."""
 MEMORY = ("arguments", "results", "temporaries", "code")
-HEAD = ("encoding", "memory, GiB", "of it temporaries", "TFLOP", "GB moved", "ms at least", "by")
-TITLES = {
-    ("training", ""): "A training step of all seeds, on one chip",
-    ("evaluation", ""): "Evaluation, on one chip",
-}
+TITLES = {"training": "A training step of all seeds", "evaluation": "Evaluation"}
+FITS = ("encoding", "memory, GiB", "temporaries, GiB")
+COUNTED = ("TFLOP", "GB moved", "roofline, ms", "bound by")
 
 
 def markdown(rows: Sequence[Row]) -> str:
-    """A table for each kind of program and number of chips, and how they are read."""
-    kinds = dict.fromkeys((row["program"], row["mesh"]) for row in rows)
-    parts = []
-    for program, mesh in kinds:
-        title = TITLES.get((program, mesh), f"A training step of all seeds, `run.mesh={mesh}`")
-        chosen = [row for row in rows if (row["program"], row["mesh"]) == (program, mesh)]
-        lines = [HEAD, ["---", *["--:"] * 5, "---"], *map(_cells, chosen)]
-        table = "\n".join("| " + " | ".join(cells) + " |" for cells in lines)
-        parts.append(f"### {title}\n\n{table}")
-    return "\n\n".join([*parts, *_conditions(rows)])
+    """A table for each kind of program and each change of the config, and how they are read."""
+    kinds: dict[str, list[Row]] = {}
+    for row in rows:
+        kinds.setdefault(_kind(row), []).append(row)
+    tables = [f"### {kind}\n\n{_table(alike)}" for kind, alike in kinds.items()]
+    return "\n\n".join([*tables, *_read(rows)])
 
 
 def told(row: Row) -> str:
     """A row in a line of progress."""
-    where = f" on {row['mesh']}" if row["mesh"] else ""
-    what = f"{row['program']} of {row['spec']}{where}"
+    what = f"{row['spec']}: {_kind(row)}"
     if "used" in row:
-        return f"{what}: {_gib(row['used'])} GiB do not fit, after {row['seconds']} s"
-    return f"{what}: {_gib(_total(row))} GiB, compiled in {row['seconds']} s"
+        return f"{what} does not fit in {_gib(row['available'])} GiB, after {row['seconds']} s"
+    return f"{what} takes {_gib(_total(row))} GiB, compiled in {row['seconds']} s"
 
 
-def _cells(row: Row) -> list[str]:
+def _kind(row: Row) -> str:
+    changes = "".join(f", `{name}={value}`" for name, value in row["changes"])
+    return f"{TITLES[row['program']]}{changes}"
+
+
+def _table(rows: Sequence[Row]) -> str:
+    counted = any("operations" in row for row in rows)
+    lines = [FITS + COUNTED * counted, ["---", *["--:"] * (2 + len(COUNTED) * counted)]]
+    lines += [[*_fits(row), *_counted(row)] for row in rows]
+    full = [[*cells, *[""] * (len(lines[0]) - len(cells))] for cells in lines]
+    return "\n".join("| " + " | ".join(cells) + " |" for cells in full)
+
+
+def _fits(row: Row) -> list[str]:
     name = f"`{row['spec']}`"
     if "used" in row:
-        used, there = _gib(row["used"]), _gib(row["available"])
-        return [name, f"does not fit: {used} of {there}", "", "", "", "", ""]
-    cells = [name, _gib(_total(row)), _gib(row["temporaries"])]
+        return [name, f"{_gib(row['used'])}: does not fit", ""]
+    return [name, _gib(_total(row)), _gib(row["temporaries"])]
+
+
+def _counted(row: Row) -> list[str]:
+    """The cells of what XLA has counted, none where it has not."""
     if "operations" not in row:
-        return [*cells, "", "", "", ""]
+        return []
     bounds = {
         "operations": row["operations"] / OPERATIONS,
         "memory": row["moved"] / BANDWIDTH,
     }
     slower = max(bounds, key=lambda name: bounds[name])
-    cells += [f"{row['operations'] / 1e12:.1f}", f"{row['moved'] / 1e9:.0f}"]
-    return [*cells, f"{1e3 * bounds[slower]:.0f}", slower]
+    counts = f"{row['operations'] / 1e12:.1f}", f"{row['moved'] / 1e9:.0f}"
+    return [*counts, f"{1e3 * bounds[slower]:.0f}", slower]
 
 
 def _total(row: Row) -> int:
@@ -68,12 +79,30 @@ def _gib(size: int) -> str:
     return f"{size / 2**30:.2f}"
 
 
-def _conditions(rows: Sequence[Row]) -> list[str]:
+def _read(rows: Sequence[Row]) -> Iterator[str]:
+    """How the tables are read, a paragraph each."""
+    config = encodings_gpu.get_config()
+    lm, train = config.lm, config.train
+    windows = config.eval.batch_tokens // EVALUATED
+    yield (
+        "**Nothing here has run.** XLA has compiled these programs for TPU v5e on a machine that "
+        "has none, and what the tables hold is its own account of them."
+    )
+    yield (
+        f"**What was compiled.** The programs of `configs/encodings_gpu.py`: {lm.layers} layers, "
+        f"D={lm.model}, {lm.heads} heads, {lm.dtype}. A step trains {len(config.run.seeds)} seeds "
+        f"at once, each on {train.batch} windows of {train.length} tokens. An evaluation scores "
+        f"all tokens of {words.count(windows, 'window')} of {EVALUATED:,}, by one seed. Headings "
+        "say what was set otherwise; `run.mesh=data:4` are four chips, all others one."
+    )
+    yield (
+        "**How to read the columns.** All are of each chip. Memory: the state and the batch, what "
+        "the program returns besides the state, its temporaries and its code; programs can have "
+        "15.75 of a chip's 16 GiB. Roofline: the longer of two times, that of the operations at "
+        f"{OPERATIONS / 1e12:.0f} TFLOP/s and that of the bytes at {BANDWIDTH / 1e9:.0f} GB/s, "
+        "with the one that it is; it is arithmetic and no measurement. Operations and bytes are "
+        "counted where a program has no loops, of which XLA counts a single turn."
+    )
     versions = {f"{name} {version}" for row in rows for name, version in row["versions"].items()}
     commits = {words.commit(row["commit"]) for row in rows}
-    return [
-        "**Nothing here has run.** XLA's compiler for TPU has compiled the programs on a machine "
-        "without one, for TPU v5e.",
-        "",
-        f"Compiled by {words.join(sorted(versions))}; commit {words.join(sorted(commits))}.",
-    ]
+    yield f"Compiled by {words.join(sorted(versions))}; commit {words.join(sorted(commits))}."

@@ -62,9 +62,7 @@ def training():
     c.beta1 = 0.9
     c.beta2 = 0.98
     c.steps_per_call = 25  # steps in one jitted scan
-    c.remat = (
-        False  # layers are computed again in the backward pass: less memory, a third more work
-    )
+    c.remat = False  # layers are computed again in the backward pass: takes less memory
     c.init_from = ""  # start from the parameters of this finished run, <workdir>/<run id>
     c.init_drop = False  # drop those of its parameters that have no place here
     return c

@@ -102,15 +102,8 @@ class LM(nnx.Module):
         for i, layer_past in enumerate(past.layers):
             if cuts:
                 x, seen = x[:, -counts[i] :], seen.last(counts[i])
-            layer = functools.partial(
-                self._layer,
-                layer=i,
-                seen=seen,
-                encodings=encodings,
-                pe=pes[i],
-                last=counts[i + 1],
-                dropout_keys=keys[2 * i + 1 : 2 * i + 3],
-            )
+            own = keys[2 * i + 1 : 2 * i + 3]
+            layer = functools.partial(self._layer, i, seen, encodings, pes[i], counts[i + 1], own)
             x, layer_past = (jax.checkpoint(layer) if remat else layer)(x, layer_past)
             layers.append(layer_past)
         past = dataclasses.replace(past, input=input_past, layers=tuple(layers))
@@ -118,14 +111,14 @@ class LM(nnx.Module):
 
     def _layer(
         self,
-        x: Float[Array, "B L D"],
-        cache: LayerPast,
         layer: int,
         seen: Seen,
         encodings: tuple[Encoding, ...],
         pe: Bound,
         last: int,
         dropout_keys,
+        x: Float[Array, "B L D"],
+        cache: LayerPast,
     ) -> tuple[Float[Array, "B T D"], LayerPast]:
         """One layer, under the encodings `pe` that act in it: its outputs for the last `last`
         tokens.

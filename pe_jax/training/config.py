@@ -46,9 +46,9 @@ class TrainConfig:
     steps_per_call: Count = 25
     """Steps in one jitted scan; metrics are kept for each call."""
     remat: bool = False
-    """Rematerialisation (Chen et al., 2016, arXiv:1604.06174): what happens inside a layer is not
-    kept for the backward pass but computed again, which takes less memory and a third more
-    operations. Results are the same but for rounding, so it is no part of a run's id."""
+    """Rematerialisation (Chen et al., 2016, arXiv:1604.06174): of each layer the backward pass
+    keeps the input alone, and computes the rest again. It takes less memory and more operations;
+    XLA on a CPU undoes it. Results are the same but for rounding, so no run's id depends on it."""
     init_from: str = ""
     """The folder of a finished run whose parameters training starts from (runs/warm_start.py)."""
     init_drop: bool = False

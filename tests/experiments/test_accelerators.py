@@ -1,6 +1,8 @@
 """Programs for accelerators, on a machine that has none: every encoding lowers for CUDA and TPU."""
 
+import contextlib
 import dataclasses
+import json
 import re
 
 import jax
@@ -9,8 +11,9 @@ import numpy as np
 import pytest
 from helpers import sampled
 
-from configs import encodings
-from experiments.accelerators import programs
+from configs import encodings, encodings_gpu
+from experiments.accelerators import grid, programs, table
+from experiments.accelerators.compiled import Case, measure
 from pe_jax.encoding import Encoding
 from pe_jax.runs.run import Run
 
@@ -103,3 +106,94 @@ def test_what_an_accelerator_lacks_is_noticed(bad, error, said):
     own = dataclasses.replace(own, encodings=(bad(own.encodings[0].dims),))
     with pytest.raises(error, match=said):
         lowers(own, "dense")
+
+
+GIB = 2**30
+NEEDED = {"arguments": GIB, "results": 0, "temporaries": 2 * GIB, "code": GIB, "seconds": 60}
+COUNTED = {"operations": 197e9, "moved": 1638e6}
+
+
+@pytest.fixture
+def compiling(tmp_path, monkeypatch):
+    """compiling(cases, program="one") -> (rows, the specs that were compiled); "cut" is cut off."""
+    monkeypatch.setattr(grid, "PACKAGES", ("jax",))
+
+    class Lowered:
+        def __init__(self, case, program):
+            self.case, self.program = case, program
+
+        def as_text(self):
+            return f"{self.program} of {self.case}"
+
+    def compiling(cases, program="one"):
+        done = []
+
+        def measure(lowered):
+            if lowered.case.spec == "cut":
+                raise KeyboardInterrupt
+            done.append(lowered.case.spec)
+            return NEEDED | COUNTED
+
+        def lower(case):
+            return Lowered(case, program)
+
+        with contextlib.suppress(KeyboardInterrupt):
+            grid.run([Case(*case) for case in cases], lower, measure, tmp_path, print)
+        text = (tmp_path / grid.NAME).read_text()
+        return [json.loads(line) for line in text.splitlines()], done
+
+    return compiling
+
+
+def test_what_is_compiled_is_kept_until_its_program_changes(compiling):
+    cases = [("rope", "training"), ("cut", "training"), ("rope", "evaluation")]
+    rows, done = compiling(cases)
+    assert done == ["rope"] and [row["spec"] for row in rows] == ["rope"]
+    rows, done = compiling([cases[0], cases[2]])
+    assert done == ["rope"] and [row["program"] for row in rows] == ["training", "evaluation"]
+    assert compiling([cases[0], cases[2]]) == (rows, [])
+    assert compiling([cases[0], cases[2]], "another")[1] == ["rope", "rope"]
+
+
+def test_the_grid_has_every_encoding_of_the_config():
+    cases = list(grid.cases())
+    assert len(set(cases)) == len(cases)
+    for program in ("training", "evaluation"):
+        assert {Case(spec, program) for spec in encodings_gpu.ENCODINGS} <= set(cases)
+    assert set(grid.SOME) <= set(encodings_gpu.ENCODINGS)
+
+
+class Full:
+    def compile(self):
+        raise jax.errors.JaxRuntimeError(
+            "RESOURCE_EXHAUSTED: Ran out of memory in memory space hbm. Used 17.25G of 15.75G hbm."
+        )
+
+
+def test_a_program_is_measured():
+    """Operations and bytes are left out where loops hide most of them."""
+    looped = jax.jit(lambda a: jax.lax.fori_loop(0, a[0].astype(int), lambda i, a: a * a[0], a))
+    for program, counted in ((jax.jit(lambda a: a @ a), True), (looped, False)):
+        needs = measure(program.lower(jnp.ones(8)))
+        assert needs["arguments"] == 32 and needs["temporaries"] >= 0
+        assert ("operations" in needs) == ("moved" in needs) == counted
+    needs = measure(Full())
+    assert (needs["used"], needs["available"]) == (17.25 * GIB, 15.75 * GIB)
+
+
+def test_the_table_says_what_fits_and_what_bounds_a_step():
+    about = {"versions": {"jax": "0.10.2"}, "commit": "c" * 40, "changes": []}
+    rows = [
+        about | {"spec": "rope", "program": "training"} | NEEDED | COUNTED,
+        about | {"spec": "fire", "program": "training"} | NEEDED | COUNTED | {"operations": 788e9},
+        about | {"spec": "t5", "program": "training", "used": 17.25 * GIB, "available": 16 * GIB},
+        about
+        | {"spec": "rope", "program": "evaluation", "changes": [["run.mesh", "data:4"]]}
+        | NEEDED,
+    ]
+    text = table.markdown(rows)
+    assert "| `rope` | 4.00 | 2.00 | 0.2 | 2 | 2 | memory |" in text
+    assert "| `fire` | 4.00 | 2.00 | 0.8 | 2 | 4 | operations |" in text
+    assert "| `t5` | 17.25: does not fit |  |  |  |  |  |" in text
+    assert "### Evaluation, `lm.heads=3`\n" in text and "| `rope` | 4.00 | 2.00 |\n" in text
+    assert "jax 0.10.2" in text and "cccccccccccc" in text and "c" * 13 not in text

@@ -206,6 +206,7 @@ def test_equal_labels_are_told_apart_by_what_differs_in_their_configs():
     rates = []
     for i, rate in enumerate((1e-3, 3e-3, 3e-3)):
         config = {"train": {"length": 64, "rate": rate}, "log": {"wandb": rate > 1e-3}}
+        config["train"]["remat"] = rate > 1e-3
         config |= {"pe": {"spec": "rope", "rope": {"base": 1e4}}}
         rates.append(replace(make_record("rope", [2.5] * 5), id=f"rope-{i:08d}", config=config))
     told = labels.names(rates)
@@ -214,15 +215,16 @@ def test_equal_labels_are_told_apart_by_what_differs_in_their_configs():
 
 
 @pytest.mark.parametrize("layers, where", [(":", "input"), ("-1:", "layers")])
-def test_a_config_from_before_there_was_a_where_differs_in_no_label(layers, where):
+def test_a_config_from_before_there_was_a_where_and_a_remat_differs_in_no_label(layers, where):
     fields = {"layers": layers, "std": 0.02}
+    train = {"rate": 1e-3}, {"rate": 3e-3, "remat": False}
     results = [
         replace(
             make_record("learned", [2.5] * 5),
             id=f"learned-{i:08d}",
-            config={"train": {"rate": rate}, "pe": {"spec": "learned", "learned": written}},
+            config={"train": train[i], "pe": {"spec": "learned", "learned": written}},
         )
-        for i, (rate, written) in enumerate([(1e-3, fields), (3e-3, fields | {"where": where})])
+        for i, written in enumerate([fields, fields | {"where": where}])
     ]
     assert list(labels.names(results).values()) == [
         "learned, train.rate 0.001",

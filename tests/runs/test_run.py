@@ -180,9 +180,10 @@ def test_equal_configs_have_equal_ids_and_different_ones_do_not():
     assert len(ids) == len(changes) + 3
 
 
-def test_what_is_logged_is_not_part_of_an_id():
+def test_what_is_logged_and_how_it_is_computed_is_not_part_of_an_id():
     logged = {"log.tensorboard": True, "log.wandb": True, "log.checkpoint_seconds": 5.0}
-    assert run_of(**logged).id == run_of().id
+    computed = {"run.mesh": "data:2", "train.remat": True}
+    assert run_of(**logged, **computed).id == run_of().id
 
 
 def test_a_field_given_in_the_spec_or_as_an_override_is_one_run():
