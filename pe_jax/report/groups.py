@@ -4,8 +4,9 @@ length, number of steps and batch, one protocol of evaluation and one model apar
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from pe_jax.record import HELD_OUT, Begun, Corpus, Result
@@ -27,6 +28,8 @@ WORDS = {
     "lm.model": "width {}",
     "lm.heads": "{} heads",
 }
+EXPECTED = {"eval.split": "test"}
+"""What a reader expects of a table whose heading says nothing else."""
 
 
 class Condition(NamedTuple):
@@ -54,10 +57,10 @@ def heading(apart: Iterable[Condition]) -> str:
 
 def groups(results: Iterable[Result]) -> list[Group]:
     """The results in groups, in each of which all `conditions` are equal, in the order of these
-    conditions. One group has nothing that sets it apart.
+    conditions. What sets the only group apart is at most what is not EXPECTED.
     """
     results = list(results)
-    apart = conditions_apart(results)
+    apart = conditions_apart(results, EXPECTED)
     members: dict[str, list[Result]] = {}
     for result in results:
         key = repr([condition.value for condition in apart[result.id]])
@@ -66,13 +69,17 @@ def groups(results: Iterable[Result]) -> list[Group]:
     return sorted(found, key=lambda group: _order(group.apart))
 
 
-def conditions_apart(results: Sequence[Begun]) -> dict[str, tuple[Condition, ...]]:
-    """Of each result by its id the conditions that not all results share."""
+def conditions_apart(
+    results: Sequence[Begun], usual: Mapping[str, Any] = MappingProxyType({})
+) -> dict[str, tuple[Condition, ...]]:
+    """Of each result by its id the conditions that not all results share, or that are other than
+    the `usual` ones.
+    """
     known = {result.id: conditions(result) for result in results}
     names = dict.fromkeys(name for values in known.values() for name in values)
-    differ = [
-        name for name in names if len({repr(values.get(name)) for values in known.values()}) > 1
-    ]
+    found = {name: {repr(values.get(name)) for values in known.values()} for name in names}
+    found |= {name: found[name] | {repr(value)} for name, value in usual.items() if name in found}
+    differ = [name for name in names if len(found[name]) > 1]
     return {
         result.id: tuple(
             Condition(name, value, _words(name, value, result))

@@ -11,6 +11,7 @@ from pe_jax.report import spreadsheet
 from pe_jax.report.cells import described
 from pe_jax.report.compare import Comparison
 from pe_jax.report.formats import MARKDOWN
+from pe_jax.report.groups import conditions
 from pe_jax.report.words import count, join, plusminus
 
 if TYPE_CHECKING:
@@ -47,7 +48,14 @@ def notes(comparison: Comparison) -> list[str]:
         said.append("The texts differ, and with them the targets: differences are not the models'.")
     for side, only in (("A", comparison.only_a), ("B", comparison.only_b)):
         said += [f"Only in {side}: {', '.join(only)}."] if only else []
-    return [*said, _interval(comparison), *_missing(comparison)]
+    return [*said, *_split(comparison), _interval(comparison), *_missing(comparison)]
+
+
+def _split(comparison: Comparison) -> list[str]:
+    """That validation text was scored in both; where one differs the changes say it."""
+    runs = [run for match in comparison.matches for run in (match.a, match.b)]
+    valid = all(conditions(run)["eval.split"] == "valid" for run in runs)
+    return ["Validation text was scored."] if valid else []
 
 
 def _interval(comparison: Comparison) -> str:

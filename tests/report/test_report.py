@@ -28,10 +28,12 @@ from pe_jax.report import (
     compare,
     figures,
     formats,
+    gallery,
     labels,
     latex,
     page,
     sentences,
+    side_by_side,
     study,
     style,
     tables,
@@ -487,6 +489,31 @@ def test_the_documents_are_those_of_the_split_that_was_scored():
     data["config"]["eval"]["split"] = "valid"
     scored = decode(Result, data)
     assert "validation documents" in tables.extrapolation([scored]).notes[0]
+
+
+def test_everything_says_that_validation_text_was_scored(tmp_path):
+    """Where nothing says so a reader takes scores for those of test text."""
+
+    def made(split):
+        both = [written("rope", [2.5] * 5), written("nope", [2.6] * 5)]
+        for data in both:
+            data["config"]["eval"]["split"] = split
+        return [decode(Result, data) for data in both]
+
+    for split, said in (("valid", True), ("test", False)):
+        results, out = made(split), tmp_path / split
+        page.write(results, out)
+        texts = {
+            path.name: path.read_text()
+            for path in out.iterdir()
+            if path.suffix not in (".png", ".pdf")
+        }
+        captions = [one.caption for one in gallery.drawn(results, tables.study(results), [], 5.0)]
+        compared = side_by_side.markdown(compare.compare(results, results), "A", "B")
+        floats = re.findall(r"\\caption{(.*)}", texts["table.tex"])
+        parts = (*floats, compared, texts["table.md"].split("\n")[0], texts["baseline.md"])
+        for text in (*captions, *parts, texts["report.html"], texts["table.csv"]):
+            assert (re.search("validation text|valid,", text, re.IGNORECASE) is not None) is said
 
 
 def test_the_number_of_targets_before_a_place_is_that_of_the_config():
