@@ -86,7 +86,7 @@ def score(net: Any, tokens: Any, lo: Any, hi: Any, batch_tokens: int) -> float:
 
 
 def main(path: str, encoding: str) -> None:
-    data = np.load(path)
+    data = np.load(path, allow_pickle=False)
     config = json.loads(str(data["config"]))
     arrays = {name: torch.from_numpy(data[name]).long() for name in data if "/" in name}
     values: dict[str, list[float]] = {}

@@ -1,0 +1,130 @@
+"""What is read never runs: no record, checkpoint or text is unpickled or executed, a user's own
+file runs only where a run needs its encoding, and nothing that is written holds the environment.
+"""
+
+import ast
+import re
+from pathlib import Path
+
+import pytest
+from commands import Lab, tiny
+
+from pe_jax.commands.cli import COMMANDS
+from pe_jax.record import Corpus, Result, Row, Training
+from pe_jax.storage import records
+
+ROOT = Path(__file__).resolve().parent.parent
+SOURCES = [
+    path for name in ("pe_jax", "experiments", "configs") for path in (ROOT / name).rglob("*.py")
+]
+SCRIPTS = [path for path in (ROOT / "scripts").iterdir() if path.is_file()]
+EXECUTES_A_USERS_FILE = "spec/own_class.py"
+MODULES = {"pickle", "marshal", "shelve", "dill", "cloudpickle", "joblib", "_pickle", "jsonpickle"}
+CALLS = {"eval", "exec", "torch.load", "yaml.load", "yaml.unsafe_load", "pandas.read_pickle"}
+READS = {"np.load", "numpy.load"}
+
+
+def unsafe(source: str) -> list[str]:
+    """What in a Python source could run what it reads."""
+    found = []
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import):
+            found += [alias.name for alias in node.names if alias.name.split(".")[0] in MODULES]
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            found += [node.module] if node.module.split(".")[0] in MODULES else []
+        elif isinstance(node, ast.Call):
+            name = ast.unparse(node.func)
+            pickles = {k.arg: ast.unparse(k.value) for k in node.keywords}.get("allow_pickle")
+            if name in CALLS or name in READS and pickles != "False" or pickles == "True":
+                found.append(name)
+    return found
+
+
+@pytest.mark.parametrize(
+    "source",
+    (
+        *("import pickle", "from joblib import load", "import a, shelve", "def f():\n import dill"),
+        *(
+            "np.load(path)",
+            "numpy.load(path, allow_pickle=True)",
+            "np.save(a, b, allow_pickle=True)",
+        ),
+        *("torch.load(path)", "yaml.load(text)", "eval(text)", "exec(compile(text, '', 'exec'))"),
+    ),
+)
+def test_what_could_run_a_file_is_seen(source):
+    assert unsafe(source)
+
+
+@pytest.mark.parametrize(
+    "source", ["np.load(path, allow_pickle=False)", "model.eval()", "json.load(f)"]
+)
+def test_what_cannot_is_not_seen(source):
+    assert unsafe(source) == []
+
+
+def test_nothing_that_is_read_is_unpickled_or_executed():
+    found = {str(path.relative_to(ROOT)): unsafe(path.read_text()) for path in SOURCES}
+    assert found.pop(f"pe_jax/{EXECUTES_A_USERS_FILE}") == ["exec"]
+    assert {path: calls for path, calls in found.items() if calls} == {}
+    words = re.compile(rf"\b({'|'.join(MODULES)}|allow_pickle)\b")
+    assert [path.name for path in SCRIPTS if words.search(path.read_text())] == []
+
+
+@pytest.fixture(scope="module")
+def lab(tmp_path_factory):
+    return Lab(tmp_path_factory.mktemp("lab"), tmp_path_factory.getbasetemp() / "programs")
+
+
+def test_a_users_file_runs_only_where_a_run_needs_it(lab, tmp_path):
+    """Its results are listed, compared and reported without it."""
+    marker, path = tmp_path / "marker", tmp_path / "mine.py"
+    path.write_text(f"open({str(marker)!r}, 'w')\nraise SystemExit\n")
+    spec, workdir = f"{path}:Mine", tmp_path / "runs"
+    for label in (spec, "rope"):
+        rows = [
+            Row(seed=seed, metric="same_targets", length=length, value=2.5)
+            for seed in (0, 1)
+            for length in (64, 128)
+        ]
+        result = Result(
+            id=f"{'mine' if label == spec else label}-1a2b3c4d",
+            label=label,
+            config={"pe": {"spec": label}, "run": {"seeds": [0, 1]}},
+            seeds=(0, 1),
+            corpus=Corpus(source="stdlib", hash="0" * 64),
+            train=Training(length=64, steps=2),
+            rows=tuple(rows),
+        )
+        records.write(workdir / result.id / "result.json", result)
+        records.write(workdir / result.id / "config.json", result)
+        records.write(workdir / result.id / "queued.json", result)
+    config = f"--config=configs/base.py:pe={spec}"
+    for started in [
+        *(lab.start(name, config, "--help") for name in COMMANDS),
+        lab.start("status", f"--workdir={workdir}"),
+        lab.start("sweep", "--status", f"--workdir={workdir}"),
+        lab.start("report", f"--workdir={workdir}", f"--out={tmp_path / 'out'}"),
+        lab.start("compare", str(workdir), str(workdir)),
+        lab.start("compare", str(workdir), "--baseline=rope"),
+        lab.start("prepare", f"--source={lab.text}", "--name=ours", f"--data_dir={tmp_path}/data"),
+    ]:
+        assert started.wait().code == 0, started.err
+    assert not marker.exists()
+    assert lab.start("run", config, f"--workdir={tmp_path / 'new'}").wait().code == 2
+    assert marker.exists()
+
+
+def test_nothing_that_is_written_holds_the_environment(lab, tmp_path):
+    """Of a sweep with its logs, its report and a tracker."""
+    values = {"data.source": lab.text, "log.tensorboard": True, "run.seeds": (0,)}
+    flags = ["--config=configs/base.py:pe=rope", *tiny(**values), f"--workdir={tmp_path / 'runs'}"]
+    secret = {"SECRET_TOKEN": "hunter2-of-the-environment", "NPROC": "1"}
+    swept = lab.start("sweep", *flags, f"--out={tmp_path / 'out'}", **secret).wait()
+    assert swept.code == 0, swept.err
+    files = [path for path in tmp_path.rglob("*") if path.is_file()]
+    kinds = {"log.txt", "config.json", "result.json", "metrics.jsonl", "report.html", "runs.jsonl"}
+    assert kinds <= {path.name for path in files}
+    assert any("tfevents" in path.name for path in files)
+    for content in (swept.out.encode(), swept.err.encode(), *(path.read_bytes() for path in files)):
+        assert b"SECRET_TOKEN" not in content and b"hunter2" not in content
