@@ -66,8 +66,7 @@ class Corpus:
     documents: dict[str, int] = dataclasses.field(default_factory=dict)  # how many, by split
     bytes: dict[str, int] = dataclasses.field(default_factory=dict)  # by split
     python: str | None = None  # the version whose standard library it is
-    overlap: dict[str, Overlap] = dataclasses.field(default_factory=dict)
-    """By split; a version before 5 lacks it."""
+    overlap: dict[str, Overlap] = dataclasses.field(default_factory=dict)  # by split
 
     def doubts(self, splits: Iterable[str] = HELD_OUT) -> tuple[str, ...]:
         """A sentence for each of these splits that has a copy of a training document, or shares at
@@ -222,10 +221,8 @@ class Result(Begun):
     """SHA-256 of each program's final training state, by its seeds, as in "0-1-2"."""
     rates: tuple[Tried, ...] = ()
     """The learning rates that were tried, where `train.rate` names several."""
-    scored: Corpus | None = None
-    """The text that was scored; None: the one that was trained on."""
-    scored_by: tuple[Process, ...] = ()
-    """What computed the scores of this protocol, first ones first."""
+    scored: Corpus | None = None  # the text that was scored; None: the one that was trained on
+    scored_by: tuple[Process, ...] = ()  # what computed the scores of this protocol, in order
 
     @property
     def diverged(self) -> dict[int, int]:
