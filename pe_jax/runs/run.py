@@ -22,13 +22,14 @@ from pe_jax.evaluation import passes
 from pe_jax.evaluation.config import EvalConfig
 from pe_jax.evaluation.windows import check_room
 from pe_jax.model import memory
-from pe_jax.model.config import LmConfig
+from pe_jax.model.config import DTYPES, LmConfig
 from pe_jax.model.parameters import init_params
 from pe_jax.record import Parameters
 from pe_jax.runs.config import DataConfig, LogConfig, RunConfig
 from pe_jax.runs.resources import Resources
 from pe_jax.runs.sections import SECTIONS, members_of, section, whole_sections
 from pe_jax.runs.warm_start import WarmStart
+from pe_jax.spec import hooks
 from pe_jax.spec.advice import advice
 from pe_jax.spec.parse import Spec, parse, sources
 from pe_jax.storage.hashes import canonical, sha256
@@ -81,6 +82,7 @@ class Run:
         lm = sections["lm"] = dataclasses.replace(lm, vocab=vocab)
         evaluation = sections["eval"] = sections["eval"].resolved(train.length, lm.memory)
         encodings = members.encodings(lm.dims(train.length))
+        _check_hooks(members, evaluation.swaps, lm, train)
         _check_memory(lm, encodings, train)
         passes.check(encodings, evaluation, train.length)
         start = None
@@ -189,6 +191,13 @@ def _check_predicts(lm: LmConfig) -> None:
 def _check_mesh(run: RunConfig, train: TrainConfig) -> None:
     """ValueError unless the devices can share out the seeds of one program and a batch."""
     mesh.check(run.mesh, len(run.groups(run.seeds)[0]), train.batch)
+
+
+def _check_hooks(members: Spec, swaps: Sequence[str], lm: LmConfig, train: TrainConfig) -> None:
+    """ValueError for a wrong hook of a user's own encoding, also of one that is swapped in."""
+    for spec in (members, *map(parse, swaps)):
+        names = [member.name for member in spec]
+        hooks.check(spec.encodings(lm.dims(train.length)), names, DTYPES[lm.dtype])
 
 
 def _check_memory(lm: LmConfig, encodings: Sequence[Encoding], train: TrainConfig) -> None:
