@@ -19,10 +19,25 @@ class Reason(enum.Enum):
 SENTENCES = {
     Reason.BEYOND_POSITIONS: "beyond its {at} positions",
     Reason.DIVERGED: "diverged at step {at}",
-    Reason.OUT_OF_MEMORY: "out of memory",
+    Reason.OUT_OF_MEMORY: "needs {at}, {free} are free",
     Reason.NOT_FINITE: "not finite",
     Reason.NOT_EVALUATED: "not evaluated",
 }
+
+
+def sentence(reason: Reason, at: int | None, free: int | None) -> str:
+    """The sentence of a reason, with the numbers that a record.Row has for it."""
+    if reason is not Reason.OUT_OF_MEMORY:
+        return SENTENCES[reason].format(at=at)
+    if at is None or free is None:  # the device has told it in the middle of a pass
+        return "out of memory"
+    return SENTENCES[reason].format(at=_size(at), free=_size(free))
+
+
+def _size(number: int) -> str:
+    """A number of bytes, as in "41.2 GB"."""
+    unit, name = (10**9, "GB") if number >= 10**9 else (10**6, "MB")
+    return f"{number / unit:.3g} {name}"
 
 
 def divergence(steps: Mapping[int, int]) -> str:

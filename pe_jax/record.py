@@ -9,7 +9,7 @@ import statistics
 from collections.abc import Iterable
 from typing import Any
 
-from pe_jax.reason import SENTENCES, Reason
+from pe_jax.reason import Reason, sentence
 
 VERSION = 5  # record_upgrade.py says what the earlier ones were
 HELD_OUT = {"test": "test", "valid": "validation"}  # the splits that are scored, in words
@@ -26,12 +26,13 @@ class Row:
     value: float | None  # in the unit of the metric; None where it was not computed
     swap: str = ""  # the spec swapped in after training, or "memory M"; "": the model as trained
     reason: Reason | None = None  # why there is no value
-    at: int | None = None  # the number in the reason's sentence: how many positions, which step
+    at: int | None = None  # the number in the reason's sentence: positions, step, bytes needed
+    free: int | None = None  # the bytes that were free where too few were
 
     @property
     def why(self) -> str:
         """The reason as a sentence, "" where there is a value."""
-        return SENTENCES[self.reason].format(at=self.at) if self.reason else ""
+        return sentence(self.reason, self.at, self.free) if self.reason else ""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -223,6 +224,11 @@ class Result(Begun):
     """The learning rates that were tried, where `train.rate` names several."""
     scored: Corpus | None = None  # the text that was scored; None: the one that was trained on
     scored_by: tuple[Process, ...] = ()  # what computed the scores of this protocol, in order
+
+    @property
+    def starved(self) -> tuple[Row, ...]:
+        """The rows that too little memory has left without a value."""
+        return tuple(row for row in self.rows if row.reason is Reason.OUT_OF_MEMORY)
 
     @property
     def diverged(self) -> dict[int, int]:

@@ -38,14 +38,14 @@ def main() -> int:
     from pe_jax.errors import Refused
     from pe_jax.runs.changed import changed
     from pe_jax.runs.execute import execute
-    from pe_jax.runs.folder import answer, find
+    from pe_jax.runs.folder import complete, find
     from pe_jax.training.session import Interrupted
 
     workdir = Path(_WORKDIR.value)
     command = _COMMAND.value or cli.command_line()
     folder = find(run, workdir)
     try:
-        finished = answer(run, folder)
+        finished = complete(run, folder)
         with console.RunView(run) as view:
             result = execute(run, workdir, command, view)
     except Interrupted as error:

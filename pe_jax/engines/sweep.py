@@ -64,7 +64,7 @@ def run_all(
     `runs` are Runs by their ids, and `folders` theirs in one work directory; `command` is what the
     records give as reproducing them; `environment` are the environment variables of the processes.
     """
-    done = [id for id, run in runs.items() if answer(run, folders[id])]
+    done = [id for id, run in runs.items() if _done(run, folders[id])]
     if done:
         print(f"{len(done)} of {len(runs)} runs were finished already: they are not run again")
     if len(done) == len(runs):
@@ -131,7 +131,7 @@ class _Sweep:
                 break
             if not locks.is_locked(self.folders[id]):
                 self.waiting.remove(id)
-                if answer(self.runs[id], self.folders[id]):
+                if _done(self.runs[id], self.folders[id]):
                     self._end(id, Exit(0))
                 else:
                     self._start(id, engine)
@@ -205,6 +205,14 @@ def _threads(folder: Path) -> int | None:
 
 def _killed(exit: Exit) -> str:
     return exit.reason or f"killed by signal {-exit.code}"
+
+
+def _done(run: Any, folder: Path) -> bool:
+    """Whether a process would have nothing to do. Whether scores that lacked memory have it now is
+    for the process to find out: it alone takes hold of an accelerator.
+    """
+    result = answer(run, folder)
+    return result is not None and not result.starved
 
 
 def _written(folder: Path) -> record.State | None:

@@ -21,7 +21,8 @@ from jax.sharding import Mesh
 from pe_jax.encoding import Encoding
 from pe_jax.evaluation.config import EvalConfig
 from pe_jax.evaluation.passes import Job, Key, jobs, plan, wanted
-from pe_jax.evaluation.scoring import score, target_nats
+from pe_jax.evaluation.room import Room
+from pe_jax.evaluation.scoring import Missing, score, target_nats
 from pe_jax.evaluation.windows import Windows, windows
 from pe_jax.reason import Reason
 from pe_jax.record import Curve, Row
@@ -100,10 +101,9 @@ def evaluate(
     todo = jobs(passes, keys)
     costs = [_tokens(job, cuts) for job in todo]
     replicas = {seed: models.replica(row, session.mesh) for row, seed in enumerate(models.seeds)}
-
-    def scores(job: Job) -> dict[Key, Scored]:
-        return _score_job(models, replicas, job, cuts, config.batch_tokens, session.mesh)
-
+    scores = functools.partial(
+        _score_job, models, replicas, cuts, config.batch_tokens, session, Room(session.mesh)
+    )
     found: dict[Key, Scored] = {}
     pool = ThreadPoolExecutor(threads)
     try:
@@ -130,10 +130,11 @@ def _tokens(job: Job, cuts: Mapping[tuple[str, int], Windows]) -> int:
 def _score_job(
     models: Models,
     replicas: Mapping[int, Any],
-    job: Job,
     cuts: Mapping[tuple[str, int], Windows],
     batch_tokens: int,
-    mesh: Mesh | None,
+    session: Session,
+    room: Room,
+    job: Job,
 ) -> dict[Key, Scored]:
     """What each seed, with its parameters from `replicas`, scores in one pass; `cuts` are the
     windows of each metric and length.
@@ -151,22 +152,19 @@ def _score_job(
     for (metric, seed), keys in job.todo.items():
         cut = cuts[metric, part.length]
         if part.beyond is not None:
-            nats, at = Reason.BEYOND_POSITIONS, part.beyond
+            nats = Missing(Reason.BEYOND_POSITIONS, part.beyond)
         elif diverged[seed] >= 0:
-            nats, at = Reason.DIVERGED, diverged[seed]
+            nats = Missing(Reason.DIVERGED, diverged[seed])
         else:
-            own = functools.partial(program, replicas[seed])
-            nats, at = score(cut, own, batch_tokens, mesh), None
-        scored |= {key: _scored(cut, key, nats, at) for key in keys}
+            nats = score(cut, program, replicas[seed], batch_tokens, session, room)
+        scored |= {key: _scored(cut, key, nats) for key in keys}
     return scored
 
 
-def _scored(cut: Windows, key: Key, nats: np.ndarray | Reason, at: int | None) -> Scored:
-    """The row and the curve of one seed's -ln p, or the row with the reason why there is none and
-    the number `at` of its sentence.
-    """
-    if isinstance(nats, Reason):
-        return Scored(Row(**key._asdict(), value=None, reason=nats, at=at), None)
+def _scored(cut: Windows, key: Key, nats: np.ndarray | Missing) -> Scored:
+    """The row and the curve of one seed's -ln p, or the row that says why there is none."""
+    if isinstance(nats, Missing):
+        return Scored(Row(**key._asdict(), value=None, **nats._asdict()), None)
     row = Row(**key._asdict(), value=cut.value(nats))
     if not cut.metric.by_position:
         return Scored(row, None)

@@ -5,23 +5,34 @@ Random positions depend on a window's index alone, so every seed and encoding me
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
 from flax import nnx
-from jax.sharding import Mesh
 
 from pe_jax.encoding import Encoding
+from pe_jax.evaluation.room import Room, needed
 from pe_jax.evaluation.windows import Windows
 from pe_jax.model.lm import LM
 from pe_jax.model.memory import Memory
-from pe_jax.reason import Reason
+from pe_jax.reason import Reason, sentence
 from pe_jax.training.mesh import place_windows
+from pe_jax.training.session import Session
+
+
+class Missing(NamedTuple):
+    """Why there is no score: the fields of a record.Row that say it."""
+
+    reason: Reason
+    at: int | None = None
+    free: int | None = None
+
 
 Program = Callable[[np.ndarray, int, int], Any]
 """(tokens [B, E + 1], index of the first window, last) -> nats [B, last]: -ln p of the targets of
@@ -29,7 +40,9 @@ each window's last rows.
 """
 
 
-@functools.partial(jax.jit, static_argnames=("graphdef", "encodings", "last", "segment", "memory"))
+@functools.partial(
+    jax.jit, static_argnames=("graphdef", "encodings", "last", "segment", "memory", "blockwise")
+)
 def target_nats(
     params,
     tokens,
@@ -40,6 +53,7 @@ def target_nats(
     last: int,
     segment: int = 0,
     memory: int = 0,
+    blockwise: bool = False,
 ):
     """-ln p of each window's last targets, in nats, float32 [B, last], from tokens [B, E + 1] and
     one seed's `params`; `first` is the first window's index among all, which its random positions
@@ -47,9 +61,12 @@ def target_nats(
 
     With a `memory`, a window is taken in segments of `segment` tokens, counted from its end, so
     that the first may be shorter; each layer then also sees what entered it at the `memory` tokens
-    before a segment.
+    before a segment. With `blockwise`, attention is blockwise whatever the model's config says.
     """
     model = nnx.merge(graphdef, params, copy=True)
+    if blockwise:
+        for layer in model.blocks:
+            layer.config = dataclasses.replace(layer.config, attention="blockwise")
     index = first + jnp.arange(tokens.shape[0])
     keys = jax.vmap(lambda i: jax.random.fold_in(jax.random.key(0), i))(index)
     if memory:
@@ -97,25 +114,43 @@ def by_batches(windows: Windows, program: Program, batch: int) -> np.ndarray:
 
 
 def score(
-    windows: Windows, program: Callable, batch_tokens: int, mesh: Mesh | None
-) -> np.ndarray | Reason:
+    windows: Windows,
+    program: functools.partial,
+    params: Any,
+    batch_tokens: int,
+    session: Session,
+    room: Room,
+) -> np.ndarray | Missing:
     """-ln p of the targets of each window's last rows, in nats, [W, last], or why there is none:
-    the device has too little memory, or a value is not finite.
+    there is too little memory, or a value is not finite.
 
-    `program` is target_nats with all but `tokens`, `first` and `last` given. `batch_tokens` tokens
-    of windows are computed at once; each device of the mesh has the same number of windows, at
-    least one.
+    `program` is target_nats with all but `params`, `tokens`, `first` and `last` given.
+    `batch_tokens` tokens of windows are computed at once; each device of the mesh has the same
+    number of windows, at least one. Where the program needs more memory than is free, attention is
+    blockwise, which the session is told.
     """
+    mesh = session.mesh
     devices = mesh.size if mesh else 1
     batch = max(1, batch_tokens // windows.length // devices) * devices
+    batch = min(batch, len(windows.tokens))
+    like = place_windows(mesh, np.repeat(windows.tokens[:1], batch, axis=0))
+    size = needed(program, params, like, np.int32(0), last=windows.last)
+    if (left := room.lacks(size)) is not None:
+        why = sentence(Reason.OUT_OF_MEMORY, size, left)
+        program, dense = functools.partial(program, blockwise=True), size
+        size = needed(program, params, like, np.int32(0), last=windows.last)
+        if (left := room.lacks(size)) is not None:
+            return Missing(Reason.OUT_OF_MEMORY, min(size, dense), left)
+        session.say(f"{windows.length} tokens: attention is blockwise, since the pass {why}")
 
     def on_devices(tokens: np.ndarray, first: int, last: int) -> Any:
-        return program(place_windows(mesh, tokens), np.int32(first), last=last)
+        return program(params, place_windows(mesh, tokens), np.int32(first), last=last)
 
     try:
-        nats = by_batches(windows, on_devices, batch)
+        with room.take(size):
+            nats = by_batches(windows, on_devices, batch)
     except jax.errors.JaxRuntimeError as error:
         if "RESOURCE_EXHAUSTED" not in str(error):
             raise
-        return Reason.OUT_OF_MEMORY
-    return nats if np.isfinite(nats).all() else Reason.NOT_FINITE
+        return Missing(Reason.OUT_OF_MEMORY)
+    return nats if np.isfinite(nats).all() else Missing(Reason.NOT_FINITE)

@@ -64,10 +64,10 @@ class Trained(NamedTuple):
 
 def carry_out(run: Run, folder: Path, command: str, view: View) -> Result:
     """The run's result: what is missing is trained and scored."""
-    if done := folders.answer(run, folder):
+    if done := folders.complete(run, folder):
         return done
     with _at_work(run, folder, command, view) as work:
-        if done := folders.answer(run, folder):  # written by another process since
+        if done := folders.complete(run, folder):  # written by another process since
             return done
         trained = _train(run, work)
         result = _result(run, work, trained)

@@ -31,7 +31,7 @@ def execute(run: Run, workdir: str | Path, command: str = "", view: View = SILEN
     Interrupted after a signal, with the training state saved. state.json says how it ended.
     """
     folder = folders.find(run, Path(workdir))
-    if done := folders.answer(run, folder):
+    if done := folders.complete(run, folder):
         return done
     require(run.log.trackers)
     programs.keep()

@@ -9,7 +9,10 @@ from collections.abc import Container, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+import jax
+
 from pe_jax.errors import Refused
+from pe_jax.evaluation import room
 from pe_jax.record import Begun, Result
 from pe_jax.runs import layout
 from pe_jax.runs.run import Run
@@ -119,6 +122,16 @@ def answer(run: Run, folder: Path) -> Result | None:
         scored = file_of(layout.of_one_rate(folder), run.eval)
         return result if scored.exists() else None
     return result
+
+
+def complete(run: Run, folder: Path) -> Result | None:
+    """The answer, unless it lacks scores that there is memory for by now."""
+    result = answer(run, folder)
+    if result is None or not result.starved:
+        return result
+    left = room.free(jax.local_devices())
+    fits = any(left is None or row.at is None or row.at <= left for row in result.starved)
+    return None if fits else result
 
 
 def _asked(config: Mapping[str, Any]) -> tuple[Any, ...]:

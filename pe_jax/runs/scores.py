@@ -21,6 +21,7 @@ from pe_jax.errors import Refused
 from pe_jax.evaluation.config import EvalConfig
 from pe_jax.evaluation.evaluate import Evaluation, Models, evaluate, longest
 from pe_jax.evaluation.passes import Key
+from pe_jax.reason import Reason
 from pe_jax.record import Corpus, Curve, Result, Row
 from pe_jax.runs import environment
 from pe_jax.runs.run import Run
@@ -53,9 +54,11 @@ class Kept:
 
     @property
     def done(self) -> frozenset[Key]:
-        """The scores that are known."""
+        """The scores that are known. One for which there was too little memory is not: there may be
+        more today.
+        """
         rows = self.result.rows if self.result else ()
-        return frozenset(Key(row.seed, row.swap, row.metric, row.length) for row in rows)
+        return frozenset(_key(row) for row in rows if row.reason is not Reason.OUT_OF_MEMORY)
 
     @property
     def seconds(self) -> float:
@@ -79,7 +82,8 @@ class Kept:
         if here and here not in by:
             by = (*by, here)
         if self.result:
-            rows = (*self.result.rows, *rows)
+            made = {*map(_key, rows)}
+            rows = (*(row for row in self.result.rows if _key(row) not in made), *rows)
             curves = longest((*self.result.curves, *curves))
         every = tuple(sorted({row.seed for row in rows}))
         whole = dataclasses.replace(result, seeds=every, rows=rows, curves=curves, scored_by=by)
@@ -91,6 +95,10 @@ class Kept:
             rows=_asked_rows(run, rows),
             curves=_asked_curves(run, curves),
         )
+
+
+def _key(row: Row) -> Key:
+    return Key(row.seed, row.swap, row.metric, row.length)
 
 
 def file_of(folder: Path, config: EvalConfig) -> Path:

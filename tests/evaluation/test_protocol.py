@@ -401,6 +401,7 @@ def test_what_is_done_is_not_computed_again_and_changes_nothing_else(spec, monke
         calls.append((len(encodings), tokens.shape[1] - 1))
         return target_nats(params, tokens, first, encodings=encodings, last=last, **rest)
 
+    counted.lower = target_nats.lower
     monkeypatch.setattr("pe_jax.evaluation.evaluate.target_nats", counted)
     whole = evaluate(models, documents, config)
     everything = {(row.seed, row.swap, row.metric, row.length) for row in whole.rows}
@@ -497,6 +498,7 @@ def test_too_little_memory_is_a_reason_and_other_errors_are_errors(monkeypatch):
                 raise jax.errors.JaxRuntimeError(why)
             return np.ones((len(tokens), last))
 
+        nats.lower = target_nats.lower
         monkeypatch.setattr("pe_jax.evaluation.evaluate.target_nats", nats)
         return evaluate(models, markov(100), config)
 

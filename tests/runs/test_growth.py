@@ -14,6 +14,7 @@ import pe_jax
 from pe_jax import record
 from pe_jax.engines import sweep
 from pe_jax.errors import Refused
+from pe_jax.evaluation import room
 from pe_jax.report import study
 from pe_jax.runs import environment, layout, longer, measured
 from pe_jax.runs.again import evaluate_again
@@ -412,3 +413,26 @@ def test_a_schedule_that_cannot_be_is_told(lab):
     ):
         with pytest.raises(ValueError, match=words):
             run_of(**values)
+
+
+def test_a_score_that_lacked_memory_is_computed_once_there_is_some(lab, first, again, monkeypatch):
+    """Twice with too little, then with enough: the rows of a run that always had enough."""
+    more = {"eval.lengths": (16, 32, 64)}
+    folder, run = the_run(again), asked(lab, **more)
+    for free in (4_000, 5_000):
+        monkeypatch.setattr(room, "free", lambda devices, free=free: free)
+        starved = execute(run, again)
+        assert {row.length for row in starved.starved} == {16, 32, 64}
+        assert {row.free for row in starved.starved} == {4_000}
+        assert answer(run, folder) == starved and not sweep._done(run, folder)
+    monkeypatch.setattr(room, "free", lambda devices: 10**9)
+    whole = execute(run, again)
+    assert whole.starved == () and sweep._done(run, folder)
+    alone = execute(run, shutil.copytree(first, again.parent / "alone"))
+    assert (whole.rows, whole.curves) == (alone.rows, alone.curves)
+    for path in (folder / "evaluations").iterdir():
+        rows = [
+            (r["seed"], r["swap"], r["metric"], r["length"])
+            for r in json.loads(path.read_text())["rows"]
+        ]
+        assert len(rows) == len(set(rows))

@@ -1,0 +1,58 @@
+"""How much memory this process may still allocate: the machine's, its control group's, its own."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from pathlib import Path
+
+PROC, GROUPS = Path("/proc"), Path("/sys/fs/cgroup")
+FILES = {  # by version: the limit, what is used, and the part of it that can be given back
+    "": ("memory.max", "memory.current", "inactive_file"),
+    "memory": ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"),
+}
+
+
+def available() -> int | None:
+    """The fewest bytes that the machine has, that the control groups of this process leave it
+    (containers, batch systems), and that its own limit does (ulimit -v). None where the system
+    tells nothing (macOS, Windows).
+    """
+    return min((left for left in (*_machine(), *_groups(), *_limit())), default=None)
+
+
+def _machine() -> Iterator[int]:
+    with contextlib.suppress(OSError):
+        for line in (PROC / "meminfo").read_text().splitlines():
+            if line.startswith("MemAvailable:"):
+                yield int(line.split()[1]) * 1024
+
+
+def _groups() -> Iterator[int]:
+    """What is left of each group that limits the memory of this process."""
+    with contextlib.suppress(OSError):
+        for line in (PROC / "self" / "cgroup").read_text().splitlines():
+            _, controllers, path = line.split(":", 2)
+            if controllers in FILES:
+                own = GROUPS / controllers / path.lstrip("/")
+                for folder in (own, *own.parents):
+                    if folder.is_relative_to(GROUPS / controllers):
+                        yield from _left(folder, *FILES[controllers])
+
+
+def _left(folder: Path, limit: str, used: str, cache: str) -> Iterator[int]:
+    with contextlib.suppress(OSError, ValueError):  # no such file, or "max"
+        most, now = (int((folder / name).read_text()) for name in (limit, used))
+        stat = dict(line.split() for line in (folder / "memory.stat").read_text().splitlines())
+        yield max(0, most - now + int(stat.get(cache, 0)))
+
+
+def _limit() -> Iterator[int]:
+    """What is left of the address space that the process may have."""
+    with contextlib.suppress(ImportError, OSError):
+        import resource
+
+        most, _ = resource.getrlimit(resource.RLIMIT_AS)
+        pages = int((PROC / "self" / "statm").read_text().split()[0])
+        if most != resource.RLIM_INFINITY:
+            yield max(0, most - pages * resource.getpagesize())

@@ -1,0 +1,141 @@
+"""Memory: what a pass needs is known before it runs, and one that does not fit is not run."""
+
+import dataclasses
+import multiprocessing
+import resource
+import threading
+
+import numpy as np
+import pytest
+
+from pe_jax.evaluation import quota, room, scoring
+from pe_jax.evaluation.config import EvalConfig
+from pe_jax.evaluation.evaluate import Models, evaluate
+from pe_jax.model.config import LmConfig
+from pe_jax.reason import Reason
+from pe_jax.spec.parse import make
+from pe_jax.training.config import TrainConfig
+from pe_jax.training.session import Session
+from pe_jax.training.step import init, structure
+
+LM = LmConfig(layers=1, model=16, heads=2, attention="dense")
+
+
+def scored(lengths, lm=LM, batch_tokens=4096):
+    """(the rows of an untrained model at these lengths, what was said)."""
+    encodings, said = make("rope", lm.dims(8)), []
+    params = init(lm, encodings, TrainConfig(), (0,))["params"]
+    models = Models(structure(lm, encodings)[0], params, encodings, (0,), (-1,))
+    asked = EvalConfig(lengths, ("nonoverlapping",), (), targets=4096, batch_tokens=batch_tokens)
+    text = [np.random.default_rng(0).integers(0, 256, 5000)]
+    found = evaluate(models, text, asked.resolved(8), session=Session(say=said.append))
+    return found.rows, said
+
+
+@pytest.fixture
+def free(monkeypatch):
+    """free(bytes) makes that many free."""
+    return lambda size: monkeypatch.setattr(room, "free", lambda devices: size)
+
+
+def test_a_length_that_does_not_fit_is_told_and_the_others_are_scored(free):
+    free(600_000)
+    rows, said = scored((8, 64, 1024), batch_tokens=64)
+    assert said == [] and [row.value is None for row in rows] == [False, False, True]
+    assert rows[2].reason is Reason.OUT_OF_MEMORY and rows[2].at > rows[2].free == 600_000
+    assert rows[2].why == f"needs {rows[2].at / 1e6:.3g} MB, 0.6 MB are free"
+    assert dataclasses.replace(rows[2], free=None).why == "out of memory"
+    large = dataclasses.replace(rows[2], at=41_234_000_000, free=23 * 10**9)
+    assert large.why == "needs 41.2 GB, 23 GB are free"
+
+
+def test_attention_is_blockwise_where_dense_does_not_fit(free):
+    free(None)
+    dense, said = scored((8, 1024))
+    assert said == []
+    free(20_000_000)
+    rows, (said,) = scored((8, 1024))
+    assert said.startswith("1024 tokens: attention is blockwise, since the pass needs 6")
+    assert said.endswith(" MB, 20 MB are free")
+    assert rows[0] == dense[0] and rows[1].value != dense[1].value
+    assert rows[1].value == pytest.approx(dense[1].value, abs=1e-5)
+
+
+def test_passes_that_do_not_fit_together_run_one_after_another(free):
+    free(10)
+    whole, entered, left = room.Room(None), threading.Event(), threading.Event()
+
+    def hold():
+        with whole.take(5):
+            entered.set()
+            left.wait(10)
+
+    with whole.take(6):
+        other = threading.Thread(target=hold)
+        other.start()
+        with whole.take(4):  # it fits beside the first
+            assert not entered.wait(0.1)
+    assert entered.wait(10)
+    free(3)  # it is looked at when nothing is taken
+    assert whole.lacks(9) is None
+    left.set()
+    other.join()
+    assert whole.lacks(9) == 3 and whole.lacks(3) is None
+
+
+def test_the_least_of_machine_groups_and_limit_is_available(tmp_path, monkeypatch):
+    def write(path, text):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+
+    monkeypatch.setattr(quota, "PROC", tmp_path / "proc")
+    monkeypatch.setattr(quota, "GROUPS", tmp_path / "groups")
+    assert quota.available() is None
+    write(tmp_path / "proc/meminfo", "MemFree: 1 kB\nMemAvailable:    5000 kB\n")
+    assert quota.available() == 5000 * 1024
+    write(tmp_path / "proc/self/cgroup", "0::/batch/job\n4:memory:/old\n2:cpu:/\n")
+    for group, limit in (("batch/job", "max"), ("batch", "4000000")):
+        write(tmp_path / "groups" / group / "memory.max", limit)
+        write(tmp_path / "groups" / group / "memory.current", "1500000")
+        write(tmp_path / "groups" / group / "memory.stat", "anon 7\ninactive_file 200000\n")
+    assert quota.available() == 4000000 - 1500000 + 200000
+    write(tmp_path / "groups/memory/old/memory.limit_in_bytes", "2000000")
+    write(tmp_path / "groups/memory/old/memory.usage_in_bytes", "1990000")
+    write(tmp_path / "groups/memory/old/memory.stat", "total_inactive_file 30\n")
+    assert quota.available() == 10030
+
+
+def limited(connection):
+    """Sends what a dense pass was said to need and what it took, in bytes, and what comes of it
+    where the process may allocate a quarter of that.
+    """
+    sizes, needed = [], scoring.needed
+    scoring.needed = lambda *args, **options: sizes.append(needed(*args, **options)) or sizes[-1]
+    lm = dataclasses.replace(LM, heads=8)
+    scored((8,), lm)
+    before = pages()[1]
+    scored((8, 2048), lm)
+    took = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 - before
+    most = pages()[0] + max(sizes) // 4
+    resource.setrlimit(resource.RLIMIT_AS, (most, most))
+    rows, said = scored((8, 2048), lm)
+    connection.send((max(sizes), took, [row.why for row in rows], said))
+
+
+def pages():
+    """The address space and the resident size of this process, in bytes."""
+    numbers = open("/proc/self/statm").read().split()
+    return [int(number) * resource.getpagesize() for number in numbers[:2]]
+
+
+def test_the_estimate_is_what_is_taken_and_a_real_limit_is_kept():
+    here, there = multiprocessing.Pipe()
+    process = multiprocessing.get_context("spawn").Process(target=limited, args=(there,))
+    process.start()
+    there.close()
+    need, took, missing, said = here.recv()
+    process.join()
+    assert took / 1.5 < need < took * 1.5
+    assert missing == ["", ""] and ["2048 tokens: attention is blockwise" in s for s in said] == [
+        True
+    ]
