@@ -56,7 +56,7 @@ def fits(value: Any, hint: Any) -> bool:
     Integers are accepted for floats; booleans only for booleans. Annotations of other kinds than
     the fields of configs and encodings have allow everything.
     """
-    kind, parts = typing.get_origin(hint) or hint, typing.get_args(hint)
+    kind, parts = _parts(hint)
     if kind is Annotated:
         return fits(value, parts[0]) and all(_within(value, meta) for meta in parts[1:])
     if kind in (types.UnionType, typing.Union):
@@ -77,9 +77,15 @@ def fits(value: Any, hint: Any) -> bool:
     return isinstance(value, kind)
 
 
+@functools.cache
+def _parts(hint: Any) -> tuple[Any, tuple[Any, ...]]:
+    """An annotation without what stands in its brackets, and that."""
+    return typing.get_origin(hint) or hint, typing.get_args(hint)
+
+
 def described(hint: Any) -> str:
     """What the annotation `hint` asks for, for an error message: "an integer of at least 1"."""
-    kind, parts = typing.get_origin(hint) or hint, typing.get_args(hint)
+    kind, parts = _parts(hint)
     if kind is Annotated:
         return f"{described(parts[0])} {' and '.join(_bounds(parts[1]))}"
     if kind in (types.UnionType, typing.Union):

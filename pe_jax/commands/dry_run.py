@@ -11,7 +11,7 @@ from pe_jax.engines import cost, local
 from pe_jax.engines.progress import duration
 from pe_jax.report import labels
 from pe_jax.report.words import count
-from pe_jax.runs.folder import answer, find
+from pe_jax.runs.folder import answer, find_all
 from pe_jax.runs.run import Run
 
 
@@ -20,21 +20,24 @@ def show(runs: list[Run], workdir: Path, jobs: int) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    left = [run for run in runs if not answer(run, find(run, workdir))]
+    folders = find_all(runs, workdir)
+    results = {run.id: answer(run, folders[run.id]) for run in runs}
+    left = {run.id: run for run in runs if not results[run.id]}
     jobs = local.at_a_time(jobs, max(1, len(left)))
-    estimates = dict(zip((r.id for r in runs), cost.estimates(runs, workdir, jobs), strict=True))
+    found = [(run, folders[run.id], results[run.id]) for run in runs]
+    estimates = dict(zip(results, cost.estimates(found, workdir, jobs), strict=True))
     names = labels.names(map(_begun, runs))
     table = Table("run", "id", "seeds", "steps", "parameters", "about", "")
     for run in runs:
         size = f"{run.parameters().total:,}"
-        row = (names[run.id], find(run, workdir).name, len(run.run.seeds), run.train.steps, size)
-        done = "" if run in left else "finished"
+        row = (names[run.id], folders[run.id].name, len(run.run.seeds), run.train.steps, size)
+        done = "" if run.id in left else "finished"
         table.add_row(*map(str, row), duration(estimates[run.id].seconds), done)
     Console(width=None if sys.stdout.isatty() else 140).print(table)
     for run in runs:
         for doubt in run.advice:
             print(f"note: {names[run.id]}: {doubt}")
-    print(f"{count(len(runs), 'run')}, {_total([estimates[run.id] for run in left], jobs)}")
+    print(f"{count(len(runs), 'run')}, {_total([estimates[id] for id in left], jobs)}")
 
 
 def _begun(run: Run) -> record.Begun:

@@ -14,9 +14,9 @@ from typing import Any, NamedTuple
 from pe_jax.engines import local
 from pe_jax.errors import Refused
 from pe_jax.metric import METRICS, Scope
+from pe_jax.model.config import LmConfig
 from pe_jax.record import Result
 from pe_jax.runs import environment
-from pe_jax.runs.folder import answer, find
 from pe_jax.runs.layout import trained_groups
 from pe_jax.runs.run import Run
 from pe_jax.storage import records
@@ -49,33 +49,60 @@ class Work(NamedTuple):
     """Compiled programs that evaluate."""
 
 
-def estimates(runs: list[Run], workdir: Path, jobs: int = 1) -> list[Estimate]:
+class Likeness(NamedTuple):
+    """What of two runs is compared."""
+
+    spec: str
+    lm: LmConfig
+    tokens: int
+    """That one seed trains on."""
+
+
+def estimates(
+    runs: Iterable[tuple[Run, Path, Result | None]], workdir: Path, jobs: int = 1
+) -> list[Estimate]:
     """The estimate of each run, with `jobs` at a time on this machine; a finished one's is what it
-    took.
+    took. Runs are given with their folders in the work directory, and their results.
     """
     threads = max(1, environment.cores() // jobs)
-    finished = list(_finished(workdir))
-    same = [result for result in finished if _of_this_machine(result, threads)]
-    return [_of_run(run, find(run, workdir), same, threads) for run in runs]
+
+    @functools.cache
+    def same() -> list[Result]:
+        return [result for result in _finished(workdir) if _of_this_machine(result, threads)]
+
+    @functools.cache  # a sweep of a thousand learning rates asks for one
+    def nearest(like: Likeness) -> tuple[Run, Result] | None:
+        return _nearest(like, same())
+
+    def estimate(run: Run, folder: Path, result: Result | None) -> Estimate:
+        if result and result.seconds:
+            return Estimate(result.seconds.total, result.id)
+        trained = {seed for group in trained_groups(folder) for seed in group}
+        left = [seed for seed in run.run.seeds if seed not in trained]
+        tokens = run.train.steps * run.train.batch * run.train.length
+        like = Likeness(run.config["pe"]["spec"], run.lm, tokens)
+        return _estimate(run, left, nearest(like), threads)
+
+    return [estimate(*found) for found in runs]
 
 
-def _of_run(run: Run, folder: Path, finished: list[Result], threads: int) -> Estimate:
-    """What the run took, or will take where it asks for more than its folder has."""
-    if (result := answer(run, folder)) and result.seconds:
-        return Estimate(result.seconds.total, result.id)
-    trained = {seed for group in trained_groups(folder) for seed in group}
-    left = [seed for seed in run.run.seeds if seed not in trained]
-    return _estimate(run, left, finished, threads)
-
-
-def _estimate(run: Run, seeds: Sequence[int], finished: list[Result], threads: int) -> Estimate:
-    """What the run will take whose `seeds` are still to be trained."""
-    work = _work(run, run.parameters().total, seeds)
-    for result in sorted(finished, key=functools.partial(_distance, run)):
+def _nearest(like: Likeness, finished: list[Result]) -> tuple[Run, Result] | None:
+    """The finished run that is most alike, with its result; None where there is none."""
+    for result in sorted(finished, key=functools.partial(_distance, like)):
         try:
-            other = Run.of(result.config)
+            return Run.of(result.config), result
         except (ValueError, TypeError, OSError):  # its encoding's file has gone, say
             continue
+    return None
+
+
+def _estimate(
+    run: Run, seeds: Sequence[int], nearest: tuple[Run, Result] | None, threads: int
+) -> Estimate:
+    """What the run will take whose `seeds` are still to be trained."""
+    work = _work(run, run.parameters().total, seeds)
+    if nearest:
+        other, result = nearest
         return Estimate(_scaled(work, other, result, threads), result.id)
     training = work.trained / _speed(threads) + 2 * work.groups * COMPILE
     return Estimate(training + _evaluating(work, threads))
@@ -129,17 +156,16 @@ def _processor() -> str:
     return environment.environment()["device"]["kind"]
 
 
-def _distance(run: Run, result: Result) -> tuple[Any, ...]:
-    """A sort key, the smaller the more alike the run and the finished one are: first by encodings,
+def _distance(like: Likeness, result: Result) -> tuple[Any, ...]:
+    """A sort key, the smaller the more alike a run and the finished one are: first by encodings,
     then by the model, then by how many tokens they train on.
     """
     config = result.config
     tokens = math.prod(config["train"][name] for name in ("steps", "batch", "length"))
-    own = run.train.steps * run.train.batch * run.train.length
     return (
-        config["pe"]["spec"] != run.config["pe"]["spec"],
-        sum(config["lm"].get(name) != value for name, value in run.config["lm"].items()),
-        abs(math.log(max(tokens, 1) / own)),
+        config["pe"]["spec"] != like.spec,
+        sum(config["lm"].get(name) != value for name, value in vars(like.lm).items()),
+        abs(math.log(max(tokens, 1) / like.tokens)),
         result.id,
     )
 

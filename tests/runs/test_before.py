@@ -51,6 +51,18 @@ def test_its_folder_is_found_though_ids_are_made_otherwise_now(runs):
     assert begun.seeds == (0, 1) and begun.device.platform == "cpu" and begun.parent is None
 
 
+def test_the_folders_of_many_runs_are_found_by_reading_each_config_once(runs, monkeypatch):
+    config = records.read(record.Begun, runs / ID / "config.json").config
+    rates = [{"rate": config["train"]["rate"]}, {"rate": 1e-4}, {"rate": 2e-4}]
+    many = [Run.of(config | {"train": config["train"] | rate}) for rate in rates]
+    read, paths = records.read, []
+    monkeypatch.setattr(records, "read", lambda kind, path: paths.append(path) or read(kind, path))
+    names = [ID, many[1].id, many[2].id]
+    assert list(folder.find_all(many, runs).values()) == [runs / name for name in names]
+    assert paths == [runs / ID / "config.json"]
+    assert many[0].parameters() is many[2].parameters()  # their model is traced once
+
+
 def test_it_takes_another_seed(runs):
     """Only the new seed is trained, and what was scored before is not scored again."""
     before = records.read(record.Result, runs / ID / "result.json")
