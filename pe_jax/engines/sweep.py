@@ -163,13 +163,13 @@ class _Sweep:
     def _end(self, id: str, exit: Exit) -> None:
         folder, label = self.folders[id], self.runs[id].label
         result = answer(self.runs[id], folder)
-        if not result and locks.is_locked(folder):  # another process was the first to take it
-            self.waiting.append(id)
-            return
         if not result and exit.code < 0 and self.killed[id] < RETRIES:
             self.killed[id] += 1
             self.view.say(f"{label}: {_killed(exit)}; it goes on")
             self.waiting.append(id)
+            return
+        if not result and exit.code >= 0 and locks.is_locked(folder):
+            self.waiting.append(id)  # another process was the first to take it
             return
         self.ended += 1
         if result and result.seconds:

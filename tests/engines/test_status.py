@@ -5,6 +5,7 @@ import json
 import os
 import signal
 import time
+import types
 
 import pytest
 from commands import Lab, lines, run_of, tiny
@@ -309,3 +310,20 @@ def test_a_sweep_says_that_it_waits_only_while_it_does(work):
     at_work = sweep._Sweep(runs, folders, [], view, "", {}, lambda *queue: None)
     assert set(at_work.carried_out(Engine())) == set(ids)
     assert view == [f"{runs[ids[0]].label}  starting"] * 2 + [sweep.WAITING, view[0]]
+
+
+def test_a_run_is_tried_again_three_times_also_where_its_lock_outlives_its_worker(work):
+    """On Ray: the process ends a second after the worker that is reported as lost."""
+    said = []
+    folder = work.run("rope", "log.txt", stage=Stage.RUNNING, held=True)
+    view = types.SimpleNamespace(say=said.append)
+    at_work = sweep._Sweep({"a": run_of()}, {"a": folder}, [], view, "", {}, None)
+    at_work.waiting.clear()
+    for _ in range(3):
+        at_work._end("a", Exit(-9, "lost with its worker"))
+        assert at_work.waiting.pop() == "a" and not at_work.waiting
+    assert said == ["rope: lost with its worker; it goes on"] * 3
+    at_work._end("a", Exit(-9, "lost with its worker"))
+    assert at_work.failed == {"a": "lost with its worker"} and not at_work.waiting
+    at_work._end("a", Exit(2))  # another process was the first to take it
+    assert at_work.waiting == ["a"]
