@@ -1,1 +1,1 @@
-"""Many runs: processes on this machine, how they stand, what they will take."""
+"""Many runs: a sweep, the engines that carry it out, how the runs stand, what they will take."""
