@@ -11,11 +11,12 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-WITHOUT_TPU = {  # libtpu asks no metadata server of a cloud for the TPU that is not there
+WITHOUT_TPU = {  # libtpu asks no cloud for a TPU, and locks none against other processes
     "JAX_PLATFORMS": "cpu",
     "TPU_SKIP_MDS_QUERY": "1",
     "TPU_WORKER_HOSTNAMES": "localhost",
     "TPU_ACCELERATOR_TYPE": "v5litepod-4",
+    "ALLOW_MULTIPLE_LIBTPU_LOAD": "1",
 }
 
 

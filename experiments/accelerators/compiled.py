@@ -25,7 +25,7 @@ TOPOLOGIES = {4: "v5e:2x2", 8: "v5e:2x4"}
 """The smallest that has so many chips, by their number."""
 EVALUATED = 16384
 """Tokens of the windows that are evaluated."""
-FULL = re.compile(r"Used ([\d.]+)G of ([\d.]+)G hbm")
+FULL = re.compile(r"temporaries \(([\d.]+)G\) exceeds available HBM \(([\d.]+)G\)")
 """What the compiler says of a program that does not fit."""
 
 
@@ -71,8 +71,8 @@ class Case:
 
 def measure(lowered: Any) -> dict[str, Any]:
     """What a program needs on each chip: bytes of memory by what holds them, operations, bytes
-    moved, and the seconds of its compilation. Of one that does not fit, the bytes that it would
-    use and those that there are.
+    moved, and the seconds of its compilation. Of one that does not fit, the bytes of temporaries
+    that it would have and those that there are.
     """
     begun = time.monotonic()
     try:
@@ -80,8 +80,9 @@ def measure(lowered: Any) -> dict[str, Any]:
     except jax.errors.JaxRuntimeError as error:
         if not (said := FULL.search(str(error))):
             raise
-        used, there = (round(float(size) * 2**30) for size in said.groups())
-        return {"used": used, "available": there, "seconds": round(time.monotonic() - begun)}
+        sizes = (round(float(size) * 2**30) for size in said.groups())
+        lacking = dict(zip(("temporaries", "available"), sizes, strict=True))
+        return lacking | {"seconds": round(time.monotonic() - begun)}
     memory, cost = program.memory_analysis(), program.cost_analysis()
     measured = {
         "arguments": memory.argument_size_in_bytes,

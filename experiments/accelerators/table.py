@@ -33,7 +33,7 @@ def markdown(rows: Sequence[Row]) -> str:
 def told(row: Row) -> str:
     """A row in a line of progress."""
     what = f"{row['spec']}: {_kind(row)}"
-    if "used" in row:
+    if "available" in row:
         return f"{what} does not fit in {_gib(row['available'])} GiB, after {row['seconds']} s"
     return f"{what} takes {_gib(_total(row))} GiB, compiled in {row['seconds']} s"
 
@@ -53,9 +53,8 @@ def _table(rows: Sequence[Row]) -> str:
 
 def _fits(row: Row) -> list[str]:
     name = f"`{row['spec']}`"
-    if "used" in row:
-        return [name, f"{_gib(row['used'])}: does not fit", ""]
-    return [name, _gib(_total(row)), _gib(row["temporaries"])]
+    total = "does not fit" if "available" in row else _gib(_total(row))
+    return [name, total, _gib(row["temporaries"])]
 
 
 def _counted(row: Row) -> list[str]:
