@@ -14,7 +14,7 @@ from typing import Any, Literal
 import jax
 import numpy as np
 from jax.experimental import topologies
-from jax.sharding import Mesh, NamedSharding, PartitionSpec, SingleDeviceSharding
+from jax.sharding import Mesh, SingleDeviceSharding
 
 from configs import encodings_gpu
 from experiments.accelerators import programs
@@ -54,19 +54,18 @@ class Case:
         count = math.prod(sizes)
         smallest = min(there for there in TOPOLOGIES if there >= count)
         chips = topologies.get_topology_desc(TOPOLOGIES[smallest], "tpu").devices[:count]
+        alone = SingleDeviceSharding(chips[0])
         with programs.backend("tpu"):
             if self.program == "evaluation":
                 program, inputs, static = programs.evaluation(run, EVALUATED)
-                return program.lower(*_on(SingleDeviceSharding(chips[0]), inputs), **static)
+                return program.lower(*programs.placed(inputs, alone), **static)
             if count == 1:
                 program, inputs = programs.training(run)
-                return program.lower(*_on(SingleDeviceSharding(chips[0]), inputs))
-            devices = Mesh(np.array(chips).reshape(sizes), mesh.AXES)
-            program, (state, batches) = programs.training(run, devices)
-            split = mesh.shardings(devices)
-            state = {name: _on(split[name], part) for name, part in state.items()}
-            rows = NamedSharding(devices, PartitionSpec(None, "seed", "data"))
-            return program.lower(state, _on(rows, batches))
+                return program.lower(*programs.placed(inputs, alone))
+            program, inputs = programs.training(
+                run, Mesh(np.array(chips).reshape(sizes), mesh.AXES)
+            )
+            return program.lower(*inputs)
 
 
 def measure(lowered: Any) -> dict[str, Any]:
@@ -94,8 +93,3 @@ def measure(lowered: Any) -> dict[str, Any]:
     if " while(" in program.as_text():  # what is inside a loop is counted once
         return measured
     return measured | {"operations": cost["flops"], "moved": cost["bytes accessed"]}
-
-
-def _on(sharding: Any, inputs: Any) -> Any:
-    """Shapes of arrays that lie where the sharding says."""
-    return jax.tree.map(lambda a: jax.ShapeDtypeStruct(a.shape, a.dtype, sharding=sharding), inputs)

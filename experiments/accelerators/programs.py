@@ -11,10 +11,11 @@ from unittest import mock
 
 import jax
 import jax.numpy as jnp
-from jax.sharding import Mesh
+from jax.sharding import Mesh, NamedSharding, PartitionSpec, Sharding
 
 from pe_jax.evaluation.scoring import target_nats
 from pe_jax.runs.run import Run
+from pe_jax.training.mesh import shardings
 from pe_jax.training.step import init, make_steps, structure
 
 
@@ -27,13 +28,20 @@ def backend(platform: str) -> Iterator[None]:
         yield
 
 
-def training(run: Run, mesh: Mesh | None = None, steps: int = 1) -> tuple[Any, tuple[Any, Any]]:
-    """(the jitted `steps` of step.py, shapes of the state and of the batches of a call)."""
+def training(run: Run, mesh: Mesh | None = None) -> tuple[Any, tuple[Any, Any]]:
+    """(the jitted `steps` of step.py, the shapes of the state and of the batches for one step, on
+    the mesh where there is one).
+    """
     seeds, train = run.run.seeds, run.train
     graphdef, _ = structure(run.lm, run.encodings)
     state = jax.eval_shape(lambda: init(run.lm, run.encodings, train, seeds))
-    shape = steps, len(seeds), train.batch, train.length + 1
-    return make_steps(graphdef, train, seeds, mesh), (state, jax.ShapeDtypeStruct(shape, jnp.int32))
+    shape = 1, len(seeds), train.batch, train.length + 1
+    batches = jax.ShapeDtypeStruct(shape, jnp.int32)
+    if mesh:
+        split = shardings(mesh)
+        state = {name: placed(part, split[name]) for name, part in state.items()}
+        batches = placed(batches, NamedSharding(mesh, PartitionSpec(None, "seed", "data")))
+    return make_steps(graphdef, train, seeds, mesh), (state, batches)
 
 
 def evaluation(run: Run, length: int) -> tuple[Any, tuple[Any, Any, Any], dict[str, Any]]:
@@ -46,3 +54,8 @@ def evaluation(run: Run, length: int) -> tuple[Any, tuple[Any, Any, Any], dict[s
     encodings = tuple(encoding.at(length) for encoding in run.encodings)
     static = {"graphdef": graphdef, "encodings": encodings, "last": length}
     return target_nats, (params, tokens, jax.ShapeDtypeStruct((), jnp.int32)), static
+
+
+def placed(inputs: Any, sharding: Sharding) -> Any:
+    """The shapes of arrays that lie where the sharding says."""
+    return jax.tree.map(lambda a: jax.ShapeDtypeStruct(a.shape, a.dtype, sharding=sharding), inputs)

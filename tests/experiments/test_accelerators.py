@@ -16,6 +16,7 @@ from experiments.accelerators import grid, programs, table
 from experiments.accelerators.compiled import Case, measure
 from pe_jax.encoding import Encoding
 from pe_jax.runs.run import Run
+from pe_jax.training import mesh
 
 PLATFORMS = ("cuda", "tpu")
 ALONE = [name for name, beside in encodings.BESIDE.items() if not beside]
@@ -64,6 +65,18 @@ def test_training_lowers_for_cuda_and_tpu(spec):
 def test_evaluation_lowers_for_cuda_and_tpu(spec):
     for form in ("dense", "blockwise"):
         lowers(run(spec), form)
+
+
+def test_training_is_split_over_a_mesh():
+    """Over eight devices that a CPU is made of: an eighth of the batch, a whole state each."""
+    own = run("rope")
+    own = dataclasses.replace(own, train=dataclasses.replace(own.train, batch=8))
+    sizes = []
+    for devices in (None, mesh.make("data:8")):
+        program, inputs = programs.training(own, devices)
+        state, batches = (sum(a.size * 4 for a in jax.tree.leaves(part)) for part in inputs)
+        sizes.append(program.lower(*inputs).compile().memory_analysis().argument_size_in_bytes)
+    assert sizes == [state + batches, state + batches // 8]
 
 
 @dataclasses.dataclass(frozen=True)
