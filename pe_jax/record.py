@@ -220,15 +220,9 @@ class Result(Begun):
     peak_memory_mib: float | None = None
     digests: dict[str, str] = dataclasses.field(default_factory=dict)
     """SHA-256 of each program's final training state, by its seeds, as in "0-1-2"."""
-    rates: tuple[Tried, ...] = ()
-    """The learning rates that were tried, where `train.rate` names several."""
+    rates: tuple[Tried, ...] = ()  # those that were tried, where `train.rates` names several
     scored: Corpus | None = None  # the text that was scored; None: the one that was trained on
     scored_by: tuple[Process, ...] = ()  # what computed the scores of this protocol, in order
-
-    @property
-    def starved(self) -> tuple[Row, ...]:
-        """The rows that too little memory has left without a value."""
-        return tuple(row for row in self.rows if row.reason is Reason.OUT_OF_MEMORY)
 
     @property
     def diverged(self) -> dict[int, int]:

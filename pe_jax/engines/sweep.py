@@ -24,7 +24,7 @@ from pe_jax.engines.local import Local
 from pe_jax.errors import Refused, nearest
 from pe_jax.record import Stage
 from pe_jax.runs import layout
-from pe_jax.runs.folder import answer
+from pe_jax.runs.folder import answer, starved
 from pe_jax.runs.resources import Resources
 from pe_jax.storage import history, locks, records, state
 
@@ -212,7 +212,7 @@ def _done(run: Any, folder: Path) -> bool:
     for the process to find out: it alone takes hold of an accelerator.
     """
     result = answer(run, folder)
-    return result is not None and not result.starved
+    return result is not None and not starved(result)
 
 
 def _written(folder: Path) -> record.State | None:

@@ -13,7 +13,8 @@ import jax
 
 from pe_jax.errors import Refused
 from pe_jax.evaluation import room
-from pe_jax.record import Begun, Result
+from pe_jax.reason import Reason
+from pe_jax.record import Begun, Result, Row
 from pe_jax.runs import layout
 from pe_jax.runs.run import Run
 from pe_jax.runs.scores import file_of
@@ -124,13 +125,18 @@ def answer(run: Run, folder: Path) -> Result | None:
     return result
 
 
+def starved(result: Result) -> list[Row]:
+    """The rows that too little memory has left without a value."""
+    return [row for row in result.rows if row.reason is Reason.OUT_OF_MEMORY]
+
+
 def complete(run: Run, folder: Path) -> Result | None:
     """The answer, unless it lacks scores that there is memory for by now."""
     result = answer(run, folder)
-    if result is None or not result.starved:
+    if result is None or not starved(result):
         return result
     left = room.free(jax.local_devices())
-    fits = any(left is None or row.at is None or row.at <= left for row in result.starved)
+    fits = any(left is None or row.at is None or row.at <= left for row in starved(result))
     return None if fits else result
 
 

@@ -19,7 +19,7 @@ from pe_jax.report import study
 from pe_jax.runs import environment, layout, longer, measured
 from pe_jax.runs.again import evaluate_again
 from pe_jax.runs.execute import execute
-from pe_jax.runs.folder import answer, find
+from pe_jax.runs.folder import answer, find, starved
 from pe_jax.runs.trained import Trained
 from pe_jax.runs.view import Silent
 from pe_jax.storage import history, records
@@ -421,13 +421,14 @@ def test_a_score_that_lacked_memory_is_computed_once_there_is_some(lab, first, a
     folder, run = the_run(again), asked(lab, **more)
     for free in (4_000, 5_000):
         monkeypatch.setattr(room, "free", lambda devices, free=free: free)
-        starved = execute(run, again)
-        assert {row.length for row in starved.starved} == {16, 32, 64}
-        assert {row.free for row in starved.starved} == {4_000}
-        assert answer(run, folder) == starved and not sweep._done(run, folder)
+        found = execute(run, again)
+        assert {(row.length, row.free) for row in starved(found)} == {
+            (length, 4_000) for length in (16, 32, 64)
+        }
+        assert answer(run, folder) == found and not sweep._done(run, folder)
     monkeypatch.setattr(room, "free", lambda devices: 10**9)
     whole = execute(run, again)
-    assert whole.starved == () and sweep._done(run, folder)
+    assert starved(whole) == [] and sweep._done(run, folder)
     alone = execute(run, shutil.copytree(first, again.parent / "alone"))
     assert (whole.rows, whole.curves) == (alone.rows, alone.curves)
     for path in (folder / "evaluations").iterdir():
