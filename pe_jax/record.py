@@ -9,11 +9,10 @@ import statistics
 from collections.abc import Iterable
 from typing import Any
 
+from pe_jax.held_out import HELD_OUT, Overlap, doubts
 from pe_jax.reason import Reason, sentence
 
 VERSION = 5  # record_upgrade.py says what the earlier ones were
-HELD_OUT = {"test": "test", "valid": "validation"}  # the splits that are scored, in words
-TOLD = 0.05  # the share of a split in the training text from which on people are told of it
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -48,16 +47,6 @@ class Curve:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Overlap:
-    """How much of a split also stands in the training text, as data/overlap.py measures it."""
-
-    share: float  # of its bytes
-    copies: int = 0  # its documents that are equal to one of the training text
-    document: str = ""  # a copy, or the one that shares the most; "": none shares any
-    beside: str = ""  # the document of the training text that shares the most with it
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
 class Corpus:
     """Which text a run read: what tells it from any other."""
 
@@ -70,17 +59,8 @@ class Corpus:
     overlap: dict[str, Overlap] = dataclasses.field(default_factory=dict)  # by split
 
     def doubts(self, splits: Iterable[str] = HELD_OUT) -> tuple[str, ...]:
-        """A sentence for each of these splits that has a copy of a training document, or shares at
-        least TOLD with the training text. Less may be what many texts have, such as a licence.
-        """
-        found = ((HELD_OUT[split], self.overlap.get(split)) for split in splits)
-        return tuple(
-            f"{100 * overlap.share:.3g} % of the {name} text also stands in the training text ("
-            + (f"copies: {overlap.copies}, such as " if overlap.copies else "most of it: ")
-            + f"{overlap.document} has that of {overlap.beside})"
-            for name, overlap in found
-            if overlap and (overlap.copies or overlap.share >= TOLD)
-        )
+        """What people must know of the overlap of these splits: `held_out.doubts`."""
+        return doubts(self.overlap, splits)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

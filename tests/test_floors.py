@@ -11,7 +11,17 @@ import pytest
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = ROOT / "pe_jax"
 FLOORS = (
-    ("encoding", "metric", "reason", "record", "record_upgrade", "fields", "geometry", "errors"),
+    (
+        "encoding",
+        "metric",
+        "reason",
+        "record",
+        "record_upgrade",
+        "held_out",
+        "fields",
+        "geometry",
+        "errors",
+    ),
     ("encodings", "storage"),
     ("spec", "data", "report"),
     ("attention",),

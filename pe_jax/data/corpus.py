@@ -18,6 +18,7 @@ import numpy as np
 
 from pe_jax import record
 from pe_jax.data.overlap import Passages
+from pe_jax.held_out import HELD_OUT, Overlap
 
 SPLITS = ("train", "valid", "test")
 FEWEST_FILES = 10
@@ -75,11 +76,10 @@ class Corpus:
             overlap=self._overlap(trained_on) if trained_on else {},
         )
 
-    def _overlap(self, trained_on: Corpus) -> dict[str, record.Overlap]:
+    def _overlap(self, trained_on: Corpus) -> dict[str, Overlap]:
         passages = Passages(trained_on.splits["train"], trained_on.names["train"])
         return {
-            split: passages.overlap(self.splits[split], self.names[split])
-            for split in record.HELD_OUT
+            split: passages.overlap(self.splits[split], self.names[split]) for split in HELD_OUT
         }
 
 

@@ -17,7 +17,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from pe_jax.record import Overlap
+from pe_jax.held_out import Overlap
 
 WINDOW = 64
 STRIDE = 16

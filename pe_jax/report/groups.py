@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from pe_jax.record import HELD_OUT, Begun, Corpus, Result
+from pe_jax.held_out import HELD_OUT
+from pe_jax.record import Begun, Corpus, Result
 from pe_jax.report.words import plain, text
 
 FREE = {"attention", "memory", "vocab"}

@@ -8,8 +8,9 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Sequence
 
+from pe_jax.held_out import HELD_OUT
 from pe_jax.metric import Metric
-from pe_jax.record import HELD_OUT, Result
+from pe_jax.record import Result
 from pe_jax.report import paired
 from pe_jax.report.cells import Row, Table, described, rate
 from pe_jax.report.groups import other_text

@@ -9,7 +9,8 @@ import pytest
 
 from pe_jax.data.load import load
 from pe_jax.data.overlap import STRIDE, WINDOW, Passages
-from pe_jax.record import TOLD, Corpus, Overlap
+from pe_jax.held_out import TOLD, Overlap
+from pe_jax.record import Corpus
 
 
 def prose(seed: int, size: int = 3000) -> str:
