@@ -93,7 +93,7 @@ def attacks(toy: Toy, every: int = 1, seed: int = 0) -> Iterator[Tally]:
     for name, damage in DAMAGE.items():
         for folder in (unfinished, finished):
             tally = Tally(f"{name}, {folder.name} run")
-            files = sorted(p for p in folder.rglob("*") if p.is_file() and p.name != ".lock")
+            files = sorted(p for p in folder.rglob("*") if p.is_file())
             for path in files[::every]:
                 damaged = str(path.relative_to(folder))
                 outcome, came = _attack(run, folder, damaged, damage, rng, whole)

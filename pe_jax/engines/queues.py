@@ -1,6 +1,6 @@
 """Which runs the sweeps of a work directory still have to do, written down for `status` to read.
 
-A sweep holds the lock of the folder <workdir>/.sweeps/<process id> while it lives. A folder that no
+A sweep holds the lock of a folder of its own in <workdir>/.sweeps/ while it lives. A folder that no
 process holds is left from a sweep that was killed, and does not count.
 """
 
@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 import shutil
 import time
+import uuid
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -35,12 +35,10 @@ class Queue(NamedTuple):
 def kept(workdir: Path) -> Iterator[Callable[[Iterable[str], Iterable[str]], None]]:
     """Gives a function that writes down which runs wait in this sweep and which it has started."""
     sweeps = workdir / FOLDER
-    own = sweeps / str(os.getpid())
-    for folder in sweeps.glob("*"):
-        if time.time() - folder.stat().st_mtime > FORGOTTEN and not locks.is_locked(folder):
-            shutil.rmtree(folder, ignore_errors=True)
+    own = sweeps / uuid.uuid4().hex
 
     def put(waiting: Iterable[str], started: Iterable[str]) -> None:
+        _tidy(sweeps)
         queue = {"waiting": list(waiting), "started": list(started)}
         atomic.write(own / "queue.json", json.dumps(queue))
 
@@ -51,6 +49,15 @@ def kept(workdir: Path) -> Iterator[Callable[[Iterable[str], Iterable[str]], Non
         shutil.rmtree(own, ignore_errors=True)
         with contextlib.suppress(OSError):  # another sweep is there
             sweeps.rmdir()
+
+
+def _tidy(sweeps: Path) -> None:
+    """Deletes the folders of sweeps that were killed."""
+    for folder in sweeps.glob("*"):
+        with contextlib.suppress(FileNotFoundError):  # that sweep has just ended
+            age = time.time() - folder.stat().st_mtime
+            if age > FORGOTTEN and not locks.is_locked(folder):
+                shutil.rmtree(folder, ignore_errors=True)
 
 
 def read(workdir: Path) -> Queue:

@@ -70,7 +70,7 @@ def _standing(folder: Path, queue: queues.Queue) -> Standing:
     seconds = result.seconds.total if result and result.seconds else None
     done = "" if result or not lines else _done(lines[-1], seeds)
     if locked and not result:
-        seconds = _age(folder / ".lock")
+        seconds = _age(folder / locks.HELD)
         silent = progress.duration(_age(folder / "metrics.jsonl")) if done else ""
         done = f"{done}, {silent} ago" if done else "compiling"
     loss = result.train.loss if result else _newest(lines, "loss")
@@ -126,4 +126,8 @@ def _mean(values: Sequence[float | None]) -> float | None:
 
 
 def _age(path: Path) -> float:
-    return max(0.0, time.time() - path.stat().st_mtime)
+    """Seconds since a file or the entries of a folder changed; 0 where it has just gone."""
+    try:
+        return max(0.0, time.time() - path.stat().st_mtime)
+    except FileNotFoundError:
+        return 0.0

@@ -61,11 +61,11 @@ def evaluate_again(
         devices = mesh.make(run.run.mesh)
     except ValueError as error:
         raise Refused(str(error)) from error
-    with locks.locked(folder), stopping(view.say) as stop:
+    with locks.locked(folder, say=view.say) as check, stopping(view.say) as stop:
         kept = Kept.of(folder, run, view.say)
         kept.check(text.about)
         groups = folders.groups(folder, run)
-        session = Session(History(None, view.watch), view.say, stop, devices)
+        session = Session(History(None, view.watch, check), view.say, stop, devices)
         begun = time.monotonic()
         seeds = [seed for group in groups for seed in group]
         evaluation = scores(run, _states(run, folder, groups), seeds, text, session, kept.done)

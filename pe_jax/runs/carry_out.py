@@ -71,6 +71,7 @@ def carry_out(run: Run, folder: Path, command: str, view: View) -> Result:
             return done
         trained = _train(run, work)
         result = _result(run, work, trained)
+        work.session.history.check()
         work.trackers.finish(result)
         records.write(folder / "result.json", result)
         work.told(divergence(result.diverged))
@@ -122,12 +123,12 @@ def _at_work(run: Run, folder: Path, command: str, view: View) -> Iterator[Work]
             mesh.check(run.run.mesh, len(group), run.train.batch)
     except ValueError as error:
         raise Refused(str(error)) from error
-    with locks.locked(folder), stopping(view.say) as stop:
+    with locks.locked(folder, say=view.say) as check, stopping(view.say) as stop:
         about = begin(run, folder, corpus, command, view)
         if damaged := damaged_lines(folder / "metrics.jsonl"):
             view.say(f"{folder / 'metrics.jsonl'}: {damaged} lines are damaged, and left out")
         with (
-            keep_state(folder) as told,
+            keep_state(folder, check) as told,
             Trackers(run.log.trackers, folder, about, view.say) as trackers,
         ):
 
@@ -136,7 +137,7 @@ def _at_work(run: Run, folder: Path, command: str, view: View) -> Iterator[Work]
                 view.watch(line)
 
             session = Session(
-                History(folder / "metrics.jsonl", watch),
+                History(folder / "metrics.jsonl", watch, check),
                 view.say,
                 stop,
                 devices,
@@ -149,9 +150,10 @@ def _at_work(run: Run, folder: Path, command: str, view: View) -> Iterator[Work]
 
 
 @contextlib.contextmanager
-def keep_state(folder: Path) -> Iterator[Callable[[str], None]]:
+def keep_state(folder: Path, check: locks.Check) -> Iterator[Callable[[str], None]]:
     """Keeps state.json while the run is carried out: running, then done, stopped or failed. Gives a
-    function for the reason that a run which is done has.
+    function for the reason that a run which is done has. A folder that another process has taken
+    over is left to that.
     """
     state.put(folder, Stage.RUNNING)
     ending: tuple[Stage, str] = Stage.DONE, ""
@@ -175,7 +177,8 @@ def keep_state(folder: Path) -> Iterator[Callable[[str], None]]:
         ending = Stage.FAILED, f"{type(error).__name__}: {error}"
         raise
     finally:
-        with contextlib.suppress(OSError):  # what ended the run matters more
+        with contextlib.suppress(OSError, locks.TakenOver):  # what ended the run matters more
+            check()
             state.put(folder, *ending)
 
 

@@ -42,12 +42,12 @@ def execute(run: Run, workdir: str | Path, command: str = "", view: View = SILEN
 
 def _at_the_best_rate(run: Run, folder: Path, command: str, view: View) -> Result:
     run.load()  # what is wrong with its text is told before anything is written
-    with locks.locked(folder), keep_state(folder) as told:
+    with locks.locked(folder, say=view.say) as check, keep_state(folder, check) as told:
         records.read_whole(Result, folder / "result.json", view.say)  # it is made anew
         planned = record.Planned(label=run.label, config=run.config)
         records.write(folder / "queued.json", planned)
         (folder / "metrics.jsonl").unlink(missing_ok=True)  # the parts give theirs anew
-        history = History(folder / "metrics.jsonl", view.watch)
+        history = History(folder / "metrics.jsonl", view.watch, check)
         parts = Parts(view, history, len(run.train.rates) + 1)
         inside, tried, seconds = folder / layout.RATES, [], {}
         for rate in run.train.rates:
@@ -67,6 +67,7 @@ def _at_the_best_rate(run: Run, folder: Path, command: str, view: View) -> Resul
             command=command,
             seconds=found.seconds and _with_training(found.seconds, sum(seconds.values())),
         )
+        check()
         records.write(folder / "result.json", result)
         told(divergence(result.diverged))
         return result

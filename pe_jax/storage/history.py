@@ -17,7 +17,8 @@ from pe_jax.storage.hashes import canonical, sha256
 
 class History:
     """metrics.jsonl, a JSON object on each line. Without a path nothing is written; `watch` gets
-    every line after it is written.
+    every line after it is written. `check` is called before anything is written, and raises an
+    error where the folder is another process's now.
 
     A line of training, for each call of the jitted program, has `seeds`, `step`, `of` (all steps),
     `loss` and `grad_norm` (one number a seed), `rate`, and of one seed `ms_per_step` and
@@ -27,9 +28,12 @@ class History:
     """
 
     def __init__(
-        self, path: Path | None = None, watch: Callable[[dict[str, Any]], None] = lambda line: None
+        self,
+        path: Path | None = None,
+        watch: Callable[[dict[str, Any]], None] = lambda line: None,
+        check: Callable[[], None] = lambda: None,
     ):
-        self.path, self.watch = path, watch
+        self.path, self.watch, self.check = path, watch, check
 
     def rewind(self, seeds: Sequence[int], step: int) -> bool:
         """Removes the lines of evaluation, and those of training `seeds` beyond `step`: a training
@@ -37,6 +41,7 @@ class History:
         """
         if self.path is None:
             return True
+        self.check()
         lines = [
             line
             for line in read_lines(self.path)
@@ -47,6 +52,7 @@ class History:
 
     def add(self, **line: Any) -> None:
         """Appends a line."""
+        self.check()
         if self.path is not None:
             with open(self.path, "a", encoding="utf-8") as file:
                 file.write(_encoded(line))

@@ -309,7 +309,7 @@ def folder(lab, tmp_path):
 
 
 def files(folder):
-    return {p.name: p.read_bytes() for p in folder.iterdir() if p.name != ".lock"}
+    return {p.name: p.read_bytes() for p in folder.iterdir()}
 
 
 def test_a_folder_that_another_process_holds_is_refused(lab, folder):

@@ -302,7 +302,7 @@ def test_tiny_shakespeare_is_held_against_its_checksum(tmp_path):
     with pytest.raises(ValueError, match="(?s)wrong checksum.*86c4e6aa.*curl"):
         load("tfds:tiny_shakespeare", str(tmp_path))
     left = {p.relative_to(tmp_path).as_posix() for p in tmp_path.rglob("*") if p.is_file()}
-    assert left == {"manual/input.txt", "tiny_shakespeare/.lock"}
+    assert left == {"manual/input.txt"}
 
 
 def _killed_at_the_end(source, folder):
@@ -316,12 +316,12 @@ def test_what_a_killed_preparation_leaves_is_in_nobodys_way(made, tmp_path):
     process.start()
     process.join(60)
     assert process.exitcode == -signal.SIGKILL
-    assert {p.name for p in (tmp_path / "ours").iterdir()} == {".lock", ".preparing"}
+    assert {p.name for p in (tmp_path / "ours").iterdir()} == {".held", ".preparing"}
     with pytest.raises(ValueError, match="no TFDS dataset 'ours'"):
         load("tfds:ours", str(tmp_path))
     corpus = load(made[1])
     prepare.prepare(corpus, "ours", tmp_path)
-    assert {p.name for p in (tmp_path / "ours").iterdir()} == {".lock", "1.0.0"}
+    assert {p.name for p in (tmp_path / "ours").iterdir()} == {"1.0.0"}
     assert documents(load("tfds:ours", str(tmp_path))) == documents(corpus)
 
 
@@ -334,7 +334,7 @@ def test_two_processes_that_prepare_at_once_take_turns(lab, tmp_path):
     assert [first.wait().code, second.wait().code] == [0, 0], first.err + second.err
     assert first.out == second.out and "--config.data.source=tfds:ours" in first.out
     assert first.err == second.err == ""
-    assert {p.name for p in (tmp_path / "ours").iterdir()} == {".lock", "1.0.0"}
+    assert {p.name for p in (tmp_path / "ours").iterdir()} == {"1.0.0"}
     assert load("tfds:ours", str(tmp_path)).describe().hash == load(lab.text).describe().hash
 
 
@@ -351,7 +351,7 @@ def test_a_full_disk_is_told_and_leaves_nothing(lab, tmp_path):
     full = lab.start("prepare", *flags, largest=30_000).wait()
     assert full.code == 2 and full.err.count("\n") == 1, full.err
     assert "cannot be written" in full.err and "File too large" in full.err
-    assert {p.name for p in (tmp_path / "ours").iterdir()} == {".lock"}
+    assert list((tmp_path / "ours").iterdir()) == []
 
 
 def test_a_run_reads_a_prepared_dataset(lab, tmp_path):

@@ -81,10 +81,10 @@ def lab(tmp_path_factory):
     return lab
 
 
-def sweep(lab, workdir, *arguments, config="study.py"):
+def sweep(lab, workdir, *arguments, config="study.py", **environment):
     flags = tiny(**{"data.source": lab.text})
     path = f"--config={lab.folder / config}"
-    return lab.start("sweep", path, *flags, f"--workdir={workdir}", *arguments)
+    return lab.start("sweep", path, *flags, f"--workdir={workdir}", *arguments, **environment)
 
 
 def labels(workdir):
@@ -339,10 +339,16 @@ def test_a_signal_stops_the_runs_too_and_the_same_command_goes_on(lab, tmp_path)
 
 
 def test_a_killed_sweep_and_then_two_at_once_end_well_with_each_run_done_once(lab, tmp_path):
+    """The runs of the second of these sweeps are as on another host."""
     folders = [tmp_path / id_of(lab, spec) for spec in ("nope", "alibi")]
+    (lab.folder / "sitecustomize.py").write_text(
+        "import socket\nsocket.gethostname = lambda: 'elsewhere'\n"
+    )
     killed = sweep(lab, tmp_path, "--jobs=1").until(lambda: lines(folders[0])).stop(signal.SIGKILL)
     assert killed.code == -signal.SIGKILL
-    both = [sweep(lab, tmp_path, "--jobs=2") for _ in range(2)]
+    both = [
+        sweep(lab, tmp_path, "--jobs=2", **where) for where in ({}, {"PYTHONPATH": str(lab.folder)})
+    ]
     for one in both:
         assert one.wait().code == 0, one.err
         assert "failed" not in one.err

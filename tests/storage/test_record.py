@@ -4,10 +4,8 @@ import dataclasses
 import errno
 import hashlib
 import json
-import multiprocessing
 import os
 import re
-import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -20,7 +18,7 @@ from pe_jax.errors import Refused
 from pe_jax.reason import Reason
 from pe_jax.record import Result
 from pe_jax.runs import environment, run
-from pe_jax.storage import atomic, history, locks, records, state
+from pe_jax.storage import atomic, history, records, state
 from pe_jax.storage.hashes import canonical
 from pe_jax.storage.history import History
 
@@ -202,31 +200,6 @@ def test_read_gives_none_for_no_file_and_refuses_a_damaged_one(tmp_path):
         path.write_bytes(damaged)
         with pytest.raises(Refused, match="config.json is damaged .* delete it"):
             atomic.read(path)
-
-
-def hold(folder, pipe):
-    with locks.locked(folder):
-        pipe.send("held")
-        signal.pause()
-
-
-def test_a_lock_is_one_processs_and_goes_with_it_however_it_ends(tmp_path):
-    context = multiprocessing.get_context("spawn")
-    here, there = context.Pipe()
-    holder = context.Process(target=hold, args=(tmp_path / "run", there))
-    assert not locks.is_locked(tmp_path / "run")
-    holder.start()
-    assert here.poll(60) and here.recv() == "held"
-    assert locks.is_locked(tmp_path / "run")
-    with pytest.raises(Refused, match="is being written by another process"):
-        with locks.locked(tmp_path / "run"):
-            pass
-    holder.kill()
-    holder.join()
-    assert not locks.is_locked(tmp_path / "run")
-    with locks.locked(tmp_path / "run"):
-        assert locks.is_locked(tmp_path / "run")
-    assert not locks.is_locked(tmp_path / "run")
 
 
 def fill(metrics):
