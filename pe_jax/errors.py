@@ -1,13 +1,60 @@
-"""The error that a user can mend, and the known name that a misspelt one resembles."""
+"""The error that a user can mend, what the system refused in words, and the known name that a
+misspelt one resembles.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import difflib
-from collections.abc import Iterable
+import errno
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+_ROOM = "make room there, and give the same command again"
+_RIGHT = "get the right to it, or name another place"
+_FOLDER = "a file is where a folder must be: move it away, or name another folder"
+REMEDIES = {
+    errno.ENOSPC: _ROOM,
+    errno.EDQUOT: _ROOM,
+    errno.EFBIG: "raise the limit of file sizes (ulimit -f), and give the same command again",
+    errno.EACCES: _RIGHT,
+    errno.EPERM: _RIGHT,
+    errno.EROFS: "name a place that can be written",
+    errno.ENOTDIR: _FOLDER,
+    errno.EEXIST: _FOLDER,
+    errno.EISDIR: "a folder is where a file must be: move it away, or name another place",
+}
+"""What a user can do about errors of the file system."""
 
 
 class Refused(RuntimeError):
     """A run cannot begin or go on. The message gives the rule, the value and the remedy."""
+
+
+def in_words(error: OSError) -> str:
+    """What the system refused, in one line: the path, the reason and the remedy."""
+    if not error.strerror:
+        return str(error)
+    path = error.filename2 or error.filename
+    if path and error.errno == errno.ENOTDIR:
+        above = [Path(path), *Path(path).parents]
+        path = next((one for one in above if one.is_file()), path)
+    place = f"{str(path)!r}: " if path else ""
+    remedy = f"; {REMEDIES[error.errno]}" if error.errno in REMEDIES else ""
+    return f"{place}{error.strerror[0].lower()}{error.strerror[1:]}{remedy}"
+
+
+@contextlib.contextmanager
+def concerning(path: Path) -> Iterator[None]:
+    """An OSError inside is raised as one of this path: writing to an open file names none, and a
+    temporary file's name says nothing to people.
+    """
+    try:
+        yield
+    except OSError as error:
+        if error.errno is None:
+            raise
+        raise OSError(error.errno, error.strerror, str(path)) from error
 
 
 def nearest(name: str, known: Iterable[str], most: int = 1) -> str:

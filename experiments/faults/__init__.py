@@ -6,5 +6,6 @@ toy       the small runs that faults are done to
 files     damage to every file of a run
 kills     one run killed at random moments
 sweeps    sweeps whose processes are killed, by each engine
+disk      commands on a disk that becomes full
 outcome   what came of it, and the table
 """

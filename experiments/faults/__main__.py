@@ -15,7 +15,7 @@ import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-NAMES = ("files", "kills", "sweeps")
+NAMES = ("files", "kills", "sweeps", "disk")
 QUICK = 6
 """With --quick one of so many files is damaged, a run is killed as many times, and a sweep has as
 many runs.
@@ -69,7 +69,7 @@ def arguments(given: Sequence[str] | None = None) -> argparse.Namespace:
 
 def _tallies(options: argparse.Namespace, folder: Path) -> Iterator:
     """What each kind of fault has come to, as it is known."""
-    from experiments.faults import files, kills, sweeps
+    from experiments.faults import disk, files, kills, sweeps
     from experiments.faults.toy import Toy
 
     if "files" in options.only:
@@ -81,6 +81,8 @@ def _tallies(options: argparse.Namespace, folder: Path) -> Iterator:
     if "sweeps" in options.only:
         toy = Toy(folder / "sweeps").prepare()
         yield from sweeps.attacks(toy, QUICK if options.quick else 100, options.seed)
+    if "disk" in options.only:
+        yield from disk.attacks(Toy(folder / "disk").prepare())
 
 
 if __name__ == "__main__":

@@ -76,9 +76,14 @@ class Toy:
 
     def run(self, workdir: Path, rate: float = 1e-2) -> subprocess.Popen:
         """The process of one run."""
-        planned = self.folder / "run.json"
-        planned.write_text(json.dumps({"config": Run.of(self.config(rate)).config}))
+        planned = self.planned(rate)
         return self.start("run", f"--config=replay.py:{planned}", f"--workdir={workdir}")
+
+    def planned(self, rate: float = 1e-2) -> Path:
+        """A file with the config of a run, for --config=replay.py:FILE."""
+        path = self.folder / "run.json"
+        path.write_text(json.dumps({"config": Run.of(self.config(rate)).config}))
+        return path
 
 
 def findings(workdir: Path) -> dict[str, Any]:

@@ -23,10 +23,10 @@ from typing import NoReturn
 from absl import app, flags, logging
 
 import pe_jax
-from pe_jax.errors import nearest
+from pe_jax.errors import in_words, nearest
 
 INTERRUPTED = 75  # the exit code of a stopped command that goes on when it is given again
-TOLD = (ValueError, TypeError, AttributeError, OSError, ImportError, RuntimeError, flags.Error)
+TOLD = (ValueError, TypeError, AttributeError, ImportError, RuntimeError, flags.Error)
 WRAPPED = ("flag --config=", "Error whilst parsing config file", "Configuration is not available")
 COMMANDS = {
     "run": "Trains one model for all its seeds, evaluates it and records what came out.",
@@ -55,9 +55,8 @@ def main() -> NoReturn:
         print(f"pe_jax {pe_jax.__version__}")
         sys.exit(0)
     if name not in COMMANDS:
-        sys.exit(
-            fail(f"unknown command {name!r}{nearest(name, COMMANDS)} Known: {', '.join(COMMANDS)}.")
-        )
+        known = ", ".join(COMMANDS)
+        sys.exit(fail(f"unknown command {name!r}{nearest(name, COMMANDS)} Known: {known}."))
     del sys.argv[1]
     start(name, f"pe-jax {name}")
 
@@ -95,6 +94,8 @@ def carry_out(
     def run(argv: Sequence[str]) -> int:
         try:
             return command(*argv[1:])
+        except OSError as error:
+            return fail(error)
         except Exception as error:
             traceback.print_exc()
             fail(f"{type(error).__name__}: {error}")
@@ -232,8 +233,8 @@ def _innermost(error: BaseException) -> BaseException:
 
 
 def _words(error: BaseException) -> str:
-    if isinstance(error, OSError) and error.strerror and error.filename:
-        return f"{str(error.filename)!r}: {error.strerror[0].lower()}{error.strerror[1:]}"
+    if isinstance(error, OSError):
+        return in_words(error)
     if isinstance(error, KeyError) and error.args:
         return f"no such name: {error.args[0]}"
     if isinstance(error, SyntaxError):

@@ -41,7 +41,7 @@ def main(a: str, b: str | None = None) -> int:
     from pe_jax.commands import console
     from pe_jax.report import compare, study
 
-    baseline = _BASELINE.value
+    baseline, out = _BASELINE.value, console.folder(_OUT.value)
     terminal = Console(width=None if sys.stdout.isatty() else 140, highlight=False, markup=False)
     damages = []
     try:
@@ -56,8 +56,8 @@ def main(a: str, b: str | None = None) -> int:
                 f"give two folders, {sys.argv[0]} A B, or one and a baseline, "
                 f"{sys.argv[0]} A --baseline=rope"
             )
-        if _OUT.value:
-            _write(Path(_OUT.value), texts)
+        if out:
+            _write(out, texts)
     except (ValueError, OSError) as error:
         return cli.fail(error)
     return console.left_out(damages)
@@ -90,5 +90,7 @@ def _against(terminal: Console, results: list[Result], baseline: str) -> dict[st
 def _write(out: Path, texts: dict[str, str]) -> None:
     from pe_jax.storage import atomic
 
-    for suffix, text in texts.items():
-        print(atomic.write(out / f"compare.{suffix}", text))
+    with atomic.together(out) as draft:
+        written = [atomic.write(draft / f"compare.{kind}", text) for kind, text in texts.items()]
+    for path in written:
+        print(out / path.name)

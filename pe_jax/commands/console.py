@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import shlex
 import sys
 from collections.abc import Sequence
@@ -49,6 +51,18 @@ class EvaluationView(progress.View):
 
     def watch(self, line: dict[str, Any]) -> None:
         self.update(line["evaluated"] / line["of"], progress.describe(line))
+
+
+def folder(out: str | None) -> Path | None:
+    """The folder that --out names, None where it names none. OSError if nothing can be written
+    there: told before the work, not after it.
+    """
+    if out and os.path.exists(out):
+        number = None if os.path.isdir(out) else errno.ENOTDIR
+        number = number or (None if os.access(out, os.W_OK) else errno.EACCES)
+        if number:
+            raise OSError(number, os.strerror(number), out)
+    return Path(out) if out else None
 
 
 def show(result: Result) -> None:

@@ -48,6 +48,7 @@ def main() -> int:
     from pe_jax.runs.again import evaluate_again
 
     try:
+        out = console.folder(_OUT.value)
         folders, changes = _finished(Path(_WORKDIR.value)), _changes()
         results = []
         for i, folder in enumerate(folders):
@@ -57,8 +58,8 @@ def main() -> int:
                     view.say(f"{folder.name}: {told}: no scores")
         if len(results) == 1:
             console.show(results[0])
-        if len(results) > 1 or _OUT.value:
-            console.publish(results, Path(_OUT.value) if _OUT.value else None)
+        if len(results) > 1 or out:
+            console.publish(results, out)
     except (Refused, ValueError, TypeError, OSError) as error:
         return cli.fail(error)
     return 0
@@ -66,9 +67,11 @@ def main() -> int:
 
 def _finished(workdir: Path) -> list[Path]:
     """The folder itself if it is a run's, else the folders of all runs in it that have finished."""
+    from pe_jax.storage import atomic
+
     if (workdir / "config.json").exists() or (workdir / "result.json").exists():
         return [workdir]
-    finished = sorted(path.parent for path in workdir.glob("*/result.json"))
+    finished = [path for path in atomic.entries(workdir) if (path / "result.json").exists()]
     if not finished:
         raise ValueError(f"no finished run in {str(workdir)!r}: it needs result.json")
     return finished

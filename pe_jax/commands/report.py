@@ -45,7 +45,7 @@ def main() -> int:
     from pe_jax.report import study
 
     workdir = Path(_WORKDIR.value)
-    out = Path(_OUT.value or Path("results", workdir.resolve().name))
+    out = console.folder(_OUT.value) or Path("results", workdir.resolve().name)
     damages = []
     try:
         remedy = f"make some with `{cli.other('sweep')} --config=FILE --workdir={workdir}`"

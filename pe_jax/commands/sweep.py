@@ -135,6 +135,7 @@ def _carried_out(
     from pe_jax.engines import sweep
     from pe_jax.runs.folder import answer, find_all
 
+    out = console.folder(_OUT.value)
     folders = find_all(every.values(), _workdir())
 
     def finished(run: Run) -> Result | None:
@@ -154,7 +155,7 @@ def _carried_out(
     results = [result for run in (runs if others else every).values() if (result := finished(run))]
     if results:
         try:
-            console.publish(results, Path(_OUT.value) if _OUT.value and not others else None)
+            console.publish(results, None if others else out)
         except (ValueError, OSError) as error:
             return cli.fail(error)
     if others:

@@ -17,9 +17,7 @@ from pe_jax import errors
 from pe_jax.engines import progress, queues
 from pe_jax.reason import divergence
 from pe_jax.record import Begun, Planned, Result, Stage
-from pe_jax.storage import history, locks, records, state
-
-FILES = ("queued.json", "config.json", "result.json")
+from pe_jax.storage import atomic, history, locks, records, state
 
 
 @dataclasses.dataclass(frozen=True)
@@ -29,7 +27,7 @@ class Standing:
     label: str
     id: str
     state: str
-    """finished, running, starting, queued, stopped, failed, not begun, damaged or gone."""
+    """finished, running, starting, queued, stopped, failed, not begun, damaged or unreadable."""
     done: str = ""
     """How far it is, in words."""
     seeds: int | None = None
@@ -44,28 +42,33 @@ class Standing:
 
 
 def standings(workdir: Path) -> list[Standing]:
-    """Every run of the folder, by its id; none if the folder is not there."""
+    """Every run of the folder, by its id; none if the folder is not there. OSError if it cannot be
+    read.
+    """
     queue = queues.read(workdir)
-    folders = {path.parent for name in FILES for path in workdir.glob(f"*/{name}")}
-    return [_standing(folder, queue) for folder in sorted(folders)]
+    folders = [path for path in atomic.entries(workdir) if path.is_dir()]
+    return [standing for folder in folders if (standing := _standing(folder, queue))]
 
 
-def _standing(folder: Path, queue: queues.Queue) -> Standing:
+def _standing(folder: Path, queue: queues.Queue) -> Standing | None:
+    """How the run of a folder stands; None if it is no run's."""
     locked = locks.is_locked(folder)  # before the result is looked for: it is written under it
     try:
         result = records.read(Result, folder / "result.json")
         about = result or records.read(Begun, folder / "config.json")
         about = about or records.read(Planned, folder / "queued.json")
-        if about is None:  # taken away meanwhile
-            return Standing(folder.name, folder.name, "gone")
+        if about is None:
+            return None
         if result and _asked_for_more(folder, locked, queue):
             result = None
         stage, reason = (
             ("finished", divergence(result.diverged)) if result else _state(folder, locked, queue)
         )
+        lines = history.read_lines(folder / "metrics.jsonl")
     except errors.Refused as error:
         return Standing(folder.name, folder.name, "damaged", reason=str(error))
-    lines = history.read_lines(folder / "metrics.jsonl")
+    except OSError as error:
+        return Standing(folder.name, folder.name, "unreadable", reason=errors.in_words(error))
     seeds = len(about.config["run"]["seeds"])
     seconds = result.seconds.total if result and result.seconds else None
     done = "" if result or not lines else _done(lines[-1], seeds)

@@ -21,7 +21,7 @@ from pe_jax import record
 from pe_jax.engines import progress, queues, ray
 from pe_jax.engines.engine import Engine, Exit, Task
 from pe_jax.engines.local import Local
-from pe_jax.errors import Refused, nearest
+from pe_jax.errors import Refused, concerning, nearest
 from pe_jax.record import Stage
 from pe_jax.runs import layout
 from pe_jax.runs.folder import answer, starved
@@ -122,6 +122,9 @@ class _Sweep:
             self.view.say("stopping: the runs at work save their state")
             engine.stop()
             return None
+        except BaseException:  # a full disk, say
+            engine.stop()
+            raise
         return self.failed
 
     def _start_all(self, engine: Engine) -> None:
@@ -148,7 +151,7 @@ class _Sweep:
         environment = {"NPROC": str(threads)} | self.environment
         state.put(folder, Stage.QUEUED)
         log = (folder / "log.txt").absolute()
-        with open(log, "a") as file:
+        with concerning(log), open(log, "a") as file:
             print(f"started by a sweep at {state.now()}", file=file)
         engine.submit(id, Task(command, environment, Path.cwd(), log, resources))
         self.running[id] = None
@@ -183,8 +186,9 @@ class _Sweep:
     def _progress(self, id: str) -> tuple[float, str]:
         """(how much of the run is done, from 0 to 1; what it does now) by its metrics.jsonl."""
         share = progress.Share(len(self.runs[id].run.seeds), self.share)
-        lines = history.read_lines(self.folders[id] / "metrics.jsonl")
-        done = 0.0
+        lines, done = [], 0.0
+        with contextlib.suppress(OSError):  # the run itself will tell
+            lines = history.read_lines(self.folders[id] / "metrics.jsonl")
         for line in lines:
             done = share.add(line)
         begun = "compiling" if locks.is_locked(self.folders[id]) else "starting"
@@ -233,6 +237,8 @@ def _reason(folder: Path, exit: Exit) -> str:
     if written and written.stage is Stage.STOPPED:
         return f"stopped {written.reason}"
     lines = (folder / "log.txt").read_text(errors="replace").strip().splitlines()
-    reason = _killed(exit) if exit.code < 0 else exit.reason or lines[-1]
-    state.put(folder, Stage.FAILED, reason)
+    told = exit.reason or (lines[-1] if lines else f"exit code {exit.code}")
+    reason = _killed(exit) if exit.code < 0 else told
+    with contextlib.suppress(OSError):  # a full disk must not hide the reason
+        state.put(folder, Stage.FAILED, reason)
     return reason

@@ -72,10 +72,11 @@ def write(
     if compared:
         texts["baseline.md"] = differences.markdown(compared)
         texts["baseline.csv"] = differences.csv(compared)
-    written = [atomic.write(out / name, text) for name, text in texts.items()]
-    for one in gallery.drawn(shown, reported, compared, width=5.5):
-        written += style.save(one.figure, out / one.name)
-    return written
+    with atomic.together(out) as draft:
+        written = [atomic.write(draft / name, text) for name, text in texts.items()]
+        for one in gallery.drawn(shown, reported, compared, width=5.5):
+            written += style.save(one.figure, draft / one.name)
+    return [out / path.name for path in written]
 
 
 def page(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
 from collections.abc import Callable
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING
 from pe_jax.record import Corpus, Result, Row, Training
 from pe_jax.report import cells, figures
 from pe_jax.report.words import join
-from pe_jax.storage import records
+from pe_jax.storage import atomic, records
 
 if TYPE_CHECKING:
     import pandas
@@ -34,7 +35,10 @@ def load(
         lines = published.read_bytes().splitlines()
         texts = {f"{published}, line {i}": line for i, line in enumerate(lines, 1) if line}
     else:
-        texts = {str(path): path.read_bytes() for path in sorted(workdir.glob("*/result.json"))}
+        texts = {}
+        for path in (folder / "result.json" for folder in atomic.entries(workdir)):
+            with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+                texts[str(path)] = path.read_bytes()
     results = []
     for place, text in texts.items():
         try:

@@ -21,7 +21,7 @@ import numpy as np
 
 from pe_jax import record
 from pe_jax.data.tokenizer import Tokens
-from pe_jax.errors import Refused
+from pe_jax.errors import Refused, in_words
 from pe_jax.reason import divergence
 from pe_jax.record import Begun, Result, Stage
 from pe_jax.runs import environment, layout, longer, measured
@@ -170,8 +170,11 @@ def keep_state(folder: Path, check: locks.Check) -> Iterator[Callable[[str], Non
     except KeyboardInterrupt:
         ending = Stage.STOPPED, f"by {signal.SIGINT.name}"
         raise
-    except (Refused, OSError) as error:
+    except Refused as error:
         ending = Stage.FAILED, str(error)
+        raise
+    except OSError as error:
+        ending = Stage.FAILED, in_words(error)
         raise
     except BaseException as error:
         ending = Stage.FAILED, f"{type(error).__name__}: {error}"

@@ -26,8 +26,7 @@ from pe_jax.storage import atomic, sums
 from pe_jax.storage.hashes import canonical, sha256
 from pe_jax.storage.loggers import quiet
 
-KEPT = 2
-"""How many of the newest checkpoints stay in the folder."""
+KEPT = 2  # the newest checkpoints, which stay in the folder
 
 
 class _Newest(ocp.checkpoint_managers.PreservationPolicy):
@@ -38,8 +37,7 @@ class _Newest(ocp.checkpoint_managers.PreservationPolicy):
     def should_preserve(self, checkpoints, *, context) -> list[bool]:
         steps = sorted(checkpoint.step for checkpoint in checkpoints)
         kept = {*steps[-KEPT:]}
-        for end in self.before:
-            kept |= {*[step for step in steps if step < end][-1:]}
+        kept |= {step for end in self.before for step in [s for s in steps if s < end][-1:]}
         return [checkpoint.step in kept for checkpoint in checkpoints]
 
 
@@ -83,12 +81,9 @@ class Checkpoints:
     ) -> None:
         """Writes the state, synchronously; `note` is JSON that `restore` gives back. What killed
         saves have left is removed, and so are all checkpoints but the KEPT newest and, of each step
-        in `before`, the newest from before it.
-
-        OSError if the disk is full.
+        in `before`, the newest from before it. OSError if the disk is full.
         """
-        for left in self.folder.glob("*.orbax-checkpoint-tmp*"):
-            shutil.rmtree(left, ignore_errors=True)
+        self._tidy()
         arrays = flat(jax.device_get(state))
         meta = {"note": note, "kinds": _kinds(arrays), "digests": digests(arrays)}
         meta |= {"digest": sha256(canonical(meta))}
@@ -100,11 +95,17 @@ class Checkpoints:
                 self.manager.save(step, args=args)
             sums.write(self.folder / str(step))
         except (OSError, ValueError) as error:  # Orbax says ValueError, and why at the very end
+            self._tidy()
             why = str(error).rpartition('": ')[2][-160:]
             raise OSError(
                 f"cannot write the checkpoint of step {step} in {self.folder} ({why}): "
                 "make room, then the same command goes on"
             ) from error
+
+    def _tidy(self) -> None:
+        """Removes what saves that did not come to their end have left."""
+        for left in self.folder.glob("*.orbax-checkpoint-tmp*"):
+            shutil.rmtree(left, ignore_errors=True)
 
     def _reserve(self, size: int) -> None:
         """OSError if the disk has no room for `size` bytes. Asked before Orbax begins, since each
@@ -242,8 +243,7 @@ def _difference(stored: dict[str, str], wanted: dict[str, str]) -> str:
 
 def _digest(array: Any) -> str:
     array = np.asarray(array)
-    header = f"{array.dtype}{array.shape}".encode()
-    return hashlib.sha256(header + np.ascontiguousarray(array).tobytes()).hexdigest()
+    return hashlib.sha256(f"{array.dtype}{array.shape}".encode() + array.tobytes()).hexdigest()
 
 
 def _first_line(error: Exception) -> str:

@@ -11,6 +11,7 @@ from typing import Any
 
 import msgspec
 
+from pe_jax.errors import concerning
 from pe_jax.storage.atomic import write
 from pe_jax.storage.hashes import canonical, sha256
 
@@ -54,7 +55,7 @@ class History:
         """Appends a line."""
         self.check()
         if self.path is not None:
-            with open(self.path, "a", encoding="utf-8") as file:
+            with concerning(self.path), open(self.path, "a", encoding="utf-8") as file:
                 file.write(_encoded(line))
         self.watch(line)
 

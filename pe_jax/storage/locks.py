@@ -41,7 +41,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from pe_jax.errors import Refused
+from pe_jax.errors import Refused, concerning
 from pe_jax.storage import processes
 
 BEAT = 10.0  # seconds from one touch of a claim to the next
@@ -91,7 +91,9 @@ def locked(
     Refused if another process holds it, unless `wait`. Where it takes a while to see whether a
     process of another host is alive, up to SILENT seconds, `say` is told.
     """
-    claim, ended = _take(folder, wait, say), threading.Event()
+    with concerning(folder):
+        claim = _take(folder, wait, say)
+    ended = threading.Event()
 
     def touch() -> bool:
         """Whether the claim was still there to be touched."""
