@@ -5,6 +5,12 @@ bfloat16, three seeds in one program, evaluated at up to 16,384.
     --out=results/encodings_gpu
 
 Text as in configs/encodings.py.
+
+A step of the three seeds takes 13.4 to 15.4 of the 16 GiB of a TPU v5e, by the encodings that
+scripts/accelerators has compiled; `--config.train.remat=True` makes room. Heads have 64 components:
+XLA does not pad them to the 128 lanes of a TPU, but lays the tokens along these. In 6 layers of
+D=384, three heads of 128 would move 14 % fewer bytes than six of 64, since there are fewer logits,
+but would leave fewer heads to encodings that differ by head.
 """
 
 from configs import encodings
