@@ -22,7 +22,8 @@ from pe_jax.reason import divergence
 from pe_jax.runs import layout
 from pe_jax.runs.matching import Match, Shapes, listed
 from pe_jax.storage import hashes, records
-from pe_jax.storage.checkpoints import Checkpoints, flat
+from pe_jax.storage.arrays import flat
+from pe_jax.storage.checkpoints import Checkpoints
 from pe_jax.storage.hashes import canonical
 from pe_jax.storage.paths import expanded
 from pe_jax.training.config import TrainConfig

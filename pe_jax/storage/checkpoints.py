@@ -8,8 +8,7 @@ not notice flipped bits, and does not fall back: both are added here.
 from __future__ import annotations
 
 import contextlib
-import hashlib
-import json
+import functools
 import logging
 import os
 import shutil
@@ -19,10 +18,10 @@ from pathlib import Path
 from typing import Any
 
 import jax
-import numpy as np
 import orbax.checkpoint as ocp
 
 from pe_jax.storage import atomic, sums
+from pe_jax.storage.arrays import difference, digest_of, digests, flat, kinds_of, shape_of
 from pe_jax.storage.hashes import canonical, sha256
 from pe_jax.storage.loggers import quiet
 
@@ -41,11 +40,6 @@ class _Newest(ocp.checkpoint_managers.PreservationPolicy):
         return [checkpoint.step in kept for checkpoint in checkpoints]
 
 
-def digests(state: Any) -> dict[str, str]:
-    """SHA-256 of the dtype, shape and bytes of each array of a tree, by its path (see `flat`)."""
-    return {name: _digest(array) for name, array in flat(state).items()}
-
-
 class Checkpoints:
     """The checkpoints of one training: `save`, and `restore` of the newest whole one.
 
@@ -54,22 +48,37 @@ class Checkpoints:
     """
 
     def __init__(self, folder: Path, read_only: bool = False):
-        self.folder, self._newest = folder.absolute(), _Newest()
+        self.folder, self.read_only = folder.absolute(), read_only
+        self._newest = _Newest()
+
+    @functools.cached_property
+    def manager(self) -> ocp.CheckpointManager:
+        """Orbax, for this process alone: of several, one reads and writes for all. ValueError if
+        the folder is damaged and may not be mended.
+        """
+        process = jax.process_index()
         options = ocp.CheckpointManagerOptions(
-            preservation_policy=None if read_only else self._newest,
+            preservation_policy=None if self.read_only else self._newest,
             enable_async_checkpointing=False,
-            read_only=read_only,
-            create=not read_only,
+            read_only=self.read_only,
+            create=False,
+            multiprocessing_options=ocp.options.MultiprocessingOptions(
+                primary_host=process,
+                active_processes={process},
+                barrier_sync_key_prefix=str(process),
+            ),
         )
+        if not self.read_only:
+            self.folder.mkdir(parents=True, exist_ok=True)
         with _quiet():
             try:
-                self.manager = ocp.CheckpointManager(self.folder, options=options)
+                return ocp.CheckpointManager(self.folder, options=options)
             except ValueError as error:
-                if read_only:
+                if self.read_only:
                     raise ValueError(f"{self.folder} is damaged ({error})") from error
                 for path in self.folder.glob("*/_CHECKPOINT_METADATA"):  # it need not be there
                     atomic.set_aside(path, f"{path.name}.damaged")
-                self.manager = ocp.CheckpointManager(self.folder, options=options)
+                return ocp.CheckpointManager(self.folder, options=options)
 
     @property
     def steps(self) -> list[int]:
@@ -83,16 +92,17 @@ class Checkpoints:
         saves have left is removed, and so are all checkpoints but the KEPT newest and, of each step
         in `before`, the newest from before it. OSError if the disk is full.
         """
+        manager = self.manager  # which makes the folder
         self._tidy()
         arrays = flat(jax.device_get(state))
-        meta = {"note": note, "kinds": _kinds(arrays), "digests": digests(arrays)}
+        meta = {"note": note, "kinds": kinds_of(arrays), "digests": digests(arrays)}
         meta |= {"digest": sha256(canonical(meta))}
         self._newest.before = before
         args = ocp.args.Composite(state=ocp.args.StandardSave(arrays), meta=ocp.args.JsonSave(meta))
         try:
             self._reserve(sum(array.nbytes for array in arrays.values()))
             with _quiet():
-                self.manager.save(step, args=args)
+                manager.save(step, args=args)
             sums.write(self.folder / str(step))
         except (OSError, ValueError) as error:  # Orbax says ValueError, and why at the very end
             self._tidy()
@@ -129,7 +139,7 @@ class Checkpoints:
                 continue
             try:
                 meta = self._meta(step)
-                if meta["kinds"] == _kinds(flat(like)):
+                if meta["kinds"] == kinds_of(flat(like)):
                     return step, self._state(step, like, meta["digests"]), meta["note"]
             except Exception as error:  # many types; at damage every one means the same
                 aside = atomic.set_aside(self.folder / str(step), f"corrupt-{step}")
@@ -146,8 +156,8 @@ class Checkpoints:
         the checkpoint is not there or damaged, or holds other arrays.
         """
         shapes, digests = self.describe(step)
-        if _kinds(shapes) != _kinds(flat(like)):
-            raise self._of_another_model(step, _kinds(shapes), like)
+        if kinds_of(shapes) != kinds_of(flat(like)):
+            raise self._of_another_model(step, kinds_of(shapes), like)
         with self._damage(step):
             return self._state(step, like, digests)
 
@@ -157,7 +167,7 @@ class Checkpoints:
         """
         with self._damage(step):
             meta = self._meta(step)
-            return {name: _shape(kind) for name, kind in meta["kinds"].items()}, meta["digests"]
+            return {name: shape_of(kind) for name, kind in meta["kinds"].items()}, meta["digests"]
 
     def load(self, step: int) -> dict[str, Any]:
         """Every array of a checkpoint, by name; ValueError if it is not there or damaged."""
@@ -168,7 +178,7 @@ class Checkpoints:
     def _of_another_model(self, step: int, kinds: dict[str, str], like: Any) -> ValueError:
         return ValueError(
             f"{self.folder / str(step)} is the checkpoint of another model: "
-            f"{_difference(kinds, _kinds(flat(like)))}; take another folder"
+            f"{difference(kinds, kinds_of(flat(like)))}; take another folder"
         )
 
     @contextlib.contextmanager
@@ -190,8 +200,8 @@ class Checkpoints:
     def _arrays(self, step: int, shapes: dict[str, Any], digests: dict[str, str]) -> dict[str, Any]:
         """The arrays of a checkpoint, by name; ValueError unless their digests are these."""
         arrays = self._item(step, state=ocp.args.StandardRestore(shapes))
-        for name, digest in digests.items():
-            if _digest(arrays[name]) != digest:
+        for name, known in digests.items():
+            if digest_of(arrays[name]) != known:
                 raise ValueError(f"the bytes of {name} are not those that were written")
         return arrays
 
@@ -216,34 +226,6 @@ class Checkpoints:
 def _quiet():
     """Silences the logger of Orbax, which logs what it raises, too."""
     return quiet("absl", logging.CRITICAL)
-
-
-def flat(state: Any) -> dict[str, Any]:
-    """The leaves of a tree by their paths, such as "params.blocks.0.up.kernel"."""
-    leaves, _ = jax.tree_util.tree_flatten_with_path(state)
-    return {jax.tree_util.keystr(path, simple=True, separator="."): leaf for path, leaf in leaves}
-
-
-def _kinds(arrays: dict[str, Any]) -> dict[str, str]:
-    """Dtype and shape of each array as text, as in "float32[3, 64]"."""
-    return {name: f"{a.dtype}{list(a.shape)}" for name, a in arrays.items()}
-
-
-def _shape(kind: str) -> jax.ShapeDtypeStruct:
-    """The dtype and shape of such a text."""
-    dtype, bracket, shape = kind.partition("[")
-    return jax.ShapeDtypeStruct(tuple(json.loads(bracket + shape)), dtype)
-
-
-def _difference(stored: dict[str, str], wanted: dict[str, str]) -> str:
-    """In words, the first array whose dtype or shape differs."""
-    name = next(n for n in sorted({*stored, *wanted}) if stored.get(n) != wanted.get(n))
-    return f"its {name} is {stored.get(name, 'missing')}, not {wanted.get(name, 'missing')}"
-
-
-def _digest(array: Any) -> str:
-    array = np.asarray(array)
-    return hashlib.sha256(f"{array.dtype}{array.shape}".encode() + array.tobytes()).hexdigest()
 
 
 def _first_line(error: Exception) -> str:

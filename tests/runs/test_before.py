@@ -18,7 +18,8 @@ from pe_jax.runs.execute import execute
 from pe_jax.runs.run import Run
 from pe_jax.runs.trained import Trained
 from pe_jax.storage import records
-from pe_jax.storage.checkpoints import Checkpoints, digests
+from pe_jax.storage.arrays import digests
+from pe_jax.storage.checkpoints import Checkpoints
 from pe_jax.storage.hashes import canonical, sha256
 from pe_jax.training.step import init
 

@@ -14,7 +14,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from pe_jax.storage.checkpoints import KEPT, Checkpoints, digests
+from pe_jax.storage.arrays import digests
+from pe_jax.storage.checkpoints import KEPT, Checkpoints
 
 
 def state(step, size=40, dtype=np.float32):
@@ -160,7 +161,7 @@ def test_a_description_that_orbax_refuses_is_set_aside(tmp_path):
     checkpoints(tmp_path, 3, 7)
     (tmp_path / "7" / "_CHECKPOINT_METADATA").write_text("5")
     with pytest.raises(ValueError, match=f"{tmp_path} is damaged"):
-        Checkpoints(tmp_path, read_only=True)
+        assert Checkpoints(tmp_path, read_only=True).steps
     assert restored(tmp_path)[::2] == (7, [])
     assert (tmp_path / "7" / "_CHECKPOINT_METADATA.damaged").exists()
 
