@@ -12,9 +12,8 @@ from collections.abc import Mapping
 from typing import Any, Literal
 
 import jax
-import numpy as np
 from jax.experimental import topologies
-from jax.sharding import Mesh, SingleDeviceSharding
+from jax.sharding import SingleDeviceSharding
 
 from configs import encodings_gpu
 from experiments.accelerators import programs
@@ -50,8 +49,7 @@ class Case:
         config = encodings_gpu.get_config(f"pe={self.spec}")
         config.update_from_flattened_dict(dict(self.changes))
         run = Run.of(config.to_dict())
-        sizes = tuple(mesh.parse(run.run.mesh).values())
-        count = math.prod(sizes)
+        count = math.prod(mesh.parse(run.run.mesh).values())
         smallest = min(there for there in TOPOLOGIES if there >= count)
         chips = topologies.get_topology_desc(TOPOLOGIES[smallest], "tpu").devices[:count]
         alone = SingleDeviceSharding(chips[0])
@@ -62,9 +60,7 @@ class Case:
             if count == 1:
                 program, inputs = programs.training(run)
                 return program.lower(*programs.placed(inputs, alone))
-            program, inputs = programs.training(
-                run, Mesh(np.array(chips).reshape(sizes), mesh.AXES)
-            )
+            program, inputs = programs.training(run, mesh.make(run.run.mesh, chips))
             return program.lower(*inputs)
 
 

@@ -11,11 +11,11 @@ from unittest import mock
 
 import jax
 import jax.numpy as jnp
-from jax.sharding import Mesh, NamedSharding, PartitionSpec, Sharding
+from jax.sharding import Mesh, Sharding
 
 from pe_jax.evaluation.scoring import target_nats
 from pe_jax.runs.run import Run
-from pe_jax.training.mesh import shardings
+from pe_jax.training.mesh import batch_sharding, shardings
 from pe_jax.training.step import init, make_steps, structure
 
 
@@ -38,9 +38,8 @@ def training(run: Run, mesh: Mesh | None = None) -> tuple[Any, tuple[Any, Any]]:
     shape = 1, len(seeds), train.batch, train.length + 1
     batches = jax.ShapeDtypeStruct(shape, jnp.int32)
     if mesh:
-        split = shardings(mesh)
-        state = {name: placed(part, split[name]) for name, part in state.items()}
-        batches = placed(batches, NamedSharding(mesh, PartitionSpec(None, "seed", "data")))
+        state = jax.tree.map(placed, state, shardings(mesh, state))
+        batches = placed(batches, batch_sharding(mesh))
     return make_steps(graphdef, train, seeds, mesh), (state, batches)
 
 

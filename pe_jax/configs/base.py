@@ -102,7 +102,8 @@ def run():
     c.choose_seeds = ()  # those that train at every one of train.rates; (): the first
     # all seeds in one program; False: one after another, bit-equal to runs of a single seed
     c.vmap_seeds = True
-    c.mesh = ""  # devices: data:8, or seed:3,data:2; "": one. Not part of a run's id
+    # devices: data:8, seed:3,data:2 or data:2,fsdp:4; "": one. Not part of a run's id
+    c.mesh = ""
     return c
 
 

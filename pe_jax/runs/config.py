@@ -36,7 +36,8 @@ class RunConfig:
     vmap_seeds: bool = True
     """All seeds in one program. False: one after another, bit-equal to runs of one seed."""
     mesh: str = ""
-    """Devices for seeds and data, such as "seed:3,data:2" (training/mesh.py); "": one device."""
+    """Devices for seeds, data and parameters, such as "seed:3,data:2" or "data:2,fsdp:4"
+    (training/mesh.py); "": one device."""
 
     def __post_init__(self):
         check(self, "run.")

@@ -1,13 +1,16 @@
-"""Many devices: an axis of seeds and an axis of data, from a spec such as "seed:4,data:2".
+"""Many devices: an axis of seeds, one of data, and one over which parameters are split, from a spec
+such as "seed:4,data:2" or "data:2,fsdp:4".
 
-Replicas (seeds) are split over `seed` and the batch of each over `data`; parameters are copied over
-`data`. The partitioner of XLA does the rest, so a run computes what it computes on one device, up
-to the order of sums (1e-5): the global batch does not depend on the devices.
+Replicas (seeds) are split over `seed`, and the batch of each over `data` and `fsdp` together.
+Parameters and the state of the optimizer are copied over `data` and split over `fsdp`, as in fully
+sharded data parallelism. The partitioner of XLA does the rest, so a run computes what it computes
+on one device, up to the order of sums (1e-5): the global batch does not depend on the devices.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import jax
@@ -15,20 +18,22 @@ import numpy as np
 from jax.sharding import Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 
-AXES = ("seed", "data")
+AXES = ("seed", "data", "fsdp")
+BATCH = ("data", "fsdp")
+"""The axes over which a batch is split."""
 
 
 def parse(spec: str) -> dict[str, int]:
-    """{"seed": n, "data": m} of "seed:n,data:m"; an axis that is not named has size 1. ValueError
-    for anything else.
+    """{"seed": n, "data": m, "fsdp": k} of "seed:n,data:m,fsdp:k"; an axis that is not named has
+    size 1. ValueError for anything else.
     """
     sizes: dict[str, int] = {}
     for part in filter(None, spec.split(",")):
         name, _, size = part.strip().partition(":")
         if name not in AXES or name in sizes or not size.isdecimal() or int(size) < 1:
             raise ValueError(
-                f"run.mesh is axis:size pairs of {' and '.join(AXES)}, each once, as in data:8 or "
-                f"seed:4,data:2, got {spec!r}"
+                f"run.mesh is axis:size pairs of {', '.join(AXES[:-1])} and {AXES[-1]}, each once, "
+                f"as in data:8 or seed:4,data:2, got {spec!r}"
             )
         sizes[name] = int(size)
     return dict.fromkeys(AXES, 1) | sizes
@@ -36,23 +41,31 @@ def parse(spec: str) -> dict[str, int]:
 
 def check(spec: str, seeds: int, batch: int) -> None:
     """ValueError unless the axes divide the `seeds` of one program and the windows of a batch."""
-    for name, whole, count in (
-        ("seed", "seeds that train in one program", seeds),
-        ("data", "windows of train.batch", batch),
+    sizes = parse(spec)
+    for names, whole, count in (
+        (("seed",), "seeds that train in one program", seeds),
+        (BATCH, "windows of train.batch", batch),
     ):
-        size = parse(spec)[name]
-        if count % size:
-            raise ValueError(f"run.mesh: {name}:{size} does not divide the {count} {whole}")
+        if count % math.prod(sizes[name] for name in names):
+            named = ",".join(f"{name}:{sizes[name]}" for name in names if sizes[name] > 1)
+            raise ValueError(f"run.mesh: {named} does not divide the {count} {whole}")
 
 
-def make(spec: str) -> Mesh | None:
-    """The mesh over the first devices of this process; None for "". ValueError if these are too
-    few.
+def make(spec: str, devices: Sequence[Any] | None = None) -> Mesh | None:
+    """The mesh over the first of `devices`, which by default are those of all processes; None for
+    "". ValueError if these are too few, or if processes would be left without a device.
     """
-    if not spec:
+    together = devices is None and jax.process_count() > 1
+    if not spec and not together:
         return None
-    sizes, devices = tuple(parse(spec).values()), jax.local_devices()
+    sizes = tuple(parse(spec).values())
+    devices = jax.devices() if devices is None else devices
     needed = math.prod(sizes)
+    if together and needed != len(devices):
+        raise ValueError(
+            f"run.mesh must name all {len(devices)} devices of the {jax.process_count()} "
+            f"processes, as in data:{len(devices)}, got {spec!r}"
+        )
     if needed > len(devices):
         raise ValueError(
             f"run.mesh={spec} needs {needed} devices, there are {len(devices)}; a CPU is as many "
@@ -61,34 +74,54 @@ def make(spec: str) -> Mesh | None:
     return Mesh(np.array(devices[:needed]).reshape(sizes), AXES)
 
 
-def shardings(mesh: Mesh) -> dict[str, NamedSharding]:
-    """How each entry of a training state is split: all but `step` have a leading axis of replicas,
-    and the memory after it one of rows of the batch.
+def shardings(mesh: Mesh, state: dict[str, Any]) -> dict[str, Any]:
+    """The sharding of each array of a training state, whose leaves may be shapes. All but `step`
+    have a leading axis of replicas, and the memory after it one of rows of the batch.
+
+    Each matrix of the parameters and of the optimizer is split over `fsdp` along its largest axis
+    that is a multiple of it; vectors, and matrices that have none, are copied.
     """
-    split, whole = NamedSharding(mesh, P("seed")), NamedSharding(mesh, P())
-    rows = NamedSharding(mesh, P("seed", "data"))
+
+    def of(name: str, shape: tuple[int, ...]) -> P:
+        if name == "step":
+            return P()
+        if name == "memory":
+            return P("seed", BATCH)
+        size = mesh.shape["fsdp"]
+        fits = [axis for axis in range(1, len(shape)) if shape[axis] % size == 0]
+        if len(shape) < 3 or not fits:
+            return P("seed")
+        longest = max(fits, key=lambda axis: shape[axis])
+        return P("seed", *[None] * (longest - 1), "fsdp")
+
     return {
-        "params": split,
-        "optimizer": split,
-        "diverged": split,
-        "memory": rows,
-        "step": whole,
+        name: jax.tree.map(lambda leaf, name=name: NamedSharding(mesh, of(name, leaf.shape)), part)
+        for name, part in state.items()
     }
 
 
-def place_state(mesh: Mesh | None, state: dict[str, Any]) -> dict[str, Any]:
-    """A training state on the mesh: replicas over `seed`, the same on every device of `data`."""
+def constrained(mesh: Mesh | None, state: dict[str, Any]) -> dict[str, Any]:
+    """Inside a jitted function: a training state that is to lie on the mesh by `shardings`."""
     if mesh is None:
         return state
-    split = shardings(mesh)
-    return {name: jax.device_put(part, split[name]) for name, part in state.items()}
+    return jax.lax.with_sharding_constraint(state, shardings(mesh, state))
+
+
+def place_state(mesh: Mesh | None, state: dict[str, Any]) -> dict[str, Any]:
+    """A training state on the mesh, by `shardings`."""
+    return state if mesh is None else _put(state, shardings(mesh, state))
 
 
 def place_batches(mesh: Mesh | None, batches: Any) -> Any:
-    """Arrays [C, R, B, ...] on the mesh: replicas over `seed`, windows over `data`."""
+    """Arrays [C, R, B, ...] on the mesh, by `batch_sharding`."""
     if mesh is None:
         return batches
-    return jax.device_put(batches, NamedSharding(mesh, P(None, "seed", "data")))
+    return _put(batches, batch_sharding(mesh))
+
+
+def batch_sharding(mesh: Mesh) -> NamedSharding:
+    """How batches [C, R, B, ...] lie: replicas over `seed`, windows over `data` and `fsdp`."""
+    return NamedSharding(mesh, P(None, "seed", BATCH))
 
 
 def place_windows(mesh: Mesh | None, tokens: np.ndarray) -> Any:
@@ -98,9 +131,28 @@ def place_windows(mesh: Mesh | None, tokens: np.ndarray) -> Any:
     if mesh is None:
         return tokens
     axes = AXES if len(tokens) % mesh.size == 0 else None
-    return jax.device_put(tokens, NamedSharding(mesh, P(axes)))
+    return _put(tokens, NamedSharding(mesh, P(axes)))
 
 
 def copies(mesh: Mesh | None, tree: Any) -> Any:
     """A tree, the same on every device."""
-    return tree if mesh is None else jax.device_put(tree, NamedSharding(mesh, P()))
+    return tree if mesh is None else _put(tree, NamedSharding(mesh, P()))
+
+
+def _put(tree: Any, shardings: Any) -> Any:
+    """A tree on the devices, by one sharding for all its arrays or by one for each. With several
+    processes its arrays are NumPy's, equal in all, and each process places the parts of its own
+    devices.
+    """
+    if jax.process_count() == 1:
+        return jax.device_put(tree, shardings)
+
+    def put(sharding, part):
+        return jax.tree.map(
+            lambda whole: jax.make_array_from_callback(
+                whole.shape, sharding, lambda index: whole[index]
+            ),
+            part,
+        )
+
+    return jax.tree.map(put, shardings, tree)

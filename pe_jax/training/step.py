@@ -15,9 +15,10 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import optax
 from flax import nnx
-from jax.sharding import Mesh, NamedSharding, PartitionSpec
+from jax.sharding import Mesh
 from jaxtyping import Array, Integer
 
 from pe_jax.encoding import Encoding
@@ -25,7 +26,7 @@ from pe_jax.model.config import LmConfig
 from pe_jax.model.lm import LM
 from pe_jax.model.memory import Memory
 from pe_jax.training.config import TrainConfig
-from pe_jax.training.mesh import shardings
+from pe_jax.training.mesh import constrained, shardings
 
 State = dict[str, Any]
 """Of a training: "params", "optimizer", "diverged" and "memory", every leaf with a leading axis of
@@ -47,9 +48,15 @@ def structure(config: LmConfig, encodings: Sequence[Encoding]) -> tuple[nnx.Grap
 
 
 def init(
-    config: LmConfig, encodings: Sequence[Encoding], train: TrainConfig, seeds: Sequence[int]
+    config: LmConfig,
+    encodings: Sequence[Encoding],
+    train: TrainConfig,
+    seeds: Sequence[int],
+    mesh: Mesh | None = None,
 ) -> State:
-    """The state before the first step."""
+    """The state before the first step, on the mesh if there is one: no device makes more than its
+    own part.
+    """
 
     def replica(seed):
         params = nnx.to_pure_dict(nnx.split(build(config, encodings, seed), nnx.Param)[1])
@@ -62,8 +69,12 @@ def init(
             else {},
         }
 
-    state = jax.jit(lambda seeds: _each(replica, seeds))(jnp.asarray(seeds, jnp.uint32))
-    return state | {"step": jnp.int32(0)}
+    def replicas(seeds):
+        return _each(replica, seeds, mesh) | {"step": jnp.int32(0)}
+
+    numbers = np.asarray(seeds, np.uint32)
+    split = mesh and shardings(mesh, jax.eval_shape(replicas, numbers))
+    return jax.jit(replicas, out_shardings=split)(numbers)
 
 
 def make_steps(
@@ -107,13 +118,12 @@ def make_steps(
             (replicas, batches, jnp.asarray(seeds, jnp.uint32)),
             mesh,
         )
-        return replicas | {"step": step + 1}, measured
+        return constrained(mesh, replicas | {"step": step + 1}), measured
 
-    split = None if mesh is None else (shardings(mesh), NamedSharding(mesh, PartitionSpec()))
-
-    @functools.partial(jax.jit, donate_argnums=0, out_shardings=split)
+    @functools.partial(jax.jit, donate_argnums=0)
     def steps(state, batches):
-        return jax.lax.scan(step_all, state, batches)
+        state, measured = jax.lax.scan(step_all, state, batches)
+        return constrained(mesh, state), measured
 
     return steps
 

@@ -5,9 +5,10 @@ import dataclasses
 import jax
 import numpy as np
 import pytest
-from commands import Lab, result, run_of, the_run
+from commands import Lab, result, rewrite, run_of, the_run
 from test_train import CONFIG, LM
 
+from pe_jax.runs.again import evaluate_again
 from pe_jax.runs.execute import execute
 from pe_jax.spec.parse import make
 from pe_jax.storage.history import History, read_lines
@@ -17,30 +18,77 @@ from pe_jax.training.session import Session
 from pe_jax.training.step import init, make_steps, structure
 
 SEEDS = (0, 1, 2, 3)
-MESHES = ("data:8", "seed:4,data:2")
 
 
-def losses(spec: str, steps: int = 3) -> np.ndarray:
-    """Of a few steps with an encoding that draws positions, owns parameters, and drops out."""
+def two_calls(spec: str):
+    """(losses [6, 4], state, bytes of a device that the program gets) of two calls of three steps,
+    with an encoding that draws positions, owns parameters, and drops out.
+    """
     lm = dataclasses.replace(LM, dropout=0.1)
     encodings = make("randomized+t5", lm.dims(CONFIG.length))
     config = dataclasses.replace(CONFIG, batch=8)
     devices = mesh.make(spec)
-    steps_of = make_steps(structure(lm, encodings)[0], config, SEEDS, devices)
-    text = np.random.default_rng(0).integers(0, lm.vocab, (steps, 4, 8, CONFIG.length + 1))
-    state = mesh.place_state(devices, init(lm, encodings, config, SEEDS))
-    state, out = steps_of(state, mesh.place_batches(devices, text.astype(np.int32)))
-    if devices:
-        leaf = jax.tree.leaves(state["params"])[0]
-        assert len(leaf.sharding.device_set) == devices.size
-    return np.asarray(out["loss"])
+    text = np.random.default_rng(0).integers(0, lm.vocab, (2, 3, 4, 8, CONFIG.length + 1))
+    batches = [mesh.place_batches(devices, part) for part in text.astype(np.int32)]
+    state = init(lm, encodings, config, SEEDS, devices)
+    steps = make_steps(structure(lm, encodings)[0], config, SEEDS, devices)
+    program = steps.lower(state, batches[0]).compile()
+    size = program.memory_analysis().argument_size_in_bytes
+    state, first = program(state, batches[0])
+    state, second = program(state, batches[1])
+    return np.concatenate([first["loss"], second["loss"]]), state, size
 
 
-def test_every_mesh_gives_the_losses_of_one_device():
-    alone = losses("")
-    assert alone.shape == (3, 4) and np.ptp(alone) > 0.01
-    for spec in MESHES:
-        np.testing.assert_allclose(losses(spec), alone, atol=1e-5, err_msg=spec)
+@pytest.fixture(scope="module")
+def one_device():
+    return two_calls("")
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        "seed:4,data:2",
+        "data:2,fsdp:4",
+        *(pytest.param(slow, marks=pytest.mark.slow) for slow in ("data:8", "fsdp:8")),
+        pytest.param("seed:2,fsdp:4", marks=pytest.mark.slow),
+    ],
+)
+def test_every_mesh_gives_the_losses_of_one_device(one_device, spec):
+    """And each device holds its part of the parameters and of Adam's moments, and no more."""
+    alone, whole, size = one_device
+    losses, state, part = two_calls(spec)
+    assert losses.shape == (6, 4) and np.ptp(losses) > 0.01
+    np.testing.assert_allclose(losses, alone, atol=1e-5)
+    sizes = mesh.parse(spec)
+    (adam,) = (part for part in state["optimizer"][1] if hasattr(part, "mu"))
+    for tree in (state["params"], adam.mu, adam.nu):
+        for leaf in jax.tree.leaves(tree):
+            parts = sizes["seed"] * (sizes["fsdp"] if leaf.ndim > 2 and leaf.size > 128 else 1)
+            assert len(leaf.sharding.device_set) == 8
+            assert leaf.addressable_shards[0].data.size * parts == leaf.size
+    if sizes["fsdp"] > 1:  # but for vectors
+        assert part < 1.2 * size / (sizes["seed"] * sizes["fsdp"]), (part, size)
+
+
+def test_an_array_is_split_along_its_largest_axis_that_fits():
+    shapes = {"square": (2, 12, 12), "long": (2, 6, 8), "odd": (2, 8, 30), "none": (2, 6, 5)}
+    state = {"params": {name: jax.ShapeDtypeStruct(s, float) for name, s in shapes.items()}}
+    state["params"]["vector"] = jax.ShapeDtypeStruct((2, 12), float)
+    placed = mesh.shardings(mesh.make("fsdp:4"), state)["params"]
+    assert {name: tuple(sharding.spec) for name, sharding in placed.items()} == {
+        "square": ("seed", "fsdp"),
+        "long": ("seed", None, "fsdp"),
+        "odd": ("seed", "fsdp"),
+        "none": ("seed",),
+        "vector": ("seed",),
+    }
+
+
+def test_a_mesh_can_be_made_of_given_devices():
+    given = jax.devices()[5:]
+    assert list(mesh.make("data:2", given).devices.flat) == given[:2]
+    with pytest.raises(ValueError, match="needs 4 devices, there are 3"):
+        mesh.make("fsdp:4", given)
 
 
 @pytest.fixture(scope="module")
@@ -67,44 +115,71 @@ def test_a_run_on_a_mesh_scores_what_one_device_does(runs, tmp_path):
     np.testing.assert_allclose(values[1], values[0], atol=1e-4)
 
 
-def test_a_checkpoint_moves_between_devices(runs, tmp_path):
-    """Trained by 8 devices to its middle, by 2 to its end, and read by 1."""
+def test_a_run_of_many_devices_is_evaluated_where_there_are_fewer(runs, tmp_path):
     run = runs("")
-    documents = run.load().splits["train"]
+    before = execute(run, tmp_path).rows
+    more = run.config["run"] | {"mesh": "seed:2,data:8"}
+    rewrite(tmp_path / run.id / "result.json", config=run.config | {"run": more})
+    assert evaluate_again(tmp_path / run.id, {"swaps": ()}).rows == before[: len(before) // 2]
 
-    class Enough(Exception):
-        pass
 
-    path = tmp_path / "metrics.jsonl"
+class Enough(Exception):
+    pass
 
-    def on(spec: str, stop_at: int | None = None):
-        def stop(save):
-            if stop_at and len(read_lines(path)) >= stop_at:
-                save()
-                raise Enough
 
-        session = Session(History(path), print, stop, mesh.make(spec))
-        where = tmp_path / "checkpoints"
-        args = (run.lm, run.encodings, run.train, run.run.seeds, documents, where, session)
-        return train(*args)[0]
+def trained(run, folder, spec: str, stop_at: int | None = None):
+    """(state, last line of metrics.jsonl) after training that goes on in the folder; with `stop_at`
+    it is cut off after as many calls.
+    """
+    path = folder / "metrics.jsonl"
+    folder.mkdir(exist_ok=True)
 
-    with pytest.raises(Enough):
-        on("data:8", stop_at=2)
-    done = on("data:2")
-    assert done["step"] == run.train.steps
-    again = on("")
-    jax.tree.map(np.testing.assert_array_equal, done, again)
+    def stop(save):
+        if stop_at and len(read_lines(path)) >= stop_at:
+            save()
+            raise Enough
+
+    session = Session(History(path), print, stop, mesh.make(spec))
+    model = run.lm, run.encodings, run.train, run.run.seeds, run.load().splits["train"]
+    state, _ = train(*model, folder / "checkpoints", session)
     steps = [line["step"] for line in read_lines(path)]
-    assert steps == sorted(set(steps))
+    assert steps == sorted(set(steps)) and steps[-1] == run.train.steps == state["step"]
+    return state, read_lines(path)[-1]
+
+
+@pytest.fixture(scope="module")
+def undisturbed(lab, tmp_path_factory):
+    """The same on one device alone."""
+    run = run_of("rope", **{"data.source": lab.text, "train.batch": 8})
+    return trained(run, tmp_path_factory.mktemp("undisturbed"), "")
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("fsdp:8", ""),
+        ("", "data:2,fsdp:4"),
+        pytest.param("data:8", "data:2", marks=pytest.mark.slow),
+    ],
+)
+def test_a_checkpoint_moves_between_devices(runs, undisturbed, tmp_path, before, after):
+    """Trained by some devices to its middle, by others to its end, and read by one."""
+    run = runs("")
+    with pytest.raises(Enough):
+        trained(run, tmp_path, before, stop_at=3)
+    state, line = trained(run, tmp_path, after)
+    jax.tree.map(np.testing.assert_array_equal, state, trained(run, tmp_path, "")[0])
+    np.testing.assert_allclose(line["loss"], undisturbed[1]["loss"], atol=1e-5)
 
 
 @pytest.mark.parametrize(
     ("spec", "said"),
     [
         ("data", ("axis:size", "'data'")),
-        ("date:2", ("seed and data", "date:2")),
+        ("date:2", ("seed, data and fsdp", "date:2")),
         ("data:0", ("data:0",)),
         ("data:3", ("data:3", "does not divide", "train.batch", "8")),
+        ("data:4,fsdp:4", ("data:4,fsdp:4", "does not divide", "train.batch", "8")),
         ("seed:3", ("seed:3", "does not divide", "2 seeds")),
     ],
 )
