@@ -27,6 +27,7 @@ from pe_jax.evaluation.windows import Windows, windows
 from pe_jax.reason import Reason
 from pe_jax.record import Curve, Row
 from pe_jax.training.mesh import copies
+from pe_jax.training.processes import broadcast
 from pe_jax.training.session import Session
 
 
@@ -107,9 +108,10 @@ def evaluate(
     found: dict[Key, Scored] = {}
     pool = ThreadPoolExecutor(threads)
     try:
-        for i, new in enumerate(pool.map(scores, todo)):
+        # one thread means this one, since all processes must use their devices in one order
+        for i, new in enumerate(pool.map(scores, todo) if threads > 1 else map(scores, todo)):
             found |= new
-            session.history.add(evaluated=sum(costs[: i + 1]), of=sum(costs))
+            broadcast(session.history.add, evaluated=sum(costs[: i + 1]), of=sum(costs))
             session.stop(lambda: None)  # nothing to save: evaluation begins anew
     finally:
         pool.shutdown(cancel_futures=True)

@@ -23,6 +23,7 @@ from pe_jax.model.lm import LM
 from pe_jax.model.memory import Memory
 from pe_jax.reason import Reason, sentence
 from pe_jax.training.mesh import place_windows
+from pe_jax.training.processes import gather
 from pe_jax.training.session import Session
 
 
@@ -144,7 +145,8 @@ def score(
         session.say(f"{windows.length} tokens: attention is blockwise, since the pass {why}")
 
     def on_devices(tokens: np.ndarray, first: int, last: int) -> Any:
-        return program(params, place_windows(mesh, tokens), np.int32(first), last=last)
+        placed = place_windows(mesh, tokens)
+        return gather(program(params, placed, np.int32(first), last=last))
 
     try:
         with room.take(size):

@@ -3,6 +3,7 @@
 run, sections, config  a config as sections, checked
 execute                carries a run out; with several rates it chooses one
 carry_out, begin       at one rate: trains and scores what is missing, writes the record
+follow                 what the other processes do, where several carry a run out
 again                  evaluates a finished run in another way
 scores                 what is known of a run's scores, and computes the rest
 changed                text that is another than that of finished runs

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import jax
+from jax.sharding import Mesh
 
 from pe_jax.data import tokenizer
 from pe_jax.errors import Refused
@@ -57,10 +58,7 @@ def evaluate_again(
         )
     for doubt in text.about.doubts([run.eval.split]):
         view.say(f"note: {doubt}")
-    try:
-        devices = mesh.make(run.run.mesh)
-    except ValueError as error:
-        raise Refused(str(error)) from error
+    devices = _devices(run, view)
     with locks.locked(folder, say=view.say) as check, stopping(view.say) as stop:
         kept = Kept.of(folder, run, view.say)
         kept.check(text.about)
@@ -79,6 +77,15 @@ def evaluate_again(
             seconds=Seconds(train=training, evaluate=evaluating, total=training + evaluating),
         )
         return kept.joined(result, run)
+
+
+def _devices(run: Run, view: View) -> Mesh | None:
+    """Those of the run's mesh; one device, which the view is told, where they are too few."""
+    try:
+        return mesh.make(run.run.mesh)
+    except ValueError as error:
+        view.say(f"evaluating on one device: {error}")
+        return None
 
 
 def _finished(folder: Path) -> Result:

@@ -24,7 +24,7 @@ from pe_jax.data.tokenizer import Tokens
 from pe_jax.errors import Refused, in_words
 from pe_jax.reason import divergence
 from pe_jax.record import Begun, Result, Stage
-from pe_jax.runs import environment, layout, longer, measured
+from pe_jax.runs import environment, follow, layout, longer, measured
 from pe_jax.runs import folder as folders
 from pe_jax.runs.begin import begin
 from pe_jax.runs.run import Run
@@ -33,11 +33,12 @@ from pe_jax.runs.trackers import Trackers
 from pe_jax.runs.validation import validation
 from pe_jax.runs.view import View
 from pe_jax.storage import locks, records, state
-from pe_jax.storage.checkpoints import digests
+from pe_jax.storage.arrays import digests
 from pe_jax.storage.hashes import canonical, sha256
 from pe_jax.storage.history import History, damaged_lines, read_lines
 from pe_jax.training import mesh
 from pe_jax.training.loop import train
+from pe_jax.training.processes import broadcast
 from pe_jax.training.session import Interrupted, Session, stopping
 from pe_jax.training.step import State
 
@@ -99,7 +100,7 @@ def _validate(run: Run, work: Work, trained: list[Trained]) -> None:
     """Scores validation text for programs that were trained without, by an earlier release."""
     path = work.folder / "metrics.jsonl"
     ends = [line for line in read_lines(path) if line.get("step") == run.train.steps]
-    for program in trained:
+    for number, program in enumerate(trained):
         if (np.asarray(program.state["diverged"]) >= 0).all():
             continue
         end = next((line for line in ends if line["seeds"] == list(program.seeds)), None)
@@ -109,6 +110,7 @@ def _validate(run: Run, work: Work, trained: list[Trained]) -> None:
                 f"learning rate is chosen: delete {work.folder} and run the same command again"
             )
         if "valid" not in end and work.session.validate:
+            broadcast(follow.Validate, number)
             score = work.session.validate(program.state["params"])
             work.session.history.add(**end, valid=score)
 
@@ -116,9 +118,9 @@ def _validate(run: Run, work: Work, trained: list[Trained]) -> None:
 @contextlib.contextmanager
 def _at_work(run: Run, folder: Path, command: str, view: View) -> Iterator[Work]:
     """Holds the run's folder, with its text read, and keeps state.json."""
-    corpus = run.load()
+    broadcast(follow.Begin, run.config)
+    corpus, devices = follow.prepare(run)
     try:
-        devices = mesh.make(run.run.mesh)
         for group in folders.groups(folder, run):
             mesh.check(run.run.mesh, len(group), run.train.batch)
     except ValueError as error:
@@ -198,6 +200,7 @@ def _trained(run: Run, work: Work, seeds: tuple[int, ...]) -> Trained:
         longer.take_history(found, run, work.folder, seeds)
         work.session.say(f"seeds {seeds}: going on from step {found.step} of {found.folder.name}")
         start = found
+    broadcast(follow.Train, seeds, start)
     state, seconds = train(
         run.lm,
         run.encodings,
@@ -220,6 +223,8 @@ def _result(run: Run, work: Work, trained: list[Trained]) -> Result:
         for doubt in scored.about.doubts([run.eval.split]):
             work.session.say(f"note: {doubt}")
     kept.check(scored.about)
+    broadcast(follow.Score, kept.done)
+    follow.same_text(lambda: scored)
     begun = time.monotonic()
     evaluation = scores(
         run,

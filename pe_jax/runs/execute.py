@@ -11,17 +11,21 @@ from __future__ import annotations
 import dataclasses
 from pathlib import Path
 
+import jax
+
 from pe_jax import record
 from pe_jax.reason import divergence
 from pe_jax.record import Result, Tried
 from pe_jax.runs import folder as folders
 from pe_jax.runs import layout, measured, programs
 from pe_jax.runs.carry_out import carry_out, keep_state, tuned
+from pe_jax.runs.follow import follow
 from pe_jax.runs.run import Run
 from pe_jax.runs.trackers import require
 from pe_jax.runs.view import SILENT, Parts, View
 from pe_jax.storage import locks, records
 from pe_jax.storage.history import History, read_lines
+from pe_jax.training.processes import broadcast
 
 
 def execute(run: Run, workdir: str | Path, command: str = "", view: View = SILENT) -> Result:
@@ -29,12 +33,20 @@ def execute(run: Run, workdir: str | Path, command: str = "", view: View = SILEN
 
     `command` is what the record says reproduces it. Raises Refused for what the user can mend, and
     Interrupted after a signal, with the training state saved. state.json says how it ended.
+
+    Of several processes all call it. Only the first uses the arguments, reads and writes the work
+    directory and shows anything; all get the result, or what was raised.
     """
-    folder = folders.find(run, Path(workdir))
+    programs.keep()
+    if jax.process_index() > 0:
+        return follow()
+    return broadcast(_execute, run, folders.find(run, Path(workdir)), command, view)
+
+
+def _execute(run: Run, folder: Path, command: str, view: View) -> Result:
     if done := folders.complete(run, folder):
         return done
     require(run.log.trackers)
-    programs.keep()
     if run.train.rates:
         return _at_the_best_rate(run, folder, command, view)
     return carry_out(run, folder, command, view)

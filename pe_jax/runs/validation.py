@@ -17,6 +17,7 @@ from pe_jax.evaluation.config import EvalConfig
 from pe_jax.evaluation.evaluate import Models, evaluate
 from pe_jax.evaluation.windows import windows
 from pe_jax.runs.run import Run
+from pe_jax.training.processes import gather
 from pe_jax.training.session import Session, Validate
 from pe_jax.training.step import structure
 
@@ -39,7 +40,7 @@ def validation(run: Run, corpus: Tokens, mesh: Mesh | None) -> Validate | None:
     def validate(params: Any) -> list[float | None]:
         replicas = range(len(jax.tree.leaves(params)[0]))
         models = Models(
-            graphdef, jax.device_get(params), run.encodings, tuple(replicas), (-1,) * len(replicas)
+            graphdef, gather(params), run.encodings, tuple(replicas), (-1,) * len(replicas)
         )
         scored = evaluate(models, documents, config, sizes, Session(mesh=mesh))
         return [row.value for row in scored.rows]

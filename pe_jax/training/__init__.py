@@ -1,1 +1,3 @@
-"""Training: the jitted step of all seeds, the loop around it, and the mesh of devices."""
+"""Training: the jitted step of all seeds, the loop around it, the mesh of devices, and processes
+that share them.
+"""

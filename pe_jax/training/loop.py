@@ -4,6 +4,7 @@ Called again, it goes on from the newest checkpoint.
 
 from __future__ import annotations
 
+import functools
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -20,6 +21,7 @@ from pe_jax.storage.checkpoints import Checkpoints
 from pe_jax.training.config import TrainConfig
 from pe_jax.training.divergence import Divergence
 from pe_jax.training.mesh import place_batches, place_state
+from pe_jax.training.processes import broadcast, gather
 from pe_jax.training.session import Session
 from pe_jax.training.step import State, init, make_steps, structure
 
@@ -49,16 +51,15 @@ def train(
     checkpoints = Checkpoints(folder)
     first, state, before = _begin(checkpoints, lm, encodings, config, seeds, session, start)
     divergence = Divergence(seeds, session.say)
-    divergence.note(np.asarray(state["diverged"]))
-    step, state = first, place_state(session.mesh, state)
-    if not session.history.rewind(seeds, step) and step > 0:
+    divergence.note(gather(state["diverged"]))
+    if not broadcast(session.history.rewind, seeds, first) and first > 0:
         session.say(f"seeds {seeds}: metrics.jsonl has lost some of what was measured before")
     call = _calling(lm, encodings, config, seeds, documents, session.mesh)
-    begun = saved = time.monotonic()
+    step, begun, saved = first, time.monotonic(), time.monotonic()
 
     def save(into: Checkpoints = checkpoints) -> None:
-        seconds = before + time.monotonic() - begun
-        into.save(step, state, {"seconds": seconds}, divergence.steps.values())
+        note, arrays = {"seconds": before + time.monotonic() - begun}, gather(state)
+        broadcast(into.save, step, arrays, note, divergence.steps.values())
 
     while step < config.steps and not divergence.of_all:
         count = min(config.steps_per_call, config.steps - step)
@@ -66,17 +67,18 @@ def train(
         step += count
         divergence.note(out["diverged"][-1])
         line = _measured(config, step, out, seconds) | _valid(session, config, step, count, state)
-        session.history.add(seeds=list(seeds), step=step, **line)
+        broadcast(session.history.add, seeds=list(seeds), step=step, **line)
         if config.schedule == "wsd" and step == config.decays_from and not divergence.of_all:
             save(Checkpoints(before_decay(folder)))
-        if time.monotonic() - saved >= session.checkpoint_seconds and step < config.steps:
+        late = broadcast(lambda saved=saved: time.monotonic() - saved >= session.checkpoint_seconds)
+        if late and step < config.steps:
             save()
             saved = time.monotonic()
         session.stop(save)
     if first == step:  # nothing was left to train
-        return jax.device_get(state), before
+        return gather(state), before
     save()
-    return jax.device_get(state), before + time.monotonic() - begun
+    return gather(state), before + time.monotonic() - begun
 
 
 def before_decay(folder: Path) -> Path:
@@ -108,7 +110,7 @@ def _calling(
             programs[count] = steps.lower(state, batches).compile()
         called = time.monotonic()
         state, out = programs[count](state, batches)
-        out = jax.device_get(out)
+        out = gather(out)
         return state, out, (time.monotonic() - called) / (count * len(seeds))
 
     return call
@@ -124,14 +126,19 @@ def _begin(
     start: Start | None,
 ) -> tuple[int, State, float]:
     """(step, state, seconds of training so far) of the newest checkpoint; without one, those before
-    the first step.
+    the first step. The state is on the session's mesh.
     """
-    state = init(lm, encodings, config, seeds)
-    if restored := checkpoints.restore(state, session.say):
+    fresh = functools.partial(init, lm, encodings, config, seeds, session.mesh)
+    like = jax.eval_shape(fresh)
+    if restored := broadcast(checkpoints.restore, like, session.say):
         step, state, note = restored
         session.say(f"seeds {seeds}: going on from step {step} of {config.steps}")
-        return step, state, note["seconds"]
-    state = start(state, seeds) if start else state
+        return step, place_state(session.mesh, state), note["seconds"]
+    state = fresh()
+    if start:
+        drawn = gather(state)
+        started = broadcast(lambda: jax.device_get(start(drawn, seeds)))
+        state = place_state(session.mesh, started)
     return int(state["step"]), state, 0.0
 
 

@@ -10,6 +10,8 @@ import signal
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import numpy as np
+from jax.experimental import multihost_utils
 from jax.sharding import Mesh
 
 from pe_jax.storage.history import History
@@ -54,6 +56,8 @@ class Session:
 def stopping(say: Callable[[str], None] = lambda message: None) -> Iterator[Stop]:
     """Gives a `stop` that acts once SIGINT or SIGTERM has come, which `say` is told; a second
     signal raises KeyboardInterrupt at once. Outside the main thread signals are left alone.
+
+    Of several processes all call `stop` at the same places, and all stop where one was asked to.
     """
     asked: list[int] = []
 
@@ -64,9 +68,10 @@ def stopping(say: Callable[[str], None] = lambda message: None) -> Iterator[Stop
         say(f"{signal.Signals(number).name}: saving as soon as the device is back; again: at once")
 
     def stop(save: Callable[[], None]) -> None:
-        if asked:
+        number = max(multihost_utils.process_allgather(np.int32(asked[0] if asked else 0)))
+        if number:
             save()
-            raise Interrupted(signal.Signals(asked[0]).name)
+            raise Interrupted(signal.Signals(number).name)
 
     try:
         earlier = {s: signal.signal(s, note) for s in (signal.SIGINT, signal.SIGTERM)}
