@@ -118,8 +118,7 @@ def _validate(run: Run, work: Work, trained: list[Trained]) -> None:
 @contextlib.contextmanager
 def _at_work(run: Run, folder: Path, command: str, view: View) -> Iterator[Work]:
     """Holds the run's folder, with its text read, and keeps state.json."""
-    broadcast(follow.Begin, run.config)
-    corpus, devices = follow.prepare(run)
+    corpus, devices = follow.begin(run)
     try:
         for group in folders.groups(folder, run):
             mesh.check(run.run.mesh, len(group), run.train.batch)
@@ -223,8 +222,7 @@ def _result(run: Run, work: Work, trained: list[Trained]) -> Result:
         for doubt in scored.about.doubts([run.eval.split]):
             work.session.say(f"note: {doubt}")
     kept.check(scored.about)
-    broadcast(follow.Score, kept.done)
-    follow.same_text(lambda: scored)
+    follow.score(kept.done, scored)
     begun = time.monotonic()
     evaluation = scores(
         run,

@@ -50,6 +50,20 @@ class Score(NamedTuple):
     done: frozenset[Key]
 
 
+def begin(run: Run) -> tuple[Tokens, Mesh | None]:
+    """In the first process: begins a run with the others. Gives what `prepare` gives."""
+    broadcast(Begin, run.config)
+    return prepare(run)
+
+
+def score(done: frozenset[Key], text: Tokens) -> None:
+    """In the first process: scores, with the others, the text that it has read. Refused if theirs
+    differs.
+    """
+    broadcast(Score, done)
+    same_text(lambda: text)
+
+
 def follow() -> Result:
     """Takes part in what the first process does, until that ends: then gives the result of the
     first, or raises what has ended it.
