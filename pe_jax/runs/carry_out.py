@@ -199,7 +199,7 @@ def _trained(run: Run, work: Work, seeds: tuple[int, ...]) -> Trained:
         longer.take_history(found, run, work.folder, seeds)
         work.session.say(f"seeds {seeds}: going on from step {found.step} of {found.folder.name}")
         start = found
-    broadcast(follow.Train, seeds, start)
+    broadcast(follow.Train, seeds, start is not None)
     state, seconds = train(
         run.lm,
         run.encodings,

@@ -19,7 +19,7 @@ from pe_jax.record import Result, Tried
 from pe_jax.runs import folder as folders
 from pe_jax.runs import layout, measured, programs
 from pe_jax.runs.carry_out import carry_out, keep_state, tuned
-from pe_jax.runs.follow import follow
+from pe_jax.runs.follow import Done, follow
 from pe_jax.runs.run import Run
 from pe_jax.runs.trackers import require
 from pe_jax.runs.view import SILENT, Parts, View
@@ -40,7 +40,8 @@ def execute(run: Run, workdir: str | Path, command: str = "", view: View = SILEN
     programs.keep()
     if jax.process_index() > 0:
         return follow()
-    return broadcast(_execute, run, folders.find(run, Path(workdir)), command, view)
+    folder = folders.find(run, Path(workdir))
+    return broadcast(lambda: Done(_execute(run, folder, command, view))).result
 
 
 def _execute(run: Run, folder: Path, command: str, view: View) -> Result:

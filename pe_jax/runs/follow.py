@@ -5,10 +5,11 @@ that the first begins. It reads the text, and neither reads nor writes the folde
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
+import msgspec
 from jax.sharding import Mesh
 
 from pe_jax.data.tokenizer import Tokens
@@ -25,29 +26,39 @@ from pe_jax.training.session import Session, Stop, stopping
 from pe_jax.training.step import State
 
 
-class Begin(NamedTuple):
+class Begin(msgspec.Struct, tag=True):
     """The first process begins with the run of this config."""
 
-    config: Mapping[str, Any]
+    config: dict[str, Any]
 
 
-class Train(NamedTuple):
+class Train(msgspec.Struct, tag=True):
     """It trains a program of these seeds."""
 
     seeds: tuple[int, ...]
-    start: Start | None
+    starts: bool
+    """Whether it makes the state to begin with of a random one, as in a warm start."""
 
 
-class Validate(NamedTuple):
+class Validate(msgspec.Struct, tag=True):
     """It scores validation text for the program that was trained in this place, from 0 on."""
 
     program: int
 
 
-class Score(NamedTuple):
+class Score(msgspec.Struct, tag=True):
     """It scores what has been trained, but for what is `done`."""
 
     done: frozenset[Key]
+
+
+class Done(msgspec.Struct, tag=True):
+    """It has carried out the run."""
+
+    result: Result
+
+
+Task = Begin | Train | Validate | Score | Done
 
 
 def begin(run: Run) -> tuple[Tokens, Mesh | None]:
@@ -70,13 +81,13 @@ def follow() -> Result:
     """
     with stopping() as stop:
         follower: Follower | None = None
-        while isinstance(task := broadcast(lambda: None), Begin | Train | Validate | Score):
+        while not isinstance(task := broadcast(lambda: None, kind=Task), Done):
             with contextlib.suppress(*ENDS):  # they end the first process too, which tells so
                 if isinstance(task, Begin):
                     follower = Follower(Run.of(task.config), stop)
                 elif follower:
                     follower.take_part(task)
-    return task  # pyright: ignore[reportReturnType]  # the last thing that is told
+    return task.result
 
 
 class Follower:
@@ -98,7 +109,9 @@ class Follower:
         if isinstance(task, Train):
             text = self.corpus.splits["train"]
             model = run.lm, run.encodings, run.train, task.seeds
-            state, _ = train(*model, text, Path(), session, task.start)
+            # not called here: the first process makes the state, and sends it
+            start: Start | None = (lambda state, seeds: state) if task.starts else None
+            state, _ = train(*model, text, Path(), session, start)
             self.trained.append((task.seeds, state))
         elif isinstance(task, Validate) and session.validate:
             session.validate(self.trained[task.program][1]["params"])

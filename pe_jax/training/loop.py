@@ -21,7 +21,7 @@ from pe_jax.storage.checkpoints import Checkpoints
 from pe_jax.training.config import TrainConfig
 from pe_jax.training.divergence import Divergence
 from pe_jax.training.mesh import place_batches, place_state
-from pe_jax.training.processes import broadcast, gather
+from pe_jax.training.processes import broadcast, broadcast_arrays, gather
 from pe_jax.training.session import Session
 from pe_jax.training.step import State, init, make_steps, structure
 
@@ -130,14 +130,23 @@ def _begin(
     """
     fresh = functools.partial(init, lm, encodings, config, seeds, session.mesh)
     like = jax.eval_shape(fresh)
-    if restored := broadcast(checkpoints.restore, like, session.say):
-        step, state, note = restored
+    found = []
+
+    def restore() -> tuple[int, float] | None:
+        if restored := checkpoints.restore(like, session.say):
+            step, state, note = restored
+            found.append(state)
+            return step, note["seconds"]
+
+    if restored := broadcast(restore):
+        step, seconds = restored
         session.say(f"seeds {seeds}: going on from step {step} of {config.steps}")
-        return step, place_state(session.mesh, state), note["seconds"]
+        state = broadcast_arrays(found.pop, like)
+        return step, place_state(session.mesh, state), seconds
     state = fresh()
     if start:
         drawn = gather(state)
-        started = broadcast(lambda: jax.device_get(start(drawn, seeds)))
+        started = broadcast_arrays(lambda: jax.device_get(start(drawn, seeds)), like)
         state = place_state(session.mesh, started)
     return int(state["step"]), state, 0.0
 

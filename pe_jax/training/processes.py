@@ -6,13 +6,13 @@ What is here must be called by all processes in the same order.
 
 from __future__ import annotations
 
-import pickle
 import socket
 import time
 from collections.abc import Callable
 from typing import Any, TypeVar
 
 import jax
+import msgspec
 import numpy as np
 from jax.experimental import multihost_utils
 
@@ -97,29 +97,44 @@ def _await(coordinator: str, wait: int) -> None:
             time.sleep(0.2)
 
 
-def broadcast(make: Callable[..., Value], *args: Any, **named: Any) -> Value:
+def broadcast(make: Callable[..., Any], *args: Any, kind: Any = Any, **named: Any) -> Any:
     """In all processes what `make(*args, **named)` gives in the first, which alone calls it; or,
-    raised in all, one of ENDS that it raises. NumPy arrays inside are sent one at a time.
+    raised in all, one of ENDS that it raises. It is sent as MessagePack, which holds values and
+    runs nothing; the others read it as the type `kind`.
     """
     if _alone():
         return make(*args, **named)
-    value, buffers = None, []
+    value, raised, sent = None, -1, b""
     if jax.process_index() == 0:
         try:
             value = make(*args, **named)
+            sent = msgspec.msgpack.encode(value)
         except ENDS as error:
-            value = error
-    pickled = pickle.dumps(value, protocol=5, buffer_callback=buffers.append)
-    arrays = [np.frombuffer(buffer.raw(), np.uint8) for buffer in buffers]
-    sent = pickle.dumps((pickled, [len(array) for array in arrays]))
-    room = int(_broadcast(np.int32(max(_SAID, 1 << len(sent).bit_length()))))  # few sizes compile
-    sent = _broadcast(np.frombuffer(sent.ljust(room), np.uint8)[:room])
-    pickled, sizes = pickle.loads(sent.tobytes())
-    arrays = arrays or [np.zeros(size, np.uint8) for size in sizes]
-    value = pickle.loads(pickled, buffers=[_broadcast(array) for array in arrays])
-    if isinstance(value, ENDS):
-        raise value
-    return value
+            raised = next(i for i, end in enumerate(ENDS) if isinstance(error, end))
+            sent = msgspec.msgpack.encode(str(error))
+    size, raised = _broadcast(np.array([len(sent), raised])).tolist()
+    room = max(_SAID, 1 << size.bit_length())  # few sizes, each of which is compiled
+    sent = _broadcast(np.frombuffer(sent.ljust(room), np.uint8)[:room]).tobytes()[:size]
+    if raised >= 0:
+        raise ENDS[raised](msgspec.msgpack.decode(sent))
+    return value if jax.process_index() == 0 else msgspec.msgpack.decode(sent, type=kind)
+
+
+def broadcast_arrays(make: Callable[[], Any], like: Any) -> Any:
+    """In all processes the tree of arrays, of the shapes and dtypes of `like`, that `make()` gives
+    in the first, as `broadcast` does it. They are sent one at a time.
+    """
+    if _alone():
+        return make()
+    made = []
+    broadcast(lambda: made.append(make()))
+
+    def sent(leaf: Any) -> np.ndarray:
+        array = np.asarray(leaf) if made else np.zeros(leaf.shape, leaf.dtype)
+        raw = _broadcast(np.frombuffer(array.tobytes(), np.uint8))  # bytes: sums lose minus zero
+        return np.frombuffer(np.asarray(raw).tobytes(), array.dtype).reshape(array.shape)
+
+    return jax.tree.map(sent, made[0] if made else like)
 
 
 def each(make: Callable[[], Value]) -> Value:
