@@ -173,7 +173,7 @@ def test_a_sweep_on_a_cluster_goes_on_when_a_node_is_lost(lab, tmp_path, cluster
     """The runs of the lost node go on where another has what they ask for. Then a signal stops the
     sweep, and what is at work is saved.
     """
-    longer = {"train.steps": 400}
+    longer = {"train.steps": 150}
     whole = start(lab, tmp_path / "local", "--jobs=1", **longer).wait()
     assert set(rows(tmp_path / "local")) == set(SPECS), whole.err
     workdir = tmp_path / "ray"
