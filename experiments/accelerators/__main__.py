@@ -6,6 +6,8 @@ python -m experiments.accelerators [--out=DIR]
 from __future__ import annotations
 
 import argparse
+import functools
+import importlib.util
 import os
 import sys
 from collections.abc import Sequence
@@ -32,19 +34,23 @@ def arguments(given: Sequence[str] | None = None) -> argparse.Namespace:
 def main() -> int:
     """The exit code."""
     options = arguments()
+    say = functools.partial(print, file=sys.stderr, flush=True)  # the report has standard output
+    if importlib.util.find_spec("libtpu") is None:
+        say(
+            "scripts/accelerators: this environment has no libtpu, the compiler for TPU: "
+            "scripts/setup --extra=tpu .venv-tpu makes one that has it"
+        )
+        return 2
     os.environ.update(WITHOUT_TPU)
     from experiments.accelerators import compiled, grid
     from experiments.accelerators.table import markdown
-
-    def say(text: str) -> None:
-        print(text, file=sys.stderr, flush=True)
 
     try:
         rows = grid.run(list(grid.cases()), compiled.Case.lower, compiled.measure, options.out, say)
     except KeyboardInterrupt:
         say(f"Stopped. What is compiled is in {options.out}; the same command goes on.")
         return 130
-    print(markdown(rows))
+    print(f"{markdown(rows)}\n\nWritten: {options.out}/table.md and {grid.NAME}")
     return 0
 
 

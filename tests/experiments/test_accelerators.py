@@ -13,6 +13,7 @@ import pytest
 from helpers import sampled
 
 from configs import encodings, encodings_gpu
+from experiments.accelerators import __main__ as command
 from experiments.accelerators import grid, programs, table
 from experiments.accelerators.compiled import Case, measure
 from pe_jax.encoding import Encoding
@@ -176,6 +177,12 @@ def test_the_grid_has_every_encoding_of_the_config():
     for program in ("training", "evaluation"):
         assert {Case(spec, program) for spec in encodings_gpu.ENCODINGS} <= set(cases)
     assert set(grid.SOME) <= set(encodings_gpu.ENCODINGS)
+
+
+def test_without_the_compiler_nothing_begins(monkeypatch, capsys):
+    monkeypatch.setattr(command.sys, "argv", ["accelerators"])
+    monkeypatch.setattr(command.importlib.util, "find_spec", lambda name: None)
+    assert command.main() == 2 and "scripts/setup --extra=tpu" in capsys.readouterr().err
 
 
 class Full:
