@@ -24,7 +24,7 @@ NAME = "accelerators.jsonl"
 SOME = ("rope", "alibi", "t5")
 """The encodings whose training is compiled with some changes of the config, too."""
 REMAT = (("train.remat", True),)
-MESHES = tuple((("run.mesh", mesh),) for mesh in ("data:4", "data:8"))
+MESHES = tuple((("run.mesh", mesh),) for mesh in ("data:4", "data:8", "fsdp:4", "fsdp:8"))
 HEADS = tuple((("lm.layers", 6), ("lm.model", 384), ("lm.heads", heads)) for heads in (6, 3))
 """A model of as many parameters, with heads of 64 and of 128 components; for rope alone."""
 PACKAGES = ("jax", "jaxlib", "libtpu", "flax")

@@ -92,7 +92,7 @@ def _read(rows: Sequence[Row]) -> Iterator[str]:
         f"D={lm.model}, {lm.heads} heads, {lm.dtype}. A step trains {len(config.run.seeds)} seeds "
         f"at once, each on {train.batch} windows of {train.length} tokens. An evaluation scores "
         f"all tokens of {words.count(windows, 'window')} of {EVALUATED:,}, by one seed. Headings "
-        "say what was set otherwise; `run.mesh=data:4` are four chips, all others one."
+        "say what was set otherwise; with `run.mesh` there are as many chips as it names, else one."
     )
     yield (
         "**How to read the columns.** All are of each chip. Memory: the state and the batch, what "
