@@ -71,6 +71,10 @@ DAMAGE: dict[str, Callable[[Path, random.Random], None]] = {
 }
 
 
+FOLDERS = ("unfinished", "finished")
+"""Which run is damaged: one that was stopped halfway, or that run when it has ended."""
+
+
 class Attacked(NamedTuple):
     """What the run has come to after an attack."""
 
@@ -85,16 +89,18 @@ def attacks(toy: Toy, every: int = 1, seed: int = 0) -> Iterator[Tally]:
     """A tally for each kind of damage, to every `every`-th of the files of each folder."""
     rng = random.Random(seed)
     run = Run.of(toy.config())
+    folders = [toy.folder / name for name in FOLDERS]
     finished, unfinished = toy.folder / "finished", toy.folder / "unfinished"
-    _halfway(toy, unfinished)
-    shutil.copytree(unfinished, finished)
-    execute(run, finished)
+    if not finished.exists():
+        _halfway(toy, unfinished)
+        shutil.copytree(unfinished, finished)
+        execute(run, finished)
     whole = findings(finished)
     for name, damage in DAMAGE.items():
-        for folder in (unfinished, finished):
+        for folder in folders:
             tally = Tally(f"{name}, {folder.name} run")
-            files = sorted(p for p in folder.rglob("*") if p.is_file())
-            for path in files[::every]:
+            found = sorted(path for path in folder.rglob("*") if path.is_file())
+            for path in found[::every]:
                 damaged = str(path.relative_to(folder))
                 outcome, came = _attack(run, folder, damaged, damage, rng, whole)
                 tally.add(outcome, f"{damaged.partition('/')[2]}: {came}")

@@ -1,8 +1,8 @@
 """Sweeps under random kills: the results must be those of an undisturbed sweep.
 
-A process of the sweep is killed by SIGKILL every few seconds: one of its runs, a worker of Ray, or
-a launcher. A launcher that has ended early is started again, as its last line says. Processes are
-found in /proc, which Linux has.
+A process of the sweep is killed by SIGKILL as often as a run lasts, at random moments: one of its
+runs, a worker of Ray, or a launcher. A launcher that has ended early is started again, as its last
+line says. Processes are found in /proc, which Linux has.
 """
 
 from __future__ import annotations
@@ -27,8 +27,6 @@ LAUNCHERS = {
     "--engine=ray": (("--jobs=2", "--engine=ray"),),
 }
 """The commands that do a sweep, by their flags."""
-EVERY = 4.0
-"""Seconds from one kill to the next, in the mean."""
 
 
 def attacks(toy: Toy, runs: int = 100, seed: int = 0) -> Iterator[Tally]:
@@ -37,15 +35,16 @@ def attacks(toy: Toy, runs: int = 100, seed: int = 0) -> Iterator[Tally]:
     """
     rng = random.Random(seed)
     alone = toy.folder / "alone"
-    process = _start(toy, runs, alone, ("--jobs=2",))
-    if process.wait():
+    begun = time.monotonic()
+    if _start(toy, runs, alone, ("--jobs=2",)).wait():
         raise RuntimeError(f"the undisturbed sweep has failed: {_said(alone)}")
+    every = 2 * (time.monotonic() - begun) / runs
     whole = findings(alone)
     for kind, launchers in LAUNCHERS.items():
         if "ray" in kind and importlib.util.find_spec("ray") is None:
             continue
         workdir = toy.folder / f"sweep-{len(launchers)}-{kind.startswith('--')}"
-        kills, failed = _disturbed(toy, runs, workdir, launchers, rng)
+        kills, failed = _disturbed(toy, runs, workdir, launchers, rng, every)
         tally, found = Tally(f"sweep of {runs} runs, {kind}, {kills} kills"), findings(workdir)
         for id, wanted in whole.items():
             same = found.get(id) == wanted
@@ -54,13 +53,20 @@ def attacks(toy: Toy, runs: int = 100, seed: int = 0) -> Iterator[Tally]:
 
 
 def _disturbed(
-    toy: Toy, runs: int, workdir: Path, launchers: tuple[tuple[str, ...], ...], rng: random.Random
+    toy: Toy,
+    runs: int,
+    workdir: Path,
+    launchers: tuple[tuple[str, ...], ...],
+    rng: random.Random,
+    every: float,
 ) -> tuple[int, str]:
-    """Does a sweep under kills: how many there were, and what was said if it failed by itself."""
+    """Does a sweep, of which a process is killed every `every` seconds in the mean: how often that
+    was, and what was said if the sweep has failed by itself.
+    """
     at_work = {i: _start(toy, runs, workdir, flags) for i, flags in enumerate(launchers)}
     kills, started = 0, len(at_work)
     while at_work:
-        time.sleep(rng.expovariate(1 / EVERY))
+        time.sleep(rng.expovariate(1 / every))
         if victims := _victims(workdir):
             with contextlib.suppress(ProcessLookupError):
                 os.kill(rng.choice(victims), signal.SIGKILL)

@@ -1,0 +1,60 @@
+"""The fault suite: what it counts, and that it sees a loss."""
+
+import json
+
+import pytest
+
+from experiments.faults import __main__, files, kills, outcome, sweeps
+from experiments.faults.outcome import Outcome, Tally
+from experiments.faults.toy import Toy
+from pe_jax.storage import records
+
+
+@pytest.fixture
+def toy(tmp_path, monkeypatch):
+    monkeypatch.setenv("NPROC", "1")
+    return Toy(tmp_path).prepare()
+
+
+def change(path, rng):
+    """Another score, in JSON that is whole."""
+    if path.name == "result.json":
+        data = json.loads(path.read_text())
+        data["rows"][0]["value"] += 1
+        path.write_text(json.dumps(data))
+
+
+def test_damaged_files_are_survived_or_named_and_a_changed_score_is_seen(toy, monkeypatch):
+    tallies = [*files.attacks(toy, every=20)]
+    assert len(tallies) == 2 * len(files.DAMAGE) and all(tally.counts for tally in tallies)
+    assert [tally.losses for tally in tallies] == [[]] * len(tallies)
+
+    monkeypatch.setattr(files, "DAMAGE", {"changed": change})
+    monkeypatch.setattr(files, "FOLDERS", ("finished",))
+    (told,) = files.attacks(toy)
+    assert told.counts[Outcome.DETECTED] == 1 and not told.losses
+    monkeypatch.setattr(records, "_check_digest", lambda data: None)
+    (blind,) = files.attacks(toy)
+    assert len(blind.losses) == 1 and "result.json: other rows" in blind.losses[0]
+
+
+def test_the_table_counts_and_names_what_was_lost():
+    one, other = Tally("killed"), Tally("flipped")
+    one.add(Outcome.SURVIVED, "all is well")
+    other.add(Outcome.LOST, "result.json: other rows")
+    text = outcome.table([one, other])
+    assert "| flipped |       1 |          0 |          0 |      1 |" in text
+    assert text.endswith("- lost: flipped: result.json: other rows\n")
+
+
+@pytest.mark.parametrize("flag", ["--only=filse", "--seed=x"])
+def test_wrong_options_are_named(flag, capsys):
+    with pytest.raises(SystemExit):
+        __main__.arguments([flag])
+    assert flag.partition("=")[0] in capsys.readouterr().err
+
+
+@pytest.mark.slow
+def test_kills_are_survived(toy):
+    for tally in (*kills.attacks(toy, 2), *sweeps.attacks(toy, 3)):
+        assert tally.counts and not tally.losses, tally
