@@ -57,17 +57,18 @@ class Checkpoints:
         the folder is damaged and may not be mended.
         """
         process = jax.process_index()
-        options = ocp.CheckpointManagerOptions(
-            preservation_policy=None if self.read_only else self._newest,
-            enable_async_checkpointing=False,
-            read_only=self.read_only,
-            create=False,
-            multiprocessing_options=ocp.options.MultiprocessingOptions(
-                primary_host=process,
-                active_processes={process},
-                barrier_sync_key_prefix=str(process),
-            ),
-        )
+        with _quiet():
+            options = ocp.CheckpointManagerOptions(
+                preservation_policy=None if self.read_only else self._newest,
+                enable_async_checkpointing=False,
+                read_only=self.read_only,
+                create=False,
+                multiprocessing_options=ocp.options.MultiprocessingOptions(
+                    primary_host=process,
+                    active_processes={process},
+                    barrier_sync_key_prefix=str(process),
+                ),
+            )
         if not self.read_only:
             self.folder.mkdir(parents=True, exist_ok=True)
         with _quiet():
