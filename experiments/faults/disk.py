@@ -50,7 +50,9 @@ def attacks(toy: Toy) -> Iterator[Tally]:
         return
     names = {"sweep": toy.sweep(2), "text": toy.folder / "text", "runs": toy.folder / "runs"}
     names |= {"run": toy.planned(), "disk": disk}
-    _said(toy, f"sweep --config={names['sweep']} --workdir={names['runs']}".split())
+    code, said = _said(toy, f"sweep --config={names['sweep']} --workdir={names['runs']}".split())
+    if code:
+        raise RuntimeError(f"the sweep on a disk with room has failed: {said[-300:]}")
     for case in CASES:
         arguments = case.command.format(**names).split()
         tally = Tally(f"full disk, {arguments[0]}")

@@ -24,13 +24,18 @@ VALUES: dict[str, dict[str, Any]] = {
     "log": {"checkpoint_seconds": 0.0},
 }
 SWEEP = """\
-from experiments.faults.toy import Toy
 from pathlib import Path
+
+from experiments.faults.toy import Toy
+from pe_jax.configs.base import get_config
 
 
 def get_sweep():
     for rate in {rates}:
-        yield Toy(Path({folder!r})).config(rate)
+        sections = Toy(Path({folder!r})).config(rate)
+        config = get_config("pe=" + sections.pop("pe"))
+        config.update(sections)
+        yield config
 """
 
 

@@ -108,7 +108,9 @@ def _make(
             check()
             os.rename(made, path)
         except RuntimeError as error:  # what ArrayRecord's writer raises, as for a full disk
-            raise OSError(f"{path} cannot be written: {error}") from error
+            raise OSError(
+                f"{path} cannot be written ({error}): make room there, or name another data_dir"
+            ) from error
         finally:
             shutil.rmtree(draft, ignore_errors=True)
 
