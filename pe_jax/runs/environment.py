@@ -6,6 +6,7 @@ import contextlib
 import importlib.metadata
 import os
 import platform
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -16,6 +17,7 @@ from pe_jax.record import Device, Process
 from pe_jax.storage.hashes import sha256
 
 PACKAGE = Path(__file__).parents[1]
+STATUS = Path("/proc/self/status")
 PACKAGES = ("jax", "jaxlib", "flax", "optax", "numpy", "grain", "orbax-checkpoint", "pe_jax")
 
 
@@ -107,6 +109,10 @@ def peak_memory_mib() -> float | None:
     """The largest resident size of this process so far, in MiB; None where the system does not say
     (Windows).
     """
+    try:  # not ru_maxrss, which on Linux is at least what the parent had when it started this one
+        return int(re.findall(r"VmHWM:\s+(\d+) kB", STATUS.read_text())[0]) / 2**10
+    except (OSError, IndexError):
+        pass
     try:
         import resource
     except ImportError:

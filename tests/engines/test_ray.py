@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 
 import pytest
-from commands import Lab, lines, result, run_of, tiny
+from commands import FAILING, Lab, lines, result, run_of, tiny
 
 from pe_jax.engines import ray, sweep
 from pe_jax.engines.engine import Task
@@ -25,14 +25,6 @@ import jax.numpy as jnp
 from pe_jax.encoding import Encoding
 
 print("this run sees", os.environ.get("CUDA_VISIBLE_DEVICES"))
-
-
-@dataclasses.dataclass(frozen=True)
-class Failing(Encoding):
-    def relative_bias(self, params, n):
-        if n.size >= 2 * self.dims.train_len:  # in evaluation, beyond what is traced before
-            raise ArithmeticError("this hook fails")
-        return jnp.zeros((self.dims.heads, n.size))
 """
 STUDY = f"""
 from pe_jax.configs.base import get_config
@@ -50,7 +42,7 @@ needs_ray = pytest.mark.skipif(
 @pytest.fixture(scope="module")
 def lab(tmp_path_factory):
     lab = Lab(tmp_path_factory.mktemp("lab"), tmp_path_factory.getbasetemp() / "programs")
-    for name, text in {"mine.py": MINE, "study.py": STUDY}.items():
+    for name, text in {"mine.py": MINE + FAILING, "study.py": STUDY}.items():
         (lab.folder / name).write_text(text)
     return lab
 

@@ -7,7 +7,7 @@ import signal
 from pathlib import Path
 
 import pytest
-from commands import ROOT, TINY, Lab, lines, result, run_of, tiny
+from commands import FAILING, ROOT, TINY, Lab, lines, result, run_of, tiny
 
 from configs import base, quickstart
 from pe_jax.commands import hyper
@@ -31,14 +31,6 @@ class Mine(Encoding):
 
     def relative_bias(self, params, n):
         return jnp.broadcast_to(-self.slope * jnp.abs(n), (self.dims.heads, n.size))
-
-
-@dataclasses.dataclass(frozen=True)
-class Failing(Encoding):
-    def relative_bias(self, params, n):
-        if n.size >= 2 * self.dims.train_len:  # in evaluation, beyond what is traced before
-            raise ArithmeticError("this hook fails")
-        return jnp.zeros((self.dims.heads, n.size))
 """
 STUDY = """
 from pe_jax.configs import base
@@ -76,7 +68,7 @@ def get_hyper(h):
 @pytest.fixture(scope="module")
 def lab(tmp_path_factory):
     lab = Lab(tmp_path_factory.mktemp("lab"), tmp_path_factory.getbasetemp() / "programs")
-    for name, text in {"mine.py": MINE, "study.py": STUDY, "hyper.py": HYPER}.items():
+    for name, text in {"mine.py": MINE + FAILING, "study.py": STUDY, "hyper.py": HYPER}.items():
         (lab.folder / name).write_text(text)
     return lab
 

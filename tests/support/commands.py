@@ -49,6 +49,17 @@ TINY = {
     "log.checkpoint_seconds": 0.0,
 }
 
+FAILING = """
+
+@dataclasses.dataclass(frozen=True)
+class Failing(Encoding):
+    def relative_bias(self, params, n):
+        if n.size >= 2 * self.dims.train_len:  # in evaluation, beyond what is traced before
+            raise ArithmeticError("this hook fails")
+        return jnp.zeros((self.dims.heads, n.size))
+"""
+"""The end of a user's file: an encoding whose run fails."""
+
 _context = multiprocessing.get_context("forkserver")
 _context.set_forkserver_preload(PRELOADED)
 
