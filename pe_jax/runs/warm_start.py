@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jax
 import jax.numpy as jnp
@@ -23,11 +23,13 @@ from pe_jax.runs import layout
 from pe_jax.runs.matching import Match, Shapes, listed
 from pe_jax.storage import hashes, records
 from pe_jax.storage.arrays import flat
-from pe_jax.storage.checkpoints import Checkpoints
 from pe_jax.storage.hashes import canonical
 from pe_jax.storage.paths import expanded
 from pe_jax.training.config import TrainConfig
 from pe_jax.training.step import State, structure
+
+if TYPE_CHECKING:
+    from pe_jax.storage.checkpoints import Checkpoints
 
 
 @dataclasses.dataclass(frozen=True)
@@ -197,4 +199,6 @@ def _stored(folder: Path, parent: record.Result) -> tuple[Shapes, str]:
 
 
 def _checkpoints(folder: Path, group: Sequence[int]) -> Checkpoints:
+    from pe_jax.storage.checkpoints import Checkpoints  # Orbax, which few runs need to be planned
+
     return Checkpoints(layout.checkpoints(folder, group), read_only=True)
