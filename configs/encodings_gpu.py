@@ -6,11 +6,11 @@ bfloat16, three seeds in one program, evaluated at up to 16,384.
 
 Text as in configs/encodings.py.
 
-A step of the three seeds takes 13.4 to 15.4 of the 16 GiB of a TPU v5e, by the encodings that
-scripts/accelerators has compiled; `--config.train.remat=True` makes room. Heads have 64 components:
-XLA does not pad them to the 128 lanes of a TPU, but lays the tokens along these. In 6 layers of
-D=384, three heads of 128 would move 14 % fewer bytes than six of 64, since there are fewer logits,
-but would leave fewer heads to encodings that differ by head.
+A step of the three seeds takes 13.4 to 15.4 of the 16 GiB of a TPU v5e (results/accelerators), but
+for CoPE's, which would need more than twice as much and is given `train.remat`. Heads have 64
+components: XLA does not pad them to the 128 lanes of a TPU, but lays the tokens along these. In 6
+layers of D=384, three heads of 128 would move 14 % fewer bytes than six of 64, since there are
+fewer logits, but would leave fewer heads to encodings that differ by head.
 """
 
 from configs import encodings
@@ -33,6 +33,10 @@ ENCODINGS = (
 )
 
 
+LARGE = ("cope",)
+"""Those whose step does not fit a TPU v5e unless layers are computed again in the backward pass."""
+
+
 def get_config(arg="pe=rope"):
     c = encodings.get_config(arg)
     c.lm.layers = 8
@@ -52,4 +56,6 @@ def get_config(arg="pe=rope"):
 
 def get_sweep():
     for spec in ENCODINGS:
-        yield get_config(f"pe={spec}")
+        config = get_config(f"pe={spec}")
+        config.train.remat = spec in LARGE
+        yield config

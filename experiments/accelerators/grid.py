@@ -34,7 +34,8 @@ def cases() -> Iterator[Case]:
     """All programs, in the order of their compilation."""
     for program in ("training", "evaluation"):
         yield from (Case(spec, program) for spec in encodings_gpu.ENCODINGS)
-    for changes in (REMAT, *MESHES):
+    yield from (Case(spec, "training", REMAT) for spec in (*SOME, *encodings_gpu.LARGE))
+    for changes in MESHES:
         yield from (Case(spec, "training", changes) for spec in SOME)
     yield from (Case("rope", "training", changes) for changes in HEADS)
 

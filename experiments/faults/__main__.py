@@ -31,6 +31,7 @@ def main(given: Sequence[str] | None = None) -> int:
     from pe_jax.storage import atomic
 
     tallies, begun = [], time.monotonic()
+    about = environment.environment() | {"seed": options.seed, "quick": options.quick}
     with tempfile.TemporaryDirectory(prefix="pe_jax_faults_") as folder:
         for tally in _tallies(options, Path(folder)):
             tallies.append(tally)
@@ -43,7 +44,6 @@ def main(given: Sequence[str] | None = None) -> int:
     text = outcome.table(tallies)
     print(f"\n{text}")
     if options.out:
-        about = environment.environment() | {"seed": options.seed, "quick": options.quick}
         counted = [dict(zip(outcome.HEAD, tally.row(), strict=True)) for tally in tallies]
         written = json.dumps(about | {"faults": counted}, indent=1) + "\n"
         atomic.write(options.out / "faults.json", written)
