@@ -39,6 +39,16 @@ def get_sweep():
 """
 
 
+def write_text(folder: Path, files: int = 12, words: int = 600, seed: int = 0) -> Path:
+    """Makes a folder of small texts of made-up words; gives its path."""
+    rng = random.Random(seed)
+    known = ["".join(rng.choices("etaoinshrdlu", k=rng.randint(2, 7))) for _ in range(100)]
+    folder.mkdir(parents=True)
+    for i in range(files):
+        (folder / f"{i:02d}.txt").write_text(" ".join(rng.choices(known, k=words)))
+    return folder
+
+
 @dataclasses.dataclass(frozen=True)
 class Toy:
     """A folder with a text, and the runs on it."""
@@ -47,12 +57,7 @@ class Toy:
 
     def prepare(self) -> Toy:
         """Writes the text."""
-        rng = random.Random(0)
-        known = ["".join(rng.choices("etaoinshrdlu", k=rng.randint(2, 7))) for _ in range(100)]
-        (self.folder / "text").mkdir(parents=True, exist_ok=True)
-        for i in range(12):
-            words = " ".join(rng.choices(known, k=600))
-            (self.folder / "text" / f"{i:02d}.txt").write_text(words)
+        write_text(self.folder / "text")
         return self
 
     def config(self, rate: float = 1e-2) -> dict[str, Any]:

@@ -57,9 +57,10 @@ def train(
     call = _calling(lm, encodings, config, seeds, documents, session.mesh)
     step, begun, saved = first, time.monotonic(), time.monotonic()
 
-    def save(into: Checkpoints = checkpoints) -> None:
+    def save(into: Checkpoints = checkpoints) -> State:
         note, arrays = {"seconds": before + time.monotonic() - begun}, gather(state)
         broadcast(into.save, step, arrays, note, divergence.steps.values())
+        return arrays
 
     while step < config.steps and not divergence.of_all:
         count = min(config.steps_per_call, config.steps - step)
@@ -77,8 +78,7 @@ def train(
         session.stop(save)
     if first == step:  # nothing was left to train
         return gather(state), before
-    save()
-    return gather(state), before + time.monotonic() - begun
+    return save(), before + time.monotonic() - begun
 
 
 def before_decay(folder: Path) -> Path:

@@ -16,7 +16,7 @@ from jax.sharding import Mesh
 
 from pe_jax.storage.history import History
 
-Stop = Callable[[Callable[[], None]], None]
+Stop = Callable[[Callable[[], object]], None]
 """stop(save): if the run was asked to stop, calls `save` and raises Interrupted."""
 
 
@@ -67,7 +67,7 @@ def stopping(say: Callable[[str], None] = lambda message: None) -> Iterator[Stop
         asked.append(number)
         say(f"{signal.Signals(number).name}: saving as soon as the device is back; again: at once")
 
-    def stop(save: Callable[[], None]) -> None:
+    def stop(save: Callable[[], object]) -> None:
         number = max(multihost_utils.process_allgather(np.int32(asked[0] if asked else 0)))
         if number:
             save()

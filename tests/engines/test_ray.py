@@ -115,7 +115,7 @@ def test_a_task_that_is_cancelled_gets_sigterm_and_time_to_save(tmp_path, monkey
     code = (
         "import signal, sys, time\n"
         "signal.signal(signal.SIGTERM, lambda *_: (time.sleep(0.3), sys.exit(75)))\n"
-        "print('ready', flush=True); time.sleep(60)"
+        "print('ready', flush=True); signal.pause()"
     )
 
     def cancelled(seconds):

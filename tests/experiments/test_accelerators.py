@@ -53,7 +53,7 @@ def assert_portable(module):
     assert set(re.findall(r"custom_call @([\w.]+)", module)) <= OF_JAX
 
 
-def lowers(own, form):
+def assert_lowers(own, form):
     program, inputs, static = programs.evaluation(with_attention(own, form), 8)
     assert_portable(lowered(program, inputs, **static))
 
@@ -67,7 +67,7 @@ def test_training_lowers_for_cuda_and_tpu(spec):
 @pytest.mark.parametrize("spec", sampled(SPECS, lambda spec: run(spec).encodings))
 def test_evaluation_lowers_for_cuda_and_tpu(spec, form):
     """Dense is what training is, too, so that it is slow here."""
-    lowers(run(spec), form)
+    assert_lowers(run(spec), form)
 
 
 def test_training_is_split_over_a_mesh():
@@ -121,7 +121,7 @@ def test_what_an_accelerator_lacks_is_noticed(bad, error, said):
     own = run("nope")
     own = dataclasses.replace(own, encodings=(bad(own.encodings[0].dims),))
     with pytest.raises(error, match=said):
-        lowers(own, "dense")
+        assert_lowers(own, "dense")
 
 
 GIB = 2**30

@@ -42,29 +42,29 @@ def config_of(values, spec="rope"):
     return config
 
 
-def made(config):
-    """Run.of(config); None if it was refused, which must take one line of bearable length."""
+def assert_made_or_refused(config):
+    """A run is made of the config, and again of its record; or the config is refused in one line of
+    bearable length.
+    """
     try:
-        return Run.of(config)
+        run = Run.of(config)
     except (ValueError, OSError) as error:
-        assert "\n" not in str(error)
-        assert 10 < len(str(error)) < 2000
-        return None
+        assert "\n" not in str(error) and 10 < len(str(error)) < 2000
+        return
+    assert Run.of(json.loads(canonical(run.config))).id == run.id
 
 
 @settings(max_examples=150)
 @given(st.dictionaries(st.sampled_from(FIELDS), VALUES, min_size=1, max_size=3))
 def test_any_values_of_a_config_make_a_run_or_are_refused_in_one_line(values):
-    run = made(config_of(values))
-    if run:  # then its record makes it again
-        assert Run.of(json.loads(canonical(run.config))).id == run.id
+    assert_made_or_refused(config_of(values))
 
 
 @settings(max_examples=150)
 @given(st.sampled_from(sorted(ENCODINGS)), st.data())
 def test_any_values_of_an_encodings_fields_make_a_run_or_are_refused_in_one_line(name, data):
     fields = st.dictionaries(st.sampled_from(sorted(defaults(ENCODINGS[name]))), VALUES, max_size=2)
-    made({"pe": {"spec": name, name: data.draw(fields)}})
+    assert_made_or_refused({"pe": {"spec": name, name: data.draw(fields)}})
 
 
 @settings(max_examples=150)

@@ -10,7 +10,6 @@ import json
 import multiprocessing
 import os
 import pty
-import random
 import resource
 import runpy
 import select
@@ -21,6 +20,7 @@ import threading
 import time
 from pathlib import Path
 
+from experiments.faults.toy import write_text
 from pe_jax.storage.hashes import canonical, sha256
 from pe_jax.storage.history import read_lines
 
@@ -76,16 +76,6 @@ def tiny_on(text: Path) -> dict[str, dict]:
         section, field = name.split(".")
         sections.setdefault(section, {})[field] = value
     return sections
-
-
-def write_text(folder: Path, files: int = 12, words: int = 600, seed: int = 0) -> Path:
-    """A folder of small texts of made-up words."""
-    rng = random.Random(seed)
-    known = ["".join(rng.choices("etaoinshrdlu", k=rng.randint(2, 7))) for _ in range(100)]
-    folder.mkdir()
-    for i in range(files):
-        (folder / f"{i:02d}.txt").write_text(" ".join(rng.choices(known, k=words)))
-    return folder
 
 
 @dataclasses.dataclass
