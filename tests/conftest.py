@@ -4,7 +4,9 @@ annotations.
 They must stand before jax and pe_jax are imported, hence the order of this file.
 """
 
+import itertools
 import os
+from collections.abc import Iterator
 from importlib.metadata import version
 from pathlib import Path
 
@@ -25,6 +27,18 @@ import pytest
 
 jax.config.update("jax_numpy_rank_promotion", "raise")
 jaxtyping.install_import_hook("pe_jax", "checked.checked")
+
+tests_run = itertools.count(1)
+
+
+@pytest.fixture(autouse=True)
+def few_programs() -> Iterator[None]:
+    """Frees the compiled programs after every hundred tests. Linux allows a process 65,530 mappings
+    of memory, a program takes several, and XLA crashes where none is left.
+    """
+    yield
+    if next(tests_run) % 100 == 0:
+        jax.clear_caches()
 
 
 @pytest.fixture(scope="session")
