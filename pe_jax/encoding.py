@@ -11,14 +11,12 @@ Axes: L sequence, T queries, S keys, N distances, H heads, K head size, D model 
 from __future__ import annotations
 
 import dataclasses
-import inspect
-from collections.abc import Callable
 from typing import Any, ClassVar, Literal, NamedTuple
 
 import jax
 from jaxtyping import Array, Bool, Float, Int, Key, Num
 
-from pe_jax.errors import nearest
+from pe_jax import contract
 from pe_jax.fields import check
 
 Params = dict[str, Any]
@@ -76,17 +74,7 @@ class Encoding:
         super().__init_subclass__(**kwargs)
         if cls.family is None and "family" not in vars(cls):
             cls.family = cls.__name__
-        if own := vars(cls).get("__post_init__"):
-            cls.__post_init__ = _after_the_contracts(own)
-        fields = cls.__dict__.get("__annotations__", {})
-        if taken := [name for name in fields if name in HOOKS]:
-            raise TypeError(f"{cls.__name__}.{taken[0]} is a field, and the hook's name: rename it")
-        for name, function in vars(cls).items():
-            if isinstance(function, staticmethod | classmethod):
-                function = function.__func__
-            field = name in fields or isinstance(function, type)
-            if callable(function) and not name.startswith("_") and not field:
-                _check_hook(cls.__name__, name, function)
+        contract.check_class(cls, Encoding, HOOKS)
 
     def __post_init__(self):
         """What is checked of every encoding, before the checks of its own class."""
@@ -202,35 +190,10 @@ class Encoding:
         return 1.0
 
 
-HOOKS: dict[str, tuple[str, ...]] = {  # the name of each hook, and of its arguments
-    name: tuple(inspect.signature(function).parameters)
-    for name, function in vars(Encoding).items()
-    if inspect.isfunction(function) and not name.startswith("_")
-}
+HOOKS = contract.hooks(Encoding)
+"""The name of each hook, and of its arguments."""
 
 RELATIVE = tuple(hook for hook in HOOKS if hook.startswith("relative_"))
-
-
-def _after_the_contracts(own: Callable) -> Callable:
-    """A class's __post_init__ after that of Encoding, whether it calls that or not."""
-
-    def __post_init__(self):
-        Encoding.__post_init__(self)
-        own(self)
-
-    return __post_init__
-
-
-def _check_hook(owner: str, name: str, function: Callable) -> None:
-    """A misspelt hook would silently train NoPE: it is a TypeError when the class is defined."""
-    if name not in HOOKS:
-        raise TypeError(
-            f"{owner}.{name} is not a hook of Encoding{nearest(name, HOOKS)} The hooks are "
-            f"{', '.join(HOOKS)}; the name of a helper begins with an underscore."
-        )
-    given = tuple(inspect.signature(function).parameters)
-    if given != HOOKS[name]:
-        raise TypeError(f"{owner}.{name} takes {given}, and the hook takes {HOOKS[name]}")
 
 
 def overrides(encoding: Encoding, hook: str) -> bool:

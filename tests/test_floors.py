@@ -12,7 +12,9 @@ ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = ROOT / "pe_jax"
 FLOORS = (
     (
+        "contract",
         "encoding",
+        "task",
         "metric",
         "reason",
         "record",
@@ -23,7 +25,7 @@ FLOORS = (
         "errors",
     ),
     ("encodings", "storage"),
-    ("spec", "data", "report"),
+    ("spec", "data", "tasks", "report"),
     ("attention",),
     ("model",),
     ("training",),

@@ -1,0 +1,106 @@
+"""The contract of a task: what a model is to predict. A frozen dataclass whose methods are pure
+hooks, as an encoding is.
+
+A task has samples of length n, for every n that it `has`. What n counts is the task's own affair:
+input symbols, digits, tokens. A sample is one sequence of `size(n)` tokens; its length is traced,
+and the arrays are padded, so one program serves many lengths. `sample` runs inside the jitted
+training step, vmapped over a batch whose sequences all have one n.
+
+Axes: S tokens of a padded sequence.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any, ClassVar, NamedTuple
+
+from jaxtyping import Array, Bool, Int, Key
+
+from pe_jax import contract
+from pe_jax.fields import check
+
+
+class Sample(NamedTuple):
+    """One sequence, and what is to be predicted in it."""
+
+    tokens: Int[Array, "S"]
+    """What the model reads. Those beyond `size(n)` are padding, which it does not see."""
+    targets: Int[Array, "S"]
+    """What it is to predict at each token."""
+    scored: Bool[Array, "S"]
+    """Where a prediction counts, in the loss and in every metric."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Task:
+    """What a model is to predict."""
+
+    causal: bool = True
+    """Whether the model is a decoder, lm.causal."""
+
+    bidirectional: ClassVar[bool] = False
+    """Whether it has a form for models that are not causal."""
+    reads_text: ClassVar[bool] = False
+    """Whether its samples are windows of the text of section `data` (`cut`), and not drawn."""
+    metrics: ClassVar[tuple[str, ...]] = ("accuracy", "exact_match")
+    """Names of metric.METRICS: how it is scored where eval.metrics does not say it."""
+
+    def __init_subclass__(cls, **kwargs: Any):
+        super().__init_subclass__(**kwargs)
+        contract.check_class(cls, Task, HOOKS)
+
+    def __post_init__(self):
+        """What is checked of every task, before the checks of its own class."""
+        check(self, f"{type(self).__name__}'s ")
+        if not self.causal and not self.bidirectional:
+            raise ValueError(
+                f"{type(self).__name__} has each token predicted from those before it, which a "
+                "model with lm.causal=False would see: use lm.causal=True"
+            )
+
+    # Facts, known when a program is traced.
+
+    def vocab(self) -> int:
+        """How many tokens there are: their ids are 0 .. vocab - 1."""
+        raise NotImplementedError
+
+    def labels(self) -> int:
+        """How many tokens may be the target of a scored prediction: one guessed at random is right
+        once in so many.
+        """
+        return self.vocab()
+
+    def has(self, n: int) -> bool:
+        """Whether there are samples of length n."""
+        return n >= 1
+
+    def size(self, n):
+        """Tokens of a sample of length n. n may be traced."""
+        return n
+
+    # Samples.
+
+    def sample(self, key: Key[Array, ""], n: Int[Array, ""], longest: int) -> Sample:
+        """A sample of length n, drawn by `key` alone, padded to S = size(longest) tokens."""
+        raise NotImplementedError
+
+    def cut(self, window: Int[Array, "S1"]) -> Sample:
+        """The sample of a window of text, S + 1 tokens."""
+        raise NotImplementedError
+
+    # In plain Python, to check the samples and to compare models with.
+
+    def oracle(self, tokens: Sequence[int]) -> list[int | None]:
+        """What is to be predicted at each of the tokens of a sample; None: it is not scored."""
+        raise NotImplementedError
+
+    def guess(self, tokens: Sequence[int]) -> list[int] | None:
+        """What a simple method without a model predicts at each token; None: there is none but the
+        most frequent target of each place.
+        """
+        return None
+
+
+HOOKS = contract.hooks(Task)
+"""The name of each hook, and of its arguments."""

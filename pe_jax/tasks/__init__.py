@@ -1,0 +1,17 @@
+"""The table of tasks, by the names that section `task` of a config gives them: one file each.
+
+The docstring of a file defines the samples of length n, with the paper and a worked example, and
+says where the definition differs from the paper or its code. A new one needs its file and its line
+in TASKS; its methods in plain Python, `oracle` and `guess`, check its samples in the tests.
+"""
+
+from __future__ import annotations
+
+from pe_jax.task import Task
+from pe_jax.tasks.reverse_string import ReverseString
+from pe_jax.tasks.text import Text
+
+TASKS: dict[str, type[Task]] = {
+    "text": Text,
+    "reverse_string": ReverseString,
+}

@@ -1,0 +1,110 @@
+"""Every task: its samples are what its oracle in plain Python says, at every length and in every
+form, whatever the padding; and the worked examples of the papers.
+"""
+
+import functools
+
+import jax
+import numpy as np
+import pytest
+
+from pe_jax.task import Task
+from pe_jax.tasks import TASKS
+
+DRAWN = {name: cls for name, cls in TASKS.items() if not cls.reads_text}
+FORMS = [
+    (name, causal)
+    for name, cls in DRAWN.items()
+    for causal in ((True, False) if cls.bidirectional else (True,))
+]
+LENGTHS = (*range(1, 21), 39, 40, 41, 42, 80)
+
+
+def lengths(task):
+    return [n for n in LENGTHS if task.has(n)]
+
+
+@functools.partial(jax.jit, static_argnames=("task", "longest", "count"))
+def drawn(task, n, longest, count, seed=0):
+    """`count` samples of length n, padded to the size of `longest`."""
+    keys = jax.random.split(jax.random.key(seed), count)
+    return jax.vmap(lambda key: task.sample(key, n, longest))(keys)
+
+
+def samples(task, n, count=50, longest=None, seed=0):
+    """(tokens, targets, scored) of samples of length n, without their padding, as lists."""
+    batch = drawn(task, np.int32(n), longest or n, count, seed)
+    size = int(task.size(n))
+    assert batch.tokens.shape == (count, int(task.size(longest or n)))
+    assert not batch.scored[:, size:].any()
+    return [
+        [row[:size].tolist() for row in map(np.asarray, sample)]
+        for sample in zip(*batch, strict=True)
+    ]
+
+
+@pytest.mark.parametrize(("name", "causal"), FORMS)
+def test_the_oracle_agrees_with_every_sample(name, causal):
+    task = TASKS[name](causal)
+    longest = max(lengths(task))
+    for n in lengths(task):
+        for tokens, targets, scored in samples(task, n, longest=longest, seed=n):
+            wanted = task.oracle(tokens)
+            assert len(wanted) == len(tokens)
+            assert [want is not None for want in wanted] == scored
+            assert all(
+                want in (None, target) for want, target in zip(wanted, targets, strict=True)
+            ), (n, tokens)
+            assert any(scored)
+            assert 0 <= min(tokens) and max(tokens) < task.vocab()
+            labels = {target for target, s in zip(targets, scored, strict=True) if s}
+            assert min(labels) >= 0 and max(labels) < task.vocab()
+
+
+@pytest.mark.parametrize(("name", "causal"), FORMS)
+def test_padding_changes_no_sample(name, causal):
+    task = TASKS[name](causal)
+    for n in lengths(task)[:8]:
+        assert samples(task, n, 8) == samples(task, n, 8, longest=max(lengths(task)))
+
+
+@pytest.mark.parametrize("name", DRAWN)
+def test_samples_differ_and_depend_on_the_key_alone(name):
+    task = TASKS[name]()
+    n = lengths(task)[-1]
+    first, again, other = (samples(task, n, 20, seed=seed) for seed in (0, 0, 1))
+    assert first == again
+    assert len({str(sample) for sample in first + other}) == 40
+
+
+def solved(name, causal, input):
+    """The answer to an input, given as a string of digits, by the oracle."""
+    task = TASKS[name](causal)
+    symbols = [int(symbol) for symbol in input]
+    n = next(n for n in range(1, 99) if task.has(n) and task._counts(n)[0] == len(symbols))
+    tokens = symbols + [task.symbols] * (int(task.size(n)) - len(symbols))
+    return "".join(str(symbol) for symbol in task.oracle(tokens) if symbol is not None)
+
+
+@pytest.mark.parametrize(
+    ("name", "input", "answer"),
+    [
+        ("reverse_string", "011010", "010110"),
+        ("reverse_string", "001", "100"),
+    ],
+)
+def test_worked_examples(name, input, answer):
+    assert solved(name, True, input) == solved(name, False, input) == answer
+
+
+def test_a_misspelt_method_is_an_error():
+    with pytest.raises(TypeError, match=r"Wrong.lables is not a hook of Task; did you mean"):
+
+        class Wrong(Task):
+            def lables(self):
+                return 2
+
+
+def test_a_task_for_decoders_alone_says_so():
+    with pytest.raises(ValueError, match=r"Text has each token .* use lm.causal=True"):
+        TASKS["text"](causal=False)
