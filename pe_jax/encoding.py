@@ -117,12 +117,15 @@ class Encoding:
 
     def positions(self, tokens: Int[Array, "L"], pos: Num[Array, "L"], key, train: bool):
         """The positions of a sequence, from `pos`: drawn at random, shifted, scaled, or computed
-        from the tokens. `key` is None where nothing is to be drawn.
+        from the tokens. `key` is None where nothing is to be drawn. At the end of a padded
+        sequence tokens and `pos` are below 0.
         """
         return pos
 
     def embed(self, params: Params, x: Float[Array, "L D"], tokens: Int[Array, "L"], pos):
-        """The model's input (where="input"), or the input of each of its layers."""
+        """The model's input (where="input"), or the input of each of its layers. At the end of a
+        padded sequence tokens are below 0.
+        """
         return x
 
     def locate(self, params: Params, x: Float[Array, "L D"], pos, before) -> Coords:

@@ -27,17 +27,21 @@ def fold_positions(
     pos: Num[Array, "L"],
     key: Key[Array, "..."] | None,
     train: bool,
+    size: Int[Array, ""] | None = None,
 ) -> Num[Array, "L"] | Num[Array, "B L"]:
     """The positions after every `positions` hook: [L] where the batch shares them, else [B, L].
 
     `key` is one key, which makes one draw for the whole batch unless an encoding is `per_sequence`;
     or one key for each sequence; or None, where nothing is to be drawn. The place of an encoding in
-    the tuple is folded into its key. TypeError if a hook reads the tokens, so that its positions
+    the tuple is folded into its key. Of padded sequences `size` says how many tokens they have: the
+    hooks get positions below 0 for the others. TypeError if a hook reads the tokens, so that its positions
     differ between sequences, and its class is not `per_sequence`.
     """
     members = [(i, e) for i, e in enumerate(encodings) if overrides(e, "positions")]
     if not members:
         return pos
+    if size is not None:
+        pos = jnp.where(pos < size, pos, -1)
     batch = tokens.shape[0]
     per_sequence = any(e.per_sequence for _, e in members) or (key is not None and key.ndim == 1)
     if key is not None and key.ndim == 0 and per_sequence:

@@ -39,8 +39,8 @@ class CAPE(Encoding):
             raise ValueError(f"cape's max_scale must be at least 1, got {self.max_scale}")
 
     def positions(self, tokens, pos, key, train):
-        pos = pos.astype(jnp.float32)
-        pos = pos - pos.mean() if self.centred else pos
+        here, pos = pos >= 0, pos.astype(jnp.float32)
+        pos = pos - pos.mean(where=here) if self.centred else pos
         if not train:
             return pos
         if key is None:

@@ -36,4 +36,5 @@ class Randomized(Encoding):
             )
         if key is None:
             raise ValueError("randomized positions need a key: pass `key` to the model")
-        return jnp.sort(jax.random.permutation(key, most)[:length])
+        drawn = jax.random.permutation(key, most)[:length]
+        return jnp.sort(jnp.where(pos < 0, most, drawn))

@@ -28,6 +28,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, Num
 
+from pe_jax.attention.rows import ABSENT
+
 Leaf = Any  # an array, or what jax.tree.map has put in its place
 
 
@@ -35,6 +37,7 @@ class Seen(NamedTuple):
     """All tokens that the new ones may look at: the kept ones, and the new ones themselves."""
 
     tokens: Int[Array, "B S"]
+    """Below 0: there is no token."""
     index: Int[Array, "S"] | Int[Array, "B S"]
     """Their places in the sequence, which make the mask; below 0: there is no token."""
     pos: Num[Array, "S"] | Num[Array, "B S"]
@@ -45,6 +48,13 @@ class Seen(NamedTuple):
     """How many of the S come before the first of those whose rows a layer computes. 0 for a memory,
     whose layers compute the kept tokens' rows anew.
     """
+
+    def cut(self, size: Int[Array, ""]) -> Seen:
+        """Those of a full forward pass of which all after the first `size` are padding."""
+        here = self.index < size
+        return self._replace(
+            tokens=jnp.where(here, self.tokens, ABSENT), index=jnp.where(here, self.index, ABSENT)
+        )
 
     def last(self, count: int) -> Seen:
         """The last `count` of them, of a full forward pass."""

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 import jax
 import jax.numpy as jnp
 from flax import nnx
-from jaxtyping import Array, Float, Key
+from jaxtyping import Array, Float, Int, Key
 
 from pe_jax.attention.bound import Bound, fold_positions
 from pe_jax.encoding import Encoding, acts_once, overrides
@@ -68,13 +68,16 @@ class LM(nnx.Module):
         dropout_key: Key[Array, ""] | None = None,
         train: bool = False,
         last: int | None = None,
+        size: Int[Array, ""] | None = None,
         remat: bool = False,
     ) -> tuple[Float[Array, "B T V"], Past | None]:
         """(float32 logits [B, L, V] of tokens [B, L], the cache with these tokens in it).
 
         `cache` has what is kept of the tokens before these: a Cache (cache.py), a Memory of earlier
         segments (memory.py), or None for the full forward pass, which gives back None. With `last`,
-        only the last `last` tokens get logits. ValueError if tokens are not integers [B, L].
+        only the last `last` tokens get logits. Of the full forward pass, `size` tells how many tokens
+        there are: all after them are padding, which none of them sees, and whose logits mean
+        nothing. ValueError if tokens are not integers [B, L].
 
         `encodings` take the place of the model's own, over the same parameters (a swap, or
         `at(length)`); of more than the model has, those at the end get no parameters. `key` draws
@@ -86,9 +89,10 @@ class LM(nnx.Module):
         encodings = self.encodings if encodings is None else encodings
         past = Past.none(self.config.layers) if cache is None else cache
         seen, past = past.see(tokens)
+        seen = seen if size is None else seen.cut(size)
         pos = past.pos
         if pos is None:
-            pos = fold_positions(encodings, seen.tokens, seen.pos, key, train)
+            pos = fold_positions(encodings, seen.tokens, seen.pos, key, train, size)
         seen = seen._replace(pos=pos[..., : seen.tokens.shape[1]])
         keys = _dropout_keys(dropout_key, 1 + 2 * self.config.layers)
 
