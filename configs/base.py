@@ -1,5 +1,5 @@
 """pe_jax/configs/base.py, which has every knob of a run, for --config=configs/base.py:pe=SPEC."""
 
-from pe_jax.configs.base import encodings, get_config, spec_of
+from pe_jax.configs.base import chosen, encodings, get_config, task
 
-__all__ = ["encodings", "get_config", "spec_of"]
+__all__ = ["chosen", "encodings", "get_config", "task"]

@@ -1,9 +1,9 @@
-"""The contract of a metric: which tokens of a text are scored, in windows of which kind, and how
-the scores become one number.
+"""The contract of a metric: what is scored, and how the scores become one number.
 
 A metric is a frozen dataclass of pure functions. All that depends on the metric is a field of it:
-windows, value, unit, whether lower is better, and the sentence that tables print. To add one, add
-an entry to METRICS.
+value, unit, whether lower is better, the sentence that tables print, and for text the windows. To
+add one, add an entry to METRICS. Of text, a TextMetric says which tokens are scored in windows of
+which kind:
 
     same_targets    fixed places e, evenly spread over the documents of at least the longest E; the
                     window is [e - E, e) and its last k tokens are scored, k = L/2 by default: the
@@ -14,7 +14,12 @@ an entry to METRICS.
                     new tokens are scored
     last_k          windows of E evenly spread over the documents, their last k tokens scored
 
-E is the evaluation length and L the training length, in tokens.
+E is the evaluation length and L the training length, in tokens. Of tasks whose samples are drawn, a
+SampleMetric counts right predictions:
+
+    accuracy        of all scored tokens, how many are the most likely one where they are predicted
+    exact_match     of all samples, in how many every scored token is. A greedily decoded answer is
+                    right in just these, since up to its first error it is what the model reads
 """
 
 from __future__ import annotations
@@ -22,41 +27,12 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Callable, Iterator, Sequence
-from typing import Literal, NamedTuple
+from typing import Literal, TypeVar
 
 import numpy as np
 
+from pe_jax import places
 from pe_jax.errors import nearest
-
-
-class Scope(NamedTuple):
-    """What the config of an evaluation fixes for every length, in tokens."""
-
-    longest: int
-    """The longest evaluation length."""
-    targets: int
-    """Tokens scored at each length."""
-    last: int
-    """k of same_targets and last_k: the scored tokens at the end of each window."""
-    stride: int
-    """Tokens by which the windows of `sliding` move."""
-
-
-class Place(NamedTuple):
-    """A window of a document, and the rows of it that are scored, begin <= row < end.
-
-    The window begins at token `start`. Row r sees the tokens start .. start + r and predicts the
-    next one.
-    """
-
-    document: int
-    start: int
-    begin: int
-    end: int
-
-
-class NoRoom(ValueError):
-    """The documents are too short for as many targets as were asked for."""
 
 
 def bits_per_byte(nats: np.ndarray, sizes: np.ndarray) -> float:
@@ -72,22 +48,6 @@ class Metric:
     sentence: str
     """What is scored, for the notes below a table. {split} stands for "test" or "validation",
     {last} for `eval.last`, which is "L/2" where it is not set.
-    """
-    places: Callable[[Sequence[int], int, Scope], Iterator[Place]]
-    """The windows, from the documents' sizes in tokens and the evaluation length E. Raises NoRoom
-    if there are too few.
-    """
-    beyond: int = 1
-    """Tokens that a document needs beyond the longest window."""
-    uses: tuple[str, ...] = ()
-    """The fields of Scope, "last" or "stride", that it reads and that must be below the shortest
-    length.
-    """
-    by_position: bool = False
-    """Whether every row of its windows is scored, so that results can be drawn by position."""
-    value: Callable[[np.ndarray, np.ndarray], float] = bits_per_byte
-    """One number from the scored targets' -ln p, in nats, float [n], and their sizes in bytes, int
-    [n].
     """
     unit: str = "bits per byte"
     better: Literal["lower", "higher"] = "lower"
@@ -114,102 +74,114 @@ class Metric:
         return self.name.replace("_", " ")
 
 
-def _same_targets(sizes, E, scope) -> Iterator[Place]:
-    k = scope.last
-    for document, e in _ends(sizes, scope.targets // k, scope.longest, k):
-        yield Place(document, e - E, E - 1 - k, E - 1)
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class TextMetric(Metric):
+    """How windows of text are scored."""
 
-
-def _last_k(sizes, E, scope) -> Iterator[Place]:
-    k = min(scope.last, E)
-    for document, e in _ends(sizes, scope.targets // scope.last, E + 1, k):
-        yield Place(document, e - E - 1, E - k, E)
-
-
-def _nonoverlapping(sizes, E, scope) -> Iterator[Place]:
-    for document, begin, end in _spans(sizes, scope):
-        for start in range(begin, end, E):
-            yield Place(document, start, 0, min(E, end - start))
-
-
-def _sliding(sizes, E, scope) -> Iterator[Place]:
-    for document, begin, end in _spans(sizes, scope):
-        for first in range(begin, end, scope.stride):
-            last = min(first + scope.stride, end)
-            start = max(0, last - E)
-            yield Place(document, start, first - start, last - start)
-
-
-def _spans(sizes, scope) -> Iterator[tuple[int, int, int]]:
-    """(document, begin, end) of spans of the longest E; the last is cut so that all have `targets`
-    tokens together.
+    places: Callable[[Sequence[int], int, places.Scope], Iterator[places.Place]]
+    """The windows, from the documents' sizes in tokens and the evaluation length E. Raises
+    places.NoRoom if there are too few.
     """
-    count, left = math.ceil(scope.targets / scope.longest), scope.targets
-    for document, end in _ends(sizes, count, scope.longest + 1, scope.longest):
-        begin = end - 1 - scope.longest
-        yield document, begin, begin + min(scope.longest, left)
-        left -= scope.longest
-
-
-def _ends(sizes, count: int, least: int, apart: int) -> list[tuple[int, int]]:
-    """(document, e) of `count` places e, evenly spread over the documents, with e >= least and at
-    least `apart` tokens between two of one document. Raises NoRoom if they do not fit.
+    beyond: int = 1
+    """Tokens that a document needs beyond the longest window."""
+    uses: tuple[str, ...] = ()
+    """The fields of Scope, "last" or "stride", that it reads and that must be below the shortest
+    length.
     """
-    room = [max(0, (size - least) // apart + 1) for size in sizes]
-    if count < 1 or sum(room) < count:
-        raise NoRoom(f"room for {sum(room) * apart} targets")
-    slots = np.linspace(0, sum(room) - 1, count).round().astype(int)
-    document = np.searchsorted(np.cumsum(room), slots, side="right")
-    before = np.cumsum([0, *room])[document]
-    return [
-        (int(d), int(least + (s - b) * apart))
-        for d, s, b in zip(document, slots, before, strict=True)
-    ]
+    by_position: bool = False
+    """Whether every row of its windows is scored, so that results can be drawn by position."""
+    value: Callable[[np.ndarray, np.ndarray], float] = bits_per_byte
+    """One number from the scored targets' -ln p, in nats, float [n], and their sizes in bytes, int
+    [n].
+    """
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class SampleMetric(Metric):
+    """How the samples of a task are scored, in percent."""
+
+    better: Literal["lower", "higher"] = "higher"
+    value: Callable[[np.ndarray, np.ndarray], float]
+    """One number from how many predictions of each sample are right, and how many are scored, both
+    int [n].
+    """
+
+    @property
+    def title(self) -> str:
+        """For example "Accuracy in % (higher is better)"."""
+        return f"{self.unit[:1].upper()}{self.unit[1:]} ({self.better} is better)"
+
+
+def _accuracy(right: np.ndarray, scored: np.ndarray) -> float:
+    return 100 * float(right.sum(dtype=np.int64) / scored.sum(dtype=np.int64))
+
+
+def _exact_match(right: np.ndarray, scored: np.ndarray) -> float:
+    return 100 * float((right == scored).mean())
 
 
 METRICS: dict[str, Metric] = {
     metric.name: metric
     for metric in (
-        Metric(
+        TextMetric(
             "same_targets",
             "The targets are the same tokens at every length: the {last} tokens before fixed "
             "places in {split} documents, L being the training length. Only the window before "
             "these places grows, so differences come from context alone, and the value at L is "
             "what a model that crops the longer context away scores at every length.",
-            _same_targets,
+            places=places.same_targets,
             beyond=0,
             uses=("last",),
         ),
-        Metric(
+        TextMetric(
             "nonoverlapping",
             "{split} documents are cut into windows of the evaluation length and every token is "
             "scored. Short windows hold a larger share of tokens with little context, so part of "
             "a negative gain is that share shrinking.",
-            _nonoverlapping,
+            places=places.nonoverlapping,
             by_position=True,
         ),
-        Metric(
+        TextMetric(
             "sliding",
             "Windows of the evaluation length move over {split} documents by a fixed stride. Only "
             "the tokens that are new in a window are scored.",
-            _sliding,
+            places=places.sliding,
             uses=("stride",),
         ),
-        Metric(
+        TextMetric(
             "last_k",
             "{split} documents are cut into windows of the evaluation length. Only the last k "
             "tokens of each window are scored.",
-            _last_k,
+            places=places.last_k,
             uses=("last",),
+        ),
+        SampleMetric(
+            "accuracy",
+            "Samples of every length are drawn, the same for all models and seeds. Of all their "
+            "scored tokens the accuracy counts those that are the most likely one where they are "
+            "predicted.",
+            unit="accuracy in %",
+            value=_accuracy,
+        ),
+        SampleMetric(
+            "exact_match",
+            "Samples of every length are drawn, the same for all models and seeds. A sample counts "
+            "where every scored token is the most likely one: where greedy decoding is right.",
+            unit="samples without an error in %",
+            value=_exact_match,
         ),
     )
 }
 
 
-def named(name: str) -> Metric:
-    """The metric of that name; ValueError, with the nearest name, for one that is not known."""
-    if name not in METRICS:
-        raise ValueError(
-            f"unknown metric {name!r}{nearest(name, METRICS)} Known: {', '.join(METRICS)}."
-        )
-    return METRICS[name]
+Kind = TypeVar("Kind", bound=Metric)
+
+
+def named(name: str, kind: type[Kind] = Metric) -> Kind:
+    """The metric of that name and kind; ValueError, with the nearest name, if there is none."""
+    known = {known: metric for known, metric in METRICS.items() if isinstance(metric, kind)}
+    found = known.get(name)
+    if found is None:
+        of = {TextMetric: " of text", SampleMetric: " of samples that are drawn"}.get(kind, "")
+        raise ValueError(f"no metric{of} {name!r}{nearest(name, known)} Known: {', '.join(known)}.")
+    return found

@@ -63,11 +63,14 @@ class Corpus:
         return doubts(self.overlap, splits)
 
 
+SYMBOLS = "symbols"  # the tokenizer of a task that draws its samples and reads no text
+
+
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Vocabulary:
     """Which tokenizer a run used: what tells it from any other."""
 
-    spec: str = "bytes"  # as the config names it
+    spec: str = "bytes"  # as the config names it; or SYMBOLS
     vocabulary: int = 256  # how many tokens it has
     sha256: str | None = None  # of its tokenizer.json; None for bytes
 

@@ -16,6 +16,8 @@ FLOORS = (
         "encoding",
         "task",
         "metric",
+        "places",
+        "own_class",
         "reason",
         "record",
         "record_upgrade",

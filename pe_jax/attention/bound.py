@@ -34,8 +34,8 @@ def fold_positions(
     `key` is one key, which makes one draw for the whole batch unless an encoding is `per_sequence`;
     or one key for each sequence; or None, where nothing is to be drawn. The place of an encoding in
     the tuple is folded into its key. Of padded sequences `size` says how many tokens they have: the
-    hooks get positions below 0 for the others. TypeError if a hook reads the tokens, so that its positions
-    differ between sequences, and its class is not `per_sequence`.
+    hooks get positions below 0 for the others. TypeError if a hook reads the tokens, so that its
+    positions differ between sequences, and its class is not `per_sequence`.
     """
     members = [(i, e) for i, e in enumerate(encodings) if overrides(e, "positions")]
     if not members:

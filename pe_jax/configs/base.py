@@ -2,9 +2,11 @@
 
     pe-jax run --config=base.py:pe=randomized+rope --config.train.steps=200 --workdir=DIR
 
-The argument pe=SPEC chooses the encodings; spec/parse.py says how a spec is written.
+The argument pe=SPEC chooses the encodings; spec/parse.py says how a spec is written. With
+task=NAME,pe=SPEC the model learns another task than language modelling, one of pe_jax/tasks/.
 """
 
+import re
 from typing import Any
 
 from ml_collections import ConfigDict
@@ -12,9 +14,11 @@ from ml_collections.config_dict import placeholder
 
 
 def get_config(arg="pe=rope") -> Any:
-    """The defaults, with the encodings that `arg`, "pe=SPEC", names."""
+    """The defaults, with the encodings and the task that `arg`, "task=NAME,pe=SPEC", names."""
+    name, spec = chosen(arg)
     c = ConfigDict()
-    c.pe = encodings(spec_of(arg))  # the spec, and a section of fields for each member
+    c.pe = encodings(spec)  # the spec, and a section of fields for each member
+    c.task = task(name)  # its name and fields; text: language modelling
     c.lm = model()
     c.train = training()
     c.eval = evaluation()
@@ -49,8 +53,9 @@ def training():
     """Section train: training."""
     c = ConfigDict()
     c.steps = 350
-    c.length = 64  # L, tokens of a training window
-    c.batch = 32  # windows a step, for each seed
+    c.length = 64  # L, tokens of a training window, or the longest n of a task's samples
+    c.curriculum = "uniform"  # lengths of drawn samples: up to L; fixed: L; staged: rising to L
+    c.batch = 32  # windows or samples a step, for each seed
     c.rate = 9e-3  # the highest learning rate
     c.rates = ()  # rates of which one is chosen by validation at the training length; (): rate
     c.schedule = "cosine"  # or wsd: more steps go on from a run that has finished
@@ -72,7 +77,7 @@ def evaluation():
     """Section eval: what is scored, and how."""
     c = ConfigDict()
     c.lengths = (64, 128, 256, 512, 1024)  # the training length always joins them
-    c.metrics = ("same_targets", "nonoverlapping")  # and sliding, last_k
+    c.metrics = ()  # (): those of the task; of text same_targets, nonoverlapping, sliding, last_k
     c.swaps = ("window",)  # specs swapped in on the trained checkpoint
     c.memory = ()  # segment memories to evaluate with; that of training always joins them
     c.targets = 16384  # scored tokens of each metric at each length
@@ -80,7 +85,8 @@ def evaluation():
     c.last = placeholder(int)  # k of same_targets and last_k; None: half the training length
     c.split = "test"  # validation serves choices: valid
     c.source = ""  # other text than that of training, as data.source names it
-    c.batch_tokens = 4096  # of the windows evaluated at once, at least one window
+    c.samples = 512  # at each length, of a task that draws them
+    c.batch_tokens = 4096  # of the windows or samples evaluated at once, at least one
     return c
 
 
@@ -126,12 +132,22 @@ def resources():
     return c
 
 
-def spec_of(arg):
-    """SPEC of the argument "pe=SPEC"; rope if it is empty."""
-    name, found, spec = (arg or "pe=rope").partition("=")
-    if name != "pe" or not found or not spec:
-        raise ValueError(f"the argument of a config is pe=SPEC, as in base.py:pe=rope, got {arg!r}")
-    return spec
+def chosen(arg):
+    """(NAME, SPEC) of the argument "task=NAME,pe=SPEC"; text and rope where one is left out."""
+    found = re.fullmatch(r"(?:task=([^,]+))?(?:(?:^|,)pe=(.+))?", arg or "")
+    if not found:
+        raise ValueError(
+            "the argument of a config is pe=SPEC or task=NAME,pe=SPEC, as in base.py:pe=rope, "
+            f"got {arg!r}"
+        )
+    return found[1] or "text", found[2] or "rope"
+
+
+def task(name):
+    """Section task: the name, and all fields of the task."""
+    from pe_jax.tasks.section import hints, whole
+
+    return _fields(whole({"name": name}), hints(name))
 
 
 def encodings(spec):
@@ -142,13 +158,20 @@ def encodings(spec):
 
     section = ConfigDict({"spec": spec})
     for member in parse(spec):
-        fields = ConfigDict()
-        hints = typing.get_type_hints(member.cls)
-        for name, value in (defaults(member.cls) | member.fields).items():
-            if value is None:
-                kind = next(t for t in typing.get_args(hints[name]) if t is not type(None))
-                fields[name] = placeholder(kind)
-            else:
-                fields[name] = value
-        section[member.id] = fields
+        fields = defaults(member.cls) | member.fields
+        section[member.id] = _fields(fields, typing.get_type_hints(member.cls))
+    return section
+
+
+def _fields(values, hints):
+    """A section of these values; None is a placeholder for a value of the type in `hints`."""
+    import typing
+
+    section = ConfigDict()
+    for name, value in values.items():
+        if value is None:
+            kind = next(t for t in typing.get_args(hints[name]) if t is not type(None))
+            section[name] = placeholder(kind)
+        else:
+            section[name] = value
     return section

@@ -114,6 +114,19 @@ def cut(corpus: Corpus, tokenizer: Tokenizer, trained_on: Corpus | None = None) 
     return Tokens(splits, tokenizer, corpus.describe(trained_on))
 
 
+def symbols(count: int) -> Tokenizer:
+    """The tokens of a task that draws its samples, printed as their numbers."""
+    return Tokenizer(record.SYMBOLS, tuple(f"{number} ".encode() for number in range(count)))
+
+
+def no_text(task: str, identity: str, count: int) -> Tokens:
+    """What a task that draws its samples reads: no text. `identity` tells it from any other, and
+    `count` is the number of its tokens.
+    """
+    about = record.Corpus(source=task, hash=hashes.sha256(identity))
+    return Tokens({"train": (), "valid": (), "test": ()}, symbols(count), about)
+
+
 def vocabulary(spec: str) -> int:
     """The number of tokens of the tokenizer that `spec` names, known without any text. Raises as
     `tokenize` does.
@@ -128,6 +141,8 @@ def kept(folder: Path, about: record.Vocabulary) -> Tokenizer:
     """The tokenizer of the run in `folder`, whose record says `about` it."""
     if about.spec == BYTES.spec:
         return BYTES
+    if about.spec == record.SYMBOLS:
+        return symbols(about.vocabulary)
     return _byte_level(about.spec, _read(folder / "tokenizer.json"))
 
 

@@ -13,8 +13,9 @@ from typing import Any, NamedTuple
 
 from pe_jax.engines import local
 from pe_jax.errors import Refused
-from pe_jax.metric import METRICS, Scope
+from pe_jax.metric import TextMetric, named
 from pe_jax.model.config import LmConfig
+from pe_jax.places import Scope
 from pe_jax.record import Result
 from pe_jax.runs import environment
 from pe_jax.runs.layout import trained_groups
@@ -181,7 +182,10 @@ def _work(run: Run, size: int, left: Sequence[int]) -> Work:
     ways = 1 + len(run.eval.swaps) + len(run.eval.memory)
     scored = 0.0
     for length in run.eval.lengths:
-        windows = sum(_windows(metric, length, scope) for metric in run.eval.metrics)
+        if run.task.reads_text:
+            windows = sum(_windows(metric, length, scope) for metric in run.eval.metrics)
+        else:
+            windows, length = run.eval.samples, run.task.size(length)
         scored += ways * windows * length * _forward(run, size, length)
     programs = len(run.eval.lengths) * len(run.eval.metrics) * ways
     training = 3 * tokens * _forward(run, size, run.train.length)
@@ -194,7 +198,7 @@ def _work(run: Run, size: int, left: Sequence[int]) -> Work:
 @functools.cache
 def _windows(metric: str, length: int, scope: Scope) -> int:
     """How many windows a metric scores at a length, in a text that is long enough."""
-    return sum(1 for _ in METRICS[metric].places([2**40], length, scope))
+    return sum(1 for _ in named(metric, TextMetric).places([2**40], length, scope))
 
 
 def _forward(run: Run, size: int, length: int) -> float:

@@ -1,24 +1,26 @@
-"""What is evaluated, on which text: the section `eval` of a config."""
+"""What is evaluated, on which text or how many samples: the section `eval` of a config."""
 
 from __future__ import annotations
 
 import dataclasses
-from typing import Annotated, Literal
-
-import msgspec
+from typing import Literal
 
 from pe_jax.fields import Count, check
-from pe_jax.metric import METRICS, Scope, named
+from pe_jax.metric import SampleMetric, TextMetric, named
+from pe_jax.places import Scope
+from pe_jax.task import Task
+from pe_jax.tasks.text import TEXT
 
 
 @dataclasses.dataclass(frozen=True)
 class EvalConfig:
-    """Which metrics are computed at which lengths, in which ways, on how much text."""
+    """Which metrics are computed at which lengths, in which ways, on how much."""
 
-    lengths: tuple[Annotated[int, msgspec.Meta(ge=2)], ...] = (64, 128, 256, 512, 1024)
-    """Evaluation lengths, in tokens."""
-    metrics: tuple[str, ...] = ("same_targets", "nonoverlapping")
-    """Names of metric.METRICS."""
+    lengths: tuple[Count, ...] = (64, 128, 256, 512, 1024)
+    """Evaluation lengths: of text in tokens, at least 2; of another task those of its samples."""
+    metrics: tuple[str, ...] = ()
+    """Names of metric.METRICS; (): those of the task, which are same_targets and nonoverlapping for
+    text."""
     swaps: tuple[str, ...] = ("window",)
     """Specs of encodings that are swapped in on the trained model, one evaluation each."""
     memory: tuple[Count, ...] = ()
@@ -34,36 +36,33 @@ class EvalConfig:
     """The part of the text: "valid" or "test"."""
     source: str = ""
     """Other text than that of training, as data.source names it; "": the same."""
+    samples: Count = 512
+    """Samples at each length, of a task that draws them."""
     batch_tokens: Count = 4096
-    """Tokens of the windows evaluated at once (at least one window)."""
+    """Tokens of the windows or samples evaluated at once (at least one)."""
 
     def __post_init__(self):
         check(self, "eval.")
         for metric in self.metrics:
             named(metric)
-        if not self.metrics:
-            raise ValueError(f"eval.metrics is empty; known: {', '.join(METRICS)}")
         if not self.lengths:
             raise ValueError("eval.lengths is empty: give the lengths to evaluate at")
 
-    def resolved(self, train_len: int, memory: int = 0) -> EvalConfig:
-        """With the defaults that depend on training: the training length joins `lengths`, the
-        memory of training joins `memory`. ValueError where the values do not fit each other.
+    def resolved(self, train_len: int, memory: int = 0, task: Task = TEXT) -> EvalConfig:
+        """With the defaults that depend on training and the task: the training length joins
+        `lengths`, the memory of training joins `memory`. ValueError where values do not fit.
         """
         half = max(1, train_len // 2)
-        lengths = tuple(sorted({*self.lengths, train_len}))
-        stride, last = self.stride or half, self.last or half
-        for name, value in (("stride", stride), ("last", last)):
-            used = any(name in named(metric).uses for metric in self.metrics)
-            if used and not 1 <= value < lengths[0]:
-                raise ValueError(
-                    f"eval.{name} must be below the shortest evaluation length {lengths[0]}, "
-                    f"got {value}; lower eval.{name} or raise eval.lengths"
-                )
-        if self.targets < last:
-            raise ValueError(f"eval.targets must be at least eval.last, {last}, got {self.targets}")
-        sizes = tuple(sorted({*self.memory, memory} - {0}))
-        return dataclasses.replace(self, lengths=lengths, stride=stride, last=last, memory=sizes)
+        config = dataclasses.replace(
+            self,
+            lengths=tuple(sorted({*self.lengths, train_len})),
+            metrics=self.metrics or task.metrics,
+            stride=self.stride or half,
+            last=self.last or half,
+            memory=tuple(sorted({*self.memory, memory} - {0})),
+        )
+        _check_text(config) if task.reads_text else _check_samples(config, task)
+        return config
 
     @property
     def scope(self) -> Scope:
@@ -71,3 +70,38 @@ class EvalConfig:
         if self.last is None or self.stride is None:
             raise ValueError("eval.last and eval.stride are not set: call `resolved` first")
         return Scope(max(self.lengths), self.targets, self.last, self.stride)
+
+
+def _check_text(config: EvalConfig) -> None:
+    """ValueError unless windows of text can be scored by the config."""
+    shortest = config.lengths[0]
+    if shortest < 2:
+        raise ValueError(f"eval.lengths of text must be at least 2 tokens, got {shortest}")
+    metrics = [named(metric, TextMetric) for metric in config.metrics]
+    for name, value in (("stride", config.stride), ("last", config.last)):
+        used = any(name in metric.uses for metric in metrics)
+        if used and value is not None and not 1 <= value < shortest:
+            raise ValueError(
+                f"eval.{name} must be below the shortest evaluation length {shortest}, "
+                f"got {value}; lower eval.{name} or raise eval.lengths"
+            )
+    if config.last is not None and config.targets < config.last:
+        raise ValueError(
+            f"eval.targets must be at least eval.last, {config.last}, got {config.targets}"
+        )
+
+
+def _check_samples(config: EvalConfig, task: Task) -> None:
+    """ValueError unless the samples of a task can be scored by the config."""
+    for metric in config.metrics:
+        named(metric, SampleMetric)
+    if config.memory:
+        raise ValueError("segment memories are for text: leave lm.memory and eval.memory unset")
+    lacking = [n for n in config.lengths if not task.has(n)]
+    if lacking:
+        known = [n for n in range(1, 2 * lacking[0]) if task.has(n)]
+        near = sorted(sorted(known, key=lambda n: abs(n - lacking[0]))[:4])
+        raise ValueError(
+            f"{type(task).__name__} has no samples of length {lacking[0]}; the nearest lengths are "
+            f"{', '.join(map(str, near)) or 'longer'}: change eval.lengths or train.length"
+        )

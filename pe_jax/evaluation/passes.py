@@ -1,5 +1,5 @@
-"""The passes of an evaluation over its windows: of the model as it is, with every swap, and with
-every segment memory; and what is to be computed for them.
+"""The passes of an evaluation over its windows or samples: of the model as it is, with every swap,
+and with every segment memory; and what is to be computed for them.
 """
 
 from __future__ import annotations
@@ -8,10 +8,15 @@ import itertools
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from pe_jax.encoding import Encoding, sites
+from pe_jax.encoding import Encoding, overrides, sites
 from pe_jax.evaluation.config import EvalConfig
 from pe_jax.model import memory
 from pe_jax.spec.swap import swap
+from pe_jax.task import Task
+from pe_jax.tasks.text import TEXT
+
+SHORTEST = 16
+"""The shortest length to which samples are padded."""
 
 
 class Key(NamedTuple):
@@ -24,13 +29,15 @@ class Key(NamedTuple):
 
 
 class Pass(NamedTuple):
-    """One way to work through the windows of one length."""
+    """One way to work through the windows or the samples of one length."""
 
     swap: str
     """The spec that is swapped in; "": none; "memory M": windows are taken segment by segment."""
     length: int
+    longest: int
+    """Samples are padded to the size of those of this length; of text it is `length`."""
     encodings: tuple[Encoding, ...]
-    """Those for this length."""
+    """Those for this length, or for the size of the padded samples."""
     memory: int = 0
     """Tokens of the segment memory; 0: none."""
     beyond: int | None = None
@@ -38,12 +45,13 @@ class Pass(NamedTuple):
     computed.
     """
 
-    def computed(self) -> Pass:
+    def computed(self, tokens: int) -> Pass:
         """The pass that gives the same scores, as it is computed: no swap has a name, and windows
-        at the end that no sequence of this length is longer than, which hide nothing, are left out.
+        at the end that no sequence of so many tokens is longer than, which hide nothing, are left
+        out.
         """
         members = self.encodings
-        while not self.memory and members and _hides_nothing(members[-1], self.length):
+        while not self.memory and members and _hides_nothing(members[-1], tokens):
             members = members[:-1]
         return self._replace(swap="", encodings=members)
 
@@ -56,7 +64,9 @@ class Job(NamedTuple):
     """The scores that are wanted of it, for each metric and seed."""
 
 
-def plan(encodings: tuple[Encoding, ...], config: EvalConfig, segment: int = 0) -> tuple[Pass, ...]:
+def plan(
+    encodings: tuple[Encoding, ...], config: EvalConfig, segment: int = 0, task: Task = TEXT
+) -> tuple[Pass, ...]:
     """The passes at every length: of the model as it is, with each swap, and with each memory in
     segments of `segment` tokens. ValueError for a swap or a memory that is not possible.
     """
@@ -64,20 +74,40 @@ def plan(encodings: tuple[Encoding, ...], config: EvalConfig, segment: int = 0) 
     for size in config.memory:
         memory.check(encodings, size, segment)
         ways.append((f"memory {size}", encodings, size))
-    passes = []
-    for name, members, size in ways:
-        for length in config.lengths:
-            positions = size + segment if size else length
-            own = tuple(e.at(positions) for e in members)
-            limit = min((n for e in own if (n := e.limit()) is not None), default=positions)
-            beyond = limit if limit < positions else None
-            passes.append(Pass(name, length, own, size, beyond))
-    return tuple(passes)
+    return tuple(
+        _pass(name, members, size, length, segment, task)
+        for name, members, size in ways
+        for length in config.lengths
+    )
 
 
-def check(encodings: tuple[Encoding, ...], config: EvalConfig, segment: int = 0) -> None:
+def _pass(
+    name: str, members: tuple[Encoding, ...], size: int, length: int, segment: int, task: Task
+) -> Pass:
+    needed = size + segment if size else task.size(length)
+    limit = min((n for e in members if (n := e.at(needed).limit()) is not None), default=None)
+    beyond = limit if limit is not None and limit < needed else None
+    longest = length if task.reads_text else _padded(task, length, members, limit)
+    positions = size + segment if size else task.size(longest)
+    return Pass(name, length, longest, tuple(e.at(positions) for e in members), size, beyond)
+
+
+def _padded(task: Task, n: int, members: Sequence[Encoding], limit: int | None) -> int:
+    """The length to whose size samples of length n are padded: the next power of two, so that few
+    programs serve many lengths. n itself where an encoding is made for a length (`Encoding.at`), or
+    could not serve so many positions.
+    """
+    longest = max(SHORTEST, 1 << (n - 1).bit_length())
+    made_for_it = any(overrides(e, "at") for e in members)
+    too_many = limit is not None and limit < task.size(longest)
+    return n if made_for_it or too_many else longest
+
+
+def check(
+    encodings: tuple[Encoding, ...], config: EvalConfig, segment: int = 0, task: Task = TEXT
+) -> None:
     """ValueError for a swap or a memory that is not possible with these encodings."""
-    plan(encodings, config, segment)
+    plan(encodings, config, segment, task)
 
 
 def wanted(passes: Sequence[Pass], config: EvalConfig, seeds: Sequence[int]) -> list[Key]:
@@ -86,9 +116,9 @@ def wanted(passes: Sequence[Pass], config: EvalConfig, seeds: Sequence[int]) -> 
     return [Key(seed, part.swap, metric, part.length) for part, metric, seed in every]
 
 
-def jobs(passes: Sequence[Pass], keys: Sequence[Key]) -> list[Job]:
+def jobs(passes: Sequence[Pass], keys: Sequence[Key], task: Task = TEXT) -> list[Job]:
     """What is to be computed for the scores `keys`."""
-    computed = {(part.swap, part.length): part.computed() for part in passes}
+    computed = {(part.swap, part.length): part.computed(task.size(part.length)) for part in passes}
     found: dict[Pass, Job] = {}
     for key in keys:
         part = computed[key.swap, key.length]

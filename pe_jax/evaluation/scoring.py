@@ -8,7 +8,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -35,9 +35,10 @@ class Missing(NamedTuple):
     free: int | None = None
 
 
-Program = Callable[[np.ndarray, int, int], Any]
-"""(tokens [B, E + 1], index of the first window, last) -> nats [B, last]: -ln p of the targets of
-each window's last rows.
+Computed = TypeVar("Computed")
+Program = Callable[[np.ndarray, int], Any]
+"""(tokens [B, E + 1], index of the first window) -> nats [B, last]: -ln p of the targets of each
+window's last rows.
 """
 
 
@@ -64,16 +65,22 @@ def target_nats(
     that the first may be shorter; each layer then also sees what entered it at the `memory` tokens
     before a segment. With `blockwise`, attention is blockwise whatever the model's config says.
     """
-    model = nnx.merge(graphdef, params, copy=True)
-    if blockwise:
-        for layer in model.blocks:
-            layer.config = dataclasses.replace(layer.config, attention="blockwise")
+    model = merged(graphdef, params, blockwise)
     index = first + jnp.arange(tokens.shape[0])
     keys = jax.vmap(lambda i: jax.random.fold_in(jax.random.key(0), i))(index)
     if memory:
         return _by_segments(model, encodings, tokens, keys, segment, memory)[:, -last:]
     logits, _ = model(tokens[:, :-1], encodings=encodings, key=keys, last=last)
     return optax.softmax_cross_entropy_with_integer_labels(logits, tokens[:, -last:])
+
+
+def merged(graphdef: nnx.GraphDef, params: Any, blockwise: bool) -> LM:
+    """The model; with `blockwise`, its attention is so whatever its config says."""
+    model = nnx.merge(graphdef, params, copy=True)
+    if blockwise:
+        for layer in model.blocks:
+            layer.config = dataclasses.replace(layer.config, attention="blockwise")
+    return model
 
 
 def _by_segments(model: LM, encodings: tuple[Encoding, ...], tokens, keys, segment, memory):
@@ -110,7 +117,7 @@ def by_batches(windows: Windows, program: Program, batch: int) -> np.ndarray:
     for first in range(0, count, batch):
         part = windows.tokens[first : first + batch]
         full = np.concatenate([part, np.repeat(part[-1:], batch - len(part), axis=0)])
-        out.append(np.asarray(program(full, first, windows.last))[: len(part)])
+        out.append(np.asarray(program(full, first))[: len(part)])
     return np.concatenate(out)
 
 
@@ -126,33 +133,58 @@ def score(
     there is too little memory, or a value is not finite.
 
     `program` is target_nats with all but `params`, `tokens`, `first` and `last` given.
-    `batch_tokens` tokens of windows are computed at once; each device of the mesh has the same
-    number of windows, at least one. Where the program needs more memory than is free, attention is
-    blockwise, which the session is told.
+    `batch_tokens` tokens of windows are computed at once.
     """
     mesh = session.mesh
-    devices = mesh.size if mesh else 1
-    batch = max(1, batch_tokens // windows.length // devices) * devices
-    batch = min(batch, len(windows.tokens))
+    batch = batch_of(windows.length, batch_tokens, len(windows.tokens), session)
     like = place_windows(mesh, np.repeat(windows.tokens[:1], batch, axis=0))
-    size = needed(program, params, like, np.int32(0), last=windows.last)
+    program = functools.partial(program, last=windows.last)
+
+    def compute(program: functools.partial) -> np.ndarray:
+        def on_devices(tokens: np.ndarray, first: int) -> Any:
+            return gather(program(params, place_windows(mesh, tokens), np.int32(first)))
+
+        return by_batches(windows, on_devices, batch)
+
+    nats = in_room(program, (params, like, np.int32(0)), windows.length, session, room, compute)
+    if isinstance(nats, Missing):
+        return nats
+    return nats if np.isfinite(nats).all() else Missing(Reason.NOT_FINITE)
+
+
+def batch_of(tokens: int, batch_tokens: int, count: int, session: Session) -> int:
+    """How many of `count` sequences of so many tokens are computed at once: about `batch_tokens`
+    tokens, and equally many, at least one, on each device of the mesh.
+    """
+    devices = session.mesh.size if session.mesh else 1
+    return min(max(1, batch_tokens // tokens // devices) * devices, count)
+
+
+def in_room(
+    program: functools.partial,
+    arguments: tuple[Any, ...],
+    tokens: int,
+    session: Session,
+    room: Room,
+    compute: Callable[[functools.partial], Computed],
+) -> Computed | Missing:
+    """compute(program), or why there is too little memory for it.
+
+    `program` is called with such `arguments`, on sequences of so many tokens. Where it needs more
+    memory than is free, attention is blockwise, which the session is told.
+    """
+    size = needed(program, *arguments)
     if (left := room.lacks(size)) is not None:
         why = sentence(Reason.OUT_OF_MEMORY, size, left)
         program, dense = functools.partial(program, blockwise=True), size
-        size = needed(program, params, like, np.int32(0), last=windows.last)
+        size = needed(program, *arguments)
         if (left := room.lacks(size)) is not None:
             return Missing(Reason.OUT_OF_MEMORY, min(size, dense), left)
-        session.say(f"{windows.length} tokens: attention is blockwise, since the pass {why}")
-
-    def on_devices(tokens: np.ndarray, first: int, last: int) -> Any:
-        placed = place_windows(mesh, tokens)
-        return gather(program(params, placed, np.int32(first), last=last))
-
+        session.say(f"{tokens} tokens: attention is blockwise, since the pass {why}")
     try:
         with room.take(size):
-            nats = by_batches(windows, on_devices, batch)
+            return compute(program)
     except jax.errors.JaxRuntimeError as error:
         if "RESOURCE_EXHAUSTED" not in str(error):
             raise
         return Missing(Reason.OUT_OF_MEMORY)
-    return nats if np.isfinite(nats).all() else Missing(Reason.NOT_FINITE)

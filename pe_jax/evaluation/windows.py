@@ -15,7 +15,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from pe_jax.evaluation.config import EvalConfig
-from pe_jax.metric import Metric, NoRoom, named
+from pe_jax.metric import TextMetric, named
+from pe_jax.places import NoRoom
 
 CURVE_BINS = 64
 
@@ -26,7 +27,7 @@ class Windows:
     scored.
     """
 
-    metric: Metric
+    metric: TextMetric
     length: int
     """E."""
     tokens: np.ndarray
@@ -93,7 +94,7 @@ def windows(
     `config` must be resolved, `sizes` [V] are the bytes of each token (None: 1). ValueError where
     the text does not suffice.
     """
-    scorer, scope = named(metric), config.scope
+    scorer, scope = named(metric, TextMetric), config.scope
     least = scope.longest + scorer.beyond
     long = [d for d in documents if len(d) >= least]
     if not long:

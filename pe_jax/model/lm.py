@@ -75,8 +75,8 @@ class LM(nnx.Module):
 
         `cache` has what is kept of the tokens before these: a Cache (cache.py), a Memory of earlier
         segments (memory.py), or None for the full forward pass, which gives back None. With `last`,
-        only the last `last` tokens get logits. Of the full forward pass, `size` tells how many tokens
-        there are: all after them are padding, which none of them sees, and whose logits mean
+        only the last `last` tokens get logits. With `size`, in the full forward pass alone, all
+        tokens after the first `size` are padding: no token sees them, and their logits mean
         nothing. ValueError if tokens are not integers [B, L].
 
         `encodings` take the place of the model's own, over the same parameters (a swap, or
@@ -88,12 +88,7 @@ class LM(nnx.Module):
         _check(tokens)
         encodings = self.encodings if encodings is None else encodings
         past = Past.none(self.config.layers) if cache is None else cache
-        seen, past = past.see(tokens)
-        seen = seen if size is None else seen.cut(size)
-        pos = past.pos
-        if pos is None:
-            pos = fold_positions(encodings, seen.tokens, seen.pos, key, train, size)
-        seen = seen._replace(pos=pos[..., : seen.tokens.shape[1]])
+        seen, past = _see(past, tokens, encodings, key, train, size)
         keys = _dropout_keys(dropout_key, 1 + 2 * self.config.layers)
 
         x = self.embedding[...][tokens].astype(DTYPES[self.config.dtype])
@@ -184,6 +179,20 @@ class LM(nnx.Module):
             )
             x = hook(x, seen.tokens, seen.pos)
         return rows_from(x, seen.start, count), cache
+
+
+def _see(
+    past: Past, tokens: Array, encodings: tuple[Encoding, ...], key, train: bool, size
+) -> tuple[Seen, Past]:
+    """All tokens that the new ones may look at, with their positions; the past with the new ones in
+    it. The other arguments are those of the model.
+    """
+    seen, past = past.see(tokens)
+    seen = seen if size is None else seen.cut(size)
+    pos = past.pos
+    if pos is None:
+        pos = fold_positions(encodings, seen.tokens, seen.pos, key, train, size)
+    return seen._replace(pos=pos[..., : seen.tokens.shape[1]]), past
 
 
 def decayed(params) -> dict:

@@ -8,7 +8,7 @@ tables        the tables of a metric, one a group, as numbers: the order of the 
 baseline      every model against one of them: paired differences and tests
 differences   prints these, with their note
 provenance    by what code, versions and devices runs were carried out, where they differ
-sentences     notes below a table, the summary of the page
+sentences     notes below a table, the summary of the page; setting: those on training
 formats       prints a table: terminal, Markdown, CSV; bold cells, footnotes
 latex         tables for papers
 spreadsheet   tables as CSV

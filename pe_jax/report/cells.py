@@ -34,7 +34,8 @@ class Row:
     `gain` is the value at the longest length minus the one at the training length, paired over
     seeds; `effective` and `censored` are those of `stats.effective_length` on the means; `rank` is
     over the lengths beyond training, for models as trained. `rate` is the learning rate, of several
-    the chosen one.
+    the chosen one. Of samples, `beyond` is the mean over all lengths beyond training, and
+    `effective` the longest length that is solved, `stats.solved_length`.
     """
 
     run: str
@@ -49,12 +50,18 @@ class Row:
     ms_per_step: float | None
     rate: float | None = None
     rank: stats.Rank | None = None
+    beyond: Cell | None = None
+
+    @property
+    def summary(self) -> Cell:
+        """What tells the row in one number: `beyond` or the gain."""
+        return self.gain if self.beyond is None else self.beyond
 
 
 @dataclass(frozen=True)
 class Table:
     """The rows of one metric and group in the order they print: the models as trained, then the
-    swaps.
+    swaps. `lengths` are those of the columns: of samples, which are scored at many, a few.
     """
 
     metric: str
@@ -84,7 +91,7 @@ def described(name: str) -> Metric:
         f"The metric {name} is not defined here: its unit is taken to be bits per byte and lower "
         "to be better."
     )
-    return METRICS.get(name) or Metric(name, unknown, lambda sizes, length, scope: iter(()))
+    return METRICS.get(name) or Metric(name, unknown)
 
 
 def ordered(names: Iterable[str]) -> list[str]:
@@ -132,6 +139,22 @@ def gain(result: Result, metric: str, longest: int, swap: str) -> Cell:
     rows = end | {seed: row for seed, row in start.items() if seed not in before}
     present = before.keys() & after.keys()
     return _explained(stats.paired(after, before), present, rows, result.seeds)
+
+
+def beyond(result: Result, metric: str, lengths: Sequence[int], swap: str) -> Cell:
+    """The mean over the lengths beyond training; a seed that lacks one of them has none."""
+    longer = [length for length in lengths if length > result.train.length]
+    rows = [by_seed(result, metric, length, swap) for length in longer]
+    found = [values(row) for row in rows]
+    present = {seed for seed in result.seeds if longer and all(seed in row for row in found)}
+    missing = {
+        seed: row[seed]
+        for seed in result.seeds
+        for row in rows
+        if seed in row and seed not in present
+    }
+    means = [sum(row[seed] for row in found) / len(found) for seed in sorted(present)]
+    return _explained(stats.interval(means), present, missing, result.seeds)
 
 
 def _explained(

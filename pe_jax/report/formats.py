@@ -24,17 +24,20 @@ MARKDOWN = str.maketrans({c: f"\\{c}" for c in "|*<\\"})
 
 def header(table: Table) -> list[str]:
     """The column titles; a length carries its multiple of the training length."""
-    lengths = [f"{n} ({n / table.train_length:g}x)" for n in table.lengths]
-    return ["encoding", *lengths, "gain", "effective length", "parameters", "ms a step"]
+    lengths = [f"{n} ({n / table.train_length:.3g}x)" for n in table.lengths]
+    told = ["gain", "effective length"]
+    if any(row.beyond for row in table.rows):
+        told = [f"mean beyond {table.train_length}", "solved length"]
+    return ["encoding", *lengths, *told, "parameters", "ms a step"]
 
 
 def texts(row: Row) -> list[str]:
     """The cells of a row as they print, without footnote marks."""
-    effective = "n/a" if row.effective is None else f"{row.effective}"
+    effective = "n/a" if row.effective is None else f"{row.effective or 'none'}"
     return [
         row.label,
         *(plusminus(cell.mean, cell.half) for cell in row.cells),
-        plusminus(row.gain.mean, row.gain.half, sign="+"),
+        plusminus(row.summary.mean, row.summary.half, sign="" if row.beyond else "+"),
         f"≥ {effective}" if row.censored else effective,
         "n/a" if row.parameters is None else f"{row.parameters:,}",
         "n/a" if row.ms_per_step is None else f"{row.ms_per_step:.1f}",
@@ -43,7 +46,9 @@ def texts(row: Row) -> list[str]:
 
 def footnotes(table: Table) -> list[str]:
     """The distinct reasons why values are missing, in reading order; mark i is item i - 1."""
-    reasons = (cell.reason for row in table.rows for cell in (*row.cells, row.gain) if cell.reason)
+    reasons = (
+        cell.reason for row in table.rows for cell in (*row.cells, row.summary) if cell.reason
+    )
     return list(dict.fromkeys(reasons))
 
 
@@ -60,7 +65,7 @@ class Printed(NamedTuple):
 
 def printed(table: Table, row: Row) -> list[Printed]:
     """The cells of a row of the table, from left to right as in `header`."""
-    cells = (*row.cells, row.gain)
+    cells = (*row.cells, row.summary)
     known = footnotes(table)
     numbers = (row.effective, row.parameters, row.ms_per_step)
     keys = [cell.mean for cell in cells] + [math.nan if n is None else n for n in numbers]
@@ -144,7 +149,9 @@ def _numbers(table: Table, row: Row) -> dict[str, object]:
     }
     for length, cell in zip(table.lengths, row.cells, strict=True):
         numbers |= {f"mean_{length}": cell.mean, f"half_{length}": cell.half, f"n_{length}": cell.n}
-    rank = row.rank or (math.nan,) * 3
+    rank, beyond = row.rank or (math.nan,) * 3, row.beyond
+    if beyond:
+        numbers |= {"beyond_mean": beyond.mean, "beyond_half": beyond.half, "beyond_n": beyond.n}
     return numbers | {
         "gain_mean": row.gain.mean,
         "gain_half": row.gain.half,

@@ -135,6 +135,8 @@ def _words(name: str, value: Any, result: Begun) -> str:
         return f"tokenizer {result.tokenizer.spec}" + (f" (SHA-256 {hash[:12]})" if hash else "")
     if name == "eval.split":
         return f"{HELD_OUT[value]} text"
+    if name == "lm.causal":
+        return "decoder" if value else "encoder"
     if value is None:
         value = "L/2" if name in ("eval.last", "eval.stride") else "not set"
         return WORDS.get(name, f"{name} {{}}").replace(":,", "").format(value)

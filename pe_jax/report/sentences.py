@@ -12,31 +12,12 @@ from pe_jax.held_out import HELD_OUT
 from pe_jax.metric import Metric
 from pe_jax.record import Result
 from pe_jax.report import paired
-from pe_jax.report.cells import Row, Table, described, rate
+from pe_jax.report.cells import Row, Table, described
 from pe_jax.report.groups import other_text
 from pe_jax.report.provenance import differing, doubts
+from pe_jax.report.setting import rates, setting
 from pe_jax.report.stats import Rank
 from pe_jax.report.words import count, each, join, plusminus, text
-
-FEW = 8  # models up to which a sentence names all
-
-
-def setting(results: Sequence[Result]) -> str:
-    """How the models were trained, on what, and what ± means."""
-    train, spec = results[0].train, results[0].tokenizer.spec
-    python = join(sorted({r.corpus.python for r in results if r.corpus.python}) or [""])
-    corpus = text(results[0].corpus) + (f" of Python {python}" if python else "")
-    seeds = [len(result.seeds) for result in results]
-    spread = (
-        "one seed, so there are no intervals"
-        if set(seeds) == {1}
-        else f"{each(seeds, 'seed')}, ± is the half width of their 95 % interval by Student's t"
-    )
-    tokens = "tokens" if spec == "bytes" else f"tokens ({spec})"
-    return (
-        f"Trained on windows of {train.length} {tokens} of {corpus} for {train.steps:,} steps; "
-        f"{spread}."
-    )
 
 
 class Note(str):
@@ -56,7 +37,7 @@ def notes(results: Sequence[Result], table: Table) -> tuple[Note, ...]:
     return (
         Note("What was measured", " ".join(filter(None, _measured(results, table)))),
         Note("How the models were trained", setting(results)),
-        *(Note("How the models were trained", note) for note in _rates(results, table)),
+        *(Note("How the models were trained", note) for note in rates(results, table)),
         *(Note("What differs", note) for note in filter(None, [differing(results)])),
         Note("How to read the columns", _columns(table, metric)),
         Note("What bold means", _bold(table, metric)),
@@ -77,6 +58,12 @@ def by_question(notes: Iterable[str]) -> dict[str, list[str]]:
 
 def _columns(table: Table, metric: Metric) -> str:
     train, longest = table.train_length, table.lengths[-1]
+    if any(row.beyond for row in table.rows):
+        return (
+            f"Mean beyond {train}: over all evaluated lengths beyond {train}, of which the table "
+            "may show a few. Solved length: the longest evaluated length up to which more than "
+            "half of the seeds have at least 90 % (≥: no length beyond it was evaluated)."
+        )
     helped = "negative" if metric.better == "lower" else "positive"
     return (
         f"Gain: the value at {longest} minus the one at {train}, paired over seeds; {helped} means "
@@ -153,30 +140,6 @@ def _ranks(table: Table) -> Iterator[str]:
 def _rank(rank: Rank) -> str:
     mean, low, high = rank
     return f"{mean:.2f}" + ("" if math.isnan(low) else f" [{low:.2f}, {high:.2f}]")
-
-
-def _rates(results: Sequence[Result], table: Table) -> Iterator[str]:
-    """How learning rates were chosen: a sentence for each set of rates that were tried."""
-    alike: dict[tuple, dict[float | None, list[str]]] = {}
-    called = {row.run: row.label for row in table.rows if not row.swap}
-    for result in results:
-        if result.rates and result.id in called:
-            tried = tuple(sorted(one.rate for one in result.rates))
-            seeds = tuple(sorted({seed for one in result.rates for seed in one.valid}))
-            by_rate = alike.setdefault((tried, seeds), {})
-            by_rate.setdefault(rate(result), []).append(called[result.id])
-    for (tried, seeds), by_rate in alike.items():
-        names = "; ".join(
-            f"{one:g} for {join(labels) if len(labels) <= FEW else count(len(labels), 'model')}"
-            for one, labels in sorted(by_rate.items())
-        )
-        many = any(len(labels) > FEW for labels in by_rate.values())
-        yield (
-            f"The learning rate is that of {join(f'{one:g}' for one in tried)} with the lowest "
-            "bits per byte of validation text at the training length "
-            f"({'seed' if len(seeds) == 1 else 'mean of seeds'} {join(seeds)}): {names}"
-            f"{' (table.csv has that of each)' if many else ''}."
-        )
 
 
 def _measured(results: Sequence[Result], table: Table) -> Iterator[str]:

@@ -104,6 +104,27 @@ def effective_length(
     return longest, True
 
 
+def solved_length(
+    lengths: Sequence[int],
+    values: Sequence[Sequence[float]],
+    train_length: int,
+    level: float = 90.0,
+) -> tuple[int, bool]:
+    """(E, censored) of the longest evaluated length E such that at every one from `train_length` to
+    E more than half of the seeds have at least `level`; `values` are those of all seeds at each
+    length, NaN for one that is missing. Censored says that no longer length was evaluated. (0,
+    False) where the training length itself is not solved.
+    """
+    longest = 0
+    for length, of_seeds in sorted(zip(lengths, values, strict=True)):
+        if length < train_length:
+            continue
+        if 2 * sum(value >= level for value in of_seeds) <= len(of_seeds):
+            return longest, False
+        longest = length
+    return longest, longest > 0
+
+
 def improvement(values: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """P(a better than b) for all models of `values` [models, seeds, lengths], lower being better,
     and the ends of its 95 % interval, each [models, models] with ½ on the diagonal.

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from pe_jax.metric import SampleMetric
 from pe_jax.record import Result
 from pe_jax.report import groups, labels, paired, sentences, stats
 from pe_jax.report.cells import (
@@ -26,7 +27,11 @@ from pe_jax.report.cells import (
     value,
     values,
 )
+from pe_jax.report.cells import beyond as cells_beyond
 from pe_jax.report.words import count
+
+COLUMNS = 7
+"""A table of samples has at most so many lengths."""
 
 
 def metrics(results: Iterable[Result]) -> list[str]:
@@ -77,27 +82,59 @@ def extrapolation(
             "a table ranks results of one text, training and protocol, got "
             f"{'; '.join(headings)}; tables.grouped makes a table of each"
         )
-    lengths = tuple(sorted({row.length for row in scored}))
+    every = tuple(sorted({row.length for row in scored}))
+    lengths = _columns(every, results[0].train.length) if of_samples(metric) else every
     sign = described(metric).sign
     label = labels.names(results)
     rows = [
-        _row(result, label[result.id], metric, lengths, swap)
+        _row(result, label[result.id], metric, lengths, every, swap)
         for result in results
         for swap in sorted({row.swap for row in result.rows if row.metric == metric})
     ]
     ordered = sorted(rows, key=lambda row: _order(row, sign))
     trained = _with_best([row for row in ordered if not row.swap], results, metric, lengths)
-    trained = _with_ranks(trained, results, metric, lengths)
+    trained = _with_ranks(trained, results, metric, every)
     whole = (*trained, *(row for row in ordered if row.swap))
     table = Table(metric, lengths, results[0].train.length, whole, apart=apart)
     return replace(table, notes=sentences.notes(results, table))
 
 
-def _row(result: Result, label: str, metric: str, lengths: Sequence[int], swap: str) -> Row:
+def of_samples(metric: str) -> bool:
+    """Whether it is a metric of a task that draws its samples."""
+    return isinstance(described(metric), SampleMetric)
+
+
+def _columns(lengths: Sequence[int], train: int) -> tuple[int, ...]:
+    """A few of many lengths: those nearest to the training length and its multiples by powers of
+    two, and the longest.
+    """
+    if len(lengths) <= COLUMNS:
+        return tuple(lengths)
+    wanted = [train * 2**power for power in range(COLUMNS - 1) if train * 2**power < lengths[-1]]
+    near = {min(lengths, key=lambda n, goal=goal: abs(n - goal)) for goal in wanted}
+    return tuple(sorted(near | {lengths[-1]}))
+
+
+def _row(
+    result: Result,
+    label: str,
+    metric: str,
+    lengths: Sequence[int],
+    every: Sequence[int],
+    swap: str,
+) -> Row:
+    """The row of a result, with cells at `lengths`; it was scored at `every` length."""
     length, sign = result.train.length, described(metric).sign
     cells = tuple(cell(result, metric, column, swap) for column in lengths)
-    served = [sign * math.inf if c.beyond else c.mean for c in cells]
-    effective, censored = stats.effective_length(lengths, served, length, sign=sign)
+    if of_samples(metric):
+        of_seeds = [by_seed(result, metric, column, swap) for column in every]
+        found = [
+            [value(row[s]) if s in row else math.nan for s in result.seeds] for row in of_seeds
+        ]
+        effective, censored = stats.solved_length(every, found, length)
+    else:
+        served = [sign * math.inf if c.beyond else c.mean for c in cells]
+        effective, censored = stats.effective_length(lengths, served, length, sign=sign)
     return Row(
         run=result.id,
         label=labels.swapped(label, swap, length),
@@ -110,6 +147,7 @@ def _row(result: Result, label: str, metric: str, lengths: Sequence[int], swap: 
         parameters=result.parameters.encoding if result.parameters else None,
         ms_per_step=result.train.ms_per_step,
         rate=rate(result),
+        beyond=cells_beyond(result, metric, every, swap) if of_samples(metric) else None,
     )
 
 

@@ -1,6 +1,6 @@
 """One run: its config, what carries it out, what it starts from and what it records.
 
-run, sections, config  a config as sections, checked
+run, sections, config  a config as sections, checked (checks)
 execute                carries a run out; with several rates it chooses one
 carry_out, begin       at one rate: trains and scores what is missing, writes the record
 follow                 what the other processes do, where several carry a run out

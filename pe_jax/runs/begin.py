@@ -10,9 +10,8 @@ from pe_jax.data.tokenizer import Tokens
 from pe_jax.errors import Refused
 from pe_jax.record import Begun, Result
 from pe_jax.runs import environment, longer
-from pe_jax.runs.run import Run
+from pe_jax.runs.run import Run, users_files
 from pe_jax.runs.view import View
-from pe_jax.spec.parse import sources
 from pe_jax.storage import atomic, records, state
 from pe_jax.storage.hashes import canonical
 
@@ -29,7 +28,7 @@ def begin(run: Run, folder: Path, corpus: Tokens, command: str, view: View) -> B
         seeds=run.run.seeds,
         corpus=corpus.about,
         tokenizer=corpus.tokenizer.describe(),
-        sources=sources(run.config["pe"]["spec"]),
+        sources=users_files(run.config),
         parent=run.start.about() if run.start else None,
         advice=run.advice,
         started=state.now(),

@@ -68,7 +68,7 @@ def carry_out(run: Run, folder: Path, command: str, view: View) -> Result:
     if done := folders.complete(run, folder):
         return done
     with _at_work(run, folder, command, view) as work:
-        if done := folders.complete(run, folder):  # written by another process since
+        if done := folders.complete(run, folder):  # by another process since
             return done
         trained = _train(run, work)
         result = _result(run, work, trained)
@@ -200,15 +200,14 @@ def _trained(run: Run, work: Work, seeds: tuple[int, ...]) -> Trained:
         work.session.say(f"seeds {seeds}: going on from step {found.step} of {found.folder.name}")
         start = found
     broadcast(follow.Train, seeds, start is not None)
+    model = run.lm, run.encodings, run.train, seeds
     state, seconds = train(
-        run.lm,
-        run.encodings,
-        run.train,
-        seeds,
+        *model,
         work.corpus.splits["train"],
         layout.checkpoints(work.folder, seeds),
         work.session,
         start,
+        run.task,
     )
     return Trained(seeds, state, seconds)
 

@@ -16,10 +16,9 @@ from pe_jax.evaluation import room
 from pe_jax.reason import Reason
 from pe_jax.record import Begun, Result, Row
 from pe_jax.runs import layout
-from pe_jax.runs.run import Run
+from pe_jax.runs.run import Run, users_files
 from pe_jax.runs.scores import file_of
 from pe_jax.runs.sections import section
-from pe_jax.spec.parse import sources
 from pe_jax.storage import records
 
 
@@ -85,9 +84,9 @@ def _id(config: Mapping[str, Any]) -> str | None:
 
 
 def check_sources(folder: Path, begun: Begun) -> None:
-    """Refused if a user's file that the run's spec names is another than when it was trained."""
+    """Refused if a user's file that the run's config names is another than when it was trained."""
     for path, known in begun.sources.items():
-        if sources(begun.config["pe"]["spec"]).get(path) != known:
+        if users_files(begun.config).get(path) != known:
             raise Refused(
                 f"{path} has changed since {folder} was trained with it: restore the file, or "
                 "train with the new one, which is another run"
@@ -120,7 +119,7 @@ def answer(run: Run, folder: Path) -> Result | None:
     if not same:
         return None
     if any(":" in spec for spec in run.eval.swaps):  # a file, which may have changed since
-        scored = file_of(layout.of_one_rate(folder), run.eval)
+        scored = file_of(layout.of_one_rate(folder), run.eval, run.task)
         return result if scored.exists() else None
     return result
 

@@ -111,7 +111,7 @@ class Follower:
             model = run.lm, run.encodings, run.train, task.seeds
             # not called here: the first process makes the state, and sends it
             start: Start | None = (lambda state, seeds: state) if task.starts else None
-            state, _ = train(*model, text, Path(), session, start)
+            state, _ = train(*model, text, Path(), session, start, run.task)
             self.trained.append((task.seeds, state))
         elif isinstance(task, Validate) and session.validate:
             session.validate(self.trained[task.program][1]["params"])

@@ -7,6 +7,7 @@ from typing import Any
 
 from pe_jax import record
 from pe_jax.runs.run import Run
+from pe_jax.training.samples import mean_size
 
 
 def training(run: Run, lines: list[dict[str, Any]]) -> record.Training:
@@ -19,7 +20,7 @@ def training(run: Run, lines: list[dict[str, Any]]) -> record.Training:
         steps=run.train.steps,
         loss=_by_seed(run, ends, "loss"),
         ms_per_step=ms,
-        tokens_per_second=ms and run.train.batch * run.train.length / ms * 1e3,
+        tokens_per_second=ms and run.train.batch * mean_size(run.task, run.train) / ms * 1e3,
         valid=_by_seed(run, ends, "valid"),
         progress=tuple(filter(None, (_progress(seed, lines) for seed in run.run.seeds))),
     )

@@ -21,19 +21,19 @@ from pe_jax.errors import Refused
 from pe_jax.evaluation import passes
 from pe_jax.evaluation.config import EvalConfig
 from pe_jax.evaluation.windows import check_room
-from pe_jax.model import memory
-from pe_jax.model.config import DTYPES, LmConfig
+from pe_jax.model.config import LmConfig
 from pe_jax.model.parameters import init_params
 from pe_jax.record import Parameters
+from pe_jax.runs import checks
 from pe_jax.runs.config import DataConfig, LogConfig, RunConfig
 from pe_jax.runs.resources import Resources
-from pe_jax.runs.sections import SECTIONS, members_of, section, whole_sections
+from pe_jax.runs.sections import SECTIONS, members_of, section, whole_sections, with_tuples
 from pe_jax.runs.warm_start import WarmStart
-from pe_jax.spec import hooks
 from pe_jax.spec.advice import advice
 from pe_jax.spec.parse import Spec, parse, sources
 from pe_jax.storage.hashes import canonical, sha256
-from pe_jax.training import mesh
+from pe_jax.task import Task
+from pe_jax.tasks import section as tasks
 from pe_jax.training.config import TrainConfig
 from pe_jax.training.step import structure
 
@@ -51,6 +51,7 @@ class Run:
     is evaluated, and how many seeds there are, is no part of it.
     """
     encodings: tuple[Encoding, ...]
+    task: Task
     lm: LmConfig
     train: TrainConfig
     eval: EvalConfig
@@ -65,9 +66,10 @@ class Run:
 
     @classmethod
     def of(cls, config: Mapping[str, Any]) -> Run:
-        """From a dictionary with the sections pe, lm, train, eval, data, run, log and resources, of
-        which all but `pe` may be left out; {"pe": "rope"} is {"pe": {"spec": "rope"}}. ValueError,
-        TypeError or OSError, as of a tokenizer.json that is not there, for what cannot be run.
+        """From a dictionary with the sections pe, task, lm, train, eval, data, run, log and
+        resources, of which all but `pe` may be left out; {"pe": "rope"} is {"pe": {"spec": "rope"}}
+        and {"task": "dyck"} is {"task": {"name": "dyck"}}. ValueError, TypeError or OSError, as of
+        a tokenizer.json that is not there, for what cannot be run.
         """
         config = whole_sections(config)
         spec, fields = members_of(config["pe"])
@@ -75,33 +77,33 @@ class Run:
         lm, train, data, run = (sections[name] for name in ("lm", "train", "data", "run"))
         members = parse(spec).with_fields(fields)
         whole = {"pe": members.section() | {"spec": spec}}
+        whole |= {"task": tasks.whole(with_tuples(config["task"]))}
         whole |= {name: vars(section) for name, section in sections.items()}
-        _check_predicts(lm)
-        _check_mesh(run, train)
-        vocab = max(lm.vocab, tokenizer.vocabulary(data.tokenizer))
-        lm = sections["lm"] = dataclasses.replace(lm, vocab=vocab)
-        evaluation = sections["eval"] = sections["eval"].resolved(train.length, lm.memory)
-        encodings = members.encodings(lm.dims(train.length))
-        _check_hooks(members, evaluation.swaps, lm, train)
-        _check_memory(lm, encodings, train)
-        passes.check(encodings, evaluation, train.length)
-        start = None
-        if train.init_from:
-            start = WarmStart.of(train, lm, spec, encodings, run.seeds)
+        task = tasks.make(whole["task"], lm.causal)
+        checks.predicts(task, lm, train)
+        checks.devices(run, train)
+        lm = sections["lm"] = dataclasses.replace(lm, vocab=_vocabulary(task, lm, data))
+        evaluation = sections["eval"] = sections["eval"].resolved(train.length, lm.memory, task)
+        dims = lm.dims(task.size(train.length))
+        encodings = members.encodings(dims)
+        checks.users_hooks(members, evaluation.swaps, dims, lm)
+        checks.segment_memory(lm, encodings, train)
+        passes.check(encodings, evaluation, train.length, task)
+        start = train.init_from and WarmStart.of(train, lm, spec, encodings, run.seeds) or None
         name = _label(members, lm, start)
         trained_by = {
             "pe": members.section(),
             "lm": vars(lm),
             "train": _training(train, start),
-            "data": vars(data),
             "vmap_seeds": run.vmap_seeds,
-            "sources": sources(spec) | tokenizer.sources(data.tokenizer),
+            **_learned_from(task, whole, tokenizer.sources(data.tokenizer)),
         }
         return cls(
             config=whole,
             label=name,
             id=run_id(name, trained_by),
             encodings=encodings,
+            task=task,
             **sections,
             start=start,
             advice=tuple(advice(encodings, [member.id for member in members])),
@@ -118,9 +120,13 @@ class Run:
         return _parameters(self.lm, self.encodings)
 
     def load(self) -> tokenizer.Tokens:
-        """The text of training in tokens; Refused if it lacks what training and, unless eval.source
-        names other text, evaluation ask for.
+        """The text of training in tokens, none where the task draws its samples; Refused if it
+        lacks what training and, unless eval.source names other text, evaluation ask for.
         """
+        if not self.task.reads_text:
+            section = self.config["task"]
+            identity = canonical([section, tasks.sources(section)])
+            return tokenizer.no_text(tasks.described(section), identity, self.task.vocab())
         try:
             corpus = load(self.data.source, self.data.data_dir)
             tokens = tokenizer.tokenize(corpus, self.data.tokenizer)
@@ -178,32 +184,11 @@ def run_id(label: str, identity: Mapping[str, Any]) -> str:
     return f"{name}-{sha256(canonical(identity))[:8]}"
 
 
-def _check_predicts(lm: LmConfig) -> None:
-    """ValueError unless the model can be trained to predict the next byte."""
-    if lm.vocab < 256:
-        raise ValueError(f"lm.vocab must be at least 256, since text is bytes, got {lm.vocab}")
-    if not lm.causal:
-        raise ValueError(
-            "lm.causal=False would let a language model see what it predicts; use True"
-        )
-
-
-def _check_mesh(run: RunConfig, train: TrainConfig) -> None:
-    """ValueError unless the devices can share out the seeds of one program and a batch."""
-    mesh.check(run.mesh, len(run.groups(run.seeds)[0]), train.batch)
-
-
-def _check_hooks(members: Spec, swaps: Sequence[str], lm: LmConfig, train: TrainConfig) -> None:
-    """ValueError for a wrong hook of a user's own encoding, also of one that is swapped in."""
-    for spec in (members, *map(parse, swaps)):
-        names = [member.name for member in spec]
-        hooks.check(spec.encodings(lm.dims(train.length)), names, DTYPES[lm.dtype])
-
-
-def _check_memory(lm: LmConfig, encodings: Sequence[Encoding], train: TrainConfig) -> None:
-    """ValueError unless the encodings can be trained with the segment memory of lm.memory."""
-    if lm.memory:
-        memory.check(encodings, lm.memory, train.length)
+def _vocabulary(task: Task, lm: LmConfig, data: DataConfig) -> int:
+    """The number of tokens: those of the task, or of text at least those of the tokenizer."""
+    if task.reads_text:
+        return max(lm.vocab, tokenizer.vocabulary(data.tokenizer))
+    return task.vocab()
 
 
 def _label(members: Spec, lm: LmConfig, start: WarmStart | None) -> str:
@@ -214,9 +199,24 @@ def _label(members: Spec, lm: LmConfig, start: WarmStart | None) -> str:
     return f"{name} from {start.label}" if start else name
 
 
+def _learned_from(task: Task, config: dict[str, Any], tokens: dict[str, str]) -> dict[str, Any]:
+    """What a seed learns from, text or samples; `tokens` is the file of the tokenizer."""
+    if task.reads_text:
+        return {"data": config["data"], "sources": users_files(config) | tokens}
+    drawn = {"task": config["task"], "curriculum": config["train"]["curriculum"]}
+    return drawn | {"sources": users_files(config)}
+
+
+def users_files(config: Mapping[str, Any]) -> dict[str, str]:
+    """SHA-256 of each file outside the package that a config names an encoding or a task of."""
+    return sources(config["pe"]["spec"]) | tasks.sources(config.get("task", {}))
+
+
 def _training(train: TrainConfig, start: WarmStart | None) -> dict[str, Any]:
     """What of section `train` decides what a seed learns. Rates that are chosen among may grow."""
-    parts = {name: value for name, value in vars(train).items() if name != "remat"}
+    parts = {
+        name: value for name, value in vars(train).items() if name not in ("remat", "curriculum")
+    }
     parts |= {"rate": None, "rates": "chosen"} if train.rates else {}
     # what the parent is, wherever it lies
     return parts | ({"init_from": start.identity} if start else {})

@@ -29,10 +29,12 @@ from pe_jax.runs.sections import section
 from pe_jax.spec.parse import sources
 from pe_jax.storage import records
 from pe_jax.storage.hashes import canonical, sha256
+from pe_jax.task import Task
 from pe_jax.training.session import Session
 from pe_jax.training.step import State, structure
 
 PROTOCOL = ("split", "source", "targets", "stride", "last", "batch_tokens")
+"""What of section `eval` decides how text is scored; of other tasks `samples` does."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -47,7 +49,7 @@ class Kept:
         """What the run's folder holds of its protocol; damaged files are set aside, which `say` is
         told.
         """
-        path = file_of(folder, run.eval)
+        path = file_of(folder, run.eval, run.task)
         if not path.parent.exists():
             _take_from_before(folder, run, say)
         return cls(path, records.read_whole(Result, path, say))
@@ -101,10 +103,13 @@ def _key(row: Row) -> Key:
     return Key(row.seed, row.swap, row.metric, row.length)
 
 
-def file_of(folder: Path, config: EvalConfig) -> Path:
+def file_of(folder: Path, config: EvalConfig, task: Task) -> Path:
     """Where the scores by a resolved config are kept. It depends on what a swap's file holds."""
-    fixed = {name: getattr(config, name) for name in PROTOCOL}
     swapped_in = sources("+".join(config.swaps)) if config.swaps else {}
+    if not task.reads_text:
+        text = canonical([config.samples, swapped_in])
+        return folder / "evaluations" / f"{config.samples}-samples-{sha256(text)[:8]}.json"
+    fixed = {name: getattr(config, name) for name in PROTOCOL}
     text = canonical([max(config.lengths), fixed, swapped_in])
     name = f"{config.split}-{max(config.lengths)}-{sha256(text)[:8]}.json"
     return folder / "evaluations" / name
@@ -117,7 +122,8 @@ def _take_from_before(folder: Path, run: Run, say: Callable[[str], None]) -> Non
         return
     try:
         asked = section("eval", result.config.get("eval", {}))
-        path = file_of(folder, asked.resolved(run.train.length, run.lm.memory))
+        resolved = asked.resolved(run.train.length, run.lm.memory, run.task)
+        path = file_of(folder, resolved, run.task)
     except (ValueError, TypeError, OSError):  # it cannot be asked for any more
         return
     records.write(path, result)
@@ -167,6 +173,7 @@ def scores(
         run.run.seeds,
         tuple(of_seeds(*(state["diverged"] for state in states)).tolist()),
         run.train.length,
+        run.task,
     )
     # XLA's CPU runs the blocks of attention one after another: a second core would be idle.
     alone = jax.default_backend() == "cpu" and not session.mesh

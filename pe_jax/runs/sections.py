@@ -22,18 +22,23 @@ SECTIONS = {
     "log": LogConfig,
     "resources": Resources,
 }
-"""Beside these a config has the section `pe`: the spec of the encodings, and for each member its
-fields.
+"""Beside these a config has the section `pe`, the spec of the encodings and for each member its
+fields, and the section `task`, the name of a task and its fields.
 """
 
 
 def whole_sections(config: Mapping[str, Any]) -> dict[str, Any]:
-    """The config with `pe` as a section. ValueError for a section that is unknown or no dictionary,
-    and without pe.spec.
+    """The config with `pe` and `task` as sections. ValueError for a section that is unknown or no
+    dictionary, and without pe.spec.
     """
-    _check_known("the config", config, ["pe", *SECTIONS])
+    _check_known("the config", config, ["pe", "task", *SECTIONS])
     pe = config.get("pe", {})
-    config = {**config, "pe": {"spec": pe} if isinstance(pe, str) else pe}
+    task = config.get("task", {})
+    config = {
+        **config,
+        "pe": {"spec": pe} if isinstance(pe, str) else pe,
+        "task": {"name": task} if isinstance(task, str) else task,
+    }
     for name, section in config.items():
         if not isinstance(section, Mapping):
             raise ValueError(
@@ -50,7 +55,7 @@ def section(name: str, values: Mapping[str, Any]) -> Any:
     """A section as its dataclass, which checks it; lists, as JSON has them, become tuples."""
     kind = SECTIONS[name]
     _check_known(f"config.{name}", values, [field.name for field in dataclasses.fields(kind)])
-    return kind(**_tuples(values))
+    return kind(**with_tuples(values))
 
 
 def members_of(section: Mapping[str, Any]) -> tuple[str, dict[str, dict[str, Any]]]:
@@ -61,10 +66,10 @@ def members_of(section: Mapping[str, Any]) -> tuple[str, dict[str, dict[str, Any
             raise ValueError(
                 f"config.pe.{id} must be a section, a dictionary of fields, got {values!r}"
             )
-    return section["spec"], {id: _tuples(values) for id, values in fields.items()}
+    return section["spec"], {id: with_tuples(values) for id, values in fields.items()}
 
 
-def _tuples(fields: Mapping[str, Any]) -> dict[str, Any]:
+def with_tuples(fields: Mapping[str, Any]) -> dict[str, Any]:
     """The fields with lists as tuples."""
     return {name: tuple(v) if isinstance(v, list) else v for name, v in fields.items()}
 

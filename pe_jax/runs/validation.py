@@ -28,8 +28,10 @@ TARGETS = 8192
 
 def validation(run: Run, corpus: Tokens, mesh: Mesh | None) -> Validate | None:
     """What scores the validation text by `same_targets` at the training length; None where that
-    text is shorter than one window.
+    text is shorter than one window, or where the task has no text.
     """
+    if not run.task.reads_text:
+        return None
     documents, sizes = corpus.splits["valid"], corpus.tokenizer.sizes
     config = _config(run.train.length, documents, sizes)
     if config is None:

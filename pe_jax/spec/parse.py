@@ -20,9 +20,9 @@ from pe_jax.encoding import Dims, Encoding
 from pe_jax.encodings import ENCODINGS
 from pe_jax.errors import nearest
 from pe_jax.fields import check_value, hints
+from pe_jax.own_class import own_class
 from pe_jax.spec import terms
 from pe_jax.spec.layers import layers_of
-from pe_jax.spec.own_class import own_class
 
 MOST = 64  # members of a spec
 
@@ -170,7 +170,8 @@ def _embeds(cls: type[Encoding]) -> bool:
 
 def _find(name: str) -> type[Encoding]:
     if ":" in name:
-        return own_class(*name.rsplit(":", 1))
+        path, _, cls = name.rpartition(":")
+        return own_class(path, cls, Encoding)
     if name in ENCODINGS:
         return ENCODINGS[name]
     raise ValueError(

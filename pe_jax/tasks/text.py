@@ -20,3 +20,6 @@ class Text(Task):
 
     def cut(self, window):
         return Sample(window[:-1], window[1:], jnp.ones(len(window) - 1, bool))
+
+
+TEXT = Text()

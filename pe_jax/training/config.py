@@ -18,9 +18,14 @@ class TrainConfig:
 
     steps: Count = 350
     length: Count = 64
-    """Tokens that a window predicts."""
+    """L, the training length: the tokens that a window of text predicts, or the longest n of the
+    samples of another task."""
+    curriculum: Literal["uniform", "fixed", "staged"] = "uniform"
+    """The lengths n of samples that are drawn, one length a step: "uniform", all up to L; "fixed",
+    L alone; "staged", all up to a length that rises to L in the first half of the steps. Windows of
+    text always have L."""
     batch: Count = 32
-    """Windows in a batch of one seed."""
+    """Windows or samples in a batch of one seed."""
     rate: Positive = 9e-3
     """The highest learning rate."""
     rates: tuple[Positive, ...] = ()

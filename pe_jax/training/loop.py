@@ -18,6 +18,9 @@ from pe_jax.data import batches as data
 from pe_jax.encoding import Encoding
 from pe_jax.model.config import LmConfig
 from pe_jax.storage.checkpoints import Checkpoints
+from pe_jax.task import Task
+from pe_jax.tasks.text import TEXT
+from pe_jax.training import samples
 from pe_jax.training.config import TrainConfig
 from pe_jax.training.divergence import Divergence
 from pe_jax.training.mesh import place_batches, place_state
@@ -38,24 +41,23 @@ def train(
     folder: Path,
     session: Session,
     start: Start | None = None,
+    task: Task = TEXT,
 ) -> tuple[State, float]:
     """Trains `seeds` together in one program, from the newest checkpoint in `folder` on. Gives the
     final state and the seconds of training in all, those before a resumption included.
 
-    `documents` are the token ids of the training split, [n] each. `folder` gets the checkpoints:
-    one every `session.checkpoint_seconds` and one at the end. Every call of the jitted program
-    begins at a multiple of steps_per_call, so a resumed training makes the same calls as an
-    undisturbed one. Raises Interrupted when `session.stop` says so. Training ends early after the
-    call in which the last seed diverges; the newest checkpoint from before a divergence is kept.
+    `documents` are the tokens [n] of the training text, for a task that reads text.
+    `folder` gets a checkpoint every `session.checkpoint_seconds` and one at the end; one from
+    before a divergence is kept. Every call of the program begins at a multiple of steps_per_call,
+    so a resumed training makes the same calls as an undisturbed one. Raises Interrupted when
+    `session.stop` says so. Training ends after the call in which the last seed diverges.
     """
-    checkpoints = Checkpoints(folder)
+    checkpoints, divergence = Checkpoints(folder), Divergence(seeds, session.say)
     first, state, before = _begin(checkpoints, lm, encodings, config, seeds, session, start)
-    divergence = Divergence(seeds, session.say)
     divergence.note(gather(state["diverged"]))
-    if not broadcast(session.history.rewind, seeds, first) and first > 0:
-        session.say(f"seeds {seeds}: metrics.jsonl has lost some of what was measured before")
-    call = _calling(lm, encodings, config, seeds, documents, session.mesh)
-    step, begun, saved = first, time.monotonic(), time.monotonic()
+    _rewind(session, seeds, first)
+    call = _calling(lm, encodings, config, seeds, documents, session.mesh, task)
+    step, begun = first, (saved := time.monotonic())
 
     def save(into: Checkpoints = checkpoints) -> State:
         note, arrays = {"seconds": before + time.monotonic() - begun}, gather(state)
@@ -67,11 +69,12 @@ def train(
         state, out, seconds = call(state, step, count)
         step += count
         divergence.note(out["diverged"][-1])
-        line = _measured(config, step, out, seconds) | _valid(session, config, step, count, state)
+        line = _measured(config, task, step, out, seconds)
+        line |= _valid(session, config, step, count, state)
         broadcast(session.history.add, seeds=list(seeds), step=step, **line)
         if config.schedule == "wsd" and step == config.decays_from and not divergence.of_all:
             save(Checkpoints(before_decay(folder)))
-        late = broadcast(lambda saved=saved: time.monotonic() - saved >= session.checkpoint_seconds)
+        late = broadcast(lambda at=saved: time.monotonic() - at >= session.checkpoint_seconds)
         if late and step < config.steps:
             save()
             saved = time.monotonic()
@@ -95,17 +98,18 @@ def _calling(
     seeds: Sequence[int],
     documents: Sequence[np.ndarray],
     mesh: Mesh | None,
+    task: Task,
 ) -> Callable[[State, int, int], tuple[State, dict[str, np.ndarray], float]]:
     """call(state, step, count): `count` steps after `step` of them in one jitted call. Gives the
     state, the losses and norms, and the seconds of a step of one seed without compilation.
     """
-    datasets = _datasets(lm, config, documents, seeds)
+    read = _reading(lm, config, documents, seeds, task)
     graphdef, _ = structure(lm, encodings)
-    steps = make_steps(graphdef, config, seeds, mesh)
+    steps = make_steps(graphdef, config, seeds, mesh, task)
     programs = {}  # compiled, by the number of steps
 
     def call(state, step, count):
-        batches = place_batches(mesh, data.stack(datasets, step, count))
+        batches = place_batches(mesh, read(step, count))
         if count not in programs:
             programs[count] = steps.lower(state, batches).compile()
         called = time.monotonic()
@@ -151,15 +155,35 @@ def _begin(
     return int(state["step"]), state, 0.0
 
 
-def _datasets(lm: LmConfig, config: TrainConfig, documents: Sequence[np.ndarray], seeds):
-    """The batches of each seed, by step: of windows, or with a memory of segments of documents."""
+def _rewind(session: Session, seeds: Sequence[int], step: int) -> None:
+    """Drops what was measured after a step, which is made again."""
+    if not broadcast(session.history.rewind, seeds, step) and step > 0:
+        session.say(f"seeds {seeds}: metrics.jsonl has lost some of what was measured before")
+
+
+def _reading(
+    lm: LmConfig,
+    config: TrainConfig,
+    documents: Sequence[np.ndarray],
+    seeds: Sequence[int],
+    task: Task,
+) -> Callable[[int, int], Any]:
+    """read(step, count): the batches of `count` steps of each seed, as make_steps takes them: of
+    windows, with a memory of segments of documents, or the rows of samples that are drawn.
+    """
+    if not task.reads_text:
+        return lambda step, count: samples.rows(count, len(seeds), config.batch)
     shape = config.length, config.batch
     if lm.memory:
-        return [data.segments(documents, *shape, seed, lm.memory) for seed in seeds]
-    return [data.batches(documents, *shape, seed) for seed in seeds]
+        datasets = [data.segments(documents, *shape, seed, lm.memory) for seed in seeds]
+    else:
+        datasets = [data.batches(documents, *shape, seed) for seed in seeds]
+    return lambda step, count: data.stack(datasets, step, count)
 
 
-def _measured(config: TrainConfig, step: int, out: dict, seconds: float) -> dict[str, Any]:
+def _measured(
+    config: TrainConfig, task: Task, step: int, out: dict, seconds: float
+) -> dict[str, Any]:
     """What a line of metrics.jsonl holds of a call: means over its steps; `seconds` are those of
     one step of one seed.
     """
@@ -169,7 +193,7 @@ def _measured(config: TrainConfig, step: int, out: dict, seconds: float) -> dict
         "grad_norm": _finite(out["grad_norm"].mean(0)),
         "rate": float(np.asarray(config.rates_by_step()(step - 1))),
         "ms_per_step": 1e3 * seconds,
-        "tokens_per_second": config.batch * config.length / seconds,
+        "tokens_per_second": config.batch * samples.mean_size(task, config) / seconds,
     }
 
 

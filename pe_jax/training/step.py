@@ -25,6 +25,9 @@ from pe_jax.encoding import Encoding
 from pe_jax.model.config import LmConfig
 from pe_jax.model.lm import LM
 from pe_jax.model.memory import Memory
+from pe_jax.task import Task
+from pe_jax.tasks.text import TEXT
+from pe_jax.training import samples
 from pe_jax.training.config import TrainConfig
 from pe_jax.training.mesh import constrained, shardings
 
@@ -78,13 +81,18 @@ def init(
 
 
 def make_steps(
-    graphdef: nnx.GraphDef, config: TrainConfig, seeds: Sequence[int], mesh: Mesh | None = None
+    graphdef: nnx.GraphDef,
+    config: TrainConfig,
+    seeds: Sequence[int],
+    mesh: Mesh | None = None,
+    task: Task = TEXT,
 ) -> Callable:
     """A jitted `steps(state, batches) -> state, {"loss", "grad_norm", "diverged"}` that makes C
     steps.
 
-    `batches` are tokens [C, R, B, T + 1]; with a memory, a pair of these and of bool [C, R, B],
-    which says which rows begin a document. Losses, in nats a token, norms and the steps of
+    `batches` are windows of text, tokens [C, R, B, T + 1], or for a task that draws its samples the
+    numbers of the rows, [C, R, B]. With a memory they are a pair of windows and of bool [C, R, B],
+    which says which rows begin a document. Losses, in nats a scored token, norms and the steps of
     divergence so far are [C, R]. The buffers of `state` are donated. With a mesh, state and batches
     must lie on it (mesh.py).
 
@@ -92,10 +100,39 @@ def make_steps(
     Its updates go on, since the other seeds are in the same program, and its parameters mean
     nothing from then on.
     """
-    optimizer = config.optimizer()
-    gradient = jax.value_and_grad(_loss(graphdef, config), has_aux=True)
+    parts = samples.parts(task, config)
 
-    def step_replica(replica, step):
+    def step_all(state, batches):
+        step = state["step"]
+        number, count = samples.part_of(parts, config, step)
+        replicas = {name: leaf for name, leaf in state.items() if name != "step"}
+        steps = [
+            _step_of_replica(graphdef, config, samples.drawing(task, parts, i, count), step)
+            for i in range(len(parts))
+        ]
+        replicas, measured = jax.lax.switch(
+            number,
+            [functools.partial(_each, step, mesh=mesh) for step in steps],
+            (replicas, batches, jnp.asarray(seeds, jnp.uint32)),
+        )
+        return constrained(mesh, replicas | {"step": step + 1}), measured
+
+    @functools.partial(jax.jit, donate_argnums=0)
+    def steps(state, batches):
+        state, measured = jax.lax.scan(step_all, state, batches)
+        return constrained(mesh, state), measured
+
+    return steps
+
+
+def _step_of_replica(
+    graphdef: nnx.GraphDef, config: TrainConfig, draw: samples.Draw, step: Array
+) -> Callable:
+    """`step_replica((state, batch, seed)) -> state, measured`: one step, with samples by `draw`."""
+    optimizer = config.optimizer()
+    gradient = jax.value_and_grad(_loss(graphdef, config, draw), has_aux=True)
+
+    def step_replica(replica):
         old, batch, seed = replica
         key = jax.random.fold_in(jax.random.fold_in(jax.random.key(seed), 1), step)
         (loss, memory), grads = gradient(old["params"], old["memory"], batch, key)
@@ -110,47 +147,35 @@ def make_steps(
         }
         return new, {"loss": loss, "grad_norm": norm, "diverged": new["diverged"]}
 
-    def step_all(state, batches):
-        step = state["step"]
-        replicas = {name: part for name, part in state.items() if name != "step"}
-        replicas, measured = _each(
-            lambda replica: step_replica(replica, step),
-            (replicas, batches, jnp.asarray(seeds, jnp.uint32)),
-            mesh,
-        )
-        return constrained(mesh, replicas | {"step": step + 1}), measured
-
-    @functools.partial(jax.jit, donate_argnums=0)
-    def steps(state, batches):
-        state, measured = jax.lax.scan(step_all, state, batches)
-        return constrained(mesh, state), measured
-
-    return steps
+    return step_replica
 
 
-def _loss(graphdef: nnx.GraphDef, config: TrainConfig) -> Callable:
-    """`loss(params, before, batch, key) -> (mean nats a token, the memory after the segment)` of
-    one replica; `before` is the state of the memory before it, {} without one.
+def _loss(graphdef: nnx.GraphDef, config: TrainConfig, draw: samples.Draw) -> Callable:
+    """`loss(params, before, batch, key) -> (mean nats a scored token, the memory after the
+    segment)` of one replica; `before` is the state of the memory before it, {} without one.
     """
 
     def loss(params, before, batch, key):
         model = nnx.merge(graphdef, params, copy=True)
-        tokens, memory = batch, None
+        rows, memory = batch, None
         if before:
-            tokens, fresh = batch
+            rows, fresh = batch
             memory = Memory.of_state(before).forgotten(fresh)
         positions, dropout = jax.random.split(key)
+        (inputs, targets, scored), size = draw(rows, jax.random.fold_in(key, 2))
+        tokens = inputs.shape[1] + model.config.memory
         logits, memory = model(
-            tokens[:, :-1],
+            inputs,
             memory,
-            encodings=tuple(e.at(config.length + model.config.memory) for e in model.encodings),
+            encodings=tuple(e.at(tokens) for e in model.encodings),
             key=positions,
             dropout_key=dropout,
             train=True,
+            size=size,
             remat=config.remat,
         )
-        nats = optax.softmax_cross_entropy_with_integer_labels(logits, tokens[:, 1:])
-        return nats.mean(), memory.state() if memory else {}
+        nats = optax.softmax_cross_entropy_with_integer_labels(logits, targets)
+        return nats.mean(where=scored), memory.state() if memory else {}
 
     return loss
 

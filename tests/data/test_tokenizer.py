@@ -26,7 +26,7 @@ from pe_jax.evaluation.config import EvalConfig
 from pe_jax.evaluation.evaluate import Models, evaluate
 from pe_jax.evaluation.scoring import by_batches
 from pe_jax.evaluation.windows import windows
-from pe_jax.metric import METRICS
+from pe_jax.metric import METRICS, TextMetric
 from pe_jax.model.config import LmConfig
 from pe_jax.report import sentences, tables
 from pe_jax.spec.parse import make
@@ -42,6 +42,8 @@ PROSE = (
     "e\u0301a\u0308o\u0328\u0301 한국어 עברית हिन्दी "
 )
 SIZE = 320
+
+OF_TEXT = tuple(name for name, metric in METRICS.items() if isinstance(metric, TextMetric))
 
 
 def document(text):
@@ -175,7 +177,7 @@ def test_bytes_are_the_documents_themselves():
 
 
 def configured(**fields):
-    return EvalConfig(**{"lengths": (8, 16, 32), "metrics": tuple(METRICS), **fields}).resolved(8)
+    return EvalConfig(**{"lengths": (8, 16, 32), "metrics": OF_TEXT, **fields}).resolved(8)
 
 
 def test_the_bytes_counted_are_those_of_the_text_scored(trained):
@@ -190,7 +192,7 @@ def test_the_bytes_counted_are_those_of_the_text_scored(trained):
             assert (cut.targets, cut.bytes) == (160, len(b"".join(text)))
 
 
-@pytest.mark.parametrize("metric", METRICS)
+@pytest.mark.parametrize("metric", OF_TEXT)
 def test_the_bytes_of_every_scored_target_count_once(trained, metric):
     documents = trained.encode([document(varied(400, seed)) for seed in range(3)])
     config = configured(targets=160)
@@ -204,7 +206,7 @@ def test_the_bytes_of_every_scored_target_count_once(trained, metric):
         assert (len(scored), len(b"".join(scored))) == (cut.targets, cut.bytes)
         if metric != "last_k":  # the same targets at every length
             assert cut.bytes == windows(documents, metric, 8, config, trained.sizes).bytes
-        nats = by_batches(cut, lambda t, first, last: t[:, -last:] + 0.5, 7)
+        nats = by_batches(cut, lambda t, first, k=cut.last: t[:, -k:] + 0.5, 7)
         values = cut.value(nats) * math.log(2)
         total = sum(
             row[r + 1] + 0.5
@@ -221,11 +223,11 @@ def test_a_model_that_knows_nothing_scores_its_vocabulary(trained):
     params = init(lm, encodings, TrainConfig(), [0])["params"]
     params["head"]["kernel"] = jnp.zeros_like(params["head"]["kernel"])
     documents = trained.encode([document(varied(400, seed)) for seed in range(2)])
-    config = configured(targets=64, lengths=(8, 16), swaps=(), metrics=tuple(METRICS)[:2])
+    config = configured(targets=64, lengths=(8, 16), swaps=(), metrics=OF_TEXT[:2])
     graphdef, _ = structure(lm, encodings)
     models = Models(graphdef, params, encodings, (0,), (-1,))
     found = evaluate(models, documents, config, trained.sizes)
-    assert found.targets == dict.fromkeys(tuple(METRICS)[:2], 64)
+    assert found.targets == dict.fromkeys(OF_TEXT[:2], 64)
     for row in found.rows:
         size = found.target_bytes[row.metric][row.length]
         assert size > 64

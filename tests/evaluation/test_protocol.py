@@ -5,6 +5,7 @@ Expected values come from loops over the documents, written from the definitions
 
 import dataclasses
 import math
+from functools import partial
 
 import jax
 import jax.numpy as jnp
@@ -17,7 +18,7 @@ from pe_jax.evaluation.evaluate import Models, evaluate, longest
 from pe_jax.evaluation.passes import jobs, plan, wanted
 from pe_jax.evaluation.scoring import by_batches, target_nats
 from pe_jax.evaluation.windows import windows
-from pe_jax.metric import METRICS, Metric
+from pe_jax.metric import METRICS, TextMetric, named
 from pe_jax.model.config import LmConfig
 from pe_jax.reason import Reason
 from pe_jax.record import Corpus, Result, Training
@@ -28,13 +29,12 @@ from pe_jax.training.config import TrainConfig
 from pe_jax.training.session import Session
 from pe_jax.training.step import init, structure
 
+OF_TEXT = tuple(name for name, metric in METRICS.items() if isinstance(metric, TextMetric))
 FAR = 1000000  # between the tokens of two documents
 
 
 def configured(train=8, **fields):
-    return EvalConfig(**{"lengths": (8, 16, 32), "metrics": tuple(METRICS), **fields}).resolved(
-        train
-    )
+    return EvalConfig(**{"lengths": (8, 16, 32), "metrics": OF_TEXT, **fields}).resolved(train)
 
 
 def numbered(*sizes):
@@ -70,7 +70,7 @@ def tight(metric, lengths=(8, 16, 32)):
     return sizes, places, configured(targets=len(places), lengths=lengths)
 
 
-@pytest.mark.parametrize("metric", METRICS)
+@pytest.mark.parametrize("metric", OF_TEXT)
 def test_where_the_text_just_suffices_every_target_is_scored_once(metric):
     sizes, places, config = tight(metric)
     for E in (32,) if metric == "last_k" else config.lengths:
@@ -110,7 +110,7 @@ ROOMY = (5, 700, 32, 33, 90, 1500, 34)
 def test_every_length_scores_as_many_tokens_each_once(train, targets):
     config = configured(train, targets=targets, lengths=(8, 14, 32, 16), last=4, stride=3)
     documents = numbered(*ROOMY)
-    for metric in METRICS:
+    for metric in OF_TEXT:
         at = {E: scored(windows(documents, metric, E, config)) for E in config.lengths}
         for places in at.values():
             assert len(places) == targets
@@ -147,9 +147,11 @@ def test_a_program_that_counts_what_it_sees_scores_the_mean_context():
 
     for E in config.lengths:
         means = {}
-        for metric in METRICS:
+        for metric in OF_TEXT:
             cut = windows(numbered(*ROOMY), metric, E, config)
-            means[metric] = cut.value(by_batches(cut, count, 7)) * math.log(2)
+            means[metric] = cut.value(by_batches(cut, partial(count, last=cut.last), 7)) * math.log(
+                2
+            )
         assert means["same_targets"] == pytest.approx(E - 2.5, rel=1e-15)
         assert means["last_k"] == pytest.approx(E - 1.5, rel=1e-15)
         assert means["nonoverlapping"] == pytest.approx((E + 1) / 2, rel=1e-15)
@@ -189,7 +191,7 @@ def test_padding_stands_where_nothing_is_scored():
         ((100,), {"targets": 10000}, "room for .* targets of eval.targets=10000"),
     ),
 )
-@pytest.mark.parametrize("metric", METRICS)
+@pytest.mark.parametrize("metric", OF_TEXT)
 def test_too_little_text_is_an_error(metric, sizes, fields, said):
     config = configured(**{"targets": 64, **fields})
     with pytest.raises(ValueError, match=said):
@@ -229,7 +231,7 @@ def test_batches_have_one_shape_and_every_window_once():
 
     for batch, firsts in ((4, [0, 4, 8]), (10, [0]), (99, [0])):
         calls.clear()
-        values = by_batches(cut, program, batch)
+        values = by_batches(cut, partial(program, last=cut.last), batch)
         np.testing.assert_array_equal(values, cut.tokens[:, -cut.last :] % FAR)
         assert calls == [((min(batch, 10), 9), first, 5) for first in firsts]
 
@@ -311,7 +313,7 @@ def values(found, **wanted):
     return [r.value for r in rows]
 
 
-@pytest.mark.parametrize("metric", METRICS)
+@pytest.mark.parametrize("metric", OF_TEXT)
 def test_a_program_that_knows_the_table_scores_it(metric):
     sizes, places, config = tight(metric)
     documents = markov(*sizes)
@@ -321,7 +323,7 @@ def test_a_program_that_knows_the_table_scores_it(metric):
 
     for E in (32,) if metric == "last_k" else config.lengths:
         cut = windows(documents, metric, E, config)
-        got = cut.value(by_batches(cut, program, 5))
+        got = cut.value(by_batches(cut, partial(program, last=cut.last), 5))
         assert got == pytest.approx(bits(documents, places), rel=1e-12)
 
 
@@ -402,7 +404,7 @@ def test_what_is_done_is_not_computed_again_and_changes_nothing_else(spec, monke
         return target_nats(params, tokens, first, encodings=encodings, last=last, **rest)
 
     counted.lower = target_nats.lower
-    monkeypatch.setattr("pe_jax.evaluation.evaluate.target_nats", counted)
+    monkeypatch.setattr("pe_jax.evaluation.scorers.target_nats", counted)
     whole = evaluate(models, documents, config)
     everything = {(row.seed, row.swap, row.metric, row.length) for row in whole.rows}
     for skipped in (
@@ -470,18 +472,18 @@ def test_swaps_that_come_to_the_same_are_computed_once():
     config = configured(lengths=(8, 32), swaps=("window", "window(window=3)", "window(sinks=1)"))
     passes = plan(make("rope", dims), config)
     keys = wanted(passes, config, (0, 1))
-    assert len(keys) == 4 * 2 * len(METRICS) * 2 == len(set(keys))
+    assert len(keys) == 4 * 2 * len(OF_TEXT) * 2 == len(set(keys))
     found = [
         (job.part.length, [e.reach() for e in job.part.encodings], len(job.todo))
         for job in jobs(passes, keys)
     ]
     assert found == [
-        (8, [None], 2 * len(METRICS)),
-        (32, [None], 2 * len(METRICS)),
-        (32, [None, (8, 0)], 2 * len(METRICS)),
-        (8, [None, (3, 0)], 2 * len(METRICS)),
-        (32, [None, (3, 0)], 2 * len(METRICS)),
-        (32, [None, (8, 1)], 2 * len(METRICS)),
+        (8, [None], 2 * len(OF_TEXT)),
+        (32, [None], 2 * len(OF_TEXT)),
+        (32, [None, (8, 0)], 2 * len(OF_TEXT)),
+        (8, [None, (3, 0)], 2 * len(OF_TEXT)),
+        (32, [None, (3, 0)], 2 * len(OF_TEXT)),
+        (32, [None, (8, 1)], 2 * len(OF_TEXT)),
     ]
     assert [key for job in jobs(passes, keys) for own in job.todo.values() for key in own] != keys
     (job,) = jobs(passes, [key for key in keys if key.length == 8 and "3" not in key.swap])
@@ -499,7 +501,7 @@ def test_too_little_memory_is_a_reason_and_other_errors_are_errors(monkeypatch):
             return np.ones((len(tokens), last))
 
         nats.lower = target_nats.lower
-        monkeypatch.setattr("pe_jax.evaluation.evaluate.target_nats", nats)
+        monkeypatch.setattr("pe_jax.evaluation.scorers.target_nats", nats)
         return evaluate(models, markov(100), config)
 
     rows = failing("RESOURCE_EXHAUSTED: Out of memory allocating 8 bytes").rows
@@ -536,10 +538,10 @@ def mean_probability(nats, sizes):
 
 def test_a_metric_of_ones_own_that_is_better_when_higher_goes_from_windows_to_tables(monkeypatch):
     """Its value, its curve and its name are the metric's; nothing else knows that it is no bits."""
-    mine = Metric(
+    mine = TextMetric(
         "mean_probability",
         "The mean probability of every token.",
-        METRICS["nonoverlapping"].places,
+        places=named("nonoverlapping", TextMetric).places,
         by_position=True,
         value=mean_probability,
         unit="probability",

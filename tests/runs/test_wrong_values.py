@@ -32,7 +32,7 @@ WRONG = {
     "lm.dtype": ("float64", 3),
     "lm.causal": ("False", 1),
     "eval.lengths": ((), (1,), (64.5,), ("64",), 64),
-    "eval.metrics": ((), "same_targets", (3,)),
+    "eval.metrics": ("same_targets", (3,)),
     "eval.swaps": ((3,),),
     "eval.split": ("train",),
     "eval.targets": (0, -1, 1.5),

@@ -1,4 +1,4 @@
-"""An encoding from a user's own file, outside the package."""
+"""A class from a user's own file, outside the package: an encoding or a task."""
 
 from __future__ import annotations
 
@@ -6,19 +6,20 @@ import hashlib
 import sys
 import types
 from pathlib import Path
+from typing import TypeVar
 
-from pe_jax.encoding import Encoding
+Contract = TypeVar("Contract")
 
 
-def own_class(path: str, name: str) -> type[Encoding]:
-    """The class `name` of the Python file at `path`.
+def own_class(path: str, name: str, contract: type[Contract]) -> type[Contract]:
+    """The class `name`, a subclass of the contract, of the Python file at `path`.
 
     The file is executed once per process, and again when its contents have changed. ValueError if
-    it does not exist or does not run, or if the class does not, is no Encoding, or no dataclass.
+    it does not exist or does not run, or if it has no such class, or one that is no dataclass.
     """
-    file = Path(path).resolve()
+    file, kind = Path(path).resolve(), contract.__name__.lower()
     if not file.is_file():
-        raise ValueError(f"no file {path!r} for the encoding {path}:{name}")
+        raise ValueError(f"no file {path!r} for the {kind} {path}:{name}")
     source = file.read_bytes()
     identity = hashlib.sha256(str(file).encode() + b"\0" + source).hexdigest()
     module_name = f"pe_jax_user_{identity[:16]}"
@@ -35,10 +36,10 @@ def own_class(path: str, name: str) -> type[Encoding]:
     known = [
         n
         for n, c in vars(module).items()
-        if isinstance(c, type) and issubclass(c, Encoding) and c.__module__ == module_name
+        if isinstance(c, type) and issubclass(c, contract) and c.__module__ == module_name
     ]
-    if not (isinstance(cls, type) and issubclass(cls, Encoding)):
-        raise ValueError(f"{path} has no encoding {name!r}; it has {', '.join(known) or 'none'}")
+    if not (isinstance(cls, type) and issubclass(cls, contract)):
+        raise ValueError(f"{path} has no {kind} {name!r}; it has {', '.join(known) or 'none'}")
     if "__dataclass_fields__" not in vars(cls):
         raise ValueError(
             f"{path}:{name} lacks the line @dataclasses.dataclass(frozen=True) above its class"

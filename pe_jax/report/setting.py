@@ -1,0 +1,59 @@
+"""The sentences of a report on how the models were trained."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from pe_jax.record import SYMBOLS, Result
+from pe_jax.report.cells import Table, rate
+from pe_jax.report.words import count, each, join, text
+
+FEW = 8  # models up to which a sentence names all
+
+
+def setting(results: Sequence[Result]) -> str:
+    """How the models were trained, on what, and what ± means."""
+    train, spec = results[0].train, results[0].tokenizer.spec
+    python = join(sorted({r.corpus.python for r in results if r.corpus.python}) or [""])
+    corpus = text(results[0].corpus) + (f" of Python {python}" if python else "")
+    seeds = [len(result.seeds) for result in results]
+    spread = (
+        "one seed, so there are no intervals"
+        if set(seeds) == {1}
+        else f"{each(seeds, 'seed')}, ± is the half width of their 95 % interval by Student's t"
+    )
+    tokens = "tokens" if spec == "bytes" else f"tokens ({spec})"
+    if spec == SYMBOLS:
+        kind = "decoders" if results[0].config.get("lm", {}).get("causal", True) else "encoders"
+        return (
+            f"Trained as {kind} on {train.steps:,} batches of samples of {corpus}, of lengths up "
+            f"to {train.length}; {spread}."
+        )
+    return (
+        f"Trained on windows of {train.length} {tokens} of {corpus} for {train.steps:,} steps; "
+        f"{spread}."
+    )
+
+
+def rates(results: Sequence[Result], table: Table) -> Iterator[str]:
+    """How learning rates were chosen: a sentence for each set of rates that were tried."""
+    alike: dict[tuple, dict[float | None, list[str]]] = {}
+    called = {row.run: row.label for row in table.rows if not row.swap}
+    for result in results:
+        if result.rates and result.id in called:
+            tried = tuple(sorted(one.rate for one in result.rates))
+            seeds = tuple(sorted({seed for one in result.rates for seed in one.valid}))
+            by_rate = alike.setdefault((tried, seeds), {})
+            by_rate.setdefault(rate(result), []).append(called[result.id])
+    for (tried, seeds), by_rate in alike.items():
+        names = "; ".join(
+            f"{one:g} for {join(labels) if len(labels) <= FEW else count(len(labels), 'model')}"
+            for one, labels in sorted(by_rate.items())
+        )
+        many = any(len(labels) > FEW for labels in by_rate.values())
+        yield (
+            f"The learning rate is that of {join(f'{one:g}' for one in tried)} with the lowest "
+            "bits per byte of validation text at the training length "
+            f"({'seed' if len(seeds) == 1 else 'mean of seeds'} {join(seeds)}): {names}"
+            f"{' (table.csv has that of each)' if many else ''}."
+        )

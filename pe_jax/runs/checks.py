@@ -1,0 +1,46 @@
+"""What is checked of the sections of a config together."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pe_jax.encoding import Dims, Encoding
+from pe_jax.model import memory
+from pe_jax.model.config import DTYPES, LmConfig
+from pe_jax.runs.config import RunConfig
+from pe_jax.spec import hooks
+from pe_jax.spec.parse import Spec, parse
+from pe_jax.task import Task
+from pe_jax.training import mesh, samples
+from pe_jax.training.config import TrainConfig
+
+
+def predicts(task: Task, lm: LmConfig, train: TrainConfig) -> None:
+    """ValueError unless the model can be trained on the task."""
+    samples.parts(task, train)
+    if not task.reads_text:
+        if train.rates:
+            raise ValueError(
+                "train.rates are chosen among by validation text, and this task has none: give one "
+                "train.rate, or a run for each"
+            )
+    elif lm.vocab < 256:
+        raise ValueError(f"lm.vocab must be at least 256, since text is bytes, got {lm.vocab}")
+
+
+def devices(run: RunConfig, train: TrainConfig) -> None:
+    """ValueError unless the devices can share out the seeds of one program and a batch."""
+    mesh.check(run.mesh, len(run.groups(run.seeds)[0]), train.batch)
+
+
+def users_hooks(members: Spec, swaps: Sequence[str], dims: Dims, lm: LmConfig) -> None:
+    """ValueError for a wrong hook of a user's own encoding, also of one that is swapped in."""
+    for spec in (members, *map(parse, swaps)):
+        names = [member.name for member in spec]
+        hooks.check(spec.encodings(dims), names, DTYPES[lm.dtype])
+
+
+def segment_memory(lm: LmConfig, encodings: Sequence[Encoding], train: TrainConfig) -> None:
+    """ValueError unless the encodings can be trained with the segment memory of lm.memory."""
+    if lm.memory:
+        memory.check(encodings, lm.memory, train.length)

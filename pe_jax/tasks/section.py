@@ -1,0 +1,71 @@
+"""Section `task` of a config: the name of a task, and its fields."""
+
+from __future__ import annotations
+
+import dataclasses
+import typing
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from pe_jax.errors import nearest
+from pe_jax.own_class import own_class
+from pe_jax.storage.hashes import sha256
+from pe_jax.task import Task
+from pe_jax.tasks import TASKS
+
+
+def make(section: Mapping[str, Any], causal: bool = True) -> Task:
+    """The task of a section, {"name": "reverse_string", FIELD: VALUE, ...}, for a model that is
+    causal or not. A name is one of TASKS, or path/to/file.py:Class. ValueError for what is unknown,
+    with the nearest name, and for a value that the task does not allow.
+    """
+    name = section.get("name", "text")
+    cls, known = _find(name), whole(section)
+    fields = {field: value for field, value in section.items() if field != "name"}
+    for field in fields:
+        if field not in known:
+            names = [known for known in known if known != "name"]
+            raise ValueError(
+                f"the task {name} has no field {field!r}{nearest(field, names)} "
+                f"It has {', '.join(names) or 'none'}."
+            )
+    return cls(causal, **fields)
+
+
+def whole(section: Mapping[str, Any]) -> dict[str, Any]:
+    """The section with every field of its task."""
+    name = section.get("name", "text")
+    defaults = {f.name: f.default for f in dataclasses.fields(_find(name)) if f.name != "causal"}
+    return {"name": name} | defaults | dict(section)
+
+
+def hints(name: str) -> dict[str, Any]:
+    """The annotations of the fields of a task."""
+    return typing.get_type_hints(_find(name))
+
+
+def described(section: Mapping[str, Any]) -> str:
+    """The task in one word for people, as in "flip_flop(ignore=0.9)"."""
+    name = section.get("name", "text")
+    usual = whole({"name": name})
+    changed = ",".join(f"{f}={v!r}" for f, v in whole(section).items() if v != usual[f])
+    return f"{name.rpartition('/')[2]}({changed})" if changed else name.rpartition("/")[2]
+
+
+def sources(section: Mapping[str, Any]) -> dict[str, str]:
+    """SHA-256 of the file outside the package that a section names: part of a run's identity."""
+    path = str(section.get("name", "text")).rpartition(":")[0]
+    return {path: sha256(Path(path).read_text())} if path else {}
+
+
+def _find(name: str) -> type[Task]:
+    if not isinstance(name, str) or (name not in TASKS and ":" not in name):
+        raise ValueError(
+            f"unknown task {name!r}{nearest(str(name), TASKS)} Known: {', '.join(TASKS)}, and "
+            "path/to/file.py:Class."
+        )
+    if name in TASKS:
+        return TASKS[name]
+    path, _, cls = name.rpartition(":")
+    return own_class(path, cls, Task)

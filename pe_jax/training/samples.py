@@ -1,0 +1,104 @@
+"""The samples of a task that a training step meets: of which length, and drawn by which keys.
+
+Lengths up to the training length L are shared out to at most SHAPES parts, and a sample is padded
+to the size of the longest of its part. Each step has samples of one length n, drawn uniformly:
+first the part, by the step alone, so that all seeds of a program run the same branch; then n within
+it, by seed and step. Samples depend on seed, step and row of the batch, so none is met twice.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Int, Key
+
+from pe_jax.task import Sample, Task
+from pe_jax.training.config import TrainConfig
+
+SHAPES = 4
+"""A training program is compiled for so many sizes of samples at most."""
+
+
+class Batch(NamedTuple):
+    """The samples of a step, [B, S] each."""
+
+    samples: Sample
+    size: Int[Array, ""] | None = None
+    """How many of the S tokens there are; None: all."""
+
+
+Draw = Callable[[Array, Key[Array, ""]], Batch]
+"""draw(rows, key): the samples of one seed and step."""
+
+
+class Part(NamedTuple):
+    """Lengths whose samples are padded to one size, rising."""
+
+    lengths: tuple[int, ...]
+
+    @property
+    def longest(self) -> int:
+        return self.lengths[-1]
+
+
+def parts(task: Task, config: TrainConfig) -> tuple[Part, ...]:
+    """The lengths to train with, in parts of about equal numbers. ValueError if there are none."""
+    if task.reads_text or config.curriculum == "fixed":
+        lengths = [config.length]
+    else:
+        lengths = [n for n in range(1, config.length + 1) if task.has(n)]
+    if not lengths or not task.has(lengths[-1]):
+        raise ValueError(
+            f"{type(task).__name__} has no sample of length {config.length}"
+            f"{'' if config.curriculum == 'fixed' else ' or less'}: change train.length"
+        )
+    count = min(SHAPES, len(lengths))
+    ends = [len(lengths) * i // count for i in range(count + 1)]
+    return tuple(Part(tuple(lengths[a:b])) for a, b in zip(ends[:-1], ends[1:], strict=True))
+
+
+def part_of(parts: Sequence[Part], config: TrainConfig, step: Int[Array, ""]):
+    """(number of the part, how many of all lengths may be drawn): that of a step."""
+    ends = np.cumsum([len(part.lengths) for part in parts])
+    count = jnp.int32(ends[-1])
+    if config.curriculum == "staged":
+        stage = (step + 1) / max(1, config.steps // 2)
+        count = jnp.clip(jnp.ceil(stage * ends[-1]).astype(jnp.int32), 1, ends[-1])
+    drawn = jax.random.randint(jax.random.fold_in(jax.random.key(0), step), (), 0, count)
+    return jnp.searchsorted(jnp.asarray(ends), drawn, side="right"), count
+
+
+def drawing(task: Task, parts: Sequence[Part], number: int, count: Int[Array, ""]) -> Draw:
+    """What draws the samples of a step in part `number`, of which only the first `count` of all
+    lengths may be drawn; for a task that reads text `rows` are its windows.
+    """
+    if task.reads_text:
+        return lambda windows, key: Batch(jax.vmap(task.cut)(windows))
+    part = parts[number]
+    before = sum(len(part.lengths) for part in parts[:number])
+
+    def draw(rows, key):
+        of_length, of_rows = jax.random.split(key)
+        high = jnp.clip(count - before, 1, len(part.lengths))
+        n = jnp.asarray(part.lengths)[jax.random.randint(of_length, (), 0, high)]
+        keys = jax.vmap(jax.random.fold_in, (None, 0))(of_rows, rows)
+        samples = jax.vmap(lambda key: task.sample(key, n, part.longest))(keys)
+        return Batch(samples, jnp.asarray(task.size(n)))
+
+    return draw
+
+
+def rows(steps: int, seeds: int, batch: int) -> Int[np.ndarray, "C R B"]:
+    """The numbers of the rows of so many steps."""
+    return np.broadcast_to(np.arange(batch, dtype=np.int32), (steps, seeds, batch))
+
+
+def mean_size(task: Task, config: TrainConfig) -> float:
+    """Tokens of a sample, the mean over the lengths that training ends with."""
+    sizes = [task.size(n) for part in parts(task, config) for n in part.lengths]
+    return math.fsum(sizes) / len(sizes)
