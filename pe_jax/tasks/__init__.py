@@ -8,10 +8,20 @@ in TASKS; its methods in plain Python, `oracle` and `guess`, check its samples i
 from __future__ import annotations
 
 from pe_jax.task import Task
+from pe_jax.tasks.flip_flop import FlipFlop
+from pe_jax.tasks.induction import Induction
+from pe_jax.tasks.mqar import Mqar
+from pe_jax.tasks.passkey import Passkey
 from pe_jax.tasks.reverse_string import ReverseString
+from pe_jax.tasks.selective_copy import SelectiveCopy
 from pe_jax.tasks.text import Text
 
 TASKS: dict[str, type[Task]] = {
     "text": Text,
     "reverse_string": ReverseString,
+    "mqar": Mqar,
+    "induction": Induction,
+    "selective_copy": SelectiveCopy,
+    "passkey": Passkey,
+    "flip_flop": FlipFlop,
 }
