@@ -8,6 +8,7 @@ in TASKS; its methods in plain Python, `oracle` and `guess`, check its samples i
 from __future__ import annotations
 
 from pe_jax.task import Task
+from pe_jax.tasks.counting import Counting
 from pe_jax.tasks.dyck import Dyck
 from pe_jax.tasks.flip_flop import FlipFlop
 from pe_jax.tasks.induction import Induction
@@ -26,4 +27,5 @@ TASKS: dict[str, type[Task]] = {
     "passkey": Passkey,
     "flip_flop": FlipFlop,
     "dyck": Dyck,
+    "counting": Counting,
 }
