@@ -11,6 +11,7 @@ from pe_jax.task import Task
 from pe_jax.tasks.counting import Counting
 from pe_jax.tasks.dyck import Dyck
 from pe_jax.tasks.flip_flop import FlipFlop
+from pe_jax.tasks.grid_navigation import GridNavigation
 from pe_jax.tasks.indirect_indexing import IndirectIndexing
 from pe_jax.tasks.induction import Induction
 from pe_jax.tasks.mqar import Mqar
@@ -30,4 +31,5 @@ TASKS: dict[str, type[Task]] = {
     "dyck": Dyck,
     "counting": Counting,
     "indirect_indexing": IndirectIndexing,
+    "grid_navigation": GridNavigation,
 }
