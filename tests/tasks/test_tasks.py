@@ -64,7 +64,7 @@ def test_the_oracle_agrees_with_every_sample(name, causal):
 @pytest.mark.parametrize(("name", "causal"), FORMS)
 def test_padding_changes_no_sample(name, causal):
     task = TASKS[name](causal)
-    for n in lengths(task)[:8]:
+    for n in lengths(task)[:8:3]:
         assert samples(task, n, 8) == samples(task, n, 8, longest=max(lengths(task)))
 
 
