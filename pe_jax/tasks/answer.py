@@ -28,6 +28,8 @@ class Drawn(NamedTuple):
     answer: Int[Array, "M"]
     scored: Bool[Array, "M"] | bool = True
     """Which symbols of the answer count."""
+    length: Int[Array, ""] | None = None
+    """How many symbols the input has, where that is drawn, too: at most `counts(n)`."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -63,6 +65,7 @@ class Answer(Task):
     def sample(self, key, n, longest):
         drawn = self._draw(key, n, longest)
         i, m = self._counts(n)
+        i = i if drawn.length is None else drawn.length
         place = jnp.arange(self.size(longest))
         answering = (place >= i) & (place < i + m)
 
