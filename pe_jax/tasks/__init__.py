@@ -8,6 +8,8 @@ in TASKS; its methods in plain Python, `oracle` and `guess`, check its samples i
 from __future__ import annotations
 
 from pe_jax.task import Task
+from pe_jax.tasks.addition import Addition
+from pe_jax.tasks.copy import Copy
 from pe_jax.tasks.counting import Counting
 from pe_jax.tasks.dyck import Dyck
 from pe_jax.tasks.flip_flop import FlipFlop
@@ -15,9 +17,13 @@ from pe_jax.tasks.grid_navigation import GridNavigation
 from pe_jax.tasks.indirect_indexing import IndirectIndexing
 from pe_jax.tasks.induction import Induction
 from pe_jax.tasks.mqar import Mqar
+from pe_jax.tasks.parity import Parity
 from pe_jax.tasks.passkey import Passkey
+from pe_jax.tasks.reverse import Reverse
 from pe_jax.tasks.reverse_string import ReverseString
 from pe_jax.tasks.selective_copy import SelectiveCopy
+from pe_jax.tasks.sort import Sort
+from pe_jax.tasks.summation import Summation
 from pe_jax.tasks.text import Text
 
 TASKS: dict[str, type[Task]] = {
@@ -32,4 +38,10 @@ TASKS: dict[str, type[Task]] = {
     "counting": Counting,
     "indirect_indexing": IndirectIndexing,
     "grid_navigation": GridNavigation,
+    "copy": Copy,
+    "reverse": Reverse,
+    "addition": Addition,
+    "summation": Summation,
+    "sort": Sort,
+    "parity": Parity,
 }
