@@ -19,6 +19,8 @@ BESIDE = {  # what is run for names that encode no position by themselves
     "randomized": ("randomized+sinusoidal", "randomized+rope", "randomized+t5"),
     "shape": ("shape+sinusoidal",),
     "cape": ("cape+sinusoidal",),
+    "abacus": (),  # nothing: it counts digits, for addition
+    "position_coupling": (),
     "window": ("rope+window(window=32)",),
     "log_n": ("rope+log_n",),
     "ssmax": ("rope+ssmax",),

@@ -8,6 +8,7 @@ file, its line in ENCODINGS and, in tests/reference/, its formula in NumPy; the 
 from __future__ import annotations
 
 from pe_jax.encoding import Encoding
+from pe_jax.encodings.abacus import Abacus
 from pe_jax.encodings.alibi import ALiBi
 from pe_jax.encodings.binary import Binary
 from pe_jax.encodings.cape import CAPE
@@ -37,6 +38,7 @@ from pe_jax.encodings.p_rope import PRoPE
 from pe_jax.encodings.partial_rope import PartialRoPE
 from pe_jax.encodings.pi import PI
 from pe_jax.encodings.pope import PoPE
+from pe_jax.encodings.position_coupling import PositionCoupling
 from pe_jax.encodings.randomized import Randomized
 from pe_jax.encodings.resonance import Resonance
 from pe_jax.encodings.rnn import RNN
@@ -97,6 +99,8 @@ ENCODINGS: dict[str, type[Encoding]] = {
     "randomized": Randomized,
     "shape": SHAPE,
     "cape": CAPE,
+    "abacus": Abacus,
+    "position_coupling": PositionCoupling,
     "window": Window,
     "log_n": LogN,
     "ssmax": SSMax,

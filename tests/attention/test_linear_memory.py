@@ -43,7 +43,7 @@ def traced(name, contiguous, form, dims=DIMS):
     def loss(params, x, q, k, v, pos):
         pe = Bound(params, members, contiguous and not moved, dims.causal)
         tokens = jnp.asarray(case.tokens)
-        pos = fold_positions(members, tokens[None], pos, jax.random.key(0), True)
+        pos = fold_positions(members, tokens[None], pos, jax.random.key(0), True).reshape(LENGTH)
         return layer(pe, case._replace(x=x, q=q, k=k, v=v, pos=pos), form=form).sum()
 
     def params():

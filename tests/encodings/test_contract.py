@@ -403,7 +403,7 @@ def test_a_list_is_cut_at_the_commas_between_specs():
     ("spec", "message"),
     [
         ("rop", "unknown encoding 'rop'; did you mean 'rope'"),
-        ("zzz", r"unknown encoding 'zzz'\. Known: alibi, .*, window"),
+        ("zzz", r"unknown encoding 'zzz'\. Known: abacus, .*, window"),
         (
             "rope(bas=3)",
             "no field 'bas'; did you mean 'base'.*It has per_layer, layers, base",

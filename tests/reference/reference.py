@@ -20,6 +20,7 @@ import reference_absolute
 import reference_biases
 import reference_content
 import reference_published
+import reference_tokens
 from reference_case import attention, bucket
 
 
@@ -124,4 +125,5 @@ REFERENCES = {
     **reference_biases.REFERENCES,
     **reference_content.REFERENCES,
     **reference_published.REFERENCES,
+    **reference_tokens.REFERENCES,
 }

@@ -12,7 +12,7 @@ from pe_jax.attention.rows import Rows
 from pe_jax.encoding import Dims, overrides, sites
 from pe_jax.model.parameters import init_params
 
-DIMS = Dims(model=24, heads=3, head=8, layers=2, train_len=8)
+DIMS = Dims(model=24, heads=3, head=8, layers=2, train_len=8, vocab=13)  # the tokens of addition
 
 
 def bind(encodings, contiguous=True, spread=0.3, seed=0):
@@ -50,8 +50,9 @@ def scattered(length, most, seed=0):
 def folded(encodings, case, seed=3):
     """The positions of a case after every `positions` hook, in training."""
     tokens, pos = jnp.asarray(case.tokens), jnp.asarray(case.pos)
-    tokens = tokens if tokens.ndim == 2 else tokens[None]
-    return np.asarray(fold_positions(encodings, tokens, pos, jax.random.key(seed), True))
+    batch = tokens if tokens.ndim == 2 else tokens[None]
+    moved = fold_positions(encodings, batch, pos, jax.random.key(seed), True)
+    return np.asarray(moved[0] if moved.ndim > tokens.ndim else moved)
 
 
 def trained_line(seeds, step, loss, **more):

@@ -1,0 +1,52 @@
+"""Abacus positions: the place of a digit in its number (McLeish et al., 2024; arXiv:2405.17399).
+
+The position of a digit is its place in its run of digits, counted from 1; that of every other token
+is 0. Where numbers are written with the lowest digit first, as they do, digits of equal
+significance have equal positions. In training one k ~ U{0, .., max_shift} is added to the positions
+of the digits. Nothing is learned: they read the positions from a table of 1024 rows,
+abacus+learned(length=1024). With numbers that are longer than those of training, a model meets
+positions up to the longest number in training + max_shift that it has seen; theirs is 99, and None
+is 4 times the training length. Each sequence has a draw of its own; theirs serves the batch.
+
+The defaults fit the task addition with order="reversed".
+"""
+
+import dataclasses
+from typing import ClassVar
+
+import jax
+import jax.numpy as jnp
+
+from pe_jax.encoding import Encoding
+from pe_jax.fields import Count, Natural
+
+
+@dataclasses.dataclass(frozen=True)
+class Abacus(Encoding):
+    """Places in runs of digits, + k in training; compose it with another: abacus+learned."""
+
+    per_sequence: ClassVar[bool] = True
+
+    digits: Count = 10
+    """The tokens 0 .. digits - 1 are digits."""
+    max_shift: Natural | None = None
+    """None: 4 times the training length."""
+
+    def __post_init__(self):
+        if not self.dims.causal:
+            raise ValueError(
+                "abacus needs a causal model, which reads the digits of its answer: set "
+                "lm.causal=True"
+            )
+
+    def positions(self, tokens, pos, key, train):
+        place = jnp.arange(len(tokens))
+        digit = (tokens >= 0) & (tokens < self.digits)
+        before = jax.lax.cummax(jnp.where(digit, -1, place))  # the last token that is no digit
+        run = place - before
+        if not train:
+            return run
+        if key is None:
+            raise ValueError("abacus draws positions in training: pass `key` to the model")
+        most = 4 * self.dims.train_len if self.max_shift is None else self.max_shift
+        return jnp.where(digit, run + jax.random.randint(key, (), 0, most + 1), 0)
