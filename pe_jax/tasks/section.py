@@ -21,23 +21,21 @@ def make(section: Mapping[str, Any], causal: bool = True) -> Task:
     with the nearest name, and for a value that the task does not allow.
     """
     name = section.get("name", "text")
-    cls, known = _find(name), whole(section)
+    known = _defaults(name)
     fields = {field: value for field, value in section.items() if field != "name"}
     for field in fields:
         if field not in known:
-            names = [known for known in known if known != "name"]
             raise ValueError(
-                f"the task {name} has no field {field!r}{nearest(field, names)} "
-                f"It has {', '.join(names) or 'none'}."
+                f"the task {name} has no field {field!r}{nearest(field, known)} "
+                f"It has {', '.join(known) or 'none'}."
             )
-    return cls(causal, **fields)
+    return _find(name)(causal, **fields)
 
 
 def whole(section: Mapping[str, Any]) -> dict[str, Any]:
     """The section with every field of its task."""
     name = section.get("name", "text")
-    defaults = {f.name: f.default for f in dataclasses.fields(_find(name)) if f.name != "causal"}
-    return {"name": name} | defaults | dict(section)
+    return {"name": name} | _defaults(name) | dict(section)
 
 
 def hints(name: str) -> dict[str, Any]:
@@ -57,6 +55,11 @@ def sources(section: Mapping[str, Any]) -> dict[str, str]:
     """SHA-256 of the file outside the package that a section names: part of a run's identity."""
     path = str(section.get("name", "text")).rpartition(":")[0]
     return {path: sha256(Path(path).read_text())} if path else {}
+
+
+def _defaults(name: str) -> dict[str, Any]:
+    """The fields that a user may set, with their defaults."""
+    return {f.name: f.default for f in dataclasses.fields(_find(name)) if f.name != "causal"}
 
 
 def _find(name: str) -> type[Task]:

@@ -1,0 +1,170 @@
+"""Runs on tasks whose samples are drawn: trained, scored by length, resumed, extended, reported."""
+
+import json
+
+import jax
+import numpy as np
+import pytest
+
+from pe_jax import Trained
+from pe_jax.evaluation.answers import count_right
+from pe_jax.record import Result
+from pe_jax.report.tables import grouped
+from pe_jax.runs.execute import execute
+from pe_jax.runs.run import Run
+from pe_jax.storage import records
+
+CONFIG = {
+    "pe": "rope",
+    "task": "reverse_string",
+    "lm": {"layers": 1, "model": 16, "heads": 2, "causal": False},
+    "train": {"length": 8, "steps": 12, "batch": 8, "steps_per_call": 3},
+    "eval": {"lengths": (1, 8, 12, 16, 20), "samples": 40, "swaps": ()},
+    "run": {"seeds": (0, 1)},
+}
+
+
+def config(**sections):
+    return CONFIG | {name: CONFIG.get(name, {}) | more for name, more in sections.items()}
+
+
+@pytest.fixture(scope="module")
+def result(tmp_path_factory):
+    return execute(Run.of(CONFIG), tmp_path_factory.mktemp("runs"))
+
+
+def test_every_seed_metric_and_length_has_a_row(result):
+    found = {(row.seed, row.metric, row.length) for row in result.rows}
+    assert len(found) == len(result.rows) == 2 * 2 * 5
+    assert all(0 <= row.value <= 100 for row in result.rows)
+    assert result.corpus.source == "reverse_string" and result.tokenizer.vocabulary == 3
+
+
+def test_the_evaluation_of_many_lengths_compiles_few_programs(tmp_path):
+    before = count_right._cache_size()
+    execute(Run.of(config(eval={"lengths": tuple(range(1, 60)), "samples": 4})), tmp_path)
+    assert count_right._cache_size() - before <= 3  # padded to 16, 32 and 64
+
+
+def test_a_score_depends_neither_on_the_batch_nor_on_what_else_is_asked(result, tmp_path):
+    other = execute(
+        Run.of(config(eval={"lengths": (12,), "batch_tokens": 100, "samples": 40})), tmp_path
+    )
+    known = {(row.seed, row.metric, row.length): row.value for row in result.rows}
+    assert other.rows
+    assert all(row.value == known[row.seed, row.metric, row.length] for row in other.rows)
+
+
+def test_more_lengths_train_nothing(tmp_path):
+    execute(Run.of(CONFIG), tmp_path)
+    (folder,) = (path for path in tmp_path.iterdir() if path.is_dir())
+    lines = (folder / "metrics.jsonl").read_text().count('"loss"')
+    longer = execute(Run.of(config(eval={"lengths": (8, 24)})), tmp_path)
+    assert {row.length for row in longer.rows} == {8, 24}
+    assert (folder / "metrics.jsonl").read_text().count('"loss"') == lines
+    assert len(records.read(Result, next(folder.glob("evaluations/*.json"))).rows) == 24
+
+
+def test_a_killed_training_ends_the_same(tmp_path, result, monkeypatch):
+    """What a step meets depends on seed and step alone."""
+    from pe_jax.training import loop
+
+    real, calls = loop._measured, []
+
+    def dies(*args):
+        calls.append(args)
+        if len(calls) == 3:
+            raise KeyboardInterrupt
+        return real(*args)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(loop, "_measured", dies)
+        with pytest.raises(KeyboardInterrupt):
+            execute(Run.of(config(log={"checkpoint_seconds": 0.0})), tmp_path)
+    again = execute(Run.of(CONFIG), tmp_path)
+    assert again.digests == result.digests and again.rows == result.rows
+
+
+def test_the_table_has_the_mean_beyond_training_and_the_solved_length(result):
+    accuracy, exact = (grouped([result], metric)[0] for metric in ("accuracy", "exact_match"))
+    (row,) = accuracy.rows
+    values = {(row.seed, row.length): row.value for row in result.rows if row.metric == "accuracy"}
+    means = [np.mean([values[seed, n] for n in (12, 16, 20)]) for seed in (0, 1)]
+    assert row.beyond.mean == pytest.approx(np.mean(means))
+    assert exact.rows[0].effective == 0
+    assert accuracy.title == "Accuracy in % (higher is better)"
+    assert any("Trained as encoders on 12 batches" in note for note in accuracy.notes)
+
+
+def test_exact_matches_are_what_greedy_decoding_gets_right(tmp_path):
+    """By teacher forcing, and token by token from the cache."""
+    own = config(lm={"causal": True}, train={"length": 3, "steps": 150, "rate": 1e-2})
+    own = own | {"eval": {"lengths": (1, 2, 3), "samples": 40, "swaps": ()}, "run": {"seeds": (0,)}}
+    run = Run.of(own)
+    found = execute(run, tmp_path)
+    model = Trained.of(tmp_path)
+    exact = {row.length: row.value for row in found.rows if row.metric == "exact_match"}
+    assert 0 < min(exact.values()) or max(exact.values()) < 100  # neither perfect nor hopeless
+    for n, value in exact.items():
+        key = jax.random.fold_in(jax.random.key(2**32 - 1), n)
+        keys = jax.vmap(lambda i, key=key: jax.random.split(jax.random.fold_in(key, i))[0])(
+            np.arange(40)
+        )
+        drawn = [run.task.sample(key, np.int32(n), 16) for key in keys]
+        right = 0
+        for tokens, targets, scored in drawn:
+            tokens = [*np.asarray(tokens[: n + 1]).tolist()]
+            for _ in range(n):
+                tokens.append(int(model.logits(np.array(tokens))[-1].argmax()))
+            right += tokens[n + 1 :] == np.asarray(targets)[np.asarray(scored)].tolist()
+        assert 100 * right / 40 == value
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({"task": "revers_string"}, "unknown task 'revers_string'; did you mean 'reverse_string'"),
+        ({"task": {"name": "mqar"}}, "use lm.causal=True"),
+        ({"task": {"name": "mqar"}, "lm": {}}, r"Mqar has no sample"),
+        ({"task": {"name": "reverse_string", "from": 1}}, "has no field 'from'"),
+        ({"eval": {"metrics": ("same_targets",)}}, "no metric of samples that are drawn"),
+        ({"task": "text"}, "Text has each token predicted .* use lm.causal=True"),
+        ({"pe": "forget_gate"}, "causal"),
+        ({"train": {"rates": (1e-3, 2e-3)}}, "train.rates are chosen among by validation text"),
+        ({"eval": {"memory": (8,)}}, "segment memories are for text"),
+        ({"pe": "abacus+learned"}, "causal"),
+    ],
+)
+def test_what_does_not_fit_is_refused_in_one_line(changed, said):
+    with pytest.raises(ValueError, match=said) as error:
+        Run.of(CONFIG | changed)
+    assert "\n" not in str(error.value)
+
+
+def test_an_encoding_with_too_few_positions_has_no_value_and_says_why(tmp_path):
+    found = execute(Run.of(CONFIG | {"pe": "learned"}), tmp_path)
+    beyond = [row for row in found.rows if row.length > 8]
+    assert beyond and all(row.value is None and "16 positions" in row.why for row in beyond)
+    assert all(row.value is not None for row in found.rows if row.length <= 8)
+
+
+def test_ids_tell_tasks_curricula_and_a_users_file(tmp_path):
+    own = tmp_path / "mine.py"
+    own.write_text(
+        "import dataclasses\nfrom pe_jax.tasks.reverse_string import ReverseString\n"
+        "@dataclasses.dataclass(frozen=True)\nclass Mine(ReverseString):\n    pass\n"
+    )
+    mine = f"{own}:Mine"
+    ids = {Run.of(CONFIG | {"task": task}).id for task in ("reverse_string", "reverse", mine)}
+    ids.add(Run.of(config(train={"curriculum": "staged"})).id)
+    ids.add(Run.of(config(train={"curriculum": "fixed"})).id)
+    own.write_text(own.read_text() + "# another\n")
+    ids.add(Run.of(CONFIG | {"task": mine}).id)
+    assert len(ids) == 6
+    again = json.loads(json.dumps(Run.of(CONFIG | {"task": mine}).config))
+    assert Run.of(again).id in ids
+
+
+def test_the_tokens_of_a_task_are_printed_as_numbers(tmp_path):
+    execute(Run.of(config(lm={"causal": True})), tmp_path)
+    assert Trained.of(tmp_path).tokenizer.decode(np.array([0, 1, 2])) == b"0 1 2 "
