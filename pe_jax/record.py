@@ -122,8 +122,9 @@ class Progress:
 class Training:
     """What training was and cost."""
 
-    length: int  # tokens of a window
+    length: int  # tokens of a window, or the longest length of samples
     steps: int
+    tokens: int | None = None  # of a sample of that length; None: as many
     loss: tuple[float | None, ...] = ()  # each seed's mean of the last jitted call, nats a token
     ms_per_step: float | None = None  # of one seed, the median of jitted calls
     tokens_per_second: float | None = None

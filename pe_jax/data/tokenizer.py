@@ -53,6 +53,8 @@ class Tokenizer:
         """The tokens of each document (uint8 [n], UTF-8) in the smallest unsigned dtype that holds
         the vocabulary. ValueError where the bytes of the tokens are not those of the document.
         """
+        if self.spec == record.SYMBOLS:
+            return tuple(self._numbers(document.tobytes().decode()) for document in documents)
         if self.json is None:
             return tuple(documents)
         out = bpe.encode(self.json, documents, np.min_scalar_type(len(self.pieces) - 1))
@@ -61,6 +63,16 @@ class Tokenizer:
                 wrong = bpe.Unfit.lossy("it changes this text")
                 raise ValueError(f"data.tokenizer={self.spec} {wrong}")
         return tuple(out)
+
+    def _numbers(self, text: str) -> np.ndarray:
+        """The tokens whose numbers a text has."""
+        words = text.split()
+        if not all(word.isdecimal() and int(word) < len(self.pieces) for word in words):
+            raise ValueError(
+                f"the tokens of this model are numbers below {len(self.pieces)}, as in '0 1 1', "
+                f"got {text!r}"
+            )
+        return np.array(words, np.int32)
 
     def decode(self, tokens: np.ndarray) -> bytes:
         """The bytes of consecutive tokens; they may begin or end inside a character. Ids beyond the

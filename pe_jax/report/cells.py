@@ -71,6 +71,8 @@ class Table:
     notes: tuple[str, ...] = ()
     apart: tuple[Condition, ...] = ()
     """What sets its group apart from the others of a study."""
+    tokens: int | None = None
+    """Of a sample of the training length; None: as many."""
 
     @property
     def heading(self) -> str:

@@ -47,7 +47,7 @@ class Difference:
 
     @property
     def name(self) -> str:
-        return swapped(self.match.label, self.swap, self.match.a.train.length)
+        return swapped(self.match.label, self.swap, self.match.a.train)
 
     @property
     def better(self) -> str:

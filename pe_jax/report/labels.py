@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from pe_jax.record import Begun
+from pe_jax.record import Begun, Training
 from pe_jax.report import groups
 from pe_jax.report.words import plain
 
@@ -40,21 +40,23 @@ def on_one_line(label: str) -> str:
     return " ".join(label.split())
 
 
-def swapped(label: str, swap: str, train_length: int) -> str:
+def swapped(label: str, swap: str, train: Training) -> str:
     """`rope, window 64`: a model's name with what is swapped in."""
-    return ", ".join(filter(None, [label, f"window {train_length}" if swap == "window" else swap]))
+    window = f"window {train.tokens or train.length}"
+    return ", ".join(filter(None, [label, window if swap == "window" else swap]))
 
 
 def settings(config: dict[str, Any]) -> dict[str, Any]:
     """The values of a run's config by their paths, as in {"train.rate": 3e-3}, for comparisons.
 
     Without the sections `log` and `resources`, which change no result. Configs from before there
-    was a `train.remat` get the value False, and encodings in those from before there was a `where`
-    the one that says what their `layers` did then (spec/parse.py).
+    was a `train.remat` or a `task` get the values of then, and encodings in those from before there
+    was a `where` the one that says what their `layers` did then (spec/parse.py).
     """
     without = {"log", "resources"}
     flat = _flatten({name: config[name] for name in config if name not in without})
-    flat.setdefault("train.remat", False)
+    flat = {"train.remat": False, "train.curriculum": "uniform"} | flat
+    flat = {"task.name": "text", "eval.samples": 512} | flat
     for id, fields in config.get("pe", {}).items():
         if isinstance(fields, dict):
             before = "input" if fields.get("layers", ":") == ":" else "layers"

@@ -107,7 +107,7 @@ def _models(results: Sequence[Result]) -> Iterator[str]:
 
 
 def _swaps(table: Table) -> Iterator[str]:
-    train = table.train_length
+    train = table.tokens or table.train_length
     swaps = {row.swap for row in table.rows} - {""}
     memories = {swap for swap in swaps if swap.startswith("memory ")}
     if "window" in swaps:
@@ -180,9 +180,10 @@ def summary(table: Table) -> str:
     train = table.train_length
     heading = f"{table.heading[:1].upper()}{table.heading[1:]}: " if table.heading else ""
     seeds = f" ({each([row.seeds for row in trained], 'seed')} each)" if trained else ""
+    at, unit = ("lengths up to ", "") if table.tokens else ("", " tokens")
     said = [
-        f"{heading}{count(len(trained), 'encoding')} trained at {train} tokens{seeds}, "
-        f"evaluated at up to {longest} tokens."
+        f"{heading}{count(len(trained), 'encoding')} trained at {at}{train}{unit}{seeds}, "
+        f"evaluated at up to {longest}{unit}."
     ]
     if not reached:
         return f"{said[0]} None has a value at {longest}."
@@ -193,14 +194,15 @@ def summary(table: Table) -> str:
         return " ".join(said)
     compared = [row for row in reached if row.gain.n > 1]
     if compared:
-        said.append(_gains(compared, metric.sign, longest, train))
+        said.append(_gains(compared, metric.sign, f"{longest} against {train}{unit}"))
     kept = [row.label for row in trained if row.censored and row.effective == longest]
     if kept:
-        said.append(f"Within 1 % of their value at {train} at every longer length: {join(kept)}.")
+        kind = "Solved" if table.tokens else f"Within 1 % of their value at {train}"
+        said.append(f"{kind} at every longer length: {join(kept)}.")
     return " ".join(said)
 
 
-def _gains(rows: Sequence[Row], sign: int, longest: int, train: int) -> str:
+def _gains(rows: Sequence[Row], sign: int, lengths: str) -> str:
     better = [row.label for row in rows if sign * row.gain.mean + row.gain.half < 0]
     worse = [row.label for row in rows if sign * row.gain.mean - row.gain.half > 0]
     level = [row.label for row in rows if row.label not in better + worse]
@@ -209,4 +211,4 @@ def _gains(rows: Sequence[Row], sign: int, longest: int, train: int) -> str:
         for verb, group in (("better", better), ("not distinguishable", level), ("worse", worse))
         if group
     ]
-    return f"At {longest} against {train} tokens (95 % interval of the gain): {'; '.join(parts)}."
+    return f"At {lengths} (95 % interval of the gain): {'; '.join(parts)}."

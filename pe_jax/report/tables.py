@@ -95,7 +95,8 @@ def extrapolation(
     trained = _with_best([row for row in ordered if not row.swap], results, metric, lengths)
     trained = _with_ranks(trained, results, metric, every)
     whole = (*trained, *(row for row in ordered if row.swap))
-    table = Table(metric, lengths, results[0].train.length, whole, apart=apart)
+    train = results[0].train
+    table = Table(metric, lengths, train.length, whole, apart=apart, tokens=train.tokens)
     return replace(table, notes=sentences.notes(results, table))
 
 
@@ -137,7 +138,7 @@ def _row(
         effective, censored = stats.effective_length(lengths, served, length, sign=sign)
     return Row(
         run=result.id,
-        label=labels.swapped(label, swap, length),
+        label=labels.swapped(label, swap, result.train),
         swap=swap,
         seeds=len(result.seeds),
         cells=cells,

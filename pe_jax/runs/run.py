@@ -84,6 +84,7 @@ class Run:
         checks.devices(run, train)
         lm = sections["lm"] = dataclasses.replace(lm, vocab=_vocabulary(task, lm, data))
         evaluation = sections["eval"] = sections["eval"].resolved(train.length, lm.memory, task)
+        whole["eval"] = whole["eval"] | {"metrics": evaluation.metrics}
         dims = lm.dims(task.size(train.length))
         encodings = members.encodings(dims)
         checks.users_hooks(members, evaluation.swaps, dims, lm)
