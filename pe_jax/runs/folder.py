@@ -18,8 +18,9 @@ from pe_jax.record import Begun, Result, Row
 from pe_jax.runs import layout
 from pe_jax.runs.run import Run, users_files
 from pe_jax.runs.scores import file_of
-from pe_jax.runs.sections import section
+from pe_jax.runs.sections import section, with_tuples
 from pe_jax.storage import records
+from pe_jax.tasks import section as tasks
 
 
 def find(run: Run, workdir: Path) -> Path:
@@ -145,4 +146,5 @@ def _asked(config: Mapping[str, Any]) -> tuple[Any, ...]:
         section(name, config.get(name, {})) for name in ("lm", "train", "run", "eval")
     )
     rates = (train.rates, run.choosing) if train.rates else ()
-    return rates, evaluation.resolved(train.length, lm.memory)
+    task = tasks.make(with_tuples(config.get("task", {})), lm.causal)
+    return rates, evaluation.resolved(train.length, lm.memory, task)

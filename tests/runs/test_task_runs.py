@@ -11,6 +11,7 @@ from pe_jax.evaluation.answers import count_right
 from pe_jax.record import Result
 from pe_jax.report.tables import grouped
 from pe_jax.runs.execute import execute
+from pe_jax.runs.folder import complete
 from pe_jax.runs.run import Run
 from pe_jax.storage import records
 
@@ -63,6 +64,8 @@ def test_more_lengths_train_nothing(tmp_path):
     assert {row.length for row in longer.rows} == {8, 24}
     assert (folder / "metrics.jsonl").read_text().count('"loss"') == lines
     assert len(records.read(Result, next(folder.glob("evaluations/*.json"))).rows) == 24
+    assert complete(Run.of(config(eval={"lengths": (8, 24)})), folder) == longer
+    assert complete(Run.of(CONFIG), folder) is None  # other lengths
 
 
 def test_a_killed_training_ends_the_same(tmp_path, result, monkeypatch):
