@@ -60,8 +60,12 @@ class Metric:
     @property
     def title(self) -> str:
         """For example "Bits per byte, same targets (lower is better)"."""
-        unit = self.unit[:1].upper() + self.unit[1:]
-        return f"{unit}, {self.words} ({self.better} is better)"
+        return f"{self.measured[:1].upper()}{self.measured[1:]} ({self.better} is better)"
+
+    @property
+    def measured(self) -> str:
+        """For example "bits per byte, same targets"."""
+        return f"{self.unit}, {self.words}"
 
     @property
     def best(self) -> str:
@@ -107,9 +111,9 @@ class SampleMetric(Metric):
     """
 
     @property
-    def title(self) -> str:
-        """For example "Accuracy in % (higher is better)"."""
-        return f"{self.unit[:1].upper()}{self.unit[1:]} ({self.better} is better)"
+    def measured(self) -> str:
+        """For example "accuracy in %"."""
+        return self.unit
 
 
 def _accuracy(right: np.ndarray, scored: np.ndarray) -> float:

@@ -1,5 +1,6 @@
-"""Writes the generated parts of README.md and NOTES.md: from results/ the quickstart's table and
-plot, the ratios of the benchmarks and how encodings moved; from the code the encodings.
+"""Writes the generated parts of README.md, NOTES.md and docs/tasks.md: from results/ the table and
+plot of the quickstart, the ratios of the benchmarks and how encodings moved; from the code the
+encodings and the tasks.
 
 python -m experiments.docs.readme [--check]
 """
@@ -7,6 +8,7 @@ python -m experiments.docs.readme [--check]
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import json
 import os
 import re
@@ -89,7 +91,7 @@ def _encoding(name: str, ratios: Mapping[str, float]) -> list[str]:
 
 
 def paper(docstring: str) -> str:
-    """A link to the first paper that the docstring of an encoding names, or a dash."""
+    """A link to the first paper that the docstring of an encoding or a task names, or a dash."""
     by = r"(?P<by>[A-Z][\w-]+(?: (?:et al\.|and [A-Z]\w+))?, \d{4})"
     place = r"(?:arXiv:(?P<id>\d{4}\.\d{5})|(?P<page>kexue\.fm/archives/\d+))"
     cited = re.search(rf"{by}[^;()]*[;,(] ?\(?{place}", " ".join(docstring.split()))
@@ -127,6 +129,26 @@ def benchmarked() -> list[dict[str, Any]]:
     return [measured for measured in found if "failed" not in measured]
 
 
+def tasks() -> str:
+    """The table of all tasks."""
+    from pe_jax.tasks import TASKS
+
+    rows = [["name", "paper", "models", "tokens", "fields"], ["---", "---", "---", "--:", "---"]]
+    for name, cls in TASKS.items():
+        task, module = cls(), sys.modules[cls.__module__]
+        fields = [f for f in dataclasses.fields(cls) if f.name != "causal"]
+        rows.append(
+            [
+                f"[`{name}`](../{Path(module.__file__ or '').relative_to(ROOT)})",
+                paper(module.__doc__ or ""),
+                "decoders, encoders" if cls.bidirectional else "decoders",
+                f"{task.vocab()}",
+                ", ".join(f"`{field.name}={field.default!r}`" for field in fields) or "none",
+            ]
+        )
+    return "\n".join(f"| {' | '.join(cells)} |" for cells in rows)
+
+
 def moves() -> str:
     """The ranking of the sweep over encodings against the one early in training."""
     from experiments.docs.moves import table
@@ -135,7 +157,11 @@ def moves() -> str:
     return table(early, late) if late.exists() else "n/a: configs/encodings.py has not run."
 
 
-PARTS = {"README.md": (quickstart, speed, encodings, costs), "NOTES.md": (moves,)}
+PARTS = {
+    "README.md": (quickstart, speed, encodings, costs),
+    "NOTES.md": (moves,),
+    "docs/tasks.md": (tasks,),
+}
 
 
 def main() -> int:

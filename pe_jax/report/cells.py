@@ -7,11 +7,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from pe_jax import record
-from pe_jax.metric import METRICS, Metric
+from pe_jax.metric import METRICS, Metric, SampleMetric
 from pe_jax.reason import SENTENCES, Reason
 from pe_jax.record import Result
 from pe_jax.report import groups, stats
 from pe_jax.report.groups import Condition
+
+COLUMNS = 7
+"""A table of samples has at most so many lengths."""
 
 
 @dataclass(frozen=True)
@@ -94,6 +97,22 @@ def described(name: str) -> Metric:
         "to be better."
     )
     return METRICS.get(name) or Metric(name, unknown)
+
+
+def of_samples(metric: str) -> bool:
+    """Whether it is a metric of a task that draws its samples."""
+    return isinstance(described(metric), SampleMetric)
+
+
+def few(lengths: Sequence[int], train: int) -> tuple[int, ...]:
+    """Of many lengths those nearest to the training length and its multiples by powers of two, and
+    the longest; all of COLUMNS or less.
+    """
+    if len(lengths) <= COLUMNS:
+        return tuple(lengths)
+    wanted = [train * 2**power for power in range(COLUMNS - 1) if train * 2**power < lengths[-1]]
+    near = {min(lengths, key=lambda n, goal=goal: abs(n - goal)) for goal in wanted}
+    return tuple(sorted(near | {lengths[-1]}))
 
 
 def ordered(names: Iterable[str]) -> list[str]:

@@ -15,7 +15,7 @@ from pe_jax.metric import Metric
 from pe_jax.record import Curve, Result
 from pe_jax.report import labels, panels, plane, stats
 from pe_jax.report.baseline import chosen
-from pe_jax.report.cells import cell, described, ordered
+from pe_jax.report.cells import cell, described, few, of_samples, ordered
 from pe_jax.report.dots import dots
 from pe_jax.report.looks import looks
 from pe_jax.report.plane import Plane
@@ -43,16 +43,16 @@ def curves(
         cells = [(length, cell(result, metric, length)) for length in lengths]
         points.append([(length, c.mean, c.half) for length, c in cells if c.n])
     shown = described(metric)
-    name = f"{shown.unit}, {shown.words}"
+    name, samples = shown.measured, of_samples(metric)
     drawn = lines(results, points)
     trained = sorted({result.train.length for result in results})
     if len(drawn) > MOST:
         return dots(drawn, trained, f"{name}  ({shown.better} is better)", width, shown.sign)
     axes = Plane(
-        x="evaluation length (tokens)",
+        x="evaluation length" if samples else "evaluation length (tokens)",
         y=f"{name}\n{better(shown)}",
-        unit="{} tokens",
-        ticks=lengths,
+        unit="{}" if samples else "{} tokens",
+        ticks=sorted({lengths[0], *few(lengths, trained[0])}) if samples else lengths,
         trained=trained,
         markers=True,
     )

@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 
-from pe_jax.metric import SampleMetric
 from pe_jax.record import Result
 from pe_jax.report import groups, labels, paired, sentences, stats
 from pe_jax.report.cells import (
@@ -21,7 +20,9 @@ from pe_jax.report.cells import (
     by_seed,
     cell,
     described,
+    few,
     gain,
+    of_samples,
     ordered,
     rate,
     value,
@@ -29,9 +30,6 @@ from pe_jax.report.cells import (
 )
 from pe_jax.report.cells import beyond as cells_beyond
 from pe_jax.report.words import count
-
-COLUMNS = 7
-"""A table of samples has at most so many lengths."""
 
 
 def metrics(results: Iterable[Result]) -> list[str]:
@@ -83,7 +81,7 @@ def extrapolation(
             f"{'; '.join(headings)}; tables.grouped makes a table of each"
         )
     every = tuple(sorted({row.length for row in scored}))
-    lengths = _columns(every, results[0].train.length) if of_samples(metric) else every
+    lengths = few(every, results[0].train.length) if of_samples(metric) else every
     sign = described(metric).sign
     label = labels.names(results)
     rows = [
@@ -98,22 +96,6 @@ def extrapolation(
     train = results[0].train
     table = Table(metric, lengths, train.length, whole, apart=apart, tokens=train.tokens)
     return replace(table, notes=sentences.notes(results, table))
-
-
-def of_samples(metric: str) -> bool:
-    """Whether it is a metric of a task that draws its samples."""
-    return isinstance(described(metric), SampleMetric)
-
-
-def _columns(lengths: Sequence[int], train: int) -> tuple[int, ...]:
-    """A few of many lengths: those nearest to the training length and its multiples by powers of
-    two, and the longest.
-    """
-    if len(lengths) <= COLUMNS:
-        return tuple(lengths)
-    wanted = [train * 2**power for power in range(COLUMNS - 1) if train * 2**power < lengths[-1]]
-    near = {min(lengths, key=lambda n, goal=goal: abs(n - goal)) for goal in wanted}
-    return tuple(sorted(near | {lengths[-1]}))
 
 
 def _row(

@@ -1,4 +1,4 @@
-"""Passkey retrieval (Mohtashami & Jaggi, 2023, arXiv:2305.16300; epfml/landmark-attention).
+"""Passkey retrieval (Mohtashami and Jaggi, 2023, arXiv:2305.16300; epfml/landmark-attention).
 
 A number is hidden in filler text, and asked for at the end. Tokens are bytes; n is the number of
 characters of filler, as in the source, and a sample has 252 more. The text is five lines:
