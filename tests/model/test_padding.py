@@ -55,7 +55,7 @@ def tokens(padding):
     return jnp.asarray(np.concatenate([real, rest], axis=1), jnp.int32)
 
 
-@pytest.mark.parametrize("form", ["dense", "blockwise"])
+@pytest.mark.parametrize("form", ["dense", pytest.param("blockwise", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("spec", sampled([s for s in ENCODINGS if served(s)], encodings))
 def test_padding_of_a_bidirectional_model_changes_nothing(spec, form):
     config = dataclasses.replace(TINY, causal=False, attention=form)
