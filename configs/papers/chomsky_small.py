@@ -1,0 +1,30 @@
+"""configs/papers/chomsky.py for two cores: six of its tasks, 3 layers of width 64, 3,000 steps of
+64 samples.
+
+    python -m experiments.sweep --config=configs/papers/chomsky_small.py --workdir=DIR --jobs=2
+"""
+
+from configs.papers import chomsky
+
+TASKS = (
+    "even_pairs",
+    "reverse_string",
+    "missing_duplicate_string",
+    "odds_first",
+    "stack_manipulation",
+    "bucket_sort",
+)
+
+
+def get_config(arg="task=reverse_string,pe=rope"):
+    c = chomsky.get_config(arg)
+    c.lm.layers, c.lm.model = 3, 64
+    c.train.batch, c.train.steps, c.train.rate, c.train.warmup = 64, 3000, 1e-3, 100
+    c.eval.samples = 128
+    return c
+
+
+def get_sweep():
+    for task in TASKS:
+        for spec in chomsky.ENCODINGS:
+            yield get_config(f"task={task},pe={spec}")
