@@ -28,7 +28,9 @@ from pe_jax.training.processes import gather
 from pe_jax.training.session import Session
 
 HELD_OUT = 2**32 - 1
-"""The seed of the samples that are evaluated; those of runs are smaller (fields.LARGEST)."""
+"""The seed of the samples that are evaluated. Keys of training are folded in another way, so that
+even a run of this seed would not meet them.
+"""
 
 
 class Counts(NamedTuple):
