@@ -1,0 +1,74 @@
+"""The samples that training meets: their lengths, and that none comes twice."""
+
+import collections
+import dataclasses
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from pe_jax.tasks.dyck import Dyck
+from pe_jax.tasks.reverse_string import ReverseString
+from pe_jax.tasks.text import Text
+from pe_jax.training import samples
+from pe_jax.training.config import TrainConfig
+
+CONFIG = TrainConfig(length=10, batch=4, steps=400)
+
+
+def lengths_of_steps(task, config, seed=0):
+    """The length of the samples of each step, and their tokens."""
+    parts = samples.parts(task, config)
+
+    def step(step):
+        number, count = samples.part_of(parts, config, step)
+        key = jax.random.fold_in(jax.random.key(seed), step)
+        draws = [samples.drawing(task, parts, i, count) for i in range(len(parts))]
+        rows, S = jnp.arange(config.batch), task.size(config.length)
+
+        def padded(draw):
+            batch, size = draw(rows, key)
+            return size, jnp.pad(batch.tokens, ((0, 0), (0, S - batch.tokens.shape[1])))
+
+        return jax.lax.switch(number, [lambda draw=draw: padded(draw) for draw in draws])
+
+    sizes, tokens = jax.jit(jax.vmap(step))(jnp.arange(config.steps))
+    return np.asarray(sizes), np.asarray(tokens)
+
+
+def test_every_length_up_to_the_training_length_is_drawn_equally_often():
+    task = ReverseString(causal=False)
+    sizes, _ = lengths_of_steps(task, dataclasses.replace(CONFIG, steps=4000))
+    counts = collections.Counter(sizes.tolist())
+    assert sorted(counts) == [2 * n for n in range(1, 11)]
+    assert all(abs(count - 400) < 4 * 19 for count in counts.values())  # four standard deviations
+
+
+def test_a_task_is_trained_at_the_lengths_it_has():
+    assert [part.lengths for part in samples.parts(Dyck(), CONFIG)] == [(2,), (4,), (6,), (8, 10)]
+    with pytest.raises(ValueError, match="Dyck has no sample of length 1 or less: change train"):
+        samples.parts(Dyck(), dataclasses.replace(CONFIG, length=1))
+
+
+def test_curricula():
+    task = ReverseString(causal=False)
+    fixed, _ = lengths_of_steps(task, dataclasses.replace(CONFIG, curriculum="fixed"))
+    assert set(fixed.tolist()) == {20}
+    staged, _ = lengths_of_steps(task, dataclasses.replace(CONFIG, curriculum="staged"))
+    most = 2 * np.ceil(np.minimum(1, (np.arange(400) + 1) / 200) * 10)
+    assert (staged <= most).all() and (staged[:200] == most[:200]).any()
+    assert set(staged[200:].tolist()) == {2 * n for n in range(1, 11)}
+
+
+def test_no_sample_of_many_bits_comes_twice():
+    task = ReverseString(causal=False)
+    config = TrainConfig(length=60, batch=4, steps=200, curriculum="fixed")
+    drawn = [lengths_of_steps(task, config, seed)[1] for seed in (0, 1)]
+    assert len({row.tobytes() for tokens in drawn for step in tokens for row in step}) == 1600
+
+
+def test_windows_of_text_are_one_size():
+    assert [part.lengths for part in samples.parts(Text(), CONFIG)] == [(10,)]
+    assert samples.mean_size(Text(), CONFIG) == 10
+    assert samples.mean_size(ReverseString(), CONFIG) == 11
