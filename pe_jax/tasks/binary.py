@@ -21,7 +21,7 @@ def number(key: Key[Array, ""], count: Int[Array, ""], longest: int) -> Int[Arra
     """
     for_low, for_high = jax.random.split(key)
     place = jnp.arange(longest)
-    low = jax.random.randint(for_low, (), 1, 1 << jnp.minimum(count, 30))
+    low = jax.random.randint(for_low, (), 1, 1 << jnp.clip(count, 0, 30))
     high = jax.random.randint(for_high, (longest,), 0, 2)
     return jnp.where(place < 30, low >> jnp.minimum(place, 30) & 1, high) * (place < count)
 

@@ -207,6 +207,7 @@ def workdir(tmp_path_factory):
     return lab.folder / "runs"
 
 
+@pytest.mark.slow
 def test_end_to_end(workdir, tmp_path):
     options = ["--lengths=256,512", "--gradients=256", "--swap=", f"--out={tmp_path / 'out'}"]
     done = script(f"--workdir={workdir}", *options)

@@ -181,6 +181,7 @@ def test_seeds_one_after_another_are_the_same_to_the_bit_whenever_they_were_adde
     assert a.train.loss == b.train.loss and a.train.valid == b.train.valid
 
 
+@pytest.mark.slow
 def test_seeds_that_were_cut_off_go_on_with_those_they_began_with(lab, tmp_path):
     flags = {"train.steps": 400, "log.checkpoint_seconds": 0.0}
     folder = find(run_of(**{"data.source": lab.text} | flags), tmp_path)

@@ -14,6 +14,7 @@ from pe_jax.runs.execute import execute
 from pe_jax.runs.folder import complete
 from pe_jax.runs.run import Run
 from pe_jax.storage import records
+from pe_jax.training import samples
 
 CONFIG = {
     "pe": "rope",
@@ -23,6 +24,14 @@ CONFIG = {
     "eval": {"lengths": (1, 8, 12, 16, 20), "samples": 40, "swaps": ()},
     "run": {"seeds": (0, 1)},
 }
+
+
+@pytest.fixture(autouse=True, scope="module")
+def one_size():
+    """Samples of training have one size: a program of four takes longer to compile."""
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(samples, "SHAPES", 1)
+        yield
 
 
 def config(**sections):

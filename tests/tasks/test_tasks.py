@@ -12,10 +12,13 @@ from pe_jax.task import Task
 from pe_jax.tasks import TASKS
 
 DRAWN = {name: cls for name, cls in TASKS.items() if not cls.reads_text}
-FORMS = [
-    (name, causal)
+FORMS = [(name, True) for name in DRAWN]
+FORMS += [
+    pytest.param(
+        name, False, marks=() if name in ("reverse_string", "addition") else pytest.mark.slow
+    )
     for name, cls in DRAWN.items()
-    for causal in ((True, False) if cls.bidirectional else (True,))
+    if cls.bidirectional
 ]
 LENGTHS = (*range(1, 21), 39, 40, 41, 42, 80)
 
