@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 from pe_jax.engines import local
 from pe_jax.errors import Refused
+from pe_jax.evaluation.passes import plan
 from pe_jax.metric import TextMetric, named
 from pe_jax.model.config import LmConfig
 from pe_jax.places import Scope
@@ -21,6 +22,7 @@ from pe_jax.runs import environment
 from pe_jax.runs.layout import trained_groups
 from pe_jax.runs.run import Run
 from pe_jax.storage import records
+from pe_jax.training.samples import mean_size
 
 EFFICIENCY = 0.4  # the part of the matrix product's speed that small models reach
 LOGIT = 60  # operations of one attention logit besides its products: masks, exponentials
@@ -176,7 +178,7 @@ def _work(run: Run, size: int, left: Sequence[int]) -> Work:
     be trained.
     """
     seeds, longest = len(run.run.seeds), max(run.eval.lengths)
-    tokens = run.train.steps * run.train.batch * run.train.length
+    tokens = run.train.steps * run.train.batch * mean_size(run.task, run.train)
     assert run.eval.last is not None and run.eval.stride is not None  # they are resolved
     scope = Scope(longest, run.eval.targets, run.eval.last, run.eval.stride)
     ways = 1 + len(run.eval.swaps) + len(run.eval.memory)
@@ -188,7 +190,10 @@ def _work(run: Run, size: int, left: Sequence[int]) -> Work:
             windows, length = run.eval.samples, run.task.size(length)
         scored += ways * windows * length * _forward(run, size, length)
     programs = len(run.eval.lengths) * len(run.eval.metrics) * ways
-    training = 3 * tokens * _forward(run, size, run.train.length)
+    if not run.task.reads_text:  # lengths that are padded to one size share a program
+        parts = plan(run.encodings, run.eval, run.train.length, run.task)
+        programs = len({(part.swap, part.longest) for part in parts})
+    training = 3 * tokens * _forward(run, size, run.task.size(run.train.length))
     tried = (len(run.train.rates) - 1) * len(run.run.choosing) if run.train.rates else 0
     trainings = len(left) + tried
     groups = len(run.run.groups(left)) + len(run.train.rates)

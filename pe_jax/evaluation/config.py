@@ -97,6 +97,10 @@ def _check_samples(config: EvalConfig, task: Task) -> None:
         named(metric, SampleMetric)
     if config.memory:
         raise ValueError("segment memories are for text: leave lm.memory and eval.memory unset")
+    if config.source:
+        raise ValueError(
+            f"eval.source names text, and {type(task).__name__} draws its samples: leave it unset"
+        )
     lacking = [n for n in config.lengths if not task.has(n)]
     if lacking:
         known = [n for n in range(1, 2 * lacking[0]) if task.has(n)]

@@ -142,8 +142,11 @@ class Run:
 
     def load_scored(self, tokens_of: tokenizer.Tokenizer, trained_on: str) -> tokenizer.Tokens:
         """The text that is evaluated, in the tokens of training; Refused if it is too short. Its
-        overlap is measured with the training text, whose hash is `trained_on`, if that is there.
+        overlap is measured with the training text, whose hash is `trained_on`, if that is there. As
+        `load` where the task draws its samples.
         """
+        if not self.task.reads_text:
+            return self.load()
         try:
             corpus = load(self.eval.source or self.data.source, self.data.data_dir)
             seen = self._training_text(trained_on) if self.eval.source else corpus

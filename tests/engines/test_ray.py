@@ -113,8 +113,9 @@ def test_a_task_has_the_users_variables_and_the_devices_that_ray_gives(tmp_path,
 
 def test_a_task_that_is_cancelled_gets_sigterm_and_time_to_save(tmp_path, monkeypatch):
     code = (
-        "import signal, sys, time\n"
-        "signal.signal(signal.SIGTERM, lambda *_: (time.sleep(0.3), sys.exit(75)))\n"
+        "import pathlib, signal, sys\n"
+        "def save(*_):\n    pathlib.Path('saved').touch()\n    sys.exit(75)\n"
+        "signal.signal(signal.SIGTERM, save)\n"
         "print('ready', flush=True); signal.pause()"
     )
 
@@ -124,6 +125,7 @@ def test_a_task_that_is_cancelled_gets_sigterm_and_time_to_save(tmp_path, monkey
 
     monkeypatch.setattr(ray.time, "sleep", cancelled)
     assert ray.carry_out(task(tmp_path, code)) == 75
+    assert (tmp_path / "saved").exists()
 
 
 @needs_ray

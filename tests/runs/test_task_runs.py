@@ -77,6 +77,19 @@ def test_more_lengths_train_nothing(tmp_path):
     assert complete(Run.of(CONFIG), folder) is None  # other lengths
 
 
+def test_a_finished_run_is_scored_at_other_lengths_afterwards(tmp_path):
+    execute(Run.of(CONFIG), tmp_path)
+    longer = Trained.of(tmp_path).evaluate(lengths=(8, 20, 24))
+    assert {row.length for row in longer} == {8, 20, 24}
+
+
+def test_a_mesh_trains_and_scores_as_one_device_does(result, tmp_path):
+    found = execute(Run.of(config(run={"mesh": "seed:2,data:2"})), tmp_path)
+    np.testing.assert_allclose(found.train.loss, result.train.loss, rtol=1e-5)
+    values = [[row.value for row in rows] for rows in (found.rows, result.rows)]
+    np.testing.assert_allclose(*values, atol=2.6)  # one of 40 samples
+
+
 def test_a_killed_training_ends_the_same(tmp_path, result, monkeypatch):
     """What a step meets depends on seed and step alone."""
     from pe_jax.training import loop
@@ -144,6 +157,7 @@ def test_exact_matches_are_what_greedy_decoding_gets_right(tmp_path):
         ({"pe": "forget_gate"}, "causal"),
         ({"train": {"rates": (1e-3, 2e-3)}}, "train.rates are chosen among by validation text"),
         ({"eval": {"memory": (8,)}}, "segment memories are for text"),
+        ({"eval": {"source": "stdlib"}}, "ReverseString draws its samples"),
         ({"pe": "abacus+learned"}, "causal"),
     ],
 )
