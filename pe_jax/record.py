@@ -125,6 +125,7 @@ class Training:
     length: int  # tokens of a window, or the longest length of samples
     steps: int
     tokens: int | None = None  # of a sample of that length; None: as many
+    labels: int | None = None  # of samples: how many tokens a scored one may be
     loss: tuple[float | None, ...] = ()  # each seed's mean of the last jitted call, nats a token
     ms_per_step: float | None = None  # of one seed, the median of jitted calls
     tokens_per_second: float | None = None

@@ -27,12 +27,16 @@ def setting(results: Sequence[Result]) -> str:
         kind = "decoders" if results[0].config.get("lm", {}).get("causal", True) else "encoders"
         return (
             f"Trained as {kind} on {train.steps:,} batches of samples of {corpus}, of lengths up "
-            f"to {train.length}; {spread}."
+            f"to {train.length}; {spread}.{_chance(train.labels)}"
         )
     return (
         f"Trained on windows of {train.length} {tokens} of {corpus} for {train.steps:,} steps; "
         f"{spread}."
     )
+
+
+def _chance(labels: int | None) -> str:
+    return f" A token guessed at random is right in {100 / labels:.3g} %." if labels else ""
 
 
 def rates(results: Sequence[Result], table: Table) -> Iterator[str]:

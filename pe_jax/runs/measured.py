@@ -19,6 +19,7 @@ def training(run: Run, lines: list[dict[str, Any]]) -> record.Training:
         length=run.train.length,
         steps=run.train.steps,
         tokens=None if run.task.reads_text else run.task.size(run.train.length),
+        labels=None if run.task.reads_text else run.task.labels(),
         loss=_by_seed(run, ends, "loss"),
         ms_per_step=ms,
         tokens_per_second=ms and run.train.batch * mean_size(run.task, run.train) / ms * 1e3,

@@ -119,6 +119,7 @@ def test_the_table_has_the_mean_beyond_training_and_the_solved_length(result):
     assert exact.rows[0].effective == 0
     assert accuracy.title == "Accuracy in % (higher is better)"
     assert any("Trained as encoders on 12 batches" in note for note in accuracy.notes)
+    assert any("guessed at random is right in 50 %" in note for note in accuracy.notes)
 
 
 def test_exact_matches_are_what_greedy_decoding_gets_right(tmp_path):
