@@ -23,7 +23,10 @@ class Row:
     metric: str
     length: int  # tokens
     value: float | None  # in the unit of the metric; None where it was not computed
-    swap: str = ""  # the spec swapped in after training, or "memory M"; "": the model as trained
+    swap: str = ""
+    """The spec swapped in after training, "memory M", or the fields of a variant of the task, as in
+    "ignore=0.98"; "": model and task as trained.
+    """
     reason: Reason | None = None  # why there is no value
     at: int | None = None  # the number in the reason's sentence: positions, step, bytes needed
     free: int | None = None  # the bytes that were free where too few were
@@ -36,14 +39,27 @@ class Row:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Curve:
-    """One seed's score against the position in a window of `length` tokens."""
+    """One seed's score against the position in a window of `length` tokens; of samples, against the
+    depth of what is retrieved (`Task.depths`).
+    """
 
     seed: int
     length: int
-    position: tuple[float, ...]  # middles of bins, counted from 1
+    position: tuple[float, ...]  # middles of bins, counted from 1; of depths, in [0, 1]
     value: tuple[float | None, ...]  # in the unit of the metric; None where a bin has no target
     swap: str = ""  # as in Row
     metric: str = "nonoverlapping"  # the only one with curves before this field
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Baseline:
+    """What a method without a model scores on the samples of one length."""
+
+    name: str  # "most frequent": the target that each place has most often; "guess": Task.guess
+    metric: str
+    length: int
+    value: float
+    swap: str = ""  # as in Row: the variant of the task
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -196,6 +212,7 @@ class Result(Begun):
     rows: tuple[Row, ...]
     train: Training
     curves: tuple[Curve, ...] = ()
+    baselines: tuple[Baseline, ...] = ()  # of tasks whose samples are drawn
     targets: dict[str, int] = dataclasses.field(default_factory=dict)
     """Scored tokens of each metric, the same at every length."""
     target_bytes: dict[str, dict[int, int]] = dataclasses.field(default_factory=dict)
