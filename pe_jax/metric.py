@@ -105,6 +105,8 @@ class SampleMetric(Metric):
     """How the samples of a task are scored, in percent."""
 
     better: Literal["lower", "higher"] = "higher"
+    by_depth: bool = False
+    """Whether it is also drawn by the depth of what is retrieved."""
     value: Callable[[np.ndarray, np.ndarray], float]
     """One number from how many predictions of each sample are right, and how many are scored, both
     int [n].
@@ -165,6 +167,7 @@ METRICS: dict[str, Metric] = {
             "scored tokens the accuracy counts those that are the most likely one where they are "
             "predicted.",
             unit="accuracy in %",
+            by_depth=True,
             value=_accuracy,
         ),
         SampleMetric(

@@ -23,10 +23,7 @@ class Row:
     metric: str
     length: int  # tokens
     value: float | None  # in the unit of the metric; None where it was not computed
-    swap: str = ""
-    """The spec swapped in after training, "memory M", or the fields of a variant of the task, as in
-    "ignore=0.98"; "": model and task as trained.
-    """
+    swap: str = ""  # "": as trained; the spec swapped in, the task's variant, or "memory M"
     reason: Reason | None = None  # why there is no value
     at: int | None = None  # the number in the reason's sentence: positions, step, bytes needed
     free: int | None = None  # the bytes that were free where too few were

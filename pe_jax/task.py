@@ -101,6 +101,13 @@ class Task:
         """
         return None
 
+    def depths(self, tokens: Sequence[int]) -> list[float | None] | None:
+        """How deep what is to be retrieved lies in what stands before each prediction, from 0, the
+        first token, to 1, the token at which it is predicted; None for one that is not scored, and
+        altogether where nothing is retrieved.
+        """
+        return None
+
 
 HOOKS = contract.hooks(Task)
 """The name of each hook, and of its arguments."""

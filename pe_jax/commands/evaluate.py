@@ -2,7 +2,7 @@
 trained.
 
     pe-jax evaluate --workdir=DIR/RUN --lengths=128,4096 [--metrics=sliding] [--swaps=window]
-    [--source=files:PATH] [--split=valid] [--out=results/NAME]
+    [--source=files:PATH] [--split=valid] [--variant="ignore=0.98" ...] [--out=results/NAME]
 
 DIR is one run's folder or a work directory: then all its finished runs are evaluated. What is not
 given is as in each run's own config. What is scored is kept in RUN/evaluations: it is not computed
@@ -29,6 +29,12 @@ _LENGTHS = flags.DEFINE_list(
 _METRICS = flags.DEFINE_list("metrics", None, "Metrics, as in eval.metrics.", flag_values=OPTIONS)
 _SWAPS = flags.DEFINE_string(
     "swaps", None, "Encodings swapped in, as in eval.swaps; empty: none.", flag_values=OPTIONS
+)
+_VARIANTS = flags.DEFINE_multi_string(
+    "variant",
+    None,
+    'Fields of the task other than in training, as in eval.variants: "ignore=0.98".',
+    flag_values=OPTIONS,
 )
 _SOURCE = flags.DEFINE_string("source", None, "Text, as in data.source.", flag_values=OPTIONS)
 _SPLIT = flags.DEFINE_string(
@@ -85,6 +91,7 @@ def _changes() -> dict[str, Any]:
         "lengths": _LENGTHS.value and tuple(_integer(length) for length in _LENGTHS.value),
         "metrics": _METRICS.value and tuple(_METRICS.value),
         "swaps": None if _SWAPS.value is None else tuple(parse_list(_SWAPS.value)),
+        "variants": _VARIANTS.value and tuple(_VARIANTS.value),
         "source": _SOURCE.value,
         "split": _SPLIT.value,
     }

@@ -79,6 +79,7 @@ def evaluation():
     c.lengths = (64, 128, 256, 512, 1024)  # the training length always joins them
     c.metrics = ()  # (): those of the task; of text same_targets, nonoverlapping, sliding, last_k
     c.swaps = ("window",)  # specs swapped in on the trained checkpoint
+    c.variants = ()  # fields of the task other than in training, one evaluation each: "ignore=0.98"
     c.memory = ()  # segment memories to evaluate with; that of training always joins them
     c.targets = 16384  # scored tokens of each metric at each length
     c.stride = placeholder(int)  # of sliding; None: half the training length

@@ -181,7 +181,7 @@ def _work(run: Run, size: int, left: Sequence[int]) -> Work:
     tokens = run.train.steps * run.train.batch * mean_size(run.task, run.train)
     assert run.eval.last is not None and run.eval.stride is not None  # they are resolved
     scope = Scope(longest, run.eval.targets, run.eval.last, run.eval.stride)
-    ways = 1 + len(run.eval.swaps) + len(run.eval.memory)
+    ways = 1 + len(run.eval.swaps) + len(run.eval.variants) + len(run.eval.memory)
     scored = 0.0
     for length in run.eval.lengths:
         if run.task.reads_text:

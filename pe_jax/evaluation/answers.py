@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 from flax import nnx
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Bool, Float, Int, Key
 
 from pe_jax.encoding import Encoding
 from pe_jax.evaluation.config import EvalConfig
@@ -22,7 +22,7 @@ from pe_jax.evaluation.passes import Pass
 from pe_jax.evaluation.room import Room
 from pe_jax.evaluation.scoring import Missing, batch_of, in_room, merged
 from pe_jax.reason import Reason
-from pe_jax.task import Task
+from pe_jax.task import Sample, Task
 from pe_jax.training.mesh import place_windows
 from pe_jax.training.processes import gather
 from pe_jax.training.session import Session
@@ -33,21 +33,32 @@ even a run of this seed would not meet them.
 """
 
 
-class Counts(NamedTuple):
-    """Of each sample, what a metric reads."""
+class Answers(NamedTuple):
+    """What a model predicts in samples."""
 
-    right: Int[Array | np.ndarray, "B"]
-    """How many of its scored predictions are right: the most likely token is the target."""
-    scored: Int[Array | np.ndarray, "B"]
-    """How many predictions are scored."""
+    right: Bool[Array | np.ndarray, "B S"]
+    """Which of the scored predictions are right: the most likely token is the target."""
+    scored: Bool[Array | np.ndarray, "B S"]
+    """Which predictions are scored."""
     nats: Float[Array | np.ndarray, "B"]
     """The sum of their -ln p."""
+
+
+def held_out(
+    task: Task, n: Int[Array, ""], numbers: Int[Array, "B"], longest: int
+) -> tuple[Sample, Key[Array, "B"]]:
+    """(the samples of length n with these numbers, padded to the size of `longest`; for each a key
+    for random positions).
+    """
+    key = jax.random.fold_in(jax.random.key(HELD_OUT), n)
+    keys = jax.vmap(jax.random.split)(jax.vmap(jax.random.fold_in, (None, 0))(key, numbers))
+    return jax.vmap(lambda key: task.sample(key, n, longest))(keys[:, 0]), keys[:, 1]
 
 
 @functools.partial(
     jax.jit, static_argnames=("graphdef", "encodings", "task", "longest", "blockwise")
 )
-def count_right(
+def predict(
     params: Any,
     numbers: Int[Array, "B"],
     n: Int[Array, ""],
@@ -57,40 +68,37 @@ def count_right(
     task: Task,
     longest: int,
     blockwise: bool = False,
-) -> Counts:
+) -> Answers:
     """The predictions of one seed's `params` in the samples of length n with these numbers, which
     are padded to the size of `longest`.
     """
     model = merged(graphdef, params, blockwise)
-    key = jax.random.fold_in(jax.random.key(HELD_OUT), n)
-    keys = jax.vmap(jax.random.split)(jax.vmap(jax.random.fold_in, (None, 0))(key, numbers))
-    tokens, targets, scored = jax.vmap(lambda key: task.sample(key, n, longest))(keys[:, 0])
+    (tokens, targets, scored), keys = held_out(task, n, numbers, longest)
     size = jnp.asarray(task.size(n))
-    logits, _ = model(tokens, encodings=encodings, key=keys[:, 1], size=size)
+    logits, _ = model(tokens, encodings=encodings, key=keys, size=size)
     right = (logits.argmax(-1) == targets) & scored
     nats = optax.softmax_cross_entropy_with_integer_labels(logits, targets)
-    return Counts(right.sum(-1), scored.sum(-1), nats.sum(-1, where=scored))
+    return Answers(right, scored, nats.sum(-1, where=scored))
 
 
-def count(
-    task: Task,
+def answers(
     part: Pass,
     graphdef: nnx.GraphDef,
     params: Any,
     config: EvalConfig,
     session: Session,
     room: Room,
-) -> Counts | Missing:
+) -> Answers | Missing:
     """The predictions in the samples of the length of a pass, or why there are none: there is too
     little memory, or a value is not finite.
     """
-    tokens, samples = task.size(part.longest), config.samples
+    tokens, samples = part.task.size(part.longest), config.samples
     batch = batch_of(tokens, config.batch_tokens, samples, session)
     program = functools.partial(
-        count_right,
+        predict,
         graphdef=graphdef,
         encodings=part.encodings,
-        task=task,
+        task=part.task,
         longest=part.longest,
     )
     n = np.int32(part.length)
@@ -98,7 +106,7 @@ def count(
     def numbers(first: int) -> Any:
         return place_windows(session.mesh, np.arange(first, first + batch, dtype=np.int32))
 
-    def compute(program: functools.partial) -> Counts:
+    def compute(program: functools.partial) -> Answers:
         batches = [gather(program(params, numbers(first), n)) for first in range(0, samples, batch)]
         return jax.tree.map(lambda *parts: np.concatenate(parts)[:samples], *batches)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from typing import Literal
 
+from pe_jax.evaluation.variants import variant
 from pe_jax.fields import Count, check
 from pe_jax.metric import SampleMetric, TextMetric, named
 from pe_jax.places import Scope
@@ -23,6 +24,9 @@ class EvalConfig:
     text."""
     swaps: tuple[str, ...] = ("window",)
     """Specs of encodings that are swapped in on the trained model, one evaluation each."""
+    variants: tuple[str, ...] = ()
+    """Fields of the task that are other than in training, as in "ignore=0.98", one evaluation
+    each, of a task that draws its samples."""
     memory: tuple[Count, ...] = ()
     """Sizes of segment memories, in tokens. With each, the same windows are evaluated a second
     time, segment by segment."""
@@ -85,6 +89,8 @@ def _check_text(config: EvalConfig) -> None:
                 f"eval.{name} must be below the shortest evaluation length {shortest}, "
                 f"got {value}; lower eval.{name} or raise eval.lengths"
             )
+    if config.variants:
+        raise ValueError("eval.variants are of tasks that draw their samples: leave it unset")
     if config.last is not None and config.targets < config.last:
         raise ValueError(
             f"eval.targets must be at least eval.last, {config.last}, got {config.targets}"
@@ -101,11 +107,14 @@ def _check_samples(config: EvalConfig, task: Task) -> None:
         raise ValueError(
             f"eval.source names text, and {type(task).__name__} draws its samples: leave it unset"
         )
-    lacking = [n for n in config.lengths if not task.has(n)]
-    if lacking:
-        known = [n for n in range(1, 2 * lacking[0]) if task.has(n)]
-        near = sorted(sorted(known, key=lambda n: abs(n - lacking[0]))[:4])
-        raise ValueError(
-            f"{type(task).__name__} has no samples of length {lacking[0]}; the nearest lengths are "
-            f"{', '.join(map(str, near)) or 'longer'}: change eval.lengths or train.length"
-        )
+    variants = {f" with {text}": variant(task, text) for text in config.variants}
+    for with_fields, made in ({"": task} | variants).items():
+        lacking = [n for n in config.lengths if not made.has(n)]
+        if lacking:
+            known = [n for n in range(1, 2 * lacking[0]) if made.has(n)]
+            near = sorted(sorted(known, key=lambda n: abs(n - lacking[0]))[:4])
+            raise ValueError(
+                f"{type(task).__name__}{with_fields} has no samples of length {lacking[0]}; the "
+                f"nearest lengths are {', '.join(map(str, near)) or 'longer'}: change eval.lengths "
+                "or train.length"
+            )

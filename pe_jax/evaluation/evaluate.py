@@ -15,10 +15,11 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 
 from pe_jax.evaluation.config import EvalConfig
-from pe_jax.evaluation.passes import Job, Key, jobs, plan, wanted
+from pe_jax.evaluation.passes import Job, Key, Pass, jobs, plan, wanted
 from pe_jax.evaluation.scorers import Models, SampleScorer, Scored, TextScorer
 from pe_jax.evaluation.windows import windows
-from pe_jax.record import Curve, Row
+from pe_jax.evaluation.without_model import baselines
+from pe_jax.record import Baseline, Curve, Row
 from pe_jax.training.processes import broadcast
 from pe_jax.training.session import Session
 
@@ -29,7 +30,11 @@ class Evaluation:
 
     rows: tuple[Row, ...]
     curves: tuple[Curve, ...] = ()
-    """By the metrics that have curves, at the longest length that has a value."""
+    """By the metrics that have curves: of text at the longest length that has a value, of samples
+    at every length.
+    """
+    baselines: tuple[Baseline, ...] = ()
+    """Of samples, at the lengths of the rows."""
     targets: dict[str, int] = dataclasses.field(default_factory=dict)
     """Scored tokens of each metric of text, the same at every length."""
     target_bytes: dict[str, dict[int, int]] = dataclasses.field(default_factory=dict)
@@ -56,15 +61,20 @@ def evaluate(
 
     What is `done`, as (seed, swap, metric, length), is neither computed nor compiled, and has no
     row or curve in what comes back; all else is what it would be without it, to the bit. `longest`
-    joins old curves and new.
+    joins old curves of text and new.
     """
     session = session or Session()
     passes = plan(models.encodings, config, models.segment, models.task)
     keys = [key for key in wanted(passes, config, models.seeds) if key not in done]
-    todo = jobs(passes, keys, models.task)
+    todo = jobs(passes, keys)
     if not models.task.reads_text:
         found = _carried_out(todo, SampleScorer(models, config, session), session, threads)
-        return Evaluation(tuple(found[key].row for key in keys))
+        scored = [found[key] for key in keys]
+        return Evaluation(
+            tuple(entry.row for entry in scored),
+            tuple(entry.curve for entry in scored if entry.curve),
+            tuple(_baselines(passes, keys, config)),
+        )
     cuts = {
         (metric, length): windows(documents, metric, length, config, sizes)
         for metric in config.metrics
@@ -75,8 +85,8 @@ def evaluate(
     return Evaluation(
         tuple(entry.row for entry in scored),
         longest(entry.curve for entry in scored if entry.curve),
-        {m: cuts[m, config.lengths[0]].targets for m in config.metrics},
-        {m: {length: cuts[m, length].bytes for length in config.lengths} for m in config.metrics},
+        targets={m: cuts[m, config.lengths[0]].targets for m in config.metrics},
+        target_bytes={m: {n: cuts[m, n].bytes for n in config.lengths} for m in config.metrics},
     )
 
 
@@ -100,6 +110,18 @@ def _carried_out(
     finally:
         pool.shutdown(cancel_futures=True)
     return found
+
+
+def _baselines(
+    passes: Sequence[Pass], keys: Sequence[Key], config: EvalConfig
+) -> Iterator[Baseline]:
+    """What methods without a model score at the lengths of these scores, in the task of training
+    and in each variant.
+    """
+    wanted = {(key.swap, key.length) for key in keys}
+    for part in passes:
+        if (part.swap, part.length) in wanted and part.swap in ("", *config.variants):
+            yield from baselines(part.task, part.length, config.samples, config.metrics, part.swap)
 
 
 def longest(curves: Iterable[Curve]) -> tuple[Curve, ...]:

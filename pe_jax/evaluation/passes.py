@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from pe_jax.encoding import Encoding, overrides, sites
 from pe_jax.evaluation.config import EvalConfig
+from pe_jax.evaluation.variants import variant
 from pe_jax.model import memory
 from pe_jax.spec.swap import swap
 from pe_jax.task import Task
@@ -32,7 +33,9 @@ class Pass(NamedTuple):
     """One way to work through the windows or the samples of one length."""
 
     swap: str
-    """The spec that is swapped in; "": none; "memory M": windows are taken segment by segment."""
+    """The spec that is swapped in; "": none; "memory M": windows are taken segment by segment; the
+    fields of a variant of the task.
+    """
     length: int
     longest: int
     """Samples are padded to the size of those of this length; of text it is `length`."""
@@ -40,6 +43,8 @@ class Pass(NamedTuple):
     """Those for this length, or for the size of the padded samples."""
     memory: int = 0
     """Tokens of the segment memory; 0: none."""
+    task: Task = TEXT
+    """The task of training, or a variant of it."""
     beyond: int | None = None
     """How many positions the encodings can serve, where these are too few; the pass is then not
     computed.
@@ -67,32 +72,39 @@ class Job(NamedTuple):
 def plan(
     encodings: tuple[Encoding, ...], config: EvalConfig, segment: int = 0, task: Task = TEXT
 ) -> tuple[Pass, ...]:
-    """The passes at every length: of the model as it is, with each swap, and with each memory in
-    segments of `segment` tokens. ValueError for a swap or a memory that is not possible.
+    """The passes at every length: of the model as it is, with each swap, on each variant of the
+    task, and with each memory in segments of `segment` tokens. ValueError for what is not possible.
     """
-    ways = [("", encodings, 0), *((spec, swap(encodings, spec), 0) for spec in config.swaps)]
+    ways = [_Way("", encodings, task)]
+    ways += [_Way(spec, swap(encodings, spec), task) for spec in config.swaps]
+    ways += [_Way(text, encodings, variant(task, text)) for text in config.variants]
     for size in config.memory:
         memory.check(encodings, size, segment)
-        ways.append((f"memory {size}", encodings, size))
-    return tuple(
-        _pass(name, members, size, length, segment, task)
-        for name, members, size in ways
-        for length in config.lengths
-    )
+        ways.append(_Way(f"memory {size}", encodings, task, size))
+    return tuple(_pass(way, length, segment) for way in ways for length in config.lengths)
 
 
-def _pass(
-    name: str, members: tuple[Encoding, ...], size: int, length: int, segment: int, task: Task
-) -> Pass:
+class _Way(NamedTuple):
+    """A way in which a model is evaluated at every length."""
+
+    name: str
+    encodings: tuple[Encoding, ...]
+    task: Task
+    memory: int = 0
+
+
+def _pass(way: _Way, length: int, segment: int) -> Pass:
+    name, members, task, size = way
     needed = size + segment if size else task.size(length)
     limit = min((n for e in members if (n := e.at(needed).limit()) is not None), default=None)
     beyond = limit if limit is not None and limit < needed else None
-    longest = length if task.reads_text else _padded(task, length, members, limit)
+    longest = length if task.reads_text else padded(task, length, members, limit)
     positions = size + segment if size else task.size(longest)
-    return Pass(name, length, longest, tuple(e.at(positions) for e in members), size, beyond)
+    made = tuple(e.at(positions) for e in members)
+    return Pass(name, length, longest, made, size, task, beyond)
 
 
-def _padded(task: Task, n: int, members: Sequence[Encoding], limit: int | None) -> int:
+def padded(task: Task, n: int, members: Sequence[Encoding] = (), limit: int | None = None) -> int:
     """The length to whose size samples of length n are padded: the next power of two, so that few
     programs serve many lengths. n itself where an encoding is made for a length (`Encoding.at`), or
     could not serve so many positions.
@@ -116,9 +128,11 @@ def wanted(passes: Sequence[Pass], config: EvalConfig, seeds: Sequence[int]) -> 
     return [Key(seed, part.swap, metric, part.length) for part, metric, seed in every]
 
 
-def jobs(passes: Sequence[Pass], keys: Sequence[Key], task: Task = TEXT) -> list[Job]:
+def jobs(passes: Sequence[Pass], keys: Sequence[Key]) -> list[Job]:
     """What is to be computed for the scores `keys`."""
-    computed = {(part.swap, part.length): part.computed(task.size(part.length)) for part in passes}
+    computed = {
+        (part.swap, part.length): part.computed(part.task.size(part.length)) for part in passes
+    }
     found: dict[Pass, Job] = {}
     for key in keys:
         part = computed[key.swap, key.length]

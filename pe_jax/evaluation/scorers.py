@@ -13,12 +13,13 @@ from flax import nnx
 from jax.sharding import Mesh
 
 from pe_jax.encoding import Encoding
-from pe_jax.evaluation.answers import count
+from pe_jax.evaluation.answers import Answers, answers
 from pe_jax.evaluation.config import EvalConfig
 from pe_jax.evaluation.passes import Job, Key
 from pe_jax.evaluation.room import Room
 from pe_jax.evaluation.scoring import Missing, score, target_nats
 from pe_jax.evaluation.windows import Windows
+from pe_jax.evaluation.without_model import depths
 from pe_jax.metric import SampleMetric, named
 from pe_jax.reason import Reason
 from pe_jax.record import Curve, Row
@@ -103,6 +104,10 @@ class TextScorer:
         return scored
 
 
+DEPTHS = 10
+"""Bins of depth, of equal width."""
+
+
 class SampleScorer:
     """Scores the samples of a task."""
 
@@ -113,16 +118,16 @@ class SampleScorer:
     def tokens(self, job: Job) -> int:
         """How many tokens a pass works through, padding included."""
         seeds = {seed for _, seed in job.todo}
-        return len(seeds) * self.config.samples * self.models.task.size(job.part.longest)
+        return len(seeds) * self.config.samples * job.part.task.size(job.part.longest)
 
     def __call__(self, job: Job) -> dict[Key, Scored]:
         """What each seed scores in a pass."""
-        counts = {
-            seed: self.models.missing(job, seed)
-            or count(
-                self.models.task,
-                job.part,
-                self.models.graphdef,
+        part, models = job.part, self.models
+        found = {
+            seed: models.missing(job, seed)
+            or answers(
+                part,
+                models.graphdef,
                 self.replicas[seed],
                 self.config,
                 self.session,
@@ -130,17 +135,29 @@ class SampleScorer:
             )
             for seed in dict.fromkeys(seed for _, seed in job.todo)
         }
-        scored = {}
-        for (metric, seed), keys in job.todo.items():
-            found = counts[seed]
-            for key in keys:
-                if isinstance(found, Missing):
-                    scored[key] = _no_score(key, found)
-                    continue
-                right, every = np.asarray(found.right), np.asarray(found.scored)
-                value = named(metric, SampleMetric).value(right, every)
-                scored[key] = Scored(Row(**key._asdict(), value=value), None)
-        return scored
+        depth = depths(part.task, part.length, self.config.samples, part.longest)
+        return {
+            key: _of_samples(key, found[seed], depth)
+            for (_, seed), keys in job.todo.items()
+            for key in keys
+        }
+
+
+def _of_samples(key: Key, found: Answers | Missing, depth: np.ndarray | None) -> Scored:
+    """The row of one seed's answers, and of its accuracy the curve by depth."""
+    if isinstance(found, Missing):
+        return _no_score(key, found)
+    metric = named(key.metric, SampleMetric)
+    right, scored = np.asarray(found.right), np.asarray(found.scored)
+    row = Row(**key._asdict(), value=metric.value(right.sum(-1), scored.sum(-1)))
+    if depth is None or not metric.by_depth:
+        return Scored(row, None)
+    bins = np.minimum(depth[scored] * DEPTHS, DEPTHS - 1).astype(int)
+    every = np.bincount(bins, minlength=DEPTHS)
+    hits = np.bincount(bins[right[scored]], minlength=DEPTHS)
+    value = tuple(100 * float(h / n) if n else None for h, n in zip(hits, every, strict=True))
+    position = tuple((bin + 0.5) / DEPTHS for bin in range(DEPTHS))
+    return Scored(row, Curve(**key._asdict(), position=position, value=value))
 
 
 def _no_score(key: Key, why: Missing) -> Scored:

@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from pathlib import Path
+from typing import TypeVar
 
 import jax
 import numpy as np
@@ -22,7 +23,7 @@ from pe_jax.evaluation.config import EvalConfig
 from pe_jax.evaluation.evaluate import Evaluation, Models, evaluate, longest
 from pe_jax.evaluation.passes import Key
 from pe_jax.reason import Reason
-from pe_jax.record import Corpus, Curve, Result, Row
+from pe_jax.record import Baseline, Corpus, Curve, Result, Row
 from pe_jax.runs import environment
 from pe_jax.runs.run import Run
 from pe_jax.runs.sections import section
@@ -33,6 +34,7 @@ from pe_jax.task import Task
 from pe_jax.training.session import Session
 from pe_jax.training.step import State, structure
 
+T = TypeVar("T")
 PROTOCOL = ("split", "source", "targets", "stride", "last", "batch_tokens")
 """What of section `eval` decides how text is scored; of other tasks `samples` does."""
 
@@ -83,12 +85,19 @@ class Kept:
         by = self.result.scored_by if self.result else ()
         if here and here not in by:
             by = (*by, here)
+        baselines = result.baselines
         if self.result:
-            made = {*map(_key, rows)}
-            rows = (*(row for row in self.result.rows if _key(row) not in made), *rows)
-            curves = longest((*self.result.curves, *curves))
+            rows = _newest((*self.result.rows, *rows), _key)
+            curves = (*self.result.curves, *curves)
+            curves = longest(curves) if run.task.reads_text else _newest(curves, _key)
+            baselines = _newest(
+                (*self.result.baselines, *baselines),
+                lambda one: (one.name, one.metric, one.length, one.swap),
+            )
         every = tuple(sorted({row.seed for row in rows}))
-        whole = dataclasses.replace(result, seeds=every, rows=rows, curves=curves, scored_by=by)
+        whole = dataclasses.replace(
+            result, seeds=every, rows=rows, curves=curves, baselines=baselines, scored_by=by
+        )
         if result.rows or not self.path.exists():
             records.write(self.path, whole)
         return dataclasses.replace(
@@ -96,11 +105,17 @@ class Kept:
             seeds=result.seeds,
             rows=_asked_rows(run, rows),
             curves=_asked_curves(run, curves),
+            baselines=_asked_baselines(run, baselines),
         )
 
 
-def _key(row: Row) -> Key:
-    return Key(row.seed, row.swap, row.metric, row.length)
+def _key(scored: Row | Curve) -> Key:
+    return Key(scored.seed, scored.swap, scored.metric, scored.length)
+
+
+def _newest(items: Iterable[T], key: Callable[[T], Hashable]) -> tuple[T, ...]:
+    """Of the items of one key the last one."""
+    return tuple({key(item): item for item in items}.values())
 
 
 def file_of(folder: Path, config: EvalConfig, task: Task) -> Path:
@@ -130,8 +145,11 @@ def _take_from_before(folder: Path, run: Run, say: Callable[[str], None]) -> Non
 
 
 def _ways(run: Run) -> tuple[str, ...]:
-    """The ways in which a model is evaluated: "" as trained, with each swap, with each memory."""
-    return ("", *run.eval.swaps, *(f"memory {size}" for size in run.eval.memory))
+    """The ways in which a model is evaluated: "" as trained, with each swap, on each variant of the
+    task, with each memory.
+    """
+    memories = (f"memory {size}" for size in run.eval.memory)
+    return ("", *run.eval.swaps, *run.eval.variants, *memories)
 
 
 def _asked_rows(run: Run, rows: Sequence[Row]) -> tuple[Row, ...]:
@@ -142,9 +160,21 @@ def _asked_rows(run: Run, rows: Sequence[Row]) -> tuple[Row, ...]:
 
 
 def _asked_curves(run: Run, curves: Sequence[Curve]) -> tuple[Curve, ...]:
-    known = {(curve.swap, curve.metric, curve.seed): curve for curve in curves}
+    """Those that the run asks for: of text one for each metric, of samples one for each length."""
+    known: dict[tuple[str, str, int], list[Curve]] = {}
+    for curve in sorted(curves, key=lambda curve: curve.length):
+        if run.task.reads_text or curve.length in run.eval.lengths:
+            known.setdefault((curve.swap, curve.metric, curve.seed), []).append(curve)
     wanted = itertools.product(_ways(run), run.eval.metrics, run.run.seeds)
-    return tuple(known[key] for key in wanted if key in known)
+    return tuple(curve for key in wanted for curve in known.get(key, ()))
+
+
+def _asked_baselines(run: Run, baselines: Sequence[Baseline]) -> tuple[Baseline, ...]:
+    known = {(one.swap, one.length, one.metric): [] for one in baselines}
+    for one in baselines:
+        known[one.swap, one.length, one.metric].append(one)
+    wanted = itertools.product(_ways(run), run.eval.lengths, run.eval.metrics)
+    return tuple(one for key in wanted for one in known.get(key, ()))
 
 
 def scores(

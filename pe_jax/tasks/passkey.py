@@ -78,7 +78,7 @@ class Passkey(Retrieval):
         number = bytes(tokens).index(b"pass key is ") + len("pass key is ")
         return {len(tokens) - DIGITS + digit: number + digit for digit in range(DIGITS)}
 
-    def _depth(self, tokens):
+    def depths(self, tokens):
         lines = bytes(tokens).split(b"\n")
         depth = len(lines[1]) / len(lines[1] + lines[3])
         return [depth if want is not None else None for want in self.oracle(tokens)]

@@ -22,9 +22,6 @@ class Retrieval(Task):
         sources = self._sources(tokens)
         return [tokens[sources[at]] if at in sources else None for at in range(len(tokens))]
 
-    def _depth(self, tokens: Sequence[int]) -> list[float | None]:
-        """How deep what is retrieved lies in what stands before the prediction, from 0, the first
-        token, to 1, the token at which it is predicted; None: the place is not scored.
-        """
+    def depths(self, tokens: Sequence[int]):
         sources = self._sources(tokens)
         return [sources[at] / at if at in sources else None for at in range(len(tokens))]

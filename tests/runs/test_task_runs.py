@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from pe_jax import Trained
-from pe_jax.evaluation.answers import count_right
+from pe_jax.evaluation.answers import predict
 from pe_jax.record import Result
 from pe_jax.report.tables import grouped
 from pe_jax.runs.execute import execute
@@ -51,9 +51,9 @@ def test_every_seed_metric_and_length_has_a_row(result):
 
 
 def test_the_evaluation_of_many_lengths_compiles_few_programs(tmp_path):
-    before = count_right._cache_size()
+    before = predict._cache_size()
     execute(Run.of(config(eval={"lengths": tuple(range(1, 60)), "samples": 4})), tmp_path)
-    assert count_right._cache_size() - before <= 3  # padded to 16, 32 and 64
+    assert predict._cache_size() - before <= 3  # padded to 16, 32 and 64
 
 
 def test_a_score_depends_neither_on_the_batch_nor_on_what_else_is_asked(result, tmp_path):
@@ -120,6 +120,32 @@ def test_the_table_has_the_mean_beyond_training_and_the_solved_length(result):
     assert accuracy.title == "Accuracy in % (higher is better)"
     assert any("Trained as encoders on 12 batches" in note for note in accuracy.notes)
     assert any("guessed at random is right in 50 %" in note for note in accuracy.notes)
+
+
+def test_variants_have_rows_depths_and_baselines_of_their_own(tmp_path):
+    causal = {"lm": {"layers": 1, "model": 16, "heads": 2}, "run": {"seeds": (0,)}}
+    asked = {"lengths": (8, 16), "samples": 40, "swaps": (), "metrics": ("accuracy",)}
+    plain = CONFIG | causal | {"task": "flip_flop", "eval": asked}
+    more = plain | {"eval": asked | {"variants": ("ignore=0.98",)}}
+    first = execute(Run.of(plain), tmp_path)
+    both = execute(Run.of(more), tmp_path)
+    assert len(list(tmp_path.iterdir())) == 1  # nothing is trained again
+    assert both.rows[:2] == first.rows and both.curves[:2] == first.curves
+    assert [(row.swap, row.length) for row in both.rows[2:]] == [
+        ("ignore=0.98", 8),
+        ("ignore=0.98", 16),
+    ]
+    assert {(one.name, one.swap, one.length) for one in both.baselines} == {
+        (name, swap, length)
+        for name in ("most frequent", "guess")
+        for swap in ("", "ignore=0.98")
+        for length in (8, 16)
+    }
+    assert first.baselines == tuple(one for one in both.baselines if not one.swap)
+    row, curve = both.rows[1], both.curves[1]
+    assert (row.length, row.metric) == (curve.length, curve.metric) == (16, "accuracy")
+    found = [value for value in curve.value if value is not None]
+    assert len(curve.value) == 10 and min(found) <= row.value <= max(found)
 
 
 def test_exact_matches_are_what_greedy_decoding_gets_right(tmp_path):

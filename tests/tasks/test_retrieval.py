@@ -56,11 +56,11 @@ def test_worked_examples(name, fields, tokens, answers):
 
 
 def test_depth_is_where_the_retrieved_token_stands():
-    depth = TASKS["mqar"](vocabulary=12, keys=2)._depth([4, 11, 5, 7, 4, 0, 0, 0, 5, 0])
+    depth = TASKS["mqar"](vocabulary=12, keys=2).depths([4, 11, 5, 7, 4, 0, 0, 0, 5, 0])
     assert [d for d in depth if d is not None] == [1 / 4, 3 / 8]
-    assert TASKS["induction"]()._depth([5, 3, 18, 7, 2, 9, 18]) == [None] * 6 + [3 / 6]
+    assert TASKS["induction"]().depths([5, 3, 18, 7, 2, 9, 18]) == [None] * 6 + [3 / 6]
     for tokens, _, scored in samples(TASKS["selective_copy"](), 20, 5):
-        depths = [d for d in TASKS["selective_copy"]()._depth(tokens) if d is not None]
+        depths = [d for d in TASKS["selective_copy"]().depths(tokens) if d is not None]
         assert len(depths) == sum(scored) == 4
         assert all(0 <= d <= 1 for d in depths)
 
@@ -125,7 +125,7 @@ def test_a_passkey_lies_in_the_text_of_its_source():
         assert len(text) - len(" 1234") - 2 == 245 + 200
         assert bytes(t for t, s in zip(targets, scored, strict=True) if s).decode() == key
         assert np.flatnonzero(scored).tolist() == [447, 448, 449, 450, 451]
-        depths = [d for d in task._depth(tokens) if d is not None]
+        depths = [d for d in task.depths(tokens) if d is not None]
         assert depths == [len(before) / 200] * 5
         places.append(len(before))
     assert np.mean(places) == pytest.approx(100, abs=12)

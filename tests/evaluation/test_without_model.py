@@ -1,0 +1,95 @@
+"""Depths and baselines of the samples that models are scored on, and variants of a task."""
+
+import dataclasses
+import re
+
+import numpy as np
+import pytest
+
+from pe_jax.evaluation.config import EvalConfig
+from pe_jax.evaluation.variants import variant
+from pe_jax.evaluation.without_model import baselines, depths, most_frequent
+from pe_jax.tasks import TASKS
+from pe_jax.tasks.flip_flop import FlipFlop
+
+
+def scores(task, n, samples=2000, metric="accuracy"):
+    return {one.name: one.value for one in baselines(task, n, samples, (metric,))}
+
+
+def test_the_most_frequent_target_is_that_of_each_scored_place_by_its_order():
+    targets = np.array([[9, 1, 2, 9], [1, 9, 3, 9], [9, 0, 3, 2]])
+    scored = np.array([[0, 1, 1, 0], [1, 0, 1, 0], [0, 1, 1, 1]], bool)
+    places = np.array([[1, 0, 1, 0, 1], [0, 1, 0, 0, 0], [1, 1, 1, 1, 0]], bool)
+    found = most_frequent(targets, scored, places)
+    assert found[places].tolist() == [1, 3, 2, 1, 1, 3, 2, 1]  # of all targets, 1 comes first
+
+
+@pytest.mark.parametrize(
+    ("name", "n", "share"),
+    [
+        ("bucket_sort", 10, 59.8),
+        ("bucket_sort", 40, 77.8),
+        ("compute_sqrt", 10, 60),
+        ("stack_manipulation", 40, 49),
+        ("modular_arithmetic_brackets", 20, 27.9),
+    ],
+)
+def test_the_most_frequent_target_scores_what_is_known(name, n, share):
+    found = scores(TASKS[name](), n)
+    assert found.keys() == {"most frequent"}
+    assert found["most frequent"] == pytest.approx(share, abs=2.5)
+
+
+@pytest.mark.parametrize(("ignore", "share"), [(0.1, 95), (0.8, 60), (0.98, 50)])
+def test_the_bit_of_the_pair_before_scores_what_is_known(ignore, share):
+    assert scores(FlipFlop(ignore=ignore), 512)["guess"] == pytest.approx(share, abs=2.5)
+
+
+def test_a_guess_that_is_the_oracle_has_no_error():
+    @dataclasses.dataclass(frozen=True)
+    class Known(FlipFlop):
+        def guess(self, tokens):
+            return [0 if want is None else want for want in self.oracle(tokens)]
+
+    assert scores(Known(), 40, 50, "exact_match")["guess"] == 100
+
+
+def test_depths_are_those_of_each_sample_and_of_padding_there_is_none():
+    task = TASKS["induction"]()
+    found = depths(task, 20, 50, 32)
+    assert found is not None and found.shape == (50, 32)
+    assert np.isfinite(found[:, 19]).all() and np.isnan(np.delete(found, 19, axis=1)).all()
+    assert found[:, 19].min() < 0.2 and found[:, 19].max() > 0.7
+    assert depths(TASKS["reverse_string"](), 8, 2, 16) is None
+
+
+def test_a_variant_has_other_values_of_the_fields_it_names():
+    assert variant(FlipFlop(), "ignore=0.98") == FlipFlop(ignore=0.98)
+    assert variant(TASKS["dyck"](), "types=8, deepest=3") == TASKS["dyck"](deepest=3)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("ingore=0.5", "no field 'ingore'; did you mean 'ignore'?"),
+        ("ignore=2.0", "FlipFlop's ignore"),
+        ("0.5", "cannot read '0.5'"),
+        ("ignore=0.5)", "a variant is"),
+        ("causal=False", "no field 'causal'"),
+    ],
+)
+def test_a_variant_that_is_not_possible_is_refused(text, said):
+    config = EvalConfig(lengths=(8,), variants=(text,), swaps=())
+    with pytest.raises(ValueError, match=re.escape(said)):
+        config.resolved(8, task=FlipFlop())
+
+
+def test_a_variant_has_the_tokens_and_the_lengths_of_the_evaluation():
+    with pytest.raises(ValueError, match="has 4 tokens with 'types=2' and 16 in training"):
+        variant(TASKS["dyck"](), "types=2")
+    config = EvalConfig(lengths=(10,), variants=("data=8",), swaps=())
+    with pytest.raises(ValueError, match="SelectiveCopy with data=8 has no samples of length 10"):
+        config.resolved(10, task=TASKS["selective_copy"]())
+    with pytest.raises(ValueError, match=r"eval\.variants are of tasks that draw their samples"):
+        EvalConfig(variants=("ignore=0.5",)).resolved(64)
