@@ -99,6 +99,12 @@ class Encoding:
         """How many positions it can serve (the rows of a learned table); None: any number."""
         return None
 
+    def highest_position(self) -> int | None:
+        """A position that its `positions` surely reaches in training, however many tokens a
+        sequence has; None: there is none.
+        """
+        return None
+
     def trained_from(self) -> int | None:
         """The shortest training length that reaches every parameter; None: any."""
         return None
@@ -206,7 +212,7 @@ def overrides(encoding: Encoding, hook: str) -> bool:
 
 def sites(encoding: Encoding) -> tuple[str, ...]:
     """The hooks it overrides that a model's output may depend on, in the order of the contract."""
-    silent = ("init", "trained_from", "constant_from")
+    silent = ("init", "highest_position", "trained_from", "constant_from")
     return tuple(hook for hook in HOOKS if hook not in silent and overrides(encoding, hook))
 
 

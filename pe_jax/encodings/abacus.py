@@ -39,6 +39,13 @@ class Abacus(Encoding):
                 "lm.causal=True"
             )
 
+    @property
+    def _most(self):
+        return 4 * self.dims.train_len if self.max_shift is None else self.max_shift
+
+    def highest_position(self):
+        return 1 + self._most
+
     def positions(self, tokens, pos, key, train):
         place = jnp.arange(len(tokens))
         digit = (tokens >= 0) & (tokens < self.digits)
@@ -48,5 +55,4 @@ class Abacus(Encoding):
             return run
         if key is None:
             raise ValueError("abacus draws positions in training: pass `key` to the model")
-        most = 4 * self.dims.train_len if self.max_shift is None else self.max_shift
-        return jnp.where(digit, run + jax.random.randint(key, (), 0, most + 1), 0)
+        return jnp.where(digit, run + jax.random.randint(key, (), 0, self._most + 1), 0)

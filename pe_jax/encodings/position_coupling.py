@@ -52,6 +52,13 @@ class PositionCoupling(Encoding):
                 "set lm.causal=True"
             )
 
+    @property
+    def _most(self):
+        return self.max_position or 4 * self.dims.train_len
+
+    def highest_position(self):
+        return self._most
+
     def positions(self, tokens, pos, key, train):
         place, length = jnp.arange(len(tokens)), len(tokens)
         separator = tokens > self.digits
@@ -67,7 +74,6 @@ class PositionCoupling(Encoding):
                 raise ValueError(
                     "position_coupling draws positions in training: pass `key` to the model"
                 )
-            most = 4 * self.dims.train_len if self.max_position is None else self.max_position
-            room = most - jnp.max(jnp.where(counted, distance, 0))
+            room = self._most - jnp.max(jnp.where(counted, distance, 0))
             start = jax.random.randint(key, (), 1, jnp.maximum(room, 1) + 1)
         return jnp.where(counted, start + distance, 0)

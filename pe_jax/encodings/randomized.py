@@ -27,6 +27,9 @@ class Randomized(Encoding):
     def limit(self):
         return self.max or 32 * self.dims.train_len
 
+    def highest_position(self):
+        return self.limit() - 1
+
     def positions(self, tokens, pos, key, train):
         length, most = pos.shape[0], self.limit()
         if length > most:

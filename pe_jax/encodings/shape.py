@@ -23,10 +23,16 @@ class SHAPE(Encoding):
     """K. None: 8 times the training length."""
     per_sequence: bool = False
 
+    @property
+    def _most(self):
+        return 8 * self.dims.train_len if self.max_shift is None else self.max_shift
+
+    def highest_position(self):
+        return self._most + self.dims.train_len - 1
+
     def positions(self, tokens, pos, key, train):
-        most = 8 * self.dims.train_len if self.max_shift is None else self.max_shift
         if not train:
             return pos
         if key is None:
             raise ValueError("shape draws positions in training: pass `key` to the model")
-        return pos + jax.random.randint(key, (), 0, most + 1)
+        return pos + jax.random.randint(key, (), 0, self._most + 1)

@@ -10,7 +10,7 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from pe_jax.held_out import HELD_OUT
-from pe_jax.record import Begun, Corpus, Result
+from pe_jax.record import SYMBOLS, Begun, Corpus, Result
 from pe_jax.report.words import plain, text
 
 FREE = {"attention", "memory", "vocab"}
@@ -22,6 +22,7 @@ WORDS = {
     "train.steps": "{:,} steps",
     "train.batch": "batches of {}",
     "eval.targets": "{:,} targets",
+    "eval.samples": "{} samples a length",
     "eval.last": "the last {} tokens of a window scored",
     "eval.stride": "stride {}",
     "eval.longest": "evaluated at up to {} tokens",
@@ -111,6 +112,7 @@ def conditions(result: Begun) -> dict[str, Any]:
         "train.batch": train.get("batch"),
         "eval.split": scoring.get("split") or "test",
         "eval.targets": scoring.get("targets"),
+        "eval.samples": scoring.get("samples") if result.tokenizer.spec == SYMBOLS else None,
         "eval.last": None if scoring.get("last") == half else scoring.get("last"),
         "eval.stride": None if scoring.get("stride") == half else scoring.get("stride"),
         "eval.longest": max([*scoring.get("lengths", ()), length or 0]) or None,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pe_jax.encoding import Dims, Encoding
+from pe_jax.encoding import Dims, Encoding, overrides
 from pe_jax.model import memory
 from pe_jax.model.config import DTYPES, LmConfig
 from pe_jax.runs.config import RunConfig
@@ -38,6 +38,20 @@ def users_hooks(members: Spec, swaps: Sequence[str], dims: Dims, lm: LmConfig) -
     for spec in (members, *map(parse, swaps)):
         names = [member.name for member in spec]
         hooks.check(spec.encodings(dims), names, DTYPES[lm.dtype])
+
+
+def positions(encodings: Sequence[Encoding], names: Sequence[str]) -> None:
+    """ValueError unless each encoding can serve the positions that those before it hand on."""
+    highest, whose = 0, ""
+    for encoding, name in zip(encodings, names, strict=True):
+        limit = encoding.limit()
+        if overrides(encoding, "positions"):
+            highest, whose = encoding.highest_position() or 0, name
+        elif limit is not None and limit <= highest:
+            raise ValueError(
+                f"{name} serves the positions 0 .. {limit - 1}, and {whose} hands on positions to "
+                f"{highest} or more: give {name} room for them, or lower those of {whose}"
+            )
 
 
 def segment_memory(lm: LmConfig, encodings: Sequence[Encoding], train: TrainConfig) -> None:

@@ -88,6 +88,7 @@ class Run:
         dims = lm.dims(task.size(train.length))
         encodings = members.encodings(dims)
         checks.users_hooks(members, evaluation.swaps, dims, lm)
+        checks.positions(encodings, [member.id for member in members])
         checks.segment_memory(lm, encodings, train)
         passes.check(encodings, evaluation, train.length, task)
         start = train.init_from and WarmStart.of(train, lm, spec, encodings, run.seeds) or None

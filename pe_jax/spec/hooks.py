@@ -26,7 +26,7 @@ from pe_jax.encodings import ENCODINGS
 
 FACTS: dict[str, tuple[Callable[[Any], bool], str]] = {
     **dict.fromkeys(
-        ("limit", "trained_from", "constant_from"),
+        ("limit", "highest_position", "trained_from", "constant_from"),
         (lambda value: value is None or isinstance(value, int), "an integer or None"),
     ),
     "reach": (

@@ -186,6 +186,13 @@ def test_exact_matches_are_what_greedy_decoding_gets_right(tmp_path):
         ({"eval": {"memory": (8,)}}, "segment memories are for text"),
         ({"eval": {"source": "stdlib"}}, "ReverseString draws its samples"),
         ({"pe": "abacus+learned"}, "causal"),
+        (
+            {"pe": "abacus+learned", "task": "addition", "lm": {}},
+            "learned serves the positions 0 .. 26, and abacus hands on positions to 109 or more",
+        ),
+        ({"pe": "position_coupling(max_position=99)+learned", "lm": {}}, "positions to 99 or more"),
+        ({"pe": "shape+learned"}, "positions to 143 or more"),
+        ({"pe": "randomized+learned"}, "positions to 511 or more: give learned room for them"),
     ],
 )
 def test_what_does_not_fit_is_refused_in_one_line(changed, said):
