@@ -96,7 +96,9 @@ class Encoding:
         return self
 
     def limit(self) -> int | None:
-        """How many positions it can serve (the rows of a learned table); None: any number."""
+        """How many positions it can serve (the rows of a learned table); None: any number. Those
+        that its `positions` hands on are below it.
+        """
         return None
 
     def highest_position(self) -> int | None:

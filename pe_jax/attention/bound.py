@@ -81,8 +81,8 @@ def shared_positions(
 
 @functools.partial(
     jax.tree_util.register_dataclass,
-    data_fields=["params"],
-    meta_fields=["encodings", "contiguous", "causal"],
+    data_fields=["params", "tables"],
+    meta_fields=["encodings", "contiguous", "causal", "below"],
 )
 @dataclasses.dataclass(frozen=True)
 class Bound:
@@ -100,6 +100,10 @@ class Bound:
     their places alone, and relative hooks are evaluated once for each distance that occurs.
     """
     causal: bool = True
+    below: int | None = None
+    """The positions, where they are integers, are below it; None: this is not known."""
+    tables: dict[str, Array] | None = None
+    """The relative hooks at all distances of such positions (`tabulated`)."""
 
     def __post_init__(self):
         replaced = [type(e).__name__ for e in self.encodings if overrides(e, "normalize")]
@@ -204,6 +208,20 @@ class Bound:
             return e.normalize(params, logits)
         return jax.nn.softmax(logits, axis=-1)
 
+    def tabulated(self, queries: int, keys: int) -> Bound:
+        """Itself, with the relative hooks evaluated at every distance that can occur, where there
+        are many fewer of these than pairs: they are then looked up pair by pair.
+        """
+        distances = 2 * (self.below or 0) + 1  # those of padding, whose position is -1, are among
+        if self.contiguous or self.below is None or 8 * distances > queries * keys:
+            return self
+        n = jnp.arange(-self.below, self.below + 1)
+        values = {hook: self.relative(hook, n) for hook in RELATIVE if self.has(hook)}
+        tables = {
+            hook: jnp.moveaxis(value, 1, 0) for hook, value in values.items() if jnp.ndim(value)
+        }
+        return dataclasses.replace(self, tables=tables)
+
     def relative(self, hook: str, n: Num[Array, "N"]):
         """A `relative_*` hook at the distances n, [H, N] or [H, N, K] as the contract says: the
         product over the encodings for `relative_gate`, the sum for the others. A number where no
@@ -212,6 +230,10 @@ class Bound:
         In a causal model only hidden pairs have negative distances. The hooks get 0 in their place,
         since one with a logarithm may not be finite below 0.
         """
+        table = (self.tables or {}).get(hook)
+        if table is not None and self.below and jnp.issubdtype(n.dtype, jnp.integer):
+            found = table.at[n + self.below].get(mode="fill", fill_value=jnp.nan)
+            return jnp.moveaxis(found, 0, 1)
         n = jnp.maximum(n, 0) if self.causal else n
         terms = [getattr(e, hook)(params, n) for e, params in self._members(hook)]
         return math.prod(terms) if hook == "relative_gate" else sum(terms)

@@ -3,7 +3,9 @@
 Positions that were drawn at random, stretched or jittered give every pair a distance of its own. So
 the hooks cannot be evaluated once for each distance, as relative.py does. Hooks that give a vector
 for each pair are evaluated for one row of pairs after the other, and again in the backward pass:
-the largest array is [H, S, K] (or [H, T, K]), never [T, S, K].
+the largest array is [H, S, K] (or [H, T, K]), never [T, S, K]. Integers below a known number, as
+randomized positions are, have few distances beside many pairs: there `Bound.tabulated` has the
+hooks at all of them, and a pair's value is looked up.
 
 Axes: T queries, S keys, N distances, H heads, K head size.
 """

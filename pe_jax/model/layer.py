@@ -104,6 +104,7 @@ class Layer(nnx.Module):
             keys,
             is_leaf=lambda axis: axis is None,
         )
+        pe = pe.tabulated(last, S)
         attend = choose(self.config.attention, pe, B, H, last, S)
         over_batch = jax.vmap(lambda *args: attend(pe, *args), in_axes=(0, 0, 0, axes, axes))
         return self.out(over_batch(q, k, v, queries, keys).reshape(B * last, D)), cache

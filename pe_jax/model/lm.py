@@ -129,11 +129,13 @@ class LM(nnx.Module):
     def _bound(self, layer: int, encodings: tuple[Encoding, ...]) -> Bound:
         """The encodings that act in a layer, with their parameters."""
         here = [i for i, e in enumerate(encodings) if active(e, layer)]
+        moving = [e for e in encodings if overrides(e, "positions")]
         return Bound(
             tuple(self._params(i, layer) for i in here),
             tuple(encodings[i] for i in here),
-            contiguous=not any(overrides(e, "positions") for e in encodings),
+            contiguous=not moving,
             causal=self.config.causal,
+            below=moving[-1].limit() if moving else None,
         )
 
     def _logits(self, x: Float[Array, "B T D"]) -> Float[Array, "B T V"]:

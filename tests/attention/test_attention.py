@@ -131,6 +131,24 @@ def test_attention_is_what_loops_compute(name, causal):
         assert_near(output(pe, here, 4), want[-4:], 1e-5, "the last 4 queries")
 
 
+@pytest.mark.parametrize("form", [attend, blockwise], ids=["dense", "blockwise"])
+@pytest.mark.parametrize("causal", [True, False], ids=["causal", "bidirectional"])
+@pytest.mark.parametrize("spec", ["transformer_xl", "shaw+t5", "urpe+deberta"])
+def test_relative_hooks_that_are_looked_up_are_those_of_every_pair(spec, causal, form):
+    dims = DIMS._replace(causal=causal)
+    pe = bind(make(spec, dims), contiguous=False)
+    case = example(LENGTH, dims)._replace(pos=scattered(LENGTH, 24))
+    known = dataclasses.replace(pe, below=24).tabulated(LENGTH, LENGTH)
+    assert known.tables and not pe.tabulated(LENGTH, LENGTH).tables
+    assert not dataclasses.replace(pe, below=26).tabulated(LENGTH, LENGTH).tables  # of few pairs
+    want = layer(pe, case, LENGTH, form)
+    assert_near(layer(known, case, LENGTH, form), want, 1e-5)
+    broken = jax.tree.map(lambda table: 0 * table, known.tables)
+    assert not np.allclose(
+        layer(dataclasses.replace(known, tables=broken), case, LENGTH, form), want
+    )
+
+
 def test_the_order_of_scale_rotation_relative_keys_gate_and_values():
     """Relative keys meet the scaled, unrotated query; the gate weighs the values' rows too."""
     pe = bind(make("ssmax+rope+shaw+urpe", WIDE))

@@ -8,8 +8,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from flax import nnx
-from helpers import sampled
+from helpers import assert_near, sampled
 
+from pe_jax.attention.bound import Bound
 from pe_jax.encodings import ENCODINGS
 from pe_jax.model.config import LmConfig
 from pe_jax.model.lm import LM
@@ -91,3 +92,25 @@ def test_gradients_do_not_see_padding(spec):
         strict=True,
     ):
         np.testing.assert_array_equal(one, other)
+
+
+@pytest.mark.parametrize("causal", [True, False], ids=["decoder", "encoder"])
+def test_vectors_of_random_positions_are_looked_up_and_nothing_changes(causal, monkeypatch):
+    members = encodings("randomized(max=60)+transformer_xl", causal)
+    made = built(members, dataclasses.replace(TINY, causal=causal))
+    arguments = *made, tokens(1), SIZE
+    used, tabulated = [], Bound.tabulated
+
+    def watched(pe, *numbers):
+        used.append(tabulated(pe, *numbers))
+        return used[-1]
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Bound, "tabulated", watched)
+        found = logits(*arguments, padded=not causal)
+    assert used and all(pe.tables for pe in used)
+    with monkeypatch.context() as patched:
+        patched.setattr(Bound, "tabulated", lambda pe, *_: pe)
+        logits.clear_cache()
+        pairwise = logits(*arguments, padded=not causal)
+    assert_near(found[:, :SIZE], pairwise[:, :SIZE], 1e-5)
