@@ -57,7 +57,7 @@ def versus(
     by_id = {result.id: result for result in results}
     found, known = [], set[str]()
     for table in reported:
-        trained = {row.run: row for row in table.rows if not row.swap}
+        trained = {row.run: row for row in table.rows if row.trained}
         called = {id: row.label for id, row in trained.items()}
         base = chosen([by_id[id] for id in trained], called, baseline)
         known |= {*called.values()}

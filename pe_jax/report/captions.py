@@ -61,7 +61,7 @@ def _positions(results: Sequence[Result], baseline: str | None) -> Iterator[str]
 
 
 def _improvement(table: Table) -> str:
-    models = sum(not row.swap for row in table.rows)
+    models = sum(row.trained for row in table.rows)
     return IMPROVEMENT + (BRACKETS if models <= improvement.WRITTEN else "")
 
 

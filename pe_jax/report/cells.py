@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 
 from pe_jax import record
 from pe_jax.metric import METRICS, Metric, SampleMetric
@@ -54,6 +55,18 @@ class Row:
     rate: float | None = None
     rank: stats.Rank | None = None
     beyond: Cell | None = None
+    method: str = ""
+    """The name of a method without a model, `record.Baseline.name`; "": the row is a model's."""
+
+    @property
+    def trained(self) -> bool:
+        """Whether it is a model as trained, on the task that it was trained on."""
+        return not self.swap and not self.method
+
+    @property
+    def block(self) -> str:
+        """Which rows stand together: a swap or a variant of the task has what no model scores."""
+        return self.swap or ("no model" if self.method else "as trained")
 
     @property
     def summary(self) -> Cell:
@@ -64,7 +77,7 @@ class Row:
 @dataclass(frozen=True)
 class Table:
     """The rows of one metric and group in the order they print: the models as trained, then the
-    swaps. `lengths` are those of the columns: of samples, which are scored at many, a few.
+    swaps, then what methods without a model score. `lengths` are those of the columns: of samples, which are scored at many, a few.
     """
 
     metric: str
@@ -76,6 +89,11 @@ class Table:
     """What sets its group apart from the others of a study."""
     tokens: int | None = None
     """Of a sample of the training length; None: as many."""
+
+    @property
+    def blocks(self) -> list[tuple[str, list[Row]]]:
+        """The rows by their `Row.block`, in order."""
+        return [(name, list(rows)) for name, rows in groupby(self.rows, lambda row: row.block)]
 
     @property
     def heading(self) -> str:
@@ -164,18 +182,25 @@ def gain(result: Result, metric: str, longest: int, swap: str) -> Cell:
 
 def beyond(result: Result, metric: str, lengths: Sequence[int], swap: str) -> Cell:
     """The mean over the lengths beyond training; a seed that lacks one of them has none."""
-    longer = [length for length in lengths if length > result.train.length]
-    rows = [by_seed(result, metric, length, swap) for length in longer]
-    found = [values(row) for row in rows]
-    present = {seed for seed in result.seeds if longer and all(seed in row for row in found)}
+    means = means_beyond(result, metric, lengths, swap)
+    rows = [by_seed(result, metric, n, swap) for n in lengths if n > result.train.length]
     missing = {
         seed: row[seed]
         for seed in result.seeds
         for row in rows
-        if seed in row and seed not in present
+        if seed in row and seed not in means
     }
-    means = [sum(row[seed] for row in found) / len(found) for seed in sorted(present)]
-    return _explained(stats.interval(means), present, missing, result.seeds)
+    return _explained(stats.interval(list(means.values())), means, missing, result.seeds)
+
+
+def means_beyond(
+    result: Result, metric: str, lengths: Sequence[int], swap: str = ""
+) -> dict[int, float]:
+    """The mean over the lengths beyond training, by seed, of those that have all of them."""
+    longer = [length for length in lengths if length > result.train.length]
+    found = [values(by_seed(result, metric, length, swap)) for length in longer]
+    present = [seed for seed in sorted(result.seeds) if longer and all(seed in row for row in found)]
+    return {seed: sum(row[seed] for row in found) / len(found) for seed in present}
 
 
 def _explained(

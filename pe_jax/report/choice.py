@@ -59,6 +59,9 @@ class Choice:
         if not self.rows:
             return table
         place = {result.id: i for i, result in enumerate(results)}
-        swaps = list(dict.fromkeys(row.swap for row in table.rows))
-        rows = sorted(table.rows, key=lambda row: (swaps.index(row.swap), place[row.run]))
+        blocks = [name for name, _ in table.blocks]
+        last = len(place)  # what no model scores
+        rows = sorted(
+            table.rows, key=lambda row: (blocks.index(row.block), place.get(row.run, last))
+        )
         return replace(table, rows=tuple(rows))

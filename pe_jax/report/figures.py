@@ -96,8 +96,13 @@ def positions(
 
 
 def position_metric(results: Sequence[Result]) -> Metric | None:
-    """The metric that `positions` draws; None when no model as trained has a curve."""
-    present = ordered(c.metric for result in results for c in result.curves if not c.swap)
+    """The metric of text that `positions` draws; None when no model as trained has a curve."""
+    present = ordered(
+        curve.metric
+        for result in results
+        for curve in result.curves
+        if not curve.swap and not of_samples(curve.metric)
+    )
     return described(present[0]) if present else None
 
 

@@ -101,7 +101,7 @@ def terminal(table: Table) -> rich.table.Table:
         align = "right" if i else "left"
         shown.add_column(name, justify=align, min_width=max(map(len, words)))
     for previous, row in pairwise((table.rows[0], *table.rows)):
-        if row.swap != previous.swap:
+        if row.block != previous.block:
             shown.add_section()
         cells = [
             Text(cell.text + (f" [{cell.mark}]" if cell.mark else ""), "bold" if cell.bold else "")

@@ -43,7 +43,7 @@ def drawn(
     by_id = {result.id: result for result in results}
     found = []
     for number, table in enumerate(first, 1):
-        own = [by_id[row.run] for row in table.rows if not row.swap]
+        own = [by_id[row.run] for row in table.rows if row.trained]
         base = next((versus.baseline for versus in compared if versus.table is table), None)
         made = {kind: figure for kind, figure in _figures(own, table, base, width) if figure}
         said = captions.captions(own, table, made, base)

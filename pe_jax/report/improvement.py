@@ -32,7 +32,7 @@ def matrix(results: Sequence[Result], table: Table) -> Figure | None:
     from matplotlib.colors import LinearSegmentedColormap
     from matplotlib.figure import Figure
 
-    rows = [row for row in table.rows if not row.swap]
+    rows = [row for row in table.rows if row.trained]
     chosen = [result for result in results if result.id in {row.run for row in rows}]
     scores = tables.beyond(rows, chosen, table.metric, table.lengths) if len(rows) > 1 else None
     if scores is None or not scores.size:

@@ -63,11 +63,11 @@ def _floats(table: Table, label: str) -> Iterator[str]:
 
 
 def _parts(rows: Sequence[Row]) -> Iterator[Sequence[Row]]:
-    """All rows where they fit a page, else each block (as trained, each swap) in equal parts."""
+    """All rows where they fit a page, else each block (as trained, each swap, no model) in equal parts."""
     if len(rows) <= MOST:
         yield rows
         return
-    for _, block in groupby(rows, key=lambda row: row.swap):
+    for _, block in groupby(rows, key=lambda row: row.block):
         own = list(block)
         size = math.ceil(len(own) / math.ceil(len(own) / MOST))
         yield from (own[i : i + size] for i in range(0, len(own), size))
@@ -78,7 +78,7 @@ def _tabular(table: Table, rows: Sequence[Row]) -> str:
 
     body = [[_cell(cell) for cell in printed(table, row)] for row in rows]
     for i, (row, following) in enumerate(pairwise(rows), 1):
-        if row.swap != following.swap:
+        if row.block != following.block:
             body[i][0] = rf"\midrule {body[i][0]}"
     columns = [_title(name) for name in header(table)]
     whole = pandas.DataFrame(body, columns=columns).style.hide(axis="index")

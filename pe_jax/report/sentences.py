@@ -6,12 +6,13 @@ Every sentence is computed from the results, so none can disagree with the table
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable, Iterator, Sequence
 
 from pe_jax.held_out import HELD_OUT
 from pe_jax.metric import Metric
 from pe_jax.record import Result
-from pe_jax.report import paired
+from pe_jax.report import paired, without_model
 from pe_jax.report.cells import Row, Table, described
 from pe_jax.report.groups import other_text
 from pe_jax.report.provenance import differing, doubts
@@ -41,7 +42,7 @@ def notes(results: Sequence[Result], table: Table) -> tuple[Note, ...]:
         *(Note("What differs", note) for note in filter(None, [differing(results)])),
         Note("How to read the columns", _columns(table, metric)),
         Note("What bold means", _bold(table, metric)),
-        *(Note("How to read the rows", note) for note in (*_models(results), *_swaps(table))),
+        *(Note("How to read the rows", note) for note in _rows(results, table)),
         *(Note("How the models rank", note) for note in _ranks(table)),
         *(Note("What is doubtful", f"{doubt}.") for doubt in doubts(results)),
     )
@@ -78,7 +79,7 @@ def _bold(table: Table, metric: Metric) -> str:
 
 def _marked(table: Table) -> str:
     """Which other cells of a column are bold."""
-    seeds = [row.seeds for row in table.rows if not row.swap]
+    seeds = [row.seeds for row in table.rows if row.trained]
     equal = "and those equal to it as printed"
     if len(seeds) < 2:
         return equal
@@ -106,9 +107,16 @@ def _models(results: Sequence[Result]) -> Iterator[str]:
         )
 
 
+def _rows(results: Sequence[Result], table: Table) -> Iterator[str]:
+    yield from _models(results)
+    yield from _swaps(table)
+    yield from without_model.note(table)
+
+
 def _swaps(table: Table) -> Iterator[str]:
     train = table.tokens or table.train_length
-    swaps = {row.swap for row in table.rows} - {""}
+    swaps = {row.swap for row in table.rows if not row.method} - {""}
+    variants = {swap for swap in swaps if re.match(r"\w+=", swap)}
     memories = {swap for swap in swaps if swap.startswith("memory ")}
     if "window" in swaps:
         yield (
@@ -122,7 +130,12 @@ def _swaps(table: Table) -> Iterator[str]:
             "it, as in Transformer-XL. In the other rows every token "
             "attends to all tokens before it in its window."
         )
-    if swaps - {"window"} - memories:
+    if variants:
+        yield (
+            "A, field=value: the checkpoints of A, scored on samples of the task with that value "
+            "of the field and no further training."
+        )
+    if swaps - {"window"} - memories - variants:
         yield "A, B: the checkpoints of A, evaluated with B swapped in and no further training."
 
 
@@ -175,7 +188,7 @@ def summary(table: Table) -> str:
     It begins with what sets the table's group apart, where there are several.
     """
     metric, longest = described(table.metric), table.lengths[-1]
-    trained = [row for row in table.rows if not row.swap]
+    trained = [row for row in table.rows if row.trained]
     reached = [row for row in trained if row.cells[-1].n]
     train = table.train_length
     heading = f"{table.heading[:1].upper()}{table.heading[1:]}: " if table.heading else ""

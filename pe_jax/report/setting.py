@@ -42,7 +42,7 @@ def _chance(labels: int | None) -> str:
 def rates(results: Sequence[Result], table: Table) -> Iterator[str]:
     """How learning rates were chosen: a sentence for each set of rates that were tried."""
     alike: dict[tuple, dict[float | None, list[str]]] = {}
-    called = {row.run: row.label for row in table.rows if not row.swap}
+    called = {row.run: row.label for row in table.rows if row.trained}
     for result in results:
         if result.rates and result.id in called:
             tried = tuple(sorted(one.rate for one in result.rates))

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from pe_jax.record import Result
-from pe_jax.report import groups, labels, paired, sentences, stats
+from pe_jax.report import groups, labels, paired, sentences, stats, without_model
 from pe_jax.report.cells import (
     Row,
     Table,
@@ -22,6 +22,7 @@ from pe_jax.report.cells import (
     described,
     few,
     gain,
+    means_beyond,
     of_samples,
     ordered,
     rate,
@@ -90,11 +91,15 @@ def extrapolation(
         for swap in sorted({row.swap for row in result.rows if row.metric == metric})
     ]
     ordered = sorted(rows, key=lambda row: _order(row, sign))
-    trained = _with_best([row for row in ordered if not row.swap], results, metric, lengths)
+    trained = [row for row in ordered if not row.swap]
+    trained = _with_best(trained, results, metric, lengths, every)
     trained = _with_ranks(trained, results, metric, every)
-    whole = (*trained, *(row for row in ordered if row.swap))
+    whole = [*trained, *(row for row in ordered if row.swap)]
+    for row in without_model.rows(results, metric, lengths, every):
+        ends = [i for i, other in enumerate(whole, 1) if other.block == row.block]
+        whole.insert(ends[-1] if ends else len(whole), row)
     train = results[0].train
-    table = Table(metric, lengths, train.length, whole, apart=apart, tokens=train.tokens)
+    table = Table(metric, lengths, train.length, tuple(whole), apart=apart, tokens=train.tokens)
     return replace(table, notes=sentences.notes(results, table))
 
 
@@ -148,18 +153,25 @@ def _natural(text: str) -> list[tuple[int, str]]:
 
 
 def _with_best(
-    rows: list[Row], results: Sequence[Result], metric: str, lengths: Sequence[int]
+    rows: list[Row],
+    results: Sequence[Result],
+    metric: str,
+    lengths: Sequence[int],
+    every: Sequence[int],
 ) -> list[Row]:
     by_id, sign = {result.id: result for result in results}, described(metric).sign
     tests = paired.tested(len(rows), max((row.seeds for row in rows), default=0))
-    columns = []
-    for length in lengths:
-        samples = [values(by_seed(by_id[row.run], metric, length)) for row in rows]
-        columns.append(paired.best(samples, sign, tests=tests))
-    return [
-        replace(row, cells=tuple(replace(c, best=b) for c, b in zip(row.cells, best, strict=True)))
-        for row, best in zip(rows, zip(*columns, strict=True), strict=True)
-    ]
+    trained = [by_id[row.run] for row in rows]
+    columns = [[values(by_seed(one, metric, length)) for one in trained] for length in lengths]
+    columns.append([means_beyond(one, metric, every) for one in trained])
+    bold = zip(*(paired.best(column, sign, tests=tests) for column in columns), strict=True)
+    found = []
+    for row, (*marks, last) in zip(rows, bold, strict=True):
+        cells = tuple(replace(c, best=b) for c, b in zip(row.cells, marks, strict=True))
+        found.append(
+            replace(row, cells=cells, beyond=row.beyond and replace(row.beyond, best=last))
+        )
+    return found
 
 
 def _with_ranks(

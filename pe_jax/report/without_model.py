@@ -1,0 +1,79 @@
+"""The rows of methods without a model: what a table of samples compares its models with."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+
+from pe_jax.record import Result
+from pe_jax.report import stats
+from pe_jax.report.cells import Cell, Row, Table
+
+NAMES = {"most frequent": "most frequent target"}
+SAID = {
+    "most frequent": "the target that its place has most often in other samples",
+    "guess": "a simple method of the task's own",
+}
+
+
+def rows(
+    results: Sequence[Result], metric: str, lengths: Sequence[int], every: Sequence[int]
+) -> list[Row]:
+    """A row for each method that the results have values of by this metric: those for the task as
+    trained first, then those for its variants. Cells are at `lengths`, of `every` length scored.
+
+    The samples are the same for all results of a table, so the values of one result are those of
+    all; the results are asked in the order of their ids.
+    """
+    found: dict[tuple[str, str], dict[int, float]] = {}
+    for result in sorted(results, key=lambda result: result.id):
+        for one in result.baselines:
+            if one.metric == metric:
+                found.setdefault((one.swap, one.name), {}).setdefault(one.length, one.value)
+    train = results[0].train.length
+    return [
+        _row(name, swap, found[swap, name], lengths, every, train) for swap, name in sorted(found)
+    ]
+
+
+def note(table: Table) -> Iterator[str]:
+    """What the rows without a model are, where the table has some."""
+    names = dict.fromkeys(row.method for row in table.rows if row.method)
+    if names:
+        told = "; ".join(f"{NAMES.get(name, name)}: {SAID.get(name, name)}" for name in names)
+        yield f"No model: what a method that learns nothing scores on the same samples ({told})."
+
+
+def _row(
+    name: str,
+    swap: str,
+    values: dict[int, float],
+    lengths: Sequence[int],
+    every: Sequence[int],
+    train: int,
+) -> Row:
+    effective, censored = stats.solved_length(
+        every, [[values.get(length, math.nan)] for length in every], train
+    )
+    longer = [values.get(length, math.nan) for length in every if length > train]
+    return Row(
+        run="",
+        label=", ".join(filter(None, [f"no model: {NAMES.get(name, name)}", swap])),
+        swap=swap,
+        seeds=0,
+        cells=tuple(_cell([values.get(length, math.nan)]) for length in lengths),
+        gain=Cell(),
+        effective=effective,
+        censored=censored,
+        parameters=None,
+        ms_per_step=None,
+        beyond=_cell(longer),
+        method=name,
+    )
+
+
+def _cell(values: Sequence[float]) -> Cell:
+    """The mean of values that are no seeds', so that there is no interval."""
+    if not values or any(math.isnan(value) for value in values):
+        return Cell(reason="not evaluated")
+    return Cell(mean=sum(values) / len(values), n=1)
