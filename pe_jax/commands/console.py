@@ -75,11 +75,15 @@ def show(result: Result) -> None:
 
 
 def publish(
-    results: list[Result], out: Path | None, rows: Sequence[str] = (), baseline: str | None = None
+    results: list[Result],
+    out: Path | None,
+    rows: Sequence[str] = (),
+    baseline: str | None = None,
+    folders: int = 1,
 ) -> None:
-    """Prints the tables of the first metric, one for each group of results that may be ranked; with
-    `out`, writes the study there, every model against `baseline`, and prints its paths. `rows`
-    chooses, orders and names the models (`Choice.of`).
+    """Prints the first table of each group of results that may be ranked; with `out`, writes the
+    study there, every model against `baseline`, and prints its paths. `rows` chooses, orders and
+    names the models (`Choice.of`). The results are those of so many `folders`.
     """
     from pe_jax.report import formats, page, tables
     from pe_jax.report.choice import Choice
@@ -88,10 +92,11 @@ def publish(
     shown = choice.results(results)
     flags = [("row", row) for row in rows] + ([("baseline", baseline)] if baseline else [])
     asked = "".join(f" --{name}={shlex.quote(value)}" for name, value in flags)
-    again = f"{cli.other('report')} --workdir=DIR --out=results/{out.name}{asked}" if out else ""
+    read = " ".join(f"--workdir=DIR{i if i > 1 else ''}" for i in range(1, folders + 1))
+    again = f"{cli.other('report')} {read} --out=results/{out.name}{asked}" if out else ""
     written = page.write(results, out, [again], choice, baseline) if out else []
     console = Console(width=None if Console().is_terminal else 180)
-    for table in tables.grouped(shown, tables.metrics(shown)[0]):
+    for table in tables.headlines(tables.study(shown)):
         console.print(formats.terminal(choice.ordered(table, shown)))
     for path in written:
         print(path)

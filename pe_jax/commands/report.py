@@ -1,11 +1,13 @@
 """Tables, figures and an HTML page from the finished runs of a work directory.
 
-    pe-jax report --workdir=DIR [--out=results/NAME] [--baseline=rope]
+    pe-jax report --workdir=DIR [--workdir=DIR2 ...] [--out=results/NAME] [--baseline=rope]
                   [--row=LABEL | --row="LABEL as NAME" ...]
 
-Reads DIR/*/result.json (or DIR/runs.jsonl), prints the headline tables and writes runs.jsonl,
-table.md, table.tex, table.csv, baseline.md, baseline.csv, report.html and the figures curves,
-positions, improvement, training and rates (.png, .pdf), as far as the results have what they show.
+Reads DIR/*/result.json (or DIR/runs.jsonl), of several folders as one study, prints the headline
+tables and writes runs.jsonl, table.md, table.tex, table.csv, baseline.md, baseline.csv, report.html
+and the figures curves, positions, depth, improvement, training and rates (.png, .pdf), as far as
+the results have what they show. A study of several texts, tasks or trainings has overview.md,
+overview.tex and overview.csv, one of several tasks the figures tasks and profile.
 """
 
 from __future__ import annotations
@@ -17,11 +19,17 @@ from absl import flags
 from pe_jax.commands import cli
 
 OPTIONS = flags.FlagValues()
-_WORKDIR = flags.DEFINE_string(
-    "workdir", None, "Folder of the runs, or a results folder.", flag_values=OPTIONS
+_WORKDIR = flags.DEFINE_multi_string(
+    "workdir",
+    [],
+    "Folder of the runs, or a results folder; given several times, all make one study.",
+    flag_values=OPTIONS,
 )
 _OUT = flags.DEFINE_string(
-    "out", None, "Folder to write; default: results/<name of workdir>.", flag_values=OPTIONS
+    "out",
+    None,
+    "Folder to write; default: results/<name of workdir>, of the first of several.",
+    flag_values=OPTIONS,
 )
 _BASELINE = flags.DEFINE_string(
     "baseline",
@@ -44,13 +52,13 @@ def main() -> int:
     from pe_jax.commands import console
     from pe_jax.report import study
 
-    workdir = Path(_WORKDIR.value)
-    out = console.folder(_OUT.value) or Path("results", workdir.resolve().name)
+    workdirs = [Path(folder) for folder in _WORKDIR.value]
+    out = console.folder(_OUT.value) or Path("results", workdirs[0].resolve().name)
     damages = []
     try:
-        remedy = f"make some with `{cli.other('sweep')} --config=FILE --workdir={workdir}`"
-        results = study.load(workdir, remedy, damages.append)
-        console.publish(results, out, _ROW.value, _BASELINE.value)
+        remedy = f"make some with `{cli.other('sweep')} --config=FILE --workdir=DIR`"
+        results = study.together(workdirs, remedy=remedy, warn=damages.append)
+        console.publish(results, out, _ROW.value, _BASELINE.value, len(workdirs))
     except (ValueError, OSError) as error:
         return cli.fail(error)
     return console.left_out(damages)

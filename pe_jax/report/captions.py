@@ -6,8 +6,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from pe_jax.record import Result
-from pe_jax.report import figures, improvement, labels, plane
+from pe_jax.report import figures, improvement, labels, multiples, plane
 from pe_jax.report.cells import Table, described
+from pe_jax.report.overview import Overview, area_sentence
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -18,6 +19,11 @@ CUT = (
 IMPROVEMENT = (
     "Probability that a run of the row's model is better than a run of the column's, over seeds "
     "and the lengths beyond training (1: always), after Agarwal et al., 2021."
+)
+DEPTH = (
+    "How often a model is right at each evaluation length, by the depth in the sample of what is "
+    "to be found (0: the start): means over seeds. Right of the upright line: longer than in "
+    "training. Hatched: no value."
 )
 BRACKETS = " In brackets the 95 % bootstrap interval over seeds, too narrow where seeds are few."
 
@@ -35,6 +41,7 @@ def captions(
         "curves": f"{described(table.metric).title} against evaluation length: means over seeds "
         "with their 95 % intervals.",
         "positions": " ".join(_positions(results, baseline)),
+        "depth": DEPTH,
         "improvement": _improvement(table),
         "training": "Validation bits per byte at the training length while training: means over "
         "the seeds that have a finite value, with their 95 % intervals. A cross: a seed has none "
@@ -45,6 +52,20 @@ def captions(
     return {
         name: said[name] + (f" {CUT}" if plane.is_cut(figure) else "") + heading
         for name, figure in drawn.items()
+    }
+
+
+def of_all(overview: Overview) -> dict[str, str]:
+    """The captions of the figures of a whole study of several tasks."""
+    if not overview.profiles:
+        return {}
+    others = len(overview.rows) - multiples.MOST
+    grey = f" Grey: the {others} last of the overview." if others > 0 else ""
+    return {
+        "tasks": "Every task, by the first metric of its table, against evaluation length: means "
+        f"over seeds. Upright line: the longest length of training.{grey}",
+        "profile": f"Performance profile over the tasks. {area_sentence(overview.profiles)} "
+        "Encodings that were not trained on all tasks are left out.",
     }
 
 

@@ -77,7 +77,8 @@ class Row:
 @dataclass(frozen=True)
 class Table:
     """The rows of one metric and group in the order they print: the models as trained, then the
-    swaps, then what methods without a model score. `lengths` are those of the columns: of samples, which are scored at many, a few.
+    swaps, then what methods without a model score. `lengths` are those of the columns: of samples,
+    which are scored at many, a few.
     """
 
     metric: str
@@ -89,6 +90,8 @@ class Table:
     """What sets its group apart from the others of a study."""
     tokens: int | None = None
     """Of a sample of the training length; None: as many."""
+    evaluated: tuple[int, ...] = ()
+    """All lengths at which values were computed."""
 
     @property
     def blocks(self) -> list[tuple[str, list[Row]]]:
@@ -199,8 +202,8 @@ def means_beyond(
     """The mean over the lengths beyond training, by seed, of those that have all of them."""
     longer = [length for length in lengths if length > result.train.length]
     found = [values(by_seed(result, metric, length, swap)) for length in longer]
-    present = [seed for seed in sorted(result.seeds) if longer and all(seed in row for row in found)]
-    return {seed: sum(row[seed] for row in found) / len(found) for seed in present}
+    present = [seed for seed in sorted(result.seeds) if all(seed in row for row in found)]
+    return {seed: sum(row[seed] for row in found) / len(found) for seed in present if longer}
 
 
 def _explained(

@@ -15,7 +15,7 @@ from pe_jax.metric import Metric
 from pe_jax.record import Curve, Result
 from pe_jax.report import labels, panels, plane, stats
 from pe_jax.report.baseline import chosen
-from pe_jax.report.cells import cell, described, few, of_samples, ordered
+from pe_jax.report.cells import cell, described, of_samples, ordered
 from pe_jax.report.dots import dots
 from pe_jax.report.looks import looks
 from pe_jax.report.plane import Plane
@@ -52,7 +52,7 @@ def curves(
         x="evaluation length" if samples else "evaluation length (tokens)",
         y=f"{name}\n{better(shown)}",
         unit="{}" if samples else "{} tokens",
-        ticks=sorted({lengths[0], *few(lengths, trained[0])}) if samples else lengths,
+        ticks=plane.doublings(trained[0], lengths[0], lengths[-1]) if samples else lengths,
         trained=trained,
         markers=True,
     )

@@ -7,7 +7,7 @@ holds every number in full. Several tables go into one file, one after another.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -113,24 +113,38 @@ def terminal(table: Table) -> rich.table.Table:
 
 def markdown(tables: Iterable[Table]) -> str:
     """The tables in GitHub's Markdown, each with a heading, notes and footnotes."""
-    import pandas
-
-    def marked(cell: Printed) -> str:
-        text = cell.text.translate(MARKDOWN)
-        text = f"**{text}**" if cell.bold else text
-        return text + (f" <sup>{cell.mark}</sup>" if cell.mark else "")
-
     parts = []
     for table in tables:
-        body = [[marked(cell) for cell in printed(table, row)] for row in table.rows]
-        text = pandas.DataFrame(body, columns=header(table)).to_markdown(
-            index=False, disable_numparse=True, colalign=["left"] + ["right"] * (len(body[0]) - 1)
-        )
-        noted = [f"<sup>{i}</sup> {note}" for i, note in enumerate(footnotes(table), 1)]
-        answers = by_question(table.notes).items()
-        told = [f"**{question}.** {' '.join(notes)}" for question, notes in answers]
-        parts += [f"### {table.title}", text, *told, *noted]
+        rows = [printed(table, row) for row in table.rows]
+        parts += markdown_parts(table.title, header(table), rows, table.notes, footnotes(table))
     return "\n\n".join(parts) + "\n"
+
+
+def markdown_parts(
+    title: str,
+    header: list[str],
+    rows: Iterable[Sequence[Printed]],
+    notes: Iterable[str],
+    marked: Iterable[str],
+) -> Iterator[str]:
+    """The heading, the rows, the notes and the footnotes of a table."""
+    import pandas
+
+    body = [[_marked(cell) for cell in row] for row in rows]
+    align = ["left"] + ["right"] * (len(header) - 1)
+    yield f"### {title}"
+    yield pandas.DataFrame(body, columns=header).to_markdown(
+        index=False, disable_numparse=True, colalign=align
+    )
+    for question, answers in by_question(notes).items():
+        yield f"**{question}.** {' '.join(answers)}"
+    yield from (f"<sup>{i}</sup> {note}" for i, note in enumerate(marked, 1))
+
+
+def _marked(cell: Printed) -> str:
+    text = cell.text.translate(MARKDOWN)
+    text = f"**{text}**" if cell.bold else text
+    return text + (f" <sup>{cell.mark}</sup>" if cell.mark else "")
 
 
 def csv(tables: Iterable[Table]) -> str:

@@ -1,4 +1,6 @@
-"""Which figures a study has: those of each table of its first metric, with their captions."""
+"""Which figures a study has, with their captions: those of all its groups of results together, and
+those of the first table of each group.
+"""
 
 from __future__ import annotations
 
@@ -7,9 +9,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pe_jax.record import Result
-from pe_jax.report import captions, figures, improvement, learning
+from pe_jax.report import captions, depth, figures, improvement, learning, multiples, tables
 from pe_jax.report.baseline import Versus
 from pe_jax.report.cells import Table
+from pe_jax.report.overview import Overview
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -20,29 +23,34 @@ TRAINING = ("training", "rates")
 
 @dataclass(frozen=True)
 class Drawn:
-    """A figure of a table's models."""
+    """A figure of a table's models, or of a whole study."""
 
     name: str
     """As of its files: its kind, with a number after the first table's, as in "curves-2"."""
     kind: str
-    table: Table
+    table: Table | None
+    """None: it is of the whole study."""
     figure: Figure
     caption: str
 
 
 def drawn(
-    results: Sequence[Result], reported: Sequence[Table], compared: Sequence[Versus], width: float
+    results: Sequence[Result],
+    reported: Sequence[Table],
+    compared: Sequence[Versus],
+    width: float,
+    overview: Overview | None = None,
 ) -> list[Drawn]:
     """The figures of the tables `reported` of the results, as far as the results have what they
-    show: curves, positions, improvement, training and rates.
+    show: tasks and profile of an `overview`, and of each group of results curves, positions, depth,
+    improvement, training and rates.
 
-    Models that must not be ranked share no figure. Positions are compared with the baseline that
+    Models that must not be ranked share no line. Positions are compared with the baseline that
     the table has in `compared`. `width` is in inches.
     """
-    first = [table for table in reported if table.metric == reported[0].metric]
     by_id = {result.id: result for result in results}
-    found = []
-    for number, table in enumerate(first, 1):
+    found = list(_of_all(results, overview, width)) if overview else []
+    for number, table in enumerate(tables.headlines(reported), 1):
         own = [by_id[row.run] for row in table.rows if row.trained]
         base = next((versus.baseline for versus in compared if versus.table is table), None)
         made = {kind: figure for kind, figure in _figures(own, table, base, width) if figure}
@@ -52,11 +60,23 @@ def drawn(
     return found
 
 
+def _of_all(results: Sequence[Result], overview: Overview, width: float) -> Iterator[Drawn]:
+    figures = {
+        "tasks": multiples.tasks(results, overview, width),
+        "profile": multiples.profile(results, overview, width),
+    }
+    for kind, figure in figures.items():
+        if figure:
+            said = captions.of_all(overview)[kind]
+            yield Drawn(kind, kind, None, figure, said)
+
+
 def _figures(
     results: Sequence[Result], table: Table, baseline: str | None, width: float
 ) -> Iterator[tuple[str, Figure | None]]:
     yield "curves", figures.curves(results, table.metric, width)
     yield "positions", figures.positions(results, width, baseline)
+    yield "depth", depth.heat(results, width)
     yield "improvement", improvement.matrix(results, table)
     yield "training", learning.training(results, width)
     yield "rates", learning.rates(results, table.metric, width)

@@ -4,6 +4,7 @@ length, number of steps and batch, one protocol of evaluation and one model apar
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -22,13 +23,19 @@ WORDS = {
     "train.steps": "{:,} steps",
     "train.batch": "batches of {}",
     "eval.targets": "{:,} targets",
-    "eval.samples": "{} samples a length",
+    "eval.samples": "{:,} samples a length",
     "eval.last": "the last {} tokens of a window scored",
     "eval.stride": "stride {}",
     "eval.longest": "evaluated at up to {} tokens",
     "lm.layers": "{} layers",
     "lm.model": "width {}",
     "lm.heads": "{} heads",
+}
+OF_TEXT = ("tokenizer", "eval.split", "eval.targets", "eval.last", "eval.stride")
+"""What says nothing of a task that draws its samples: None there, and without words."""
+OF_SAMPLES = {
+    "train.length": "trained at lengths up to {}",
+    "eval.longest": "evaluated at lengths up to {}",
 }
 EXPECTED = {"eval.split": "test"}
 """What a reader expects of a table whose heading says nothing else."""
@@ -54,7 +61,7 @@ class Group:
 
 def heading(apart: Iterable[Condition]) -> str:
     """The conditions in words, as in "trained at 64 tokens, 350 steps"."""
-    return ", ".join(condition.words for condition in apart)
+    return ", ".join(condition.words for condition in apart if condition.words)
 
 
 def groups(results: Iterable[Result]) -> list[Group]:
@@ -68,7 +75,30 @@ def groups(results: Iterable[Result]) -> list[Group]:
         key = repr([condition.value for condition in apart[result.id]])
         members.setdefault(key, []).append(result)
     found = [Group(tuple(group), apart[group[0].id]) for group in members.values()]
-    return sorted(found, key=lambda group: _order(group.apart))
+    return sorted(found, key=_order)
+
+
+def names(groups: Sequence[Group]) -> list[str]:
+    """A short name for each group: its text or task, and what sets it apart from others of that."""
+    firsts = [group.results[0] for group in groups]
+    sources = [_source(first) for first in firsts]
+    called = []
+    for first, source in zip(firsts, sources, strict=True):
+        same = [r for r, other in zip(firsts, sources, strict=True) if other == source]
+        more = heading(conditions_apart(same)[first.id]) if len(same) > 1 else ""
+        called.append(", ".join(filter(None, [source, more])))
+    return called
+
+
+def _source(result: Begun) -> str:
+    """The name of a text; of a task, in words."""
+    source = result.corpus.source
+    return source.replace("_", " ") if draws(result) else source
+
+
+def draws(result: Begun) -> bool:
+    """Whether it is of a task that draws its samples."""
+    return result.tokenizer.spec == SYMBOLS
 
 
 def conditions_apart(
@@ -82,14 +112,40 @@ def conditions_apart(
     found = {name: {repr(values.get(name)) for values in known.values()} for name in names}
     found |= {name: found[name] | {repr(value)} for name, value in usual.items() if name in found}
     differ = [name for name in names if len(found[name]) > 1]
+    told = {kind: _told(differ, known, results, kind) for kind in (True, False)}
+    hashes = {(result.corpus.source, result.corpus.hash) for result in results}
+    several = Counter(source for source, _ in hashes)
     return {
         result.id: tuple(
-            Condition(name, value, _words(name, value, result))
+            Condition(
+                name,
+                value,
+                _words(name, value, result, several[result.corpus.source] > 1)
+                if name in told[draws(result)]
+                else "",
+            )
             for name in differ
             for value in [known[result.id].get(name)]
         )
         for result in results
     }
+
+
+def _told(
+    differ: Iterable[str],
+    known: Mapping[str, Mapping[str, Any]],
+    results: Sequence[Begun],
+    drawn: bool,
+) -> set[str]:
+    """Of the conditions in which results differ those that a heading of text, or of tasks, tells.
+    Where there are both, which text or task it is tells what sets all of the one kind apart from
+    all of the other.
+    """
+    own = [known[result.id] for result in results if draws(result) == drawn]
+    if len(own) == len(known):
+        return set(differ)
+    several = {name for name in differ if len({repr(values.get(name)) for values in own}) > 1}
+    return several | {"corpus"}
 
 
 def conditions(result: Begun) -> dict[str, Any]:
@@ -103,7 +159,8 @@ def conditions(result: Begun) -> dict[str, Any]:
     length = result.train.length if done else train.get("length")
     other = other_text(result)
     half = max(1, length // 2) if length else None  # the default of eval.last and eval.stride
-    return {
+    drawn = draws(result)
+    shared = {
         "corpus": result.corpus.hash or result.corpus.source,
         "scored": other.hash if other else None,
         "tokenizer": result.tokenizer.sha256 or result.tokenizer.spec,
@@ -112,12 +169,13 @@ def conditions(result: Begun) -> dict[str, Any]:
         "train.batch": train.get("batch"),
         "eval.split": scoring.get("split") or "test",
         "eval.targets": scoring.get("targets"),
-        "eval.samples": scoring.get("samples") if result.tokenizer.spec == SYMBOLS else None,
         "eval.last": None if scoring.get("last") == half else scoring.get("last"),
         "eval.stride": None if scoring.get("stride") == half else scoring.get("stride"),
+        "eval.samples": scoring.get("samples") if drawn else None,
         "eval.longest": max([*scoring.get("lengths", ()), length or 0]) or None,
         **{f"lm.{name}": value or None for name, value in lm.items() if name not in FREE},
     }
+    return shared | dict.fromkeys(OF_TEXT, None) if drawn else shared
 
 
 def other_text(result: Begun) -> Corpus | None:
@@ -126,7 +184,14 @@ def other_text(result: Begun) -> Corpus | None:
     return scored if scored and scored.hash != result.corpus.hash else None
 
 
-def _words(name: str, value: Any, result: Begun) -> str:
+def _words(name: str, value: Any, result: Begun, ambiguous: bool) -> str:
+    """A condition in words. `ambiguous`: there are several texts or tasks of the result's name."""
+    if draws(result) and name in OF_TEXT or name == "eval.samples" and value is None:
+        return ""
+    if draws(result) and name in OF_SAMPLES:
+        return OF_SAMPLES[name].format(value)
+    if name == "corpus" and draws(result):
+        return f"task {text(result.corpus) if ambiguous else result.corpus.source}"
     if name == "corpus":
         return f"text {text(result.corpus)}"
     if name == "scored":
@@ -145,10 +210,17 @@ def _words(name: str, value: Any, result: Begun) -> str:
     return WORDS.get(name, f"{name} {{}}").format(value if isinstance(value, int) else plain(value))
 
 
-def _order(apart: tuple[Condition, ...]) -> list[tuple[bool, float, str]]:
-    """A key that puts 350 steps before 1,400 and what is not set last."""
-    values = [condition.value for condition in apart]
-    return [
-        (value is None, float(value) if isinstance(value, int | float) else 0.0, repr(value))
-        for value in values
-    ]
+def _order(group: Group) -> tuple[bool, str, list[tuple[bool, float, str]]]:
+    """A key that puts text before tasks, these by their names, 350 steps before 1,400, and what is
+    not set last.
+    """
+    values = [condition.value for condition in group.apart]
+    first = group.results[0]
+    return (
+        draws(first),
+        first.corpus.source,
+        [
+            (value is None, float(value) if isinstance(value, int | float) else 0.0, repr(value))
+            for value in values
+        ],
+    )

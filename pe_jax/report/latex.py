@@ -4,20 +4,23 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import groupby, pairwise
+from typing import TypeVar
 
 from pe_jax.report.cells import Row, Table
 from pe_jax.report.formats import Printed, footnotes, header, printed
 
+Part = TypeVar("Part")
 PACKAGES = "booktabs,adjustbox"
+NEEDED = rf"% These tables need \usepackage{{{PACKAGES}}}." + "\n"
 MOST = 40  # rows that fit a page
 # What `str.translate` escapes.
 ESCAPED = str.maketrans(
     {c: f"\\{c}" for c in "&%$#_{}"}
     | {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}
     | {"±": r"$\pm$", "≥": r"$\geq$", "−": "$-$", "[": "{[}", "]": "{]}", "`": "", "|": r"$|$"}
-    | {"<": "$<$", ">": "$>$"}
+    | {"<": "$<$", ">": "$>$", "↑": r"$\uparrow$", "↓": r"$\downarrow$"}
 )
 
 
@@ -29,7 +32,7 @@ def latex(tables: Iterable[Table]) -> str:
     than the text is scaled down to its width.
     """
     numbers: Counter[str] = Counter()
-    floats = [rf"% These tables need \usepackage{{{PACKAGES}}}." + "\n"]
+    floats = [NEEDED]
     for table in tables:
         numbers[table.metric] += 1
         number = numbers[table.metric]
@@ -39,23 +42,36 @@ def latex(tables: Iterable[Table]) -> str:
 
 def _floats(table: Table, label: str) -> Iterator[str]:
     """The first two notes are the caption, the others stand below the last float."""
-    parts = list(_parts(table.rows))
-    caption = " ".join([f"{table.title}.", *table.notes[:2]])
-    below = [_text(note) for note in table.notes[2:]]
-    below += [f"{_superscript(i)} {_text(note)}." for i, note in enumerate(footnotes(table), 1)]
-    for i, rows in enumerate(parts):
-        again = [r"\addtocounter{table}{-1}", rf"\caption{{{_text(table.title)} (continued).}}"]
-        notes = rf"\par\smallskip\raggedright\footnotesize {' '.join(below)}"
+    parts = [_tabular(table, rows) for rows in _parts(table.rows)]
+    caption = " ".join(table.notes[:2])
+    return floats(parts, table.title, caption, label, table.notes[2:], footnotes(table))
+
+
+def floats(
+    parts: Sequence[str],
+    title: str,
+    caption: str,
+    label: str,
+    notes: Sequence[str],
+    marked: Sequence[str],
+) -> Iterator[str]:
+    """A float for each of the `parts` of a table, of one number; `marked` are its footnotes."""
+    below = [_text(note) for note in notes]
+    below += [f"{_superscript(i)} {_text(note)}." for i, note in enumerate(marked, 1)]
+    for i, tabular in enumerate(parts):
+        again = [r"\addtocounter{table}{-1}", rf"\caption{{{_text(title)} (continued).}}"]
+        first = [rf"\caption{{{_text(f'{title}. {caption}')}}}", rf"\label{{{label}}}"]
+        ending = rf"\par\smallskip\raggedright\footnotesize {' '.join(below)}"
         yield "\n".join(
             [
                 r"\begin{table}[tp]",
                 r"\centering",
-                *(again if i else [rf"\caption{{{_text(caption)}}}", rf"\label{{{label}}}"]),
+                *(again if i else first),
                 r"\par\smallskip\setlength{\tabcolsep}{3pt}",
                 r"\begin{adjustbox}{max width=\linewidth}",
-                _tabular(table, rows),
+                tabular,
                 r"\end{adjustbox}",
-                *([notes] if rows is parts[-1] else []),
+                *([ending] if i == len(parts) - 1 else []),
                 r"\end{table}",
                 "",
             ]
@@ -63,24 +79,35 @@ def _floats(table: Table, label: str) -> Iterator[str]:
 
 
 def _parts(rows: Sequence[Row]) -> Iterator[Sequence[Row]]:
-    """All rows where they fit a page, else each block (as trained, each swap, no model) in equal parts."""
+    """All rows where they fit a page, else each block (`Row.block`) in equal parts."""
     if len(rows) <= MOST:
         yield rows
         return
     for _, block in groupby(rows, key=lambda row: row.block):
-        own = list(block)
-        size = math.ceil(len(own) / math.ceil(len(own) / MOST))
-        yield from (own[i : i + size] for i in range(0, len(own), size))
+        yield from equal_parts(list(block))
+
+
+def equal_parts(rows: Sequence[Part]) -> Iterator[Sequence[Part]]:
+    """The rows in as few parts of at most MOST as there can be."""
+    size = math.ceil(len(rows) / math.ceil(len(rows) / MOST))
+    return (rows[i : i + size] for i in range(0, len(rows), size))
 
 
 def _tabular(table: Table, rows: Sequence[Row]) -> str:
+    new = {i for i, (a, b) in enumerate(pairwise(rows), 1) if a.block != b.block}
+    return tabular(header(table), [printed(table, row) for row in rows], new)
+
+
+def tabular(
+    header: Sequence[str], rows: Iterable[Sequence[Printed]], ruled: Collection[int] = ()
+) -> str:
+    """The rows below their header, with a rule above those of the numbers in `ruled`."""
     import pandas
 
-    body = [[_cell(cell) for cell in printed(table, row)] for row in rows]
-    for i, (row, following) in enumerate(pairwise(rows), 1):
-        if row.block != following.block:
-            body[i][0] = rf"\midrule {body[i][0]}"
-    columns = [_title(name) for name in header(table)]
+    body = [[_cell(cell) for cell in row] for row in rows]
+    for i in ruled:
+        body[i][0] = rf"\midrule {body[i][0]}"
+    columns = [_title(name) for name in header]
     whole = pandas.DataFrame(body, columns=columns).style.hide(axis="index")
     return whole.to_latex(hrules=True, column_format="l" + "r" * (len(columns) - 1)).strip()
 
@@ -92,9 +119,10 @@ def _cell(cell: Printed) -> str:
 
 
 def _title(name: str) -> str:
-    """A column's title, on two lines where it has several words."""
-    first, _, last = name.rpartition(" ")
-    return rf"\shortstack[r]{{{_text(first)}\\{_text(last)}}}" if first else _text(name)
+    """A column's title, on its own lines, or on two where it has several words."""
+    lines = name.split("\n") if "\n" in name else name.rsplit(" ", 1)
+    stacked = r"\\".join(map(_text, lines))
+    return rf"\shortstack[r]{{{stacked}}}" if len(lines) > 1 else stacked
 
 
 def _text(text: str) -> str:

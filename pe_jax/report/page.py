@@ -15,6 +15,7 @@ from pe_jax.report import (
     gallery,
     labels,
     latex,
+    overview_formats,
     sentences,
     style,
     tables,
@@ -22,6 +23,7 @@ from pe_jax.report import (
 from pe_jax.report.baseline import Versus, versus
 from pe_jax.report.cells import Table
 from pe_jax.report.choice import Choice
+from pe_jax.report.overview import Overview, overview
 from pe_jax.report.words import plain
 from pe_jax.storage import atomic, records
 
@@ -52,9 +54,10 @@ def write(
     models of the `choice` alone.
 
     runs.jsonl, in the present version of the schema; table.md, table.tex, table.csv, report.html;
-    baseline.md and .csv, every model against `baseline` (`baseline.versus`); and the figures as
-    .png and .pdf (`gallery.drawn`). The page tells how to reproduce it: the commands of the runs,
-    then `commands`. ValueError where the results hold no numbers, and where no model is called
+    of several groups of results overview.md, .tex and .csv (`overview.overview`); baseline.md and
+    .csv, every model against `baseline` (`baseline.versus`); and the figures as .png and .pdf
+    (`gallery.drawn`). The page tells how to reproduce it: the commands of the runs, then
+    `commands`. ValueError where the results hold no numbers, and where no model is called
     `baseline`.
     """
     out = Path(out)
@@ -62,19 +65,24 @@ def write(
     shown = choice.results(results)
     reported = [choice.ordered(table, shown) for table in tables.study(shown)]
     compared = versus(shown, reported, baseline)
+    matrix = overview(shown, reported, ranked=not choice.rows)
     texts = {
         "runs.jsonl": "".join(records.encode(result) + "\n" for result in results),
         "table.md": formats.markdown(reported),
         "table.tex": latex.latex(reported),
         "table.csv": formats.csv(reported),
-        "report.html": page(shown, reported, out.name, commands, compared),
+        "report.html": page(shown, reported, out.name, commands, compared, matrix),
     }
+    if matrix:
+        texts["overview.md"] = overview_formats.markdown(matrix)
+        texts["overview.tex"] = overview_formats.tex(matrix)
+        texts["overview.csv"] = overview_formats.csv(matrix)
     if compared:
         texts["baseline.md"] = differences.markdown(compared)
         texts["baseline.csv"] = differences.csv(compared)
     with atomic.together(out) as draft:
         written = [atomic.write(draft / name, text) for name, text in texts.items()]
-        for one in gallery.drawn(shown, reported, compared, width=5.5):
+        for one in gallery.drawn(shown, reported, compared, 5.5, matrix):
             written += style.save(one.figure, draft / one.name)
     return [out / path.name for path in written]
 
@@ -85,10 +93,12 @@ def page(
     name: str,
     commands: Sequence[str] = (),
     compared: Sequence[Versus] = (),
+    matrix: Overview | None = None,
 ) -> str:
     """The HTML page of a study called `name`: one file, inline figures, no outside resources.
 
-    Below each table stand its models against the baseline, where `compared` has them.
+    It opens with the overview `matrix`, where there is one. Below each table stand its models
+    against the baseline, where `compared` has them.
     """
     import jinja2
 
@@ -101,11 +111,13 @@ def page(
     called = labels.names(results)
     return environment.from_string(source).render(
         name=name,
-        summaries=[sentences.summary(t) for t in reported if t.metric == reported[0].metric],
+        headlines=tables.headlines(reported),
+        overview=matrix,
+        overview_formats=overview_formats,
         tables=reported,
         compared=compared,
         differences=differences,
-        gallery=gallery.drawn(results, reported, compared, width=4.6),
+        gallery=gallery.drawn(results, reported, compared, 4.6, matrix),
         training=gallery.TRAINING,
         runs=[(called[result.id], result, list(_facts(result))) for result in results],
         commands=list(dict.fromkeys([*(r.command for r in results if r.command), *commands])),

@@ -79,8 +79,7 @@ def _usual(lines: Sequence[Line]) -> list[Line]:
 
 
 def _set_panel(axes: Axes, line: Line, below: bool) -> None:
-    name = re.sub(r"(?<=[+,(\]])", "\u200b", short(line.label))
-    axes.set_title(_wrapped(name), fontsize=5.2, color=line.look.ink, pad=3.5)
+    axes.set_title(wrapped(short(line.label)), fontsize=5.2, color=line.look.ink, pad=3.5)
     axes.tick_params(labelsize=5.5, length=2, pad=1.5, labelbottom=below)
     axes.locator_params(axis="y", nbins=4)
     if below and len(ticks := axes.get_xticklabels()) > 1:  # else they run into the next panel's
@@ -88,10 +87,10 @@ def _set_panel(axes: Axes, line: Line, below: bool) -> None:
         ticks[-1].set(ha="right")
 
 
-def _wrapped(name: str) -> str:
+def wrapped(name: str) -> str:
     """The name on lines of at most LETTERS letters where it has places to break."""
     lines = [""]
-    for part in name.split("\u200b"):
+    for part in re.split(r"(?<=[+,(\]])", name):
         if lines[-1] and len(lines[-1] + part) > LETTERS:
             lines.append("")
         lines[-1] += part

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -43,8 +44,16 @@ class Plane:
     top: float | None = None
     """The highest y that is shown; None: the highest mean."""
     log_y: bool = False
+    ends: tuple[float, float] | None = None
+    """Both ends of y; None: those of the means, up to `top`."""
     zero: bool = False
     """Whether a line is drawn at y = 0."""
+
+
+def doublings(length: int, low: float, high: float) -> list[float]:
+    """The length, its doubles and its halves from `low` to `high`."""
+    powers = range(-math.ceil(math.log2(length)), math.ceil(math.log2(max(high / length, 1))) + 1)
+    return [tick for power in powers if low <= (tick := length * 2.0**power) <= high]
 
 
 def draw(lines: Sequence[Line], plane: Plane, width: float) -> Figure | None:
@@ -70,6 +79,8 @@ def draw(lines: Sequence[Line], plane: Plane, width: float) -> Figure | None:
 
 def limits(lines: Sequence[Line], plane: Plane) -> tuple[float, float]:
     """Both ends of y. The means set them: an interval of two seeds may be huge."""
+    if plane.ends:
+        return plane.ends
     means = np.concatenate([line.mean for line in lines])
     low, high = float(means.min()), float(means.max())
     if plane.top is not None:

@@ -182,16 +182,18 @@ def _scored(results: Sequence[Result], metric: str) -> str:
     return f"{join(f'{n:,}' for n in sorted(targets))} tokens{size} are scored at each length."
 
 
-def summary(table: Table) -> str:
+def summary(table: Table, headed: bool = False) -> str:
     """The outcome in one paragraph: who is best at the longest length and who uses the context.
 
-    It begins with what sets the table's group apart, where there are several.
+    It begins with what sets the table's group apart, where there are several and it is not `headed`
+    by that.
     """
     metric, longest = described(table.metric), table.lengths[-1]
     trained = [row for row in table.rows if row.trained]
     reached = [row for row in trained if row.cells[-1].n]
     train = table.train_length
-    heading = f"{table.heading[:1].upper()}{table.heading[1:]}: " if table.heading else ""
+    told = "" if headed else table.heading
+    heading = f"{told[:1].upper()}{told[1:]}: " if told else ""
     seeds = f" ({each([row.seeds for row in trained], 'seed')} each)" if trained else ""
     at, unit = ("lengths up to ", "") if table.tokens else ("", " tokens")
     said = [

@@ -5,9 +5,9 @@ from __future__ import annotations
 import contextlib
 import json
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pe_jax.record import Corpus, Result, Row, Training
 from pe_jax.report import cells, figures
@@ -52,6 +52,23 @@ def load(
         needed = f"no results in {str(workdir)!r}: it needs */result.json or runs.jsonl"
         raise ValueError("; ".join(filter(None, [needed, remedy])))
     return sorted(results, key=lambda result: result.id)
+
+
+def together(folders: Iterable[str | Path], **options: Any) -> list[Result]:
+    """The results of several folders, as `load` has those of each with these options, by their id.
+
+    A run that lies in several of them counts once; ValueError where it is not the same in all.
+    """
+    found: dict[str, tuple[Path, Result]] = {}
+    for folder in map(Path, folders):
+        for result in load(folder, **options):
+            other, known = found.setdefault(result.id, (folder, result))
+            if known != result:
+                raise ValueError(
+                    f"{str(other)!r} and {str(folder)!r} both have the run {result.id}, with "
+                    "different results: `pe-jax compare` says what differs"
+                )
+    return sorted((result for _, result in found.values()), key=lambda result: result.id)
 
 
 def frame(workdir: str | Path) -> pandas.DataFrame:

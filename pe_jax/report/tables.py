@@ -48,6 +48,15 @@ def study(results: Sequence[Result]) -> list[Table]:
     return found
 
 
+def headlines(reported: Iterable[Table]) -> list[Table]:
+    """Of each group the table of its first metric, in the order of the tables."""
+    first: list[Table] = []
+    for table in reported:
+        if table.apart not in [other.apart for other in first]:
+            first.append(table)
+    return first
+
+
 def grouped(results: Sequence[Result], metric: str = "same_targets") -> list[Table]:
     """The tables of one metric, one for each group of results that may be ranked (`groups`)."""
     found = [
@@ -98,8 +107,8 @@ def extrapolation(
     for row in without_model.rows(results, metric, lengths, every):
         ends = [i for i, other in enumerate(whole, 1) if other.block == row.block]
         whole.insert(ends[-1] if ends else len(whole), row)
-    train = results[0].train
-    table = Table(metric, lengths, train.length, tuple(whole), apart=apart, tokens=train.tokens)
+    train, whole = results[0].train, tuple(whole)
+    table = Table(metric, lengths, train.length, whole, (), apart, train.tokens, every)
     return replace(table, notes=sentences.notes(results, table))
 
 

@@ -9,9 +9,10 @@ from pe_jax.record import Result
 from pe_jax.report import stats
 from pe_jax.report.cells import Cell, Row, Table
 
-NAMES = {"most frequent": "most frequent target"}
+MOST_FREQUENT = "most frequent"
+NAMES = {MOST_FREQUENT: "most frequent target"}
 SAID = {
-    "most frequent": "the target that its place has most often in other samples",
+    MOST_FREQUENT: "the target that its place has most often in other samples",
     "guess": "a simple method of the task's own",
 }
 
@@ -20,7 +21,8 @@ def rows(
     results: Sequence[Result], metric: str, lengths: Sequence[int], every: Sequence[int]
 ) -> list[Row]:
     """A row for each method that the results have values of by this metric: those for the task as
-    trained first, then those for its variants. Cells are at `lengths`, of `every` length scored.
+    trained first, then those for its variants, the most frequent target before others. Cells are
+    at `lengths`, of `every` length scored.
 
     The samples are the same for all results of a table, so the values of one result are those of
     all; the results are asked in the order of their ids.
@@ -31,9 +33,8 @@ def rows(
             if one.metric == metric:
                 found.setdefault((one.swap, one.name), {}).setdefault(one.length, one.value)
     train = results[0].train.length
-    return [
-        _row(name, swap, found[swap, name], lengths, every, train) for swap, name in sorted(found)
-    ]
+    order = sorted(found, key=lambda pair: (pair[0], pair[1] != MOST_FREQUENT, pair[1]))
+    return [_row(name, swap, found[swap, name], lengths, every, train) for swap, name in order]
 
 
 def note(table: Table) -> Iterator[str]:

@@ -1,5 +1,4 @@
-"""Results of tasks whose samples are drawn, made without any training: accuracies with known ends.
-"""
+"""Results of tasks whose samples are drawn, made without training: their accuracies are known."""
 
 from pe_jax import record
 from pe_jax.record import Result

@@ -1,0 +1,172 @@
+"""The figures of a study of several tasks: a panel for each task, and the performance profile."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from pe_jax.record import Result
+from pe_jax.report import panels, plane
+from pe_jax.report.cells import Table, cell, described
+from pe_jax.report.looks import looks
+from pe_jax.report.overview import Overview, called
+from pe_jax.report.plane import Plane
+from pe_jax.report.style import STYLE, Line, Look
+from pe_jax.report.words import short
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+MOST = 16  # encodings with lines of their own
+COLUMNS = 3
+LEAST = 5.5  # inches of the figure
+LETTERS = 34  # of a name in the legend
+HEIGHT = 1.35  # inches of a panel with its name
+ROW, HANDLE, LETTER = 0.14, 0.5, 0.058  # inches of the legend: a row, a stroke and a letter
+GREY = Look("#c8c8c8", "-", "")
+PERCENT = (-4.0, 104.0)
+CHANCE: dict[str, Any] = dict(color="#808080", linewidth=0.8, linestyle=(0, (1, 2)), zorder=0)
+
+
+def tasks(results: Sequence[Result], overview: Overview, width: float) -> Figure | None:
+    """A panel for each task of the study: the means of the first metric of its table against
+    length, the training length as an upright line, and what a token guessed at random scores as a
+    dotted one.
+
+    The first 16 encodings of the overview have lines of their own, the others grey ones. `width` is
+    in inches, 5.5 at least. None without at least two tasks.
+    """
+    import matplotlib
+    from matplotlib.figure import Figure
+
+    if not overview.profiles:
+        return None
+    shown = overview.profiles.tables
+    evaluated = {one.label for one in overview.profiles.encodings}
+    look = {name: one for name, one in colours(results, overview).items() if name in evaluated}
+    width = max(width, LEAST)
+    with matplotlib.rc_context({**STYLE, "lines.linewidth": 1.1, "lines.markersize": 2}):
+        rows = math.ceil(len(shown) / COLUMNS)
+        figure = Figure((width, HEIGHT * rows + 0.25), layout="constrained")
+        grid = figure.subplots(rows, COLUMNS, squeeze=False, sharey=True).ravel().tolist()
+        for axes, table, name in zip(grid, shown, called(results, shown), strict=False):
+            _panel(axes, table, name, look, {result.id: result for result in results})
+        for i, axes in enumerate(grid):
+            axes.set_visible(i < len(shown))
+            axes.tick_params(labelsize=6.5, length=2, pad=2)
+        units = sorted({described(table.metric).unit for table in shown})
+        figure.supxlabel("evaluation length", fontsize=8)
+        figure.supylabel("; ".join(units), fontsize=8)
+        _legend(figure, look)
+    return figure
+
+
+def profile(results: Sequence[Result], overview: Overview, width: float) -> Figure | None:
+    """The share of the tasks and seeds that last up to a multiple of the training length, against
+    the multiple: a line for each encoding; a panel for each of more than 16.
+
+    `width` is in inches. None without at least two tasks.
+    """
+    if not overview.profiles:
+        return None
+    found = overview.profiles
+    look = colours(results, overview, most=len(found.encodings))
+    whole = [one for one in found.encodings if not one.missing]
+    whole.sort(key=lambda one: (-one.area(found.longest).mean, one.label))
+    lines = [
+        Line.through(_steps(one.share, one.failures, found.longest), one.label, look[one.label])
+        for one in whole
+    ]
+    axes = Plane(
+        x="evaluated length, in training lengths",
+        y="share of tasks and seeds\nthat last (in %)",
+        unit="{} training lengths",
+        ticks=[2**power for power in range(int(math.log2(found.longest)) + 1)],
+        ends=PERCENT,
+    )
+    draw = panels.draw if len(lines) > MOST else plane.draw
+    return draw(lines, axes, width) if lines else None
+
+
+def colours(results: Sequence[Result], overview: Overview, most: int = MOST) -> dict[str, Look]:
+    """The look of each encoding, by its label, in the order of the overview: that of the first of
+    its results; grey after the first `most`.
+    """
+    by_id = {result.id: result for result in results}
+    runs: dict[str, Result] = {}
+    for table in overview.tables:
+        for row in table.rows:
+            if row.trained:
+                runs.setdefault(row.label, by_id[row.run])
+    found = looks(list(runs.values()))
+    return {
+        label: found[runs[label].id] if i < most else GREY
+        for i, (label, _) in enumerate(overview.rows)
+    }
+
+
+def _panel(
+    axes: Axes, table: Table, name: str, look: Mapping[str, Look], by_id: Mapping[str, Result]
+) -> None:
+    lines, train = [], table.train_length
+    for row in reversed(table.rows):  # the best are drawn last, above the others
+        if row.trained:
+            found = [(n, cell(by_id[row.run], table.metric, n)) for n in table.evaluated]
+            points = [(n, own.mean, math.nan) for n, own in found if own.n]
+            if points:
+                lines.append(Line.through(points, row.label, look[row.label]))
+    first, last = table.evaluated[0], table.evaluated[-1]
+    log = last >= 4 * first
+    shown = Plane(
+        x="",
+        y="",
+        unit="{}",
+        base=2 if log else 0,
+        ticks=plane.doublings(train, first, last) if log else None,
+        trained=[train],
+    )
+    plane.fill(axes, lines, shown, PERCENT)
+    axes.set_title(short(name), fontsize=7.5, pad=3)
+    axes.set_yticks([0, 25, 50, 75, 100])
+    labels = [by_id[row.run].train.labels for row in table.rows if row.trained]
+    if table.metric == "accuracy" and (known := [n for n in labels if n]):
+        axes.axhline(100 / max(known), **CHANCE)
+
+
+def _legend(figure: Figure, look: Mapping[str, Look]) -> None:
+    """One legend above the panels, in as many columns as fit, by a higher figure."""
+    from matplotlib.lines import Line2D
+
+    own = {short(name, LETTERS): one for name, one in look.items() if one is not GREY}
+    styles: dict[str, dict[str, Any]] = {
+        name: dict(color=one.colour, linestyle=one.dash) for name, one in own.items()
+    }
+    if len(own) < len(look):
+        styles[f"{len(look) - len(own)} others"] = dict(color=GREY.colour)
+    styles["a token guessed at random"] = CHANCE
+    handles = [Line2D([], [], label=name, **style) for name, style in styles.items()]
+    longest = max(map(len, styles))
+    columns = max(1, int(figure.get_figwidth() / (HANDLE + LETTER * longest)))
+    rows = math.ceil(len(handles) / columns)
+    figure.set_figheight(figure.get_figheight() + ROW * rows)
+    figure.legend(
+        handles=handles,
+        loc="outside upper center",
+        ncols=columns,
+        frameon=False,
+        fontsize=7,
+        handlelength=2.4,
+        columnspacing=1.2,
+        labelspacing=0.25,
+    )
+
+
+def _steps(share: Any, failures: Mapping[int, Sequence[float]], longest: float) -> list[tuple]:
+    """The corners of the share in percent, as points (multiple, share, NaN)."""
+    falls = sorted({failed for own in failures.values() for failed in own if 1 < failed < longest})
+    points = [(1.0, 100 * share(1.0), math.nan)]
+    for fall in falls:
+        points += [(fall, points[-1][1], math.nan), (fall, 100 * share(fall), math.nan)]
+    return [*points, (longest, points[-1][1], math.nan)]

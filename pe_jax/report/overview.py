@@ -1,0 +1,192 @@
+"""All groups of a study side by side: a row for each encoding and, for each group of results that
+may be ranked, the headline of its table. Here as numbers; `overview_formats` prints it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from pe_jax.record import Result
+from pe_jax.report import groups, paired, survival, tables
+from pe_jax.report.cells import Cell, Row, Table, described
+from pe_jax.report.sentences import Note
+from pe_jax.report.survival import Profiles
+from pe_jax.report.words import join
+
+AREA = "profile area"
+
+
+@dataclass(frozen=True)
+class Column:
+    """What is told of each encoding by one group, or by all."""
+
+    group: str
+    """As in "reverse string" (`groups.names`)."""
+    what: str
+    """As in "accuracy in %"."""
+    where: str
+    """As in "beyond 40"."""
+    sign: int
+    """1 if lower is better, else -1."""
+    difference: bool = False
+
+    @property
+    def lines(self) -> list[str]:
+        """Its title in lines, with an arrow that points to what is better."""
+        *first, last = filter(None, [self.group, self.what, self.where])
+        return [*first, f"{last} {'↓' if self.sign > 0 else '↑'}"]
+
+    @property
+    def title(self) -> str:
+        """As in "reverse string: accuracy in % beyond 40 ↑"."""
+        group, *rest = self.lines
+        return f"{group}: {' '.join(rest)}"
+
+
+@dataclass(frozen=True)
+class Overview:
+    """A cell for each column of each encoding, by its label without what sets groups apart."""
+
+    columns: tuple[Column, ...]
+    rows: tuple[tuple[str, tuple[Cell, ...]], ...]
+    notes: tuple[Note, ...]
+    tables: tuple[Table, ...]
+    """The headline table of each group."""
+    profiles: Profiles | None
+    title: str = "Overview"
+
+    @property
+    def footnotes(self) -> list[str]:
+        """The distinct reasons why values are missing, in reading order."""
+        return list(dict.fromkeys(c.reason for _, row in self.rows for c in row if c.reason))
+
+
+def overview(
+    results: Sequence[Result], reported: Sequence[Table], ranked: bool = True
+) -> Overview | None:
+    """The overview of the tables `reported` of the results; None where they are of one group.
+
+    Rows are in the order of their mean place in the groups' tables, or where they are not `ranked`
+    in the order of the results.
+    """
+    headlines = tables.headlines(reported)
+    if len(headlines) < 2:
+        return None
+    trained = [{row.label: row for row in table.rows if row.trained} for table in headlines]
+    names = _ranked(trained, headlines) if ranked else _as_given(trained, results)
+    columns, found = [], []
+    for name, table, own in zip(called(results, headlines), headlines, trained, strict=True):
+        for column, cells in _told(name, table, own):
+            columns.append(column)
+            found.append([cells.get(label, Cell(reason=f"no run on {name}")) for label in names])
+    profiles = survival.profiles(results, reported)
+    if profiles:
+        columns.append(Column("all tasks", AREA, "", sign=-1))
+        found.append(_areas(profiles, names, called(results, profiles.tables)))
+    rows = zip(names, zip(*found, strict=True), strict=True)
+    notes = tuple(_notes(headlines, profiles, ranked))
+    return Overview(tuple(columns), tuple(rows), notes, tuple(headlines), profiles)
+
+
+def called(results: Sequence[Result], reported: Sequence[Table]) -> list[str]:
+    """A short name for the group of each of the tables."""
+    by_id = {result.id: result for result in results}
+    own = [tuple(by_id[row.run] for row in table.rows if row.run) for table in reported]
+    apart = [table.apart for table in reported]
+    return groups.names([groups.Group(*pair) for pair in zip(own, apart, strict=True)])
+
+
+def _told(
+    name: str, table: Table, rows: Mapping[str, Row]
+) -> Iterator[tuple[Column, dict[str, Cell]]]:
+    """The columns of a group's table, with their cells by label."""
+    metric = described(table.metric)
+    if any(row.beyond for row in rows.values()):
+        cells = {label: row.summary for label, row in rows.items()}
+        yield Column(name, metric.unit, f"beyond {table.train_length}", metric.sign), cells
+        return
+    longest = f"at {table.lengths[-1]}"
+    ends = {label: row.cells[-1] for label, row in rows.items()}
+    yield Column(name, metric.unit, longest, metric.sign), ends
+    if table.lengths[-1] > table.train_length:
+        gains = {label: row.gain for label, row in rows.items()}
+        yield Column(name, "gain", longest, metric.sign, difference=True), gains
+
+
+def _ranked(trained: Sequence[Mapping[str, Row]], headlines: Sequence[Table]) -> list[str]:
+    """The labels by their mean place; a group that lacks one puts it last."""
+    places: dict[str, float] = {}
+    for own, table in zip(trained, headlines, strict=True):
+        sign = described(table.metric).sign
+        score = {
+            label: sign * cell.mean
+            for label, row in own.items()
+            for cell in [row.beyond or row.cells[-1]]
+            if cell.n
+        }
+        for label in {label for other in trained for label in other}:
+            mine = score.get(label, math.inf)
+            place = sum(other < mine for other in score.values())
+            places[label] = places.get(label, 0) + place
+    return sorted(places, key=lambda label: (places[label], label))
+
+
+def _as_given(trained: Sequence[Mapping[str, Row]], results: Sequence[Result]) -> list[str]:
+    label = {row.run: label for own in trained for label, row in own.items()}
+    return list(dict.fromkeys(label[result.id] for result in results if result.id in label))
+
+
+def _areas(profiles: Profiles, names: Sequence[str], tasks: Sequence[str]) -> list[Cell]:
+    by_label = {profile.label: profile for profile in profiles.encodings}
+    cells, areas = [], []
+    for label in names:
+        profile = by_label.get(label)
+        lacks = [tasks[i] for i in profile.missing] if profile else ["any task"]
+        whole = profile is not None and not lacks
+        areas.append(profile.areas(profiles.longest) if profile and whole else {})
+        cells.append(
+            Cell(*profile.area(profiles.longest))
+            if profile and whole
+            else Cell(reason=f"no run on {join(lacks)}")
+        )
+    tests = paired.tested(len(names), max(map(len, areas), default=0))
+    best = paired.best(areas, -1, tests=tests)
+    return [replace(cell, best=b) for cell, b in zip(cells, best, strict=True)]
+
+
+def _notes(headlines: Sequence[Table], profiles: Profiles | None, ranked: bool) -> Iterator[Note]:
+    samples = any(row.beyond for table in headlines for row in table.rows)
+    text = any(not row.beyond for table in headlines for row in table.rows)
+    columns = ["↑: higher is better; ↓: lower is better."]
+    if samples:
+        columns.append(
+            "Beyond a length: the mean over all evaluated lengths beyond it, the training length."
+        )
+    if text:
+        columns.append(
+            "At a length: the value at the longest evaluated length. Gain: this value minus the "
+            "one at the training length, paired over seeds."
+        )
+    yield Note("How to read the columns", " ".join(columns))
+    if profiles:
+        yield Note("How to read the columns", area_sentence(profiles))
+    bold = "the best among the models as trained and what is not told apart from it"
+    yield Note("What bold means", f"Bold: of each column {bold}, as in the tables of the groups.")
+    yield Note(
+        "How to read the rows",
+        "A row is an encoding. "
+        + ("Rows are ordered by their mean place in the groups, gains aside." if ranked else ""),
+    )
+
+
+def area_sentence(profiles: Profiles) -> str:
+    """What the area of a profile is."""
+    metrics = sorted({described(table.metric).unit for table in profiles.tables})
+    return (
+        f"Profile area: a task with a seed lasts up to a multiple of its training length where the "
+        f"first metric of its table ({', '.join(metrics)}) is at least {survival.LEVEL:g} at every "
+        f"evaluated length up to it. The area is the mean share of those that last, over log2 of "
+        f"the multiple from 1 to {profiles.longest:g}: 1 where all last up to there."
+    )
