@@ -5,6 +5,9 @@ cells         what a table is made of, and how the results of the seeds become o
 groups        which results may be ranked against each other, and what sets them apart
 choice        which models are shown, in which order, and by which names
 tables        the tables of a metric, one a group, as numbers: the order of the rows, what is bold
+without_model the rows of what methods without a model score
+overview      all groups of a study side by side, as numbers; overview_formats prints it
+survival      up to which multiple of its training length a model lasts, over several tasks
 baseline      every model against one of them: paired differences and tests
 differences   prints these, with their note
 provenance    by what code, versions and devices runs were carried out, where they differ
@@ -17,6 +20,8 @@ side_by_side  prints a comparison, with its sentences
 gallery       which figures a study has, with their captions
 figures       the figures of evaluation: against length, and against position
 learning      the figures of training: against steps, and against the learning rate
+multiples     the figures of several tasks: a panel for each, and the performance profile
+depth         heat maps of samples: length against depth
 improvement   the figure of the probabilities that one model is better than another
 plane, panels lines in one plane, or a panel for each of many encodings
 dots          a row of dots for each of many encodings

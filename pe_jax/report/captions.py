@@ -59,7 +59,7 @@ def of_all(overview: Overview) -> dict[str, str]:
     """The captions of the figures of a whole study of several tasks."""
     if not overview.profiles:
         return {}
-    others = len(overview.rows) - multiples.MOST
+    others = len(overview.profiles.encodings) - multiples.MOST
     grey = f" Grey: the {others} last of the overview." if others > 0 else ""
     return {
         "tasks": "Every task, by the first metric of its table, against evaluation length: means "

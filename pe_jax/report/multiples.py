@@ -44,8 +44,7 @@ def tasks(results: Sequence[Result], overview: Overview, width: float) -> Figure
     if not overview.profiles:
         return None
     shown = overview.profiles.tables
-    evaluated = {one.label for one in overview.profiles.encodings}
-    look = {name: one for name, one in colours(results, overview).items() if name in evaluated}
+    look = colours(results, overview)
     width = max(width, LEAST)
     with matplotlib.rc_context({**STYLE, "lines.linewidth": 1.1, "lines.markersize": 2}):
         rows = math.ceil(len(shown) / COLUMNS)
@@ -91,20 +90,18 @@ def profile(results: Sequence[Result], overview: Overview, width: float) -> Figu
 
 
 def colours(results: Sequence[Result], overview: Overview, most: int = MOST) -> dict[str, Look]:
-    """The look of each encoding, by its label, in the order of the overview: that of the first of
-    its results; grey after the first `most`.
+    """The look of each encoding that was trained on a task, by its label, in the order of the
+    overview: that of the first of its results; grey after the first `most`.
     """
     by_id = {result.id: result for result in results}
     runs: dict[str, Result] = {}
-    for table in overview.tables:
+    for table in overview.profiles.tables if overview.profiles else ():
         for row in table.rows:
             if row.trained:
                 runs.setdefault(row.label, by_id[row.run])
     found = looks(list(runs.values()))
-    return {
-        label: found[runs[label].id] if i < most else GREY
-        for i, (label, _) in enumerate(overview.rows)
-    }
+    order = [label for label, _ in overview.rows if label in runs]
+    return {label: found[runs[label].id] if i < most else GREY for i, label in enumerate(order)}
 
 
 def _panel(
@@ -117,6 +114,7 @@ def _panel(
             points = [(n, own.mean, math.nan) for n, own in found if own.n]
             if points:
                 lines.append(Line.through(points, row.label, look[row.label]))
+    lines.sort(key=lambda line: line.look is not GREY)
     first, last = table.evaluated[0], table.evaluated[-1]
     log = last >= 4 * first
     shown = Plane(

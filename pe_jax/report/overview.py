@@ -52,8 +52,6 @@ class Overview:
     columns: tuple[Column, ...]
     rows: tuple[tuple[str, tuple[Cell, ...]], ...]
     notes: tuple[Note, ...]
-    tables: tuple[Table, ...]
-    """The headline table of each group."""
     profiles: Profiles | None
     title: str = "Overview"
 
@@ -87,7 +85,7 @@ def overview(
         found.append(_areas(profiles, names, called(results, profiles.tables)))
     rows = zip(names, zip(*found, strict=True), strict=True)
     notes = tuple(_notes(headlines, profiles, ranked))
-    return Overview(tuple(columns), tuple(rows), notes, tuple(headlines), profiles)
+    return Overview(tuple(columns), tuple(rows), notes, profiles)
 
 
 def called(results: Sequence[Result], reported: Sequence[Table]) -> list[str]:

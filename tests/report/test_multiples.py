@@ -1,0 +1,120 @@
+"""The figures of several tasks, and the heat maps of depth."""
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from drawn import depths, drawn
+
+from pe_jax.report import depth, figures, multiples, style, tables
+from pe_jax.report.overview import overview
+
+TASKS = ("even_pairs", "odds_first", "bucket_sort", "reverse_string")
+
+
+def study(encodings=("rope", "alibi", "t5"), tasks=TASKS, **more):
+    results = [
+        drawn(task, spec, 1 + i % 4, labels=5 if task == "bucket_sort" else 2, **more)
+        for task in tasks
+        for i, spec in enumerate(encodings)
+    ]
+    return results, overview(results, tables.study(results))
+
+
+def test_each_task_has_a_panel_with_its_chance_and_the_training_length():
+    figure = multiples.tasks(*study(), 5.5)
+    shown = [axes for axes in figure.axes if axes.get_visible()]
+    names = ["bucket sort", "even pairs", "odds first", "reverse string"]
+    assert [axes.get_title() for axes in shown] == names
+    for axes in shown:
+        lines = {line.get_label().split("\n")[0]: line for line in axes.lines}
+        assert {"rope", "alibi", "t5"} <= lines.keys()
+        still = [line for line in axes.lines if len(set(line.get_ydata())) == 1]
+        chance = 20 if axes.get_title() == "bucket sort" else 50
+        assert [line.get_ydata()[0] for line in still if line.get_linestyle() != "-"] == [chance]
+        assert any(list(line.get_xdata()) == [40, 40] for line in axes.lines)
+        assert axes.get_ylim() == multiples.PERCENT
+        np.testing.assert_allclose(lines["rope"].get_ydata()[:2], 100)
+
+
+def test_an_encoding_has_one_look_in_all_panels_and_in_the_profile():
+    results, found = study()
+    profile = multiples.profile(results, found, 5.5)
+    for spec in ("rope", "alibi", "t5"):
+        drawings = {
+            (line.get_color(), str(line.get_linestyle()))
+            for figure in (multiples.tasks(results, found, 5.5), profile)
+            for axes in figure.axes
+            for line in axes.lines
+            if line.get_label().split("\n")[0] == spec
+        }
+        assert len(drawings) == 1
+
+
+def overlap(a, b):
+    return a.x0 < b.x1 and b.x0 < a.x1 and a.y0 < b.y1 and b.y0 < a.y1
+
+
+@pytest.mark.parametrize("count", [2, 8, 20])
+def test_the_legend_covers_nothing_and_stays_within_the_figure(tmp_path, count):
+    names = [f"randomized(max=2048)+encoding_{i}" for i in range(count)]
+    figure = multiples.tasks(*study(names), 5.5)
+    style.save(figure, tmp_path / "tasks")
+    (legend,) = figure.legends
+    box = legend.get_window_extent()
+    assert not any(overlap(box, axes.get_tightbbox()) for axes in figure.axes if axes.get_visible())
+    assert box.x0 >= 0 and box.x1 <= figure.bbox.x1 and box.y1 <= figure.bbox.y1
+    texts = [text.get_text() for text in legend.get_texts()]
+    assert ("4 others" in texts) == (count == 20) and len(texts) == min(count + 1, 18)
+
+
+def test_the_profile_falls_where_cells_fail():
+    # Seed s of reach r lasts up to r + s training lengths of 1, 2, 4 and 8: rope fails at 2, 4, 4.
+    results, found = study(tasks=TASKS[:2])
+    axes = multiples.profile(results, found, 5.5).axes[0]
+    rope = next(line for line in axes.lines if line.get_label().startswith("rope"))
+    points = [[1, 100], [2, 100], [2, 200 / 3], [4, 200 / 3], [4, 0], [8, 0]]
+    np.testing.assert_allclose(rope.get_xydata(), points)
+    many = [f"e{i}" for i in range(17)]
+    assert len(multiples.profile(*study(many), 5.5).axes) >= 17
+
+
+def test_a_heat_map_has_a_column_for_each_length_and_hatches_what_is_missing(tmp_path):
+    def value(seed, length, at):
+        return None if (length, at) == (80, 0.5) else min(100.0, 4000 / length * at + seed)
+
+    curves = depths(value)
+    results = [
+        drawn("passkey", "rope", 2, curves=curves),
+        drawn("passkey", "alibi", 2, curves=tuple(c for c in curves if c.length < 320)),
+        drawn("passkey", "t5", 2),
+    ]
+    figure = depth.heat(results, 5.5)
+    style.save(figure, tmp_path / "depth")
+    panels = [axes for axes in figure.axes if axes.get_visible() and axes.get_title()]
+    assert [axes.get_title() for axes in panels] == ["rope", "alibi"]  # t5 has no curves
+    labels = [tick.get_text() for tick in panels[0].get_xticklabels()]
+    assert labels == ["20", "40", "80", "160", "320"]
+    rope, alibi = ([mesh.get_array() for mesh in axes.collections] for axes in panels)
+    assert (len(rope), len(alibi)) == (5, 4)
+    wanted = np.mean([[value(s, 160, at) for at in (0.1, 0.3, 0.5, 0.7, 0.9)] for s in range(3)], 0)
+    np.testing.assert_allclose(rope[3].ravel(), wanted)
+    assert rope[2].mask.ravel().tolist() == [False, False, True, False, False]
+    assert any(list(line.get_xdata()) == [1.5, 1.5] for line in panels[0].lines)
+    assert figure.axes[-1].get_ylim() == (0, 100)
+
+
+def test_curves_of_samples_are_no_positions_of_text():
+    results = [
+        drawn("passkey", spec, 2, curves=depths(lambda *_: 50.0)) for spec in ("rope", "alibi")
+    ]
+    assert figures.positions(results) is None and figures.against(results) is None
+    assert depth.heat([replace(one, curves=()) for one in results], 5.5) is None
+    empty = [replace(one, curves=depths(lambda *_: None)) for one in results]
+    assert depth.heat(empty, 5.5) is None
+    swapped = [
+        replace(one, curves=tuple(replace(c, swap="window") for c in one.curves)) for one in results
+    ]
+    assert depth.heat(swapped, 5.5) is None
+    assert math.isfinite(depth.heat(results, 5.5).get_figheight())

@@ -1,0 +1,197 @@
+"""The overview of a study of several groups, and reports of several folders."""
+
+import csv
+import io
+import random
+from dataclasses import replace
+
+import pytest
+from drawn import drawn, guessed
+from test_report import make_record, run
+
+from pe_jax.report import (
+    gallery,
+    groups,
+    labels,
+    overview_formats,
+    page,
+    study,
+    survival,
+    tables,
+)
+from pe_jax.report.choice import Choice
+from pe_jax.report.overview import overview
+from pe_jax.storage.records import encode
+
+TASKS = ("odds_first", "even_pairs")
+
+
+def both():
+    """Two encodings on two tasks and on text, of which alibi lacks a task, and t5 on text alone."""
+    return [
+        drawn("odds_first", "rope", 2, baselines=guessed("odds_first")),
+        drawn("even_pairs", "rope", 4, labels=4),
+        drawn("even_pairs", "alibi", 2, labels=4),
+        make_record("rope", [2.5, 2.6, 2.7, 2.8, 2.9]),
+        make_record("alibi", [2.6, 2.5, 2.4, 2.3, 2.2]),
+        make_record("t5", [2.6, 2.5, 2.4, 2.3, 2.25]),
+    ]
+
+
+def made(results, **options):
+    return overview(results, tables.study(results), **options)
+
+
+def test_text_and_tasks_stand_side_by_side():
+    found = made(both())
+    assert [column.title for column in found.columns] == [
+        "stdlib: bits per byte at 1024 ↓",
+        "stdlib: gain at 1024 ↓",
+        "even pairs: accuracy in % beyond 40 ↑",
+        "odds first: accuracy in % beyond 40 ↑",
+        "all tasks: profile area ↑",
+    ]
+    rows = dict(found.rows)
+    assert list(rows) == ["alibi", "rope", "t5"]
+    shown = {row[0].text: [c.text for c in row[1:]] for row in overview_formats.printed(found)}
+    assert shown["rope"][:2] == ["2.91 ± 0.02", "+0.40 ± 0.00"]
+    assert shown["alibi"][3] == shown["t5"][3] == shown["t5"][2] == "n/a"
+    assert found.footnotes == ["no run on odds first", "no run on even pairs", "no run on any task"]
+
+
+def test_its_cells_are_those_of_the_tables_of_the_groups():
+    results = both()
+    found, reported = made(results), tables.study(results)
+    for table, place in zip(tables.headlines(reported), (0, 2, 3), strict=True):
+        for row in table.rows:
+            if row.trained:
+                wanted = row.beyond or row.cells[-1]
+                assert dict(found.rows)[row.label][place] == wanted
+
+
+def test_the_area_is_that_of_the_profiles_where_an_encoding_has_all_tasks():
+    results = both()
+    found = made(results)
+    (rope,) = [
+        one
+        for one in survival.profiles(results, tables.study(results)).encodings
+        if one.label == "rope"
+    ]
+    cell = dict(found.rows)["rope"][-1]
+    assert (cell.mean, cell.half, cell.n) == pytest.approx(rope.area(8)) and cell.best
+    assert dict(found.rows)["alibi"][-1].reason == "no run on odds first"
+
+
+def test_one_group_has_none_and_groups_of_one_task_are_told_apart_by_what_differs():
+    one = [drawn("even_pairs", "rope", 2), drawn("even_pairs", "alibi", 2)]
+    assert made(one) is None
+    long = replace(
+        drawn("even_pairs", "rope", 3), id="rope-2", train=replace(one[0].train, steps=9)
+    )
+    found = made([*one, long])
+    assert [column.group for column in found.columns] == [
+        "even pairs, 9 steps",
+        "even pairs, 3,000 steps",
+        "all tasks",
+    ]
+
+
+def test_headings_say_which_task_or_text_and_no_more_where_that_tells_all():
+    found = {table.heading for table in tables.study(both())}
+    text = "text stdlib (SHA-256 0123456789ab)"
+    assert found == {text, "task even_pairs", "task odds_first"}
+    other = drawn("even_pairs", "rope", 2, lengths=(20, 40, 80))
+    apart = {condition.words for condition in groups.groups([*both(), other])[1].apart}
+    assert "evaluated at lengths up to 80" in apart and not any("tokenizer" in w for w in apart)
+    names = labels.names(both()).values()
+    assert "rope, task odds_first" in names and "t5, " + text in names
+
+
+def test_rows_are_in_the_order_that_was_asked_for():
+    choice = Choice.of(["t5 as T5", "rope", "alibi"])
+    shown = choice.results(both())
+    found = made(shown, ranked=False)
+    assert [label for label, _ in found.rows] == ["T5", "rope", "alibi"]
+    assert "ordered" not in " ".join(found.notes)
+
+
+def test_the_forms_hold_every_cell(tmp_path):
+    found = made(both())
+    text = overview_formats.markdown(found)
+    assert " **2.21 ± 0.02** |" in text and "<sup>1</sup> no run on odds first" in text
+    rows = list(csv.DictReader(io.StringIO(overview_formats.csv(found))))
+    assert rows[0]["encoding"] == "alibi" and rows[0]["not_computed"] == "no run on odds first"
+    assert float(rows[1]["stdlib: gain at 1024 ↓, mean"]) == pytest.approx(0.4)
+    body = overview_formats.tex(found)
+    assert r"\shortstack[r]{even pairs\\accuracy in \%\\beyond 40 $\uparrow$}" in body
+    assert body.count(r"\begin{table}") == 1 and r"\label{tab:overview}" in body
+
+
+def test_a_long_overview_is_split_into_floats_that_fit_a_page():
+    many = [drawn(task, f"e{i:02d}", 2) for task in TASKS for i in range(50)]
+    body = overview_formats.tex(made(many))
+    assert body.count(r"\begin{table}") == 2 and body.count(r"\label") == 1
+
+
+def test_it_opens_the_page_and_the_order_of_results_changes_no_byte(tmp_path):
+    results = both()[:4]
+    page.write(results, tmp_path / "a" / "study")
+    random.Random(1).shuffle(results)
+    page.write(results, tmp_path / "b" / "study")
+    first, second = (sorted((tmp_path / side / "study").iterdir()) for side in "ab")
+    assert [path.name for path in first] == [path.name for path in second]
+    assert all(a.read_bytes() == b.read_bytes() for a, b in zip(first, second, strict=True))
+    names = {path.name for path in first}
+    assert {"overview.md", "overview.tex", "overview.csv", "tasks.png", "profile.pdf"} <= names
+    html = (tmp_path / "a" / "study" / "report.html").read_text()
+    assert html.index('aria-label="Overview"') < html.index("<h2>")
+    assert "Lowest bits per byte at 1024: rope" in html and html.count("<p>") == 3
+
+
+def test_a_study_of_one_group_has_the_files_it_had(tmp_path):
+    written = page.write([drawn("even_pairs", "rope", 2)], tmp_path / "study")
+    assert not {"overview.md", "tasks.png", "profile.png"} & {path.name for path in written}
+
+
+def test_every_group_has_the_figures_of_its_first_table():
+    results = both()
+    drawings = gallery.drawn(results, tables.study(results), [], 5.5, made(results))
+    names = {one.name: one.table and one.table.metric for one in drawings}
+    assert names["curves"] == "same_targets"
+    assert names["curves-2"] == names["curves-3"] == "accuracy"
+    assert names["tasks"] is names["profile"] is None
+
+
+def save(folder, results):
+    for result in results:
+        (folder / result.id).mkdir(parents=True)
+        (folder / result.id / "result.json").write_text(encode(result))
+
+
+def test_results_of_several_folders_are_one_study(tmp_path):
+    results = both()
+    save(tmp_path / "tasks", results[:3])
+    save(tmp_path / "text", results[3:])
+    save(tmp_path / "again", results[:1])
+    folders = [tmp_path / name for name in ("tasks", "text", "again")]
+    assert study.together(folders) == study.together(folders[::-1])
+    assert sorted(r.id for r in results) == [r.id for r in study.together(folders)]
+    save(tmp_path / "other", [replace(results[0], peak_memory_mib=1.0)])
+    with pytest.raises(ValueError, match="both have the run odds_first-rope-1a2b3c4d"):
+        study.together([*folders, tmp_path / "other"])
+
+
+def test_the_command_reads_several_folders_and_tells_what_is_damaged_or_empty(tmp_path):
+    results = both()[:4]
+    save(tmp_path / "tasks", results[:3])
+    save(tmp_path / "text", results[3:])
+    (tmp_path / "tasks" / "cut").mkdir()
+    (tmp_path / "tasks" / "cut" / "result.json").write_text("{")
+    (tmp_path / "empty").mkdir()
+    folders = [f"--workdir={tmp_path / name}" for name in ("tasks", "text")]
+    done = run(*folders, f"--out={tmp_path / 'out'}")
+    assert done.returncode == 1 and "cut/result.json is damaged" in done.stderr
+    assert "--workdir=DIR --workdir=DIR2" in (tmp_path / "out" / "report.html").read_text("utf-8")
+    assert (tmp_path / "out" / "overview.csv").is_file()
+    failed = run(*folders, f"--workdir={tmp_path / 'empty'}")
+    assert failed.returncode == 2 and "no results in" in failed.stderr

@@ -1,0 +1,102 @@
+"""The rows of methods without a model, in every form of a table."""
+
+import csv
+import io
+from dataclasses import replace
+
+from drawn import drawn, guessed
+from rich.console import Console
+
+from pe_jax.record import Baseline
+from pe_jax.report import formats, latex, page, sentences, tables
+from pe_jax.report.choice import Choice
+
+GUESS, FREQUENT = "no model: guess", "no model: most frequent target"
+
+
+def results(**more):
+    known = guessed("even_pairs")
+    return [
+        drawn("even_pairs", "rope", 2, baselines=known, **more),
+        drawn("even_pairs", "alibi", 1, baselines=known, **more),
+    ]
+
+
+def test_they_are_a_last_block_without_bold_ranks_or_gain():
+    table = tables.extrapolation(results(), "accuracy")
+    assert [name for name, _ in table.blocks] == ["as trained", "no model"]
+    frequent, guess = table.rows[2:]
+    assert (frequent.label, guess.label) == (FREQUENT, GUESS)
+    assert [cell.mean for cell in guess.cells] == [60.0] * 5 and guess.beyond.mean == 60
+    for row in (frequent, guess):
+        cells = (*row.cells, row.beyond)
+        assert not any(cell.best or cell.half == cell.half for cell in cells)
+        assert row.rank is None and not row.gain.n and (row.effective, row.censored) == (0, False)
+
+
+def test_mean_and_solved_length_are_computed_as_those_of_models():
+    values = {20: 99.0, 40: 95.0, 80: 91.0, 160: 70.0, 320: 40.0}
+    known = tuple(
+        Baseline(name="guess", metric="accuracy", length=n, value=v) for n, v in values.items()
+    )
+    table = tables.extrapolation([drawn("even_pairs", "rope", 2, baselines=known)], "accuracy")
+    row = table.rows[-1]
+    assert (row.effective, row.censored, row.beyond.mean) == (80, False, 67.0)
+    assert formats.texts(row)[-4:] == ["67.00", "80", "n/a", "n/a"]
+
+
+def test_those_of_a_variant_of_the_task_stand_with_its_rows():
+    made = []
+    for one in results():
+        variant = tuple(replace(row, swap="ignore=0.98") for row in one.rows)
+        known = (*one.baselines, *guessed("even_pairs", swap="ignore=0.98"))
+        made.append(replace(one, rows=(*one.rows, *variant), baselines=known))
+    table = tables.extrapolation(made, "accuracy")
+    blocks = {name: [row.label for row in rows] for name, rows in table.blocks}
+    assert list(blocks) == ["as trained", "ignore=0.98", "no model"]
+    assert blocks["ignore=0.98"] == [
+        "rope, ignore=0.98",
+        "alibi, ignore=0.98",
+        f"{FREQUENT}, ignore=0.98",
+        f"{GUESS}, ignore=0.98",
+    ]
+    notes = sentences.by_question(table.notes)["How to read the rows"]
+    assert notes[0].startswith("A, field=value:") and notes[1].startswith("No model:")
+    assert len(notes) == 2
+
+
+def test_every_form_of_the_table_has_them():
+    (table,) = tables.grouped(results(), "accuracy")
+    console = Console(file=io.StringIO(), width=200)
+    console.print(formats.terminal(table))
+    text = page.page(results(), [table], "study")
+    for form in (console.file.getvalue(), formats.markdown([table]), text):
+        assert GUESS in form and FREQUENT in form and "No model: what a method" in form
+    assert f'data-value="{GUESS}">{GUESS}' in text  # no link: there is no run
+    body = latex.latex([table])
+    assert rf"\midrule {FREQUENT} & 50.00" in body
+    rows = list(csv.DictReader(io.StringIO(formats.csv([table]))))
+    assert [(row["encoding"], row["beyond_mean"], row["gain_n"]) for row in rows[2:]] == [
+        (FREQUENT, "50.0", "0"),
+        (GUESS, "60.0", "0"),
+    ]
+
+
+def test_a_choice_of_rows_keeps_them_below():
+    choice = Choice.of(["alibi", "rope"])
+    shown = choice.results(results())
+    table = choice.ordered(tables.extrapolation(shown, "accuracy"), shown)
+    assert [row.label for row in table.rows] == ["alibi", "rope", FREQUENT, GUESS]
+
+
+def test_the_best_means_beyond_training_are_bold_as_those_of_a_length():
+    one_seed = [
+        drawn("even_pairs", "rope", 2, seeds=(0,)),
+        drawn("even_pairs", "alibi", 1, seeds=(0,)),
+    ]
+    table = tables.extrapolation(one_seed, "accuracy")
+    assert [(row.label, row.beyond.best) for row in table.rows] == [
+        ("rope", True),
+        ("alibi", False),
+    ]
+    assert "**66.67**" in formats.markdown([table])
