@@ -56,8 +56,8 @@ def main() -> int:
     out = console.folder(_OUT.value) or Path("results", workdirs[0].resolve().name)
     damages = []
     try:
-        remedy = f"make some with `{cli.other('sweep')} --config=FILE --workdir=DIR`"
-        results = study.together(workdirs, remedy=remedy, warn=damages.append)
+        remedy = f"make some with `{cli.other('sweep')} --config=FILE --workdir={{}}`"
+        results = study.together(workdirs, remedy, damages.append)
         console.publish(results, out, _ROW.value, _BASELINE.value, len(workdirs))
     except (ValueError, OSError) as error:
         return cli.fail(error)

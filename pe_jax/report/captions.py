@@ -22,7 +22,7 @@ IMPROVEMENT = (
 )
 DEPTH = (
     "How often a model is right at each evaluation length, by the depth in the sample of what is "
-    "to be found (0: the start): means over seeds. Right of the upright line: longer than in "
+    "to be found (0: its first token): means over seeds. Right of the upright line: longer than in "
     "training. Hatched: no value."
 )
 BRACKETS = " In brackets the 95 % bootstrap interval over seeds, too narrow where seeds are few."

@@ -91,9 +91,11 @@ def names(groups: Sequence[Group]) -> list[str]:
 
 
 def _source(result: Begun) -> str:
-    """The name of a text; of a task, in words."""
+    """The name of a text, of a folder its last part; of a task, in words."""
     source = result.corpus.source
-    return source.replace("_", " ") if draws(result) else source
+    if draws(result):
+        return (source.partition(".py:")[2] or source).replace("_", " ")
+    return source.rstrip("/").rpartition("/")[2] if source.startswith("files:") else source
 
 
 def draws(result: Begun) -> bool:

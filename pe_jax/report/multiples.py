@@ -47,9 +47,10 @@ def tasks(results: Sequence[Result], overview: Overview, width: float) -> Figure
     look = colours(results, overview)
     width = max(width, LEAST)
     with matplotlib.rc_context({**STYLE, "lines.linewidth": 1.1, "lines.markersize": 2}):
-        rows = math.ceil(len(shown) / COLUMNS)
+        columns = 2 if len(shown) in (2, 4) else COLUMNS
+        rows = math.ceil(len(shown) / columns)
         figure = Figure((width, HEIGHT * rows + 0.25), layout="constrained")
-        grid = figure.subplots(rows, COLUMNS, squeeze=False, sharey=True).ravel().tolist()
+        grid = figure.subplots(rows, columns, squeeze=False, sharey=True).ravel().tolist()
         for axes, table, name in zip(grid, shown, called(results, shown), strict=False):
             _panel(axes, table, name, look, {result.id: result for result in results})
         for i, axes in enumerate(grid):

@@ -66,8 +66,8 @@ def overview(
 ) -> Overview | None:
     """The overview of the tables `reported` of the results; None where they are of one group.
 
-    Rows are in the order of their mean place in the groups' tables, or where they are not `ranked`
-    in the order of the results.
+    The best rows come first (`_ranked`); those that are not `ranked` are in the order of the
+    results.
     """
     headlines = tables.headlines(reported)
     if len(headlines) < 2:
@@ -114,7 +114,9 @@ def _told(
 
 
 def _ranked(trained: Sequence[Mapping[str, Row]], headlines: Sequence[Table]) -> list[str]:
-    """The labels by their mean place; a group that lacks one puts it last."""
+    """The labels by the share of the models of a group that are better, mean over the groups; all
+    are where a label has no value.
+    """
     places: dict[str, float] = {}
     for own, table in zip(trained, headlines, strict=True):
         sign = described(table.metric).sign
@@ -126,8 +128,8 @@ def _ranked(trained: Sequence[Mapping[str, Row]], headlines: Sequence[Table]) ->
         }
         for label in {label for other in trained for label in other}:
             mine = score.get(label, math.inf)
-            place = sum(other < mine for other in score.values())
-            places[label] = places.get(label, 0) + place
+            better = sum(other < mine for other in score.values()) / max(1, len(score))
+            places[label] = places.get(label, 0) + better
     return sorted(places, key=lambda label: (places[label], label))
 
 
@@ -175,7 +177,12 @@ def _notes(headlines: Sequence[Table], profiles: Profiles | None, ranked: bool) 
     yield Note(
         "How to read the rows",
         "A row is an encoding. "
-        + ("Rows are ordered by their mean place in the groups, gains aside." if ranked else ""),
+        + (
+            "Rows are ordered by the share of the other models that are better, mean over the "
+            "groups (all are better than one without a value)."
+            if ranked
+            else ""
+        ),
     )
 
 

@@ -21,7 +21,7 @@ WIDTH, HEIGHT = 0.81, 0.8  # inches of a panel with its name
 LEAST = 5.5  # inches of the figure
 NAME, GAP = 0.24, 0.08  # inches of the name, and between two panels
 LEFT, BELOW = 0.6, 0.42  # inches of the labels of the axes with their ticks
-LETTERS = 21  # of a name on one line
+LETTERS, FITTING = 21, 18  # of a name on one line, and how many fit in the usual size
 SHOWN = 0.9  # the share of the lines whose means set the ends of y
 
 
@@ -79,7 +79,9 @@ def _usual(lines: Sequence[Line]) -> list[Line]:
 
 
 def _set_panel(axes: Axes, line: Line, below: bool) -> None:
-    axes.set_title(wrapped(short(line.label)), fontsize=5.2, color=line.look.ink, pad=3.5)
+    name = wrapped(short(line.label))
+    size = min(5.2, 5.2 * FITTING / max(map(len, name.split("\n"))))
+    axes.set_title(name, fontsize=size, color=line.look.ink, pad=3.5)
     axes.tick_params(labelsize=5.5, length=2, pad=1.5, labelbottom=below)
     axes.locator_params(axis="y", nbins=4)
     if below and len(ticks := axes.get_xticklabels()) > 1:  # else they run into the next panel's

@@ -7,7 +7,7 @@ import json
 import math
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pe_jax.record import Corpus, Result, Row, Training
 from pe_jax.report import cells, figures
@@ -54,14 +54,17 @@ def load(
     return sorted(results, key=lambda result: result.id)
 
 
-def together(folders: Iterable[str | Path], **options: Any) -> list[Result]:
-    """The results of several folders, as `load` has those of each with these options, by their id.
+def together(
+    folders: Iterable[str | Path], remedy: str = "", warn: Callable[[str], None] | None = None
+) -> list[Result]:
+    """The results of several folders by their id, as `load` has those of each; {} in the remedy
+    stands for the folder.
 
     A run that lies in several of them counts once; ValueError where it is not the same in all.
     """
     found: dict[str, tuple[Path, Result]] = {}
     for folder in map(Path, folders):
-        for result in load(folder, **options):
+        for result in load(folder, remedy.format(folder), warn):
             other, known = found.setdefault(result.id, (folder, result))
             if known != result:
                 raise ValueError(

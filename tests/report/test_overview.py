@@ -52,7 +52,7 @@ def test_text_and_tasks_stand_side_by_side():
         "all tasks: profile area ↑",
     ]
     rows = dict(found.rows)
-    assert list(rows) == ["alibi", "rope", "t5"]
+    assert list(rows) == ["rope", "alibi", "t5"]
     shown = {row[0].text: [c.text for c in row[1:]] for row in overview_formats.printed(found)}
     assert shown["rope"][:2] == ["2.91 ± 0.02", "+0.40 ± 0.00"]
     assert shown["alibi"][3] == shown["t5"][3] == shown["t5"][2] == "n/a"
@@ -120,8 +120,8 @@ def test_the_forms_hold_every_cell(tmp_path):
     text = overview_formats.markdown(found)
     assert " **2.21 ± 0.02** |" in text and "<sup>1</sup> no run on odds first" in text
     rows = list(csv.DictReader(io.StringIO(overview_formats.csv(found))))
-    assert rows[0]["encoding"] == "alibi" and rows[0]["not_computed"] == "no run on odds first"
-    assert float(rows[1]["stdlib: gain at 1024 ↓, mean"]) == pytest.approx(0.4)
+    assert rows[1]["encoding"] == "alibi" and rows[1]["not_computed"] == "no run on odds first"
+    assert float(rows[0]["stdlib: gain at 1024 ↓, mean"]) == pytest.approx(0.4)
     body = overview_formats.tex(found)
     assert r"\shortstack[r]{even pairs\\accuracy in \%\\beyond 40 $\uparrow$}" in body
     assert body.count(r"\begin{table}") == 1 and r"\label{tab:overview}" in body
@@ -195,3 +195,20 @@ def test_the_command_reads_several_folders_and_tells_what_is_damaged_or_empty(tm
     assert (tmp_path / "out" / "overview.csv").is_file()
     failed = run(*folders, f"--workdir={tmp_path / 'empty'}")
     assert failed.returncode == 2 and "no results in" in failed.stderr
+
+
+def test_groups_are_named_by_the_last_part_of_a_folder_or_the_class_of_a_task():
+    text = make_record("rope", [2.5] * 5)
+    corpus = replace(text.corpus, source="files:$CORPORA/novels")
+    task = drawn("even_pairs", "rope", 2)
+    own = replace(task.corpus, source="tasks/mine.py:Mine(width=3)")
+    found = made([replace(text, corpus=corpus), replace(task, corpus=own)])
+    names = list(dict.fromkeys(column.group for column in found.columns))
+    assert names == ["novels", "Mine(width=3)"]
+
+
+def test_an_encoding_that_is_best_where_few_were_run_is_not_last():
+    many = [make_record(f"e{i}", [2.5 + 0.1 * i] * 5) for i in range(9)]
+    found = made([*many, drawn("even_pairs", "e8", 9), drawn("even_pairs", "e4", 1)])
+    # Better are 8 of 9 and none of 2; 4 of 9 and 1 of 2; of others, all of those on the task.
+    assert [label for label, _ in found.rows][:3] == ["e8", "e4", "e0"]

@@ -112,7 +112,8 @@ def test_a_killed_training_ends_the_same(tmp_path, result, monkeypatch):
 
 def test_the_table_has_the_mean_beyond_training_and_the_solved_length(result):
     accuracy, exact = (grouped([result], metric)[0] for metric in ("accuracy", "exact_match"))
-    (row,) = accuracy.rows
+    row, guess = accuracy.rows[0], accuracy.rows[-1]
+    assert row.trained and guess.method
     values = {(row.seed, row.length): row.value for row in result.rows if row.metric == "accuracy"}
     means = [np.mean([values[seed, n] for n in (12, 16, 20)]) for seed in (0, 1)]
     assert row.beyond.mean == pytest.approx(np.mean(means))
