@@ -34,8 +34,9 @@ def fold_positions(
     `key` is one key, which makes one draw for the whole batch unless an encoding is `per_sequence`;
     or one key for each sequence; or None, where nothing is to be drawn. The place of an encoding in
     the tuple is folded into its key. Of padded sequences `size` says how many tokens they have: the
-    hooks get positions below 0 for the others. TypeError if a hook reads the tokens, so that its
-    positions differ between sequences, and its class is not `per_sequence`.
+    hooks get positions below 0 for the others, which are 0 in the end, where every table has a row.
+    TypeError if a hook reads the tokens, so that its positions differ between sequences, and its
+    class is not `per_sequence`.
     """
     members = [(i, e) for i, e in enumerate(encodings) if overrides(e, "positions")]
     if not members:
@@ -52,7 +53,9 @@ def fold_positions(
         for i, e in members:
             draw = None if key is None else jax.random.fold_in(key, i)
             moved = e.positions(tokens, moved, draw, train)
-        return moved
+            if size is not None:
+                moved = jnp.where(pos < 0, -1, moved)
+        return moved if size is None else jnp.where(pos < 0, 0, moved)
 
     if per_sequence:
         return jax.vmap(fold, in_axes=(0, None if key is None else 0))(tokens, key)
@@ -212,7 +215,7 @@ class Bound:
         """Itself, with the relative hooks evaluated at every distance that can occur, where there
         are many fewer of these than pairs: they are then looked up pair by pair.
         """
-        distances = 2 * (self.below or 0) + 1  # those of padding, whose position is -1, are among
+        distances = 2 * (self.below or 0) + 1
         if self.contiguous or self.below is None or 8 * distances > queries * keys:
             return self
         n = jnp.arange(-self.below, self.below + 1)

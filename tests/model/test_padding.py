@@ -76,7 +76,9 @@ def test_positions_of_a_padded_sequence_are_those_of_its_tokens(spec):
     np.testing.assert_allclose(padded, whole, rtol=2e-4, atol=2e-4)
 
 
-@pytest.mark.parametrize("spec", ["rope", "learned+conv"])
+@pytest.mark.parametrize(
+    "spec", ["rope", "learned+conv", "randomized(max=40)+learned(length=40)", "shape+sinusoidal"]
+)
 def test_gradients_do_not_see_padding(spec):
     config = dataclasses.replace(TINY, causal=False)
     graphdef, params = built(encodings(spec), config)
@@ -91,6 +93,7 @@ def test_gradients_do_not_see_padding(spec):
         jax.tree.leaves(gradient(params, tokens(2))),
         strict=True,
     ):
+        assert np.isfinite(one).all()
         np.testing.assert_array_equal(one, other)
 
 
