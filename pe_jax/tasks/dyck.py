@@ -16,7 +16,8 @@ and m = 10, train on lengths to 700 and test to 1400.
 
 The guess is the closing of the last opening, closed or not, which needs no stack. It is right where
 the closing stands behind its opening, and at chance elsewhere: with k = 2, m = 4 and n = 32 at 0.81
-of all closings, but at 0.50 of those that stand behind a closing.
+of all closings, but at 0.50 of those that stand behind a closing. With behind_closing=True these
+alone are scored, which need a memory of what is still open: above, 2 at place 2.
 """
 
 import dataclasses
@@ -36,6 +37,15 @@ class Dyck(Task):
     """Types of brackets, k."""
     deepest: Count = 10
     """The largest depth, m."""
+    behind_closing: bool = False
+    """Whether a closing counts only where it stands behind another."""
+
+    def __post_init__(self):
+        if self.behind_closing and self.deepest < 2:
+            raise ValueError(
+                "Dyck has no closing behind another at a depth of 1: use deepest=2 or more, or "
+                "behind_closing=False"
+            )
 
     def vocab(self):
         return 2 * self.types
@@ -44,7 +54,7 @@ class Dyck(Task):
         return self.types
 
     def has(self, n):
-        return n >= 2 and n % 2 == 0
+        return n % 2 == 0 and n >= (4 if self.behind_closing else 2)
 
     def sample(self, key, n, longest):
         for_steps, for_types = jax.random.split(key)
@@ -68,7 +78,8 @@ class Dyck(Task):
         start = jnp.int32(0), jnp.zeros(self.deepest, jnp.int32)
         tokens = jax.lax.scan(step, start, drawn)[1]
         targets = jnp.where(place < n - 1, jnp.roll(tokens, -1), 0)
-        return Sample(tokens, targets, targets >= self.types)
+        counts = (tokens >= self.types) | (not self.behind_closing)
+        return Sample(tokens, targets, (targets >= self.types) & counts)
 
     def _weights(self, longest):
         """Weights of the ways to the end that begin with (a closing, an opening), for 0 .. longest
@@ -93,7 +104,9 @@ class Dyck(Task):
                 stack.append(token)
             else:
                 stack.pop()
-            answers.append(stack[-1] + self.types if following >= self.types else None)
+            counts = token >= self.types or not self.behind_closing
+            closes = following >= self.types and counts
+            answers.append(stack[-1] + self.types if closes else None)
         return answers
 
     def guess(self, tokens):

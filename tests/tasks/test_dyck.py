@@ -12,6 +12,7 @@ from pe_jax.tasks.dyck import Dyck
 
 def test_worked_example():
     assert Dyck(types=2).oracle([0, 1, 3, 2]) == [None, 3, 2, None]
+    assert Dyck(types=2, behind_closing=True).oracle([0, 1, 3, 2]) == [None, None, 2, None]
 
 
 @pytest.mark.parametrize(("types", "deepest"), [(1, 1), (2, 4), (8, 10)])
@@ -52,3 +53,20 @@ def test_the_guess_is_better_than_chance_and_far_from_right():
         guess = task.guess(tokens)
         right += [guess[at] == targets[at] for at in range(32) if scored[at]]
     assert 0.6 < np.mean(right) < 0.9
+
+
+def test_behind_a_closing_the_guess_is_at_chance():
+    task = Dyck(types=2, deepest=4, behind_closing=True)
+    right = []
+    for tokens, targets, scored in samples(task, 32, 1000):
+        answers = task.oracle([*map(int, tokens)])
+        assert [int(t) if s else None for t, s in zip(targets, scored, strict=True)] == answers
+        guess = task.guess(tokens)
+        right += [guess[at] == targets[at] for at in range(32) if scored[at]]
+    assert np.mean(right) == pytest.approx(0.5, abs=0.03)
+
+
+def test_without_depth_no_closing_stands_behind_another():
+    with pytest.raises(ValueError, match="no closing behind another at a depth of 1"):
+        Dyck(deepest=1, behind_closing=True)
+    assert not Dyck(behind_closing=True).has(2) and Dyck(behind_closing=True).has(4)
