@@ -1,4 +1,9 @@
-"""The sweep over all encodings: every run passes all checks."""
+"""Every sweep of configs/: every run passes all checks."""
+
+import importlib
+from pathlib import Path
+
+import pytest
 
 from configs import encodings
 from pe_jax.encodings import ENCODINGS
@@ -16,3 +21,26 @@ def test_the_sweep_over_encodings_has_every_encoding_once(monkeypatch):
     assert all(run.run.seeds == (0, 1, 2) and run.data.source == "stdlib" for run in runs)
     monkeypatch.setenv("PE_JAX_CORPORA", "/texts")
     assert encodings.get_config().data.source == "files:$PE_JAX_CORPORA/novels"
+
+
+PAPERS = sorted(path.stem for path in Path(encodings.__file__).parent.glob("papers/*.py"))
+
+
+@pytest.mark.parametrize("name", PAPERS)
+def test_every_run_of_a_paper_can_begin_and_no_two_are_one(name):
+    module = importlib.import_module(f"configs.papers.{name}")
+    runs = [Run.of(config.to_dict()) for config in module.get_sweep()]
+    assert len({run.id for run in runs}) == len(runs) > 0
+    Run.of(module.get_config().to_dict())
+
+
+@pytest.mark.parametrize("name", [name for name in PAPERS if name.endswith("_small")])
+def test_a_small_study_has_the_encodings_of_the_paper(name):
+    """What it shrinks are models, steps and lengths."""
+    small, whole = (
+        list(importlib.import_module(f"configs.papers.{of}").get_sweep())
+        for of in (name, name.removesuffix("_small"))
+    )
+    members = [{config.pe.spec.split("(length")[0] for config in runs} for runs in (small, whole)]
+    assert members[0] == members[1]
+    assert {config.task.name for config in small} <= {config.task.name for config in whole}

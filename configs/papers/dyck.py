@@ -1,0 +1,33 @@
+"""Closing brackets of Dyck-2, nested to a depth of 4, in the setting of a public replication of
+section 5.3 of MapFormer (Rambaud et al., 2025, arXiv:2511.19279): one layer, width 64, one head,
+560,000 sequences of 32 tokens, a rate of 1e-4, 8 seeds.
+
+    python -m experiments.sweep --config=configs/papers/dyck.py --workdir=DIR --out=DIR
+
+Its score counts closings that need a memory. Here each closing is trained on, and scored a second
+time are those behind another closing, of the depth of training and of 12: the closing of the last
+opening, a guess without a stack, is right in half of them. The batch, 128, is MapFormer's. Of the
+encodings that the replication has, rope and pope are here. dyck_small.py runs on two cores.
+"""
+
+from pe_jax.configs import base
+
+ENCODINGS = ("rope", "pope", "cope", "nope", "alibi", "forget_gate")
+
+
+def get_config(arg="task=dyck,pe=rope"):
+    c = base.get_config(arg)
+    c.task.types, c.task.deepest = 2, 4
+    c.lm.layers, c.lm.model, c.lm.heads = 1, 64, 1
+    c.train.length, c.train.curriculum = 32, "fixed"
+    c.train.batch, c.train.steps = 128, 560_000 // 128
+    c.train.rate, c.train.warmup = 1e-4, 100
+    c.eval.lengths, c.eval.samples, c.eval.swaps = (32, 64, 128), 512, ()
+    c.eval.variants = ("behind_closing=True", "behind_closing=True, deepest=12")
+    c.run.seeds = tuple(range(8))
+    return c
+
+
+def get_sweep():
+    for spec in ENCODINGS:
+        yield get_config(f"task=dyck,pe={spec}")

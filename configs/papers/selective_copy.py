@@ -1,0 +1,43 @@
+"""Selective copying as in table 10 of CoPE (Golovneva et al., 2024, arXiv:2405.18719): decoders of
+2 layers, width 64, 2 heads, 100,000 steps; 256 data tokens among as many blanks, 16 symbols.
+
+    python -m experiments.sweep --config=configs/papers/selective_copy.py --workdir=DIR --out=DIR
+
+A sample of K data tokens and B blanks among them has n = 2 K + 1 + B tokens. Training has B = K,
+and is scored there, at B = K / 2 (dense) and at B = 2 K (sparse), which is how MapFormer's table 1
+(arXiv:2511.19279) varies the same task; the batch, 64, and the rate, 2e-4, are MapFormer's, too.
+The paper's "absolute" positions are learned here. selective_copy_small.py runs on two cores.
+"""
+
+from pe_jax.configs import base
+
+ENCODINGS = ("learned(length={longest})", "rope", "cope", "nope", "alibi", "forget_gate")
+
+
+def get_config(arg="task=selective_copy,pe=rope"):
+    c = base.get_config(arg)
+    c.lm.layers, c.lm.model, c.lm.heads = 2, 64, 2
+    c.train.curriculum, c.train.batch, c.train.steps = "fixed", 64, 100_000
+    c.train.rate, c.train.warmup = 2e-4, 1000
+    c.eval.samples, c.eval.swaps = 512, ()
+    return among(c, 256)
+
+
+def among(c, data):
+    """The config with so many data tokens, among as many blanks in training."""
+    c.task.data, c.task.vocabulary = data, 16
+    answered = 2 * data + 1
+    c.train.length = answered + data
+    c.eval.lengths = (answered + data // 2, answered + data, answered + 2 * data)
+    return c
+
+
+def get_sweep():
+    return sweep(get_config)
+
+
+def sweep(get_config):
+    """A run for each encoding, by a function like the one above."""
+    longest = max(get_config().eval.lengths)
+    for spec in ENCODINGS:
+        yield get_config(f"task=selective_copy,pe={spec.format(longest=longest)}")
