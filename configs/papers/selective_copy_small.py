@@ -1,7 +1,7 @@
-"""configs/papers/selective_copy.py for two cores: 16 data tokens in place of 256, 3,000 steps at a
-rate of 2e-3; scored at a quarter and at four and twelve times as many blanks, too.
+"""configs/papers/selective_copy.py for two cores: 16 data tokens in place of 256, 3,000 steps of
+32 samples at a rate of 2e-3.
 
-    python -m experiments.sweep --config=configs/papers/selective_copy_small.py --workdir=DIR --jobs=2
+    python -m experiments.sweep --config=configs/papers/selective_copy_small.py --workdir=DIR
 """
 
 from configs.papers import selective_copy
@@ -9,7 +9,7 @@ from configs.papers import selective_copy
 
 def get_config(arg="task=selective_copy,pe=rope"):
     c = selective_copy.among(selective_copy.get_config(arg), 16)
-    c.train.steps, c.train.rate, c.train.warmup = 3000, 2e-3, 100
+    c.train.batch, c.train.steps, c.train.rate, c.train.warmup = 32, 3000, 2e-3, 100
     return c
 
 
