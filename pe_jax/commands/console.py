@@ -6,8 +6,9 @@ import errno
 import os
 import shlex
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
@@ -18,6 +19,7 @@ from pe_jax.engines import progress
 
 if TYPE_CHECKING:
     from pe_jax.record import Result
+    from pe_jax.report.references import Reference
 
 
 class RunView(progress.View):
@@ -80,10 +82,12 @@ def publish(
     rows: Sequence[str] = (),
     baseline: str | None = None,
     folders: int = 1,
+    published: Mapping[str, Reference] = MappingProxyType({}),
 ) -> None:
     """Prints the first table of each group of results that may be ranked; with `out`, writes the
     study there, every model against `baseline`, and prints its paths. `rows` chooses, orders and
-    names the models (`Choice.of`). The results are those of so many `folders`.
+    names the models (`Choice.of`). The results are those of so many `folders`; `published` are
+    tables by their files.
     """
     from pe_jax.report import formats, page, tables
     from pe_jax.report.choice import Choice
@@ -91,10 +95,12 @@ def publish(
     choice = Choice.of(rows)
     shown = choice.results(results)
     flags = [("row", row) for row in rows] + ([("baseline", baseline)] if baseline else [])
+    flags += [("reference", path) for path in published]
     asked = "".join(f" --{name}={shlex.quote(value)}" for name, value in flags)
     read = " ".join(f"--workdir=DIR{i if i > 1 else ''}" for i in range(1, folders + 1))
     again = f"{cli.other('report')} {read} --out=results/{out.name}{asked}" if out else ""
-    written = page.write(results, out, [again], choice, baseline) if out else []
+    held = list(published.values())
+    written = page.write(results, out, [again], choice, baseline, held) if out else []
     console = Console(width=None if Console().is_terminal else 180)
     for table in tables.headlines(tables.study(shown)):
         console.print(formats.terminal(choice.ordered(table, shown)))

@@ -1,13 +1,14 @@
 """Tables, figures and an HTML page from the finished runs of a work directory.
 
     pe-jax report --workdir=DIR [--workdir=DIR2 ...] [--out=results/NAME] [--baseline=rope]
-                  [--row=LABEL | --row="LABEL as NAME" ...]
+                  [--row=LABEL | --row="LABEL as NAME" ...] [--reference=FILE.csv ...]
 
 Reads DIR/*/result.json (or DIR/runs.jsonl), of several folders as one study, prints the headline
 tables and writes runs.jsonl, table.md, table.tex, table.csv, baseline.md, baseline.csv, report.html
 and the figures curves, positions, depth, improvement, training and rates (.png, .pdf), as far as
 the results have what they show. A study of several texts, tasks or trainings has overview.md,
-overview.tex and overview.csv, one of several tasks the figures tasks and profile.
+overview.tex and overview.csv, one of several tasks the figures tasks and profile. With published
+numbers, as in results/reference/, there are published.md and published.csv, too.
 """
 
 from __future__ import annotations
@@ -44,21 +45,28 @@ _ROW = flags.DEFINE_multi_string(
     "all models, the best first. runs.jsonl keeps all.",
     flag_values=OPTIONS,
 )
+_REFERENCE = flags.DEFINE_multi_string(
+    "reference",
+    [],
+    "A CSV file of published numbers to show beside the scores; may be given several times.",
+    flag_values=OPTIONS,
+)
 
 
 def main() -> int:
     if not _WORKDIR.value:
         return cli.fail("--workdir=DIR is required: the folder that holds the runs")
     from pe_jax.commands import console
-    from pe_jax.report import study
+    from pe_jax.report import references, study
 
     workdirs = [Path(folder) for folder in _WORKDIR.value]
     out = console.folder(_OUT.value) or Path("results", workdirs[0].resolve().name)
     damages = []
     try:
+        published = {path: references.read(path) for path in _REFERENCE.value}
         remedy = f"make some with `{cli.other('sweep')} --config=FILE --workdir={{}}`"
         results = study.together(workdirs, remedy, damages.append)
-        console.publish(results, out, _ROW.value, _BASELINE.value, len(workdirs))
+        console.publish(results, out, _ROW.value, _BASELINE.value, len(workdirs), published)
     except (ValueError, OSError) as error:
         return cli.fail(error)
     return console.left_out(damages)

@@ -10,6 +10,9 @@ overview      all groups of a study side by side, as numbers; overview_formats p
 survival      up to which multiple of its training length a model lasts, over several tasks
 baseline      every model against one of them: paired differences and tests
 differences   prints these, with their note
+references    reads tables of published numbers
+published     scores beside these, and how far the order of the encodings agrees (agreement)
+against       prints them, with their notes
 provenance    by what code, versions and devices runs were carried out, where they differ
 sentences     notes below a table, the summary of the page; setting: those on training
 formats       prints a table: terminal, Markdown, CSV; bold cells, footnotes

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from pe_jax.record import Result
 from pe_jax.report import (
+    against,
     differences,
     formats,
     gallery,
@@ -24,6 +25,8 @@ from pe_jax.report.baseline import Versus, versus
 from pe_jax.report.cells import Table
 from pe_jax.report.choice import Choice
 from pe_jax.report.overview import Overview, overview
+from pe_jax.report.published import Held, hold
+from pe_jax.report.references import Reference
 from pe_jax.report.words import plain
 from pe_jax.storage import atomic, records
 
@@ -49,16 +52,18 @@ def write(
     commands: Sequence[str] = (),
     choice: Choice = EVERYTHING,
     baseline: str | None = None,
+    references: Sequence[Reference] = (),
 ) -> list[Path]:
     """Writes a study into the folder `out` and returns the paths. All but the records shows the
     models of the `choice` alone.
 
     runs.jsonl, in the present version of the schema; table.md, table.tex, table.csv, report.html;
     of several groups of results overview.md, .tex and .csv (`overview.overview`); baseline.md and
-    .csv, every model against `baseline` (`baseline.versus`); and the figures as .png and .pdf
+    .csv, every model against `baseline` (`baseline.versus`); published.md and .csv, scores beside
+    those of the `references` (`published.hold`); and the figures as .png and .pdf
     (`gallery.drawn`). The page tells how to reproduce it: the commands of the runs, then
-    `commands`. ValueError where the results hold no numbers, and where no model is called
-    `baseline`.
+    `commands`. ValueError where the results hold no numbers, where no model is called `baseline`,
+    and where a reference has nothing of theirs.
     """
     out = Path(out)
     results = sorted(results, key=lambda result: result.id)
@@ -66,12 +71,13 @@ def write(
     reported = [choice.ordered(table, shown) for table in tables.study(shown)]
     compared = versus(shown, reported, baseline)
     matrix = overview(shown, reported, ranked=not choice.rows)
+    held = hold(shown, references)
     texts = {
         "runs.jsonl": "".join(records.encode(result) + "\n" for result in results),
         "table.md": formats.markdown(reported),
         "table.tex": latex.latex(reported),
         "table.csv": formats.csv(reported),
-        "report.html": page(shown, reported, out.name, commands, compared, matrix),
+        "report.html": page(shown, reported, out.name, commands, compared, matrix, held),
     }
     if matrix:
         texts["overview.md"] = overview_formats.markdown(matrix)
@@ -80,6 +86,8 @@ def write(
     if compared:
         texts["baseline.md"] = differences.markdown(compared)
         texts["baseline.csv"] = differences.csv(compared)
+    if held:
+        texts["published.md"], texts["published.csv"] = against.markdown(held), against.csv(held)
     with atomic.together(out) as draft:
         written = [atomic.write(draft / name, text) for name, text in texts.items()]
         for one in gallery.drawn(shown, reported, compared, 5.5, matrix):
@@ -94,6 +102,7 @@ def page(
     commands: Sequence[str] = (),
     compared: Sequence[Versus] = (),
     matrix: Overview | None = None,
+    held: Sequence[Held] = (),
 ) -> str:
     """The HTML page of a study called `name`: one file, inline figures, no outside resources.
 
@@ -117,6 +126,8 @@ def page(
         tables=reported,
         compared=compared,
         differences=differences,
+        held=held,
+        against=against,
         gallery=gallery.drawn(results, reported, compared, 4.6, matrix),
         training=gallery.TRAINING,
         runs=[(called[result.id], result, list(_facts(result))) for result in results],

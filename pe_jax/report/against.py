@@ -1,0 +1,165 @@
+"""Prints scores beside published ones (`published`): Markdown, CSV, and sentences."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Sequence
+
+from pe_jax.record import Result
+from pe_jax.report import spreadsheet
+from pe_jax.report.cells import described
+from pe_jax.report.formats import MARKDOWN
+from pe_jax.report.published import NEAR, Agreement, Column, Held
+from pe_jax.report.sentences import Note
+from pe_jax.report.words import count, each, join, plusminus
+
+SUMMARY = ("reference", "task", "scores", "n", "rho", "5 % critical", "pairs as published", "order")
+HOW = (
+    "n encodings are on both sides. rho is Spearman's, between the published scores and ours; the "
+    "order agrees where it reaches the critical value, which one of 20 random orders does "
+    "(one-sided, 5 %). Below five encodings only pairs are counted: how many are ordered as "
+    "published, of those that are not equal there. A published score is one number, often of a "
+    "best or a mean over seeds that is not given, and n/a is what one side lacks."
+)
+
+
+def where(column: Column, train: int) -> str:
+    """As in "mean beyond 40, ignore=0.98"."""
+    at = f"mean beyond {train}" if column.at == "beyond" else f"at {column.at}"
+    return ", ".join(filter(None, [at, column.swap]))
+
+
+def header(held: Held) -> list[str]:
+    """The column titles."""
+    train = held.results[0].train.length
+    sides = ("published", "ours")
+    return ["encoding", *(f"{where(c, train)}: {side}" for c in held.columns for side in sides)]
+
+
+def texts(held: Held) -> Iterator[list[str]]:
+    """The rows as they print."""
+    for line in held.lines:
+        scores = zip(line.published, line.ours, strict=True)
+        sides = [(_number(p), plusminus(cell.mean, cell.half)) for p, cell in scores]
+        yield [line.spec, *(text for pair in sides for text in pair)]
+
+
+def summary(found: Iterable[Held]) -> list[list[str]]:
+    """A row for each column of each table: how far the orders agree."""
+    return [
+        [held.reference, held.results[0].corpus.source, where(c, held.results[0].train.length)]
+        + [str(one.n), _number(one.rho), _number(one.critical)]
+        + [f"{one.pairs.alike} of {one.pairs.of}", one.verdict]
+        for held in found
+        for c, one in zip(held.columns, held.agreements, strict=True)
+    ]
+
+
+def notes(held: Held) -> list[Note]:
+    """Where the numbers are from, why the level differs, and which ranks say nothing."""
+    sources = dict.fromkeys(f"{e.source} ({e.status})" for e in held.entries)
+    settings = dict.fromkeys(e.setting for e in held.entries)
+    units = {c.unit: described(c.metric).measured for c in held.columns if c.metric}
+    differ = [f"{unit} is held against {ours}" for unit, ours in units.items() if unit != ours]
+    train = held.results[0].train.length
+    guesses = [
+        _guesses(where(c, train), one)
+        for c, one in zip(held.columns, held.agreements, strict=True)
+        if one.guesses
+    ]
+    several = [f"{line.spec} fits {line.more + 1} runs" for line in held.lines if line.more]
+    told = [Note("Where the numbers are from", f"{join(sources)}.")]
+    level = f"Published: {'; or '.join(settings)}. Ours: {setting(held.results)}."
+    told.append(Note("Why the level differs", " ".join([level, *(f"{d}." for d in differ)])))
+    if guesses:
+        told.append(Note("Which orders say nothing", " ".join(guesses)))
+    if several:
+        told.append(Note("What else to know", f"{join(several)}, of which one is shown."))
+    return told
+
+
+def setting(results: Sequence[Result]) -> str:
+    """How our models were trained and scored, of one group."""
+    result = results[0]
+    lm, train = (result.config.get(section, {}) for section in ("lm", "train"))
+    kind = "decoders" if lm.get("causal", True) else "encoders"
+    sizes = [count(lm["layers"], "layer")] if "layers" in lm else []
+    sizes += [f"width {lm['model']}"] if "model" in lm else []
+    sizes += [count(lm["heads"], "head")] if "heads" in lm else []
+    batch = f" of {train['batch']}" if "batch" in train else ""
+    fixed = train.get("curriculum") == "fixed" or result.config.get("task", {}) == {}
+    lengths = sorted({row.length for row in result.rows})
+    parts = [
+        f"{kind} of {', '.join(sizes)}" if sizes else kind,
+        f"{result.train.steps:,} steps{batch}",
+        result.corpus.source,
+        f"trained at length {'' if fixed else 'up to '}{result.train.length}",
+        f"scored at {join(lengths) if len(lengths) < 8 else _many(lengths)}",
+        each([len(one.seeds) for one in results], "seed"),
+    ]
+    return ", ".join(parts)
+
+
+def markdown(found: Sequence[Held]) -> str:
+    """The summary, then a table for each task with its notes, in GitHub's Markdown."""
+    parts = ["### Order of the encodings, published and ours", _table(SUMMARY, summary(found)), HOW]
+    for held in found:
+        parts += [f"### {held.title}", _table(header(held), texts(held))]
+        parts += [f"**{note.question}.** {note}" for note in notes(held)]
+    return "\n\n".join(parts) + "\n"
+
+
+def csv(found: Sequence[Held]) -> str:
+    """Every number in full, a row for each encoding and column."""
+    return spreadsheet.csv(
+        {
+            "reference": held.reference,
+            "task": held.results[0].corpus.source,
+            "at": column.at,
+            "swap": column.swap,
+            "encoding": line.spec,
+            "run": line.run,
+            "published": line.published[i],
+            "unit": column.unit,
+            "metric": column.metric,
+            "mean": line.ours[i].mean,
+            "half": line.ours[i].half,
+            "seeds": line.ours[i].n,
+            "n": held.agreements[i].n,
+            "rho": held.agreements[i].rho,
+            "critical": held.agreements[i].critical,
+            "pairs_alike": held.agreements[i].pairs.alike,
+            "pairs": held.agreements[i].pairs.of,
+            "order": held.agreements[i].verdict,
+        }
+        for held in found
+        for i, column in enumerate(held.columns)
+        for line in held.lines
+    )
+
+
+def _guesses(place: str, one: Agreement) -> str:
+    sides = {"published": "published values", "ours": "our values"}
+    who = join(sides[side] for side in one.guesses)
+    return (
+        f"{place[:1].upper()}{place[1:]}, all {who} lie within noise of a guess, "
+        f"{one.chance:.3g} %: {NEAR:g} points or the half width of their interval. A rank among "
+        "guesses means nothing."
+    )
+
+
+def _many(lengths: Sequence[int]) -> str:
+    return f"{len(lengths)} lengths from {lengths[0]} to {lengths[-1]}"
+
+
+def _number(value: float) -> str:
+    return "n/a" if math.isnan(value) else f"{value:.2f}".replace("-", "−")
+
+
+def _table(names: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    import pandas
+
+    body = [[cell.translate(MARKDOWN) for cell in row] for row in rows]
+    return pandas.DataFrame(body, columns=list(names)).to_markdown(
+        index=False, disable_numparse=True, colalign=["left"] + ["right"] * (len(names) - 1)
+    )

@@ -1,0 +1,158 @@
+"""Published numbers: the files of results/reference/, whose README.md says what columns mean."""
+
+from __future__ import annotations
+
+import csv
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pe_jax.errors import nearest
+from pe_jax.spec import terms
+
+COLUMNS = (
+    "task",
+    "spec",
+    "at",
+    "swap",
+    "value",
+    "better",
+    "unit",
+    "source",
+    "status",
+    "setting",
+)
+BEYOND = "beyond"  # `at` of a mean over the lengths beyond training
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A published number: a line of the file."""
+
+    task: str
+    spec: str
+    at: str
+    swap: str
+    value: float
+    better: str
+    unit: str
+    source: str
+    status: str
+    setting: str
+
+
+@dataclass(frozen=True)
+class Reference:
+    """A published table."""
+
+    name: str
+    """That of its file, without the ending."""
+    entries: tuple[Entry, ...]
+
+    @property
+    def tasks(self) -> tuple[str, ...]:
+        """Its tasks, in order."""
+        return tuple(dict.fromkeys(entry.task for entry in self.entries))
+
+
+def read(path: str | Path) -> Reference:
+    """The table in a file. ValueError, with the line, for what is wrong in it; OSError where it
+    cannot be read.
+    """
+    path = Path(path)
+    try:
+        lines = list(csv.reader(path.read_text("utf-8").splitlines()))
+    except (UnicodeDecodeError, csv.Error) as error:
+        raise ValueError(f"{path} is no CSV file ({error}): give one as in {_LIKE}") from error
+    header = lines[0] if lines else []
+    for name in header:
+        if name not in COLUMNS:
+            near = nearest(name, set(COLUMNS) - {*header})
+            raise ValueError(f"{path} has an unknown column {name!r}{near} {_HAS}")
+    if missing := [name for name in COLUMNS if name not in header]:
+        raise ValueError(f"{path} lacks the column {missing[0]!r}: add it. {_HAS}")
+    entries = []
+    for i, line in enumerate(lines[1:], 2):
+        if line:
+            entries.append(_entry(dict(zip(header, line, strict=False)), f"{path}, line {i}"))
+    if not entries:
+        raise ValueError(f"{path} holds no numbers: give a file as in {_LIKE}")
+    seen: dict[tuple, int] = {}
+    for i, entry in enumerate(entries):
+        key = entry.task, entry.spec, entry.at, entry.swap
+        if seen.setdefault(key, i) != i:
+            raise ValueError(
+                f"{path} has two numbers of {entry.spec} for {entry.task} at {entry.at!r}: put the "
+                "other setting into a file of its own"
+            )
+    return Reference(path.stem, tuple(entries))
+
+
+def reads(wanted: str, found: str, fields: Mapping[str, Mapping[str, Any]]) -> bool:
+    """Whether an encoding `found`, with the `fields` of its members by their ids, is the one that
+    is `wanted`: it has the same members, with each field that `wanted` names.
+    """
+    ours, theirs = _members(found), _members(wanted)
+    if [(name, layers) for name, _, layers in ours] != [(name, at) for name, _, at in theirs]:
+        return False
+    used: dict[str, int] = {}
+    for (name, own, _), (_, asked, _) in zip(ours, theirs, strict=True):
+        used[name] = used.get(name, 0) + 1
+        id = name if used[name] == 1 else f"{name}_{used[name]}"
+        if not named({**own, **fields.get(id, {})}, asked):
+            return False
+    return True
+
+
+def named(fields: Mapping[str, Any], asked: Mapping[str, Any]) -> bool:
+    """Whether the fields have the values that are asked for."""
+    return all(name in fields and fields[name] == value for name, value in asked.items())
+
+
+def member(text: str) -> tuple[str, dict[str, Any]]:
+    """The name and the fields of a task or of a member of a spec."""
+    term = terms.Term.of(text, text)
+    return term.name, terms.literals(term.fields, text)
+
+
+def variant(text: str) -> dict[str, Any] | str:
+    """The fields of a task's variant, in any order and spacing; the text itself if it is none."""
+    try:
+        return member(f"_({text})")[1] if "=" in text else text
+    except ValueError:
+        return text
+
+
+def _members(spec: str) -> list[tuple[str, dict[str, Any], str | None]]:
+    parts = [(part, terms.Term.of(part, spec)) for part in terms.members(spec)]
+    return [(term.name, terms.literals(term.fields, part), term.layers) for part, term in parts]
+
+
+def _entry(cells: Mapping[str, str], place: str) -> Entry:
+    cells = {name: cells.get(name, "").strip() for name in COLUMNS}
+    try:
+        value = float(cells["value"])
+    except ValueError:
+        value = math.nan
+    if not math.isfinite(value):
+        raise ValueError(f"{place}: value is no number, {cells['value']!r}: leave the line out")
+    if cells["better"] not in ("higher", "lower"):
+        raise ValueError(f"{place}: better is {cells['better']!r}: write higher or lower")
+    if not re.fullmatch(r"beyond|[1-9]\d*|\d+(\.\d+)?x", cells["at"]):
+        raise ValueError(
+            f"{place}: at is {cells['at']!r}: write beyond, a length as in 24, or a multiple of "
+            "the training length as in 4x"
+        )
+    for name in ("task", "spec"):
+        try:
+            _members(cells[name]) if name == "spec" else member(cells[name])
+        except ValueError as error:
+            raise ValueError(f"{place}: {error}") from error
+    return Entry(**{**cells, "value": value})
+
+
+_LIKE = "results/reference/"
+_HAS = f"The columns are {', '.join(COLUMNS)}."
