@@ -25,6 +25,7 @@ FLOORS = (
         "fields",
         "geometry",
         "errors",
+        "terms",
     ),
     ("encodings", "storage"),
     ("spec", "data", "tasks", "report"),

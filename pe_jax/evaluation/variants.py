@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 
+from pe_jax import terms
 from pe_jax.errors import nearest
-from pe_jax.spec import terms
 from pe_jax.task import Task
 
 

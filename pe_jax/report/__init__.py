@@ -11,6 +11,7 @@ survival      up to which multiple of its training length a model lasts, over se
 baseline      every model against one of them: paired differences and tests
 differences   prints these, with their note
 references    reads tables of published numbers
+fitting       which results their tasks and encodings mean
 published     scores beside these, and how far the order of the encodings agrees (agreement)
 against       prints them, with their notes
 provenance    by what code, versions and devices runs were carried out, where they differ

@@ -18,7 +18,8 @@ HOW = (
     "n encodings are on both sides. rho is Spearman's, between the published scores and ours; the "
     "order agrees where it reaches the critical value, which one of 20 random orders does "
     "(one-sided, 5 %). Below five encodings only pairs are counted: how many are ordered as "
-    "published, of those that are not equal there. A published score is one number, often of a "
+    "published, of those that are not equal there. Rows of one task are scores of the same models, "
+    "so they do not add up as evidence. A published score is one number, often of a "
     "best or a mean over seeds that is not given, and n/a is what one side lacks."
 )
 
@@ -47,7 +48,7 @@ def texts(held: Held) -> Iterator[list[str]]:
 def summary(found: Iterable[Held]) -> list[list[str]]:
     """A row for each column of each table: how far the orders agree."""
     return [
-        [held.reference, held.results[0].corpus.source, where(c, held.results[0].train.length)]
+        [held.reference, _done(held), where(c, held.results[0].train.length)]
         + [str(one.n), _number(one.rho), _number(one.critical)]
         + [f"{one.pairs.alike} of {one.pairs.of}", one.verdict]
         for held in found
@@ -114,7 +115,7 @@ def csv(found: Sequence[Held]) -> str:
     return spreadsheet.csv(
         {
             "reference": held.reference,
-            "task": held.results[0].corpus.source,
+            "task": _done(held),
             "at": column.at,
             "swap": column.swap,
             "encoding": line.spec,
@@ -136,6 +137,11 @@ def csv(found: Sequence[Held]) -> str:
         for i, column in enumerate(held.columns)
         for line in held.lines
     )
+
+
+def _done(held: Held) -> str:
+    """The task as the runs have it, and what sets them apart from other runs of it."""
+    return ", ".join(filter(None, [held.results[0].corpus.source, held.heading]))
 
 
 def _guesses(place: str, one: Agreement) -> str:

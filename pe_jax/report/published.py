@@ -7,11 +7,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from pe_jax.errors import nearest
 from pe_jax.record import Result
 from pe_jax.report import agreement, cells, groups, labels, tables
 from pe_jax.report.cells import Cell, described
-from pe_jax.report.references import BEYOND, Entry, Reference, member, named, reads, variant
+from pe_jax.report.fitting import does, fits, nothing, spec_of, variant
+from pe_jax.report.references import BEYOND, Entry, Reference
 from pe_jax.report.words import join
 
 NEAR = 2.0
@@ -99,7 +99,7 @@ def hold(results: Sequence[Result], references: Sequence[Reference]) -> list[Hel
     for reference in references:
         here = list(_held(results, reference))
         if not here:
-            raise ValueError(_nothing(results, reference))
+            raise ValueError(nothing(results, reference))
         found += here
     return found
 
@@ -107,7 +107,7 @@ def hold(results: Sequence[Result], references: Sequence[Reference]) -> list[Hel
 def _held(results: Sequence[Result], reference: Reference) -> Iterator[Held]:
     for task in reference.tasks:
         entries = tuple(entry for entry in reference.entries if entry.task == task)
-        for group in groups.groups([result for result in results if _does(result, task)]):
+        for group in groups.groups([result for result in results if does(result, task)]):
             metrics = tables.metrics(group.results)
             columns = tuple(
                 dict.fromkeys(Column(e.at, e.swap, e.unit, _metric(e, metrics)) for e in entries)
@@ -121,13 +121,6 @@ def _held(results: Sequence[Result], reference: Reference) -> Iterator[Held]:
                 *(reference.name, task, entries, group.results, heading),
                 *(columns, lines, tuple(agreements)),
             )
-
-
-def _does(result: Result, task: str) -> bool:
-    """Whether a result is of a task, with the fields that are named."""
-    name, asked = member(task)
-    fields = result.config.get("task", {"name": "text"})
-    return fields.get("name", "text") == name and named(fields, asked)
 
 
 def _metric(entry: Entry, metrics: Sequence[str]) -> str:
@@ -144,8 +137,8 @@ def _lines(
     lines, used = [], set[str]()
     for spec in dict.fromkeys(entry.spec for entry in entries):
         fitting = sorted(
-            (result for result in results if _fits(result, spec)),
-            key=lambda result: (_spec(result) != spec, result.id),
+            (result for result in results if fits(result, spec)),
+            key=lambda result: (spec_of(result) != spec, result.id),
         )
         used |= {result.id for result in fitting}
         published = tuple(values.get((spec, c.at, c.swap), math.nan) for c in columns)
@@ -158,19 +151,6 @@ def _lines(
             found = tuple(_cell(result, column) for column in columns)
             lines.append(Line(called[result.id], (math.nan,) * len(columns), found, result.id))
     return tuple(lines)
-
-
-def _spec(result: Result) -> str:
-    return result.config.get("pe", {}).get("spec", "")
-
-
-def _fits(result: Result, spec: str) -> bool:
-    fields = result.config.get("pe", {})
-    sections = {id: found for id, found in fields.items() if isinstance(found, dict)}
-    try:
-        return reads(spec, _spec(result), sections)
-    except ValueError:  # a spec that cannot be read is of no published encoding
-        return False
 
 
 def _lengths(result: Result, column: Column) -> list[int]:
@@ -235,20 +215,3 @@ def _chance(result: Result, column: Column) -> float:
         and variant(one.swap) == wanted
     ]
     return sum(known) / len(known) if known else 0.0
-
-
-def _nothing(results: Sequence[Result], reference: Reference) -> str:
-    """Why a reference cannot be used."""
-    asked = list(dict.fromkeys(entry.spec for entry in reference.entries))
-    ours = list(dict.fromkeys(_spec(result) for result in results))
-    done = list(dict.fromkeys(result.corpus.source for result in results))
-    names = {result.config.get("task", {}).get("name", "text") for result in results}
-    shared = [task for task in reference.tasks if member(task)[0] in names]
-    near = nearest(*((asked[0], ours) if shared else (reference.tasks[0], names)))
-    hint = f"; the nearest of ours is {near.split()[-1].rstrip('?.')}" if "mean" in near else ""
-    return (
-        f"no run can be held against the reference {reference.name!r}{hint}. It has the tasks "
-        f"{join(reference.tasks)} and the encodings {join(asked)}; the runs have the tasks or "
-        f"texts {join(done)} and the encodings {join(ours)}: give a reference of the same task, "
-        "or run its encodings"
-    )

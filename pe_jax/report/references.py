@@ -8,10 +8,9 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
+from pe_jax import terms
 from pe_jax.errors import nearest
-from pe_jax.spec import terms
 
 COLUMNS = (
     "task",
@@ -63,10 +62,13 @@ def read(path: str | Path) -> Reference:
     cannot be read.
     """
     path = Path(path)
+    if not path.exists():
+        known = [other.name for other in sorted(path.parent.glob("*.csv"))]
+        raise ValueError(f"no file {str(path)!r}{nearest(path.name, known)} {_GIVE}")
     try:
         lines = list(csv.reader(path.read_text("utf-8").splitlines()))
     except (UnicodeDecodeError, csv.Error) as error:
-        raise ValueError(f"{path} is no CSV file ({error}): give one as in {_LIKE}") from error
+        raise ValueError(f"{path} is no CSV file ({error}). {_GIVE}") from error
     header = lines[0] if lines else []
     for name in header:
         if name not in COLUMNS:
@@ -79,7 +81,7 @@ def read(path: str | Path) -> Reference:
         if line:
             entries.append(_entry(dict(zip(header, line, strict=False)), f"{path}, line {i}"))
     if not entries:
-        raise ValueError(f"{path} holds no numbers: give a file as in {_LIKE}")
+        raise ValueError(f"{path} holds no numbers. {_GIVE}")
     seen: dict[tuple, int] = {}
     for i, entry in enumerate(entries):
         key = entry.task, entry.spec, entry.at, entry.swap
@@ -89,46 +91,6 @@ def read(path: str | Path) -> Reference:
                 "other setting into a file of its own"
             )
     return Reference(path.stem, tuple(entries))
-
-
-def reads(wanted: str, found: str, fields: Mapping[str, Mapping[str, Any]]) -> bool:
-    """Whether an encoding `found`, with the `fields` of its members by their ids, is the one that
-    is `wanted`: it has the same members, with each field that `wanted` names.
-    """
-    ours, theirs = _members(found), _members(wanted)
-    if [(name, layers) for name, _, layers in ours] != [(name, at) for name, _, at in theirs]:
-        return False
-    used: dict[str, int] = {}
-    for (name, own, _), (_, asked, _) in zip(ours, theirs, strict=True):
-        used[name] = used.get(name, 0) + 1
-        id = name if used[name] == 1 else f"{name}_{used[name]}"
-        if not named({**own, **fields.get(id, {})}, asked):
-            return False
-    return True
-
-
-def named(fields: Mapping[str, Any], asked: Mapping[str, Any]) -> bool:
-    """Whether the fields have the values that are asked for."""
-    return all(name in fields and fields[name] == value for name, value in asked.items())
-
-
-def member(text: str) -> tuple[str, dict[str, Any]]:
-    """The name and the fields of a task or of a member of a spec."""
-    term = terms.Term.of(text, text)
-    return term.name, terms.literals(term.fields, text)
-
-
-def variant(text: str) -> dict[str, Any] | str:
-    """The fields of a task's variant, in any order and spacing; the text itself if it is none."""
-    try:
-        return member(f"_({text})")[1] if "=" in text else text
-    except ValueError:
-        return text
-
-
-def _members(spec: str) -> list[tuple[str, dict[str, Any], str | None]]:
-    parts = [(part, terms.Term.of(part, spec)) for part in terms.members(spec)]
-    return [(term.name, terms.literals(term.fields, part), term.layers) for part, term in parts]
 
 
 def _entry(cells: Mapping[str, str], place: str) -> Entry:
@@ -148,11 +110,12 @@ def _entry(cells: Mapping[str, str], place: str) -> Entry:
         )
     for name in ("task", "spec"):
         try:
-            _members(cells[name]) if name == "spec" else member(cells[name])
+            for part in terms.members(cells[name]):
+                terms.literals(terms.Term.of(part, cells[name]).fields, part)
         except ValueError as error:
             raise ValueError(f"{place}: {error}") from error
     return Entry(**{**cells, "value": value})
 
 
-_LIKE = "results/reference/"
+_GIVE = "Give a file as those of results/reference/ are."
 _HAS = f"The columns are {', '.join(COLUMNS)}."

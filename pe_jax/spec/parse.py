@@ -16,12 +16,12 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from pe_jax import terms
 from pe_jax.encoding import Dims, Encoding
 from pe_jax.encodings import ENCODINGS
 from pe_jax.errors import nearest
 from pe_jax.fields import check_value, hints
 from pe_jax.own_class import own_class
-from pe_jax.spec import terms
 from pe_jax.spec.layers import layers_of
 
 MOST = 64  # members of a spec

@@ -1,0 +1,299 @@
+"""Scores beside published ones: which are held against each other, and how far the orders agree."""
+
+import csv
+import io
+import itertools
+import math
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import scipy.stats
+from commands import Lab
+from test_report import make_record
+
+from pe_jax.record import Baseline, Corpus, Row
+from pe_jax.report import against, agreement, page
+from pe_jax.report.published import hold
+from pe_jax.report.references import COLUMNS, Entry, Reference, read
+from pe_jax.storage import atomic, records
+
+FILES = sorted((Path(__file__).parents[2] / "results" / "reference").glob("*.csv"))
+SPECS = ("rope", "alibi", "t5", "nope", "fire")
+LENGTHS = (20, 40, 60, 80)
+
+
+def result(spec, level, task=("reverse_string", {}), swap="", metric="accuracy", **lm):
+    """A result whose score at length n of seed s is level - n / 10 + s."""
+    name, fields = task
+    made = make_record(spec, [1.0] * 5, window=False)
+    config = {
+        "pe": {"spec": spec},
+        "task": {"name": name, **fields},
+        "lm": {"causal": False, "layers": 3, "model": 64, "heads": 8, **lm},
+        "train": {"length": 40, "steps": 3000, "batch": 64},
+    }
+    rows = tuple(
+        Row(seed=s, metric=metric, length=n, value=level - n / 10 + s, swap=kind)
+        for s in range(3)
+        for n in LENGTHS
+        for kind in {"", swap}
+    )
+    train = replace(made.train, length=40, steps=3000, labels=2)
+    corpus = Corpus(source=name, hash="")
+    config_id = f"{spec}-{name}-{lm}"
+    return replace(made, id=config_id, config=config, rows=rows, train=train, corpus=corpus)
+
+
+def entry(spec, value, task="reverse_string", at="beyond", swap="", unit="accuracy in %") -> Entry:
+    better = "lower" if unit == "perplexity" else "higher"
+    told = "Somebody 2024, table 1", "read in the paper", "encoders of 5 layers"
+    return Entry(task, spec, at, swap, value, better, unit, *told)
+
+
+def reference(*entries) -> Reference:
+    return Reference("some", tuple(entries))
+
+
+def ranked(ours, published=(90.0, 80.0, 75.0, 70.0, 65.0)) -> list:
+    results = [result(spec, level) for spec, level in zip(SPECS, ours, strict=True)]
+    return hold(results, [reference(*map(entry, SPECS, published))])
+
+
+@pytest.mark.parametrize("n", [4, 5, 6, 7])
+def test_critical_values_are_those_of_all_orders(n):
+    first = range(n)
+    squares = [
+        sum((a - b) ** 2 for a, b in zip(first, p, strict=True))
+        for p in itertools.permutations(first)
+    ]
+    most = agreement.SQUARES[n]
+    assert sum(s <= most for s in squares) / len(squares) <= 0.05
+    assert sum(s <= most + 2 for s in squares) / len(squares) > 0.05
+    assert round(agreement.critical(n), 2) == {4: 1.00, 5: 0.90, 6: 0.83, 7: 0.71}[n]
+
+
+def test_critical_values_of_more_encodings_are_those_of_tables():
+    known = [round(agreement.critical(n), 2) for n in (8, 9, 10)]
+    assert known == [0.64, 0.60, 0.56]
+    assert math.isnan(agreement.critical(3))
+    assert 0.50 < agreement.critical(11) < 0.56
+
+
+def test_rho_is_spearmans_with_ties():
+    a, b = [1.0, 2.0, 2.0, 4.0, 5.0], [3.0, 1.0, 4.0, 4.0, 9.0]
+    assert agreement.spearman(a, b) == pytest.approx(scipy.stats.spearmanr(a, b).statistic)
+    assert math.isnan(agreement.spearman([1.0, 1.0], [1.0, 2.0]))
+
+
+def test_a_pair_that_is_equal_in_print_is_left_out_and_one_that_is_equal_here_is_not_alike():
+    assert agreement.pairs([1.0, 1.0, 2.0], [5.0, 6.0, 6.0]) == (1, 2)
+
+
+def test_five_encodings_agree_from_the_critical_value_on():
+    agrees = ranked([95, 94, 93, 91, 92])[0].agreements[0]
+    assert (agrees.n, agrees.verdict) == (5, "agrees")
+    assert agrees.rho == pytest.approx(agrees.critical) == pytest.approx(0.9)
+    assert ranked([95, 94, 91, 92, 93])[0].agreements[0].verdict == "not shown"
+
+
+def test_below_five_encodings_pairs_are_counted():
+    results = [result("rope", 95), result("alibi", 90), result("t5", 93)]
+    held = hold(results, [reference(entry("rope", 99.0), entry("alibi", 80.0), entry("t5", 70.0))])
+    assert held[0].agreements[0].verdict == "2 of 3 pairs"
+
+
+def test_ours_is_the_mean_beyond_training_and_what_a_side_lacks_is_told():
+    held = hold(
+        [result("rope", 95), result("nope", 90)], [reference(entry("rope", 99.0), entry("path", 1))]
+    )[0]
+    assert [list(row) for row in against.texts(held)] == [
+        ["rope", "99.00", "89.00 ± 2.48"],
+        ["path", "1.00", "n/a"],
+        ["nope", "n/a", "84.00 ± 2.48"],
+    ]
+    assert against.header(held)[1:] == ["mean beyond 40: published", "mean beyond 40: ours"]
+
+
+@pytest.mark.parametrize(("at", "mean"), [("60", 90), ("2x", 88), ("1.98x", 88), ("3x", None)])
+def test_a_place_is_a_length_or_near_a_multiple_of_that_of_training(at, mean):
+    cell = hold([result("rope", 95)], [reference(entry("rope", 9.0, at=at))])[0].lines[0].ours[0]
+    assert cell.mean == pytest.approx(mean) if mean else not cell.n
+
+
+def test_a_variant_is_the_same_however_it_is_written():
+    ours = result("rope", 95, ("dyck", {"types": 2}), swap="behind_closing=True, deepest=12")
+    wanted = entry("rope", 9.0, "dyck(types=2)", swap="deepest=12,behind_closing=True")
+    assert hold([ours], [reference(wanted)])[0].lines[0].ours[0].n == 3
+
+
+def test_fields_that_the_reference_names_must_be_equal_and_others_may_differ():
+    mine = [
+        replace(
+            result("rope", 95, ("copy", {"variant": variant, "alphabet": 20})),
+            id=variant,
+            corpus=Corpus(source=variant, hash=""),
+        )
+        for variant in ("cmc", "rsc")
+    ]
+    held = hold(mine, [reference(entry("rope", 9.0, "copy(variant='rsc')"))])
+    assert [one.results[0].id for one in held] == ["rsc"]
+
+
+def test_an_encoding_is_found_by_the_fields_of_its_config():
+    ours = result("dape+learned(length=64)", 95)
+    ours.config["pe"] |= {"dape": {"prior": "alibi"}, "learned": {"length": 64}}
+    fits = hold([ours], [reference(entry("dape(prior='alibi')+learned", 9.0))])
+    assert fits[0].lines[0].ours[0].n == 3
+    with pytest.raises(ValueError, match="other encodings"):
+        hold([ours], [reference(entry("dape(prior='fire')+learned", 9.0))])
+    with pytest.raises(ValueError, match="other encodings"):
+        hold([ours], [reference(entry("dape(prior='alibi')", 9.0))])
+
+
+def test_guesses_are_told_on_either_side():
+    at_chance = ranked([57, 56.5, 56, 57, 56.2])[0]
+    assert at_chance.agreements[0].verdict == "guesses: ours"
+    assert "all our values lie within noise of a guess, 50 %" in str(against.notes(at_chance)[-1])
+    printed = ranked([95, 94, 93, 92, 91], (50.5, 49.0, 50.0, 51.0, 48.5))[0]
+    assert printed.agreements[0].verdict == "guesses: published"
+
+
+def test_chance_of_whole_samples_is_that_of_the_most_frequent_target():
+    ours = result("rope", 58, metric="exact_match")
+    line = entry("rope", 9.0, unit="samples without an error in %")
+    known = [
+        Baseline(name="most frequent", metric="exact_match", length=n, value=51.0) for n in (60, 80)
+    ]
+    for baselines, chance in ((), 0.0), (tuple(known), 51.0):
+        held = hold([replace(ours, baselines=baselines)], [reference(line)])[0]
+        assert held.columns[0].metric == "exact_match"
+        assert held.agreements[0].chance == chance
+
+
+def test_perplexity_is_held_against_bits_per_byte():
+    text = [make_record(spec, [2.0 + i] * 5, window=False) for i, spec in enumerate(("t5", "rope"))]
+    lines = [entry(s, v, "text", "2x", unit="perplexity") for s, v in (("t5", 9.0), ("rope", 8.0))]
+    held = hold(text, [reference(*lines)])[0]
+    assert held.columns[0].metric == "same_targets"
+    assert held.agreements[0].verdict == "0 of 1 pairs"
+    assert "perplexity is held against bits per byte" in str(against.notes(held)[-1])
+
+
+def test_the_settings_of_both_sides_are_said():
+    told = str(against.notes(ranked([95, 94, 93, 92, 91])[0])[1])
+    assert told == (
+        "Published: encoders of 5 layers. Ours: encoders of 3 layers, width 64, 8 heads, 3,000 "
+        "steps of 64, reverse_string, trained at length up to 40, scored at 20, 40, 60 and 80, 3 "
+        "seeds."
+    )
+
+
+def test_groups_that_may_not_be_ranked_have_tables_of_their_own():
+    results = [result(s, 90, layers=layers) for s in ("rope", "t5") for layers in (2, 3)]
+    held = hold(results, [reference(entry("rope", 9.0), entry("t5", 8.0))])
+    assert [one.heading for one in held] == ["2 layers", "3 layers"]
+    assert [row[1] for row in against.summary(held)] == [
+        "reverse_string, 2 layers",
+        "reverse_string, 3 layers",
+    ]
+
+
+def test_the_page_and_its_folder_have_the_tables(tmp_path):
+    results = [result(spec, 95 - i) for i, spec in enumerate(SPECS)]
+    table = reference(*(entry(spec, 90.0 - i) for i, spec in enumerate(SPECS)))
+    written = page.write(results, tmp_path, references=[table])
+    assert {"published.md", "published.csv"} <= {path.name for path in written}
+    html = (tmp_path / "report.html").read_text()
+    assert "Beside published numbers" in html and "reverse_string, beside some" in html
+    rows = list(csv.DictReader(io.StringIO((tmp_path / "published.csv").read_text())))
+    assert [row["published"] for row in rows] == ["90.0", "89.0", "88.0", "87.0", "86.0"]
+    assert {row["order"] for row in rows} == {"agrees"}
+    assert " agrees |" in (tmp_path / "published.md").read_text()
+
+
+HEADER = ",".join(COLUMNS)
+
+
+def file(tmp_path, *lines, header=HEADER) -> Path:
+    path = tmp_path / "some.csv"
+    path.write_text("\n".join([header, *lines]) + "\n")
+    return path
+
+
+GOOD = "reverse_string,rope,beyond,,50,higher,accuracy in %,A,read in the paper,B"
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        (GOOD.replace("50", "fifty"), "line 2: value is no number, 'fifty'"),
+        (GOOD.replace("50", "nan"), "value is no number, 'nan'"),
+        (GOOD.replace("higher", "up"), "better is 'up': write higher or lower"),
+        (GOOD.replace("beyond", "far"), "at is 'far': write beyond, a length as in 24"),
+        (GOOD.replace("rope", "rope(base"), "line 2: cannot read 'rope"),
+        (f"{GOOD}\n{GOOD}", "two numbers of rope for reverse_string at 'beyond'"),
+        ("", "holds no numbers"),
+    ],
+)
+def test_a_wrong_line_is_told_in_one_line(tmp_path, wrong, message):
+    with pytest.raises(ValueError) as error:
+        read(file(tmp_path, wrong))
+    assert message in str(error.value) and "\n" not in str(error.value)
+
+
+def test_a_wrong_header_is_told_with_the_nearest_column(tmp_path):
+    with pytest.raises(ValueError, match="unknown column 'encodng'"):
+        read(file(tmp_path, GOOD, header=HEADER.replace("spec", "encodng")))
+    with pytest.raises(ValueError, match="unknown column 'setings'; did you mean 'setting'?"):
+        read(file(tmp_path, GOOD, header=HEADER.replace("setting", "setings")))
+    with pytest.raises(ValueError, match="lacks the column 'setting'"):
+        read(file(tmp_path, GOOD, header=",".join(COLUMNS[:-1])))
+
+
+def test_a_missing_file_is_told_with_the_nearest_one(tmp_path):
+    path = file(tmp_path, GOOD)
+    with pytest.raises(ValueError, match=r"no file '.*/smoe.csv'; did you mean 'some.csv'\?"):
+        read(path.with_name("smoe.csv"))
+    with pytest.raises(ValueError, match="is no CSV file"):
+        path.write_bytes(b"\xff\xfe")
+        read(path)
+
+
+def test_a_command_with_a_reference_of_nothing_writes_nothing(tmp_path):
+    lab = Lab(tmp_path, tmp_path)
+    runs, wrong = tmp_path / "runs", file(tmp_path, GOOD)
+    atomic.write(runs / "runs.jsonl", records.encode(make_record("rope", [2.0] * 5)) + "\n")
+    for named in (wrong, wrong.with_name("none.csv")):
+        flags = f"--workdir={runs}", f"--out={tmp_path / 'out'}", f"--reference={named}"
+        done = lab.start("report", *flags).wait()
+        assert done.code == 1 and len(done.err.splitlines()) == 1
+        assert not (tmp_path / "out").exists()
+
+
+def test_a_reference_of_other_tasks_says_what_both_sides_have():
+    with pytest.raises(ValueError) as error:
+        hold([result("rope", 95)], [reference(entry("t5", 9.0, "odds_first"))])
+    assert str(error.value) == (
+        "the reference some has other tasks than these runs. It has odds_first, with the encodings "
+        "t5; the runs have reverse_string, with rope: give another file"
+    )
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+def test_the_files_of_this_project_name_tasks_and_fields_that_exist(path):
+    from pe_jax.report.fitting import member, variant
+    from pe_jax.tasks import section
+
+    for one in read(path).entries:
+        name, fields = member(one.task)
+        swap = variant(one.swap)
+        section.make({"name": name, **fields, **(swap if isinstance(swap, dict) else {})})
+        assert one.status.startswith("read in the ")
+        assert one.unit in ("accuracy in %", "samples without an error in %", "perplexity")
+        assert 0 <= one.value <= 100 or one.unit == "perplexity"
+
+
+def test_dape_has_14_tasks_with_10_encodings():
+    chomsky = read(next(path for path in FILES if path.stem == "chomsky"))
+    assert len(chomsky.tasks) == 14 and len(chomsky.entries) == 140
