@@ -267,7 +267,7 @@ def test_a_command_with_a_reference_of_nothing_writes_nothing(tmp_path):
     for named in (wrong, wrong.with_name("none.csv")):
         flags = f"--workdir={runs}", f"--out={tmp_path / 'out'}", f"--reference={named}"
         done = lab.start("report", *flags).wait()
-        assert done.code == 1 and len(done.err.splitlines()) == 1
+        assert done.code == 2 and len(done.err.splitlines()) == 1
         assert not (tmp_path / "out").exists()
 
 
