@@ -24,6 +24,7 @@ def get_config(arg="task=dyck,pe=rope"):
     c.train.rate, c.train.warmup = 1e-4, 100
     c.eval.lengths, c.eval.samples, c.eval.swaps = (32, 64, 128), 512, ()
     c.eval.variants = ("behind_closing=True", "behind_closing=True, deepest=12")
+    c.eval.metrics = ("accuracy",)
     c.run.seeds = tuple(range(8))
     return c
 

@@ -1,4 +1,4 @@
-"""configs/papers/dyck.py for two cores: 2,000 steps at a rate of 1e-3, 3 seeds.
+"""configs/papers/dyck.py for two cores: 2,000 steps of 64 at a rate of 1e-3, 3 seeds.
 
 python -m experiments.sweep --config=configs/papers/dyck_small.py --workdir=DIR --jobs=2
 """
@@ -8,8 +8,8 @@ from configs.papers import dyck
 
 def get_config(arg="task=dyck,pe=rope"):
     c = dyck.get_config(arg)
-    c.train.steps, c.train.rate = 2000, 1e-3
-    c.eval.samples, c.run.seeds = 256, (0, 1, 2)
+    c.train.batch, c.train.steps, c.train.rate = 64, 2000, 1e-3
+    c.eval.samples, c.run.seeds = 128, (0, 1, 2)
     return c
 
 

@@ -139,6 +139,14 @@ def csv(found: Sequence[Held]) -> str:
     )
 
 
+def key(text: str) -> float:
+    """What a cell sorts by: the number that it begins with, NaN for none."""
+    try:
+        return float(text.split(" ")[0].replace("−", "-"))
+    except ValueError:
+        return math.nan
+
+
 def _done(held: Held) -> str:
     """The task as the runs have it, and what sets them apart from other runs of it."""
     return ", ".join(filter(None, [held.results[0].corpus.source, held.heading]))

@@ -17,7 +17,7 @@ for (const table of document.querySelectorAll("table")) {
 }
 
 const tools = document.querySelector(".tools");
-const bodies = [...document.querySelectorAll("tbody")];
+const bodies = [...document.querySelectorAll("table:not(.published) tbody")];
 
 // A labelled checkbox for each of the names, all on, that calls `changed` with a name and its state.
 function checkboxes(parent, names, changed) {
@@ -53,7 +53,7 @@ function showColumn(title, shown) {
 }
 
 const blocks = [...new Set(bodies.map(body => body.dataset.block).filter(Boolean))];
-const titles = [...document.querySelectorAll("thead th:not(:first-child)")];
+const titles = [...document.querySelectorAll("table:not(.published) thead th:not(:first-child)")];
 if (blocks.length > 1) {
   checkboxes(tools.querySelector(".blocks"), blocks, (name, shown) => {
     bodies.filter(body => body.dataset.block === name).forEach(body => { body.hidden = !shown; });

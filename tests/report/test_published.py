@@ -200,14 +200,15 @@ def test_groups_that_may_not_be_ranked_have_tables_of_their_own():
 
 
 def test_the_page_and_its_folder_have_the_tables(tmp_path):
-    results = [result(spec, 95 - i) for i, spec in enumerate(SPECS)]
+    results = [result(spec, 95 - i) for i, spec in enumerate(SPECS)] + [result("integer", 60)]
     table = reference(*(entry(spec, 90.0 - i) for i, spec in enumerate(SPECS)))
     written = page.write(results, tmp_path, references=[table])
     assert {"published.md", "published.csv"} <= {path.name for path in written}
     html = (tmp_path / "report.html").read_text()
+    assert 'class="na" data-value="nan">n/a<' in html and 'data-value="89.0">89.00 ± 2.48<' in html
     assert "Beside published numbers" in html and "reverse_string, beside some" in html
     rows = list(csv.DictReader(io.StringIO((tmp_path / "published.csv").read_text())))
-    assert [row["published"] for row in rows] == ["90.0", "89.0", "88.0", "87.0", "86.0"]
+    assert [row["published"] for row in rows] == ["90.0", "89.0", "88.0", "87.0", "86.0", ""]
     assert {row["order"] for row in rows} == {"agrees"}
     assert " agrees |" in (tmp_path / "published.md").read_text()
 
