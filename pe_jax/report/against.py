@@ -156,7 +156,7 @@ def _guesses(place: str, one: Agreement) -> str:
     sides = {"published": "published values", "ours": "our values"}
     who = join(sides[side] for side in one.guesses)
     return (
-        f"{place[:1].upper()}{place[1:]}, all {who} lie within noise of a guess, "
+        f"{place[:1].upper()}{place[1:]}, all {who} lie within noise of a guess at random, "
         f"{one.chance:.3g} %: {NEAR:g} points or the half width of their interval. A rank among "
         "guesses means nothing."
     )

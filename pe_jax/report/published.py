@@ -169,7 +169,8 @@ def _lengths(result: Result, column: Column) -> list[int]:
 def _cell(result: Result, column: Column) -> Cell:
     lengths = _lengths(result, column)
     wanted = variant(column.swap)
-    swap = next((s for s in {row.swap for row in result.rows} if variant(s) == wanted), None)
+    swaps = sorted({row.swap for row in result.rows})
+    swap = next((swap for swap in swaps if variant(swap) == wanted), None)
     if not lengths or swap is None:
         return Cell()
     if column.at == BEYOND:

@@ -154,7 +154,9 @@ def test_an_encoding_is_found_by_the_fields_of_its_config():
 def test_guesses_are_told_on_either_side():
     at_chance = ranked([57, 56.5, 56, 57, 56.2])[0]
     assert at_chance.agreements[0].verdict == "guesses: ours"
-    assert "all our values lie within noise of a guess, 50 %" in str(against.notes(at_chance)[-1])
+    assert "all our values lie within noise of a guess at random, 50 %" in str(
+        against.notes(at_chance)[-1]
+    )
     printed = ranked([95, 94, 93, 92, 91], (50.5, 49.0, 50.0, 51.0, 48.5))[0]
     assert printed.agreements[0].verdict == "guesses: published"
 
