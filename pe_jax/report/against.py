@@ -50,7 +50,7 @@ def summary(found: Iterable[Held]) -> list[list[str]]:
     return [
         [held.reference, _done(held), where(c, held.results[0].train.length)]
         + [str(one.n), _number(one.rho), _number(one.critical)]
-        + [f"{one.pairs.alike} of {one.pairs.of}", one.verdict]
+        + [f"{one.pairs.alike} of {one.pairs.of}" if one.pairs.of else "n/a", one.verdict]
         for held in found
         for c, one in zip(held.columns, held.agreements, strict=True)
     ]
