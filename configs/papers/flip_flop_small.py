@@ -1,5 +1,5 @@
-"""configs/papers/flip_flop.py for two cores: 64 tokens in place of 512, 3,000 steps of 64 at a rate
-of 1e-3.
+"""configs/papers/flip_flop.py for two cores: trained at 64 tokens in place of 512, 3,000 steps of
+64 at a rate of 1e-3, and scored at longer lengths, too.
 
     python -m experiments.sweep --config=configs/papers/flip_flop_small.py --workdir=DIR --jobs=2
 """
@@ -9,7 +9,7 @@ from configs.papers import flip_flop
 
 def get_config(arg="task=flip_flop,pe=rope"):
     c = flip_flop.get_config(arg)
-    c.train.length, c.eval.lengths = 64, (64,)
+    c.train.length, c.eval.lengths = 64, (64, 128, 256, 512)
     c.train.batch, c.train.steps, c.train.rate = 64, 3000, 1e-3
     return c
 
