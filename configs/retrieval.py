@@ -4,7 +4,9 @@ by length and by depth.
 
     pe-jax sweep --config=configs/retrieval.py --workdir=runs/retrieval --jobs=2
 
-Beside the same encodings on text: pe-jax report --workdir=runs/retrieval --workdir=results/encodings.
+Beside the same encodings on text:
+
+    pe-jax report --workdir=runs/retrieval --workdir=results/quickstart
 """
 
 from pe_jax.configs import base
