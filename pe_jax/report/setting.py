@@ -14,21 +14,24 @@ FEW = 8  # models up to which a sentence names all
 def setting(results: Sequence[Result]) -> str:
     """How the models were trained, on what, and what ± means."""
     train, spec = results[0].train, results[0].tokenizer.spec
-    python = join(sorted({r.corpus.python for r in results if r.corpus.python}) or [""])
-    corpus = text(results[0].corpus) + (f" of Python {python}" if python else "")
     seeds = [len(result.seeds) for result in results]
     spread = (
         "one seed, so there are no intervals"
         if set(seeds) == {1}
         else f"{each(seeds, 'seed')}, ± is the half width of their 95 % interval by Student's t"
     )
-    tokens = "tokens" if spec == "bytes" else f"tokens ({spec})"
     if spec == SYMBOLS:
-        kind = "decoders" if results[0].config.get("lm", {}).get("causal", True) else "encoders"
+        config = results[0].config
+        kind = "decoders" if config.get("lm", {}).get("causal", True) else "encoders"
+        fixed = config.get("train", {}).get("curriculum") == "fixed"
         return (
-            f"Trained as {kind} on {train.steps:,} batches of samples of {corpus}, of lengths up "
-            f"to {train.length}; {spread}.{_chance(train.labels)}"
+            f"Trained as {kind} on {train.steps:,} batches of samples of "
+            f"{results[0].corpus.source}, of {'length' if fixed else 'lengths up to'} "
+            f"{train.length}; {spread}.{_chance(train.labels)}"
         )
+    python = join(sorted({r.corpus.python for r in results if r.corpus.python}) or [""])
+    corpus = text(results[0].corpus) + (f" of Python {python}" if python else "")
+    tokens = "tokens" if spec == "bytes" else f"tokens ({spec})"
     return (
         f"Trained on windows of {train.length} {tokens} of {corpus} for {train.steps:,} steps; "
         f"{spread}."
