@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import math
 import re
+import statistics
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
@@ -34,8 +35,14 @@ from pe_jax.report.words import count
 
 
 def metrics(results: Iterable[Result]) -> list[str]:
-    """The metrics that the results have rows of: those of METRICS first, in its order."""
-    return ordered(row.metric for result in results for row in result.rows)
+    """The metrics that the results have rows of: those of text first, then in the order in which
+    most of the results have them, then in that of METRICS.
+    """
+    places: dict[str, list[int]] = {}
+    for result in results:
+        for place, name in enumerate(dict.fromkeys(row.metric for row in result.rows)):
+            places.setdefault(name, []).append(place)
+    return sorted(ordered(places), key=lambda n: (of_samples(n), statistics.fmean(places[n])))
 
 
 def study(results: Sequence[Result]) -> list[Table]:
