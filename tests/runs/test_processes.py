@@ -102,6 +102,16 @@ def test_two_processes_start_from_a_run_of_one(lab, tmp_path):
 
 
 @pytest.mark.slow
+def test_two_processes_learn_and_score_a_task(lab, tmp_path):
+    task = {"task.name": "induction", "eval.metrics": ("accuracy",), "eval.samples": 12}
+    task |= {"train.length": 8, "eval.lengths": (8, 16), "eval.swaps": ()}
+    ended(start(lab, tmp_path, **task))
+    found, one = result(the_run(tmp_path / "0")), alone(lab, tmp_path / "alone", **task)
+    assert_rows_near(found, one)
+    assert len(found["curves"]) == len(one.curves) > 0 and found["baselines"]
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("killed", [0, 1])
 def test_a_process_that_dies_ends_the_other_and_the_same_command_goes_on(lab, tmp_path, killed):
     started = start(lab, tmp_path)
