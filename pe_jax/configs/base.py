@@ -36,9 +36,16 @@ def model():
     c.layers = 2
     c.model = 64  # D, the size of the residual stream
     c.heads = 4
+    c.head = placeholder(int)  # components of a head; None: model / heads
+    c.kv_heads = placeholder(int)  # heads of keys and values, shared by queries'; None: heads
     c.mlp = placeholder(int)  # hidden size; None: 4 * model
-    c.activation = "gelu"  # gelu, relu or silu
+    c.activation = "gelu"  # gelu, gelu_erf (exact), relu or silu
+    c.gated = False  # a second matrix multiplies the activation: SwiGLU, with silu
+    c.parallel = False  # attention and MLP of a layer read the same input
+    c.biases = ""  # matrices with a bias: none, qkv or all
     c.norm = "rms"  # rms or layer
+    c.norm_eps = placeholder(float)  # None: 1e-6
+    c.qk_norm = False  # queries and keys are normalised before any encoding
     c.dropout = 0.0
     c.dtype = "float32"  # of activations: float32 or bfloat16
     c.attention = "auto"  # dense, blockwise, or auto: by memory

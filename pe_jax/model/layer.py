@@ -21,44 +21,49 @@ from pe_jax.attention.choose import choose
 from pe_jax.attention.rows import Rows
 from pe_jax.encoding import overrides
 from pe_jax.model.cache import LayerPast, Seen, rows_from
-from pe_jax.model.config import ACTIVATIONS, DTYPES, NORMS, LmConfig
+from pe_jax.model.config import ACTIVATIONS, DTYPES, LmConfig
 
 
 class Layer(nnx.Module):
-    """x + attention(norm(x)), then x + mlp(norm(x)). No matrix has a bias."""
+    """x + attention(norm(x)), then x + mlp(norm(x)); with lm.parallel both at once."""
 
     def __init__(self, config: LmConfig, *, rngs: nnx.Rngs):
         D, F = config.model, config.mlp or 4 * config.model
+        K = config.head or D // config.heads
         self.config = config
+        every, qkv = config.biases == "all", config.biases != ""
 
-        def dense(inputs, outputs, gain=1.0):
+        def dense(inputs, outputs, gain=1.0, bias=every):
             return nnx.Linear(
                 inputs,
                 outputs,
-                use_bias=False,
+                use_bias=bias,
                 dtype=DTYPES[config.dtype],
                 kernel_init=nnx.initializers.variance_scaling(gain, "fan_in", "normal"),
                 rngs=rngs,
             )
 
-        def norm():
-            return NORMS[config.norm](D, dtype=DTYPES[config.dtype], rngs=rngs)
-
         residual = 1 / (2 * config.layers)  # 2 * layers matrices add to the residual stream
-        self.attention_norm, self.mlp_norm = norm(), norm()
-        self.query, self.key_value = dense(D, D), dense(D, 2 * D)
-        self.out = dense(D, D, residual)
+        self.attention_norm, self.mlp_norm = config.make_norm(D, rngs), config.make_norm(D, rngs)
+        self.query = dense(D, config.heads * K, bias=qkv)
+        self.key_value = dense(D, 2 * (config.kv_heads or config.heads) * K, bias=qkv)
+        self.out = dense(config.heads * K, D, residual)
         self.up = dense(D, F)
         # [D, F]: XLA's CPU takes twice as long for the gradient of a kernel taller than wide.
         self.down = nnx.Einsum(
             "nf,df->nd",
             (D, F),
+            bias_shape=(D,) if every else None,
             dtype=DTYPES[config.dtype],
             kernel_init=nnx.initializers.variance_scaling(
                 residual, "fan_in", "normal", in_axis=-1, out_axis=-2
             ),
             rngs=rngs,
         )
+        if config.gated:
+            self.gate = dense(D, F)
+        if config.qk_norm:
+            self.query_norm, self.key_norm = config.make_norm(K, rngs), config.make_norm(K, rngs)
         self.dropout = nnx.Dropout(config.dropout)
 
     def __call__(
@@ -77,19 +82,31 @@ class Layer(nnx.Module):
         """
         B, L, D = x.shape
         attended, cache = self._attention(self._norm(x), pe, seen, last, cache)
-        x = x[:, L - last :].reshape(-1, D) + self._drop(attended, dropout_keys[0])
-        activation = ACTIVATIONS[self.config.activation]
-        mlp = self.down(activation(self.up(self.mlp_norm(x))))
+        before = x[:, L - last :].reshape(-1, D)
+        x = before + self._drop(attended, dropout_keys[0])
+        mlp = self._mlp(self.mlp_norm(before if self.config.parallel else x))
         x = x + self._drop(mlp, dropout_keys[1])
         return x.reshape(B, last, D), cache
+
+    def _mlp(self, h: Float[Array, "N D"]) -> Float[Array, "N D"]:
+        activation = ACTIVATIONS[self.config.activation]
+        if self.config.gated:
+            return self.down(activation(self.gate(h)) * self.up(h))
+        return self.down(activation(self.up(h)))
 
     def _attention(self, h: Float[Array, "B L D"], pe: Bound, seen: Seen, last: int, cache):
         """(what attention adds to the last tokens, [B*T, D], the cache), from normalised inputs."""
         B, L, D = h.shape
         H, S = self.config.heads, seen.index.shape[-1]
+        kv_heads = self.config.kv_heads or H
         q = self.query(h[:, L - last :].reshape(-1, D)).reshape(B, last, H, -1)
-        new = self.key_value(h.reshape(-1, D)).reshape(B, L, 2 * H, -1)
-        k, v, cache = cache.keys_values(*jnp.split(new, 2, axis=2), seen.start)
+        new = self.key_value(h.reshape(-1, D)).reshape(B, L, 2 * kv_heads, -1)
+        k, v = jnp.split(new, 2, axis=2)
+        if self.config.qk_norm:
+            q, k = self.query_norm(q), self.key_norm(k)
+        k, v, cache = cache.keys_values(k, v, seen.start)
+        if kv_heads != H:
+            k, v = (jnp.repeat(a, H // kv_heads, axis=2) for a in (k, v))
         coords, cache = _locate(pe, h, seen, cache)
 
         keys = Rows(seen.index, seen.pos, coords)
@@ -107,7 +124,7 @@ class Layer(nnx.Module):
         pe = pe.tabulated(last, S)
         attend = choose(self.config.attention, pe, B, H, last, S)
         over_batch = jax.vmap(lambda *args: attend(pe, *args), in_axes=(0, 0, 0, axes, axes))
-        return self.out(over_batch(q, k, v, queries, keys).reshape(B * last, D)), cache
+        return self.out(over_batch(q, k, v, queries, keys).reshape(B * last, -1)), cache
 
     def _norm(self, x: Float[Array, "B L D"]) -> Float[Array, "B L D"]:
         return self.attention_norm(x.reshape(-1, x.shape[-1])).reshape(x.shape)

@@ -19,7 +19,7 @@ from jaxtyping import Array, Float, Int, Key
 from pe_jax.attention.bound import Bound, fold_positions
 from pe_jax.encoding import Encoding, acts_once, overrides
 from pe_jax.model.cache import LayerPast, Past, Seen, rows_from
-from pe_jax.model.config import DTYPES, NORMS, LmConfig
+from pe_jax.model.config import DTYPES, LmConfig
 from pe_jax.model.layer import Layer
 from pe_jax.model.parameters import init_params
 from pe_jax.spec.layers import active
@@ -42,7 +42,7 @@ class LM(nnx.Module):
             config.embed_std * jax.random.normal(rngs.params(), (config.vocab, config.model))
         )
         self.blocks = nnx.List([Layer(config, rngs=rngs) for _ in range(config.layers)])
-        self.norm = NORMS[config.norm](config.model, dtype=DTYPES[config.dtype], rngs=rngs)
+        self.norm = config.make_norm(config.model, rngs)
         if not config.tie_embeddings:
             self.head = nnx.Linear(
                 config.model, config.vocab, use_bias=False, dtype=DTYPES[config.dtype], rngs=rngs

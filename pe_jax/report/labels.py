@@ -56,6 +56,7 @@ def settings(config: dict[str, Any]) -> dict[str, Any]:
     without = {"log", "resources"}
     flat = _flatten({name: config[name] for name in config if name not in without})
     flat = {"train.remat": False, "train.curriculum": "uniform"} | flat
+    flat = {"lm.gated": False, "lm.parallel": False, "lm.qk_norm": False, "lm.biases": ""} | flat
     flat = {"task.name": "text", "eval.samples": 512, "eval.variants": []} | flat
     for id, fields in config.get("pe", {}).items():
         if isinstance(fields, dict):

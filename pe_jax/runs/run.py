@@ -95,7 +95,7 @@ class Run:
         name = _label(members, lm, start)
         trained_by = {
             "pe": members.section(),
-            "lm": vars(lm),
+            "lm": _model(lm),
             "train": _training(train, start),
             "vmap_seeds": run.vmap_seeds,
             **_learned_from(task, whole, tokenizer.sources(data.tokenizer)),
@@ -215,6 +215,15 @@ def _learned_from(task: Task, config: dict[str, Any], tokens: dict[str, str]) ->
 def users_files(config: Mapping[str, Any]) -> dict[str, str]:
     """SHA-256 of each file outside the package that a config names an encoding or a task of."""
     return sources(config["pe"]["spec"]) | tasks.sources(config.get("task", {}))
+
+
+LATER = ("head", "kv_heads", "gated", "parallel", "biases", "norm_eps", "qk_norm")
+"""Fields of section `lm` that came when there were runs: at their defaults they change no id."""
+
+
+def _model(lm: LmConfig) -> dict[str, Any]:
+    """What of section `lm` decides what a seed learns."""
+    return {name: value for name, value in vars(lm).items() if name not in LATER or value}
 
 
 def _training(train: TrainConfig, start: WarmStart | None) -> dict[str, Any]:

@@ -1,0 +1,135 @@
+"""The forms of a layer: shared keys, gated MLPs, biases, norms, attention and MLP at once."""
+
+import dataclasses
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from flax import nnx
+from helpers import assert_near
+
+from pe_jax.model.cache import Cache, LayerPast, Seen
+from pe_jax.model.config import LmConfig
+from pe_jax.model.lm import LM
+from pe_jax.runs.run import Run
+from pe_jax.spec.parse import make
+
+TINY = LmConfig(vocab=32, layers=2, model=16, heads=4, attention="dense")
+LENGTH = 9
+FORMS = {
+    "shared keys": {"kv_heads": 2},
+    "one key head": {"kv_heads": 1},
+    "wide heads": {"head": 6, "kv_heads": 2},
+    "gated": {"gated": True, "activation": "silu", "mlp": 20},
+    "biases of qkv": {"biases": "qkv"},
+    "all biases": {"biases": "all", "gated": True, "norm": "layer"},
+    "normalised queries and keys": {"qk_norm": True, "kv_heads": 2},
+    "both branches at once": {"parallel": True, "norm": "layer", "activation": "gelu_erf"},
+    "another epsilon": {"norm_eps": 0.1},
+}
+
+
+def noisy(lm):
+    """The model with noise on every parameter, so that biases are not 0."""
+    noise = iter(jax.random.split(jax.random.key(2), 999))
+    graphdef, params = nnx.split(lm, nnx.Param)
+    add = jax.tree.map(lambda a: a + 0.3 * jax.random.normal(next(noise), a.shape), params)
+    return nnx.merge(graphdef, add)
+
+
+def built(spec="rope", **form):
+    config = dataclasses.replace(TINY, **form)
+    members = make(spec, config.dims(LENGTH))
+    return noisy(LM(config, members, rngs=nnx.Rngs(params=0, encodings=1)))
+
+
+def tokens():
+    return jnp.asarray(np.random.default_rng(0).integers(0, TINY.vocab, (2, LENGTH)), jnp.int32)
+
+
+def sizes(lm):
+    layer = nnx.to_flat_state(nnx.state(lm.blocks[0], nnx.Param))
+    return {".".join(map(str, path)): leaf.shape for path, leaf in layer}
+
+
+@pytest.mark.parametrize("form", FORMS.values(), ids=FORMS)
+def test_decoding_and_blocks_give_what_the_full_pass_gives(form):
+    lm = built(**form)
+    whole, _ = lm(tokens())
+    assert not np.allclose(whole, built()(tokens())[0]), "the form changes nothing"
+    lm_of_blocks = built(**form, attention="blockwise")
+    assert_near(lm_of_blocks(tokens())[0], whole, 1e-5)
+    first, cache = lm(tokens()[:, :5], Cache.empty(TINY.layers))
+    rest, _ = lm(tokens()[:, 5:], cache.grown(LENGTH))
+    assert_near(jnp.concatenate([first, rest], axis=1), whole, 1e-5)
+
+
+@pytest.mark.parametrize(
+    "spec", ["rope", "t5", "transformer_xl", "cope", "alibi+shaw", "forget_gate"]
+)
+def test_shared_keys_are_those_of_a_model_whose_heads_have_equal_ones(spec):
+    shared, plain = built(spec, kv_heads=2), built(spec)
+    params = nnx.state(shared, nnx.Param)
+    for block in params["blocks"].values():
+        kernel = block["key_value"]["kernel"][...].reshape(16, 2, 2, 4)
+        block["key_value"]["kernel"] = nnx.Param(jnp.repeat(kernel, 2, axis=2).reshape(16, -1))
+    nnx.update(plain, params)
+    assert_near(plain(tokens())[0], shared(tokens())[0], 1e-5)
+
+
+def test_the_cache_holds_the_shared_keys_alone():
+    _, cache = built(kv_heads=1)(tokens(), Cache.empty(TINY.layers))
+    assert cache.layers[0].k.shape == (2 * 1, 4, LENGTH)
+
+
+def test_the_parameters_of_each_form():
+    before = sizes(built())
+    assert before["key_value.kernel"] == (16, 32) and "gate.kernel" not in before
+    assert sizes(built(kv_heads=2))["key_value.kernel"] == (16, 16)
+    wide = sizes(built(head=6))
+    assert wide["query.kernel"] == (16, 24) and wide["out.kernel"] == (24, 16)
+    assert sizes(built(gated=True))["gate.kernel"] == (16, 64)
+    qkv, every = sizes(built(biases="qkv")), sizes(built(biases="all"))
+    assert {name for name in qkv if "bias" in name} == {"query.bias", "key_value.bias"}
+    names = {"query", "key_value", "out", "up", "down"}
+    assert {name for name in every if "bias" in name} == {f"{name}.bias" for name in names}
+    assert sizes(built(qk_norm=True))["query_norm.scale"] == (4,)
+
+
+def test_both_branches_read_what_enters_the_layer():
+    lm = built(parallel=True)
+    block = lm.blocks[0]
+    x = jax.random.normal(jax.random.key(0), (2, LENGTH, 16))
+    both = layer_output(lm, x)
+    mlp = block._mlp(block.mlp_norm(x.reshape(-1, 16))).reshape(x.shape)
+    block.down.kernel[...] = 0 * block.down.kernel[...]
+    assert_near(both - layer_output(lm, x), mlp, 1e-5)
+
+
+def layer_output(lm, x):
+    place = jnp.arange(LENGTH)
+    seen = Seen(tokens(), place, place, 0)
+    return lm.blocks[0](x, lm._bound(0, lm.encodings), seen, LENGTH, LayerPast())[0]
+
+
+@pytest.mark.parametrize(
+    ("form", "said"),
+    [
+        ({"kv_heads": 3}, "lm.kv_heads must divide lm.heads, got 3 for 4 heads"),
+        ({"heads": 3}, "or set lm.head"),
+        ({"biases": "some"}, "lm.biases"),
+        ({"activation": "gelu_tanh"}, "lm.activation must be one of gelu, gelu_erf"),
+    ],
+)
+def test_what_makes_no_model_is_refused(form, said):
+    with pytest.raises((ValueError, TypeError), match=said):
+        dataclasses.replace(TINY, **form)
+
+
+def test_ids_tell_the_forms_and_are_as_before_without():
+    plain = {"pe": "rope", "lm": {"layers": 1, "model": 16, "heads": 2}}
+    shared = {"pe": "rope", "lm": plain["lm"] | {"kv_heads": 1}}
+    assert Run.of(plain).id != Run.of(shared).id
+    same = {"pe": "rope", "lm": plain["lm"] | {"gated": False, "biases": "", "norm_eps": None}}
+    assert Run.of(plain).id == Run.of(same).id
