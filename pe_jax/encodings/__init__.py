@@ -19,6 +19,7 @@ from pe_jax.encodings.cpb import CPB
 from pe_jax.encodings.dape import DAPE
 from pe_jax.encodings.dape_v2 import DAPEv2
 from pe_jax.encodings.deberta import DeBERTa
+from pe_jax.encodings.dynamic_ntk import DynamicNTK
 from pe_jax.encodings.fire import FIRE
 from pe_jax.encodings.floater import Floater
 from pe_jax.encodings.fope import FoPE
@@ -29,11 +30,14 @@ from pe_jax.encodings.integer import Integer
 from pe_jax.encodings.kerple_log import KerpleLog
 from pe_jax.encodings.kerple_power import KerplePower
 from pe_jax.encodings.learned import Learned
+from pe_jax.encodings.llama3 import Llama3
 from pe_jax.encodings.log_n import LogN
+from pe_jax.encodings.longrope import LongRoPE
 from pe_jax.encodings.multiplicative import Multiplicative
 from pe_jax.encodings.nezha import Nezha
 from pe_jax.encodings.nope import NoPE
 from pe_jax.encodings.normalized import Normalized
+from pe_jax.encodings.ntk import NTK
 from pe_jax.encodings.p_rope import PRoPE
 from pe_jax.encodings.partial_rope import PartialRoPE
 from pe_jax.encodings.pi import PI
@@ -55,6 +59,7 @@ from pe_jax.encodings.tupe import TUPE
 from pe_jax.encodings.urpe import URPE
 from pe_jax.encodings.window import Window
 from pe_jax.encodings.xpos import XPos
+from pe_jax.encodings.yarn import YaRN
 
 ENCODINGS: dict[str, type[Encoding]] = {
     "nope": NoPE,
@@ -77,6 +82,11 @@ ENCODINGS: dict[str, type[Encoding]] = {
     "fope": FoPE,
     "pope": PoPE,
     "pi": PI,
+    "ntk": NTK,
+    "dynamic_ntk": DynamicNTK,
+    "yarn": YaRN,
+    "llama3": Llama3,
+    "longrope": LongRoPE,
     "t5": T5,
     "shaw": Shaw,
     "nezha": Nezha,

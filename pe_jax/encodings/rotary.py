@@ -1,9 +1,10 @@
 """The base class of rotary encodings: each pair of a query's and a key's components is turned by
 the position times the frequency of the pair.
 
-A new one, such as YaRN, is a subclass with its `_frequencies` and a field for each constant in
-them. pi.py is the pattern where these depend on the evaluated length: `at` sets a field from it.
-What acts beside the rotation is another hook, as a temperature is `scale`. The subclass is of
+A new one is a subclass with its `_frequencies` and a field for each constant in them. Where these
+depend on the evaluated length, it is a subclass of Scaled, too (scaled.py), whose `at` sets a field
+from it; pi.py is the pattern. What acts beside the rotation is another hook, as YaRN's temperature
+is `scale`. The subclass is of
 RoPE's family: it can be swapped in on a model trained with `rope`, and a run advises against two of
 them in one layer. Rotary encodings are @final: each is a subclass of Rotary and never of another,
 since a subclass replaces its parent when it is swapped in (spec/swap.py), which only the user's own

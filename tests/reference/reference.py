@@ -20,6 +20,7 @@ import reference_absolute
 import reference_biases
 import reference_content
 import reference_published
+import reference_scalings
 import reference_tokens
 from reference_case import attention, bucket
 
@@ -57,11 +58,6 @@ def rope(e, params, case):
         return turned.sum().real / math.sqrt(K)
 
     return {"attend": attention(case, logit)}
-
-
-def pi(e, params, case):
-    """Chen et al. (2023), 3.2: f'(x, m) = f(x, m L / L'), RoPE at positions times L / L'."""
-    return rope(e, params, case._replace(pos=case.pos / (e.factor or 1)))
 
 
 def t5(e, params, case):
@@ -119,11 +115,12 @@ def window(e, params, case):
 REFERENCES = {
     **{
         function.__name__: function
-        for function in (nope, learned, rope, pi, t5, transformer_xl, randomized, window)
+        for function in (nope, learned, rope, t5, transformer_xl, randomized, window)
     },
     **reference_absolute.REFERENCES,
     **reference_biases.REFERENCES,
     **reference_content.REFERENCES,
     **reference_published.REFERENCES,
+    **reference_scalings.REFERENCES,
     **reference_tokens.REFERENCES,
 }

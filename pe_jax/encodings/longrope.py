@@ -1,0 +1,71 @@
+"""LongRoPE: a factor for each pair, found by search (Ding et al., 2024; arXiv:2402.13753).
+
+w'_i = w_i / lambda_i, and logits multiplied by 1 + ln s / ln L, s = L' / L. lambda is `long` for
+texts of more than L tokens, `short` for others; the search for them is not part of this. Nothing
+is learned. Beyond the training length L it depends on `long` which angles are new. By default
+`long` is s for every pair, position interpolation, from which the paper's search sets out, and
+`short` is 1, so that within L this is RoPE.
+
+The paper leaves the first n tokens as they were (`first`, its n hat); the published checkpoints and
+Hugging Face's code do not (0, the default). The temperature is that of the code, and the paper does
+not give it: cosines and sines times sqrt(1 + ln s / ln L), at all lengths where `factor` is given.
+"""
+
+import dataclasses
+import math
+from typing import final
+
+import jax.numpy as jnp
+
+from pe_jax.encodings.rotary import Rotary
+from pe_jax.encodings.scaled import Scaled
+from pe_jax.fields import Count, Natural, Positive
+from pe_jax.geometry import inverse_timescales, rotate
+
+
+@final
+@dataclasses.dataclass(frozen=True)
+class LongRoPE(Rotary, Scaled):
+    """q and k rotated by their positions, each pair by positions / its factor; sharper logits."""
+
+    long: tuple[Positive, ...] = ()
+    """lambda of each pair beyond L. (): all s."""
+    short: tuple[Positive, ...] = ()
+    """lambda of each pair within L. (): all 1."""
+    first: Natural = 0
+    """How many tokens are turned as by RoPE."""
+    served: Count | None = None
+    """The length that decides between `long` and `short`. None: that of the text."""
+
+    def __post_init__(self):
+        super().__post_init__()
+        half = self.dims.head // 2
+        for name in ("long", "short"):
+            if len(getattr(self, name)) not in (0, half):
+                raise ValueError(
+                    f"longrope's {name} must have {half} factors, one for each pair of a head, or "
+                    f"none, got {len(getattr(self, name))}"
+                )
+        if self._length < 2:
+            raise ValueError(f"longrope's length must be at least 2, got {self._length}")
+
+    def at(self, length):
+        return dataclasses.replace(super().at(length), served=self.served or length)
+
+    def _frequencies(self):
+        beyond = (self.served or self.dims.train_len) > self._length
+        factors = (self.long or (self._factor,)) if beyond else (self.short or (1.0,))
+        return inverse_timescales(self.dims.head, self.base) / jnp.array(factors)
+
+    def qk(self, params, q, k, q_pos, k_pos):
+        near, far = inverse_timescales(self.dims.head, self.base), self._frequencies()
+
+        def turned(x, pos):
+            w = jnp.where((pos < self.first)[:, None], near[None], far[None])
+            return rotate(x, pos.astype(jnp.float32)[:, None] * w)
+
+        return turned(q, q_pos), turned(k, k_pos)
+
+    def scale(self, params, q_pos):
+        sharper = 1 + math.log(self._factor) / math.log(self._length)
+        return jnp.full((q_pos.shape[0], self.dims.heads), sharper)

@@ -1,0 +1,132 @@
+"""What carries RoPE over to longer texts: where it is RoPE, and what it does beyond."""
+
+import math
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from cases import APART, CASE, LENGTH, one
+from helpers import DIMS, assert_near, bind, output
+
+from pe_jax.encodings import ENCODINGS
+from pe_jax.encodings.scaled import Scaled
+from pe_jax.geometry import inverse_timescales
+from pe_jax.spec.parse import make
+from pe_jax.spec.swap import swap
+
+LLAMA = DIMS._replace(head=128, train_len=4096)
+SCALED = [name for name, cls in ENCODINGS.items() if issubclass(cls, Scaled)]
+FOLLOWING = [*SCALED, "dynamic_ntk"]
+
+
+def attended(spec, case=CASE, dims=DIMS, served=None):
+    encodings = make(spec, dims) if isinstance(spec, str) else spec
+    encodings = encodings if served is None else tuple(e.at(served) for e in encodings)
+    return output(bind(encodings, contiguous=case is CASE), case)
+
+
+def frequencies(spec, dims=LLAMA, served=None):
+    e = one(spec, dims)
+    return np.asarray((e.at(served) if served else e)._frequencies())
+
+
+@pytest.mark.parametrize("case", [CASE, APART], ids=["contiguous", "scattered"])
+@pytest.mark.parametrize("name", FOLLOWING)
+def test_within_the_training_length_a_scaling_is_rope_to_the_bit(name, case):
+    for served in (1, 4, 8):
+        want = attended("rope(base=50.0)", case)
+        (swapped,) = swap(make("rope(base=50.0)", DIMS), name)
+        np.testing.assert_array_equal(attended((swapped.at(served),), case), want)
+    assert np.abs(attended((swapped.at(32),), case) - want).max() > 1e-3
+
+
+@pytest.mark.parametrize("name", SCALED)
+def test_the_factor_follows_the_length_unless_it_is_given(name):
+    auto, fixed, shorter = (one(f"{name}{f}") for f in ("", "(factor=4.0)", "(length=4)"))
+    assert [auto.at(length).factor for length in (4, 8, 12, 64)] == [1, 1, 1.5, 8]
+    assert {fixed.at(length).factor for length in (4, 8, 64)} == {4}
+    assert [shorter.at(length).factor for length in (4, 8, 64)] == [1, 2, 16]
+    assert attended((shorter,)).tolist() == attended((shorter.at(8),)).tolist()
+    with pytest.raises(ValueError, match="factor must be a finite number of at least 1"):
+        one(f"{name}(factor=0.5)")
+
+
+def test_ntk_slows_the_last_pair_as_interpolation_does_and_the_first_by_nothing():
+    ratio = frequencies("rope") / frequencies("ntk(factor=8.0)")
+    assert ratio[0] == 1 and ratio[-1] == pytest.approx(8, rel=1e-4)
+    assert (np.diff(ratio) > 0).all()
+    assert frequencies("ntk(factor=8.0)", DIMS._replace(head=2)).tolist() == [1]
+
+
+def test_dynamic_ntk_with_a_factor_of_1_is_ntk_at_every_length():
+    for served in (4096, 5000, 65536):
+        got = frequencies("dynamic_ntk(factor=1.0)", served=served)
+        np.testing.assert_array_equal(got, frequencies("ntk", served=served))
+    assert one("dynamic_ntk(served=64)").at(8).served == 64
+
+
+def test_parts_are_kept_or_interpolated_by_how_often_they_turn():
+    """Beyond beta or `high` turns within L nothing changes, below alpha or `low` all is divided."""
+    w = frequencies("rope").astype(np.float64)
+    turns = 4096 * w / (2 * math.pi)
+    for spec, low, high in (
+        ("yarn(variant='paper',factor=16.0)", 1, 32),
+        ("llama3(factor=16.0)", 1, 4),
+        ("llama3(factor=16.0,low=2.0,high=50.0)", 2, 50),
+    ):
+        ratio = w / frequencies(spec)
+        np.testing.assert_allclose(ratio[turns > high], 1, rtol=1e-5)
+        np.testing.assert_allclose(ratio[turns < low], 16, rtol=1e-5)
+        between = ratio[(turns > low) & (turns < high)]
+        assert len(between) > 4 and (1 < between).all() and (between < 16).all()
+    paper, code = (w / frequencies(f"yarn(variant='{v}',factor=16.0)") for v in ("paper", "code"))
+    kept = [(1 / ratio - 1 / 16) / (1 - 1 / 16) for ratio in (paper, code)]
+    assert 0.36 < np.abs(kept[0] - kept[1]).max() < 0.51  # pairs 20 to 46 of the 64
+    moved = np.flatnonzero((code > 1.0001) & (code < 15.999))
+    assert (moved[0], moved[-1]) == (21, 45)
+
+
+def test_the_temperatures_are_those_of_the_papers():
+    pos = jnp.arange(3)
+    for spec, want in (
+        ("yarn(factor=16.0)", (0.1 * math.log(16) + 1) ** 2),
+        ("yarn(factor=16.0,attention_factor=1.0)", 1),
+        ("longrope(factor=32.0)", 1 + math.log(32) / math.log(4096)),
+    ):
+        np.testing.assert_allclose(one(spec, LLAMA).scale({}, pos), want, rtol=1e-6)
+
+
+def test_longrope_changes_its_factors_beyond_the_training_length_and_spares_the_first_tokens():
+    long, short = (2.0, 3.0, 4.0, 5.0), (1.5, 1.0, 1.0, 1.0)
+    spec = f"longrope(long={long},short={short})"
+    w = inverse_timescales(8)
+    for served, factors in ((8, short), (9, long)):
+        got = one(spec).at(served)._frequencies()
+        np.testing.assert_allclose(got, w / np.array(factors), rtol=1e-6)
+    x, pos = jnp.asarray(CASE.q), jnp.arange(LENGTH)
+    spared = one(f"longrope(long={long},first=6)").at(32).qk({}, x, x, pos, pos)[0]
+    rope, all_scaled = (
+        one(s).at(32).qk({}, x, x, pos, pos)[0] for s in ("rope", f"longrope(long={long})")
+    )
+    assert_near(spared[:6], rope[:6], 1e-6)
+    assert_near(spared[6:], all_scaled[6:], 1e-6)
+    np.testing.assert_array_equal(
+        attended("longrope", served=32), attended("longrope(factor=4.0,served=32)")
+    )
+    for wrong in ("longrope(long=(2.0,))", "longrope(short=(1.0,1.0))"):
+        with pytest.raises(ValueError, match="must have 4 factors, one for each pair"):
+            one(wrong)
+
+
+@pytest.mark.parametrize(
+    ("spec", "said"),
+    [
+        ("yarn(alpha=32.0)", "alpha below beta .* got alpha=32.0, beta=32.0"),
+        ("yarn(base=1.0)", "a base above 1"),
+        ("llama3(low=4.0)", "llama3's low must be below its high, 4.0, got 4.0"),
+        ("longrope(length=1)", "longrope's length must be at least 2, got 1"),
+    ],
+)
+def test_what_makes_no_scaling_is_refused(spec, said):
+    with pytest.raises(ValueError, match=said):
+        one(spec)
