@@ -1,5 +1,6 @@
 """Encodings against what other implementations compute (tests/golden/make.py has the versions)."""
 
+import dataclasses
 from pathlib import Path
 
 import jax
@@ -143,3 +144,29 @@ def test_the_continuous_position_bias_is_that_of_swin_v2():
     n = jnp.arange(5)[:, None] - jnp.arange(5)[None]
     bias = e.relative_bias({name: g[name] for name in ("w1", "b1", "w2")}, n.ravel())
     assert_near(jax.nn.softmax(bias.reshape(3, 5, 5), axis=-1), g["weights"], 1e-5)
+
+
+PER_PAIR = {"long": 60, "short": 0.5}  # lambda of LongRoPE's last pair, less 1
+SCALINGS = {  # name in vectors.npz: length of RoPE's training, spec
+    "pi_16384": (4096, "pi"),
+    "dynamic_4096": (4096, "dynamic_ntk"),
+    "dynamic_5000": (4096, "dynamic_ntk(factor=2.0)"),
+    "dynamic_65536": (4096, "dynamic_ntk(factor=2.0)"),
+    "yarn_65536": (4096, "yarn"),
+    "yarn_512": (64, "yarn(beta=4.0,alpha=0.5)"),
+    "llama3_65536": (8192, "llama3(base=500000.0)"),
+    "longrope_4096": (4096, "longrope(factor=32.0)"),
+    "longrope_131072": (4096, "longrope"),
+}
+
+
+@pytest.mark.parametrize("name", SCALINGS)
+def test_scalings_of_rope_are_those_of_transformers(name):
+    g, (trained, spec) = golden(f"scaling_{name}"), SCALINGS[name]
+    e = only(spec, DIMS._replace(model=256, heads=2, head=128, train_len=trained))
+    if "longrope" in name:
+        factors = {key: tuple(1 + most * np.linspace(0, 1, 64)) for key, most in PER_PAIR.items()}
+        e = dataclasses.replace(e, **factors)
+    e = e.at(int(name.rpartition("_")[2]))
+    np.testing.assert_allclose(e._frequencies(), g["frequencies"], rtol=1e-6)
+    np.testing.assert_allclose(e.scale({}, jnp.arange(1)), g["factor"] ** 2, rtol=1e-6)

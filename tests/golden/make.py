@@ -25,6 +25,7 @@ from transformers import (
     Wav2Vec2BertConfig,
     XLNetConfig,
 )
+from transformers.modeling_rope_utils import ROPE_INIT_FUNCTIONS
 from transformers.models.bloom.modeling_bloom import build_alibi_tensor
 from transformers.models.deberta_v2.modeling_deberta_v2 import DisentangledSelfAttention
 from transformers.models.gpt_neox import modeling_gpt_neox as gpt_neox
@@ -226,6 +227,36 @@ def t5_attention():
     keep("t5_attention", q=q, k=k, v=v, table=table, out=out[0].reshape(L, H, K))
 
 
+def scaling(name, served, original, base=10000.0, **fields):
+    """The frequencies, and the factor of cosines and sines, for a text of `served` tokens."""
+    kind = "linear" if name == "pi" else name
+    config = LlamaConfig(
+        hidden_size=2 * 128,
+        num_attention_heads=2,
+        max_position_embeddings=original,
+        rope_parameters={
+            "rope_type": kind,
+            "rope_theta": base,
+            "original_max_position_embeddings": original,
+            **fields,
+        },
+    )
+    w, factor = ROPE_INIT_FUNCTIONS[kind](config, "cpu", seq_len=served)
+    keep(f"scaling_{name}_{served}", frequencies=w, factor=factor)
+
+
+def scalings():
+    scaling("pi", 16384, 4096, factor=4.0)
+    for served in (4096, 5000, 65536):
+        scaling("dynamic", served, 4096, factor=2.0)
+    scaling("yarn", 65536, 4096, factor=16.0)
+    scaling("yarn", 512, 64, factor=8.0, beta_fast=4.0, beta_slow=0.5)
+    scaling("llama3", 65536, 8192, 5e5, factor=8.0, low_freq_factor=1.0, high_freq_factor=4.0)
+    long, short = ((1 + most * np.linspace(0, 1, 64)).tolist() for most in (60, 0.5))
+    for served in (4096, 131072):
+        scaling("longrope", served, 4096, factor=32.0, long_factor=long, short_factor=short)
+
+
 def main():
     found = {name: importlib.metadata.version(name).split("+")[0] for name in PINNED}
     if found != PINNED:
@@ -249,6 +280,7 @@ def main():
     pope()
     swin_v2(5, 16)
     t5_attention()
+    scalings()
     np.savez_compressed(Path(__file__).with_name("vectors.npz"), **MADE)
     print(f"{len(MADE)} arrays, {', '.join(f'{k} {v}' for k, v in found.items())}")
 
