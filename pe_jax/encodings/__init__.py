@@ -12,6 +12,7 @@ from pe_jax.encodings.abacus import Abacus
 from pe_jax.encodings.alibi import ALiBi
 from pe_jax.encodings.binary import Binary
 from pe_jax.encodings.cape import CAPE
+from pe_jax.encodings.chunk import Chunk
 from pe_jax.encodings.complex import Complex
 from pe_jax.encodings.conv import Conv
 from pe_jax.encodings.cope import CoPE
@@ -19,6 +20,7 @@ from pe_jax.encodings.cpb import CPB
 from pe_jax.encodings.dape import DAPE
 from pe_jax.encodings.dape_v2 import DAPEv2
 from pe_jax.encodings.deberta import DeBERTa
+from pe_jax.encodings.drope import DroPE
 from pe_jax.encodings.dynamic_ntk import DynamicNTK
 from pe_jax.encodings.fire import FIRE
 from pe_jax.encodings.floater import Floater
@@ -29,8 +31,10 @@ from pe_jax.encodings.hierarchical import Hierarchical
 from pe_jax.encodings.integer import Integer
 from pe_jax.encodings.kerple_log import KerpleLog
 from pe_jax.encodings.kerple_power import KerplePower
+from pe_jax.encodings.leaky_rerope import LeakyReRoPE
 from pe_jax.encodings.learned import Learned
 from pe_jax.encodings.llama3 import Llama3
+from pe_jax.encodings.lm_infinite import LMInfinite
 from pe_jax.encodings.log_n import LogN
 from pe_jax.encodings.longrope import LongRoPE
 from pe_jax.encodings.multiplicative import Multiplicative
@@ -44,10 +48,12 @@ from pe_jax.encodings.pi import PI
 from pe_jax.encodings.pope import PoPE
 from pe_jax.encodings.position_coupling import PositionCoupling
 from pe_jax.encodings.randomized import Randomized
+from pe_jax.encodings.rerope import ReRoPE
 from pe_jax.encodings.resonance import Resonance
 from pe_jax.encodings.rnn import RNN
 from pe_jax.encodings.rope import RoPE
 from pe_jax.encodings.sandwich import Sandwich
+from pe_jax.encodings.self_extend import SelfExtend
 from pe_jax.encodings.shape import SHAPE
 from pe_jax.encodings.shaw import Shaw
 from pe_jax.encodings.sinusoidal import Sinusoidal
@@ -87,6 +93,12 @@ ENCODINGS: dict[str, type[Encoding]] = {
     "yarn": YaRN,
     "llama3": Llama3,
     "longrope": LongRoPE,
+    "rerope": ReRoPE,
+    "leaky_rerope": LeakyReRoPE,
+    "self_extend": SelfExtend,
+    "lm_infinite": LMInfinite,
+    "chunk": Chunk,
+    "drope": DroPE,
     "t5": T5,
     "shaw": Shaw,
     "nezha": Nezha,

@@ -16,7 +16,7 @@ from pe_jax.spec.swap import swap
 
 LLAMA = DIMS._replace(head=128, train_len=4096)
 SCALED = [name for name, cls in ENCODINGS.items() if issubclass(cls, Scaled)]
-FOLLOWING = [*SCALED, "dynamic_ntk"]
+TURNING = [*(name for name in SCALED if name != "drope"), "dynamic_ntk"]
 
 
 def attended(spec, case=CASE, dims=DIMS, served=None):
@@ -31,7 +31,7 @@ def frequencies(spec, dims=LLAMA, served=None):
 
 
 @pytest.mark.parametrize("case", [CASE, APART], ids=["contiguous", "scattered"])
-@pytest.mark.parametrize("name", FOLLOWING)
+@pytest.mark.parametrize("name", TURNING)
 def test_within_the_training_length_a_scaling_is_rope_to_the_bit(name, case):
     for served in (1, 4, 8):
         want = attended("rope(base=50.0)", case)
@@ -130,3 +130,107 @@ def test_longrope_changes_its_factors_beyond_the_training_length_and_spares_the_
 def test_what_makes_no_scaling_is_refused(spec, said):
     with pytest.raises(ValueError, match=said):
         one(spec)
+
+
+# What scores far pairs at another distance
+
+
+@pytest.mark.parametrize("case", [CASE, APART], ids=["contiguous", "scattered"])
+@pytest.mark.parametrize(
+    "spec",
+    [
+        "rerope(window=60)",
+        "leaky_rerope(window=60,factor=3.0)",
+        "leaky_rerope(window=3,factor=1.0)",
+        "self_extend(window=60,group=3)",
+        "self_extend(window=3,group=1)",
+        "lm_infinite(window=60)",
+        "chunk(chunk=60,local=3)",
+        "chunk(chunk=30,local=30)",
+    ],
+)
+def test_what_leaves_every_distance_as_it_is_is_rope(spec, case):
+    assert_near(attended(spec, case), attended("rope", case), 1e-6)
+
+
+@pytest.mark.parametrize("name", ["leaky_rerope", "self_extend", "lm_infinite", "chunk"])
+def test_within_the_training_length_what_remaps_distances_is_rope(name):
+    dims = DIMS._replace(train_len=LENGTH)
+    assert_near(attended(name, served=LENGTH, dims=dims), attended("rope", dims=dims), 1e-6)
+    assert np.abs(attended(name, served=LENGTH) - attended("rope")).max() > 1e-3
+
+
+def test_leaky_rerope_lies_between_rope_and_rerope():
+    far = attended("leaky_rerope(window=4,factor=1000000.0)")
+    assert_near(far, attended("rerope(window=4)"), 1e-4)
+    assert np.abs(attended("leaky_rerope(window=4,factor=3.0)") - far).max() > 1e-3
+
+
+def test_lm_infinite_without_first_keys_is_a_window():
+    assert_near(attended("lm_infinite(window=5,sinks=0)"), attended("rope+window(window=5)"), 1e-6)
+    with_sinks = attended("lm_infinite(window=5,sinks=2)")
+    assert np.abs(with_sinks - attended("rope+window(window=5,sinks=2)")).max() > 1e-3
+
+
+def test_a_window_of_one_key_and_rerope_see_no_order():
+    """At distance min(n, 1) all keys but the query's own are alike: their order is nothing."""
+    order = np.arange(LENGTH)
+    order[[0, LENGTH - 2]] = LENGTH - 2, 0
+    swapped = CASE._replace(**{n: getattr(CASE, n)[order] for n in ("x", "q", "k", "v")})
+    last = [attended("rerope(window=1)", case)[-1] for case in (CASE, swapped)]
+    assert_near(*last, 1e-5)
+
+
+def farthest(e, N):
+    """The largest distance at which any pair of a text of N tokens is scored."""
+    i, j = jnp.arange(N), jnp.arange(N)
+    far, q_pos, k_pos = e._far(i, j)
+    n = np.where(far, q_pos[:, None] - k_pos[None], i[:, None] - j[None])
+    return n[np.tril_indices(N)].max()
+
+
+@pytest.mark.parametrize("name", ["rerope", "leaky_rerope", "self_extend", "lm_infinite", "chunk"])
+@pytest.mark.parametrize("times", [1, 2, 4, 8])
+def test_by_default_no_distance_is_beyond_those_of_training(name, times):
+    for L in (8, 64, 100):
+        e = one(name, DIMS._replace(train_len=L)).at(times * L)
+        most = L if name == "lm_infinite" else L - 1
+        assert farthest(e, times * L) <= most
+
+
+def test_self_extend_takes_the_smallest_groups_that_its_rule_allows():
+    for L, N in ((64, 128), (64, 512), (100, 250)):
+        e = one("self_extend", DIMS._replace(train_len=L)).at(N)
+        W, G = L // 4, e.group
+        assert W + (N - W) / G < 2 * L / 3 <= W + (N - W) / (G - 1)
+
+
+@pytest.mark.parametrize(
+    ("spec", "said"),
+    [
+        ("leaky_rerope(window=7)", "must be below 7, the largest distance in training, unless its"),
+        ("self_extend(window=6)", "below two thirds of the training length, 8, unless its group"),
+        ("leaky_rerope(factor=0.5)", "factor must be a finite number of at least 1"),
+    ],
+)
+def test_a_window_that_leaves_no_room_is_refused(spec, said):
+    with pytest.raises(ValueError, match=said):
+        one(spec)
+    with pytest.raises(ValueError, match="needs a causal model"):
+        one(spec.partition("(")[0], DIMS._replace(causal=False))
+
+
+# RoPE taken away
+
+
+def test_drope_is_nope_within_the_training_length_and_sharper_beyond():
+    np.testing.assert_array_equal(attended("drope", served=8), attended("nope"))
+    hotter = CASE._replace(q=(1 + 0.412 * math.log(4)) * CASE.q)
+    assert_near(attended("drope", served=32), attended("nope", hotter), 1e-6)
+    np.testing.assert_array_equal(attended("drope(c=0.0)", served=32), attended("nope"))
+
+
+def test_swapped_in_for_rope_drope_takes_it_away_and_nope_does_not():
+    model = make("t5+rope", DIMS)
+    assert swap(model, "drope") == make("t5+drope", DIMS)
+    assert swap(model, "nope") == make("t5+rope+nope", DIMS)

@@ -16,7 +16,8 @@ from helpers import assert_near, sampled
 from test_lm import Blend, model, text
 
 import pe_jax.model.generate
-from pe_jax.encoding import Encoding
+from pe_jax.encoding import Encoding, overrides
+from pe_jax.encodings import ENCODINGS
 from pe_jax.encodings.alibi import ALiBi
 from pe_jax.encodings.forget_gate import ForgetGate
 from pe_jax.encodings.rope import RoPE
@@ -26,7 +27,7 @@ from pe_jax.model.config import LmConfig
 from pe_jax.model.generate import CHUNK, Sampling, generate, positions, prefill, step
 from pe_jax.runs.trained import Trained
 from pe_jax.spec.parse import make
-from pe_jax.spec.swap import swap
+from pe_jax.spec.swap import replaces, swap
 
 ONE = LmConfig(vocab=32, layers=1, model=24, heads=3, attention="dense")
 TWO = dataclasses.replace(ONE, layers=2)
@@ -110,6 +111,11 @@ ADDING = (
     *MADE_HERE,
     *SPECS,
 )
+FOR_ROPE = tuple(  # what can be swapped in on a model trained with RoPE
+    name
+    for name, cls in ENCODINGS.items()
+    if name != "rope" and replaces(cls, RoPE) and not overrides(cls(ONE.dims(8)), "init")
+)
 NAMES = sampled((*CASES, *MADE_HERE, *SPECS), functools.partial(encodings, config=TWO), ADDING)
 
 
@@ -121,6 +127,21 @@ def test_cached_logits_are_those_of_the_full_forward_pass(name):
     want, cached = both(params, text(TOTAL, vocab=4), graphdef, members)
     assert np.isfinite(want).all()
     assert_near(cached, want, 1e-4, name)
+
+
+def swapped_in(spec):
+    """On a model trained with RoPE at 8 tokens, for the whole text."""
+    return tuple(e.at(TOTAL) for e in swap(make("rope", ONE.dims(8)), spec))
+
+
+@pytest.mark.parametrize("spec", sampled(FOR_ROPE, swapped_in))
+def test_cached_logits_are_those_of_the_full_forward_pass_with_a_swap(spec):
+    graphdef, params = model(make("rope", ONE.dims(8)), ONE)
+    tokens = text(TOTAL, vocab=4)
+    want, cached = both(params, tokens, graphdef, swapped_in(spec))
+    plain = full(params, tokens, graphdef, make("rope", ONE.dims(8)))
+    assert np.abs(want - plain[:, PROMPT - 1 :]).max() > 1e-3
+    assert_near(cached, want, 1e-4, spec)
 
 
 @pytest.mark.parametrize("name", ("shaw", "rope+window(window=5,sinks=2)", "cope"))

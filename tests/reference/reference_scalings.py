@@ -123,6 +123,79 @@ def longrope(e, params, case):
     return {"attend": attention(case, logit)}
 
 
+def at_distance(case, base, f, seen=None):
+    """Re sum_c q_c conj(k_c) e^{i f(i, j) w_c}: RoPE at the distance f of two positions."""
+    K = case.q.shape[-1]
+    w = np.array([base ** (-2 * c / K) for c in range(K // 2)])
+    q, k = (x[..., : K // 2] + 1j * x[..., K // 2 :] for x in (case.q, case.k))
+
+    def logit(i, j, h):
+        turn = np.exp(1j * f(int(case.pos[i]), int(case.pos[j])) * w)
+        return (q[i, h] * np.conj(k[j, h]) * turn).sum().real / math.sqrt(K)
+
+    return {"attend": attention(case, logit, seen)}
+
+
+def half(e):
+    return max(1, e.dims.train_len // 2)
+
+
+def rerope(e, params, case):
+    """Su (2023): distance min(n, w)."""
+    return at_distance(case, e.base, lambda i, j: min(i - j, e.window or half(e)))
+
+
+def leaky_rerope(e, params, case):
+    """Su (2023): distance n up to w, then w + (n - w) / k."""
+    w, k = e.window or half(e), e.factor or 1
+    return at_distance(case, e.base, lambda i, j: i - j if i - j < w else w + (i - j - w) / k)
+
+
+def self_extend(e, params, case):
+    """Jin et al. (2024), algorithm 1: n below W, else i // G - j // G + W - W // G."""
+    W, G = e.window or max(1, e.dims.train_len // 4), e.group or 1
+    return at_distance(
+        case, e.base, lambda i, j: i - j if i - j < W else i // G - j // G + W - W // G
+    )
+
+
+def lm_infinite(e, params, case):
+    """Han et al. (2023), 4.1: min(n, L_pretrain), of the last L_pretrain keys and the first
+    n_global.
+    """
+    L = e.window or e.dims.train_len
+
+    def seen(i, j):
+        return i - j < L or j < e.sinks
+
+    return at_distance(case, e.base, lambda i, j: min(i - j, L), seen)
+
+
+def chunk(e, params, case):
+    """An et al. (2024), 3: positions of keys j mod s; of queries i mod s to keys of their chunk,
+    min(s + i mod s, c - 1) to those of the one before, and c - 1 to earlier ones.
+    """
+    s = e.chunk or max(1, 3 * e.dims.train_len // 4)
+    c = s + (e.local or max(1, e.dims.train_len - s))
+
+    def f(i, j):
+        chunks = i // s - j // s
+        query = i % s if chunks == 0 else min(s + i % s, c - 1) if chunks == 1 else c - 1
+        return query - j % s
+
+    return at_distance(case, e.base, f)
+
+
+def drope(e, params, case):
+    """Gelberg et al. (2025): no rotation; q_i . k_j (1 + c ln s) / sqrt(K)."""
+    sharper = 1 + e.c * math.log(longer_by(e))
+    return {"attend": attention(case, lambda i, j, h: sharper * case.dot(i, j, h))}
+
+
 REFERENCES = {
-    function.__name__: function for function in (pi, ntk, dynamic_ntk, yarn, llama3, longrope)
+    function.__name__: function
+    for function in (
+        *(pi, ntk, dynamic_ntk, yarn, llama3, longrope, drope),
+        *(rerope, leaky_rerope, self_extend, lm_infinite, chunk),
+    )
 }

@@ -1,0 +1,38 @@
+"""Dual chunk attention, DCA: exact distances in a chunk, a constant beyond (An et al., 2024;
+arXiv:2402.17463).
+
+Positions are cut into chunks of s, and w = c - s, c the training length. RoPE at distance i - j for
+keys in the query's chunk, and in the one before it for the first w queries of a chunk; at distance
+c - 1 - (j mod s) for all other pairs. Nothing is learned. Up to c tokens this is RoPE. Beyond, no
+distance reaches c; far chunks are told apart by content alone, their keys by their places in them.
+
+s is 3 c / 4, as in the paper. The authors' code has chunks of 11 c / 16, w of c / 16 and at most
+3 c / 4 in the place of c - 1, and divides positions further at very long texts.
+"""
+
+import dataclasses
+from typing import final
+
+import jax.numpy as jnp
+
+from pe_jax.encodings.remapped import Remapped
+from pe_jax.fields import Count
+
+
+@final
+@dataclasses.dataclass(frozen=True)
+class Chunk(Remapped):
+    """q and k rotated by their distance within a chunk and by at most c - 1 beyond."""
+
+    chunk: Count | None = None
+    """s. None: three quarters of the training length."""
+    local: Count | None = None
+    """w, so that c = s + w. None: what is left of the training length, and at least 1."""
+
+    def _far(self, i, j):
+        L = self.dims.train_len
+        s = max(1, 3 * L // 4) if self.chunk is None else self.chunk
+        w = max(1, L - s) if self.local is None else self.local
+        apart = i[:, None] // s - j[None] // s
+        far = (apart > 1) | ((apart == 1) & (i % s >= w)[:, None])
+        return far, jnp.full_like(i, s + w - 1), j % s

@@ -1,0 +1,51 @@
+"""Self-Extend: far tokens share positions in groups (Jin et al., 2024; arXiv:2401.01325).
+
+RoPE at distance n = i - j for n < W, and floor(i / G) - floor(j / G) + W - floor(W / G) beyond.
+Nothing is learned. Beyond the training length L no angle is new while W + (N - W) / G < L for a
+text of N tokens; the authors advise between L / 2 and 2 L / 3. By default W is L / 4, G is 1 within
+L, which is RoPE, and beyond it the smallest integer for which W + (N - W) / G < 2 L / 3.
+"""
+
+import dataclasses
+from typing import final
+
+from pe_jax.encodings.remapped import Remapped
+from pe_jax.fields import Count
+
+
+@final
+@dataclasses.dataclass(frozen=True)
+class SelfExtend(Remapped):
+    """q and k rotated by their distance, from `window` on by that of their groups."""
+
+    window: Count | None = None
+    """W. None: a quarter of the training length."""
+    group: Count | None = None
+    """G, the tokens of a group. None: what each evaluated length needs."""
+
+    def __post_init__(self):
+        super().__post_init__()
+        if self.group is None and self._room <= 0:
+            raise ValueError(
+                "self_extend's window must be below two thirds of the training length, "
+                f"{self.dims.train_len}, unless its group is given, got {self._window}"
+            )
+
+    @property
+    def _window(self):
+        return max(1, self.dims.train_len // 4) if self.window is None else self.window
+
+    @property
+    def _room(self):
+        """Three times the distances from W to two thirds of L."""
+        return max(4, 2 * self.dims.train_len) - 3 * self._window
+
+    def at(self, length):
+        if self.group is not None:
+            return self
+        needed = 3 * (length - self._window) // self._room + 1
+        return dataclasses.replace(self, group=needed if length > self.dims.train_len else 1)
+
+    def _far(self, i, j):
+        W, G = self._window, self.group or 1
+        return i[:, None] - j[None] >= W, i // G + W - W // G, j // G
