@@ -23,9 +23,9 @@ COMPOSED = [
     "ssmax+shaw+rope",
     "cape+alibi",
     "cape+shaw",
-    "rerope(window=4)+transformer_xl",
-    "randomized+leaky_rerope(window=4,factor=3.0)",
-    "alibi+self_extend(window=4,group=3)",
+    "rerope(window=4)+forget_gate",
+    "randomized(max=100)+leaky_rerope(window=4,factor=2.0)",
+    "self_extend(window=4,group=3)",
     "lm_infinite(window=5,sinks=2)",
     "chunk(chunk=4,local=3)+ssmax",
 ]
