@@ -115,13 +115,6 @@ def padded(task: Task, n: int, members: Sequence[Encoding] = (), limit: int | No
     return n if made_for_it or too_many else longest
 
 
-def check(
-    encodings: tuple[Encoding, ...], config: EvalConfig, segment: int = 0, task: Task = TEXT
-) -> None:
-    """ValueError for a swap or a memory that is not possible with these encodings."""
-    plan(encodings, config, segment, task)
-
-
 def wanted(passes: Sequence[Pass], config: EvalConfig, seeds: Sequence[int]) -> list[Key]:
     """All scores of the passes, in the order of the record: by pass, metric and seed."""
     every = itertools.product(passes, config.metrics, seeds)

@@ -18,7 +18,7 @@ from pe_jax.data.corpus import Corpus
 from pe_jax.data.load import load
 from pe_jax.encoding import Encoding
 from pe_jax.errors import Refused
-from pe_jax.evaluation import passes
+from pe_jax.evaluation import effect
 from pe_jax.evaluation.config import EvalConfig
 from pe_jax.evaluation.windows import check_room
 from pe_jax.model.config import LmConfig
@@ -90,7 +90,7 @@ class Run:
         checks.users_hooks(members, evaluation.swaps, dims, lm)
         checks.positions(encodings, [member.id for member in members])
         checks.segment_memory(lm, encodings, train)
-        passes.check(encodings, evaluation, train.length, task)
+        effect.check(encodings, evaluation, train.length, task)
         start = train.init_from and WarmStart.of(train, lm, spec, encodings, run.seeds) or None
         name = _label(members, lm, start)
         trained_by = {
