@@ -14,8 +14,10 @@ import os
 
 from pe_jax.configs import base
 
+SWAPS = ("pi", "ntk", "dynamic_ntk", "yarn", "llama3", "longrope", "leaky_rerope", "self_extend")
+SWAPS += ("rerope", "lm_infinite", "chunk", "drope")  # what is swapped in on a trained RoPE
 BESIDE = {  # what is run for names that encode no position by themselves
-    "pi": (),  # nothing: in training it is RoPE
+    **dict.fromkeys(SWAPS, ()),  # nothing: in training they are RoPE, or nearly, or NoPE
     "randomized": ("randomized+sinusoidal", "randomized+rope", "randomized+t5"),
     "shape": ("shape+sinusoidal",),
     "cape": ("cape+sinusoidal",),

@@ -43,7 +43,7 @@ class _Logits(Encoding):
 
 
 def kind(name: str) -> Kind:
-    """The kind of an encoding, from the outputs of one layer of four random tokens at five sets of
+    """The kind of an encoding, from the outputs of one layer of four random tokens at six sets of
     positions.
     """
     encoding = _serving(name)
@@ -51,8 +51,11 @@ def kind(name: str) -> Kind:
         return Kind("moved", None)
     bare = () if overrides(encoding, "normalize") else (_Logits(encoding.dims),)
     here = np.arange(4) + 2
-    start, shifted, stretched, all_at_3, all_at_28 = range(5)
-    places = jnp.asarray([here, here + 25, 3 * here, 0 * here + 3, 0 * here + 28])
+    start, shifted, stretched, stretched_and_shifted, all_at_3, all_at_28 = range(6)
+    apart = 3 * here
+    places = jnp.asarray(
+        [here, here + 25, apart, apart + 20, 0 * here + 3, 0 * here + 28],
+    )
     both = jax.jit(lambda places: [_layer(encoding, places, more) for more in ((), bare)])
     out, raw = map(np.asarray, both(places))  # with and without the softmax
     absolute = _differ(raw[all_at_3], raw[all_at_28])
@@ -60,7 +63,9 @@ def kind(name: str) -> Kind:
         not absolute and _differ(raw[start], raw[stretched])
     )
     reads = {(True, True): "both", (True, False): "absolute", (False, True): "relative"}
-    return Kind(reads.get((absolute, relative), "order"), not _differ(out[start], out[shifted]))
+    moved = _differ(out[start], out[shifted])  # the second is of pairs that are further apart
+    moved = moved or _differ(out[stretched], out[stretched_and_shifted])
+    return Kind(reads.get((absolute, relative), "order"), not moved)
 
 
 def _serving(name: str) -> Encoding:
