@@ -33,7 +33,7 @@ class YaRN(Rotary, Scaled):
     beta: Positive = 32.0
     attention_factor: Positive | None = None
     """sqrt(1 / t). None: 0.1 ln s + 1."""
-    variant: Literal["code", "paper"] = "code"
+    variant: Literal["paper", "code"] = "code"
 
     def __post_init__(self):
         super().__post_init__()
