@@ -1,0 +1,54 @@
+"""Which scaling of RoPE helps a model beyond its training length, and what it costs within.
+
+Two steps; the first says at its end which folder the second starts from:
+
+    pe-jax run --config=configs/swaps.py:pe=rope --workdir=DIR
+    pe-jax sweep --config=configs/swaps.py --config.train.init_from=DIR/rope-XXXXXXXX --workdir=DIR
+    pe-jax report --workdir=DIR --out=results/swaps
+
+The first run is trained for 5,000 steps at 128 tokens and evaluated with every scaling swapped in,
+to 16 times that length. The others go on from it with one scaling each, for a tenth of the steps
+at 512 tokens, as many tokens a step. All score the same targets.
+"""
+
+from pe_jax.configs import base
+
+LENGTH, FACTOR = 128, 4
+SWAPS = (
+    "window",
+    "window(sinks=4)",
+    "pi",
+    "ntk",
+    "dynamic_ntk",
+    "yarn",
+    "yarn(variant='paper')",
+    "llama3",
+    "rerope",
+    "leaky_rerope",
+    "self_extend",
+    "lm_infinite",
+    "chunk",
+    "drope",
+)
+SCALED = ("pi", "ntk", "yarn", "llama3")
+
+
+def get_config(arg="pe=rope"):
+    """The run of 128 tokens from which the others start."""
+    c = base.get_config(arg)
+    c.train.length, c.train.steps, c.train.warmup = LENGTH, 5000, 100
+    c.train.rate = 3e-3
+    c.eval.lengths = tuple(LENGTH * 2**power for power in range(5))
+    c.eval.last = LENGTH // 2  # the same targets for all, whatever their training length
+    c.eval.metrics, c.eval.swaps = ("same_targets",), SWAPS
+    return c
+
+
+def get_sweep():
+    fixed = f"(factor={FACTOR:.1f},length={LENGTH})"
+    for spec in ("rope", "drope", *(name + fixed for name in SCALED)):
+        c = get_config(f"pe={spec}")
+        c.train.length, c.train.batch = FACTOR * LENGTH, c.train.batch // FACTOR
+        c.train.steps, c.train.warmup, c.train.rate = 500, 10, 1e-3
+        c.eval.swaps = ()
+        yield c
