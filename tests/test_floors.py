@@ -34,7 +34,7 @@ FLOORS = (
     ("training",),
     ("evaluation",),
     ("runs",),
-    ("engines",),
+    ("engines", "atlas"),
     ("commands", "configs"),
 )
 FLOOR = {room: floor for floor, rooms in enumerate(FLOORS) for room in rooms}

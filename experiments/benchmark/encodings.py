@@ -28,7 +28,7 @@ import jax
 import numpy as np
 
 from experiments.benchmark.encodings_table import markdown, ratio
-from experiments.benchmark.groups import group, spec_of
+from pe_jax.atlas.groups import group, spec_of
 from experiments.benchmark.paired import compare, machine, say
 from experiments.benchmark.sides import Workload
 from pe_jax import errors

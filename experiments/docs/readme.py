@@ -69,7 +69,7 @@ def encodings() -> str:
 def _encoding(name: str, ratios: Mapping[str, float]) -> list[str]:
     """The cells of one encoding; its cost in time is n/a where there are no ratios."""
     from configs import base
-    from experiments.docs.kinds import kind
+    from pe_jax.atlas.kinds import kind
     from pe_jax.encoding import sites
     from pe_jax.runs.run import Run
 

@@ -76,6 +76,13 @@ def gated_sum(
     online softmax calls it with weights that are not yet divided by their sum.
     """
     v = keys.v
-    w = w * pe.gate(queries.rows.coords, keys.rows.coords) * terms.gate(pe, queries, keys)
+    w = gated(pe, w, queries, keys, terms)
     out = jnp.einsum("hts,shk->thk", w.astype(v.dtype), v, preferred_element_type=jnp.float32)
     return out + terms.values(pe, w, queries, keys)
+
+
+def gated(
+    pe: Bound, w: Float[Array, "H T S"], queries: Queries, keys: Keys, terms: Relative
+) -> Float[Array, "H T S"]:
+    """The weights w after every gate: w_ij gate_ij c_{i-j}."""
+    return w * pe.gate(queries.rows.coords, keys.rows.coords) * terms.gate(pe, queries, keys)

@@ -36,6 +36,7 @@ COMMANDS = {
     "report": "Writes tables, figures and an HTML page of finished runs.",
     "compare": "Shows two folders of results side by side, or models against one of them.",
     "generate": "Writes text with a trained model.",
+    "atlas": "Draws what encodings do to attention, with a table of their properties.",
     "prepare": "Makes a TFDS dataset of a text.",
 }
 CONFIGS = Path(__file__).parents[1] / "configs"

@@ -67,6 +67,20 @@ def folder(out: str | None) -> Path | None:
     return Path(out) if out else None
 
 
+def finished(workdir: Path) -> list[Path]:
+    """The folder itself if it is a run's, else the folders of all runs in it that have finished.
+    ValueError without any.
+    """
+    from pe_jax.storage import atomic
+
+    if (workdir / "config.json").exists() or (workdir / "result.json").exists():
+        return [workdir]
+    found = [path for path in atomic.entries(workdir) if (path / "result.json").exists()]
+    if not found:
+        raise ValueError(f"no finished run in {str(workdir)!r}: it needs result.json")
+    return found
+
+
 def show(result: Result) -> None:
     """Prints the extrapolation table of one run by each of its metrics."""
     from pe_jax.report import formats, tables

@@ -55,7 +55,7 @@ def main() -> int:
 
     try:
         out = console.folder(_OUT.value)
-        folders, changes = _finished(Path(_WORKDIR.value)), _changes()
+        folders, changes = console.finished(Path(_WORKDIR.value)), _changes()
         results = []
         for i, folder in enumerate(folders):
             with console.EvaluationView(folder.name, i, len(folders)) as view:
@@ -69,18 +69,6 @@ def main() -> int:
     except (Refused, ValueError, TypeError, OSError) as error:
         return cli.fail(error)
     return 0
-
-
-def _finished(workdir: Path) -> list[Path]:
-    """The folder itself if it is a run's, else the folders of all runs in it that have finished."""
-    from pe_jax.storage import atomic
-
-    if (workdir / "config.json").exists() or (workdir / "result.json").exists():
-        return [workdir]
-    finished = [path for path in atomic.entries(workdir) if (path / "result.json").exists()]
-    if not finished:
-        raise ValueError(f"no finished run in {str(workdir)!r}: it needs result.json")
-    return finished
 
 
 def _changes() -> dict[str, Any]:

@@ -131,7 +131,7 @@ class LM(nnx.Module):
         here = [i for i, e in enumerate(encodings) if active(e, layer)]
         moving = [e for e in encodings if overrides(e, "positions")]
         return Bound(
-            tuple(self._params(i, layer) for i in here),
+            tuple(self.params_of(i, layer) for i in here),
             tuple(encodings[i] for i in here),
             contiguous=not moving,
             causal=self.config.causal,
@@ -147,7 +147,7 @@ class LM(nnx.Module):
             logits = self.head(rows)
         return logits.astype(jnp.float32).reshape(*x.shape[:2], self.config.vocab)
 
-    def _params(self, member: int, layer: int | None) -> dict[str, Array]:
+    def params_of(self, member: int, layer: int | None) -> dict[str, Array]:
         """The parameters of encoding number `member`, in a layer or (None) at the model's input."""
         if member >= len(self.shared):
             return {}
@@ -174,7 +174,7 @@ class LM(nnx.Module):
         count = x.shape[1]
         x, cache = cache.embed_inputs(x, seen.start)
         for i, e in members:
-            params = self._params(i, layer)
+            params = self.params_of(i, layer)
             hook = jax.vmap(
                 lambda x, tokens, pos, e=e, params=params: e.embed(params, x, tokens, pos),
                 in_axes=(0, 0, None if seen.pos.ndim == 1 else 0),

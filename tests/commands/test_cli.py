@@ -69,6 +69,7 @@ def imported(*command):
         ("generate", "--workdir"),
         ("status", "--workdir"),
         ("evaluate", "--lengths"),
+        ("atlas", "--encodings"),
     ],
 )
 def test_help_comes_at_once(name, flag):

@@ -12,12 +12,12 @@ import pytest
 from flax import nnx
 
 from experiments.benchmark import __main__ as command
-from experiments.benchmark import encodings, groups, job, paired
+from experiments.benchmark import encodings, job, paired
 from experiments.benchmark.encodings import Plan
 from experiments.benchmark.encodings_table import exponent, misses
 from experiments.benchmark.plain import PlainLM
 from experiments.benchmark.sides import CALL, OURS, Workload, pe_jax_side, plain_jax_side
-from experiments.docs import kinds
+from pe_jax.atlas import groups, kinds
 from pe_jax.configs import quickstart
 from pe_jax.data import batches
 from pe_jax.evaluation.windows import windows

@@ -1,4 +1,4 @@
-"""What an encoding reads of the positions, found by probing one layer; none is known by name."""
+"""What encodings read of the positions, found by probing one layer; none is known by name."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from experiments.benchmark.groups import moves_positions
+from pe_jax.atlas.groups import moves_positions
 from pe_jax.attention.bound import Bound
 from pe_jax.attention.dense import attend
 from pe_jax.attention.rows import Rows
-from pe_jax.encoding import RELATIVE, Dims, Encoding, overrides, sites
-from pe_jax.encodings import ENCODINGS
+from pe_jax.encoding import RELATIVE, Dims, Encoding, overrides
 from pe_jax.model.parameters import init_params
+from pe_jax.spec.parse import parse
 
 FAR = 40  # the longest sequence whose positions a probe uses
 
@@ -42,24 +42,24 @@ class _Logits(Encoding):
         return logits
 
 
-def kind(name: str) -> Kind:
-    """The kind of an encoding, from the outputs of one layer of four random tokens at six sets of
-    positions.
+def kind(spec: str) -> Kind:
+    """The kind of the encodings of a spec together, from the outputs of one layer of four random
+    tokens at six sets of positions. Members that move positions count where they are alone.
     """
-    encoding = _serving(name)
-    if moves_positions((encoding,)):
+    encodings = _serving(spec)
+    if moves_positions(encodings):
         return Kind("moved", None)
-    bare = () if overrides(encoding, "normalize") else (_Logits(encoding.dims),)
+    bare = () if _has(encodings, "normalize") else (_Logits(encodings[0].dims),)
     here = np.arange(4) + 2
     start, shifted, stretched, stretched_and_shifted, all_at_3, all_at_28 = range(6)
     apart = 3 * here
     places = jnp.asarray(
         [here, here + 25, apart, apart + 20, 0 * here + 3, 0 * here + 28],
     )
-    both = jax.jit(lambda places: [_layer(encoding, places, more) for more in ((), bare)])
+    both = jax.jit(lambda places: [_layer(encodings, places, more) for more in ((), bare)])
     out, raw = map(np.asarray, both(places))  # with and without the softmax
     absolute = _differ(raw[all_at_3], raw[all_at_28])
-    relative = bool(set(sites(encoding)) & {*RELATIVE}) or (
+    relative = any(_has(encodings, hook) for hook in RELATIVE) or (
         not absolute and _differ(raw[start], raw[stretched])
     )
     reads = {(True, True): "both", (True, False): "absolute", (False, True): "relative"}
@@ -68,36 +68,50 @@ def kind(name: str) -> Kind:
     return Kind(reads.get((absolute, relative), "order"), not moved)
 
 
-def _serving(name: str) -> Encoding:
-    """The encoding for sequences of FAR tokens, trained at length 8, so that rules which begin
-    beyond the training length show; or trained at FAR, if otherwise it serves fewer positions.
+def _has(encodings: tuple[Encoding, ...], hook: str) -> bool:
+    return any(overrides(e, hook) for e in encodings)
+
+
+def _serving(spec: str) -> tuple[Encoding, ...]:
+    """The encodings for sequences of FAR tokens, trained at length 8, so that rules which begin
+    beyond the training length show; or trained at FAR, if otherwise they serve fewer positions.
     """
 
-    def trained_at(length: int) -> Encoding:
+    def trained_at(length: int) -> tuple[Encoding, ...]:
         dims = Dims(model=16, heads=2, head=8, layers=1, train_len=length)
-        return ENCODINGS[name](dims).at(FAR)
+        return tuple(
+            member.cls(dims, **{**member.fields, "layers": ":"}).at(FAR) for member in parse(spec)
+        )
 
     short = trained_at(8)
-    return short if (short.limit() or FAR) >= FAR else trained_at(FAR)
+    return short if all((e.limit() or FAR) >= FAR for e in short) else trained_at(FAR)
 
 
-def _layer(encoding: Encoding, places: jax.Array, more: tuple[Encoding, ...]) -> jax.Array:
+def _layer(
+    encodings: tuple[Encoding, ...], places: jax.Array, more: tuple[Encoding, ...]
+) -> jax.Array:
     """The attention of one layer at each row of `places`. Its parameters have noise added, since
     some are initialised so that they have no effect.
     """
-    rng, (L, D, H, K) = np.random.default_rng(0), (places.shape[1], *encoding.dims[:3])
+    rng, (L, D, H, K) = np.random.default_rng(0), (places.shape[1], *encodings[0].dims[:3])
 
     def normal(shape, scale=1.0):
         return jnp.asarray(scale * rng.normal(size=shape), jnp.float32)
 
-    shared, owned = init_params(encoding, jax.random.key(0))
-    params = jax.tree.map(lambda a: a + normal(a.shape, 0.3), shared | owned.get(0, {}))
+    def drawn(member: int, encoding: Encoding):
+        shared, owned = init_params(encoding, jax.random.key(member))
+        return jax.tree.map(lambda a: a + normal(a.shape, 0.3), shared | owned.get(0, {}))
+
+    params = [drawn(member, e) for member, e in enumerate(encodings)]
     x, (q, k, v) = normal((L, D)), normal((3, L, H, K))
     tokens, index = jnp.arange(L, dtype=jnp.int32), jnp.arange(L)
-    bound = Bound((params, *({} for _ in more)), (encoding, *more))
+    bound = Bound((*params, *({} for _ in more)), (*encodings, *more))
 
     def attention_at(positions):
-        h = encoding.embed(params, x, tokens, positions) if overrides(encoding, "embed") else x
+        h = x
+        for encoding, own in zip(encodings, params, strict=True):
+            if overrides(encoding, "embed"):
+                h = encoding.embed(own, h, tokens, positions)
         heads = h.reshape(L, H, K)
         keys = Rows(index, positions, bound.locate(h, positions))
         return attend(bound, q + heads, k + heads, v + heads, keys, keys)

@@ -1,0 +1,77 @@
+"""An atlas of encodings: what each does to attention, in figures, a table and one HTML page.
+
+    pe-jax atlas --out=DIR [--encodings=rope,alibi,path/to/file.py:Class] [--workdir=RUN]
+
+Writes DIR/atlas.html, properties.md and .csv, two overview figures, and DIR/figures with every
+figure as .png and .pdf. Without --encodings it has all of the table, with their parameters at their
+initial values; with --workdir the encodings of finished runs, with trained parameters and the
+attention of the trained models, and of --encodings only those that are named.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from absl import flags
+
+from pe_jax.commands import cli
+
+if TYPE_CHECKING:
+    from pe_jax.atlas.subject import Subject
+
+OPTIONS = flags.FlagValues()
+_ENCODINGS = flags.DEFINE_string(
+    "encodings",
+    None,
+    "Specs with commas between them, as in pe=; default: every encoding of the table.",
+    flag_values=OPTIONS,
+)
+_WORKDIR = flags.DEFINE_string(
+    "workdir", None, "Folder of a finished run, DIR/<run id>, or of runs.", flag_values=OPTIONS
+)
+_OUT = flags.DEFINE_string("out", None, "Folder to write.", flag_values=OPTIONS)
+
+
+def main() -> int:
+    if not _OUT.value:
+        return cli.fail("--out=DIR is required: the folder to write")
+    os.environ.setdefault("JAX_PLATFORMS", "cpu")  # what is computed is small
+    from pe_jax.atlas.write import write
+    from pe_jax.commands import console
+    from pe_jax.engines.progress import View
+    from pe_jax.errors import Refused
+
+    try:
+        out = console.folder(_OUT.value)
+        assert out is not None  # it is not empty
+        subjects = list(_subjects())
+        with View("atlas", len(subjects)) as view:
+            written = write(subjects, out, cli.command_line(), view.update)
+    except (Refused, ValueError, TypeError, OSError) as error:
+        return cli.fail(error)
+    for path in written:
+        print(path)
+    return 0
+
+
+def _subjects() -> Iterator[Subject]:
+    """What the flags name; all of it is made before anything is computed."""
+    from pe_jax.atlas.subject import Subject
+    from pe_jax.commands import console
+    from pe_jax.encodings import ENCODINGS
+    from pe_jax.runs.trained import Trained
+    from pe_jax.spec.parse import parse_list
+
+    if _WORKDIR.value is not None:
+        for folder in console.finished(Path(_WORKDIR.value)):
+            if not (folder / "result.json").exists():
+                raise ValueError(f"{folder} has no result.json: the run has not finished yet")
+            yield Subject.of_model(Trained.of(folder))
+    if _ENCODINGS.value is not None or _WORKDIR.value is None:
+        specs = [*ENCODINGS] if _ENCODINGS.value is None else parse_list(_ENCODINGS.value)
+        if not specs:
+            raise ValueError("--encodings names none: give specs with commas between them")
+        yield from map(Subject.of, specs)
