@@ -3,7 +3,7 @@
 __main__   the commands of scripts/benchmark, which measure by
     paired, sides, plain                 a training step against other implementations
     job, job_peer                        the whole job of an encoding against x-transformers
-    encodings, encodings_table, groups   the cost of every encoding against nope
+    encodings, encodings_table           the cost of every encoding against nope
 long       the command of scripts/long_context, which measures by
     long_runs, long_worker, long_report  one long sequence by trained runs
 """

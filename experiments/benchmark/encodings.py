@@ -28,10 +28,10 @@ import jax
 import numpy as np
 
 from experiments.benchmark.encodings_table import markdown, ratio
-from pe_jax.atlas.groups import group, spec_of
 from experiments.benchmark.paired import compare, machine, say
 from experiments.benchmark.sides import Workload
 from pe_jax import errors
+from pe_jax.atlas.groups import group, spec_of
 from pe_jax.encodings import ENCODINGS
 from pe_jax.evaluation.scoring import target_nats
 from pe_jax.model.config import LmConfig

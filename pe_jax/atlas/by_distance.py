@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int
@@ -31,8 +30,8 @@ class Means(NamedTuple):
     @property
     def of_distance(self) -> bool:
         """Whether pairs of one distance have one value."""
-        scale = max(1.0, float(np.nanmax(np.abs(self.mean), initial=0.0)))
-        return bool(np.nanmax(self.high - self.low, initial=0.0) < 1e-3 * scale)
+        scale = max(1.0, float(np.nanmax(np.abs(self.mean), initial=0)))
+        return bool(np.nanmax(self.high - self.low, initial=0) < 1e-3 * scale)
 
 
 def means(pairs: Float[np.ndarray, "H T T"]) -> Means:
@@ -51,7 +50,7 @@ def means(pairs: Float[np.ndarray, "H T T"]) -> Means:
 def decaying(mean: Float[np.ndarray, "H T"]) -> Bool[np.ndarray, "H"]:
     """Which heads have a value that falls with the distance, and nowhere rises."""
     rows = [row[np.isfinite(row)] for row in mean]
-    slack = [1e-5 * max(1.0, float(np.abs(row).max(initial=0.0))) for row in rows]
+    slack = [1e-5 * max(1.0, float(np.abs(row).max(initial=0))) for row in rows]
     return np.array(
         [
             bool(len(row) > 1 and (np.diff(row) <= s).all() and row[0] - row[-1] > 10 * s)
@@ -65,13 +64,10 @@ def window(weights: Float[np.ndarray, "H T T"]) -> Int[np.ndarray, "H T"]:
     SHARE of the absolute weights it gives.
     """
     w = np.abs(np.nan_to_num(weights))
-    H, T, _ = w.shape
-    out = np.zeros((H, T), int)
-    for query in range(T):
-        apart = np.abs(np.arange(T) - query)
-        within = np.zeros((H, T))
-        np.add.at(within, (slice(None), apart), w[:, query])
-        total = np.cumsum(within, axis=1)
+    out = np.zeros(w.shape[:2], int)
+    for query in range(w.shape[1]):
+        apart = np.abs(np.arange(w.shape[2]) - query)
+        total = np.cumsum([np.bincount(apart, row) for row in w[:, query]], axis=1)
         out[:, query] = 1 + (total < SHARE * total[:, -1:] - 1e-6).sum(axis=1)
     return out
 

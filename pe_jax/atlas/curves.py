@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, Real
 
 from pe_jax.atlas import by_distance
 from pe_jax.atlas.maps import WIDTH, beyond
@@ -83,12 +83,15 @@ def name_lines(figure: Figure, axes: Axes) -> None:
 def _heads(
     axes: Axes,
     sheet: Sheet,
-    values: Float[np.ndarray, "H T"],
+    values: Real[np.ndarray, "H T"],
     band: tuple[np.ndarray, np.ndarray] | None = None,
     first: int = 0,
 ) -> None:
     """A line for each head that is shown; one line where all of them have the same."""
     x = first + np.arange(values.shape[1])
+    level, span = float(np.nanmean(values)), np.ptp(values[np.isfinite(values)])
+    if not band and span < 1e-3 * abs(level):  # else what is shown is rounding
+        axes.set_ylim(level - 1, level + 1)
     for i, (head, label) in enumerate(told_apart(sheet.heads, values)):
         axes.plot(x, values[head], color=COLOURS[i], linestyle=DASHES[i], label=label)
         if band:
@@ -150,8 +153,8 @@ def rotary(sheet: Sheet) -> Figure:
             left.scatter(pairs, waves, size, edgecolors=colour, facecolors=faces, linewidths=0.8)
             left.scatter([], [], size, color=colour, label=f"evaluated at {tokens}")
         left.axhline(length, color="#808080", linewidth=0.6)
-        at, place = (len(near), length), {"textcoords": "offset points", "ha": "right"}
-        left.annotate("training length", at, (0, 2), color="#505050", fontsize=6, **place)
+        style = {"color": "#505050", "fontsize": 6, "ha": "right", "va": "bottom"}
+        left.text(len(near), length, "training length", **style)
         left.set(yscale="log", xlabel="pair of components", ylabel="wavelength (tokens)")
         left.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
         seen, reached = turns(near, length), turns(far, most)

@@ -1,11 +1,11 @@
-"""The properties of the encodings of a subject. All are computed: by the facts of their classes, and
-by probes of attention (probe.py, kinds.py).
+"""The properties of the encodings of a subject. All are computed: by the facts of their classes,
+and by probes of attention (probe.py, kinds.py).
 """
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import jax
 import numpy as np
@@ -126,7 +126,7 @@ def _decays(same: Probed) -> str:
     return {0: "none", len(falling): "all"}.get(count, f"{count} of {len(falling)}")
 
 
-def _highest(values) -> int | None:
+def _highest(values: Iterable[int | None]) -> int | None:
     return max((value for value in values if value is not None), default=None)
 
 

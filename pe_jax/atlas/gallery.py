@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 from pe_jax.atlas import by_distance, curves, maps, overview, trained
-from pe_jax.atlas.sheet import Sheet
+from pe_jax.atlas.sheet import LOGIT, WEIGHT, Sheet
 from pe_jax.atlas.watch import Watched
 
 
@@ -21,30 +21,8 @@ class Drawn(NamedTuple):
 
 def figures(sheet: Sheet, watched: Watched | None = None) -> Iterator[Drawn]:
     """Those of one encoding, as far as there is something to show."""
-    subject, unit = sheet.subject, sheet.unit
-    length, most = subject.length, subject.asked
     if sheet.acts:
-        note = " Grey: positions that it does not serve." if subject.served < most else ""
-        second = (
-            " The second row has other content at every token, since here the logits of a pair "
-            "depend on what other tokens hold."
-        ) * (sheet.random is not None)
-        yield Drawn(
-            "logits",
-            f"{unit.capitalize()} of each query and key by the encoding, where every token has the "
-            f"same content{_parameters(sheet)}. Dashed: the training length, {length} tokens; "
-            f"evaluated at {subject.served}.{note}{second}",
-            lambda: maps.logits(sheet),
-        )
-        spread = "" if sheet.means.of_distance else " Bands: from the lowest pair to the highest."
-        yield Drawn(
-            "distance",
-            f"Left: {unit} against the distance, the mean of all pairs.{spread} Middle: the share "
-            "of the last query's attention that lies within a distance. Right: how many keys, "
-            f"counted from the query outwards, hold {by_distance.SHARE:.0%} of its attention. "
-            f"Every token has the same content. Shaded: beyond the training length.",
-            lambda: curves.distance(sheet),
-        )
+        yield from _of_pairs(sheet)
     if sheet.vectors is not None:
         yield Drawn(
             "vectors",
@@ -53,6 +31,7 @@ def figures(sheet: Sheet, watched: Watched | None = None) -> Iterator[Drawn]:
             lambda: maps.vectors(sheet),
         )
     if sheet.angles is not None:
+        length, most = sheet.subject.length, sheet.subject.asked
         yield Drawn(
             "rotary",
             "Left: the wavelength of each pair of components that is turned; open circles make "
@@ -70,11 +49,42 @@ def figures(sheet: Sheet, watched: Watched | None = None) -> Iterator[Drawn]:
     if sheet.moved is not None:
         yield Drawn(
             "positions",
-            "The positions that it hands on to the encodings beside it.",
+            "The positions that are handed on, in training and in evaluation.",
             lambda: curves.moved(sheet),
         )
     if watched is not None:
         yield from _of_model(sheet, watched)
+
+
+def _of_pairs(sheet: Sheet) -> Iterator[Drawn]:
+    subject, what = sheet.subject, WORDS[sheet.unit]
+    note = " Grey: positions that it does not serve." if subject.served < subject.asked else ""
+    second = (
+        " The second row has other content at every token, since here the logits of a pair depend "
+        "on what other tokens hold."
+    ) * (sheet.random is not None)
+    yield Drawn(
+        "logits",
+        f"{what} of each query and key, where every token has the same content"
+        f"{_parameters(sheet)}. Dashed: the training length, {subject.length} tokens; evaluated at "
+        f"{subject.served}. White: keys that the query does not see.{note}{second}",
+        lambda: maps.logits(sheet),
+    )
+    spread = "" if sheet.means.of_distance else " Bands: from the lowest pair to the highest."
+    yield Drawn(
+        "distance",
+        f"Left: the same against the distance, the mean of all pairs.{spread} Middle: the share of "
+        "the last query's attention that lies within a distance. Right: how many keys, counted "
+        f"from the query outwards, hold {by_distance.SHARE:.0%} of its attention. Shaded: beyond "
+        "the training length.",
+        lambda: curves.distance(sheet),
+    )
+
+
+WORDS = {
+    LOGIT: "What the encoding adds to the logit",
+    WEIGHT: "The logarithm of what the encoding multiplies the weight by,",
+}
 
 
 def _of_model(sheet: Sheet, watched: Watched) -> Iterator[Drawn]:
@@ -112,12 +122,13 @@ def overviews(sheets: Sequence[Sheet]) -> Iterator[Drawn]:
     """Those of a dozen encodings."""
     shown = overview.dozen(sheets)
     if shown:
+        trained = any(sheet.subject.trained for sheet in shown)
+        values = "trained" if trained else "at their initial values"
         yield Drawn(
             "distances",
             "What encodings add to the logit of a query and a key, against their distance, where "
-            "every token has the same content. Learned parameters are at their initial values. "
-            "Bands, where the logit depends on more than the distance: from the lowest pair to "
-            "the highest.",
+            f"every token has the same content. Learned parameters are {values}. Bands, where the "
+            "logit depends on more than the distance: from the lowest pair to the highest.",
             lambda: overview.distances(shown),
         )
         yield Drawn(

@@ -77,7 +77,7 @@ def vectors(sheet: Sheet) -> Figure:
 
     assert sheet.vectors is not None
     dots = sheet.vectors @ sheet.vectors.T
-    subject, (width, high) = sheet.subject, (0.75 * WIDTH, 2.15)
+    subject, (width, high) = sheet.subject, (0.78 * WIDTH, 2.15)
     earlier = np.where(np.tri(len(dots), dtype=bool), dots, np.nan)[None]
     mean, low, band = (rows[0] for rows in by_distance.means(earlier))
     with matplotlib.rc_context({**STYLE, "font.size": 7, "lines.linewidth": 1.1}):
@@ -121,8 +121,11 @@ def draw(axes: Axes, values: Float[np.ndarray, "T T"], length: int, most: int) -
         from matplotlib.patches import Polygon
 
         corners = [(0, served), (served, served), (most, most), (0, most)]
+        if np.isfinite(values[0, -1]):  # later keys are seen, too
+            corners[2:2] = [(served, 0), (most, 0)]
         axes.add_patch(Polygon(corners, facecolor=UNSERVED, linewidth=0))
     for line in (axes.axvline, axes.axhline):
+        line(length, color="#ffffff", linewidth=1.0, alpha=0.6)
         line(length, color=LINE, linewidth=0.6, linestyle=(0, (4, 2)))
     return axes.images[0]
 
@@ -165,7 +168,7 @@ def ticks(axes: Axes, length: int, most: int, left: bool) -> None:
     axes.set_yticks(places, [str(place) for place in places] if left else [""] * 3)
     axes.tick_params(length=2, pad=1.5, labelsize=6)
     for text, side in zip(axes.get_xticklabels(), ("left", "center", "right"), strict=True):
-        text.set_ha(side)
+        text.set(ha=side)
     for spine in ("top", "right"):
         axes.spines[spine].set_visible(True)
 
@@ -174,12 +177,13 @@ def scale(figure: Figure, image: Any, axes: Axes) -> None:
     """The colours of an image with the values at their ends."""
     figure.colorbar(image, cax=axes, orientation="horizontal")
     low, high = image.norm.vmin, image.norm.vmax
-    places = [low, 0.0, high] if low < 0 < high else [low, high]
+    middle = 0.2 * (high - low) < -low < 0.8 * (high - low)
+    places = [low, 0.0, high] if middle else [low, high]
     axes.set_xticks(places, [_short(place, high - low) for place in places])
     axes.tick_params(length=1.5, pad=1, labelsize=6)
     labels = axes.get_xticklabels()
-    labels[0].set_ha("left")
-    labels[-1].set_ha("right")
+    labels[0].set(ha="left")
+    labels[-1].set(ha="right")
     axes.minorticks_off()
 
 

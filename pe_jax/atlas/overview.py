@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from pe_jax.atlas.curves import DASHES, told_apart
 from pe_jax.atlas.maps import UNSEEN, WIDTH, beyond, draw, scale, ticks
 from pe_jax.atlas.sheet import Sheet
@@ -118,8 +116,8 @@ def _ends(axes: Axes, below: bool) -> None:
     axes.tick_params(labelbottom=below)
     if below:
         labels = axes.get_xticklabels()
-        labels[0].set_ha("left")
-        labels[-1].set_ha("right")
+        labels[0].set(ha="left")
+        labels[-1].set(ha="right")
 
 
 def _names(figure: Figure, heads: int) -> None:
@@ -145,4 +143,4 @@ def _names(figure: Figure, heads: int) -> None:
 def _labelled(figure: Figure, x: str, y: str) -> None:
     height = figure.get_figheight()
     figure.text(0.54, 0.05 / height, x, ha="center", va="bottom")
-    figure.text(0.03 / WIDTH, np.mean([0.55, 0.5]), y, rotation=90, ha="left", va="center")
+    figure.text(0.03 / WIDTH, 0.53, y, rotation=90, ha="left", va="center")

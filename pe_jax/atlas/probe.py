@@ -33,6 +33,9 @@ from pe_jax.encoding import Encoding, Params, overrides
 SMALL = 1e-4
 """Logits of the order of 1 to 10 that differ by less are equal: they are sums in float32."""
 
+LEAST = 1e-30
+"""Factors of weights that are smaller, 0 among them, are shown as this one."""
+
 
 class Content(NamedTuple):
     """What the tokens of a sequence hold, besides their positions."""
@@ -58,8 +61,7 @@ class Probed:
         """`added`, or where that is nothing the logarithm of `factor`."""
         if self.on_logits or not self.on_weights:
             return self.added
-        with np.errstate(divide="ignore", invalid="ignore"):
-            return np.log(np.abs(self.factor))
+        return np.log(np.maximum(np.abs(self.factor), LEAST))
 
     @property
     def on_logits(self) -> bool:
@@ -128,7 +130,7 @@ def _attention(encodings: tuple[Encoding, ...], params: tuple[Params, ...], cont
     moving = any(overrides(e, "positions") for e in encodings)
     pe = Bound(params, encodings, contiguous=not moving, causal=encodings[0].dims.causal)
 
-    def of(x: Array, q: Array, k: Array):
+    def of(x, q, k):
         h = embedded(encodings, params, x, pos)
         every = jnp.arange(q[0].size) % x.shape[-1]
         more = (h - x)[:, every].reshape(q.shape)

@@ -18,6 +18,10 @@ DRAWS = 3
 """Draws of random positions that are shown."""
 
 
+LOGIT, WEIGHT = "added to the logit", "ln of the weight's factor"
+"""What `Probed.effect` is of."""
+
+
 @dataclasses.dataclass(frozen=True, eq=False)
 class Sheet:
     """Facts and numbers of a subject, for sequences of subject.served tokens."""
@@ -38,11 +42,12 @@ class Sheet:
     """See by_distance.rotations, at the training length and at the longest that is shown."""
     vectors: Float[np.ndarray, "T D"] | None
     """See probe.vectors."""
-    moved: tuple[Float[np.ndarray, "T"], ...] | None
+    moved: tuple[Float[np.ndarray, "_"], ...] | None
     """The positions of a sequence in training, one array a draw, and last in evaluation."""
 
     @classmethod
     def of(cls, subject: Subject) -> Sheet:
+        """That of a subject, all of it computed."""
         n = subject.served
         same, drawn, other = probe.contents(subject, n)
         shown, random = probe.probe(subject, n, (same, drawn), subject.params)
@@ -80,10 +85,10 @@ class Sheet:
 
     @property
     def unit(self) -> str:
-        """What `Probed.effect` measures."""
+        """What `Probed.effect` is of here."""
         if self.same.on_logits or not self.same.on_weights:
-            return "added to the logit"
-        return "ln of the weight's factor"
+            return LOGIT
+        return WEIGHT
 
     @property
     def acts(self) -> bool:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from flax import nnx
 
@@ -57,7 +58,7 @@ class Subject:
         """That of a trained model."""
         spec, encodings = parse(model.run.label), model.run.encodings
         layer, here = _chosen(encodings)
-        lm = nnx.merge(model.graphdef, model.params, copy=True)
+        lm = nnx.merge(model.graphdef, jax.tree.map(jnp.asarray, model.params))
         params = [lm.params_of(i, layer) for i in here]
         kept = tuple(encodings[i] for i in here)
         return cls(str(spec), spec, kept, tuple(params), layer, model)
@@ -92,10 +93,10 @@ class Subject:
     @property
     def sources(self) -> list[str]:
         """The docstring of each member's file: formula, defaults and paper."""
-        modules = dict.fromkeys(member.cls.__module__ for member in self.spec)
-        docs = [sys.modules[module].__doc__ or "" for module in modules]
-        own = [(member.cls.__doc__ or "") for member in self.spec]
-        return [doc.strip() or text for doc, text in zip(docs, own, strict=False)]
+        classes = dict.fromkeys(member.cls for member in self.spec)
+        return [
+            (sys.modules[cls.__module__].__doc__ or cls.__doc__ or "").strip() for cls in classes
+        ]
 
     def noisy(self) -> tuple[Params, ...]:
         """The parameters with noise added, so that none is 0."""

@@ -41,7 +41,8 @@ def nearness(watched: Watched, length: int) -> Figure:
                 mean = [weights[head, a - 1 : b - 1].mean() for a, b in bins]
                 style = {"color": COLOURS[i], "linestyle": DASHES[i], "label": f"head {head + 1}"}
                 axes.plot(np.sqrt(edges[:-1] * (edges[1:] - 1)), np.maximum(mean, 1e-9), **style)
-            axes.set(xscale="log", yscale="log", ylim=(max(axes.get_ylim()[0], 1e-6), 1.1))
+            axes.set(xscale="log", yscale="log", xlim=(0.9, longest))
+            axes.set_ylim(max(axes.get_ylim()[0], 1e-6), 1.1)
             axes.axvspan(length, longest, color="#ececec", zorder=-1, linewidth=0)
             axes.axhline(1 / longest, color="#808080", linewidth=0.6, linestyle=":")
             axes.set_title(f"layer {layer + 1}", fontsize=7, pad=3)

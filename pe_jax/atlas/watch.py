@@ -85,14 +85,9 @@ def watch(model: Trained) -> Watched:
 def _by_distance(weights: Float[np.ndarray, "W H T T"], last: slice) -> Float[np.ndarray, "H T"]:
     """The mean weight at each distance, of these queries."""
     queries = range(*last.indices(weights.shape[2]))
-    out = np.zeros((weights.shape[1], weights.shape[3]))
-    for query in queries:
-        np.add.at(
-            out,
-            (slice(None), np.abs(np.arange(out.shape[1]) - query)),
-            weights[:, :, query].mean(0),
-        )
-    return out / len(queries)
+    rows, (H, T) = weights.mean(0), weights.shape[1::2]
+    within = [np.bincount(np.abs(np.arange(T) - q), row[q], T) for row in rows for q in queries]
+    return np.reshape(within, (H, -1, T)).mean(1)
 
 
 def attention(model: Trained, tokens: Int[np.ndarray, "T"]) -> list[Float[np.ndarray, "H T T"]]:
@@ -110,7 +105,7 @@ def attention(model: Trained, tokens: Int[np.ndarray, "T"]) -> list[Float[np.nda
     watching = tuple(of(layer) for layer in range(dims.layers))
     dense = dataclasses.replace(model.run.lm, attention="dense")
     graphdef, _ = structure(dense, model.run.encodings)
-    lm = nnx.merge(graphdef, model.params, copy=True)
+    lm = nnx.merge(graphdef, jax.tree.map(jnp.asarray, model.params))
     lm(jnp.asarray(tokens)[None], encodings=made + watching, key=jax.random.key(0))
     jax.effects_barrier()
     return [_weights(lm, made, layer, found[layer]) for layer in range(dims.layers)]
@@ -159,7 +154,7 @@ def _sentence(model: Trained, documents: Sequence[np.ndarray]) -> Int[np.ndarray
         text = model.tokenizer.decode(document[:100_000])
         for found in re.finditer(rb"(?<=[.!?] |[.!?]\n)[A-Z][a-z]*(?: [\w',-]+)+[.!?]", text):
             tokens = model.encode(found[0])
-            if SENTENCE // 2 <= len(tokens) <= SENTENCE:
+            if 2 * SENTENCE // 3 <= len(tokens) <= SENTENCE:
                 return tokens
     return documents[0][:SENTENCE].astype(np.int32)
 

@@ -89,7 +89,8 @@ def markdown(facts: Sequence[Facts]) -> str:
     for title, members in by_group(facts).items():
         lines += [f"### {title}", "", f"| {' | '.join(COLUMNS.values())} |"]
         lines += [f"|{'---|' * len(COLUMNS)}"]
-        lines += [f"| {' | '.join(texts(one))} |" for one in members] + [""]
+        cells = [[text.replace("|", r"\|") for text in texts(one)] for one in members]
+        lines += [f"| {' | '.join(row)} |" for row in cells] + [""]
     notes = [f"- **{COLUMNS[field]}**: {note}" for field, note in NOTES.items()]
     return "\n".join([*lines, *notes, ""])
 
@@ -130,16 +131,16 @@ def page(
 
 
 NOTES = {
-    "reads": "absolute: the output depends on a token's own position; relative: on the positions of "
-    "two tokens; both: on either; order: on no position, at most on which token comes first; moved: "
-    "it changes the positions that others read.",
+    "reads": "absolute: the output depends on a token's own position; relative: on the positions "
+    "of two tokens; both: on either; order: on no position, at most on which token comes first; "
+    "moved: it changes the positions that others read.",
     "distance_alone": "whether outputs stay the same when all positions are shifted equally.",
     "content": "what the term that is added to the logit of a query and a key depends on besides "
     "positions: no content, that of the pair, or that of other tokens, too.",
-    "decays": "the heads in which the logit falls with the distance and nowhere rises, within four "
-    "training lengths, for tokens of equal content.",
-    "window": "the fewest keys, counted outwards, that hold 90 % of the last query's attention, for "
-    "tokens of equal content: the lowest and the highest of the heads.",
+    "decays": "the heads in which the logit falls with the distance and nowhere rises, within "
+    "four training lengths, for tokens of equal content.",
+    "window": "the fewest keys, counted outwards, that hold 90 % of the last query's attention, "
+    "for tokens of equal content: the lowest and the highest of the heads.",
     "hides": "the distance from which keys are hidden, + the first keys that never are.",
     "parameters": "numbers that the whole model learns for it.",
     "limit": "how many positions it serves.",

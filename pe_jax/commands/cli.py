@@ -1,9 +1,8 @@
 """The start of every command: parses its flags, and tells a user's mistake in one line.
 
-A command is a module of this folder with a docstring for --help, its flags in OPTIONS, the names of
-its arguments without -- in OPERANDS where it has some, and main(), which gets these arguments and
-returns the exit code. sys.argv[0] holds the command as the user started it, "pe-jax run" or
-"python -m experiments.run".
+A command is a module of this folder: its docstring for --help, its flags in OPTIONS, its arguments
+without -- in OPERANDS where it has some, and main(), which gets these and returns the exit code.
+sys.argv[0] is the command as the user started it, "pe-jax run" or "python -m experiments.run".
 """
 
 from __future__ import annotations

@@ -1,0 +1,117 @@
+"""The atlas as a user makes it: of specs, of a file of one's own, of a trained run."""
+
+import csv
+import re
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from commands import Lab, run_of, the_run
+from test_atlas_facts import MINE
+
+from pe_jax.atlas import watch
+from pe_jax.runs.trained import Trained
+
+
+@pytest.fixture(scope="module")
+def lab(tmp_path_factory):
+    lab = Lab(tmp_path_factory.mktemp("lab"), tmp_path_factory.getbasetemp() / "programs")
+    (lab.folder / "mine.py").write_text(MINE)
+    return lab
+
+
+@pytest.fixture(scope="module")
+def workdir(lab):
+    """The work directory of one finished run."""
+    path = lab.folder / "runs"
+    done = lab.run(path, "t5+rope").wait()
+    assert done.code == 0, done.err
+    return path
+
+
+def start(lab, *arguments):
+    return lab.start("atlas", *arguments).wait()
+
+
+def test_an_atlas_of_specs_of_a_file_and_of_a_run(lab, workdir, tmp_path):
+    mine, out = f"{lab.folder / 'mine.py'}:Mine", tmp_path / "out"
+    done = start(lab, f"--encodings=alibi,{mine}", f"--workdir={workdir}", f"--out={out}")
+    assert done.code == 0, done.err
+    assert done.out.splitlines() == [str(path) for path in sorted(out.iterdir()) if path.is_file()]
+    figures = {path.name for path in (out / "figures").iterdir()}
+    want = {"alibi.logits", "mine_py_Mine.distance", "t5+rope.sentence", "t5+rope.classes"}
+    assert {f"{name}.{kind}" for name in want for kind in ("png", "pdf")} <= figures
+    page = (out / "atlas.html").read_text()
+    assert not re.search(r'(src|href)="(?!#|data:)', page)
+    assert "Press et al., 2022" in page and "Far keys are worth less" in page
+    with (out / "properties.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    assert {row["encoding"] for row in rows} == {"alibi", mine, "t5+rope"}
+    assert {row["decays"] for row in rows if row["encoding"] in ("alibi", mine)} == {"all"}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--encodings=alibbi"], "did you mean 'alibi'?"),
+        (["--encodings=none.py:Mine"], "no file 'none.py'"),
+        (["--encodings="], "--encodings names none"),
+        (["--encodings=randomized+learned"], "give learned room"),
+        (["--workdir=nowhere"], "no finished run in 'nowhere'"),
+    ],
+)
+def test_a_mistake_is_told_in_one_line_and_nothing_is_written(lab, tmp_path, arguments, words):
+    done = start(lab, *arguments, f"--out={tmp_path / 'out'}")
+    assert done.code == 2 and done.out == "" and len(done.err.splitlines()) == 1, done.err
+    assert words in done.err and not (tmp_path / "out").exists()
+
+
+def test_a_run_that_has_not_finished_is_told(lab, workdir, tmp_path):
+    folder = tmp_path / "unfinished"
+    folder.mkdir()
+    (folder / "config.json").write_bytes((the_run(workdir) / "config.json").read_bytes())
+    done = start(lab, f"--workdir={folder}", f"--out={tmp_path / 'out'}")
+    assert done.code == 2 and "has not finished yet" in done.err
+
+
+def test_the_attention_of_a_trained_model(workdir, monkeypatch):
+    monkeypatch.setattr(watch, "SEQUENCES", 3)
+    model = Trained.of(workdir)
+    found, length = watch.watch(model), run_of().train.length
+    assert len(found.by_distance) == 1 and found.by_distance[0].shape == (2, 4 * length)
+    np.testing.assert_allclose(found.by_distance[0].sum(1), 1.0, rtol=1e-5)
+    assert list(found.entropy) == [length, 2 * length, 4 * length]
+    for n, (layer,) in found.entropy.items():
+        assert (layer > 0).all() and (layer <= np.log(n)).all()
+    (sentence,) = found.maps
+    assert sentence.shape == (2, len(found.sentence), len(found.sentence))
+    np.testing.assert_allclose(sentence.sum(-1), 1.0, rtol=1e-5)
+    assert not np.triu(sentence[0], 1).any()
+
+
+def test_the_weights_that_are_watched_are_those_of_the_layer(workdir):
+    """Recomputed by hand from the layer's matrices, for a model of one layer."""
+    model = Trained.of(workdir)
+    tokens = model.encode("the weights of a layer")
+    (weights,) = watch.attention(model, tokens)
+    params, K = model.params, 8
+    x = np.asarray(params["embedding"])[tokens]
+    block = params["blocks"][0]
+    x = x / np.sqrt((x**2).mean(-1, keepdims=True) + 1e-6)
+    x = x * np.asarray(block["attention_norm"]["scale"])
+    q = (x @ np.asarray(block["query"]["kernel"])).reshape(len(x), 2, K)
+    k = (x @ np.asarray(block["key_value"]["kernel"])).reshape(len(x), 4, K)[:, :2]
+    angle = np.arange(len(x))[:, None, None] * 10000.0 ** -(np.arange(0, K, 2) / K)
+
+    def turned(a):
+        one, two = np.split(a, 2, axis=-1)
+        cos, sin = np.cos(angle), np.sin(angle)
+        return np.concatenate([one * cos - two * sin, one * sin + two * cos], -1)
+
+    logits = np.einsum("thk,shk->hts", turned(q), turned(k)) / np.sqrt(K)
+    i, j = np.indices(logits.shape[1:])
+    (t5,) = (e for e in model.run.encodings if type(e).__name__ == "T5")
+    bias = np.asarray(t5.relative_bias(params["shared"][0], jnp.arange(len(x))))
+    logits = np.where(j <= i, logits + bias[:, np.maximum(i - j, 0)], -np.inf)
+    want = np.exp(logits - logits.max(-1, keepdims=True))
+    np.testing.assert_allclose(weights, want / want.sum(-1, keepdims=True), atol=1e-5)
