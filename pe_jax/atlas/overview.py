@@ -93,8 +93,8 @@ def _grid(
     """`count` axes in rows of COLUMNS; all sizes are in inches."""
     from matplotlib.figure import Figure
 
-    rows, below = -(-count // COLUMNS), 0.42
-    height = above + rows * (tall + between) - between + below + 0.16
+    rows, below = -(-count // COLUMNS), 0.44
+    height = above + rows * (tall + between) - between + below
     figure = Figure((WIDTH, height))
     wide = (WIDTH - left - 0.08 + gap) / COLUMNS - gap
     every = []
