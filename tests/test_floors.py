@@ -32,7 +32,7 @@ FLOORS = (
     ("attention",),
     ("model",),
     ("training",),
-    ("evaluation",),
+    ("evaluation", "pretrained"),
     ("runs",),
     ("engines", "atlas"),
     ("commands", "configs"),

@@ -112,9 +112,9 @@ def tokenize(corpus: Corpus, spec: str) -> Tokens:
     kind, rest = _parse(spec)
     if kind == "bpe":
         texts = (document.tobytes().decode() for document in corpus.splits["train"])
-        tokenizer = _byte_level(spec, bpe.trained(int(rest), texts, corpus.hash))
+        tokenizer = byte_level(spec, bpe.trained(int(rest), texts, corpus.hash))
     elif kind == "file":
-        tokenizer = _byte_level(spec, _named(rest))
+        tokenizer = byte_level(spec, _named(rest))
     return cut(corpus, tokenizer, corpus)
 
 
@@ -145,7 +145,7 @@ def vocabulary(spec: str) -> int:
     """
     kind, rest = _parse(spec)
     if kind == "file":
-        return len(_byte_level(spec, _named(rest)).pieces)
+        return len(byte_level(spec, _named(rest)).pieces)
     return int(rest) if kind == "bpe" else len(BYTES.pieces)
 
 
@@ -155,7 +155,7 @@ def kept(folder: Path, about: record.Vocabulary) -> Tokenizer:
         return BYTES
     if about.spec == record.SYMBOLS:
         return symbols(about.vocabulary)
-    return _byte_level(about.spec, _read(folder / "tokenizer.json"))
+    return byte_level(about.spec, _read(folder / "tokenizer.json"))
 
 
 def sources(spec: str) -> dict[str, str]:
@@ -182,7 +182,7 @@ def _parse(spec: str) -> tuple[str, str]:
     raise ValueError(f"unknown data.tokenizer {spec!r}{nearest(kind, FORMS)} Known: {known}.")
 
 
-def _byte_level(spec: str, json: str) -> Tokenizer:
+def byte_level(spec: str, json: str) -> Tokenizer:
     """The tokenizer of a tokenizer.json; ValueError if it is not a lossless byte-level BPE."""
     try:
         return Tokenizer(spec, bpe.pieces(json), json)

@@ -6,12 +6,19 @@ from __future__ import annotations
 
 import hashlib
 import json
+from pathlib import Path
 from typing import Any
 
 
 def sha256(text: str) -> str:
     """The SHA-256 of the UTF-8 bytes of a text, in hexadecimal."""
     return hashlib.sha256(text.encode()).hexdigest()
+
+
+def sha256_of_file(path: Path) -> str:
+    """The SHA-256 of the bytes of a file, in hexadecimal."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def canonical(value: Any) -> str:

@@ -290,7 +290,7 @@ UNFIT = {
     "metaspace": (setting("pre_tokenizer", pre_tokenizers.Metaspace()), "is not ByteLevel"),
     "none": (setting("pre_tokenizer", None), "is not ByteLevel"),
     "words": (setting("model", models.WordLevel({"a": 0}, "a")), "is a WordLevel, no BPE"),
-    "bytes": (setting("model", models.BPE({"a": 0}, [])), "no token for some of the 256 bytes"),
+    "bytes": (setting("model", models.BPE({"a": 0}, [])), "changes this text"),
     "dropout": (lambda model: setattr(model.model, "dropout", 0.5), "at random"),
     "removed": (
         sequence(pre_tokenizers.Split(Regex(r"\s+"), "removed"), BYTE_LEVEL),

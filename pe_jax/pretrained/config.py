@@ -1,0 +1,220 @@
+"""The description of a model in a HuggingFace config.json, of Llama, Mistral, Qwen2, Qwen3 and
+GPT-NeoX (Pythia), as the model and the encodings of this package.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
+
+from pe_jax.errors import nearest
+from pe_jax.model.config import LmConfig
+
+NO_MATTER = frozenset(
+    "architectures attention_dropout auto_map bos_token_id classifier_dropout dtype eos_token_id "
+    "gradient_checkpointing hidden_dropout initializer_range is_decoder model_type _name_or_path "
+    "name_or_path pad_token_id pretraining_tp tokenizer_class torch_dtype transformers_version "
+    "unk_token_id use_cache".split()
+)
+"""Fields that decide nothing of the logits of a given text."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Described:
+    """A model as this package builds it."""
+
+    family: str
+    """model_type: it decides the names of the tensors."""
+    lm: LmConfig
+    spec: str
+    """Its encodings."""
+    length: int
+    """Tokens for which it was trained: its max_position_embeddings."""
+
+
+def described(config: Mapping[str, Any]) -> Described:
+    """What a config.json describes. ValueError for a family that is not known, a field that is
+    missing or not understood, and a value that this package has no counterpart for.
+    """
+    family = config.get("model_type", "")
+    if family not in FAMILIES:
+        raise ValueError(
+            f"model_type {family!r} cannot be read{nearest(str(family), FAMILIES)} "
+            f"Known: {', '.join(FAMILIES)}."
+        )
+    fields = _Fields(config)
+    out = FAMILIES[family](family, fields)
+    fields.finish()
+    return out
+
+
+class _Fields:
+    """The fields of a config.json, of which none may be left over."""
+
+    def __init__(self, config: Mapping[str, Any], within: str = ""):
+        self.left, self.within = dict(config), within
+
+    def take(self, name: str, *default: Any) -> Any:
+        """The value of a field; `default` where it is missing or null."""
+        value = self.left.pop(name, None)
+        if value is None and not default:
+            raise ValueError(f"config.json lacks {self.within}{name}")
+        return default[0] if value is None else value
+
+    def must(self, name: str, *allowed: Any) -> None:
+        """ValueError unless a field is missing or has one of the allowed values."""
+        value = self.left.pop(name, allowed[0])
+        if value not in allowed:
+            wanted = " or ".join(map(repr, allowed))
+            raise ValueError(
+                f"config.json has {self.within}{name}={value!r}; this package has {wanted} alone"
+            )
+
+    def finish(self) -> None:
+        """ValueError if a field was not looked at."""
+        if left := sorted(self.left.keys() - NO_MATTER):
+            values = ", ".join(f"{self.within}{name}={self.left[name]!r}" for name in left)
+            raise ValueError(f"config.json has fields that are not understood: {values}")
+
+
+def _llama(family: str, fields: _Fields) -> Described:
+    heads, model = fields.take("num_attention_heads"), fields.take("hidden_size")
+    tied = fields.take("tie_word_embeddings", False)
+    length = fields.take("max_position_embeddings")
+    fields.must("hidden_act", "silu")
+    fields.must("rope_interleaved", False)
+    lm = LmConfig(
+        vocab=fields.take("vocab_size"),
+        layers=fields.take("num_hidden_layers"),
+        model=model,
+        heads=heads,
+        head=fields.take("head_dim", model // heads),
+        kv_heads=fields.take("num_key_value_heads", heads),
+        mlp=fields.take("intermediate_size"),
+        activation="silu",
+        gated=True,
+        biases=_biases(family, fields),
+        norm_eps=float(fields.take("rms_norm_eps")),
+        qk_norm=family == "qwen3",
+        tie_embeddings=tied,
+        embed_std=model**-0.5,  # at which tied embeddings are not scaled
+    )
+    spec = _rotary(fields, length)
+    if family == "mistral" and (window := fields.take("sliding_window", 0)):
+        spec = f"{spec}+window(window={window})"
+    _no_window(family, fields)
+    return Described(family, lm, spec, length)
+
+
+def _biases(family: str, fields: _Fields):
+    """Which matrices add a bias: lm.biases."""
+    if family == "qwen2":
+        return "qkv"
+    attention, mlp = fields.take("attention_bias", False), fields.take("mlp_bias", False)
+    if attention != mlp:
+        raise ValueError(
+            f"config.json has attention_bias={attention} and mlp_bias={mlp}: this package has "
+            "biases of all matrices of a layer, of queries, keys and values alone, or none"
+        )
+    return "all" if attention else ""
+
+
+def _no_window(family: str, fields: _Fields) -> None:
+    """Refuses layers of which some have a window and some have none."""
+    if family.startswith("qwen"):
+        fields.must("use_sliding_window", False)
+        fields.take("sliding_window", None)  # which it then does not use
+        fields.take("max_window_layers", None)
+    kinds = set(fields.take("layer_types", ()))
+    if kinds - ({"sliding_attention"} if family == "mistral" else {"full_attention"}):
+        raise ValueError(
+            f"config.json has layer_types {', '.join(sorted(kinds))}: such layers of this family "
+            "cannot be read"
+        )
+
+
+def _gpt_neox(family: str, fields: _Fields) -> Described:
+    model, length = fields.take("hidden_size"), fields.take("max_position_embeddings")
+    activation = fields.take("hidden_act", "gelu")
+    known = {"gelu": "gelu_erf", "gelu_new": "gelu", "gelu_fast": "gelu", "relu": "relu"}
+    if activation not in known:
+        raise ValueError(f"config.json has hidden_act={activation!r}, known are {', '.join(known)}")
+    fields.must("attention_bias", True)
+    lm = LmConfig(
+        vocab=fields.take("vocab_size"),
+        layers=fields.take("num_hidden_layers"),
+        model=model,
+        heads=fields.take("num_attention_heads"),
+        mlp=fields.take("intermediate_size"),
+        activation=known[activation],
+        parallel=fields.take("use_parallel_residual", True),
+        biases="all",
+        norm="layer",
+        norm_eps=float(fields.take("layer_norm_eps", 1e-5)),
+        tie_embeddings=fields.take("tie_word_embeddings", False),
+        embed_std=model**-0.5,
+    )
+    return Described(family, lm, _rotary(fields, length), length)
+
+
+def _rotary(fields: _Fields, length: int) -> str:
+    """The spec of the rotation: in transformers 5 rope_parameters, before it rope_theta (of
+    GPT-NeoX rotary_emb_base and rotary_pct) and rope_scaling.
+    """
+    base = fields.take("rope_theta", fields.take("rotary_emb_base", 10000.0))
+    part = fields.take("partial_rotary_factor", fields.take("rotary_pct", 1.0))
+    older, newer = fields.take("rope_scaling", {}), fields.take("rope_parameters", {})
+    scaling = _Fields(older or newer, "rope_scaling." if older else "rope_parameters.")
+    kind = scaling.take("rope_type", scaling.take("type", "default"))
+    base = float(scaling.take("rope_theta", base))
+    part = scaling.take("partial_rotary_factor", part)
+    if kind not in SCALINGS or (kind != "default" and part != 1.0):
+        raise ValueError(
+            f"config.json scales RoPE by {kind!r} with partial_rotary_factor {part}; known are "
+            f"{', '.join(SCALINGS)}, and all but default turn whole heads"
+        )
+    name, values = SCALINGS[kind]
+    options = {"base": base}
+    if part != 1.0:
+        name, options = "partial_rope", options | {"rotary_pct": part}
+    for theirs, ours in values.items():
+        value = scaling.take(theirs, length if ours == "length" else None)
+        options |= {} if value is None else {ours: value}
+    scaling.must("truncate", True)
+    scaling.finish()
+    return f"{name}({','.join(f'{key}={value!r}' for key, value in options.items())})"
+
+
+SCALINGS = {
+    "default": ("rope", {}),
+    "linear": ("pi", {"factor": "factor"}),
+    "llama3": (
+        "llama3",
+        {
+            "factor": "factor",
+            "low_freq_factor": "low",
+            "high_freq_factor": "high",
+            "original_max_position_embeddings": "length",
+        },
+    ),
+    "yarn": (
+        "yarn",
+        {
+            "factor": "factor",
+            "beta_slow": "alpha",
+            "beta_fast": "beta",
+            "attention_factor": "attention_factor",
+            "original_max_position_embeddings": "length",
+        },
+    ),
+}
+"""For each rope_type that can be read its encoding, and what their fields are called there."""
+
+FAMILIES = {
+    "llama": _llama,
+    "mistral": _llama,
+    "qwen2": _llama,
+    "qwen3": _llama,
+    "gpt_neox": _gpt_neox,
+}

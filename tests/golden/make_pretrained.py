@@ -1,0 +1,177 @@
+"""Makes pretrained/: small models with random weights as HuggingFace's libraries store them, with
+their logits of random tokens, for tests/pretrained/test_families.py.
+
+In an environment with the pinned packages below, which the project itself does not need:
+
+    pip install torch==2.13.0 transformers==5.23.0 tokenizers==0.23.3 gguf==0.19.0 accelerate
+    python tests/golden/make_pretrained.py
+
+Nothing of pe_jax is imported.
+"""
+
+import importlib.metadata
+import shutil
+from pathlib import Path
+
+import gguf
+import numpy as np
+import tokenizers
+import torch
+import transformers
+from tokenizers import decoders, models, pre_tokenizers
+
+PINNED = {"torch": "2.13.0", "transformers": "5.23.0", "gguf": "0.19.0", "tokenizers": "0.23.3"}
+ROOT = Path(__file__).parent / "pretrained"
+VOCAB, TOKENS = 257, 40
+SHAPE = {
+    "vocab_size": VOCAB,
+    "hidden_size": 16,
+    "intermediate_size": 24,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "max_position_embeddings": 32,
+}
+SHARED = SHAPE | {"num_key_value_heads": 2}
+LLAMA3 = {
+    "rope_type": "llama3",
+    "rope_theta": 500.0,
+    "factor": 4.0,
+    "low_freq_factor": 1.0,
+    "high_freq_factor": 4.0,
+    "original_max_position_embeddings": 16,
+}
+YARN = {
+    "rope_type": "yarn",
+    "rope_theta": 5000.0,
+    "factor": 4.0,
+    "original_max_position_embeddings": 16,
+}
+HALF = {"rope_type": "default", "rope_theta": 10000.0, "partial_rotary_factor": 0.5}
+MODELS = {
+    "llama": ("LlamaConfig", SHARED | {"rope_parameters": LLAMA3}),
+    "llama_tied": (
+        "LlamaConfig",
+        SHARED
+        | {"tie_word_embeddings": True, "head_dim": 6, "attention_bias": True, "mlp_bias": True},
+    ),
+    "mistral": ("MistralConfig", SHARED | {"sliding_window": 9, "rms_norm_eps": 1e-5}),
+    "qwen2": ("Qwen2Config", SHARED | {"rope_parameters": YARN}),
+    "qwen3": ("Qwen3Config", SHARED | {"head_dim": 8, "tie_word_embeddings": True}),
+    "gpt_neox": (
+        "GPTNeoXConfig",
+        SHAPE | {"rope_parameters": HALF},
+    ),
+    "gpt_neox_serial": (
+        "GPTNeoXConfig",
+        SHAPE | {"rope_parameters": HALF, "use_parallel_residual": False, "hidden_act": "gelu_new"},
+    ),
+}
+
+
+def main():
+    for package, version in PINNED.items():
+        found = importlib.metadata.version(package)
+        assert found.split("+")[0] == version, f"{package} is {found}, pinned is {version}"
+    shutil.rmtree(ROOT, ignore_errors=True)
+    for name, (kind, fields) in MODELS.items():
+        torch.manual_seed(len(name))
+        config = getattr(transformers, kind)(**fields)
+        model = transformers.AutoModelForCausalLM.from_config(config, dtype=torch.float32).eval()
+        randomised(model)
+        folder = ROOT / name
+        model.save_pretrained(folder)
+        (folder / "generation_config.json").unlink()
+        tokenizer().save(str(folder / "tokenizer.json"))
+        logits(model, folder)
+    torch.manual_seed(0)
+    write_gguf(ROOT / "gguf")
+
+
+def randomised(model):
+    """Every parameter drawn, so that no bias is 0 and no norm 1."""
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            norm = "norm" in name and name.endswith("weight")
+            parameter.copy_(float(norm) + 0.3 * torch.randn_like(parameter))
+
+
+def logits(model, folder):
+    tokens = torch.randint(VOCAB, (2, TOKENS))
+    with torch.no_grad():
+        out = model(tokens).logits
+    np.savez_compressed(
+        folder / "logits.npz", tokens=tokens.numpy().astype(np.int32), logits=out.numpy()
+    )
+
+
+def tokenizer():
+    """The 256 bytes and one merge."""
+    alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
+    vocab = {character: i for i, character in enumerate(alphabet)} | {"th": 256}
+    out = tokenizers.Tokenizer(models.BPE(vocab, [("t", "h")]))
+    out.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    out.decoder = decoders.ByteLevel()
+    return out
+
+
+def write_gguf(folder):
+    """A Llama as llama.cpp's conversion writes it, and the logits of transformers, which reads it.
+    Matrices are quantised to 8 bits where their rows are long enough.
+    """
+    folder.mkdir(parents=True)
+    writer = gguf.GGUFWriter(folder / "model.gguf", "llama")
+    model, heads, shared, hidden = 64, 4, 2, 96
+    writer.add_block_count(2)
+    writer.add_context_length(32)
+    writer.add_embedding_length(model)
+    writer.add_feed_forward_length(hidden)
+    writer.add_head_count(heads)
+    writer.add_head_count_kv(shared)
+    writer.add_layer_norm_rms_eps(1e-5)
+    writer.add_rope_freq_base(1000.0)
+    writer.add_rope_dimension_count(model // heads)
+    writer.add_vocab_size(VOCAB)
+    writer.add_tokenizer_model("gpt2")
+    writer.add_tokenizer_pre("smollm")
+    vocab = tokenizer().get_vocab()
+    writer.add_token_list(sorted(vocab, key=vocab.get))
+    writer.add_token_types([1] * VOCAB)
+    writer.add_token_merges(["t h"])
+    key_size = shared * model // heads
+    shapes = {
+        "attn_q": (model, model),
+        "attn_k": (key_size, model),
+        "attn_v": (key_size, model),
+        "attn_output": (model, model),
+        "ffn_gate": (hidden, model),
+        "ffn_up": (hidden, model),
+        "ffn_down": (model, hidden),
+    }
+    add(writer, "token_embd.weight", (VOCAB, model))
+    add(writer, "output_norm.weight", (model,))
+    for layer in range(2):
+        for name, shape in shapes.items():
+            add(writer, f"blk.{layer}.{name}.weight", shape)
+        for name in ("attn_norm", "ffn_norm"):
+            add(writer, f"blk.{layer}.{name}.weight", (model,))
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+    read = transformers.AutoModelForCausalLM.from_pretrained(
+        folder, gguf_file="model.gguf", dtype=torch.float32
+    )
+    logits(read.eval(), folder)
+
+
+def add(writer, name, shape):
+    values = 0.3 * torch.randn(shape).numpy()
+    if len(shape) == 1:
+        writer.add_tensor(name, 1 + values)
+    else:
+        kind = gguf.GGMLQuantizationType.Q8_0
+        writer.add_tensor(name, gguf.quantize(values, kind), raw_dtype=kind)
+
+
+if __name__ == "__main__":
+    main()
