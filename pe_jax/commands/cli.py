@@ -31,6 +31,7 @@ COMMANDS = {
     "run": "Trains one model for all its seeds, evaluates it and records what came out.",
     "sweep": "Does many runs, each in a process of its own; finished ones are skipped.",
     "status": "Shows how the runs of a work directory stand.",
+    "extend": "Evaluates a pretrained model at longer lengths, with scalings of RoPE.",
     "evaluate": "Evaluates a trained run at other lengths, by other metrics or with other swaps.",
     "report": "Writes tables, figures and an HTML page of finished runs.",
     "compare": "Shows two folders of results side by side, or models against one of them.",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import shlex
 import sys
 from collections.abc import Mapping, Sequence
@@ -79,6 +80,13 @@ def finished(workdir: Path) -> list[Path]:
     if not found:
         raise ValueError(f"no finished run in {str(workdir)!r}: it needs result.json")
     return found
+
+
+def integer(flag: str, given: object) -> int:
+    """One of the integers of a flag that takes several; ValueError for what is none."""
+    if not re.fullmatch(r"\s*\d+\s*", str(given)):
+        raise ValueError(f"{flag} must be integers with commas between them, got {given!r}")
+    return int(str(given))
 
 
 def show(result: Result) -> None:

@@ -11,7 +11,6 @@ again. --out writes the tables, figures and the page of these evaluations, as `p
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 from typing import Any
 
@@ -73,10 +72,12 @@ def main() -> int:
 
 def _changes() -> dict[str, Any]:
     """The fields of section `eval` that the flags set."""
+    from pe_jax.commands import console
     from pe_jax.spec.parse import parse_list
 
     asked = {
-        "lengths": _LENGTHS.value and tuple(_integer(length) for length in _LENGTHS.value),
+        "lengths": _LENGTHS.value
+        and tuple(console.integer("--lengths", n) for n in _LENGTHS.value),
         "metrics": _METRICS.value and tuple(_METRICS.value),
         "swaps": None if _SWAPS.value is None else tuple(parse_list(_SWAPS.value)),
         "variants": _VARIANTS.value and tuple(_VARIANTS.value),
@@ -84,9 +85,3 @@ def _changes() -> dict[str, Any]:
         "split": _SPLIT.value,
     }
     return {name: value for name, value in asked.items() if value is not None}
-
-
-def _integer(length: str) -> int:
-    if not re.fullmatch(r"\s*\d+\s*", length):
-        raise ValueError(f"--lengths must be integers with commas between them, got {length!r}")
-    return int(length)

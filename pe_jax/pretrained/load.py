@@ -33,6 +33,10 @@ class Pretrained:
     """nnx.merge(graphdef, params) is its LM."""
 
     source: str
+    name: str
+    """That of its folder or file."""
+    weights: str
+    """The dtype of its parameters."""
     lm: LmConfig
     spec: str
     """Its encodings, as specs are written: "rope(base=100000.0)"."""
@@ -80,7 +84,17 @@ def load(source: str, weights: str = "float32", activations: str = "float32") ->
         params = jax.tree.map_with_path(lambda path, like: _placed(found, path, like), shapes)
         vocabulary = tokenizer.byte_level(source, tokens)
     return Pretrained(
-        source, config, about.spec, about.length, encodings, graphdef, params, vocabulary, files
+        source=source,
+        name=place.stem if kind == "gguf" else place.resolve().name,
+        weights=weights,
+        lm=config,
+        spec=about.spec,
+        length=about.length,
+        encodings=encodings,
+        graphdef=graphdef,
+        params=params,
+        tokenizer=vocabulary,
+        files=files,
     )
 
 

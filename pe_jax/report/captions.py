@@ -38,8 +38,8 @@ def captions(
     apart from others; `positions` are differences to `baseline` (`figures.against`).
     """
     said = {
-        "curves": f"{described(table.metric).title} against evaluation length: means over seeds "
-        "with their 95 % intervals.",
+        "curves": f"{described(table.metric).title} against evaluation length: means over "
+        f"{table.replicate}s with their 95 % intervals.",
         "positions": " ".join(_positions(results, baseline)),
         "depth": DEPTH,
         "improvement": _improvement(table),

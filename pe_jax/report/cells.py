@@ -92,6 +92,8 @@ class Table:
     """Of a sample of the training length; None: as many."""
     evaluated: tuple[int, ...] = ()
     """All lengths at which values were computed."""
+    replicate: str = "seed"
+    """What the values are of whose mean is a cell: `record.Result.replicate`."""
 
     @property
     def blocks(self) -> list[tuple[str, list[Row]]]:

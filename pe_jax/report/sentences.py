@@ -67,7 +67,8 @@ def _columns(table: Table, metric: Metric) -> str:
         )
     helped = "negative" if metric.better == "lower" else "positive"
     return (
-        f"Gain: the value at {longest} minus the one at {train}, paired over seeds; {helped} means "
+        f"Gain: the value at {longest} minus the one at {train}, paired over "
+        f"{table.replicate}s; {helped} means "
         "that the longer context helps. Effective length: the longest evaluated length up to which "
         f"the mean stays within 1 % of the one at {train} (≥: no length beyond it was evaluated)."
     )
@@ -84,9 +85,9 @@ def _marked(table: Table) -> str:
     if len(seeds) < 2:
         return equal
     if max(seeds) == 1:
-        return f"{equal}; one seed allows no tests"
+        return f"{equal}; one {table.replicate} allows no tests"
     far = f"{paired.standard_errors(len(seeds), max(seeds)):.0f} standard errors"
-    number = f"with {each(seeds, 'seed')} and {len(seeds)} models"
+    number = f"with {each(seeds, table.replicate)} and {len(seeds)} models"
     if not paired.tested(len(seeds), max(seeds)):
         return (
             f"{equal}. It does not say that others are worse: {number} a test would tell apart "
@@ -94,8 +95,9 @@ def _marked(table: Table) -> str:
         )
     return (
         "and all that this study cannot tell from it: equal as printed, or not told apart by a "
-        "paired t test over seeds at 5 % (Holm's method over all pairs of models, because the best "
-        f"one is picked by the same seeds; {number} the first to be told apart must be {far} away)"
+        f"paired t test over {table.replicate}s at 5 % (Holm's method over all pairs of models, "
+        f"because the best one is picked by the same {table.replicate}s; {number} the first to be "
+        f"told apart must be {far} away)"
     )
 
 
@@ -146,7 +148,8 @@ def _ranks(table: Table) -> Iterator[str]:
         three = f", the three highest of {len(ranked)}" if len(ranked) > 3 else ""
         yield (
             f"Mean reciprocal rank over lengths beyond training{three} (1: the best at every "
-            f"length in every seed; in brackets the 95 % bootstrap interval over seeds): {best}."
+            f"length in every {table.replicate}; in brackets the 95 % bootstrap interval over "
+            f"{table.replicate}s): {best}."
         )
 
 
@@ -161,7 +164,10 @@ def _measured(results: Sequence[Result], table: Table) -> Iterator[str]:
     """
     scoring = results[0].config.get("eval", {})
     metric = described(table.metric)
-    sentence = metric.sentence.replace("{split}", HELD_OUT[scoring.get("split") or "test"])
+    split = HELD_OUT[scoring.get("split") or "test"]
+    if table.replicate == "place":
+        split = "all"  # of a pretrained model no document is known to be held out
+    sentence = metric.sentence.replace("{split}", split)
     sentence = sentence.replace("{last}", str(scoring.get("last") or "L/2"))
     yield sentence[:1].upper() + sentence[1:]
     yield _scored(results, table.metric)
@@ -194,7 +200,7 @@ def summary(table: Table, headed: bool = False) -> str:
     train = table.train_length
     told = "" if headed else table.heading
     heading = f"{told[:1].upper()}{told[1:]}: " if told else ""
-    seeds = f" ({each([row.seeds for row in trained], 'seed')} each)" if trained else ""
+    seeds = f" ({each([row.seeds for row in trained], table.replicate)} each)" if trained else ""
     at, unit = ("lengths up to ", "") if table.tokens else ("", " tokens")
     said = [
         f"{heading}{count(len(trained), 'encoding')} trained at {at}{train}{unit}{seeds}, "

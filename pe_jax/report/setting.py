@@ -15,10 +15,11 @@ def setting(results: Sequence[Result]) -> str:
     """How the models were trained, on what, and what ± means."""
     train, spec = results[0].train, results[0].tokenizer.spec
     seeds = [len(result.seeds) for result in results]
+    of = results[0].replicate
     spread = (
-        "one seed, so there are no intervals"
+        f"one {of}, so there are no intervals"
         if set(seeds) == {1}
-        else f"{each(seeds, 'seed')}, ± is the half width of their 95 % interval by Student's t"
+        else f"{each(seeds, of)}, ± is the half width of their 95 % interval by Student's t"
     )
     if spec == SYMBOLS:
         config = results[0].config
@@ -28,6 +29,11 @@ def setting(results: Sequence[Result]) -> str:
             f"Trained as {kind} on {train.steps:,} batches of samples of "
             f"{results[0].corpus.source}, of {'length' if fixed else 'lengths up to'} "
             f"{train.length}; {spread}.{_chance(train.labels)}"
+        )
+    if not train.steps:
+        return (
+            f"Trained by others, on up to {train.length:,} tokens; scored on "
+            f"{text(results[0].corpus)}, in its own tokens; {spread}."
         )
     python = join(sorted({r.corpus.python for r in results if r.corpus.python}) or [""])
     corpus = text(results[0].corpus) + (f" of Python {python}" if python else "")

@@ -115,7 +115,8 @@ def extrapolation(
         ends = [i for i, other in enumerate(whole, 1) if other.block == row.block]
         whole.insert(ends[-1] if ends else len(whole), row)
     train, whole = results[0].train, tuple(whole)
-    table = Table(metric, lengths, train.length, whole, (), apart, train.tokens, every)
+    of = results[0].replicate
+    table = Table(metric, lengths, train.length, whole, (), apart, train.tokens, every, of)
     return replace(table, notes=sentences.notes(results, table))
 
 

@@ -1,0 +1,84 @@
+"""A pretrained model at longer lengths than it was trained for: as it is, and with each scaling of
+RoPE, a window and other encodings swapped in. Nothing is trained.
+
+    pe-jax extend --model=hf:DIR --source=files:PATH --workdir=DIR [--lengths=2048,8192,16384]
+    [--swaps="pi;yarn"] [--places=8] [--last=256] [--weights=bfloat16] [--out=results/NAME]
+
+--model is hf:DIR, a folder of HuggingFace's with a Llama, Mistral, Qwen2, Qwen3 or GPT-NeoX
+(Pythia), or gguf:PATH, a Llama in llama.cpp's format. The last --last tokens before each of
+--places places of the text are scored, the same at every length and with every swap. The same
+command goes on where it was cut off, and computes only what it lacks.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from absl import flags
+
+from pe_jax.commands import cli
+
+SWAPS = "window;window(sinks=4);pi;ntk;dynamic_ntk;yarn;rerope;self_extend;lm_infinite"
+OPTIONS = flags.FlagValues()
+_MODEL = flags.DEFINE_string("model", None, "hf:DIR or gguf:PATH.", flag_values=OPTIONS)
+_SOURCE = flags.DEFINE_string(
+    "source", None, "Text, as in data.source: files:PATH.", flag_values=OPTIONS
+)
+_LENGTHS = flags.DEFINE_list(
+    "lengths",
+    None,
+    "Evaluation lengths in tokens; default: that of training, and twice as long.",
+    flag_values=OPTIONS,
+)
+_SWAPS = flags.DEFINE_string(
+    "swaps", SWAPS, "Encodings swapped in, with semicolons between them.", flag_values=OPTIONS
+)
+_PLACES = flags.DEFINE_integer("places", 8, "Places of the text, at least 2.", flag_values=OPTIONS)
+_LAST = flags.DEFINE_integer("last", 256, "Scored tokens before a place.", flag_values=OPTIONS)
+_WEIGHTS = flags.DEFINE_enum(
+    "weights",
+    "float32",
+    ["float32", "bfloat16"],
+    "What the parameters are stored in; activations are float32.",
+    flag_values=OPTIONS,
+)
+_WORKDIR = flags.DEFINE_string("workdir", "runs", "Folder of the scores.", flag_values=OPTIONS)
+_OUT = flags.DEFINE_string(
+    "out", None, "Folder for the tables and the report; default: none.", flag_values=OPTIONS
+)
+
+
+def main() -> int:
+    model, source = _MODEL.value, _SOURCE.value
+    if not model or not source:
+        return cli.fail("--model=hf:DIR or gguf:PATH and --source=files:PATH are required")
+    if _PLACES.value < 2 or _LAST.value < 1:
+        return cli.fail(
+            f"--places must be at least 2 and --last at least 1, got {_PLACES.value} and "
+            f"{_LAST.value}: intervals are over places"
+        )
+    from pe_jax.commands import console
+    from pe_jax.errors import Refused
+    from pe_jax.pretrained.load import load
+    from pe_jax.runs import programs
+    from pe_jax.runs.extend import Extension, extend
+    from pe_jax.training.session import Interrupted
+
+    programs.keep()
+    try:
+        out = console.folder(_OUT.value)
+        swaps = tuple(filter(None, map(str.strip, _SWAPS.value.split(";"))))
+        pretrained = load(model, _WEIGHTS.value)
+        lengths = _LENGTHS.value or (pretrained.length, 2 * pretrained.length)
+        lengths = tuple(console.integer("--lengths", length) for length in lengths)
+        asked = Extension.of(pretrained, source, lengths, swaps, _PLACES.value, _LAST.value)
+        with console.EvaluationView(pretrained.name, 0, 1) as view:
+            result = extend(asked, Path(_WORKDIR.value), cli.command_line(), view)
+        console.publish([result], out)
+    except Interrupted as error:
+        cli.fail(f"stopped by {error}, saved: {cli.goes_on(cli.command_line())}")
+        return cli.INTERRUPTED
+    except (Refused, ValueError, TypeError, OSError) as error:
+        return cli.fail(error)
+    print(asked.folder(Path(_WORKDIR.value)) / "result.json")
+    return 0
