@@ -165,8 +165,7 @@ def _operands(given: list[str], wanted: list[str]) -> list[str]:
 def _listed(options: flags.FlagValues) -> str:
     """Each flag with its sentence and default."""
     lines = []
-    for name in sorted(options):
-        flag = options[name]
+    for name, flag in sorted((name, options[name]) for name in options):
         value = json.dumps(flag.default) if flag.default == "\n" else flag.default
         known = "" if flag.default in (None, "") or flag.boolean else f" (default: {value})"
         text = f"--{name}: {flag.help}{known}"

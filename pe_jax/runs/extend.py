@@ -10,13 +10,10 @@ on, and what is there after an hour compares all ways.
 
 from __future__ import annotations
 
-import dataclasses
-import functools
 import json
-import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import numpy as np
@@ -27,10 +24,9 @@ from pe_jax.data.corpus import SPLITS
 from pe_jax.data.load import load
 from pe_jax.errors import Refused
 from pe_jax.evaluation import effect
+from pe_jax.evaluation.by_place import Key, Line, by_place, key_of
 from pe_jax.evaluation.config import EvalConfig
-from pe_jax.evaluation.passes import Pass, plan
-from pe_jax.evaluation.room import Room
-from pe_jax.evaluation.scoring import Missing, score, target_nats
+from pe_jax.evaluation.passes import plan
 from pe_jax.evaluation.windows import Windows, windows
 from pe_jax.pretrained.load import Pretrained
 from pe_jax.reason import Reason
@@ -107,11 +103,12 @@ def extend(asked: Extension, workdir: Path, command: str, view: View) -> Result:
     with locks.locked(folder, say=view.say) as check, stopping(view.say) as stop:
         begun = _begin(asked, folder, about, command)
         path = folder / "scores.jsonl"
-        lines = {_key(line): line for line in read_lines(path)}
+        lines = {key_of(line): line for line in read_lines(path)}
         view.begin()
         session = Session(History(path, view.watch, check), view.say, stop)
-        for line in _scores(asked, cuts, session, lines):
-            lines[_key(line)] = line
+        model, passes = asked.model, plan(asked.model.encodings, asked.eval)
+        for line in by_place(model.graphdef, model.params, passes, cuts, {**lines}, session):
+            lines[key_of(line)] = line
         result = _result(asked, begun, cuts, lines)
         records.write(folder / "result.json", result)
         return result
@@ -163,81 +160,11 @@ def _begin(asked: Extension, folder: Path, about: record.Corpus, command: str) -
     return begun
 
 
-def _key(line: dict[str, Any]) -> tuple[int, str, int]:
-    return line["place"], line["swap"], line["length"]
-
-
-def _scores(
-    asked: Extension,
-    cuts: dict[int, Windows],
-    session: Session,
-    known: dict[tuple[int, str, int], dict[str, Any]],
-) -> Iterator[dict[str, Any]]:
-    """A line for each score that is not known, place by place."""
-    passes = plan(asked.model.encodings, asked.eval)
-    same = {(part.swap, part.length): _computed(part, passes) for part in passes}
-    room = Room(None)
-    every = [(place, *way) for place in range(asked.places) for way in same]
-    todo = [key for key in every if key not in known or known[key]["reason"] == "out_of_memory"]
-    costs = {(place, same[swap, length]): length for place, swap, length in todo}
-    total, done, compiled = sum(costs.values()), 0, set()
-    found: dict[tuple[int, Pass], float | Missing] = {}
-    for place, swap, length in todo:
-        part = same[swap, length]
-        began = time.monotonic()
-        fresh = (place, part) not in found
-        if fresh:
-            found[place, part] = _score(asked.model, part, cuts[length], place, session, room)
-        value = found[place, part]
-        done += length * fresh
-        line = {
-            "place": place,
-            "swap": swap,
-            "length": length,
-            "value": None if isinstance(value, Missing) else value,
-            "reason": value.reason.value if isinstance(value, Missing) else None,
-            "at": value.at if isinstance(value, Missing) else None,
-            # of a pass that was compiled before, and that no other swap comes to
-            "seconds": time.monotonic() - began if fresh and part in compiled else None,
-            "evaluated": done,
-            "of": total,
-        }
-        compiled.add(part)
-        session.history.add(**line)
-        yield line
-        session.stop(lambda: None)
-
-
-def _computed(part: Pass, passes: Sequence[Pass]) -> Pass:
-    """The first pass of the same length that gives the same scores: of a scaling within the
-    training length that is the model as it is.
-    """
-    of_length = (other for other in passes if other.length == part.length)
-    return next(other for other in of_length if other == part or effect.alike(other, part))
-
-
-def _score(
-    model: Pretrained, part: Pass, cut: Windows, place: int, session: Session, room: Room
-) -> float | Missing:
-    """What the model scores at one place, or why it has no score."""
-    if part.beyond is not None:
-        return Missing(Reason.BEYOND_POSITIONS, part.beyond)
-    here = slice(place, place + 1)
-    one = dataclasses.replace(
-        cut, tokens=cut.tokens[here], sizes=cut.sizes[here], lo=cut.lo[here], hi=cut.hi[here]
-    )
-    program = functools.partial(
-        target_nats, graphdef=model.graphdef, encodings=part.encodings, segment=0, memory=0
-    )
-    nats = score(one, program, model.params, 1, session, room)
-    return nats if isinstance(nats, Missing) else one.value(nats)
-
-
 def _result(
     asked: Extension,
     begun: Begun,
     cuts: dict[int, Windows],
-    lines: dict[tuple[int, str, int], dict[str, Any]],
+    lines: dict[Key, Line],
 ) -> Result:
     model, ways = asked.model, ("", *asked.eval.swaps)
     rows = tuple(
@@ -260,7 +187,7 @@ def _result(
     )
 
 
-def _row(line: dict[str, Any]) -> Row:
+def _row(line: Line) -> Row:
     return Row(
         seed=line["place"],
         metric=METRIC,

@@ -70,6 +70,7 @@ def imported(*command):
         ("status", "--workdir"),
         ("evaluate", "--lengths"),
         ("atlas", "--encodings"),
+        ("extend", "--model"),
     ],
 )
 def test_help_comes_at_once(name, flag):
