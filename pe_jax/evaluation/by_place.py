@@ -8,6 +8,7 @@ import dataclasses
 import functools
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from flax import nnx
@@ -23,9 +24,9 @@ from pe_jax.training.session import Session
 Key = tuple[int, str, int]
 """(number of the place, swap, length)"""
 Line = dict[str, Any]
-"""place, swap, length, value, reason and at, as in record.Row, whose `seed` is the place; seconds,
-of a pass that was compiled before and that no other swap comes to, else None; evaluated and of, in
-tokens, as in a history.
+"""place, swap, length, value, reason and at, as in record.Row, whose `seed` is the place; seconds
+of the pass, which several swaps may come to, None where it was compiled in them; evaluated and of,
+in tokens, as in a history.
 """
 
 
@@ -41,46 +42,54 @@ def by_place(
     cuts: Mapping[int, Windows],
     known: Mapping[Key, Line],
     session: Session,
+    threads: int = 1,
 ) -> Iterator[Line]:
     """A line, also added to the session's history, for each score that is not known, of one seed's
-    `params`. `cuts` has for each length a window of every place. Interrupted when `session.stop`
-    says so.
+    `params`. `cuts` has for each length a window of every place. So many `threads` passes run at a
+    time. Interrupted when `session.stop` says so.
     """
     same = {(part.swap, part.length): _computed(part, passes) for part in passes}
     places = range(min(len(cut.tokens) for cut in cuts.values()))
-    every = [(place, *way) for place in places for way in same]
-    todo = [key for key in every if key not in known or known[key]["reason"] == "out_of_memory"]
-    costs = {(place, same[swap, length]): length for place, swap, length in todo}
-    total, done, compiled = sum(costs.values()), 0, set()
-    found: dict[tuple[int, Pass], float | Missing] = {}
-    room = Room(None)
-    for place, swap, length in todo:
-        part = same[swap, length]
-        began = time.monotonic()
-        fresh = (place, part) not in found
-        if fresh:
-            program = functools.partial(
-                target_nats, graphdef=graphdef, encodings=part.encodings, segment=0, memory=0
-            )
-            found[place, part] = _score(program, params, part, cuts[length], place, session, room)
-        value = found[place, part]
-        missing = value if isinstance(value, Missing) else None
-        done += length * fresh
-        line = {
-            "place": place,
-            "swap": swap,
-            "length": length,
-            "value": None if missing else value,
-            "reason": missing and missing.reason.value,
-            "at": missing and missing.at,
-            "seconds": time.monotonic() - began if fresh and part in compiled else None,
-            "evaluated": done,
-            "of": total,
-        }
+    todo: dict[tuple[int, Pass], list[Key]] = {}
+    for key in ((place, *way) for place in places for way in same):
+        if key not in known or known[key]["reason"] == "out_of_memory":
+            todo.setdefault((key[0], same[key[1:]]), []).append(key)
+    room, compiled = Room(None), set()
+
+    def scored(job: tuple[int, Pass]) -> tuple[float | Missing, float | None]:
+        place, part = job
+        began, before = time.monotonic(), part in compiled
+        value = _score(graphdef, params, part, cuts[part.length], place, session, room)
         compiled.add(part)
-        session.history.add(**line)
-        yield line
-        session.stop(lambda: None)
+        return value, time.monotonic() - began if before else None
+
+    done, total = 0, sum(part.length for _, part in todo)
+    pool = ThreadPoolExecutor(threads)
+    try:
+        for job, (value, seconds) in zip(todo, pool.map(scored, todo), strict=True):
+            done += job[1].length
+            for place, swap, length in todo[job]:
+                line = {
+                    "place": place,
+                    "swap": swap,
+                    "length": length,
+                    **_told(value),
+                    "seconds": seconds,
+                    "evaluated": done,
+                    "of": total,
+                }
+                session.history.add(**line)
+                yield line
+            session.stop(lambda: None)
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+def _told(value: float | Missing) -> Line:
+    """What a line says of a value, or of why there is none."""
+    if isinstance(value, Missing):
+        return {"value": None, "reason": value.reason.value, "at": value.at}
+    return {"value": value, "reason": None, "at": None}
 
 
 def _computed(part: Pass, passes: Sequence[Pass]) -> Pass:
@@ -92,7 +101,7 @@ def _computed(part: Pass, passes: Sequence[Pass]) -> Pass:
 
 
 def _score(
-    program: functools.partial,
+    graphdef: nnx.GraphDef,
     params: Any,
     part: Pass,
     cut: Windows,
@@ -106,6 +115,9 @@ def _score(
     here = slice(place, place + 1)
     one = dataclasses.replace(
         cut, tokens=cut.tokens[here], sizes=cut.sizes[here], lo=cut.lo[here], hi=cut.hi[here]
+    )
+    program = functools.partial(
+        target_nats, graphdef=graphdef, encodings=part.encodings, segment=0, memory=0
     )
     nats = score(one, program, params, 1, session, room)
     return nats if isinstance(nats, Missing) else one.value(nats)

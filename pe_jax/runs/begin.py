@@ -37,7 +37,7 @@ def begin(run: Run, folder: Path, corpus: Tokens, command: str, view: View) -> B
     records.read_whole(Result, folder / "result.json", view.say)  # it is made anew
     if earlier := records.read_whole(Begun, folder / "config.json", view.say):
         _check_begun(run, folder, earlier, about)
-        commit = _joined(earlier.commit, about.commit)
+        commit = joined(earlier.commit, about.commit)
         about = dataclasses.replace(about, started=earlier.started, commit=commit)
         for part in ("versions", "device", "commit"):
             if getattr(earlier, part) != getattr(about, part):
@@ -61,7 +61,7 @@ def begin(run: Run, folder: Path, corpus: Tokens, command: str, view: View) -> B
     return about
 
 
-def _joined(earlier: str, commit: str) -> str:
+def joined(earlier: str, commit: str) -> str:
     """The commits that a run was carried out by, in their order."""
     return earlier if earlier.endswith(commit) else f"{earlier}, then {commit}"
 

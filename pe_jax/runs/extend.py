@@ -10,6 +10,7 @@ on, and what is there after an hour compares all ways.
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from collections.abc import Sequence
 from pathlib import Path
@@ -32,6 +33,7 @@ from pe_jax.pretrained.load import Pretrained
 from pe_jax.reason import Reason
 from pe_jax.record import Begun, Result, Row
 from pe_jax.runs import environment
+from pe_jax.runs.begin import joined
 from pe_jax.runs.run import run_id
 from pe_jax.runs.view import View
 from pe_jax.storage import atomic, locks, records, state
@@ -107,7 +109,17 @@ def extend(asked: Extension, workdir: Path, command: str, view: View) -> Result:
         view.begin()
         session = Session(History(path, view.watch, check), view.say, stop)
         model, passes = asked.model, plan(asked.model.encodings, asked.eval)
-        for line in by_place(model.graphdef, model.params, passes, cuts, {**lines}, session):
+        found = by_place(
+            model.graphdef,
+            model.params,
+            passes,
+            cuts,
+            {**lines},
+            session,
+            # XLA's CPU runs the blocks of attention one after another: a second core would be idle
+            environment.threads() if jax.default_backend() == "cpu" else 1,
+        )
+        for line in found:
             lines[key_of(line)] = line
         result = _result(asked, begun, cuts, lines)
         records.write(folder / "result.json", result)
@@ -154,6 +166,9 @@ def _begin(asked: Extension, folder: Path, about: record.Corpus, command: str) -
             f"{folder} has scores of other text ({asked.source} has changed since): delete the "
             "folder, or give another --workdir"
         )
+    if earlier:
+        commit = joined(earlier.commit, begun.commit)
+        begun = dataclasses.replace(begun, started=earlier.started, commit=commit)
     records.write(folder / "config.json", begun)
     if model.tokenizer.json is not None:
         atomic.write(folder / "tokenizer.json", model.tokenizer.json)
