@@ -8,7 +8,6 @@ import dataclasses
 import functools
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from flax import nnx
@@ -42,11 +41,10 @@ def by_place(
     cuts: Mapping[int, Windows],
     known: Mapping[Key, Line],
     session: Session,
-    threads: int = 1,
 ) -> Iterator[Line]:
     """A line, also added to the session's history, for each score that is not known, of one seed's
-    `params`. `cuts` has for each length a window of every place. So many `threads` passes run at a
-    time. Interrupted when `session.stop` says so.
+    `params`. `cuts` has for each length a window of every place. Interrupted when `session.stop`
+    says so.
     """
     same = {(part.swap, part.length): _computed(part, passes) for part in passes}
     places = range(min(len(cut.tokens) for cut in cuts.values()))
@@ -54,35 +52,20 @@ def by_place(
     for key in ((place, *way) for place in places for way in same):
         if key not in known or known[key]["reason"] == "out_of_memory":
             todo.setdefault((key[0], same[key[1:]]), []).append(key)
-    room, compiled = Room(None), set()
-
-    def scored(job: tuple[int, Pass]) -> tuple[float | Missing, float | None]:
-        place, part = job
-        began, before = time.monotonic(), part in compiled
+    room, compiled, done = Room(None), set(), 0
+    total = sum(part.length for _, part in todo)
+    for (place, part), keys in todo.items():
+        began = time.monotonic()
         value = _score(graphdef, params, part, cuts[part.length], place, session, room)
+        seconds = time.monotonic() - began if part in compiled else None
         compiled.add(part)
-        return value, time.monotonic() - began if before else None
-
-    done, total = 0, sum(part.length for _, part in todo)
-    pool = ThreadPoolExecutor(threads)
-    try:
-        for job, (value, seconds) in zip(todo, pool.map(scored, todo), strict=True):
-            done += job[1].length
-            for place, swap, length in todo[job]:
-                line = {
-                    "place": place,
-                    "swap": swap,
-                    "length": length,
-                    **_told(value),
-                    "seconds": seconds,
-                    "evaluated": done,
-                    "of": total,
-                }
-                session.history.add(**line)
-                yield line
-            session.stop(lambda: None)
-    finally:
-        pool.shutdown(cancel_futures=True)
+        done += part.length
+        for _, swap, length in keys:
+            line = {"place": place, "swap": swap, "length": length} | _told(value)
+            line |= {"seconds": seconds, "evaluated": done, "of": total}
+            session.history.add(**line)
+            yield line
+        session.stop(lambda: None)
 
 
 def _told(value: float | Missing) -> Line:

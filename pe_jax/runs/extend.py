@@ -109,17 +109,7 @@ def extend(asked: Extension, workdir: Path, command: str, view: View) -> Result:
         view.begin()
         session = Session(History(path, view.watch, check), view.say, stop)
         model, passes = asked.model, plan(asked.model.encodings, asked.eval)
-        found = by_place(
-            model.graphdef,
-            model.params,
-            passes,
-            cuts,
-            {**lines},
-            session,
-            # XLA's CPU runs the blocks of attention one after another: a second core would be idle
-            environment.threads() if jax.default_backend() == "cpu" else 1,
-        )
-        for line in found:
+        for line in by_place(model.graphdef, model.params, passes, cuts, {**lines}, session):
             lines[key_of(line)] = line
         result = _result(asked, begun, cuts, lines)
         records.write(folder / "result.json", result)
