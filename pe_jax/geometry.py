@@ -54,6 +54,17 @@ def rotate(x: Float[Array, "L H K"], angle: Float[Array, "L half"]) -> Float[Arr
     return jnp.concatenate([a * cos - b * sin, a * sin + b * cos, rest], -1).astype(x.dtype)
 
 
+def recent(
+    x: Float[Array, "L R"], count: int, before: Float[Array, "earlier R"] | None = None
+) -> Float[Array, "L count R"]:
+    """Each row of x and the count - 1 rows before it, the latest first: what a causal convolution
+    sees. `before` are the rows before the first, the latest first; None: these are 0.
+    """
+    earlier = jnp.zeros((count - 1, x.shape[1])) if before is None else before[::-1]
+    rows = jnp.concatenate([earlier.astype(x.dtype), x])
+    return jnp.stack([rows[count - 1 - d : count - 1 - d + len(x)] for d in range(count)], axis=1)
+
+
 def whole(pos: Num[Array, "L"]) -> Int[Array, "L"]:
     """The positions as they are. ValueError if their dtype is not an integer."""
     if not jnp.issubdtype(pos.dtype, jnp.integer):

@@ -44,6 +44,7 @@ from pe_jax.encodings.normalized import Normalized
 from pe_jax.encodings.ntk import NTK
 from pe_jax.encodings.p_rope import PRoPE
 from pe_jax.encodings.partial_rope import PartialRoPE
+from pe_jax.encodings.path import PaTH
 from pe_jax.encodings.pi import PI
 from pe_jax.encodings.pope import PoPE
 from pe_jax.encodings.position_coupling import PositionCoupling
@@ -110,6 +111,7 @@ ENCODINGS: dict[str, type[Encoding]] = {
     "dape": DAPE,
     "dape_v2": DAPEv2,
     "forget_gate": ForgetGate,
+    "path": PaTH,
     "stick_breaking": StickBreaking,
     "alibi": ALiBi,
     "grape_a": GrapeA,

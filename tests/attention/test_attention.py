@@ -265,7 +265,8 @@ def test_hooks_on_a_block_are_the_block_of_the_whole(name):
             # A hook that needs whole rows gets all keys, but still any block of queries.
             here = slice(None) if e.whole_rows else slice(4, 11)
             s = jnp.einsum("thk,shk->hts", q, k)
-            got = e.logits(params, s[:, 9:15, here], q[9:15], k[here], pair[0], whole[1][here])
+            of_keys = jax.tree.map(lambda a, here=here: a[here], whole[1])
+            got = e.logits(params, s[:, 9:15, here], q[9:15], k[here], pair[0], of_keys)
             want = e.logits(params, s, q, k, *whole)
             assert_near(got, want[:, 9:15, here], 1e-5, "logits")
 

@@ -21,6 +21,7 @@ import reference_biases
 import reference_content
 import reference_published
 import reference_scalings
+import reference_selective
 import reference_tokens
 from reference_case import attention, bucket
 
@@ -122,5 +123,6 @@ REFERENCES = {
     **reference_content.REFERENCES,
     **reference_published.REFERENCES,
     **reference_scalings.REFERENCES,
+    **reference_selective.REFERENCES,
     **reference_tokens.REFERENCES,
 }
