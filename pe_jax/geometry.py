@@ -38,31 +38,24 @@ def interpolated(w: Float[Array, "N"], kept: Float[Array, "N"], scale: float) ->
     return w * (1 - (1 - kept) * (1 - 1 / scale))
 
 
-def angles(pos: Num[Array, "L"], frequencies: Float[Array, "half"]) -> Float[Array, "L half"]:
+def angles(
+    pos: Num[Array, "L"], frequencies: Float[Array, "*heads half"]
+) -> Float[Array, "L *heads half"]:
     """pos * w_i in float32. At w = 1 the error is about 0.002 rad at position 1e5, 0.02 at 1e6."""
-    return pos.astype(jnp.float32)[:, None] * frequencies[None]
+    pos = jnp.expand_dims(pos.astype(jnp.float32), range(1, 1 + frequencies.ndim))
+    return pos * frequencies[None]
 
 
-def rotate(x: Float[Array, "L H K"], angle: Float[Array, "L half"]) -> Float[Array, "L H K"]:
+def rotate(x: Float[Array, "L H K"], angle: Float[Array, "L *heads half"]) -> Float[Array, "L H K"]:
     """Turns each pair (x_i, x_{i + half}), i < half, by its angle; further components stay.
 
-    Computed in float32 and returned in x's dtype.
+    Heads share the angles [L, half], or have their own, [L, H, half]. Computed in float32 and
+    returned in x's dtype.
     """
-    half = angle.shape[-1]
-    cos, sin = jnp.cos(angle)[:, None], jnp.sin(angle)[:, None]
+    half, angle = angle.shape[-1], angle if angle.ndim == 3 else angle[:, None]
+    cos, sin = jnp.cos(angle), jnp.sin(angle)
     a, b, rest = jnp.split(x.astype(jnp.float32), (half, 2 * half), axis=-1)
     return jnp.concatenate([a * cos - b * sin, a * sin + b * cos, rest], -1).astype(x.dtype)
-
-
-def recent(
-    x: Float[Array, "L R"], count: int, before: Float[Array, "earlier R"] | None = None
-) -> Float[Array, "L count R"]:
-    """Each row of x and the count - 1 rows before it, the latest first: what a causal convolution
-    sees. `before` are the rows before the first, the latest first; None: these are 0.
-    """
-    earlier = jnp.zeros((count - 1, x.shape[1])) if before is None else before[::-1]
-    rows = jnp.concatenate([earlier.astype(x.dtype), x])
-    return jnp.stack([rows[count - 1 - d : count - 1 - d + len(x)] for d in range(count)], axis=1)
 
 
 def whole(pos: Num[Array, "L"]) -> Int[Array, "L"]:

@@ -20,14 +20,15 @@ w of the first two tokens of a new text depends on the end of the text before.
 """
 
 import dataclasses
+import math
 from typing import ClassVar, Literal
 
 import jax
 import jax.numpy as jnp
 
 from pe_jax.encoding import Encoding, seen
+from pe_jax.encodings.convolved import convolved, draw
 from pe_jax.fields import Count
-from pe_jax.geometry import recent
 
 TAPS = 3  # tokens that the convolution sees
 CHUNK = 64  # keys whose products are one triangular system
@@ -48,24 +49,18 @@ class PaTH(Encoding):
 
     def init(self, key):
         D, H, K = self.dims.model, self.dims.heads, self.dims.head
-        low, high, taps, share = jax.random.split(key, 4)
-        bound = TAPS**-0.5
-        return {
-            "low": D**-0.5 * jax.random.normal(low, (D, self.rank)),
-            "high": self.rank**-0.5 * jax.random.normal(high, (self.rank, H, K)),
-            "taps": jax.random.uniform(taps, (TAPS, H, K), minval=-bound, maxval=bound),
-            "u": D**-0.5 * jax.random.normal(share, (D, H)),
+        of_w, of_beta = jax.random.split(key)
+        return draw(of_w, D, self.rank, TAPS, H, K) | {
+            "u": D**-0.5 * jax.random.normal(of_beta, (D, H)),
             "b": jnp.zeros(H),
         }
 
     def locate(self, params, x, pos, before):
-        rows = recent(x @ params["low"], TAPS, None if before is None else before["rows"])
-        kernel = params["taps"][:, None] * params["high"][None]
-        w = jnp.einsum("ldr,drhk->lhk", rows, kernel)
+        w, rows = convolved(params, x, None if before is None else before["rows"])
         w = jax.nn.silu(w) if self.variant == "code" else w
         w = w * jax.lax.rsqrt((w**2).sum(-1, keepdims=True) + 1e-6)
         beta = 2 * jax.nn.sigmoid(x @ params["u"] + params["b"][None])
-        return {"w": w, "beta": beta, "rows": rows[:, : TAPS - 1]}
+        return {"w": w, "beta": beta, "rows": rows}
 
     def logits(self, params, logits, q, k, q_pos, k_pos):
         places = jnp.arange(logits.shape[-1])
@@ -81,7 +76,7 @@ def _taken(q, k, own, of_keys):
     of a query, c_t = beta_t w_t . (q - sum_{r > t} c_r w_r), solves a triangular system, and key j
     has lost sum_{r > j} c_r (k_j . w_r).
     """
-    S, size = len(k), min(CHUNK, len(k))
+    S, size = len(k), min(CHUNK, 2 ** math.ceil(math.log2(len(k))))
 
     def chunks(a):
         a = jnp.pad(a, [(0, -S % size)] + [(0, 0)] * (a.ndim - 1))
@@ -93,13 +88,32 @@ def _taken(q, k, own, of_keys):
         passed = places[:, None] <= own[None]
         given = jnp.einsum("chk,thk->hct", w, q - gone) * beta.T[..., None]
         system = jnp.triu(jnp.einsum("chk,rhk->hcr", w, w) * beta.T[..., None], 1)
-        taken = jax.scipy.linalg.solve_triangular(
-            system, jnp.where(passed[None], given, 0.0), unit_diagonal=True
-        )
-        lost = jnp.triu(jnp.einsum("chk,rhk->hcr", k, w), 1)
-        lost = jnp.einsum("thk,chk->htc", gone, k) + jnp.einsum("hcr,hrt->htc", lost, taken)
+        taken = _inverse(system + jnp.eye(size)[None]) @ jnp.where(passed[None], given, 0.0)
+        lost = jnp.triu(jnp.einsum("chk,rhk->hcr", k, w), 1) @ taken
+        lost = jnp.einsum("thk,chk->htc", gone, k) + jnp.swapaxes(lost, 1, 2)
         return gone + jnp.einsum("hct,chk->thk", taken, w), lost
 
     given = (k, of_keys["w"], of_keys["beta"], jnp.arange(S))
     _, lost = jax.lax.scan(step, jnp.zeros_like(q), jax.tree.map(chunks, given), reverse=True)
     return jnp.moveaxis(lost, 0, 2).reshape(*lost.shape[1:3], -1)[..., :S]
+
+
+def _inverse(system):
+    """The inverses of upper triangular matrices [H, n, n] with ones on their diagonals, n a power
+    of two: from the inverses of blocks on the diagonal those of blocks of twice the size, by
+    matrix products alone, since the gradient of a triangular solution is slow on XLA's CPU.
+
+    A step of Newton's method at the end leaves the value and has the gradient of an inverse.
+    """
+    H, n, _ = system.shape
+    found = jnp.ones((H, n, 1, 1))
+    while (size := found.shape[-1]) < n:
+        blocks = system.reshape(H, n // (2 * size), 2 * size, n // (2 * size), 2 * size)
+        beside = jnp.moveaxis(jnp.diagonal(blocks, axis1=1, axis2=3), -1, 1)[..., :size, size:]
+        first, last = found[:, 0::2], found[:, 1::2]
+        corner = -first @ beside @ last
+        upper = jnp.concatenate([first, corner], axis=-1)
+        lower = jnp.concatenate([jnp.zeros_like(corner), last], axis=-1)
+        found = jnp.concatenate([upper, lower], axis=-2)
+    found = jax.lax.stop_gradient(found[:, 0])
+    return found @ (2 * jnp.eye(n)[None] - system @ found)

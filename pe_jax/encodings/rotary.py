@@ -1,12 +1,13 @@
-"""The base class of rotary encodings: each pair of a query's and a key's components is turned by
-the position times the frequency of the pair.
+"""The base classes of rotary encodings: each pair of a query's and a key's components is turned by
+an angle, which in Rotary is the position times the frequency of the pair.
 
-A new one is a subclass with its `_frequencies` and a field for each constant in them. Where these
-depend on the evaluated length, it is a subclass of Scaled, too (scaled.py), whose `at` sets a field
-from it; pi.py is the pattern. What acts beside the rotation is another hook, as YaRN's temperature
-is `scale`. The subclass is of
-RoPE's family: it can be swapped in on a model trained with `rope`, and a run advises against two of
-them in one layer. Rotary encodings are @final: each is a subclass of Rotary and never of another,
+A new one is a subclass of Rotary with its `_frequencies` and a field for each constant in them.
+Where these depend on the evaluated length, it is a subclass of Scaled, too (scaled.py), whose `at`
+sets a field from it; pi.py is the pattern. What acts beside the rotation is another hook, as YaRN's
+temperature is `scale`. Where angles come from what `locate` makes of the tokens, `_angles` is
+overridden; carope.py is the pattern. A subclass is of RoPE's family: it can be swapped in on a
+model trained with `rope`, unless it learns parameters, and a run advises against two of them in one
+layer. Rotary encodings are @final: each is a subclass of Turned and never of another of the table,
 since a subclass replaces its parent when it is swapped in (spec/swap.py), which only the user's own
 classes should.
 """
@@ -19,17 +20,16 @@ from typing import ClassVar
 
 from jaxtyping import Array, Float
 
-from pe_jax.encoding import Encoding
+from pe_jax.encoding import Coords, Encoding, Params
 from pe_jax.fields import Positive
 from pe_jax.geometry import angles, rotate
 
 
 @dataclasses.dataclass(frozen=True)
-class Rotary(Encoding, abc.ABC):
-    """q and k rotated by their positions; it is not in the table itself."""
+class Turned(Encoding, abc.ABC):
+    """q and k rotated; it is not in the table itself."""
 
     family: ClassVar[str | None] = "RoPE"
-    base: Positive = 10000.0
 
     def __post_init__(self):
         if self.dims.head % 2:
@@ -39,9 +39,22 @@ class Rotary(Encoding, abc.ABC):
             )
 
     @abc.abstractmethod
-    def _frequencies(self) -> Float[Array, "half"]:
-        """Radians per position, one for each pair that is turned: at most K / 2."""
+    def _angles(self, params: Params, pos: Coords) -> Float[Array, "L *heads pairs"]:
+        """Radians for each pair that is turned, at most K / 2; heads may share them."""
 
     def qk(self, params, q, k, q_pos, k_pos):
-        w = self._frequencies()
-        return rotate(q, angles(q_pos, w)), rotate(k, angles(k_pos, w))
+        return rotate(q, self._angles(params, q_pos)), rotate(k, self._angles(params, k_pos))
+
+
+@dataclasses.dataclass(frozen=True)
+class Rotary(Turned, abc.ABC):
+    """q and k rotated by their positions; it is not in the table itself."""
+
+    base: Positive = 10000.0
+
+    @abc.abstractmethod
+    def _frequencies(self) -> Float[Array, "*heads pairs"]:
+        """Radians per position, one for each pair that is turned; heads may share them."""
+
+    def _angles(self, params, pos):
+        return angles(pos, self._frequencies())

@@ -28,7 +28,7 @@ from pe_jax.encodings.learned import Learned
 from pe_jax.encodings.nope import NoPE
 from pe_jax.encodings.pi import PI
 from pe_jax.encodings.rope import RoPE
-from pe_jax.encodings.rotary import Rotary
+from pe_jax.encodings.rotary import Rotary, Turned
 from pe_jax.encodings.t5 import T5
 from pe_jax.encodings.transformer_xl import TransformerXL
 from pe_jax.encodings.xpos import XPos
@@ -535,11 +535,12 @@ def test_no_encoding_of_the_table_subclasses_another():
         shared = [other for other in ENCODINGS.values() if kin(cls, other) and other is not cls]
         assert not shared or cls.__final__
         assert (cls.family is None) == (cls is NoPE)
-    rotary = {name for name, cls in ENCODINGS.items() if issubclass(cls, Rotary)}
+    rotary = {name for name, cls in ENCODINGS.items() if issubclass(cls, Turned)}
     family = {name for name, cls in ENCODINGS.items() if cls.family == "RoPE"}
     assert {"rope"} <= rotary == family - {"drope"}  # which is RoPE taken away
-    with pytest.raises(TypeError, match="abstract"):
-        Rotary(DIMS)
+    for cls in (Turned, Rotary):
+        with pytest.raises(TypeError, match="abstract"):
+            cls(DIMS)
 
 
 def test_a_class_of_ones_own_is_of_the_family_of_what_it_subclasses():

@@ -1,7 +1,9 @@
 """What encodings of 2025 and 2026 become where their parameters make them another."""
 
 import dataclasses
+import functools
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -10,6 +12,7 @@ from helpers import DIMS, assert_near, bind, example, output
 
 from pe_jax.attention.blockwise import attend_blockwise
 from pe_jax.attention.dense import attend
+from pe_jax.encoding import HIDDEN
 from pe_jax.spec.parse import make
 
 
@@ -67,22 +70,47 @@ def test_a_projection_takes_out_what_it_has_taken_out_once():
     assert_near(got, want, 1e-5)
 
 
-@pytest.mark.parametrize("length", [64, 65, 150])
-def test_products_over_several_chunks_of_keys(length):
-    """In float64, one token after another, and by blocks of queries."""
-    case = example(length)
-    pe = bind(make("path", DIMS))
-    (located,) = pe.locate(jnp.asarray(case.x), jnp.arange(length))
-    w, beta = (np.asarray(located[name], np.float64) for name in ("w", "beta"))
-    keys = case.k.astype(np.float64)
-    out = np.zeros(case.q.shape)
-    for i in range(length):
-        keys[:i] -= beta[i][None, :, None] * (keys[:i] * w[i]).sum(-1, keepdims=True) * w[i]
-        s = np.einsum("hk,shk->hs", case.q[i], keys[: i + 1]) / np.sqrt(8)
-        weights = np.exp(s - s.max(-1, keepdims=True))
-        out[i] = np.einsum("hs,shk->hk", weights / weights.sum(-1, keepdims=True), case.v[: i + 1])
+def one_after_another(w, beta, q, k):
+    """Logits [H, T, S] without K^-1/2: each token changes all keys before it (section 3.4)."""
+    places = jnp.arange(len(k))
+
+    def step(keys, token):
+        t, w, beta, q = token
+        along = beta[None] * (keys * w[None]).sum(-1)
+        keys = keys - jnp.where(places < t, 1.0, 0.0)[:, None, None] * along[..., None] * w[None]
+        return keys, jnp.einsum("hk,shk->hs", q, keys)
+
+    _, rows = jax.lax.scan(step, k, (places, w, beta, q))
+    return jnp.moveaxis(rows, 1, 0)
+
+
+@pytest.mark.parametrize("length", [1, 10, 64, 150])
+def test_products_by_chunks_of_keys_are_those_of_one_token_after_another(length):
+    """With gradients, in attention over all queries and by blocks of these."""
+    case, pe = example(length), bind(make("path", DIMS))
+    seen = np.tril(np.ones((length, length)))[None] > 0
+
+    def wanted(params, q, k):
+        bound = dataclasses.replace(pe, params=params)
+        (c,) = bound.locate(jnp.asarray(case.x), jnp.arange(length))
+        s = jnp.where(seen, one_after_another(c["w"], c["beta"], q, k) * 8**-0.5, HIDDEN)
+        return jnp.einsum("hts,shk->thk", jax.nn.softmax(s, axis=-1), case.v)
+
+    def got(form, params, q, k):
+        return output(dataclasses.replace(pe, params=params), case._replace(q=q, k=k), form=form)
+
+    def with_slopes(function):
+        return jax.jit(
+            jax.value_and_grad(
+                lambda *args: ((out := function(*args)) ** 2).sum() + out.sum(), argnums=(0, 1, 2)
+            )
+        )(pe.params, jnp.asarray(case.q), jnp.asarray(case.k))
+
+    want = jax.tree.leaves(with_slopes(wanted))
     for form in (attend, attend_blockwise):
-        assert_near(output(pe, case, form=form), out, 1e-5, form.__name__)
+        leaves = jax.tree.leaves(with_slopes(functools.partial(got, form)))
+        for value, other in zip(leaves, want, strict=True):
+            assert_near(value, other, 1e-5, form.__name__)
 
 
 @pytest.mark.parametrize(

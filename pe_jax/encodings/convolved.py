@@ -1,0 +1,44 @@
+"""A linear map of low rank and then a convolution over the last tokens: how some encodings make a
+vector for each head of a layer's input. They have the parameters of `draw` among their own, and the
+rows that `convolved` gives back among their coordinates.
+"""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Key
+
+from pe_jax.encoding import Params
+
+
+def draw(
+    key: Key[Array, ""], inputs: int, rank: int, taps: int, heads: int, size: int
+) -> dict[str, Array]:
+    """The two factors of the map, from N(0, 1 / inputs) and N(0, 1 / rank), and the taps for each
+    component apart, from U(-1, 1) / sqrt(taps) as in PyTorch.
+    """
+    low, high, tap = jax.random.split(key, 3)
+    bound = taps**-0.5
+    return {
+        "low": inputs**-0.5 * jax.random.normal(low, (inputs, rank)),
+        "high": rank**-0.5 * jax.random.normal(high, (rank, heads, size)),
+        "taps": jax.random.uniform(tap, (taps, heads, size), minval=-bound, maxval=bound),
+    }
+
+
+def convolved(
+    params: Params, x: Float[Array, "L D"], before: Float[Array, "earlier R"] | None
+) -> tuple[Float[Array, "L H K"], Float[Array, "L earlier R"]]:
+    """(sum_d taps_d * (x_{t - d} low high), d from 0, for each token t; for each token the rows
+    x low of itself and those before it that the next token sees, the latest first).
+
+    `before` is the last of these from the call before; None: zeros come before the first token.
+    """
+    rows, taps = x @ params["low"], len(params["taps"])
+    first = jnp.zeros((taps - 1, rows.shape[1])) if before is None else before[::-1]
+    all_rows = jnp.concatenate([first, rows])
+    last = [all_rows[taps - 1 - d : taps - 1 - d + len(x)] for d in range(taps)]
+    recent = jnp.stack(last, axis=1)
+    kernel = params["taps"][:, None] * params["high"][None]
+    return jnp.einsum("ldr,drhk->lhk", recent, kernel), recent[:, : taps - 1]
