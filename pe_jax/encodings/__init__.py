@@ -37,6 +37,7 @@ from pe_jax.encodings.llama3 import Llama3
 from pe_jax.encodings.lm_infinite import LMInfinite
 from pe_jax.encodings.log_n import LogN
 from pe_jax.encodings.longrope import LongRoPE
+from pe_jax.encodings.mapformer import MapFormer
 from pe_jax.encodings.multiplicative import Multiplicative
 from pe_jax.encodings.nezha import Nezha
 from pe_jax.encodings.nope import NoPE
@@ -88,6 +89,7 @@ ENCODINGS: dict[str, type[Encoding]] = {
     "resonance": Resonance,
     "fope": FoPE,
     "pope": PoPE,
+    "mapformer": MapFormer,
     "pi": PI,
     "ntk": NTK,
     "dynamic_ntk": DynamicNTK,

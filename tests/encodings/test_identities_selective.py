@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from cases import CASE
+from cases import CASE, LENGTH
 from helpers import DIMS, assert_near, bind, example, output
 
 from pe_jax.attention.blockwise import attend_blockwise
@@ -113,11 +113,39 @@ def test_products_by_chunks_of_keys_are_those_of_one_token_after_another(length)
             assert_near(value, other, 1e-5, form.__name__)
 
 
+# MapFormer
+
+
+def test_mapformer_is_rope_where_tokens_say_that_they_are():
+    """Along a walk, forth and back."""
+    steps = np.random.default_rng(0).integers(-3, 4, LENGTH)
+    x = CASE.x.copy()
+    x[:, 5] = steps
+    into, out = np.zeros((24, 3, 2)), np.zeros((3, 2, 4))
+    into[5, :, 1], out[:, 1] = 0.5, 2.0
+    omega = np.tile(10000.0 ** (-np.arange(4) / 4), (3, 1))
+    got = attended("mapformer(rank=2)", CASE._replace(x=x), into=into, out=out, omega=omega)
+    there = CASE._replace(pos=np.cumsum(steps).astype(np.int32))
+    want = output(bind(make("rope", DIMS), contiguous=False), there)
+    assert_near(got, want, 1e-5)
+
+
+def test_mapformer_begins_with_rates_down_to_one_turn_in_the_longest_distance():
+    for spec, longest in (("mapformer", 8), ("mapformer(omega=1.0,longest=50)", 50)):
+        (omega, *others) = np.asarray(bound(spec).params[0]["omega"], np.float64)
+        most = 1.0 if "omega" in spec else 2 * np.pi
+        assert omega[-1] == pytest.approx(2 * np.pi / longest, rel=1e-5)
+        ratios = omega / np.array([most, *omega[:-1]])
+        np.testing.assert_allclose(ratios, ratios[0], rtol=1e-5)
+        assert all((omega == other).all() for other in others)
+
+
 @pytest.mark.parametrize(
     ("spec", "dims", "said"),
     [
         ("path", {"causal": False}, "path needs a causal model: set lm.causal=True"),
         ("path(rank=0)", {}, "path's rank must be an integer of at least 1, got 0"),
+        ("mapformer(rank=0)", {}, "mapformer's rank must be an integer of at least 1, got 0"),
         ("path(variant='fla')", {}, "path's variant must be one of .*'paper'"),
     ],
 )

@@ -51,4 +51,30 @@ def path(e, params, case):
     return {"attend": attention(case, logit)}
 
 
-REFERENCES = {function.__name__: function for function in (path,)}
+def turned(case, angles):
+    """Re q_i conj(k_j) e^{i (angles_i - angles_j)} / sqrt(K), angles [L, H, K / 2]."""
+    half = case.q.shape[-1] // 2
+    q, k = (x[..., :half] + 1j * x[..., half:] for x in (case.q, case.k))
+
+    def logit(i, j, h):
+        product = q[i, h] * np.conj(k[j, h]) * np.exp(1j * (angles[i, h] - angles[j, h]))
+        return product.sum().real / math.sqrt(2 * half)
+
+    return {"attend": attention(case, logit)}
+
+
+def added_up(steps):
+    """The sum of all steps up to each token, with its own."""
+    return np.array([sum(steps[: m + 1]) for m in range(len(steps))])
+
+
+def mapformer(e, params, case):
+    """Rambaud et al. (2025), A.7: theta = omega sum_t Delta_t, Delta = W_out W_in x, by heads."""
+    x = case.x.astype(np.float64)
+    steps = np.zeros((len(x), *params["omega"].shape))
+    for t, h in np.ndindex(steps.shape[:2]):
+        steps[t, h] = params["out"][h].T @ (params["into"][:, h].T @ x[t]) * params["omega"][h]
+    return turned(case, added_up(steps))
+
+
+REFERENCES = {function.__name__: function for function in (path, mapformer)}
