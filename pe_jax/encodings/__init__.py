@@ -12,6 +12,7 @@ from pe_jax.encodings.abacus import Abacus
 from pe_jax.encodings.alibi import ALiBi
 from pe_jax.encodings.binary import Binary
 from pe_jax.encodings.cape import CAPE
+from pe_jax.encodings.carope import CARoPE
 from pe_jax.encodings.chunk import Chunk
 from pe_jax.encodings.complex import Complex
 from pe_jax.encodings.conv import Conv
@@ -89,6 +90,7 @@ ENCODINGS: dict[str, type[Encoding]] = {
     "resonance": Resonance,
     "fope": FoPE,
     "pope": PoPE,
+    "carope": CARoPE,
     "mapformer": MapFormer,
     "pi": PI,
     "ntk": NTK,

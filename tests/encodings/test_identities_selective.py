@@ -113,6 +113,21 @@ def test_products_by_chunks_of_keys_are_those_of_one_token_after_another(length)
             assert_near(value, other, 1e-5, form.__name__)
 
 
+# CARoPE
+
+
+def test_carope_begins_as_rope():
+    for base in (50.0, 10000.0):
+        want = attended(f"rope(base={base})")
+        assert_near(attended(f"carope(base={base})"), want, 1e-5)
+    assert np.abs(attended("carope", b=np.zeros(3)) - want).max() > 1e-3
+
+
+def test_tokens_that_slow_carope_down_leave_it_the_fastest_pair():
+    """f^0 is 1 whatever f is."""
+    assert_near(attended("carope", b=np.full(3, 1e5)), attended("p_rope(p=0.25)"), 1e-4)
+
+
 # MapFormer
 
 
@@ -145,6 +160,8 @@ def test_mapformer_begins_with_rates_down_to_one_turn_in_the_longest_distance():
     [
         ("path", {"causal": False}, "path needs a causal model: set lm.causal=True"),
         ("path(rank=0)", {}, "path's rank must be an integer of at least 1, got 0"),
+        ("carope(base=1.0)", {}, "carope's base must be above 1, got 1.0"),
+        ("carope", {"head": 7}, "head size must be even for RoPE, got 7"),
         ("mapformer(rank=0)", {}, "mapformer's rank must be an integer of at least 1, got 0"),
         ("path(variant='fla')", {}, "path's variant must be one of .*'paper'"),
     ],

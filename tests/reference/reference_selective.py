@@ -68,6 +68,16 @@ def added_up(steps):
     return np.array([sum(steps[: m + 1]) for m in range(len(steps))])
 
 
+def carope(e, params, case):
+    """Veisi et al. (2025), 2: the phase of pair i is sum_{t <= m} f(x_t)_h^i, with f(x) = 1 /
+    (softplus(x W) + 1). The b within the softplus, for a start as RoPE, is this project's.
+    """
+    x = case.x.astype(np.float64)
+    f = 1 / (np.logaddexp(0, x @ params["w"] + params["b"]) + 1)
+    powers = np.arange(case.q.shape[-1] // 2)
+    return turned(case, added_up(f[..., None] ** powers))
+
+
 def mapformer(e, params, case):
     """Rambaud et al. (2025), A.7: theta = omega sum_t Delta_t, Delta = W_out W_in x, by heads."""
     x = case.x.astype(np.float64)
@@ -77,4 +87,4 @@ def mapformer(e, params, case):
     return turned(case, added_up(steps))
 
 
-REFERENCES = {function.__name__: function for function in (path, mapformer)}
+REFERENCES = {function.__name__: function for function in (path, carope, mapformer)}
