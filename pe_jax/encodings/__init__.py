@@ -51,6 +51,7 @@ from pe_jax.encodings.pi import PI
 from pe_jax.encodings.pope import PoPE
 from pe_jax.encodings.position_coupling import PositionCoupling
 from pe_jax.encodings.randomized import Randomized
+from pe_jax.encodings.repo import RePo
 from pe_jax.encodings.rerope import ReRoPE
 from pe_jax.encodings.resonance import Resonance
 from pe_jax.encodings.rnn import RNN
@@ -92,6 +93,7 @@ ENCODINGS: dict[str, type[Encoding]] = {
     "pope": PoPE,
     "carope": CARoPE,
     "mapformer": MapFormer,
+    "repo": RePo,
     "pi": PI,
     "ntk": NTK,
     "dynamic_ntk": DynamicNTK,

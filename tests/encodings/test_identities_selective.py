@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from cases import CASE, LENGTH
+from cases import APART, CASE, LENGTH
 from helpers import DIMS, assert_near, bind, example, output
 
 from pe_jax.attention.blockwise import attend_blockwise
@@ -153,6 +153,20 @@ def test_mapformer_begins_with_rates_down_to_one_turn_in_the_longest_distance():
         ratios = omega / np.array([most, *omega[:-1]])
         np.testing.assert_allclose(ratios, ratios[0], rtol=1e-5)
         assert all((omega == other).all() for other in others)
+
+
+# RePo
+
+
+def test_repo_is_rope_at_the_positions_that_it_is_told():
+    x = CASE.x.copy()
+    x[:, 2], x[:, 4] = 30.0, APART.pos / 30
+    gate, content, final = np.zeros((24, 3)), np.zeros((24, 3)), np.zeros((3, 3))
+    gate[2, 1], content[4, 1], final[1] = 1, 1, 1
+    given = {"gate": gate, "content": content, "final": final}
+    got = attended("repo(base=10000.0)", CASE._replace(x=x), **given)
+    want = output(bind(make("rope", DIMS), contiguous=False), APART)
+    assert_near(got, want, 1e-5)
 
 
 @pytest.mark.parametrize(

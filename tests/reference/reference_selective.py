@@ -87,4 +87,12 @@ def mapformer(e, params, case):
     return turned(case, added_up(steps))
 
 
-REFERENCES = {function.__name__: function for function in (path, carope, mapformer)}
+def repo(e, params, case):
+    """Li et al. (2025), their code: RoPE at the positions W_z (silu(W_g x) * W_c x), one a head."""
+    half = case.q.shape[-1] // 2
+    x = case.x.astype(np.float64)
+    z = (silu(x @ params["gate"]) * (x @ params["content"])) @ params["final"]
+    return turned(case, z[..., None] * e.base ** (-np.arange(half) / half))
+
+
+REFERENCES = {function.__name__: function for function in (path, carope, mapformer, repo)}
