@@ -21,6 +21,7 @@ BESIDE = {  # what is run for names that encode no position by themselves
     "randomized": ("randomized+sinusoidal", "randomized+rope", "randomized+t5"),
     "shape": ("shape+sinusoidal",),
     "cape": ("cape+sinusoidal",),
+    "bipe": ("bipe+rope", "bipe(stride=96)+alibi"),
     "abacus": (),  # nothing: it counts digits, for addition
     "position_coupling": (),
     "window": ("rope+window(window=32)",),

@@ -11,6 +11,7 @@ from pe_jax.encoding import Encoding
 from pe_jax.encodings.abacus import Abacus
 from pe_jax.encodings.alibi import ALiBi
 from pe_jax.encodings.binary import Binary
+from pe_jax.encodings.bipe import BiPE
 from pe_jax.encodings.cape import CAPE
 from pe_jax.encodings.carope import CARoPE
 from pe_jax.encodings.chunk import Chunk
@@ -129,6 +130,7 @@ ENCODINGS: dict[str, type[Encoding]] = {
     "randomized": Randomized,
     "shape": SHAPE,
     "cape": CAPE,
+    "bipe": BiPE,
     "abacus": Abacus,
     "position_coupling": PositionCoupling,
     "window": Window,

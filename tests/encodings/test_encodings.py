@@ -34,6 +34,8 @@ def others(value, hint):
         return (not value,)
     if isinstance(value, str):
         return tuple(other for other in typing.get_args(hint) if other != value)
+    if hint == tuple[int, ...]:
+        return ((3,), (3, 12), (7,))
     if isinstance(value, tuple):
         return tuple(tuple(1.5 + i for i in range(pairs)) for pairs in (4, 8))
     if value is None:

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from cases import APART, CASE, LENGTH
-from helpers import DIMS, assert_near, bind, example, output
+from helpers import DIMS, assert_near, bind, example, folded, output
 
 from pe_jax.attention.blockwise import attend_blockwise
 from pe_jax.attention.dense import attend
@@ -169,6 +169,29 @@ def test_repo_is_rope_at_the_positions_that_it_is_told():
     assert_near(got, want, 1e-5)
 
 
+# BiPE
+
+
+def test_places_and_numbers_of_segments():
+    tokens = jnp.array([5, 6, 3, 3, 5, 7, 5, 7, 5])
+    (e,) = make("bipe(ends=(3,7),rows=3,stride=10)", DIMS)
+    moved = e.positions(tokens, jnp.arange(9), None, True)
+    assert moved.tolist() == [0, 0, 0, 10, 20, 20, 30, 30, 40]
+    params = {"table": jnp.arange(3.0)[:, None] * jnp.ones((1, 24))}
+    places = e.embed(params, jnp.zeros((9, 24)), tokens, moved)[:, 0]
+    assert places.tolist() == [0, 1, 2, 0, 0, 1, 0, 1, 0]
+    long = e.embed(params, jnp.zeros((9, 24)), 0 * tokens, moved)[:, 0]
+    assert long.tolist() == [0, 1, 2, 2, 2, 2, 2, 2, 2]
+
+
+def test_where_every_token_is_a_segment_rope_is_itself():
+    ends = make(f"bipe(ends={tuple(range(DIMS.vocab))})+rope", DIMS)
+    moved = folded(ends, CASE)
+    np.testing.assert_array_equal(moved, CASE.pos)
+    (none,) = make("bipe(ends=(99,))", DIMS)
+    assert not folded((none,), CASE).any()
+
+
 @pytest.mark.parametrize(
     ("spec", "dims", "said"),
     [
@@ -177,6 +200,8 @@ def test_repo_is_rope_at_the_positions_that_it_is_told():
         ("carope(base=1.0)", {}, "carope's base must be above 1, got 1.0"),
         ("carope", {"head": 7}, "head size must be even for RoPE, got 7"),
         ("mapformer(rank=0)", {}, "mapformer's rank must be an integer of at least 1, got 0"),
+        ("bipe(ends=())", {}, r"bipe's ends must be numbers of tokens, 0 or above, got \(\)"),
+        ("bipe(ends=(-1,))", {}, "0 or above, got"),
         ("path(variant='fla')", {}, "path's variant must be one of .*'paper'"),
     ],
 )

@@ -2,6 +2,8 @@
 
 import itertools
 
+import numpy as np
+
 
 def abacus(e, params, case):
     """McLeish et al. (2024), 3.1: the place in a run of digits, from 1; 0 for other tokens.
@@ -45,4 +47,22 @@ def position_coupling(e, params, case):
     return {"positions": outcomes}
 
 
-REFERENCES = {function.__name__: function for function in (abacus, position_coupling)}
+def bipe(e, params, case):
+    """He et al. (2024), 3.1: x + P[place in the segment], and the number of the segment for a
+    position. As in their code a segment's last token is its end, and P's last row serves all
+    places beyond it.
+    """
+    places, segments = [0], [0]
+    for token in case.tokens[:-1]:
+        ended = token in e.ends
+        places.append(0 if ended else places[-1] + 1)
+        segments.append(segments[-1] + ended)
+    moved = [tuple(e.stride * number for number in segments)]
+    if "table" not in params:
+        return {"positions": lambda train: moved}
+    last = len(params["table"]) - 1
+    embedded = [x + params["table"][min(p, last)] for x, p in zip(case.x, places, strict=True)]
+    return {"positions": lambda train: moved, "embed": np.array(embedded)}
+
+
+REFERENCES = {function.__name__: function for function in (abacus, bipe, position_coupling)}
