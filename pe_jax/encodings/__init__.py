@@ -58,6 +58,7 @@ from pe_jax.encodings.resonance import Resonance
 from pe_jax.encodings.rnn import RNN
 from pe_jax.encodings.rope import RoPE
 from pe_jax.encodings.sandwich import Sandwich
+from pe_jax.encodings.selective_rope import SelectiveRoPE
 from pe_jax.encodings.self_extend import SelfExtend
 from pe_jax.encodings.shape import SHAPE
 from pe_jax.encodings.shaw import Shaw
@@ -94,6 +95,7 @@ ENCODINGS: dict[str, type[Encoding]] = {
     "pope": PoPE,
     "carope": CARoPE,
     "mapformer": MapFormer,
+    "selective_rope": SelectiveRoPE,
     "repo": RePo,
     "pi": PI,
     "ntk": NTK,

@@ -155,6 +155,30 @@ def test_mapformer_begins_with_rates_down_to_one_turn_in_the_longest_distance():
         assert all((omega == other).all() for other in others)
 
 
+# Selective RoPE
+
+
+def test_selective_rope_of_equal_tokens_is_rope():
+    """Each adds SiLU(1.2784645) = 1, with an open gate; the first three also by what they see of
+    tokens that are not there, so that only one tap may count.
+    """
+    x = np.zeros_like(CASE.x)
+    x[:, 3] = 7.0
+    low, high, taps = np.zeros((24, 2)), np.zeros((2, 3, 4)), np.zeros((4, 3, 4))
+    low[3, 1], high[1], taps[0] = 1, 1.27846454, 1
+    fixed = {"low": low, "high": high, "taps": taps, "u": np.zeros((24, 3)), "b": np.full(3, 30.0)}
+    got = attended("selective_rope(rank=2,base=10000.0)", CASE._replace(x=x), **fixed)
+    assert_near(got, attended("rope"), 1e-4)
+    shut = fixed | {"b": np.full(3, -30.0)}
+    got = attended("selective_rope(rank=2)", CASE._replace(x=x), **shut)
+    assert_near(got, attended("nope"), 1e-5)
+
+
+def test_the_size_of_its_input_does_not_matter_to_selective_rope():
+    doubled = CASE._replace(x=7 * CASE.x)
+    assert_near(attended("selective_rope", doubled), attended("selective_rope"), 1e-5)
+
+
 # RePo
 
 

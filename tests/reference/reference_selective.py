@@ -87,6 +87,20 @@ def mapformer(e, params, case):
     return turned(case, added_up(steps))
 
 
+def selective_rope(e, params, case):
+    """Movahedi et al. (2025), figure 4 and 4.3: temp cumsum(gate silu(conv1d(W x))), x divided by
+    its L2 norm (epsilon 1e-6, within the root), and temp_i = base^(-2i/K), as in their code.
+    """
+    half = case.q.shape[-1] // 2
+    x = case.x.astype(np.float64)
+    x = x / np.sqrt((x**2).sum(-1, keepdims=True) + 1e-6)
+    phi = np.einsum("lr,rhc->lhc", x @ params["low"], params["high"])
+    phi = silu(convolved(phi, params["taps"]))
+    gate = sigmoid(x @ params["u"] + params["b"])
+    temperature = e.base ** (-np.arange(half) / half)
+    return turned(case, temperature * added_up(gate[..., None] * phi))
+
+
 def repo(e, params, case):
     """Li et al. (2025), their code: RoPE at the positions W_z (silu(W_g x) * W_c x), one a head."""
     half = case.q.shape[-1] // 2
@@ -95,4 +109,6 @@ def repo(e, params, case):
     return turned(case, z[..., None] * e.base ** (-np.arange(half) / half))
 
 
-REFERENCES = {function.__name__: function for function in (path, carope, mapformer, repo)}
+REFERENCES = {
+    function.__name__: function for function in (path, carope, mapformer, selective_rope, repo)
+}

@@ -1,0 +1,64 @@
+"""Selective RoPE: rotations by angles that a convolution over the last tokens adds up (Movahedi et
+al., 2025; arXiv:2511.17388).
+
+Pair i of token m is turned by tau_i sum_{t <= m} g_t phi_ti in each head, phi = SiLU(conv(W y)), y
+= x / |x| the layer's normalised input divided by its length; the convolution is over the last four
+tokens, for each component apart. g = sigmoid(u . y + b) is a number for each head, and tau_i =
+base^(-2i / K) is fixed. Learned, in each layer: W, of low rank, as [D, rank] and [rank, H, K / 2],
+the taps, [4, H, K / 2], u, [D, H], and b, [H], 0 at first. Beyond the training length sums reach
+angles that were never seen.
+
+The paper begins with queries in the place of y. This is what its section 4.3 comes to, for
+stability and quality: y, a rank of 8 or 16, the SiLU and the phase gate. Rank 16, four taps and the
+base are those of the code, where SiLU and gate are off unless asked for. Deviations: the code
+divides each head's part of x by its own length; a learned bias, which adds little there, is not
+here; the two factors of W are N(0, 1 / inputs) at first. A convolution reads rows and not where a
+text begins: with a segment memory, angles of the first three tokens of a new text depend on the end
+of the text before.
+"""
+
+import dataclasses
+from typing import final
+
+import jax
+import jax.numpy as jnp
+
+from pe_jax.encodings.convolved import convolved, draw
+from pe_jax.encodings.rotary import Rotary
+from pe_jax.fields import Count, Positive
+from pe_jax.geometry import inverse_timescales
+
+TAPS = 4  # tokens that the convolution sees
+
+
+@final
+@dataclasses.dataclass(frozen=True)
+class SelectiveRoPE(Rotary):
+    """`locate` gives the sums of g phi, in the place of positions."""
+
+    base: Positive = 500000.0
+    rank: Count = 16
+    per_layer: tuple[str, ...] = dataclasses.field(default=("*",), kw_only=True)
+
+    def init(self, key):
+        D, H = self.dims.model, self.dims.heads
+        of_angle, of_gate = jax.random.split(key)
+        return draw(of_angle, D, self.rank, TAPS, H, self.dims.head // 2) | {
+            "u": D**-0.5 * jax.random.normal(of_gate, (D, H)),
+            "b": jnp.zeros(H),
+        }
+
+    def _frequencies(self):
+        return inverse_timescales(self.dims.head, self.base)
+
+    def locate(self, params, x, pos, before):
+        before = before or {"sums": None, "rows": None}
+        x = x * jax.lax.rsqrt((x**2).sum(-1, keepdims=True) + 1e-6)
+        phi, rows = convolved(params, x, before["rows"])
+        gate = jax.nn.sigmoid(x @ params["u"] + params["b"][None])
+        sums = jnp.cumsum(gate[..., None] * jax.nn.silu(phi), axis=0)
+        sums = sums if before["sums"] is None else sums + before["sums"][None]
+        return {"sums": sums, "rows": rows}
+
+    def _angles(self, params, pos):
+        return pos["sums"] * self._frequencies()[None, None]
