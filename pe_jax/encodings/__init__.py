@@ -40,6 +40,7 @@ from pe_jax.encodings.lm_infinite import LMInfinite
 from pe_jax.encodings.log_n import LogN
 from pe_jax.encodings.longrope import LongRoPE
 from pe_jax.encodings.mapformer import MapFormer
+from pe_jax.encodings.mobius import Mobius
 from pe_jax.encodings.multiplicative import Multiplicative
 from pe_jax.encodings.nezha import Nezha
 from pe_jax.encodings.nope import NoPE
@@ -97,6 +98,7 @@ ENCODINGS: dict[str, type[Encoding]] = {
     "mapformer": MapFormer,
     "selective_rope": SelectiveRoPE,
     "repo": RePo,
+    "mobius": Mobius,
     "pi": PI,
     "ntk": NTK,
     "dynamic_ntk": DynamicNTK,

@@ -193,6 +193,28 @@ def test_repo_is_rope_at_the_positions_that_it_is_told():
     assert_near(got, want, 1e-5)
 
 
+# Moebius RoPE
+
+
+def test_a_training_length_further_on_the_first_heads_turn_the_other_way():
+    (e,) = make("mobius", DIMS._replace(model=64, heads=8))
+    x, pos = jnp.asarray(np.tile(CASE.q[:, :1], (1, 8, 1))), jnp.arange(LENGTH)
+    once, later, twice = (e.qk({}, x, x, pos + n, pos)[0] for n in (0, 8, 16))
+    assert_near(later[:, :2], -once[:, :2], 1e-5)
+    assert_near(twice[:, :2], once[:, :2], 1e-5)
+    plain = make("rope", DIMS)[0].qk({}, x, x, pos + 8, pos)[0]
+    assert_near(later[:, 2:], plain[:, 2:], 1e-6)
+    assert np.abs(later[:, :2] - plain[:, :2]).max(-1).min() > 1e-3
+
+
+@pytest.mark.parametrize(("part", "heads", "count"), [(0.25, 3, 1), (0.5, 3, 1), (1.0, 3, 3)])
+def test_at_least_one_head_is_moebius(part, heads, count):
+    (e,) = make(f"mobius(part={part})", DIMS._replace(heads=heads))
+    frequencies = np.asarray(e._frequencies())
+    odd = np.pi * (2 * np.arange(4) + 1) / 8
+    assert [np.allclose(row, odd) for row in frequencies] == [h < count for h in range(heads)]
+
+
 # BiPE
 
 
@@ -224,6 +246,7 @@ def test_where_every_token_is_a_segment_rope_is_itself():
         ("carope(base=1.0)", {}, "carope's base must be above 1, got 1.0"),
         ("carope", {"head": 7}, "head size must be even for RoPE, got 7"),
         ("mapformer(rank=0)", {}, "mapformer's rank must be an integer of at least 1, got 0"),
+        ("mobius(part=2.0)", {}, "mobius's part must be .* at most 1, got 2.0"),
         ("bipe(ends=())", {}, r"bipe's ends must be numbers of tokens, 0 or above, got \(\)"),
         ("bipe(ends=(-1,))", {}, "0 or above, got"),
         ("path(variant='fla')", {}, "path's variant must be one of .*'paper'"),

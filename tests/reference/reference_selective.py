@@ -109,6 +109,22 @@ def repo(e, params, case):
     return turned(case, z[..., None] * e.base ** (-np.arange(half) / half))
 
 
+def mobius(e, params, case):
+    """Bae (2026): RoPE with w_i = pi (2i + 1) / N, N the training length, in a quarter of the
+    heads, here the first.
+    """
+    H, K = case.q.shape[1:]
+    count = max(1, math.floor(e.part * H))
+    w = [
+        [math.pi * (2 * i + 1) / e.dims.train_len if h < count else e.base ** (-2 * i / K)]
+        for h in range(H)
+        for i in range(K // 2)
+    ]
+    w = np.array(w).reshape(H, K // 2)
+    return turned(case, case.pos[:, None, None] * w)
+
+
 REFERENCES = {
-    function.__name__: function for function in (path, carope, mapformer, selective_rope, repo)
+    function.__name__: function
+    for function in (path, carope, mapformer, selective_rope, repo, mobius)
 }
