@@ -28,6 +28,9 @@ COMPOSED = [
     "self_extend(window=4,group=3)",
     "lm_infinite(window=5,sinks=2)",
     "chunk(chunk=4,local=3)+ssmax",
+    "bipe(ends=(3,),rows=4)+rope",
+    "forget_gate+path",
+    "path(rank=2)+window(window=5,sinks=2)",
 ]
 MIXED = {"shaw+pair_gate": (Shaw, PairGate), "capped+mix_keys": (Capped, MixKeys)}
 CASES = [*ENCODINGS, *COMPOSED, *EXOTIC, *MIXED]
