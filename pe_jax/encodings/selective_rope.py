@@ -52,13 +52,13 @@ class SelectiveRoPE(Rotary):
         return inverse_timescales(self.dims.head, self.base)
 
     def locate(self, params, x, pos, before):
-        before = before or {"sums": None, "rows": None}
+        sums, rows = (None, None) if before is None else (before["sums"], before["rows"])
         x = x * jax.lax.rsqrt((x**2).sum(-1, keepdims=True) + 1e-6)
-        phi, rows = convolved(params, x, before["rows"])
+        phi, rows = convolved(params, x, rows)
         gate = jax.nn.sigmoid(x @ params["u"] + params["b"][None])
-        sums = jnp.cumsum(gate[..., None] * jax.nn.silu(phi), axis=0)
-        sums = sums if before["sums"] is None else sums + before["sums"][None]
-        return {"sums": sums, "rows": rows}
+        turned = jnp.cumsum(gate[..., None] * jax.nn.silu(phi), axis=0)
+        turned = turned if sums is None else turned + sums[None]
+        return {"sums": turned, "rows": rows}
 
     def _angles(self, params, pos):
         return pos["sums"] * self._frequencies()[None, None]
