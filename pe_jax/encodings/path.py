@@ -31,7 +31,7 @@ from pe_jax.encodings.convolved import convolved, draw
 from pe_jax.fields import Count
 
 TAPS = 3  # tokens that the convolution sees
-CHUNK = 64  # keys whose products are one triangular system
+CHUNK = 32  # keys whose products are one triangular system
 
 
 @dataclasses.dataclass(frozen=True)
