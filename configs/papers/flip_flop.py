@@ -5,13 +5,13 @@ arXiv:2505.16381), whose model it has: one layer, width 64, 2 heads.
     python -m experiments.sweep --config=configs/papers/flip_flop.py --workdir=DIR --out=DIR
 
 Steps, batch and rate are those of table 7 of CoPE (Golovneva et al., 2024, arXiv:2405.18719), whose
-models have 2 or 4 layers of width 128 or 256: 10,000 steps of 16 at 3e-4. PaTH itself is not here.
+models have 2 or 4 layers of width 128 or 256: 10,000 steps of 16 at 3e-4.
 Scores are right bits in %, theirs errors in %. flip_flop_small.py runs on two cores.
 """
 
 from pe_jax.configs import base
 
-ENCODINGS = ("rope", "stick_breaking", "forget_gate", "cope", "learned", "nope", "alibi")
+ENCODINGS = ("path", "rope", "stick_breaking", "forget_gate", "cope", "learned", "nope", "alibi")
 
 
 def get_config(arg="task=flip_flop,pe=rope"):
