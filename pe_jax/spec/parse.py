@@ -42,8 +42,8 @@ class Member:
     """The fields that were set; the others are at their defaults."""
 
     def with_fields(self, fields: Mapping[str, Any]) -> Member:
-        """The member with these fields set too. ValueError for a field that is unknown, with the
-        nearest name, or whose value does not fit its annotation.
+        """The member with these fields set too, in the order of its class. ValueError for a field
+        that is unknown, with the nearest name, or whose value does not fit its annotation.
 
         Fields that have `layers` and no `where` come from a config or record that was written
         before there was a `where`: layers other than ":" then meant the input of each layer.
@@ -59,7 +59,9 @@ class Member:
         if "layers" in fields and "where" not in fields and _embeds(self.cls):
             where = "input" if fields["layers"] == ":" else "layers"
             fields = {**fields, "where": where}
-        return dataclasses.replace(self, fields={**self.fields, **fields})
+        every = {**self.fields, **fields}
+        in_order = {field: every[field] for field in known if field in every}  # one name for each
+        return dataclasses.replace(self, fields=in_order)
 
     def encoding(self, dims: Dims) -> Encoding:
         """The encoding for a model of `dims`. ValueError if the model has none of its layers."""
