@@ -59,7 +59,7 @@ def tasks(results: Sequence[Result], overview: Overview, width: float) -> Figure
         units = sorted({described(table.metric).unit for table in shown})
         figure.supxlabel("evaluation length", fontsize=8)
         figure.supylabel("; ".join(units), fontsize=8)
-        _legend(figure, look)
+        _legend(figure, look, chance=any(table.metric == "accuracy" for table in shown))
     return figure
 
 
@@ -127,14 +127,14 @@ def _panel(
         trained=[train],
     )
     plane.fill(axes, lines, shown, PERCENT)
-    axes.set_title(short(name), fontsize=7.5, pad=3)
+    axes.set_title(panels.wrapped(short(name)), fontsize=7.5, pad=3)
     axes.set_yticks([0, 25, 50, 75, 100])
     labels = [by_id[row.run].train.labels for row in table.rows if row.trained]
     if table.metric == "accuracy" and (known := [n for n in labels if n]):
         axes.axhline(100 / max(known), **CHANCE)
 
 
-def _legend(figure: Figure, look: Mapping[str, Look]) -> None:
+def _legend(figure: Figure, look: Mapping[str, Look], chance: bool) -> None:
     """One legend above the panels, in as many columns as fit, by a higher figure."""
     from matplotlib.lines import Line2D
 
@@ -144,7 +144,8 @@ def _legend(figure: Figure, look: Mapping[str, Look]) -> None:
     }
     if len(own) < len(look):
         styles[f"{len(look) - len(own)} others"] = dict(color=GREY.colour)
-    styles["a token guessed at random"] = CHANCE
+    if chance:
+        styles["a token guessed at random"] = CHANCE
     handles = [Line2D([], [], label=name, **style) for name, style in styles.items()]
     longest = max(map(len, styles))
     columns = max(1, int(figure.get_figwidth() / (HANDLE + LETTER * longest)))
