@@ -4,7 +4,8 @@ Two steps; the first says at its end which folder the second starts from:
 
     pe-jax run --config=configs/swaps.py:pe=rope --workdir=DIR
     pe-jax sweep --config=configs/swaps.py --config.train.init_from=DIR/rope-XXXXXXXX --workdir=DIR
-    pe-jax report --workdir=DIR --out=results/swaps
+    pe-jax report --workdir=DIR --out=results/swaps --reference=results/reference/rerope.csv
+    --reference=results/reference/yarn.csv
 
 The first run is trained for 5,000 steps at 128 tokens and evaluated with every scaling swapped in,
 to 16 times that length. The others go on from it with one scaling each, for a tenth of the steps
@@ -24,6 +25,7 @@ SWAPS = (
     "yarn(variant='paper')",
     "llama3",
     "rerope",
+    f"rerope(window={LENGTH // 4})+log_n",  # as its author publishes it
     "leaky_rerope",
     "self_extend",
     "lm_infinite",

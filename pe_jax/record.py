@@ -27,6 +27,7 @@ class Row:
     reason: Reason | None = None  # why there is no value
     at: int | None = None  # the number in the reason's sentence: positions, step, bytes needed
     free: int | None = None  # the bytes that were free where too few were
+    seconds: float | None = None  # of the pass, of a pretrained model; None where it was compiled
 
     @property
     def why(self) -> str:
@@ -36,9 +37,7 @@ class Row:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Curve:
-    """One seed's score against the position in a window of `length` tokens; of samples, against the
-    depth of what is retrieved (`Task.depths`).
-    """
+    """A seed's score by position in windows of `length` tokens, or by depth (`Task.depths`)."""
 
     seed: int
     length: int
@@ -110,15 +109,17 @@ class Process:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Parent:
-    """The run whose parameters another one started from."""
+    """The run, or the pretrained model, whose parameters a run started from."""
 
-    id: str
-    parameters: str  # SHA-256 of all its seeds' parameters
+    id: str  # of a pretrained model the name of its folder or file
+    parameters: str  # SHA-256 of all its seeds' parameters, or of the digests of its files
     label: str
-    config: str  # hash of its config
+    config: str  # hash of its config, or of its description
     commit: str
-    new: tuple[str, ...]  # names of the parameters that were not taken from it
+    new: tuple[str, ...]  # names of the parameters that were not taken from it: all others were
     dropped: tuple[str, ...]  # names of its parameters that had no place
+    source: str = ""  # of a pretrained model: hf:DIR or gguf:PATH, as the config names it
+    files: dict[str, str] = dataclasses.field(default_factory=dict)  # SHA-256 of each, by name
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -210,8 +211,7 @@ class Result(Begun):
     train: Training
     curves: tuple[Curve, ...] = ()
     baselines: tuple[Baseline, ...] = ()  # of tasks whose samples are drawn
-    targets: dict[str, int] = dataclasses.field(default_factory=dict)
-    """Scored tokens of each metric, the same at every length."""
+    targets: dict[str, int] = dataclasses.field(default_factory=dict)  # scored tokens, by metric
     target_bytes: dict[str, dict[int, int]] = dataclasses.field(default_factory=dict)
     """Bytes of the scored tokens, by metric and length."""
     parameters: Parameters | None = None

@@ -16,16 +16,6 @@ if TYPE_CHECKING:
 CUT = (
     "An arrow head at the frame: the line of its colour, or its interval, goes on beyond the axes."
 )
-IMPROVEMENT = (
-    "Probability that a run of the row's model is better than a run of the column's, over seeds "
-    "and the lengths beyond training (1: always), after Agarwal et al., 2021."
-)
-DEPTH = (
-    "How often a model is right at each evaluation length, by the depth in the sample of what is "
-    "to be found (0: its first token): means over seeds. Right of the upright line: longer than in "
-    "training. Hatched: no value."
-)
-BRACKETS = " In brackets the 95 % bootstrap interval over seeds, too narrow where seeds are few."
 
 
 def captions(
@@ -41,7 +31,9 @@ def captions(
         "curves": f"{described(table.metric).title} against evaluation length: means over "
         f"{table.replicate}s with their 95 % intervals.",
         "positions": " ".join(_positions(results, baseline)),
-        "depth": DEPTH,
+        "depth": "How often a model is right at each evaluation length, by the depth in the sample "
+        f"of what is to be found (0: its first token): means over {table.replicate}s. Right of the "
+        "upright line: longer than in training. Hatched: no value.",
         "improvement": _improvement(table),
         "training": "Validation bits per byte at the training length while training: means over "
         "the seeds that have a finite value, with their 95 % intervals. A cross: a seed has none "
@@ -82,8 +74,12 @@ def _positions(results: Sequence[Result], baseline: str | None) -> Iterator[str]
 
 
 def _improvement(table: Table) -> str:
-    models = sum(row.trained for row in table.rows)
-    return IMPROVEMENT + (BRACKETS if models <= improvement.WRITTEN else "")
+    models, of = sum(row.trained for row in table.rows), f"{table.replicate}s"
+    brackets = f" In brackets the 95 % bootstrap interval over {of}, too narrow where {of} are few."
+    return (
+        f"Probability that a run of the row's model is better than a run of the column's, over "
+        f"{of} and the lengths beyond training (1: always), after Agarwal et al., 2021."
+    ) + (brackets if models <= improvement.WRITTEN else "")
 
 
 def _rates(results: Sequence[Result], metric: str) -> Iterator[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
@@ -57,6 +58,10 @@ class Row:
     beyond: Cell | None = None
     method: str = ""
     """The name of a method without a model, `record.Baseline.name`; "": the row is a model's."""
+    seconds: float | None = None
+    """Of a pretrained model: what a window of the longest length takes, the median of places."""
+    together: bool = False
+    """Whether all swaps stand in one block, as they do where a table has one model."""
 
     @property
     def trained(self) -> bool:
@@ -64,8 +69,15 @@ class Row:
         return not self.swap and not self.method
 
     @property
+    def cost(self) -> float | None:
+        """Milliseconds of a training step; of a pretrained model `seconds`."""
+        return self.ms_per_step if self.seconds is None else self.seconds
+
+    @property
     def block(self) -> str:
         """Which rows stand together: a swap or a variant of the task has what no model scores."""
+        if self.swap and self.together:
+            return "swapped in"
         return self.swap or ("no model" if self.method else "as trained")
 
     @property
@@ -165,6 +177,12 @@ def rate(result: Result) -> float | None:
     if result.rates:
         return min(result.rates, key=lambda tried: tried.mean).rate
     return result.config.get("train", {}).get("rate")
+
+
+def seconds(result: Result, metric: str, length: int, swap: str) -> float | None:
+    """The median of what the passes took whose rows say it; None where none does."""
+    rows = by_seed(result, metric, length, swap).values()
+    return statistics.median(known) if (known := [r.seconds for r in rows if r.seconds]) else None
 
 
 def cell(result: Result, metric: str, length: int, swap: str = "") -> Cell:

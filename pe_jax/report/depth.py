@@ -30,9 +30,9 @@ Grid = dict[int, tuple[np.ndarray, np.ndarray]]
 
 
 def heat(results: Sequence[Result], width: float) -> Figure | None:
-    """The curves of samples of the models as trained: a column for each length, depth downwards,
-    and the mean over seeds as colour. Cells without a value are hatched, and an upright line stands
-    after the lengths of training.
+    """The curves of samples of the models as trained, and of a pretrained one also with each swap:
+    a column for each length, depth downwards, and the mean over seeds as colour. Cells without a
+    value are hatched, and an upright line stands after the lengths of training.
 
     `width` is in inches. None where no result has such curves.
     """
@@ -42,8 +42,7 @@ def heat(results: Sequence[Result], width: float) -> Figure | None:
     from matplotlib.figure import Figure
 
     metric = depth_metric(results)
-    names = labels.names(results)
-    grids = {names[r.id]: grid for r in results if (grid := _grid(r, metric or ""))}
+    grids = _grids(results, metric or "")
     if not grids:
         return None
     lengths = sorted({length for grid in grids.values() for length in grid})
@@ -80,10 +79,21 @@ def depth_metric(results: Sequence[Result]) -> str | None:
     return present[0] if present else None
 
 
-def _grid(result: Result, metric: str) -> Grid:
+def _grids(results: Sequence[Result], metric: str) -> dict[str, Grid]:
+    """By the name of a panel."""
+    names, found = labels.names(results), {}
+    for result in results:
+        swaps = dict.fromkeys(curve.swap for curve in result.curves)
+        for swap in swaps if result.replicate == "place" else [""]:
+            if grid := _grid(result, metric, swap):
+                found[labels.swapped(names[result.id], swap, result.train)] = grid
+    return found
+
+
+def _grid(result: Result, metric: str, swap: str) -> Grid:
     values: dict[int, dict[float, list[float]]] = {}
     for curve in result.curves:
-        if curve.metric == metric and not curve.swap:
+        if curve.metric == metric and curve.swap == swap:
             own = values.setdefault(curve.length, {})
             for depth, value in zip(curve.position, curve.value, strict=True):
                 kept = own.setdefault(depth, [])

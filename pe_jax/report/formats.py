@@ -28,7 +28,8 @@ def header(table: Table) -> list[str]:
     told = ["gain", "effective length"]
     if any(row.beyond for row in table.rows):
         told = [f"mean beyond {table.train_length}", "solved length"]
-    return ["encoding", *lengths, *told, "parameters", "ms a step"]
+    cost = "seconds a window" if table.replicate == "place" else "ms a step"
+    return ["encoding", *lengths, *told, "parameters", cost]
 
 
 def texts(row: Row) -> list[str]:
@@ -40,7 +41,7 @@ def texts(row: Row) -> list[str]:
         plusminus(row.summary.mean, row.summary.half, sign="" if row.beyond else "+"),
         f"≥ {effective}" if row.censored else effective,
         "n/a" if row.parameters is None else f"{row.parameters:,}",
-        "n/a" if row.ms_per_step is None else f"{row.ms_per_step:.1f}",
+        "n/a" if row.cost is None else f"{row.cost:.1f}",
     ]
 
 
@@ -67,7 +68,7 @@ def printed(table: Table, row: Row) -> list[Printed]:
     """The cells of a row of the table, from left to right as in `header`."""
     cells = (*row.cells, row.summary)
     known = footnotes(table)
-    numbers = (row.effective, row.parameters, row.ms_per_step)
+    numbers = (row.effective, row.parameters, row.cost)
     keys = [cell.mean for cell in cells] + [math.nan if n is None else n for n in numbers]
     marks = [known.index(cell.reason) + 1 if cell.reason else 0 for cell in cells]
     bold = [cell.best for cell in cells]
@@ -177,5 +178,6 @@ def _numbers(table: Table, row: Row) -> dict[str, object]:
         "reciprocal_rank_high": rank[2],
         "encoding_parameters": row.parameters,
         "ms_per_step": row.ms_per_step,
+        **({} if row.seconds is None else {"seconds": row.seconds}),
         "not_computed": "; ".join(dict.fromkeys(c.reason for c in row.cells if c.reason)),
     }

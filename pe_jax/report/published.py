@@ -25,6 +25,7 @@ class Column(NamedTuple):
 
     at: str
     swap: str
+    """The variant of the task."""
     unit: str
     """Of the published numbers."""
     metric: str
@@ -36,6 +37,7 @@ class Line:
     """An encoding: the published numbers, NaN where there is none, and ours, in each column."""
 
     spec: str
+    """With what is swapped in, if anything: "rope, rerope"."""
     published: tuple[float, ...]
     ours: tuple[Cell, ...]
     run: str = ""  # "": there is none
@@ -110,7 +112,7 @@ def _held(results: Sequence[Result], reference: Reference) -> Iterator[Held]:
         for group in groups.groups([result for result in results if does(result, task)]):
             metrics = tables.metrics(group.results)
             columns = tuple(
-                dict.fromkeys(Column(e.at, e.swap, e.unit, _metric(e, metrics)) for e in entries)
+                dict.fromkeys(Column(e.at, e.variant, e.unit, _metric(e, metrics)) for e in entries)
             )
             lines = _lines(entries, group.results, columns)
             if not any(line.run and not all(map(math.isnan, line.published)) for line in lines):
@@ -133,18 +135,19 @@ def _metric(entry: Entry, metrics: Sequence[str]) -> str:
 def _lines(
     entries: Sequence[Entry], results: Sequence[Result], columns: Sequence[Column]
 ) -> tuple[Line, ...]:
-    values = {(e.spec, e.at, e.swap): e.value for e in entries}
+    values = {(e.spec, e.swapped, e.at, e.variant): e.value for e in entries}
     lines, used = [], set[str]()
-    for spec in dict.fromkeys(entry.spec for entry in entries):
+    for spec, swap in dict.fromkeys((entry.spec, entry.swapped) for entry in entries):
         fitting = sorted(
             (result for result in results if fits(result, spec)),
             key=lambda result: (spec_of(result) != spec, result.id),
         )
         used |= {result.id for result in fitting}
-        published = tuple(values.get((spec, c.at, c.swap), math.nan) for c in columns)
+        published = tuple(values.get((spec, swap, c.at, c.swap), math.nan) for c in columns)
         ours = fitting[0] if fitting else None
-        found = tuple(_cell(ours, column) if ours else Cell() for column in columns)
-        lines.append(Line(spec, published, found, ours.id if ours else "", len(fitting[1:])))
+        found = tuple(_cell(ours, column, swap) if ours else Cell() for column in columns)
+        name = ", ".join(filter(None, [spec, swap]))
+        lines.append(Line(name, published, found, ours.id if ours else "", len(fitting[1:])))
     called = labels.names(results)
     for result in results:
         if result.id not in used:
@@ -166,9 +169,9 @@ def _lengths(result: Result, column: Column) -> list[int]:
     return [int(column.at)] if int(column.at) in scored else []
 
 
-def _cell(result: Result, column: Column) -> Cell:
+def _cell(result: Result, column: Column, swapped: str = "") -> Cell:
     lengths = _lengths(result, column)
-    wanted = variant(column.swap)
+    wanted = variant(swapped or column.swap)
     swaps = sorted({row.swap for row in result.rows})
     swap = next((swap for swap in swaps if variant(swap) == wanted), None)
     if not lengths or swap is None:

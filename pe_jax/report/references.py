@@ -42,6 +42,16 @@ class Entry:
     status: str
     setting: str
 
+    @property
+    def variant(self) -> str:
+        """What the swap is where it says fields of the task, as in "ignore=0.98"."""
+        return self.swap if _FIELDS.match(self.swap) else ""
+
+    @property
+    def swapped(self) -> str:
+        """What the swap is where it names encodings that were swapped in, as in "rerope"."""
+        return "" if self.variant else self.swap
+
 
 @dataclass(frozen=True)
 class Reference:
@@ -117,5 +127,6 @@ def _entry(cells: Mapping[str, str], place: str) -> Entry:
     return Entry(**{**cells, "value": value})
 
 
+_FIELDS = re.compile(r"\w+ *=")
 _GIVE = "Give a file as those of results/reference/ are."
 _HAS = f"The columns are {', '.join(COLUMNS)}."

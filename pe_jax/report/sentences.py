@@ -63,7 +63,8 @@ def _columns(table: Table, metric: Metric) -> str:
         return (
             f"Mean beyond {train}: over all evaluated lengths beyond {train}, of which the table "
             "may show a few. Solved length: the longest evaluated length up to which more than "
-            "half of the seeds have at least 90 % (≥: no length beyond it was evaluated)."
+            f"half of the {table.replicate}s have at least 90 % (≥: no length beyond it was "
+            "evaluated)."
         )
     helped = "negative" if metric.better == "lower" else "positive"
     return (
@@ -71,6 +72,7 @@ def _columns(table: Table, metric: Metric) -> str:
         f"{table.replicate}s; {helped} means "
         "that the longer context helps. Effective length: the longest evaluated length up to which "
         f"the mean stays within 1 % of the one at {train} (≥: no length beyond it was evaluated)."
+        + (f" Seconds a window: at {longest}, one at a time." * (table.replicate == "place"))
     )
 
 
@@ -102,10 +104,16 @@ def _marked(table: Table) -> str:
 
 
 def _models(results: Sequence[Result]) -> Iterator[str]:
-    if any(result.parent for result in results):
+    parents = [result.parent for result in results if result.parent]
+    if any(not parent.source for parent in parents):
         yield (
             "A from B: training with A began at the final parameters of a model trained with B, "
             "with a new optimizer."
+        )
+    for label, name in sorted({(p.label, p.id) for p in parents if p.source}):
+        yield (
+            f"A from {label}: training with A began at the parameters of the pretrained model "
+            f"{name}, the same for every seed, with a new optimizer."
         )
 
 

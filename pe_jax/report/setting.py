@@ -30,7 +30,7 @@ def setting(results: Sequence[Result]) -> str:
             f"{results[0].corpus.source}, of {'length' if fixed else 'lengths up to'} "
             f"{train.length}; {spread}.{_chance(train.labels)}"
         )
-    if not train.steps:
+    if of == "place":  # a pretrained model
         return (
             f"Trained by others, on up to {train.length:,} tokens; scored on "
             f"{text(results[0].corpus)}, in its own tokens; {spread}."

@@ -27,6 +27,7 @@ from pe_jax.report.cells import (
     of_samples,
     ordered,
     rate,
+    seconds,
     value,
     values,
 )
@@ -101,8 +102,9 @@ def extrapolation(
     lengths = few(every, results[0].train.length) if of_samples(metric) else every
     sign = described(metric).sign
     label = labels.names(results)
+    alone = len(results) == 1 and (results[0].replicate == "place" or not of_samples(metric))
     rows = [
-        _row(result, label[result.id], metric, lengths, every, swap)
+        _row(result, label[result.id], metric, lengths, every, swap, alone)
         for result in results
         for swap in sorted({row.swap for row in result.rows if row.metric == metric})
     ]
@@ -127,6 +129,7 @@ def _row(
     lengths: Sequence[int],
     every: Sequence[int],
     swap: str,
+    together: bool,
 ) -> Row:
     """The row of a result, with cells at `lengths`; it was scored at `every` length."""
     length, sign = result.train.length, described(metric).sign
@@ -151,6 +154,8 @@ def _row(
         censored=censored,
         parameters=result.parameters.encoding if result.parameters else None,
         ms_per_step=result.train.ms_per_step,
+        seconds=seconds(result, metric, lengths[-1], swap),
+        together=together,
         rate=rate(result),
         beyond=cells_beyond(result, metric, every, swap) if of_samples(metric) else None,
     )
@@ -158,7 +163,7 @@ def _row(
 
 def _order(row: Row, sign: int) -> tuple[Any, ...]:
     return (
-        _natural(row.swap),
+        _natural(row.block if row.swap else ""),
         *((not c.n, sign * c.mean if c.n else 0.0) for c in reversed(row.cells)),
         row.label,
     )

@@ -21,6 +21,7 @@ from pe_jax.storage import atomic, records
 FILES = sorted((Path(__file__).parents[2] / "results" / "reference").glob("*.csv"))
 SPECS = ("rope", "alibi", "t5", "nope", "fire")
 LENGTHS = (20, 40, 60, 80)
+UNITS = ("accuracy in %", "samples without an error in %")
 
 
 def result(spec, level, task=("reverse_string", {}), swap="", metric="accuracy", **lm):
@@ -293,10 +294,27 @@ def test_the_files_of_this_project_name_tasks_and_fields_that_exist(path):
         swap = variant(one.swap)
         section.make({"name": name, **fields, **(swap if isinstance(swap, dict) else {})})
         assert one.status.startswith("read in the ")
-        assert one.unit in ("accuracy in %", "samples without an error in %", "perplexity")
+        assert one.unit in (*UNITS, "perplexity", "nats a token")
         assert 0 <= one.value <= 100 or one.unit == "perplexity"
 
 
 def test_dape_has_14_tasks_with_10_encodings():
     chomsky = read(next(path for path in FILES if path.stem == "chomsky"))
     assert len(chomsky.tasks) == 14 and len(chomsky.entries) == 140
+
+
+def test_what_is_swapped_in_is_a_line_of_its_own():
+    made = result("rope", 90.0, swap="rerope(window=32)+log_n")
+    told = [
+        entry("rope", 80.0, at="80"),
+        entry("rope", 95.0, at="80", swap="rerope(window=32)+log_n"),
+        entry("rope", 85.0, at="80", swap="ntk_mixed"),
+    ]
+    (held,) = hold([made], [reference(*told)])
+    assert [column.swap for column in held.columns] == [""]
+    assert [(line.spec, line.published[0], line.ours[0].n) for line in held.lines] == [
+        ("rope", 80.0, 3),
+        ("rope, rerope(window=32)+log_n", 95.0, 3),
+        ("rope, ntk_mixed", 85.0, 0),
+    ]
+    assert held.agreements[0].n == 2
