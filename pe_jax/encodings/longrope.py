@@ -1,14 +1,15 @@
 """LongRoPE: a factor for each pair, found by search (Ding et al., 2024; arXiv:2402.13753).
 
 w'_i = w_i / lambda_i, and logits multiplied by 1 + ln s / ln L, s = L' / L. lambda is `long` for
-texts of more than L tokens, `short` for others; the search for them is not part of this. Nothing
-is learned. Beyond the training length L it depends on `long` which angles are new. By default
-`long` is s for every pair, position interpolation, from which the paper's search sets out, and
-`short` is 1, so that within L this is RoPE.
+texts of more than L tokens, `short` for others. Nothing is learned: `pe-jax longrope` searches for
+`long` on validation text, as the paper does (evaluation/evolution.py). Beyond the training length L
+it depends on `long` which angles are new. By default `long` is s for every pair, position
+interpolation, and `short` is 1, so that within L this is RoPE.
 
 The paper leaves the first n tokens as they were (`first`, its n hat); the published checkpoints and
 Hugging Face's code do not (0, the default). The temperature is that of the code, and the paper does
-not give it: cosines and sines times sqrt(1 + ln s / ln L), at all lengths where `factor` is given.
+not give it: cosines and sines times `attention_factor`, by default sqrt(1 + ln s / ln L), at all
+lengths where `factor` is given, and else beyond L.
 """
 
 import dataclasses
@@ -16,11 +17,12 @@ import math
 from typing import final
 
 import jax.numpy as jnp
+from jaxtyping import Array, Float, Num
 
 from pe_jax.encodings.rotary import Rotary
 from pe_jax.encodings.scaled import Scaled
 from pe_jax.fields import Count, Natural, Positive
-from pe_jax.geometry import inverse_timescales, rotate
+from pe_jax.geometry import inverse_timescales
 
 
 @final
@@ -34,6 +36,8 @@ class LongRoPE(Rotary, Scaled):
     """lambda of each pair within L. (): all 1."""
     first: Natural = 0
     """How many tokens are turned as by RoPE."""
+    attention_factor: Positive | None = None
+    """What cosines and sines are multiplied by where s is above 1. None: sqrt(1 + ln s / ln L)."""
     served: Count | None = None
     """The length that decides between `long` and `short`. None: that of the text."""
 
@@ -57,15 +61,23 @@ class LongRoPE(Rotary, Scaled):
         factors = (self.long or (self._factor,)) if beyond else (self.short or (1.0,))
         return inverse_timescales(self.dims.head, self.base) / jnp.array(factors)
 
-    def qk(self, params, q, k, q_pos, k_pos):
-        near, far = inverse_timescales(self.dims.head, self.base), self._frequencies()
-
-        def turned(x, pos):
-            w = jnp.where((pos < self.first)[:, None], near[None], far[None])
-            return rotate(x, pos.astype(jnp.float32)[:, None] * w)
-
-        return turned(q, q_pos), turned(k, k_pos)
+    def _angles(self, params, pos):
+        near = inverse_timescales(self.dims.head, self.base)
+        return spared_angles(pos, self.first, near, self._frequencies())
 
     def scale(self, params, q_pos):
         sharper = 1 + math.log(self._factor) / math.log(self._length)
+        if self.attention_factor is not None and self._factor > 1:
+            sharper = self.attention_factor**2
         return jnp.full((q_pos.shape[0], self.dims.heads), sharper)
+
+
+def spared_angles(
+    pos: Num[Array, "L"],
+    first: Num[Array, ""] | int,
+    near: Float[Array, "half"],
+    far: Float[Array, "half"],
+) -> Float[Array, "L half"]:
+    """pos w_i in float32, with the frequencies `near` at the `first` positions, then with `far`."""
+    w = jnp.where((pos < first)[:, None], near[None], far[None])
+    return pos.astype(jnp.float32)[:, None] * w

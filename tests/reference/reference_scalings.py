@@ -118,7 +118,10 @@ def longrope(e, params, case):
     def logit(i, j, h):
         n = angle(case.pos[i]) - angle(case.pos[j])
         dot = (q[i, h] * np.conj(k[j, h]) * np.exp(1j * n)).sum().real
-        return dot * (1 + math.log(s) / math.log(L)) / math.sqrt(K)
+        sharper = 1 + math.log(s) / math.log(L)
+        if e.attention_factor is not None and s > 1:
+            sharper = e.attention_factor**2
+        return dot * sharper / math.sqrt(K)
 
     return {"attend": attention(case, logit)}
 
