@@ -33,6 +33,7 @@ COMMANDS = {
     "status": "Shows how the runs of a work directory stand.",
     "extend": "Evaluates a pretrained model at longer lengths, with scalings of RoPE.",
     "evaluate": "Evaluates a trained run at other lengths, by other metrics or with other swaps.",
+    "longrope": "Searches factors of longrope for a trained run, on validation text.",
     "report": "Writes tables, figures and an HTML page of finished runs.",
     "compare": "Shows two folders of results side by side, or models against one of them.",
     "generate": "Writes text with a trained model.",
@@ -66,9 +67,8 @@ def start(name: str, program: str) -> NoReturn:
     """Runs a command of this folder, which the user started as `program`, and exits."""
     sys.argv[0] = program
     module = importlib.import_module(f"pe_jax.commands.{name}")
-    operands = getattr(module, "OPERANDS", "")
     about = (module.__doc__ or "").replace("pe-jax ", program.removesuffix(name))
-    carry_out(module.main, module.OPTIONS, operands, about)
+    carry_out(module.main, module.OPTIONS, getattr(module, "OPERANDS", ""), about)
 
 
 def carry_out(

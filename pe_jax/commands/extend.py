@@ -2,11 +2,12 @@
 RoPE, a window and other encodings swapped in. Nothing is trained.
 
     pe-jax extend --model=hf:DIR --source=files:PATH --workdir=DIR [--lengths=2048,8192,16384]
-    [--swaps="pi;yarn"] [--places=8] [--last=256] [--weights=bfloat16] [--out=results/NAME]
+    [--swaps=pi,yarn] [--places=8] [--last=256] [--weights=bfloat16] [--out=results/NAME]
 
 --model is hf:DIR, a folder of HuggingFace's with a Llama, Mistral, Qwen2, Qwen3 or GPT-NeoX
 (Pythia), or gguf:PATH, a Llama in llama.cpp's format. The last --last tokens before each of
---places places of the text are scored, the same at every length and with every swap. The same
+--places places of the text are scored, the same at every length and with every swap. With
+--source=passkey a number is hidden at --places depths of filler text, and asked for. The same
 command goes on where it was cut off, and computes only what it lacks.
 """
 
@@ -18,11 +19,14 @@ from absl import flags
 
 from pe_jax.commands import cli
 
-SWAPS = "window;window(sinks=4);pi;ntk;dynamic_ntk;yarn;rerope;self_extend;lm_infinite"
+SWAPS = "window,window(sinks=4),pi,ntk,dynamic_ntk,yarn,rerope,self_extend,lm_infinite"
 OPTIONS = flags.FlagValues()
 _MODEL = flags.DEFINE_string("model", None, "hf:DIR or gguf:PATH.", flag_values=OPTIONS)
 _SOURCE = flags.DEFINE_string(
-    "source", None, "Text, as in data.source: files:PATH.", flag_values=OPTIONS
+    "source",
+    None,
+    "Text, as in data.source: files:PATH; or passkey: numbers hidden in filler text.",
+    flag_values=OPTIONS,
 )
 _LENGTHS = flags.DEFINE_list(
     "lengths",
@@ -31,7 +35,7 @@ _LENGTHS = flags.DEFINE_list(
     flag_values=OPTIONS,
 )
 _SWAPS = flags.DEFINE_string(
-    "swaps", SWAPS, "Encodings swapped in, with semicolons between them.", flag_values=OPTIONS
+    "swaps", SWAPS, "Encodings swapped in, with commas between them.", flag_values=OPTIONS
 )
 _PLACES = flags.DEFINE_integer("places", 8, "Places of the text, at least 2.", flag_values=OPTIONS)
 _LAST = flags.DEFINE_integer("last", 256, "Scored tokens before a place.", flag_values=OPTIONS)
@@ -61,13 +65,15 @@ def main() -> int:
     from pe_jax.errors import Refused
     from pe_jax.pretrained.load import load
     from pe_jax.runs import programs
-    from pe_jax.runs.extend import Extension, extend
+    from pe_jax.runs.extend import extend
+    from pe_jax.runs.extension import Extension
+    from pe_jax.spec.parse import parse_list
     from pe_jax.training.session import Interrupted
 
     programs.keep()
     try:
         out = console.folder(_OUT.value)
-        swaps = tuple(filter(None, map(str.strip, _SWAPS.value.split(";"))))
+        swaps = tuple(parse_list(_SWAPS.value))
         pretrained = load(model, _WEIGHTS.value)
         lengths = _LENGTHS.value or (pretrained.length, 2 * pretrained.length)
         lengths = tuple(console.integer("--lengths", length) for length in lengths)

@@ -1,8 +1,10 @@
-"""Text from a trained model, as it comes: its prompt, then new tokens.
+"""Text from a model, as it comes: its prompt, then new tokens.
 
     pe-jax generate --workdir=DIR/RUN --prompt="def " --tokens=500 --top_p=0.9
+    pe-jax generate --model=hf:DIR --prompt="Call me" --tokens=100
 
-RUN is a run's folder, the one with config.json and checkpoints/. Tokens a second go to stderr.
+RUN is a run's folder, the one with config.json and checkpoints/; --model is a pretrained model,
+hf:DIR or gguf:PATH. Tokens a second go to stderr.
 """
 
 from __future__ import annotations
@@ -12,14 +14,21 @@ import os
 import statistics
 import sys
 import time
+from typing import TYPE_CHECKING
 
 from absl import flags
 
 from pe_jax.commands import cli
 
+if TYPE_CHECKING:
+    from pe_jax.model.text_model import TextModel
+
 OPTIONS = flags.FlagValues()
 _WORKDIR = flags.DEFINE_string(
     "workdir", None, "Folder of the run: <workdir>/<run id>.", flag_values=OPTIONS
+)
+_MODEL = flags.DEFINE_string(
+    "model", None, "A pretrained model instead of a run: hf:DIR or gguf:PATH.", flag_values=OPTIONS
 )
 _PROMPT = flags.DEFINE_string("prompt", "\n", "What the text begins with.", flag_values=OPTIONS)
 _TOKENS = flags.DEFINE_integer("tokens", 500, "How many new tokens.", flag_values=OPTIONS)
@@ -50,26 +59,38 @@ _SWAP = flags.DEFINE_string(
 
 
 def main() -> int:
-    if not _WORKDIR.value:
-        return cli.fail("--workdir=RUN is required: the folder of a trained run")
+    pretrained, workdir = _MODEL.value, _WORKDIR.value
+    if bool(workdir) == bool(pretrained):
+        return cli.fail(
+            "give either --workdir=RUN, the folder of a trained run, or --model=hf:DIR or "
+            "gguf:PATH, a pretrained model"
+        )
     from pe_jax.errors import Refused
     from pe_jax.model.generate import Sampling
-    from pe_jax.runs.trained import Trained
+    from pe_jax.pretrained.load import load
 
     prompt = _PROMPT.value.encode("utf-8", "surrogateescape")
     try:
         sampling = Sampling(_TEMPERATURE.value, _TOP_K.value, _TOP_P.value)
-        trained = Trained.of(_WORKDIR.value, _MODEL_SEED.value, _say)
-        pieces = trained.stream(prompt, _TOKENS.value, sampling, _SEED.value, _SWAP.value)
+        model = load(pretrained) if pretrained else _trained(workdir or "")
+        pieces = model.stream(prompt, _TOKENS.value, sampling, _SEED.value, _SWAP.value)
     except (Refused, ValueError, OSError) as error:
         return cli.fail(error)
-    if trained.step < trained.run.train.steps:
-        _say(f"trained for {trained.step} of {trained.run.train.steps} steps")
     try:
-        _stream(prompt, pieces, trained.tokenizer)
+        _stream(prompt, pieces, model.tokenizer)
     except BrokenPipeError:  # the reader has had enough, as `| head` has
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return 0
+
+
+def _trained(folder: str) -> TextModel:
+    """The model of a run, which may have been cut off in training."""
+    from pe_jax.runs.trained import Trained
+
+    trained = Trained.of(folder, _MODEL_SEED.value, _say)
+    if trained.step < trained.run.train.steps:
+        _say(f"trained for {trained.step} of {trained.run.train.steps} steps")
+    return trained
 
 
 def _stream(prompt: bytes, pieces, tokenizer) -> None:

@@ -75,7 +75,9 @@ def training():
     c.beta2 = 0.98
     c.steps_per_call = 25  # steps in one jitted scan
     c.remat = False  # layers are computed again in the backward pass: takes less memory
-    c.init_from = ""  # start from the parameters of this finished run, <workdir>/<run id>
+    # whose parameters training starts from: a finished run, <workdir>/<run id>, or a pretrained
+    # model, hf:DIR or gguf:PATH, which then says what section lm and the tokenizer leave open
+    c.init_from = ""
     c.init_drop = False  # drop those of its parameters that have no place here
     return c
 
@@ -105,7 +107,8 @@ def text():
     c.source = "stdlib"
     # where a relative PATH begins ("": the working directory), or TFDS's data_dir ("": TFDS's own)
     c.data_dir = ""
-    c.tokenizer = "bytes"  # or bpe:4096, trained on the training split, or file:tokenizer.json
+    # or bpe:4096, trained on the training split; or that of file:tokenizer.json, hf:DIR, gguf:PATH
+    c.tokenizer = "bytes"
     return c
 
 

@@ -187,7 +187,7 @@ def library() -> Any:
         import tokenizers
     except ImportError:
         raise ValueError(
-            "data.tokenizer other than bytes needs the library tokenizers: "
+            "a tokenizer other than bytes needs the library tokenizers: "
             "pip install 'pe_jax[tokenizers]'"
         ) from None
     return tokenizers

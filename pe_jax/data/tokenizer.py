@@ -1,8 +1,9 @@
 """Text cut into tokens: its bytes, or the tokens of a byte-level BPE.
 
 `bytes` is the default. `bpe:N` trains a byte-level BPE of N tokens (Sennrich et al., 2016,
-arXiv:1508.07909, on bytes) on the training split. `file:PATH` reads a tokenizer.json; a relative
-PATH begins at the working directory, `~` and environment variables in it are expanded.
+arXiv:1508.07909, on bytes) on the training split. `file:PATH` reads a tokenizer.json, `hf:DIR` and
+`gguf:PATH` that of a pretrained model; a relative path begins at the working directory, `~` and
+environment variables in it are expanded.
 
 Every tokenizer is lossless: the bytes of a document's tokens, joined, are the document, which
 `encode` checks. So tokens stand for a known number of bytes, and scores in bits per byte can be
@@ -13,7 +14,6 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -23,14 +23,17 @@ from pe_jax import record
 from pe_jax.data import bpe
 from pe_jax.data.corpus import Corpus
 from pe_jax.errors import nearest
-from pe_jax.storage import hashes
-from pe_jax.storage.paths import expanded
+from pe_jax.storage import gguf_file, hashes
+from pe_jax.storage.paths import existing, expanded
 
 FORMS = {
     "bytes": "the bytes of the text",
     "bpe": "bpe:N, a byte-level BPE of N tokens trained on the training split",
     "file": "file:PATH, a byte-level BPE in a tokenizer.json",
+    "hf": "hf:DIR, that of a pretrained model's folder",
+    "gguf": "gguf:PATH, that of a model in llama.cpp's format",
 }
+IN_FILES = ("file", "hf", "gguf")
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -38,7 +41,7 @@ class Tokenizer:
     """A vocabulary, and how text is cut into its tokens."""
 
     spec: str
-    """As it was given: bytes, bpe:N or file:PATH."""
+    """As it was given: bytes, bpe:N, file:PATH, hf:DIR or gguf:PATH."""
     pieces: tuple[bytes, ...]
     """The bytes of each token, by its id."""
     json: str | None = None
@@ -60,9 +63,18 @@ class Tokenizer:
         out = bpe.encode(self.json, documents, np.min_scalar_type(len(self.pieces) - 1))
         for document, tokens in zip(documents, out, strict=True):
             if self.decode(tokens) != document.tobytes():
-                wrong = bpe.Unfit.lossy("it changes this text")
-                raise ValueError(f"data.tokenizer={self.spec} {wrong}")
+                raise ValueError(f"the tokenizer {self.spec} {self._lossy(document)}")
         return tuple(out)
+
+    def _lossy(self, document: np.ndarray) -> bpe.Unfit:
+        """The error for a document that is not what its tokens say."""
+        known = {piece[0] for piece in self.pieces if len(piece) == 1}
+        if lacking := sorted({*document.tobytes()} - known):
+            named = ", ".join(f"0x{byte:02x}" for byte in lacking[:5])
+            return bpe.Unfit.lossy(
+                f"it has no token for {len(lacking)} bytes of this text, as {named}"
+            )
+        return bpe.Unfit.lossy("it changes this text")
 
     def _numbers(self, text: str) -> np.ndarray:
         """The tokens whose numbers a text has."""
@@ -102,7 +114,7 @@ class Tokens:
 
 
 def tokenize(corpus: Corpus, spec: str) -> Tokens:
-    """The corpus in the tokens that `spec` names: bytes, bpe:N or file:PATH.
+    """The corpus in the tokens that `spec` names, in one of FORMS.
 
     Raises ValueError for an unknown spec, without the library, for too little text to train N
     tokens, and for a tokenizer that would lose, change or add a byte; FileNotFoundError for a path
@@ -113,8 +125,8 @@ def tokenize(corpus: Corpus, spec: str) -> Tokens:
     if kind == "bpe":
         texts = (document.tobytes().decode() for document in corpus.splits["train"])
         tokenizer = byte_level(spec, bpe.trained(int(rest), texts, corpus.hash))
-    elif kind == "file":
-        tokenizer = byte_level(spec, _named(rest))
+    elif kind in IN_FILES:
+        tokenizer = named(spec)
     return cut(corpus, tokenizer, corpus)
 
 
@@ -144,8 +156,8 @@ def vocabulary(spec: str) -> int:
     `tokenize` does.
     """
     kind, rest = _parse(spec)
-    if kind == "file":
-        return len(byte_level(spec, _named(rest)).pieces)
+    if kind in IN_FILES:
+        return len(named(spec).pieces)
     return int(rest) if kind == "bpe" else len(BYTES.pieces)
 
 
@@ -159,15 +171,17 @@ def kept(folder: Path, about: record.Vocabulary) -> Tokenizer:
 
 
 def sources(spec: str) -> dict[str, str]:
-    """{path: SHA-256} of the file that `spec` names, if any. It is part of a run's id."""
+    """{path: SHA-256} of the tokenizer.json in the file or folder that `spec` names, if any. It is
+    part of a run's id.
+    """
     kind, path = _parse(spec)
-    return {path: hashes.sha256(_named(path))} if kind == "file" else {}
+    return {path: hashes.sha256(_text(kind, path))} if kind in IN_FILES else {}
 
 
 def _parse(spec: str) -> tuple[str, str]:
-    """("bytes", ""), ("bpe", N) or ("file", PATH)."""
+    """("bytes", ""), ("bpe", N), or one of IN_FILES with a path."""
     kind, _, rest = spec.partition(":")
-    if spec == "bytes" or kind == "file" and rest:
+    if spec == "bytes" or kind in IN_FILES and rest:
         return kind, rest
     if kind == "bpe":
         if not rest.isdecimal() or int(rest) <= len(BYTES.pieces):
@@ -182,17 +196,25 @@ def _parse(spec: str) -> tuple[str, str]:
     raise ValueError(f"unknown data.tokenizer {spec!r}{nearest(kind, FORMS)} Known: {known}.")
 
 
+def named(spec: str) -> Tokenizer:
+    """The tokenizer of file:PATH, hf:DIR or gguf:PATH."""
+    return byte_level(spec, _text(*_parse(spec)))
+
+
 def byte_level(spec: str, json: str) -> Tokenizer:
     """The tokenizer of a tokenizer.json; ValueError if it is not a lossless byte-level BPE."""
     try:
         return Tokenizer(spec, bpe.pieces(json), json)
     except bpe.Unfit as error:
-        raise ValueError(f"data.tokenizer={spec} {error}") from error
+        raise ValueError(f"the tokenizer {spec} {error}") from error
 
 
-def _named(path: str) -> str:
-    """The tokenizer.json of file:PATH."""
-    return _read(Path(expanded(path, "data.tokenizer")))
+def _text(kind: str, path: str) -> str:
+    """The text of the tokenizer.json of a spec, one of IN_FILES."""
+    place = Path(expanded(path, "data.tokenizer"))
+    if kind == "gguf":
+        return gguf_file.read(existing(place, "model")).tokenizer()
+    return _read(existing(place, "model") / "tokenizer.json" if kind == "hf" else place)
 
 
 def _read(place: Path) -> str:
@@ -200,9 +222,6 @@ def _read(place: Path) -> str:
     for what is not UTF-8.
     """
     try:
-        return place.read_text("utf-8")
-    except FileNotFoundError:
-        names = os.listdir(place.parent) if place.parent.is_dir() else []
-        raise FileNotFoundError(f"no tokenizer {place}{nearest(place.name, names, 3)}") from None
+        return existing(place, "tokenizer").read_text("utf-8")
     except UnicodeDecodeError as error:
-        raise ValueError(f"data.tokenizer=file:{place} is no tokenizer.json: {error}") from error
+        raise ValueError(f"{place} is no tokenizer.json: {error}") from error

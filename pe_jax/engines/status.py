@@ -69,7 +69,7 @@ def _standing(folder: Path, queue: queues.Queue) -> Standing | None:
         return Standing(folder.name, folder.name, "damaged", reason=str(error))
     except OSError as error:
         return Standing(folder.name, folder.name, "unreadable", reason=errors.in_words(error))
-    seeds = len(about.config["run"]["seeds"])
+    seeds = _seeds(about)
     seconds = result.seconds.total if result and result.seconds else None
     done = "" if result or not lines else _done(lines[-1], seeds)
     if locked and not result:
@@ -80,6 +80,11 @@ def _standing(folder: Path, queue: queues.Queue) -> Standing | None:
     valid = result.train.valid if result else _newest(lines, "valid")
     numbers = seeds, _mean(loss), _mean(valid), seconds
     return Standing(about.label, folder.name, stage, done, *numbers, reason)
+
+
+def _seeds(about: Planned) -> int | None:
+    """How many it has; None of a pretrained model, which has none."""
+    return len(about.config["run"]["seeds"]) if "run" in about.config else None
 
 
 def _asked_for_more(folder: Path, locked: bool, queue: queues.Queue) -> bool:
@@ -110,7 +115,7 @@ def _state(folder: Path, locked: bool, queue: queues.Queue) -> tuple[str, str]:
     return "stopped" if (folder / "config.json").exists() else "not begun", ""
 
 
-def _done(line: dict[str, Any], seeds: int) -> str:
+def _done(line: dict[str, Any], seeds: int | None) -> str:
     if "evaluated" in line:
         return f"evaluating {line['evaluated'] / line['of']:.0%}"
     step = f"step {line['step']}/{line['of']}"

@@ -7,7 +7,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from flax import nnx
@@ -27,6 +27,8 @@ Line = dict[str, Any]
 of the pass, which several swaps may come to, None where it was compiled in them; evaluated and of,
 in tokens, as in a history.
 """
+Score = Callable[[Pass, int], float | Missing]
+"""What a model scores in a pass at a place, or why it has no score."""
 
 
 def key_of(line: Line) -> Key:
@@ -35,28 +37,26 @@ def key_of(line: Line) -> Key:
 
 
 def by_place(
-    graphdef: nnx.GraphDef,
-    params: Any,
     passes: Sequence[Pass],
-    cuts: Mapping[int, Windows],
+    places: int,
+    scored: Score,
     known: Mapping[Key, Line],
     session: Session,
 ) -> Iterator[Line]:
-    """A line, also added to the session's history, for each score that is not known, of one seed's
-    `params`. `cuts` has for each length a window of every place. Interrupted when `session.stop`
-    says so.
+    """A line, also added to the session's history, for each score that is not known. Interrupted
+    when `session.stop` says so.
     """
     same = {(part.swap, part.length): _computed(part, passes) for part in passes}
-    places = range(min(len(cut.tokens) for cut in cuts.values()))
     todo: dict[tuple[int, Pass], list[Key]] = {}
-    for key in ((place, *way) for place in places for way in same):
+    for key in ((place, *way) for place in range(places) for way in same):
         if key not in known or known[key]["reason"] == "out_of_memory":
             todo.setdefault((key[0], same[key[1:]]), []).append(key)
-    room, compiled, done = Room(None), set(), 0
+    compiled, done = set(), 0
     total = sum(part.length for _, part in todo)
     for (place, part), keys in todo.items():
         began = time.monotonic()
-        value = _score(graphdef, params, part, cuts[part.length], place, session, room)
+        beyond = None if part.beyond is None else Missing(Reason.BEYOND_POSITIONS, part.beyond)
+        value = beyond or scored(part, place)
         seconds = time.monotonic() - began if part in compiled else None
         compiled.add(part)
         done += part.length
@@ -83,24 +83,21 @@ def _computed(part: Pass, passes: Sequence[Pass]) -> Pass:
     return next(other for other in of_length if other == part or effect.alike(other, part))
 
 
-def _score(
-    graphdef: nnx.GraphDef,
-    params: Any,
-    part: Pass,
-    cut: Windows,
-    place: int,
-    session: Session,
-    room: Room,
-) -> float | Missing:
-    """What the model scores at one place, or why it has no score."""
-    if part.beyond is not None:
-        return Missing(Reason.BEYOND_POSITIONS, part.beyond)
-    here = slice(place, place + 1)
-    one = dataclasses.replace(
-        cut, tokens=cut.tokens[here], sizes=cut.sizes[here], lo=cut.lo[here], hi=cut.hi[here]
-    )
-    program = functools.partial(
-        target_nats, graphdef=graphdef, encodings=part.encodings, segment=0, memory=0
-    )
-    nats = score(one, program, params, 1, session, room)
-    return nats if isinstance(nats, Missing) else one.value(nats)
+def of_text(
+    graphdef: nnx.GraphDef, params: Any, cuts: Mapping[int, Windows], session: Session
+) -> Score:
+    """What scores the windows of each length, one of every place, with one seed's `params`."""
+    room = Room(None)
+
+    def score_of(part: Pass, place: int) -> float | Missing:
+        cut, here = cuts[part.length], slice(place, place + 1)
+        one = dataclasses.replace(
+            cut, tokens=cut.tokens[here], sizes=cut.sizes[here], lo=cut.lo[here], hi=cut.hi[here]
+        )
+        program = functools.partial(
+            target_nats, graphdef=graphdef, encodings=part.encodings, segment=0, memory=0
+        )
+        nats = score(one, program, params, 1, session, room)
+        return nats if isinstance(nats, Missing) else one.value(nats)
+
+    return score_of

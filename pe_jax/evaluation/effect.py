@@ -21,7 +21,7 @@ from pe_jax.attention.rows import Rows
 from pe_jax.encoding import Encoding, Params, acts_once, overrides
 from pe_jax.evaluation.config import EvalConfig
 from pe_jax.evaluation.passes import Pass, plan
-from pe_jax.model.parameters import init_params
+from pe_jax.model.parameters import init_params, noisy
 from pe_jax.spec.layers import active
 from pe_jax.task import Task
 from pe_jax.tasks.text import TEXT
@@ -108,6 +108,5 @@ def _params(owners: tuple[Encoding, ...], member: int, layer: int | None) -> Par
     if member >= len(owners):
         return {}
     shared, owned = init_params(owners[member], jax.random.key(member))
-    rng = np.random.default_rng(member)
     drawn = shared | ({} if layer is None else owned.get(layer, {}))
-    return {name: leaf + 0.3 * rng.normal(size=leaf.shape) for name, leaf in drawn.items()}
+    return noisy(drawn, member)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import functools
+
 import jax
+import numpy as np
 from jaxtyping import Array, Key
 
 from pe_jax.encoding import Encoding, Params, acts_once, overrides
@@ -33,3 +36,20 @@ def init_params(encoding: Encoding, key: Key[Array, ""]) -> tuple[Params, dict[i
         {name: value for name, value in shared.items() if name not in owned},
         {layer: {name: draw[name] for name in sorted(owned)} for layer, draw in draws.items()},
     )
+
+
+def learned(encoding: Encoding) -> int:
+    """How many numbers a whole model learns for it: those that are drawn and not fixed."""
+    shared, owned = jax.eval_shape(functools.partial(init_params, encoding), jax.random.key(0))
+    parts = (shared, *owned.values())
+    return sum(a.size for part in parts for name, a in part.items() if name not in encoding.fixed)
+
+
+def noisy(params: Params, seed: int) -> Params:
+    """The parameters with noise added, normal with a deviation of 0.3: some are drawn so that they
+    have no effect, which would hide what a probe looks for.
+    """
+    rng = np.random.default_rng(seed)
+    return {
+        name: a + (0.3 * rng.normal(size=a.shape)).astype(np.float32) for name, a in params.items()
+    }

@@ -8,7 +8,8 @@ again                  evaluates a finished run in another way
 scores                 what is known of a run's scores, and computes the rest
 changed                text that is another than that of finished runs
 folder, layout         which folder is a run's, and what lies where in it
-longer, warm_start     training that goes on from another run
+longer, start          training that goes on: from a run of fewer steps, from other parameters,
+                       those of a run (warm_start) or of a pretrained model (from_pretrained)
 validation, measured   validation text while training, and what training has measured
 trained                the trained model, for Python
 view, trackers         who watches

@@ -44,12 +44,11 @@ def evaluate_again(
     the evaluation is not possible.
     """
     programs.keep()
-    finished = _finished(folder)
-    folder = layout.of_one_rate(folder)
+    folder, finished = _finished(folder)
     finished = dataclasses.replace(finished, seeds=tuple(seeds or finished.seeds))
     run_section = finished.config["run"] | {"seeds": finished.seeds, "choose_seeds": ()}
     asked = {"eval": finished.config["eval"] | changes, "run": run_section}
-    run = Run.of(_config(folder, finished.config | asked))
+    run = Run.of(alone(folder, finished.config | asked))
     text = run.load_scored(tokenizer.kept(folder, finished.tokenizer), finished.corpus.hash)
     if not run.eval.source and text.about.hash != finished.corpus.hash:
         raise Refused(
@@ -88,17 +87,19 @@ def _devices(run: Run, view: View) -> Mesh | None:
         return None
 
 
-def _finished(folder: Path) -> Result:
+def _finished(folder: Path) -> tuple[Path, Result]:
+    """(the folder that holds its models, result) of a finished run."""
     finished = records.read(Result, folder / "result.json")
     if finished is None:
         raise ValueError(f"{folder} has no result.json: the run has not finished yet")
+    models = layout.of_one_rate(folder)
     folders.check_sources(folder, finished)
-    return finished
+    return models, finished
 
 
-def _config(folder: Path, config: dict[str, Any]) -> dict[str, Any]:
-    """The config for a run that is not trained: where it started from, which may have gone, does
-    not matter, and its tokens are those in its folder.
+def alone(folder: Path, config: dict[str, Any]) -> dict[str, Any]:
+    """The config of the run in `folder` if it is not trained: where it started from, which may have
+    gone, does not matter, and its tokens are those in its folder.
     """
     train = config["train"] | {"init_from": "", "rates": ()}
     path = folder / "tokenizer.json"

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from pe_jax.data.tokenizer import Tokens
 from pe_jax.errors import Refused
-from pe_jax.record import Begun, Result
+from pe_jax.record import Begun, Result, Vocabulary
 from pe_jax.runs import environment, longer
 from pe_jax.runs.run import Run, users_files
 from pe_jax.runs.view import View
@@ -73,8 +73,13 @@ def _check_begun(run: Run, folder: Path, earlier: Begun, about: Begun) -> None:
             f"{folder} was begun on other text ({run.data.source} has changed since): "
             "delete the folder, or give another --workdir"
         )
-    if earlier.tokenizer != about.tokenizer:
+    if _tokens(earlier) != _tokens(about):
         raise Refused(
             f"{folder} was begun with other tokens ({run.data.tokenizer} by another version of its "
             "library): delete the folder, or give another --workdir"
         )
+
+
+def _tokens(begun: Begun) -> Vocabulary:
+    """The tokenizer of a run, wherever its file lies."""
+    return dataclasses.replace(begun.tokenizer, spec="")

@@ -20,7 +20,7 @@ class DataConfig:
     """For files, the folder of a relative PATH; "": the working directory. For tfds, the data_dir
     of TFDS; "": TFDS's own, TFDS_DATA_DIR or ~/tensorflow_datasets."""
     tokenizer: str = "bytes"
-    """bytes, bpe:N or file:PATH."""
+    """bytes, bpe:N, file:PATH, or hf:DIR or gguf:PATH, that of a pretrained model."""
 
     def __post_init__(self):
         check(self, "data.")

@@ -1,92 +1,35 @@
 """Evaluates a pretrained model as it is and with encodings swapped in, at several lengths. Nothing
 is trained.
 
-The scored tokens are those of the metric same_targets: the last ones before places that are spread
-over all documents of a text, the same at every length and with every swap. The record has a row for
-each place, in the field `seed`, and its intervals are over places. scores.jsonl gets a line as soon
-as one place is scored in one way at one length, place after place, so that what was cut off goes
-on, and what is there after an hour compares all ways.
+The record has a row for each place, in the field `seed`, and its intervals are over places.
+metrics.jsonl gets a line as soon as one place is scored in one way at one length, place after
+place, so that what was cut off goes on.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple
 
 import jax
 import numpy as np
 
 from pe_jax import record
-from pe_jax.data import tokenizer
-from pe_jax.data.corpus import SPLITS
-from pe_jax.data.load import load
 from pe_jax.errors import Refused
-from pe_jax.evaluation import effect
 from pe_jax.evaluation.by_place import Key, Line, by_place, key_of
-from pe_jax.evaluation.config import EvalConfig
 from pe_jax.evaluation.passes import plan
-from pe_jax.evaluation.windows import Windows, windows
-from pe_jax.pretrained.load import Pretrained
 from pe_jax.reason import Reason
-from pe_jax.record import Begun, Result, Row
+from pe_jax.record import Begun, Curve, Result, Row
 from pe_jax.runs import environment
 from pe_jax.runs.begin import joined
-from pe_jax.runs.run import run_id
+from pe_jax.runs.carry_out import keep_state
+from pe_jax.runs.extension import Extension, Material
 from pe_jax.runs.view import View
 from pe_jax.storage import atomic, locks, records, state
 from pe_jax.storage.hashes import canonical
 from pe_jax.storage.history import History, read_lines
 from pe_jax.training.session import Session, stopping
-
-METRIC = "same_targets"
-
-
-class Extension(NamedTuple):
-    """What is asked of a pretrained model."""
-
-    model: Pretrained
-    source: str
-    """The text, as data.source names it."""
-    eval: EvalConfig
-    """Resolved. `targets` over `last` are the places."""
-
-    @classmethod
-    def of(
-        cls,
-        model: Pretrained,
-        source: str,
-        lengths: Sequence[int],
-        swaps: Sequence[str],
-        places: int,
-        last: int,
-    ) -> Extension:
-        """ValueError for lengths and swaps that are not possible with the model."""
-        asked = EvalConfig(
-            lengths=tuple(lengths),
-            metrics=(METRIC,),
-            swaps=tuple(swaps),
-            targets=places * last,
-            last=last,
-            batch_tokens=1,  # one window at a time
-        )
-        config = asked.resolved(model.length)
-        effect.check(model.encodings, config)
-        return cls(model, source, config)
-
-    @property
-    def places(self) -> int:
-        """How many places are scored."""
-        return self.eval.targets // (self.eval.last or 1)
-
-    def folder(self, workdir: Path) -> Path:
-        """The folder of these scores: more lengths within the longest, or more swaps, are scored
-        beside those that are there.
-        """
-        fixed = [self.model.files, self.source, self.places, self.eval.last, max(self.eval.lengths)]
-        return workdir / run_id(self.model.name, {"extend": fixed, "weights": self.model.weights})
 
 
 def extend(asked: Extension, workdir: Path, command: str, view: View) -> Result:
@@ -94,41 +37,26 @@ def extend(asked: Extension, workdir: Path, command: str, view: View) -> Result:
     has changed, Interrupted where the process is asked to stop.
     """
     folder = asked.folder(workdir)
-    documents, about = _text(asked)
     try:
-        cuts = {
-            length: windows(documents, METRIC, length, asked.eval, asked.model.tokenizer.sizes)
-            for length in asked.eval.lengths
-        }
-    except ValueError as error:
-        raise Refused(str(error)) from error
-    with locks.locked(folder, say=view.say) as check, stopping(view.say) as stop:
-        begun = _begin(asked, folder, about, command)
-        path = folder / "scores.jsonl"
-        lines = {key_of(line): line for line in read_lines(path)}
-        view.begin()
-        session = Session(History(path, view.watch, check), view.say, stop)
-        model, passes = asked.model, plan(asked.model.encodings, asked.eval)
-        for line in by_place(model.graphdef, model.params, passes, cuts, {**lines}, session):
-            lines[key_of(line)] = line
-        result = _result(asked, begun, cuts, lines)
-        records.write(folder / "result.json", result)
-        return result
-
-
-def _text(asked: Extension) -> tuple[list[np.ndarray], record.Corpus]:
-    """The documents of all splits in the model's tokens, since it was trained on none of them here,
-    and what records hold of them.
-    """
-    try:
-        corpus = load(asked.source, "")
-        tokens = tokenizer.cut(corpus, asked.model.tokenizer)
+        material = asked.material()
     except (ValueError, OSError) as error:
         raise Refused(str(error)) from error
-    return [document for split in SPLITS for document in tokens.splits[split]], tokens.about
+    with locks.locked(folder, say=view.say) as check, stopping(view.say) as stop:
+        begun = _begin(asked, folder, material.about, command, view)
+        with keep_state(folder, check):
+            path = folder / "metrics.jsonl"
+            lines = {key_of(line): line for line in read_lines(path)}
+            view.begin()
+            session = Session(History(path, view.watch, check), view.say, stop)
+            passes, scored = plan(asked.model.members, asked.eval), material.scorer(session)
+            for line in by_place(passes, asked.places, scored, {**lines}, session):
+                lines[key_of(line)] = line
+            result = _result(asked, begun, material, lines)
+            records.write(folder / "result.json", result)
+            return result
 
 
-def _begin(asked: Extension, folder: Path, about: record.Corpus, command: str) -> Begun:
+def _begin(asked: Extension, folder: Path, about: record.Corpus, command: str, view: View) -> Begun:
     """Writes config.json. Refused where scores are there of other text."""
     model = asked.model
     config = {
@@ -150,7 +78,8 @@ def _begin(asked: Extension, folder: Path, about: record.Corpus, command: str) -
         started=state.now(),
         **vars(environment.process()),
     )
-    earlier = records.read(Begun, folder / "config.json")
+    records.read_whole(Result, folder / "result.json", view.say)  # it is made anew
+    earlier = records.read_whole(Begun, folder / "config.json", view.say)
     if earlier and earlier.corpus.hash != about.hash:
         raise Refused(
             f"{folder} has scores of other text ({asked.source} has changed since): delete the "
@@ -165,40 +94,51 @@ def _begin(asked: Extension, folder: Path, about: record.Corpus, command: str) -
     return begun
 
 
-def _result(
-    asked: Extension,
-    begun: Begun,
-    cuts: dict[int, Windows],
-    lines: dict[Key, Line],
-) -> Result:
+def _result(asked: Extension, begun: Begun, material: Material, lines: dict[Key, Line]) -> Result:
     model, ways = asked.model, ("", *asked.eval.swaps)
-    rows = tuple(
-        _row(lines[place, swap, length])
+    keys = [
+        (place, swap, length)
         for swap in ways
         for length in asked.eval.lengths
         for place in range(asked.places)
-    )
+    ]
+    rows = [_row(lines[key], asked.metric) for key in keys]
+    curves = [] if material.depths is None else [_curve(row, material.depths) for row in rows]
     size = sum(leaf.size for leaf in jax.tree.leaves(model.params))
     return Result(
         **vars(begun),
         replicate="place",
-        rows=rows,
+        rows=tuple(rows),
+        curves=tuple(curves),
         train=record.Training(length=model.length, steps=0),
-        targets={METRIC: asked.eval.targets},
-        target_bytes={METRIC: {length: cut.bytes for length, cut in cuts.items()}},
+        targets={asked.metric: asked.eval.targets} if material.bytes else {},
+        target_bytes={asked.metric: material.bytes} if material.bytes else {},
         parameters=record.Parameters(total=size, encoding=0),
         peak_memory_mib=environment.peak_memory_mib(),
         scored_by=(environment.process(),),
     )
 
 
-def _row(line: Line) -> Row:
+def _row(line: Line, metric: str) -> Row:
     return Row(
         seed=line["place"],
-        metric=METRIC,
+        metric=metric,
         length=line["length"],
         value=line["value"],
         swap=line["swap"],
         reason=Reason(line["reason"]) if line["reason"] else None,
         at=line["at"],
+        seconds=line["seconds"],
+    )
+
+
+def _curve(row: Row, depths: np.ndarray) -> Curve:
+    """The score of a place as that of its depth."""
+    return Curve(
+        seed=row.seed,
+        length=row.length,
+        position=(float(depths[row.seed]),),
+        value=(row.value,),
+        swap=row.swap,
+        metric=row.metric,
     )

@@ -35,9 +35,14 @@ def folders(folder: Path) -> list[Path]:
 
 def of_one_rate(folder: Path) -> Path:
     """The folder that holds the models of a run: its own, or with several train.rates that of the
-    chosen one.
+    chosen one. ValueError for the scores of a pretrained model.
     """
     result = records.read(Result, folder / "result.json")
+    if result and result.replicate == "place":
+        raise ValueError(
+            f"{folder} has the scores of a pretrained model, which it does not hold: pe-jax extend "
+            "scores it at other lengths and with other swaps"
+        )
     if result is None or not result.rates:
         return folder
     best = chosen(result.rates).rate

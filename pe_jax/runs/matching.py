@@ -1,5 +1,5 @@
 """Which parameters of one model another takes over: those of the same name and shape. For
-warm_start.py.
+warm_start.py and from_pretrained.py.
 
 A parameter of an encoding is named by its section of the config, as in `pe.t5.table` or
 `pe.transformer_xl.layers.1.r`, and not by its place in the spec. A member that the other spec does
@@ -9,12 +9,15 @@ not have takes over the parameters of one of its family (spec/swap.py).
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
+
+import jax
 
 from pe_jax.model.config import LmConfig
 from pe_jax.spec.parse import Member, defaults, parse
 from pe_jax.spec.swap import kin
+from pe_jax.training.step import State
 
 Shapes = Mapping[str, tuple[int, ...]]
 """The shapes of one seed's parameters, by their path in the model."""
@@ -47,9 +50,25 @@ class Match:
         new = sorted(name for name in here if here[name] not in taken)
         return cls(taken, tuple(new), unfit, tuple(sorted(there.keys() - both)))
 
-    def why_unfit(self, folder: str, spec: str, before: Mapping[str, Any], lm: LmConfig) -> str:
+    def dropped(
+        self, place: str, spec: str, before: Mapping[str, Any], lm: LmConfig, drop: bool
+    ) -> tuple[str, ...]:
+        """Names of the parameters there that have no place here. ValueError if there are any and
+        `drop` does not give them up; `before` is the section `lm` of the model at `place`.
+        """
+        if self.unfit and not drop:
+            raise ValueError(self._why_unfit(place, spec, before, lm))
+        if self.lost and not drop:
+            raise ValueError(
+                f"{place} has {listed(self.lost)}, which would be lost: no parameter here has "
+                "that name; name its encoding in the spec too, or allow it by "
+                "--config.train.init_drop=True"
+            )
+        return (*self.unfit, *self.lost)
+
+    def _why_unfit(self, place: str, spec: str, before: Mapping[str, Any], lm: LmConfig) -> str:
         """Why parameters of one name and two shapes cannot be taken over, and what can be done.
-        `before` is the section `lm` of the model in `folder`.
+        `before` is the section `lm` of the model at `place`.
         """
         name, (theirs, ours) = next(iter(self.unfit.items()))
         more = f" (and {len(self.unfit) - 1} more)" if len(self.unfit) > 1 else ""
@@ -65,9 +84,31 @@ class Match:
             own = listed(field for field in fields if field not in ("layers", "where", "per_layer"))
             remedy = f"set a field of pe.{id} ({own}) so that it fits, or take another encoding"
         return (
-            f"{name} is {list(theirs)} in {folder} and {list(ours)} here{more}: {remedy}, "
+            f"{name} is {list(theirs)} in {place} and {list(ours)} here{more}: {remedy}, "
             "or let it begin anew by --config.train.init_drop=True"
         )
+
+
+def taking(state: State, taken: Mapping[str, str], read: Callable[[str], jax.Array]) -> State:
+    """A training state with the parameters that are `taken`; `read` gives that of a path there,
+    with an axis of seeds.
+    """
+
+    def place(path, leaf):
+        name = jax.tree_util.keystr(path, simple=True, separator=".")
+        return read(taken[name]) if name in taken else leaf
+
+    return state | {"params": jax.tree.map_with_path(place, state["params"])}
+
+
+def summary(
+    place: str, taken: Mapping[str, str], new: Iterable[str], dropped: Iterable[str]
+) -> str:
+    """What is taken over, as a line for people."""
+    return (
+        f"starting from {place}: {len(taken)} arrays of its parameters; "
+        f"new: {listed(new)}; dropped: {listed(dropped)}"
+    )
 
 
 def listed(items: Iterable[Any]) -> str:

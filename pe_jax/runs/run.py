@@ -22,13 +22,14 @@ from pe_jax.evaluation import effect
 from pe_jax.evaluation.config import EvalConfig
 from pe_jax.evaluation.windows import check_room
 from pe_jax.model.config import LmConfig
-from pe_jax.model.parameters import init_params
+from pe_jax.model.parameters import learned
 from pe_jax.record import Parameters
 from pe_jax.runs import checks
 from pe_jax.runs.config import DataConfig, LogConfig, RunConfig
+from pe_jax.runs.from_pretrained import completed
 from pe_jax.runs.resources import Resources
 from pe_jax.runs.sections import SECTIONS, members_of, section, whole_sections, with_tuples
-from pe_jax.runs.warm_start import WarmStart
+from pe_jax.runs.start import Start, start_of
 from pe_jax.spec.advice import advice
 from pe_jax.spec.parse import Spec, parse, sources
 from pe_jax.storage.hashes import canonical, sha256
@@ -44,8 +45,7 @@ class Run:
 
     config: dict[str, Any]
     label: str
-    """Its name in tables: the spec, with the memory it is trained with and the run it starts from.
-    """
+    """Its name in tables: the spec, with the memory it is trained with and what it starts from."""
     id: str
     """The label and a hash of all that decides what one seed learns; the name of its folder. What
     is evaluated, and how many seeds there are, is no part of it.
@@ -59,8 +59,8 @@ class Run:
     run: RunConfig
     log: LogConfig
     resources: Resources
-    start: WarmStart | None = None
-    """The run whose parameters it starts from."""
+    start: Start | None = None
+    """The run or the pretrained model whose parameters it starts from."""
     advice: tuple[str, ...] = ()
     """What is doubtful about its encodings (spec/advice.py)."""
 
@@ -71,7 +71,7 @@ class Run:
         and {"task": "dyck"} is {"task": {"name": "dyck"}}. ValueError, TypeError or OSError, as of
         a tokenizer.json that is not there, for what cannot be run.
         """
-        config = whole_sections(config)
+        config = completed(whole_sections(config))
         spec, fields = members_of(config["pe"])
         sections = {name: section(name, config.get(name, {})) for name in SECTIONS}
         lm, train, data, run = (sections[name] for name in ("lm", "train", "data", "run"))
@@ -91,14 +91,14 @@ class Run:
         checks.positions(encodings, [member.id for member in members])
         checks.segment_memory(lm, encodings, train)
         effect.check(encodings, evaluation, train.length, task)
-        start = train.init_from and WarmStart.of(train, lm, spec, encodings, run.seeds) or None
+        start = start_of(train, lm, spec, encodings, run.seeds)
         name = _label(members, lm, start)
         trained_by = {
             "pe": members.section(),
             "lm": _model(lm),
             "train": _training(train, start),
             "vmap_seeds": run.vmap_seeds,
-            **_learned_from(task, whole, tokenizer.sources(data.tokenizer)),
+            **_learned_from(task, whole),
         }
         return cls(
             config=whole,
@@ -175,11 +175,8 @@ def _parameters(lm: LmConfig, encodings: tuple[Encoding, ...]) -> Parameters:
     """How many numbers one seed of this model learns."""
     _, shapes = structure(lm, encodings)
     sizes = {name: sum(a.size for a in jax.tree.leaves(part)) for name, part in shapes.items()}
-    encoding = sizes.pop("shared", 0) + sizes.pop("owned", 0)
-    for e in encodings:  # of whose parameters some may be fixed: drawn, and not learned
-        shared, owned = jax.eval_shape(functools.partial(init_params, e), jax.random.key(0))
-        drawn = (shared, *owned.values())
-        encoding -= sum(part[name].size for part in drawn for name in e.fixed if name in part)
+    sizes = {name: size for name, size in sizes.items() if name not in ("shared", "owned")}
+    encoding = sum(map(learned, encodings))
     return Parameters(total=sum(sizes.values()) + encoding, encoding=encoding)
 
 
@@ -196,7 +193,7 @@ def _vocabulary(task: Task, lm: LmConfig, data: DataConfig) -> int:
     return task.vocab()
 
 
-def _label(members: Spec, lm: LmConfig, start: WarmStart | None) -> str:
+def _label(members: Spec, lm: LmConfig, start: Start | None) -> str:
     """Run.label."""
     name = str(members)
     if lm.memory:
@@ -204,10 +201,14 @@ def _label(members: Spec, lm: LmConfig, start: WarmStart | None) -> str:
     return f"{name} from {start.label}" if start else name
 
 
-def _learned_from(task: Task, config: dict[str, Any], tokens: dict[str, str]) -> dict[str, Any]:
-    """What a seed learns from, text or samples; `tokens` is the file of the tokenizer."""
+def _learned_from(task: Task, config: dict[str, Any]) -> dict[str, Any]:
+    """What a seed learns from, text or samples."""
     if task.reads_text:
-        return {"data": config["data"], "sources": users_files(config) | tokens}
+        data = config["data"]
+        if data["tokenizer"] == config["train"]["init_from"]:  # a pretrained model's, wherever
+            return {"data": data | {"tokenizer": "own"}, "sources": users_files(config)}
+        files = users_files(config) | tokenizer.sources(data["tokenizer"])
+        return {"data": data, "sources": files}
     drawn = {"task": config["task"], "curriculum": config["train"]["curriculum"]}
     return drawn | {"sources": users_files(config)}
 
@@ -226,7 +227,7 @@ def _model(lm: LmConfig) -> dict[str, Any]:
     return {name: value for name, value in vars(lm).items() if name not in LATER or value}
 
 
-def _training(train: TrainConfig, start: WarmStart | None) -> dict[str, Any]:
+def _training(train: TrainConfig, start: Start | None) -> dict[str, Any]:
     """What of section `train` decides what a seed learns. Rates that are chosen among may grow."""
     parts = {
         name: value for name, value in vars(train).items() if name not in ("remat", "curriculum")

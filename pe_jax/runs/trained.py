@@ -3,35 +3,28 @@
 from __future__ import annotations
 
 import dataclasses
-import functools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import jax
-import numpy as np
-from flax import nnx
-from jaxtyping import Float, Int
-from numpy.typing import ArrayLike
 
 from pe_jax.data import tokenizer
-from pe_jax.encoding import Encoding
-from pe_jax.model import generate
+from pe_jax.model.text_model import TextModel
 from pe_jax.reason import divergence
 from pe_jax.record import Begun, Row
 from pe_jax.runs import folder as folders
 from pe_jax.runs import layout
-from pe_jax.runs.again import evaluate_again
+from pe_jax.runs.again import alone, evaluate_again
 from pe_jax.runs.run import Run
-from pe_jax.spec.swap import swap
 from pe_jax.storage import records
 from pe_jax.storage.checkpoints import Checkpoints
 from pe_jax.training.step import State, init, structure
 
 
-@dataclasses.dataclass(frozen=True)
-class Trained:
-    """The model of one seed of a run: nnx.merge(graphdef, params) is its LM.
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Trained(TextModel):
+    """The model of one seed of a run.
 
     >>> model = Trained.of("runs/mine/rope-1a2b3c4d")
     >>> model.evaluate(lengths=(64, 4096))
@@ -43,10 +36,6 @@ class Trained:
     seed: int
     step: int
     """How many training steps its checkpoint had behind it."""
-    graphdef: nnx.GraphDef
-    params: Any
-    """The tree of parameters, without the axis of seeds."""
-    tokenizer: tokenizer.Tokenizer
 
     @classmethod
     def of(
@@ -63,7 +52,7 @@ class Trained:
         """
         folder, begun = find_run(Path(folder))
         folders.check_sources(folder, begun)
-        run = Run.of(begun.config)
+        run = Run.of(alone(folder, begun.config))
         groups = (*folders.groups(folder, run), *layout.trained_groups(folder))
         every = sorted({seed for group in groups for seed in group})
         seed = run.run.seeds[0] if seed is None else seed
@@ -74,54 +63,17 @@ class Trained:
         step, state = _restored(folder, run, group, seed, warn)
         params = jax.tree.map(lambda a: a[group.index(seed)], state["params"])
         graphdef, _ = structure(run.lm, run.encodings)
-        tokens = tokenizer.kept(folder, begun.tokenizer)
-        return cls(folder, run, seed, step, graphdef, params, tokens)
-
-    def encode(self, text: str | bytes) -> Int[np.ndarray, "L"]:
-        """The ids of the tokens of a text, int32; `tokenizer.decode` gives the bytes of ids."""
-        data = text.encode() if isinstance(text, str) else text
-        (tokens,) = self.tokenizer.encode([np.frombuffer(data, np.uint8)])
-        return tokens.astype(np.int32)
-
-    def logits(self, tokens: ArrayLike, swap: str = "") -> Float[np.ndarray, "..."]:
-        """float32 [L, V] of tokens [L], or [B, L, V] of [B, L]: those of the token after each.
-
-        `swap` is a spec that takes the place of encodings, as in eval.swaps. Random positions are
-        those of evaluation. ValueError if the encodings cannot serve L positions.
-        """
-        tokens = np.asarray(tokens, np.int32)
-        rows = tokens.reshape(-1, tokens.shape[-1])
-        length = rows.shape[1]
-        encodings = tuple(e.at(length) for e in self.encodings(swap))
-        limit = min((n for e in encodings if (n := e.limit()) is not None), default=length)
-        if limit < length:
-            raise ValueError(f"{self.run.label} serves {limit} positions, got {length} tokens")
-        logits = _logits(self.params, rows, graphdef=self.graphdef, encodings=encodings)
-        return np.asarray(logits).reshape(*tokens.shape, -1)
-
-    def stream(
-        self,
-        prompt: str | bytes,
-        tokens: int,
-        sampling: generate.Sampling = generate.Sampling(),  # noqa: B008
-        seed: int = 0,
-        swap: str = "",
-    ) -> Iterator[Int[np.ndarray, "T"]]:
-        """The ids of the `tokens` tokens that follow the prompt, piece by piece as they are
-        decoded. See model/generate.py.
-        """
-        start = self.encode(prompt)[None]
-        pieces = generate.generate(
-            self.graphdef, self.params, self.encodings(swap), start, tokens, sampling, seed
+        return cls(
+            name=run.label,
+            graphdef=graphdef,
+            params=params,
+            members=run.encodings,
+            tokenizer=tokenizer.kept(folder, begun.tokenizer),
+            folder=folder,
+            run=run,
+            seed=seed,
+            step=step,
         )
-        return (piece[0] for piece in pieces)
-
-    def generate(self, prompt: str | bytes, tokens: int, **options: Any) -> str:
-        """The text of the tokens that follow the prompt; options as in `stream`. Bytes that are no
-        UTF-8 become U+FFFD.
-        """
-        ids = np.concatenate([*self.stream(prompt, tokens, **options)])
-        return self.tokenizer.decode(ids).decode("utf-8", errors="replace")
 
     def evaluate(self, **changes: Any) -> tuple[Row, ...]:
         """The scores of this seed, with these fields of section `eval` changed, as in
@@ -129,10 +81,6 @@ class Trained:
         run's folder. ValueError or Refused unless the run has finished.
         """
         return evaluate_again(self.folder, changes, seeds=(self.seed,)).rows
-
-    def encodings(self, swapped_in: str = "") -> tuple[Encoding, ...]:
-        """Its encodings, or those with a spec swapped in."""
-        return swap(self.run.encodings, swapped_in) if swapped_in else self.run.encodings
 
 
 def _restored(
@@ -154,13 +102,6 @@ def _restored(
     step, state, _ = before
     warn(f"{told}: this is its model after {step} steps, the newest checkpoint from before")
     return step, state
-
-
-@functools.partial(jax.jit, static_argnames=("graphdef", "encodings"))
-def _logits(params, tokens, *, graphdef: nnx.GraphDef, encodings: tuple[Encoding, ...]):
-    keys = jax.vmap(lambda i: jax.random.fold_in(jax.random.key(0), i))(np.arange(len(tokens)))
-    model = nnx.merge(graphdef, params, copy=True)
-    return model(tokens, encodings=encodings, key=keys)[0]
 
 
 def find_run(folder: Path) -> tuple[Path, Begun]:

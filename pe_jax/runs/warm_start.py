@@ -20,7 +20,7 @@ from pe_jax.encoding import Encoding
 from pe_jax.model.config import LmConfig
 from pe_jax.reason import divergence
 from pe_jax.runs import layout
-from pe_jax.runs.matching import Match, Shapes, listed
+from pe_jax.runs.matching import Match, Shapes, listed, summary, taking
 from pe_jax.storage import hashes, records
 from pe_jax.storage.arrays import flat
 from pe_jax.storage.hashes import canonical
@@ -65,16 +65,8 @@ class WarmStart:
         theirs, digest = _stored(folder, parent)
         ours = {path: leaf.shape for path, leaf in flat(structure(lm, encodings)[1]).items()}
         match = Match.of(ours, spec, theirs, parent.config["pe"]["spec"])
-        if match.unfit and not train.init_drop:
-            before = parent.config["lm"] | {"vocab": theirs["embedding"][0]}
-            raise ValueError(match.why_unfit(str(folder), spec, before, lm))
-        if match.lost and not train.init_drop:
-            raise ValueError(
-                f"{folder} has {listed(match.lost)}, which would be lost: no parameter here has "
-                "that name; name its encoding in the spec too, or allow it by "
-                "--config.train.init_drop=True"
-            )
-        dropped = (*match.unfit, *match.lost)
+        before = parent.config["lm"] | {"vocab": theirs["embedding"][0]}
+        dropped = match.dropped(str(folder), spec, before, lm, train.init_drop)
         return cls(folder, parent, digest, match.taken, match.new, dropped)
 
     def check(self, tokens: Tokenizer) -> None:
@@ -93,13 +85,10 @@ class WarmStart:
         """
         rows = self._rows(seeds)
 
-        def place(path, leaf):
-            name = jax.tree_util.keystr(path, simple=True, separator=".")
-            if name not in self.taken:
-                return leaf
-            return jnp.stack([rows[seed][f"params.{self.taken[name]}"] for seed in seeds])
+        def read(path: str) -> jax.Array:
+            return jnp.stack([rows[seed][f"params.{path}"] for seed in seeds])
 
-        return state | {"params": jax.tree.map_with_path(place, state["params"])}
+        return taking(state, self.taken, read)
 
     def _rows(self, seeds: Sequence[int]) -> dict[int, dict[str, Any]]:
         """The parent's parameters of each seed, by name, without the axis of seeds."""
@@ -129,7 +118,8 @@ class WarmStart:
     def about(self) -> record.Parent:
         """The parent, as the record of a run holds it."""
         return record.Parent(
-            **self.identity,
+            id=self.parent.id,
+            parameters=self.digest,
             label=self.label,
             config=hashes.sha256(canonical(self.parent.config)),
             commit=self.parent.commit,
@@ -139,10 +129,7 @@ class WarmStart:
 
     def summary(self) -> str:
         """What is taken over, as a line for people."""
-        return (
-            f"starting from {self.parent.id}: {len(self.taken)} arrays of its parameters; "
-            f"new: {listed(self.new)}; dropped: {listed(self.dropped)}"
-        )
+        return summary(self.parent.id, self.taken, self.new, self.dropped)
 
 
 def _finished(init_from: str) -> tuple[Path, record.Result]:

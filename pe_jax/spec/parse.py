@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import collections
 import dataclasses
-import hashlib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -23,6 +22,7 @@ from pe_jax.errors import nearest
 from pe_jax.fields import check_value, hints
 from pe_jax.own_class import own_class
 from pe_jax.spec.layers import layers_of
+from pe_jax.storage.hashes import sha256_of_file
 
 MOST = 64  # members of a spec
 
@@ -163,7 +163,7 @@ def label(spec: str, overrides: Mapping[str, Mapping[str, Any]] | None = None) -
 def sources(spec: str) -> dict[str, str]:
     """SHA-256 of each file outside the package that a spec names: part of a run's identity."""
     paths = [member.name.rpartition(":")[0] for member in parse(spec) if ":" in member.name]
-    return {path: hashlib.sha256(Path(path).read_bytes()).hexdigest() for path in paths}
+    return {path: sha256_of_file(Path(path)) for path in paths}
 
 
 def _embeds(cls: type[Encoding]) -> bool:

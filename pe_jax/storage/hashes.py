@@ -15,6 +15,16 @@ def sha256(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
+Stamp = tuple[int, int]
+"""Bytes and time of change of a file, which tell that it is still the same."""
+
+
+def stamp(path: Path) -> Stamp:
+    """The stamp of a file."""
+    found = path.stat()
+    return found.st_size, found.st_mtime_ns
+
+
 def sha256_of_file(path: Path) -> str:
     """The SHA-256 of the bytes of a file, in hexadecimal."""
     with path.open("rb") as file:

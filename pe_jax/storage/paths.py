@@ -1,7 +1,10 @@
-"""Paths as people write them in a config, with `~` and environment variables."""
+"""Paths as people write them in a config, with `~` and environment variables, and what is there."""
 
 import os
 import re
+from pathlib import Path
+
+from pe_jax.errors import nearest
 
 
 def expanded(path: str, knob: str) -> str:
@@ -15,3 +18,13 @@ def expanded(path: str, knob: str) -> str:
     if unset := re.search(r"\$\{?(\w+)", filled):
         raise ValueError(f"the environment variable {unset[1]} of {knob} is not set")
     return filled
+
+
+def existing(place: Path, what: str, more: str = "") -> Path:
+    """`place`; FileNotFoundError if nothing lies there, "no {what} {place}" with the names beside
+    it that are similar, and `more`.
+    """
+    if not place.exists():
+        names = os.listdir(place.parent) if place.parent.is_dir() else []
+        raise FileNotFoundError(f"no {what} {place}{nearest(place.name, names, 3)}{more}")
+    return place

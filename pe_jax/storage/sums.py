@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import hashlib
 from pathlib import Path
 
 from pe_jax.storage import atomic
+from pe_jax.storage.hashes import sha256_of_file
 
 NAME = "SHA256SUMS"
 
@@ -13,7 +13,7 @@ NAME = "SHA256SUMS"
 def write(folder: Path) -> None:
     """Writes the sums of all files below a folder."""
     files = sorted(path for path in folder.rglob("*") if path.is_file() and path.name != NAME)
-    lines = (f"{_sum(path)}  {path.relative_to(folder).as_posix()}\n" for path in files)
+    lines = (f"{sha256_of_file(path)}  {path.relative_to(folder).as_posix()}\n" for path in files)
     atomic.write(folder / NAME, "".join(lines))
 
 
@@ -27,10 +27,5 @@ def check(folder: Path, part: str) -> None:
     for line in (folder / NAME).read_text("utf-8").splitlines():
         known, _, name = line.partition("  ")
         path = folder / name
-        if name.startswith(f"{part}/") and (not path.is_file() or _sum(path) != known):
+        if name.startswith(f"{part}/") and (not path.is_file() or sha256_of_file(path) != known):
             raise ValueError(f"{name} is not as it was written")
-
-
-def _sum(path: Path) -> str:
-    with open(path, "rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -55,9 +55,10 @@ class TrainConfig:
     keeps the input alone, and computes the rest again. It takes less memory and more operations;
     XLA on a CPU undoes it. Results are the same but for rounding, so no run's id depends on it."""
     init_from: str = ""
-    """The folder of a finished run whose parameters training starts from (runs/warm_start.py)."""
+    """Whose parameters training starts from: the folder of a finished run (runs/warm_start.py), or
+    a pretrained model, hf:DIR or gguf:PATH (runs/from_pretrained.py)."""
     init_drop: bool = False
-    """Whether parameters of that run which have no place here may be dropped."""
+    """Whether its parameters which have no place here may be dropped."""
 
     def __post_init__(self):
         check(self, "train.")

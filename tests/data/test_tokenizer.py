@@ -9,6 +9,7 @@ import math
 import shutil
 import sys
 import unicodedata
+from pathlib import Path
 
 import jax.numpy as jnp
 import numpy as np
@@ -290,7 +291,10 @@ UNFIT = {
     "metaspace": (setting("pre_tokenizer", pre_tokenizers.Metaspace()), "is not ByteLevel"),
     "none": (setting("pre_tokenizer", None), "is not ByteLevel"),
     "words": (setting("model", models.WordLevel({"a": 0}, "a")), "is a WordLevel, no BPE"),
-    "bytes": (setting("model", models.BPE({"a": 0}, [])), "changes this text"),
+    "bytes": (
+        setting("model", models.BPE({"a": 0}, [])),
+        "no token for 88 bytes of this text, as 0x09, 0x0a",
+    ),
     "dropout": (lambda model: setattr(model.model, "dropout", 0.5), "at random"),
     "removed": (
         sequence(pre_tokenizers.Split(Regex(r"\s+"), "removed"), BYTE_LEVEL),
@@ -360,6 +364,15 @@ def test_the_vocabulary_is_known_before_any_text(tmp_path, trained):
     assert run_of(**{"data.tokenizer": "bpe:300", "lm.vocab": 512}).lm.vocab == 512
 
 
+def test_a_pretrained_models_tokens_can_be_those_of_any_run():
+    for source in ("hf:{}/llama", "gguf:{}/gguf/model.gguf"):
+        spec = source.format(Path(__file__).parents[1] / "golden/pretrained")
+        assert run_of(**{"data.tokenizer": spec}).lm.vocab == vocabulary(spec) == 257
+        tokens = tokenize(corpus("the 12 paths"), spec)
+        (cut,) = tokens.splits["train"]
+        assert [tokens.tokenizer.pieces[token] for token in cut][:2] == [b"th", b"e"]
+
+
 def test_a_changed_file_is_another_run(tmp_path, trained):
     path = tmp_path / "mine.json"
     path.write_text(trained.json)
@@ -387,6 +400,9 @@ MISTAKES = {
     "too few": ("bpe:256", "at least 257, the 256 bytes and a merge.*got 'bpe:256'"),
     "a path": ("{folder}/mine.json", "write file:{folder}/mine.json"),
     "no path": ("file:", "unknown data.tokenizer 'file:'; did you mean 'file'"),
+    "no model": ("hf:{folder}/lama", "no model .*lama; did you mean 'llama'"),
+    "no tokenizer.json": ("hf:{folder}/llama", "no tokenizer .*llama/tokenizer.json"),
+    "no GGUF": ("gguf:{folder}/mine.json", "mine.json is no whole GGUF file"),
     "no file": ("file:{folder}/mnie.json", "no tokenizer .*mnie.json; did you mean 'mine.json'"),
     "no variable": ("file:$NOWHERE_AT_ALL/a.json", "NOWHERE_AT_ALL of data.tokenizer is not set"),
     "no folder": ("file:{folder}/no/mine.json", "no tokenizer .*no/mine.json"),
@@ -401,6 +417,7 @@ def test_a_mistake_is_told_before_any_text_is_read(tmp_path, trained, mistake):
     for name, content in {"mine": trained.json, "text": "{", "other": '{"a": 1}'}.items():
         (tmp_path / f"{name}.json").write_text(content)
     (tmp_path / "binary.json").write_bytes(b"\xff\xfe")
+    (tmp_path / "llama").mkdir()
     spec, words = (part.format(folder=tmp_path) for part in MISTAKES[mistake])
     with pytest.raises((ValueError, OSError), match=words):
         run_of(**{"data.tokenizer": spec})

@@ -216,12 +216,15 @@ def test_every_config_lists_its_runs_and_writes_nothing(lab, tmp_path, path):
     if path.stem == "replay":
         atomic.write(tmp_path / "config.json", canonical({"config": run_of("t5").config}))
         argument = f":{tmp_path / 'config.json'}"
+    flags = [f"--config={path.relative_to(ROOT)}{argument}", "--dry_run"]
+    if path.stem == "continued":
+        model = ROOT / "tests/golden/pretrained/llama_tied"
+        flags.append(f"--config.train.init_from=hf:{model}")
     workdir = tmp_path / "runs"
-    config = f"--config={path.relative_to(ROOT)}{argument}"
-    done = lab.start("sweep", config, "--dry_run", f"--workdir={workdir}").wait()
+    done = lab.start("sweep", *flags, f"--workdir={workdir}").wait()
     assert done.code == 0 and done.err == "", done.err
     counts = {"quickstart": 7, "pi": 2, "memory": 4, "encodings_gpu": 14}
-    counts |= {"notes": 5, "encodings_early": 62, "retrieval": 14, "swaps": 6}
+    counts |= {"notes": 5, "encodings_early": 62, "retrieval": 14, "swaps": 6, "continued": 4}
     count = counts.get(path.stem, 1)
     runs = "1 run" if count == 1 else f"{count} runs"
     assert f"{runs}, {count} to do: about" in done.out

@@ -365,7 +365,7 @@ def test_text_comes_from_a_run_as_it_is_decoded(lab, runs):
 
 
 MISTAKES = {
-    "no folder": (["--tokens=5"], ["--workdir=RUN is required"]),
+    "no folder": (["--tokens=5"], ["give either --workdir=RUN", "or --model=hf:DIR"]),
     "several runs": (["--workdir={runs}"], ["holds 2 runs", "rope-", "learned-"]),
     "no run": (["--workdir={runs}/nothing"], ["no run in", "config.json"]),
     "no such seed": (["--workdir={rope}", "--model_seed=7"], ["seed 7", "its seeds are 0, 1"]),

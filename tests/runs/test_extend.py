@@ -1,19 +1,28 @@
 """A pretrained model at longer lengths: what a score is, what is computed once, going on."""
 
+import dataclasses
 import json
 from pathlib import Path
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 from flax import nnx
 
 from pe_jax.errors import Refused
+from pe_jax.evaluation import passkeys
+from pe_jax.evaluation.config import EvalConfig
+from pe_jax.evaluation.passes import plan
+from pe_jax.evaluation.passkeys import Passkeys
 from pe_jax.pretrained.load import load
-from pe_jax.report import tables
-from pe_jax.runs.extend import Extension, extend
+from pe_jax.report import depth, formats, tables
+from pe_jax.runs.extend import extend
+from pe_jax.runs.extension import Extension
 from pe_jax.runs.view import SILENT, Silent
 from pe_jax.spec.swap import swap
+from pe_jax.tasks.passkey import FILLER
+from pe_jax.training.session import Session
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "pretrained"
 LENGTHS, LAST = (16, 32, 64), 8
@@ -44,7 +53,7 @@ def test_a_score_is_the_bits_per_byte_of_the_last_tokens_before_a_place(model, a
     assert len(rows) == 3 * 3 * 3
     text = np.frombuffer((tmp_path / "book.txt").read_bytes(), np.uint8)
     window = model.tokenizer.encode([text])[0][:64].astype(np.int32)  # before the first place
-    encodings = tuple(e.at(64) for e in swap(model.encodings, "pi"))
+    encodings = tuple(e.at(64) for e in swap(model.members, "pi"))
     lm = nnx.merge(model.graphdef, model.params)
     logits = np.asarray(lm(jnp.asarray(window[None]), encodings=encodings)[0])[0, -LAST - 1 : -1]
     log_p = logits - np.log(np.exp(logits).sum(-1, keepdims=True))
@@ -60,7 +69,7 @@ def test_a_scaling_within_the_training_length_is_not_computed_again(asked, tmp_p
         assert value["pi", 16, place] == value["", 16, place]
         assert value["pi", 64, place] != value["", 64, place]
         assert value["window", 32, place] == value["", 32, place]
-    path = tmp_path / "runs" / result.id / "scores.jsonl"
+    path = tmp_path / "runs" / result.id / "metrics.jsonl"
     lines = [json.loads(line) for line in path.read_text().splitlines()]
     assert lines[-1]["evaluated"] == lines[-1]["of"] == 3 * (16 + 32 + 3 * 64)
     seconds = {(line["swap"], line["length"], line["place"]): line["seconds"] for line in lines}
@@ -97,17 +106,77 @@ def test_what_was_cut_off_goes_on_with_what_it_lacks(asked, book, tmp_path):
         extend(asked, tmp_path / "runs", "command", SILENT)
 
 
+def test_a_passkey_is_hidden_at_every_depth_and_all_of_it_is_seen(model):
+    for length in (300, 511):
+        keys = Passkeys.of(model.tokenizer, length, 5)
+        assert keys.tokens.shape == (5, length + 1)
+        numbers = set()
+        for tokens, at, answer in zip(keys.tokens, keys.depths, keys.answers, strict=True):
+            text = model.tokenizer.decode(tokens).decode()
+            number = model.tokenizer.decode(tokens[-answer:]).decode().strip()
+            numbers.add(number)
+            assert len(number) == 5 and text.endswith(f"The pass key is {number}")
+            before, after = text.split(
+                f"\nThe pass key is {number}. Remember it. {number} is the pass key.\n"
+            )
+            filler = before.partition("information there.\n")[2], after.partition("\nWhat is")[0]
+            assert all(FILLER.decode().startswith(part[:80]) for part in filler)
+            share = len(filler[0]) / len("".join(filler))
+            assert share == pytest.approx(at, abs=0.02)
+        assert len(numbers) == 5
+    with pytest.raises(ValueError, match="alone have 2[0-9]+ tokens, got the length 100"):
+        Passkeys.of(model.tokenizer, 100, 5)
+
+
+def test_a_passkey_counts_where_greedy_decoding_gives_all_of_it(model):
+    keys = Passkeys.of(model.tokenizer, 300, 3)
+    tokens = keys.tokens.copy()
+
+    @jax.jit
+    def predicted(params, tokens):
+        lm = nnx.merge(model.graphdef, params)
+        return lm(tokens, encodings=model.members)[0].argmax(-1)
+
+    assert {*keys.answers} == {5}
+    for at in range(-5, 0):
+        tokens[:, at] = predicted(model.params, tokens)[:, at - 1]
+    tokens[1, -1] += 1  # the last digit is another one
+    written = {300: dataclasses.replace(keys, tokens=tokens)}
+    score = passkeys.scorer(model.graphdef, model.params, written, Session())
+    (part,) = plan(model.members, EvalConfig((300,), swaps=(), last=1).resolved(300))
+    assert [score(part, place) for place in range(3)] == [100, 0, 100]
+
+
+def test_passkeys_have_a_table_and_a_heat_map_of_every_swap(model, tmp_path):
+    served = dataclasses.replace(model, length=300)
+    asked = Extension.of(served, "passkey", (320, 600), ("pi", "window"), 3, LAST)
+    result = extend(asked, tmp_path / "runs", "command", SILENT)
+    curves = {(c.swap, c.length, c.position): c.value for c in result.curves}
+    assert len(curves) == len(result.rows) == 3 * 3 * 3
+    assert curves["pi", 600, (0.5,)] == (0.0,)
+    notes = " ".join(tables.extrapolation([result], "exact_match").notes)
+    assert "scored on passkey" in notes and "more than half of the places" in notes
+    figure = depth.heat([result], 5.5)
+    titles = [axes.get_title() for axes in figure.axes if axes.get_visible()]
+    assert titles[:3] == ["llama_tied", "llama_tied, pi", "llama_tied,\n window 300"]
+
+
 def test_the_table_says_what_its_intervals_are_over(asked, tmp_path):
     result = extend(asked, tmp_path / "runs", "command", SILENT)
     table = tables.extrapolation([result], "same_targets")
     notes = " ".join(table.notes)
     assert "Trained by others, on up to 32 tokens" in notes
     assert "3 places, ±" in notes and "paired over places" in notes and "seed" not in notes
-    assert [row.label for row in table.rows] == [
-        "llama_tied",
-        "llama_tied, pi",
-        "llama_tied, window 32",
-    ]
+    first, *others = table.rows
+    assert first.label == "llama_tied"
+    assert {row.label for row in others} == {"llama_tied, pi", "llama_tied, window 32"}
+    assert others[0].cells[-1].mean < others[1].cells[-1].mean  # swaps are ranked, in one block
+    assert [name for name, _ in table.blocks] == ["as trained", "swapped in"]
+    own = [row.seconds for row in result.rows if (row.swap, row.length) == ("pi", 64)]
+    assert own[0] is None and own[1] > 0 and own[2] > 0
+    cost = {row.label: row.seconds for row in table.rows}["llama_tied, pi"]
+    assert cost == pytest.approx((own[1] + own[2]) / 2)
+    assert formats.header(table)[-1] == "seconds a window"
 
 
 def test_what_cannot_be_scored_is_refused(model, book, tmp_path):

@@ -373,20 +373,20 @@ def test_a_full_disk_is_one_line_and_the_same_command_completes(lab, whole, tmp_
     assert_same(folder, whole)
 
 
-def test_a_damaged_result_is_left_out_of_a_report_of_the_others(lab, whole, tmp_path):
-    shutil.copytree(whole, tmp_path / "runs" / whole.name)
-    (tmp_path / "runs/nope-1").mkdir()
-    bad = tmp_path / "runs/nope-1/result.json"
-    for text in ("", "{}", "[]", "5", '{"id": 1}', "\xff"):
-        bad.write_bytes(text.encode("latin-1"))
-        out = tmp_path / "out"
-        done = lab.start("report", f"--workdir={tmp_path / 'runs'}", f"--out={out}").wait()
-        assert done.code == 1 and "same targets" in done.out and (out / "table.md").exists()
-        assert re.fullmatch(
-            rf"experiments.report: {bad} is damaged \(.*\): it is left out\n", done.err
-        )
-        against = lab.start("compare", str(tmp_path / "runs"), str(whole.parent)).wait()
-        assert against.code == 1 and "experiments.compare: " in against.err
+def test_damaged_results_are_left_out_of_a_report_of_the_others(lab, whole, tmp_path):
+    runs, out = tmp_path / "runs", tmp_path / "out"
+    shutil.copytree(whole, runs / whole.name)
+    bad = [runs / f"nope-{number}/result.json" for number in range(6)]
+    for path, text in zip(bad, ("", "{}", "[]", "5", '{"id": 1}', "\xff"), strict=True):
+        path.parent.mkdir()
+        path.write_bytes(text.encode("latin-1"))
+    done = lab.start("report", f"--workdir={runs}", f"--out={out}").wait()
+    assert done.code == 1 and "same targets" in done.out and (out / "table.md").exists()
+    told = [rf"experiments.report: {path} is damaged \(.*\): it is left out\n" for path in bad]
+    assert re.fullmatch("".join(told), done.err), done.err
+    against = lab.start("compare", str(runs), str(whole.parent)).wait()
+    assert against.code == 1
+    assert re.fullmatch("".join(told).replace("report:", "compare:"), against.err), against.err
 
 
 def test_what_is_damaged_is_set_aside_and_made_anew(lab, whole, tmp_path):

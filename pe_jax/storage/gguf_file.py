@@ -6,11 +6,14 @@ are permuted, which is undone here. Quantised tensors are dequantised by the pac
 
 from __future__ import annotations
 
+import functools
 import json
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+
+from pe_jax.storage import hashes
 
 FIELDS = {
     "block_count": "num_hidden_layers",
@@ -41,6 +44,11 @@ TENSORS = {
 
 DIGITS = {"smollm": True, "gpt-2": False}
 """For each kind of text splitting that can be read whether digits are tokens of their own."""
+
+
+def read(path: Path) -> GgufFile:
+    """The file, which is read once as long as it does not change."""
+    return _read(path, hashes.stamp(path))
 
 
 class GgufFile:
@@ -126,6 +134,11 @@ class GgufFile:
     def _value(self, name: str) -> Any:
         """A field's value; None where it is missing."""
         return self.fields[name].contents() if name in self.fields else None
+
+
+@functools.lru_cache(maxsize=2)
+def _read(path: Path, stamp: hashes.Stamp) -> GgufFile:
+    return GgufFile(path)
 
 
 def _named(name: str) -> str:

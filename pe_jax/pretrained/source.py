@@ -1,0 +1,120 @@
+"""What lies at hf:DIR, a folder with config.json, *.safetensors and tokenizer.json, or at
+gguf:PATH, a Llama in the format of llama.cpp: the description of a model, and its weights, which
+are read later.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import functools
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from pe_jax.pretrained.config import Described, described
+from pe_jax.storage import gguf_file, hashes
+from pe_jax.storage.paths import existing, expanded
+
+KINDS = ("hf", "gguf")
+
+
+class Tensors(NamedTuple):
+    """The weights of a model."""
+
+    names: frozenset[str]
+    read: Callable[[str], Any]
+    """The tensor of a name."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Source:
+    """A pretrained model of which the description has been read."""
+
+    text: str
+    """hf:DIR or gguf:PATH, as it was given."""
+    name: str
+    """That of its folder or file."""
+    about: Described
+    files: tuple[Path, ...]
+    """All that it is read from."""
+    tensors: Callable[[], contextlib.AbstractContextManager[Tensors]]
+    """Opens its weights."""
+
+    @classmethod
+    def of(cls, text: str) -> Source:
+        """ValueError for a model that is not understood, FileNotFoundError for a file that is not
+        there, with the names of similar ones.
+        """
+        kind, _, rest = text.partition(":")
+        if kind not in KINDS or not rest:
+            raise ValueError(f"a pretrained model is hf:DIR or gguf:PATH, got {text!r}")
+        more = f" Models are read from this disk, not downloaded: name yours as {kind}:PATH."
+        place = existing(Path(expanded(rest, "the path of a model")), "model", more)
+        return (_gguf if kind == "gguf" else _huggingface)(text, place)
+
+    @functools.cached_property
+    def digests(self) -> dict[str, str]:
+        """SHA-256 of each file, by name. Files that do not change are read once, since all runs of
+        a sweep may begin with the same model.
+        """
+        return {path.name: _digest(path.absolute(), hashes.stamp(path)) for path in self.files}
+
+
+@functools.cache
+def _digest(path: Path, stamp: hashes.Stamp) -> str:
+    return hashes.sha256_of_file(path)
+
+
+def _gguf(text: str, place: Path) -> Source:
+    @contextlib.contextmanager
+    def tensors() -> Iterator[Tensors]:
+        file = gguf_file.read(place)
+        yield Tensors(frozenset(file.tensors), file.read)
+
+    return Source(text, place.stem, described(gguf_file.read(place).config), (place,), tensors)
+
+
+def _huggingface(text: str, folder: Path) -> Source:
+    config, tokenizer = (_in(folder, name) for name in ("config.json", "tokenizer.json"))
+    weights = sorted(folder.glob("*.safetensors"))
+    if not weights:
+        raise FileNotFoundError(f"no *.safetensors in {folder}, which hold the weights of a model")
+    try:
+        about = described(json.loads(config.read_text("utf-8")))
+    except json.JSONDecodeError as error:
+        raise ValueError(f"{config} is no JSON: {error}") from error
+
+    @contextlib.contextmanager
+    def tensors() -> Iterator[Tensors]:
+        with contextlib.ExitStack() as stack:
+            files = [stack.enter_context(_safetensors(path)) for path in weights]
+            of = {name: file for file in files for name in file.keys()}  # noqa: SIM118, no dict
+            yield Tensors(frozenset(of), lambda name: of[name].get_tensor(name))
+
+    return Source(text, folder.resolve().name, about, (*weights, config, tokenizer), tensors)
+
+
+def _in(folder: Path, name: str) -> Path:
+    """A file of a model's folder. FileNotFoundError if it is not there."""
+    if not (folder / name).is_file():
+        raise FileNotFoundError(
+            f"no {name} in {folder}: a folder as HuggingFace's save_pretrained writes it has "
+            "config.json, *.safetensors and tokenizer.json"
+        )
+    return folder / name
+
+
+def _safetensors(path: Path) -> Any:
+    """An open file of tensors; ValueError where it is damaged or the library is missing."""
+    try:
+        import safetensors
+    except ImportError:
+        raise ValueError(
+            "hf:DIR needs the library safetensors: pip install 'pe_jax[pretrained]'"
+        ) from None
+    try:
+        return safetensors.safe_open(path, framework="flax")
+    except (safetensors.SafetensorError, OSError) as error:
+        raise ValueError(f"{path} is no whole safetensors file: {error}") from error
