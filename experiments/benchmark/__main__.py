@@ -1,8 +1,10 @@
-"""The time of a training step, or of a whole job, against x-transformers; or encodings' costs.
+"""The time of a training step, or of a whole job, against x-transformers; or encodings' costs; or
+the time of a pretrained model's forward pass against transformers.
 
 python -m experiments.benchmark [--pairs=12] [--quick] [--one_core] [--allocator=tcmalloc]
 python -m experiments.benchmark --job[=NAME,NAME] [--turns=6] [--one_core]
 python -m experiments.benchmark --encodings[=NAME,NAME] [--turns=6]
+python -m experiments.benchmark --pretrained=hf:DIR [--lengths=8192,16384] [--swaps=pi,yarn]
 """
 
 from __future__ import annotations
@@ -18,6 +20,7 @@ QUICK = 3  # turns of --quick
 OTHERS = {  # what goes with the time of a training step, and not with these
     "job": ("pairs", "quick", "allocator"),
     "encodings": ("pairs", "quick", "one_core", "allocator"),
+    "pretrained": ("pairs", "quick", "one_core", "allocator"),
 }
 
 
@@ -27,9 +30,11 @@ def arguments(given: Sequence[str] | None = None) -> argparse.Namespace:
     options = parser.parse_args(given)
     forms = [name for name in OTHERS if getattr(options, name) is not None]
     if len(forms) > 1:
-        parser.error("give one of --job and --encodings")
+        parser.error("give one of --job, --encodings and --pretrained")
     if not forms and options.turns is not None:
-        parser.error("--turns belongs to --job and --encodings; here it is --pairs")
+        parser.error("--turns belongs to --job, --encodings and --pretrained; here it is --pairs")
+    if options.pretrained is None and (options.lengths or options.swaps):
+        parser.error("--lengths and --swaps belong to --pretrained")
     for name in OTHERS[forms[0]] if forms else ():
         if getattr(options, name) != parser.get_default(name):
             parser.error(f"--{name} does not go with --{forms[0]}, which has --turns")
@@ -74,13 +79,28 @@ def _parser() -> argparse.ArgumentParser:
         metavar="NAME,NAME",
         help="the whole job of these encodings, or of all that x-transformers has, too",
     )
-    parser.add_argument("--turns", type=int, help="of --job and --encodings (default: 6)")
+    parser.add_argument("--pretrained", metavar="MODEL", help="hf:DIR or gguf:PATH")
+    parser.add_argument("--lengths", type=_lengths, default=(), help="of --pretrained, in tokens")
+    parser.add_argument("--swaps", type=_swaps, default=(), help="of --pretrained, timed beside it")
+    parser.add_argument(
+        "--turns", type=int, help="of --job, --encodings and --pretrained (default: 6)"
+    )
     parser.add_argument("--out", type=Path, help="default: results/benchmark[_encodings]")
     return parser
 
 
 def _names(text: str) -> tuple[str, ...]:
     return tuple(name for name in text.replace(" ", "").split(",") if name)
+
+
+def _lengths(text: str) -> tuple[int, ...]:
+    return tuple(int(length) for length in _names(text))
+
+
+def _swaps(text: str) -> tuple[str, ...]:
+    from pe_jax.spec.parse import parse_list
+
+    return tuple(parse_list(text))
 
 
 def main() -> int:
@@ -90,6 +110,12 @@ def main() -> int:
         from experiments.benchmark import encodings
 
         return encodings.main(options.encodings, options.turns, options.out)
+    if options.pretrained is not None:
+        from experiments.benchmark import pretrained
+
+        lengths = options.lengths or (8192, 16384)
+        turns = options.turns
+        return pretrained.main(options.pretrained, lengths, options.swaps, turns, options.out)
     if options.job is not None:
         from experiments.benchmark import job
 

@@ -69,12 +69,14 @@ def interval(values: Sequence[float]) -> tuple[float, float] | None:
 
 
 class Worker:
-    """The process of one side."""
+    """The process of one side: a module with its arguments, which answers questions in lines."""
 
-    def __init__(self, side: str, environment: Mapping[str, str], cores: set[int]):
+    def __init__(
+        self, side: str, module: Sequence[str], environment: Mapping[str, str], cores: set[int]
+    ):
         self.side = side
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "experiments.benchmark.sides", side],
+            [sys.executable, "-m", *module],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             env=dict(environment),
@@ -87,9 +89,13 @@ class Worker:
 
     def turn(self, steps: int) -> tuple[float, float]:
         """Makes that many steps: (milliseconds of wall time, of CPU time) a step."""
-        print("step", steps, file=self.questions, flush=True)
-        wall, cpu = self._answer().split()
+        wall, cpu = self.ask("step", str(steps)).split()
         return 1e3 * float(wall) / steps, 1e3 * float(cpu) / steps
+
+    def ask(self, *words: str) -> str:
+        """The answer to a line of these words."""
+        print(*words, file=self.questions, flush=True)
+        return self._answer()
 
     def _answer(self) -> str:
         line = self.answers.readline()
@@ -100,6 +106,7 @@ class Worker:
     def close(self) -> None:
         self.questions.close()
         self.process.wait()
+        self.answers.close()
 
 
 def measure(workers: Sequence[Worker], pairs: int, one_core: bool) -> Times:
@@ -186,7 +193,8 @@ def _times_and_facts(
     try:
         for side in sides:
             say(f"{side}: compiling and warming up")
-            workers.append(Worker(side, variables, cores))
+            module = "experiments.benchmark.sides", side
+            workers.append(Worker(side, module, variables, cores))
         return measure(workers, pairs, one_core), {w.side: w.facts for w in workers}
     finally:
         for worker in workers:

@@ -12,7 +12,7 @@ import pytest
 from flax import nnx
 
 from experiments.benchmark import __main__ as command
-from experiments.benchmark import encodings, job, paired
+from experiments.benchmark import encodings, job, paired, pretrained
 from experiments.benchmark.encodings import Plan
 from experiments.benchmark.encodings_table import exponent, misses
 from experiments.benchmark.plain import PlainLM
@@ -27,6 +27,7 @@ from pe_jax.spec.parse import make
 from pe_jax.training.config import TrainConfig
 from pe_jax.training.step import build
 
+ROOT = Path(__file__).parents[2]
 TINY = Workload(
     LmConfig(vocab=11, layers=2, model=16, heads=2, mlp=32),
     TrainConfig(length=6, batch=3, steps_per_call=CALL),
@@ -55,6 +56,22 @@ def test_arguments():
     assert command.arguments([]).pairs == 12
     assert command.arguments(["--quick", "--pairs=9"]).pairs == 3
     assert command.arguments(["--allocator=tcmalloc"]).allocator == "tcmalloc"
+
+
+def test_a_pretrained_model_is_timed_at_every_length_with_every_swap(tmp_path, monkeypatch):
+    monkeypatch.setattr(pretrained, "THEIRS", "no_such_library")
+    source = f"hf:{ROOT / 'tests' / 'golden' / 'pretrained' / 'llama_tied'}"
+    swaps = command.arguments(["--pretrained=x", "--swaps=pi,window(window=8,sinks=2)"]).swaps
+    assert pretrained.main(source, (32, 48), swaps, 2, tmp_path) == 0
+    found = json.loads((tmp_path / "pretrained.json").read_text())["lengths"]
+    assert found.keys() == {"32", "48"}
+    for own in found.values():
+        assert own.keys() == {"pe_jax", "pe_jax, pi", "pe_jax, window(window=8,sinks=2)"}
+        assert all(len(side["seconds"]) == 2 and side["peak_mib"] > 50 for side in own.values())
+    assert found["32"]["pe_jax, pi"]["nats"] == found["32"]["pe_jax"]["nats"]  # within training
+    assert found["48"]["pe_jax, pi"]["nats"] != found["48"]["pe_jax"]["nats"]
+    text = (tmp_path / "pretrained.md").read_text()
+    assert text.count("| pe_jax, pi |") == 2 and "n/a" in text
 
 
 @pytest.mark.parametrize("wrong", ["--pairs=0", "--allocator=jemalloc", "--pair"])
@@ -135,10 +152,9 @@ def test_both_forms_count_the_same_parameters_and_train():
 
 
 def test_help_lists_the_options():
-    root = Path(__file__).parents[2]
     done = subprocess.run(
         [sys.executable, "-m", "experiments.benchmark", "--help"],
-        cwd=root,
+        cwd=ROOT,
         capture_output=True,
         text=True,
         check=True,
