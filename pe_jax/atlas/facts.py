@@ -7,7 +7,6 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterable, Sequence
 
-import jax
 import numpy as np
 
 from pe_jax.atlas import by_distance, probe
@@ -15,8 +14,8 @@ from pe_jax.atlas.groups import group, moves_positions
 from pe_jax.atlas.kinds import kind
 from pe_jax.atlas.probe import SMALL, Probed
 from pe_jax.atlas.subject import Subject
-from pe_jax.encoding import Encoding, overrides, sites
-from pe_jax.model.parameters import init_params
+from pe_jax.encoding import overrides, sites
+from pe_jax.model.parameters import learned
 
 GROUPS = {
     "input": "Added to the input",
@@ -88,7 +87,7 @@ def facts(subject: Subject, same: Probed, of_pairs: tuple[Probed, Probed]) -> Fa
         group="positions" if moves_positions(encodings) else group(encodings),
         family=", ".join(dict.fromkeys(e.family for e in encodings if e.family)),
         sites=", ".join(dict.fromkeys(site for e in encodings for site in sites(e))),
-        parameters=sum(_learned(e) for e in encodings),
+        parameters=sum(map(learned, encodings)),
         reads=probed.reads,
         distance_alone=probed.shift_invariant,
         content=_content(of_pairs),
@@ -102,13 +101,6 @@ def facts(subject: Subject, same: Probed, of_pairs: tuple[Probed, Probed]) -> Fa
         adapts=any(e.at(subject.length) != e.at(subject.asked) for e in encodings),
         causal_only=_causal_only(subject),
     )
-
-
-def _learned(encoding: Encoding) -> int:
-    """How many numbers of a whole model it learns."""
-    shapes = jax.eval_shape(lambda: init_params(encoding, jax.random.key(0)))
-    leaves = [shapes[0], *shapes[1].values()]
-    return sum(leaf.size for own in leaves for n, leaf in own.items() if n not in encoding.fixed)
 
 
 def _content(of_pairs: tuple[Probed, Probed]) -> str:

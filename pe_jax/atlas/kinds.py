@@ -9,11 +9,12 @@ import jax.numpy as jnp
 import numpy as np
 
 from pe_jax.atlas.groups import moves_positions
+from pe_jax.atlas.probe import embedded
 from pe_jax.attention.bound import Bound
 from pe_jax.attention.dense import attend
 from pe_jax.attention.rows import Rows
 from pe_jax.encoding import RELATIVE, Dims, Encoding, overrides
-from pe_jax.model.parameters import init_params
+from pe_jax.model.parameters import init_params, noisy
 from pe_jax.spec.parse import parse
 
 FAR = 40  # the longest sequence whose positions a probe uses
@@ -90,28 +91,23 @@ def _serving(spec: str) -> tuple[Encoding, ...]:
 def _layer(
     encodings: tuple[Encoding, ...], places: jax.Array, more: tuple[Encoding, ...]
 ) -> jax.Array:
-    """The attention of one layer at each row of `places`. Its parameters have noise added, since
-    some are initialised so that they have no effect.
-    """
+    """The attention of one layer at each row of `places`, with noisy parameters."""
     rng, (L, D, H, K) = np.random.default_rng(0), (places.shape[1], *encodings[0].dims[:3])
 
-    def normal(shape, scale=1.0):
-        return jnp.asarray(scale * rng.normal(size=shape), jnp.float32)
+    def normal(*shape: int) -> jax.Array:
+        return jnp.asarray(rng.normal(size=shape), jnp.float32)
 
     def drawn(member: int, encoding: Encoding):
         shared, owned = init_params(encoding, jax.random.key(member))
-        return jax.tree.map(lambda a: a + normal(a.shape, 0.3), shared | owned.get(0, {}))
+        return noisy(shared | owned.get(0, {}), member)
 
     params = [drawn(member, e) for member, e in enumerate(encodings)]
-    x, (q, k, v) = normal((L, D)), normal((3, L, H, K))
+    x, (q, k, v) = normal(L, D), normal(3, L, H, K)
     tokens, index = jnp.arange(L, dtype=jnp.int32), jnp.arange(L)
     bound = Bound((*params, *({} for _ in more)), (*encodings, *more))
 
     def attention_at(positions):
-        h = x
-        for encoding, own in zip(encodings, params, strict=True):
-            if overrides(encoding, "embed"):
-                h = encoding.embed(own, h, tokens, positions)
+        h = embedded(encodings, tuple(params), x, positions, tokens)
         heads = h.reshape(L, H, K)
         keys = Rows(index, positions, bound.locate(h, positions))
         return attend(bound, q + heads, k + heads, v + heads, keys, keys)

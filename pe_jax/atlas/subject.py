@@ -13,7 +13,7 @@ import numpy as np
 from flax import nnx
 
 from pe_jax.encoding import Dims, Encoding, Params
-from pe_jax.model.parameters import init_params
+from pe_jax.model.parameters import init_params, noisy
 from pe_jax.runs import checks
 from pe_jax.spec import hooks
 from pe_jax.spec.layers import active
@@ -100,10 +100,7 @@ class Subject:
 
     def noisy(self) -> tuple[Params, ...]:
         """The parameters with noise added, so that none is 0."""
-        rng = np.random.default_rng(0)
-        return jax.tree.map(
-            lambda leaf: leaf + (0.3 * rng.normal(size=leaf.shape)).astype(np.float32), self.params
-        )
+        return tuple(noisy(own, member) for member, own in enumerate(self.params))
 
 
 def _chosen(encodings: tuple[Encoding, ...]) -> tuple[int, list[int]]:
