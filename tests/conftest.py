@@ -29,6 +29,13 @@ jax.config.update("jax_numpy_rank_promotion", "raise")
 jaxtyping.install_import_hook("pe_jax", "checked.checked")
 
 tests_run = itertools.count(1)
+LONG = ("runs", "engines", "commands", "experiments")
+"""Folders whose files have few tests, but long ones, which start processes."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Long files first: else one process of pytest-xdist works on the last of them alone."""
+    items.sort(key=lambda item: item.path.parent.name not in LONG)
 
 
 @pytest.fixture(autouse=True)
