@@ -1,7 +1,7 @@
 """Benchmarks: time and memory of a training step, of every encoding, and of long sequences.
 
 __main__   the commands of scripts/benchmark, which measure by
-    paired, sides, plain                 a training step against other implementations
+    paired, worker, sides, plain         a training step against other implementations
     job, job_peer                        the whole job of an encoding against x-transformers
     encodings, encodings_table           the cost of every encoding against nope
 long       the command of scripts/long_context, which measures by

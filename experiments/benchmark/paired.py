@@ -18,7 +18,6 @@ import math
 import os
 import platform
 import statistics
-import subprocess
 import sys
 import time
 from collections.abc import Mapping, Sequence
@@ -28,6 +27,7 @@ from typing import Any
 from scipy import stats
 
 from experiments.benchmark.sides import CALL, OURS, SIDES, Workload
+from experiments.benchmark.worker import Worker
 from pe_jax.runs.environment import commit
 from pe_jax.storage.atomic import write
 
@@ -66,47 +66,6 @@ def interval(values: Sequence[float]) -> tuple[float, float] | None:
     """
     bounds = stats.quantile_test(values, p=0.5).confidence_interval(0.95)
     return None if math.isnan(bounds.low) else (float(bounds.low), float(bounds.high))
-
-
-class Worker:
-    """The process of one side: a module with its arguments, which answers questions in lines."""
-
-    def __init__(
-        self, side: str, module: Sequence[str], environment: Mapping[str, str], cores: set[int]
-    ):
-        self.side = side
-        self.process = subprocess.Popen(
-            [sys.executable, "-m", *module],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            env=dict(environment),
-            text=True,
-        )
-        assert self.process.stdin and self.process.stdout
-        self.questions, self.answers = self.process.stdin, self.process.stdout
-        os.sched_setaffinity(self.process.pid, cores)
-        self.facts: dict[str, Any] = json.loads(self._answer())
-
-    def turn(self, steps: int) -> tuple[float, float]:
-        """Makes that many steps: (milliseconds of wall time, of CPU time) a step."""
-        wall, cpu = self.ask("step", str(steps)).split()
-        return 1e3 * float(wall) / steps, 1e3 * float(cpu) / steps
-
-    def ask(self, *words: str) -> str:
-        """The answer to a line of these words."""
-        print(*words, file=self.questions, flush=True)
-        return self._answer()
-
-    def _answer(self) -> str:
-        line = self.answers.readline()
-        if not line:
-            raise RuntimeError(f"{self.side} ended with code {self.process.wait()}; see above")
-        return line
-
-    def close(self) -> None:
-        self.questions.close()
-        self.process.wait()
-        self.answers.close()
 
 
 def measure(workers: Sequence[Worker], pairs: int, one_core: bool) -> Times:

@@ -22,7 +22,8 @@ from typing import Any
 
 import numpy as np
 
-from experiments.benchmark.paired import Row, Worker, compare, environment, machine, say
+from experiments.benchmark.paired import Row, compare, environment, machine, say
+from experiments.benchmark.worker import Worker
 from pe_jax.runs.environment import commit
 from pe_jax.storage.atomic import write
 

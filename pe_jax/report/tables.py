@@ -165,7 +165,7 @@ def _order(row: Row, sign: int) -> tuple[Any, ...]:
     return (
         _natural(row.block if row.swap else ""),
         *((not c.n, sign * c.mean if c.n else 0.0) for c in reversed(row.cells)),
-        row.label,
+        _natural(row.label),
     )
 
 

@@ -189,7 +189,7 @@ def test_arguments_of_encodings():
     [
         (["--turns=3"], "--pairs"),
         (["--encodings", "--turns=0"], "--turns must be at least 1, got 0"),
-        (["--encodings", "--job"], "one of --job and --encodings"),
+        (["--encodings", "--job"], "one of --job, --encodings and --pretrained"),
         (["--job", "--pairs=3"], "--pairs does not go with --job"),
         (["--encodings", "--one_core"], "--one_core does not go with --encodings"),
         (["--encodings", "--pairs=3"], "--pairs does not go with --encodings"),

@@ -89,6 +89,10 @@ class Stops(Silent):
             raise KeyboardInterrupt
 
 
+def scores(result):
+    return [dataclasses.replace(row, seconds=None) for row in result.rows]
+
+
 def test_what_was_cut_off_goes_on_with_what_it_lacks(asked, book, tmp_path):
     whole = extend(asked, tmp_path / "whole", "command", SILENT)
     first, second = Stops(10), Stops(0)
@@ -97,9 +101,9 @@ def test_what_was_cut_off_goes_on_with_what_it_lacks(asked, book, tmp_path):
     result = extend(asked, tmp_path / "runs", "command", second)
     assert len(first.lines) == 10 and len(second.lines) == 17
     assert not set(first.lines) & set(second.lines)
-    assert result.rows == whole.rows
+    assert scores(result) == scores(whole)
     third = Stops(0)
-    assert extend(asked, tmp_path / "runs", "command", third).rows == whole.rows
+    assert extend(asked, tmp_path / "runs", "command", third).rows == result.rows
     assert not third.lines
     book.write_text(book.read_text() + "moth\n")
     with pytest.raises(Refused, match="scores of other text .*has changed since"):
