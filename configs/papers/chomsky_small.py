@@ -1,5 +1,5 @@
-"""configs/papers/chomsky.py for two cores: six of its tasks, 3 layers of width 64, 3,000 steps of
-64 samples; 128 samples at half of its lengths.
+"""configs/papers/chomsky.py for two cores: six of its tasks, 2 layers of width 64, 2,000 steps of
+32 samples; 64 samples at half of its lengths.
 
     python -m experiments.sweep --config=configs/papers/chomsky_small.py --workdir=DIR --jobs=2
 """
@@ -18,9 +18,9 @@ TASKS = (
 
 def get_config(arg="task=reverse_string,pe=rope"):
     c = chomsky.get_config(arg)
-    c.lm.layers, c.lm.model = 3, 64
-    c.train.batch, c.train.steps, c.train.rate, c.train.warmup = 64, 3000, 1e-3, 100
-    c.eval.lengths, c.eval.samples = (20, 40, *range(41, 501, 34)), 128
+    c.lm.layers, c.lm.model = 2, 64
+    c.train.batch, c.train.steps, c.train.rate, c.train.warmup = 32, 2000, 1e-3, 100
+    c.eval.lengths, c.eval.samples = (20, 40, *range(41, 501, 34)), 64
     return c
 
 
