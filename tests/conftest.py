@@ -16,8 +16,8 @@ os.environ.setdefault(
     "XLA_FLAGS",
     "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true "
     "--xla_force_host_platform_device_count=8"
-    # Halves compilation; versions from 0.11 on may abort on the flag.
-    + " --xla_cpu_use_fusion_emitters=false"
+    # More than halves compilation; versions from 0.11 on may abort on a flag.
+    + " --xla_cpu_use_fusion_emitters=false --xla_cpu_parallel_codegen_split_count=1"
     * version("jax").startswith("0.10."),
 )
 
