@@ -2,8 +2,9 @@
 
 A rotation knows i - j alone, so two scores are computed: that of RoPE, and one of queries and keys
 at other positions, whose difference is the distance that far pairs get. `logits` puts the second
-in the place of the first where a pair is far; terms of other encodings stay as they are. This
-costs two products of queries and keys more, and memory as RoPE's.
+in the place of the first where a pair is far; terms of other encodings stay as they are. Among
+queries and keys of which some pair is far this costs two products more; in blockwise attention
+those are the far tiles. Memory is as RoPE's.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from __future__ import annotations
 import abc
 import dataclasses
 
+import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Num
 
@@ -46,6 +48,9 @@ class Remapped(Rotary, abc.ABC):
             turned = self.qk(params, q, k, q_pos, k_pos)
             return jnp.einsum("thk,shk->hts", *turned, preferred_element_type=jnp.float32)
 
+        def moved():
+            change = scores(far_q, far_k) - scores(q_pos, k_pos)
+            return logits + jnp.where(far[None], change, 0.0)
+
         far, far_q, far_k = self._far(q_pos, k_pos)
-        change = scores(far_q, far_k) - scores(q_pos, k_pos)
-        return logits + jnp.where(far[None], change, 0.0)
+        return jax.lax.cond(far.any(), moved, lambda: logits)
