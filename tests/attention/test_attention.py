@@ -34,6 +34,7 @@ CLIPPED = [  # constant from a distance that blocks of these tests exceed
     "t5(buckets=4,max_distance=3)+nezha(clip=2)",
     "t5(buckets=4,max_distance=3)+alibi",  # one that is not: none are
 ]
+BEFORE_TILES = {"embed", "positions", "locate", "scale", "qk", "at", "limit"}
 LENGTH, QUERIES, BLOCK = 20, 13, 8
 blockwise = functools.partial(attend_blockwise, block=BLOCK)
 
@@ -56,23 +57,25 @@ def serves_both_directions(name):
 
 def settings():
     """(name, kind) worth a compiled gradient: a memory before the queries for all; scattered
-    positions and both directions where attention lays distances out or masks, slow but for the
-    first encoding of each set of hooks, on which alone those depend.
+    positions and both directions where attention lays distances out or masks. Those two depend on
+    the hooks alone, and so does all of an encoding that does nothing in a tile: they are slow but
+    for the first encoding of each set of hooks.
     """
     yield from itertools.product(CLIPPED, ("memory", "bidirectional"))
     seen = set()
     for name in CASES:
         used = {hook for e in encodings(name) for hook in sites(e)}
+        again = pytest.mark.slow if frozenset(used) in seen else ()
+        before_tiles = pytest.mark.slow if again and used <= BEFORE_TILES else ()
+        seen.add(frozenset(used))
         if "positions" in used:
-            yield name, "scattered"
+            yield pytest.param(name, "scattered", marks=before_tiles)
             continue
-        yield name, "memory"
+        yield pytest.param(name, "memory", marks=before_tiles)
         laid_out = used & {*RELATIVE, "reach"}
         if name == "nope" or (laid_out and (name in ENCODINGS or name in EXOTIC)):
-            slow = pytest.mark.slow if frozenset(used) in seen else ()
             for kind in ("scattered", "bidirectional")[: 1 + serves_both_directions(name)]:
-                yield pytest.param(name, kind, marks=slow)
-            seen.add(frozenset(used))
+                yield pytest.param(name, kind, marks=again)
 
 
 def setting(name, kind):

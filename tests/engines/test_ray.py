@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 
 import pytest
-from commands import FAILING, Lab, lines, result, run_of, tiny
+from commands import FAILING, ROOT, Lab, lines, result, run_of, tiny
 
 from pe_jax.engines import ray, sweep
 from pe_jax.engines.engine import Task
@@ -47,10 +47,10 @@ def lab(tmp_path_factory):
     return lab
 
 
-def start(lab, workdir, *arguments, **values):
+def start(lab, workdir, *arguments, config="study.py", **values):
     """A sweep of nope, alibi and one that fails; on every machine with one thread a run."""
     flags = tiny(**{"data.source": lab.text} | values)
-    options = f"--config={lab.folder / 'study.py'}", f"--also={lab.folder / 'mine.py'}:Failing"
+    options = f"--config={lab.folder / config}", f"--also={lab.folder / 'mine.py'}:Failing"
     return lab.start("sweep", *options, f"--workdir={workdir}", *flags, *arguments, NPROC="1")
 
 
@@ -131,11 +131,13 @@ def test_a_task_that_is_cancelled_gets_sigterm_and_time_to_save(tmp_path, monkey
 @needs_ray
 @pytest.mark.skipif(not Path("/proc").exists(), reason="processes are found in /proc")
 def test_a_sweep_on_ray_gives_the_rows_of_a_local_one_though_a_worker_is_killed(lab, tmp_path):
-    whole = start(lab, tmp_path / "local", "--jobs=2").wait()
-    assert whole.code == 1 and set(rows(tmp_path / "local")) == set(SPECS), whole.err
+    config = ROOT / "configs/base.py:pe=nope"
+    whole = start(lab, tmp_path / "local", "--jobs=2", config=config).wait()
+    assert whole.code == 1 and set(rows(tmp_path / "local")) == {"nope"}, whole.err
     workdir = tmp_path / "ray"
     folder = folder_of(lab, workdir, "nope")
-    at_work = start(lab, workdir, "--jobs=2", "--engine=ray").until(lambda: lines(folder))
+    at_work = start(lab, workdir, "--jobs=2", "--engine=ray", config=config)
+    at_work.until(lambda: lines(folder))
     process, worker = process_of(folder)
     os.kill(worker, signal.SIGKILL)
     done = at_work.wait()

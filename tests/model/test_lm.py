@@ -70,7 +70,6 @@ COMPOSED = (
     "forget_gate+rope",
     *MADE_HERE,
 )
-every_spec = pytest.mark.parametrize("spec", (*ENCODINGS, *COMPOSED))
 
 
 def encodings(spec, config=TINY, trained=TRAINED, served=LENGTH):
@@ -116,7 +115,7 @@ def text(length=LENGTH, batch=2, vocab=TINY.vocab, seed=0):
     return jnp.asarray(np.random.default_rng(seed).integers(0, vocab, (batch, length)), jnp.int32)
 
 
-@every_spec
+@pytest.mark.parametrize("spec", sampled((*ENCODINGS, *COMPOSED), encodings, COMPOSED))
 def test_the_model_with_an_encoding(spec):
     """At 16 times the training length, two seeds at once: causal, finite, and as one by blocks."""
     (graphdef, params), (_, other) = model(spec), model(spec, seed=1)
