@@ -29,6 +29,7 @@ jax.config.update("jax_numpy_rank_promotion", "raise")
 jaxtyping.install_import_hook("pe_jax", "checked.checked")
 
 tests_run = itertools.count(1)
+MAPPINGS = Path("/proc/self/maps")
 LONG = ("runs", "engines", "commands", "experiments")
 """Folders whose files have few tests, but long ones, which start processes."""
 
@@ -40,12 +41,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(autouse=True)
 def few_programs() -> Iterator[None]:
-    """Frees the compiled programs after every hundred tests. Linux allows a process 65,530 mappings
-    of memory, a program takes several, and XLA crashes where none is left.
+    """Frees the compiled programs when they take much of the 65,530 mappings of memory that Linux
+    allows a process; XLA crashes where none is left. What is freed is compiled again where it is
+    used again, so it is not done more often.
     """
     yield
-    if next(tests_run) % 100 == 0:
-        jax.clear_caches()
+    if next(tests_run) % 50 == 0 and MAPPINGS.exists():
+        if MAPPINGS.read_bytes().count(b"\n") > 15_000:
+            jax.clear_caches()
 
 
 @pytest.fixture(scope="session")
