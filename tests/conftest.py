@@ -4,6 +4,7 @@ annotations.
 They must stand before jax and pe_jax are imported, hence the order of this file.
 """
 
+import collections
 import itertools
 import os
 from collections.abc import Iterator
@@ -30,13 +31,14 @@ jaxtyping.install_import_hook("pe_jax", "checked.checked")
 
 tests_run = itertools.count(1)
 MAPPINGS = Path("/proc/self/maps")
-LONG = ("runs", "engines", "commands", "experiments")
+LONG = ("runs", "engines", "commands", "experiments", "atlas")
 """Folders whose files have few tests, but long ones, which start processes."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Long files first: else one process of pytest-xdist works on the last of them alone."""
-    items.sort(key=lambda item: item.path.parent.name not in LONG)
+    sizes = collections.Counter(item.path for item in items)
+    items.sort(key=lambda item: (item.path.parent.name not in LONG, -sizes[item.path], item.path))
 
 
 @pytest.fixture(autouse=True)
