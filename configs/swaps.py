@@ -9,8 +9,11 @@ Two steps; the first says at its end which folder the second starts from:
 
 The first run is trained for 5,000 steps at 128 tokens and evaluated with every scaling swapped in,
 to 16 times that length. The others go on from it with one scaling each, for a tenth of the steps
-at 512 tokens, as many tokens a step. All score the same targets.
+at 512 tokens, as many tokens a step. All score the same targets. The text is
+`$PE_JAX_CORPORA/novels` where that variable is set, else the standard library.
 """
+
+import os
 
 from pe_jax.configs import base
 
@@ -38,6 +41,8 @@ SCALED = ("pi", "ntk", "yarn", "llama3")
 def get_config(arg="pe=rope"):
     """The run of 128 tokens from which the others start."""
     c = base.get_config(arg)
+    if "PE_JAX_CORPORA" in os.environ:
+        c.data.source = "files:$PE_JAX_CORPORA/novels"
     c.train.length, c.train.steps, c.train.warmup = LENGTH, 5000, 100
     c.train.rate = 3e-3
     c.eval.lengths = tuple(LENGTH * 2**power for power in range(5))
