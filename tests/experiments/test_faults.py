@@ -24,6 +24,7 @@ def change(path, rng):
         path.write_text(json.dumps(data))
 
 
+@pytest.mark.slow
 def test_damaged_files_are_survived_or_named_and_a_changed_score_is_seen(toy, monkeypatch):
     some = {name: files.DAMAGE[name] for name in ("bit flipped", "deleted")}
     monkeypatch.setattr(files, "DAMAGE", some)

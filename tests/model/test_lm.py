@@ -209,7 +209,17 @@ def test_last_rows_are_those_of_the_full_forward():
         assert_near(got, logits[:, -last:], 1e-5, f"last={last}")
 
 
-@pytest.mark.parametrize("spec", sampled((*ENCODINGS, *COMPOSED), encodings))
+READS_ROWS = ("rope", "shaw", "cope", "stick_breaking", "conv", "forget_gate", "blend", "rope[::2]")
+"""One encoding for each way in which a row may depend on those before it."""
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        pytest.param(spec, marks=() if spec in READS_ROWS else pytest.mark.slow)
+        for spec in (*ENCODINGS, *COMPOSED)
+    ],
+)
 def test_last_rows_behind_windows_are_those_of_the_full_forward(spec):
     """Rows out of the windows' sight are left out where the result allows it."""
     graphdef, params = model(spec)

@@ -170,6 +170,7 @@ def assert_close(rows, others):
         assert dataclasses.replace(row, value=other.value) == other
 
 
+@pytest.mark.slow
 def test_seeds_one_after_another_are_the_same_to_the_bit_whenever_they_were_added(lab, tmp_path):
     apart = {"run.vmap_seeds": False}
     every = (0, 1, 2, 3)
@@ -320,6 +321,7 @@ def test_a_file_that_is_swapped_in_is_scored_once_at_the_chosen_rate(lab, tuned,
     assert answer(run, the_run(copy)) is None
 
 
+@pytest.mark.slow
 def test_a_choice_that_was_killed_ends_as_one_that_was_not(lab, tuned, tmp_path):
     whole = result(the_run(tuned))
     folder = tmp_path / the_run(tuned).name

@@ -84,6 +84,7 @@ def test_evaluating_again_compiles_nothing_and_gives_the_same_bits(home, counts)
     assert counts["cache_misses"] == compiled == counts["cache_hits"]
 
 
+@pytest.mark.slow
 @needs_sound
 def test_a_damaged_program_is_compiled_anew(home):
     programs.keep()

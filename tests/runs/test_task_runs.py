@@ -90,6 +90,7 @@ def test_a_mesh_trains_and_scores_as_one_device_does(result, tmp_path):
     np.testing.assert_allclose(*values, atol=2.6)  # one of 40 samples
 
 
+@pytest.mark.slow
 def test_a_killed_training_ends_the_same(tmp_path, result, monkeypatch):
     """What a step meets depends on seed and step alone."""
     from pe_jax.training import loop

@@ -279,6 +279,7 @@ def test_a_child_begins_where_its_parent_ended(lab, whole, rope):
     assert all(a < b - 0.1 for a, b in zip(first, anew, strict=True))
 
 
+@pytest.mark.slow
 def test_a_child_killed_and_resumed_ends_the_same(lab, whole, rope, tmp_path):
     folder = tmp_path / whole[0].name
     moments = (
