@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -31,12 +32,14 @@ NOISY = 8  # curves in one plane that cross each other at many points
 def curves(
     results: Sequence[Result], metric: str = "same_targets", width: float = 5.5
 ) -> Figure | None:
-    """A metric against evaluation length: a line for each encoding, with its 95 % band over seeds.
+    """A metric against evaluation length: a line for each encoding, with its 95 % band over seeds;
+    of a single model, for each way in which it was evaluated, as it is and with each swap.
 
     `width` is in inches: 5.5 is the text width of most single-column papers. Where an encoding has
     no value at the longest length, its label says where it ends. More than 16 encodings are drawn
     as a row of dots each (`dots`). None when no value was computed.
     """
+    results = _ways(results[0]) if len(results) == 1 else results
     lengths = sorted({row.length for r in results for row in r.rows if row.metric == metric})
     points = []
     for result in results:
@@ -57,6 +60,20 @@ def curves(
         markers=True,
     )
     return plane.draw(drawn, axes, width)
+
+
+def _ways(result: Result) -> list[Result]:
+    """The model as it is, and with each swap as if that were a model of its own."""
+    found = []
+    for swap in dict.fromkeys(row.swap for row in result.rows):
+        rows = tuple(replace(row, swap="") for row in result.rows if row.swap == swap)
+        way = replace(result, rows=rows)
+        if swap:
+            config = result.config | {"pe": {"spec": swap}}
+            label = labels.swapped("", swap, result.train)
+            way = replace(way, id=f"{result.id} {swap}", label=label, config=config)
+        found.append(way)
+    return found
 
 
 def positions(

@@ -129,6 +129,14 @@ def test_an_interval_that_leaves_a_row_of_dots_is_marked():
     assert plane.is_cut(figures.curves([*many, made("wide", 10.0, spread=3)]))
 
 
+def test_a_single_model_has_a_line_for_each_swap():
+    one = made("rope", 3.0)
+    swapped = [replace(row, swap=swap, value=2.0) for row in one.rows for swap in ("pi", "window")]
+    found = drawn(figures.curves([replace(one, rows=(*one.rows, *swapped))]))
+    assert set(found) == {"rope", "pi", "window 64"}
+    assert found["pi"][:, 1] == pytest.approx(2.0) and found["rope"][:, 1] == pytest.approx(3.01)
+
+
 def test_axes_say_which_way_is_better():
     results = [made("rope"), made("alibi")]
     assert figures.curves(results).axes[0].get_ylabel().endswith("(lower is better)")
