@@ -49,12 +49,16 @@ def specs():
     yield from COMPOSITIONS
 
 
+def text():
+    """The novels where they are, else the standard library, as data.source names them."""
+    return "files:$PE_JAX_CORPORA/novels" if "PE_JAX_CORPORA" in os.environ else "stdlib"
+
+
 def get_config(arg="pe=rope"):
     c = base.get_config(arg)
     c.train.steps = 1400
     c.train.rates = (3e-3, 9e-3, 27e-3)
-    if "PE_JAX_CORPORA" in os.environ:
-        c.data.source = "files:$PE_JAX_CORPORA/novels"
+    c.data.source = text()
     return c
 
 

@@ -13,8 +13,7 @@ at 512 tokens, as many tokens a step. All score the same targets. The text is
 `$PE_JAX_CORPORA/novels` where that variable is set, else the standard library.
 """
 
-import os
-
+from configs.encodings import text
 from pe_jax.configs import base
 
 LENGTH, FACTOR = 128, 4
@@ -41,8 +40,7 @@ SCALED = ("pi", "ntk", "yarn", "llama3")
 def get_config(arg="pe=rope"):
     """The run of 128 tokens from which the others start."""
     c = base.get_config(arg)
-    if "PE_JAX_CORPORA" in os.environ:
-        c.data.source = "files:$PE_JAX_CORPORA/novels"
+    c.data.source = text()
     c.train.length, c.train.steps, c.train.warmup = LENGTH, 5000, 100
     c.train.rate = 3e-3
     c.eval.lengths = tuple(LENGTH * 2**power for power in range(5))

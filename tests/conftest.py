@@ -48,9 +48,9 @@ def few_programs() -> Iterator[None]:
     used again, so it is not done more often.
     """
     yield
-    if next(tests_run) % 50 == 0 and MAPPINGS.exists():
-        if MAPPINGS.read_bytes().count(b"\n") > 15_000:
-            jax.clear_caches()
+    looked_at = next(tests_run) % 50 == 0 and MAPPINGS.exists()
+    if looked_at and MAPPINGS.read_bytes().count(b"\n") > 15_000:
+        jax.clear_caches()
 
 
 @pytest.fixture(scope="session")

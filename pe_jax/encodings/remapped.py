@@ -2,9 +2,9 @@
 
 A rotation knows i - j alone, so two scores are computed: that of RoPE, and one of queries and keys
 at other positions, whose difference is the distance that far pairs get. `logits` puts the second
-in the place of the first where a pair is far; terms of other encodings stay as they are. Among
-queries and keys of which some pair is far this costs two products more; in blockwise attention
-those are the far tiles. Memory is as RoPE's.
+in the place of the first where a pair is far; terms of other encodings stay as they are. This
+costs two products of queries and keys more where some pair is far: in dense attention for all of
+them, in blockwise attention in the tiles that hold such a pair. Memory is as RoPE's.
 """
 
 from __future__ import annotations
