@@ -95,14 +95,15 @@ class Held:
 
 def hold(results: Sequence[Result], references: Sequence[Reference]) -> list[Held]:
     """Each task of the references that results have, a table for each group of results that may be
-    ranked. ValueError for a reference of which nothing is found.
+    ranked; where one of them shows an order, only those that do. ValueError for a reference of
+    which nothing is found.
     """
     found = []
     for reference in references:
         here = list(_held(results, reference))
         if not here:
             raise ValueError(nothing(results, reference))
-        found += here
+        found += [one for one in here if any(a.n > 1 for a in one.agreements)] or here
     return found
 
 

@@ -202,6 +202,14 @@ def test_groups_that_may_not_be_ranked_have_tables_of_their_own():
     ]
 
 
+def test_a_group_with_one_encoding_of_a_reference_has_no_table_beside_one_with_two():
+    lone = result("rope", 90, layers=2)
+    pair = [result(spec, 90, layers=3) for spec in ("rope", "t5")]
+    told = [reference(entry("rope", 9.0), entry("t5", 8.0))]
+    assert [one.heading for one in hold([lone, *pair], told)] == ["3 layers"]
+    assert [line.ours[0].n for line in hold([lone], told)[0].lines] == [3, 0]
+
+
 def test_the_page_and_its_folder_have_the_tables(tmp_path):
     results = [result(spec, 95 - i) for i, spec in enumerate(SPECS)] + [result("integer", 60)]
     table = reference(*(entry(spec, 90.0 - i) for i, spec in enumerate(SPECS)))
