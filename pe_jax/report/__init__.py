@@ -15,7 +15,8 @@ fitting       which results their tasks and encodings mean
 published     scores beside these, and how far the order of the encodings agrees (agreement)
 against       prints them, with their notes
 provenance    by what code, versions and devices runs were carried out, where they differ
-sentences     notes below a table, the summary of the page; setting: those on training
+sentences     notes below a table; setting: those on training
+outcome       what came out, in one paragraph
 formats       prints a table: terminal, Markdown, CSV; bold cells, footnotes
 latex         tables for papers
 spreadsheet   tables as CSV

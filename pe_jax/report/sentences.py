@@ -1,4 +1,4 @@
-"""The sentences of a report: what was measured, how, and what came out.
+"""The notes of a table: what was measured, and how to read it. What came out is in `outcome`.
 
 Every sentence is computed from the results, so none can disagree with the table beside it.
 """
@@ -13,12 +13,12 @@ from pe_jax.held_out import HELD_OUT
 from pe_jax.metric import Metric
 from pe_jax.record import Result
 from pe_jax.report import paired, without_model
-from pe_jax.report.cells import Row, Table, described
+from pe_jax.report.cells import Table, described
 from pe_jax.report.groups import other_text
 from pe_jax.report.provenance import differing, doubts
 from pe_jax.report.setting import rates, setting
 from pe_jax.report.stats import Rank
-from pe_jax.report.words import count, each, join, plusminus, text
+from pe_jax.report.words import each, join, text
 
 
 class Note(str):
@@ -194,50 +194,3 @@ def _scored(results: Sequence[Result], metric: str) -> str:
     if held - targets:  # tokens are not bytes
         size = f" ({' to '.join(f'{n:,}' for n in sorted({min(held), max(held)}))} bytes)"
     return f"{join(f'{n:,}' for n in sorted(targets))} tokens{size} are scored at each length."
-
-
-def summary(table: Table, headed: bool = False) -> str:
-    """The outcome in one paragraph: who is best at the longest length and who uses the context.
-
-    It begins with what sets the table's group apart, where there are several and it is not `headed`
-    by that.
-    """
-    metric, longest = described(table.metric), table.lengths[-1]
-    trained = [row for row in table.rows if row.trained]
-    reached = [row for row in trained if row.cells[-1].n]
-    train = table.train_length
-    told = "" if headed else table.heading
-    heading = f"{told[:1].upper()}{told[1:]}: " if told else ""
-    seeds = f" ({each([row.seeds for row in trained], table.replicate)} each)" if trained else ""
-    at, unit = ("lengths up to ", "") if table.tokens else ("", " tokens")
-    said = [
-        f"{heading}{count(len(trained), 'encoding')} trained at {at}{train}{unit}{seeds}, "
-        f"evaluated at up to {longest}{unit}."
-    ]
-    if not reached:
-        return f"{said[0]} None has a value at {longest}."
-    means = ((row.label, row.cells[-1]) for row in reached[:3])
-    best = ", then ".join(f"{label} ({plusminus(c.mean, c.half)})" for label, c in means)
-    said.append(f"{metric.best.capitalize()} {metric.unit} at {longest}: {best}.")
-    if longest == train:
-        return " ".join(said)
-    compared = [row for row in reached if row.gain.n > 1]
-    if compared:
-        said.append(_gains(compared, metric.sign, f"{longest} against {train}{unit}"))
-    kept = [row.label for row in trained if row.censored and row.effective == longest]
-    if kept:
-        kind = "Solved" if table.tokens else f"Within 1 % of their value at {train}"
-        said.append(f"{kind} at every longer length: {join(kept)}.")
-    return " ".join(said)
-
-
-def _gains(rows: Sequence[Row], sign: int, lengths: str) -> str:
-    better = [row.label for row in rows if sign * row.gain.mean + row.gain.half < 0]
-    worse = [row.label for row in rows if sign * row.gain.mean - row.gain.half > 0]
-    level = [row.label for row in rows if row.label not in better + worse]
-    parts = [
-        f"{verb}: {join(group)}"
-        for verb, group in (("better", better), ("not distinguishable", level), ("worse", worse))
-        if group
-    ]
-    return f"At {lengths} (95 % interval of the gain): {'; '.join(parts)}."

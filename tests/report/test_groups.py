@@ -14,8 +14,8 @@ from pe_jax.report import (
     groups,
     labels,
     latex,
+    outcome,
     page,
-    sentences,
     style,
     tables,
 )
@@ -135,7 +135,7 @@ def test_no_bold_cell_rank_or_summary_spans_what_differs(pair):
         (row,) = table.rows
         assert all(cell.best for cell in row.cells) and row.rank is None
         other = {"rope": "t5", "t5": "rope"}[results[[r.id for r in results].index(row.run)].label]
-        said = sentences.summary(table)
+        said = outcome.summary(table)
         assert f": {row.label} (" in said and f": {other} (" not in said
         assert "1 encoding trained" in said
         assert not any("reciprocal rank" in note for note in table.notes)
@@ -256,5 +256,21 @@ def test_the_summary_tells_how_many_seeds_there_are(seeds, said):
         for label, n in zip(("rope", "t5"), seeds, strict=True)
     ]
     table = tables.extrapolation(results)
-    assert said in sentences.summary(table)
+    assert said in outcome.summary(table)
     assert said.strip("()").removesuffix(" each") + ", ±" in table.notes[1]
+
+
+def test_the_summary_of_a_single_model_compares_its_swaps():
+    far = dict.fromkeys(("", "pi", "rerope"), 0.0) | {"pi": 1.0, "rerope": -0.5}
+    model = make_record("rope", [2.0, 2.5, 3.0, 3.0, 3.0], window=False)
+    rows = tuple(
+        replace(row, swap=swap, value=row.value + by * (row.length > 64))
+        for row in model.rows
+        for swap, by in far.items()
+    )
+    said = outcome.summary(tables.extrapolation([replace(model, rows=rows)]))
+    assert said.startswith(
+        "rope, trained at 64 tokens (3 seeds), evaluated at up to 1024 tokens, as it is and with "
+        "2 swaps. Lowest bits per byte at 1024: rerope ("
+    )
+    assert ", then rope (" in said and ", then pi (" in said
