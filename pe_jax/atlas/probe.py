@@ -138,7 +138,7 @@ def _attention(encodings: tuple[Encoding, ...], params: tuple[Params, ...], cont
         queries, keys = prepare(pe, q + more, k + more, k, rows, rows)
         terms = relative_terms(pe, pos, pos)
         seen = visible(pe, rows.idx, rows.idx)[None]
-        s = masked_logits(pe, queries, keys, terms, seen)
+        s = masked_logits(pe, queries.heads_first(), keys.heads_first(), terms, seen)
         w = gated(pe, jnp.where(seen, pe.normalize(s), 0.0), queries, keys, terms)
         return jnp.where(seen, s, -jnp.inf), w
 

@@ -71,12 +71,14 @@ class Running(NamedTuple):
 
     top: Float[Array, "H T"]
     total: Float[Array, "H T"]
-    out: Float[Array, "T H K"]
+    out: Float[Array, "H T K"]
 
     @classmethod
     def start(cls, T: int, H: int, K: int) -> Running:
-        """Before the first key block."""
-        return cls(jnp.full((H, T), HIDDEN), jnp.zeros((H, T)), jnp.zeros((T, H, K)))
+        """Before the first key block. `top` is between the logits and HIDDEN, so that keys which a
+        query does not see weigh exp(HIDDEN - top) = 0, even where it sees none.
+        """
+        return cls(jnp.full((H, T), HIDDEN / 2), jnp.zeros((H, T)), jnp.zeros((H, T, K)))
 
     def update(self, pe: Bound, queries: Queries, keys: Keys, terms: Relative) -> Running:
         """After one more key block."""
@@ -86,15 +88,16 @@ class Running(NamedTuple):
         # as 0: the gradient of a maximum compares it with logits that the backward pass computes
         # anew, with other roundings.
         top = jax.lax.stop_gradient(jnp.maximum(self.top, s.max(-1)))
-        w = jnp.where(seen, jnp.exp(s - top[..., None]), 0.0)
+        w = jnp.exp(s - top[..., None])
         rescale = jnp.exp(self.top - top)
         total = self.total * rescale + w.sum(-1)
-        out = self.out * rescale.T[..., None] + gated_sum(pe, w, queries, keys, terms)
+        out = self.out * rescale[..., None] + gated_sum(pe, w, queries, keys, terms)
         return Running(top, total, out)
 
     def output(self) -> Float[Array, "T H K"]:
         """The output after the last key block; 0 for a query that sees no key."""
-        return self.out / jnp.where(self.total > 0, self.total, 1.0).T[..., None]
+        out = self.out / jnp.where(self.total > 0, self.total, 1.0)[..., None]
+        return out.swapaxes(0, 1)
 
 
 def _by_tiles(
@@ -102,7 +105,7 @@ def _by_tiles(
 ) -> Float[Array, "Q T H K"]:
     """Each query block along the key blocks that it visits, with the online softmax."""
     own, groups = visits(pe, queries.rows, keys, terms, block)
-    blocks = into_blocks(queries, block)
+    blocks = into_blocks(queries, block).heads_first()
 
     @jax.checkpoint
     def attend_query_block(numbered_and_own):
@@ -156,7 +159,7 @@ def _by_whole_rows(
     which spares 3/8 of the pairs.
     """
     S = keys.k.shape[0]
-    blocks = into_blocks(queries, block)
+    blocks = into_blocks(queries, block).heads_first()
     count = len(blocks.q)
     numbered = jnp.arange(count), blocks
     in_quarters = pe.causal and T == S and count >= 8
@@ -165,7 +168,7 @@ def _by_whole_rows(
     for begin, end in itertools.pairwise(ends):
         size = S if end == count else end * block
         attend_query_block = functools.partial(
-            _with_keys, pe, jax.tree.map(lambda a, size=size: a[:size], keys), terms
+            _with_keys, pe, jax.tree.map(lambda a, size=size: a[:size], keys).heads_first(), terms
         )
         part = jax.tree.map(lambda a, begin=begin, end=end: a[begin:end], numbered)
         outs.append(jax.lax.map(jax.checkpoint(attend_query_block), part))

@@ -32,7 +32,8 @@ def attend(
     """
     all_queries, all_keys = prepare(pe, q, k, v, queries, keys)
     terms = relative_terms(pe, queries.pos, keys.pos)
-    return attend_whole_rows(pe, all_queries, all_keys, terms).astype(v.dtype)
+    out = attend_whole_rows(pe, all_queries.heads_first(), all_keys.heads_first(), terms)
+    return out.astype(v.dtype)
 
 
 def prepare(pe: Bound, q, k, v, queries: Rows, keys: Rows) -> tuple[Queries, Keys]:
@@ -46,24 +47,26 @@ def prepare(pe: Bound, q, k, v, queries: Rows, keys: Rows) -> tuple[Queries, Key
 def attend_whole_rows(
     pe: Bound, queries: Queries, keys: Keys, terms: Relative
 ) -> Float[Array, "T H K"]:
-    """The outputs, float32, of queries that have all their keys at hand."""
+    """The outputs, float32, of queries that have all their keys at hand; both heads first."""
     seen = visible(pe, queries.rows.idx, keys.rows.idx)[None]
     s = masked_logits(pe, queries, keys, terms, seen)
     w = jnp.where(seen, pe.normalize(s), 0.0)
-    return gated_sum(pe, w, queries, keys, terms)
+    return gated_sum(pe, w, queries, keys, terms).swapaxes(0, 1)
 
 
 def masked_logits(
     pe: Bound, queries: Queries, keys: Keys, terms: Relative, seen: Bool[Array, "1 T S"]
 ) -> Float[Array, "H T S"]:
-    """s, after the last `logits` hook: HIDDEN where a query does not see a key."""
+    """s, after the last `logits` hook: HIDDEN where a query does not see a key. Of queries and keys
+    with heads first.
+    """
     q_coords, k_coords = queries.rows.coords, keys.rows.coords
 
     def hide(logits):
         return jnp.where(seen, logits, HIDDEN)
 
     s = jnp.einsum(
-        "thk,shk->hts", queries.rotated, keys.rotated, preferred_element_type=jnp.float32
+        "htk,hsk->hts", queries.rotated, keys.rotated, preferred_element_type=jnp.float32
     )
     s = s + terms.scores(pe, queries, keys) + pe.bias(q_coords, k_coords)
     return pe.logits(hide(s), queries.q, keys.k, q_coords, k_coords, hide)
@@ -71,13 +74,14 @@ def masked_logits(
 
 def gated_sum(
     pe: Bound, w: Float[Array, "H T S"], queries: Queries, keys: Keys, terms: Relative
-) -> Float[Array, "T H K"]:
+) -> Float[Array, "H T K"]:
     """sum_j w_ij gate_ij c_{i-j} (v_j + r^V_{i-j}), float32. It is linear in the weights w, so the
-    online softmax calls it with weights that are not yet divided by their sum.
+    online softmax calls it with weights that are not yet divided by their sum. Keys have heads
+    first.
     """
     v = keys.v
     w = gated(pe, w, queries, keys, terms)
-    out = jnp.einsum("hts,shk->thk", w.astype(v.dtype), v, preferred_element_type=jnp.float32)
+    out = jnp.einsum("hts,hsk->htk", w.astype(v.dtype), v, preferred_element_type=jnp.float32)
     return out + terms.values(pe, w, queries, keys)
 
 

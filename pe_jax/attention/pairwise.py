@@ -64,7 +64,7 @@ class Pairs(NamedTuple):
         return self._of_pairs(pe, "relative_gate", q_pos, k_pos)
 
     def values(self, pe: Bound, w, queries: Queries, keys: Keys):
-        """What is added to the output for the weights w: [T, H, K], or 0.0."""
+        """What is added to the output for the weights w: [H, T, K], or 0.0."""
         hook, q_pos, k_pos = "relative_values", queries.rows.pos, keys.rows.pos
         if not self._is_given(pe, hook, k_pos):
             return 0.0
@@ -74,7 +74,7 @@ class Pairs(NamedTuple):
             w, pos = row
             return jnp.einsum("hn,hnk->hk", w, pe.relative(hook, pos - k_pos))
 
-        return jax.lax.map(weighted_sum_of_a_query, (w.swapaxes(0, 1), q_pos))
+        return jax.lax.map(weighted_sum_of_a_query, (w.swapaxes(0, 1), q_pos)).swapaxes(0, 1)
 
     def _is_given(self, pe: Bound, hook: str, pos) -> bool:
         """Whether the hook gives an array: an encoding that overrides it may still return a plain

@@ -135,13 +135,13 @@ class Tables:
         return _laid_out(columns, queries.q.shape[0], keys.k.shape[0])
 
     def values(self, pe: Bound, w, queries: Queries, keys: Keys):
-        """What is added to the output for the weights w: [T, H, K], or 0.0."""
+        """What is added to the output for the weights w: [H, T, K], or 0.0."""
         if "relative_values" not in self.of_hook:
             return 0.0
         table = self.of_hook["relative_values"]
         if table.shape[1] == 1:
-            return jnp.einsum("ht,hk->thk", w.sum(-1), table[:, 0])
-        return jnp.einsum("htn,hnk->thk", unshift(w, table.shape[1]), table)
+            return jnp.einsum("ht,hk->htk", w.sum(-1), table[:, 0])
+        return jnp.einsum("htn,hnk->htk", unshift(w, table.shape[1]), table)
 
 
 Relative = Tables | Pairs

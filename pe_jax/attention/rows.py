@@ -37,13 +37,19 @@ class Rows(NamedTuple):
 
 
 class Queries(NamedTuple):
-    """Queries with all that their logits depend on."""
+    """Queries with all that their logits depend on. Products are of what `heads_first` gives."""
 
     q: Float[Array, "T H K"]
     """Times K^-1/2 and `scale`, before the `qk` hooks: what `logits` and `relative_keys` read."""
     rotated: Float[Array, "T H J"]
     """The same after the `qk` hooks, most of which rotate: what the dot product takes."""
     rows: Rows
+
+    def heads_first(self) -> Queries:
+        """With `rotated` as [..., H, T, J]. XLA's CPU multiplies such arrays as they lie; others it
+        would lay out anew in every tile, which takes as long as the product.
+        """
+        return self._replace(rotated=jnp.swapaxes(self.rotated, -3, -2))
 
 
 class Keys(NamedTuple):
@@ -55,6 +61,11 @@ class Keys(NamedTuple):
     """After the `qk` hooks: what the dot product takes."""
     v: Float[Array, "S H K"]
     rows: Rows
+
+    def heads_first(self) -> Keys:
+        """With `rotated` as [..., H, S, J] and `v` as [..., H, S, K]."""
+        rotated, v = (jnp.swapaxes(a, -3, -2) for a in (self.rotated, self.v))
+        return self._replace(rotated=rotated, v=v)
 
 
 def visible(pe: Bound, q_idx: Int[Array, "T"], k_idx: Int[Array, "S"]) -> Bool[Array, "T S"]:

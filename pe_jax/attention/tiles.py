@@ -73,7 +73,7 @@ def visits(
 
 def _all(queries: Rows, keys: Keys, terms: Relative, block: int):
     """`visits` of all key blocks, which every query block shares."""
-    keys = into_blocks(pad(keys, block), block)
+    keys = into_blocks(pad(keys, block), block).heads_first()
     Q, count = queries.idx.shape[0] // block, keys.rows.idx.shape[0]
     tiles = terms.tiles(block, Q * block, count * block)
 
@@ -105,7 +105,7 @@ def _near_and_first(
     row_of_index_0 = _row_of_index_0(keys.rows.idx)
     begin_idx = queries.idx[0] - (window - 1)
     begin_row = row_of_index_0 + begin_idx
-    near_keys = _runs_of_near_keys(keys, begin_row, near, Q, block)
+    near_keys = _runs_of_near_keys(keys, begin_row, near, Q, block).heads_first()
     # These positions hold where positions are consecutive; elsewhere the terms do not read them.
     near_tiles = relative_terms(
         pe,
@@ -123,7 +123,7 @@ def _near_and_first(
         is_near = (after_begin >= 0) & (after_begin < near * block)
         idx = jnp.where(is_near, ABSENT, first_keys.rows.idx)
         others = first_keys._replace(rows=first_keys.rows._replace(idx=idx))
-        return [(into_blocks(others, block), first_tiles), (near_keys, near_tiles)]
+        return [(into_blocks(others, block).heads_first(), first_tiles), (near_keys, near_tiles)]
 
     return (near_keys, first_tiles), groups
 
