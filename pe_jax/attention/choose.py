@@ -37,11 +37,11 @@ def _dense_is_better(pe: Bound, heads: int, queries: int, keys: int) -> bool:
 
 
 def _block_size(pe: Bound, keys: int) -> int:
-    """A power of two from 64 to 512: a quarter of the keys up to 128, of more than 4096 keys 1/32,
+    """A power of two from 64 to 512: a quarter of the keys up to 128, of more than 1024 keys 1/8,
     and no more than a window needs.
     """
     if pe.whole_rows:  # a query block has logits with all keys, so it must not grow with them
         return 64
     window = min((window for window, _ in pe.reach), default=keys)
-    wanted = min(max(min(keys // 4, 128), keys // 32), window)
+    wanted = min(max(min(keys // 4, 128), keys // 8), window)
     return min(512, max(64, 2 ** math.ceil(math.log2(max(1, wanted)))))
