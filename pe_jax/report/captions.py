@@ -28,8 +28,8 @@ def captions(
     apart from others; `positions` are differences to `baseline` (`figures.against`).
     """
     said = {
-        "curves": f"{described(table.metric).title} against evaluation length: means over "
-        f"{table.replicate}s with their 95 % intervals.",
+        "curves": f"{described(table.metric).title} against evaluation length"
+        f"{_minus(results, table)}: means over {table.replicate}s with their 95 % intervals.",
         "positions": " ".join(_positions(results, baseline)),
         "depth": "How often a model is right at each evaluation length, by the depth in the sample "
         f"of what is to be found (0: its first token): means over {table.replicate}s. Right of the "
@@ -45,6 +45,12 @@ def captions(
         name: said[name] + (f" {CUT}" if plane.is_cut(figure) else "") + heading
         for name, figure in drawn.items()
     }
+
+
+def _minus(results: Sequence[Result], table: Table) -> str:
+    if not figures.is_paired(results, table.metric):
+        return ""
+    return f", minus that of the model as it is at {table.train_length}, paired over places"
 
 
 def of_all(overview: Overview) -> dict[str, str]:

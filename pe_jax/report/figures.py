@@ -33,12 +33,17 @@ def curves(
     results: Sequence[Result], metric: str = "same_targets", width: float = 5.5
 ) -> Figure | None:
     """A metric against evaluation length: a line for each encoding, with its 95 % band over seeds;
-    of a single model, for each way in which it was evaluated, as it is and with each swap.
+    of a single model, for each way in which it was evaluated, as it is and with each swap. What is
+    scored at places of a text is drawn minus the model's value at the training length, paired over
+    places, since the places differ by more than the ways do.
 
     `width` is in inches: 5.5 is the text width of most single-column papers. Where an encoding has
     no value at the longest length, its label says where it ends. More than 16 encodings are drawn
     as a row of dots each (`dots`). None when no value was computed.
     """
+    paired = is_paired(results, metric)
+    if paired:
+        results = [_minus_training_length(result, metric) for result in results]
     results = _ways(results[0]) if len(results) == 1 else results
     lengths = sorted({row.length for r in results for row in r.rows if row.metric == metric})
     points = []
@@ -51,15 +56,30 @@ def curves(
     trained = sorted({result.train.length for result in results})
     if len(drawn) > MOST:
         return dots(drawn, trained, f"{name}  ({shown.better} is better)", width, shown.sign)
+    minus = f",\nminus those at {trained[0]}" if paired else ""
     axes = Plane(
         x="evaluation length" if samples else "evaluation length (tokens)",
-        y=f"{name}\n{better(shown)}",
+        y=f"{name}{minus}\n{better(shown)}",
         unit="{}" if samples else "{} tokens",
         ticks=plane.doublings(trained[0], lengths[0], lengths[-1]) if samples else lengths,
         trained=trained,
         markers=True,
     )
     return plane.draw(drawn, axes, width)
+
+
+def is_paired(results: Sequence[Result], metric: str) -> bool:
+    """Whether `curves` draws differences: of scores at places of a text."""
+    return results[0].replicate == "place" and not of_samples(metric)
+
+
+def _minus_training_length(result: Result, metric: str) -> Result:
+    """With every value minus that of the model as it is at the training length and that place."""
+    length = result.train.length
+    rows = [row for row in result.rows if row.metric == metric and row.value is not None]
+    at = {row.seed: row.value for row in rows if row.length == length and not row.swap}
+    rows = [replace(row, value=row.value - at[row.seed]) for row in rows if row.seed in at]
+    return replace(result, rows=tuple(rows))
 
 
 def _ways(result: Result) -> list[Result]:
