@@ -76,9 +76,9 @@ def is_paired(results: Sequence[Result], metric: str) -> bool:
 def _minus_training_length(result: Result, metric: str) -> Result:
     """With every value minus that of the model as it is at the training length and that place."""
     length = result.train.length
-    rows = [row for row in result.rows if row.metric == metric and row.value is not None]
-    at = {row.seed: row.value for row in rows if row.length == length and not row.swap}
-    rows = [replace(row, value=row.value - at[row.seed]) for row in rows if row.seed in at]
+    scored = [(r, r.value) for r in result.rows if r.metric == metric and r.value is not None]
+    own = {row.seed: value for row, value in scored if row.length == length and not row.swap}
+    rows = [replace(row, value=value - own[row.seed]) for row, value in scored if row.seed in own]
     return replace(result, rows=tuple(rows))
 
 

@@ -137,6 +137,20 @@ def test_a_single_model_has_a_line_for_each_swap():
     assert found["pi"][:, 1] == pytest.approx(2.0) and found["rope"][:, 1] == pytest.approx(3.01)
 
 
+def test_scores_of_places_are_differences_to_the_model_at_its_training_length():
+    one = made("rope")
+    first = one.train.length
+    rows = [row for row in one.rows if row.metric == "same_targets" and not row.swap]
+    harder = [replace(row, value=row.value + 5.0 * row.seed) for row in rows]
+    longer = [replace(r, swap="pi", value=r.value + 0.5 * (r.length > first)) for r in harder]
+    told = replace(one, replicate="place", rows=(*harder, *longer))
+    figure = figures.curves([told])
+    gained = drawn(figure)["pi"][:, 1] - drawn(figure)["rope"][:, 1]
+    assert drawn(figure)["rope"][0, 1] == gained[0] == 0 and gained[1:] == pytest.approx(0.5)
+    assert f"minus those at {first}" in figure.axes[0].get_ylabel()
+    assert lines_of(figure)["pi"][0][2].endswith("0.00")  # the places shift all of their values
+
+
 def test_axes_say_which_way_is_better():
     results = [made("rope"), made("alibi")]
     assert figures.curves(results).axes[0].get_ylabel().endswith("(lower is better)")
