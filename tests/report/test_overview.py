@@ -145,7 +145,7 @@ def test_it_opens_the_page_and_the_order_of_results_changes_no_byte(tmp_path):
     assert {"overview.md", "overview.tex", "overview.csv", "tasks.png", "profile.pdf"} <= names
     html = (tmp_path / "a" / "study" / "report.html").read_text()
     assert html.index('aria-label="Overview"') < html.index("<h2>")
-    assert "Lowest bits per byte at 1024: rope" in html and html.count("<p>") == 3
+    assert "at 1024: window 64 (2.53 ± 0.02), then rope" in html and html.count("<p>") == 3
 
 
 def test_a_study_of_one_group_has_the_files_it_had(tmp_path):
