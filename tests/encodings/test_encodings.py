@@ -142,7 +142,7 @@ def test_positions_are_distributed_as_the_reference_says(name, train):
     """
     dims = DIMS._replace(train_len=1)
     case = example(2, dims)
-    keys = jax.random.split(jax.random.key(0), 40_000)
+    keys = jax.random.split(jax.random.key(0), 20_000)
     tokens, pos = jnp.asarray(case.tokens), jnp.asarray(case.pos)
     for field, (e, *_) in variants(name, dims).items():
         outcomes = reference.REFERENCES[name](e, {}, case)["positions"](train)
