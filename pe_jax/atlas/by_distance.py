@@ -109,10 +109,11 @@ def _at(e: Encoding, hook: str, params: Params, n: Array) -> Array:
 def rotations(subject: Subject, length: int) -> Float[np.ndarray, "P"] | None:
     """The angle by which each pair of components is turned from one position to the next, in
     radians, evaluated at sequences of `length` tokens. None without a member that turns every
-    vector at a constant speed in pairs of components, and does nothing else to the logits.
+    vector at a constant speed in pairs of components, whatever the tokens hold, and does nothing
+    else to the logits.
     """
     for e, params in zip(subject.encodings, subject.params, strict=True):
-        if isinstance(e, Rotary) and not overrides(e, "logits"):
+        if isinstance(e, Rotary) and not (overrides(e, "logits") or overrides(e, "locate")):
             made = e.at(length)
             once, twice = _turned(made, params, 1), _turned(made, params, 2)
             if once is None or twice is None or len(once) != len(twice):

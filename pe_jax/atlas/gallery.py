@@ -21,7 +21,7 @@ class Drawn(NamedTuple):
 
 def figures(sheet: Sheet, watched: Watched | None = None) -> Iterator[Drawn]:
     """Those of one encoding, as far as there is something to show."""
-    if sheet.acts:
+    if sheet.same.acts or sheet.random is not None:
         yield from _of_pairs(sheet)
     if sheet.vectors is not None:
         yield Drawn(
@@ -34,9 +34,10 @@ def figures(sheet: Sheet, watched: Watched | None = None) -> Iterator[Drawn]:
         length, most = sheet.subject.length, sheet.subject.asked
         yield Drawn(
             "rotary",
-            "Left: the wavelength of each pair of components that is turned; open circles make "
-            f"less than one turn within {length} tokens. Right: the angles between tokens that "
-            f"training shows, as part of a turn, and those that are new within {most} tokens.",
+            "Left: the wavelength of each pair of components that is turned, in the first head; "
+            f"open circles make less than one turn within {length} tokens. Right: the angles "
+            "between tokens that training shows, as part of a turn, and those that are new within "
+            f"{most} tokens.",
             lambda: curves.rotary(sheet),
         )
     if sheet.classes is not None:
@@ -59,17 +60,23 @@ def figures(sheet: Sheet, watched: Watched | None = None) -> Iterator[Drawn]:
 def _of_pairs(sheet: Sheet) -> Iterator[Drawn]:
     subject, what = sheet.subject, WORDS[sheet.unit]
     note = " Grey: positions that it does not serve." if subject.served < subject.asked else ""
-    second = (
-        " The second row has other content at every token, since here the logits of a pair depend "
-        "on what other tokens hold."
-    ) * (sheet.random is not None)
+    content, second = "the same content", ""
+    if not sheet.same.acts:
+        content, second = "random content", " Where all tokens are alike, nothing is added."
+    elif sheet.random is not None:
+        second = (
+            " The second row has other content at every token, since here the logits of a pair "
+            "depend on what other tokens hold."
+        )
     yield Drawn(
         "logits",
-        f"{what} of each query and key, where every token has the same content"
+        f"{what} of each query and key, where every token has {content}"
         f"{_parameters(sheet)}. Dashed: the training length, {subject.length} tokens; evaluated at "
         f"{subject.served}. White: keys that the query does not see.{note}{second}",
         lambda: maps.logits(sheet),
     )
+    if not sheet.same.acts:
+        return
     spread = "" if sheet.means.of_distance else " Bands: from the lowest pair to the highest."
     yield Drawn(
         "distance",

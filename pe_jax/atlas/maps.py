@@ -29,10 +29,10 @@ KEY = "key position (tokens)"
 
 
 def logits(sheet: Sheet) -> Figure:
-    """What is added to the logits of each query and key: a row of panels for constant content and,
-    where other tokens matter, one for random content.
+    """What is added to the logits of each query and key: a row of panels for constant content,
+    where it shows anything, and one for random content, where the sheet has it.
     """
-    rows = [("every token alike", sheet.same.effect)]
+    rows = [("every token alike", sheet.same.effect)] if sheet.same.acts else []
     if sheet.random is not None:
         rows.append(("random content", sheet.random.effect))
     return panels(sheet, rows, sheet.unit)

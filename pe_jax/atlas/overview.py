@@ -35,7 +35,7 @@ HEAD = 1
 
 def dozen(sheets: Sequence[Sheet]) -> list[Sheet]:
     """At most twelve sheets: those of DOZEN, filled up with others that change the logits."""
-    named = {sheet.subject.name: sheet for sheet in sheets if sheet.acts}
+    named = {sheet.subject.name: sheet for sheet in sheets if sheet.same.acts}
     first = [named.pop(name) for name in DOZEN if name in named]
     return (first + list(named.values()))[: len(DOZEN)]
 

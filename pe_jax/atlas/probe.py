@@ -73,6 +73,11 @@ class Probed:
         """Whether the weights are others."""
         return _largest(self.factor - 1) > SMALL
 
+    @property
+    def acts(self) -> bool:
+        """Whether logits or weights are others than without the encodings."""
+        return self.on_logits or self.on_weights
+
 
 def contents(subject: Subject, length: int) -> tuple[Content, Content, Content]:
     """Constant content, random content, and the same random content but for its token `changed`."""

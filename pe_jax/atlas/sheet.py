@@ -31,7 +31,9 @@ class Sheet:
     same: Probed
     """Of constant content."""
     random: Probed | None
-    """Of random content, where the logits of a pair depend on other tokens, too."""
+    """Of random content, where the logits of a pair depend on other tokens, too, or where constant
+    content shows nothing.
+    """
     noised: bool
     """Whether the parameters of what is shown have noise added, since at their initial values they
     change nothing.
@@ -54,11 +56,11 @@ class Sheet:
         noisy = dataclasses.replace(subject, params=subject.noisy())
         of_pairs = probe.probe(subject, n, (drawn, other), noisy.params)
         seen, others = facts(subject, shown, of_pairs), None
-        noised = any(subject.params) and not (shown.on_logits or shown.on_weights)
+        noised = any(subject.params) and not (shown.acts or random.acts)
         if noised:
             subject = noisy
             shown, random = probe.probe(subject, n, (same, drawn), noisy.params)
-        if seen.content == "others":
+        if seen.content == "others" or (random.acts and not shown.acts):
             others = random
         return cls(
             subject,
@@ -89,11 +91,6 @@ class Sheet:
         if self.same.on_logits or not self.same.on_weights:
             return LOGIT
         return WEIGHT
-
-    @property
-    def acts(self) -> bool:
-        """Whether logits or weights are others than without the encodings."""
-        return self.same.on_logits or self.same.on_weights
 
 
 def _angles(subject: Subject) -> tuple[np.ndarray, np.ndarray] | None:

@@ -7,7 +7,8 @@ import pytest
 from pe_jax.atlas import by_distance, facts, gallery, maps, probe
 from pe_jax.atlas.sheet import Sheet
 from pe_jax.atlas.subject import Subject
-from pe_jax.encoding import Dims
+from pe_jax.encoding import Dims, overrides
+from pe_jax.encodings import ENCODINGS
 from pe_jax.geometry import inverse_timescales, log_bucket, slopes
 
 L = 16
@@ -48,6 +49,8 @@ def sheet():
         ("window(window=5,sinks=2)", {"hides": "5 + 2", "group": "mask", "content": "no"}),
         ("cope", {"content": "others", "causal_only": True, "parameters": 16 * 8}),
         ("forget_gate", {"content": "others"}),
+        ("selective_rope", {"content": "others", "distance_alone": True, "reads": "order"}),
+        ("repo", {"content": "pair", "distance_alone": True, "reads": "order"}),
         ("t5(buckets=8)", {"constant_from": 12, "parameters": 2 * 8}),
         ("pi", {"adapts": True, "family": "RoPE"}),
         ("randomized", {"random": "always", "reads": "moved", "group": "positions"}),
@@ -59,6 +62,21 @@ def sheet():
 def test_properties(sheet, spec, known):
     found = sheet(spec).facts
     assert {name: getattr(found, name) for name in known} == known
+
+
+def whole():
+    """Every encoding; those that read no tokens in `locate` are slow."""
+    for name, cls in ENCODINGS.items():
+        located = overrides(cls(DIMS), "locate")
+        yield pytest.param(name, marks=() if located else pytest.mark.slow)
+
+
+@pytest.mark.parametrize("name", list(whole()))
+def test_every_encoding_has_its_facts_and_figures(sheet, name):
+    one = sheet(name)
+    assert all(drawn.figure().axes for drawn in gallery.figures(one))
+    if "locate" in one.facts.sites:
+        assert one.angles is None
 
 
 def test_every_column_has_a_cell_and_every_group_a_title(sheet):
@@ -129,7 +147,7 @@ def test_position_vectors_are_those_of_the_table(sheet):
 
 
 def test_what_changes_nothing_at_first_is_shown_with_noise(sheet):
-    assert sheet("cope").noised and sheet("cope").acts and sheet("cope").random is not None
+    assert sheet("cope").noised and sheet("cope").same.acts and sheet("cope").random is not None
     assert not sheet("alibi").noised and sheet("alibi").random is None
     assert "noise" in next(iter(gallery.figures(sheet("cope")))).caption
 
@@ -141,6 +159,7 @@ def test_each_figure_is_drawn_where_there_is_something_to_show(sheet):
         "t5(buckets=8)": ["logits", "distance", "classes"],
         "learned": ["logits", "distance", "vectors"],
         "shape": ["positions"],
+        "repo": ["logits"],
     }.items():
         drawn = list(gallery.figures(sheet(spec)))
         assert [one.name for one in drawn] == names
