@@ -285,7 +285,7 @@ def test_equal_specs_are_one_and_draw_the_same(name):
 
 
 @every_encoding
-@pytest.mark.parametrize("length", [1, 5])
+@pytest.mark.parametrize("length", [pytest.param(1, marks=pytest.mark.slow), 5])
 def test_gradients_are_finite_at_distance_0_too(name, length):
     e = serving(name, length)
     pe, case = in_place(e, example(length, e.dims), spread=0.0)

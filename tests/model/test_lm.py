@@ -282,7 +282,7 @@ PLACES_KEYS = {
 }
 
 
-@pytest.mark.parametrize("spec", ENCODINGS)
+@pytest.mark.parametrize("spec", sampled(ENCODINGS, encodings))
 def test_one_layer_without_positions_does_not_see_the_order_of_earlier_tokens(spec):
     config = dataclasses.replace(TINY, layers=1)
     graphdef, params = model(spec, config, served=TRAINED)

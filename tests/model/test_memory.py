@@ -286,6 +286,7 @@ def lab(tmp_path_factory):
     return Lab(tmp_path_factory.mktemp("lab"), cache)
 
 
+@pytest.mark.slow
 def test_a_run_with_a_memory_that_is_killed_ends_the_same(lab, tmp_path):
     values = {"lm.memory": 8, "eval.memory": (32,), "eval.swaps": (), "run.seeds": (0,)}
     assert lab.run(tmp_path / "whole", **values).wait().code == 0

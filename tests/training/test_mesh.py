@@ -107,6 +107,7 @@ def runs(lab):
     return of
 
 
+@pytest.mark.slow
 def test_a_run_on_a_mesh_scores_what_one_device_does(runs, tmp_path):
     one, many = runs(""), runs("data:4")
     assert one.id == many.id
