@@ -5,9 +5,11 @@ key block are a tile. A query block visits all key blocks; or, where an encoding
 those that its window overlaps (near), and those of the sinks (first). A key that is in both is
 masked among the first ones. The work is then linear in the length.
 
-The near key blocks of every query block are laid out before the loop over query blocks, as
-[Q, near, ...], so a key is there several times. Were they cut out of all keys inside the loop, the
-gradient of every cut would be an array of the size of all keys, zero but for a few blocks.
+Where a window overlaps few key blocks, those of every query block are laid out before the loop over
+query blocks, as [Q, near, ...], so a key is there several times. Were they cut out of all keys
+inside the loop, the gradient of every cut would be an array of the size of all keys, zero but for a
+few blocks. Those of a wider window are cut out inside the loop all the same: laid out they would
+take `near` times the memory of the keys, and their tiles take longer than the gradients of cuts.
 
 Axes: Q query blocks.
 """
@@ -27,6 +29,7 @@ from pe_jax.attention.rows import ABSENT, Keys, Queries, Rows
 
 Tokens = TypeVar("Tokens", Queries, Keys)
 EMPTY, NEAR, FAR = 0, 1, 2  # the kinds of tiles, see `tile_kind`
+LAID_OUT = 4  # near key blocks that are laid out for every query block, at most
 
 
 def tile_kind(pe: Bound, q_idx: Int[Array, "T"], k_idx: Int[Array, "S"]) -> Int[Array, ""]:
@@ -105,7 +108,15 @@ def _near_and_first(
     row_of_index_0 = _row_of_index_0(keys.rows.idx)
     begin_idx = queries.idx[0] - (window - 1)
     begin_row = row_of_index_0 + begin_idx
-    near_keys = _runs_of_near_keys(keys, begin_row, near, Q, block).heads_first()
+    around = _near_blocks(keys, begin_row, near, Q, block).heads_first()
+    laid_out = _overlapping(around, near, Q) if near <= LAID_OUT else None
+
+    def near_keys(i, own):
+        """The [near, ...] key blocks of query block i, from `around` or laid out as `own`."""
+        if own is not None:
+            return own
+        return jax.tree.map(lambda a: jax.lax.dynamic_slice_in_dim(a, i, near), around)
+
     # These positions hold where positions are consecutive; elsewhere the terms do not read them.
     near_tiles = relative_terms(
         pe,
@@ -114,18 +125,19 @@ def _near_and_first(
         room=block,
     ).tiles(block, block, near * block)
     if not first:
-        return near_keys, lambda i, near_keys: [(near_keys, near_tiles)]
+        return laid_out, lambda i, own: [(near_keys(i, own), near_tiles)]
     first_keys, first_tiles = _first_keys(keys, row_of_index_0, terms, first, Q, block)
 
     def groups(i, own):
-        near_keys, first_tiles = own
+        laid_out, first_tiles = own
         after_begin = first_keys.rows.idx - (begin_idx + i * block)
         is_near = (after_begin >= 0) & (after_begin < near * block)
         idx = jnp.where(is_near, ABSENT, first_keys.rows.idx)
         others = first_keys._replace(rows=first_keys.rows._replace(idx=idx))
-        return [(into_blocks(others, block).heads_first(), first_tiles), (near_keys, near_tiles)]
+        others = into_blocks(others, block).heads_first()
+        return [(others, first_tiles), (near_keys(i, laid_out), near_tiles)]
 
-    return (near_keys, first_tiles), groups
+    return (laid_out, first_tiles), groups
 
 
 def _row_of_index_0(idx: Int[Array, "S"]) -> Int[Array, ""]:
@@ -136,16 +148,15 @@ def _row_of_index_0(idx: Int[Array, "S"]) -> Int[Array, ""]:
     return -jnp.max(jnp.where(idx >= 0, idx - jnp.arange(S), -S))
 
 
-def _runs_of_near_keys(keys: Keys, begin, near: int, Q: int, block: int) -> Keys:
-    """[Q, near, block, ...]: for query block i the near key blocks from row `begin` + i block on.
-
-    Rows before the first key or after the last have the index ABSENT.
+def _near_blocks(keys: Keys, begin, near: int, Q: int, block: int) -> Keys:
+    """[Q + near - 1, block, ...]: the key blocks from row `begin` on, of which query block i has
+    `near`, from number i on. Rows before the first key or after the last have the index ABSENT.
     """
     around = jax.tree.map(
         lambda a: jax.lax.dynamic_slice_in_dim(a, begin + near * block, (Q + near - 1) * block),
         pad(keys, block, before=near * block, after=near * block),
     )
-    return _overlapping(into_blocks(around, block), near, Q)
+    return into_blocks(around, block)
 
 
 def _first_keys(keys: Keys, row_of_index_0, terms: Relative, first: int, Q: int, block: int):

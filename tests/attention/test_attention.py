@@ -351,7 +351,7 @@ NARROW = {
         Window(dims, 4, sinks=5),
     ),
     "deberta+window": lambda dims: make("deberta(clip=3)+window(window=9,sinks=6)", dims),
-    "cape+alibi+window": lambda dims: make("cape+alibi+window(window=5,sinks=1)", dims),
+    "cape+alibi+wide_window": lambda dims: make("cape+alibi+window(window=15,sinks=1)", dims),
 }
 
 
@@ -524,6 +524,14 @@ def test_the_memory_of_a_blockwise_gradient_grows_linearly(name):
     half, full = (gradient_memory(name, length, form) for length in (1024, 2048))
     assert full < 2.3 * half
     assert gradient_memory(name, 2048, attend) > 5 * full
+
+
+def test_a_wide_window_takes_no_memory_for_its_width():
+    form = functools.partial(attend_blockwise, block=128)
+    none, wide = (
+        gradient_memory(name, 2048, form) for name in ("rope", "rope+window(window=1024)")
+    )
+    assert wide < 1.5 * none
 
 
 @pytest.mark.parametrize("form", [attend, blockwise], ids=["dense", "blockwise"])
