@@ -9,6 +9,7 @@ libraries lie apart is part of the record.
 
 from __future__ import annotations
 
+import collections
 import importlib.util
 import json
 import os
@@ -22,7 +23,7 @@ from typing import Any
 
 import numpy as np
 
-from experiments.benchmark.paired import Row, compare, environment, machine, say
+from experiments.benchmark.paired import compare, environment, machine, say
 from experiments.benchmark.worker import Worker
 from pe_jax.runs.environment import commit
 from pe_jax.storage.atomic import write
@@ -85,8 +86,8 @@ def run(source: str, lengths: Sequence[int], swaps: Sequence[str], turns: int) -
 def _measured(
     workers: Mapping[str, Worker], sides: Sequence[tuple[str, str]], length: int, turns: int
 ) -> dict[str, Any]:
-    """Seconds of each side in each turn, its score, and the most memory that its process has had so
-    far.
+    """Seconds of each side in each turn, its score, and the most memory that its process, which all
+    sides of a library share, has had so far.
     """
     found = {_name(*side): {"seconds": [], "nats": 0.0, "peak_mib": 0.0} for side in sides}
     for turn in range(turns):
@@ -105,33 +106,41 @@ def _name(side: str, swap: str) -> str:
 
 def markdown(record: Mapping[str, Any]) -> str:
     """What was measured, and a table for each length."""
-    host = record["machine"]
+    host, lengths = record["machine"], record["lengths"]
     versions = (facts["versions"] for facts in record["sides"].values())
+    peaks = collections.defaultdict(float)
+    for name, own in (item for found in lengths.values() for item in found.items()):
+        worker = name.partition(",")[0]
+        peaks[worker] = max(peaks[worker], own["peak_mib"])
     lines = [
         f"A forward pass of {record['model']}, float32, one window at a time; wall time, "
         f"{record['turns']} turns. {host['processor']}, {host['cores']} cores, load "
         f"{host['load_before']} before. "
         + "; ".join(", ".join(f"{n} {v}" for n, v in own.items()) for own in versions)
+        + ". Peak memory of the process that ran all rows of a library: "
+        + ", ".join(f"{worker} {peak:,.0f} MiB" for worker, peak in peaks.items())
         + "."
     ]
-    for length, found in record["lengths"].items():
-        rows = compare({name: own["seconds"] for name, own in found.items()}, OURS)
+    for length, found in lengths.items():
         lines += [
             "",
-            f"| {length} tokens | seconds (min - max) | {OURS} / it | peak MiB of its process "
-            "| nats a token |",
-            "|---|---|---|---|---|",
-            *(_line(row, found[row.side]) for row in rows),
+            f"| {length} tokens | seconds (min - max) | times {THEIRS}' | nats a token |",
+            "|---|---|---|---|",
+            *(_line(found, name) for name in found),
         ]
         if THEIRS not in found:
-            lines.append(f"| {THEIRS} | {ABSENT} |  |  |  |")
+            lines.append(f"| {THEIRS} | {ABSENT} |  |  |")
     return "\n".join(lines) + "\n"
 
 
-def _line(row: Row, own: Mapping[str, Any]) -> str:
+def _line(found: Mapping[str, Any], name: str) -> str:
+    """The row of one side; its ratio is the median over turns."""
+    seconds = {side: found[side]["seconds"] for side in (name, THEIRS) if side in found}
+    rows = compare(seconds, name)
+    ratio = f"{rows[-1].ratio:.2f}" if THEIRS in found else "n/a"
     return (
-        f"| {row.side} | {row.median:.1f} ({row.low:.1f} - {row.high:.1f}) | {row.ratio:.2f} "
-        f"| {own['peak_mib']:,.0f} | {own['nats']:.4f} |"
+        f"| {name} | {rows[0].median:.1f} ({rows[0].low:.1f} - {rows[0].high:.1f}) | {ratio} "
+        f"| {found[name]['nats']:.4f} |"
     )
 
 

@@ -74,6 +74,26 @@ def test_a_pretrained_model_is_timed_at_every_length_with_every_swap(tmp_path, m
     assert text.count("| pe_jax, pi |") == 2 and "n/a" in text
 
 
+def test_a_swap_of_a_pretrained_model_stands_beside_the_other_library():
+    sides = {"pe_jax": [2.0, 6.0], "transformers": [2.0, 4.0], "pe_jax, pi": [4.0, 10.0]}
+    found = {
+        name: {"seconds": seconds, "nats": 1.5, "peak_mib": 100.0 * i}
+        for i, (name, seconds) in enumerate(sides.items(), 1)
+    }
+    text = pretrained.markdown(
+        {
+            "model": "m",
+            "turns": 2,
+            "machine": {"processor": "p", "cores": 2, "load_before": 0.1},
+            "sides": {"pe_jax": {"versions": {"jax": "1"}}, "transformers": {"versions": {}}},
+            "lengths": {"32": found},
+        }
+    )
+    assert "pe_jax 300 MiB, transformers 200 MiB" in text
+    assert "| pe_jax, pi | 7.0 (4.0 - 10.0) | 2.25 | 1.5000 |" in text  # median of 2 and 2.5
+    assert "| transformers | 3.0 (2.0 - 4.0) | 1.00 |" in text
+
+
 @pytest.mark.parametrize("wrong", ["--pairs=0", "--allocator=jemalloc", "--pair"])
 def test_wrong_arguments_end_with_code_2(wrong, capsys):
     with pytest.raises(SystemExit) as error:
