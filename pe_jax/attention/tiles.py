@@ -108,14 +108,7 @@ def _near_and_first(
     row_of_index_0 = _row_of_index_0(keys.rows.idx)
     begin_idx = queries.idx[0] - (window - 1)
     begin_row = row_of_index_0 + begin_idx
-    around = _near_blocks(keys, begin_row, near, Q, block).heads_first()
-    laid_out = _overlapping(around, near, Q) if near <= LAID_OUT else None
-
-    def near_keys(i, own):
-        """The [near, ...] key blocks of query block i, from `around` or laid out as `own`."""
-        if own is not None:
-            return own
-        return jax.tree.map(lambda a: jax.lax.dynamic_slice_in_dim(a, i, near), around)
+    laid_out, near_keys = _near_blocks(keys, begin_row, near, Q, block)
 
     # These positions hold where positions are consecutive; elsewhere the terms do not read them.
     near_tiles = relative_terms(
@@ -148,15 +141,24 @@ def _row_of_index_0(idx: Int[Array, "S"]) -> Int[Array, ""]:
     return -jnp.max(jnp.where(idx >= 0, idx - jnp.arange(S), -S))
 
 
-def _near_blocks(keys: Keys, begin, near: int, Q: int, block: int) -> Keys:
-    """[Q + near - 1, block, ...]: the key blocks from row `begin` on, of which query block i has
-    `near`, from number i on. Rows before the first key or after the last have the index ABSENT.
+def _near_blocks(keys: Keys, begin, near: int, Q: int, block: int):
+    """The `near` key blocks from where a query block's window begins; that of the first query block
+    begins at row `begin`. Rows before the first key or after the last have the index ABSENT.
+
+    Few are laid out for every query block, [Q, near, block, ...], so that a program over the query
+    blocks has them as its own. Many would take several times the memory of the keys: None, and each
+    query block cuts its own out. The function gives query block i's from its number and its own.
     """
     around = jax.tree.map(
         lambda a: jax.lax.dynamic_slice_in_dim(a, begin + near * block, (Q + near - 1) * block),
         pad(keys, block, before=near * block, after=near * block),
     )
-    return into_blocks(around, block)
+    around = into_blocks(around, block).heads_first()
+    if near <= LAID_OUT:
+        return _overlapping(around, near, Q), lambda i, own: own
+    return None, lambda i, own: jax.tree.map(
+        lambda a: jax.lax.dynamic_slice_in_dim(a, i, near), around
+    )
 
 
 def _first_keys(keys: Keys, row_of_index_0, terms: Relative, first: int, Q: int, block: int):
