@@ -47,7 +47,8 @@ class Metric:
     name: str
     sentence: str
     """What is scored, for the notes below a table. {split} stands for "test" or "validation",
-    {last} for `eval.last`, which is "L/2" where it is not set.
+    {last} for `eval.last`, which is "L/2" where it is not set, {alike} for what the samples are
+    the same with: all models and seeds, or every swap.
     """
     unit: str = "bits per byte"
     better: Literal["lower", "higher"] = "lower"
@@ -163,17 +164,16 @@ METRICS: dict[str, Metric] = {
         ),
         SampleMetric(
             "accuracy",
-            "Samples of every length are drawn, the same for all models and seeds. Of all their "
-            "scored tokens the accuracy counts those that are the most likely one where they are "
-            "predicted.",
+            "Samples of every length are drawn, the same {alike}. Of all their scored tokens the "
+            "accuracy counts those that are the most likely one where they are predicted.",
             unit="accuracy in %",
             by_depth=True,
             value=_accuracy,
         ),
         SampleMetric(
             "exact_match",
-            "Samples of every length are drawn, the same for all models and seeds. A sample counts "
-            "where every scored token is the most likely one: where greedy decoding is right.",
+            "Samples of every length are drawn, the same {alike}. A sample counts where every "
+            "scored token is the most likely one: where greedy decoding is right.",
             unit="samples without an error in %",
             value=_exact_match,
         ),

@@ -172,10 +172,10 @@ def _measured(results: Sequence[Result], table: Table) -> Iterator[str]:
     """
     scoring = results[0].config.get("eval", {})
     metric = described(table.metric)
-    split = HELD_OUT[scoring.get("split") or "test"]
-    if table.replicate == "place":
-        split = "all"  # of a pretrained model no document is known to be held out
-    sentence = metric.sentence.replace("{split}", split)
+    split, alike = HELD_OUT[scoring.get("split") or "test"], "for all models and seeds"
+    if table.replicate == "place":  # of a pretrained model no document is known to be held out
+        split, alike = "all", "with every swap"
+    sentence = metric.sentence.replace("{split}", split).replace("{alike}", alike)
     sentence = sentence.replace("{last}", str(scoring.get("last") or "L/2"))
     yield sentence[:1].upper() + sentence[1:]
     yield _scored(results, table.metric)

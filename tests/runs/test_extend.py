@@ -159,6 +159,7 @@ def test_passkeys_have_a_table_and_a_heat_map_of_every_swap(model, tmp_path):
     assert len(curves) == len(result.rows) == 3 * 3 * 3
     assert curves["pi", 600, (0.5,)] == (0.0,)
     notes = " ".join(tables.extrapolation([result], "exact_match").notes)
+    assert "drawn, the same with every swap." in notes
     assert "scored on passkey" in notes and "more than half of the places" in notes
     figure = depth.heat([result], 5.5)
     titles = [axes.get_title() for axes in figure.axes if axes.get_visible()]
