@@ -220,7 +220,7 @@ class Result(Begun):
     digests: dict[str, str] = dataclasses.field(default_factory=dict)
     """SHA-256 of each program's final training state, by its seeds, as in "0-1-2"."""
     rates: tuple[Tried, ...] = ()  # those that were tried, where `train.rates` names several
-    replicate: str = "seed"  # what rows of one length differ by; of a pretrained model "place"
+    replicate: str = "seed"  # what rows of a length differ by; if pretrained "place" or "depth"
     scored: Corpus | None = None  # the text that was scored; None: the one that was trained on
     scored_by: tuple[Process, ...] = ()  # what computed the scores of this protocol, in order
 

@@ -27,9 +27,10 @@ def captions(
     """A caption for each of the figures `drawn` of the results, by name, with what sets their table
     apart from others; `positions` are differences to `baseline` (`figures.against`).
     """
+    intervals = "" if table.replicate == "depth" else " with their 95 % intervals"
     said = {
         "curves": f"{described(table.metric).title} against evaluation length"
-        f"{_minus(results, table)}: means over {table.replicate}s with their 95 % intervals.",
+        f"{_minus(results, table)}: means over {table.replicate}s{intervals}.",
         "positions": " ".join(_positions(results, baseline)),
         "depth": "How often a model is right at each evaluation length, by the depth in the sample "
         f"of what is to be found (0: its first token): means over {table.replicate}s. Right of the "
@@ -48,7 +49,7 @@ def captions(
 
 
 def _minus(results: Sequence[Result], table: Table) -> str:
-    if not figures.is_paired(results, table.metric):
+    if not figures.is_paired(results):
         return ""
     return f", minus that of the model as it is at {table.train_length}, paired over places"
 

@@ -102,10 +102,8 @@ class Table:
     """What sets its group apart from the others of a study."""
     tokens: int | None = None
     """Of a sample of the training length; None: as many."""
-    evaluated: tuple[int, ...] = ()
-    """All lengths at which values were computed."""
-    replicate: str = "seed"
-    """What the values are of whose mean is a cell: `record.Result.replicate`."""
+    evaluated: tuple[int, ...] = ()  # all lengths at which values were computed
+    replicate: str = "seed"  # whose values a cell is the mean of: `record.Result.replicate`
 
     @property
     def blocks(self) -> list[tuple[str, list[Row]]]:
@@ -189,7 +187,7 @@ def cell(result: Result, metric: str, length: int, swap: str = "") -> Cell:
     """Mean and interval over the seeds that have a value, and why the others have none."""
     rows = by_seed(result, metric, length, swap)
     present = values(rows)
-    return _explained(stats.interval(list(present.values())), present, rows, result.seeds)
+    return _explained(stats.interval(list(present.values())), present, rows, result)
 
 
 def gain(result: Result, metric: str, longest: int, swap: str) -> Cell:
@@ -200,7 +198,7 @@ def gain(result: Result, metric: str, longest: int, swap: str) -> Cell:
     # The row that says why a seed has no gain: the one at the training length if that is missing.
     rows = end | {seed: row for seed, row in start.items() if seed not in before}
     present = before.keys() & after.keys()
-    return _explained(stats.paired(after, before), present, rows, result.seeds)
+    return _explained(stats.paired(after, before), present, rows, result)
 
 
 def beyond(result: Result, metric: str, lengths: Sequence[int], swap: str) -> Cell:
@@ -213,7 +211,7 @@ def beyond(result: Result, metric: str, lengths: Sequence[int], swap: str) -> Ce
         for row in rows
         if seed in row and seed not in means
     }
-    return _explained(stats.interval(list(means.values())), means, missing, result.seeds)
+    return _explained(stats.interval(list(means.values())), means, missing, result)
 
 
 def means_beyond(
@@ -230,15 +228,17 @@ def _explained(
     interval: stats.Interval,
     present: Iterable[int],
     rows: Mapping[int, record.Row],
-    seeds: Sequence[int],
+    result: Result,
 ) -> Cell:
     """The cell of an interval over the seeds that are `present`; `rows` say why others are not."""
     present = set(present)
-    missing = {seed: rows.get(seed) for seed in seeds if seed not in present}
+    if result.replicate == "depth":  # chosen, not drawn: a mean over depths has no interval
+        interval = interval._replace(half=math.nan)
+    missing = {seed: rows.get(seed) for seed in result.seeds if seed not in present}
     why = {seed: _why(row) for seed, row in missing.items()}
-    each = "; ".join(f"seed {seed} {reason}" for seed, reason in why.items())
+    each = "; ".join(f"{result.replicate} {seed} {reason}" for seed, reason in why.items())
     if why and interval.n:
-        return Cell(*interval, f"n={interval.n} of {len(seeds)}: {each}")
+        return Cell(*interval, f"n={interval.n} of {len(result.seeds)}: {each}")
     beyond = {row.reason if row else None for row in missing.values()} == {Reason.BEYOND_POSITIONS}
     reasons = set(why.values())
     return Cell(*interval, each if len(reasons) > 1 else "".join(reasons), beyond)

@@ -80,13 +80,14 @@ def depth_metric(results: Sequence[Result]) -> str | None:
 
 
 def _grids(results: Sequence[Result], metric: str) -> dict[str, Grid]:
-    """By the name of a panel."""
+    """By the name of a panel: of a single model's swaps that of the swap."""
     names, found = labels.names(results), {}
     for result in results:
         swaps = dict.fromkeys(curve.swap for curve in result.curves)
-        for swap in swaps if result.replicate == "place" else [""]:
+        for swap in swaps if result.replicate != "seed" else [""]:
             if grid := _grid(result, metric, swap):
-                found[labels.swapped(names[result.id], swap, result.train)] = grid
+                name = "" if swap and len(results) == 1 else names[result.id]
+                found[labels.swapped(name, swap, result.train)] = grid
     return found
 
 

@@ -41,7 +41,7 @@ def curves(
     no value at the longest length, its label says where it ends. More than 16 encodings are drawn
     as a row of dots each (`dots`). None when no value was computed.
     """
-    paired = is_paired(results, metric)
+    paired = is_paired(results)
     if paired:
         results = [_minus_training_length(result, metric) for result in results]
     results = _ways(results[0]) if len(results) == 1 else results
@@ -68,9 +68,9 @@ def curves(
     return plane.draw(drawn, axes, width)
 
 
-def is_paired(results: Sequence[Result], metric: str) -> bool:
+def is_paired(results: Sequence[Result]) -> bool:
     """Whether `curves` draws differences: of scores at places of a text."""
-    return results[0].replicate == "place" and not of_samples(metric)
+    return results[0].replicate == "place"
 
 
 def _minus_training_length(result: Result, metric: str) -> Result:

@@ -28,7 +28,7 @@ def header(table: Table) -> list[str]:
     told = ["gain", "effective length"]
     if any(row.beyond for row in table.rows):
         told = [f"mean beyond {table.train_length}", "solved length"]
-    cost = "seconds a window" if table.replicate == "place" else "ms a step"
+    cost = "seconds a window" if table.replicate != "seed" else "ms a step"
     return ["encoding", *lengths, *told, "parameters", cost]
 
 

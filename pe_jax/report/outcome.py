@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 
 from pe_jax.report.cells import Row, Table, described
@@ -32,7 +33,7 @@ def summary(table: Table, headed: bool = False) -> str:
     said.append(f"{metric.best.capitalize()} {metric.unit} at {longest}: {best}.")
     if longest == train:
         return " ".join(said)
-    compared = {called[row]: row for row in reached if row.gain.n > 1}
+    compared = {called[row]: row for row in reached if not math.isnan(row.gain.half)}
     if compared:
         said.append(_gains(compared, metric.sign, f"{longest} against {train}{unit}"))
     kept = [called[row] for row in reached if row.censored and row.effective == longest]

@@ -72,7 +72,7 @@ def _columns(table: Table, metric: Metric) -> str:
         f"{table.replicate}s; {helped} means "
         "that the longer context helps. Effective length: the longest evaluated length up to which "
         f"the mean stays within 1 % of the one at {train} (≥: no length beyond it was evaluated)."
-        + (f" Seconds a window: at {longest}, one at a time." * (table.replicate == "place"))
+        + (f" Seconds a window: at {longest}, one at a time." * (table.replicate != "seed"))
     )
 
 
@@ -173,7 +173,7 @@ def _measured(results: Sequence[Result], table: Table) -> Iterator[str]:
     scoring = results[0].config.get("eval", {})
     metric = described(table.metric)
     split, alike = HELD_OUT[scoring.get("split") or "test"], "for all models and seeds"
-    if table.replicate == "place":  # of a pretrained model no document is known to be held out
+    if table.replicate != "seed":  # of a pretrained model no document is known to be held out
         split, alike = "all", "with every swap"
     sentence = metric.sentence.replace("{split}", split).replace("{alike}", alike)
     sentence = sentence.replace("{last}", str(scoring.get("last") or "L/2"))

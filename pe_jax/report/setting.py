@@ -16,11 +16,12 @@ def setting(results: Sequence[Result]) -> str:
     train, spec = results[0].train, results[0].tokenizer.spec
     seeds = [len(result.seeds) for result in results]
     of = results[0].replicate
-    spread = (
-        f"one {of}, so there are no intervals"
-        if set(seeds) == {1}
-        else f"{each(seeds, of)}, ± is the half width of their 95 % interval by Student's t"
-    )
+    if set(seeds) == {1}:
+        spread = f"one {of}, so there are no intervals"
+    elif of == "depth":
+        spread = f"one passkey at each of {each(seeds, of)}, so there are no intervals"
+    else:
+        spread = f"{each(seeds, of)}, ± is the half width of their 95 % interval by Student's t"
     if spec == SYMBOLS:
         config = results[0].config
         kind = "decoders" if config.get("lm", {}).get("causal", True) else "encoders"
@@ -30,7 +31,7 @@ def setting(results: Sequence[Result]) -> str:
             f"{results[0].corpus.source}, of {'length' if fixed else 'lengths up to'} "
             f"{train.length}; {spread}.{_chance(train.labels)}"
         )
-    if of == "place":  # a pretrained model
+    if results[0].replicate != "seed":
         return (
             f"Trained by others, on up to {train.length:,} tokens; scored on "
             f"{text(results[0].corpus)}, in its own tokens; {spread}."

@@ -102,7 +102,7 @@ def extrapolation(
     lengths = few(every, results[0].train.length) if of_samples(metric) else every
     sign = described(metric).sign
     label = labels.names(results)
-    alone = len(results) == 1 and (results[0].replicate == "place" or not of_samples(metric))
+    alone = len(results) == 1 and (results[0].replicate != "seed" or not of_samples(metric))
     rows = [
         _row(result, label[result.id], metric, lengths, every, swap, alone)
         for result in results

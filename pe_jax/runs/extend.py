@@ -1,7 +1,7 @@
 """Evaluates a pretrained model as it is and with encodings swapped in, at several lengths. Nothing
 is trained.
 
-The record has a row for each place, in the field `seed`, and its intervals are over places.
+The record has a row for each place of the text, or depth of a passkey, in the field `seed`.
 metrics.jsonl gets a line as soon as one place is scored in one way at one length, place after
 place, so that what was cut off goes on.
 """
@@ -107,7 +107,7 @@ def _result(asked: Extension, begun: Begun, material: Material, lines: dict[Key,
     size = sum(leaf.size for leaf in jax.tree.leaves(model.params))
     return Result(
         **vars(begun),
-        replicate="place",
+        replicate="place" if material.depths is None else "depth",
         rows=tuple(rows),
         curves=tuple(curves),
         train=record.Training(length=model.length, steps=0),

@@ -38,7 +38,7 @@ def of_one_rate(folder: Path) -> Path:
     chosen one. ValueError for the scores of a pretrained model.
     """
     result = records.read(Result, folder / "result.json")
-    if result and result.replicate == "place":
+    if result and result.replicate != "seed":
         raise ValueError(
             f"{folder} has the scores of a pretrained model, which it does not hold: pe-jax extend "
             "scores it at other lengths and with other swaps"

@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import math
 from pathlib import Path
 
 import jax
@@ -16,7 +17,7 @@ from pe_jax.evaluation.config import EvalConfig
 from pe_jax.evaluation.passes import plan
 from pe_jax.evaluation.passkeys import Passkeys
 from pe_jax.pretrained.load import load
-from pe_jax.report import depth, formats, tables
+from pe_jax.report import depth, formats, outcome, tables
 from pe_jax.runs.extend import extend
 from pe_jax.runs.extension import Extension
 from pe_jax.runs.view import SILENT, Silent
@@ -155,15 +156,21 @@ def test_passkeys_have_a_table_and_a_heat_map_of_every_swap(model, tmp_path):
     served = dataclasses.replace(model, length=300)
     asked = Extension.of(served, "passkey", (320, 600), ("pi", "window"), 3, LAST)
     result = extend(asked, tmp_path / "runs", "command", SILENT)
+    assert result.replicate == "depth"
     curves = {(c.swap, c.length, c.position): c.value for c in result.curves}
     assert len(curves) == len(result.rows) == 3 * 3 * 3
     assert curves["pi", 600, (0.5,)] == (0.0,)
-    notes = " ".join(tables.extrapolation([result], "exact_match").notes)
+    table = tables.extrapolation([result], "exact_match")
+    cells = [cell for row in table.rows for cell in (*row.cells, row.summary, row.gain)]
+    assert all(math.isnan(cell.half) for cell in cells)
+    assert "±" not in outcome.summary(table) and formats.header(table)[-1] == "seconds a window"
+    notes = " ".join(table.notes)
     assert "drawn, the same with every swap." in notes
-    assert "scored on passkey" in notes and "more than half of the places" in notes
+    assert "scored on passkey" in notes and "more than half of the depths" in notes
+    assert "one passkey at each of 3 depths, so there are no intervals" in notes
     figure = depth.heat([result], 5.5)
     titles = [axes.get_title() for axes in figure.axes if axes.get_visible()]
-    assert titles[:3] == ["llama_tied", "llama_tied, pi", "llama_tied,\n window 300"]
+    assert titles[:3] == ["llama_tied", "pi", "window 300"]
 
 
 def test_the_table_says_what_its_intervals_are_over(asked, tmp_path):
