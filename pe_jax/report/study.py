@@ -39,18 +39,18 @@ def load(
         for path in (folder / "result.json" for folder in atomic.entries(workdir)):
             with contextlib.suppress(FileNotFoundError, NotADirectoryError):
                 texts[str(path)] = path.read_bytes()
-    results = []
+    results, damages = [], []
     for place, text in texts.items():
         try:
             results.append(records.decode(Result, json.loads(text)))
         except ValueError as error:  # of JSON and UTF-8, too
-            damage = f"{place} is damaged ({error})"
+            damages.append(f"{place} is damaged ({error})")
             if warn is None:
-                raise ValueError(f"{damage}: delete it and run it again") from error
-            warn(f"{damage}: it is left out")
+                raise ValueError(f"{damages[-1]}: delete it and run it again") from error
+            warn(f"{damages[-1]}: it is left out")
     if not results:
         needed = f"no results in {str(workdir)!r}: it needs */result.json or runs.jsonl"
-        raise ValueError("; ".join(filter(None, [needed, remedy])))
+        raise ValueError("; ".join(filter(None, [needed, *damages[:3], remedy])))
     return sorted(results, key=lambda result: result.id)
 
 

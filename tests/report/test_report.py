@@ -662,6 +662,13 @@ def test_load_sorts_by_id_and_names_what_is_damaged(tmp_path, records):
         assert len(damages) == 1 and damages[0].endswith("it is left out")
 
 
+def test_the_only_result_is_damaged_and_named(tmp_path, records):
+    (tmp_path / "runs.jsonl").write_text(encode(records[0]).replace(records[0].label, "other"))
+    done = run(f"--workdir={tmp_path}", f"--out={tmp_path / 'out'}")
+    assert done.returncode == 2 and not (tmp_path / "out").exists()
+    assert "runs.jsonl, line 1 is damaged (it was changed after it was written" in done.stderr
+
+
 def test_load_says_what_a_folder_needs_and_how_to_make_it(tmp_path):
     with pytest.raises(ValueError, match=r"needs \*/result.json or runs.jsonl; make some$"):
         study.load(tmp_path, "make some")
