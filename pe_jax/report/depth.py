@@ -52,8 +52,9 @@ def heat(results: Sequence[Result], width: float) -> Figure | None:
         width = width if columns > 2 else width * (0.28 + 0.25 * columns)
         figure = Figure((width, HEIGHT * rows + 0.4), layout="constrained")
         grid = figure.subplots(rows, columns, squeeze=False, sharex=True, sharey=True)
-        for axes, (name, own) in zip(grid.ravel(), grids.items(), strict=False):
+        for i, (axes, (name, own)) in enumerate(zip(grid.ravel(), grids.items(), strict=False)):
             _panel(axes, own, lengths)
+            axes.tick_params(labelbottom=i + columns >= len(grids))  # no panel stands below it
             _mark_training(axes, lengths, results[0].train.length)
             axes.set_title(panels.wrapped(short(name)), fontsize=5.5, pad=3)
         for axes in grid.ravel()[len(grids) :]:

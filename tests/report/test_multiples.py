@@ -105,6 +105,14 @@ def test_a_heat_map_has_a_column_for_each_length_and_hatches_what_is_missing(tmp
     assert figure.axes[-1].get_ylim() == (0, 100)
 
 
+def test_lengths_are_named_below_the_lowest_panel_of_each_column():
+    curves = depths(lambda *_: 50.0)
+    results = [drawn("passkey", f"e{i}", 2, curves=curves) for i in range(6)]
+    panels = [axes for axes in depth.heat(results, 5.5).axes if axes.get_title()]
+    named = [axes.xaxis.get_tick_params()["labelbottom"] for axes in panels]
+    assert named == [False, False, True, True, True, True]
+
+
 def test_curves_of_samples_are_no_positions_of_text():
     results = [
         drawn("passkey", spec, 2, curves=depths(lambda *_: 50.0)) for spec in ("rope", "alibi")
