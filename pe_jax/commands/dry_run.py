@@ -17,6 +17,7 @@ from pe_jax.runs.run import Run
 
 def show(runs: list[Run], workdir: Path, jobs: int) -> None:
     """Prints a row for each run, and how long those that have not finished will take in all."""
+    from rich import box
     from rich.console import Console
     from rich.table import Table
 
@@ -27,7 +28,9 @@ def show(runs: list[Run], workdir: Path, jobs: int) -> None:
     found = [(run, folders[run.id], results[run.id]) for run in runs]
     estimates = dict(zip(results, cost.estimates(found, workdir, jobs), strict=True))
     names = labels.names(map(_begun, runs))
-    table = Table("run", "id", "seeds", "steps", "parameters", "about", "")
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, collapse_padding=True)
+    for name in ("run", "id", "seeds", "steps", "parameters", "about", ""):
+        table.add_column(name, overflow="fold")
     for run in runs:
         size = f"{run.parameters().total:,}"
         row = (names[run.id], folders[run.id].name, len(run.run.seeds), run.train.steps, size)

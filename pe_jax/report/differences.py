@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from pe_jax.report import spreadsheet
 from pe_jax.report.baseline import DIGITS, Against, Versus
 from pe_jax.report.cells import described
 from pe_jax.report.formats import MARKDOWN, header
 from pe_jax.report.sentences import Note
+from pe_jax.report.terminal import Fitted
 from pe_jax.report.words import count, plusminus
-
-if TYPE_CHECKING:
-    import rich.table
 
 
 def columns(versus: Versus) -> list[str]:
@@ -57,25 +54,17 @@ def _note(versus: Versus) -> str:
     )
 
 
-def terminal(versus: Versus) -> rich.table.Table:
+def terminal(versus: Versus) -> Fitted:
     """The table for the terminal, its note below it."""
-    from rich import box
-    from rich.table import Table
     from rich.text import Text
 
-    shown = Table(
+    return Fitted(
         title=versus.title,
-        caption=Text(note(versus), "dim"),
-        caption_justify="left",
-        box=box.SIMPLE_HEAD,
-        collapse_padding=True,
-        pad_edge=False,
+        names=columns(versus),
+        blocks=[[[*map(Text, row)] for row in texts(versus)]],
+        notes=[note(versus)],
+        numbers="left",  # the signs of the numbers stand below each other
     )
-    for name in columns(versus):
-        shown.add_column(name)  # to the left: the signs of the numbers stand below each other
-    for row in texts(versus):
-        shown.add_row(*map(Text, row))
-    return shown
 
 
 def markdown(found: Sequence[Versus]) -> str:

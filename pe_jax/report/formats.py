@@ -8,16 +8,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import pairwise
-from typing import TYPE_CHECKING, NamedTuple
+from itertools import groupby
+from typing import NamedTuple
 
 from pe_jax.report import spreadsheet
 from pe_jax.report.cells import Row, Table
 from pe_jax.report.sentences import by_question
+from pe_jax.report.terminal import Fitted
 from pe_jax.report.words import plusminus
-
-if TYPE_CHECKING:
-    import rich.table
 
 MARKDOWN = str.maketrans({c: f"\\{c}" for c in "|*<\\"})
 
@@ -82,34 +80,24 @@ def printed(table: Table, row: Row) -> list[Printed]:
     return [Printed(*column) for column in columns]
 
 
-def terminal(table: Table) -> rich.table.Table:
+def terminal(table: Table) -> Fitted:
     """The table for the terminal, notes and footnotes below it."""
-    from rich import box
-    from rich.table import Table as Rich
     from rich.text import Text
 
-    below = [*table.notes, *(f"[{i}] {note}" for i, note in enumerate(footnotes(table), 1))]
-    shown = Rich(
+    def cell(cell: Printed) -> Text:
+        mark = f" [{cell.mark}]" if cell.mark else ""
+        return Text(cell.text + mark, "bold" if cell.bold else "")
+
+    marked = [f"[{i}] {note}" for i, note in enumerate(footnotes(table), 1)]
+    return Fitted(
         title=table.title,
-        caption=Text("\n".join(below), "dim"),
-        caption_justify="left",
-        box=box.SIMPLE_HEAD,
-        collapse_padding=True,
-        pad_edge=False,
+        names=header(table),
+        blocks=[
+            [[*map(cell, printed(table, row))] for row in rows]
+            for _, rows in groupby(table.rows, key=lambda row: row.block)
+        ],
+        notes=[*table.notes, *marked],
     )
-    for i, name in enumerate(header(table)):
-        words = " ".join([name, *(texts(row)[i] for row in table.rows)]).split()
-        align = "right" if i else "left"
-        shown.add_column(name, justify=align, min_width=max(map(len, words)))
-    for previous, row in pairwise((table.rows[0], *table.rows)):
-        if row.block != previous.block:
-            shown.add_section()
-        cells = [
-            Text(cell.text + (f" [{cell.mark}]" if cell.mark else ""), "bold" if cell.bold else "")
-            for cell in printed(table, row)
-        ]
-        shown.add_row(*cells)
-    return shown
 
 
 def markdown(tables: Iterable[Table]) -> str:

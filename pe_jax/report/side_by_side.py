@@ -118,11 +118,13 @@ def terminal(comparison: Comparison, metric: str, a: str, b: str) -> rich.table.
         title=Text(f"{described(metric).title}\nA: {a}\nB: {b}"),
         title_justify="left",
         box=box.SIMPLE_HEAD,
+        show_edge=False,
         pad_edge=False,
         collapse_padding=True,
     )
     for i, name in enumerate(HEADER):
-        table.add_column(name, justify="right" if 0 < i < 5 else "left", no_wrap=i > 0)
+        align = "right" if 0 < i < 5 else "left"
+        table.add_column(name, justify=align, no_wrap=i > 0, overflow="fold")
     for previous, row in pairwise(([""], *rows(comparison, metric))):
         if row[0] == previous[0]:
             row = ["", *row[1:]]

@@ -54,11 +54,13 @@ def plusminus(mean: float, half: float, sign: str = "", digits: int = 2) -> str:
 
 
 def plain(value: Any) -> str:
-    """A value for reading: "key value" pairs of a dictionary, lists with commas, 4 digits."""
+    """A value for reading: "key value" pairs of a dictionary, lists with commas, 4 digits; "none"
+    for an empty list.
+    """
     if isinstance(value, dict):
         return ", ".join(f"{key} {plain(item)}" for key, item in value.items())
     if isinstance(value, list | tuple):
-        return ", ".join(map(plain, value))
+        return ", ".join(map(plain, value)) or "none"
     return f"{value:.4g}" if isinstance(value, float) else f"{value}"
 
 

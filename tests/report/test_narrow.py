@@ -1,0 +1,60 @@
+"""Tables on terminals that are narrower than they are."""
+
+import io
+
+import pytest
+from drawn import drawn
+from rich.console import Console
+from rich.text import Text
+
+from pe_jax.report import formats, tables
+from pe_jax.report.terminal import Fitted
+
+NOTE = "A note that is longer than the table, as those of most tables are, so that it is broken."
+
+
+def printed(shown, width):
+    console = Console(width=width, record=True, file=io.StringIO())
+    console.print(shown)
+    return [line.rstrip() for line in console.export_text().splitlines()]
+
+
+def fitted(label="alibi", numbers="right"):
+    rows = [[label, "2.40 ± 0.05", "−0.002 ± 0.005", "131,392"]]
+    names = ["encoding", "64 (1x)", "gain", "parameters"]
+    return Fitted("title", names, [[[*map(Text, row)] for row in rows]], [NOTE], numbers)
+
+
+def test_as_wide_as_it_is_each_row_is_a_line():
+    row = next(line for line in printed(fitted(), 80) if "alibi" in line)
+    assert row.split() == "alibi 2.40 ± 0.05 −0.002 ± 0.005 131,392".split()
+
+
+@pytest.mark.parametrize("width", [30, 37, 38, 60])
+def test_words_are_whole_and_what_has_no_room_is_named(width):
+    lines = printed(fitted(), width)
+    words = " ".join(lines).split()
+    assert max(map(len, lines)) <= width and set(NOTE.split()) <= set(words)
+    assert all(number in words for number in ("2.40", "0.05", "−0.002", "0.005"))
+    told = "Left out, since the terminal is too narrow: parameters."
+    assert ("131,392" in words) == (width >= 38) != (told in " ".join(lines))
+
+
+def test_a_long_name_is_folded_and_keeps_every_letter():
+    name = "rope[::2]+window(window=32)[::2]+log_n"
+    lines = printed(fitted(name), 48)
+    assert max(map(len, lines)) <= 48
+    column = [line[:24].strip() for line in lines]
+    assert "".join(column[column.index(name[:24]) :]).startswith(name)
+
+
+@pytest.mark.parametrize("width", [80, 100, 180])
+def test_an_extrapolation_table_keeps_its_values(width):
+    results = [drawn("passkey", spec, 2) for spec in ("rope", "learned(clip=True)")]
+    table = tables.extrapolation(results, "accuracy")
+    lines = printed(formats.terminal(table), width)
+    assert max(map(len, lines)) <= width
+    text = " ".join(lines)
+    for row in table.rows:
+        assert all(f"{cell.mean:.2f}" in text for cell in row.cells)
+    assert ("Left out" in text) == (width < 180)
