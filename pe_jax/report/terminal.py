@@ -36,7 +36,6 @@ class Fitted:
         self, console: Console, options: ConsoleOptions
     ) -> Iterator[RenderableType]:
         from rich import box
-        from rich.padding import Padding
         from rich.table import Table
         from rich.text import Text
 
@@ -60,8 +59,9 @@ class Fitted:
         notes = list(self.notes)
         if left_out:
             notes.append(f"Left out, since the terminal is too narrow: {join(left_out)}.")
-        beyond = options.max_width - max(NARROW, sum(widths) + GAP * (len(widths) - 1))
-        yield Padding(Text("\n".join(notes), "dim"), (1, max(0, beyond), 0, 0))
+        wide = max(NARROW, sum(widths) + GAP * (len(widths) - 1))
+        yield Text()
+        yield from Text("\n".join(notes), "dim").wrap(console, min(wide, options.max_width))
 
     def _widths(self, room: int) -> list[int]:
         """The widths of the columns that fit. Where they do not fit as wide as they are, the widest
