@@ -1,14 +1,14 @@
 """`pe-jax extend` as a user starts it, and its folder in the hands of the other commands."""
 
-from pathlib import Path
+import re
 
 import numpy as np
 import pytest
-from commands import Lab
+from commands import ROOT, Lab
 
 from pe_jax.pretrained.load import load
 
-MODEL = f"--model=hf:{Path(__file__).parents[1] / 'golden' / 'pretrained' / 'llama_tied'}"
+MODEL = f"--model=hf:{ROOT / 'tests' / 'golden' / 'pretrained' / 'llama_tied'}"
 
 
 @pytest.fixture(scope="module")
@@ -25,12 +25,15 @@ def start(lab, *arguments):
 
 def test_a_pretrained_model_gets_its_table_page_and_standing(lab, tmp_path):
     runs, out = tmp_path / "runs", tmp_path / "out"
-    swaps = "--swaps=window(window=16,sinks=4),pi"
+    documented = (ROOT / "docs" / "pretrained.md").read_text("utf-8")
+    (lab.folder / "slow_pi.py").write_text(re.findall(r"```python\n(.*?)```", documented, re.S)[0])
+    swaps = f"--swaps=window(window=16,sinks=4),{lab.folder / 'slow_pi.py'}:SlowPI"
     done = start(lab, swaps, "--places=2", f"--workdir={runs}", f"--out={out}")
     assert done.code == 0, done.err
     (folder,) = runs.iterdir()
     assert done.out.splitlines()[-1] == str(folder / "result.json")
     assert "llama_tied, window(window=16,sinks=4)" in done.out and "2 places" in done.out
+    assert "slow_pi.py:SlowPI" in done.out
     assert (out / "report.html").exists() and (out / "runs.jsonl").exists()
     stands = lab.start("status", f"--workdir={runs}").wait()
     assert stands.code == 0 and "1 run: 1 finished" in stands.out
