@@ -1,4 +1,5 @@
-"""Two result folders side by side, or every model of one folder against one of them.
+"""Two result folders side by side, or every model of one folder, or swap of its single model,
+against one of them.
 
     pe-jax compare A B [--out=DIR]
     pe-jax compare A --baseline=rope [--out=DIR]
@@ -31,7 +32,10 @@ _OUT = flags.DEFINE_string(
     "out", None, "Folder for compare.md and compare.csv; default: none.", flag_values=OPTIONS
 )
 _BASELINE = flags.DEFINE_string(
-    "baseline", None, "Model of A that its others are compared with.", flag_values=OPTIONS
+    "baseline",
+    None,
+    "Model of A that its others are compared with, or swap of its single model.",
+    flag_values=OPTIONS,
 )
 
 

@@ -35,7 +35,8 @@ _OUT = flags.DEFINE_string(
 _BASELINE = flags.DEFINE_string(
     "baseline",
     None,
-    "Model that the others are compared with; default: rope, else nope, else the first.",
+    "Model that the others are compared with, or swap of a single one; default: rope, else nope, "
+    "else the first model.",
     flag_values=OPTIONS,
 )
 _ROW = flags.DEFINE_multi_string(

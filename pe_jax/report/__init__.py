@@ -8,7 +8,7 @@ tables        the tables of a metric, one a group, as numbers: the order of the 
 without_model the rows of what methods without a model score
 overview      all groups of a study side by side, as numbers; overview_formats prints it
 survival      up to which multiple of its training length a model lasts, over several tasks
-baseline      every model against one of them: paired differences and tests
+baseline      every model, or swap of a single one, against one of them: paired differences, tests
 differences   prints these, with their note
 references    reads tables of published numbers
 fitting       which results their tasks and encodings mean

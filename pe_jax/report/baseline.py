@@ -1,4 +1,6 @@
-"""Every model against one of them, the baseline: paired differences over seeds."""
+"""Every model, or every swap of a single one, against one of them, the baseline: paired differences
+over seeds or places.
+"""
 
 from __future__ import annotations
 
@@ -17,11 +19,11 @@ USUAL = ("rope", "nope")
 
 @dataclass(frozen=True)
 class Against:
-    """A model minus the baseline at one length: the mean difference with its 95 % interval, and p,
-    adjusted by Holm's method for the models of this length.
+    """A row minus the baseline at one length: the mean difference with its 95 % interval, and p,
+    adjusted by Holm's method for the rows of this length.
 
     `verdict` is "better", "worse", "not distinguishable", or "equal" where the difference is below
-    rounding; "" where fewer than two seeds are shared.
+    rounding; "" where fewer than two seeds or places are shared.
     """
 
     change: stats.Interval
@@ -31,12 +33,14 @@ class Against:
 
 @dataclass(frozen=True)
 class Versus:
-    """The models as trained of one table against the baseline, in the order of the table."""
+    """The rows of one table against the baseline, in the order of the table: the models as trained;
+    of a single one its swaps.
+    """
 
     table: Table
     baseline: str
     rows: tuple[tuple[Row, tuple[Against, ...]], ...]
-    """Each model with a cell for each length."""
+    """Each row with a cell for each length."""
 
     @property
     def title(self) -> str:
@@ -44,34 +48,48 @@ class Versus:
         parts = [f"difference from {self.baseline}", self.table.heading]
         return f"{described(self.table.metric).title}: {', '.join(filter(None, parts))}"
 
+    @property
+    def of_swaps(self) -> bool:
+        """Whether the rows are of a single model."""
+        return any(row.together for row, _ in self.rows)
+
 
 def versus(
     results: Sequence[Result], reported: Sequence[Table], baseline: str | None = None
 ) -> list[Versus]:
-    """Each of the tables `reported` of the results that has the baseline and another model, against
-    the baseline.
+    """Each of the tables `reported` of the results that has the baseline and another row, against
+    the baseline. Means over depths, which were chosen and not drawn, are not compared.
 
-    `baseline` is a model's label; None is rope, else nope, else the first row of a table. A
-    ValueError, with the nearest labels, where no table has it.
+    `baseline` is a row's label, or a swap of a single model; None is rope, else nope, else the
+    first model of a table. A ValueError, with the nearest labels, where no table has it.
     """
     by_id = {result.id: result for result in results}
-    found, known = [], set[str]()
+    found, known, swaps = [], set[str](), set[str]()
     for table in reported:
-        trained = {row.run: row for row in table.rows if row.trained}
-        called = {id: row.label for id, row in trained.items()}
-        base = chosen([by_id[id] for id in trained], called, baseline)
-        known |= {*called.values()}
-        if base and len(trained) > 1:
-            others = [row for id, row in trained.items() if id != base.id]
-            columns = [_column(others, base, by_id, table.metric, n) for n in table.lengths]
+        rows = [row for row in table.rows if row.trained or (row.swap and row.together)]
+        base = _base(rows, by_id, baseline)
+        known |= {row.label for row in rows}
+        swaps |= {row.swap for row in rows if row.swap}
+        if base and len(rows) > 1 and table.replicate != "depth":
+            others = [row for row in rows if row is not base]
+            columns = [_column([base, *others], by_id, table.metric, n) for n in table.lengths]
             cells = zip(*columns, strict=True)
-            found.append(Versus(table, called[base.id], tuple(zip(others, cells, strict=True))))
+            found.append(Versus(table, base.label, tuple(zip(others, cells, strict=True))))
     if baseline and not found:
         raise ValueError(
-            f"no model that others can be compared with is called {baseline!r}"
-            f"{nearest(baseline, known, 3)} Known: {'; '.join(sorted(known))}."
+            f"nothing that others can be compared with is called {baseline!r}"
+            f"{nearest(baseline, known | swaps, 3)} Known: {'; '.join(sorted(known))}."
         )
     return found
+
+
+def _base(rows: Sequence[Row], by_id: Mapping[str, Result], baseline: str | None) -> Row | None:
+    trained = {row.run: row for row in rows if row.trained}
+    called = {id: row.label for id, row in trained.items()}
+    if model := chosen([by_id[id] for id in trained], called, baseline):
+        return trained[model.id]
+    swapped = [row for row in rows if row.swap and baseline in (row.label, row.swap)]
+    return swapped[0] if len(swapped) == 1 else None
 
 
 def chosen(
@@ -92,10 +110,10 @@ def chosen(
 
 
 def _column(
-    others: Sequence[Row], base: Result, by_id: Mapping[str, Result], metric: str, length: int
+    rows: Sequence[Row], by_id: Mapping[str, Result], metric: str, length: int
 ) -> list[Against]:
-    scored = [base, *(by_id[row.run] for row in others)]
-    of_base, *samples = (values(by_seed(result, metric, length)) for result in scored)
+    """Each row but the first against the first."""
+    of_base, *samples = (values(by_seed(by_id[row.run], metric, length, row.swap)) for row in rows)
     changes = [stats.paired(sample, of_base) for sample in samples]
     adjusted = paired.holm([paired.p_value(sample, of_base) for sample in samples])
     sign = described(metric).sign

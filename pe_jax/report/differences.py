@@ -41,15 +41,15 @@ def _note(versus: Versus) -> str:
     metric = described(versus.table.metric)
     shared = [cell.change.n for _, cells in versus.rows for cell in cells]
     missing = " n/a: one of the two has no value there." if 0 in shared else ""
-    of = versus.table.replicate
+    of, row = versus.table.replicate, "row" if versus.of_swaps else "model"
     if max(shared) < 2:
-        return f"Each model minus {versus.baseline}; one shared {of} allows no tests.{missing}"
+        return f"Each {row} minus {versus.baseline}; one shared {of} allows no tests.{missing}"
     side = "below" if metric.better == "lower" else "above"
     return (
-        f"Each model minus {versus.baseline}, paired over {of}s, ± half of the 95 % interval by "
-        f"Student's t: {side} 0 the model is better. Better and worse are said where a paired t "
+        f"Each {row} minus {versus.baseline}, paired over {of}s, ± half of the 95 % interval by "
+        f"Student's t: {side} 0 the {row} is better. Better and worse are said where a paired t "
         f"test tells it from {versus.baseline} at 5 %, two-sided, corrected by Holm's method for "
-        f"the {count(len(versus.rows), 'model')} of a column; that is stricter than an interval "
+        f"the {count(len(versus.rows), row)} of a column; that is stricter than an interval "
         f"without 0. Equal: the difference rounds to 0.000.{missing}"
     )
 

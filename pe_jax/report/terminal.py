@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from rich.text import Text
 
 GAP = 2  # between columns
-NAME = 24  # characters of a word that are not broken
+NAME = 24  # characters of a label that are not broken
 NARROW = 80  # notes are at least so wide, where the terminal is
 
 
@@ -59,9 +59,9 @@ class Fitted:
         notes = list(self.notes)
         if left_out:
             notes.append(f"Left out, since the terminal is too narrow: {join(left_out)}.")
-        wide = max(NARROW, sum(widths) + GAP * (len(widths) - 1))
+        wide = min(options.max_width, max(NARROW, _total(widths)))
         yield Text()
-        yield from Text("\n".join(notes), "dim").wrap(console, min(wide, options.max_width))
+        yield from Text("\n".join(notes), "dim").wrap(console, wide)
 
     def _widths(self, room: int) -> list[int]:
         """The widths of the columns that fit. Where they do not fit as wide as they are, the widest
@@ -73,10 +73,12 @@ class Fitted:
         ]
         widths = [max(map(len, column)) for column in columns]
         least = [max(map(_longest_word, column)) for column in columns]
-        while len(least) > 2 and sum(least) + GAP * (len(least) - 1) > room:
+        if _total(least) > room:
+            least[0] = min(NAME, least[0])
+        while len(least) > 2 and _total(least) > room:
             least.pop()
         widths = widths[: len(least)]
-        while sum(widths) + GAP * (len(widths) - 1) > room:
+        while _total(widths) > room:
             wide = [i for i, width in enumerate(widths) if width > least[i]]
             if not wide:
                 break
@@ -84,7 +86,11 @@ class Fitted:
         return widths
 
 
+def _total(widths: Sequence[int]) -> int:
+    """The width of a table."""
+    return sum(widths) + GAP * (len(widths) - 1)
+
+
 def _longest_word(text: str) -> int:
     """Of "2.08 ± 0.03" the width of "2.08 ±": a number keeps its sign."""
-    words = text.replace(" ±", "_±").split()
-    return min(NAME, max(map(len, words), default=0))
+    return max(map(len, text.replace(" ±", "_±").split()), default=0)

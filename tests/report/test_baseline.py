@@ -134,6 +134,35 @@ def test_models_are_compared_within_their_table_alone():
     assert found[0].title.endswith("(lower is better): difference from rope, 350 steps")
 
 
+def swapped(**fields):
+    """ROPE with two swaps: pi, better from 256 tokens on, and ntk, which changes nothing."""
+    as_is = tuple(row for row in ROPE.rows if row.metric == "same_targets")
+    pi = noisy("rope", [2.45, 2.60, 2.70, 2.80, 2.90]).rows
+    ways = [("", as_is), ("pi", pi), ("ntk", as_is)]
+    rows = tuple(replace(row, swap=swap) for swap, rows in ways for row in rows)
+    return replace(ROPE, rows=rows, **fields)
+
+
+def test_of_a_single_model_the_swaps_are_compared():
+    (found,) = compared([swapped()])
+    assert found.baseline == "rope"
+    assert [cell.verdict for cell in cells(found, "rope, ntk")] == ["equal"] * 5
+    said = [cell.verdict for cell in cells(found, "rope, pi")]
+    assert said == ["not distinguishable"] * 2 + ["better"] * 3
+    assert differences.note(found).startswith("Each row minus rope, paired over seeds")
+    (other,) = compared([swapped(replicate="place")], "pi")
+    assert other.baseline == "rope, pi" and "paired over places" in differences.note(other)
+    assert [cell.verdict for cell in cells(other, "rope")][2:] == ["worse"] * 3
+    with pytest.raises(ValueError, match="called 'ntkk'; did you mean 'ntk'"):
+        compared([swapped()], "ntkk")
+
+
+def test_beside_another_model_and_over_depths_that_were_chosen_swaps_are_not_compared():
+    (found,) = compared([swapped(), replace(BETTER, id="alibi")])
+    assert [row.label for row, _ in found.rows] == ["alibi"]
+    assert compared([swapped(replicate="depth")]) == []
+
+
 def test_a_difference_that_would_print_as_zero_has_another_digit():
     assert plusminus(0.004, 0.002, sign="+") == "+0.004 ± 0.002"
     assert plusminus(-0.004, math.nan, sign="+") == "−0.004"
