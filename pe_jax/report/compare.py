@@ -1,7 +1,8 @@
 """Two sets of results side by side: what changed between them, and what came of it.
 
 Runs are matched by id, then by label where it is unique on both sides. A difference is B - A; its
-95 % interval is paired over seeds where both runs have the same ones, else Welch's.
+95 % interval is paired over seeds, or places of a text, where both runs have the same ones, else
+Welch's.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from typing import Any
 
 from pe_jax.record import Result
 from pe_jax.report import stats, tables, words
-from pe_jax.report.cells import Cell, by_seed, cell, described, values
+from pe_jax.report.cells import Cell, by_seed, cell, described, drawn, values
 from pe_jax.report.labels import names, settings, swapped
 from pe_jax.storage import records
 
@@ -126,14 +127,28 @@ def _shared(match: Match, metric: str) -> list[tuple[str, int]]:
 def _difference(match: Match, swap: str, metric: str, length: int) -> Difference:
     runs = (match.a, match.b)
     of_a, of_b = (values(by_seed(run, metric, length, swap)) for run in runs)
-    paired = set(match.a.seeds) == set(match.b.seeds)
+    paired = _paired(*runs)
     change = (
         stats.paired(of_b, of_a)
         if paired
         else stats.welch(list(of_b.values()), list(of_a.values()))
     )
     a, b = (cell(run, metric, length, swap) for run in runs)
-    return Difference(match, swap, metric, length, a, b, change, paired)
+    return Difference(match, swap, metric, length, a, b, drawn(change, match.a), paired)
+
+
+def _paired(a: Result, b: Result) -> bool:
+    """Whether numbers of the same `seed` are of one seed; or, of a pretrained model, of the same
+    place of one text.
+    """
+    same = set(a.seeds) == set(b.seeds)
+    return same and (a.replicate == "seed" or _places(a) == _places(b))
+
+
+def _places(result: Result) -> tuple[Any, ...]:
+    """What decides which places of a text are scored, besides how many they are."""
+    asked = result.config["eval"]
+    return result.corpus.hash, result.tokenizer.sha256, asked["last"], max(asked["lengths"])
 
 
 def _changes(matches: Sequence[Match]) -> Iterator[str]:

@@ -60,8 +60,9 @@ def _split(comparison: Comparison) -> list[str]:
 
 def _interval(comparison: Comparison) -> str:
     kinds = {difference.paired for difference in comparison.differences}
-    paired = "paired over seeds" if True in kinds else ""
-    welch = "Welch's" + (" where the seeds differ" if paired else ", since the seeds differ")
+    of = join((f"{match.a.replicate}s" for match in comparison.matches), "or")
+    paired = f"paired over {of}" if True in kinds else ""
+    welch = f"Welch's where the {of} differ" if paired else f"Welch's, since the {of} differ"
     kind = join(filter(None, (paired, welch if False in kinds else "")), "or")
     return (
         f"±: half of a 95 % interval by Student's t; that of B − A is {kind}. "

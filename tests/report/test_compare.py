@@ -87,6 +87,28 @@ def test_other_seeds_are_compared_as_independent_samples():
     assert difference.better == "A" and difference.change.n == 7
 
 
+def pretrained(replicate, lengths=(64, 1024)):
+    asked = {"last": 8, "lengths": list(lengths)}
+    return replace(ROPE, replicate=replicate, config=ROPE.config | {"eval": asked})
+
+
+def test_places_are_paired_where_they_are_the_same():
+    found = compare.compare([pretrained("place")], [nudged(pretrained("place"), lambda seed: 0.1)])
+    assert one(found).paired and "paired over places." in " ".join(side_by_side.notes(found))
+    longer = changed(pretrained("place", lengths=(64, 2048)))
+    found = compare.compare([pretrained("place")], [longer])
+    assert not one(found).paired
+    assert "Welch's, since the places differ." in " ".join(side_by_side.notes(found))
+
+
+def test_differences_over_depths_have_no_interval():
+    found = compare.compare([pretrained("depth")], [nudged(pretrained("depth"), lambda seed: 0.1)])
+    assert one(found).change.mean == pytest.approx(0.1) and math.isnan(one(found).change.half)
+    assert "0 better in A, 0 not distinguishable, 10 without" in side_by_side.verdict(
+        found, "same_targets"
+    )
+
+
 def test_a_diverged_seed_is_left_out_of_its_pair_and_told():
     found = compare.compare([ROPE], [make_record("rope", [2.35] * 5, diverged=(2,))])
     assert one(found).change[::2] == (pytest.approx(-0.1), 2)
