@@ -86,6 +86,8 @@ def _marked(table: Table) -> str:
     equal = "and those equal to it as printed"
     if len(seeds) < 2:
         return equal
+    if table.replicate == "depth":
+        return f"{equal}; depths were chosen, not drawn, which allows no tests"
     if max(seeds) == 1:
         return f"{equal}; one {table.replicate} allows no tests"
     far = f"{paired.standard_errors(len(seeds), max(seeds)):.0f} standard errors"

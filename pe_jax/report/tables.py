@@ -110,8 +110,9 @@ def extrapolation(
     ]
     ordered = sorted(rows, key=lambda row: _order(row, sign))
     trained = [row for row in ordered if not row.swap]
-    trained = _with_best(trained, results, metric, lengths, every)
-    trained = _with_ranks(trained, results, metric, every)
+    drawn = results[0].replicate != "depth"
+    trained = _with_best(trained, results, metric, lengths, every, drawn)
+    trained = _with_ranks(trained, results, metric, every) if drawn else trained
     whole = [*trained, *(row for row in ordered if row.swap)]
     for row in without_model.rows(results, metric, lengths, every):
         ends = [i for i, other in enumerate(whole, 1) if other.block == row.block]
@@ -180,9 +181,11 @@ def _with_best(
     metric: str,
     lengths: Sequence[int],
     every: Sequence[int],
+    drawn: bool,
 ) -> list[Row]:
+    """With `best`; there are no tests unless what values differ by was `drawn`."""
     by_id, sign = {result.id: result for result in results}, described(metric).sign
-    tests = paired.tested(len(rows), max((row.seeds for row in rows), default=0))
+    tests = drawn and paired.tested(len(rows), max((row.seeds for row in rows), default=0))
     trained = [by_id[row.run] for row in rows]
     columns = [[values(by_seed(one, metric, length)) for one in trained] for length in lengths]
     columns.append([means_beyond(one, metric, every) for one in trained])
