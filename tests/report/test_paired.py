@@ -1,7 +1,6 @@
 """Paired tests against scipy, their corrections by hand, and how often they err, by simulation."""
 
 import math
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -133,11 +132,3 @@ def test_improvement_of_one_seed_has_no_interval_and_what_is_missing_loses():
     mean, low, _ = stats.improvement(np.array([[[1.0]], [[2.0]], [[math.nan]], [[math.nan]]]))
     assert mean.tolist()[0] == [0.5, 1.0, 1.0, 1.0] and mean[2, 3] == 0.5
     assert np.isnan(low).all()
-
-
-def test_depths_were_chosen_so_there_are_no_tests_over_them():
-    noisy = [make_record(label, [2.5 + i / 20] * 5, window=False) for i, label in enumerate("ab")]
-    table = tables.extrapolation([replace(one, replicate="depth") for one in noisy])
-    assert [[cell.best for cell in row.cells] for row in table.rows] == [[True] * 5, [False] * 5]
-    assert not any(row.rank for row in table.rows)
-    assert any("depths were chosen, not drawn, which allows no tests" in n for n in table.notes)
