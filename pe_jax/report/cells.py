@@ -224,13 +224,6 @@ def means_beyond(
     return {seed: sum(row[seed] for row in found) / len(found) for seed in present if longer}
 
 
-def drawn(interval: stats.Interval, result: Result) -> stats.Interval:
-    """The interval over a result's seeds or places. Depths were chosen and not drawn: a mean over
-    them has none.
-    """
-    return interval._replace(half=math.nan) if result.replicate == "depth" else interval
-
-
 def _explained(
     interval: stats.Interval,
     present: Iterable[int],
@@ -238,7 +231,8 @@ def _explained(
     result: Result,
 ) -> Cell:
     """The cell of an interval over the seeds that are `present`; `rows` say why others are not."""
-    present, interval = set(present), drawn(interval, result)
+    present = set(present)
+    interval = interval.bare if groups.of_depths(result) else interval
     missing = {seed: rows.get(seed) for seed in result.seeds if seed not in present}
     why = {seed: _why(row) for seed, row in missing.items()}
     each = "; ".join(f"{result.replicate} {seed} {reason}" for seed, reason in why.items())

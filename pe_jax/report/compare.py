@@ -15,7 +15,8 @@ from typing import Any
 
 from pe_jax.record import Result
 from pe_jax.report import stats, tables, words
-from pe_jax.report.cells import Cell, by_seed, cell, described, drawn, values
+from pe_jax.report.cells import Cell, by_seed, cell, described, values
+from pe_jax.report.groups import of_depths
 from pe_jax.report.labels import names, settings, swapped
 from pe_jax.storage import records
 
@@ -133,8 +134,9 @@ def _difference(match: Match, swap: str, metric: str, length: int) -> Difference
         if paired
         else stats.welch(list(of_b.values()), list(of_a.values()))
     )
+    change = change.bare if of_depths(match.a) else change
     a, b = (cell(run, metric, length, swap) for run in runs)
-    return Difference(match, swap, metric, length, a, b, drawn(change, match.a), paired)
+    return Difference(match, swap, metric, length, a, b, change, paired)
 
 
 def _paired(a: Result, b: Result) -> bool:

@@ -21,6 +21,11 @@ class Interval(NamedTuple):
     half: float
     n: int
 
+    @property
+    def bare(self) -> Interval:
+        """The mean alone."""
+        return self._replace(half=math.nan)
+
 
 class Rank(NamedTuple):
     """A mean reciprocal rank with the ends of its 95 % interval."""

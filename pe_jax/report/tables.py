@@ -110,9 +110,8 @@ def extrapolation(
     ]
     ordered = sorted(rows, key=lambda row: _order(row, sign))
     trained = [row for row in ordered if not row.swap]
-    drawn = results[0].replicate != "depth"
-    trained = _with_best(trained, results, metric, lengths, every, drawn)
-    trained = _with_ranks(trained, results, metric, every) if drawn else trained
+    trained = _with_best(trained, results, metric, lengths, every)
+    trained = _with_ranks(trained, results, metric, every)
     whole = [*trained, *(row for row in ordered if row.swap)]
     for row in without_model.rows(results, metric, lengths, every):
         ends = [i for i, other in enumerate(whole, 1) if other.block == row.block]
@@ -181,11 +180,10 @@ def _with_best(
     metric: str,
     lengths: Sequence[int],
     every: Sequence[int],
-    drawn: bool,
 ) -> list[Row]:
-    """With `best`; there are no tests unless what values differ by was `drawn`."""
     by_id, sign = {result.id: result for result in results}, described(metric).sign
-    tests = drawn and paired.tested(len(rows), max((row.seeds for row in rows), default=0))
+    seeds = max((row.seeds for row in rows), default=0)
+    tests = paired.tested(len(rows), seeds) and not groups.of_depths(results[0])
     trained = [by_id[row.run] for row in rows]
     columns = [[values(by_seed(one, metric, length)) for one in trained] for length in lengths]
     columns.append([means_beyond(one, metric, every) for one in trained])
@@ -203,7 +201,7 @@ def _with_ranks(
     rows: list[Row], results: Sequence[Result], metric: str, lengths: Sequence[int]
 ) -> list[Row]:
     scores = beyond(rows, results, metric, lengths)
-    if len(rows) < 2 or not scores.size:
+    if len(rows) < 2 or not scores.size or groups.of_depths(results[0]):
         return rows
     ranks = stats.reciprocal_ranks(scores)
     return [replace(row, rank=rank) for row, rank in zip(rows, ranks, strict=True)]
