@@ -18,6 +18,7 @@ provenance    by what code, versions and devices runs were carried out, where th
 sentences     notes below a table; setting: those on training
 outcome       what came out, in one paragraph
 formats       prints a table: terminal, Markdown, CSV; bold cells, footnotes
+terminal      fits a table into the width of a terminal
 latex         tables for papers
 spreadsheet   tables as CSV
 compare       two sets of results as numbers: which runs match, what differs
