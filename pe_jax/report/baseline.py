@@ -67,14 +67,20 @@ def versus(
     found, known, swaps = [], set[str](), set[str]()
     for table in reported:
         rows = [row for row in table.rows if row.trained or (row.swap and row.together)]
-        base = _base(rows, by_id, baseline)
+        if len(rows) < 2 or table.replicate == "depth":
+            continue
         known |= {row.label for row in rows}
         swaps |= {row.swap for row in rows if row.swap}
-        if base and len(rows) > 1 and table.replicate != "depth":
+        if base := _base(rows, by_id, baseline):
             others = [row for row in rows if row is not base]
             columns = [_column([base, *others], by_id, table.metric, n) for n in table.lengths]
             cells = zip(*columns, strict=True)
             found.append(Versus(table, base.label, tuple(zip(others, cells, strict=True))))
+    if baseline and not known:
+        raise ValueError(
+            f"nothing can be compared with {baseline!r}: that takes two models, or one with swaps, "
+            "and scores of several seeds or places"
+        )
     if baseline and not found:
         raise ValueError(
             f"nothing that others can be compared with is called {baseline!r}"
@@ -84,6 +90,7 @@ def versus(
 
 
 def _base(rows: Sequence[Row], by_id: Mapping[str, Result], baseline: str | None) -> Row | None:
+    """The model that is `chosen`, else the swap of that name. None where there is none."""
     trained = {row.run: row for row in rows if row.trained}
     called = {id: row.label for id, row in trained.items()}
     if model := chosen([by_id[id] for id in trained], called, baseline):

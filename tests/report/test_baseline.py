@@ -161,6 +161,9 @@ def test_beside_another_model_and_over_depths_that_were_chosen_swaps_are_not_com
     (found,) = compared([swapped(), replace(BETTER, id="alibi")])
     assert [row.label for row, _ in found.rows] == ["alibi"]
     assert compared([swapped(replicate="depth")]) == []
+    for alone in (swapped(replicate="depth"), ROPE):
+        with pytest.raises(ValueError, match="nothing can be compared with 'rope': that takes two"):
+            compared([alone], "rope")
 
 
 def test_a_difference_that_would_print_as_zero_has_another_digit():

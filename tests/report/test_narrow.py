@@ -19,10 +19,10 @@ def printed(shown, width):
     return [line.rstrip() for line in console.export_text().splitlines()]
 
 
-def fitted(label="alibi", numbers="right"):
+def fitted(label="alibi"):
     rows = [[label, "2.40 ± 0.05", "−0.002 ± 0.005", "131,392"]]
     names = ["encoding", "64 (1x)", "gain", "parameters"]
-    return Fitted("title", names, [[[*map(Text, row)] for row in rows]], [NOTE], numbers)
+    return Fitted("title", names, [[[*map(Text, row)] for row in rows]], [NOTE])
 
 
 def test_as_wide_as_it_is_each_row_is_a_line():
