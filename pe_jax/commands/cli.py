@@ -33,7 +33,6 @@ COMMANDS = {
     "status": "Shows how the runs of a work directory stand.",
     "extend": "Evaluates a pretrained model at longer lengths, with scalings of RoPE.",
     "evaluate": "Evaluates a trained run at other lengths, by other metrics or with other swaps.",
-    "longrope": "Searches factors of longrope for a trained run, on validation text.",
     "report": "Writes tables, figures and an HTML page of finished runs.",
     "compare": "Shows two folders of results side by side, or models against one of them.",
     "generate": "Writes text with a trained model.",

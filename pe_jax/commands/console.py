@@ -56,18 +56,6 @@ class EvaluationView(progress.View):
         self.update(line["evaluated"] / line["of"], progress.describe(line))
 
 
-class SearchView(EvaluationView):
-    """The view of a search."""
-
-    def __init__(self, name: str):
-        super().__init__(name, 0, 1)
-
-    def watch(self, line: dict[str, Any]) -> None:
-        best = "none" if line["best"] is None else f"{line['best']:.4f} bits/byte"
-        state = f"generation {line['generation']}  best {best}"
-        self.update(line["evaluated"] / line["of"], state)
-
-
 def folder(out: str | None) -> Path | None:
     """The folder that --out names, None where it names none. OSError if nothing can be written
     there: told before the work, not after it.

@@ -1,10 +1,10 @@
-"""LongRoPE: a factor for each pair, found by search (Ding et al., 2024; arXiv:2402.13753).
+"""LongRoPE: a factor for each pair (Ding et al., 2024; arXiv:2402.13753).
 
 w'_i = w_i / lambda_i, and logits multiplied by 1 + ln s / ln L, s = L' / L. lambda is `long` for
-texts of more than L tokens, `short` for others. Nothing is learned: `pe-jax longrope` searches for
-`long` on validation text, as the paper does (evaluation/evolution.py). Beyond the training length L
-it depends on `long` which angles are new. By default `long` is s for every pair, position
-interpolation, and `short` is 1, so that within L this is RoPE.
+texts of more than L tokens, `short` for others. Nothing is learned: the paper finds `long` by an
+evolutionary search on validation text, here it is given. Beyond the training length L it depends on
+`long` which angles are new. By default `long` is s for every pair, position interpolation, and
+`short` is 1, so that within L this is RoPE.
 
 The paper leaves the first n tokens as they were (`first`, its n hat); the published checkpoints and
 Hugging Face's code do not (0, the default). The temperature is that of the code, and the paper does
@@ -17,7 +17,6 @@ import math
 from typing import final
 
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Num
 
 from pe_jax.encodings.rotary import Rotary
 from pe_jax.encodings.scaled import Scaled
@@ -62,22 +61,12 @@ class LongRoPE(Rotary, Scaled):
         return inverse_timescales(self.dims.head, self.base) / jnp.array(factors)
 
     def _angles(self, params, pos):
-        near = inverse_timescales(self.dims.head, self.base)
-        return spared_angles(pos, self.first, near, self._frequencies())
+        near, far = inverse_timescales(self.dims.head, self.base), self._frequencies()
+        w = jnp.where((pos < self.first)[:, None], near[None], far[None])
+        return pos.astype(jnp.float32)[:, None] * w
 
     def scale(self, params, q_pos):
         sharper = 1 + math.log(self._factor) / math.log(self._length)
         if self.attention_factor is not None and self._factor > 1:
             sharper = self.attention_factor**2
         return jnp.full((q_pos.shape[0], self.dims.heads), sharper)
-
-
-def spared_angles(
-    pos: Num[Array, "L"],
-    first: Num[Array, ""] | int,
-    near: Float[Array, "half"],
-    far: Float[Array, "half"],
-) -> Float[Array, "L half"]:
-    """pos w_i in float32, with the frequencies `near` at the `first` positions, then with `far`."""
-    w = jnp.where((pos < first)[:, None], near[None], far[None])
-    return pos.astype(jnp.float32)[:, None] * w

@@ -71,7 +71,6 @@ def imported(*command):
         ("evaluate", "--lengths"),
         ("atlas", "--encodings"),
         ("extend", "--model"),
-        ("longrope", "--length"),
     ],
 )
 def test_help_comes_at_once(name, flag):
