@@ -2,7 +2,7 @@
 times its steps: three seeds, trained at 64 bytes, evaluated at up to 1024. The first seed trains at
 each of three learning rates, of which each encoding has the one that validation text prefers.
 
-    python -m experiments.sweep --config=configs/encodings.py --workdir=DIR --out=results/encodings
+    pe-jax sweep --config=configs/encodings.py --workdir=DIR --out=results/encodings
 
 The text is `$PE_JAX_CORPORA/novels` where that variable is set, else the standard library. Members
 that only change positions, hide keys or scale logits are run beside an encoding. Left out:

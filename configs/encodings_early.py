@@ -1,7 +1,7 @@
 """Every encoding early in training and at one rate for all: a quarter of the steps of
 configs/encodings.py, at a rate of 3e-3, which validation text would not choose.
 
-    python -m experiments.sweep --config=configs/encodings_early.py --workdir=DIR
+    pe-jax sweep --config=configs/encodings_early.py --workdir=DIR
     --out=results/encodings_early
 
 NOTES.md holds its ranking against that of configs/encodings.py.

@@ -1,6 +1,6 @@
 """What NOTES.md measures about the surprises of results/encodings: each run changes one thing.
 
-python -m experiments.sweep --config=configs/notes.py --workdir=DIR --out=results/notes
+pe-jax sweep --config=configs/notes.py --workdir=DIR --out=results/notes
 """
 
 from configs import encodings

@@ -3,10 +3,10 @@ without.
 
 Two steps; the first says at its end which folder the second starts from:
 
-    python -m experiments.run --config=configs/pi.py:pe=rope --workdir=DIR
-    python -m experiments.sweep --config=configs/pi.py --config.train.init_from=DIR/rope-XXXXXXXX
+    pe-jax run --config=configs/pi.py:pe=rope --workdir=DIR
+    pe-jax sweep --config=configs/pi.py --config.train.init_from=DIR/rope-XXXXXXXX
     --workdir=DIR
-    python -m experiments.report --workdir=DIR --out=results/pi
+    pe-jax report --workdir=DIR --out=results/pi
 
 The first run is evaluated plainly and with the swap `pi`, zero-shot; the others are trained for
 100 steps more, as many tokens a step. Every run scores the same targets.

@@ -83,7 +83,7 @@ def test_a_clone_of_the_package_s_name_is_no_empty_package(environment, tmp_path
         found = call(environment, tmp_path, "python", "-c", said)
         assert found.strip() == str(clone / "pe_jax/__init__.py")
         help = call(environment, tmp_path, "python", "-m", "experiments.sweep", "--help")
-        assert "python -m experiments.sweep --config" in help
+        assert "pe-jax sweep --config" in help
     finally:
         entry.unlink()
 

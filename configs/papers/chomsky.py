@@ -2,7 +2,7 @@
 table 2 of DAPE (Zheng et al., 2024, arXiv:2405.14722), in its setting: encoders of 5 layers, width
 256, 8 heads, trained for 200,000 steps at lengths 1 .. 40, scored at lengths up to 500.
 
-    python -m experiments.sweep --config=configs/papers/chomsky.py --workdir=DIR --out=DIR
+    pe-jax sweep --config=configs/papers/chomsky.py --workdir=DIR --out=DIR
 
 The table's "relative" is Transformer-XL's. Positions of its first four columns are drawn at random
 below 2048, as in Ruoss et al., 2023 (arXiv:2305.16843). chomsky_small.py runs on two cores.

@@ -1,7 +1,7 @@
 """configs/papers/chomsky.py for two cores: six of its tasks, 2 layers of width 64, 2,000 steps of
 32 samples; 64 samples at half of its lengths.
 
-    python -m experiments.sweep --config=configs/papers/chomsky_small.py --workdir=DIR --jobs=2
+    pe-jax sweep --config=configs/papers/chomsky_small.py --workdir=DIR --jobs=2
 """
 
 from configs.papers import chomsky

@@ -2,7 +2,7 @@
 section 5.3 of MapFormer (Rambaud et al., 2025, arXiv:2511.19279): one layer, width 64, one head,
 560,000 sequences of 32 tokens, a rate of 1e-4, 8 seeds.
 
-    python -m experiments.sweep --config=configs/papers/dyck.py --workdir=DIR --out=DIR
+    pe-jax sweep --config=configs/papers/dyck.py --workdir=DIR --out=DIR
 
 Its score counts closings that need a memory. Here each closing is trained on, and scored a second
 time are those behind another closing, of the depth of training and of 12: the closing of the last

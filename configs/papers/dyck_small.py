@@ -1,6 +1,6 @@
 """configs/papers/dyck.py for two cores: 2,000 steps of 64 at a rate of 1e-3, 3 seeds.
 
-python -m experiments.sweep --config=configs/papers/dyck_small.py --workdir=DIR --jobs=2
+pe-jax sweep --config=configs/papers/dyck_small.py --workdir=DIR --jobs=2
 """
 
 from configs.papers import dyck

@@ -2,7 +2,7 @@
 scored at 80 %, 98 % (sparse) and 10 % (dense), as in table 1 of PaTH (Yang et al., 2025,
 arXiv:2505.16381), whose model it has: one layer, width 64, 2 heads.
 
-    python -m experiments.sweep --config=configs/papers/flip_flop.py --workdir=DIR --out=DIR
+    pe-jax sweep --config=configs/papers/flip_flop.py --workdir=DIR --out=DIR
 
 Steps, batch and rate are those of table 7 of CoPE (Golovneva et al., 2024, arXiv:2405.18719), whose
 models have 2 or 4 layers of width 128 or 256: 10,000 steps of 16 at 3e-4.

@@ -2,7 +2,7 @@
 32 at a rate of 1e-3, and scored at longer lengths, too. The steps are the paper's: after 3,000 the
 seeds of one encoding were up to 22 points apart.
 
-    python -m experiments.sweep --config=configs/papers/flip_flop_small.py --workdir=DIR --jobs=2
+    pe-jax sweep --config=configs/papers/flip_flop_small.py --workdir=DIR --jobs=2
 """
 
 from configs.papers import flip_flop

@@ -1,7 +1,7 @@
 """Copy, reverse, addition and parity with the encodings of Kazemnejad et al. (2023,
 arXiv:2305.19466), in their setting: decoders of 12 layers, width 768, 12 heads, 40,000 steps of 64.
 
-    python -m experiments.sweep --config=configs/papers/kazemnejad2023.py --workdir=DIR --out=DIR
+    pe-jax sweep --config=configs/papers/kazemnejad2023.py --workdir=DIR --out=DIR
 
 Copy and reverse are trained to 20 symbols and scored at each of 21 .. 40, addition (without a
 scratchpad) to 8 digits and at 9 .. 16, parity to 20 bits and at 21 .. 40. Samples are scored whole,

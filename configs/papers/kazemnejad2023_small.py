@@ -1,7 +1,7 @@
 """configs/papers/kazemnejad2023.py for two cores: 3 layers of width 64 with 4 heads, 4,000 steps at
 a rate of 2e-3, and 20 symbols to copy and reverse in place of 100; fewer of its lengths.
 
-    python -m experiments.sweep --config=configs/papers/kazemnejad2023_small.py --workdir=DIR
+    pe-jax sweep --config=configs/papers/kazemnejad2023_small.py --workdir=DIR
 """
 
 from configs.papers import kazemnejad2023

@@ -2,7 +2,7 @@
 configs/papers/chomsky.py, with and without them. The models with random positions are the same
 runs. ruoss2023_small.py runs on two cores.
 
-    python -m experiments.sweep --config=configs/papers/ruoss2023.py --workdir=DIR --out=DIR
+    pe-jax sweep --config=configs/papers/ruoss2023.py --workdir=DIR --out=DIR
 """
 
 from configs.papers import chomsky

@@ -1,6 +1,6 @@
 """configs/papers/ruoss2023.py for two cores: two of its tasks, in the setting of chomsky_small.py.
 
-python -m experiments.sweep --config=configs/papers/ruoss2023_small.py --workdir=DIR --jobs=2
+pe-jax sweep --config=configs/papers/ruoss2023_small.py --workdir=DIR --jobs=2
 """
 
 from configs.papers import chomsky_small, ruoss2023

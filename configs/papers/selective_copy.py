@@ -1,7 +1,7 @@
 """Selective copying as in table 10 of CoPE (Golovneva et al., 2024, arXiv:2405.18719): decoders of
 2 layers, width 64, 2 heads, 100,000 steps; 256 data tokens among as many blanks, 16 symbols.
 
-    python -m experiments.sweep --config=configs/papers/selective_copy.py --workdir=DIR --out=DIR
+    pe-jax sweep --config=configs/papers/selective_copy.py --workdir=DIR --out=DIR
 
 A sample of K data tokens and B blanks among them has n = 2 K + 1 + B tokens. Training has B = K,
 and is scored there, at B = K / 2 (dense) and at B = 2 K (sparse), which is how MapFormer's table 1

@@ -95,7 +95,7 @@ def ours(encoding: str, workdir: Path, cache: Path) -> dict[str, Any]:
     """The job by `pe-jax run`, which keeps its programs in the folder `cache`."""
     variables = os.environ | {"JAX_PLATFORMS": "cpu", "XDG_CACHE_HOME": str(cache)}
     variables.pop("JAX_COMPILATION_CACHE_DIR", None)
-    command = [sys.executable, "-m", "pe_jax.commands", "run"]
+    command = [sys.executable, "-m", "pe_jax", "run"]
     command += [f"--config=quickstart.py:pe={encoding}", "--config.eval.swaps=()"]
     done = timed([*command, f"--workdir={workdir}"], variables)
     (path,) = workdir.glob("*/result.json")

@@ -77,7 +77,7 @@ class Toy:
         """`pe-jax ARGUMENTS` as a process; all that it prints goes to `output`."""
         kept = {"JAX_COMPILATION_CACHE_DIR": str(self.folder / "programs"), "JAX_PLATFORMS": "cpu"}
         return subprocess.Popen(
-            [sys.executable, "-m", "pe_jax.commands", *arguments],
+            [sys.executable, "-m", "pe_jax", *arguments],
             stdout=output,
             stderr=subprocess.STDOUT,
             text=True,

@@ -2,7 +2,7 @@
 
 A command is a module of this folder: its docstring for --help, its flags in OPTIONS, its arguments
 without -- in OPERANDS where it has some, and main(), which gets these and returns the exit code.
-sys.argv[0] is the command as the user started it, "pe-jax run" or "python -m experiments.run".
+sys.argv[0] is the command as a user types it again, "pe-jax run", however it was started.
 """
 
 from __future__ import annotations
@@ -59,15 +59,14 @@ def main() -> NoReturn:
         known = ", ".join(COMMANDS)
         sys.exit(fail(f"unknown command {name!r}{nearest(name, COMMANDS)} Known: {known}."))
     del sys.argv[1]
-    start(name, f"pe-jax {name}")
+    start(name)
 
 
-def start(name: str, program: str) -> NoReturn:
-    """Runs a command of this folder, which the user started as `program`, and exits."""
-    sys.argv[0] = program
+def start(name: str) -> NoReturn:
+    """Runs a command of this folder and exits."""
+    sys.argv[0] = f"pe-jax {name}"
     module = importlib.import_module(f"pe_jax.commands.{name}")
-    about = (module.__doc__ or "").replace("pe-jax ", program.removesuffix(name))
-    carry_out(module.main, module.OPTIONS, getattr(module, "OPERANDS", ""), about)
+    carry_out(module.main, module.OPTIONS, getattr(module, "OPERANDS", ""), module.__doc__ or "")
 
 
 def carry_out(
@@ -102,7 +101,7 @@ def carry_out(
             return 1
 
     def stopped() -> None:
-        print(f"{name()}: stopped: {goes_on(command_line())}", file=sys.stderr, flush=True)
+        print(f"{sys.argv[0]}: stopped: {goes_on(command_line())}", file=sys.stderr, flush=True)
         os._exit(INTERRUPTED)  # a usual exit crashes where XLA still compiles
 
     def unraisable(problem) -> None:
@@ -125,11 +124,6 @@ def command_line() -> str:
     return f"{sys.argv[0]} {shlex.join(sys.argv[1:])}".rstrip()
 
 
-def other(command: str) -> str:
-    """Another command, started as the user started this one: `pe-jax sweep`."""
-    return re.sub(r"\w+$", command, sys.argv[0])
-
-
 def goes_on(line: str) -> str:
     """What to say of a command line after a stop."""
     return f"the same command goes on: {line}"
@@ -139,13 +133,8 @@ def fail(mistake: BaseException | str) -> int:
     """Prints a mistake in one line and gives its exit code."""
     text = mistake if isinstance(mistake, str) else _words(_innermost(mistake))
     text = re.sub(r"\s+Did you mean (\S+) instead of \S+\?", r"; did you mean \1?", text)
-    print(f"{name()}: {' '.join(text.split())}", file=sys.stderr)
+    print(f"{sys.argv[0]}: {' '.join(text.split())}", file=sys.stderr)
     return 2
-
-
-def name() -> str:
-    """What begins a message: `pe-jax run`, `experiments.run`."""
-    return sys.argv[0].removeprefix("python -m ")
 
 
 def _operands(given: list[str], wanted: list[str]) -> list[str]:

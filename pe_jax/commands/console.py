@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Console
 from rich.table import Table
 
-from pe_jax.commands import cli
 from pe_jax.engines import progress
 
 if TYPE_CHECKING:
@@ -120,7 +119,7 @@ def publish(
     flags += [("reference", path) for path in published]
     asked = "".join(f" --{name}={shlex.quote(value)}" for name, value in flags)
     read = " ".join(f"--workdir=DIR{i if i > 1 else ''}" for i in range(1, folders + 1))
-    again = f"{cli.other('report')} {read} --out=results/{out.name}{asked}" if out else ""
+    again = f"pe-jax report {read} --out=results/{out.name}{asked}" if out else ""
     held = list(published.values())
     written = page.write(results, out, [again], choice, baseline, held) if out else []
     console = Console(width=None if Console().is_terminal else 180)
@@ -133,7 +132,7 @@ def publish(
 def left_out(damages: Sequence[str]) -> int:
     """Prints what a command has left out because it is damaged, and gives its exit code."""
     for damage in damages:
-        print(f"{cli.name()}: {damage}", file=sys.stderr)
+        print(f"{sys.argv[0]}: {damage}", file=sys.stderr)
     return 1 if damages else 0
 
 

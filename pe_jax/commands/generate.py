@@ -116,4 +116,4 @@ def _stream(prompt: bytes, pieces, tokenizer) -> None:
 
 
 def _say(message: str) -> None:
-    print(f"{cli.name()}: {message}", file=sys.stderr)
+    print(f"{sys.argv[0]}: {message}", file=sys.stderr)

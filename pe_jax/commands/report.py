@@ -65,7 +65,7 @@ def main() -> int:
     damages = []
     try:
         published = {path: references.read(path) for path in _REFERENCE.value}
-        remedy = f"make some with `{cli.other('sweep')} --config=FILE --workdir={{}}`"
+        remedy = "make some with `pe-jax sweep --config=FILE --workdir={}`"
         results = study.together(workdirs, remedy, damages.append)
         console.publish(results, out, _ROW.value, _BASELINE.value, len(workdirs), published)
     except (ValueError, OSError) as error:

@@ -220,7 +220,7 @@ def _by_id(runs: list[Run]) -> dict[str, Run]:
             raise ValueError(
                 f"two runs of the sweep train the same, {run.label}, and differ in section eval, "
                 "run.seeds or train.rates: make one of them that asks for all, or evaluate it in "
-                f"another way afterwards, with `{cli.other('evaluate')}`"
+                f"another way afterwards, with `pe-jax evaluate`"
             )
     return known
 

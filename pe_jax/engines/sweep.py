@@ -144,7 +144,7 @@ class _Sweep:
         # Without the working directory on the path, unless it is on this process's own: a user's
         # file there could hide a module.
         path = [] if os.getcwd() in sys.path else ["-P"]
-        command = [sys.executable, *path, "-m", "pe_jax.commands", "run"]
+        command = [sys.executable, *path, "-m", "pe_jax", "run"]
         command += [f"--config=replay.py:{folder / 'queued.json'}", f"--workdir={folder.parent}"]
         command += [f"--command={self.command}"]
         threads = _threads(folder) or engine.threads(resources, len(self.waiting))

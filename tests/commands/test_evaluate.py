@@ -116,7 +116,7 @@ def test_a_mistake_in_an_evaluation_is_told(lab, workdir, tmp_path):
     ):
         done = start(lab, *arguments)
         assert done.code == 2 and words in done.err, done.err
-        assert done.err.startswith("experiments.evaluate: ") and done.err.count("\n") == 1
+        assert done.err.startswith("pe-jax evaluate: ") and done.err.count("\n") == 1
 
 
 def test_an_unfinished_run_is_told(lab, workdir, tmp_path):

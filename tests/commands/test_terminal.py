@@ -32,7 +32,7 @@ def interrupted(lab, name, workdir, until, **values):
 
 def command_in(screen, name):
     """The arguments of the command that the screen gives as going on."""
-    marks = f"the same command goes on: python -m experiments.{name} "
+    marks = f"the same command goes on: pe-jax {name} "
     (line,) = (line for line in screen.splitlines() if marks in line)
     return shlex.split(line.partition(marks)[2])
 
@@ -76,13 +76,13 @@ class Held:
     def __del__(self):
         raise KeyboardInterrupt
 
-sys.argv[0] = "python -m experiments.run"
+sys.argv[0] = "pe-jax run"
 cli.carry_out(lambda: bool(Held()), flags.FlagValues())
 """
     process = [sys.executable, "-c", code]
     done = subprocess.run(process, cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == cli.INTERRUPTED, done.stderr
-    assert done.stderr.startswith("experiments.run: stopped: ") and "Trace" not in done.stderr
+    assert done.stderr.startswith("pe-jax run: stopped: ") and "Trace" not in done.stderr
 
 
 def test_ctrl_c_in_an_evaluation_loses_no_training(lab, tmp_path):

@@ -392,6 +392,6 @@ def test_a_mistake_in_a_preparation_is_told(lab, tmp_path, mistake):
     done = start_prepare(
         lab, values["source"].format(lab=lab.folder), values["name"], tmp_path
     ).wait()
-    assert done.code == 2 and done.err.startswith("experiments.prepare: ")
+    assert done.code == 2 and done.err.startswith("pe-jax prepare: ")
     assert done.err.count("\n") == 1 and all(word in done.err for word in words), done.err
     assert sorted(tmp_path.rglob("*")) == before

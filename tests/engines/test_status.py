@@ -225,7 +225,7 @@ def test_a_folder_without_runs_is_a_mistake_told_in_one_line(lab, tmp_path):
     for folder, words in ((tmp_path, ""), (tmp_path / "none", "there is no such folder")):
         done = lab.start("sweep", "--status", f"--workdir={folder}").wait()
         assert done.code == 2 and done.out == "" and len(done.err.splitlines()) == 1
-        assert done.err.startswith("experiments.sweep: no runs in ") and words in done.err
+        assert done.err.startswith("pe-jax sweep: no runs in ") and words in done.err
     assert not (tmp_path / "none").exists()
 
 

@@ -294,7 +294,7 @@ def test_overrides_reach_every_run(lab, study):
         assert found["train"]["steps"] == 12 and found["config"]["lm"]["model"] == 16
         assert found["corpus"]["source"] == lab.text
         command = found["command"]
-        assert command.startswith("python -m experiments.sweep ") and "--workdir=DIR" in command
+        assert command.startswith("pe-jax sweep ") and "--workdir=DIR" in command
         assert str(workdir) not in command
 
 

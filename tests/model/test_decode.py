@@ -382,5 +382,5 @@ def test_a_mistake_is_told_in_one_line(lab, runs, mistake):
     places = {"runs": runs} | {spec: run_folder(runs, spec) for spec in ("rope", "learned")}
     done = lab.start("generate", *(a.format(**places) for a in arguments)).wait()
     assert done.code == 2 and done.out == "" and len(done.err.splitlines()) == 1, done.err
-    assert done.err.startswith("experiments.generate: ")
+    assert done.err.startswith("pe-jax generate: ")
     assert all(word in done.err for word in words), done.err

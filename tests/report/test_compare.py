@@ -209,8 +209,8 @@ def test_folders_are_compared_and_written(lab, tmp_path):
 
 def test_a_mistake_is_told(lab):
     for arguments, words in (
-        ([], "give A: python -m experiments.compare A [B]"),
-        (["a"], "python -m experiments.compare A B, or one and a baseline"),
+        ([], "give A: pe-jax compare A [B]"),
+        (["a"], "pe-jax compare A B, or one and a baseline"),
         (["a", "b", "--baseline=rope"], "give two folders"),
         (["a", "b", "c"], "unknown argument 'c'"),
         (["nowhere", "b"], "no results in 'nowhere'"),

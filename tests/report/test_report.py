@@ -584,7 +584,7 @@ def test_results_folder_loads_what_was_written(tmp_path, records):
 
 def test_page_is_self_contained_and_holds_the_numbers(tmp_path, records):
     hostile = make_record("<script>x</script>", [2.9] * 5)
-    again = ["python -m experiments.report --workdir=DIR --out=results/study"]
+    again = ["pe-jax report --workdir=DIR --out=results/study"]
     page.write([*records, hostile], tmp_path / "study", again)
     html = (tmp_path / "study" / "report.html").read_text("utf-8")
     assert "http" not in html and "src=" not in html and "<link" not in html
@@ -635,11 +635,11 @@ def test_a_caption_says_that_an_arrow_head_marks_a_cut_where_there_is_one(record
 
 
 def test_page_shows_the_commands_that_were_run(tmp_path, records):
-    told = [replace(r, command="python -m experiments.sweep --workdir=w") for r in records]
-    page.write(told, tmp_path / "study", ["python -m experiments.report --workdir=DIR"])
+    told = [replace(r, command="pe-jax sweep --workdir=w") for r in records]
+    page.write(told, tmp_path / "study", ["pe-jax report --workdir=DIR"])
     html = (tmp_path / "study" / "report.html").read_text("utf-8")
-    assert "experiments.report --workdir=DIR</pre>" in html
-    assert html.count("python -m experiments.sweep") == 1 and "--workdir=w\n" in html
+    assert "pe-jax report --workdir=DIR</pre>" in html
+    assert html.count("pe-jax sweep") == 1 and "--workdir=w\n" in html
 
 
 def save_runs(folder, records):
@@ -673,7 +673,7 @@ def test_load_says_what_a_folder_needs_and_how_to_make_it(tmp_path):
     with pytest.raises(ValueError, match=r"needs \*/result.json or runs.jsonl; make some$"):
         study.load(tmp_path, "make some")
     done = run(f"--workdir={tmp_path}", f"--out={tmp_path / 'out'}")
-    assert f"python -m experiments.sweep --config=FILE --workdir={tmp_path}`" in done.stderr
+    assert f"pe-jax sweep --config=FILE --workdir={tmp_path}`" in done.stderr
 
 
 def test_a_frame_without_the_metric_names_those_it_has(tmp_path, records):
@@ -704,7 +704,7 @@ def test_saving_a_figure_leaves_logging_as_it_was(tmp_path, records):
 
 
 def run(*arguments):
-    command = [sys.executable, "-m", "experiments.report", *map(str, arguments)]
+    command = [sys.executable, "-m", "pe_jax", "report", *map(str, arguments)]
     return subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
 
 
@@ -737,7 +737,7 @@ def test_mistakes_on_the_command_line_are_one_line_and_exit_code_2(tmp_path):
 
 
 def test_help_imports_nothing_heavy():
-    command = [sys.executable, "-X", "importtime", "-m", "experiments.report", "--help"]
+    command = [sys.executable, "-X", "importtime", "-m", "pe_jax", "report", "--help"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
     assert "--workdir" in done.stdout
     loaded = {line.split("|")[-1].strip() for line in done.stderr.splitlines()}

@@ -363,7 +363,7 @@ def test_a_full_disk_is_one_line_and_the_same_command_completes(lab, whole, tmp_
     folder = folder_of(lab, tmp_path)
     last = full.err.splitlines()[-1]
     assert full.code == 2, full.err
-    assert last.startswith("experiments.run: cannot write the checkpoint of step 2 in ")
+    assert last.startswith("pe-jax run: cannot write the checkpoint of step 2 in ")
     assert "File too large" in last and "the same command goes on" in last
     assert not (folder / "result.json").exists() and not list(folder.glob(".*.json*"))
     stage, reason = standing(folder)
@@ -382,7 +382,7 @@ def test_damaged_results_are_left_out_of_a_report_of_the_others(lab, whole, tmp_
         path.write_bytes(text.encode("latin-1"))
     done = lab.start("report", f"--workdir={runs}", f"--out={out}").wait()
     assert done.code == 1 and "same targets" in done.out and (out / "table.md").exists()
-    told = [rf"experiments.report: {path} is damaged \(.*\): it is left out\n" for path in bad]
+    told = [rf"pe-jax report: {path} is damaged \(.*\): it is left out\n" for path in bad]
     assert re.fullmatch("".join(told), done.err), done.err
     against = lab.start("compare", str(runs), str(whole.parent)).wait()
     assert against.code == 1

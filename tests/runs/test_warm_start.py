@@ -301,5 +301,5 @@ def test_a_refusal_is_one_line_and_writes_nothing(lab, parent, tmp_path):
         flags = (f"--config.train.init_from={parent}", f"--workdir={tmp_path / 'runs'}")
         done = lab.start(name, "--config=configs/base.py:pe=nope", *flags).wait()
         assert done.code == 2 and len(done.err.splitlines()) == 1, done.err
-        assert done.err.startswith(f"experiments.{name}: ") and "run.seeds" in done.err
+        assert done.err.startswith(f"pe-jax {name}: ") and "run.seeds" in done.err
         assert not (tmp_path / "runs").exists()

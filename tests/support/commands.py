@@ -1,7 +1,7 @@
 """The entry points as a user starts them, each in a process of its own.
 
 A process forks from a server that has imported everything and computed nothing, which saves the
-seconds of every import; what it runs is `python -m experiments.NAME ARGUMENTS`.
+seconds of every import; what it runs is `pe-jax NAME ARGUMENTS`.
 """
 
 import contextlib
@@ -160,7 +160,7 @@ class Lab:
         terminal: Terminal | None = None,
         **environment: str,
     ) -> Command:
-        """`python -m experiments.NAME ARGUMENTS`; no file may exceed `largest` bytes."""
+        """`pe-jax NAME ARGUMENTS`; no file may exceed `largest` bytes."""
         self.started += 1
         folder = self.folder / f"process_{self.started}"
         folder.mkdir()
@@ -192,8 +192,8 @@ def _main(name, arguments, folder, largest, cache, tty, environment):
     keep_programs(cache)
     if largest is not None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (largest, largest))
-    sys.argv = [f"experiments/{name}.py", *arguments]
-    runpy.run_module(f"experiments.{name}", run_name="__main__", alter_sys=True)
+    sys.argv = ["pe-jax", name, *arguments]
+    runpy.run_module("pe_jax", run_name="__main__", alter_sys=True)
 
 
 def keep_programs(cache: str) -> None:

@@ -1,4 +1,4 @@
-"""`python -m pe_jax.commands` is `pe-jax`."""
+"""`python -m pe_jax` is `pe-jax`."""
 
 from pe_jax.commands.cli import main
 
