@@ -65,7 +65,7 @@ def training():
     c.batch = 32  # windows or samples a step, for each seed
     c.rate = 9e-3  # the highest learning rate
     c.rates = ()  # rates of which one is chosen by validation at the training length; (): rate
-    c.schedule = "cosine"  # or wsd: more steps go on from a run that has finished
+    c.schedule = "cosine"  # or wsd: warm-up, stable, decay
     c.cooldown = 0.2  # wsd: the part of the steps in which the rate falls, at the end
     c.warmup = 50  # steps of linear warm-up; cosine: at most a tenth of all
     c.final = 0.1  # the last learning rate, as a part of the highest

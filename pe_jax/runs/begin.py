@@ -9,7 +9,7 @@ from pathlib import Path
 from pe_jax.data.tokenizer import Tokens
 from pe_jax.errors import Refused
 from pe_jax.record import Begun, Result, Vocabulary
-from pe_jax.runs import environment, longer
+from pe_jax.runs import environment
 from pe_jax.runs.run import Run, users_files
 from pe_jax.runs.view import View
 from pe_jax.storage import atomic, records, state
@@ -53,8 +53,6 @@ def begin(run: Run, folder: Path, corpus: Tokens, command: str, view: View) -> B
         atomic.write(folder / "tokenizer.json", corpus.tokenizer.json)
     if run.start:
         view.say(run.start.summary())
-    if reason := longer.why_not(run, folder):
-        view.say(reason)
     for doubt in (*run.advice, *corpus.about.doubts()):
         view.say(f"note: {doubt}")
     records.write(folder / "config.json", about)

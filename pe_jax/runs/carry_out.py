@@ -24,7 +24,7 @@ from pe_jax.data.tokenizer import Tokens
 from pe_jax.errors import Refused, in_words
 from pe_jax.reason import divergence
 from pe_jax.record import Begun, Result, Stage
-from pe_jax.runs import environment, follow, layout, longer, measured
+from pe_jax.runs import environment, follow, layout, measured
 from pe_jax.runs import folder as folders
 from pe_jax.runs.begin import begin
 from pe_jax.runs.run import Run
@@ -193,20 +193,14 @@ def _train(run: Run, work: Work) -> list[Trained]:
 
 def _trained(run: Run, work: Work, seeds: tuple[int, ...]) -> Trained:
     """Trains the seeds of one program."""
-    start = run.start
-    new = seeds not in layout.trained_groups(work.folder)
-    if new and (found := longer.shorter(run, work.folder, seeds)):
-        longer.take_history(found, run, work.folder, seeds)
-        work.session.say(f"seeds {seeds}: going on from step {found.step} of {found.folder.name}")
-        start = found
-    broadcast(follow.Train, seeds, start is not None)
+    broadcast(follow.Train, seeds, run.start is not None)
     model = run.lm, run.encodings, run.train, seeds
     state, seconds = train(
         *model,
         work.corpus.splits["train"],
         layout.checkpoints(work.folder, seeds),
         work.session,
-        start,
+        run.start,
         run.task,
     )
     return Trained(seeds, state, seconds)

@@ -44,11 +44,6 @@ def find_all(runs: Iterable[Run], workdir: Path) -> dict[str, Path]:
     return folders
 
 
-def namesakes(folder: Path) -> Iterator[tuple[Path, Begun]]:
-    """The folders beside it whose names differ in their last 8 digits alone, with their config."""
-    return _of_stem(folder.parent, _stem(folder.name))
-
-
 def _stem(name: str) -> str:
     """The name of a folder without the 8 digits at its end."""
     return name[:-8]
@@ -67,11 +62,6 @@ def _of_stem(
                 continue
             if begun:
                 yield path.parent, begun
-
-
-def trains_as(run: Run, config: Mapping[str, Any]) -> bool:
-    """Whether a config trains what the run trains."""
-    return _id(config) == run.id
 
 
 def _id(config: Mapping[str, Any]) -> str | None:

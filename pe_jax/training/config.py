@@ -33,9 +33,7 @@ class TrainConfig:
     per byte of validation text at the training length. runs/execute.py does so."""
     schedule: Literal["cosine", "wsd"] = "cosine"
     """How the rate falls: "cosine", over all steps; or "wsd", warm-up, stable, decay (Hu et al.,
-    2024, arXiv:2404.06395), linearly in the last `cooldown` of the steps. With "wsd" a run of more
-    steps goes on from where the rate of a finished one began to fall.
-    """
+    2024, arXiv:2404.06395), linearly in the last `cooldown` of the steps."""
     cooldown: Annotated[float, msgspec.Meta(gt=0, lt=1)] = 0.2
     """The part of the steps in which the rate falls, with the schedule "wsd"."""
     warmup: Natural = 50
@@ -68,18 +66,15 @@ class TrainConfig:
             raise ValueError(
                 f"with train.schedule=wsd the rate would fall from step {self.decays_from} on, "
                 f"before the {self.warmup} steps of train.warmup are over: raise train.steps, or "
-                "lower train.warmup, train.cooldown or train.steps_per_call"
+                "lower train.warmup or train.cooldown"
             )
 
     @property
     def decays_from(self) -> int:
-        """The step from which on the rate falls; with the schedule "wsd" a multiple of
-        `steps_per_call`.
-        """
+        """The step from which on the rate falls."""
         if self.schedule == "cosine":
             return min(self.warmup, self.steps // 10)
-        stable = self.steps - round(self.cooldown * self.steps)
-        return stable // self.steps_per_call * self.steps_per_call
+        return self.steps - round(self.cooldown * self.steps)
 
     def rates_by_step(self) -> optax.Schedule:
         """The rate at step 0, 1, ...: linear to `rate`, then to `final * rate` by the schedule."""

@@ -59,9 +59,9 @@ def train(
     call = _calling(lm, encodings, config, seeds, documents, session.mesh, task)
     step, begun = first, (saved := time.monotonic())
 
-    def save(into: Checkpoints = checkpoints) -> State:
+    def save() -> State:
         note, arrays = {"seconds": before + time.monotonic() - begun}, gather(state)
-        broadcast(into.save, step, arrays, note, divergence.steps.values())
+        broadcast(checkpoints.save, step, arrays, note, divergence.steps.values())
         return arrays
 
     while step < config.steps and not divergence.of_all:
@@ -72,8 +72,6 @@ def train(
         line = _measured(config, task, step, out, seconds)
         line |= _valid(session, config, step, count, state)
         broadcast(session.history.add, seeds=list(seeds), step=step, **line)
-        if config.schedule == "wsd" and step == config.decays_from and not divergence.of_all:
-            save(Checkpoints(before_decay(folder)))
         late = broadcast(lambda at=saved: time.monotonic() - at >= session.checkpoint_seconds)
         if late and step < config.steps:
             save()
@@ -82,13 +80,6 @@ def train(
     if first == step:  # nothing was left to train
         return gather(state), before
     return save(), before + time.monotonic() - begun
-
-
-def before_decay(folder: Path) -> Path:
-    """Where the schedule "wsd" keeps the state from which a run of more steps can go on, for a
-    folder of checkpoints.
-    """
-    return folder.parent.parent / "before_decay" / folder.name
 
 
 def _calling(

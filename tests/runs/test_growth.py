@@ -8,7 +8,7 @@ import shutil
 import signal
 
 import pytest
-from commands import Lab, damage, lines, result, rewrite, run_of, the_run, write_text
+from commands import Lab, lines, result, rewrite, run_of, the_run, write_text
 
 import pe_jax
 from pe_jax import record
@@ -16,7 +16,7 @@ from pe_jax.engines import sweep
 from pe_jax.errors import Refused
 from pe_jax.evaluation import room
 from pe_jax.report import study
-from pe_jax.runs import environment, layout, longer, measured
+from pe_jax.runs import environment, layout, measured
 from pe_jax.runs.again import evaluate_again
 from pe_jax.runs.execute import execute
 from pe_jax.runs.folder import answer, find, starved
@@ -361,48 +361,6 @@ def test_validation_is_in_the_history_and_in_the_record(lab, first):
     assert [p["valid"] for p in progress] == [[value] for value in valid[-1]["valid"]]
     often = asked(lab, **{"log.valid_every": 5})
     assert often.id == folder.name
-
-
-WSD = {"train.schedule": "wsd", "train.warmup": 2, "train.steps_per_call": 2}
-
-
-def test_more_steps_go_on_from_before_the_decay_of_a_shorter_run(lab, tmp_path):
-    short, long = (asked(lab, **WSD, **{"train.steps": steps}) for steps in (12, 30))
-    execute(short, tmp_path / "both")
-    grown = execute(long, tmp_path / "both")
-    alone = execute(long, tmp_path / "alone")
-    for part in ("rows", "curves", "digests"):
-        assert getattr(grown, part) == getattr(alone, part), part
-    assert grown.train.loss == alone.train.loss
-    own, whole = (lines(tmp_path / name / long.id) for name in ("both", "alone"))
-    same = ("seeds", "step", "of", "loss", "rate")
-    assert [[line.get(name) for name in same] for line in own] == [
-        [line.get(name) for name in same] for line in whole
-    ]
-    copied = lines(tmp_path / "both" / short.id)[:5]  # up to step 10, from which the rate falls
-    assert [line["ms_per_step"] for line in own[:5]] == [line["ms_per_step"] for line in copied]
-    assert own[5]["ms_per_step"] != lines(tmp_path / "both" / short.id)[5]["ms_per_step"]
-
-
-def test_a_longer_run_that_was_killed_at_its_start_has_its_history_once(lab, tmp_path):
-    short, long = (asked(lab, **WSD, **{"train.steps": steps}) for steps in (12, 30))
-    execute(short, tmp_path)
-    start = longer.shorter(long, tmp_path / long.id, (0, 1))
-    for _ in range(2):
-        longer.take_history(start, long, tmp_path / long.id, (0, 1))
-    assert [step for _, step in trained_steps(tmp_path / long.id)] == [2, 4, 6, 8, 10]
-    damage(tmp_path / short.id / "before_decay/0-1/10")
-    with pytest.raises(
-        Refused, match="step 10 in .*before_decay.* is damaged.*training begins anew"
-    ):
-        execute(long, tmp_path)
-
-
-def test_a_cosine_cannot_go_on_and_says_why(lab, again, tmp_path):
-    done = lab.run(again, "rope+randomized", **{"train.steps": 14}).wait()
-    assert done.code == 0, done.err
-    said = "is the same with other steps, but training begins anew: with train.schedule=cosine"
-    assert said in " ".join(done.err.split())
 
 
 def test_a_schedule_that_cannot_be_is_told(lab):
