@@ -2,7 +2,6 @@
 
 __main__   the commands of scripts/benchmark, which measure by
     paired, worker, sides, plain         a training step against other implementations
-    job, job_peer                        the whole job of an encoding against x-transformers
     encodings, encodings_table           the cost of every encoding against nope
 long       the command of scripts/long_context, which measures by
     long_runs, long_worker, long_report  one long sequence by trained runs

@@ -1,8 +1,7 @@
-"""The time of a training step, or of a whole job, against x-transformers; or encodings' costs; or
-the time of a pretrained model's forward pass against transformers.
+"""The time of a training step against x-transformers; or encodings' costs; or the time of a
+pretrained model's forward pass against transformers.
 
 python -m experiments.benchmark [--pairs=12] [--quick] [--one_core] [--allocator=tcmalloc]
-python -m experiments.benchmark --job[=NAME,NAME] [--turns=6] [--one_core]
 python -m experiments.benchmark --encodings[=NAME,NAME] [--turns=6]
 python -m experiments.benchmark --pretrained=hf:DIR [--lengths=8192,16384] [--swaps=pi,yarn]
 """
@@ -18,7 +17,6 @@ OUT = "results/benchmark"
 ENCODINGS_OUT = "results/benchmark_encodings"
 QUICK = 3  # turns of --quick
 OTHERS = {  # what goes with the time of a training step, and not with these
-    "job": ("pairs", "quick", "allocator"),
     "encodings": ("pairs", "quick", "one_core", "allocator"),
     "pretrained": ("pairs", "quick", "one_core", "allocator"),
 }
@@ -30,9 +28,9 @@ def arguments(given: Sequence[str] | None = None) -> argparse.Namespace:
     options = parser.parse_args(given)
     forms = [name for name in OTHERS if getattr(options, name) is not None]
     if len(forms) > 1:
-        parser.error("give one of --job, --encodings and --pretrained")
+        parser.error("give one of --encodings and --pretrained")
     if not forms and options.turns is not None:
-        parser.error("--turns belongs to --job, --encodings and --pretrained; here it is --pairs")
+        parser.error("--turns belongs to --encodings and --pretrained; here it is --pairs")
     if options.pretrained is None and (options.lengths or options.swaps):
         parser.error("--lengths and --swaps belong to --pretrained")
     for name in OTHERS[forms[0]] if forms else ():
@@ -71,20 +69,10 @@ def _parser() -> argparse.ArgumentParser:
         metavar="NAME,NAME",
         help="the cost of these encodings, or of all, against nope; goes on where it was cut off",
     )
-    parser.add_argument(
-        "--job",
-        type=_names,
-        nargs="?",
-        const=(),
-        metavar="NAME,NAME",
-        help="the whole job of these encodings, or of all that x-transformers has, too",
-    )
     parser.add_argument("--pretrained", metavar="MODEL", help="hf:DIR or gguf:PATH")
     parser.add_argument("--lengths", type=_lengths, default=(), help="of --pretrained, in tokens")
     parser.add_argument("--swaps", type=_swaps, default=(), help="of --pretrained, timed beside it")
-    parser.add_argument(
-        "--turns", type=int, help="of --job, --encodings and --pretrained (default: 6)"
-    )
+    parser.add_argument("--turns", type=int, help="of --encodings and --pretrained (default: 6)")
     parser.add_argument("--out", type=Path, help="default: results/benchmark[_encodings]")
     return parser
 
@@ -116,10 +104,6 @@ def main() -> int:
         lengths = options.lengths or (8192, 16384)
         turns = options.turns
         return pretrained.main(options.pretrained, lengths, options.swaps, turns, options.out)
-    if options.job is not None:
-        from experiments.benchmark import job
-
-        return job.main(options.job, options.turns, options.one_core, options.out)
     from experiments.benchmark import paired
 
     out = None if options.quick else options.out

@@ -12,17 +12,13 @@ import pytest
 from flax import nnx
 
 from experiments.benchmark import __main__ as command
-from experiments.benchmark import encodings, job, paired, pretrained
+from experiments.benchmark import encodings, paired, pretrained
 from experiments.benchmark.encodings import Plan
 from experiments.benchmark.encodings_table import exponent, misses
 from experiments.benchmark.plain import PlainLM
 from experiments.benchmark.sides import CALL, OURS, Workload, pe_jax_side, plain_jax_side
 from pe_jax.atlas import groups, kinds
-from pe_jax.configs import quickstart
-from pe_jax.data import batches
-from pe_jax.evaluation.windows import windows
 from pe_jax.model.config import LmConfig
-from pe_jax.runs.run import Run
 from pe_jax.spec.parse import make
 from pe_jax.training.config import TrainConfig
 from pe_jax.training.step import build
@@ -209,8 +205,7 @@ def test_arguments_of_encodings():
     [
         (["--turns=3"], "--pairs"),
         (["--encodings", "--turns=0"], "--turns must be at least 1, got 0"),
-        (["--encodings", "--job"], "one of --job, --encodings and --pretrained"),
-        (["--job", "--pairs=3"], "--pairs does not go with --job"),
+        (["--encodings", "--pretrained=hf:DIR"], "one of --encodings and --pretrained"),
         (["--encodings", "--one_core"], "--one_core does not go with --encodings"),
         (["--encodings", "--pairs=3"], "--pairs does not go with --encodings"),
         (["--encodings=rope", "--quick"], "--quick does not go with --encodings"),
@@ -343,61 +338,3 @@ def test_what_only_moves_positions_is_judged_with_rope():
         "nope",
         "log_n",
     ]
-
-
-def test_the_job_is_the_quickstarts_without_swaps(tmp_path):
-    """What the other side trains on and scores are the batches and windows of the run."""
-    options = command.arguments(["--job=rope,t5", "--one_core"])
-    assert (options.job, options.turns, options.one_core) == (("rope", "t5"), 6, True)
-    assert set(job.ENCODINGS) <= set(quickstart.ENCODINGS)
-    config = job.config_of("rope")
-    assert config.eval.swaps == () and len(config.run.seeds) == 3
-    config.train.steps, config.eval.targets = 2, 256
-    run = Run.of(config.to_dict())
-    job.prepare(run, tmp_path / "job.npz")
-    data = np.load(tmp_path / "job.npz")
-    about, corpus = json.loads(str(data["config"])), run.load()
-    assert len(about["cuts"]) == 2 * 5 and about["longest"] == 1024 and about["mlp"] == 256
-    assert data["batches/2"].shape == (2, 32, 65) and len(data["rates"]) == 2
-    dataset = batches.batches(corpus.splits["train"], 64, 32, 2)
-    np.testing.assert_array_equal(data["batches/2"][1], dataset[1])
-    cut = windows(corpus.splits["test"], "same_targets", 512, run.eval)
-    np.testing.assert_array_equal(data["same_targets/512/tokens"], cut.tokens)
-    assert int((data["same_targets/512/hi"] - data["same_targets/512/lo"]).sum()) == 256
-
-
-def test_the_report_of_a_job_pairs_the_sides_by_turns():
-    def turn(wall, cpu, *values):
-        names = (f"same_targets/{length}" for length in (64, 1024))
-        return {"wall": wall, "cpu": cpu, "values": dict(zip(names, values, strict=True))}
-
-    sides = {
-        job.OURS: [turn(40, 30, [3.0, 3.5], [4.0, 4.0]), turn(20, 30, [3.0, 3.5], [4.0, 4.0])],
-        job.PEER: [turn(50, 40, [2.0, 2.0], [5.0, 5.5]), turn(80, 60, [2.0, 2.0], [5.0, 5.5])],
-    }
-    record = {
-        "turns": 2,
-        "one_core": False,
-        "machine": {"processor": "A processor", "cores": 2, "load_before": 0.1},
-        "load_after": 2.0,
-        "absent": False,
-        "jobs": {"rope": sides},
-    }
-    text = job.markdown(record)
-    assert "| rope | pe_jax | 30 (20 - 40) | 1 | 3.25, 4.00 |" in text
-    assert "| rope | x-transformers | 65 (50 - 80) | 0.53 (too few turns) | 2.00, 5.25 |" in text
-    assert "| 0.62 (too few turns) |" in job.markdown(record | {"one_core": True})
-    assert "not installed" in job.markdown(record | {"absent": True})
-
-
-def test_a_process_is_timed_and_its_failure_told():
-    busy = "import time; t = time.process_time()\nwhile time.process_time() - t < 0.2: pass"
-    done = job.timed([sys.executable, "-c", f"{busy}\nprint('done')"], {})
-    assert done.out == "done\n" and done.wall >= 0.2 and 0.2 <= done.cpu < 5
-    with pytest.raises(RuntimeError, match="(?s)failed:.*NameError"):
-        job.timed([sys.executable, "-c", "nothing"], {})
-
-
-def test_an_encoding_that_the_other_side_has_not_is_told(tmp_path, capsys):
-    assert job.main(("rope", "shaw"), 1, False, tmp_path) == 2
-    assert "got shaw" in capsys.readouterr().err and not list(tmp_path.iterdir())
