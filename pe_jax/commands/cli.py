@@ -93,7 +93,7 @@ def carry_out(
     def run(argv: Sequence[str]) -> int:
         try:
             return command(*argv[1:])
-        except OSError as error:
+        except (OSError, SystemExit) as error:  # a user's code may call sys.exit
             return fail(error)
         except Exception as error:
             traceback.print_exc()
