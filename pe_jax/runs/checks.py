@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 
+import jax
+import jax.numpy as jnp
+from jax import ShapeDtypeStruct
+
+from pe_jax.attention.bound import fold_positions
 from pe_jax.encoding import Dims, Encoding, overrides
-from pe_jax.model import memory
+from pe_jax.model import causality, memory
 from pe_jax.model.config import DTYPES, LmConfig
+from pe_jax.model.parameters import learned
 from pe_jax.runs.config import RunConfig
 from pe_jax.spec import hooks
 from pe_jax.spec.parse import Spec, parse
@@ -34,10 +41,34 @@ def devices(run: RunConfig, train: TrainConfig) -> None:
 
 
 def users_hooks(members: Spec, swaps: Sequence[str], dims: Dims, lm: LmConfig) -> None:
-    """ValueError for a wrong hook of a user's own encoding, also of one that is swapped in."""
+    """ValueError for a wrong hook of a user's own encoding, also of one that is swapped in, and for
+    one that reads later tokens in a causal model.
+    """
     for spec in (members, *map(parse, swaps)):
         names = [member.name for member in spec]
-        hooks.check(spec.encodings(dims), names, DTYPES[lm.dtype])
+        encodings = spec.encodings(dims)
+        hooks.check(encodings, names, DTYPES[lm.dtype])
+        if dims.causal:
+            causality.check(encodings, names)
+        if any(":" in name for name in names):
+            _positions_are_shared(encodings, dims)
+
+
+def _positions_are_shared(encodings: tuple[Encoding, ...], dims: Dims) -> None:
+    """TypeError for a class that reads the tokens in `positions` and is not `per_sequence`."""
+    tokens, pos = (
+        ShapeDtypeStruct(shape, jnp.int32) for shape in ((2, dims.train_len), (dims.train_len,))
+    )
+    for train in (True, False):
+        fold = functools.partial(fold_positions, encodings, key=jax.random.key(0), train=train)
+        jax.eval_shape(fold, tokens, pos)
+
+
+def parameters(encodings: Sequence[Encoding]) -> None:
+    """ValueError unless layers can own the parameters that `per_layer` names."""
+    for encoding in encodings:
+        if encoding.per_layer:
+            learned(encoding)
 
 
 def positions(encodings: Sequence[Encoding], names: Sequence[str]) -> None:

@@ -88,6 +88,7 @@ class Run:
         dims = lm.dims(task.size(train.length))
         encodings = members.encodings(dims)
         checks.users_hooks(members, evaluation.swaps, dims, lm)
+        checks.parameters(encodings)
         checks.positions(encodings, [member.id for member in members])
         checks.segment_memory(lm, encodings, train)
         effect.check(encodings, evaluation, train.length, task)

@@ -161,7 +161,7 @@ class _Hooks:
             first = (str(error).strip().splitlines() or [""])[0][:200]
             raise ValueError(
                 f"{self.name}: {hook} raised {type(error).__name__}: {first} "
-                f"({self._where(hook, error)})"
+                f"({place(self.encoding, hook, error)})"
             ) from error
 
     def _check(self, site: Site, found: Any) -> None:
@@ -190,15 +190,16 @@ class _Hooks:
 
     def _wrong(self, hook: str, found: str, wanted: str) -> ValueError:
         return ValueError(
-            f"{self.name}: {hook} must give {wanted}, got {found} ({self._where(hook)})"
+            f"{self.name}: {hook} must give {wanted}, got {found} ({place(self.encoding, hook)})"
         )
 
-    def _where(self, hook: str, error: Exception | None = None) -> str:
-        """The file of the hook, and the line in it where it raised or begins."""
-        code = inspect.unwrap(getattr(type(self.encoding), hook)).__code__
-        frames = traceback.extract_tb(error.__traceback__) if error else []
-        lines = [frame.lineno for frame in frames if frame.filename == code.co_filename]
-        return f"{code.co_filename}, line {[code.co_firstlineno, *lines][-1]}"
+
+def place(encoding: Encoding, hook: str, error: Exception | None = None) -> str:
+    """The file of the hook, and the line in it where it raised or begins."""
+    code = inspect.unwrap(getattr(type(encoding), hook)).__code__
+    frames = traceback.extract_tb(error.__traceback__) if error else []
+    lines = [frame.lineno for frame in frames if frame.filename == code.co_filename]
+    return f"{code.co_filename}, line {[code.co_firstlineno, *lines][-1]}"
 
 
 def _broadcasts(shape: tuple[int, ...], wanted: tuple[int, ...]) -> bool:

@@ -1,0 +1,123 @@
+"""A user's encoding that reads later tokens is refused before a causal model trains with it."""
+
+import dataclasses
+
+import jax.numpy as jnp
+import pytest
+from cases import CASES, WIDE, encodings
+from commands import run_of
+
+from pe_jax.encoding import HOOKS, Encoding
+from pe_jax.model import causality
+from pe_jax.model.config import LmConfig
+from pe_jax.runs import checks
+from pe_jax.spec.parse import parse
+
+QUICK = ("cope", "stick_breaking", "abacus", "position_coupling", "randomized+t5")
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(n, marks=() if n in QUICK else pytest.mark.slow)
+        for n in dict.fromkeys((*QUICK, *CASES))
+    ],
+)
+def test_no_encoding_of_the_table_and_of_the_tests_reads_later_tokens(name):
+    members = encodings(name, WIDE)
+    assert [causality.leak(members[: i + 1]) for i in range(len(members))] == [None] * len(members)
+
+
+def mine(**functions):
+    """An encoding with these functions as its hooks."""
+    scope = {f"given_{hook}": function for hook, function in functions.items()}
+    for hook in functions:
+        names = ", ".join(HOOKS[hook][1:])
+        exec(f"def {hook}(self, {names}): return given_{hook}({names})", scope)
+    hooks = {hook: scope[hook] for hook in functions}
+    return dataclasses.dataclass(frozen=True)(type("Mine", (Encoding,), hooks))(WIDE)
+
+
+def ahead(a):
+    return jnp.roll(a, -1, axis=0)
+
+
+def next_key(params, logits, q, k, q_pos, k_pos):
+    return logits + jnp.einsum("thk,shk->hts", q, ahead(k))
+
+
+def block_mean(params, x, tokens, pos):
+    """The mean of each block of two tokens."""
+    size = len(x) // 2
+    means = x[: 2 * size].reshape(size, 2, -1).mean(1)
+    return x.at[: 2 * size].set(jnp.repeat(means, 2, 0))
+
+
+LEAKS = {
+    "embed": mine(embed=lambda params, x, tokens, pos: x + 5 * ahead(x)),
+    "embed of blocks": mine(embed=block_mean),
+    "embed behind a zero": mine(
+        init=lambda key: {"a": jnp.zeros(())},
+        embed=lambda params, x, tokens, pos: x + params["a"] * ahead(x),
+    ),
+    "positions": mine(positions=lambda tokens, pos, key, train: pos + ahead(tokens)),
+    "locate": mine(locate=lambda params, x, pos, before: jnp.cumsum(x[::-1, 0])[::-1]),
+    "qk": mine(qk=lambda params, q, k, q_pos, k_pos: (q, k + ahead(k))),
+    "logits": mine(logits=next_key),
+}
+
+
+@pytest.mark.parametrize("leak", LEAKS)
+def test_a_hook_that_reads_later_tokens_is_named(leak):
+    hook = leak.split()[0]
+    with pytest.raises(ValueError, match=rf"^a.py:Mine: {hook} reads later .*, line \d+\)$"):
+        causality.check([LEAKS[leak]], ["a.py:Mine"])
+
+
+def test_a_leak_is_found_behind_another_member():
+    """Positions of another encoding are floats, and the wrong encoding is named."""
+    rope, first = encodings("rope")[0], encodings("randomized")[0]
+    with pytest.raises(ValueError, match="^b: logits"):
+        causality.check([first, LEAKS["logits"], rope], ["randomized", "b", "rope"])
+
+
+def test_what_reads_earlier_tokens_alone_passes():
+    """A moving mean by an FFT, whose rounding depends on all tokens, and a forward sum."""
+
+    def mean(params, x, tokens, pos):
+        size = 2 * len(x)
+        spectrum = jnp.fft.rfft(x, size, axis=0) * jnp.fft.rfft(jnp.ones((4, 1)) / 4, size, axis=0)
+        return jnp.fft.irfft(spectrum, size, axis=0)[: len(x)]
+
+    located = mine(embed=mean, locate=lambda params, x, pos, before: jnp.cumsum(x[:, 0]))
+    causality.check([located], ["mine"])
+
+
+FILE = """
+import dataclasses
+import jax.numpy as jnp
+from pe_jax import Encoding
+
+@dataclasses.dataclass(frozen=True)
+class Leak(Encoding):
+    def embed(self, params, x, tokens, pos):
+        return x + jnp.roll(x, -1, axis=0)
+
+@dataclasses.dataclass(frozen=True)
+class Reads(Encoding):
+    def positions(self, tokens, pos, key, train):
+        return pos + jnp.cumsum(tokens)
+"""
+
+
+def test_a_run_with_such_an_encoding_is_refused(tmp_path):
+    path = tmp_path / "mine.py"
+    path.write_text(FILE)
+    for values in ({}, {"eval.swaps": (f"{path}:Leak",)}):
+        spec = "rope" if values else f"{path}:Leak+rope"
+        with pytest.raises(ValueError, match=r"Leak: embed reads later .*mine.py, line 8\)"):
+            run_of(spec, **values)
+    both_sides = LmConfig(causal=False)
+    checks.users_hooks(parse(f"{path}:Leak"), (), both_sides.dims(16), both_sides)
+    with pytest.raises(TypeError, match="per_sequence = True"):
+        run_of(f"{path}:Reads")
