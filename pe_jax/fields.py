@@ -22,8 +22,8 @@ NotNegative = Annotated[float, msgspec.Meta(ge=0)]
 Fraction = Annotated[float, msgspec.Meta(ge=0, le=1)]
 BelowOne = Annotated[float, msgspec.Meta(ge=0, lt=1)]
 
-LARGEST = 2**32
-"""Integers are smaller than this: those of a program are 32-bit numbers."""
+LARGEST = 2**31
+"""Integers are smaller than this: those of a program are signed 32-bit numbers."""
 NAMES = {int: "an integer", float: "a finite number", str: "text", bool: "True or False"}
 
 
@@ -40,7 +40,7 @@ def check_value(value: Any, hint: Any, name: str) -> None:
     if not fits(value, hint):
         entries = value if isinstance(value, tuple) else (value,)
         large = any(isinstance(entry, int) and abs(entry) >= LARGEST for entry in entries)
-        limit = " and smaller than 2**32" * large
+        limit = " and smaller than 2**31" * large
         raise ValueError(f"{name} must be {described(hint)}{limit}, got {value!r}")
 
 

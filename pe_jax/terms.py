@@ -48,9 +48,13 @@ class Term:
 def literals(fields: Sequence[ast.keyword] | None, member: str) -> dict[str, Any]:
     """{name: value} of the parsed name=value pairs of a member of a spec.
 
-    ValueError, which names `member`, if a value is no Python literal or `fields` is None, which
-    `Term` has where something else than such pairs stood in the parentheses.
+    ValueError, which names `member`, if a name stands there twice, a value is no Python literal, or
+    `fields` is None, which `Term` has where something else than such pairs stood in the
+    parentheses.
     """
+    names = [str(field.arg) for field in fields or ()]
+    if twice := [name for name in names if names.count(name) > 1]:
+        raise ValueError(f"{member!r} has {twice[0]} twice: give the value that is meant")
     try:
         if fields is not None:
             return {str(field.arg): ast.literal_eval(field.value) for field in fields}

@@ -181,7 +181,8 @@ def _fields(values, hints):
     section = ConfigDict()
     for name, value in values.items():
         if value is None:
-            kind = next(t for t in typing.get_args(hints[name]) if t is not type(None))
+            kinds = typing.get_args(hints[name]) or (hints[name],)
+            kind = next(t for t in kinds if t is not type(None))
             section[name] = placeholder(kind)
         else:
             section[name] = value

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from typing import Literal
+from typing import Annotated, Literal
 
 import jax
 import jax.numpy as jnp
+import msgspec
 from flax import nnx
 
 from pe_jax.encoding import Dims
@@ -29,7 +30,8 @@ class LmConfig:
     """The shape of the model. ValueError for a value that makes none."""
 
     vocab: Count = 256
-    layers: Count = 2
+    layers: Annotated[int, msgspec.Meta(ge=1, le=1000)] = 2
+    """At most 1,000, since a program is traced layer by layer."""
     model: Count = 64
     """Size of the residual stream."""
     heads: Count = 4

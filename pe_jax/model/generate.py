@@ -13,16 +13,18 @@ from __future__ import annotations
 import dataclasses
 import functools
 from collections.abc import Iterator
-from typing import Any
+from typing import Annotated, Any
 
 import jax
 import jax.numpy as jnp
+import msgspec
 import numpy as np
 from flax import nnx
 from jaxtyping import Array, Float, Int, Key, Num
 
 from pe_jax.attention.bound import fold_positions, shared_positions
 from pe_jax.encoding import Encoding, overrides
+from pe_jax.fields import Count, NotNegative, check, check_value
 from pe_jax.model.cache import Cache
 
 CHUNK = 16  # tokens decoded in one call
@@ -75,18 +77,13 @@ class Sampling:
     these among the fewest likeliest whose probabilities sum to at least `top_p`. None: no limit.
     """
 
-    temperature: float = 1.0
+    temperature: NotNegative = 1.0
     """0: the likeliest token, always."""
-    top_k: int | None = None
-    top_p: float | None = None
+    top_k: Count | None = None
+    top_p: Annotated[float, msgspec.Meta(gt=0, le=1)] | None = None
 
     def __post_init__(self):
-        if not self.temperature >= 0:
-            raise ValueError(f"temperature must be at least 0 (greedy), got {self.temperature}")
-        if self.top_k is not None and self.top_k < 1:
-            raise ValueError(f"top_k must be at least 1, got {self.top_k}")
-        if self.top_p is not None and not 0 < self.top_p <= 1:
-            raise ValueError(f"top_p must be in (0, 1], got {self.top_p}")
+        check(self, "")
 
     def __call__(self, logits: Float[Array, "B V"], key: Key[Array, ""]) -> Int[Array, "B"]:
         """One token for each row of logits, int32."""
@@ -139,14 +136,13 @@ def generate(
     are decoded.
 
     `encodings` are set for sequences of L + `tokens` (`Encoding.at`). The random key of each draw
-    depends on the seed and the token's place alone. ValueError without a prompt or new tokens, or
-    for an encoding that cannot serve that many positions.
+    depends on the seed and the token's place alone. ValueError without a prompt or new tokens, for
+    an encoding that cannot serve that many positions, and for a number that is no 32-bit integer.
     """
     B, L = prompt.shape
-    if L < 1 or tokens < 1:
-        raise ValueError(
-            f"the prompt and the new tokens must be at least one each, got {L} and {tokens}"
-        )
+    check_value(L, Count, "the number of tokens of the prompt")
+    check_value(tokens, Count, "tokens")
+    check_value(seed, int, "seed")
     total = L + tokens
     encodings = tuple(e.at(total) for e in encodings)
     _check_limits(encodings, L, tokens)

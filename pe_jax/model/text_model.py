@@ -46,9 +46,16 @@ class TextModel:
         """float32 [L, V] of tokens [L], or [B, L, V] of [B, L]: those of the token after each.
 
         `swap` is a spec that takes the place of encodings. Random positions are those of
-        evaluation. ValueError if the encodings cannot serve L positions.
+        evaluation. ValueError unless tokens are integers of that shape, and if the encodings cannot
+        serve L positions.
         """
-        tokens = np.asarray(tokens, np.int32)
+        tokens = np.asarray(tokens)
+        if tokens.ndim not in (1, 2) or not np.issubdtype(tokens.dtype, np.integer):
+            raise ValueError(
+                f"logits takes the ids of tokens, integers [L] or [B, L], got {tokens.dtype} "
+                f"{list(tokens.shape)}: give model.encode(text) for a text"
+            )
+        tokens = tokens.astype(np.int32)
         rows = tokens.reshape(-1, tokens.shape[-1])
         length = rows.shape[1]
         encodings = tuple(e.at(length) for e in self.encodings(swap))

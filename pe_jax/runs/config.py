@@ -44,6 +44,12 @@ class RunConfig:
         mesh.parse(self.mesh)
         if not self.seeds or len(set(self.seeds)) < len(self.seeds):
             raise ValueError(f"run.seeds must be one or more different integers, got {self.seeds}")
+        name = "-".join(map(str, self.seeds))
+        if self.vmap_seeds and len(name) > 255:
+            raise ValueError(
+                f"run.seeds of one program name a folder, in at most 255 characters, got "
+                f"{len(self.seeds)} seeds in {len(name)}: give fewer, or run.vmap_seeds=False"
+            )
         if strange := sorted(set(self.choose_seeds) - set(self.seeds)):
             raise ValueError(
                 f"run.choose_seeds must be some of run.seeds, {self.seeds}, got {strange}"

@@ -31,6 +31,30 @@ class Mine(Encoding):
     def {hook}(self, params, n):
         return 0.0 * n
 """
+EXIT = """
+import dataclasses
+import sys
+
+from pe_jax import Encoding
+from pe_jax.configs.base import get_config
+
+
+@dataclasses.dataclass(frozen=True)
+class Hook(Encoding):
+    def relative_bias(self, params, n):
+        sys.exit(0)
+
+
+@dataclasses.dataclass(frozen=True)
+class Init(Encoding):
+    def __post_init__(self):
+        sys.exit(0)
+
+
+def get_sweep():
+    yield get_config("pe=rope")
+    sys.exit(0)
+"""
 
 
 @pytest.fixture(scope="module")
@@ -39,6 +63,8 @@ def lab(tmp_path_factory):
     for name, text in {
         "mine.py": MINE.format(hook="relative_bias"),
         "hook.py": MINE.format(hook="relative_bais"),
+        "exit.py": EXIT,
+        "list.py": MINE.format(hook="relative_bias") + "    size: list = None\n",
         "syntax.py": "def f(:\n",
         "undefined.py": "def get_config(arg=''):\n    return configuration\n",
         "short.txt": "ab " * 60,
@@ -159,7 +185,13 @@ CONFIG_MISTAKES = {
     "swap with parameters": ("rope", {"eval.swaps": ("t5",)}, ["'t5' needs parameters (table)"]),
     "equal seeds": ("rope", {"run.seeds": (1, 1)}, ["run.seeds", "(1, 1)"]),
     "seeds that are words": ("rope", {"run.seeds": ("a",)}, ["run.seeds", "'a'"]),
-    "large seed": ("rope", {"run.seeds": (2**32,)}, ["run.seeds", "2**32"]),
+    "large seed": ("rope", {"run.seeds": (2**31,)}, ["run.seeds", "2**31"]),
+    "large memory": ("rope", {"eval.memory": (2**32 - 1,)}, ["eval.memory", "4294967295"]),
+    "a field twice": ("rope(base=1.0,base=2.0)", {}, ["has base twice"]),
+    "unknown parameter": ("rope", {"pe.rope.per_layer": "é"}, ["RoPE.per_layer names é"]),
+    "a list without None": ("{lab}/list.py:Mine", {}, ["Mine's size must be", "got None"]),
+    "a hook that ends the program": ("{lab}/exit.py:Hook", {}, ["SystemExit: 0", "line 12"]),
+    "a field that ends the program": ("{lab}/exit.py:Init", {}, ["SystemExit: 0", "line 18"]),
     "no seed": ("rope", {"run.seeds": ()}, ["run.seeds", "()"]),
     "misspelt hook": ("{lab}/hook.py:Mine", {}, ["relative_bais", "did you mean 'relative_bias'"]),
     "syntax error": ("{lab}/syntax.py:Mine", {}, ["syntax.py", "SyntaxError", "line 1"]),
@@ -262,6 +294,7 @@ SWEEP_MISTAKES = {
         ["--config.run.seeds is given twice"],
     ),
     "a file that ends the program": (["--config={lab}/exits.py"], ["SystemExit: 0", "line 1"]),
+    "runs that end the program": (["--config={lab}/exit.py"], ["SystemExit: 0", "line 23"]),
 }
 
 

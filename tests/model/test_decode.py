@@ -299,11 +299,12 @@ def test_temperature_0_is_greedy_and_equal_logits_break_to_the_first():
 @pytest.mark.parametrize(
     ("fields", "said"),
     (
-        ({"temperature": -1.0}, "temperature must be at least 0"),
-        ({"temperature": float("nan")}, "temperature must be at least 0"),
-        ({"top_k": 0}, "top_k must be at least 1"),
-        ({"top_p": 0.0}, "top_p must be in"),
-        ({"top_p": 1.5}, "top_p must be in"),
+        ({"temperature": -1.0}, "temperature must be .* of at least 0"),
+        ({"temperature": float("nan")}, "temperature must be .* of at least 0"),
+        ({"top_k": 0}, "top_k must be .* of at least 1"),
+        ({"top_k": 10**20}, "top_k must be .* smaller than"),
+        ({"top_p": 0.0}, "top_p must be .* above 0"),
+        ({"top_p": 1.5}, "top_p must be .* at most 1"),
     ),
 )
 def test_a_wrong_sampling_is_said(fields, said):
@@ -364,14 +365,28 @@ def test_text_comes_from_a_run_as_it_is_decoded(lab, runs):
     assert swapped.out != done.out
 
 
+@pytest.mark.parametrize("tokens", ("Call me", [0.5], [[[1]]], 3))
+def test_logits_of_no_ids_are_refused(runs, tokens):
+    with pytest.raises(ValueError, match=r"integers \[L\] or \[B, L\].* model.encode"):
+        Trained.of(run_folder(runs, "rope")).logits(tokens)
+
+
 MISTAKES = {
     "no folder": (["--tokens=5"], ["give either --workdir=RUN", "or --model=hf:DIR"]),
     "several runs": (["--workdir={runs}"], ["holds 2 runs", "rope-", "learned-"]),
     "no run": (["--workdir={runs}/nothing"], ["no run in", "config.json"]),
     "no such seed": (["--workdir={rope}", "--model_seed=7"], ["seed 7", "its seeds are 0, 1"]),
-    "no prompt": (["--workdir={rope}", "--prompt="], ["at least one each, got 0 and 500"]),
+    "no prompt": (
+        ["--workdir={rope}", "--prompt="],
+        ["the prompt must be an integer of at least 1, got 0"],
+    ),
     "unknown swap": (["--workdir={rope}", "--swap=windwo"], ["did you mean 'window'"]),
-    "wrong top_p": (["--workdir={rope}", "--top_p=2"], ["top_p must be in (0, 1], got 2.0"]),
+    "wrong top_p": (
+        ["--workdir={rope}", "--top_p=2"],
+        ["top_p must be a finite number", "at most 1 or None, got 2.0"],
+    ),
+    "large tokens": (["--workdir={rope}", f"--tokens={10**20}"], ["tokens must be", "2**31"]),
+    "large seed": (["--workdir={rope}", f"--seed={10**20}"], ["seed must be", "2**31"]),
     "too long": (["--workdir={learned}"], ["Learned serves 16 positions", "at most 15"]),
 }
 
