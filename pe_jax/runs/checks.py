@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import ShapeDtypeStruct
 
 from pe_jax.attention.bound import fold_positions
@@ -18,6 +19,7 @@ from pe_jax.runs.config import RunConfig
 from pe_jax.spec import hooks
 from pe_jax.spec.parse import Spec, parse
 from pe_jax.task import Task
+from pe_jax.tasks import TASKS, oracle
 from pe_jax.training import mesh, samples
 from pe_jax.training.config import TrainConfig
 
@@ -33,6 +35,22 @@ def predicts(task: Task, lm: LmConfig, train: TrainConfig) -> None:
             )
     elif lm.vocab < 256:
         raise ValueError(f"lm.vocab must be at least 256, since text is bytes, got {lm.vocab}")
+
+
+def users_task(task: Task, name: str, train: TrainConfig, lengths: Sequence[int]) -> None:
+    """ValueError if a user's own task raises, or if one of a hundred samples, of lengths from the
+    shortest of training to the longest of evaluation, contradicts its oracle, where it has one.
+    """
+    if type(task) in TASKS.values() or type(task).oracle is Task.oracle:
+        return
+    trained = (n for part in samples.parts(task, train) for n in part.lengths)
+    every = sorted({*trained, *lengths})
+    spread = {every[i] for i in np.linspace(0, len(every) - 1, 10).astype(int)}
+    try:
+        oracle.check(task, tuple(sorted(spread)), -(-100 // len(spread)))
+    except Exception as error:  # the code is the user's
+        kind = "" if type(error) is ValueError else f"{type(error).__name__}: "
+        raise ValueError(f"{name}: {kind}{error}") from error
 
 
 def devices(run: RunConfig, train: TrainConfig) -> None:

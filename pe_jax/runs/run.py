@@ -85,6 +85,7 @@ class Run:
         lm = sections["lm"] = dataclasses.replace(lm, vocab=_vocabulary(task, lm, data))
         evaluation = sections["eval"] = sections["eval"].resolved(train.length, lm.memory, task)
         whole["eval"] = whole["eval"] | {"metrics": evaluation.metrics}
+        checks.users_task(task, whole["task"]["name"], train, evaluation.lengths)
         dims = lm.dims(task.size(train.length))
         encodings = members.encodings(dims)
         checks.users_hooks(members, evaluation.swaps, dims, lm)

@@ -227,6 +227,32 @@ def test_ids_tell_tasks_curricula_and_a_users_file(tmp_path):
     assert Run.of(again).id in ids
 
 
+LIES = """
+import dataclasses
+from pe_jax.tasks.reverse_string import ReverseString
+
+@dataclasses.dataclass(frozen=True)
+class Late(ReverseString):
+    def _answer(self, input):  # right up to the lengths of training
+        return super()._answer(input)[: len(input)] if len(input) <= 8 else [0] * len(input)
+
+@dataclasses.dataclass(frozen=True)
+class Raises(ReverseString):
+    def _draw(self, key, n, longest):
+        return super()._draw(key, n, longest).input
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "said"), [("Late", "length 12 has the targets .* oracle says"), ("Raises", "Error: ")]
+)
+def test_a_users_task_is_held_against_its_oracle_before_it_trains(tmp_path, name, said):
+    path = tmp_path / "lies.py"
+    path.write_text(LIES)
+    with pytest.raises(ValueError, match=f"^{path}:{name}: .*{said}"):
+        Run.of(CONFIG | {"task": f"{path}:{name}"})
+
+
 def test_the_tokens_of_a_task_are_printed_as_numbers(tmp_path):
     execute(Run.of(config(lm={"causal": True})), tmp_path)
     assert Trained.of(tmp_path).tokenizer.decode(np.array([0, 1, 2])) == b"0 1 2 "

@@ -2,14 +2,15 @@
 form, whatever the padding; and the worked examples of the papers.
 """
 
-import functools
+import dataclasses
 
-import jax
 import numpy as np
 import pytest
 
 from pe_jax.task import Task
-from pe_jax.tasks import TASKS
+from pe_jax.tasks import TASKS, oracle
+from pe_jax.tasks.copy import Copy
+from pe_jax.tasks.oracle import drawn
 
 DRAWN = {name: cls for name, cls in TASKS.items() if not cls.reads_text}
 FORMS = [(name, True) for name in DRAWN]
@@ -27,13 +28,6 @@ def lengths(task):
     return [n for n in LENGTHS if task.has(n)]
 
 
-@functools.partial(jax.jit, static_argnames=("task", "longest", "count"))
-def drawn(task, n, longest, count, seed=0):
-    """`count` samples of length n, padded to the size of `longest`."""
-    keys = jax.random.split(jax.random.key(seed), count)
-    return jax.vmap(lambda key: task.sample(key, n, longest))(keys)
-
-
 def samples(task, n, count=50, longest=None, seed=0):
     """(tokens, targets, scored) of samples of length n, without their padding, as lists."""
     batch = drawn(task, np.int32(n), longest or n, count, seed)
@@ -49,19 +43,7 @@ def samples(task, n, count=50, longest=None, seed=0):
 @pytest.mark.parametrize(("name", "causal"), FORMS)
 def test_the_oracle_agrees_with_every_sample(name, causal):
     task = TASKS[name](causal)
-    longest = max(lengths(task))
-    for n in lengths(task):
-        for tokens, targets, scored in samples(task, n, longest=longest, seed=n):
-            wanted = task.oracle(tokens)
-            assert len(wanted) == len(tokens)
-            assert [want is not None for want in wanted] == scored
-            assert all(
-                want in (None, target) for want, target in zip(wanted, targets, strict=True)
-            ), (n, tokens)
-            assert any(scored)
-            assert 0 <= min(tokens) and max(tokens) < task.vocab()
-            labels = {target for target, s in zip(targets, scored, strict=True) if s}
-            assert min(labels) >= 0 and max(labels) < task.vocab()
+    oracle.check(task, tuple(lengths(task)), 50)
 
 
 @pytest.mark.parametrize("name", DRAWN)
@@ -78,6 +60,42 @@ def test_samples_differ_and_depend_on_the_key_alone(name):
     first, again, other = (samples(task, n, longest=n, seed=seed) for seed in (0, 0, 1))
     assert first == again
     assert len({str(sample) for sample in first + other}) == 100
+
+
+@dataclasses.dataclass(frozen=True)
+class Lies(Copy):
+    def _answer(self, input):
+        return [0] * len(input)
+
+
+@dataclasses.dataclass(frozen=True)
+class Large(Copy):
+    def vocab(self):
+        return 2
+
+
+@dataclasses.dataclass(frozen=True)
+class Unscored(Copy):
+    def sample(self, key, n, longest):
+        sample = super().sample(key, n, longest)
+        return sample._replace(scored=sample.scored & False)
+
+    def oracle(self, tokens):
+        return [None] * len(tokens)
+
+
+@pytest.mark.parametrize(
+    ("task", "said"),
+    [
+        (Lies(), "has the targets .* and its oracle says"),
+        (Large(), "ids beyond its vocabulary"),
+        (Unscored(), "must have a scored token"),
+    ],
+    ids=lambda part: type(part).__name__,
+)
+def test_a_sample_that_breaks_the_contract_is_shown(task, said):
+    with pytest.raises(ValueError, match=rf"^the sample \[.*\] of length 1.* {said}"):
+        oracle.check(task, (1, 2), 20)
 
 
 def solved(name, causal, input):
