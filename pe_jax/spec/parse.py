@@ -12,17 +12,14 @@ from __future__ import annotations
 import collections
 import dataclasses
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 from typing import Any
 
-from pe_jax import terms
+from pe_jax import own_class, terms
 from pe_jax.encoding import Dims, Encoding
 from pe_jax.encodings import ENCODINGS
 from pe_jax.errors import nearest
 from pe_jax.fields import check_value, hints
-from pe_jax.own_class import own_class
 from pe_jax.spec.layers import layers_of
-from pe_jax.storage.hashes import sha256_of_file
 
 MOST = 64  # members of a spec
 
@@ -161,9 +158,11 @@ def label(spec: str, overrides: Mapping[str, Mapping[str, Any]] | None = None) -
 
 
 def sources(spec: str) -> dict[str, str]:
-    """SHA-256 of each file outside the package that a spec names: part of a run's identity."""
-    paths = [member.name.rpartition(":")[0] for member in parse(spec) if ":" in member.name]
-    return {path: sha256_of_file(Path(path)) for path in paths}
+    """SHA-256 of each file outside the package that a spec names, and of those beside it that it
+    imports: part of a run's identity.
+    """
+    paths = (member.name.rpartition(":")[0] for member in parse(spec) if ":" in member.name)
+    return {file: hash for path in paths for file, hash in own_class.sources(path).items()}
 
 
 def _embeds(cls: type[Encoding]) -> bool:
@@ -173,7 +172,7 @@ def _embeds(cls: type[Encoding]) -> bool:
 def _find(name: str) -> type[Encoding]:
     if ":" in name:
         path, _, cls = name.rpartition(":")
-        return own_class(path, cls, Encoding)
+        return own_class.own_class(path, cls, Encoding)
     if name in ENCODINGS:
         return ENCODINGS[name]
     raise ValueError(

@@ -5,12 +5,10 @@ from __future__ import annotations
 import dataclasses
 import typing
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
+from pe_jax import own_class
 from pe_jax.errors import nearest
-from pe_jax.own_class import own_class
-from pe_jax.storage.hashes import sha256
 from pe_jax.task import Task
 from pe_jax.tasks import TASKS
 
@@ -52,9 +50,11 @@ def described(section: Mapping[str, Any]) -> str:
 
 
 def sources(section: Mapping[str, Any]) -> dict[str, str]:
-    """SHA-256 of the file outside the package that a section names: part of a run's identity."""
+    """SHA-256 of the file outside the package that a section names, and of those beside it that it
+    imports: part of a run's identity.
+    """
     path = str(section.get("name", "text")).rpartition(":")[0]
-    return {path: sha256(Path(path).read_text())} if path else {}
+    return own_class.sources(path) if path else {}
 
 
 def _defaults(name: str) -> dict[str, Any]:
@@ -71,4 +71,4 @@ def _find(name: str) -> type[Task]:
     if name in TASKS:
         return TASKS[name]
     path, _, cls = name.rpartition(":")
-    return own_class(path, cls, Task)
+    return own_class.own_class(path, cls, Task)

@@ -2,7 +2,9 @@
 
 import dataclasses
 import itertools
+import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import ClassVar
 
 import chex
@@ -518,6 +520,27 @@ def test_what_is_wrong_with_a_file_of_ones_own_is_said(tmp_path, text, name, mes
     for _ in range(2):  # a failed import leaves nothing behind
         with pytest.raises(ValueError, match=message):
             parse(f"{path}:{name}")
+
+
+def test_a_file_of_ones_own_imports_those_beside_it(tmp_path):
+    """Each those of its own folder, anew when they have changed, and none in the place of Python's
+    own; they are part of a run's identity.
+    """
+    before, slopes, specs = list(sys.path), {"a": 1.5, "b": 2.5}, []
+    for folder, slope in slopes.items():
+        (tmp_path / folder).mkdir()
+        own = tmp_path / folder / "own.py"
+        own.write_text(f"import random, slopes\n{OWN.replace('2.0', 'slopes.first()')}")
+        own.with_name("slopes.py").write_text("import deeper\ndef first(): return deeper.SLOPE\n")
+        own.with_name("deeper.py").write_text(f"SLOPE = {slope}\n")
+        own.with_name("random.py").write_text("raise ImportError('not the one of Python')\n")
+        specs.append(f"{own}:Mine")
+    assert [make(spec, DIMS)[0].slope for spec in specs] == [1.5, 2.5]
+    assert sys.path == before
+    known = sources(specs[0])
+    assert {Path(file).name for file in known} > {"own.py", "slopes.py", "deeper.py"}
+    (tmp_path / "a/deeper.py").write_text("SLOPE = 30.5\n")
+    assert sources(specs[0]) != known and make(specs[0], DIMS)[0].slope == 30.5
 
 
 def test_a_file_that_is_not_there_is_said(tmp_path):
