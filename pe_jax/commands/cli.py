@@ -38,6 +38,7 @@ COMMANDS = {
     "generate": "Writes text with a trained model.",
     "atlas": "Draws what encodings do to attention, with a table of their properties.",
     "prepare": "Makes a TFDS dataset of a text.",
+    "list": "Lists encodings, tasks and metrics, with a sentence on each.",
 }
 CONFIGS = Path(__file__).parents[1] / "configs"
 CLONE = Path(__file__).parents[2]  # of an installed package: the folder of all packages

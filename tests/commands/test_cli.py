@@ -10,7 +10,10 @@ from commands import ROOT, Lab, run_of, tiny, write_text
 import pe_jax
 from pe_jax import record
 from pe_jax.commands import cli, generate, sweep
+from pe_jax.encodings import ENCODINGS
+from pe_jax.metric import METRICS
 from pe_jax.storage import locks, records
+from pe_jax.tasks import TASKS
 
 HEAVY = ("jax", "flax", "pandas", "matplotlib", "tensorflow_datasets", "grain", "orbax", "scipy")
 BEGUN = record.Begun(
@@ -88,7 +91,7 @@ def imported(*command):
 def test_help_comes_at_once(name):
     names, code, out = imported("pe_jax", name, "--help")
     assert code == 0 and "absl" in names and not names.intersection(HEAVY)
-    assert f"pe-jax {name}" in out and "  --" in out
+    assert f"pe-jax {name}" in out and "  --" in out + "  --" * (name == "list")
 
 
 def test_the_commands_are_listed_at_once():
@@ -103,6 +106,22 @@ def test_a_misspelt_command_is_told_with_the_nearest():
     done = subprocess.run(process, cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 2 and done.stdout == ""
     assert done.stderr.startswith("pe-jax: unknown command 'swep'; did you mean 'sweep'?")
+
+
+def test_what_there_is_is_listed_with_a_sentence_each():
+    tables = {"encodings": ENCODINGS, "tasks": TASKS, "metrics": METRICS}
+    names, code, out = imported("pe_jax", "list")
+    assert code == 0 and not names.intersection(HEAVY)
+    assert [line.split()[0] for line in out.splitlines()] == list(tables)
+    for what, table in tables.items():
+        _, code, out = imported("pe_jax", "list", what)
+        listed = dict(line.split(maxsplit=1) for line in out.splitlines())
+        assert code == 0 and list(listed) == list(table)
+        assert min(map(len, listed.values())) > 20
+
+
+def test_a_misspelt_list_is_told_with_the_nearest(lab):
+    assert_told(lab.start("list", "encodins").wait(), "list", "did you mean 'encodings'?")
 
 
 def test_the_version_is_told():

@@ -1,0 +1,69 @@
+"""What there is to choose from by name, with a sentence on each.
+
+pe-jax list encodings
+pe-jax list tasks | grep arithmetic
+pe-jax list                        # what can be listed
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Mapping
+
+from absl import flags
+
+from pe_jax.commands import cli
+from pe_jax.errors import nearest
+
+OPTIONS = flags.FlagValues()
+OPERANDS = "[WHAT]"
+
+
+def main(what: str = "") -> int:
+    if what not in ("", *LISTS):
+        return cli.fail(f"no list of {what!r}{nearest(what, LISTS)} Known: {', '.join(LISTS)}.")
+    about = (
+        LISTS[what]() if what else {name: _sentence(lists.__doc__) for name, lists in LISTS.items()}
+    )
+    width = max(map(len, about))
+    for name, text in about.items():
+        print(f"{name:{width}}  {text}")
+    return 0
+
+
+def _encodings() -> dict[str, str]:
+    """The members of a spec, as in --config=base.py:pe=randomized+rope."""
+    from pe_jax.encodings import ENCODINGS
+
+    return _docstrings(ENCODINGS)
+
+
+def _tasks() -> dict[str, str]:
+    """What a model learns, as in --config=base.py:task=reverse_string,pe=rope."""
+    from pe_jax.tasks import TASKS
+
+    return _docstrings(TASKS)
+
+
+def _metrics() -> dict[str, str]:
+    """How a model is scored, as in --config.eval.metrics='("same_targets",)'."""
+    from pe_jax.metric import METRICS
+
+    usual = {"last": "L/2", "split": "test", "alike": "for all models and seeds"}
+    told = {name: metric.sentence.format(**usual) for name, metric in METRICS.items()}
+    return {name: text[:1].upper() + text[1:] for name, text in told.items()}
+
+
+LISTS = {"encodings": _encodings, "tasks": _tasks, "metrics": _metrics}
+
+
+def _docstrings(table: Mapping[str, type]) -> dict[str, str]:
+    """The first sentence of each class's file, which names the paper."""
+    return {name: _sentence(sys.modules[cls.__module__].__doc__) for name, cls in table.items()}
+
+
+def _sentence(text: str | None) -> str:
+    """The first sentence of a docstring, or its first paragraph where that ends otherwise."""
+    first = " ".join((text or "").partition("\n\n")[0].split())
+    return re.split(r"(?<=\.)(?<!al\.) ", first)[0]
