@@ -13,7 +13,7 @@ TOLD = 0.05  # the share of a split in the training text from which on people ar
 class Overlap:
     """How much of a split also stands in the training text, as data/overlap.py measures it."""
 
-    share: float  # of its bytes
+    share: float  # of its bytes, with case and white space folded
     copies: int = 0  # its documents that are equal to one of the training text
     document: str = ""  # a copy, or the one that shares the most; "": none shares any
     beside: str = ""  # the document of the training text that shares the most with it

@@ -1,19 +1,24 @@
 """How much of one text also stands in another, in the sense in which language models are checked
 for test text that they were trained on: the share of its bytes that lie in a passage which stands
-there, too.
+there, too. Texts are compared with case folded and every run of white space as one space, so that
+line ends, indentation and capitals make no difference; bytes are counted in that form.
 
 A passage is WINDOW bytes, about the 13 words of GPT-3's check (Brown et al., 2020,
 arXiv:2005.14165). Windows of the training text are hashed at every STRIDE-th byte, and those of the
 text that is checked at every byte. So what both have in common is found wherever it begins, if it
 is at least WINDOW + STRIDE - 1 bytes long; up to STRIDE - 1 bytes at either end are not counted. A
-document that is equal to one of the training text counts whole, however short it is.
+document that is equal to one of the training text counts whole, however short it is. Shorter lines
+that are shuffled or numbered, and text that is rewritten, are not found.
 """
 
 from __future__ import annotations
 
+import codecs
 import dataclasses
 import functools
-from collections.abc import Sequence
+import hashlib
+import re
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
@@ -21,6 +26,9 @@ from pe_jax.held_out import Overlap
 
 WINDOW = 64
 STRIDE = 16
+PIECE = 1 << 20  # bytes of a document that are folded at once
+_SPACES = bytes.maketrans(b"\t\n\v\f\r\x1c\x1d\x1e\x1f", 9 * b" ")
+_WIDE_SPACES = re.compile(r"[^\S\x00-\x7f]")
 _FACTORS = np.random.default_rng(0).integers(1 << 63, size=WINDOW // 8, dtype=np.uint64) | 1
 
 
@@ -34,13 +42,14 @@ class Passages:
 
     def overlap(self, documents: Sequence[np.ndarray], names: Sequence[str]) -> Overlap:
         """How much of other documents stands in these, and in which of them most of it does."""
-        copied = [self._equal(document) for document in documents]
+        documents = [_folded(document) for document in documents]
+        copied = [self._first.get(_digest(document)) for document in documents]
         found = _found([_hashes(document) for document in documents], self._known)
         shared = [
             _covered(windows) if copy is None else document.size
             for document, copy, windows in zip(documents, copied, found, strict=True)
         ]
-        share = sum(shared) / sum(document.size for document in documents)
+        share = sum(shared) / max(1, sum(document.size for document in documents))
         if not share:
             return Overlap(share=share)
         most = max(range(len(documents)), key=lambda i: (copied[i] is not None, shared[i]))
@@ -55,18 +64,45 @@ class Passages:
             beside=self.names[beside],
         )
 
-    def _equal(self, document: np.ndarray) -> int | None:
-        """The index of the first document with the same bytes."""
-        same = (i for i, other in enumerate(self.documents) if np.array_equal(document, other))
-        return next(same, None)
+    @functools.cached_property
+    def _digests_and_hashes(self) -> list[tuple[bytes, np.ndarray]]:
+        """Of each document, folded: its digest, and the hashes of its windows."""
+        folded = map(_folded, self.documents)
+        return [(_digest(document), _hashes(document, STRIDE)) for document in folded]
 
     @functools.cached_property
+    def _first(self) -> dict[bytes, int]:
+        """The index of the first document with a digest."""
+        digests = [digest for digest, _ in self._digests_and_hashes]
+        return {digest: i for i, digest in reversed([*enumerate(digests)])}
+
+    @property
     def _hashes(self) -> list[np.ndarray]:
-        return [_hashes(document, STRIDE) for document in self.documents]
+        return [hashes for _, hashes in self._digests_and_hashes]
 
     @functools.cached_property
     def _known(self) -> np.ndarray:
         return np.sort(np.concatenate(self._hashes))
+
+
+def _folded(document: np.ndarray) -> np.ndarray:
+    """The UTF-8 bytes of a document with case folded and every run of white space one space."""
+    text = np.frombuffer(b"".join(_pieces(document)).strip(), np.uint8)
+    word = text != ord(" ")
+    return text[word | np.append(True, word[:-1])] if text.size else text
+
+
+def _pieces(document: np.ndarray) -> Iterator[bytes]:
+    """Its pieces with case folded and every white space a space."""
+    decoder = codecs.getincrementaldecoder("utf-8")("replace")
+    for start in range(0, document.size, PIECE):
+        text = decoder.decode(document[start : start + PIECE].tobytes()).casefold()
+        text = text if text.isascii() else _WIDE_SPACES.sub(" ", text)
+        yield text.encode().translate(_SPACES)
+
+
+def _digest(document: np.ndarray) -> bytes:
+    return hashlib.sha256(document.data).digest()
 
 
 def _covered(windows: np.ndarray) -> int:

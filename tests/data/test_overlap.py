@@ -31,6 +31,39 @@ def test_texts_of_their_own_share_nothing():
     assert overlap([prose(0), prose(1)], [prose(2), prose(3)]) == Overlap(share=0.0)
 
 
+LINES = "\n".join(prose(i, 50) for i in range(60)) + "\n"
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda text: text.replace("\n", "\r\n"),
+        lambda text: text.replace(" ", "  "),
+        lambda text: text.replace("\n", "\n\t"),
+        lambda text: text.replace("\n", "\u00a0\n"),
+        lambda text: text.rstrip("\n"),
+        str.upper,
+        lambda text: text.replace("e", "é").upper(),
+    ],
+    ids=["crlf", "doubled", "indented", "no-break", "end", "upper", "upper beyond ASCII"],
+)
+def test_text_that_is_the_same_but_for_white_space_and_case_is_a_copy(change, monkeypatch):
+    monkeypatch.setattr(
+        Passages.__module__ + ".PIECE", 7, raising=False
+    )  # no character or space is cut in two
+    train = LINES.replace("e", "é") if "É" in change("e") else LINES
+    assert overlap([change(LINES)], [prose(9), train]).copies == 1
+    part = overlap([change(LINES) + prose(1, 500)], [prose(9), train])
+    assert part.copies == 0 and 0.8 < part.share < 0.9
+
+
+def test_the_fold_leaves_words_apart_and_the_share_of_plain_text_as_it_is():
+    assert overlap([LINES.replace(" ", "").replace("\n", "")], [LINES]).share < 0.2
+    assert overlap([" \n"], [LINES]).share == 0
+    plain = overlap([prose(0) + prose(1)], [prose(1) + prose(2)])
+    assert plain.share == pytest.approx(0.5, abs=0.01)
+
+
 @pytest.mark.parametrize("before", [0, 1, 15, 16, 100])
 @pytest.mark.parametrize("after", [0, 7, 33])
 def test_a_passage_is_found_wherever_it_begins(before, after):
@@ -60,7 +93,7 @@ def test_what_stands_in_the_training_text_twice_counts_once():
 
 
 def test_a_copy_counts_whole_however_short_it_is():
-    found = overlap([prose(1, 990), "ten bytes!"], ["ten bytes!", prose(2)])
+    found = overlap(["a" * 990, "ten bytes!"], ["ten bytes!", prose(2)])
     assert found == Overlap(share=0.01, copies=1, document="test1", beside="train0")
 
 
