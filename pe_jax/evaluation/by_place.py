@@ -12,7 +12,6 @@ from typing import Any
 
 from flax import nnx
 
-from pe_jax.evaluation import effect
 from pe_jax.evaluation.passes import Pass
 from pe_jax.evaluation.room import Room
 from pe_jax.evaluation.scoring import Missing, score, target_nats
@@ -46,7 +45,7 @@ def by_place(
     """A line, also added to the session's history, for each score that is not known. Interrupted
     when `session.stop` says so.
     """
-    same = {(part.swap, part.length): _computed(part, passes) for part in passes}
+    same = {(part.swap, part.length): part.computed(part.task.size(part.length)) for part in passes}
     todo: dict[tuple[int, Pass], list[Key]] = {}
     for key in ((place, *way) for place in range(places) for way in same):
         if key not in known or known[key]["reason"] == "out_of_memory":
@@ -73,14 +72,6 @@ def _told(value: float | Missing) -> Line:
     if isinstance(value, Missing):
         return {"value": None, "reason": value.reason.value, "at": value.at}
     return {"value": value, "reason": None, "at": None}
-
-
-def _computed(part: Pass, passes: Sequence[Pass]) -> Pass:
-    """The first pass of the same length that gives the same scores: of a scaling within the
-    training length that is the model as it is.
-    """
-    of_length = (other for other in passes if other.length == part.length)
-    return next(other for other in of_length if other == part or effect.alike(other, part))
 
 
 def of_text(

@@ -86,8 +86,8 @@ def _check_text(config: EvalConfig) -> None:
         used = any(name in metric.uses for metric in metrics)
         if used and value is not None and not 1 <= value < shortest:
             raise ValueError(
-                f"eval.{name} must be below the shortest evaluation length {shortest}, "
-                f"got {value}; lower eval.{name} or raise eval.lengths"
+                f"eval.{name} must be below the shortest evaluation length {shortest} (the "
+                f"training length is always among them), got {value}: lower eval.{name}"
             )
     if config.variants:
         raise ValueError("eval.variants are of tasks that draw their samples: leave it unset")

@@ -63,7 +63,8 @@ class Passkeys:
             if room < 0:
                 raise ValueError(
                     f"a passkey's sentences alone have {length - room} tokens, got the length "
-                    f"{length}: give longer --lengths"
+                    f"{length}: give --lengths of at least {length - room}, and a model whose "
+                    "training length, which is always scored, is as long"
                 )
             before = round(depth * room)
             parts = first, filler[:before], needle, filler[: room - before], asked

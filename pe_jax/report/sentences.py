@@ -13,7 +13,7 @@ from pe_jax.held_out import HELD_OUT
 from pe_jax.metric import Metric
 from pe_jax.record import Result
 from pe_jax.report import paired, without_model
-from pe_jax.report.cells import Table, described
+from pe_jax.report.cells import Row, Table, described
 from pe_jax.report.groups import other_text
 from pe_jax.report.provenance import differing, doubts
 from pe_jax.report.setting import rates, setting
@@ -121,11 +121,11 @@ def _models(results: Sequence[Result]) -> Iterator[str]:
 
 def _rows(results: Sequence[Result], table: Table) -> Iterator[str]:
     yield from _models(results)
-    yield from _swaps(table)
+    yield from _swaps(results, table)
     yield from without_model.note(table)
 
 
-def _swaps(table: Table) -> Iterator[str]:
+def _swaps(results: Sequence[Result], table: Table) -> Iterator[str]:
     train = table.tokens or table.train_length
     swaps = {row.swap for row in table.rows if not row.method} - {""}
     variants = {swap for swap in swaps if re.match(r"\w+=", swap)}
@@ -147,8 +147,30 @@ def _swaps(table: Table) -> Iterator[str]:
             "A, field=value: the checkpoints of A, scored on samples of the task with that value "
             "of the field and no further training."
         )
-    if swaps - {"window"} - memories - variants:
+    asked = swaps - {"window"} - memories - variants
+    if asked:
         yield "A, B: the checkpoints of A, evaluated with B swapped in and no further training."
+    same = [
+        row.label for row in table.rows if row.swap in asked and _as_trained(results, row, table)
+    ]
+    if same:
+        yield f"No effect on these scores, equal to the bit at every length: {join(same)}."
+
+
+def _as_trained(results: Sequence[Result], row: Row, table: Table) -> bool:
+    """Whether a swap's values equal the values of the model as trained, to the bit, at every
+    length.
+    """
+    result = next(result for result in results if result.id == row.run)
+    swapped, trained = (
+        {
+            (one.seed, one.length): one.value
+            for one in result.rows
+            if (one.metric, one.swap) == (table.metric, swap)
+        }
+        for swap in (row.swap, "")
+    )
+    return swapped == trained and any(value is not None for value in swapped.values())
 
 
 def _ranks(table: Table) -> Iterator[str]:

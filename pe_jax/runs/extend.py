@@ -18,7 +18,6 @@ import numpy as np
 from pe_jax import record
 from pe_jax.errors import Refused
 from pe_jax.evaluation.by_place import Key, Line, by_place, key_of
-from pe_jax.evaluation.passes import plan
 from pe_jax.reason import Reason
 from pe_jax.record import Begun, Curve, Result, Row
 from pe_jax.runs import environment
@@ -48,8 +47,8 @@ def extend(asked: Extension, workdir: Path, command: str, view: View) -> Result:
             lines = {key_of(line): line for line in read_lines(path)}
             view.begin()
             session = Session(History(path, view.watch, check), view.say, stop)
-            passes, scored = plan(asked.model.members, asked.eval), material.scorer(session)
-            for line in by_place(passes, asked.places, scored, {**lines}, session):
+            scored = material.scorer(session)
+            for line in by_place(asked.passes, asked.places, scored, {**lines}, session):
                 lines[key_of(line)] = line
             result = _result(asked, begun, material, lines)
             records.write(folder / "result.json", result)
@@ -74,7 +73,7 @@ def _begin(asked: Extension, folder: Path, about: record.Corpus, command: str, v
         seeds=tuple(range(asked.places)),
         corpus=about,
         tokenizer=model.tokenizer.describe(),
-        sources=model.files,
+        sources=asked.files,
         started=state.now(),
         **vars(environment.process()),
     )

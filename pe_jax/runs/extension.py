@@ -18,13 +18,16 @@ from pe_jax import record
 from pe_jax.data import tokenizer
 from pe_jax.data.corpus import SPLITS
 from pe_jax.data.load import load
-from pe_jax.evaluation import effect, passkeys
+from pe_jax.evaluation import passkeys
 from pe_jax.evaluation.by_place import Score, of_text
 from pe_jax.evaluation.config import EvalConfig
+from pe_jax.evaluation.passes import Pass, plan
 from pe_jax.evaluation.passkeys import Passkeys
 from pe_jax.evaluation.windows import windows
 from pe_jax.pretrained.load import Pretrained
+from pe_jax.runs import checks
 from pe_jax.runs.run import run_id
+from pe_jax.spec.parse import parse, sources
 from pe_jax.storage.hashes import sha256
 from pe_jax.tasks.passkey import FILLER, INTRODUCTION, NEEDLE, QUESTION
 from pe_jax.training.session import Session
@@ -41,6 +44,8 @@ class Extension(NamedTuple):
     """The text, as data.source names it, or PASSKEY."""
     eval: EvalConfig
     """Resolved. `targets` over `last` are the places."""
+    passes: tuple[Pass, ...]
+    """The model as it is and with each swap, at each length."""
 
     @classmethod
     def of(
@@ -53,6 +58,7 @@ class Extension(NamedTuple):
         last: int,
     ) -> Extension:
         """ValueError for lengths and swaps that are not possible with the model."""
+        checks.users_hooks(parse(model.spec), swaps, model.members[0].dims, model.lm)
         last = 1 if source == PASSKEY else last
         asked = EvalConfig(
             lengths=tuple(lengths),
@@ -63,8 +69,7 @@ class Extension(NamedTuple):
         )
         metric = "exact_match" if source == PASSKEY else "same_targets"
         config = dataclasses.replace(asked.resolved(model.length), metrics=(metric,))
-        effect.check(model.members, config)
-        return cls(model, source, config)
+        return cls(model, source, config, plan(model.members, config))
 
     @property
     def metric(self) -> str:
@@ -76,11 +81,16 @@ class Extension(NamedTuple):
         """How many places are scored."""
         return self.eval.targets // (self.eval.last or 1)
 
+    @property
+    def files(self) -> dict[str, str]:
+        """SHA-256 by name of each file of the model and of the user's own swaps."""
+        return self.model.files | sources(*self.eval.swaps)
+
     def folder(self, workdir: Path) -> Path:
-        """The folder of these scores: more lengths within the longest, or more swaps, are scored
-        beside those that are there.
+        """The folder of these scores: more lengths within the longest, or more swaps of the
+        package, are scored beside those that are there.
         """
-        fixed = [self.model.files, self.source, self.places, self.eval.last, max(self.eval.lengths)]
+        fixed = [self.files, self.source, self.places, self.eval.last, max(self.eval.lengths)]
         return workdir / run_id(self.model.name, {"extend": fixed, "weights": self.model.weights})
 
     def material(self) -> Material:

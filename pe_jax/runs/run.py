@@ -18,8 +18,8 @@ from pe_jax.data.corpus import Corpus
 from pe_jax.data.load import load
 from pe_jax.encoding import Encoding
 from pe_jax.errors import Refused
-from pe_jax.evaluation import effect
 from pe_jax.evaluation.config import EvalConfig
+from pe_jax.evaluation.passes import plan
 from pe_jax.evaluation.windows import check_room
 from pe_jax.model.config import LmConfig
 from pe_jax.model.parameters import learned
@@ -92,7 +92,7 @@ class Run:
         checks.parameters(encodings)
         checks.positions(encodings, [member.id for member in members])
         checks.segment_memory(lm, encodings, train)
-        effect.check(encodings, evaluation, train.length, task)
+        plan(encodings, evaluation, train.length, task)  # ValueError for an impossible one
         start = start_of(train, lm, spec, encodings, run.seeds)
         name = _label(members, lm, start)
         trained_by = {

@@ -120,7 +120,7 @@ def _newest(items: Iterable[T], key: Callable[[T], Hashable]) -> tuple[T, ...]:
 
 def file_of(folder: Path, config: EvalConfig, task: Task) -> Path:
     """Where the scores by a resolved config are kept. It depends on what a swap's file holds."""
-    swapped_in = sources("+".join(config.swaps)) if config.swaps else {}
+    swapped_in = sources(*config.swaps)
     if not task.reads_text:
         text = canonical([config.samples, swapped_in])
         return folder / "evaluations" / f"{config.samples}-samples-{sha256(text)[:8]}.json"

@@ -157,11 +157,12 @@ def label(spec: str, overrides: Mapping[str, Mapping[str, Any]] | None = None) -
     return str(parse(spec).with_fields(overrides or {}))
 
 
-def sources(spec: str) -> dict[str, str]:
-    """SHA-256 of each file outside the package that a spec names, and of those beside it that it
+def sources(*specs: str) -> dict[str, str]:
+    """SHA-256 of each file outside the package that the specs name, and of those beside it that it
     imports: part of a run's identity.
     """
-    paths = (member.name.rpartition(":")[0] for member in parse(spec) if ":" in member.name)
+    members = (member for spec in specs for member in parse(spec))
+    paths = (member.name.rpartition(":")[0] for member in members if ":" in member.name)
     return {file: hash for path in paths for file, hash in own_class.sources(path).items()}
 
 

@@ -263,6 +263,20 @@ def test_any_encoding_can_be_swapped_in():
     assert any(note.startswith("A, B: the checkpoints of A, evaluated") for note in found.notes)
 
 
+def test_a_swap_that_changes_no_value_is_said_to_have_had_no_effect():
+    result = make_record("rope", [2.5, 2.6, 2.7, 2.8, 2.9], window=False)
+
+    def notes(swap, shift):
+        rows = (
+            replace(r, swap=swap, value=r.value + shift * (r.length == 64)) for r in result.rows
+        )
+        return " ".join(tables.extrapolation([replace(result, rows=(*result.rows, *rows))]).notes)
+
+    assert "length: rope, pi(factor=1.0)." in notes("pi(factor=1.0)", 0.0)
+    assert "No effect" not in notes("pi(factor=1.0)", 1e-15)
+    assert "No effect" not in notes("window", 0.0)  # nobody asked for the default
+
+
 def test_an_unknown_metric_lists_the_known_ones(records):
     with pytest.raises(ValueError, match="same_targets, nonoverlapping"):
         tables.extrapolation(records, "accuracy")

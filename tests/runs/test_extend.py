@@ -10,9 +10,11 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from flax import nnx
+from helpers import DIMS
 
 from pe_jax.errors import Refused
 from pe_jax.evaluation import passkeys
+from pe_jax.evaluation.by_place import by_place
 from pe_jax.evaluation.config import EvalConfig
 from pe_jax.evaluation.passes import plan
 from pe_jax.evaluation.passkeys import Passkeys
@@ -21,7 +23,9 @@ from pe_jax.report import depth, formats, outcome, tables
 from pe_jax.runs.extend import extend
 from pe_jax.runs.extension import Extension
 from pe_jax.runs.view import SILENT, Silent
+from pe_jax.spec.parse import make
 from pe_jax.spec.swap import swap
+from pe_jax.storage import hashes
 from pe_jax.tasks.passkey import FILLER
 from pe_jax.training.session import Session
 
@@ -63,19 +67,70 @@ def test_a_score_is_the_bits_per_byte_of_the_last_tokens_before_a_place(model, a
     assert rows["pi", 64, 0] == pytest.approx(nats / size / np.log(2), rel=1e-5)
 
 
-def test_a_scaling_within_the_training_length_is_not_computed_again(asked, tmp_path):
+def test_a_scaling_within_the_training_length_scores_what_the_model_scores(asked, tmp_path):
     result = extend(asked, tmp_path / "runs", "command", SILENT)
     value = {(row.swap, row.length, row.seed): row.value for row in result.rows}
     for place in range(3):
-        assert value["pi", 16, place] == value["", 16, place]
+        assert value["pi", 16, place] == pytest.approx(value["", 16, place], rel=1e-6)
         assert value["pi", 64, place] != value["", 64, place]
         assert value["window", 32, place] == value["", 32, place]
     path = tmp_path / "runs" / result.id / "metrics.jsonl"
     lines = [json.loads(line) for line in path.read_text().splitlines()]
-    assert lines[-1]["evaluated"] == lines[-1]["of"] == 3 * (16 + 32 + 3 * 64)
+    assert lines[-1]["evaluated"] == lines[-1]["of"] == 3 * (2 * 16 + 2 * 32 + 3 * 64)
     seconds = {(line["swap"], line["length"], line["place"]): line["seconds"] for line in lines}
-    assert seconds["pi", 16, 2] == seconds["", 16, 2] and seconds["pi", 64, 2] > 0
+    assert seconds["window", 16, 2] == seconds["", 16, 2] and seconds["pi", 64, 2] > 0
     assert seconds["pi", 64, 0] is None  # it was compiled in them
+
+
+SWAPS = (
+    "window(window=2040)",
+    "window(window=2048)",
+    "lm_infinite(sinks=10)",
+    "lm_infinite(sinks=12)",
+)
+
+
+def test_a_pass_is_shared_only_where_it_is_the_same_by_construction():
+    members = make("rope", DIMS._replace(train_len=2048))
+    config = EvalConfig(lengths=(2048, 16384), swaps=SWAPS, last=256).resolved(2048)
+    computed = []
+
+    def scored(part, place):
+        computed.append(part)
+        return float(len(computed))
+
+    lines = [*by_place(plan(members, config), 1, scored, {}, Session())]
+    values = {(line["swap"], line["length"]): line["value"] for line in lines}
+    assert len({values[swap, 16384] for swap in ("", *SWAPS)}) == 5
+    assert len({values[swap, 2048] for swap in ("", *SWAPS)}) == 4
+    assert values["window(window=2048)", 2048] == values["", 2048]  # it hides no key
+
+
+MINE = """
+import dataclasses
+from pe_jax.encodings.rotary import Rotary
+from pe_jax.geometry import inverse_timescales
+
+@dataclasses.dataclass(frozen=True)
+class Mine(Rotary):
+    def _frequencies(self):
+        return inverse_timescales(self.dims.head, self.base) * FACTOR
+"""
+
+
+def test_a_swap_in_a_file_is_scored_anew_once_the_file_has_changed(model, book, tmp_path):
+    file = tmp_path / "mine.py"
+
+    def scores_of(factor):
+        file.write_text(MINE.replace("FACTOR", factor))
+        asked = Extension.of(model, f"files:{book}", (64,), (f"{file}:Mine",), 2, LAST)
+        result = extend(asked, tmp_path / "runs", "command", SILENT)
+        assert result.sources[str(file)] == hashes.sha256_of_file(file)
+        return {(row.swap, row.length, row.seed): row.value for row in result.rows}
+
+    first, second = scores_of("1.0"), scores_of("0.01")
+    assert first["", 64, 0] == second["", 64, 0]
+    assert first[f"{file}:Mine", 64, 0] != second[f"{file}:Mine", 64, 0]
 
 
 class Stops(Silent):
@@ -129,7 +184,7 @@ def test_a_passkey_is_hidden_at_every_depth_and_all_of_it_is_seen(model):
             share = len(filler[0]) / len("".join(filler))
             assert share == pytest.approx(at, abs=0.02)
         assert len(numbers) == 5
-    with pytest.raises(ValueError, match="alone have 2[0-9]+ tokens, got the length 100"):
+    with pytest.raises(ValueError, match="alone have 2[0-9]+ tokens, .* always scored"):
         Passkeys.of(model.tokenizer, 100, 5)
 
 
@@ -195,8 +250,10 @@ def test_the_table_says_what_its_intervals_are_over(asked, tmp_path):
 
 def test_what_cannot_be_scored_is_refused(model, book, tmp_path):
     source = f"files:{book}"
-    with pytest.raises(ValueError, match="'pi' had no effect: at every evaluated length"):
-        Extension.of(model, source, (16,), ("pi",), 3, LAST)
+    wrong = tmp_path / "wrong.py"
+    wrong.write_text(MINE.replace("FACTOR", "[1.0] * 7"))
+    with pytest.raises(ValueError, match="wrong.py:Mine: qk raised"):
+        Extension.of(model, source, LENGTHS, (f"{wrong}:Mine",), 3, LAST)
     with pytest.raises(ValueError, match="needs parameters"):
         Extension.of(model, source, LENGTHS, ("learned",), 3, LAST)
     with pytest.raises(Refused, match="no document .*has the 65536 tokens"):
