@@ -139,6 +139,9 @@ def pieces(text: str) -> tuple[bytes, ...]:
     vocab = model.get_vocab(with_added_tokens=False)
     added = {i: token.content for i, token in model.get_added_tokens_decoder().items()}
     own = {i: token for token, i in vocab.items() if i not in added}
+    size = 1 + max([*own, *added])
+    if size > LARGEST:
+        raise Unfit(f"has a token with the id {size - 1}: ids up to {LARGEST - 1} are read")
     parts = json.loads(model.to_str())
     first = parts["pre_tokenizer"] or {}  # one step, or a sequence of steps
     steps = [s for s in first.get("pretokenizers", [first]) if s.get("type") == "ByteLevel"]
@@ -152,7 +155,7 @@ def pieces(text: str) -> tuple[bytes, ...]:
     ):
         if wrong:
             raise Unfit.lossy(reason)
-    out = [b""] * (1 + max([*own, *added]))
+    out = [b""] * size
     for i, token in own.items():
         out[i] = bytes(ALPHABET[character] for character in token)
     for i, content in added.items():
@@ -172,6 +175,8 @@ def _alphabet() -> dict[str, int]:
 
 
 ALPHABET = _alphabet()
+LARGEST = 2**24
+"""The most ids of a tokenizer."""
 PART = 2**18
 """The least size of a part of a document, in bytes."""
 GROUP = 2**22

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from pe_jax.errors import nearest
+from pe_jax.fields import Count, Positive, check_value
 from pe_jax.model.config import LmConfig
 
 NO_MATTER = frozenset(
@@ -33,17 +34,17 @@ class Described:
     """Tokens for which it was trained: its max_position_embeddings."""
 
 
-def described(config: Mapping[str, Any]) -> Described:
+def described(config: Any) -> Described:
     """What a config.json describes. ValueError for a family that is not known, a field that is
     missing or not understood, and a value that this package has no counterpart for.
     """
-    family = config.get("model_type", "")
+    fields = _Fields(config)
+    family = str(config.get("model_type", ""))
     if family not in FAMILIES:
         raise ValueError(
-            f"model_type {family!r} cannot be read{nearest(str(family), FAMILIES)} "
+            f"model_type {family!r} cannot be read{nearest(family, FAMILIES)} "
             f"Known: {', '.join(FAMILIES)}."
         )
-    fields = _Fields(config)
     out = FAMILIES[family](family, fields)
     fields.finish()
     return out
@@ -52,7 +53,10 @@ def described(config: Mapping[str, Any]) -> Described:
 class _Fields:
     """The fields of a config.json, of which none may be left over."""
 
-    def __init__(self, config: Mapping[str, Any], within: str = ""):
+    def __init__(self, config: Any, within: str = ""):
+        if not isinstance(config, Mapping):
+            name = f"config.json {within}".rstrip(" .")
+            raise ValueError(f"{name} must be an object, {{...}}, got {config!r:.40}")
         self.left, self.within = dict(config), within
 
     def take(self, name: str, *default: Any) -> Any:
@@ -61,6 +65,12 @@ class _Fields:
         if value is None and not default:
             raise ValueError(f"config.json lacks {self.within}{name}")
         return default[0] if value is None else value
+
+    def number(self, name: str, *default: Any, hint: Any = Count) -> Any:
+        """`take` of a number. ValueError unless it is as the annotation `hint` says."""
+        value = self.take(name, *default)
+        check_value(value, hint, f"config.json {self.within}{name}")
+        return value
 
     def must(self, name: str, *allowed: Any) -> None:
         """ValueError unless a field is missing or has one of the allowed values."""
@@ -79,30 +89,32 @@ class _Fields:
 
 
 def _llama(family: str, fields: _Fields) -> Described:
-    heads, model = fields.take("num_attention_heads"), fields.take("hidden_size")
+    heads, model = fields.number("num_attention_heads"), fields.number("hidden_size")
     tied = fields.take("tie_word_embeddings", False)
-    length = fields.take("max_position_embeddings")
+    length = fields.number("max_position_embeddings")
     fields.must("hidden_act", "silu")
     fields.must("rope_interleaved", False)
     lm = LmConfig(
-        vocab=fields.take("vocab_size"),
-        layers=fields.take("num_hidden_layers"),
+        vocab=fields.number("vocab_size"),
+        layers=fields.number("num_hidden_layers"),
         model=model,
         heads=heads,
-        head=fields.take("head_dim", model // heads),
-        kv_heads=fields.take("num_key_value_heads", heads),
-        mlp=fields.take("intermediate_size"),
+        head=fields.number("head_dim", 128 if family == "qwen3" else model // heads),
+        kv_heads=fields.number("num_key_value_heads", heads),
+        mlp=fields.number("intermediate_size"),
         activation="silu",
         gated=True,
         biases=_biases(family, fields),
-        norm_eps=float(fields.take("rms_norm_eps")),
+        norm_eps=fields.number("rms_norm_eps", hint=Positive),
         qk_norm=family == "qwen3",
         tie_embeddings=tied,
         embed_std=model**-0.5,  # at which tied embeddings are not scaled
     )
-    spec = _rotary(fields, length)
-    if family == "mistral" and (window := fields.take("sliding_window", 0)):
-        spec = f"{spec}+window(window={window})"
+    spec = _rotary(family, fields, length)
+    if family == "mistral":
+        usual = 0 if "sliding_window" in fields.left else 4096  # null: no window
+        if window := fields.take("sliding_window", usual):
+            spec = f"{spec}+window(window={window})"
     _no_window(family, fields)
     return Described(family, lm, spec, length)
 
@@ -126,59 +138,64 @@ def _no_window(family: str, fields: _Fields) -> None:
         fields.must("use_sliding_window", False)
         fields.take("sliding_window", None)  # which it then does not use
         fields.take("max_window_layers", None)
-    kinds = set(fields.take("layer_types", ()))
-    if kinds - ({"sliding_attention"} if family == "mistral" else {"full_attention"}):
+    kinds = fields.take("layer_types", [])
+    usual = "sliding_attention" if family == "mistral" else "full_attention"
+    if not isinstance(kinds, list) or any(kind != usual for kind in kinds):
         raise ValueError(
-            f"config.json has layer_types {', '.join(sorted(kinds))}: such layers of this family "
-            "cannot be read"
+            f"config.json has layer_types={kinds!r}: of this family only layers of {usual} can be "
+            "read"
         )
 
 
 def _gpt_neox(family: str, fields: _Fields) -> Described:
-    model, length = fields.take("hidden_size"), fields.take("max_position_embeddings")
+    model, length = fields.number("hidden_size"), fields.number("max_position_embeddings")
     activation = fields.take("hidden_act", "gelu")
     known = {"gelu": "gelu_erf", "gelu_new": "gelu", "gelu_fast": "gelu", "relu": "relu"}
     if activation not in known:
         raise ValueError(f"config.json has hidden_act={activation!r}, known are {', '.join(known)}")
     fields.must("attention_bias", True)
     lm = LmConfig(
-        vocab=fields.take("vocab_size"),
-        layers=fields.take("num_hidden_layers"),
+        vocab=fields.number("vocab_size"),
+        layers=fields.number("num_hidden_layers"),
         model=model,
-        heads=fields.take("num_attention_heads"),
-        mlp=fields.take("intermediate_size"),
+        heads=fields.number("num_attention_heads"),
+        mlp=fields.number("intermediate_size"),
         activation=known[activation],
         parallel=fields.take("use_parallel_residual", True),
         biases="all",
         norm="layer",
-        norm_eps=float(fields.take("layer_norm_eps", 1e-5)),
+        norm_eps=fields.number("layer_norm_eps", 1e-5, hint=Positive),
         tie_embeddings=fields.take("tie_word_embeddings", False),
         embed_std=model**-0.5,
     )
-    return Described(family, lm, _rotary(fields, length), length)
+    return Described(family, lm, _rotary(family, fields, length), length)
 
 
-def _rotary(fields: _Fields, length: int) -> str:
+def _rotary(family: str, fields: _Fields, length: int) -> str:
     """The spec of the rotation: in transformers 5 rope_parameters, before it rope_theta (of
     GPT-NeoX rotary_emb_base and rotary_pct) and rope_scaling.
     """
     base = fields.take("rope_theta", fields.take("rotary_emb_base", 10000.0))
-    part = fields.take("partial_rotary_factor", fields.take("rotary_pct", 1.0))
+    part = fields.take("rotary_pct", 0.25 if family == "gpt_neox" else 1.0)
+    part = fields.take("partial_rotary_factor", part)
     older, newer = fields.take("rope_scaling", {}), fields.take("rope_parameters", {})
     scaling = _Fields(older or newer, "rope_scaling." if older else "rope_parameters.")
     kind = scaling.take("rope_type", scaling.take("type", "default"))
-    base = float(scaling.take("rope_theta", base))
+    base = float(scaling.number("rope_theta", base, hint=Positive))
     part = scaling.take("partial_rotary_factor", part)
+    if kind == "default" and family != "gpt_neox":
+        part = 1.0  # HuggingFace turns whole heads there, whatever the field says
     if kind not in SCALINGS or (kind != "default" and part != 1.0):
         raise ValueError(
             f"config.json scales RoPE by {kind!r} with partial_rotary_factor {part}; known are "
             f"{', '.join(SCALINGS)}, and all but default turn whole heads"
         )
-    name, values = SCALINGS[kind]
+    name, needed, more = SCALINGS[kind]
     options = {"base": base}
     if part != 1.0:
         name, options = "partial_rope", options | {"rotary_pct": part}
-    for theirs, ours in values.items():
+    options |= {ours: scaling.take(theirs) for theirs, ours in needed.items()}
+    for theirs, ours in more.items():
         value = scaling.take(theirs, length if ours == "length" else None)
         options |= {} if value is None else {ours: value}
     scaling.must("truncate", True)
@@ -187,8 +204,8 @@ def _rotary(fields: _Fields, length: int) -> str:
 
 
 SCALINGS = {
-    "default": ("rope", {}),
-    "linear": ("pi", {"factor": "factor"}),
+    "default": ("rope", {}, {}),
+    "linear": ("pi", {"factor": "factor"}, {}),
     "llama3": (
         "llama3",
         {
@@ -197,11 +214,12 @@ SCALINGS = {
             "high_freq_factor": "high",
             "original_max_position_embeddings": "length",
         },
+        {},
     ),
     "yarn": (
         "yarn",
+        {"factor": "factor"},
         {
-            "factor": "factor",
             "beta_slow": "alpha",
             "beta_fast": "beta",
             "attention_factor": "attention_factor",
@@ -209,7 +227,9 @@ SCALINGS = {
         },
     ),
 }
-"""For each rope_type that can be read its encoding, and what their fields are called there."""
+"""For each rope_type that can be read its encoding, and {their field: its name there} of the fields
+that must be set and of the others.
+"""
 
 FAMILIES = {
     "llama": _llama,

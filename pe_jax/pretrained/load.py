@@ -38,16 +38,23 @@ def load(source: str, weights: str = "float32", activations: str = "float32") ->
     """The model of "hf:DIR" or "gguf:PATH", its parameters stored in the dtype `weights` and
     computed with in `activations`.
 
-    ValueError for a model that is not understood, whole or readable, FileNotFoundError for a file
+    ValueError for a model that is not understood, whole or readable, for weights that are not
+    finite and for a tokenizer with more tokens than the model has, FileNotFoundError for a file
     that is not there, with the names of similar ones.
     """
     there = Source.of(source)
     about = there.about
     config = dataclasses.replace(about.lm, dtype=activations)
+    tokens = tokenizer.named(source)
+    if len(tokens.pieces) > config.vocab:
+        raise ValueError(
+            f"the tokenizer of {source} has {len(tokens.pieces)} tokens and its model embeds "
+            f"{config.vocab} (vocab_size): give the tokenizer.json that the model was trained with"
+        )
     encodings = parse(about.spec).encodings(config.dims(about.length))
-    graphdef, shapes = structure(config, encodings)
-    with there.tensors() as tensors:
+    with there.tensors() as tensors:  # first, so that no model of too many layers is made
         found = _parameters(there, tensors, DTYPES[weights])
+    graphdef, shapes = structure(config, encodings)
     return Pretrained(
         source=source,
         name=there.name,
@@ -58,7 +65,7 @@ def load(source: str, weights: str = "float32", activations: str = "float32") ->
         members=encodings,
         graphdef=graphdef,
         params=jax.tree.map_with_path(lambda path, like: _placed(found, path, like), shapes),
-        tokenizer=tokenizer.named(source),
+        tokenizer=tokens,
         files=there.digests,
     )
 
@@ -73,7 +80,13 @@ def _parameters(there: Source, tensors: Tensors, dtype: Any) -> dict[str, jax.Ar
         if name not in tensors.names:
             raise ValueError(f"{there.text} lacks the tensor {name}{nearest(name, tensors.names)}")
         used.add(name)
-        return jnp.asarray(tensors.read(name), dtype)
+        array = jnp.asarray(tensors.read(name), dtype)
+        if not jnp.isfinite(array).all():
+            raise ValueError(
+                f"{there.text} has NaN or infinity in the tensor {name}: the file is damaged, or "
+                "training diverged"
+            )
+        return array
 
     found = parameters(there.about.family, there.about.lm, read)
     if left := sorted(name for name in tensors.names - used if not name.endswith(BUFFERS)):

@@ -18,6 +18,8 @@ from pe_jax.storage import gguf_file, hashes
 from pe_jax.storage.paths import existing, expanded
 
 KINDS = ("hf", "gguf")
+FLOATS = ("F64", "F32", "F16", "BF16")
+"""What the numbers of a safetensors file may be."""
 
 
 class Tensors(NamedTuple):
@@ -78,22 +80,49 @@ def _gguf(text: str, place: Path) -> Source:
 
 def _huggingface(text: str, folder: Path) -> Source:
     config, tokenizer = (_in(folder, name) for name in ("config.json", "tokenizer.json"))
-    weights = sorted(folder.glob("*.safetensors"))
-    if not weights:
-        raise FileNotFoundError(f"no *.safetensors in {folder}, which hold the weights of a model")
-    try:
-        about = described(json.loads(config.read_text("utf-8")))
-    except json.JSONDecodeError as error:
-        raise ValueError(f"{config} is no JSON: {error}") from error
+    weights, about = _weights(folder), described(_json(config))
 
     @contextlib.contextmanager
     def tensors() -> Iterator[Tensors]:
         with contextlib.ExitStack() as stack:
-            files = [stack.enter_context(_safetensors(path)) for path in weights]
-            of = {name: file for file in files for name in file.keys()}  # noqa: SIM118, no dict
-            yield Tensors(frozenset(of), lambda name: of[name].get_tensor(name))
+            files = {path: stack.enter_context(_safetensors(path)) for path in weights}
+            of: dict[str, Path] = {}
+            for path, file in files.items():
+                for name in file.keys():  # noqa: SIM118, no dict
+                    if name in of:
+                        raise ValueError(
+                            f"{of[name].name} and {path.name} in {folder} both have the tensor "
+                            f"{name}: leave the files of one model there"
+                        )
+                    of[name] = path
+            yield Tensors(frozenset(of), lambda name: _tensor(files[of[name]], name))
 
     return Source(text, folder.resolve().name, about, (*weights, config, tokenizer), tensors)
+
+
+def _weights(folder: Path) -> list[Path]:
+    """The files of a model's weights: all of the folder, or, as HuggingFace's libraries choose, the
+    shards that an index names where there is no model.safetensors.
+    """
+    index = folder / "model.safetensors.index.json"
+    if index.is_file() and not (folder / "model.safetensors").is_file():
+        content = _json(index)
+        shards = content.get("weight_map") if isinstance(content, dict) else None
+        if not isinstance(shards, dict):
+            raise ValueError(f"{index} lacks weight_map, the file of each tensor")
+        return [_in(folder, name) for name in sorted({str(name) for name in shards.values()})]
+    weights = sorted(folder.glob("*.safetensors"))
+    if not weights:
+        raise FileNotFoundError(f"no *.safetensors in {folder}, which hold the weights of a model")
+    return weights
+
+
+def _json(path: Path) -> Any:
+    """What a JSON file holds. ValueError where it is none."""
+    try:
+        return json.loads(path.read_text("utf-8"))
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"{path} is no JSON: {error}") from None
 
 
 def _in(folder: Path, name: str) -> Path:
@@ -104,6 +133,17 @@ def _in(folder: Path, name: str) -> Path:
             "config.json, *.safetensors and tokenizer.json"
         )
     return folder / name
+
+
+def _tensor(file: Any, name: str) -> Any:
+    """A tensor of an open file. ValueError unless its numbers are floats of a usual kind."""
+    kind = file.get_slice(name).get_dtype()
+    if kind not in FLOATS:
+        raise ValueError(
+            f"the tensor {name} is stored as {kind}; weights are {', '.join(FLOATS)}: save the "
+            "model in one of these"
+        )
+    return file.get_tensor(name)
 
 
 def _safetensors(path: Path) -> Any:

@@ -68,7 +68,13 @@ def _neox_top(lm: LmConfig, read: Read) -> dict[str, Any]:
 def _neox_layer(lm: LmConfig, read: Read, i: int) -> dict[str, Any]:
     at = f"gpt_neox.layers.{i}."
     size = lm.model // lm.heads
-    kernel = read(f"{at}attention.query_key_value.weight").reshape(lm.heads, 3, size, lm.model)
+    kernel = read(f"{at}attention.query_key_value.weight")
+    if kernel.shape != (3 * lm.model, lm.model):
+        raise ValueError(
+            f"the tensor {at}attention.query_key_value.weight has the shape {kernel.shape}; by the "
+            f"model's description it is {(3 * lm.model, lm.model)}"
+        )
+    kernel = kernel.reshape(lm.heads, 3, size, lm.model)
     bias = read(f"{at}attention.query_key_value.bias").reshape(lm.heads, 3, size)
     q, k, v = (kernel[:, part].reshape(-1, lm.model).T for part in range(3))
     of_q, of_k, of_v = (bias[:, part].reshape(-1) for part in range(3))

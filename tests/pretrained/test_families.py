@@ -15,6 +15,7 @@ from pe_jax.pretrained.config import described
 from pe_jax.pretrained.load import load
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "pretrained"
+ABSENT = object()
 FAMILIES = sorted(path.name for path in GOLDEN.iterdir() if path.name != "gguf")
 CONFIG = json.loads((GOLDEN / "llama" / "config.json").read_text())
 
@@ -60,7 +61,20 @@ WRONG = {
     ),
     "biases": ({"attention_bias": True}, "attention_bias=True and mlp_bias=False"),
     "missing": ({"vocab_size": None}, "lacks vocab_size"),
-    "layers": ({"layer_types": ["linear_attention"]}, "layer_types linear_attention"),
+    "layers": ({"layer_types": ["linear_attention"]}, "layer_types=.'linear_attention'"),
+    "no list of layers": ({"layer_types": 5}, "layer_types=5"),
+    "no size": ({"hidden_size": 0}, "hidden_size must be an integer of at least 1, got 0"),
+    "no heads": ({"num_attention_heads": 0}, "num_attention_heads must be an integer"),
+    "no object": ({"rope_scaling": 5}, "rope_scaling must be an object, .*got 5"),
+    "linear's factor": ({"rope_parameters": {"rope_type": "linear"}}, "lacks .*factor"),
+    "yarn's factor": ({"rope_parameters": {"rope_type": "yarn"}}, "lacks .*factor"),
+    **{
+        f"llama3's {name}": (
+            {"rope_parameters": {k: v for k, v in CONFIG["rope_parameters"].items() if k != name}},
+            f"lacks rope_parameters.{name}",
+        )
+        for name in ("factor", "low_freq_factor", "original_max_position_embeddings")
+    },
 }
 
 
@@ -69,6 +83,40 @@ def test_a_description_that_is_not_understood_is_refused(case):
     change, message = WRONG[case]
     with pytest.raises(ValueError, match=message):
         described(CONFIG | change)
+
+
+@pytest.mark.parametrize(
+    ("family", "change", "spec"),
+    [
+        ("llama_tied", {"partial_rotary_factor": 0.5}, "rope(base=10000.0)"),
+        (
+            "qwen3",
+            {"rope_parameters": {"rope_type": "default", "partial_rotary_factor": 0.5}},
+            "rope(base=10000.0)",
+        ),
+        ("gpt_neox", {"rope_parameters": None}, "partial_rope(base=10000.0,rotary_pct=0.25)"),
+        ("mistral", {"sliding_window": ABSENT}, "rope(base=10000.0)+window(window=4096)"),
+        ("mistral", {"sliding_window": None}, "rope(base=10000.0)"),
+    ],
+)
+def test_what_a_description_leaves_out_is_as_in_huggingfaces_library(family, change, spec):
+    config = json.loads((GOLDEN / family / "config.json").read_text()) | change
+    config = {name: value for name, value in config.items() if value is not ABSENT}
+    assert described(config).spec == spec
+
+
+def test_a_qwen3_has_heads_of_128_unless_it_says_otherwise():
+    config = json.loads((GOLDEN / "qwen3" / "config.json").read_text())
+    assert described(config).lm.head == 8
+    assert described(config | {"head_dim": None}).lm.head == 128
+
+
+@pytest.mark.parametrize("text", ["[]", "null", "[" * 100_000, "\udcff"])
+def test_a_description_that_is_no_object_is_refused(folder, text):
+    (folder / "config.json").write_text(text, "utf-8", "surrogateescape")
+    with pytest.raises(ValueError, match="config.json (must be an object|is no JSON)") as error:
+        load(f"hf:{folder}")
+    assert len(str(error.value)) < 300
 
 
 @pytest.fixture
@@ -97,9 +145,74 @@ def test_weights_that_are_not_those_of_the_description_are_refused(folder):
         (folder / "config.json").write_text(json.dumps(CONFIG | fields))
         return f"hf:{folder}"
 
-    with pytest.raises(ValueError, match="lacks the tensor model.layers.2"):
-        load(changed(num_hidden_layers=3))
+    for layers in (3, 10**9):
+        with pytest.raises(ValueError, match="lacks the tensor model.layers.2"):
+            load(changed(num_hidden_layers=layers))
     with pytest.raises(ValueError, match="tensors that are not understood: model.layers.1"):
         load(changed(num_hidden_layers=1))
     with pytest.raises(ValueError, match="down/kernel has the shape .*it is"):
         load(changed(intermediate_size=32))
+
+
+def rewritten(path, dtype="F32", nan=False):
+    """Changes how the file stores model.norm.weight."""
+    raw = bytearray(path.read_bytes())
+    start = 8 + int.from_bytes(raw[:8], "little")
+    header = json.loads(raw[8:start])
+    tensor = header["model.norm.weight"]
+    begin, end = tensor["data_offsets"]
+    tensor |= {"dtype": dtype, "shape": [(end - begin) // (1 if dtype == "F8_E4M3" else 4)]}
+    if nan:
+        raw[start + begin : start + begin + 4] = np.float32(np.nan).tobytes()
+    text = json.dumps(header).encode()
+    path.write_bytes(len(text).to_bytes(8, "little") + text + raw[start:])
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"dtype": "I32"}, "model.norm.weight is stored as I32; weights are F64"),
+        ({"dtype": "F8_E4M3"}, "model.norm.weight is stored as F8_E4M3"),
+        ({"nan": True}, "NaN or infinity in the tensor model.norm.weight"),
+    ],
+)
+def test_weights_are_finite_floats(folder, change, message):
+    rewritten(folder / "model.safetensors", **change)
+    with pytest.raises(ValueError, match=message):
+        load(f"hf:{folder}")
+
+
+def test_a_tensor_is_in_one_file(folder):
+    shutil.copy(folder / "model.safetensors", folder / "model_old.safetensors")
+    with pytest.raises(
+        ValueError, match="model.safetensors and model_old.safetensors .* both have"
+    ):
+        load(f"hf:{folder}")
+
+
+def test_an_index_says_which_files_hold_the_weights(folder):
+    golden = np.load(folder / "logits.npz")
+    (folder / "model.safetensors").rename(folder / "model-00001-of-00001.safetensors")
+    (folder / "consolidated.safetensors").write_bytes(b"of another library")
+    index = folder / "model.safetensors.index.json"
+    index.write_text(json.dumps({"weight_map": {"a": "model-00001-of-00001.safetensors"}}))
+    model = load(f"hf:{folder}")
+    np.testing.assert_allclose(logits(model, golden["tokens"]), golden["logits"], atol=1e-4)
+    index.write_text(json.dumps({"weight_map": {"a": "model-00002-of-00002.safetensors"}}))
+    with pytest.raises(FileNotFoundError, match="no model-00002-of-00002.safetensors in"):
+        load(f"hf:{folder}")
+    index.write_text("[]")
+    with pytest.raises(ValueError, match="lacks weight_map"):
+        load(f"hf:{folder}")
+
+
+@pytest.mark.parametrize(
+    ("id", "message"), [(300, "has 301 tokens and its model embeds 257"), (2**31 - 1, "ids up to")]
+)
+def test_a_tokenizer_has_no_more_tokens_than_its_model(folder, id, message):
+    path = folder / "tokenizer.json"
+    content = json.loads(path.read_text())
+    content["model"]["vocab"]["zz"] = id
+    path.write_text(json.dumps(content))
+    with pytest.raises(ValueError, match=message):
+        load(f"hf:{folder}")
