@@ -86,12 +86,12 @@ def main() -> int:
         cli.fail(f"stopped by {error}, saved: {cli.goes_on(cli.command_line())}")
         return cli.INTERRUPTED
     except (Refused, ValueError, TypeError, OSError) as error:
-        return cli.fail(_in_flags(error) if isinstance(error, ValueError) else error)
+        return cli.fail(error if isinstance(error, OSError) else _in_flags(error))
     print(asked.folder(Path(_WORKDIR.value)) / "result.json")
     return 0
 
 
-def _in_flags(error: ValueError) -> str:
+def _in_flags(error: Exception) -> str:
     """The message with the flags of this command in place of the fields of section `eval`."""
     text = str(error).replace("eval.targets", "--places times --last")
     return re.sub(r"\beval\.(lengths|last|swaps)\b", r"--\1", text)

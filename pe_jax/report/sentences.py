@@ -154,7 +154,7 @@ def _swaps(results: Sequence[Result], table: Table) -> Iterator[str]:
         row.label for row in table.rows if row.swap in asked and _as_trained(results, row, table)
     ]
     if same:
-        yield f"No effect on these scores, equal to the bit at every length: {join(same)}."
+        yield f"No effect on these scores, equal to the bit at every length: {'; '.join(same)}."
 
 
 def _as_trained(results: Sequence[Result], row: Row, table: Table) -> bool:

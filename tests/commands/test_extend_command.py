@@ -61,6 +61,7 @@ def test_a_pretrained_model_writes_what_the_library_decodes(lab):
         (["--places=1"], "intervals are over places"),
         (["--swaps=yarm"], "did you mean 'yarn'?"),
         (["--last=16"], "--last must be below the shortest evaluation length 16"),
+        (["--lengths=16,9000"], "for the longest of --lengths"),
         (["--model=hf:nowhere"], "no model nowhere"),
     ],
 )
