@@ -5,8 +5,9 @@ trained.
     [--source=files:PATH] [--split=valid] [--variant="ignore=0.98" ...] [--out=results/NAME]
 
 DIR is one run's folder or a work directory: then all its finished runs are evaluated. What is not
-given is as in each run's own config. What is scored is kept in RUN/evaluations: it is not computed
-again. --out writes the tables, figures and the page of these evaluations, as `pe-jax report` does.
+given is as in each run's own config. What is scored is kept in RUN/evaluations, after Ctrl-C too:
+it is not computed again. --out writes the tables, figures and the page of these evaluations, as
+`pe-jax report` does.
 """
 
 from __future__ import annotations
@@ -51,6 +52,7 @@ def main() -> int:
     from pe_jax.errors import Refused
     from pe_jax.reason import divergence
     from pe_jax.runs.again import evaluate_again
+    from pe_jax.training.session import Interrupted
 
     try:
         out = console.folder(_OUT.value)
@@ -65,6 +67,9 @@ def main() -> int:
             console.show(results[0])
         if len(results) > 1 or out:
             console.publish(results, out)
+    except Interrupted as error:
+        cli.fail(f"stopped by {error}, saved: {cli.goes_on(cli.command_line())}")
+        return cli.INTERRUPTED
     except (Refused, ValueError, TypeError, OSError) as error:
         return cli.fail(error)
     return 0

@@ -9,7 +9,8 @@ ones.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Iterator, Sequence
+import functools
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -51,13 +52,15 @@ def evaluate(
     session: Session | None = None,
     threads: int = 1,
     done: frozenset[tuple[int, str, str, int]] = frozenset(),
+    keep: Callable[[Evaluation], object] = lambda evaluation: None,
 ) -> Evaluation:
     """Scores the models by a resolved config: on `documents`, the token ids [n] of each, or where
     their task draws its samples on these.
 
     `sizes` [V] are the bytes of each token, None where tokens are bytes; `threads` passes run at a
     time. The session's history gets a line after each pass; its mesh splits the windows. ValueError
-    where the text does not suffice, Interrupted when `session.stop` says so.
+    where the text does not suffice, Interrupted when `session.stop` says so: `keep` then gets the
+    scores of the passes that are done.
 
     What is `done`, as (seed, swap, metric, length), is neither computed nor compiled, and has no
     row or curve in what comes back; all else is what it would be without it, to the bit. `longest`
@@ -66,27 +69,35 @@ def evaluate(
     session = session or Session()
     passes = plan(models.encodings, config, models.segment, models.task)
     keys = [key for key in wanted(passes, config, models.seeds) if key not in done]
-    todo = jobs(passes, keys)
-    if not models.task.reads_text:
-        found = _carried_out(todo, SampleScorer(models, config, session), session, threads)
-        scored = [found[key] for key in keys]
-        return Evaluation(
-            tuple(entry.row for entry in scored),
-            tuple(entry.curve for entry in scored if entry.curve),
-            tuple(_baselines(passes, keys, config)),
-        )
+    reads_text = models.task.reads_text
     cuts = {
         (metric, length): windows(documents, metric, length, config, sizes)
         for metric in config.metrics
         for length in config.lengths
+        if reads_text
     }
-    found = _carried_out(todo, TextScorer(models, cuts, config, session), session, threads)
-    scored = [found[key] for key in keys]
-    return Evaluation(
-        tuple(entry.row for entry in scored),
-        longest(entry.curve for entry in scored if entry.curve),
-        targets={m: cuts[m, config.lengths[0]].targets for m in config.metrics},
-        target_bytes={m: {n: cuts[m, n].bytes for n in config.lengths} for m in config.metrics},
+    scorer = (
+        TextScorer(models, cuts, config, session)
+        if reads_text
+        else SampleScorer(models, config, session)
+    )
+
+    def evaluation(found: dict[Key, Scored]) -> Evaluation:
+        scored = [found[key] for key in keys if key in found]
+        rows = tuple(entry.row for entry in scored)
+        curves = tuple(entry.curve for entry in scored if entry.curve)
+        if not reads_text:
+            return Evaluation(rows, curves, tuple(_baselines(passes, [*found], config)))
+        return Evaluation(
+            rows,
+            longest(curves),
+            targets={m: cuts[m, config.lengths[0]].targets for m in config.metrics},
+            target_bytes={m: {n: cuts[m, n].bytes for n in config.lengths} for m in config.metrics},
+        )
+
+    todo = jobs(passes, keys)
+    return evaluation(
+        _carried_out(todo, scorer, session, threads, lambda found: keep(evaluation(found)))
     )
 
 
@@ -95,8 +106,9 @@ def _carried_out(
     scorer: TextScorer | SampleScorer,
     session: Session,
     threads: int,
+    keep: Callable[[dict[Key, Scored]], object],
 ) -> dict[Key, Scored]:
-    """What the passes score."""
+    """What the passes score. `keep` gets the scores so far where `session.stop` ends it."""
     costs = [scorer.tokens(job) for job in todo]
     found: dict[Key, Scored] = {}
     pool = ThreadPoolExecutor(threads)
@@ -106,7 +118,7 @@ def _carried_out(
         for i, new in enumerate(scores):
             found |= new
             broadcast(session.history.add, evaluated=sum(costs[: i + 1]), of=sum(costs))
-            session.stop(lambda: None)  # nothing to save: evaluation begins anew
+            session.stop(functools.partial(keep, found))
     finally:
         pool.shutdown(cancel_futures=True)
     return found

@@ -15,6 +15,7 @@ from jax.sharding import Mesh
 
 from pe_jax.data import tokenizer
 from pe_jax.errors import Refused
+from pe_jax.evaluation.evaluate import Evaluation
 from pe_jax.record import Result, Seconds
 from pe_jax.runs import folder as folders
 from pe_jax.runs import layout, programs
@@ -41,7 +42,8 @@ def evaluate_again(
 
     Of its text, the part that is scored must be there; that of training need not if eval.source
     names other text. Refused or ValueError if the run has not finished, a checkpoint is damaged, or
-    the evaluation is not possible.
+    the evaluation is not possible. Interrupted after SIGINT or SIGTERM: the scores so far are kept,
+    and the same call computes the rest.
     """
     programs.keep()
     folder, finished = _finished(folder)
@@ -65,17 +67,21 @@ def evaluate_again(
         session = Session(History(None, view.watch, check), view.say, stop, devices)
         begun = time.monotonic()
         seeds = [seed for group in groups for seed in group]
-        evaluation = scores(run, _states(run, folder, groups), seeds, text, session, kept.done)
-        evaluating = kept.seconds + time.monotonic() - begun
-        training = finished.seconds.train if finished.seconds else 0.0
-        result = dataclasses.replace(
-            finished,
-            **vars(evaluation),
-            config=finished.config | asked,
-            scored=text.about if run.eval.source else None,
-            seconds=Seconds(train=training, evaluate=evaluating, total=training + evaluating),
-        )
-        return kept.joined(result, run)
+
+        def keep(evaluation: Evaluation) -> Result:
+            evaluating = kept.seconds + time.monotonic() - begun
+            training = finished.seconds.train if finished.seconds else 0.0
+            result = dataclasses.replace(
+                finished,
+                **vars(evaluation),
+                config=finished.config | asked,
+                scored=text.about if run.eval.source else None,
+                seconds=Seconds(train=training, evaluate=evaluating, total=training + evaluating),
+            )
+            return kept.joined(result, run)
+
+        states = _states(run, folder, groups)
+        return keep(scores(run, states, seeds, text, session, kept.done, keep))
 
 
 def _devices(run: Run, view: View) -> Mesh | None:

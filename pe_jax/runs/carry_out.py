@@ -22,6 +22,7 @@ import numpy as np
 from pe_jax import record
 from pe_jax.data.tokenizer import Tokens
 from pe_jax.errors import Refused, in_words
+from pe_jax.evaluation.evaluate import Evaluation
 from pe_jax.reason import divergence
 from pe_jax.record import Begun, Result, Stage
 from pe_jax.runs import environment, follow, layout, measured
@@ -217,27 +218,26 @@ def _result(run: Run, work: Work, trained: list[Trained]) -> Result:
     kept.check(scored.about)
     follow.score(kept.done, scored)
     begun = time.monotonic()
-    evaluation = scores(
-        run,
-        [program.state for program in trained],
-        [seed for program in trained for seed in program.seeds],
-        scored,
-        work.session,
-        kept.done,
-    )
-    evaluating = kept.seconds + time.monotonic() - begun
-    training = sum(program.seconds for program in trained)
-    result = Result(
-        **vars(dataclasses.replace(work.about, seeds=run.run.seeds)),
-        **vars(evaluation),
-        parameters=run.parameters(),
-        train=measured.training(run, read_lines(work.folder / "metrics.jsonl")),
-        seconds=record.Seconds(train=training, evaluate=evaluating, total=training + evaluating),
-        peak_memory_mib=environment.peak_memory_mib(),
-        digests={
-            "-".join(map(str, program.seeds)): sha256(canonical(digests(program.state)))
-            for program in trained
-        },
-        scored=scored.about if run.eval.source else None,
-    )
-    return kept.joined(result, run)
+
+    def keep(evaluation: Evaluation) -> Result:
+        evaluating = kept.seconds + time.monotonic() - begun
+        training = sum(program.seconds for program in trained)
+        seconds = record.Seconds(train=training, evaluate=evaluating, total=training + evaluating)
+        result = Result(
+            **vars(dataclasses.replace(work.about, seeds=run.run.seeds)),
+            **vars(evaluation),
+            parameters=run.parameters(),
+            train=measured.training(run, read_lines(work.folder / "metrics.jsonl")),
+            seconds=seconds,
+            peak_memory_mib=environment.peak_memory_mib(),
+            digests={
+                "-".join(map(str, program.seeds)): sha256(canonical(digests(program.state)))
+                for program in trained
+            },
+            scored=scored.about if run.eval.source else None,
+        )
+        return kept.joined(result, run)
+
+    states = [program.state for program in trained]
+    seeds = [seed for program in trained for seed in program.seeds]
+    return keep(scores(run, states, seeds, scored, work.session, kept.done, keep))

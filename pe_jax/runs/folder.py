@@ -110,8 +110,11 @@ def answer(run: Run, folder: Path) -> Result | None:
     if not same:
         return None
     if any(":" in spec for spec in run.eval.swaps):  # a file, which may have changed since
-        scored = file_of(layout.of_one_rate(folder), run.eval, run.task)
-        return result if scored.exists() else None
+        try:
+            kept = records.read(Result, file_of(layout.of_one_rate(folder), run.eval, run.task))
+        except Refused:
+            return None
+        return result if kept and set(result.rows) <= set(kept.rows) else None
     return result
 
 

@@ -184,10 +184,11 @@ def scores(
     corpus: Tokens,
     session: Session | None = None,
     done: frozenset[Key] = frozenset(),
+    keep: Callable[[Evaluation], object] = lambda evaluation: None,
 ) -> Evaluation:
     """What the models of the run's seeds score, by its metrics at its lengths, but for what is
     `done`. `states` are those of the programs which trained `seeds`, in their order; some of these
-    may not be asked for.
+    may not be asked for. `keep` is as in evaluate().
     """
     session = session or Session()
     graphdef, _ = structure(run.lm, run.encodings)
@@ -215,4 +216,5 @@ def scores(
         session,
         threads=environment.threads() if alone else 1,
         done=done,
+        keep=keep,
     )

@@ -78,7 +78,7 @@ class Trained(TextModel):
     def evaluate(self, **changes: Any) -> tuple[Row, ...]:
         """The scores of this seed, with these fields of section `eval` changed, as in
         evaluate(lengths=(64, 4096), swaps=()). What is not known yet is computed, and kept in the
-        run's folder. ValueError or Refused unless the run has finished.
+        run's folder. ValueError or Refused unless the run has finished, Interrupted after Ctrl-C.
         """
         return evaluate_again(self.folder, changes, seeds=(self.seed,)).rows
 

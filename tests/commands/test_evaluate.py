@@ -142,3 +142,52 @@ def test_text_that_has_changed_is_told_by_all_that_meet_the_finished_run(tmp_pat
     refused = start(lab, f"--workdir={workdir}", "--lengths=16")
     assert refused.code == 2 and f"{lab.text} has changed since" in refused.err
     assert (the_run(workdir) / "result.json").read_bytes() == before
+
+
+STOPPING = """
+import dataclasses, os, pathlib, signal
+import jax.numpy as jnp
+from pe_jax.encoding import Encoding
+
+@dataclasses.dataclass(frozen=True)
+class Stopping(Encoding):
+    def relative_bias(self, params, n):
+        told, usual = pathlib.Path(__file__).with_name("told"), signal.getsignal(signal.SIGTERM)
+        if usual is not signal.SIG_DFL and n.size >= 4 * self.dims.train_len and not told.exists():
+            told.touch()
+            os.kill(os.getpid(), signal.SIGINT)
+        return jnp.broadcast_to(-0.1 * jnp.abs(n), (self.dims.heads, n.size))
+"""
+"""A user's file: at its first long pass the process, which then listens, gets a signal."""
+
+
+def test_scores_outlive_a_signal_and_the_same_command_computes_the_rest(lab, workdir, tmp_path):
+    (tmp_path / "own.py").write_text(STOPPING)
+    copy = shutil.copytree(the_run(workdir), tmp_path / "copy")
+    shutil.copytree(copy, tmp_path / "undisturbed")
+    arguments = ["--lengths=16,64,72,80", f"--swaps={tmp_path / 'own.py'}:Stopping"]
+    before = evaluations(copy)
+    stopped = start(lab, f"--workdir={copy}", *arguments)
+    assert stopped.code == 75 and "Traceback" not in stopped.err, stopped.err
+    assert stopped.err.splitlines()[-1].endswith(" ".join([f"--workdir={copy}", *arguments]))
+    (path,) = evaluations(copy).keys() - before.keys()
+    kept = scored(path)
+    rewrite(path, rows=[row | {"seconds": 1.5} for row in kept])  # a mark, which is no score's
+    undisturbed = tmp_path / "undisturbed"
+    for folder in (copy, undisturbed):
+        done = start(lab, f"--workdir={folder}", *arguments)
+        assert done.code == 0, done.err
+    marked = [row for row in scored(path) if row["seconds"]]
+    assert len(marked) == len(kept)  # none was computed again
+    whole = scored(undisturbed / path.relative_to(copy))
+    assert 0 < len(kept) < len(whole)
+    values = [{name_of(row): row["value"] for row in rows} for rows in (scored(path), whole)]
+    assert values[0] == values[1]
+
+
+def scored(path):
+    return json.loads(path.read_text())["rows"]
+
+
+def name_of(row):
+    return tuple(row[part] for part in ("seed", "swap", "metric", "length"))

@@ -127,6 +127,9 @@ def test_a_changed_file_of_a_swap_is_scored_anew(lab, again, tmp_path):
     assert [row.value for row in second.rows if row.swap] != [
         row.value for row in first.rows if row.swap
     ]
+    path.write_text(path.read_text().replace("= 4", "= 5"))
+    evaluate_again(folder, {}, seeds=(0,))  # the other seed is still without scores by this file
+    assert answer(run, folder) is None
 
 
 def test_a_model_is_not_read_with_another_encoding_than_it_was_trained_with(lab, tmp_path):
