@@ -163,7 +163,8 @@ def _carried_out(
         print(told, file=sys.stderr)
     for id, reason in failed.items():
         log = folders[id] / "log.txt"
-        print(f"failed: {runs[id].label}: {reason} ({log})", file=sys.stderr)
+        where = f" ({log})" if log.exists() else ""
+        print(f"failed: {runs[id].label}: {reason}{where}", file=sys.stderr)
     if failed:
         again = f"the same command tries again what has failed: {cli.command_line()}"
         print(again, file=sys.stderr)

@@ -229,14 +229,18 @@ def _written(folder: Path) -> record.State | None:
 
 def _reason(folder: Path, exit: Exit) -> str:
     """Why a run has no result, by its state.json. Where that gives no reason, it is what the engine
-    says, or the last line of log.txt, and it is written to state.json.
+    says, or the last line of log.txt, and it is written to state.json. A folder that was deleted is
+    not made again.
     """
     written = _written(folder)
     if written and written.stage is Stage.FAILED:
         return written.reason
     if written and written.stage is Stage.STOPPED:
         return f"stopped {written.reason}"
-    lines = (folder / "log.txt").read_text(errors="replace").strip().splitlines()
+    try:
+        lines = (folder / "log.txt").read_text(errors="replace").strip().splitlines()
+    except FileNotFoundError:  # it was there when the process was started
+        return exit.reason or "its folder was deleted while it ran"
     told = exit.reason or (lines[-1] if lines else f"exit code {exit.code}")
     reason = _killed(exit) if exit.code < 0 else told
     with contextlib.suppress(OSError):  # a full disk must not hide the reason

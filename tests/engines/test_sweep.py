@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import os
+import shutil
 import signal
 from pathlib import Path
 
@@ -331,6 +332,17 @@ def test_a_signal_stops_the_runs_too_and_the_same_command_goes_on(lab, tmp_path)
     done = start().wait()
     assert done.code == 0 and labels(tmp_path) == ["nope"], done.err
     assert "going on from step" in (folder / "log.txt").read_text()
+
+
+def test_a_folder_that_is_deleted_while_its_run_is_at_work_fails_that_run_alone(lab, tmp_path):
+    gone = tmp_path / id_of(lab, "nope")
+    at_work = sweep(lab, tmp_path, "--jobs=1").until(lambda: lines(gone))
+    while gone.exists():  # the run may be about to write
+        shutil.rmtree(gone, ignore_errors=True)
+    done = at_work.wait()
+    assert done.code == 1, done.err
+    assert "failed: nope: its folder was deleted" in done.err and "Traceback" not in done.err
+    assert labels(tmp_path) == ["alibi"]
 
 
 def test_a_killed_sweep_and_then_two_at_once_end_well_with_each_run_done_once(lab, tmp_path):
