@@ -31,12 +31,13 @@ def sentence(reason: Reason, at: int | None, free: int | None) -> str:
         return SENTENCES[reason].format(at=at)
     if at is None or free is None:  # the device has told it in the middle of a pass
         return "out of memory"
-    return SENTENCES[reason].format(at=_size(at), free=_size(free))
+    return SENTENCES[reason].format(at=in_bytes(at), free=in_bytes(free))
 
 
-def _size(number: int) -> str:
+def in_bytes(number: int) -> str:
     """A number of bytes, as in "41.2 GB"."""
-    unit, name = (10**9, "GB") if number >= 10**9 else (10**6, "MB")
+    units = (10**12, "TB"), (10**9, "GB"), (10**6, "MB")
+    unit, name = next((one for one in units if number >= one[0]), units[-1])
     return f"{number / unit:.3g} {name}"
 
 

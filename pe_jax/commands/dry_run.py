@@ -13,6 +13,7 @@ from pe_jax.report import labels
 from pe_jax.report.words import count
 from pe_jax.runs.folder import answer, find_all
 from pe_jax.runs.run import Run
+from pe_jax.training import need
 
 
 def show(runs: list[Run], workdir: Path, jobs: int) -> None:
@@ -40,6 +41,10 @@ def show(runs: list[Run], workdir: Path, jobs: int) -> None:
     for run in runs:
         for doubt in run.advice:
             print(f"note: {names[run.id]}: {doubt}")
+    for run in left.values():
+        model = run.lm, run.encodings, run.train, run.task, len(run.run.groups(run.run.seeds)[0])
+        if not run.run.mesh and (lacks := need.lacking(*model, None)):
+            print(f"note: {names[run.id]}: on this machine {lacks}")
     print(f"{count(len(runs), 'run')}, {_total([estimates[id] for id in left], jobs)}")
 
 

@@ -10,16 +10,13 @@ from __future__ import annotations
 import contextlib
 import functools
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any
 
 import jax
 from jax.sharding import Mesh
 
-from pe_jax.evaluation.quota import available
-
-SHARE = 0.9
-"""How much of what is free is given to passes: the process itself needs some, too."""
+from pe_jax.training import quota
 
 
 def needed(program: functools.partial, *arguments: Any, **options: Any) -> int:
@@ -31,21 +28,6 @@ def needed(program: functools.partial, *arguments: Any, **options: Any) -> int:
     stats = lowered.compile().memory_analysis()
     parts = ("argument", "output", "temp")
     return sum(getattr(stats, f"{part}_size_in_bytes", 0) for part in parts)
-
-
-def free(devices: Sequence[Any]) -> int | None:
-    """Bytes that a program may still allocate on each of the devices. None where that is not known,
-    and with several processes, which must not come to different answers.
-    """
-    if jax.process_count() > 1:
-        return None
-    if devices[0].platform == "cpu":  # all its devices share one memory
-        whole = available()
-        return None if whole is None else int(SHARE * whole / len(devices))
-    stats = [device.memory_stats() or {} for device in devices]
-    if not all("bytes_limit" in each for each in stats):
-        return None
-    return int(SHARE * min(each["bytes_limit"] - each["bytes_in_use"] for each in stats))
 
 
 class Room:
@@ -83,4 +65,4 @@ class Room:
 
     def _look(self) -> None:
         if not self.taken:
-            self.free = free(self.devices)
+            self.free = quota.free(self.devices)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import functools
-
 import jax
 import numpy as np
 from jaxtyping import Array, Key
@@ -19,17 +17,7 @@ def init_params(encoding: Encoding, key: Key[Array, ""]) -> tuple[Params, dict[i
     among them, or if the encoding acts once, on the model's input, where no layer can own anything.
     """
     shared = encoding.init(key)
-    owned = set(shared) if encoding.per_layer == ("*",) else set(encoding.per_layer)
-    if unknown := sorted(owned - set(shared)):
-        raise ValueError(
-            f"{type(encoding).__name__}.per_layer names {', '.join(unknown)}; "
-            f"its parameters are {', '.join(shared) or 'none'}"
-        )
-    if owned and acts_once(encoding) and overrides(encoding, "embed"):
-        raise ValueError(
-            f"{type(encoding).__name__} acts once, on the model's input, so no layer can own "
-            f"{', '.join(sorted(owned))}; give it where='layers' to act on the input of every layer"
-        )
+    owned = _owned(encoding, shared)
     layers = sorted(layers_of(encoding)) if owned else []
     draws = {layer: encoding.init(jax.random.fold_in(key, layer + 1)) for layer in layers}
     return (
@@ -38,11 +26,35 @@ def init_params(encoding: Encoding, key: Key[Array, ""]) -> tuple[Params, dict[i
     )
 
 
+def _owned(encoding: Encoding, drawn: Params) -> set[str]:
+    """The names of `drawn` that each layer owns. ValueError as of init_params."""
+    owned = set(drawn) if encoding.per_layer == ("*",) else set(encoding.per_layer)
+    if unknown := sorted(owned - set(drawn)):
+        raise ValueError(
+            f"{type(encoding).__name__}.per_layer names {', '.join(unknown)}; "
+            f"its parameters are {', '.join(drawn) or 'none'}"
+        )
+    if owned and acts_once(encoding) and overrides(encoding, "embed"):
+        raise ValueError(
+            f"{type(encoding).__name__} acts once, on the model's input, so no layer can own "
+            f"{', '.join(sorted(owned))}; give it where='layers' to act on the input of every layer"
+        )
+    return owned
+
+
+def sizes(encoding: Encoding) -> dict[str, int]:
+    """How many numbers a whole model has for each entry of its parameters. Nothing is computed,
+    and no layer is looked at. ValueError as of init_params.
+    """
+    drawn = jax.eval_shape(encoding.init, jax.random.key(0))
+    owned = _owned(encoding, drawn)
+    layers = len(layers_of(encoding)) if owned else 1
+    return {name: a.size * (layers if name in owned else 1) for name, a in drawn.items()}
+
+
 def learned(encoding: Encoding) -> int:
     """How many numbers a whole model learns for it: those that are drawn and not fixed."""
-    shared, owned = jax.eval_shape(functools.partial(init_params, encoding), jax.random.key(0))
-    parts = (shared, *owned.values())
-    return sum(a.size for part in parts for name, a in part.items() if name not in encoding.fixed)
+    return sum(n for name, n in sizes(encoding).items() if name not in encoding.fixed)
 
 
 def noisy(params: Params, seed: int) -> Params:

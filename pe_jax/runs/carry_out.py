@@ -37,7 +37,7 @@ from pe_jax.storage import locks, records, state
 from pe_jax.storage.arrays import digests
 from pe_jax.storage.hashes import canonical, sha256
 from pe_jax.storage.history import History, damaged_lines, read_lines
-from pe_jax.training import mesh
+from pe_jax.training import mesh, need
 from pe_jax.training.loop import train
 from pe_jax.training.processes import broadcast
 from pe_jax.training.session import Interrupted, Session, stopping
@@ -123,6 +123,10 @@ def _at_work(run: Run, folder: Path, command: str, view: View) -> Iterator[Work]
     try:
         for group in folders.groups(folder, run):
             mesh.check(run.run.mesh, len(group), run.train.batch)
+            model = run.lm, run.encodings, run.train, run.task, len(group)
+            new = group not in layout.trained_groups(folder)
+            if new and (lacks := need.lacking(*model, devices)):
+                raise Refused(lacks)
     except ValueError as error:
         raise Refused(str(error)) from error
     with locks.locked(folder, say=view.say) as check, stopping(view.say) as stop:

@@ -12,7 +12,6 @@ from typing import Any
 import jax
 
 from pe_jax.errors import Refused
-from pe_jax.evaluation import room
 from pe_jax.reason import Reason
 from pe_jax.record import Begun, Result, Row
 from pe_jax.runs import layout
@@ -21,6 +20,7 @@ from pe_jax.runs.scores import file_of
 from pe_jax.runs.sections import section, with_tuples
 from pe_jax.storage import records
 from pe_jax.tasks import section as tasks
+from pe_jax.training import quota
 
 
 def find(run: Run, workdir: Path) -> Path:
@@ -128,7 +128,7 @@ def complete(run: Run, folder: Path) -> Result | None:
     result = answer(run, folder)
     if result is None or not starved(result):
         return result
-    left = room.free(jax.local_devices())
+    left = quota.free(jax.local_devices())
     fits = any(left is None or row.at is None or row.at <= left for row in starved(result))
     return None if fits else result
 

@@ -10,7 +10,6 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import jax
 import numpy as np
 
 from pe_jax.data import batches, tokenizer
@@ -36,7 +35,7 @@ from pe_jax.storage.hashes import canonical, sha256
 from pe_jax.task import Task
 from pe_jax.tasks import section as tasks
 from pe_jax.training.config import TrainConfig
-from pe_jax.training.step import structure
+from pe_jax.training.step import model_size
 
 
 @dataclasses.dataclass(frozen=True)
@@ -175,11 +174,8 @@ class Run:
 @functools.cache  # a sweep of a thousand learning rates has one model
 def _parameters(lm: LmConfig, encodings: tuple[Encoding, ...]) -> Parameters:
     """How many numbers one seed of this model learns."""
-    _, shapes = structure(lm, encodings)
-    sizes = {name: sum(a.size for a in jax.tree.leaves(part)) for name, part in shapes.items()}
-    sizes = {name: size for name, size in sizes.items() if name not in ("shared", "owned")}
     encoding = sum(map(learned, encodings))
-    return Parameters(total=sum(sizes.values()) + encoding, encoding=encoding)
+    return Parameters(total=model_size(lm) + encoding, encoding=encoding)
 
 
 def run_id(label: str, identity: Mapping[str, Any]) -> str:

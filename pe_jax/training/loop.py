@@ -23,7 +23,8 @@ from pe_jax.tasks.text import TEXT
 from pe_jax.training import samples
 from pe_jax.training.config import TrainConfig
 from pe_jax.training.divergence import Divergence
-from pe_jax.training.mesh import place_batches, place_state
+from pe_jax.training.mesh import batch_sharding, place_batches, place_state, placed_shapes
+from pe_jax.training.need import check_compiled
 from pe_jax.training.processes import broadcast, broadcast_arrays, gather
 from pe_jax.training.session import Session
 from pe_jax.training.step import State, init, make_steps, structure
@@ -53,10 +54,17 @@ def train(
     `session.stop` says so. Training ends after the call in which the last seed diverges.
     """
     checkpoints, divergence = Checkpoints(folder), Divergence(seeds, session.say)
-    first, state, before = _begin(checkpoints, lm, encodings, config, seeds, session, start)
+    fresh = functools.partial(init, lm, encodings, config, seeds, session.mesh)
+    like = placed_shapes(session.mesh, jax.eval_shape(fresh))
+    call = _Calls(lm, encodings, config, seeds, documents, like, session.mesh, task)
+
+    def begin() -> State:
+        call.compiled(min(config.steps_per_call, config.steps))  # before anything is allocated
+        return fresh()
+
+    first, state, before = _begin(checkpoints, begin, like, config, seeds, session, start)
     divergence.note(gather(state["diverged"]))
     _rewind(session, seeds, first)
-    call = _calling(lm, encodings, config, seeds, documents, session.mesh, task)
     step, begun = first, (saved := time.monotonic())
 
     def save() -> State:
@@ -82,49 +90,64 @@ def train(
     return save(), before + time.monotonic() - begun
 
 
-def _calling(
-    lm: LmConfig,
-    encodings: Sequence[Encoding],
-    config: TrainConfig,
-    seeds: Sequence[int],
-    documents: Sequence[np.ndarray],
-    mesh: Mesh | None,
-    task: Task,
-) -> Callable[[State, int, int], tuple[State, dict[str, np.ndarray], float]]:
-    """call(state, step, count): `count` steps after `step` of them in one jitted call. Gives the
-    state, the losses and norms, and the seconds of a step of one seed without compilation.
-    """
-    read = _reading(lm, config, documents, seeds, task)
-    graphdef, _ = structure(lm, encodings)
-    steps = make_steps(graphdef, config, seeds, mesh, task)
-    programs = {}  # compiled, by the number of steps
+class _Calls:
+    """The jitted calls of a training, each of some steps, on a state of the shapes `like`."""
 
-    def call(state, step, count):
-        batches = place_batches(mesh, read(step, count))
-        if count not in programs:
-            programs[count] = steps.lower(state, batches).compile()
+    def __init__(
+        self,
+        lm: LmConfig,
+        encodings: Sequence[Encoding],
+        config: TrainConfig,
+        seeds: Sequence[int],
+        documents: Sequence[np.ndarray],
+        like: State,
+        mesh: Mesh | None,
+        task: Task,
+    ):
+        self.read = _reading(lm, config, documents, seeds, task)
+        self.shapes = functools.partial(_shapes_of_batches, lm, config, len(seeds), mesh, task)
+        graphdef, _ = structure(lm, encodings)
+        self.steps = make_steps(graphdef, config, seeds, mesh, task)
+        self.seeds, self.like, self.mesh = len(seeds), like, mesh
+        self.programs: dict[int, Any] = {}
+
+    def compiled(self, count: int, state: State | None = None) -> Any:
+        """The program of `count` steps. Refused where it needs more memory than is free beside the
+        `state`; None: there is none yet.
+        """
+        if count not in self.programs:
+            program = self.steps.lower(self.like, self.shapes(count)).compile()
+            check_compiled(program, state, self.mesh)
+            self.programs[count] = program
+        return self.programs[count]
+
+    def __call__(
+        self, state: State, step: int, count: int
+    ) -> tuple[State, dict[str, np.ndarray], float]:
+        """Makes `count` steps after `step` of them. Gives the state, the losses and norms, and the
+        seconds of a step of one seed without compilation.
+        """
+        program = self.compiled(count, state)
+        batches = place_batches(self.mesh, self.read(step, count))
         called = time.monotonic()
-        state, out = programs[count](state, batches)
+        state, out = program(state, batches)
         out = gather(out)
-        return state, out, (time.monotonic() - called) / (count * len(seeds))
-
-    return call
+        return state, out, (time.monotonic() - called) / (count * self.seeds)
 
 
 def _begin(
     checkpoints: Checkpoints,
-    lm: LmConfig,
-    encodings: Sequence[Encoding],
+    fresh: Callable[[], State],
+    like: State,
     config: TrainConfig,
     seeds: Sequence[int],
     session: Session,
     start: Start | None,
 ) -> tuple[int, State, float]:
     """(step, state, seconds of training so far) of the newest checkpoint; without one, those before
-    the first step. The state is on the session's mesh.
+    the first step, which `fresh` makes. `like` are the shapes of the state, which is on the
+    session's mesh.
     """
-    fresh = functools.partial(init, lm, encodings, config, seeds, session.mesh)
-    like = jax.eval_shape(fresh)
     found = []
 
     def restore() -> tuple[int, float] | None:
@@ -170,6 +193,19 @@ def _reading(
     else:
         datasets = [data.batches(documents, *shape, seed) for seed in seeds]
     return lambda step, count: data.stack(datasets, step, count)
+
+
+def _shapes_of_batches(
+    lm: LmConfig, config: TrainConfig, seeds: int, mesh: Mesh | None, task: Task, count: int
+) -> Any:
+    """The shapes of what _reading reads for `count` steps, on the mesh."""
+    lead = count, seeds, config.batch
+    place = batch_sharding(mesh) if mesh else None
+    shape = functools.partial(jax.ShapeDtypeStruct, sharding=place)
+    if not task.reads_text:
+        return shape(lead, np.int32)
+    windows = shape((*lead, config.length + 1), np.int32)
+    return (windows, shape(lead, np.bool_)) if lm.memory else windows
 
 
 def _measured(

@@ -112,6 +112,17 @@ def place_state(mesh: Mesh | None, state: dict[str, Any]) -> dict[str, Any]:
     return state if mesh is None else _put(state, shardings(mesh, state))
 
 
+def placed_shapes(mesh: Mesh | None, state: dict[str, Any]) -> dict[str, Any]:
+    """The shapes of a training state, as of arrays that lie on the mesh."""
+    if mesh is None:
+        return state
+    return jax.tree.map(
+        lambda leaf, place: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=place),
+        state,
+        shardings(mesh, state),
+    )
+
+
 def place_batches(mesh: Mesh | None, batches: Any) -> Any:
     """Arrays [C, R, B, ...] on the mesh, by `batch_sharding`."""
     if mesh is None:

@@ -9,6 +9,7 @@ bit-equal to one that was not cut off. Axes: R replicas, C steps a call, B batch
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -48,6 +49,17 @@ def structure(config: LmConfig, encodings: Sequence[Encoding]) -> tuple[nnx.Grap
     """(graphdef, parameters as a tree of shapes), without computing anything."""
     graphdef, params = nnx.split(nnx.eval_shape(lambda: build(config, encodings, 0)), nnx.Param)
     return graphdef, nnx.to_pure_dict(params)
+
+
+def model_size(config: LmConfig) -> int:
+    """How many numbers one seed learns besides those of encodings. No more than two layers are
+    built: all are alike.
+    """
+    one, two = (
+        sum(leaf.size for leaf in jax.tree.leaves(structure(shallow, ())[1]))
+        for shallow in (dataclasses.replace(config, layers=count) for count in (1, 2))
+    )
+    return one + (config.layers - 1) * (two - one)
 
 
 def init(

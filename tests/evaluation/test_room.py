@@ -9,13 +9,14 @@ import time
 import numpy as np
 import pytest
 
-from pe_jax.evaluation import quota, room, scoring
+from pe_jax.evaluation import room, scoring
 from pe_jax.evaluation.config import EvalConfig
 from pe_jax.evaluation.evaluate import Models, evaluate
 from pe_jax.model.config import LmConfig
 from pe_jax.reason import Reason
 from pe_jax.runs import environment
 from pe_jax.spec.parse import make
+from pe_jax.training import quota
 from pe_jax.training.config import TrainConfig
 from pe_jax.training.session import Session
 from pe_jax.training.step import init, structure
@@ -37,7 +38,7 @@ def scored(lengths, lm=LM, batch_tokens=4096):
 @pytest.fixture
 def free(monkeypatch):
     """free(bytes) makes that many free."""
-    return lambda size: monkeypatch.setattr(room, "free", lambda devices: size)
+    return lambda size: monkeypatch.setattr(quota, "free", lambda devices: size)
 
 
 def test_a_length_that_does_not_fit_is_told_and_the_others_are_scored(free):

@@ -1,16 +1,38 @@
-"""How much memory this process may still allocate: the machine's, its control group's, its own."""
+"""How much memory this process may still allocate: on an accelerator, or on a CPU by what the
+machine, its control group and its own limit leave it.
+"""
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
+import jax
+
+SHARE = 0.9
+"""How much of what is free may be allocated: the process itself needs some, too."""
 PROC, GROUPS = Path("/proc"), Path("/sys/fs/cgroup")
 FILES = {  # by version: the limit, what is used, and the part of it that can be given back
     "": ("memory.max", "memory.current", "inactive_file"),
     "memory": ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"),
 }
+
+
+def free(devices: Sequence[Any]) -> int | None:
+    """Bytes that a program may still allocate on each of the devices. None where that is not known,
+    and with several processes, which must not come to different answers.
+    """
+    if jax.process_count() > 1:
+        return None
+    if devices[0].platform == "cpu":  # all its devices share one memory
+        whole = available()
+        return None if whole is None else int(SHARE * whole / len(devices))
+    stats = [device.memory_stats() or {} for device in devices]
+    if not all("bytes_limit" in each for each in stats):
+        return None
+    return int(SHARE * min(each["bytes_limit"] - each["bytes_in_use"] for each in stats))
 
 
 def available() -> int | None:

@@ -1,0 +1,117 @@
+"""The memory that training needs, held against what is free: by arithmetic before anything is
+allocated or compiled, and by the compiled program before its first step.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax.sharding import Mesh
+
+from pe_jax.encoding import Encoding
+from pe_jax.errors import Refused
+from pe_jax.model.config import DTYPES, LmConfig
+from pe_jax.model.parameters import sizes
+from pe_jax.reason import in_bytes
+from pe_jax.task import Task
+from pe_jax.training import quota
+from pe_jax.training.config import TrainConfig
+from pe_jax.training.step import model_size
+
+NUMBER = 4  # bytes of a float32 or an int32
+
+
+class Part(NamedTuple):
+    """A part of what training allocates on each device."""
+
+    name: str
+    bytes: int
+    knobs: str
+
+
+def lacking(
+    lm: LmConfig,
+    encodings: Sequence[Encoding],
+    train: TrainConfig,
+    task: Task,
+    seeds: int,
+    mesh: Mesh | None,
+) -> str:
+    """Why a program that trains so many seeds does not fit on the devices, in one line; "" where it
+    may.
+    """
+    parts = _parts(lm, encodings, train, task, seeds, mesh)
+    need, largest = sum(part.bytes for part in parts), max(parts, key=lambda part: part.bytes)
+    free = quota.free(_devices(mesh))
+    if free is None or need <= free:
+        return ""
+    return (
+        f"training needs at least {in_bytes(need)}, {in_bytes(free)} are free: lower "
+        f"{largest.knobs}, for its {largest.name} of {in_bytes(largest.bytes)}"
+    )
+
+
+def check_compiled(program: Any, state: Any, mesh: Mesh | None) -> None:
+    """Refused where a compiled program needs more memory than is free beside the `state`, which it
+    takes and overwrites; None: there is none yet.
+    """
+    stats, free = program.memory_analysis(), quota.free(_devices(mesh))
+    if stats is None or free is None:
+        return
+    need = stats.argument_size_in_bytes + stats.output_size_in_bytes + stats.temp_size_in_bytes
+    need -= stats.alias_size_in_bytes
+    there = sum(
+        math.prod(leaf.sharding.shard_shape(leaf.shape)) * leaf.dtype.itemsize
+        for leaf in jax.tree.leaves(state)
+        if isinstance(leaf, jax.Array)
+    )
+    if need - there > free:
+        raise Refused(
+            f"training needs {in_bytes(need)}, {in_bytes(free + there)} are free: lower "
+            "train.batch, train.length, train.steps_per_call, lm.model, lm.layers or run.seeds, or "
+            "set train.remat=True"
+        )
+
+
+def _parts(
+    lm: LmConfig,
+    encodings: Sequence[Encoding],
+    train: TrainConfig,
+    task: Task,
+    seeds: int,
+    mesh: Mesh | None,
+) -> list[Part]:
+    """What training has in memory at one time, by the sizes of the config alone. Activations, and
+    what XLA copies, come on top.
+    """
+    at_once = seeds if mesh or jax.default_backend() != "cpu" else 1  # as step.py has them
+    copies = NUMBER * (3 * seeds + at_once)  # parameters and two moments of each seed; gradients
+    learned = sum(number for encoding in encodings for number in sizes(encoding).values())
+    hidden = lm.memory * lm.model * lm.layers * jnp.dtype(DTYPES[lm.dtype]).itemsize
+    width = task.size(train.length)
+    rows = min(train.steps_per_call, train.steps) * seeds * train.batch
+    read = rows * (width + 1 if task.reads_text else 1)
+    logits = at_once * train.batch * width * lm.vocab
+    devices = mesh.size if mesh else 1
+    return [
+        Part(name, number // devices, knobs)
+        for name, number, knobs in (
+            (
+                "parameters",
+                copies * model_size(lm),
+                "lm.vocab, lm.model, lm.mlp, lm.layers or run.seeds",
+            ),
+            ("parameters of the encoding", copies * learned, "the encoding's fields or run.seeds"),
+            ("segment memory", seeds * train.batch * hidden, "lm.memory, train.batch or run.seeds"),
+            ("logits", NUMBER * logits, "train.batch, train.length or lm.vocab"),
+            ("batches of a call", NUMBER * read, "train.steps_per_call or train.batch"),
+        )
+    ]
+
+
+def _devices(mesh: Mesh | None) -> list[Any]:
+    return jax.local_devices()[:1] if mesh is None else [*mesh.devices.flat]
