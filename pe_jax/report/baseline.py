@@ -48,11 +48,6 @@ class Versus:
         parts = [f"difference from {self.baseline}", self.table.heading]
         return f"{described(self.table.metric).title}: {', '.join(filter(None, parts))}"
 
-    @property
-    def of_swaps(self) -> bool:
-        """Whether the rows are of a single model."""
-        return any(row.together for row, _ in self.rows)
-
 
 def versus(
     results: Sequence[Result], reported: Sequence[Table], baseline: str | None = None

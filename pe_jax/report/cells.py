@@ -111,6 +111,11 @@ class Table:
         return [(name, list(rows)) for name, rows in groupby(self.rows, lambda row: row.block)]
 
     @property
+    def of_swaps(self) -> bool:
+        """Whether it compares one model with its swaps."""
+        return any(row.swap and row.together for row in self.rows)
+
+    @property
     def heading(self) -> str:
         """What sets its group apart, as in "trained at 64 tokens, 350 steps"; "": nothing."""
         return groups.heading(self.apart)

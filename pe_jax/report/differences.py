@@ -41,7 +41,7 @@ def _note(versus: Versus) -> str:
     metric = described(versus.table.metric)
     shared = [cell.change.n for _, cells in versus.rows for cell in cells]
     missing = " n/a: one of the two has no value there." if 0 in shared else ""
-    of, row = versus.table.replicate, "row" if versus.of_swaps else "model"
+    of, row = versus.table.replicate, "row" if versus.table.of_swaps else "model"
     if max(shared) < 2:
         return f"Each {row} minus {versus.baseline}; one shared {of} allows no tests.{missing}"
     side = "below" if metric.better == "lower" else "above"

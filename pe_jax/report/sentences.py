@@ -77,7 +77,8 @@ def _columns(table: Table, metric: Metric) -> str:
 
 
 def _bold(table: Table, metric: Metric) -> str:
-    return f"Bold: the {metric.best} mean of a column among the models as trained {_marked(table)}."
+    rows = "model as it is and its swaps" if table.of_swaps else "models as trained"
+    return f"Bold: the {metric.best} mean of a column among the {rows} {_marked(table)}."
 
 
 def _marked(table: Table) -> str:
@@ -85,7 +86,7 @@ def _marked(table: Table) -> str:
     seeds = [row.seeds for row in table.rows if row.trained]
     equal = "and those equal to it as printed"
     if len(seeds) < 2:
-        return equal
+        return f"{equal}; it does not say that others are worse" if table.of_swaps else equal
     if table.replicate == "depth":
         return f"{equal}; depths were chosen, not drawn, which allows no tests"
     if max(seeds) == 1:

@@ -84,9 +84,11 @@ def extrapolation(
     best first.
 
     `best` marks the models as trained that no test tells apart from the best of their column
-    (`paired.best`). A ValueError says when no result has the metric, or when what they were trained
-    or scored on differs, so that they must not be ranked: `grouped` gives a table for each group,
-    with what sets it `apart`.
+    (`paired.best`); where there is one model, of it and its swaps those that print as the best.
+
+    A ValueError says when no result has the metric, or when what they were trained or scored on
+    differs, so that they must not be ranked: `grouped` gives a table for each group, with what sets
+    it `apart`.
     """
     scored = [row for result in results for row in result.rows if row.metric == metric]
     if not scored:
@@ -108,11 +110,11 @@ def extrapolation(
         for result in results
         for swap in sorted({row.swap for row in result.rows if row.metric == metric})
     ]
-    ordered = sorted(rows, key=lambda row: _order(row, sign))
-    trained = [row for row in ordered if not row.swap]
-    trained = _with_best(trained, results, metric, lengths, every)
-    trained = _with_ranks(trained, results, metric, every)
-    whole = [*trained, *(row for row in ordered if row.swap)]
+    whole = sorted(rows, key=lambda row: _order(row, sign))  # models as trained are the first
+    trained = sum(not row.swap for row in whole)
+    compared = len(whole) if alone else trained
+    whole[:compared] = _with_best(whole[:compared], results, metric, lengths, every)
+    whole[:trained] = _with_ranks(whole[:trained], results, metric, every)
     for row in without_model.rows(results, metric, lengths, every):
         ends = [i for i, other in enumerate(whole, 1) if other.block == row.block]
         whole.insert(ends[-1] if ends else len(whole), row)
@@ -183,10 +185,13 @@ def _with_best(
 ) -> list[Row]:
     by_id, sign = {result.id: result for result in results}, described(metric).sign
     seeds = max((row.seeds for row in rows), default=0)
-    tests = paired.tested(len(rows), seeds) and not groups.of_depths(results[0])
-    trained = [by_id[row.run] for row in rows]
-    columns = [[values(by_seed(one, metric, length)) for one in trained] for length in lengths]
-    columns.append([means_beyond(one, metric, every) for one in trained])
+    several = len({row.run for row in rows}) > 1
+    tests = several and paired.tested(len(rows), seeds) and not groups.of_depths(results[0])
+    ways = [(by_id[row.run], row.swap) for row in rows]
+    columns = [
+        [values(by_seed(run, metric, length, swap)) for run, swap in ways] for length in lengths
+    ]
+    columns.append([means_beyond(run, metric, every, swap) for run, swap in ways])
     bold = zip(*(paired.best(column, sign, tests=tests) for column in columns), strict=True)
     found = []
     for row, (*marks, last) in zip(rows, bold, strict=True):

@@ -160,6 +160,17 @@ def test_best_is_the_lowest_mean_of_the_models_as_trained_and_its_equals(table):
     assert best == {("rope", 0)} | {("transformer_xl", i) for i in range(5)}
 
 
+@pytest.mark.parametrize("replicate", ["seed", "place", "depth"])
+def test_of_one_model_with_swaps_no_bold_value_is_worse_than_another(replicate):
+    rope = replace(make_record("rope", [2.45, 2.60, 3.30, 4.00, 4.40]), replicate=replicate)
+    found = tables.extrapolation([rope])
+    assert [[cell.best for cell in row.cells] for row in found.rows] == [
+        [True, False, False, False, False],
+        [True, True, True, True, True],  # window: 2.47 beyond 64
+    ]
+    assert any("the model as it is and its swaps" in note for note in found.notes)
+
+
 def test_gain_and_effective_length(table):
     found = {row.label: (row.gain.mean, row.effective, row.censored) for row in table.rows}
     assert found["alibi"] == (pytest.approx(-0.03), 1024, True)
