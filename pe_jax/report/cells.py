@@ -39,8 +39,9 @@ class Row:
     `gain` is the value at the longest length minus the one at the training length, paired over
     seeds; `effective` and `censored` are those of `stats.effective_length` on the means; `rank` is
     over the lengths beyond training, for models as trained. `rate` is the learning rate, of several
-    the chosen one. Of samples, `beyond` is the mean over all lengths beyond training, and
-    `effective` the longest length that is solved, `stats.solved_length`.
+    the chosen one; `parameters` counts what its encodings learn. Of samples, `beyond` is the mean
+    over all lengths beyond training, and `effective` the longest length that is solved,
+    `stats.solved_length`.
     """
 
     run: str

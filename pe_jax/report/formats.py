@@ -27,18 +27,23 @@ def header(table: Table) -> list[str]:
     if any(row.beyond for row in table.rows):
         told = [f"mean beyond {table.train_length}", "solved length"]
     cost = "seconds a window" if table.replicate != "seed" else "ms a step"
-    return ["encoding", *lengths, *told, "parameters", cost]
+    return ["encoding", *lengths, *told, *["parameters"] * _counted(table), cost]
 
 
-def texts(row: Row) -> list[str]:
-    """The cells of a row as they print, without footnote marks."""
+def _counted(table: Table) -> bool:
+    """Whether it has the parameters of encodings; records of pretrained models have none."""
+    return any(row.parameters is not None for row in table.rows)
+
+
+def texts(row: Row, counted: bool = True) -> list[str]:
+    """The cells of a row as they print, without footnote marks; its parameters if `counted`."""
     effective = "n/a" if row.effective is None else f"{row.effective or 'none'}"
     return [
         row.label,
         *(plusminus(cell.mean, cell.half) for cell in row.cells),
         plusminus(row.summary.mean, row.summary.half, sign="" if row.beyond else "+"),
         f"≥ {effective}" if row.censored else effective,
-        "n/a" if row.parameters is None else f"{row.parameters:,}",
+        *["n/a" if row.parameters is None else f"{row.parameters:,}"] * counted,
         "n/a" if row.cost is None else f"{row.cost:.1f}",
     ]
 
@@ -65,13 +70,13 @@ class Printed(NamedTuple):
 def printed(table: Table, row: Row) -> list[Printed]:
     """The cells of a row of the table, from left to right as in `header`."""
     cells = (*row.cells, row.summary)
-    known = footnotes(table)
-    numbers = (row.effective, row.parameters, row.cost)
+    known, counted = footnotes(table), _counted(table)
+    numbers = (row.effective, *[row.parameters] * counted, row.cost)
     keys = [cell.mean for cell in cells] + [math.nan if n is None else n for n in numbers]
     marks = [known.index(cell.reason) + 1 if cell.reason else 0 for cell in cells]
     bold = [cell.best for cell in cells]
     columns = zip(
-        texts(row),
+        texts(row, counted),
         [row.label, *keys],
         [0, *marks, *[0] * len(numbers)],
         [False, *bold, *[False] * len(numbers)],

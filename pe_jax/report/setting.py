@@ -32,8 +32,10 @@ def setting(results: Sequence[Result]) -> str:
             f"{train.length}; {spread}.{_chance(train.labels)}"
         )
     if results[0].replicate != "seed":
+        known = results[0].parameters
+        size = f" ({known.total:,} parameters)" if known else ""
         return (
-            f"Trained by others, on up to {train.length:,} tokens; scored on "
+            f"Trained by others, on up to {train.length:,} tokens{size}; scored on "
             f"{text(results[0].corpus)}, in its own tokens; {spread}."
         )
     python = join(sorted({r.corpus.python for r in results if r.corpus.python}) or [""])

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import pandas
     from matplotlib.figure import Figure
 
-COLUMNS = ["run", "label", "seed", "swap", "metric", "length", "value", "reason", "train_length"]
+REPLICATES = ("seed", "place", "depth")
 
 
 def load(
@@ -78,17 +78,27 @@ def frame(workdir: str | Path) -> pandas.DataFrame:
     """The scores of every result in a folder: a row for each seed, swap, metric and length.
 
     Columns: run, label, seed, swap, metric, length and train_length in tokens, value in the unit of
-    the metric, and reason, a sentence where value is NaN.
+    the metric, and reason, a sentence where value is NaN. Scores of a pretrained model have the
+    column place or depth, by number, and no seed.
     """
     import pandas
 
     rows = [
-        (result.id, result.label, row.seed, row.swap, row.metric, row.length, cells.value(row))
-        + (row.why, result.train.length)
+        {
+            "run": result.id,
+            "label": result.label,
+            result.replicate: row.seed,
+            "swap": row.swap,
+            "metric": row.metric,
+            "length": row.length,
+            "value": cells.value(row),
+            "reason": row.why,
+            "train_length": result.train.length,
+        }
         for result in load(workdir)
         for row in result.rows
     ]
-    return pandas.DataFrame(rows, columns=COLUMNS)
+    return pandas.DataFrame(rows)
 
 
 def curves(frame: pandas.DataFrame, metric: str = "same_targets") -> Figure:
@@ -111,16 +121,18 @@ def curves(frame: pandas.DataFrame, metric: str = "same_targets") -> Figure:
 def _result(run: object, rows: pandas.DataFrame) -> Result:
     """What the figure needs of a run, from its rows in a frame."""
     length = int(rows["train_length"].iloc[0])
+    replicate = next(name for name in REPLICATES if name in rows and rows[name].notna().all())
     return Result(
         id=str(run),
         label=rows["label"].iloc[0],
         config={},
-        seeds=tuple(sorted(set(rows["seed"].tolist()))),
+        seeds=tuple(sorted(set(rows[replicate].tolist()))),
+        replicate=replicate,
         corpus=Corpus(source="", hash=""),
         train=Training(length=length, steps=0),
         rows=tuple(
             Row(
-                seed=row["seed"],
+                seed=row[replicate],
                 metric=row["metric"],
                 length=row["length"],
                 value=None if math.isnan(row["value"]) else row["value"],

@@ -154,13 +154,19 @@ def _row(
         gain=gain(result, metric, lengths[-1], swap),
         effective=effective,
         censored=censored,
-        parameters=result.parameters.encoding if result.parameters else None,
+        parameters=_learned(result),
         ms_per_step=result.train.ms_per_step,
         seconds=seconds(result, metric, lengths[-1], swap),
         together=together,
         rate=rate(result),
         beyond=cells_beyond(result, metric, every, swap) if of_samples(metric) else None,
     )
+
+
+def _learned(result: Result) -> int | None:
+    """The parameters of its encodings; None where none were trained or it is not known."""
+    trained = result.replicate == "seed" and result.parameters
+    return trained.encoding if trained else None
 
 
 def _order(row: Row, sign: int) -> tuple[Any, ...]:

@@ -288,6 +288,20 @@ def test_a_swap_that_changes_no_value_is_said_to_have_had_no_effect():
     assert "No effect" not in notes("window", 0.0)  # nobody asked for the default
 
 
+@pytest.mark.parametrize("replicate", ["place", "depth"])
+def test_what_is_told_of_a_pretrained_model_has_its_places_and_parameters(tmp_path, replicate):
+    save_runs(tmp_path, [replace(make_record("llama", [2.5] * 5), replicate=replicate)])
+    (result,) = study.load(tmp_path)
+    (first, *_) = found = tables.study([result])
+    text = formats.markdown([first])
+    assert "parameters |" not in text and "(120,000 parameters)" in text
+    assert "seed" not in text and ">seeds<" not in page.page([result], found, "study")
+    assert f">{replicate}s<" in page.page([result], found, "study")
+    frame = study.frame(tmp_path)
+    assert set(frame[replicate]) == {0, 1, 2} and "seed" not in frame
+    assert study.curves(frame)
+
+
 def test_an_unknown_metric_lists_the_known_ones(records):
     with pytest.raises(ValueError, match="same_targets, nonoverlapping"):
         tables.extrapolation(records, "accuracy")
