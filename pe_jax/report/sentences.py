@@ -16,7 +16,7 @@ from pe_jax.report import paired, without_model
 from pe_jax.report.cells import Row, Table, described
 from pe_jax.report.groups import other_text
 from pe_jax.report.provenance import differing, doubts
-from pe_jax.report.setting import rates, setting
+from pe_jax.report.setting import edges, rates, setting
 from pe_jax.report.stats import Rank
 from pe_jax.report.words import each, join, text
 
@@ -44,7 +44,10 @@ def notes(results: Sequence[Result], table: Table) -> tuple[Note, ...]:
         Note("What bold means", _bold(table, metric)),
         *(Note("How to read the rows", note) for note in _rows(results, table)),
         *(Note("How the models rank", note) for note in _ranks(table)),
-        *(Note("What is doubtful", f"{doubt}.") for doubt in doubts(results)),
+        *(
+            Note("What is doubtful", f"{doubt}.")
+            for doubt in (*edges(results, table), *doubts(results))
+        ),
     )
 
 

@@ -73,3 +73,19 @@ def rates(results: Sequence[Result], table: Table) -> Iterator[str]:
             f"({'seed' if len(seeds) == 1 else 'mean of seeds'} {join(seeds)}): {names}"
             f"{' (table.csv has that of each)' if many else ''}."
         )
+
+
+def edges(results: Sequence[Result], table: Table) -> Iterator[str]:
+    """Which models chose the highest or lowest rate tried, so that a better one may lie beyond."""
+    found: dict[tuple[str, float], list[str]] = {}
+    called = {row.run: row.label for row in table.rows if row.trained}
+    for result in results:
+        tried = [one.rate for one in result.rates]
+        for end, extreme in (("highest", max), ("lowest", min)) if result.id in called else ():
+            if len(set(tried)) > 1 and rate(result) == extreme(tried):
+                found.setdefault((end, extreme(tried)), []).append(called[result.id])
+    if found:
+        ends = [
+            f"the {end} tried, {one:g}, for {join(names)}" for (end, one), names in found.items()
+        ]
+        yield f"The chosen learning rate is {'; '.join(ends)}: widen train.rates"

@@ -385,6 +385,26 @@ def test_the_notes_and_the_csv_tell_the_learning_rates_that_were_chosen():
     assert alone.rows[0].rate == 1e-3 and "learning rate" not in " ".join(alone.notes)
 
 
+def test_learning_rates_at_an_end_of_those_tried_are_told_in_one_sentence():
+    def grid(label, *valid):
+        rates = [record.Tried(rate=10.0**-i, valid={0: v}) for i, v in enumerate(valid)]
+        return replace(make_record(label, [2.5] * 5, window=False), rates=tuple(rates))
+
+    inner = grid("nope", 3.0, 2.0, 3.0), grid("fire", None, 2.0, 3.0)  # a seed diverged at 1
+    ends = grid("rope", 2.0, 3.0), grid("alibi", 2.0, 3.0), grid("t5", 3.0, 2.0)
+    doubtful = [
+        sentences.by_question(tables.extrapolation(results).notes).get("What is doubtful")
+        for results in (inner, [*inner, *ends])
+    ]
+    assert doubtful == [
+        None,
+        [
+            "The chosen learning rate is the highest tried, 1, for rope and alibi; the lowest "
+            "tried, 0.1, for t5: widen train.rates."
+        ],
+    ]
+
+
 def test_one_seed_has_no_intervals():
     found = tables.extrapolation([make_record("rope", [2.5, 2.6, 2.7, 2.8, 2.9], seeds=(0,))])
     assert formats.texts(found.rows[0])[1:7] == ["2.50", "2.60", "2.70", "2.80", "2.90", "+0.40"]
