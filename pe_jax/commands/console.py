@@ -7,7 +7,7 @@ import os
 import re
 import shlex
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -16,8 +16,12 @@ from rich.console import Console
 from rich.table import Table
 
 from pe_jax.engines import progress
+from pe_jax.report.words import count
+
+NAMED = 8  # runs that a sentence names
 
 if TYPE_CHECKING:
+    from pe_jax.engines.status import Standing
     from pe_jax.record import Result
     from pe_jax.report.references import Reference
 
@@ -104,11 +108,12 @@ def publish(
     baseline: str | None = None,
     folders: int = 1,
     published: Mapping[str, Reference] = MappingProxyType({}),
+    missing: Sequence[str] = (),
 ) -> None:
     """Prints the first table of each group of results that may be ranked; with `out`, writes the
     study there, every model against `baseline`, and prints its paths. `rows` chooses, orders and
     names the models (`Choice.of`). The results are those of so many `folders`; `published` are
-    tables by their files.
+    tables by their files; `missing` are sentences on the runs without a result, for the files.
     """
     from pe_jax.report import formats, page, tables
     from pe_jax.report.choice import Choice
@@ -121,12 +126,35 @@ def publish(
     read = " ".join(f"--workdir=DIR{i if i > 1 else ''}" for i in range(1, folders + 1))
     again = f"pe-jax report {read} --out=results/{out.name}{asked}" if out else ""
     held = list(published.values())
-    written = page.write(results, out, [again], choice, baseline, held) if out else []
+    written = page.write(results, out, [again], choice, baseline, held, missing) if out else []
     console = Console(width=None if Console().is_terminal else 180)
     for table in tables.headlines(tables.study(shown)):
         console.print(formats.terminal(choice.ordered(table, shown)))
     for path in written:
         print(path)
+
+
+def missing(standings: Iterable[Standing], results: Iterable[Result]) -> list[str]:
+    """Which runs have none of these results, as in "1 of 3 runs has failed and is not shown: rope:
+    out of memory.": a sentence for each state.
+    """
+    standings, shown = list(standings), {result.id for result in results}
+    absent: dict[str, list[str]] = {}
+    for run in standings:
+        if run.state != "finished" and run.id not in shown:
+            name = ": ".join(filter(None, [run.label, run.reason]))
+            absent.setdefault(run.state, []).append(name)
+    return [_missing(state, names, len(standings)) for state, names in absent.items()]
+
+
+def _missing(state: str, names: list[str], runs: int) -> str:
+    are, have = ("is", "has") if len(names) == 1 else ("are", "have")
+    verb = have if state in ("failed", "stopped", "not begun") else are
+    named = names[:NAMED] + [f"{len(names) - NAMED} more"] * (len(names) > NAMED)
+    return (
+        f"{len(names)} of {count(runs, 'run')} {verb} {state} and {are} not shown: "
+        f"{'; '.join(named)}."
+    )
 
 
 def left_out(damages: Sequence[str]) -> int:

@@ -6,18 +6,25 @@
 Reads DIR/*/result.json (or DIR/runs.jsonl), of several folders as one study, prints the headline
 tables and writes runs.jsonl, table.md, table.tex, table.csv, baseline.md, baseline.csv, report.html
 and the figures curves, positions, depth, improvement, training and rates (.png, .pdf), as far as
-the results have what they show. A study of several texts, tasks or trainings has overview.md,
-overview.tex and overview.csv, one of several tasks the figures tasks and profile. With published
-numbers, as in results/reference/, there are published.md and published.csv, too.
+the results have what they show. Runs that have failed, or have not finished, are named. A study
+of several texts, tasks or trainings has overview.md, overview.tex and overview.csv, one of several
+tasks the figures tasks and profile. With published numbers, as in results/reference/, there are
+published.md and published.csv, too.
 """
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from absl import flags
 
 from pe_jax.commands import cli
+
+if TYPE_CHECKING:
+    from pe_jax.engines.status import Standing
 
 OPTIONS = flags.FlagValues()
 _WORKDIR = flags.DEFINE_multi_string(
@@ -67,7 +74,21 @@ def main() -> int:
         published = {path: references.read(path) for path in _REFERENCE.value}
         remedy = "make some with `pe-jax sweep --config=FILE --workdir={}`"
         results = study.together(workdirs, remedy, damages.append)
-        console.publish(results, out, _ROW.value, _BASELINE.value, len(workdirs), published)
+        missing = console.missing(_standings(workdirs), results)
+        console.publish(
+            *(results, out, _ROW.value, _BASELINE.value, len(workdirs), published, missing)
+        )
     except (ValueError, OSError) as error:
         return cli.fail(error)
+    for told in missing:
+        print(f"{cli.name()}: {told}", file=sys.stderr)
     return console.left_out(damages)
+
+
+def _standings(workdirs: Iterable[Path]) -> Iterator[Standing]:
+    """How the runs stand of the folders that hold runs, not published results."""
+    from pe_jax.engines import status
+
+    for workdir in workdirs:
+        if not (workdir / "runs.jsonl").is_file():
+            yield from status.standings(workdir)

@@ -132,7 +132,7 @@ def _carried_out(
     """
     from pe_jax import errors
     from pe_jax.commands import console
-    from pe_jax.engines import sweep
+    from pe_jax.engines import status, sweep
     from pe_jax.runs.folder import answer, find_all
 
     out = console.folder(_OUT.value)
@@ -155,7 +155,10 @@ def _carried_out(
     results = [result for run in (runs if others else every).values() if (result := finished(run))]
     if results:
         try:
-            console.publish(results, None if others else out)
+            names = {folder.name for folder in folders.values()}
+            own = [run for run in status.standings(_workdir()) if run.id in names]
+            missing = console.missing(own, results)
+            console.publish(results, None if others else out, missing=missing)
         except (ValueError, OSError) as error:
             return cli.fail(error)
     if others:

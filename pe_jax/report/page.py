@@ -6,6 +6,7 @@ The same results give the same bytes.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from pe_jax.record import Result
@@ -54,6 +55,7 @@ def write(
     choice: Choice = EVERYTHING,
     baseline: str | None = None,
     references: Sequence[Reference] = (),
+    missing: Sequence[str] = (),
 ) -> list[Path]:
     """Writes a study into the folder `out` and returns the paths. All but the records shows the
     models of the `choice` alone.
@@ -63,13 +65,16 @@ def write(
     .csv, every model against `baseline` (`baseline.versus`); published.md and .csv, scores beside
     those of the `references` (`published.hold`); and the figures as .png and .pdf
     (`gallery.drawn`). The page tells how to reproduce it: the commands of the runs, then
-    `commands`. ValueError where the results hold no numbers, where no model is called `baseline`,
-    and where a reference has nothing of theirs.
+    `commands`. The sentences `missing`, on runs without a result, stand below the first table.
+    ValueError where the results hold no numbers, where no model is called `baseline`, and where a
+    reference has nothing of theirs.
     """
     out = Path(out)
     results = sorted(results, key=lambda result: result.id)
     shown = choice.results(results)
     reported = [choice.ordered(table, shown) for table in tables.study(shown)]
+    absent = [sentences.Note("What is not shown", told) for told in missing]
+    reported[0] = replace(reported[0], notes=(*reported[0].notes, *absent))
     compared = versus(shown, reported, baseline)
     matrix = overview(shown, reported, ranked=not choice.rows)
     held = hold(shown, references)

@@ -255,12 +255,13 @@ def study(lab):
 
 
 def test_a_failing_run_is_told_and_stops_no_other(lab, study):
-    workdir, _, done = study
+    workdir, out, done = study
     assert done.code == 1, done.err
     assert labels(workdir) == [f"{lab.folder / 'mine.py'}:Mine(slope=0.25)", "alibi", "nope"]
     failed = [line for line in done.err.splitlines() if line.startswith("failed: ")]
     assert len(failed) == 1 and "mine.py:Failing: ArithmeticError: this hook fails" in failed[0]
     assert "the same command tries again what has failed: " in done.err.splitlines()[-1]
+    assert "1 of 4 runs has failed and is not shown: " in (out / "table.md").read_text()
     log = Path(failed[0].rpartition("(")[2].rstrip(")"))
     assert "Traceback" in log.read_text() and "this hook fails" in log.read_text()
 

@@ -41,7 +41,8 @@ from pe_jax.report import (
 from pe_jax.report.choice import Choice
 from pe_jax.report.looks import looks
 from pe_jax.runs import layout
-from pe_jax.storage.records import decode, encode
+from pe_jax.storage import state
+from pe_jax.storage.records import decode, encode, write
 
 ROOT = Path(__file__).parents[2]
 
@@ -767,10 +768,17 @@ def run(*arguments):
     return subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
 
 
-def test_command_writes_the_report_and_prints_table_and_paths(tmp_path, records):
+def test_command_writes_the_report_prints_table_and_paths_and_names_a_failed_run(tmp_path, records):
     save_runs(tmp_path / "runs", records)
+    failed = tmp_path / "runs/xpos-1a2b3c4d"
+    write(failed / "queued.json", record.Planned(label="xpos", config={}))
+    state.put(failed, record.Stage.FAILED, "this hook fails")
     done = run(f"--workdir={tmp_path / 'runs'}", f"--out={tmp_path / 'out'}")
-    assert (done.returncode, done.stderr) == (0, "")
+    assert done.returncode == 0
+    told = "1 of 8 runs has failed and is not shown: xpos: this hook fails."
+    assert done.stderr.endswith(f"{told}\n") and done.stderr.count("\n") == 1
+    for name in ("table.md", "report.html"):
+        assert (tmp_path / "out" / name).read_text("utf-8").count(told) == 1
     assert "2.43 ± 0.02" in done.stdout
     assert done.stdout.splitlines()[-1] == str(tmp_path / "out" / "improvement.pdf")
     assert (tmp_path / "out" / "report.html").stat().st_size > 10_000
