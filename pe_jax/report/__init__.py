@@ -19,6 +19,7 @@ sentences     notes below a table; setting: those on training
 outcome       what came out, in one paragraph
 formats       prints a table: terminal, Markdown, CSV; bold cells, footnotes
 terminal      fits a table into the width of a terminal
+markdown      text and tables in GitHub's Markdown
 latex         tables for papers
 spreadsheet   tables as CSV
 compare       two sets of results as numbers: which runs match, what differs

@@ -6,9 +6,9 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 
 from pe_jax.record import Result
+from pe_jax.report import markdown as md
 from pe_jax.report import spreadsheet
 from pe_jax.report.cells import described
-from pe_jax.report.formats import MARKDOWN
 from pe_jax.report.published import NEAR, Agreement, Column, Held
 from pe_jax.report.sentences import Note
 from pe_jax.report.words import count, each, join, plusminus
@@ -105,8 +105,8 @@ def markdown(found: Sequence[Held]) -> str:
     """The summary, then a table for each task with its notes, in GitHub's Markdown."""
     parts = ["### Order of the encodings, published and ours", _table(SUMMARY, summary(found)), HOW]
     for held in found:
-        parts += [f"### {held.title}", _table(header(held), texts(held))]
-        parts += [f"**{note.question}.** {note}" for note in notes(held)]
+        parts += [md.heading(3, held.title), _table(header(held), texts(held))]
+        parts += [md.note(note.question, note) for note in notes(held)]
     return "\n\n".join(parts) + "\n"
 
 
@@ -171,9 +171,4 @@ def _number(value: float) -> str:
 
 
 def _table(names: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    import pandas
-
-    body = [[cell.translate(MARKDOWN) for cell in row] for row in rows]
-    return pandas.DataFrame(body, columns=list(names)).to_markdown(
-        index=False, disable_numparse=True, colalign=["left"] + ["right"] * (len(names) - 1)
-    )
+    return md.table(names, rows, ["left"] + ["right"] * (len(names) - 1))

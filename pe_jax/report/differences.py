@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from pe_jax.report import markdown as md
 from pe_jax.report import spreadsheet
 from pe_jax.report.baseline import DIGITS, Against, Versus
 from pe_jax.report.cells import described
-from pe_jax.report.formats import MARKDOWN, header
+from pe_jax.report.formats import header
 from pe_jax.report.sentences import Note
 from pe_jax.report.terminal import Fitted
 from pe_jax.report.words import count, plusminus
@@ -69,17 +70,12 @@ def terminal(versus: Versus) -> Fitted:
 
 def markdown(found: Sequence[Versus]) -> str:
     """The tables in GitHub's Markdown, each with a heading and its note."""
-    import pandas
-
     parts = []
     for versus in found:
-        body = [[cell.translate(MARKDOWN) for cell in row] for row in texts(versus)]
-        names = columns(versus)
-        whole = pandas.DataFrame(body, columns=names).to_markdown(
-            index=False, disable_numparse=True, colalign=["left"] * len(names)
-        )
-        told = note(versus)
-        parts += [f"### {versus.title}", whole, f"**{told.question}.** {told}"]
+        names, told = columns(versus), note(versus)
+        parts += [md.heading(3, versus.title)]
+        parts += [md.table(names, texts(versus), ["left"] * len(names))]
+        parts += [md.note(told.question, told)]
     return "\n\n".join(parts) + "\n"
 
 

@@ -11,13 +11,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 from typing import NamedTuple
 
+from pe_jax.report import markdown as md
 from pe_jax.report import spreadsheet
 from pe_jax.report.cells import Row, Table
 from pe_jax.report.sentences import by_question
 from pe_jax.report.terminal import Fitted
 from pe_jax.report.words import plusminus
-
-MARKDOWN = str.maketrans({c: f"\\{c}" for c in "|*<\\"})
 
 
 def header(table: Table) -> list[str]:
@@ -122,21 +121,16 @@ def markdown_parts(
     marked: Iterable[str],
 ) -> Iterator[str]:
     """The heading, the rows, the notes and the footnotes of a table."""
-    import pandas
-
-    body = [[_marked(cell) for cell in row] for row in rows]
     align = ["left"] + ["right"] * (len(header) - 1)
-    yield f"### {title}"
-    yield pandas.DataFrame(body, columns=header).to_markdown(
-        index=False, disable_numparse=True, colalign=align
-    )
+    yield md.heading(3, title)
+    yield md.table(header, rows, align, _marked)
     for question, answers in by_question(notes).items():
-        yield f"**{question}.** {' '.join(answers)}"
-    yield from (f"<sup>{i}</sup> {note}" for i, note in enumerate(marked, 1))
+        yield md.note(question, " ".join(answers))
+    yield from (f"<sup>{i}</sup> {md.text(note)}" for i, note in enumerate(marked, 1))
 
 
 def _marked(cell: Printed) -> str:
-    text = cell.text.translate(MARKDOWN)
+    text = md.text(cell.text)
     text = f"**{text}**" if cell.bold else text
     return text + (f" <sup>{cell.mark}</sup>" if cell.mark else "")
 

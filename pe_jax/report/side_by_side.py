@@ -7,10 +7,10 @@ from collections import Counter
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
+from pe_jax.report import markdown as md
 from pe_jax.report import spreadsheet
 from pe_jax.report.cells import described
 from pe_jax.report.compare import Comparison
-from pe_jax.report.formats import MARKDOWN
 from pe_jax.report.groups import conditions
 from pe_jax.report.words import count, join, plusminus
 
@@ -137,18 +137,12 @@ def terminal(comparison: Comparison, metric: str, a: str, b: str) -> rich.table.
 
 def markdown(comparison: Comparison, a: str, b: str) -> str:
     """The comparison of the folders `a` and `b` in GitHub's Markdown."""
-    import pandas
-
-    parts = [f"# A: {a}, B: {b}", *notes(comparison)]
+    parts = [md.heading(1, f"A: {a}, B: {b}"), *map(md.text, notes(comparison))]
     for metric in comparison.metrics:
-        body = [[cell.translate(MARKDOWN) for cell in row] for row in rows(comparison, metric)]
-        text = pandas.DataFrame(body, columns=HEADER).to_markdown(
-            index=False, disable_numparse=True, colalign=["left", *["right"] * 4, "left"]
-        )
         parts += [
-            f"## {described(metric).title}",
-            verdict(comparison, metric),
-            text,
+            md.heading(2, described(metric).title),
+            md.text(verdict(comparison, metric)),
+            md.table(HEADER, rows(comparison, metric), ["left", *["right"] * 4, "left"]),
         ]
     return "\n\n".join(parts) + "\n"
 

@@ -121,7 +121,9 @@ def curves(frame: pandas.DataFrame, metric: str = "same_targets") -> Figure:
 def _result(run: object, rows: pandas.DataFrame) -> Result:
     """What the figure needs of a run, from its rows in a frame."""
     length = int(rows["train_length"].iloc[0])
-    replicate = next(name for name in REPLICATES if name in rows and rows[name].notna().all())
+    replicate = next(
+        name for name in REPLICATES if name in rows and not math.isnan(rows[name].iloc[0])
+    )
     return Result(
         id=str(run),
         label=rows["label"].iloc[0],

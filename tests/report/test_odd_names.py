@@ -6,8 +6,20 @@ import io
 import re
 
 from PIL import Image
+from test_report import make_record
 
-from pe_jax.report import page, spreadsheet, study
+from pe_jax.record import Corpus
+from pe_jax.report import (
+    baseline,
+    compare,
+    differences,
+    formats,
+    page,
+    side_by_side,
+    spreadsheet,
+    study,
+    tables,
+)
 from pe_jax.report.words import short
 
 ODD = (
@@ -37,6 +49,33 @@ def test_a_report_is_whole_whatever_its_runs_are_called(tmp_path):
     assert wanted <= {row[1] for row in rows}
     table = [line for line in (tmp_path / "table.md").read_text().splitlines() if line[:1] == "|"]
     assert len({len(re.findall(r"(?<!\\)\|", line)) for line in table}) == 1
+
+
+LINKS = "![x](javascript:alert(1)) [a](http://evil) [b][c] www.evil.org"
+HTML = "files:</script><script>alert(2)</script>\n# <img src=x onerror=alert(1)>"
+
+
+def test_markdown_has_no_html_and_no_links_of_a_name_a_source_or_an_advice():
+    results = [
+        dataclasses.replace(
+            make_record(f"{name} {LINKS}", [2.5] * 5),
+            corpus=Corpus(source=HTML, hash=""),
+            advice=(f"{HTML} {LINKS}",),
+        )
+        for name in ("a", "b")
+    ]
+    reported = tables.study(results)
+    versus = baseline.versus(results, reported)
+    compared = compare.compare(results, results)
+    texts = [
+        formats.markdown(reported),
+        differences.markdown(versus),
+        side_by_side.markdown(compared, HTML, LINKS),
+    ]
+    for text in texts:
+        assert "evil" in text and not re.search(r"(?<!\\)<(?!/?sup>)", text)
+        assert not re.search(r"\][(\[:]|(?<!\\)://|www\.", text)
+        assert len(re.findall("^# ", text, re.M)) == text.startswith("# ")
 
 
 def test_text_that_a_spreadsheet_would_compute_begins_with_an_apostrophe():
