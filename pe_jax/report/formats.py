@@ -101,7 +101,18 @@ def terminal(table: Table) -> Fitted:
             for _, rows in groupby(table.rows, key=lambda row: row.block)
         ],
         notes=[*table.notes, *marked],
+        spare=_spare(table),
     )
+
+
+def _spare(table: Table) -> list[int]:
+    """The columns that a narrow terminal lacks first: from the last one to the gain, then the
+    lengths from the shortest on, but for the training length and the longest.
+    """
+    columns, lengths = len(header(table)), len(table.lengths)
+    kept = {table.train_length, table.lengths[-1]}
+    short = [i for i, length in enumerate(table.lengths, 1) if length not in kept]
+    return [*range(columns - 1, lengths, -1), *short]
 
 
 def markdown(tables: Iterable[Table]) -> str:

@@ -1,15 +1,17 @@
 """Tables on terminals that are narrower than they are."""
 
 import io
+from pathlib import Path
 
 import pytest
 from drawn import drawn
 from rich.console import Console
 from rich.text import Text
 
-from pe_jax.report import formats, tables
+from pe_jax.report import formats, study, tables
 from pe_jax.report.terminal import Fitted
 
+ROOT = Path(__file__).parents[2]
 NOTE = "A note that is longer than the table, as those of most tables are, so that it is broken."
 
 
@@ -30,22 +32,35 @@ def test_as_wide_as_it_is_each_row_is_a_line():
     assert row.split() == "alibi 2.40 ± 0.05 −0.002 ± 0.005 131,392".split()
 
 
-@pytest.mark.parametrize("width", [30, 37, 38, 60])
+@pytest.mark.parametrize("width", [37, 48, 49, 60])
 def test_words_are_whole_and_what_has_no_room_is_named(width):
     lines = printed(fitted(), width)
     words = " ".join(lines).split()
     assert max(map(len, lines)) <= width and set(NOTE.split()) <= set(words)
     assert all(number in words for number in ("2.40", "0.05", "−0.002", "0.005"))
     told = "Left out, since the terminal is too narrow: parameters."
-    assert ("131,392" in words) == (width >= 38) != (told in " ".join(lines))
+    assert ("131,392" in words) == (width >= 49) != (told in " ".join(lines))
 
 
 def test_a_long_name_is_folded_and_keeps_every_letter():
     name = "rope[::2]+window(window=32)[::2]+log_n"
-    lines = printed(fitted(name), 48)
-    assert max(map(len, lines)) <= 48
+    lines = printed(fitted(name), 37)
+    assert max(map(len, lines)) <= 37
     column = [line[:24].strip() for line in lines]
     assert "".join(column[column.index(name[:24]) :]).startswith(name)
+
+
+@pytest.mark.parametrize("width", [60, 80, 100, 120])
+def test_no_value_is_broken_and_the_first_columns_to_go_are_the_cost_and_the_parameters(width):
+    table = tables.extrapolation(study.load(ROOT / "results/quickstart"))
+    lines = printed(formats.terminal(table), width)
+    assert max(map(len, lines)) <= width
+    text, titles = " ".join(lines), [line for line in lines if line.startswith("encoding")]
+    assert all("64 (1x)" in line and "1024 (16x)" in line for line in titles)
+    assert "parameters and ms a step" in text.split("Left out")[1]
+    for row in table.rows:
+        for cell in (row.cells[0], row.cells[-1]):
+            assert f"{cell.mean:.2f} ± {cell.half:.2f}" in text
 
 
 @pytest.mark.parametrize("width", [80, 100, 180])
