@@ -3,6 +3,7 @@
 import ast
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tomllib
@@ -13,6 +14,7 @@ import yaml
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
+from pe_jax.commands import cli
 from pe_jax.encodings import ENCODINGS
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -75,6 +77,27 @@ def test_scripts_are_executable_and_parse():
         assert path.read_text().startswith("#!/usr/bin/env bash\n"), path
         checked = subprocess.run(["bash", "-n", path], capture_output=True, text=True)
         assert (checked.returncode, checked.stderr) == (0, ""), path
+
+
+def test_the_quickstart_writes_nothing_that_git_tracks_and_prints_commands_that_there_are(tmp_path):
+    for name in ("scripts/setup", ".venv/bin/python"):
+        (tmp_path / name).parent.mkdir(parents=True)
+        (tmp_path / name).write_text('#!/usr/bin/env bash\nprintf "%s\\n" "$@"\n')
+        (tmp_path / name).chmod(0o755)
+    shutil.copy(ROOT / "scripts/quickstart", tmp_path / "scripts")
+    command = [tmp_path / "scripts/quickstart", "--jobs=1"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    folders = dict(re.findall(r"^--(workdir|out)=(.+)$", done, re.M))
+    ignored = (ROOT / ".gitignore").read_text().splitlines()
+    assert len(folders) == 2 and "/runs/" in ignored
+    assert all(folder.startswith("runs/") for folder in folders.values())
+    assert "--jobs=1" in done and str(tmp_path) in done
+    printed = [line.split() for line in done.splitlines() if line.startswith(" " * 4)]
+    assert ["source", ".venv/bin/activate"] in printed
+    assert ["pe-jax", "compare", "results/quickstart", folders["workdir"]] in [
+        p[:4] for p in printed
+    ]
+    assert {line[1] for line in printed if line[0] == "pe-jax"} <= set(cli.COMMANDS)
 
 
 def test_licence_and_citation_agree_with_the_project():
