@@ -28,9 +28,13 @@ def summary(table: Table, headed: bool = False) -> str:
     )
     if not reached:
         return f"{said[0]} None has a value at {longest}."
-    means = ((called[row], row.cells[-1]) for row in reached[:3])
-    best = ", then ".join(f"{name} ({plusminus(c.mean, c.half)})" for name, c in means)
-    said.append(f"{metric.best.capitalize()} {metric.unit} at {longest}: {best}.")
+    printed = {plusminus(row.cells[-1].mean, math.nan) for row in reached}
+    if len(reached) > 1 and len(printed) == 1:
+        said.append(f"All are equal at {longest}: {printed.pop()} {metric.unit}.")
+    else:
+        means = ((called[row], row.cells[-1]) for row in reached[:3])
+        best = ", then ".join(f"{name} ({plusminus(c.mean, c.half)})" for name, c in means)
+        said.append(f"{metric.best.capitalize()} {metric.unit} at {longest}: {best}.")
     if longest == train:
         return " ".join(said)
     compared = {called[row]: row for row in reached if not math.isnan(row.gain.half)}

@@ -88,7 +88,9 @@ def limits(lines: Sequence[Line], plane: Plane) -> tuple[float, float]:
     if plane.log_y:
         room = max(high / low, 1.01) ** 0.05
         return low / room, high * room
-    room = 0.05 * (high - low) or 0.05 * abs(high) or 1.0
+    if not low and not high:  # as of a share that nobody reaches: none is below 0
+        high = 1.0
+    room = 0.05 * (high - low or abs(high))
     return low - room, high + room
 
 

@@ -179,7 +179,7 @@ def _as_trained(results: Sequence[Result], row: Row, table: Table) -> bool:
 
 def _ranks(table: Table) -> Iterator[str]:
     ranked = sorted((-row.rank.mean, row.label, row.rank) for row in table.rows if row.rank)
-    if ranked:
+    if len({mean for mean, _, _ in ranked}) > 1:  # of equal models there is no order
         best = ", ".join(f"{label} {_rank(rank)}" for _, label, rank in ranked[:3])
         three = f", the three highest of {len(ranked)}" if len(ranked) > 3 else ""
         yield (

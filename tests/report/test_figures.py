@@ -286,3 +286,8 @@ def test_the_points_that_a_page_tells_of_lie_on_the_figure(chosen):
     assert set(told) == {"rope", "nope"} and f'viewBox="0 0 {width:g}' in svg
     assert all(0 < x < width and 0 < y < height for own in told.values() for x, y, _ in own)
     assert all(" ± " in text for own in told.values() for _, _, text in own)
+
+
+def test_an_axis_of_nothing_but_zeros_has_no_number_below_zero():
+    (axes,) = figures.curves([made("rope", end=0.0, spread=0.0)]).axes
+    assert min(tick for tick in axes.get_yticks() if tick >= axes.get_ylim()[0]) == 0

@@ -16,6 +16,7 @@ from pe_jax.report import (
     latex,
     outcome,
     page,
+    sentences,
     style,
     tables,
 )
@@ -274,3 +275,17 @@ def test_the_summary_of_a_single_model_compares_its_swaps():
         "2 swaps. Lowest bits per byte at 1024: rerope ("
     )
     assert ", then rope (" in said and ", then pi (" in said
+
+
+def test_of_equal_models_none_is_called_the_best():
+    results = [
+        make_record(label, [2.5 + first, 2.5, 2.5, 2.5, 2.5])
+        for label, first in (("rope", 0.0), ("t5", 0.5))
+    ]
+    table = tables.extrapolation(results)
+    assert "All are equal at 1024: 2.51 bits per byte." in outcome.summary(table)
+    assert "How the models rank" not in sentences.by_question(table.notes)
+    better = make_record("alibi", [2.5, 2.4, 2.4, 2.4, 2.4])
+    table = tables.extrapolation([*results, better])
+    assert "Lowest bits per byte at 1024: alibi (" in outcome.summary(table)
+    assert "How the models rank" in sentences.by_question(table.notes)
