@@ -158,7 +158,7 @@ def _areas(profiles: Profiles, names: Sequence[str], tasks: Sequence[str]) -> li
 
 def _notes(headlines: Sequence[Table], profiles: Profiles | None, ranked: bool) -> Iterator[Note]:
     samples = any(row.beyond for table in headlines for row in table.rows)
-    text = any(not row.beyond for table in headlines for row in table.rows)
+    text = [table for table in headlines if not all(row.beyond for row in table.rows)]
     columns = ["↑: higher is better; ↓: lower is better."]
     if samples:
         columns.append(
@@ -167,13 +167,17 @@ def _notes(headlines: Sequence[Table], profiles: Profiles | None, ranked: bool) 
     if text:
         columns.append(
             "At a length: the value at the longest evaluated length. Gain: this value minus the "
-            "one at the training length, paired over seeds."
+            f"one at the training length, paired over {join(f'{t.replicate}s' for t in text)}."
         )
     yield Note("How to read the columns", " ".join(columns))
     if profiles:
         yield Note("How to read the columns", area_sentence(profiles))
     bold = "the best among the models as trained and what is not told apart from it"
-    yield Note("What bold means", f"Bold: of each column {bold}, as in the tables of the groups.")
+    swaps = any(table.of_swaps for table in headlines)
+    alone = " An only model of a group is bold if none of its swaps is better." * swaps
+    yield Note(
+        "What bold means", f"Bold: of each column {bold}, as in the tables of the groups.{alone}"
+    )
     yield Note(
         "How to read the rows",
         "A row is an encoding. "

@@ -212,3 +212,11 @@ def test_an_encoding_that_is_best_where_few_were_run_is_not_last():
     found = made([*many, drawn("even_pairs", "e8", 9), drawn("even_pairs", "e4", 1)])
     # Better are 8 of 9 and none of 2; 4 of 9 and 1 of 2; of others, all of those on the task.
     assert [label for label, _ in found.rows][:3] == ["e8", "e4", "e0"]
+
+
+def test_of_a_pretrained_model_on_two_texts_the_notes_speak_of_places():
+    model = replace(make_record("llama", [2.5, 2.6, 3.0, 3.0, 3.0]), replicate="place")
+    other = replace(model, id="other", corpus=replace(model.corpus, source="other", hash="f"))
+    notes = " ".join(made([model, other]).notes)
+    assert "paired over places" in notes and "seed" not in notes
+    assert "bold if none of its swaps is better" in notes
