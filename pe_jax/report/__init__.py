@@ -7,7 +7,6 @@ choice        which models are shown, in which order, and by which names
 tables        the tables of a metric, one a group, as numbers: the order of the rows, what is bold
 without_model the rows of what methods without a model score
 overview      all groups of a study side by side, as numbers; overview_formats prints it
-survival      up to which multiple of its training length a model lasts, over several tasks
 baseline      every model, or swap of a single one, against one of them: paired differences, tests
 differences   prints these, with their note
 references    reads tables of published numbers
@@ -27,16 +26,15 @@ side_by_side  prints a comparison, with its sentences
 gallery       which figures a study has, with their captions
 figures       the figures of evaluation: against length, and against position
 learning      the figures of training: against steps, and against the learning rate
-multiples     the figures of several tasks: a panel for each, and the performance profile
+multiples     the figure of several tasks: a panel for each
 depth         heat maps of samples: length against depth
-improvement   the figure of the probabilities that one model is better than another
 plane, panels lines in one plane, or a panel for each of many encodings
 dots          a row of dots for each of many encodings
 looks         which colour, dash and marker an encoding has
 style         how figures are saved, and what a line of them is
 captions      what stands below the figures of the page
 page          the published folder, with its HTML page (report.html.j2, report.js)
-stats         intervals over seeds, effective length, ranks, probabilities of improvement
+stats         intervals over seeds, effective length, ranks
 paired        paired tests over seeds and their correction for many comparisons
 labels        what a run is called in tables and figures
 words         lists, counted nouns and numbers as text

@@ -6,9 +6,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from pe_jax.record import Result
-from pe_jax.report import figures, improvement, labels, multiples, plane
+from pe_jax.report import figures, labels, multiples, plane
 from pe_jax.report.cells import Table, described
-from pe_jax.report.overview import Overview, area_sentence
+from pe_jax.report.overview import Overview
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -37,7 +37,6 @@ def captions(
         "depth": "How often a model is right at each evaluation length, by the depth in the sample "
         f"of what is to be found (0: its first token): {each}. Right of the upright line: longer "
         "than in training. Hatched: no value.",
-        "improvement": _improvement(table),
         "training": "Validation bits per byte at the training length while training: means over "
         "the seeds that have a finite value, with their 95 % intervals. A cross: a seed has none "
         "from there on. The axis ends at 8 bits or below: a model that knows nothing has 8.",
@@ -56,18 +55,14 @@ def _minus(results: Sequence[Result], table: Table) -> str:
     return f", minus that of the model as it is at {table.train_length}, paired over places"
 
 
-def of_all(overview: Overview) -> dict[str, str]:
-    """The captions of the figures of a whole study of several tasks."""
-    if not overview.profiles:
-        return {}
-    others = len(overview.profiles.encodings) - multiples.MOST
+def of_tasks(overview: Overview) -> str:
+    """The caption of the figure of several tasks."""
+    others = len(overview.rows) - multiples.MOST
     grey = f" Grey: the {others} last of the overview." if others > 0 else ""
-    return {
-        "tasks": "Every task, by the first metric of its table, against evaluation length: means "
-        f"over seeds. Upright line: the longest length of training.{grey}",
-        "profile": f"Performance profile over the tasks. {area_sentence(overview.profiles)} "
-        "Encodings that were not trained on all tasks are left out.",
-    }
+    return (
+        "Every task, by the first metric of its table, against evaluation length: means over "
+        f"seeds. Upright line: the longest length of training.{grey}"
+    )
 
 
 def _positions(results: Sequence[Result], baseline: str | None) -> Iterator[str]:
@@ -80,15 +75,6 @@ def _positions(results: Sequence[Result], baseline: str | None) -> Iterator[str]
             "tokens, paired over seeds: means with their 95 % intervals. Upright lines: training "
             "lengths."
         )
-
-
-def _improvement(table: Table) -> str:
-    models, of = sum(row.trained for row in table.rows), f"{table.replicate}s"
-    brackets = f" In brackets the 95 % bootstrap interval over {of}, too narrow where {of} are few."
-    return (
-        f"Probability that a run of the row's model is better than a run of the column's, over "
-        f"{of} and the lengths beyond training (1: always), after Agarwal et al., 2021."
-    ) + (brackets if models <= improvement.WRITTEN else "")
 
 
 def _rates(results: Sequence[Result], metric: str) -> Iterator[str]:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pe_jax.record import Result
-from pe_jax.report import captions, depth, figures, improvement, learning, multiples, tables
+from pe_jax.report import captions, depth, figures, learning, multiples, tables
 from pe_jax.report.baseline import Versus
 from pe_jax.report.cells import Table
 from pe_jax.report.overview import Overview
@@ -42,14 +42,16 @@ def drawn(
     overview: Overview | None = None,
 ) -> list[Drawn]:
     """The figures of the tables `reported` of the results, as far as the results have what they
-    show: tasks and profile of an `overview`, and of each group of results curves, positions, depth,
-    improvement, training and rates.
+    show: tasks of an `overview`, and of each group of results curves, positions, depth, training
+    and rates.
 
     Models that must not be ranked share no line. Positions are compared with the baseline that
     the table has in `compared`. `width` is in inches.
     """
     by_id = {result.id: result for result in results}
-    found = list(_of_all(results, overview, width)) if overview else []
+    found = []
+    if overview and (figure := multiples.tasks(results, overview, width)):
+        found.append(Drawn("tasks", "tasks", None, figure, captions.of_tasks(overview)))
     for number, table in enumerate(tables.headlines(reported), 1):
         own = [by_id[row.run] for row in table.rows if row.trained]
         base = next((versus.baseline for versus in compared if versus.table is table), None)
@@ -60,23 +62,11 @@ def drawn(
     return found
 
 
-def _of_all(results: Sequence[Result], overview: Overview, width: float) -> Iterator[Drawn]:
-    figures = {
-        "tasks": multiples.tasks(results, overview, width),
-        "profile": multiples.profile(results, overview, width),
-    }
-    for kind, figure in figures.items():
-        if figure:
-            said = captions.of_all(overview)[kind]
-            yield Drawn(kind, kind, None, figure, said)
-
-
 def _figures(
     results: Sequence[Result], table: Table, baseline: str | None, width: float
 ) -> Iterator[tuple[str, Figure | None]]:
     yield "curves", figures.curves(results, table.metric, width)
     yield "positions", figures.positions(results, width, baseline)
     yield "depth", depth.heat(results, width)
-    yield "improvement", improvement.matrix(results, table)
     yield "training", learning.training(results, width)
     yield "rates", learning.rates(results, table.metric, width)

@@ -1,4 +1,4 @@
-"""The figures of a study of several tasks: a panel for each task, and the performance profile."""
+"""The figure of a study of several tasks: a panel for each task."""
 
 from __future__ import annotations
 
@@ -41,9 +41,9 @@ def tasks(results: Sequence[Result], overview: Overview, width: float) -> Figure
     import matplotlib
     from matplotlib.figure import Figure
 
-    if not overview.profiles:
+    shown = overview.tasks
+    if len(shown) < 2:
         return None
-    shown = overview.profiles.tables
     look = colours(results, overview)
     width = max(width, LEAST)
     with matplotlib.rc_context({**STYLE, "lines.linewidth": 1.1, "lines.markersize": 2}):
@@ -63,46 +63,19 @@ def tasks(results: Sequence[Result], overview: Overview, width: float) -> Figure
     return figure
 
 
-def profile(results: Sequence[Result], overview: Overview, width: float) -> Figure | None:
-    """The share of the tasks and seeds that last up to a multiple of the training length, against
-    the multiple: a line for each encoding; a panel for each of more than 16.
-
-    `width` is in inches. None without at least two tasks.
-    """
-    if not overview.profiles:
-        return None
-    found = overview.profiles
-    look = colours(results, overview, most=len(found.encodings))
-    whole = [one for one in found.encodings if not one.missing]
-    whole.sort(key=lambda one: (-one.area(found.longest).mean, one.label))
-    lines = [
-        Line.through(_steps(one.share, one.failures, found.longest), one.label, look[one.label])
-        for one in whole
-    ]
-    axes = Plane(
-        x="evaluated length, in training lengths",
-        y="share of tasks and seeds\nthat last (in %)",
-        unit="{} training lengths",
-        ticks=[2**power for power in range(int(math.log2(found.longest)) + 1)],
-        ends=PERCENT,
-    )
-    draw = panels.draw if len(lines) > MOST else plane.draw
-    return draw(lines, axes, width) if lines else None
-
-
-def colours(results: Sequence[Result], overview: Overview, most: int = MOST) -> dict[str, Look]:
+def colours(results: Sequence[Result], overview: Overview) -> dict[str, Look]:
     """The look of each encoding that was trained on a task, by its label, in the order of the
-    overview: that of the first of its results; grey after the first `most`.
+    overview: that of the first of its results; grey after the first 16.
     """
     by_id = {result.id: result for result in results}
     runs: dict[str, Result] = {}
-    for table in overview.profiles.tables if overview.profiles else ():
+    for table in overview.tasks:
         for row in table.rows:
             if row.trained:
                 runs.setdefault(row.label, by_id[row.run])
     found = looks(list(runs.values()))
     order = [label for label, _ in overview.rows if label in runs]
-    return {label: found[runs[label].id] if i < most else GREY for i, label in enumerate(order)}
+    return {label: found[runs[label].id] if i < MOST else GREY for i, label in enumerate(order)}
 
 
 def _panel(
@@ -161,12 +134,3 @@ def _legend(figure: Figure, look: Mapping[str, Look], chance: bool) -> None:
         columnspacing=1.2,
         labelspacing=0.25,
     )
-
-
-def _steps(share: Any, failures: Mapping[int, Sequence[float]], longest: float) -> list[tuple]:
-    """The corners of the share in percent, as points (multiple, share, NaN)."""
-    falls = sorted({failed for own in failures.values() for failed in own if 1 < failed < longest})
-    points = [(1.0, 100 * share(1.0), math.nan)]
-    for fall in falls:
-        points += [(fall, points[-1][1], math.nan), (fall, 100 * share(fall), math.nan)]
-    return [*points, (longest, points[-1][1], math.nan)]

@@ -6,21 +6,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from pe_jax.record import Result
-from pe_jax.report import groups, paired, survival, tables
-from pe_jax.report.cells import Cell, Row, Table, described
+from pe_jax.report import groups, tables
+from pe_jax.report.cells import Cell, Row, Table, described, of_samples
 from pe_jax.report.sentences import Note
-from pe_jax.report.survival import Profiles
 from pe_jax.report.words import join
-
-AREA = "profile area"
 
 
 @dataclass(frozen=True)
 class Column:
-    """What is told of each encoding by one group, or by all."""
+    """What is told of each encoding by one group."""
 
     group: str
     """As in "reverse string" (`groups.names`)."""
@@ -52,7 +49,8 @@ class Overview:
     columns: tuple[Column, ...]
     rows: tuple[tuple[str, tuple[Cell, ...]], ...]
     notes: tuple[Note, ...]
-    profiles: Profiles | None
+    tasks: tuple[Table, ...]
+    """The tables of tasks whose samples are scored, each by its first metric."""
     title: str = "Overview"
 
     @property
@@ -79,13 +77,9 @@ def overview(
         for column, cells in _told(name, table, own):
             columns.append(column)
             found.append([cells.get(label, Cell(reason=f"no run on {name}")) for label in names])
-    profiles = survival.profiles(results, reported)
-    if profiles:
-        columns.append(Column("all tasks", AREA, "", sign=-1))
-        found.append(_areas(profiles, names, called(results, profiles.tables)))
     rows = zip(names, zip(*found, strict=True), strict=True)
-    notes = tuple(_notes(headlines, profiles, ranked))
-    return Overview(tuple(columns), tuple(rows), notes, profiles)
+    tasks = tuple(table for table in headlines if of_samples(table.metric))
+    return Overview(tuple(columns), tuple(rows), tuple(_notes(headlines, ranked)), tasks)
 
 
 def called(results: Sequence[Result], reported: Sequence[Table]) -> list[str]:
@@ -138,25 +132,7 @@ def _as_given(trained: Sequence[Mapping[str, Row]], results: Sequence[Result]) -
     return list(dict.fromkeys(label[result.id] for result in results if result.id in label))
 
 
-def _areas(profiles: Profiles, names: Sequence[str], tasks: Sequence[str]) -> list[Cell]:
-    by_label = {profile.label: profile for profile in profiles.encodings}
-    cells, areas = [], []
-    for label in names:
-        profile = by_label.get(label)
-        lacks = [tasks[i] for i in profile.missing] if profile else ["any task"]
-        whole = profile is not None and not lacks
-        areas.append(profile.areas(profiles.longest) if profile and whole else {})
-        cells.append(
-            Cell(*profile.area(profiles.longest))
-            if profile and whole
-            else Cell(reason=f"no run on {join(lacks)}")
-        )
-    tests = paired.tested(len(names), max(map(len, areas), default=0))
-    best = paired.best(areas, -1, tests=tests)
-    return [replace(cell, best=b) for cell, b in zip(cells, best, strict=True)]
-
-
-def _notes(headlines: Sequence[Table], profiles: Profiles | None, ranked: bool) -> Iterator[Note]:
+def _notes(headlines: Sequence[Table], ranked: bool) -> Iterator[Note]:
     samples = any(row.beyond for table in headlines for row in table.rows)
     text = [table for table in headlines if not all(row.beyond for row in table.rows)]
     columns = ["↑: higher is better; ↓: lower is better."]
@@ -170,8 +146,6 @@ def _notes(headlines: Sequence[Table], profiles: Profiles | None, ranked: bool) 
             f"one at the training length, paired over {join(f'{t.replicate}s' for t in text)}."
         )
     yield Note("How to read the columns", " ".join(columns))
-    if profiles:
-        yield Note("How to read the columns", area_sentence(profiles))
     bold = "the best among the models as trained and what is not told apart from it"
     swaps = any(table.of_swaps for table in headlines)
     alone = " An only model of a group is bold if none of its swaps is better." * swaps
@@ -187,15 +161,4 @@ def _notes(headlines: Sequence[Table], profiles: Profiles | None, ranked: bool) 
             if ranked
             else ""
         ),
-    )
-
-
-def area_sentence(profiles: Profiles) -> str:
-    """What the area of a profile is."""
-    metrics = sorted({described(table.metric).unit for table in profiles.tables})
-    return (
-        f"Profile area: a task with a seed lasts up to a multiple of its training length where the "
-        f"first metric of its table ({', '.join(metrics)}) is at least {survival.LEVEL:g} at every "
-        f"evaluated length up to it. The area is the mean share of those that last, over log2 of "
-        f"the multiple from 1 to {profiles.longest:g}: 1 where all last up to there."
     )

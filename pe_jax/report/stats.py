@@ -130,36 +130,6 @@ def solved_length(
     return longest, longest > 0
 
 
-def improvement(values: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """P(a better than b) for all models of `values` [models, seeds, lengths], lower being better,
-    and the ends of its 95 % interval, each [models, models] with ½ on the diagonal.
-
-    As rliable has it (Agarwal et al., 2021; arXiv:2108.13264), lengths being its tasks: at each
-    length the share of pairs of runs in which the one of a is better, an equal pair counting half,
-    which is the Mann-Whitney U of the two samples over its greatest value; then the mean over
-    lengths. As there, every run of a meets every run of b: what is estimated is the chance for runs
-    of independent seeds. A NaN, a score that was not computed, is worse than any number.
-
-    The interval is a percentile bootstrap (fixed seed). rliable draws the runs of a, of b and of
-    each task anew; here the models share seeds and each seed has all lengths, so whole seeds are
-    drawn, for all at once. With few seeds it is too narrow. One seed has none (NaN).
-    """
-    scores = np.where(np.isnan(values), np.inf, np.asarray(values, float))
-    models, seeds, lengths = scores.shape
-    wins = np.zeros((models, models, seeds, seeds))
-    for column in np.moveaxis(scores, 2, 0):
-        a, b = column[:, None, :, None], column[None, :, None, :]
-        wins += ((a < b) + 0.5 * (a == b)) / lengths
-    mean = wins.mean(axis=(2, 3))
-    if seeds == 1:
-        return mean, np.full_like(mean, math.nan), np.full_like(mean, math.nan)
-    drawn = np.random.default_rng(0).multinomial(seeds, np.full(seeds, 1 / seeds), 2000) / seeds
-    weights = (drawn[:, :, None] * drawn[:, None, :]).reshape(len(drawn), -1)
-    resampled = wins.reshape(models * models, -1) @ weights.T
-    low, high = np.quantile(resampled, (0.025, 0.975), axis=1).reshape(2, models, models)
-    return mean, low, high
-
-
 def reciprocal_ranks(values: np.ndarray) -> list[Rank]:
     """Mean reciprocal rank of each row of `values` [rows, seeds, lengths]; lower values are better.
 

@@ -12,7 +12,7 @@ from commands import Lab
 from rich.console import Console
 from test_report import make_record
 
-from pe_jax.report import differences, improvement, page, tables
+from pe_jax.report import differences, page, tables
 from pe_jax.report.baseline import versus
 from pe_jax.report.words import plusminus
 
@@ -195,40 +195,15 @@ def test_the_formats_hold_the_same_numbers():
     assert (row["verdict"], row["baseline"], row["n"]) == ("better", "rope", "3")
 
 
-def test_the_report_holds_the_differences_and_the_matrix(tmp_path):
+def test_the_report_holds_the_differences(tmp_path):
     written = page.write(STUDY, tmp_path / "study", baseline="t5")
-    assert {"baseline.md", "baseline.csv", "improvement.png"} <= {path.name for path in written}
+    assert {"baseline.md", "baseline.csv"} <= {path.name for path in written}
     html = (tmp_path / "study" / "report.html").read_text("utf-8")
     assert "<summary>Difference from t5</summary>" in html
-    assert "Probability that a run of the row" in html
     assert "minus those of t5 at the same tokens" in html
     assert "<dt>How to read the differences</dt>" in html
     with pytest.raises(ValueError, match="did you mean 't5'"):
         page.write(STUDY, tmp_path / "study", baseline="t55")
-
-
-def test_the_matrix_has_the_order_and_the_numbers_of_the_table():
-    table = tables.extrapolation(STUDY)
-    axes = improvement.matrix(STUDY, table).axes[0]
-    names = [label.get_text() for label in axes.get_yticklabels()]
-    assert (
-        names
-        == [label.get_text() for label in axes.get_xticklabels()]
-        == [row.label for row in table.rows]
-    )
-    shown = axes.images[0].get_array().filled(math.nan)
-    assert shown[names.index("alibi"), names.index("rope")] == 1.0
-    assert shown[names.index("learned"), names.index("alibi")] == 0.0
-    written = [text.get_text() for text in axes.texts]
-    assert len(written) == 2 * 4 * 3 and "1.00" in written and "[1.00, 1.00]" in written
-
-
-def test_a_matrix_needs_two_models_and_a_longer_length():
-    assert improvement.matrix([ROPE], tables.extrapolation([ROPE])) is None
-    short = [replace(r, rows=tuple(x for x in r.rows if x.length == 64)) for r in (ROPE, LIKE)]
-    assert improvement.matrix(short, tables.extrapolation(short)) is None
-    crowd = [make_record(f"e{i}", [2.5 + 0.01 * i] * 5) for i in range(13)]
-    assert not improvement.matrix(crowd, tables.extrapolation(crowd)).axes[0].texts
 
 
 def test_the_command_compares_the_models_of_one_folder(tmp_path):

@@ -38,13 +38,11 @@ def test_each_task_has_a_panel_with_its_chance_and_the_training_length():
         np.testing.assert_allclose(lines["rope"].get_ydata()[:2], 100)
 
 
-def test_an_encoding_has_one_look_in_all_panels_and_in_the_profile():
-    results, found = study()
-    profile = multiples.profile(results, found, 5.5)
+def test_an_encoding_has_one_look_in_all_panels():
+    figure = multiples.tasks(*study(), 5.5)
     for spec in ("rope", "alibi", "t5"):
         drawings = {
             (line.get_color(), str(line.get_linestyle()))
-            for figure in (multiples.tasks(results, found, 5.5), profile)
             for axes in figure.axes
             for line in axes.lines
             if line.get_label().split("\n")[0] == spec
@@ -67,17 +65,6 @@ def test_the_legend_covers_nothing_and_stays_within_the_figure(tmp_path, count):
     assert box.x0 >= 0 and box.x1 <= figure.bbox.x1 and box.y1 <= figure.bbox.y1
     texts = [text.get_text() for text in legend.get_texts()]
     assert ("4 others" in texts) == (count == 20) and len(texts) == min(count + 1, 18)
-
-
-def test_the_profile_falls_where_cells_fail():
-    # Seed s of reach r lasts up to r + s training lengths of 1, 2, 4 and 8: rope fails at 2, 4, 4.
-    results, found = study(tasks=TASKS[:2])
-    axes = multiples.profile(results, found, 5.5).axes[0]
-    rope = next(line for line in axes.lines if line.get_label().startswith("rope"))
-    points = [[1, 100], [2, 100], [2, 200 / 3], [4, 200 / 3], [4, 0], [8, 0]]
-    np.testing.assert_allclose(rope.get_xydata(), points)
-    many = [f"e{i}" for i in range(17)]
-    assert len(multiples.profile(*study(many), 5.5).axes) >= 17
 
 
 def test_a_heat_map_has_a_column_for_each_length_and_hatches_what_is_missing(tmp_path):

@@ -16,7 +16,6 @@ from pe_jax.report import (
     overview_formats,
     page,
     study,
-    survival,
     tables,
 )
 from pe_jax.report.choice import Choice
@@ -49,14 +48,13 @@ def test_text_and_tasks_stand_side_by_side():
         "stdlib: gain at 1024 ↓",
         "even pairs: accuracy in % beyond 40 ↑",
         "odds first: accuracy in % beyond 40 ↑",
-        "all tasks: profile area ↑",
     ]
     rows = dict(found.rows)
     assert list(rows) == ["rope", "alibi", "t5"]
     shown = {row[0].text: [c.text for c in row[1:]] for row in overview_formats.printed(found)}
     assert shown["rope"][:2] == ["2.91 ± 0.02", "+0.40 ± 0.00"]
     assert shown["alibi"][3] == shown["t5"][3] == shown["t5"][2] == "n/a"
-    assert found.footnotes == ["no run on odds first", "no run on even pairs", "no run on any task"]
+    assert found.footnotes == ["no run on odds first", "no run on even pairs"]
 
 
 def test_its_cells_are_those_of_the_tables_of_the_groups():
@@ -69,19 +67,6 @@ def test_its_cells_are_those_of_the_tables_of_the_groups():
                 assert dict(found.rows)[row.label][place] == wanted
 
 
-def test_the_area_is_that_of_the_profiles_where_an_encoding_has_all_tasks():
-    results = both()
-    found = made(results)
-    (rope,) = [
-        one
-        for one in survival.profiles(results, tables.study(results)).encodings
-        if one.label == "rope"
-    ]
-    cell = dict(found.rows)["rope"][-1]
-    assert (cell.mean, cell.half, cell.n) == pytest.approx(rope.area(8)) and cell.best
-    assert dict(found.rows)["alibi"][-1].reason == "no run on odds first"
-
-
 def test_one_group_has_none_and_groups_of_one_task_are_told_apart_by_what_differs():
     one = [drawn("even_pairs", "rope", 2), drawn("even_pairs", "alibi", 2)]
     assert made(one) is None
@@ -92,7 +77,6 @@ def test_one_group_has_none_and_groups_of_one_task_are_told_apart_by_what_differ
     assert [column.group for column in found.columns] == [
         "even pairs, 9 steps",
         "even pairs, 3,000 steps",
-        "all tasks",
     ]
 
 
@@ -142,7 +126,7 @@ def test_it_opens_the_page_and_the_order_of_results_changes_no_byte(tmp_path):
     assert [path.name for path in first] == [path.name for path in second]
     assert all(a.read_bytes() == b.read_bytes() for a, b in zip(first, second, strict=True))
     names = {path.name for path in first}
-    assert {"overview.md", "overview.tex", "overview.csv", "tasks.png", "profile.pdf"} <= names
+    assert {"overview.md", "overview.tex", "overview.csv", "tasks.png"} <= names
     html = (tmp_path / "a" / "study" / "report.html").read_text()
     assert html.index('aria-label="Overview"') < html.index("<h2>")
     assert "at 1024: window 64 (2.53 ± 0.02), then rope" in html and html.count("<p>") == 3
@@ -150,7 +134,7 @@ def test_it_opens_the_page_and_the_order_of_results_changes_no_byte(tmp_path):
 
 def test_a_study_of_one_group_has_the_files_it_had(tmp_path):
     written = page.write([drawn("even_pairs", "rope", 2)], tmp_path / "study")
-    assert not {"overview.md", "tasks.png", "profile.png"} & {path.name for path in written}
+    assert not {"overview.md", "tasks.png"} & {path.name for path in written}
 
 
 def test_every_group_has_the_figures_of_its_first_table():
@@ -159,7 +143,7 @@ def test_every_group_has_the_figures_of_its_first_table():
     names = {one.name: one.table and one.table.metric for one in drawings}
     assert names["curves"] == "same_targets"
     assert names["curves-2"] == names["curves-3"] == "accuracy"
-    assert names["tasks"] is names["profile"] is None
+    assert names["tasks"] is None
 
 
 def save(folder, results):

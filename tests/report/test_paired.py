@@ -8,7 +8,7 @@ import scipy.stats
 from test_report import make_record
 
 from experiments.docs import marks
-from pe_jax.report import paired, stats, tables
+from pe_jax.report import paired, tables
 
 
 def by_seed(values):
@@ -115,20 +115,3 @@ def test_holm_keeps_the_error_against_a_named_baseline(seeds):
         p = paired.holm([paired.p_value(other, base) for other in others])
         wrong += min(p) <= paired.LEVEL
     assert wrong / draws <= highest(0.05, draws)
-
-
-def test_improvement_is_the_mann_whitney_u_of_each_length_averaged():
-    values = np.random.default_rng(0).normal(size=(3, 5, 2)).round(1)
-    mean, low, high = stats.improvement(values)
-    for a, b in np.ndindex(3, 3):
-        u = [scipy.stats.mannwhitneyu(values[b, :, k], values[a, :, k]).statistic for k in range(2)]
-        assert mean[a, b] == pytest.approx(np.mean(u) / 25)
-    np.testing.assert_allclose(mean + mean.T, 1)
-    assert (low <= mean + 1e-12).all() and (mean <= high + 1e-12).all()
-    np.testing.assert_allclose(low + high.T, 1)
-
-
-def test_improvement_of_one_seed_has_no_interval_and_what_is_missing_loses():
-    mean, low, _ = stats.improvement(np.array([[[1.0]], [[2.0]], [[math.nan]], [[math.nan]]]))
-    assert mean.tolist()[0] == [0.5, 1.0, 1.0, 1.0] and mean[2, 3] == 0.5
-    assert np.isnan(low).all()

@@ -624,7 +624,7 @@ def test_report_writes_the_same_bytes_twice(tmp_path, records):
     second = page.write(list(reversed(records)), tmp_path / "b" / "study")
     expected = {"runs.jsonl", "table.md", "table.tex", "table.csv", "report.html"}
     expected |= {"baseline.md", "baseline.csv"}
-    drawn = ("curves", "positions", "improvement")
+    drawn = ("curves", "positions")
     expected |= {f"{name}.{kind}" for name in drawn for kind in ("png", "pdf")}
     assert {path.name for path in first} == expected
     assert {path.name for path in (tmp_path / "a" / "study").iterdir()} == expected
@@ -649,7 +649,7 @@ def test_page_is_self_contained_and_holds_the_numbers(tmp_path, records):
     html = (tmp_path / "study" / "report.html").read_text("utf-8")
     assert "http" not in html and "src=" not in html and "<link" not in html
     assert "<script>x" not in html and "&lt;script&gt;x" in html
-    assert html.count("<svg") == html.count("</svg>") == 3
+    assert html.count("<svg") == html.count("</svg>") == 2
     assert not re.search(r"@import|url\((?!#)", html) and html.count("createElementNS") == 1
     assert "<b>2.43 ± 0.02</b>" in html and "n/a<sup>2</sup>" in html
     assert "Lowest bits per byte at 1024: transformer_xl (2.43 ± 0.02)" in html
@@ -668,11 +668,10 @@ def test_each_row_of_the_page_leads_to_the_config_of_its_run(records):
 def test_the_page_holds_the_points_of_its_curves(records):
     html = page.page(records, [tables.extrapolation(records)], "study")
     told = re.findall(r'<script type="application/json">(.*?)</script>', html, re.S)
-    curves, positions, improvement = told
+    curves, positions = told
     told = dict(json.loads(curves))
     assert [text for *_, text in told["rope"]][-1] == "1024 tokens: 4.41 ± 0.02"
     assert set(dict(json.loads(positions))) == {r.label for r in records if r.curves}
-    assert json.loads(improvement) == []
 
 
 def test_the_figures_of_training_are_drawn_where_results_have_it(records):
@@ -780,7 +779,7 @@ def test_command_writes_the_report_prints_table_and_paths_and_names_a_failed_run
     for name in ("table.md", "report.html"):
         assert (tmp_path / "out" / name).read_text("utf-8").count(told) == 1
     assert "2.43 ± 0.02" in done.stdout
-    assert done.stdout.splitlines()[-1] == str(tmp_path / "out" / "improvement.pdf")
+    assert done.stdout.splitlines()[-1] == str(tmp_path / "out" / "positions.pdf")
     assert (tmp_path / "out" / "report.html").stat().st_size > 10_000
 
 
