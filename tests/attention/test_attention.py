@@ -437,6 +437,12 @@ def test_blocks_that_the_mask_empties_are_skipped(causal, batch):
     assert got == (8 * 9 // 2 if causal else 64)
 
 
+def test_blocks_between_the_reaches_of_two_tables_are_not_taken_for_constant():
+    """Beyond a distance of 3 shaw is constant, and t5 beyond 20 at the latest."""
+    pe, case = bind(make("shaw(clip=3)+t5(max_distance=20)", WIDE)), example(64)
+    assert_near(output(pe, case, form=blockwise), output(pe, case), 1e-5)
+
+
 @pytest.mark.parametrize(("causal", "far"), [(True, 21), (False, 42)])
 def test_blocks_beyond_where_hooks_are_constant_are_met_by_one_column(causal, far, monkeypatch):
     """8 blocks of 8: those at least two apart are 9 or more apart, beyond a clip of 3."""
