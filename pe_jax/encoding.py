@@ -125,20 +125,21 @@ class Encoding:
 
     def positions(self, tokens: Int[Array, "L"], pos: Num[Array, "L"], key, train: bool):
         """The positions of a sequence, from `pos`: drawn at random, shifted, scaled, or computed
-        from the tokens. `key` is None where nothing is to be drawn. At the end of a padded
-        sequence tokens and `pos` are below 0.
+        from the tokens. `key` is None where nothing is to be drawn. Where there is no token, at
+        the end of a padded sequence and in the empty places of a memory before its first token,
+        tokens and `pos` are below 0.
         """
         return pos
 
     def embed(self, params: Params, x: Float[Array, "L D"], tokens: Int[Array, "L"], pos):
-        """The model's input (where="input"), or the input of each of its layers. At the end of a
-        padded sequence tokens are below 0.
+        """The model's input (where="input"), or the input of each of its layers. Where there is no
+        token, as in `positions`, tokens are below 0: a hook that reads neighbours leaves these out.
         """
         return x
 
     def locate(self, params: Params, x: Float[Array, "L D"], pos, before) -> Coords:
         """What this encoding's own hooks get as q_pos and k_pos, from a layer's normalised input x
-        in float32.
+        in float32; 0 where there is no token, as in `positions`.
 
         `before` is the last row located so far (None at the start of a sequence), so that prefix
         sums go on through decoding and memory.

@@ -24,42 +24,37 @@ from pe_jax.encoding import RELATIVE, Coords, Encoding, Params, overrides
 def fold_positions(
     encodings: tuple[Encoding, ...],
     tokens: Int[Array, "B L"],
-    pos: Num[Array, "L"],
+    pos: Num[Array, "L"] | Num[Array, "B L"],
     key: Key[Array, "..."] | None,
     train: bool,
-    size: Int[Array, ""] | None = None,
 ) -> Num[Array, "L"] | Num[Array, "B L"]:
     """The positions after every `positions` hook: [L] where the batch shares them, else [B, L].
 
     `key` is one key, which makes one draw for the whole batch unless an encoding is `per_sequence`;
     or one key for each sequence; or None, where nothing is to be drawn. The place of an encoding in
-    the tuple is folded into its key. Of padded sequences `size` says how many tokens they have: the
-    hooks get positions below 0 for the others, which are 0 in the end, where every table has a row.
-    TypeError if a hook reads the tokens, so that its positions differ between sequences, and its
-    class is not `per_sequence`.
+    the tuple is folded into its key. `pos` is below 0 where there is no token. There every hook
+    gets a number below 0, and the result has 0, where every table has a row. TypeError if a hook
+    reads the tokens, so that its positions differ between sequences, and its class is not
+    `per_sequence`.
     """
     members = [(i, e) for i, e in enumerate(encodings) if overrides(e, "positions")]
     if not members:
-        return pos
-    if size is not None:
-        pos = jnp.where(pos < size, pos, -1)
-    batch = tokens.shape[0]
-    per_sequence = any(e.per_sequence for _, e in members) or (key is not None and key.ndim == 1)
-    if key is not None and key.ndim == 0 and per_sequence:
-        key = jax.random.split(key, batch)
+        return jnp.maximum(pos, 0)
+    if key is not None and key.ndim == 0 and any(e.per_sequence for _, e in members):
+        key = jax.random.split(key, tokens.shape[0])
 
-    def fold(tokens, key):
+    def fold(tokens, pos, key):
         moved = pos
         for i, e in members:
             draw = None if key is None else jax.random.fold_in(key, i)
-            moved = e.positions(tokens, moved, draw, train)
-            if size is not None:
-                moved = jnp.where(pos < 0, -1, moved)
-        return moved if size is None else jnp.where(pos < 0, 0, moved)
+            moved = jnp.where(pos < 0, -1, e.positions(tokens, moved, draw, train))
+        return jnp.where(pos < 0, 0, moved)
 
-    if per_sequence:
-        return jax.vmap(fold, in_axes=(0, None if key is None else 0))(tokens, key)
-    shared = shared_positions(lambda tokens: fold(tokens, key), tokens)
+    of_pos = None if pos.ndim == 1 else 0
+    of_key = None if key is None or key.ndim == 0 else 0
+    if of_pos == 0 or of_key == 0 or any(e.per_sequence for _, e in members):
+        return jax.vmap(fold, in_axes=(0, of_pos, of_key))(tokens, pos, key)
+    shared = shared_positions(lambda tokens: fold(tokens, pos, key), tokens)
     if shared is None:
         names = ", ".join(type(e).__name__ for _, e in members)
         raise TypeError(

@@ -27,7 +27,9 @@ class Rows(NamedTuple):
     idx: Int[Array, "L"]
     """The place in the sequence: consecutive integers, or below 0 where there is no token."""
     pos: Num[Array, "L"]
-    """The position, after every `positions` hook."""
+    """What the relative hooks take distances of: the positions after every `positions` hook, or
+    where these are consecutive integers, any others.
+    """
     coords: tuple[Any, ...]
     """For each encoding, what its `locate` returned: pytrees of [L, ...]."""
 

@@ -51,7 +51,8 @@ class BiPE(Encoding):
 
     def embed(self, params, x, tokens, pos):
         index = jnp.arange(len(tokens))
-        start = jax.lax.cummax(jnp.where(self._is_end(tokens), index + 1, 0))
+        after = self._is_end(tokens) | (tokens < 0)  # the next token begins a segment
+        start = jax.lax.cummax(jnp.where(after, index + 1, 0))
         start = jnp.concatenate([jnp.zeros(1, start.dtype), start[:-1]])
         return x + lookup(params["table"], index - start, clip=True).astype(x.dtype)
 

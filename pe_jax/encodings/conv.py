@@ -44,7 +44,7 @@ class Conv(Encoding):
     def embed(self, params, x, tokens, pos):
         L, before = len(x), self.kernel - 1 if self.dims.causal else self.kernel // 2
         for w, b in zip(params["kernel"], params["bias"], strict=True):
-            real = x if self.dims.causal else jnp.where(tokens[:, None] < 0, 0, x)
+            real = jnp.where(tokens[:, None] < 0, 0, x)
             padded = jnp.pad(real, [(before, self.kernel - 1 - before), (0, 0)])
             near = jnp.concatenate([padded[i : i + L] for i in range(self.kernel)], axis=-1)
             out, gate = jnp.split(near @ w.astype(x.dtype) + b.astype(x.dtype)[None], 2, axis=-1)

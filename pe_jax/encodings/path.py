@@ -15,8 +15,7 @@ rank and the sharing heads one w; here each head has its own, of low rank.
 
 The product is over all tokens between, also those that a window hides. It takes q and k as they are
 before `qk`, so a member that rotates beside it acts on the plain product alone. forget_gate+path is
-the authors' PaTH-FoX. A convolution reads rows and not where a text begins: with a segment memory,
-w of the first two tokens of a new text depends on the end of the text before.
+the authors' PaTH-FoX.
 """
 
 import dataclasses

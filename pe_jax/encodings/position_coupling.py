@@ -62,7 +62,7 @@ class PositionCoupling(Encoding):
     def positions(self, tokens, pos, key, train):
         place, length = jnp.arange(len(tokens)), len(tokens)
         separator = tokens > self.digits
-        distance = place - jax.lax.cummax(jnp.where(separator, place, -1))
+        distance = place - jax.lax.cummax(jnp.where(separator | (tokens < 0), place, -1))
         if self.backwards:
             behind = jax.lax.cummin(jnp.where(separator, place, length), reverse=True)
             to_it = jnp.where(behind < length, behind - place, 0)  # 0: the prompt is not whole

@@ -40,4 +40,5 @@ class Randomized(Encoding):
         if key is None:
             raise ValueError("randomized positions need a key: pass `key` to the model")
         drawn = jax.random.permutation(key, most)[:length]
-        return jnp.sort(jnp.where(pos < 0, most, drawn))
+        outside = jnp.where(jnp.cumsum(pos >= 0) > 0, most, -1)  # behind the tokens, or before
+        return jnp.sort(jnp.where(pos < 0, outside, drawn))

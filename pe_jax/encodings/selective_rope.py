@@ -12,9 +12,7 @@ The paper begins with queries in the place of y. This is what its section 4.3 co
 stability and quality: y, a rank of 8 or 16, the SiLU and the phase gate. Rank 16, four taps and the
 base are those of the code, where SiLU and gate are off unless asked for. Deviations: the code
 divides each head's part of x by its own length; a learned bias, which adds little there, is not
-here; the two factors of W are N(0, 1 / inputs) at first. A convolution reads rows and not where a
-text begins: with a segment memory, angles of the first three tokens of a new text depend on the end
-of the text before.
+here; the two factors of W are N(0, 1 / inputs) at first.
 """
 
 import dataclasses

@@ -41,8 +41,8 @@ class Seen(NamedTuple):
     index: Int[Array, "S"] | Int[Array, "B S"]
     """Their places in the sequence, which make the mask; below 0: there is no token."""
     pos: Num[Array, "S"] | Num[Array, "B S"]
-    """Their positions: consecutive integers from `see`, which the model replaces by those that the
-    `positions` hooks make of them.
+    """Their positions. `see` gives consecutive integers, below 0 where there is no token; the model
+    replaces them by what the `positions` hooks return.
     """
     start: int | Int[Array, ""]
     """How many of the S come before the first of those whose rows a layer computes. 0 for a memory,
@@ -52,9 +52,10 @@ class Seen(NamedTuple):
     def cut(self, size: Int[Array, ""]) -> Seen:
         """Those of a full forward pass of which all after the first `size` are padding."""
         here = self.index < size
-        return self._replace(
-            tokens=jnp.where(here, self.tokens, ABSENT), index=jnp.where(here, self.index, ABSENT)
+        tokens, index, pos = (
+            jnp.where(here, a, ABSENT) for a in (self.tokens, self.index, self.pos)
         )
+        return Seen(tokens, index, pos, self.start)
 
     def last(self, count: int) -> Seen:
         """The last `count` of them, of a full forward pass."""

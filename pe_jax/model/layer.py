@@ -109,11 +109,13 @@ class Layer(nnx.Module):
             k, v = (jnp.repeat(a, H // kv_heads, axis=2) for a in (k, v))
         coords, cache = _locate(pe, h, seen, cache)
 
-        keys = Rows(seen.index, seen.pos, coords)
+        # The batch shares distances between consecutive positions, whatever its positions.
+        keys = Rows(seen.index, jnp.arange(S) if pe.contiguous else seen.pos, coords)
         # The axis of the batch in each of the rows' arrays; None where the batch shares it.
         of_pos = None if seen.pos.ndim == 1 else 0
         of_coords = tuple(0 if overrides(e, "locate") else of_pos for e in pe.encodings)
-        axes: Any = Rows._make((None if seen.index.ndim == 1 else 0, of_pos, of_coords))
+        of_index, of_distance = (None if a.ndim == 1 else 0 for a in keys[:2])
+        axes: Any = Rows._make((of_index, of_distance, of_coords))
         first = seen.start + L - last
         queries = jax.tree.map(
             lambda axis, rows: rows_from(rows, first, last, axis=0 if axis is None else 1),
@@ -136,10 +138,14 @@ class Layer(nnx.Module):
 def _locate(pe: Bound, x: Float[Array, "B L D"], seen: Seen, cache: LayerPast):
     """(coordinates of all S tokens for each encoding, the cache), from the normalised input x.
 
-    [B, S, ...] for an encoding with a `locate`; for the others the positions, [S] or [B, S].
+    [B, S, ...] for an encoding with a `locate`; for the others the positions, [S] or [B, S]. Where
+    there is no token `locate` gets x = 0, as if the sequence began at its first token.
     """
     token_axis = seen.pos.ndim - 1
-    pos = rows_from(seen.pos, seen.start, x.shape[1], axis=token_axis)
+    index, pos = (
+        rows_from(a, seen.start, x.shape[1], axis=a.ndim - 1) for a in (seen.index, seen.pos)
+    )
+    x = jnp.where(jnp.atleast_2d(index)[..., None] < 0, 0, x)
     located = jax.vmap(pe.locate, in_axes=(0, 0 if token_axis else None, 0))(
         x, pos, cache.located_last(seen.start)
     )

@@ -193,7 +193,7 @@ def _see(
     seen = seen if size is None else seen.cut(size)
     pos = past.pos
     if pos is None:
-        pos = fold_positions(encodings, seen.tokens, seen.pos, key, train, size)
+        pos = fold_positions(encodings, seen.tokens, seen.pos, key, train)
     return seen._replace(pos=pos[..., : seen.tokens.shape[1]]), past
 
 

@@ -4,8 +4,9 @@ each layer in earlier segments.
 A text is worked through in segments of L tokens. Each layer keeps its input at the last M tokens
 before, and the queries of the next segment see the keys and values that the present weights make
 of it, followed by those of their own segment. No gradient goes back into it. The M places are
-filled from the end, and those not filled yet are hidden. The oldest token in the batch has
-position 0, so a memory that holds all the text before gives the full forward pass.
+filled from the end; an empty place has a token below 0 and is hidden. The oldest token of each
+sequence has position 0. So a memory that holds all the text before gives the full forward pass,
+and neither a forgotten text nor another sequence of the batch changes anything.
 
 An encoding that acts on the model's input is refused (`check`): what a layer keeps would have
 positions in it that were counted in an earlier segment, and so are those of other tokens by now.
@@ -23,6 +24,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
+from pe_jax.attention.rows import ABSENT
 from pe_jax.encoding import Encoding, acts_once, overrides
 from pe_jax.model.cache import LayerPast, Leaf, Past, Seen
 from pe_jax.model.config import DTYPES, LmConfig
@@ -49,36 +51,38 @@ class Memory(Past):
     """The last M tokens before a segment, and what entered each layer at these."""
 
     tokens: Leaf
-    """[B, M]"""
+    """[B, M]; ABSENT in empty places."""
     filled: Leaf
-    """[B]: how many of the M places have a token, in each sequence."""
+    """How many of the M places have a token: [B], or [] where all sequences have as many. Then the
+    batch shares positions, and what hooks make of positions is computed once for all of it.
+    """
 
     @classmethod
     def empty(cls, config: LmConfig, batch: int, size: int) -> Memory:
         """The memory of `size` tokens before the first segment."""
         hidden = jnp.zeros((batch, size, config.model), DTYPES[config.dtype])
         layers = (LayerMemory(hidden),) * config.layers
-        tokens = jnp.zeros((batch, size), jnp.int32)
-        return Memory(LayerPast(), layers, None, tokens, jnp.zeros(batch, jnp.int32))
+        tokens = jnp.full((batch, size), ABSENT, jnp.int32)
+        return Memory(LayerPast(), layers, None, tokens, jnp.int32(0))
 
     def forgotten(self, fresh: Bool[Array, "B"]) -> Memory:
         """The same, emptied for the sequences that are `fresh`, where a new text begins."""
-        return dataclasses.replace(self, filled=jnp.where(fresh, 0, self.filled))
+        tokens = jnp.where(fresh[:, None], ABSENT, self.tokens)
+        return dataclasses.replace(self, tokens=tokens, filled=jnp.where(fresh, 0, self.filled))
 
     def see(self, tokens: Int[Array, "B L"]) -> tuple[Seen, Memory]:
         """All tokens that those of a segment may look at, and the memory for the next segment.
 
-        Indices count from the oldest token of each sequence, positions from the oldest of the
-        batch. Indices are below 0 where the memory is not filled.
+        Indices and positions count from the oldest token of each sequence, and are below 0 in
+        empty places.
         """
         size, count = self.tokens.shape[1], tokens.shape[1]
         rows = jnp.concatenate([self.tokens, tokens], axis=1)
-        places = jnp.arange(size + count)
-        index = places[None] - (size - self.filled)[:, None]
-        pos = places - (size - self.filled.max())
+        places = jnp.expand_dims(jnp.arange(size + count), range(self.filled.ndim))
+        index = places - (size - self.filled)[..., None]
         filled = jnp.minimum(self.filled + count, size)
         kept = dataclasses.replace(self, tokens=rows[:, count:], filled=filled)
-        return Seen(rows, index, pos, 0), kept
+        return Seen(rows, index, index, 0), kept
 
     # In the state of training a memory is a dict, whose keys name the arrays in checkpoints.
 

@@ -75,13 +75,14 @@ def init(
 
     def replica(seed):
         params = nnx.to_pure_dict(nnx.split(build(config, encodings, seed), nnx.Param)[1])
+        # Rows of a batch fill their memories apart, since their texts begin at different steps.
+        memory = Memory.empty(config, train.batch, config.memory)
+        memory = memory.forgotten(jnp.ones(train.batch, bool))
         return {
             "params": params,
             "optimizer": train.optimizer().init(params),
             "diverged": jnp.int32(-1),  # the step at which the seed diverges
-            "memory": Memory.empty(config, train.batch, config.memory).state()
-            if config.memory
-            else {},
+            "memory": memory.state() if config.memory else {},
         }
 
     def replicas(seeds):

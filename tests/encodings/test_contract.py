@@ -249,7 +249,7 @@ POS = jnp.arange(3)
 
 
 def test_positions_that_the_batch_shares_stay_one_row():
-    assert fold_positions((RoPE(DIMS),), TOKENS, POS, None, True) is POS
+    np.testing.assert_array_equal(fold_positions((RoPE(DIMS),), TOKENS, POS, None, True), POS)
     members = (Shifted(DIMS, 10), Shifted(DIMS, 0.5))
     out = fold_positions(members, TOKENS, POS, None, True)
     np.testing.assert_array_equal(out, [10.5, 11.5, 12.5])

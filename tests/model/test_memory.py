@@ -37,15 +37,25 @@ KEY = jax.random.key(5)
 
 
 MORE = ("learned[0:]", "sinusoidal[1:]+alibi", "window(window=3,sinks=2)+rope")
+READ_ROWS = (  # what is kept in empty places, and which position a row begins with, would show
+    "conv[0:]",
+    "bipe(ends=(1,3))[0:]+rope",
+    "abacus(digits=3)+learned(length=200)[0:]",
+    "position_coupling(digits=1,equals=3,backwards=False)+rope",
+    "floater[0:]",
+    "rope+ssmax",
+    "fire(threshold=2)",
+    "path",
+)
 
 
 def members(name):
-    return make(name, TWO.dims(64)) if name in MORE else encodings(name, ONE)
+    return make(name, TWO.dims(64)) if name in MORE + READ_ROWS else encodings(name, ONE)
 
 
 def served():
     """The encodings and compositions that a memory serves."""
-    for name in (*CASES, *MORE):
+    for name in dict.fromkeys((*CASES, *MORE, *READ_ROWS)):
         if not any(overrides(e, "embed") and acts_once(e) for e in members(name)):
             yield name
 
@@ -68,10 +78,10 @@ def both(params, tokens, pos, *, graphdef, members):
     return whole, by_segments
 
 
-@pytest.mark.parametrize("name", sampled(served(), members, MORE))
+@pytest.mark.parametrize("name", sampled(served(), members, MORE + READ_ROWS))
 def test_a_memory_that_holds_all_is_the_full_forward_pass(name):
     here = tuple(e.at(TOTAL) for e in members(name))
-    graphdef, params = model(here, TWO if name in MORE else ONE)
+    graphdef, params = model(here, TWO if name in MORE + READ_ROWS else ONE)
     tokens, pos = text(TOTAL, vocab=4), None
     if any(overrides(e, "positions") for e in here):
         pos = fold_positions(here, tokens, jnp.arange(TOTAL), KEY, False)
@@ -129,6 +139,30 @@ def test_a_row_whose_text_begins_forgets_and_the_others_do_not():
     assert_near(after[0], program(second, nothing(8))[0][0], 1e-5)
     assert_near(after[1], program(second, kept)[0][1], 1e-5)
     assert np.abs(after[0] - program(second, kept)[0][0]).max() > 1e-3
+
+
+@pytest.mark.parametrize("spec", READ_ROWS)
+def test_a_forgotten_text_and_another_row_change_nothing(spec):
+    graphdef, params = model(make(spec, TWO.dims(64)), TWO)
+    program = functools.partial(segment, params, graphdef=graphdef)
+    tokens = text(2 * SEGMENT, vocab=4)
+    first, second = tokens[:, :SEGMENT], tokens[:, SEGMENT:]
+    begun = nothing(8).forgotten(jnp.array([True, True]))
+    _, kept = program(first, begun)
+    after, _ = program(second, kept.forgotten(jnp.array([True, False])))
+    assert_near(after[0], program(second, begun)[0][0], 1e-5)
+    assert_near(after[1], program(second, kept)[0][1], 1e-5)
+
+
+def test_random_positions_rise_from_the_first_token_of_a_memory_on():
+    (randomized,) = make("randomized(max=30)", TWO.dims(SEGMENT))
+    filled = jnp.array([0, 3, 8])
+    kept = dataclasses.replace(Memory.empty(TWO, 3, 8), filled=filled)
+    seen, _ = kept.see(text(SEGMENT, batch=3))
+    pos = np.asarray(fold_positions((randomized,), seen.tokens, seen.pos, KEY, True))
+    for row, count in zip(pos, filled, strict=True):
+        here = row[8 - count :]
+        assert (np.diff(here) > 0).all() and here.max() < 30
 
 
 def test_no_gradient_goes_back_into_the_memory_and_the_weights_get_one_through_it():
