@@ -3,12 +3,17 @@
 logit_ij = q_i . (k_j + e[p_ij]) / sqrt(K). The position p_ij = sum_{t = j .. i} g_it is the number
 of keys from j to i, each counted by a gate between 0 and 1, g_it = sigmoid(q_i . k_t / sqrt(K)), so
 that positions may count words or sentences; e[p] is interpolated between rows. Learned, once for
-all layers: e, [rows, K], 0 at first as in the authors' code. Beyond the training length counts
-above the last row take that row: nothing is undefined, and such keys are not told apart.
+all layers: e, [rows, K], 0 at first as in the authors' code. Counts above the last row take that
+row, so beyond the training length such keys are not told apart.
 
-The authors' table has 64 rows; None is min(64, train_len). Gates are of the content, before
-rotations and biases of other members, and 0 at hidden keys. Only a causal model counts back from
-its query.
+The authors' table has 64 rows for texts of 1,024 tokens. At first gates are near one half, so a
+query at the end of L tokens counts to L / 2, and no row beyond learns anything. None is
+min(64, train_len // 2 + 1), all of which training reaches.
+
+Gates are of the content, before rotations and biases of other members, and 0 at hidden keys. Only a
+causal model counts back from its query. Deviations: e is divided by sqrt(K) as in the authors'
+code, while the paper's listing adds q_i . e[p_ij] undivided; both have a table in each layer
+(per_layer=("table",)).
 """
 
 import dataclasses
@@ -28,7 +33,7 @@ class CoPE(Encoding):
 
     whole_rows: ClassVar[bool] = True
     rows: Count | None = None
-    """Rows of e. None: min(64, the training length)."""
+    """Rows of e. None: min(64, half of the training length + 1)."""
 
     def __post_init__(self):
         if not self.dims.causal:
@@ -38,10 +43,11 @@ class CoPE(Encoding):
 
     @property
     def _rows(self):
-        return max(2, min(64, self.dims.train_len)) if self.rows is None else self.rows
+        return self.rows or max(2, min(64, self.dims.train_len // 2 + 1))
 
     def trained_from(self):
-        return self._rows
+        """The length whose half is the number of the last row, for gates of one half."""
+        return 2 * (self._rows - 1)
 
     def init(self, key):
         return {"table": jnp.zeros((self._rows, self.dims.head))}

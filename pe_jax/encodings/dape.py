@@ -5,8 +5,8 @@ MLP across the heads, 2H - hidden - H with a LeakyReLU (0.01), that adapts b to 
 in each layer: f (w1, b1, w2), drawn as in PyTorch, and the parameters of b. Beyond the training
 length f meets biases it never saw.
 
-`prior` chooses b: "alibi", or the paper's best, "kerple_log", -p ln(1 + a n) with p and a, [H], at
-least 0.01. It is DAPE's own, since f reads b apart from z: what other members add to the logits is
+`prior` chooses b: "alibi", or the paper's best, "kerple_log" (kerple_log.py), with its p and a,
+[H]. It is DAPE's own, since f reads b apart from z: what other members add to the logits is
 part of z. Logits of hidden keys enter f as 0.
 Deviation: f has no last bias, which adds one number to all keys of a head and cancels in a softmax.
 """
@@ -19,16 +19,15 @@ import jax.numpy as jnp
 
 from pe_jax.encoding import Encoding, seen
 from pe_jax.encodings.alibi import ALiBi
+from pe_jax.encodings.kerple_log import KerpleLog
 from pe_jax.fields import Count
 
 
 def prior_bias(dape, params, q_pos, k_pos):
     """The bias of the distance, b, that `dape`, a DAPE or DAPEv2, adapts: [H, T, S] in float32."""
     n = jnp.abs(q_pos[:, None] - k_pos[None])
-    if dape.prior == "alibi":
-        return ALiBi(dape.dims).relative_bias({}, n.ravel()).reshape(-1, *n.shape)
-    p, a = (jnp.maximum(params[name], 0.01)[:, None, None] for name in "pa")
-    return -p * jnp.log1p(a * n[None])
+    prior = (ALiBi if dape.prior == "alibi" else KerpleLog)(dape.dims)
+    return prior.relative_bias(params, n.ravel()).reshape(-1, *n.shape)
 
 
 @final

@@ -47,7 +47,7 @@ def sheet():
         ("alibi", {"decays": "all", "content": "no", "limit": None, "group": "bias"}),
         ("learned", {"limit": L, "reads": "absolute", "distance_alone": False, "trained_from": L}),
         ("window(window=5,sinks=2)", {"hides": "5 + 2", "group": "mask", "content": "no"}),
-        ("cope", {"content": "others", "causal_only": True, "parameters": 16 * 8}),
+        ("cope", {"content": "others", "causal_only": True, "parameters": 9 * 8}),
         ("forget_gate", {"content": "others"}),
         ("selective_rope", {"content": "others", "distance_alone": True, "reads": "order"}),
         ("repo", {"content": "pair", "distance_alone": True, "reads": "order"}),

@@ -153,6 +153,13 @@ def test_log_n_is_none_within_the_training_length():
     assert_near(attended("log_n(length=20)"), plain, 1e-7)
 
 
+@pytest.mark.parametrize("length", (2, 8, 64))
+def test_ssmax_begins_with_logits_as_large_as_without_it(length):
+    e = one("ssmax", DIMS._replace(train_len=length))
+    scale = e.scale(e.init(jax.random.key(0)), jnp.arange(length))
+    assert np.mean(scale) == pytest.approx(1, abs=1e-6)
+
+
 def test_ssmax_with_the_scale_of_log_n_is_log_n_beyond_it():
     scaled = attended("ssmax", s=jnp.full(3, 1 / math.log(8)))
     assert_near(scaled[7:], attended("log_n")[7:], 1e-5)

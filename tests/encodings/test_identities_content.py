@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from cases import one
 from helpers import DIMS, assert_near, bind, example, output, scattered
 from reference_case import alibi_slopes, attention, sinusoid
 
@@ -107,6 +108,31 @@ def test_cope_with_open_gates_counts_the_keys():
     assert_near(got, attention(case, logit), 1e-4)
 
 
+@pytest.mark.parametrize("length", (8, 33, 64))
+def test_training_reaches_every_row_of_cope_and_the_table_says_from_which_length(length):
+    e = one("cope", DIMS._replace(train_len=length))
+    pe, case = bind((e,), spread=0.0), example(length)
+
+    def loss(params):
+        return (output(dataclasses.replace(pe, params=params), case) ** 2).sum()
+
+    (gradient,) = jax.grad(loss)(pe.params)
+    assert np.abs(gradient["table"]).max(1).min() > 0
+    assert e.trained_from() == length // 2 * 2 and len(gradient["table"]) == length // 2 + 1
+    assert one("cope", DIMS._replace(train_len=2048)).trained_from() == 126
+
+
+def test_the_prior_of_dape_passes_the_gradient_of_a_parameter_out_of_bounds():
+    e, case = one("dape(prior='kerple_log')"), example(LENGTH)
+    (params,) = bind((e,)).params
+    low = params | {"a": jnp.full(DIMS.heads, 1e-3), "p": jnp.full(DIMS.heads, -1.0)}
+    logits = jnp.zeros((DIMS.heads, LENGTH, LENGTH))
+    gradient = jax.grad(
+        lambda params: (e.logits(params, logits, case.q, case.k, case.pos, case.pos) ** 2).sum()
+    )(low)
+    assert np.abs(gradient["a"]).min() > 0 and np.abs(gradient["p"]).min() > 0
+
+
 def test_the_gates_of_cope_do_not_see_other_members():
     """ALiBi changes its logits and not its counts."""
     case, table = example(LENGTH), np.random.default_rng(0).normal(size=(8, DIMS.head))
@@ -118,7 +144,9 @@ def test_the_gates_of_cope_do_not_see_other_members():
         e = (1 - part) * table[low] + part * table[min(low + 1, 7)]
         return case.dot(i, j, h) + case.q[i, h] @ e / math.sqrt(DIMS.head) - slope[h] * (i - j)
 
-    assert_near(attended("cope+alibi", params={"table": table}), attention(case, logit), 1e-5)
+    assert_near(
+        attended("cope(rows=8)+alibi", params={"table": table}), attention(case, logit), 1e-5
+    )
 
 
 def test_deberta_of_zeros_is_a_lower_scale():

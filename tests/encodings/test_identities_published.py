@@ -48,6 +48,18 @@ def test_a_resonant_pair_meets_only_angles_that_it_has_met():
             assert apart < 1e-4 if repeats else apart > 1e-3, (spec, wavelength)
 
 
+def test_resonance_is_as_exact_far_out_as_at_the_start():
+    q, k, pos = jnp.asarray(CASE.q), jnp.asarray(CASE.k), jnp.arange(LENGTH)
+
+    def dots(shift):
+        rotated = one("resonance").qk({}, q, k, pos + shift, pos + shift)
+        return jnp.einsum("thk,shk->hts", *rotated)
+
+    assert_near(dots(10**6), dots(0), 1e-5)
+    whole = math.lcm(6, 63, 628, 6283)  # a turn of every pair
+    np.testing.assert_array_equal(dots(whole), dots(0))
+
+
 # FoPE
 
 
