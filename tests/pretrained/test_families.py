@@ -145,7 +145,7 @@ def test_weights_that_are_not_those_of_the_description_are_refused(folder):
         (folder / "config.json").write_text(json.dumps(CONFIG | fields))
         return f"hf:{folder}"
 
-    for layers in (3, 10**9):
+    for layers in (3, 1000):  # the most that lm.layers may be
         with pytest.raises(ValueError, match="lacks the tensor model.layers.2"):
             load(changed(num_hidden_layers=layers))
     with pytest.raises(ValueError, match="tensors that are not understood: model.layers.1"):
