@@ -33,6 +33,9 @@ from pe_jax.errors import nearest
 from pe_jax.storage.paths import expanded
 
 BY_FOLDER = "by folder: train, {}, test; files outside them are left out"
+BY_TWO_FOLDERS = (
+    "by folder: train, test; a twentieth of train, by {}, is valid; files outside them are left out"
+)
 BY_FILE = (
     "by file: ranked by the sha256 of the relative name, the first 5 % are test, the next 5 % "
     "valid, the rest train"
@@ -77,8 +80,9 @@ def files(where: str, root: str = "") -> Corpus:
     with or without .gz or .xz, is read, at any depth, hidden ones excepted; a file or a glob may
     have any name.
 
-    A folder with the folders train, valid (or validation) and test is split by these. Otherwise ten
-    or more files are split by file, and each of fewer by position (corpus.py).
+    A folder with the folders train, valid (or validation) and test is split by these. With train
+    and test alone, validation text is what a split of train by file or by position holds out for
+    it. Otherwise ten or more files are split by file, and each of fewer by position (corpus.py).
 
     Raises ValueError for files that are empty, damaged or not UTF-8, and for a split without
     documents; FileNotFoundError for a path that is not there.
@@ -87,9 +91,15 @@ def files(where: str, root: str = "") -> Corpus:
     folder = Path(where)
     valid = "valid" if (folder / "valid").is_dir() else "validation"
     folders = dict(zip(SPLITS, (folder / "train", folder / valid, folder / "test"), strict=True))
-    if all(path.is_dir() for path in folders.values()):
-        splits = {s: _read(_expand(f"{folders[s]}"), f"{folders[s].name}/") for s in SPLITS}
-        return corpus_of(source, splits, BY_FOLDER.format(valid))
+    present = {split: path for split, path in folders.items() if path.is_dir()}
+    if {"train", "test"} <= set(present):
+        splits = {s: _read(_expand(f"{path}"), f"{path.name}/") for s, path in present.items()}
+        if "valid" in present:
+            return corpus_of(source, splits, BY_FOLDER.format(valid))
+        rule = "file" if len(splits["train"]) >= FEWEST_FILES else "position"
+        parts = (by_file if rule == "file" else by_position)(splits["train"])
+        splits |= {"train": parts["train"] + parts["test"], "valid": parts["valid"]}
+        return corpus_of(source, splits, BY_TWO_FOLDERS.format(rule))
     patterns = [where] if folder.exists() else filter(None, map(str.strip, where.split(",")))
     texts = _read(itertools.chain.from_iterable(map(_expand, patterns)))
     if len(texts) >= FEWEST_FILES:

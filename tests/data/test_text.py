@@ -94,11 +94,21 @@ def test_folders_named_like_splits_are_the_splits(tmp_path, valid):
     assert corpus.python is None
 
 
-def test_two_of_the_three_folders_are_ordinary_folders(tmp_path):
-    write(tmp_path, {"train/a.txt": "a" * 20, "test/b.txt": "b" * 20})
+def test_without_a_folder_of_validation_text_it_is_part_of_the_training_folder(tmp_path):
+    """No text of the test folder is trained on."""
+    write(tmp_path, {"train/a.txt": "a" * 18 + "vt", "test/b.txt": "b" * 20})
     corpus = load(f"files:{tmp_path}")
-    assert corpus.split == text_files.BY_POSITION
-    assert strings(corpus)["test"] == ["b", "a"]
+    assert corpus.split == text_files.BY_TWO_FOLDERS.format("position")
+    assert strings(corpus) == {"train": ["a" * 18, "t"], "valid": ["v"], "test": ["b" * 20]}
+    write(tmp_path, {f"train/{name}": text for name, text in numbered(20).items()})
+    corpus = load(f"files:{tmp_path}")
+    assert corpus.describe().documents == {"train": 19, "valid": 2, "test": 1}
+    assert strings(corpus)["test"] == ["b" * 20]
+
+
+def test_a_folder_called_train_alone_is_an_ordinary_folder(tmp_path):
+    write(tmp_path, {"train/a.txt": "a" * 20, "valid/b.txt": "b" * 20})
+    assert load(f"files:{tmp_path}").split == text_files.BY_POSITION
 
 
 @pytest.mark.parametrize("count, held", [(10, 1), (20, 1), (21, 2), (100, 5)])
