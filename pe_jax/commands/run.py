@@ -56,10 +56,12 @@ def main() -> int:
             return cli.fail("--coordinator, --processes and --process need --distributed")
         return _run()
     from pe_jax.errors import Refused
+    from pe_jax.runs import programs
     from pe_jax.training import processes
 
     try:
         processes.initialize(*joining)
+        programs.keep()  # before the first program, which decides whether JAX keeps any
         return _run()
     except Refused as error:
         return cli.fail(error)
@@ -75,10 +77,8 @@ def main() -> int:
 
 def _run() -> int:
     """Carries out the run, alone or as one of several processes, of which the first shows it."""
-    from pe_jax.runs import programs
     from pe_jax.training.processes import broadcast, each
 
-    programs.keep()  # before the first program, which decides whether JAX keeps any
     try:
         from pe_jax.runs.run import Run
 

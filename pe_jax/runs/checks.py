@@ -15,6 +15,7 @@ from pe_jax.encoding import Dims, Encoding, overrides
 from pe_jax.model import causality, memory
 from pe_jax.model.config import DTYPES, LmConfig
 from pe_jax.model.parameters import learned
+from pe_jax.runs import programs
 from pe_jax.runs.config import RunConfig
 from pe_jax.spec import hooks
 from pe_jax.spec.parse import Spec, parse
@@ -43,6 +44,7 @@ def users_task(task: Task, name: str, train: TrainConfig, lengths: Sequence[int]
     """
     if type(task) in TASKS.values() or type(task).oracle is Task.oracle:
         return
+    programs.keep()  # before the first program, which decides whether JAX keeps any
     trained = (n for part in samples.parts(task, train) for n in part.lengths)
     every = sorted({*trained, *lengths})
     spread = {every[i] for i in np.linspace(0, len(every) - 1, 10).astype(int)}
@@ -66,17 +68,17 @@ def users_hooks(members: Spec, swaps: Sequence[str], dims: Dims, lm: LmConfig) -
         names = [member.name for member in spec]
         encodings = spec.encodings(dims)
         hooks.check(encodings, names, DTYPES[lm.dtype])
-        if dims.causal:
-            causality.check(encodings, names)
         if any(":" in name for name in names):
+            programs.keep()  # before the first program, as above
+            if dims.causal:
+                causality.check(encodings, names)
             _positions_are_shared(encodings, dims)
 
 
 def _positions_are_shared(encodings: tuple[Encoding, ...], dims: Dims) -> None:
     """TypeError for a class that reads the tokens in `positions` and is not `per_sequence`."""
-    tokens, pos = (
-        ShapeDtypeStruct(shape, jnp.int32) for shape in ((2, dims.train_len), (dims.train_len,))
-    )
+    L = dims.train_len
+    tokens, pos = ShapeDtypeStruct((2, L), jnp.int32), ShapeDtypeStruct((L,), jnp.int32)
     for train in (True, False):
         fold = functools.partial(fold_positions, encodings, key=jax.random.key(0), train=train)
         jax.eval_shape(fold, tokens, pos)
