@@ -64,14 +64,14 @@ def _standing(folder: Path, queue: queues.Queue) -> Standing | None:
         stage, reason = (
             ("finished", divergence(result.diverged)) if result else _state(folder, locked, queue)
         )
-        lines = history.read_lines(folder / "metrics.jsonl")
+        lines = [] if result else history.read_lines(folder / "metrics.jsonl")
     except errors.Refused as error:
         return Standing(folder.name, folder.name, "damaged", reason=str(error))
     except OSError as error:
         return Standing(folder.name, folder.name, "unreadable", reason=errors.in_words(error))
     seeds = _seeds(about)
     seconds = result.seconds.total if result and result.seconds else None
-    done = "" if result or not lines else _done(lines[-1], seeds)
+    done = _done(lines[-1], seeds) if lines else ""
     if locked and not result:
         seconds = _age(folder / locks.HELD)
         silent = progress.duration(_age(folder / "metrics.jsonl")) if done else ""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import math
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -42,7 +41,7 @@ def load(
     results, damages = [], []
     for place, text in texts.items():
         try:
-            results.append(records.decode(Result, json.loads(text)))
+            results.append(records.parse(Result, text.decode()))
         except ValueError as error:  # of JSON and UTF-8, too
             damages.append(f"{place} is damaged ({error})")
             if warn is None:
