@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import functools
 import time
+from pathlib import Path
 from typing import Any
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, ProgressColumn, TextColumn
 from rich.table import Column
 from rich.text import Text
+
+from pe_jax.storage.history import Tail
 
 QUIET_SECONDS = 20.0
 EVALUATION = 0.3  # of a run's time, until a run has shown its own share
@@ -73,6 +77,23 @@ class Share:
             self.trained[tuple(line["seeds"])] = len(line["seeds"]) * line["step"] / line["of"]
         trained = sum(self.trained.values()) / self.seeds
         return (1 - self.evaluation) * trained + self.evaluation * self.evaluated
+
+
+class Watch:
+    """How far a run at work is, by its metrics.jsonl, of which each look reads what is new."""
+
+    def __init__(self, path: Path, seeds: int, evaluation: float):
+        self.tail, self.new = Tail(path), functools.partial(Share, seeds, evaluation)
+        self.share, self.done, self.last = self.new(), 0.0, None
+
+    def look(self) -> tuple[float, dict[str, Any] | None]:
+        """(how much of the run is done, from 0 to 1; its newest line, None without one)."""
+        lines, anew = self.tail.read()
+        if anew:
+            self.share, self.done, self.last = self.new(), 0.0, None
+        for line in lines:
+            self.done, self.last = self.share.add(line), line
+        return self.done, self.last
 
 
 class TimeLeft(ProgressColumn):

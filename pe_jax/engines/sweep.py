@@ -26,7 +26,7 @@ from pe_jax.record import Stage
 from pe_jax.runs import layout
 from pe_jax.runs.folder import answer, starved
 from pe_jax.runs.resources import Resources
-from pe_jax.storage import history, locks, records, state
+from pe_jax.storage import locks, records, state
 
 POLL_SECONDS = 0.3
 RETRIES = 3  # of a run whose process is killed, by the kernel for its memory, say
@@ -88,7 +88,7 @@ class _Sweep:
     def __init__(self, runs, folders, done, view, command, environment, put):
         self.runs, self.view, self.folders, self.put = runs, view, folders, put
         self.waiting = [id for id in runs if id not in done]
-        self.running: dict[str, None] = {}
+        self.running: dict[str, progress.Watch] = {}
         self.ended, self.failed = len(done), {}
         self.killed: collections.Counter[str] = collections.Counter()
         self.share = progress.EVALUATION
@@ -154,7 +154,8 @@ class _Sweep:
         with concerning(log), open(log, "a") as file:
             print(f"started by a sweep at {state.now()}", file=file)
         engine.submit(id, Task(command, environment, Path.cwd(), log, resources))
-        self.running[id] = None
+        seeds = len(self.runs[id].run.seeds)
+        self.running[id] = progress.Watch(folder / "metrics.jsonl", seeds, self.share)
 
     def _show(self) -> None:
         """Shows where the runs at work are."""
@@ -185,14 +186,11 @@ class _Sweep:
 
     def _progress(self, id: str) -> tuple[float, str]:
         """(how much of the run is done, from 0 to 1; what it does now) by its metrics.jsonl."""
-        share = progress.Share(len(self.runs[id].run.seeds), self.share)
-        lines, done = [], 0.0
+        done, line = 0.0, None
         with contextlib.suppress(OSError):  # the run itself will tell
-            lines = history.read_lines(self.folders[id] / "metrics.jsonl")
-        for line in lines:
-            done = share.add(line)
+            done, line = self.running[id].look()
         begun = "compiling" if locks.is_locked(self.folders[id]) else "starting"
-        return done, progress.describe(lines[-1]) if lines else begun
+        return done, progress.describe(line) if line else begun
 
 
 def _threads(folder: Path) -> int | None:

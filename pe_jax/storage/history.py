@@ -5,6 +5,7 @@ has the first digits of its SHA-256, since learning rates are chosen by what the
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -89,6 +90,30 @@ def read_lines(path: Path) -> list[dict[str, Any]]:
     Lines of earlier releases have no digest.
     """
     return [line for line in map(_decoded, _texts(path)) if line is not None]
+
+
+class Tail:
+    """The lines of a metrics.jsonl that is being written, each read once."""
+
+    def __init__(self, path: Path):
+        self.path, self.inode, self.offset = path, -1, 0
+
+    def read(self) -> tuple[list[dict[str, Any]], bool]:
+        """(the lines since the last call, as in read_lines; whether the file was replaced or cut:
+        then they are all of its lines). A line without its end is left for the next call.
+        """
+        try:
+            file = open(self.path, "rb")
+        except FileNotFoundError:
+            return [], False
+        with file:
+            found = os.fstat(file.fileno())
+            anew = found.st_ino != self.inode or found.st_size < self.offset
+            self.inode, self.offset = found.st_ino, 0 if anew else self.offset
+            file.seek(self.offset)
+            whole, end, _ = file.read().rpartition(b"\n")
+        self.offset += len(whole) + len(end)
+        return [line for line in map(_decoded, whole.splitlines()) if line is not None], anew
 
 
 def damaged_lines(path: Path) -> int:
