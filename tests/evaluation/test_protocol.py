@@ -11,6 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from flax import nnx
 
 from pe_jax.encoding import Encoding
 from pe_jax.evaluation.config import EvalConfig
@@ -20,6 +21,7 @@ from pe_jax.evaluation.scoring import by_batches, target_nats
 from pe_jax.evaluation.windows import windows
 from pe_jax.metric import METRICS, TextMetric, named
 from pe_jax.model.config import LmConfig
+from pe_jax.model.memory import Memory
 from pe_jax.reason import Reason
 from pe_jax.record import Corpus, Result, Training
 from pe_jax.report.tables import extrapolation
@@ -440,6 +442,33 @@ def test_values_do_not_depend_on_the_batch():
         found.append(values(evaluate(models, markov(200), config)))
     assert found[0][0] != found[0][1]
     np.testing.assert_allclose(found[1:], found[:1] * 2, rtol=1e-5)
+
+
+@pytest.mark.parametrize("spec", ("rope", "randomized(max=64)+rope"))
+def test_with_a_memory_every_segment_draws_its_own_random_positions(spec):
+    """The text repeats itself every segment, so all segments behind the second score alike, unless
+    their positions differ.
+    """
+    models, segment, first = trained_at_random(spec, seeds=(0,)), 5, 7
+    params = jax.tree.map(lambda a: a[0], models.params)
+    model = nnx.merge(models.graphdef, params)
+    ahead = jax.jit(partial(model, encodings=models.encodings))
+    tokens = jnp.stack([jnp.resize(jnp.arange(5), 24), jnp.resize(jnp.arange(7, 2, -1), 24)])
+    score = partial(target_nats, params, graphdef=models.graphdef, encodings=models.encodings)
+    got = score(tokens, first, last=23, segment=segment, memory=segment)
+
+    for window, text in enumerate(tokens):
+        key = jax.random.fold_in(jax.random.key(0), first + window)
+        kept = Memory.empty(model.config, 1, segment)
+        for number, start in ((4, 0), (0, 3), (1, 8), (2, 13), (3, 18)):  # the short one is first
+            end = start + segment if start else 3
+            own = jax.random.fold_in(key, number)[None]
+            logits, kept = ahead(text[None, start:end], kept, key=own)
+            rows = np.arange(end - start)
+            want = -jax.nn.log_softmax(logits[0])[rows, text[start + 1 : end + 1]]
+            np.testing.assert_allclose(got[window, start:end], want, atol=1e-5)
+    apart = np.abs(np.diff(got[:, 8:].reshape(2, 3, segment), axis=1)).max(axis=(0, 2))
+    assert (apart < 1e-5).all() if spec == "rope" else (apart > 1e-3).all()
 
 
 def test_what_an_encoding_cannot_serve_has_a_reason_and_no_value():

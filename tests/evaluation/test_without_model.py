@@ -3,9 +3,11 @@
 import dataclasses
 import re
 
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from pe_jax.evaluation.answers import held_out
 from pe_jax.evaluation.config import EvalConfig
 from pe_jax.evaluation.variants import variant
 from pe_jax.evaluation.without_model import baselines, depths, most_frequent
@@ -39,6 +41,15 @@ def test_the_most_frequent_target_scores_what_is_known(name, n, share):
     found = scores(TASKS[name](), n)
     assert found.keys() == {"most frequent"}
     assert found["most frequent"] == pytest.approx(share, abs=2.5)
+
+
+def test_the_most_frequent_target_is_counted_in_other_samples_than_those_it_is_scored_on():
+    task, n, samples = TASKS["induction"](), 9, 3
+    answers = held_out(task, jnp.int32(n), jnp.arange(6), n)[0].targets[:, -1].tolist()
+    ours, others = answers[:samples], answers[samples:]
+    right, own = (ours.count(max(range(18), key=known.count)) for known in (others, ours))
+    assert scores(task, n, samples)["most frequent"] == pytest.approx(100 * right / samples)
+    assert right < own
 
 
 @pytest.mark.parametrize(("ignore", "share"), [(0.1, 95), (0.8, 60), (0.98, 50)])

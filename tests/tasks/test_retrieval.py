@@ -7,6 +7,7 @@ import re
 
 import numpy as np
 import pytest
+import scipy.stats
 from test_tasks import samples
 
 from pe_jax.tasks import TASKS
@@ -130,6 +131,19 @@ def test_a_passkey_lies_in_the_text_of_its_source():
         places.append(len(before))
     assert np.mean(places) == pytest.approx(100, abs=12)
     assert min(places) < 10 and max(places) > 190
+
+
+def test_a_passkey_lies_at_every_depth_equally_often_the_ends_included():
+    task, depths, numbers = TASKS["passkey"](), [], []
+    for tokens, targets, _ in samples(task, 9, 3000):
+        depths.append(round(9 * task.depths(tokens)[-1]))
+        numbers.append(bytes(targets[-5:]).decode())
+    assert set(depths) == set(range(10))
+    assert scipy.stats.chisquare(np.bincount(depths)).pvalue > 1e-3
+    first = np.bincount([int(number[0]) for number in numbers], minlength=10)
+    last = np.bincount([int(number[-1]) for number in numbers])
+    assert first[0] == 0 and scipy.stats.chisquare(first[1:]).pvalue > 1e-3
+    assert scipy.stats.chisquare(last).pvalue > 1e-3
 
 
 def test_fields_that_leave_nothing_to_draw_are_errors():
