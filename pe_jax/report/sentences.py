@@ -39,15 +39,15 @@ def notes(results: Sequence[Result], table: Table) -> tuple[Note, ...]:
         Note("What was measured", " ".join(filter(None, _measured(results, table)))),
         Note("How the models were trained", setting(results)),
         *(Note("How the models were trained", note) for note in rates(results, table)),
+        *(
+            Note("What is doubtful", f"{doubt}.")
+            for doubt in (*edges(results, table), *doubts(results))
+        ),
         *(Note("What differs", note) for note in filter(None, [differing(results)])),
         Note("How to read the columns", _columns(table, metric)),
         Note("What bold means", _bold(table, metric)),
         *(Note("How to read the rows", note) for note in _rows(results, table)),
         *(Note("How the models rank", note) for note in _ranks(table)),
-        *(
-            Note("What is doubtful", f"{doubt}.")
-            for doubt in (*edges(results, table), *doubts(results))
-        ),
     )
 
 

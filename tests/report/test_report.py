@@ -335,11 +335,11 @@ def test_notes_are_grouped_by_the_questions_that_they_answer(records):
     assert list(grouped) == [
         "What was measured",
         "How the models were trained",
+        "What is doubtful",
         "How to read the columns",
         "What bold means",
         "How to read the rows",
         "How the models rank",
-        "What is doubtful",
         "What else to know",
     ]
     assert grouped["What is doubtful"] == ["the far buckets are not trained."]
