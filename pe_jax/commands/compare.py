@@ -68,27 +68,26 @@ def main(a: str, b: str | None = None) -> int:
 
 
 def _side_by_side(terminal: Console, comparison: Comparison, a: str, b: str) -> dict[str, str]:
-    """Prints the comparison of two folders; its files by their suffix."""
-    from pe_jax.report import side_by_side
+    """Prints the comparison of two folders by the first metric; its files by their suffix."""
+    from pe_jax.report import sheet, side_by_side
 
-    terminal.print(side_by_side.terminal(comparison, comparison.metrics[0], a, b))
-    for metric in comparison.metrics:
-        terminal.print(side_by_side.verdict(comparison, metric))
-    for note in side_by_side.notes(comparison):
-        terminal.print(note)
-    return {"md": side_by_side.markdown(comparison, a, b), "csv": side_by_side.csv(comparison)}
+    found = side_by_side.sheets(comparison, a, b)
+    terminal.print(*sheet.terminal(found[:1]))
+    return {"md": sheet.markdown(found, f"A: {a}, B: {b}"), "csv": sheet.csv(found)}
 
 
 def _against(terminal: Console, results: list[Result], baseline: str) -> dict[str, str]:
-    """Prints the models of one folder against its baseline; its files by their suffix."""
-    from pe_jax.report import differences, tables
+    """Prints the models of one folder against its baseline by the first metric; its files by their
+    suffix.
+    """
+    from pe_jax.report import sheet, sheets, tables
     from pe_jax.report.baseline import versus
 
     found = versus(results, tables.study(results), baseline)
-    for table in found:
-        if table.table.metric == found[0].table.metric:
-            terminal.print(differences.terminal(table))
-    return {"md": differences.markdown(found), "csv": differences.csv(found)}
+    first = [one for one in found if one.table.metric == found[0].table.metric]
+    terminal.print(*sheet.terminal([sheets.differences(one) for one in first]))
+    every = [sheets.differences(one) for one in found]
+    return {"md": sheet.markdown(every), "csv": sheet.csv(every)}
 
 
 def _write(out: Path, texts: dict[str, str]) -> None:

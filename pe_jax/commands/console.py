@@ -5,11 +5,9 @@ from __future__ import annotations
 import errno
 import os
 import re
-import shlex
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
@@ -23,6 +21,7 @@ NAMED = 8  # runs that a sentence names
 if TYPE_CHECKING:
     from pe_jax.engines.status import Standing
     from pe_jax.record import Result
+    from pe_jax.report.choice import Choice
     from pe_jax.report.references import Reference
 
 
@@ -94,42 +93,44 @@ def integer(flag: str, given: object) -> int:
 
 def show(result: Result) -> None:
     """Prints the extrapolation table of one run by each of its metrics."""
-    from pe_jax.report import formats, tables
+    from pe_jax.report import sheet, sheets, tables
 
+    every = [tables.extrapolation([result], metric) for metric in tables.metrics([result])]
     out = Console(width=None if Console().is_terminal else 160)
-    for metric in tables.metrics([result]):
-        out.print(formats.terminal(tables.extrapolation([result], metric)))
+    out.print(*sheet.terminal(sheets.extrapolation(every)))
 
 
 def publish(
     results: list[Result],
     out: Path | None,
-    rows: Sequence[str] = (),
+    choice: Choice | None = None,
     baseline: str | None = None,
-    folders: int = 1,
-    published: Mapping[str, Reference] = MappingProxyType({}),
+    published: Sequence[Reference] = (),
     missing: Sequence[str] = (),
+    again: str = "",
 ) -> None:
     """Prints the first table of each group of results that may be ranked; with `out`, writes the
-    study there, every model against `baseline`, and prints its paths. `rows` chooses, orders and
-    names the models (`Choice.of`). The results are those of so many `folders`; `published` are
-    tables by their files; `missing` are sentences on the runs without a result, for the files.
+    study there, every model against `baseline`, and prints its paths. `published` are tables of
+    published numbers; `missing` are sentences on the runs without a result, for the files; `again`
+    is the command that makes the report.
     """
-    from pe_jax.report import formats, page, tables
-    from pe_jax.report.choice import Choice
+    from pe_jax.report import page, sheet, sheets, tables
 
-    choice = Choice.of(rows)
+    choice = choice or page.EVERYTHING
+    results = sorted(results, key=lambda result: result.id)
     shown = choice.results(results)
-    flags = [("row", row) for row in rows] + ([("baseline", baseline)] if baseline else [])
-    flags += [("reference", path) for path in published]
-    asked = "".join(f" --{name}={shlex.quote(value)}" for name, value in flags)
-    read = " ".join(f"--workdir=DIR{i if i > 1 else ''}" for i in range(1, folders + 1))
-    again = f"pe-jax report {read} --out=results/{out.name}{asked}" if out else ""
-    held = list(published.values())
-    written = page.write(results, out, [again], choice, baseline, held, missing) if out else []
+    reported = choice.tables(tables.study(shown), shown)
+    written = []
+    if out:
+        commands = [again or f"pe-jax report --workdir=DIR --out=results/{out.name}"]
+        told = choice, baseline, published, missing, reported
+        written = page.write(results, out, commands, *told)
+    wholes = tables.headlines(reported)
+    first = [tables.first(table, baseline) for table in wholes]
     console = Console(width=None if Console().is_terminal else 180)
-    for table in tables.headlines(tables.study(shown)):
-        console.print(formats.terminal(choice.ordered(table, shown)))
+    console.print(*sheet.terminal(choice.sheets(sheets.extrapolation(first))))
+    for left in filter(None, dict.fromkeys(map(tables.left_out, wholes, first))):
+        print(left)
     for path in written:
         print(path)
 

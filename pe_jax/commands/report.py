@@ -1,7 +1,8 @@
 """Tables, figures and an HTML page from the finished runs of a work directory.
 
     pe-jax report --workdir=DIR [--workdir=DIR2 ...] [--out=results/NAME] [--baseline=rope]
-                  [--row=LABEL | --row="LABEL as NAME" ...] [--reference=FILE.csv ...]
+                  [--row=LABEL | --row="LABEL as NAME" ...] [--column=1024 ...]
+                  [--metric=NAME ...] [--no_notes] [--reference=FILE.csv ...]
 
 Reads DIR/*/result.json (or DIR/runs.jsonl), of several folders as one study, prints the headline
 tables and writes runs.jsonl, table.md, table.tex, table.csv, baseline.md, baseline.csv, report.html
@@ -14,6 +15,7 @@ published.md and published.csv, too.
 
 from __future__ import annotations
 
+import shlex
 import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -53,6 +55,22 @@ _ROW = flags.DEFINE_multi_string(
     "all models, the best first. runs.jsonl keeps all.",
     flag_values=OPTIONS,
 )
+_COLUMN = flags.DEFINE_multi_string(
+    "column",
+    [],
+    "A column of the tables to show, by its title or the first word of it, as in --column=1024 "
+    "--column=gain; may be given several times. Default: all.",
+    flag_values=OPTIONS,
+)
+_METRIC = flags.DEFINE_multi_string(
+    "metric",
+    [],
+    "A metric to show; may be given several times. Default: all.",
+    flag_values=OPTIONS,
+)
+_NO_NOTES = flags.DEFINE_bool(
+    "no_notes", False, "Leave out the notes below the tables.", flag_values=OPTIONS
+)
 _REFERENCE = flags.DEFINE_multi_string(
     "reference",
     [],
@@ -66,23 +84,37 @@ def main() -> int:
         return cli.fail("--workdir=DIR is required: the folder that holds the runs")
     from pe_jax.commands import console
     from pe_jax.report import references, study
+    from pe_jax.report.choice import Choice
 
     workdirs = [Path(folder) for folder in _WORKDIR.value]
     out = console.folder(_OUT.value) or Path("results", workdirs[0].resolve().name)
     damages = []
     try:
-        published = {path: references.read(path) for path in _REFERENCE.value}
+        published = [references.read(path) for path in _REFERENCE.value]
         remedy = "make some with `pe-jax sweep --config=FILE --workdir={}`"
         results = study.together(workdirs, remedy, damages.append)
         missing = console.missing(_standings(workdirs), results)
-        console.publish(
-            *(results, out, _ROW.value, _BASELINE.value, len(workdirs), published, missing)
-        )
+        choice = Choice.of(_ROW.value, _METRIC.value, _COLUMN.value, not _NO_NOTES.value)
+        again = _again(len(workdirs), out.name)
+        console.publish(results, out, choice, _BASELINE.value, published, missing, again)
     except (ValueError, OSError) as error:
         return cli.fail(error)
     for told in missing:
         print(f"{sys.argv[0]}: {told}", file=sys.stderr)
     return console.left_out(damages)
+
+
+def _again(folders: int, name: str) -> str:
+    """The command that makes the report, for any machine's folders."""
+    flags_of = [("row", one) for one in _ROW.value]
+    flags_of += [("column", one) for one in _COLUMN.value]
+    flags_of += [("metric", one) for one in _METRIC.value]
+    flags_of += [("baseline", _BASELINE.value)] if _BASELINE.value else []
+    flags_of += [("reference", one) for one in _REFERENCE.value]
+    asked = "".join(f" --{flag}={shlex.quote(value)}" for flag, value in flags_of)
+    notes = " --no_notes" if _NO_NOTES.value else ""
+    read = " ".join(f"--workdir=DIR{i if i > 1 else ''}" for i in range(1, folders + 1))
+    return f"pe-jax report {read} --out=results/{name}{asked}{notes}"
 
 
 def _standings(workdirs: Iterable[Path]) -> Iterator[Standing]:

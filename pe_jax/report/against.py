@@ -1,16 +1,16 @@
-"""Prints scores beside published ones (`published`): Markdown, CSV, and sentences."""
+"""Scores beside published ones (`published`) as sheets, with their sentences."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 from pe_jax.record import Result
-from pe_jax.report import markdown as md
-from pe_jax.report import spreadsheet
 from pe_jax.report.cells import described
 from pe_jax.report.published import NEAR, Agreement, Column, Held
-from pe_jax.report.sentences import Note
+from pe_jax.report.sheet import Note, Printed, Sheet, number
+from pe_jax.report.sheets import mean
 from pe_jax.report.words import count, each, join, plusminus
 
 SUMMARY = ("reference", "task", "scores", "n", "rho", "5 % critical", "pairs as published", "order")
@@ -30,30 +30,49 @@ def where(column: Column, train: int) -> str:
     return ", ".join(filter(None, [at, column.swap]))
 
 
-def header(held: Held) -> list[str]:
-    """The column titles."""
-    train = held.results[0].train.length
-    sides = ("published", "ours")
-    return ["encoding", *(f"{where(c, train)}: {side}" for c in held.columns for side in sides)]
+def sheets(found: Sequence[Held]) -> list[Sheet]:
+    """How far the orders agree, then a table for each task of a reference."""
+    return [_summary(found), *map(_beside, found)]
 
 
-def texts(held: Held) -> Iterator[list[str]]:
-    """The rows as they print."""
-    for line in held.lines:
-        scores = zip(line.published, line.ours, strict=True)
-        sides = [(_number(p), plusminus(cell.mean, cell.half)) for p, cell in scores]
-        yield [line.spec, *(text for pair in sides for text in pair)]
-
-
-def summary(found: Iterable[Held]) -> list[list[str]]:
-    """A row for each column of each table: how far the orders agree."""
-    return [
-        [held.reference, _done(held), where(c, held.results[0].train.length)]
-        + [str(one.n), _number(one.rho), _number(one.critical)]
-        + [f"{one.pairs.alike} of {one.pairs.of}" if one.pairs.of else "n/a", one.verdict]
+def _summary(found: Sequence[Held]) -> Sheet:
+    """A row for each column of each task."""
+    rows = tuple(
+        (
+            Printed(held.reference, held.reference),
+            Printed(_done(held)),
+            Printed(where(column, held.results[0].train.length)),
+            number(one.n),
+            _number(one.rho),
+            _number(one.critical),
+            Printed(f"{one.pairs.alike} of {one.pairs.of}") if one.pairs.of else Printed("n/a"),
+            Printed(one.verdict),
+        )
         for held in found
-        for c, one in zip(held.columns, held.agreements, strict=True)
-    ]
+        for column, one in zip(held.columns, held.agreements, strict=True)
+    )
+    notes = (Note("How to read the agreement", HOW),)
+    return Sheet("Order of the encodings, published and ours", SUMMARY, (("", rows),), notes)
+
+
+def _beside(held: Held) -> Sheet:
+    """A row for each encoding: in each column the published score and ours."""
+    train = held.results[0].train.length
+    titles = [f"{where(c, train)}: {side}" for c in held.columns for side in ("published", "ours")]
+    rows = tuple(
+        (
+            Printed(line.spec, line.spec, run=line.run),
+            *(
+                cell
+                for published, ours in zip(line.published, line.ours, strict=True)
+                for cell in (_number(published), mean(ours))
+            ),
+        )
+        for line in held.lines
+    )
+    return Sheet(
+        held.title, ("encoding", *titles), (("", rows),), tuple(notes(held)), tuple(_numbers(held))
+    )
 
 
 def notes(held: Held) -> list[Note]:
@@ -101,50 +120,30 @@ def setting(results: Sequence[Result]) -> str:
     return ", ".join(parts)
 
 
-def markdown(found: Sequence[Held]) -> str:
-    """The summary, then a table for each task with its notes, in GitHub's Markdown."""
-    parts = ["### Order of the encodings, published and ours", _table(SUMMARY, summary(found)), HOW]
-    for held in found:
-        parts += [md.heading(3, held.title), _table(header(held), texts(held))]
-        parts += [md.note(note.question, note) for note in notes(held)]
-    return "\n\n".join(parts) + "\n"
-
-
-def csv(found: Sequence[Held]) -> str:
-    """Every number in full, a row for each encoding and column."""
-    return spreadsheet.csv(
-        {
-            "reference": held.reference,
-            "task": _done(held),
-            "at": column.at,
-            "swap": column.swap,
-            "encoding": line.spec,
-            "run": line.run,
-            "published": line.published[i],
-            "unit": column.unit,
-            "metric": column.metric,
-            "mean": line.ours[i].mean,
-            "half": line.ours[i].half,
-            "seeds": line.ours[i].n,
-            "n": held.agreements[i].n,
-            "rho": held.agreements[i].rho,
-            "critical": held.agreements[i].critical,
-            "pairs_alike": held.agreements[i].pairs.alike,
-            "pairs": held.agreements[i].pairs.of,
-            "order": held.agreements[i].verdict,
-        }
-        for held in found
-        for i, column in enumerate(held.columns)
-        for line in held.lines
-    )
-
-
-def key(text: str) -> float:
-    """What a cell sorts by: the number that it begins with, NaN for none."""
-    try:
-        return float(text.split(" ")[0].replace("−", "-"))
-    except ValueError:
-        return math.nan
+def _numbers(held: Held) -> Iterator[dict[str, Any]]:
+    """The rows of the CSV: one for each encoding and column."""
+    for i, column in enumerate(held.columns):
+        for line in held.lines:
+            yield {
+                "reference": held.reference,
+                "task": _done(held),
+                "at": column.at,
+                "swap": column.swap,
+                "encoding": line.spec,
+                "run": line.run,
+                "published": line.published[i],
+                "unit": column.unit,
+                "metric": column.metric,
+                "mean": line.ours[i].mean,
+                "half": line.ours[i].half,
+                "seeds": line.ours[i].n,
+                "n": held.agreements[i].n,
+                "rho": held.agreements[i].rho,
+                "critical": held.agreements[i].critical,
+                "pairs_alike": held.agreements[i].pairs.alike,
+                "pairs": held.agreements[i].pairs.of,
+                "order": held.agreements[i].verdict,
+            }
 
 
 def _done(held: Held) -> str:
@@ -166,9 +165,5 @@ def _many(lengths: Sequence[int]) -> str:
     return f"{len(lengths)} lengths from {lengths[0]} to {lengths[-1]}"
 
 
-def _number(value: float) -> str:
-    return "n/a" if math.isnan(value) else f"{value:.2f}".replace("-", "−")
-
-
-def _table(names: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    return md.table(names, rows, ["left"] + ["right"] * (len(names) - 1))
+def _number(value: float) -> Printed:
+    return Printed(plusminus(value, math.nan), value)

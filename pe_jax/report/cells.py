@@ -14,6 +14,7 @@ from pe_jax.reason import SENTENCES, Reason
 from pe_jax.record import Result
 from pe_jax.report import groups, stats
 from pe_jax.report.groups import Condition
+from pe_jax.report.sheet import Note
 
 COLUMNS = 7
 """A table of samples has at most so many lengths."""
@@ -98,7 +99,7 @@ class Table:
     lengths: tuple[int, ...]
     train_length: int
     rows: tuple[Row, ...]
-    notes: tuple[str, ...] = ()
+    notes: tuple[Note, ...] = ()
     apart: tuple[Condition, ...] = ()
     """What sets its group apart from the others of a study."""
     tokens: int | None = None
@@ -167,8 +168,11 @@ def value(row: record.Row) -> float:
 
 def by_seed(result: Result, metric: str, length: int, swap: str = "") -> dict[int, record.Row]:
     """The result's rows that one cell is made of, by seed."""
-    wanted = (metric, length, swap)
-    return {row.seed: row for row in result.rows if (row.metric, row.length, row.swap) == wanted}
+    return {
+        row.seed: row
+        for row in result.rows
+        if row.length == length and row.swap == swap and row.metric == metric
+    }
 
 
 def values(rows: Mapping[int, record.Row]) -> dict[int, float]:

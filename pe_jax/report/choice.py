@@ -1,4 +1,4 @@
-"""Which models a report shows, in which order, and what they are called."""
+"""Which models, metrics, columns and notes a report shows, in which order."""
 
 from __future__ import annotations
 
@@ -9,21 +9,34 @@ from pe_jax.errors import nearest
 from pe_jax.record import Result
 from pe_jax.report import groups, labels
 from pe_jax.report.cells import Table
+from pe_jax.report.sheet import Sheet
 
 
 @dataclass(frozen=True)
 class Choice:
-    """The models to show by their labels, each with the name it is shown by. Empty: all models by
-    their labels, the best first.
-    """
+    """What to show; whatever is empty is shown whole."""
 
     rows: tuple[tuple[str, str], ...] = ()
+    """Models by their labels, each with the name it is shown by. Empty: all models by their labels,
+    the best first.
+    """
+    metrics: tuple[str, ...] = ()
+    columns: tuple[str, ...] = ()
+    """Columns of the tables of scores, by their titles (`Sheet.only`)."""
+    notes: bool = True
 
     @classmethod
-    def of(cls, texts: Iterable[str]) -> Choice:
-        """From texts "LABEL" or "LABEL as NAME"."""
-        pairs = (text.partition(" as ") for text in texts)
-        return cls(tuple((label.strip(), (name or label).strip()) for label, _, name in pairs))
+    def of(
+        cls,
+        rows: Iterable[str] = (),
+        metrics: Iterable[str] = (),
+        columns: Iterable[str] = (),
+        notes: bool = True,
+    ) -> Choice:
+        """From rows "LABEL" or "LABEL as NAME"."""
+        pairs = (text.partition(" as ") for text in rows)
+        named = tuple((label.strip(), (name or label).strip()) for label, _, name in pairs)
+        return cls(named, tuple(metrics), tuple(columns), notes)
 
     def results(self, results: Sequence[Result]) -> list[Result]:
         """The chosen results in the order of the choice, by their names.
@@ -54,8 +67,21 @@ class Choice:
                 chosen.setdefault(result.id, as_told)
         return list(chosen.values())
 
-    def ordered(self, table: Table, results: Sequence[Result]) -> Table:
-        """The table with the rows of each of its blocks in the order of these chosen results."""
+    def tables(self, tables: Sequence[Table], results: Sequence[Result]) -> list[Table]:
+        """Those of the chosen metrics, with the rows of each block in the order of these chosen
+        results. ValueError, with the nearest metrics, for one that no table has.
+        """
+        known = list(dict.fromkeys(table.metric for table in tables))
+        for metric in self.metrics:
+            if metric not in known:
+                raise ValueError(
+                    f"no table has the metric {metric!r}{nearest(metric, known, 3)} "
+                    f"Known: {', '.join(known)}."
+                )
+        chosen = [table for metric in self.metrics for table in tables if table.metric == metric]
+        return [self._ordered(table, results) for table in (chosen if self.metrics else tables)]
+
+    def _ordered(self, table: Table, results: Sequence[Result]) -> Table:
         if not self.rows:
             return table
         place = {result.id: i for i, result in enumerate(results)}
@@ -65,3 +91,11 @@ class Choice:
             table.rows, key=lambda row: (blocks.index(row.block), place.get(row.run, last))
         )
         return replace(table, rows=tuple(rows))
+
+    def sheets(self, sheets: Iterable[Sheet]) -> list[Sheet]:
+        """The sheets of scores with the chosen columns, and with notes if these are wanted."""
+        return [self.noted(sheet.only(self.columns)) for sheet in sheets]
+
+    def noted(self, sheet: Sheet) -> Sheet:
+        """The sheet, without its notes if these are not wanted."""
+        return sheet if self.notes else replace(sheet, notes=())

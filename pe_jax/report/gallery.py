@@ -53,12 +53,15 @@ def drawn(
     if overview and (figure := multiples.tasks(results, overview, width)):
         found.append(Drawn("tasks", "tasks", None, figure, captions.of_tasks(overview)))
     for number, table in enumerate(tables.headlines(reported), 1):
-        own = [by_id[row.run] for row in table.rows if row.trained]
         base = next((versus.baseline for versus in compared if versus.table is table), None)
+        whole, table = table, tables.first(table, base)
+        own = [by_id[row.run] for row in table.rows if row.trained]
         made = {kind: figure for kind, figure in _figures(own, table, base, width) if figure}
         said = captions.captions(own, table, made, base)
         ending = f"-{number}" if number > 1 else ""
-        found += [Drawn(kind + ending, kind, table, made[kind], said[kind]) for kind in made]
+        for kind, figure in made.items():
+            caption = " ".join(filter(None, [said[kind], tables.left_out(whole, table)]))
+            found.append(Drawn(kind + ending, kind, whole, figure, caption))
     return found
 
 

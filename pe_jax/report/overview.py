@@ -1,5 +1,5 @@
 """All groups of a study side by side: a row for each encoding and, for each group of results that
-may be ranked, the headline of its table. Here as numbers; `overview_formats` prints it.
+may be ranked, the headline of its table. Here as numbers; sheets.py prints it.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pe_jax.record import Result
 from pe_jax.report import groups, tables
 from pe_jax.report.cells import Cell, Row, Table, described, of_samples
-from pe_jax.report.sentences import Note
+from pe_jax.report.sheet import Note
 from pe_jax.report.words import join
 
 
@@ -52,11 +52,6 @@ class Overview:
     tasks: tuple[Table, ...]
     """The tables of tasks whose samples are scored, each by its first metric."""
     title: str = "Overview"
-
-    @property
-    def footnotes(self) -> list[str]:
-        """The distinct reasons why values are missing, in reading order."""
-        return list(dict.fromkeys(c.reason for _, row in self.rows for c in row if c.reason))
 
 
 def overview(

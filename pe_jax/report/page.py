@@ -12,14 +12,11 @@ from pathlib import Path
 from pe_jax.record import Result
 from pe_jax.report import (
     against,
-    differences,
-    formats,
     gallery,
     labels,
-    latex,
     outcome,
-    overview_formats,
-    sentences,
+    sheet,
+    sheets,
     style,
     tables,
 )
@@ -56,6 +53,7 @@ def write(
     baseline: str | None = None,
     references: Sequence[Reference] = (),
     missing: Sequence[str] = (),
+    reported: Sequence[Table] | None = None,
 ) -> list[Path]:
     """Writes a study into the folder `out` and returns the paths. All but the records shows the
     models of the `choice` alone.
@@ -72,28 +70,32 @@ def write(
     out = Path(out)
     results = sorted(results, key=lambda result: result.id)
     shown = choice.results(results)
-    reported = [choice.ordered(table, shown) for table in tables.study(shown)]
-    absent = [sentences.Note("What is not shown", told) for told in missing]
+    reported = list(reported or choice.tables(tables.study(shown), shown))
+    absent = [sheet.Note("What is not shown", told) for told in missing]
     reported[0] = replace(reported[0], notes=(*reported[0].notes, *absent))
     compared = versus(shown, reported, baseline)
     matrix = overview(shown, reported, ranked=not choice.rows)
     held = hold(shown, references)
+    printed = choice.sheets(sheets.extrapolation(reported))
     texts = {
         "runs.jsonl": "".join(records.encode(result) + "\n" for result in results),
-        "table.md": formats.markdown(reported),
-        "table.tex": latex.latex(reported),
-        "table.csv": formats.csv(reported),
-        "report.html": page(shown, reported, out.name, commands, compared, matrix, held),
+        "table.md": sheet.markdown(printed),
+        "table.tex": sheet.latex(printed),
+        "table.csv": sheet.csv(printed),
+        "report.html": page(shown, reported, out.name, commands, compared, matrix, held, choice),
     }
     if matrix:
-        texts["overview.md"] = overview_formats.markdown(matrix)
-        texts["overview.tex"] = overview_formats.tex(matrix)
-        texts["overview.csv"] = overview_formats.csv(matrix)
+        whole = [choice.noted(sheets.overview(matrix))]
+        texts["overview.md"] = sheet.markdown(whole)
+        texts["overview.tex"] = sheet.latex(whole)
+        texts["overview.csv"] = sheet.csv(whole)
     if compared:
-        texts["baseline.md"] = differences.markdown(compared)
-        texts["baseline.csv"] = differences.csv(compared)
+        against_baseline = [sheets.differences(versus) for versus in compared]
+        texts["baseline.md"] = sheet.markdown(against_baseline)
+        texts["baseline.csv"] = sheet.csv(against_baseline)
     if held:
-        texts["published.md"], texts["published.csv"] = against.markdown(held), against.csv(held)
+        beside = against.sheets(held)
+        texts["published.md"], texts["published.csv"] = sheet.markdown(beside), sheet.csv(beside)
     with atomic.together(out) as draft:
         written = [atomic.write(draft / name, text) for name, text in texts.items()]
         for one in gallery.drawn(shown, reported, compared, 5.5, matrix):
@@ -109,6 +111,7 @@ def page(
     compared: Sequence[Versus] = (),
     matrix: Overview | None = None,
     held: Sequence[Held] = (),
+    choice: Choice = EVERYTHING,
 ) -> str:
     """The HTML page of a study called `name`: one file, inline figures, no outside resources.
 
@@ -124,23 +127,25 @@ def page(
         Path(__file__).with_name(f"report.{kind}").read_text("utf-8") for kind in ("html.j2", "js")
     )
     called = labels.names(results)
+    printed = choice.sheets(sheets.extrapolation(reported))
+    by_table = [(versus.table, sheets.differences(versus)) for versus in compared]
+    whole = sheets.overview(matrix) if matrix else None
+    every = [*([whole] if whole else []), *printed, *(one for _, one in by_table)]
     return environment.from_string(source).render(
         name=name,
         headlines=tables.headlines(reported),
-        overview=matrix,
-        overview_formats=overview_formats,
-        tables=reported,
-        compared=compared,
-        differences=differences,
-        held=held,
-        against=against,
+        overview=whole,
+        tables=list(zip(reported, printed, strict=True)),
+        differences=by_table,
+        published=against.sheets(held) if held else [],
+        glossary=sheet.glossary(every),
+        own_notes=sheet.own_notes,
+        by_question=sheet.by_question,
         gallery=gallery.drawn(results, reported, compared, 4.6, matrix),
         training=gallery.TRAINING,
         runs=[(called[result.id], result, list(_facts(result))) for result in results],
         commands=list(dict.fromkeys([*(r.command for r in results if r.command), *commands])),
-        formats=formats,
         outcome=outcome,
-        sentences=sentences,
         style=style,
         script=script,
     )
@@ -148,9 +153,8 @@ def page(
 
 def _facts(result: Result) -> Iterator[tuple[str, str]]:
     """(name, text) of each fact that the page shows of a run."""
-    known = records.plain(result)
     for name in FACTS:
-        value = known[name]
+        value = records.plain(getattr(result, name))
         if value not in (None, ""):
             if isinstance(value, dict):
                 value = {key: value[key] for key in sorted(value) if value[key] != {}}

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 from pe_jax.held_out import HELD_OUT
 from pe_jax.metric import Metric
@@ -17,19 +17,9 @@ from pe_jax.report.cells import Row, Table, described
 from pe_jax.report.groups import other_text
 from pe_jax.report.provenance import differing, doubts
 from pe_jax.report.setting import edges, rates, setting
+from pe_jax.report.sheet import Note
 from pe_jax.report.stats import Rank
 from pe_jax.report.words import each, join, text
-
-
-class Note(str):
-    """A note below a table, and the question that it answers."""
-
-    question: str
-
-    def __new__(cls, question: str, text: str) -> Note:
-        note = super().__new__(cls, text)
-        note.question = question
-        return note
 
 
 def notes(results: Sequence[Result], table: Table) -> tuple[Note, ...]:
@@ -44,38 +34,28 @@ def notes(results: Sequence[Result], table: Table) -> tuple[Note, ...]:
             for doubt in (*edges(results, table), *doubts(results))
         ),
         *(Note("What differs", note) for note in filter(None, [differing(results)])),
-        Note("How to read the columns", _columns(table, metric)),
-        Note("What bold means", _bold(table, metric)),
-        *(Note("How to read the rows", note) for note in _rows(results, table)),
+        *(Note("What had no effect", note) for note in _without_effect(results, table)),
         *(Note("How the models rank", note) for note in _ranks(table)),
+        Note("How to read the columns", _columns(table, metric), general=True),
+        Note("What bold means", _bold(table, metric), general=True),
+        *(Note("How to read the rows", note, general=True) for note in _rows(results, table)),
     )
 
 
-def by_question(notes: Iterable[str]) -> dict[str, list[str]]:
-    """The notes by their questions, in order; what answers none is under "What else to know"."""
-    found: dict[str, list[str]] = {}
-    for note in notes:
-        question = note.question if isinstance(note, Note) else "What else to know"
-        found.setdefault(question, []).append(note)
-    return found
-
-
 def _columns(table: Table, metric: Metric) -> str:
-    train, longest = table.train_length, table.lengths[-1]
     if any(row.beyond for row in table.rows):
         return (
-            f"Mean beyond {train}: over all evaluated lengths beyond {train}, of which the table "
-            "may show a few. Solved length: the longest evaluated length up to which more than "
-            f"half of the {table.replicate}s have at least 90 % (≥: no length beyond it was "
-            "evaluated)."
+            "Mean beyond a length: over all evaluated lengths beyond it, of which the table may "
+            "show a few. Solved length: the longest evaluated length up to which more than half of "
+            f"the {table.replicate}s have at least 90 % (≥: no length beyond it was evaluated)."
         )
     helped = "negative" if metric.better == "lower" else "positive"
     return (
-        f"Gain: the value at {longest} minus the one at {train}, paired over "
-        f"{table.replicate}s; {helped} means "
-        "that the longer context helps. Effective length: the longest evaluated length up to which "
-        f"the mean stays within 1 % of the one at {train} (≥: no length beyond it was evaluated)."
-        + (f" Seconds a window: at {longest}, one at a time." * (table.replicate != "seed"))
+        "Gain: the value at the longest length minus the one at the training length, paired over "
+        f"{table.replicate}s; {helped} means that the longer context helps. Effective length: the "
+        "longest evaluated length up to which the mean stays within 1 % of the one at the training "
+        "length (≥: no length beyond it was evaluated)."
+        + (" Seconds a window: at the longest length, one at a time." * (table.replicate != "seed"))
     )
 
 
@@ -125,16 +105,14 @@ def _models(results: Sequence[Result]) -> Iterator[str]:
 
 def _rows(results: Sequence[Result], table: Table) -> Iterator[str]:
     yield from _models(results)
-    yield from _swaps(results, table)
+    yield from _swaps(table)
     yield from without_model.note(table)
 
 
-def _swaps(results: Sequence[Result], table: Table) -> Iterator[str]:
+def _swaps(table: Table) -> Iterator[str]:
     train = table.tokens or table.train_length
-    swaps = {row.swap for row in table.rows if not row.method} - {""}
-    variants = {swap for swap in swaps if re.match(r"\w+=", swap)}
-    memories = {swap for swap in swaps if swap.startswith("memory ")}
-    if "window" in swaps:
+    swaps, variants, memories = _kinds(table)
+    if any(row.swap == "window" for row in table.rows):
         yield (
             f"Window {train}: the same checkpoints, evaluated with a causal window of {train} "
             "tokens in every layer."
@@ -151,11 +129,22 @@ def _swaps(results: Sequence[Result], table: Table) -> Iterator[str]:
             "A, field=value: the checkpoints of A, scored on samples of the task with that value "
             "of the field and no further training."
         )
-    asked = swaps - {"window"} - memories - variants
-    if asked:
+    if swaps:
         yield "A, B: the checkpoints of A, evaluated with B swapped in and no further training."
+
+
+def _kinds(table: Table) -> tuple[set[str], set[str], set[str]]:
+    """The swaps that were asked for, variants of the task, and memories of the rows."""
+    named = {row.swap for row in table.rows if not row.method} - {"", "window"}
+    variants = {swap for swap in named if re.match(r"\w+=", swap)}
+    memories = {swap for swap in named if swap.startswith("memory ")}
+    return named - variants - memories, variants, memories
+
+
+def _without_effect(results: Sequence[Result], table: Table) -> Iterator[str]:
+    swaps, *_ = _kinds(table)
     same = [
-        row.label for row in table.rows if row.swap in asked and _as_trained(results, row, table)
+        row.label for row in table.rows if row.swap in swaps and _as_trained(results, row, table)
     ]
     if same:
         yield f"No effect on these scores, equal to the bit at every length: {'; '.join(same)}."

@@ -1,23 +1,19 @@
-"""A comparison as terminal output, Markdown and CSV, with the sentences that it needs."""
+"""A comparison of two folders as sheets, with its sentences."""
 
 from __future__ import annotations
 
 import math
 from collections import Counter
-from itertools import pairwise
-from typing import TYPE_CHECKING
+from itertools import groupby
+from typing import Any
 
-from pe_jax.report import markdown as md
-from pe_jax.report import spreadsheet
 from pe_jax.report.cells import described
-from pe_jax.report.compare import Comparison
+from pe_jax.report.compare import Comparison, Difference
 from pe_jax.report.groups import conditions
+from pe_jax.report.sheet import Note, Printed, Sheet
 from pe_jax.report.words import count, join, plusminus
 
-if TYPE_CHECKING:
-    import rich.table
-
-HEADER = ["run", "length", "A", "B", "B − A", "better"]
+HEADER = ("run", "length", "A", "B", "B − A", "better")
 
 
 def verdict(comparison: Comparison, metric: str) -> str:
@@ -93,77 +89,46 @@ def _missing(comparison: Comparison) -> list[str]:
     ]
 
 
-def rows(comparison: Comparison, metric: str) -> list[list[str]]:
-    """The cells of a metric's table as they print."""
-    return [
-        [
-            d.name,
-            str(d.length),
-            plusminus(d.a.mean, d.a.half, digits=3),
-            plusminus(d.b.mean, d.b.half, digits=3),
-            plusminus(d.change.mean, d.change.half, sign="+", digits=3),
-            d.better,
-        ]
-        for d in comparison.differences
-        if d.metric == metric
-    ]
+def sheets(comparison: Comparison, a: str, b: str) -> list[Sheet]:
+    """A table for each metric of the folders `a` and `b`: the values, and B - A."""
+    told = [Note("What came out", verdict(comparison, m), True) for m in comparison.metrics]
+    told += [Note("What A and B are", f"A: {a}, B: {b}.", True)]
+    told += [Note("What to know", note, True) for note in notes(comparison)]
+    return [_sheet(comparison, metric, tuple(told)) for metric in comparison.metrics]
 
 
-def terminal(comparison: Comparison, metric: str, a: str, b: str) -> rich.table.Table:
-    """The table of a metric, each run named once."""
-    from rich import box
-    from rich.table import Table
-    from rich.text import Text
+def _sheet(comparison: Comparison, metric: str, notes: tuple[Note, ...]) -> Sheet:
+    own = [d for d in comparison.differences if d.metric == metric]
+    blocks = tuple((name, tuple(map(_row, one))) for name, one in groupby(own, lambda d: d.name))
+    title = described(metric).title
+    return Sheet(title, HEADER, blocks, notes, tuple(map(_numbers, own)))
 
-    table = Table(
-        title=Text(f"{described(metric).title}\nA: {a}\nB: {b}"),
-        title_justify="left",
-        box=box.SIMPLE_HEAD,
-        show_edge=False,
-        pad_edge=False,
-        collapse_padding=True,
+
+def _row(d: Difference) -> tuple[Printed, ...]:
+    return (
+        Printed(d.name, d.name),
+        Printed(str(d.length), d.length),
+        Printed(plusminus(d.a.mean, d.a.half, digits=3), d.a.mean),
+        Printed(plusminus(d.b.mean, d.b.half, digits=3), d.b.mean),
+        Printed(plusminus(d.change.mean, d.change.half, sign="+", digits=3), d.change.mean),
+        Printed(d.better),
     )
-    for i, name in enumerate(HEADER):
-        align = "right" if 0 < i < 5 else "left"
-        table.add_column(name, justify=align, no_wrap=i > 0, overflow="fold")
-    for previous, row in pairwise(([""], *rows(comparison, metric))):
-        if row[0] == previous[0]:
-            row = ["", *row[1:]]
-        else:
-            table.add_section()
-        table.add_row(*map(Text, row))
-    return table
 
 
-def markdown(comparison: Comparison, a: str, b: str) -> str:
-    """The comparison of the folders `a` and `b` in GitHub's Markdown."""
-    parts = [md.heading(1, f"A: {a}, B: {b}"), *map(md.text, notes(comparison))]
-    for metric in comparison.metrics:
-        parts += [
-            md.heading(2, described(metric).title),
-            md.text(verdict(comparison, metric)),
-            md.table(HEADER, rows(comparison, metric), ["left", *["right"] * 4, "left"]),
-        ]
-    return "\n\n".join(parts) + "\n"
-
-
-def csv(comparison: Comparison) -> str:
-    """Every number in full, a row a difference."""
-    return spreadsheet.csv(
-        {
-            "metric": d.metric,
-            "run": d.match.label,
-            "run_a": d.match.a.id,
-            "run_b": d.match.b.id,
-            "swap": d.swap,
-            "length": d.length,
-            **{f"{part}_a": getattr(d.a, part) for part in ("mean", "half", "n", "reason")},
-            **{f"{part}_b": getattr(d.b, part) for part in ("mean", "half", "n", "reason")},
-            "difference": d.change.mean,
-            "difference_half": d.change.half,
-            "difference_n": d.change.n,
-            "interval": "paired" if d.paired else "welch",
-            "better": d.better,
-        }
-        for d in comparison.differences
-    )
+def _numbers(d: Difference) -> dict[str, Any]:
+    """A row of the CSV."""
+    return {
+        "metric": d.metric,
+        "run": d.match.label,
+        "run_a": d.match.a.id,
+        "run_b": d.match.b.id,
+        "swap": d.swap,
+        "length": d.length,
+        **{f"{part}_a": getattr(d.a, part) for part in ("mean", "half", "n", "reason")},
+        **{f"{part}_b": getattr(d.b, part) for part in ("mean", "half", "n", "reason")},
+        "difference": d.change.mean,
+        "difference_half": d.change.half,
+        "difference_n": d.change.n,
+        "interval": "paired" if d.paired else "welch",
+        "better": d.better,
+    }

@@ -34,6 +34,11 @@ from pe_jax.report.cells import (
 from pe_jax.report.cells import beyond as cells_beyond
 from pe_jax.report.words import count
 
+MODELS, SHOWN = 100, 12
+"""Of more than MODELS models none is ranked, and figures and the terminal have the SHOWN best: the
+lines of more cannot be told apart, and take minutes to draw.
+"""
+
 
 def metrics(results: Iterable[Result]) -> list[str]:
     """The metrics that the results have rows of: those of text first, then in the order in which
@@ -63,6 +68,23 @@ def headlines(reported: Iterable[Table]) -> list[Table]:
         if table.apart not in [other.apart for other in first]:
             first.append(table)
     return first
+
+
+def first(table: Table, baseline: str | None = None) -> Table:
+    """The table; of more than MODELS models, with the SHOWN best, and the one called `baseline`."""
+    trained = [row for row in table.rows if row.trained]
+    shown = {row.run for row in trained[:SHOWN]} | {r.run for r in trained if r.label == baseline}
+    if len(trained) <= MODELS:
+        return table
+    return replace(table, rows=tuple(row for row in table.rows if row.run in shown))
+
+
+def left_out(table: Table, shown: Table) -> str:
+    """Which of the models of a table are shown, in a sentence; "" for all."""
+    every, some = (sum(row.trained for row in one.rows) for one in (table, shown))
+    if every == some:
+        return ""
+    return f"Shown: {some} of {every:,} models, the best first; --row chooses others."
 
 
 def grouped(results: Sequence[Result], metric: str = "same_targets") -> list[Table]:
@@ -212,7 +234,7 @@ def _with_ranks(
     rows: list[Row], results: Sequence[Result], metric: str, lengths: Sequence[int]
 ) -> list[Row]:
     scores = beyond(rows, results, metric, lengths)
-    if len(rows) < 2 or not scores.size or groups.of_depths(results[0]):
+    if not 2 <= len(rows) <= MODELS or not scores.size or groups.of_depths(results[0]):
         return rows
     ranks = stats.reciprocal_ranks(scores)
     return [replace(row, rank=rank) for row, rank in zip(rows, ranks, strict=True)]

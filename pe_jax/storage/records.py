@@ -92,10 +92,22 @@ def encode(record: Planned | State) -> str:
     return canonical(whole | {DIGEST: sha256(canonical(whole))})
 
 
-def plain(record: Any) -> dict[str, Any]:
+def plain(record: Any) -> Any:
     """A record, or a part of one, as dictionaries, lists and numbers."""
-    whole = dataclasses.asdict(record)  # msgspec alone would leave out defaults it has filled in
-    return json.loads(msgspec.json.encode(whole))
+    return json.loads(msgspec.json.encode(_fields(record)))
+
+
+def _fields(value: Any) -> Any:
+    """A value with dictionaries for its dataclasses: msgspec alone would leave out defaults that it
+    has filled in. As dataclasses.asdict, without its copies.
+    """
+    if dataclasses.is_dataclass(value):
+        return {name: _fields(getattr(value, name)) for name in value.__dataclass_fields__}
+    if isinstance(value, dict):
+        return {name: _fields(entry) for name, entry in value.items()}
+    if isinstance(value, tuple) and value and dataclasses.is_dataclass(value[0]):
+        return [*map(_fields, value)]
+    return value
 
 
 def _check_digest(data: dict[str, Any], text: str) -> None:

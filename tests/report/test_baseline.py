@@ -9,10 +9,11 @@ from dataclasses import replace
 import pytest
 import scipy.stats
 from commands import Lab
+from drawn import texts
 from rich.console import Console
 from test_report import make_record
 
-from pe_jax.report import differences, page, tables
+from pe_jax.report import page, sheet, sheets, tables
 from pe_jax.report.baseline import versus
 from pe_jax.report.words import plusminus
 
@@ -84,14 +85,14 @@ def test_what_rounds_to_nothing_is_equal():
     same = replace(make_record("p_rope", [2.45, 2.6004, 3.3, 4.0, 4.4], window=False))
     found = compared([ROPE, same])[0]
     assert [cell.verdict for cell in cells(found, "p_rope")] == ["equal"] * 5
-    assert differences.texts(found) == [["p_rope", *["equal"] * 5]]
+    assert texts(sheets.differences(found)) == [["p_rope", *["equal"] * 5]]
 
 
 def test_one_seed_has_differences_and_no_verdicts():
     one = [make_record(label, [2.5 + i] * 5, seeds=(0,)) for i, label in enumerate(("rope", "t5"))]
     found = compared(one)[0]
-    assert differences.texts(found) == [["t5", *["+1.000"] * 5]]
-    assert "one shared seed allows no tests" in differences.note(found)
+    assert texts(sheets.differences(found)) == [["t5", *["+1.000"] * 5]]
+    assert "one shared seed allows no tests" in sheets.difference_note(found)
 
 
 def test_the_usual_baseline_is_rope_else_nope_else_the_first_row():
@@ -149,9 +150,9 @@ def test_of_a_single_model_the_swaps_are_compared():
     assert [cell.verdict for cell in cells(found, "rope, ntk")] == ["equal"] * 5
     said = [cell.verdict for cell in cells(found, "rope, pi")]
     assert said == ["not distinguishable"] * 2 + ["better"] * 3
-    assert differences.note(found).startswith("Each row minus rope, paired over seeds")
+    assert sheets.difference_note(found).startswith("Each row minus rope, paired over seeds")
     (other,) = compared([swapped(replicate="place")], "pi")
-    assert other.baseline == "rope, pi" and "paired over places" in differences.note(other)
+    assert other.baseline == "rope, pi" and "paired over places" in sheets.difference_note(other)
     assert [cell.verdict for cell in cells(other, "rope")][2:] == ["worse"] * 3
     with pytest.raises(ValueError, match="called 'ntkk'; did you mean 'ntk'"):
         compared([swapped()], "ntkk")
@@ -177,14 +178,14 @@ def test_a_difference_that_would_print_as_zero_has_another_digit():
 
 def test_the_formats_hold_the_same_numbers():
     found = compared(STUDY)
-    text = differences.markdown(found)
+    text = sheet.markdown([*map(sheets.differences, found)])
     number = plusminus(*cells(found[0], "alibi")[0].change[:2], sign="+", digits=3)
     assert f"| {number} better" in text and "difference from rope" in text
     assert "**How to read the differences.** Each model minus rope" in text
     console = Console(width=160, record=True, file=io.StringIO())
-    console.print(differences.terminal(found[0]))
+    console.print(*sheet.terminal([sheets.differences(found[0])]))
     assert f"{number} better" in console.export_text()
-    rows = list(csv.DictReader(io.StringIO(differences.csv(found))))
+    rows = list(csv.DictReader(io.StringIO(sheet.csv([*map(sheets.differences, found)]))))
     (row,) = (
         r
         for r in rows
@@ -199,7 +200,7 @@ def test_the_report_holds_the_differences(tmp_path):
     written = page.write(STUDY, tmp_path / "study", baseline="t5")
     assert {"baseline.md", "baseline.csv"} <= {path.name for path in written}
     html = (tmp_path / "study" / "report.html").read_text("utf-8")
-    assert "<summary>Difference from t5</summary>" in html
+    assert "difference from t5</summary>" in html
     assert "minus those of t5 at the same tokens" in html
     assert "<dt>How to read the differences</dt>" in html
     with pytest.raises(ValueError, match="did you mean 't5'"):

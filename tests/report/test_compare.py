@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import scipy.stats
 from commands import Lab
+from drawn import texts
 from test_report import make_record
 
 from pe_jax.report import compare, page, side_by_side, stats
@@ -120,7 +121,7 @@ def test_a_number_that_is_in_neither_has_no_difference():
     limited = [make_record("learned", [2.6] * 5, limit=64, window=False) for _ in range(2)]
     found = compare.compare(limited[:1], limited[1:])
     assert [d.change.n for d in found.differences if d.metric == "same_targets"] == [3, 0, 0, 0, 0]
-    assert side_by_side.rows(found, "same_targets")[1][2:] == ["n/a", "n/a", "n/a", ""]
+    assert texts(side_by_side.sheets(found, "a", "b")[0])[1][2:] == ["n/a", "n/a", "n/a", ""]
     assert "Beyond its 64 positions: learned in A and learned in B." in side_by_side.notes(found)
 
 

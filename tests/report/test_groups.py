@@ -9,14 +9,13 @@ from test_report import make_record
 
 from pe_jax.record import Corpus, Vocabulary
 from pe_jax.report import (
-    formats,
     gallery,
     groups,
     labels,
-    latex,
     outcome,
     page,
-    sentences,
+    sheet,
+    sheets,
     style,
     tables,
 )
@@ -193,11 +192,11 @@ def test_shorter_training_comes_first_whatever_the_order_of_the_results():
 def test_formats_tell_the_tables_of_a_metric_apart():
     found = tables.grouped([changed("rope"), changed("t5", steps=700)])
     assert "### Bits per byte, same targets (lower is better): 350 steps\n" in (
-        formats.markdown(found)
+        sheet.markdown(sheets.extrapolation(found))
     )
-    text = latex.latex(found)
+    text = sheet.latex(sheets.extrapolation(found))
     assert r"\label{tab:same_targets}" in text and r"\label{tab:same_targets-2}" in text
-    lines = formats.csv(found).splitlines()
+    lines = sheet.csv(sheets.extrapolation(found)).splitlines()
     assert lines[0].startswith("metric,train.steps,encoding,")
     assert [line.split(",")[1] for line in lines[1:]] == ["350", "700"]
 
@@ -232,7 +231,7 @@ def test_rows_are_chosen_by_what_their_tables_call_them():
     assert Choice.of(["rope, 700 steps"]).results(results) == results[2:]
     chosen = Choice.of(["rope, 700 steps", "rope"])
     assert chosen.results(results) == [results[2], *results[:2]]
-    ordered = [chosen.ordered(t, chosen.results(results)) for t in tables.grouped(results)]
+    ordered = chosen.tables(tables.grouped(results), chosen.results(results))
     assert [row.run for table in ordered for row in table.rows] == [r.id for r in results]
 
 
@@ -284,8 +283,8 @@ def test_of_equal_models_none_is_called_the_best():
     ]
     table = tables.extrapolation(results)
     assert "All are equal at 1024: 2.51 bits per byte." in outcome.summary(table)
-    assert "How the models rank" not in sentences.by_question(table.notes)
+    assert "How the models rank" not in sheet.by_question(table.notes)
     better = make_record("alibi", [2.5, 2.4, 2.4, 2.4, 2.4])
     table = tables.extrapolation([*results, better])
     assert "Lowest bits per byte at 1024: alibi (" in outcome.summary(table)
-    assert "How the models rank" in sentences.by_question(table.notes)
+    assert "How the models rank" in sheet.by_question(table.notes)

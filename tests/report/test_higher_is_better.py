@@ -14,7 +14,7 @@ from test_report import make_record
 
 from pe_jax import metric
 from pe_jax.record import Result
-from pe_jax.report import compare, figures, formats, page, side_by_side, study, tables
+from pe_jax.report import compare, figures, page, sheet, sheets, side_by_side, study, tables
 
 PROBABILITY = dataclasses.replace(
     metric.METRICS["same_targets"],
@@ -91,15 +91,15 @@ def test_gain_and_effective_length_have_the_worse_side_below(table):
 def test_the_sentences_say_which_way_is_better(results, table):
     assert table.title == "Probability, probability (higher is better)"
     assert table.notes[0].startswith(PROBABILITY.sentence)
-    assert "positive means that the longer context helps" in table.notes[2]
-    assert "Bold: the highest mean of a column" in table.notes[3]
+    assert "positive means that the longer context helps" in " ".join(table.notes)
+    assert "Bold: the highest mean of a column" in " ".join(table.notes)
     html = page.page(results, [table], "study")
     assert "Highest probability at 1024: alibi (0.60 ± 0.00), then nope" in html
     assert "better: alibi; worse: nope and rope." in html
     assert "at every longer length: alibi and nope." in html
-    text = formats.markdown([table])
+    text = sheet.markdown(sheets.extrapolation([table]))
     assert "**0.60 ± 0.00**" in text and "### Probability" in text
-    first, *_ = csv.DictReader(io.StringIO(formats.csv([table])))
+    first, *_ = csv.DictReader(io.StringIO(sheet.csv(sheets.extrapolation([table]))))
     assert (first["encoding"], first["effective_length"]) == ("alibi", "1024")
 
 
@@ -161,7 +161,7 @@ def test_a_comparison_calls_the_higher_side_better():
         "probability: 5 differences, 5 better in B, 0 better in A"
     )
     assert any("Above 0, B is better." in note for note in side_by_side.notes(comparison))
-    assert "## Probability, probability (higher" in side_by_side.markdown(comparison, "a", "b")
+    assert "Probability, probability (higher" in side_by_side.sheets(comparison, "a", "b")[0].title
 
 
 def test_a_comparison_by_metrics_of_both_kinds_says_which_sign_is_better_by_which():

@@ -6,10 +6,8 @@ from pathlib import Path
 import pytest
 from drawn import drawn
 from rich.console import Console
-from rich.text import Text
 
-from pe_jax.report import formats, study, tables
-from pe_jax.report.terminal import Fitted
+from pe_jax.report import sheet, sheets, study, tables
 
 ROOT = Path(__file__).parents[2]
 NOTE = "A note that is longer than the table, as those of most tables are, so that it is broken."
@@ -17,14 +15,15 @@ NOTE = "A note that is longer than the table, as those of most tables are, so th
 
 def printed(shown, width):
     console = Console(width=width, record=True, file=io.StringIO())
-    console.print(shown)
+    console.print(*shown)
     return [line.rstrip() for line in console.export_text().splitlines()]
 
 
 def fitted(label="alibi"):
-    rows = [[label, "2.40 ± 0.05", "−0.002 ± 0.005", "131,392"]]
-    names = ["encoding", "64 (1x)", "gain", "parameters"]
-    return Fitted("title", names, [[[*map(Text, row)] for row in rows]], [NOTE])
+    row = tuple(map(sheet.Printed, (label, "2.40 ± 0.05", "−0.002 ± 0.005", "131,392")))
+    names = ("encoding", "64 (1x)", "gain", "parameters")
+    note = sheet.Note("What it is", NOTE)
+    return sheet.terminal([sheet.Sheet("title", names, (("", (row,)),), (note,))])
 
 
 def test_as_wide_as_it_is_each_row_is_a_line():
@@ -53,7 +52,7 @@ def test_a_long_name_is_folded_and_keeps_every_letter():
 @pytest.mark.parametrize("width", [60, 80, 100, 120])
 def test_no_value_is_broken_and_the_first_columns_to_go_are_the_cost_and_the_parameters(width):
     table = tables.extrapolation(study.load(ROOT / "results/quickstart"))
-    lines = printed(formats.terminal(table), width)
+    lines = printed(sheet.terminal(sheets.extrapolation([table])), width)
     assert max(map(len, lines)) <= width
     text, titles = " ".join(lines), [line for line in lines if line.startswith("encoding")]
     assert all("64 (1x)" in line and "1024 (16x)" in line for line in titles)
@@ -67,7 +66,7 @@ def test_no_value_is_broken_and_the_first_columns_to_go_are_the_cost_and_the_par
 def test_an_extrapolation_table_keeps_its_values(width):
     results = [drawn("passkey", spec, 2) for spec in ("rope", "learned(clip=True)")]
     table = tables.extrapolation(results, "accuracy")
-    lines = printed(formats.terminal(table), width)
+    lines = printed(sheet.terminal(sheets.extrapolation([table])), width)
     assert max(map(len, lines)) <= width
     text = " ".join(lines)
     for row in table.rows:

@@ -12,11 +12,10 @@ from pe_jax.record import Corpus
 from pe_jax.report import (
     baseline,
     compare,
-    differences,
-    formats,
     page,
+    sheet,
+    sheets,
     side_by_side,
-    spreadsheet,
     study,
     tables,
 )
@@ -68,9 +67,9 @@ def test_markdown_has_no_html_and_no_links_of_a_name_a_source_or_an_advice():
     versus = baseline.versus(results, reported)
     compared = compare.compare(results, results)
     texts = [
-        formats.markdown(reported),
-        differences.markdown(versus),
-        side_by_side.markdown(compared, HTML, LINKS),
+        sheet.markdown(sheets.extrapolation(reported)),
+        sheet.markdown([*map(sheets.differences, versus)]),
+        sheet.markdown(side_by_side.sheets(compared, HTML, LINKS), HTML),
     ]
     for text in texts:
         assert "evil" in text and not re.search(r"(?<!\\)<(?!/?sup>)", text)
@@ -80,7 +79,10 @@ def test_markdown_has_no_html_and_no_links_of_a_name_a_source_or_an_advice():
 
 def test_text_that_a_spreadsheet_would_compute_begins_with_an_apostrophe():
     rows = [{"a": "=1+1", "b": -1.5}, {"a": "@x", "b": None}, {"a": "rope", "b": 2}]
-    assert spreadsheet.csv(rows) == "a,b\n'=1+1,-1.5\n'@x,\nrope,2\n"
+    assert (
+        sheet.csv([sheet.Sheet("", (), (), numbers=tuple(rows))])
+        == "a,b\n'=1+1,-1.5\n'@x,\nrope,2\n"
+    )
 
 
 def test_a_long_name_loses_its_middle_in_figures():

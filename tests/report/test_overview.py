@@ -13,8 +13,9 @@ from pe_jax.report import (
     gallery,
     groups,
     labels,
-    overview_formats,
     page,
+    sheet,
+    sheets,
     study,
     tables,
 )
@@ -51,10 +52,10 @@ def test_text_and_tasks_stand_side_by_side():
     ]
     rows = dict(found.rows)
     assert list(rows) == ["rope", "alibi", "t5"]
-    shown = {row[0].text: [c.text for c in row[1:]] for row in overview_formats.printed(found)}
+    shown = {row[0].text: [c.text for c in row[1:]] for row in sheets.overview(found).rows}
     assert shown["rope"][:2] == ["2.91 ± 0.02", "+0.40 ± 0.00"]
     assert shown["alibi"][3] == shown["t5"][3] == shown["t5"][2] == "n/a"
-    assert found.footnotes == ["no run on odds first", "no run on even pairs"]
+    assert sheets.overview(found).footnotes == ["no run on odds first", "no run on even pairs"]
 
 
 def test_its_cells_are_those_of_the_tables_of_the_groups():
@@ -101,19 +102,19 @@ def test_rows_are_in_the_order_that_was_asked_for():
 
 def test_the_forms_hold_every_cell(tmp_path):
     found = made(both())
-    text = overview_formats.markdown(found)
+    text = sheet.markdown([sheets.overview(found)])
     assert " **2.21 ± 0.02** |" in text and "<sup>1</sup> no run on odds first" in text
-    rows = list(csv.DictReader(io.StringIO(overview_formats.csv(found))))
+    rows = list(csv.DictReader(io.StringIO(sheet.csv([sheets.overview(found)]))))
     assert rows[1]["encoding"] == "alibi" and rows[1]["not_computed"] == "no run on odds first"
     assert float(rows[0]["stdlib: gain at 1024 ↓, mean"]) == pytest.approx(0.4)
-    body = overview_formats.tex(found)
-    assert r"\shortstack[r]{even pairs\\accuracy in \%\\beyond 40 $\uparrow$}" in body
+    body = sheet.latex([sheets.overview(found)])
+    assert r"\shortstack[r]{even pairs:\\accuracy in \%\\beyond 40 $\uparrow$}" in body
     assert body.count(r"\begin{table}") == 1 and r"\label{tab:overview}" in body
 
 
 def test_a_long_overview_is_split_into_floats_that_fit_a_page():
     many = [drawn(task, f"e{i:02d}", 2) for task in TASKS for i in range(50)]
-    body = overview_formats.tex(made(many))
+    body = sheet.latex([sheets.overview(made(many))])
     assert body.count(r"\begin{table}") == 2 and body.count(r"\label") == 1
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 import scipy.stats
 from commands import Lab
+from drawn import texts
 from test_report import make_record
 
 from pe_jax.record import Baseline, Corpus, Row
@@ -108,12 +109,13 @@ def test_ours_is_the_mean_beyond_training_and_what_a_side_lacks_is_told():
     held = hold(
         [result("rope", 95), result("nope", 90)], [reference(entry("rope", 99.0), entry("path", 1))]
     )[0]
-    assert [list(row) for row in against.texts(held)] == [
+    assert texts(against.sheets([held])[1]) == [
         ["rope", "99.00", "89.00 ± 2.48"],
         ["path", "1.00", "n/a"],
         ["nope", "n/a", "84.00 ± 2.48"],
     ]
-    assert against.header(held)[1:] == ["mean beyond 40: published", "mean beyond 40: ours"]
+    titles = against.sheets([held])[1].columns[1:]
+    assert titles == ("mean beyond 40: published", "mean beyond 40: ours")
 
 
 @pytest.mark.parametrize(("at", "mean"), [("60", 90), ("2x", 88), ("1.98x", 88), ("3x", None)])
@@ -196,7 +198,7 @@ def test_groups_that_may_not_be_ranked_have_tables_of_their_own():
     results = [result(s, 90, layers=layers) for s in ("rope", "t5") for layers in (2, 3)]
     held = hold(results, [reference(entry("rope", 9.0), entry("t5", 8.0))])
     assert [one.heading for one in held] == ["2 layers", "3 layers"]
-    assert [row[1] for row in against.summary(held)] == [
+    assert [row[1] for row in texts(against.sheets(held)[0])] == [
         "reverse_string, 2 layers",
         "reverse_string, 3 layers",
     ]

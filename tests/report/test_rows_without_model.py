@@ -4,11 +4,11 @@ import csv
 import io
 from dataclasses import replace
 
-from drawn import drawn, guessed
+from drawn import drawn, guessed, texts
 from rich.console import Console
 
 from pe_jax.record import Baseline
-from pe_jax.report import formats, latex, page, sentences, tables
+from pe_jax.report import page, sheet, sheets, tables
 from pe_jax.report.choice import Choice
 
 GUESS, FREQUENT = "no model: guess", "no model: most frequent target"
@@ -42,7 +42,7 @@ def test_mean_and_solved_length_are_computed_as_those_of_models():
     table = tables.extrapolation([drawn("even_pairs", "rope", 2, baselines=known)], "accuracy")
     row = table.rows[-1]
     assert (row.effective, row.censored, row.beyond.mean) == (80, False, 67.0)
-    assert formats.texts(row)[-4:] == ["67.00", "80", "n/a", "n/a"]
+    assert texts(sheets.extrapolation([table])[0])[-1][-3:] == ["67.00", "80", "n/a"]
 
 
 def test_those_of_a_variant_of_the_task_stand_with_its_rows():
@@ -60,7 +60,7 @@ def test_those_of_a_variant_of_the_task_stand_with_its_rows():
         f"{FREQUENT}, ignore=0.98",
         f"{GUESS}, ignore=0.98",
     ]
-    notes = sentences.by_question(table.notes)["How to read the rows"]
+    notes = sheet.by_question(table.notes)["How to read the rows"]
     assert notes[0].startswith("A, field=value:") and notes[1].startswith("No model:")
     assert len(notes) == 2
 
@@ -68,14 +68,14 @@ def test_those_of_a_variant_of_the_task_stand_with_its_rows():
 def test_every_form_of_the_table_has_them():
     (table,) = tables.grouped(results(), "accuracy")
     console = Console(file=io.StringIO(), width=200)
-    console.print(formats.terminal(table))
+    console.print(*sheet.terminal(sheets.extrapolation([table])))
     text = page.page(results(), [table], "study")
-    for form in (console.file.getvalue(), formats.markdown([table]), text):
+    for form in (console.file.getvalue(), sheet.markdown(sheets.extrapolation([table])), text):
         assert GUESS in form and FREQUENT in form and "No model: what a method" in form
     assert f'data-value="{GUESS}">{GUESS}' in text  # no link: there is no run
-    body = latex.latex([table])
+    body = sheet.latex(sheets.extrapolation([table]))
     assert rf"\midrule {FREQUENT} & 50.00" in body
-    rows = list(csv.DictReader(io.StringIO(formats.csv([table]))))
+    rows = list(csv.DictReader(io.StringIO(sheet.csv(sheets.extrapolation([table])))))
     assert [(row["encoding"], row["beyond_mean"], row["gain_n"]) for row in rows[2:]] == [
         (FREQUENT, "50.0", "0"),
         (GUESS, "60.0", "0"),
@@ -85,7 +85,7 @@ def test_every_form_of_the_table_has_them():
 def test_a_choice_of_rows_keeps_them_below():
     choice = Choice.of(["alibi", "rope"])
     shown = choice.results(results())
-    table = choice.ordered(tables.extrapolation(shown, "accuracy"), shown)
+    (table,) = choice.tables([tables.extrapolation(shown, "accuracy")], shown)
     assert [row.label for row in table.rows] == ["alibi", "rope", FREQUENT, GUESS]
 
 
@@ -99,4 +99,4 @@ def test_the_best_means_beyond_training_are_bold_as_those_of_a_length():
         ("rope", True),
         ("alibi", False),
     ]
-    assert "**66.67**" in formats.markdown([table])
+    assert "**66.67**" in sheet.markdown(sheets.extrapolation([table]))

@@ -9,7 +9,7 @@ import pytest
 from commands import run_of, the_run, write_text
 
 from pe_jax.record import Begun
-from pe_jax.report import sentences, tables
+from pe_jax.report import sentences, sheet, tables
 from pe_jax.runs.again import evaluate_again
 from pe_jax.runs.changed import changed
 from pe_jax.runs.execute import execute
@@ -57,10 +57,10 @@ def test_shared_text_is_told_recorded_and_reported(finished):
     begun = records.read(Begun, the_run(workdir) / "config.json")
     assert begun and begun.corpus == result.corpus
     table = tables.extrapolation([result], "same_targets")
-    assert f"{DOUBT}." in sentences.by_question(table.notes)["What is doubtful"]
+    assert f"{DOUBT}." in sheet.by_question(table.notes)["What is doubtful"]
     scoring = result.config["eval"] | {"split": "valid"}
     valid = dataclasses.replace(result, config=result.config | {"eval": scoring})
-    assert "What is doubtful" not in sentences.by_question(sentences.notes([valid], table))
+    assert "What is doubtful" not in sheet.by_question(sentences.notes([valid], table))
 
 
 def test_other_text_is_held_against_the_text_of_training(finished, text, tmp_path):
@@ -73,7 +73,7 @@ def test_other_text_is_held_against_the_text_of_training(finished, text, tmp_pat
     assert result.scored and result.scored.overlap["test"].copies == 11
     assert heard.said == [f"note: {doubt}" for doubt in result.scored.doubts(["test"])] != []
     table = tables.extrapolation([result], "same_targets")
-    told = sentences.by_question(table.notes)["What is doubtful"]
+    told = sheet.by_question(table.notes)["What is doubtful"]
     assert told == [f"{doubt}." for doubt in result.scored.doubts(["test"])]
 
 

@@ -19,7 +19,7 @@ from pe_jax.evaluation.config import EvalConfig
 from pe_jax.evaluation.passes import plan
 from pe_jax.evaluation.passkeys import Passkeys
 from pe_jax.pretrained.load import load
-from pe_jax.report import depth, formats, outcome, tables
+from pe_jax.report import depth, outcome, sheets, tables
 from pe_jax.runs.extend import extend
 from pe_jax.runs.extension import Extension
 from pe_jax.runs.view import SILENT, Silent
@@ -220,7 +220,7 @@ def test_passkeys_have_a_table_and_a_heat_map_of_every_swap(model, tmp_path):
     assert all(math.isnan(cell.half) for cell in cells)
     said = outcome.summary(table)
     assert "±" not in said and "Within 1 %" not in said
-    assert formats.header(table)[-1] == "seconds a window"
+    assert sheets.extrapolation([table])[0].columns[-1] == "seconds a window"
     notes = " ".join(table.notes)
     assert "drawn, the same with every swap." in notes
     assert "scored on passkey" in notes and "more than half of the depths" in notes
@@ -245,7 +245,7 @@ def test_the_table_says_what_its_intervals_are_over(asked, tmp_path):
     assert own[0] is None and own[1] > 0 and own[2] > 0
     cost = {row.label: row.seconds for row in table.rows}["llama_tied, pi"]
     assert cost == pytest.approx((own[1] + own[2]) / 2)
-    assert formats.header(table)[-1] == "seconds a window"
+    assert sheets.extrapolation([table])[0].columns[-1] == "seconds a window"
 
 
 def test_what_cannot_be_scored_is_refused(model, book, tmp_path):

@@ -66,3 +66,8 @@ def depths(value, seeds=(0, 1, 2), lengths=LENGTHS):
         for seed in seeds
         for length in lengths
     )
+
+
+def texts(sheet):
+    """The cells of a sheet as they print, row by row."""
+    return [[cell.text for cell in row] for row in sheet.rows]

@@ -1,0 +1,231 @@
+"""What tables of scores, of differences and of several groups look like as sheets."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from pe_jax.report.baseline import DIGITS, Against, Versus
+from pe_jax.report.cells import Cell, Row, Table, described
+from pe_jax.report.overview import Overview
+from pe_jax.report.sheet import Note, Printed, Sheet, number
+from pe_jax.report.words import count, each, plusminus
+
+
+def mean(cell: Cell, sign: str = "", digits: int = 2) -> Printed:
+    """A mean with the half width of its interval."""
+    text = plusminus(cell.mean, cell.half, sign, digits)
+    return Printed(text, cell.mean, cell.reason, cell.best)
+
+
+def lengths(table: Table) -> list[str]:
+    """The titles of the columns of lengths, each with its multiple of the training length."""
+    return [f"{n} ({n / table.train_length:.3g}x)" for n in table.lengths]
+
+
+def extrapolation(tables: Iterable[Table]) -> list[Sheet]:
+    """Models against evaluation length. The label of a metric's first table is tab:METRIC, of its
+    second tab:METRIC-2.
+    """
+    found, numbers = [], Counter[str]()
+    for table in tables:
+        numbers[table.metric] += 1
+        again = f"-{numbers[table.metric]}" if numbers[table.metric] > 1 else ""
+        found.append(_extrapolation(table, f"tab:{table.metric}{again}"))
+    return found
+
+
+def _extrapolation(table: Table, label: str) -> Sheet:
+    samples = any(row.beyond for row in table.rows)
+    counted = any(row.parameters is not None for row in table.rows)
+    told = ["gain", "effective length"]
+    if samples:
+        told = [f"mean beyond {table.train_length}", "solved length"]
+    cost = "ms a step" if table.replicate == "seed" else "seconds a window"
+    columns = ["encoding", *lengths(table), *told, *["parameters"] * counted, cost]
+    between = [
+        title
+        for n, title in zip(table.lengths, lengths(table), strict=True)
+        if n not in (table.train_length, table.lengths[-1])
+    ]
+    return Sheet(
+        table.title,
+        tuple(columns),
+        tuple((name, tuple(_row(row, counted) for row in rows)) for name, rows in table.blocks),
+        table.notes,
+        tuple(_numbers(table, row) for row in table.rows),
+        caption=_caption(table),
+        label=label,
+        spare=(*columns[: len(table.lengths) : -1], *between),
+    )
+
+
+def _row(row: Row, counted: bool) -> tuple[Printed, ...]:
+    effective = number(row.effective, "≥ {}" if row.censored else "{}")
+    if row.effective == 0:
+        effective = Printed("none", 0)
+    return (
+        Printed(row.label, row.label, run=row.run),
+        *map(mean, row.cells),
+        mean(row.summary, "" if row.beyond else "+"),
+        effective,
+        *[number(row.parameters)] * counted,
+        number(row.cost, "{:.1f}"),
+    )
+
+
+def _caption(table: Table) -> str:
+    """As in "Bits per byte, same targets (lower is better), of models trained at 64 tokens, by
+    evaluation length: mean over 3 seeds ± half of the 95 % interval."
+    """
+    of = [row.seeds for row in table.rows if row.trained]
+    chosen = table.replicate == "depth" or max(of, default=1) < 2
+    spread = "" if chosen else " ± half of the 95 % interval"
+    over = f": mean over {each(of, table.replicate)}{spread}" if of and max(of) > 1 else ""
+    unit = "" if table.tokens else " tokens"
+    heading = f" ({table.heading})" if table.heading else ""
+    metric = described(table.metric).title
+    return (
+        f"{metric}, of models trained at {table.train_length}{unit}, by evaluation "
+        f"length{heading}{over}."
+    )
+
+
+def _numbers(table: Table, row: Row) -> dict[str, Any]:
+    """A row of the CSV: mean_E, half_E and n_E for a length E."""
+    found: dict[str, Any] = {
+        "metric": table.metric,
+        **{condition.name: condition.value for condition in table.apart},
+        "encoding": row.label,
+        "run": row.run,
+        "swap": row.swap,
+        "rate": row.rate,
+    }
+    for length, cell in zip(table.lengths, row.cells, strict=True):
+        found |= {f"mean_{length}": cell.mean, f"half_{length}": cell.half, f"n_{length}": cell.n}
+    rank, beyond = row.rank or (math.nan,) * 3, row.beyond
+    if beyond:
+        found |= {"beyond_mean": beyond.mean, "beyond_half": beyond.half, "beyond_n": beyond.n}
+    return found | {
+        "gain_mean": row.gain.mean,
+        "gain_half": row.gain.half,
+        "gain_n": row.gain.n,
+        "effective_length": row.effective,
+        "censored": row.censored,
+        "reciprocal_rank": rank[0],
+        "reciprocal_rank_low": rank[1],
+        "reciprocal_rank_high": rank[2],
+        "encoding_parameters": row.parameters,
+        "ms_per_step": row.ms_per_step,
+        **({} if row.seconds is None else {"seconds": row.seconds}),
+        "not_computed": _reasons(row.cells),
+    }
+
+
+def differences(versus: Versus) -> Sheet:
+    """Models minus the baseline; in the CSV p is adjusted by Holm's method."""
+    table = versus.table
+    return Sheet(
+        versus.title,
+        ("encoding", *lengths(table)),
+        (
+            (
+                "",
+                tuple(
+                    (Printed(row.label, row.label, run=row.run), *map(_difference, cells))
+                    for row, cells in versus.rows
+                ),
+            ),
+        ),
+        (difference_note(versus),),
+        tuple(
+            {
+                "metric": table.metric,
+                **{condition.name: condition.value for condition in table.apart},
+                "baseline": versus.baseline,
+                "encoding": row.label,
+                "run": row.run,
+                "length": length,
+                "difference": cell.change.mean,
+                "half": cell.change.half,
+                "n": cell.change.n,
+                "p": cell.p,
+                "verdict": cell.verdict,
+            }
+            for row, cells in versus.rows
+            for length, cell in zip(table.lengths, cells, strict=True)
+        ),
+        left=True,
+    )
+
+
+def _difference(cell: Against) -> Printed:
+    """As in "−0.120 ± 0.010 better", "equal", or the number alone."""
+    text = plusminus(cell.change.mean, cell.change.half, sign="+", digits=DIGITS)
+    if cell.verdict == "equal":
+        text = "equal"
+    elif cell.verdict in ("better", "worse"):
+        text = f"{text} {cell.verdict}"
+    return Printed(text, cell.change.mean)
+
+
+def difference_note(versus: Versus) -> Note:
+    """How to read the differences."""
+    metric = described(versus.table.metric)
+    shared = [cell.change.n for _, cells in versus.rows for cell in cells]
+    missing = " n/a: one of the two has no value there." if 0 in shared else ""
+    of, row = versus.table.replicate, "row" if versus.table.of_swaps else "model"
+    side = "below" if metric.better == "lower" else "above"
+    if max(shared) < 2:
+        text = f"Each {row} minus {versus.baseline}; one shared {of} allows no tests.{missing}"
+    else:
+        text = (
+            f"Each {row} minus {versus.baseline}, paired over {of}s, ± half of the 95 % interval "
+            f"by Student's t: {side} 0 the {row} is better. Better and worse are said where a "
+            f"paired t test tells it from {versus.baseline} at 5 %, two-sided, corrected by Holm's "
+            f"method for the {count(len(versus.rows), row)} of a column; that is stricter than an "
+            f"interval without 0. Equal: the difference rounds to 0.000.{missing}"
+        )
+    return Note("How to read the differences", text, general=True)
+
+
+def overview(found: Overview) -> Sheet:
+    """Encodings against groups of results."""
+    columns = [
+        f"{c.lines[0]}:\n" + "\n".join(c.lines[1:]) if len(c.lines) > 1 else c.title
+        for c in found.columns
+    ]
+    rows = [
+        (
+            Printed(label, label),
+            *(
+                mean(cell, "+" if column.difference else "")
+                for column, cell in zip(found.columns, cells, strict=True)
+            ),
+        )
+        for label, cells in found.rows
+    ]
+    return Sheet(
+        found.title,
+        ("encoding", *columns),
+        (("", tuple(rows)),),
+        found.notes,
+        tuple(
+            {"encoding": label}
+            | {
+                f"{column.title}, {name}": value
+                for column, cell in zip(found.columns, cells, strict=True)
+                for name, value in (("mean", cell.mean), ("half", cell.half), ("n", cell.n))
+            }
+            | {"not_computed": _reasons(cells)}
+            for label, cells in found.rows
+        ),
+        label="tab:overview",
+    )
+
+
+def _reasons(cells: Sequence[Cell]) -> str:
+    """Why values are missing."""
+    return "; ".join(dict.fromkeys(cell.reason for cell in cells if cell.reason))

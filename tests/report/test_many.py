@@ -1,0 +1,48 @@
+"""Studies of more runs than a reader can tell apart."""
+
+import resource
+import subprocess
+import sys
+from pathlib import Path
+
+import many
+import pytest
+
+from pe_jax.report import tables
+
+ROOT = Path(__file__).resolve().parents[2]
+PUBLISHED = ROOT / "results" / "quickstart"
+
+
+@pytest.mark.parametrize(("count", "shown"), [(tables.MODELS, tables.MODELS), (105, tables.SHOWN)])
+def test_of_many_models_the_best_are_shown_and_none_is_ranked(count, shown):
+    (table,) = tables.grouped([*many.results(PUBLISHED, count)])
+    trained = [row for row in table.rows if row.trained]
+    assert len(trained) == count
+    assert all((row.rank is None) == (shown < count) for row in trained)
+    base = trained[-1].label
+    part, more = tables.first(table), tables.first(table, base)
+    assert [row for row in part.rows if row.trained] == trained[:shown]
+    assert {row.label for row in more.rows if row.trained} - {row.label for row in part.rows} <= {
+        base
+    }
+    assert tables.left_out(table, part).startswith(f"Shown: {shown} of {count}" * (shown < count))
+
+
+def seconds(*arguments):
+    """The CPU seconds of a command, user and system."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    command = [sys.executable, "-m", "pe_jax", *map(str, arguments)]
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL, cwd=ROOT)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+
+@pytest.mark.slow
+def test_status_and_report_of_two_thousand_runs_take_seconds(tmp_path):
+    """The limits are twice what a quiet core takes."""
+    many.write(tmp_path / "runs", PUBLISHED, 2000)
+    assert seconds("status", f"--workdir={tmp_path / 'runs'}") < 4
+    out = f"--out={tmp_path / 'out'}"
+    assert seconds("report", f"--workdir={tmp_path / 'runs'}", out) < 40
+    assert "of 2,000 models" in (tmp_path / "out" / "report.html").read_text()
