@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from flax import nnx
-from helpers import assert_near
+from helpers import assert_near, perturbed
 
 from pe_jax.model.cache import Cache, LayerPast, Seen
 from pe_jax.model.config import LmConfig
@@ -30,18 +30,11 @@ FORMS = {
 }
 
 
-def noisy(lm):
-    """The model with noise on every parameter, so that biases are not 0."""
-    noise = iter(jax.random.split(jax.random.key(2), 999))
-    graphdef, params = nnx.split(lm, nnx.Param)
-    add = jax.tree.map(lambda a: a + 0.3 * jax.random.normal(next(noise), a.shape), params)
-    return nnx.merge(graphdef, add)
-
-
 def built(spec="rope", **form):
     config = dataclasses.replace(TINY, **form)
     members = make(spec, config.dims(LENGTH))
-    return noisy(LM(config, members, rngs=nnx.Rngs(params=0, encodings=1)))
+    graphdef, params = nnx.split(LM(config, members, rngs=nnx.Rngs(params=0, encodings=1)))
+    return nnx.merge(graphdef, perturbed(params))
 
 
 def tokens():

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 from exotic import PairGate, Selective
 from flax import nnx
-from helpers import assert_near, sampled
+from helpers import assert_near, perturbed, sampled
 
 from pe_jax.attention.bound import Bound
 from pe_jax.encoding import RELATIVE, Encoding, sites
@@ -86,21 +86,12 @@ def encodings(spec, config=TINY, trained=TRAINED, served=LENGTH):
     return tuple(e.at(served) for e in at(config.dims(served if short else trained)))
 
 
-def model(spec="nope", config=TINY, seed=0, spread=0.3, **kwargs):
-    """(graphdef, parameters): those of the encodings with noise, so that none is at 0."""
+def model(spec="nope", config=TINY, seed=0, **kwargs):
+    """(graphdef, parameters), all perturbed."""
     made = encodings(spec, config, **kwargs) if isinstance(spec, str) else spec
     lm = LM(config, made, rngs=nnx.Rngs(params=seed, encodings=seed + 100))
     graphdef, params = nnx.split(lm, nnx.Param)
-    params = nnx.to_pure_dict(params)
-
-    def noisy(path, leaf):
-        if path[0].key not in ("shared", "owned"):
-            return leaf
-        name = jax.tree_util.keystr(path)
-        key = jax.random.fold_in(jax.random.key(seed), sum(name.encode()))
-        return leaf + spread * jax.random.normal(key, leaf.shape)
-
-    return graphdef, jax.tree.map_with_path(noisy, params)
+    return graphdef, perturbed(nnx.to_pure_dict(params), seed)
 
 
 @functools.partial(jax.jit, static_argnames=("graphdef", "encodings", "last"))

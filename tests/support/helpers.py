@@ -1,4 +1,8 @@
-"""A single layer without a language model: what the tests of attention and of encodings share."""
+"""A single layer without a language model, and parameters none of which is 0: what the tests of
+attention, encodings and models share.
+"""
+
+import zlib
 
 import jax
 import jax.numpy as jnp
@@ -15,17 +19,25 @@ from pe_jax.model.parameters import init_params
 DIMS = Dims(model=24, heads=3, head=8, layers=2, train_len=8, vocab=13)  # the tokens of addition
 
 
+def perturbed(params, seed=0, spread=0.3):
+    """A tree of parameters with noise on each: one that is 0 or constant at first hides what reads
+    it. The noise of a parameter depends on its name alone, not on the others.
+    """
+
+    def noisy(path, leaf):
+        name = np.uint32(zlib.crc32(jax.tree_util.keystr(path).encode()))
+        key = jax.random.fold_in(jax.random.key(seed), name)
+        return leaf + spread * jax.random.normal(key, leaf.shape)
+
+    return jax.tree.map_with_path(noisy, params)
+
+
 def bind(encodings, contiguous=True, spread=0.3, seed=0):
-    """The encodings with layer 0's parameters: initial values plus noise, so that none is 0."""
-    key, rng = jax.random.key(seed), np.random.default_rng(seed)
-
-    def noisy(leaf):
-        return leaf + (spread * rng.normal(size=leaf.shape)).astype(np.float32)
-
-    params = []
+    """The encodings with layer 0's parameters, perturbed."""
+    key, params = jax.random.key(seed), []
     for i, e in enumerate(encodings):
         shared, owned = init_params(e, jax.random.fold_in(key, i))
-        params.append(jax.tree.map(noisy, shared | owned.get(0, {})))
+        params.append(perturbed(shared | owned.get(0, {}), seed + i, spread))
     causal = all(e.dims.causal for e in encodings)
     return Bound(tuple(params), tuple(encodings), contiguous=contiguous, causal=causal)
 
