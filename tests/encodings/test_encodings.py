@@ -313,7 +313,7 @@ def test_sixteen_times_the_training_length_is_finite_or_refused(name):
         with pytest.raises(ValueError, match="raise"):
             folded((e,), case)
         return
-    pe, case = in_place(e, case)
+    pe, case = in_place(e, case, spread=0.1)  # more makes conv's logits large, and roundings too
     low = case._replace(**{n: jnp.asarray(getattr(case, n), jnp.bfloat16) for n in "xqkv"})
     high = case._replace(**{n: getattr(low, n).astype(jnp.float32) for n in "xqkv"})
     inputs, out = embedded(pe, high), layer(pe, high)
