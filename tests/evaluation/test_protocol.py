@@ -19,7 +19,7 @@ from pe_jax.evaluation.evaluate import Models, evaluate, longest
 from pe_jax.evaluation.passes import jobs, plan, wanted
 from pe_jax.evaluation.scoring import by_batches, target_nats
 from pe_jax.evaluation.windows import windows
-from pe_jax.metric import METRICS, TextMetric, named
+from pe_jax.metric import METRICS, SampleMetric, TextMetric, named
 from pe_jax.model.config import LmConfig
 from pe_jax.model.memory import Memory
 from pe_jax.reason import Reason
@@ -102,6 +102,18 @@ def test_windows_by_hand():
     assert cuts("sliding", 8) == [([100, 101, 102, 103], 100), ([103, 104, 105, 106], 100)]
     assert cuts("last_k", 4, 4) == [([102, 103, 104], 100), ([108, 109, 110], 106)]
     assert cuts("last_k", 8, 4) == [([106, 107, 108], 100), ([108, 109, 110], 102)]
+
+
+@pytest.mark.parametrize("metric", OF_TEXT)
+def test_bytes_are_those_of_the_targets(metric):
+    """A token has as many bytes as its number says."""
+    document, config = np.random.default_rng(0).integers(1, 9, 200), configured(targets=96)
+    cut = windows([document], metric, 16, config, np.arange(9))
+    total = 0
+    for row, sizes, lo, hi in zip(cut.tokens, cut.sizes, cut.lo, cut.hi, strict=True):
+        np.testing.assert_array_equal(sizes[lo:hi], row[lo + 1 : hi + 1])
+        total += row[lo + 1 : hi + 1].sum()
+    assert total == cut.bytes
 
 
 ROOMY = (5, 700, 32, 33, 90, 1500, 34)
@@ -559,6 +571,12 @@ def test_encodings_are_told_the_length_of_the_evaluation():
         ("window", 16, 16, None),
     ]
     assert [len(way.encodings) for way in steps] == [1, 1, 2, 2]
+
+
+def test_accuracy_counts_tokens_and_exact_match_samples():
+    right, scored = np.array([1, 3, 2]), np.array([1, 6, 3])
+    assert named("accuracy", SampleMetric).value(right, scored) == pytest.approx(60)
+    assert named("exact_match", SampleMetric).value(right, scored) == pytest.approx(100 / 3)
 
 
 def mean_probability(nats, sizes):

@@ -3,6 +3,7 @@
 import dataclasses
 import re
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -41,6 +42,13 @@ def test_the_most_frequent_target_scores_what_is_known(name, n, share):
     found = scores(TASKS[name](), n)
     assert found.keys() == {"most frequent"}
     assert found["most frequent"] == pytest.approx(share, abs=2.5)
+
+
+def test_random_positions_are_drawn_by_other_keys_than_the_samples():
+    task = TASKS["induction"]()
+    drawn, keys = held_out(task, jnp.int32(20), jnp.arange(8), 20)
+    again = jax.vmap(lambda key: task.sample(key, 20, 20))(keys)
+    assert (drawn.tokens != again.tokens).any(axis=1).all()
 
 
 def test_the_most_frequent_target_is_counted_in_other_samples_than_those_it_is_scored_on():

@@ -13,6 +13,7 @@ from flax import nnx
 
 from pe_jax.pretrained.config import described
 from pe_jax.pretrained.load import load
+from pe_jax.spec.parse import parse
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "pretrained"
 ABSENT = object()
@@ -48,6 +49,31 @@ def test_weights_are_kept_in_bfloat16_where_that_is_asked_for():
     assert model.params["embedding"].dtype == jnp.bfloat16
     near = np.abs(logits(model, golden["tokens"]) - golden["logits"]).mean()
     assert 1e-4 < near < 0.05
+
+
+def test_activations_are_computed_in_the_dtype_that_is_asked_for():
+    model = load(f"hf:{GOLDEN / 'qwen3'}", activations="bfloat16")
+    assert model.lm.dtype == "bfloat16" and model.params["embedding"].dtype == jnp.float32
+    golden = np.load(GOLDEN / "qwen3" / "logits.npz")
+    assert 1e-4 < np.abs(logits(model, golden["tokens"]) - golden["logits"]).mean() < 0.05
+
+
+@pytest.mark.parametrize(
+    ("theirs", "ours"),
+    [("gelu", "gelu_erf"), ("gelu_new", "gelu"), ("gelu_fast", "gelu"), ("relu", "relu")],
+)
+def test_activations_have_other_names_there(theirs, ours):
+    config = json.loads((GOLDEN / "gpt_neox" / "config.json").read_text())
+    assert described(config | {"hidden_act": theirs}).lm.activation == ours
+
+
+def test_the_fields_of_a_scaling_are_those_of_its_encoding():
+    """beta_fast is where the ramp of YaRN begins to keep a frequency as it is."""
+    scaling = {"rope_type": "yarn", "rope_theta": 500.0, "factor": 4.0, "attention_factor": 1.5}
+    betas = {"beta_slow": 2.0, "beta_fast": 20.0, "original_max_position_embeddings": 16}
+    (member,) = parse(described(CONFIG | {"rope_parameters": scaling | betas}).spec)
+    wanted = {"base": 500.0, "factor": 4.0, "alpha": 2.0, "beta": 20.0, "length": 16}
+    assert member.fields == wanted | {"attention_factor": 1.5}
 
 
 WRONG = {

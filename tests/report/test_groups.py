@@ -158,6 +158,15 @@ def test_groups_are_a_partition_by_what_the_fields_mean(several):
     assert [group.apart for group in reversed_] == [group.apart for group in found]
 
 
+def test_a_field_of_the_model_that_is_off_is_as_one_that_an_older_record_lacks():
+    older, newer = changed("rope"), changed("t5")
+    off = newer.config["lm"] | {"gated": False, "kv_heads": None, "biases": ""}
+    newer = replace(newer, config=newer.config | {"lm": off})
+    assert len(tables.grouped([older, newer])) == 1
+    on = replace(newer, config=newer.config | {"lm": off | {"gated": True}})
+    assert len(tables.grouped([older, on])) == 2
+
+
 def changed(label, **parts):
     base = {name: values[0] for name, values in (RANKED | FREE).items()}
     return drawn(label, base | parts)

@@ -97,6 +97,22 @@ def test_reciprocal_ranks_share_the_better_rank_and_put_the_missing_last():
     ranks = stats.reciprocal_ranks(values)
     assert [rank.mean for rank in ranks] == pytest.approx([1, 1, 1 / 5, 1 / 3, 1 / 5])
     assert math.isnan(ranks[0].low)
+    first_and_second = np.array([[[1.0, 2.0]], [[2.0, 1.0]]])
+    assert [rank.mean for rank in stats.reciprocal_ranks(first_and_second)] == [0.75, 0.75]
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [
+        ([[95, 95, 20], [90, 91, 20], [95, 20, 20]], (16, False)),
+        ([[95, 95], [95, 20], [95, 95]], (8, False)),  # half of the seeds are not most of them
+        ([[95, 20], [95, 95], [95, 95]], (0, False)),
+        ([[95, 95, math.nan]] * 3, (32, True)),
+    ],
+)
+def test_solved_length_wants_more_than_half_of_the_seeds(values, expected):
+    assert stats.solved_length([8, 16, 32], values, 8) == expected
+    assert stats.solved_length([4, 8, 16, 32], [[0] * 3, *values], 8) == expected
 
 
 def test_reciprocal_ranks_are_the_same_each_time():

@@ -201,7 +201,8 @@ def test_a_passkey_counts_where_greedy_decoding_gives_all_of_it(model):
     for at in range(-5, 0):
         tokens[:, at] = predicted(model.params, tokens)[:, at - 1]
     tokens[1, -1] += 1  # the last digit is another one
-    written = {300: dataclasses.replace(keys, tokens=tokens)}
+    answers = np.array([5, 4, 5])  # of the second the last four tokens count
+    written = {300: dataclasses.replace(keys, tokens=tokens, answers=answers)}
     score = passkeys.scorer(model.graphdef, model.params, written, Session())
     (part,) = plan(model.members, EvalConfig((300,), swaps=(), last=1).resolved(300))
     assert [score(part, place) for place in range(3)] == [100, 0, 100]

@@ -6,6 +6,7 @@ from collections import Counter
 
 import numpy as np
 import pytest
+import scipy.stats
 from test_tasks import drawn, solved
 
 from pe_jax.tasks import TASKS, oracle
@@ -145,6 +146,27 @@ def test_x_has_one_solution():
         words = dict(enumerate(["0", "1", "2", "3", "4", "+", "-", "(", ")"]))
         text = ["".join(words.get(symbol, str(digit)) for symbol in left) for digit in range(5)]
         assert sum(eval(equation) % 5 == right for equation in text) == 1
+
+
+def test_x_is_the_first_digit_from_a_uniform_place_on():
+    hits, chances = [], []
+    for tokens in batch("solve_equation", 12, 20000)[0].tolist():
+        digits = [at for at, symbol in enumerate(tokens[:10]) if symbol < 5 or symbol == 9]
+        hits.append(tokens[digits[0]] == 9)
+        chances.append((10 - digits[-1] + digits[0]) / 10)
+    np.testing.assert_allclose(np.mean(hits), np.mean(chances), **CLOSE)
+    assert np.mean(chances) < 0.9
+
+
+def test_both_parts_of_an_expression_have_any_size():
+    """( e(l) operator e(n - 3 - l) ), l uniform in 1 .. n - 4."""
+    sizes = []
+    for tokens in batch("modular_arithmetic_brackets", 8, 4000)[0].tolist():
+        depths = np.cumsum([(symbol == 8) - (symbol == 9) for symbol in tokens])
+        operator = max(at for at in range(2, 7) if depths[at] == 1 and 5 <= tokens[at] <= 7)
+        sizes.append(operator - 1 - (tokens[operator] == 6 and 5 <= tokens[operator - 1] <= 7))
+    assert set(sizes) == {1, 2, 3, 4}
+    assert scipy.stats.chisquare(np.bincount(sizes)[1:]).pvalue > 1e-3
 
 
 def test_how_long_the_stacks_are():

@@ -68,7 +68,7 @@ def test_depth_is_where_the_retrieved_token_stands():
 
 def test_mqar_has_each_key_twice_and_each_value_once():
     task = TASKS["mqar"](vocabulary=8192)
-    slots = []
+    slots, told = [], []
     for tokens, targets, scored in samples(task, 64, 2000):
         seen = collections.Counter(tokens)
         pairs = dict(zip(tokens[0:8:2], tokens[1:8:2], strict=True))
@@ -78,6 +78,8 @@ def test_mqar_has_each_key_twice_and_each_value_once():
         places = np.flatnonzero(scored)
         assert [targets[at] for at in places] == [pairs[tokens[at]] for at in places]
         slots += [(at - 8) // 2 for at in places]
+        told += [value - 4096 in (key - 1, key) for key, value in pairs.items()]
+    assert np.mean(told) < 0.01  # a key says nothing of its value
     assert np.mean(slots) == pytest.approx(7.2, abs=0.2)
     assert np.mean(np.equal(slots, 0)) == pytest.approx(0.18, abs=0.01)
 
@@ -87,10 +89,12 @@ def test_places_of_needles_are_uniform():
     share = np.bincount(arrows) / len(arrows)
     np.testing.assert_allclose(share, np.full(6, 1 / 6), atol=0.03)
 
-    data = np.zeros(15)
+    data, drawn = np.zeros(15), []
     for tokens, *_ in samples(TASKS["selective_copy"](), 20, 3000):
         assert tokens[15:] == [15, 14, 14, 14, 14]
         data += np.less(tokens[:15], 14)
+        drawn += [token for token in tokens if token < 14]
+    assert scipy.stats.chisquare(np.bincount(drawn, minlength=14)).pvalue > 1e-3
     np.testing.assert_allclose(data / 3000, np.full(15, 4 / 15), atol=0.04)
 
 
