@@ -28,6 +28,7 @@ MOST = 64  # tokens of the probe
 IDS = 16  # tokens have ids below it, so that those which a class may know, such as digits, occur
 NEAR = 1e-5  # what the sums of an FFT may differ by
 ATTENTION = ("scale", "qk", "bias", "logits", "normalize", "gate")
+READING = ("positions", "embed", "locate", *ATTENTION)  # the others get distances alone
 
 
 def check(encodings: Sequence[Encoding], names: Sequence[str]) -> None:
@@ -35,7 +36,14 @@ def check(encodings: Sequence[Encoding], names: Sequence[str]) -> None:
     gives, for a token, what depends on a later one. `names` are what to call the members.
     """
     for i, (encoding, name) in enumerate(zip(encodings, names, strict=True)):
-        if type(encoding) not in ENCODINGS.values() and (hook := leak(tuple(encodings[: i + 1]))):
+        if type(encoding) in ENCODINGS.values():
+            continue
+        try:
+            hook = leak(tuple(encodings[: i + 1]))
+        except Exception as error:  # the code is the user's
+            first = (str(error).strip().splitlines() or [""])[0][:200]
+            raise ValueError(f"{name}: raised {type(error).__name__}: {first}") from error
+        if hook:
             raise ValueError(
                 f"{name}: {hook} reads later tokens, which a causal model is to predict: what it "
                 "gives for a token may depend on that token and those before it alone "
@@ -48,6 +56,8 @@ def leak(encodings: tuple[Encoding, ...]) -> str | None:
     """The hook of the last encoding that reads later tokens, or the hooks one of which does; None:
     there is none. The positions that the encoding gets are those that the others hand on.
     """
+    if not any(overrides(encodings[-1], hook) for hook in READING):
+        return None
     longest = min(encodings[-1].dims.train_len, MOST)
     for length in (longest, longest - 2):  # the middles have no common divisor, as blocks may be
         if length > 1 and (hook := _leak_at(encodings, length)):

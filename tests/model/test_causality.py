@@ -121,3 +121,11 @@ def test_a_run_with_such_an_encoding_is_refused(tmp_path):
     checks.users_hooks(parse(f"{path}:Leak"), (), both_sides.dims(16), both_sides)
     with pytest.raises(TypeError, match="per_sequence = True"):
         run_of(f"{path}:Reads")
+
+
+def test_what_a_hook_raises_in_the_probe_is_one_line():
+    def fails(params, x, tokens, pos):
+        raise RuntimeError("no table\nof that size")
+
+    with pytest.raises(ValueError, match="^a.py:Mine: raised RuntimeError: no table$"):
+        causality.check([mine(embed=fails)], ["a.py:Mine"])
