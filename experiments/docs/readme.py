@@ -22,11 +22,12 @@ FAST_COMPILATION = "--xla_backend_optimization_level=0 --xla_llvm_disable_expens
 
 
 def quickstart() -> str:
-    """The plot and the headline table of the quickstart."""
+    """The plot and the headline table of the quickstart, with the notes on how to read it."""
     table = (ROOT / "results/quickstart/table.md").read_text("utf-8")
     headline = table.split("\n### ")[0].strip()
+    general = table[table.index("**How to read the columns.**") :].strip()
     plot = "![bits per byte against evaluation length](results/quickstart/curves.png)"
-    return f"{plot}\n\n{headline}"
+    return f"{plot}\n\n{headline}\n\n{general}"
 
 
 def speed() -> str:

@@ -199,10 +199,9 @@ def _words(name: str, value: Any, result: Begun, ambiguous: bool) -> str:
         return ""
     if draws(result) and name in OF_SAMPLES:
         return OF_SAMPLES[name].format(value)
-    if name == "corpus" and draws(result):
-        return f"task {text(result.corpus) if ambiguous else result.corpus.source}"
     if name == "corpus":
-        return f"text {text(result.corpus)}"
+        kind = "task" if draws(result) else "text"
+        return f"{kind} {text(result.corpus) if ambiguous else result.corpus.source}"
     if name == "scored":
         other = other_text(result)
         return f"scored on {text(other)}" if other else "scored on the text of training"

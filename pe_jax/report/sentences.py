@@ -19,7 +19,7 @@ from pe_jax.report.provenance import differing, doubts
 from pe_jax.report.setting import edges, rates, setting
 from pe_jax.report.sheet import Note
 from pe_jax.report.stats import Rank
-from pe_jax.report.words import each, join, text
+from pe_jax.report.words import each, join
 
 
 def notes(results: Sequence[Result], table: Table) -> tuple[Note, ...]:
@@ -198,7 +198,7 @@ def _measured(results: Sequence[Result], table: Table) -> Iterator[str]:
     yield _scored(results, table.metric)
     if other := other_text(results[0]):
         told = any(condition.name == "scored" for condition in table.apart)  # by the heading
-        which = "The scored text" + ("" if told else f", {text(other)},")
+        which = "The scored text" + ("" if told else f", {other.source},")
         yield f"{which} is not the one that the models were trained on."
 
 

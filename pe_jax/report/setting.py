@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from pe_jax.record import SYMBOLS, Result
 from pe_jax.report.cells import Table, rate
-from pe_jax.report.words import count, each, join, text
+from pe_jax.report.words import count, each, join
 
 FEW = 8  # models up to which a sentence names all
 
@@ -36,10 +36,10 @@ def setting(results: Sequence[Result]) -> str:
         size = f" ({known.total:,} parameters)" if known else ""
         return (
             f"Trained by others, on up to {train.length:,} tokens{size}; scored on "
-            f"{text(results[0].corpus)}, in its own tokens; {spread}."
+            f"{results[0].corpus.source}, in its own tokens; {spread}."
         )
     python = join(sorted({r.corpus.python for r in results if r.corpus.python}) or [""])
-    corpus = text(results[0].corpus) + (f" of Python {python}" if python else "")
+    corpus = results[0].corpus.source + (f" of Python {python}" if python else "")
     tokens = "tokens" if spec == "bytes" else f"tokens ({spec})"
     return (
         f"Trained on windows of {train.length} {tokens} of {corpus} for {train.steps:,} steps; "
