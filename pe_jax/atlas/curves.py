@@ -12,7 +12,7 @@ from jaxtyping import Float, Real
 
 from pe_jax.atlas import by_distance
 from pe_jax.atlas.maps import WIDTH, beyond
-from pe_jax.atlas.sheet import Sheet
+from pe_jax.atlas.numbers import Numbers
 from pe_jax.report.style import COLOURS, STYLE
 
 if TYPE_CHECKING:
@@ -41,22 +41,22 @@ def plane(width: float, height: float, count: int) -> tuple[Figure, list[Axes]]:
     return figure, [figure.add_axes(box) for box in boxes]
 
 
-def distance(sheet: Sheet) -> Figure:
+def distance(numbers: Numbers) -> Figure:
     """Three panels: what is added to the logit against the distance; the share of the last query's
     attention within a distance; and the effective window of each query.
     """
     import matplotlib
 
-    subject = sheet.subject
+    subject = numbers.subject
     with matplotlib.rc_context({**STYLE, "font.size": 7, "lines.linewidth": 1.1}):
         figure, (left, middle, right) = plane(WIDTH, 1.85, 3)
-        means = sheet.means
-        _heads(left, sheet, means.mean, None if means.of_distance else (means.low, means.high))
-        _heads(middle, sheet, 100 * by_distance.nearness(sheet.same.weights))
-        windows = by_distance.window(sheet.same.weights)
-        _heads(right, sheet, windows, first=1)
+        means = numbers.means
+        _heads(left, numbers, means.mean, None if means.of_distance else (means.low, means.high))
+        _heads(middle, numbers, 100 * by_distance.nearness(numbers.same.weights))
+        windows = by_distance.window(numbers.same.weights)
+        _heads(right, numbers, windows, first=1)
         for axes, y in (
-            (left, sheet.unit),
+            (left, numbers.unit),
             (middle, "attention within it (%)"),
             (right, "keys that hold 90 %"),
         ):
@@ -82,7 +82,7 @@ def name_lines(figure: Figure, axes: Axes) -> None:
 
 def _heads(
     axes: Axes,
-    sheet: Sheet,
+    numbers: Numbers,
     values: Real[np.ndarray, "H T"],
     band: tuple[np.ndarray, np.ndarray] | None = None,
     first: int = 0,
@@ -92,7 +92,7 @@ def _heads(
     level, span = float(np.nanmean(values)), np.ptp(values[np.isfinite(values)])
     if not band and span < 1e-3 * abs(level):  # else what is shown is rounding
         axes.set_ylim(level - 1, level + 1)
-    for i, (head, label) in enumerate(told_apart(sheet.heads, values)):
+    for i, (head, label) in enumerate(told_apart(numbers.heads, values)):
         axes.plot(x, values[head], color=COLOURS[i], linestyle=DASHES[i], label=label)
         if band:
             low, high = band[0][head], band[1][head]
@@ -108,12 +108,12 @@ def told_apart(heads: Sequence[int], values: np.ndarray) -> list[tuple[int, str]
     return [(head, f"head {head + 1}") for head in heads]
 
 
-def classes(sheet: Sheet) -> Figure:
+def classes(numbers: Numbers) -> Figure:
     """The class of each distance, those never seen in training marked."""
     import matplotlib
 
-    assert sheet.classes is not None
-    length, found = sheet.subject.length, sheet.classes
+    assert numbers.classes is not None
+    length, found = numbers.subject.length, numbers.classes
     with matplotlib.rc_context({**STYLE, "font.size": 7}):
         figure, (axes,) = plane(WIDTH / 2 + 0.4, 1.9, 1)
         seen = np.isin(found, found[:length])
@@ -124,22 +124,22 @@ def classes(sheet: Sheet) -> Figure:
             if mask.any():
                 line = np.where(mask, found, np.nan)
                 axes.plot(line, color=colour, drawstyle="steps-mid", label=label)
-        beyond(axes, length, sheet.subject.asked)
+        beyond(axes, length, numbers.subject.asked)
         axes.set_xlabel("distance (tokens)")
         axes.set_ylabel("class of distances (bucket)")
         name_lines(figure, axes)
     return figure
 
 
-def rotary(sheet: Sheet) -> Figure:
+def rotary(numbers: Numbers) -> Figure:
     """Two panels: the wavelength of each pair against the training length; and the angles that a
     pair reaches within the training length and within the longest length.
     """
     import matplotlib
     from matplotlib.ticker import FuncFormatter
 
-    assert sheet.angles is not None
-    (near, far), length, most = sheet.angles, sheet.subject.length, sheet.subject.asked
+    assert numbers.angles is not None
+    (near, far), length, most = numbers.angles, numbers.subject.length, numbers.subject.asked
     pairs = 1 + np.arange(len(near))
     with matplotlib.rc_context({**STYLE, "font.size": 7}):
         figure, (left, right) = plane(WIDTH, 2.0, 2)
@@ -180,19 +180,19 @@ def turns(angles: Float[np.ndarray, "P"], length: int) -> Float[np.ndarray, "P"]
     return np.minimum(1.0, angles * (length - 1) / (2 * np.pi))
 
 
-def moved(sheet: Sheet) -> Figure:
+def moved(numbers: Numbers) -> Figure:
     """Positions against the place in the sequence."""
     import matplotlib
 
-    assert sheet.moved is not None
-    *trained, evaluated = sheet.moved
+    assert numbers.moved is not None
+    *trained, evaluated = numbers.moved
     with matplotlib.rc_context({**STYLE, "font.size": 7, "lines.linewidth": 1.0}):
         figure, (axes,) = plane(WIDTH / 2 + 0.4, 1.9, 1)
         for i, draw in enumerate(trained):
             label = f"training, {len(trained)} draws" if i == 0 else None
             axes.plot(draw, color=COLOURS[0], alpha=1 - 0.25 * i, label=label)
         axes.plot(evaluated, color=COLOURS[1], linestyle=DASHES[1], label="evaluation")
-        beyond(axes, sheet.subject.length, sheet.subject.asked)
+        beyond(axes, numbers.subject.length, numbers.subject.asked)
         axes.set(xlabel="place in the sequence (tokens)", ylabel="position")
         name_lines(figure, axes)
     return figure

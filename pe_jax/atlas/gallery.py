@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 from pe_jax.atlas import by_distance, curves, maps, overview, trained
-from pe_jax.atlas.sheet import LOGIT, WEIGHT, Sheet
+from pe_jax.atlas.numbers import LOGIT, WEIGHT, Numbers
 from pe_jax.atlas.watch import Watched
 
 
@@ -19,51 +19,51 @@ class Drawn(NamedTuple):
     figure: Callable[[], object]
 
 
-def figures(sheet: Sheet, watched: Watched | None = None) -> Iterator[Drawn]:
+def figures(numbers: Numbers, watched: Watched | None = None) -> Iterator[Drawn]:
     """Those of one encoding, as far as there is something to show."""
-    if sheet.same.acts or sheet.random is not None:
-        yield from _of_pairs(sheet)
-    if sheet.vectors is not None:
+    if numbers.same.acts or numbers.random is not None:
+        yield from _of_pairs(numbers)
+    if numbers.vectors is not None:
         yield Drawn(
             "vectors",
             "Dot products of the vectors that positions add to the input; right: their mean "
             "against the distance, with a band from the lowest to the highest.",
-            lambda: maps.vectors(sheet),
+            lambda: maps.vectors(numbers),
         )
-    if sheet.angles is not None:
-        length, most = sheet.subject.length, sheet.subject.asked
+    if numbers.angles is not None:
+        length, most = numbers.subject.length, numbers.subject.asked
         yield Drawn(
             "rotary",
             "Left: the wavelength of each pair of components that is turned, in the first head; "
             f"open circles make less than one turn within {length} tokens. Right: the angles "
             "between tokens that training shows, as part of a turn, and those that are new within "
             f"{most} tokens.",
-            lambda: curves.rotary(sheet),
+            lambda: curves.rotary(numbers),
         )
-    if sheet.classes is not None:
+    if numbers.classes is not None:
         yield Drawn(
             "classes",
             "Distances of one class are told apart by no relative term, whatever its parameters. "
             "T5 calls them buckets.",
-            lambda: curves.classes(sheet),
+            lambda: curves.classes(numbers),
         )
-    if sheet.moved is not None:
+    if numbers.moved is not None:
         yield Drawn(
             "positions",
             "The positions that are handed on, in training and in evaluation.",
-            lambda: curves.moved(sheet),
+            lambda: curves.moved(numbers),
         )
     if watched is not None:
-        yield from _of_model(sheet, watched)
+        yield from _of_model(numbers, watched)
 
 
-def _of_pairs(sheet: Sheet) -> Iterator[Drawn]:
-    subject, what = sheet.subject, WORDS[sheet.unit]
+def _of_pairs(numbers: Numbers) -> Iterator[Drawn]:
+    subject, what = numbers.subject, WORDS[numbers.unit]
     note = " Grey: positions that it does not serve." if subject.served < subject.asked else ""
     content, second = "the same content", ""
-    if not sheet.same.acts:
+    if not numbers.same.acts:
         content, second = "random content", " Where all tokens are alike, nothing is added."
-    elif sheet.random is not None:
+    elif numbers.random is not None:
         second = (
             " The second row has other content at every token, since here the logits of a pair "
             "depend on what other tokens hold."
@@ -71,20 +71,20 @@ def _of_pairs(sheet: Sheet) -> Iterator[Drawn]:
     yield Drawn(
         "logits",
         f"{what} of each query and key, where every token has {content}"
-        f"{_parameters(sheet)}. Dashed: the training length, {subject.length} tokens; evaluated at "
-        f"{subject.served}. White: keys that the query does not see.{note}{second}",
-        lambda: maps.logits(sheet),
+        f"{_parameters(numbers)}. Dashed: the training length, {subject.length} tokens; evaluated "
+        f"at {subject.served}. White: keys that the query does not see.{note}{second}",
+        lambda: maps.logits(numbers),
     )
-    if not sheet.same.acts:
+    if not numbers.same.acts:
         return
-    spread = "" if sheet.means.of_distance else " Bands: from the lowest pair to the highest."
+    spread = "" if numbers.means.of_distance else " Bands: from the lowest pair to the highest."
     yield Drawn(
         "distance",
         f"Left: the same against the distance, the mean of all pairs.{spread} Middle: the share of "
         "the last query's attention that lies within a distance. Right: how many keys, counted "
         f"from the query outwards, hold {by_distance.SHARE:.0%} of its attention. Shaded: beyond "
         "the training length.",
-        lambda: curves.distance(sheet),
+        lambda: curves.distance(numbers),
     )
 
 
@@ -94,14 +94,14 @@ WORDS = {
 }
 
 
-def _of_model(sheet: Sheet, watched: Watched) -> Iterator[Drawn]:
+def _of_model(numbers: Numbers, watched: Watched) -> Iterator[Drawn]:
     longest = max(watched.entropy)
     yield Drawn(
         "attention",
         f"The trained model's mean weight of a key against its distance, at {longest} tokens of "
         "the text that is evaluated: of the last eighth of the queries. Dotted: all weights "
         "equal. Shaded: distances never seen in training.",
-        lambda: trained.nearness(watched, sheet.subject.length),
+        lambda: trained.nearness(watched, numbers.subject.length),
     )
     yield Drawn(
         "entropy",
@@ -117,19 +117,19 @@ def _of_model(sheet: Sheet, watched: Watched) -> Iterator[Drawn]:
     )
 
 
-def _parameters(sheet: Sheet) -> str:
-    if sheet.subject.trained:
-        return f", with the trained parameters of layer {sheet.subject.layer + 1}"
-    if sheet.noised:
+def _parameters(numbers: Numbers) -> str:
+    if numbers.subject.trained:
+        return f", with the trained parameters of layer {numbers.subject.layer + 1}"
+    if numbers.noised:
         return ", with noise on its parameters, which change nothing at their initial values"
-    return ", with its parameters at their initial values" if any(sheet.subject.params) else ""
+    return ", with its parameters at their initial values" if any(numbers.subject.params) else ""
 
 
-def overviews(sheets: Sequence[Sheet]) -> Iterator[Drawn]:
+def overviews(of_all: Sequence[Numbers]) -> Iterator[Drawn]:
     """Those of a dozen encodings."""
-    shown = overview.dozen(sheets)
+    shown = overview.dozen(of_all)
     if shown:
-        trained = any(sheet.subject.trained for sheet in shown)
+        trained = any(numbers.subject.trained for numbers in shown)
         values = "trained" if trained else "at their initial values"
         yield Drawn(
             "distances",

@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Float
 
 from pe_jax.atlas import by_distance
-from pe_jax.atlas.sheet import Sheet
+from pe_jax.atlas.numbers import Numbers
 from pe_jax.report.style import COLOURS, STYLE
 
 if TYPE_CHECKING:
@@ -28,24 +28,24 @@ QUERY = "query position (tokens)"
 KEY = "key position (tokens)"
 
 
-def logits(sheet: Sheet) -> Figure:
+def logits(numbers: Numbers) -> Figure:
     """What is added to the logits of each query and key: a row of panels for constant content,
-    where it shows anything, and one for random content, where the sheet has it.
+    where it shows anything, and one for random content, where the numbers has it.
     """
-    rows = [("every token alike", sheet.same.effect)] if sheet.same.acts else []
-    if sheet.random is not None:
-        rows.append(("random content", sheet.random.effect))
-    return panels(sheet, rows, sheet.unit)
+    rows = [("every token alike", numbers.same.effect)] if numbers.same.acts else []
+    if numbers.random is not None:
+        rows.append(("random content", numbers.random.effect))
+    return panels(numbers, rows, numbers.unit)
 
 
 def panels(
-    sheet: Sheet, rows: Sequence[tuple[str, Float[np.ndarray, "H T T"]]], what: str
+    numbers: Numbers, rows: Sequence[tuple[str, Float[np.ndarray, "H T T"]]], what: str
 ) -> Figure:
     """A row of panels, one a head, for each (name, values)."""
     import matplotlib
     from matplotlib.figure import Figure
 
-    subject, heads = sheet.subject, sheet.heads
+    subject, heads = numbers.subject, numbers.heads
     left, gap, below, above = 0.62, 0.16, 0.66, 0.22
     size = (WIDTH - left - 0.08) / max(len(heads), 4) - gap
     tall = size + below + above
@@ -70,14 +70,14 @@ def panels(
     return figure
 
 
-def vectors(sheet: Sheet) -> Figure:
+def vectors(numbers: Numbers) -> Figure:
     """The dot products of the position vectors: of every two positions, and against distance."""
     import matplotlib
     from matplotlib.figure import Figure
 
-    assert sheet.vectors is not None
-    dots = sheet.vectors @ sheet.vectors.T
-    subject, (width, high) = sheet.subject, (0.78 * WIDTH, 2.15)
+    assert numbers.vectors is not None
+    dots = numbers.vectors @ numbers.vectors.T
+    subject, (width, high) = numbers.subject, (0.78 * WIDTH, 2.15)
     earlier = np.where(np.tri(len(dots), dtype=bool), dots, np.nan)[None]
     mean, low, band = (rows[0] for rows in by_distance.means(earlier))
     with matplotlib.rc_context({**STYLE, "font.size": 7, "lines.linewidth": 1.1}):

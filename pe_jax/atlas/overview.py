@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from pe_jax.atlas.curves import DASHES, told_apart
 from pe_jax.atlas.maps import UNSEEN, WIDTH, beyond, draw, scale, ticks
-from pe_jax.atlas.sheet import Sheet
+from pe_jax.atlas.numbers import Numbers
 from pe_jax.report.style import COLOURS, STYLE
 
 if TYPE_CHECKING:
@@ -33,22 +33,22 @@ HEAD = 1
 """The head of the maps, counted from 0, where the model has so many."""
 
 
-def dozen(sheets: Sequence[Sheet]) -> list[Sheet]:
-    """At most twelve sheets: those of DOZEN, filled up with others that change the logits."""
-    named = {sheet.subject.name: sheet for sheet in sheets if sheet.same.acts}
+def dozen(of_all: Sequence[Numbers]) -> list[Numbers]:
+    """At most twelve of_all: those of DOZEN, filled up with others that change the logits."""
+    named = {numbers.subject.name: numbers for numbers in of_all if numbers.same.acts}
     first = [named.pop(name) for name in DOZEN if name in named]
     return (first + list(named.values()))[: len(DOZEN)]
 
 
-def distances(sheets: Sequence[Sheet]) -> Figure:
+def distances(of_all: Sequence[Numbers]) -> Figure:
     """A panel an encoding: what is added to the logit against the distance, a line a head."""
     import matplotlib
 
     with matplotlib.rc_context({**STYLE, "font.size": 7, "lines.linewidth": 1.0}):
-        figure, every = _grid(len(sheets), 0.48, 1.06, 0.34, 0.26, 0.42)
-        for i, (axes, sheet) in enumerate(zip(every, sheets, strict=True)):
-            means, subject = sheet.means, sheet.subject
-            lines = told_apart(sheet.heads, means.mean)
+        figure, every = _grid(len(of_all), 0.48, 1.06, 0.34, 0.26, 0.42)
+        for i, (axes, numbers) in enumerate(zip(every, of_all, strict=True)):
+            means, subject = numbers.means, numbers.subject
+            lines = told_apart(numbers.heads, means.mean)
             for place, (head, _) in enumerate(lines):
                 style = {"color": COLOURS[place], "linestyle": DASHES[place]}
                 axes.plot(means.mean[head], **style)
@@ -60,26 +60,26 @@ def distances(sheets: Sequence[Sheet]) -> Figure:
             axes.set_xticks([0, subject.length, subject.asked])
             axes.locator_params(axis="y", nbins=4)
             axes.tick_params(labelsize=6)
-            _named(axes, sheet, one=len(lines) == 1)
-            _ends(axes, i + COLUMNS >= len(sheets))
-        _names(figure, max(len(sheet.heads) for sheet in sheets))
+            _named(axes, numbers, one=len(lines) == 1)
+            _ends(axes, i + COLUMNS >= len(of_all))
+        _names(figure, max(len(numbers.heads) for numbers in of_all))
         _labelled(figure, "distance of the key from its query (tokens)", "added to the logit")
     return figure
 
 
-def maps(sheets: Sequence[Sheet]) -> Figure:
+def maps(of_all: Sequence[Numbers]) -> Figure:
     """A panel an encoding: what is added to the logit of each query and key, in one head."""
     import matplotlib
 
     with matplotlib.rc_context({**STYLE, "font.size": 7}):
-        figure, every = _grid(len(sheets), 0.46, 1.06, 0.16, 0.44, 0.22)
+        figure, every = _grid(len(of_all), 0.46, 1.06, 0.16, 0.44, 0.22)
         width, height = figure.get_size_inches()
-        for i, (axes, sheet) in enumerate(zip(every, sheets, strict=True)):
-            head, subject = min(HEAD, sheet.subject.dims.heads - 1), sheet.subject
-            image = draw(axes, sheet.same.effect[head], subject.length, subject.asked)
+        for i, (axes, numbers) in enumerate(zip(every, of_all, strict=True)):
+            head, subject = min(HEAD, numbers.subject.dims.heads - 1), numbers.subject
+            image = draw(axes, numbers.same.effect[head], subject.length, subject.asked)
             ticks(axes, subject.length, subject.asked, left=i % COLUMNS == 0)
             axes.set_xticklabels([])
-            _named(axes, sheet)
+            _named(axes, numbers)
             box = axes.get_position()
             bar = (box.x0, box.y0 - 0.13 / height, box.width, 0.05 / height)
             scale(figure, image, figure.add_axes(bar))
@@ -105,8 +105,8 @@ def _grid(
     return figure, every
 
 
-def _named(axes: Axes, sheet: Sheet, one: bool = False) -> None:
-    name = sheet.subject.name
+def _named(axes: Axes, numbers: Numbers, one: bool = False) -> None:
+    name = numbers.subject.name
     more = " (all heads)" if one else ""
     axes.set_title(name + more, fontsize=min(7, 7 * 24 / len(name + more)), pad=3)
 

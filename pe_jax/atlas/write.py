@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -11,9 +9,10 @@ from typing import Any, NamedTuple
 from pe_jax.atlas import gallery, watch
 from pe_jax.atlas.facts import COLUMNS, Facts, by_group, texts
 from pe_jax.atlas.gallery import Drawn
-from pe_jax.atlas.sheet import Sheet
+from pe_jax.atlas.numbers import Numbers
 from pe_jax.atlas.subject import Subject
-from pe_jax.report import style
+from pe_jax.report import sheet, style
+from pe_jax.report.sheet import Note, Printed, Sheet
 from pe_jax.storage import atomic
 
 FIGURES = "figures"
@@ -47,22 +46,22 @@ def write(
     `out` itself. `told` hears how many of the subjects are done. Nothing is written where one of
     them fails.
     """
-    sheets, entries = [], []
+    of_all, entries = [], []
     with atomic.together(out) as draft, atomic.together(out / FIGURES) as drafts:
         for i, (subject, name) in enumerate(zip(subjects, _names(subjects), strict=True)):
             told(i, subject.name)
-            sheet = Sheet.of(subject)
+            numbers = Numbers.of(subject)
             watched = watch.watch(subject.trained) if subject.trained else None
-            drawn = gallery.figures(sheet, watched)
+            drawn = gallery.figures(numbers, watched)
             shown = [_shown(one, drafts / f"{name}.{one.name}") for one in drawn]
-            facts = list(zip(COLUMNS.values(), texts(sheet.facts), strict=True))
-            sheets.append(sheet)
+            facts = list(zip(COLUMNS.values(), texts(numbers.facts), strict=True))
+            of_all.append(numbers)
             entries.append(Entry(subject, facts, shown))
         told(len(subjects), "writing")
-        above = [_shown(one, draft / one.name) for one in gallery.overviews(sheets)]
-        facts = [sheet.facts for sheet in sheets]
-        atomic.write(draft / "properties.md", markdown(facts))
-        atomic.write(draft / "properties.csv", table(facts))
+        above = [_shown(one, draft / one.name) for one in gallery.overviews(of_all)]
+        facts = [numbers.facts for numbers in of_all]
+        atomic.write(draft / "properties.md", sheet.markdown(properties(facts)))
+        atomic.write(draft / "properties.csv", sheet.csv(properties(facts)))
         atomic.write(draft / "atlas.html", page(entries, facts, above, command))
         written = sorted(path.name for path in draft.iterdir())
     return [out / name for name in written]
@@ -83,26 +82,23 @@ def _shown(one: Drawn, path: Path) -> Shown:
     return Shown(style.svg(figure), figure.get_figwidth(), one.caption)
 
 
-def markdown(facts: Sequence[Facts]) -> str:
+def properties(facts: Sequence[Facts]) -> list[Sheet]:
     """A table of properties for each group."""
-    lines = []
-    for title, members in by_group(facts).items():
-        lines += [f"### {title}", "", f"| {' | '.join(COLUMNS.values())} |"]
-        lines += [f"|{'---|' * len(COLUMNS)}"]
-        cells = [[text.replace("|", r"\|") for text in texts(one)] for one in members]
-        lines += [f"| {' | '.join(row)} |" for row in cells] + [""]
-    notes = [f"- **{COLUMNS[field]}**: {note}" for field, note in NOTES.items()]
-    return "\n".join([*lines, *notes, ""])
-
-
-def table(facts: Sequence[Facts]) -> str:
-    """The properties as CSV."""
-    out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(["group", *COLUMNS.values()])
-    for title, members in by_group(facts).items():
-        writer.writerows([title, *texts(one)] for one in members)
-    return out.getvalue()
+    notes = tuple(Note(COLUMNS[field], note, general=True) for field, note in NOTES.items())
+    return [
+        Sheet(
+            title,
+            tuple(COLUMNS.values()),
+            (("", tuple(tuple(map(Printed, texts(one))) for one in members)),),
+            notes,
+            tuple(
+                {"group": title} | dict(zip(COLUMNS.values(), texts(one), strict=True))
+                for one in members
+            ),
+            left=True,
+        )
+        for title, members in by_group(facts).items()
+    ]
 
 
 def page(

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from pe_jax.atlas import by_distance, facts, gallery, maps, probe
-from pe_jax.atlas.sheet import Sheet
+from pe_jax.atlas.numbers import Numbers
 from pe_jax.atlas.subject import Subject
 from pe_jax.encoding import Dims, overrides
 from pe_jax.encodings import ENCODINGS
@@ -29,12 +29,12 @@ class Mine(Encoding):
 
 
 @pytest.fixture(scope="module")
-def sheet():
+def numbers():
     made = {}
 
     def of(spec):
         if spec not in made:
-            made[spec] = Sheet.of(Subject.of(spec, DIMS))
+            made[spec] = Numbers.of(Subject.of(spec, DIMS))
         return made[spec]
 
     return of
@@ -59,8 +59,8 @@ def sheet():
         ("rope[1::2]+alibi", {"family": "RoPE, ALiBi", "distance_alone": True}),
     ],
 )
-def test_properties(sheet, spec, known):
-    found = sheet(spec).facts
+def test_properties(numbers, spec, known):
+    found = numbers(spec).facts
     assert {name: getattr(found, name) for name in known} == known
 
 
@@ -72,15 +72,15 @@ def whole():
 
 
 @pytest.mark.parametrize("name", list(whole()))
-def test_every_encoding_has_its_facts_and_figures(sheet, name):
-    one = sheet(name)
+def test_every_encoding_has_its_facts_and_figures(numbers, name):
+    one = numbers(name)
     assert all(drawn.figure().axes for drawn in gallery.figures(one))
     if "locate" in one.facts.sites:
         assert one.angles is None
 
 
-def test_every_column_has_a_cell_and_every_group_a_title(sheet):
-    every = [sheet(spec).facts for spec in ("rope", "nope", "window(window=5,sinks=2)", "shape")]
+def test_every_column_has_a_cell_and_every_group_a_title(numbers):
+    every = [numbers(spec).facts for spec in ("rope", "nope", "window(window=5,sinks=2)", "shape")]
     assert all(len(facts.texts(one)) == len(facts.COLUMNS) for one in every)
     assert [one.name for rows in facts.by_group(every).values() for one in rows] == [
         "rope",
@@ -90,16 +90,16 @@ def test_every_column_has_a_cell_and_every_group_a_title(sheet):
     ]
 
 
-def test_what_alibi_adds_is_its_formula(sheet):
+def test_what_alibi_adds_is_its_formula(numbers):
     n = np.arange(4 * L)
     np.testing.assert_allclose(
-        sheet("alibi").means.mean, -slopes(2)[:, None] * n, rtol=1e-4, atol=1e-4
+        numbers("alibi").means.mean, -slopes(2)[:, None] * n, rtol=1e-4, atol=1e-4
     )
-    assert sheet("alibi").means.of_distance
+    assert numbers("alibi").means.of_distance
 
 
-def test_what_t5_adds_is_its_table_by_bucket(sheet):
-    one = sheet("t5(buckets=8)")
+def test_what_t5_adds_is_its_table_by_bucket(numbers):
+    one = numbers("t5(buckets=8)")
     (params,) = one.subject.params
     buckets = np.asarray(log_bucket(jnp.arange(4 * L), 8, L, True))
     np.testing.assert_allclose(
@@ -108,51 +108,53 @@ def test_what_t5_adds_is_its_table_by_bucket(sheet):
     np.testing.assert_array_equal(one.classes, buckets)
 
 
-def test_what_rope_adds_and_turns_is_its_formula(sheet):
-    one, w, n = sheet("rope"), np.asarray(inverse_timescales(8)), np.arange(4 * L)
+def test_what_rope_adds_and_turns_is_its_formula(numbers):
+    one, w, n = numbers("rope"), np.asarray(inverse_timescales(8)), np.arange(4 * L)
     want = 2 * (np.cos(w * n[:, None]) - 1).sum(1) / np.sqrt(8)
     for head in one.means.mean:
         np.testing.assert_allclose(head, want, atol=1e-4)
     np.testing.assert_allclose(one.angles[0], w, rtol=1e-4)
-    near, far = sheet("pi").angles
+    near, far = numbers("pi").angles
     np.testing.assert_allclose(far, near / 4, rtol=1e-4)
 
 
-def test_pairs_that_are_not_turned_are_left_out(sheet):
-    assert len(sheet("rope").angles[0]) == 4
-    assert len(Sheet.of(Subject.of("partial_rope(rotary_pct=0.5)", DIMS)).angles[0]) == 2
-    assert sheet("rerope").angles is None
+def test_pairs_that_are_not_turned_are_left_out(numbers):
+    assert len(numbers("rope").angles[0]) == 4
+    assert len(Numbers.of(Subject.of("partial_rope(rotary_pct=0.5)", DIMS)).angles[0]) == 2
+    assert numbers("rerope").angles is None
 
 
-def test_the_effective_window_of_no_encoding_grows_with_the_text(sheet):
-    same = sheet("nope").same
+def test_the_effective_window_of_no_encoding_grows_with_the_text(numbers):
+    same = numbers("nope").same
     want = np.ceil(0.9 * np.arange(1, 4 * L + 1) - 1e-4)
     for head in by_distance.window(same.weights):
         np.testing.assert_array_equal(head, want)
     np.testing.assert_allclose(by_distance.nearness(same.weights)[0, -1], 1.0, rtol=1e-6)
 
 
-def test_a_window_hides_what_is_further(sheet):
-    added = sheet("window(window=5,sinks=2)").same.added
+def test_a_window_hides_what_is_further(numbers):
+    added = numbers("window(window=5,sinks=2)").same.added
     i, j = np.indices(added.shape[1:])
     seen = (j <= i) & ((i - j < 5) | (j < 2))
     np.testing.assert_array_equal(np.isfinite(added), np.broadcast_to(seen, added.shape))
 
 
-def test_position_vectors_are_those_of_the_table(sheet):
-    one = sheet("learned")
+def test_position_vectors_are_those_of_the_table(numbers):
+    one = numbers("learned")
     table = np.asarray(one.subject.params[0]["table"])
     np.testing.assert_allclose(one.vectors, table, atol=1e-6)
     assert one.subject.served == L and one.same.added.shape[1:] == (L, L)
 
 
-def test_what_changes_nothing_at_first_is_shown_with_noise(sheet):
-    assert sheet("cope").noised and sheet("cope").same.acts and sheet("cope").random is not None
-    assert not sheet("alibi").noised and sheet("alibi").random is None
-    assert "noise" in next(iter(gallery.figures(sheet("cope")))).caption
+def test_what_changes_nothing_at_first_is_shown_with_noise(numbers):
+    assert (
+        numbers("cope").noised and numbers("cope").same.acts and numbers("cope").random is not None
+    )
+    assert not numbers("alibi").noised and numbers("alibi").random is None
+    assert "noise" in next(iter(gallery.figures(numbers("cope")))).caption
 
 
-def test_each_figure_is_drawn_where_there_is_something_to_show(sheet):
+def test_each_figure_is_drawn_where_there_is_something_to_show(numbers):
     for spec, names in {
         "nope": [],
         "rope": ["logits", "distance", "rotary"],
@@ -161,13 +163,15 @@ def test_each_figure_is_drawn_where_there_is_something_to_show(sheet):
         "shape": ["positions"],
         "repo": ["logits"],
     }.items():
-        drawn = list(gallery.figures(sheet(spec)))
+        drawn = list(gallery.figures(numbers(spec)))
         assert [one.name for one in drawn] == names
         assert all(one.figure().axes and one.caption for one in drawn)
 
 
-def test_the_training_length_is_drawn_in_every_panel(sheet):
-    panels = [axes for axes in maps.logits(sheet("alibi")).axes if axes.images and axes.get_title()]
+def test_the_training_length_is_drawn_in_every_panel(numbers):
+    panels = [
+        axes for axes in maps.logits(numbers("alibi")).axes if axes.images and axes.get_title()
+    ]
     assert [axes.get_title() for axes in panels] == ["head 1", "head 2"]
     for axes in panels:
         assert {tuple(line.get_xdata()) for line in axes.lines} >= {(L, L)}
@@ -178,13 +182,13 @@ def test_a_models_own_encoding_gets_its_facts_and_its_text(tmp_path, monkeypatch
     monkeypatch.chdir(tmp_path)
     subject = Subject.of("mine.py:Mine", DIMS)
     assert subject.sources == ["Far keys are worth less: an encoding of a test."]
-    one = Sheet.of(subject)
+    one = Numbers.of(subject)
     assert one.facts.decays == "all" and one.facts.distance_alone
     np.testing.assert_allclose(one.means.mean[1], -np.sqrt(np.arange(4 * L)), atol=1e-4)
 
 
 def test_a_model_that_sees_later_tokens():
-    one = Sheet.of(Subject.of("alibi", DIMS._replace(causal=False)))
+    one = Numbers.of(Subject.of("alibi", DIMS._replace(causal=False)))
     assert np.isfinite(one.same.added).all()
     middle = by_distance.window(one.same.weights)[0, 2 * L]
     assert middle < by_distance.window(one.same.weights)[1, 2 * L]

@@ -23,7 +23,7 @@ LOGIT, WEIGHT = "added to the logit", "ln of the weight's factor"
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class Sheet:
+class Numbers:
     """Facts and numbers of a subject, for sequences of subject.served tokens."""
 
     subject: Subject
@@ -48,7 +48,7 @@ class Sheet:
     """The positions of a sequence in training, one array a draw, and last in evaluation."""
 
     @classmethod
-    def of(cls, subject: Subject) -> Sheet:
+    def of(cls, subject: Subject) -> Numbers:
         """That of a subject, all of it computed."""
         n = subject.served
         same, drawn, other = probe.contents(subject, n)
