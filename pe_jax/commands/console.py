@@ -21,8 +21,8 @@ NAMED = 8  # runs that a sentence names
 if TYPE_CHECKING:
     from pe_jax.engines.status import Standing
     from pe_jax.record import Result
-    from pe_jax.report.choice import Choice
     from pe_jax.report.references import Reference
+    from pe_jax.report.selection import Selection
 
 
 class RunView(progress.View):
@@ -103,7 +103,7 @@ def show(result: Result) -> None:
 def publish(
     results: list[Result],
     out: Path | None,
-    choice: Choice | None = None,
+    choice: Selection | None = None,
     baseline: str | None = None,
     published: Sequence[Reference] = (),
     missing: Sequence[str] = (),

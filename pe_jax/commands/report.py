@@ -84,7 +84,7 @@ def main() -> int:
         return cli.fail("--workdir=DIR is required: the folder that holds the runs")
     from pe_jax.commands import console
     from pe_jax.report import references, study
-    from pe_jax.report.choice import Choice
+    from pe_jax.report.selection import Selection
 
     workdirs = [Path(folder) for folder in _WORKDIR.value]
     out = console.folder(_OUT.value) or Path("results", workdirs[0].resolve().name)
@@ -94,7 +94,7 @@ def main() -> int:
         remedy = "make some with `pe-jax sweep --config=FILE --workdir={}`"
         results = study.together(workdirs, remedy, damages.append)
         missing = console.missing(_standings(workdirs), results)
-        choice = Choice.of(_ROW.value, _METRIC.value, _COLUMN.value, not _NO_NOTES.value)
+        choice = Selection.of(_ROW.value, _METRIC.value, _COLUMN.value, not _NO_NOTES.value)
         again = _again(len(workdirs), out.name)
         console.publish(results, out, choice, _BASELINE.value, published, missing, again)
     except (ValueError, OSError) as error:

@@ -2,42 +2,39 @@
 JAX.
 
 Numbers
-study         reads the results of a folder; as a pandas table for notebooks
-cells         what a table is made of, and how the results of the seeds become one cell
-groups        which results may be ranked against each other, and what sets them apart
-choice        which models, metrics and columns are shown, in which order, and by which names
-tables        the tables of a metric, one a group: the order of the rows, what is bold
-without_model the rows of what methods without a model score
-overview      all groups of a study side by side
-baseline      every model, or swap of a single one, against one of them: paired differences, tests
-compare       two sets of results: which runs match, what differs
-references    reads tables of published numbers
-fitting       which results their tasks and encodings mean
-published     scores beside these, and how far the order of the encodings agrees (agreement)
-stats         intervals over seeds, effective length, ranks
-paired        paired tests over seeds and their correction for many comparisons
-labels        what a run is called in tables and figures
+study             reads the results of a folder; as a pandas table for notebooks
+cells             what a table is made of, and how the results of the seeds become one cell
+groups            which results may be ranked against each other, and what sets them apart
+selection         which models, metrics and columns are shown, in which order, by which names
+tables            the tables of a metric, one a group: the order of the rows, what is bold
+task_baselines    the rows of what methods without a model score
+overview          all groups of a study side by side
+baseline          every model, or swap of a single one, against one of them: paired differences
+compare           two sets of results: which runs match, what differs
+references        reads tables of published numbers
+published         scores beside these, and how far the order of the encodings agrees
+stats             intervals over seeds, effective length, ranks
+paired            paired tests over seeds and their correction for many comparisons
+labels            what a run is called in tables and figures
 
 Print
-sheet         a table as it prints: terminal, Markdown, LaTeX, CSV; notes and footnotes
-sheets        tables of scores, of differences and of several groups as sheets
-against       scores beside published ones as sheets, with their notes
-side_by_side  a comparison as sheets, with its notes
-sentences     notes below a table; setting: those on training; provenance: code and versions
-outcome       what came out, in one paragraph
-captions      what stands below the figures of the page
-page          the published folder, with its HTML page (report.html.j2, report.js)
-markdown      text and tables in GitHub's Markdown
-words         lists, counted nouns and numbers as text
+sheet             a table as it prints: terminal, Markdown, LaTeX, CSV; notes and footnotes
+sheets            tables of scores, of differences and of several groups as sheets
+published_sheets  scores beside published ones as sheets
+comparison_sheets a comparison of two folders as sheets
+notes             notes below a table: protocol, training, doubts, how to read it
+summary           what came out, in one paragraph
+page              the published folder, with its HTML page (report.html.j2, report.js)
+markdown          text and tables in GitHub's Markdown
+words             lists, counted nouns and numbers as text
 
 Draw
-gallery       which figures a study has, with their captions
-figures       the figures of evaluation: against length, and against position
-learning      the figures of training: against steps, and against the learning rate
-multiples     the figure of several tasks: a panel for each
-depth         heat maps of samples: length against depth
-plane, panels lines in one plane, or a panel for each of many encodings
-dots          a row of dots for each of many encodings
-looks         which colour, dash and marker an encoding has
-style         how figures are saved, and what a line of them is
+gallery           which figures a study has, with their captions
+figures           the figures of evaluation: against length, and against position
+learning          the figures of training: against steps, and against the learning rate
+multiples         the figure of several tasks: a panel for each
+depth             heat maps of samples: length against depth
+plane, panels     lines in one plane, or a panel for each of many encodings
+dots              a row of dots for each of many encodings
+style             colours, dashes and markers of encodings, and how figures are saved
 """

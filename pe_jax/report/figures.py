@@ -18,9 +18,8 @@ from pe_jax.report import labels, panels, plane, stats
 from pe_jax.report.baseline import chosen
 from pe_jax.report.cells import cell, described, of_samples, ordered
 from pe_jax.report.dots import dots
-from pe_jax.report.looks import looks
 from pe_jax.report.plane import Plane
-from pe_jax.report.style import Line
+from pe_jax.report.style import Line, looks
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

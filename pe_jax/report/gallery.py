@@ -4,18 +4,19 @@ those of the first table of each group.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pe_jax.record import Result
-from pe_jax.report import captions, depth, figures, learning, multiples, tables
+from pe_jax.report import depth, figures, labels, learning, multiples, plane, tables
 from pe_jax.report.baseline import Versus
-from pe_jax.report.cells import Table
+from pe_jax.report.cells import Table, described
 from pe_jax.report.overview import Overview
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
 
 TRAINING = ("training", "rates")
 """The kinds of figures that show how the models were trained."""
@@ -51,13 +52,13 @@ def drawn(
     by_id = {result.id: result for result in results}
     found = []
     if overview and (figure := multiples.tasks(results, overview, width)):
-        found.append(Drawn("tasks", "tasks", None, figure, captions.of_tasks(overview)))
+        found.append(Drawn("tasks", "tasks", None, figure, of_tasks(overview)))
     for number, table in enumerate(tables.headlines(reported), 1):
         base = next((versus.baseline for versus in compared if versus.table is table), None)
         whole, table = table, tables.first(table, base)
         own = [by_id[row.run] for row in table.rows if row.trained]
         made = {kind: figure for kind, figure in _figures(own, table, base, width) if figure}
-        said = captions.captions(own, table, made, base)
+        said = captions(own, table, made, base)
         ending = f"-{number}" if number > 1 else ""
         for kind, figure in made.items():
             caption = " ".join(filter(None, [said[kind], tables.left_out(whole, table)]))
@@ -73,3 +74,80 @@ def _figures(
     yield "depth", depth.heat(results, width)
     yield "training", learning.training(results, width)
     yield "rates", learning.rates(results, table.metric, width)
+
+
+# Captions
+
+
+CUT = (
+    "An arrow head at the frame: the line of its colour, or its interval, goes on beyond the axes."
+)
+
+
+def captions(
+    results: Sequence[Result],
+    table: Table,
+    drawn: Mapping[str, Figure],
+    baseline: str | None = None,
+) -> dict[str, str]:
+    """A caption for each of the figures `drawn` of the results, by name, with what sets their table
+    apart from others; `positions` are differences to `baseline` (`figures.against`).
+    """
+    chosen = table.replicate == "depth"  # not drawn
+    intervals = "" if chosen else " with their 95 % intervals"
+    each = "one sample at each depth" if chosen else f"means over {table.replicate}s"
+    said = {
+        "curves": f"{described(table.metric).title} against evaluation length"
+        f"{_minus(results, table)}: means over {table.replicate}s{intervals}.",
+        "positions": " ".join(_positions(results, baseline)),
+        "depth": "How often a model is right at each evaluation length, by the depth in the sample "
+        f"of what is to be found (0: its first token): {each}. Right of the upright line: longer "
+        "than in training. Hatched: no value.",
+        "training": "Validation bits per byte at the training length while training: means over "
+        "the seeds that have a finite value, with their 95 % intervals. A cross: a seed has none "
+        "from there on. The axis ends at 8 bits or below: a model that knows nothing has 8.",
+        "rates": " ".join(_rates(results, table.metric)),
+    }
+    heading = f" {table.heading[:1].upper()}{table.heading[1:]}." if table.heading else ""
+    return {
+        name: said[name] + (f" {CUT}" if plane.is_cut(figure) else "") + heading
+        for name, figure in drawn.items()
+    }
+
+
+def _minus(results: Sequence[Result], table: Table) -> str:
+    if not figures.is_paired(results):
+        return ""
+    return f", minus that of the model as it is at {table.train_length}, paired over places"
+
+
+def of_tasks(overview: Overview) -> str:
+    """The caption of the figure of several tasks."""
+    others = len(overview.rows) - multiples.MOST
+    grey = f" Grey: the {others} last of the overview." if others > 0 else ""
+    return (
+        "Every task, by the first metric of its table, against evaluation length: means over "
+        f"seeds. Upright line: the longest length of training.{grey}"
+    )
+
+
+def _positions(results: Sequence[Result], baseline: str | None) -> Iterator[str]:
+    metric, base = figures.position_metric(results), figures.against(results, baseline)
+    if metric and base:
+        name = labels.names(results)[base.id]
+        unit = metric.unit[:1].upper() + metric.unit[1:]
+        yield (
+            f"{unit} against the position in the longest window, minus those of {name} at the same "
+            "tokens, paired over seeds: means with their 95 % intervals. Upright lines: training "
+            "lengths."
+        )
+
+
+def _rates(results: Sequence[Result], metric: str) -> Iterator[str]:
+    what = described(metric).title
+    if any(result.rates for result in results):
+        yield "Validation bits per byte at the training length against the learning rate"
+        yield "(a ring: the rate that was chosen; a rate at which a seed diverged has no value):"
+    else:
+        yield f"{what} at the training length against the learning rate:"
+    yield "means over seeds with their 95 % intervals."

@@ -11,9 +11,8 @@ from pe_jax.record import Progress, Result
 from pe_jax.report import labels, panels, plane, stats
 from pe_jax.report.cells import cell, described
 from pe_jax.report.figures import MOST, NOISY, better
-from pe_jax.report.looks import looks
 from pe_jax.report.plane import Plane
-from pe_jax.report.style import Line
+from pe_jax.report.style import Line, looks
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

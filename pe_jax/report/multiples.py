@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, Any
 from pe_jax.record import Result
 from pe_jax.report import panels, plane
 from pe_jax.report.cells import Table, cell, described
-from pe_jax.report.looks import looks
 from pe_jax.report.overview import Overview, called
 from pe_jax.report.plane import Plane
-from pe_jax.report.style import STYLE, Line, Look
+from pe_jax.report.style import STYLE, Line, Look, looks
 from pe_jax.report.words import short
 
 if TYPE_CHECKING:

@@ -11,10 +11,9 @@ from pathlib import Path
 
 from pe_jax.record import Result
 from pe_jax.report import (
-    against,
     gallery,
     labels,
-    outcome,
+    published_sheets,
     sheet,
     sheets,
     style,
@@ -22,14 +21,15 @@ from pe_jax.report import (
 )
 from pe_jax.report.baseline import Versus, versus
 from pe_jax.report.cells import Table
-from pe_jax.report.choice import Choice
 from pe_jax.report.overview import Overview, overview
 from pe_jax.report.published import Held, hold
 from pe_jax.report.references import Reference
+from pe_jax.report.selection import Selection
+from pe_jax.report.summary import summary
 from pe_jax.report.words import plain
 from pe_jax.storage import atomic, records
 
-EVERYTHING = Choice()
+EVERYTHING = Selection()
 FACTS = (
     "started",
     "commit",
@@ -49,7 +49,7 @@ def write(
     results: Iterable[Result],
     out: str | Path,
     commands: Sequence[str] = (),
-    choice: Choice = EVERYTHING,
+    choice: Selection = EVERYTHING,
     baseline: str | None = None,
     references: Sequence[Reference] = (),
     missing: Sequence[str] = (),
@@ -94,7 +94,7 @@ def write(
         texts["baseline.md"] = sheet.markdown(against_baseline)
         texts["baseline.csv"] = sheet.csv(against_baseline)
     if held:
-        beside = against.sheets(held)
+        beside = published_sheets.sheets(held)
         texts["published.md"], texts["published.csv"] = sheet.markdown(beside), sheet.csv(beside)
     with atomic.together(out) as draft:
         written = [atomic.write(draft / name, text) for name, text in texts.items()]
@@ -111,7 +111,7 @@ def page(
     compared: Sequence[Versus] = (),
     matrix: Overview | None = None,
     held: Sequence[Held] = (),
-    choice: Choice = EVERYTHING,
+    choice: Selection = EVERYTHING,
 ) -> str:
     """The HTML page of a study called `name`: one file, inline figures, no outside resources.
 
@@ -137,7 +137,7 @@ def page(
         overview=whole,
         tables=list(zip(reported, printed, strict=True)),
         differences=by_table,
-        published=against.sheets(held) if held else [],
+        published=published_sheets.sheets(held) if held else [],
         glossary=sheet.glossary(every),
         own_notes=sheet.own_notes,
         by_question=sheet.by_question,
@@ -145,7 +145,7 @@ def page(
         training=gallery.TRAINING,
         runs=[(called[result.id], result, list(_facts(result))) for result in results],
         commands=list(dict.fromkeys([*(r.command for r in results if r.command), *commands])),
-        outcome=outcome,
+        summary=summary,
         style=style,
         script=script,
     )

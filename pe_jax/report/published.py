@@ -1,16 +1,20 @@
-"""Scores beside published ones: `references` reads these, `against` prints the tables."""
+"""Scores beside published ones: `references` reads these, published_sheets.py prints the tables."""
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+import numpy as np
+
+from pe_jax import terms
+from pe_jax.errors import nearest
 from pe_jax.record import Result
-from pe_jax.report import agreement, cells, groups, labels, tables
+from pe_jax.report import cells, groups, labels, tables
 from pe_jax.report.cells import Cell, described
-from pe_jax.report.fitting import does, fits, nothing, spec_of, variant
 from pe_jax.report.references import BEYOND, Entry, Reference
 from pe_jax.report.words import join
 
@@ -55,7 +59,7 @@ class Agreement:
     n: int
     rho: float
     critical: float
-    pairs: agreement.Pairs
+    pairs: Pairs
     chance: float = math.nan
     guesses: tuple[str, ...] = ()
 
@@ -68,7 +72,7 @@ class Agreement:
             return f"guesses: {join(self.guesses)}"
         if math.isnan(self.rho):
             return "all equal"
-        if self.n < agreement.FEWEST:
+        if self.n < FEWEST:
             return f"{self.pairs.alike} of {self.pairs.of} pairs"
         return "agrees" if self.rho > self.critical - 1e-9 else "not shown"
 
@@ -198,9 +202,8 @@ def _agreement(
     }
     guesses = tuple(side for side, near in sides.items() if near and all(near))
     n = len(both)
-    pairs = agreement.pairs(published, means)
-    rho = agreement.spearman(published, means)
-    return Agreement(n, rho, agreement.critical(n), pairs, chance, guesses)
+    rho = spearman(published, means)
+    return Agreement(n, rho, critical(n), pairs(published, means), chance, guesses)
 
 
 def _chance(result: Result, column: Column) -> float:
@@ -220,3 +223,144 @@ def _chance(result: Result, column: Column) -> float:
         and variant(one.swap) == wanted
     ]
     return sum(known) / len(known) if known else 0.0
+
+
+# Which results a published number means: by the task and the encoding that its line names
+
+
+def does(result: Result, task: str) -> bool:
+    """Whether a result is of a task, with the fields that are named."""
+    name, asked = member(task)
+    fields = _task(result)
+    return fields.get("name", "text") == name and _named(fields, asked)
+
+
+def _task(result: Result) -> dict[str, Any]:
+    """The task of a result with its fields; records from before there were tasks have none."""
+    return result.config.get("task", {})
+
+
+def spec_of(result: Result) -> str:
+    """The spec of a result's encodings, as its config has it."""
+    return result.config.get("pe", {}).get("spec", "")
+
+
+def fits(result: Result, wanted: str) -> bool:
+    """Whether a result has the encodings of a published spec, with the fields that it names."""
+    fields = result.config.get("pe", {})
+    sections = {id: found for id, found in fields.items() if isinstance(found, dict)}
+    try:
+        return _reads(wanted, spec_of(result), sections)
+    except ValueError:  # a spec that cannot be read is of no published encoding
+        return False
+
+
+def _reads(wanted: str, found: str, fields: Mapping[str, Mapping[str, Any]]) -> bool:
+    """Whether an encoding `found`, with the `fields` of its members by their ids, is the one that
+    is `wanted`: it has the same members, with each field that `wanted` names.
+    """
+    ours, theirs = _members(found), _members(wanted)
+    if [(name, layers) for name, _, layers in ours] != [(name, at) for name, _, at in theirs]:
+        return False
+    used: dict[str, int] = {}
+    for (name, own, _), (_, asked, _) in zip(ours, theirs, strict=True):
+        used[name] = used.get(name, 0) + 1
+        id = name if used[name] == 1 else f"{name}_{used[name]}"
+        if not _named({**own, **fields.get(id, {})}, asked):
+            return False
+    return True
+
+
+def _named(fields: Mapping[str, Any], asked: Mapping[str, Any]) -> bool:
+    """Whether the fields have the values that are asked for."""
+    return all(name in fields and fields[name] == value for name, value in asked.items())
+
+
+def member(text: str) -> tuple[str, dict[str, Any]]:
+    """The name and the fields of a task or of a member of a spec."""
+    term = terms.Term.of(text, text)
+    return term.name, terms.literals(term.fields, text)
+
+
+def variant(text: str) -> dict[str, Any] | str:
+    """The fields of a task's variant, in any order and spacing; the text itself if it is none."""
+    try:
+        return member(f"_({text})")[1] if "=" in text else text
+    except ValueError:
+        return text
+
+
+def _members(spec: str) -> list[tuple[str, dict[str, Any], str | None]]:
+    parts = [(part, terms.Term.of(part, spec)) for part in terms.members(spec)]
+    return [(term.name, terms.literals(term.fields, part), term.layers) for part, term in parts]
+
+
+def nothing(results: Sequence[Result], reference: Reference) -> str:
+    """Why a reference cannot be used: in one line, the tasks and encodings of both sides."""
+    specs = list(dict.fromkeys(entry.spec for entry in reference.entries))
+    ours = list(dict.fromkeys(map(spec_of, results)))
+    done = list(dict.fromkeys(map(_done, results)))
+    if any(does(result, task) for result in results for task in reference.tasks):
+        return (
+            f"the reference {reference.name} has other encodings than these runs"
+            f"{nearest(ours[0], specs)} It has {join(specs)}; the runs have {join(ours)}: run some "
+            "of its encodings"
+        )
+    return (
+        f"the reference {reference.name} has other tasks than these runs"
+        f"{nearest(done[0], reference.tasks)} It has {join(reference.tasks)}, with the encodings "
+        f"{join(specs)}; the runs have {join(done)}, with {join(ours)}: give another file"
+    )
+
+
+def _done(result: Result) -> str:
+    """The task of a result in a word, with the fields that are not at their defaults."""
+    return result.corpus.source if _task(result).get("name", "text") != "text" else "text"
+
+
+# How far two rankings of the same encodings agree
+
+
+FEWEST = 5
+"""Below so many encodings the signs of pairs are counted."""
+SQUARES = {4: 0, 5: 2, 6: 6, 7: 16, 8: 30, 9: 48, 10: 72}
+"""The largest sum of squared differences of ranks, by the number of encodings n, to which one of 20
+random orders comes at most: Spearman's rho is then 1 - 6 sum / (n (n^2 - 1)).
+"""
+
+
+class Pairs(NamedTuple):
+    """How many pairs of encodings are ordered as published, of those that are not equal there."""
+
+    alike: int
+    of: int
+
+
+def spearman(a: Sequence[float], b: Sequence[float]) -> float:
+    """Spearman's rho, equal values sharing the mean of their ranks; NaN where all of a side are
+    equal, or below two values.
+    """
+    from scipy.stats import rankdata
+
+    ranks = [rankdata(side) for side in (a, b)]
+    if len(a) < 2 or any(np.ptp(rank) == 0 for rank in ranks):
+        return math.nan
+    return float(np.corrcoef(*ranks)[0, 1])
+
+
+def critical(n: int) -> float:
+    """The smallest rho of n encodings that is significant, one-sided at 5 %; NaN below four, where
+    no order is. Above ten the normal approximation.
+    """
+    if n < min(SQUARES):
+        return math.nan
+    if n in SQUARES:
+        return 1 - 6 * SQUARES[n] / (n * (n**2 - 1))
+    return 1.6449 / math.sqrt(n - 1)
+
+
+def pairs(published: Sequence[float], ours: Sequence[float]) -> Pairs:
+    """How many pairs have the sign of the published difference."""
+    every = list(itertools.combinations(zip(published, ours, strict=True), 2))
+    told = [(p - q, a - b) for (p, a), (q, b) in every if p != q]
+    return Pairs(sum(theirs * own > 0 for theirs, own in told), len(told))

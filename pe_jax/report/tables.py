@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from pe_jax.record import Result
-from pe_jax.report import groups, labels, paired, sentences, stats, without_model
+from pe_jax.report import groups, labels, notes, paired, stats, task_baselines
 from pe_jax.report.cells import (
     Row,
     Table,
@@ -137,13 +137,13 @@ def extrapolation(
     compared = len(whole) if alone else trained
     whole[:compared] = _with_best(whole[:compared], results, metric, lengths, every)
     whole[:trained] = _with_ranks(whole[:trained], results, metric, every)
-    for row in without_model.rows(results, metric, lengths, every):
+    for row in task_baselines.rows(results, metric, lengths, every):
         ends = [i for i, other in enumerate(whole, 1) if other.block == row.block]
         whole.insert(ends[-1] if ends else len(whole), row)
     train, whole = results[0].train, tuple(whole)
     of = results[0].replicate
     table = Table(metric, lengths, train.length, whole, (), apart, train.tokens, every, of)
-    return replace(table, notes=sentences.notes(results, table))
+    return replace(table, notes=notes.notes(results, table))
 
 
 def _row(

@@ -29,7 +29,7 @@ from pe_jax.evaluation.scoring import by_batches
 from pe_jax.evaluation.windows import windows
 from pe_jax.metric import METRICS, TextMetric
 from pe_jax.model.config import LmConfig
-from pe_jax.report import sentences, tables
+from pe_jax.report import notes, tables
 from pe_jax.spec.parse import make
 from pe_jax.storage import records
 from pe_jax.training.config import TrainConfig
@@ -526,15 +526,15 @@ def test_what_is_said_of_a_run_names_its_tokens(run):
     table = tables.extrapolation([found])
     size = found.target_bytes["same_targets"][16]
     assert f"256 tokens ({size:,} bytes) are scored at each length." in table.notes[0]
-    assert "Trained on windows of 16 tokens (bpe:300) of files:" in sentences.setting([found])
+    assert "Trained on windows of 16 tokens (bpe:300) of files:" in notes.setting([found])
     assert [row.label for row in table.rows] == ["rope", "rope, window 16"]
     sizes = {m: dict.fromkeys(s, 256) for m, s in found.target_bytes.items()}
     plain = dataclasses.replace(
         found, id="rope-0", target_bytes=sizes, tokenizer=record.Vocabulary()
     )
-    notes = tables.extrapolation([plain]).notes
-    assert "256 tokens are scored at each length." in notes[0]
-    assert "Trained on windows of 16 tokens of files:" in notes[1]
+    told = tables.extrapolation([plain]).notes
+    assert "256 tokens are scored at each length." in told[0]
+    assert "Trained on windows of 16 tokens of files:" in told[1]
     apart = tables.grouped([found, plain])
     assert apart[0].heading == "tokenizer bytes"
     assert apart[1].heading.startswith("tokenizer bpe:300 (SHA-256 ")

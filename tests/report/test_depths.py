@@ -6,7 +6,7 @@ from drawn import TRAIN, drawn
 from test_report import make_record
 
 from pe_jax.record import Curve, Training
-from pe_jax.report import captions, depth, outcome, tables
+from pe_jax.report import depth, gallery, summary, tables
 
 
 def test_there_are_no_tests_and_no_ranks():
@@ -33,6 +33,6 @@ def test_what_is_said_of_them():
     )
     result = replace(result, rows=rows, curves=curves)
     table = tables.extrapolation([result], "exact_match")
-    assert outcome.summary(table).endswith("Solved at every longer length: rope.")
-    said = captions.captions([result], table, {"depth": depth.heat([result], 5.5)})
+    assert summary.summary(table).endswith("Solved at every longer length: rope.")
+    said = gallery.captions([result], table, {"depth": depth.heat([result], 5.5)})
     assert "to be found (0: its first token): one sample at each depth." in said["depth"]

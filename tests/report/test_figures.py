@@ -11,7 +11,7 @@ import pytest
 from pe_jax.encodings import ENCODINGS
 from pe_jax.record import Curve, Progress, Result, Row, Tried
 from pe_jax.report import figures, learning, plane, style
-from pe_jax.report.looks import COMMON, looks
+from pe_jax.report.style import COMMON, looks
 from pe_jax.storage import records
 
 SEVEN = ("alibi", "learned", "nope", "rope", "sinusoidal", "t5", "transformer_xl")

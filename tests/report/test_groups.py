@@ -12,15 +12,15 @@ from pe_jax.report import (
     gallery,
     groups,
     labels,
-    outcome,
     page,
     sheet,
     sheets,
     style,
+    summary,
     tables,
 )
 from pe_jax.report.baseline import versus
-from pe_jax.report.choice import Choice
+from pe_jax.report.selection import Selection
 
 BPE = Vocabulary(spec="bpe:512", vocabulary=512, sha256="ab" * 32)
 RANKED = {
@@ -135,7 +135,7 @@ def test_no_bold_cell_rank_or_summary_spans_what_differs(pair):
         (row,) = table.rows
         assert all(cell.best for cell in row.cells) and row.rank is None
         other = {"rope": "t5", "t5": "rope"}[results[[r.id for r in results].index(row.run)].label]
-        said = outcome.summary(table)
+        said = summary.summary(table)
         assert f": {row.label} (" in said and f": {other} (" not in said
         assert "1 encoding trained" in said
         assert not any("reciprocal rank" in note for note in table.notes)
@@ -236,9 +236,9 @@ def test_rows_are_chosen_by_what_their_tables_call_them():
         replace(changed("rope", steps=steps, rate=rate), id=f"rope-{steps}-{rate}")
         for steps, rate in rates
     ]
-    assert Choice.of(["rope, train.rate 0.003"]).results(results) == results[1:2]
-    assert Choice.of(["rope, 700 steps"]).results(results) == results[2:]
-    chosen = Choice.of(["rope, 700 steps", "rope"])
+    assert Selection.of(["rope, train.rate 0.003"]).results(results) == results[1:2]
+    assert Selection.of(["rope, 700 steps"]).results(results) == results[2:]
+    chosen = Selection.of(["rope, 700 steps", "rope"])
     assert chosen.results(results) == [results[2], *results[:2]]
     ordered = chosen.tables(tables.grouped(results), chosen.results(results))
     assert [row.run for table in ordered for row in table.rows] == [r.id for r in results]
@@ -265,7 +265,7 @@ def test_the_summary_tells_how_many_seeds_there_are(seeds, said):
         for label, n in zip(("rope", "t5"), seeds, strict=True)
     ]
     table = tables.extrapolation(results)
-    assert said in outcome.summary(table)
+    assert said in summary.summary(table)
     assert said.strip("()").removesuffix(" each") + ", ±" in table.notes[1]
 
 
@@ -277,7 +277,7 @@ def test_the_summary_of_a_single_model_compares_its_swaps():
         for row in model.rows
         for swap, by in far.items()
     )
-    said = outcome.summary(tables.extrapolation([replace(model, rows=rows)]))
+    said = summary.summary(tables.extrapolation([replace(model, rows=rows)]))
     assert said.startswith(
         "rope, trained at 64 tokens (3 seeds), evaluated at up to 1024 tokens, as it is and with "
         "2 swaps. Lowest bits per byte at 1024: rerope ("
@@ -291,9 +291,9 @@ def test_of_equal_models_none_is_called_the_best():
         for label, first in (("rope", 0.0), ("t5", 0.5))
     ]
     table = tables.extrapolation(results)
-    assert "All are equal at 1024: 2.51 bits per byte." in outcome.summary(table)
+    assert "All are equal at 1024: 2.51 bits per byte." in summary.summary(table)
     assert "How the models rank" not in sheet.by_question(table.notes)
     better = make_record("alibi", [2.5, 2.4, 2.4, 2.4, 2.4])
     table = tables.extrapolation([*results, better])
-    assert "Lowest bits per byte at 1024: alibi (" in outcome.summary(table)
+    assert "Lowest bits per byte at 1024: alibi (" in summary.summary(table)
     assert "How the models rank" in sheet.by_question(table.notes)

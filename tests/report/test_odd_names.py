@@ -12,10 +12,10 @@ from pe_jax.record import Corpus
 from pe_jax.report import (
     baseline,
     compare,
+    comparison_sheets,
     page,
     sheet,
     sheets,
-    side_by_side,
     study,
     tables,
 )
@@ -69,7 +69,7 @@ def test_markdown_has_no_html_and_no_links_of_a_name_a_source_or_an_advice():
     texts = [
         sheet.markdown(sheets.extrapolation(reported)),
         sheet.markdown([*map(sheets.differences, versus)]),
-        sheet.markdown(side_by_side.sheets(compared, HTML, LINKS), HTML),
+        sheet.markdown(comparison_sheets.sheets(compared, HTML, LINKS), HTML),
     ]
     for text in texts:
         assert "evil" in text and not re.search(r"(?<!\\)<(?!/?sup>)", text)

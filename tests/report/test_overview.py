@@ -19,8 +19,8 @@ from pe_jax.report import (
     study,
     tables,
 )
-from pe_jax.report.choice import Choice
 from pe_jax.report.overview import overview
+from pe_jax.report.selection import Selection
 from pe_jax.storage.records import encode
 
 TASKS = ("odds_first", "even_pairs")
@@ -93,7 +93,7 @@ def test_headings_say_which_task_or_text_and_no_more_where_that_tells_all():
 
 
 def test_rows_are_in_the_order_that_was_asked_for():
-    choice = Choice.of(["t5 as T5", "rope", "alibi"])
+    choice = Selection.of(["t5 as T5", "rope", "alibi"])
     shown = choice.results(both())
     found = made(shown, ranked=False)
     assert [label for label, _ in found.rows] == ["T5", "rope", "alibi"]

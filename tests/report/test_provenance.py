@@ -4,7 +4,7 @@ import dataclasses
 
 from pe_jax.record import Device, Process
 from pe_jax.report import study, tables
-from pe_jax.report.provenance import differing
+from pe_jax.report.notes import differing
 
 
 def test_only_what_differs_is_said():

@@ -14,7 +14,7 @@ from drawn import texts
 from test_report import make_record
 
 from pe_jax.record import Baseline, Corpus, Row
-from pe_jax.report import against, agreement, page
+from pe_jax.report import page, published, published_sheets
 from pe_jax.report.published import hold
 from pe_jax.report.references import COLUMNS, Entry, Reference, read
 from pe_jax.storage import atomic, records
@@ -69,27 +69,27 @@ def test_critical_values_are_those_of_all_orders(n):
         sum((a - b) ** 2 for a, b in zip(first, p, strict=True))
         for p in itertools.permutations(first)
     ]
-    most = agreement.SQUARES[n]
+    most = published.SQUARES[n]
     assert sum(s <= most for s in squares) / len(squares) <= 0.05
     assert sum(s <= most + 2 for s in squares) / len(squares) > 0.05
-    assert round(agreement.critical(n), 2) == {4: 1.00, 5: 0.90, 6: 0.83, 7: 0.71}[n]
+    assert round(published.critical(n), 2) == {4: 1.00, 5: 0.90, 6: 0.83, 7: 0.71}[n]
 
 
 def test_critical_values_of_more_encodings_are_those_of_tables():
-    known = [round(agreement.critical(n), 2) for n in (8, 9, 10)]
+    known = [round(published.critical(n), 2) for n in (8, 9, 10)]
     assert known == [0.64, 0.60, 0.56]
-    assert math.isnan(agreement.critical(3))
-    assert 0.50 < agreement.critical(11) < 0.56
+    assert math.isnan(published.critical(3))
+    assert 0.50 < published.critical(11) < 0.56
 
 
 def test_rho_is_spearmans_with_ties():
     a, b = [1.0, 2.0, 2.0, 4.0, 5.0], [3.0, 1.0, 4.0, 4.0, 9.0]
-    assert agreement.spearman(a, b) == pytest.approx(scipy.stats.spearmanr(a, b).statistic)
-    assert math.isnan(agreement.spearman([1.0, 1.0], [1.0, 2.0]))
+    assert published.spearman(a, b) == pytest.approx(scipy.stats.spearmanr(a, b).statistic)
+    assert math.isnan(published.spearman([1.0, 1.0], [1.0, 2.0]))
 
 
 def test_a_pair_that_is_equal_in_print_is_left_out_and_one_that_is_equal_here_is_not_alike():
-    assert agreement.pairs([1.0, 1.0, 2.0], [5.0, 6.0, 6.0]) == (1, 2)
+    assert published.pairs([1.0, 1.0, 2.0], [5.0, 6.0, 6.0]) == (1, 2)
 
 
 def test_five_encodings_agree_from_the_critical_value_on():
@@ -109,12 +109,12 @@ def test_ours_is_the_mean_beyond_training_and_what_a_side_lacks_is_told():
     held = hold(
         [result("rope", 95), result("nope", 90)], [reference(entry("rope", 99.0), entry("path", 1))]
     )[0]
-    assert texts(against.sheets([held])[1]) == [
+    assert texts(published_sheets.sheets([held])[1]) == [
         ["rope", "99.00", "89.00 ± 2.48"],
         ["path", "1.00", "n/a"],
         ["nope", "n/a", "84.00 ± 2.48"],
     ]
-    titles = against.sheets([held])[1].columns[1:]
+    titles = published_sheets.sheets([held])[1].columns[1:]
     assert titles == ("mean beyond 40: published", "mean beyond 40: ours")
 
 
@@ -158,7 +158,7 @@ def test_guesses_are_told_on_either_side():
     at_chance = ranked([57, 56.5, 56, 57, 56.2])[0]
     assert at_chance.agreements[0].verdict == "guesses: ours"
     assert "all our values lie within noise of a guess at random, 50 %" in str(
-        against.notes(at_chance)[-1]
+        published_sheets.notes(at_chance)[-1]
     )
     printed = ranked([95, 94, 93, 92, 91], (50.5, 49.0, 50.0, 51.0, 48.5))[0]
     assert printed.agreements[0].verdict == "guesses: published"
@@ -182,11 +182,11 @@ def test_perplexity_is_held_against_bits_per_byte():
     held = hold(text, [reference(*lines)])[0]
     assert held.columns[0].metric == "same_targets"
     assert held.agreements[0].verdict == "0 of 1 pairs"
-    assert "perplexity is held against bits per byte" in str(against.notes(held)[-1])
+    assert "perplexity is held against bits per byte" in str(published_sheets.notes(held)[-1])
 
 
 def test_the_settings_of_both_sides_are_said():
-    told = str(against.notes(ranked([95, 94, 93, 92, 91])[0])[1])
+    told = str(published_sheets.notes(ranked([95, 94, 93, 92, 91])[0])[1])
     assert told == (
         "Published: encoders of 5 layers. Ours: encoders of 3 layers, width 64, 8 heads, 3,000 "
         "steps of 64, reverse_string, trained at length up to 40, scored at 20, 40, 60 and 80, 3 "
@@ -198,7 +198,7 @@ def test_groups_that_may_not_be_ranked_have_tables_of_their_own():
     results = [result(s, 90, layers=layers) for s in ("rope", "t5") for layers in (2, 3)]
     held = hold(results, [reference(entry("rope", 9.0), entry("t5", 8.0))])
     assert [one.heading for one in held] == ["2 layers", "3 layers"]
-    assert [row[1] for row in texts(against.sheets(held)[0])] == [
+    assert [row[1] for row in texts(published_sheets.sheets(held)[0])] == [
         "reverse_string, 2 layers",
         "reverse_string, 3 layers",
     ]
@@ -296,7 +296,7 @@ def test_a_reference_of_other_tasks_says_what_both_sides_have():
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
 def test_the_files_of_this_project_name_tasks_and_fields_that_exist(path):
-    from pe_jax.report.fitting import member, variant
+    from pe_jax.report.published import member, variant
     from pe_jax.tasks import section
 
     for one in read(path).entries:

@@ -24,22 +24,21 @@ from pe_jax import record
 from pe_jax.reason import Reason
 from pe_jax.record import Result
 from pe_jax.report import (
-    captions,
     cells,
     compare,
+    comparison_sheets,
     figures,
     gallery,
     labels,
     page,
     sheet,
     sheets,
-    side_by_side,
     study,
     style,
     tables,
 )
-from pe_jax.report.choice import Choice
-from pe_jax.report.looks import looks
+from pe_jax.report.selection import Selection
+from pe_jax.report.style import looks
 from pe_jax.runs import layout
 from pe_jax.storage import state
 from pe_jax.storage.records import decode, encode, write
@@ -490,7 +489,7 @@ def test_a_long_table_is_split_into_floats_of_one_number_that_fit_a_page():
 
 
 def test_rows_can_be_chosen_ordered_and_named(tmp_path, records):
-    choice = Choice.of(["rope as RoPE", "alibi"])
+    choice = Selection.of(["rope as RoPE", "alibi"])
     written = page.write(records, tmp_path / "study", choice=choice)
     table = (tmp_path / "study" / "table.csv").read_text("utf-8")
     rows = [row["encoding"] for row in csv.DictReader(io.StringIO(table))]
@@ -502,7 +501,7 @@ def test_rows_can_be_chosen_ordered_and_named(tmp_path, records):
     named = choice.results(records)
     assert looks(named)[named[0].id] == looks(records)[named[0].id]
     assert choice.results(records[::-1]) == named
-    assert Choice().results(records) == records
+    assert Selection().results(records) == records
 
 
 def test_a_label_chooses_what_tables_call_so_or_all_that_were_trained_under_it():
@@ -510,10 +509,10 @@ def test_a_label_chooses_what_tables_call_so_or_all_that_were_trained_under_it()
         replace(make_record("rope", [2.5] * 5), id=f"rope-{rate}", config={"train": {"rate": rate}})
         for rate in (0.1, 0.2)
     ]
-    assert Choice.of(["rope"]).results(rates) == rates
-    assert Choice.of(["rope, train.rate 0.2"]).results(rates) == rates[1:]
+    assert Selection.of(["rope"]).results(rates) == rates
+    assert Selection.of(["rope, train.rate 0.2"]).results(rates) == rates[1:]
     with pytest.raises(ValueError, match="no model is called 'rop'.*Known: rope, train.rate 0.1; "):
-        Choice.of(["rop"]).results(rates)
+        Selection.of(["rop"]).results(rates)
 
 
 def test_csv_reads_back_in_full(records, table):
@@ -582,7 +581,8 @@ def test_everything_says_that_validation_text_was_scored(tmp_path):
             if path.suffix not in (".png", ".pdf")
         }
         captions = [one.caption for one in gallery.drawn(results, tables.study(results), [], 5.0)]
-        compared = sheet.markdown(side_by_side.sheets(compare.compare(results, results), "A", "B"))
+        both = compare.compare(results, results)
+        compared = sheet.markdown(comparison_sheets.sheets(both, "A", "B"))
         floats = re.findall(r"\\caption{(.*)}", texts["table.tex"])
         parts = (*floats, compared, texts["table.md"].split("\n")[0], texts["baseline.md"])
         for text in (*captions, *parts, texts["report.html"], texts["table.csv"]):
@@ -702,7 +702,7 @@ def test_a_caption_says_that_an_arrow_head_marks_a_cut_where_there_is_one(record
     cut = replace(records[0], rows=tuple(wide))
     for results, said in ((records, False), ([cut, *records[1:]], True)):
         drawn = {"curves": figures.curves(results)}
-        told = captions.captions(results, tables.extrapolation(results), drawn)
+        told = gallery.captions(results, tables.extrapolation(results), drawn)
         assert ("arrow head" in told["curves"]) == said
 
 

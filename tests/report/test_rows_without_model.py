@@ -9,7 +9,7 @@ from rich.console import Console
 
 from pe_jax.record import Baseline
 from pe_jax.report import page, sheet, sheets, tables
-from pe_jax.report.choice import Choice
+from pe_jax.report.selection import Selection
 
 GUESS, FREQUENT = "no model: guess", "no model: most frequent target"
 
@@ -83,7 +83,7 @@ def test_every_form_of_the_table_has_them():
 
 
 def test_a_choice_of_rows_keeps_them_below():
-    choice = Choice.of(["alibi", "rope"])
+    choice = Selection.of(["alibi", "rope"])
     shown = choice.results(results())
     (table,) = choice.tables([tables.extrapolation(shown, "accuracy")], shown)
     assert [row.label for row in table.rows] == ["alibi", "rope", FREQUENT, GUESS]

@@ -9,7 +9,7 @@ import pytest
 from commands import run_of, the_run, write_text
 
 from pe_jax.record import Begun
-from pe_jax.report import sentences, sheet, tables
+from pe_jax.report import notes, sheet, tables
 from pe_jax.runs.again import evaluate_again
 from pe_jax.runs.changed import changed
 from pe_jax.runs.execute import execute
@@ -60,7 +60,7 @@ def test_shared_text_is_told_recorded_and_reported(finished):
     assert f"{DOUBT}." in sheet.by_question(table.notes)["What is doubtful"]
     scoring = result.config["eval"] | {"split": "valid"}
     valid = dataclasses.replace(result, config=result.config | {"eval": scoring})
-    assert "What is doubtful" not in sheet.by_question(sentences.notes([valid], table))
+    assert "What is doubtful" not in sheet.by_question(notes.notes([valid], table))
 
 
 def test_other_text_is_held_against_the_text_of_training(finished, text, tmp_path):

@@ -19,7 +19,7 @@ from pe_jax.evaluation.config import EvalConfig
 from pe_jax.evaluation.passes import plan
 from pe_jax.evaluation.passkeys import Passkeys
 from pe_jax.pretrained.load import load
-from pe_jax.report import depth, outcome, sheets, tables
+from pe_jax.report import depth, sheets, summary, tables
 from pe_jax.runs.extend import extend
 from pe_jax.runs.extension import Extension
 from pe_jax.runs.view import SILENT, Silent
@@ -219,7 +219,7 @@ def test_passkeys_have_a_table_and_a_heat_map_of_every_swap(model, tmp_path):
     table = tables.extrapolation([result], "exact_match")
     cells = [cell for row in table.rows for cell in (*row.cells, row.summary, row.gain)]
     assert all(math.isnan(cell.half) for cell in cells)
-    said = outcome.summary(table)
+    said = summary.summary(table)
     assert "±" not in said and "Within 1 %" not in said
     assert sheets.extrapolation([table])[0].columns[-1] == "seconds a window"
     notes = " ".join(table.notes)

@@ -13,7 +13,7 @@ from pe_jax.report.sheet import Sheet
 
 
 @dataclass(frozen=True)
-class Choice:
+class Selection:
     """What to show; whatever is empty is shown whole."""
 
     rows: tuple[tuple[str, str], ...] = ()
@@ -32,7 +32,7 @@ class Choice:
         metrics: Iterable[str] = (),
         columns: Iterable[str] = (),
         notes: bool = True,
-    ) -> Choice:
+    ) -> Selection:
         """From rows "LABEL" or "LABEL as NAME"."""
         pairs = (text.partition(" as ") for text in rows)
         named = tuple((label.strip(), (name or label).strip()) for label, _, name in pairs)

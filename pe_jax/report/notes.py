@@ -1,4 +1,4 @@
-"""The notes of a table: what was measured, and how to read it. What came out is in `outcome`.
+"""The notes of a table: what was measured, and how to read it. What came out is in `summary`.
 
 Every sentence is computed from the results, so none can disagree with the table beside it.
 """
@@ -11,15 +11,13 @@ from collections.abc import Iterator, Sequence
 
 from pe_jax.held_out import HELD_OUT
 from pe_jax.metric import Metric
-from pe_jax.record import Result
-from pe_jax.report import paired, without_model
-from pe_jax.report.cells import Row, Table, described
+from pe_jax.record import SYMBOLS, Process, Result
+from pe_jax.report import paired, task_baselines
+from pe_jax.report.cells import Row, Table, described, rate
 from pe_jax.report.groups import other_text
-from pe_jax.report.provenance import differing, doubts
-from pe_jax.report.setting import edges, rates, setting
 from pe_jax.report.sheet import Note
 from pe_jax.report.stats import Rank
-from pe_jax.report.words import each, join
+from pe_jax.report.words import count, each, join
 
 
 def notes(results: Sequence[Result], table: Table) -> tuple[Note, ...]:
@@ -106,7 +104,7 @@ def _models(results: Sequence[Result]) -> Iterator[str]:
 def _rows(results: Sequence[Result], table: Table) -> Iterator[str]:
     yield from _models(results)
     yield from _swaps(table)
-    yield from without_model.note(table)
+    yield from task_baselines.note(table)
 
 
 def _swaps(table: Table) -> Iterator[str]:
@@ -211,3 +209,139 @@ def _scored(results: Sequence[Result], metric: str) -> str:
     if held - targets:  # tokens are not bytes
         size = f" ({' to '.join(f'{n:,}' for n in sorted({min(held), max(held)}))} bytes)"
     return f"{join(f'{n:,}' for n in sorted(targets))} tokens{size} are scored at each length."
+
+
+# How the models were trained
+
+
+FEW = 8  # models up to which a sentence names all
+
+
+def setting(results: Sequence[Result]) -> str:
+    """How the models were trained, on what, and what ± means."""
+    train, spec = results[0].train, results[0].tokenizer.spec
+    seeds = [len(result.seeds) for result in results]
+    of = results[0].replicate
+    if set(seeds) == {1}:
+        spread = f"one {of}, so there are no intervals"
+    elif of == "depth":
+        spread = f"one passkey at each of {each(seeds, of)}, so there are no intervals"
+    else:
+        spread = f"{each(seeds, of)}, ± is the half width of their 95 % interval by Student's t"
+    if spec == SYMBOLS:
+        config = results[0].config
+        kind = "decoders" if config.get("lm", {}).get("causal", True) else "encoders"
+        fixed = config.get("train", {}).get("curriculum") == "fixed"
+        return (
+            f"Trained as {kind} on {train.steps:,} batches of samples of "
+            f"{results[0].corpus.source}, of {'length' if fixed else 'lengths up to'} "
+            f"{train.length}; {spread}.{_chance(train.labels)}"
+        )
+    if results[0].replicate != "seed":
+        known = results[0].parameters
+        size = f" ({known.total:,} parameters)" if known else ""
+        return (
+            f"Trained by others, on up to {train.length:,} tokens{size}; scored on "
+            f"{results[0].corpus.source}, in its own tokens; {spread}."
+        )
+    python = join(sorted({r.corpus.python for r in results if r.corpus.python}) or [""])
+    corpus = results[0].corpus.source + (f" of Python {python}" if python else "")
+    tokens = "tokens" if spec == "bytes" else f"tokens ({spec})"
+    return (
+        f"Trained on windows of {train.length} {tokens} of {corpus} for {train.steps:,} steps; "
+        f"{spread}."
+    )
+
+
+def _chance(labels: int | None) -> str:
+    return f" A token guessed at random is right in {100 / labels:.3g} %." if labels else ""
+
+
+def rates(results: Sequence[Result], table: Table) -> Iterator[str]:
+    """How learning rates were chosen: a sentence for each set of rates that were tried."""
+    alike: dict[tuple, dict[float | None, list[str]]] = {}
+    called = {row.run: row.label for row in table.rows if row.trained}
+    for result in results:
+        if result.rates and result.id in called:
+            tried = tuple(sorted(one.rate for one in result.rates))
+            seeds = tuple(sorted({seed for one in result.rates for seed in one.valid}))
+            by_rate = alike.setdefault((tried, seeds), {})
+            by_rate.setdefault(rate(result), []).append(called[result.id])
+    for (tried, seeds), by_rate in alike.items():
+        names = "; ".join(
+            f"{one:g} for {join(labels) if len(labels) <= FEW else count(len(labels), 'model')}"
+            for one, labels in sorted(by_rate.items())
+        )
+        many = any(len(labels) > FEW for labels in by_rate.values())
+        yield (
+            f"The learning rate is that of {join(f'{one:g}' for one in tried)} with the lowest "
+            "bits per byte of validation text at the training length "
+            f"({'seed' if len(seeds) == 1 else 'mean of seeds'} {join(seeds)}): {names}"
+            f"{' (table.csv has that of each)' if many else ''}."
+        )
+
+
+def edges(results: Sequence[Result], table: Table) -> Iterator[str]:
+    """Which models chose the highest or lowest rate tried, so that a better one may lie beyond."""
+    found: dict[tuple[str, float], list[str]] = {}
+    called = {row.run: row.label for row in table.rows if row.trained}
+    for result in results:
+        tried = [one.rate for one in result.rates]
+        for end, extreme in (("highest", max), ("lowest", min)) if result.id in called else ():
+            if len(set(tried)) > 1 and rate(result) == extreme(tried):
+                found.setdefault((end, extreme(tried)), []).append(called[result.id])
+    if found:
+        ends = [
+            f"the {end} tried, {one:g}, for {join(names)}" for (end, one), names in found.items()
+        ]
+        yield f"The chosen learning rate is {'; '.join(ends)}: widen train.rates"
+
+
+# By what code runs were carried out, and what is doubtful
+
+
+THEN = ", then "  # between the commits that carried one run out
+
+
+def differing(results: Sequence[Result]) -> str:
+    """On the commits, versions and devices in which the runs, or the processes that scored them,
+    differ; "" if in none.
+    """
+    runs = [*_parts(results), *_changed(results)]
+    scored_by = [process for result in results for process in result.scored_by]
+    known = [process for process in scored_by if process != Process()]
+    scores = list(_parts(known))
+    told = [f"The runs differ in what carried them out: {'; '.join(runs)}."] * bool(runs)
+    if scores and scores != runs:
+        told.append(f"The scores differ in what computed them: {'; '.join(scores)}.")
+    if 0 < len(known) < len(scored_by):
+        told.append("What computed some of the scores is not recorded.")
+    return " ".join(told)
+
+
+def doubts(results: Sequence[Result]) -> Iterator[str]:
+    """What is doubtful about the models' encodings, and about the text that was scored."""
+    for result in results:
+        yield from result.advice
+    scoring = results[0].config.get("eval", {})
+    yield from (results[0].scored or results[0].corpus).doubts([scoring.get("split") or "test"])
+
+
+def _parts(processes: Sequence[Process]) -> Iterator[str]:
+    """What of several processes differs."""
+    commits = {commit for process in processes for commit in process.commit.split(THEN)}
+    if len(commits) > 1:
+        yield f"{count(len(commits), 'commit')} of the code"
+    for name in sorted({name for process in processes for name in process.versions}):
+        versions = {p.versions.get(name, "unknown") for p in processes if p.versions}
+        if len(versions) > 1:
+            yield f"{name} {join(sorted(versions))}"
+    kinds = {f"{p.device.kind} ({p.device.platform})" for p in processes if p.device}
+    if len(kinds) > 1:
+        yield f"on {join(sorted(kinds))}"
+
+
+def _changed(results: Sequence[Result]) -> Iterator[str]:
+    changed = [result.label for result in results if THEN in result.commit]
+    if changed:
+        yield f"the code changed while {join(changed)} went on"
