@@ -135,9 +135,9 @@ def publish(
         print(path)
 
 
-def missing(standings: Iterable[Standing], results: Iterable[Result]) -> list[str]:
+def missing(standings: Iterable[Standing], results: Iterable[Result]) -> dict[str, str]:
     """Which runs have none of these results, as in "1 of 3 runs has failed and is not shown: rope:
-    out of memory.": a sentence for each state.
+    out of memory.": a sentence for each state, by its name.
     """
     standings, shown = list(standings), {result.id for result in results}
     absent: dict[str, list[str]] = {}
@@ -145,7 +145,7 @@ def missing(standings: Iterable[Standing], results: Iterable[Result]) -> list[st
         if run.state != "finished" and run.id not in shown:
             name = ": ".join(filter(None, [run.label, run.reason]))
             absent.setdefault(run.state, []).append(name)
-    return [_missing(state, names, len(standings)) for state, names in absent.items()]
+    return {state: _missing(state, names, len(standings)) for state, names in absent.items()}
 
 
 def _missing(state: str, names: list[str], runs: int) -> str:

@@ -96,11 +96,13 @@ def main() -> int:
         missing = console.missing(_standings(workdirs), results)
         choice = Selection.of(_ROW.value, _METRIC.value, _COLUMN.value, not _NO_NOTES.value)
         again = _again(len(workdirs), out.name)
-        console.publish(results, out, choice, _BASELINE.value, published, missing, again)
+        told = [*missing.values()]
+        console.publish(results, out, choice, _BASELINE.value, published, told, again)
     except (ValueError, OSError) as error:
         return cli.fail(error)
-    for told in missing:
-        print(f"{sys.argv[0]}: {told}", file=sys.stderr)
+    for state, sentence in missing.items():
+        if state != "damaged":  # each of these has a line of its own
+            print(f"{sys.argv[0]}: {sentence}", file=sys.stderr)
     return console.left_out(damages)
 
 

@@ -157,7 +157,7 @@ def _carried_out(
         try:
             names = {folder.name for folder in folders.values()}
             own = [run for run in status.standings(_workdir()) if run.id in names]
-            missing = console.missing(own, results)
+            missing = [*console.missing(own, results).values()]
             console.publish(results, None if others else out, missing=missing)
         except (ValueError, OSError) as error:
             return cli.fail(error)
