@@ -17,23 +17,24 @@ FILE is a Python file that lists its runs by get_sweep():
         for spec in ("rope", "alibi"):
             yield get_config(f"pe={spec}")
 
-or says what varies by get_hyper(h), as in h.sweep("config.train.rate", [1e-3, 3e-3]). --also adds
-encodings, for example one of your own: --also=my_dir/my_file.py:MyEncoding; with get_hyper each of
-them gets every other value that varies. FILE:pe=SPEC runs that encoding alone.
+--also adds encodings, for example one of your own: --also=my_dir/my_file.py:MyEncoding.
+FILE:pe=SPEC runs that encoding alone. --config.SECTION.KNOB=VALUE sets a knob of every run.
 """
 
 from __future__ import annotations
 
+import functools
 import importlib.util
 import os
 import shlex
 import sys
 import types
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from absl import flags
-from ml_collections import config_flags
+from ml_collections import ConfigDict, config_flags
 
 from pe_jax.commands import cli
 
@@ -44,7 +45,7 @@ if TYPE_CHECKING:
 
 OPTIONS = flags.FlagValues()
 _CONFIG = config_flags.DEFINE_config_file(
-    "config", None, "Config file with get_sweep() or get_hyper(h).", flag_values=OPTIONS
+    "config", None, "Config file with get_sweep().", flag_values=OPTIONS
 )
 _WORKDIR = flags.DEFINE_string("workdir", "runs", "Folder of the runs.", flag_values=OPTIONS)
 _JOBS = flags.DEFINE_integer(
@@ -196,7 +197,6 @@ def _workdir() -> Path:
 
 def _configs() -> list[dict[str, Any]]:
     """The config of each run, with the command line's values on top."""
-    from pe_jax.commands import hyper
     from pe_jax.spec.parse import parse_list
 
     flag = OPTIONS["config"]
@@ -209,8 +209,27 @@ def _configs() -> list[dict[str, Any]]:
     also = parse_list(_ALSO.value)
     if argument:  # FILE:pe=SPEC: that encoding alone
         module = types.SimpleNamespace(get_config=module.get_config)
-    configs = hyper.runs(module, _CONFIG.value, values, also)
-    return [config.to_dict() for config in configs]
+    return [config.to_dict() for config in runs_of(module, _CONFIG.value, values, also)]
+
+
+def runs_of(
+    module: Any, config: ConfigDict, values: Mapping[str, Any], also: Sequence[str] = ()
+) -> list[ConfigDict]:
+    """The configs that a config module lists by get_sweep(), in order; without that function the
+    one `config`. A run is added for each spec of `also`. Every config gets the command line's
+    `values`, by names such as "train.steps"; AttributeError for a name that a config lacks, with
+    the nearest.
+    """
+    listed = module.get_sweep() if hasattr(module, "get_sweep") else [config]
+    configs = [run.copy_and_resolve_references() for run in listed]
+    configs += [module.get_config(f"pe={spec}") for spec in also]
+    for run in configs:
+        for name, value in values.items():
+            *parents, last = name.split(".")
+            section = functools.reduce(getattr, parents, run)
+            getattr(section, last)  # setattr would add a misspelt one
+            setattr(section, last, value)
+    return configs
 
 
 def _by_id(runs: list[Run]) -> dict[str, Run]:

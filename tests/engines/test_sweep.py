@@ -1,6 +1,5 @@
 """Many runs: which ones a config names, and that failures, kills and company do no harm."""
 
-import dataclasses
 import json
 import os
 import shutil
@@ -11,10 +10,10 @@ import pytest
 from commands import FAILING, ROOT, TINY, Lab, lines, result, run_of, tiny
 
 from configs import base, quickstart
-from pe_jax.commands import hyper
+from pe_jax.commands.sweep import runs_of
 from pe_jax.engines.local import Local
 from pe_jax.runs.resources import Resources
-from pe_jax.runs.run import SECTIONS, Run
+from pe_jax.runs.run import Run
 from pe_jax.storage import atomic, locks
 from pe_jax.storage.hashes import canonical
 
@@ -45,7 +44,9 @@ def get_sweep():
     for spec in ("nope", "alibi"):
         yield get_config(f"pe={spec}")
 """
-HYPER = """
+GRID = """
+import itertools
+
 from pe_jax.configs import base
 
 
@@ -53,23 +54,19 @@ def get_config(arg="pe=rope"):
     return base.get_config(arg)
 
 
-def get_hyper(h):
-    clips = h.sweep("config.train.clip", [2.0, 4.0])
-    return h.product([
-        h.sweep("config.pe.spec", ["nope", "rope(base=50.0)"]),
-        h.chainit([
-            h.sweep("config.train.rate", [1e-3]),
-            h.zipit([h.sweep("config.train.rate", [1e-2, 2e-2]), clips]),
-        ]),
-        h.fixed("config.lm.mlp", 24, length=1),
-    ])
+def get_sweep():
+    rates = [(1e-3, 2.0), (1e-3, 4.0), (2e-2, 2.0), (2e-2, 4.0)]
+    for spec, (rate, clip) in itertools.product(["nope", "rope(base=50.0)"], rates):
+        c = get_config(f"pe={spec}")
+        c.train.rate, c.train.clip = rate, clip
+        yield c
 """
 
 
 @pytest.fixture(scope="module")
 def lab(tmp_path_factory):
     lab = Lab(tmp_path_factory.mktemp("lab"), tmp_path_factory.getbasetemp() / "programs")
-    for name, text in {"mine.py": MINE + FAILING, "study.py": STUDY, "hyper.py": HYPER}.items():
+    for name, text in {"mine.py": MINE + FAILING, "study.py": STUDY, "grid.py": GRID}.items():
         (lab.folder / name).write_text(text)
     return lab
 
@@ -82,56 +79,6 @@ def sweep(lab, workdir, *arguments, config="study.py", **environment):
 
 def labels(workdir):
     return sorted(result(path.parent)["label"] for path in workdir.glob("*/result.json"))
-
-
-def test_five_functions_name_what_varies():
-    a, b = hyper.sweep("a", [1, 2]), hyper.sweep("b", "xyz")
-    assert a == [{"a": 1}, {"a": 2}]
-    assert hyper.fixed("c", 0) == [{"c": 0}] and hyper.fixed("c", 0, length=2) == [{"c": 0}] * 2
-    assert hyper.product([a, b])[:4] == [
-        {"a": 1, "b": "x"},
-        {"a": 1, "b": "y"},
-        {"a": 1, "b": "z"},
-        {"a": 2, "b": "x"},
-    ]
-    assert len(hyper.product([a, b], name="grid")) == 6
-    assert hyper.zipit([a, hyper.sweep("b", "xy"), hyper.fixed("c", 0)]) == [
-        {"a": 1, "b": "x", "c": 0},
-        {"a": 2, "b": "y", "c": 0},
-    ]
-    assert hyper.chainit([a, b]) == [*a, *b]
-
-
-def test_zipit_refuses_sweeps_of_different_lengths():
-    with pytest.raises(ValueError, match="sweeps of one length, got 2, 3"):
-        hyper.zipit([hyper.sweep("a", [1, 2]), hyper.sweep("b", [1, 2, 3])])
-
-
-class Google:
-    """A config module in the style of Google's: only what varies."""
-
-    get_config = staticmethod(base.get_config)
-
-    def __init__(self, overrides):
-        self.get_hyper = lambda h: overrides(h)
-
-
-def test_get_hyper_makes_a_config_of_each_run():
-    module = Google(
-        lambda h: h.product(
-            [h.sweep("config.pe.spec", ["nope", "rope"]), h.sweep("train.rate", [1e-3, 1])]
-        )
-    )
-    config = base.get_config()
-    found = hyper.runs(module, config, {})
-    assert [(c.pe.spec, c.train.rate) for c in found] == [
-        ("nope", 1e-3),
-        ("nope", 1.0),
-        ("rope", 1e-3),
-        ("rope", 1.0),
-    ]
-    assert "rope" not in found[0].pe and found[2].pe.rope.base == 10000.0
-    assert config.train.rate == 9e-3
 
 
 def test_two_runs_that_train_the_same_and_ask_for_different_things_are_refused(lab, tmp_path):
@@ -149,48 +96,19 @@ def test_two_runs_that_train_the_same_and_ask_for_different_things_are_refused(l
     assert "train the same, nope, and differ in section eval, run.seeds" in other.err
 
 
-def test_the_command_line_is_on_top_of_what_varies():
-    module = Google(lambda h: h.sweep("config.pe.spec", ["nope", "t5"]))
-    for config in hyper.runs(module, base.get_config(), {"train.steps": 7, "run.seeds": (5,)}):
-        assert config.train.steps == 7 and config.run.seeds == (5,)
-    for config in hyper.runs(quickstart, quickstart.get_config(), {"train.steps": 7}):
-        assert config.train.steps == 7
-    (single,) = hyper.runs(None, base.get_config("pe=t5"), {"train.steps": 7})
+def test_the_command_line_is_on_top_of_each_run_and_encodings_are_added():
+    values = {"train.steps": 7, "run.seeds": (5,)}
+    found = runs_of(quickstart, base.get_config(), values, ["alibi[1:]"])
+    assert [c.pe.spec for c in found] == [*quickstart.ENCODINGS, "alibi[1:]"]
+    assert all(c.train.steps == 7 and c.run.seeds == (5,) for c in found)
+    (single,) = runs_of(None, base.get_config("pe=t5"), {"train.steps": 7})
     assert single.train.steps == 7 and single.pe.spec == "t5"
 
 
-def test_an_added_encoding_gets_all_that_varies_but_the_encoding():
-    module = Google(
-        lambda h: h.product(
-            [
-                h.sweep("config.pe.spec", ["rope", "t5"]),
-                h.sweep("config.train.rate", [1e-3, 1e-2]),
-            ]
-        )
-    )
-    configs = hyper.runs(module, base.get_config(), {"train.steps": 7}, ["nope", "alibi"])
-    assert [(c.pe.spec, c.train.rate) for c in configs[4:]] == [
-        ("nope", 1e-3),
-        ("nope", 1e-2),
-        ("alibi", 1e-3),
-        ("alibi", 1e-2),
-    ]
-    assert all(c.train.steps == 7 for c in configs)
-    added = hyper.runs(quickstart, quickstart.get_config(), {}, ["alibi[1:]"])
-    assert [c.pe.spec for c in added] == [*quickstart.ENCODINGS, "alibi[1:]"]
-
-
-@pytest.mark.parametrize("name", ("config.train.stepz", "config.trian.steps"))
+@pytest.mark.parametrize("name", ("train.stepz", "trian.steps"))
 def test_a_misspelt_knob_answers_with_the_nearest(name):
-    module = Google(lambda h: h.sweep(name, [1]))
     with pytest.raises(AttributeError, match="Did you mean"):
-        hyper.runs(module, base.get_config(), {})
-
-
-@pytest.mark.parametrize("name", SECTIONS)
-def test_the_defaults_of_base_are_those_of_the_dataclasses(name):
-    wanted = {field.name: field.default for field in dataclasses.fields(SECTIONS[name])}
-    assert base.get_config()[name].to_dict() == wanted
+        runs_of(quickstart, base.get_config(), {name: 1})
 
 
 def test_the_quickstart_is_seven_encodings_at_the_defaults():
@@ -234,11 +152,11 @@ def test_every_config_lists_its_runs_and_writes_nothing(lab, tmp_path, path):
         assert run_of("t5").id in done.out
 
 
-def test_a_google_style_file_runs_unchanged(lab, tmp_path):
-    done = sweep(lab, tmp_path / "runs", "--dry_run", "--also=t5", config="hyper.py").wait()
+def test_a_dry_run_names_what_runs_differ_in(lab, tmp_path):
+    done = sweep(lab, tmp_path / "runs", "--dry_run", "--also=t5", config="grid.py").wait()
     assert done.code == 0, done.err
     assert "9 runs, 9 to do: about" in done.out and not (tmp_path / "runs").exists()
-    varied = {"train.rate": 2e-2, "train.clip": 4.0, "lm.mlp": 24, "data.source": lab.text}
+    varied = {"train.rate": 2e-2, "train.clip": 4.0, "data.source": lab.text}
     wanted = run_of("rope(base=50.0)", **varied)
     (row,) = (line for line in done.out.splitlines() if wanted.id in line)
     assert f"{wanted.parameters().total:,}" in row and "rope(base=50.0)" in row
