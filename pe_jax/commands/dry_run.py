@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
+import statistics
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 
 from pe_jax import record
-from pe_jax.engines import cost, local
+from pe_jax.engines import local
 from pe_jax.engines.progress import duration
+from pe_jax.errors import Refused
 from pe_jax.report import labels
 from pe_jax.report.words import count
 from pe_jax.runs.folder import answer, find_all
 from pe_jax.runs.run import Run
+from pe_jax.storage import records
 from pe_jax.training import need
 
 
@@ -25,9 +28,11 @@ def show(runs: list[Run], workdir: Path, jobs: int) -> None:
     folders = find_all(runs, workdir)
     results = {run.id: answer(run, folders[run.id]) for run in runs}
     left = {run.id: run for run in runs if not results[run.id]}
-    jobs = local.at_a_time(jobs, max(1, len(left)))
-    found = [(run, folders[run.id], results[run.id]) for run in runs]
-    estimates = dict(zip(results, cost.estimates(found, workdir, jobs), strict=True))
+    step = _seconds_of_a_step(workdir)
+    times = {run.id: step * run.train.steps * len(run.run.seeds) for run in runs if step}
+    for id, result in results.items():
+        if result and result.seconds:
+            times[id] = result.seconds.total
     names = labels.names(map(_begun, runs))
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, collapse_padding=True)
     for name in ("run", "id", "seeds", "steps", "parameters", "about", ""):
@@ -35,8 +40,8 @@ def show(runs: list[Run], workdir: Path, jobs: int) -> None:
     for run in runs:
         size = f"{run.parameters().total:,}"
         row = (names[run.id], folders[run.id].name, len(run.run.seeds), run.train.steps, size)
-        done = "" if run.id in left else "finished"
-        table.add_row(*map(str, row), duration(estimates[run.id].seconds), done)
+        about = duration(times[run.id]) if run.id in times else "n/a"
+        table.add_row(*map(str, row), about, "" if run.id in left else "finished")
     Console(width=None if sys.stdout.isatty() else 140).print(table)
     for run in runs:
         for doubt in run.advice:
@@ -45,7 +50,8 @@ def show(runs: list[Run], workdir: Path, jobs: int) -> None:
         model = run.lm, run.encodings, run.train, run.task, len(run.run.groups(run.run.seeds)[0])
         if not run.run.mesh and (lacks := need.lacking(*model, None)):
             print(f"note: {names[run.id]}: on this machine {lacks}")
-    print(f"{count(len(runs), 'run')}, {_total([estimates[id] for id in left], jobs)}")
+    todo = f"{count(len(runs), 'run')}, {len(left)} to do"
+    print(f"{todo}: {_total([times.get(id) for id in left], jobs, workdir)}" if left else todo)
 
 
 def _begun(run: Run) -> record.Begun:
@@ -60,16 +66,26 @@ def _begun(run: Run) -> record.Begun:
     )
 
 
-def _total(left: Sequence[cost.Estimate], jobs: int) -> str:
-    """How long the runs left to do take, `jobs` at a time, and what the estimate rests on."""
-    seconds = [estimate.seconds for estimate in left]
-    total = max(sum(seconds) / jobs, max(seconds, default=0.0))
-    text = f"{len(left)} to do: about {duration(total)} with {jobs} at a time on this machine"
-    if not left:
-        return text
-    known = sum(bool(estimate.like) for estimate in left)
-    earlier = "what earlier runs of this folder took"
-    arithmetic = "the arithmetic of the model and a timed matrix product"
-    if known in (0, len(left)):
-        return f"{text}, by {earlier if known else arithmetic}"
-    return f"{text}: {known} by {earlier}, {len(left) - known} by {arithmetic}"
+def _seconds_of_a_step(workdir: Path) -> float | None:
+    """The median over the finished runs of a work directory of their seconds for a training step of
+    one seed, compilation and evaluation included; None without such a run. A run with a diverged
+    seed does not count: its training may have ended early.
+    """
+    found = []
+    for path in workdir.glob("*/result.json"):
+        with contextlib.suppress(Refused):  # a damaged record
+            result = records.read(record.Result, path)
+            if result and result.seconds and result.train.steps and not result.diverged:
+                found.append(result.seconds.total / result.train.steps / len(result.seeds))
+    return statistics.median(found) if found else None
+
+
+def _total(seconds: list[float | None], jobs: int, workdir: Path) -> str:
+    """How long the runs left to do take, `jobs` at a time, by the estimate of each."""
+    jobs, known = local.at_a_time(jobs, len(seconds)), [time for time in seconds if time]
+    if not known:
+        return f"time n/a: no finished run in {workdir}"
+    return (
+        f"about {duration(max(sum(known) / jobs, max(known)))} with {jobs} at a time, by the "
+        f"median time of a step and seed in the finished runs of {workdir}"
+    )

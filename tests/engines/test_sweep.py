@@ -7,9 +7,10 @@ import signal
 from pathlib import Path
 
 import pytest
-from commands import FAILING, ROOT, TINY, Lab, lines, result, run_of, tiny
+from commands import FAILING, ROOT, TINY, Lab, lines, result, rewrite, run_of, tiny
 
 from configs import base, quickstart
+from pe_jax.commands import dry_run
 from pe_jax.commands.sweep import runs_of
 from pe_jax.engines.local import Local
 from pe_jax.runs.resources import Resources
@@ -146,7 +147,9 @@ def test_every_config_lists_its_runs_and_writes_nothing(lab, tmp_path, path):
     counts |= {"notes": 5, "encodings_early": 62, "retrieval": 14, "swaps": 6, "continued": 4}
     count = counts.get(path.stem, 1)
     runs = "1 run" if count == 1 else f"{count} runs"
-    assert f"{runs}, {count} to do: about" in done.out
+    assert f"{runs}, {count} to do: time n/a: no finished run in {workdir}" in done.out.replace(
+        "\n", " "
+    )
     assert not workdir.exists()
     if path.stem == "replay":
         assert run_of("t5").id in done.out
@@ -155,7 +158,7 @@ def test_every_config_lists_its_runs_and_writes_nothing(lab, tmp_path, path):
 def test_a_dry_run_names_what_runs_differ_in(lab, tmp_path):
     done = sweep(lab, tmp_path / "runs", "--dry_run", "--also=t5", config="grid.py").wait()
     assert done.code == 0, done.err
-    assert "9 runs, 9 to do: about" in done.out and not (tmp_path / "runs").exists()
+    assert "9 runs, 9 to do: time n/a" in done.out and not (tmp_path / "runs").exists()
     varied = {"train.rate": 2e-2, "train.clip": 4.0, "data.source": lab.text}
     wanted = run_of("rope(base=50.0)", **varied)
     (row,) = (line for line in done.out.splitlines() if wanted.id in line)
@@ -229,8 +232,18 @@ def test_finished_runs_are_skipped_and_it_says_so(lab, study):
     assert "alibi" in done.out
     assert {p: p.stat().st_mtime_ns for p in workdir.rglob("*") if p.is_file()} == before
     listed = sweep(lab, workdir, own, "--also=rope", "--dry_run").wait()
-    assert listed.code == 0 and listed.out.count("finished") == 2, listed.out
+    assert listed.code == 0 and listed.out.count("  finished") == 2, listed.out
     assert "3 runs, 1 to do: about" in listed.out
+
+
+def test_a_dry_run_estimates_by_the_median_step_of_the_finished_runs(study, tmp_path, capsys):
+    """Of three runs that took 12, 24 and 60 s for 2 seeds of 12 steps; the new one has 24 steps."""
+    folders = sorted(path.parent for path in study[0].glob("*/result.json"))
+    for folder, seconds in zip(folders, (12.0, 60.0, 24.0), strict=True):
+        copy = shutil.copytree(folder, tmp_path / folder.name)
+        rewrite(copy / "result.json", seconds={"train": 1.0, "evaluate": 1.0, "total": seconds})
+    dry_run.show([run_of("rope", **{"train.steps": 24})], tmp_path, 1)
+    assert "1 run, 1 to do: about 48 s" in capsys.readouterr().out
 
 
 def id_of(lab, spec):

@@ -362,7 +362,7 @@ ELSEWHERE = """
 import os, sys
 sys.modules |= {"fcntl": None, "resource": None}
 del os.sched_getaffinity
-from pe_jax.engines import cost, local
+from pe_jax.engines import local
 from pe_jax.runs import environment, execute, trained
 assert environment.cores() == local.cores() == os.cpu_count()
 environment.STATUS = environment.PACKAGE / "none"
