@@ -22,6 +22,7 @@ from typing import NoReturn
 from absl import app, flags, logging
 
 import pe_jax
+from pe_jax.commands import docstrings
 from pe_jax.errors import in_words, nearest
 
 INTERRUPTED = 75  # the exit code of a stopped command that goes on when it is given again
@@ -81,7 +82,7 @@ def carry_out(
     def parse(argv: Sequence[str]) -> list[str]:
         flags.FLAGS(argv[:1])  # those of libraries, which absl wants parsed
         if {"--help", "-h"} & set(argv):
-            print(f"{about.strip()}\n\n{_listed(options)}")
+            print(f"{about.strip()}\n\n{_listed(options)}{_knobs() * ('config' in options)}")
             sys.exit(0)
         try:
             return _operands(options(_with_configs_found(argv)), operands.split())
@@ -157,9 +158,34 @@ def _listed(options: flags.FlagValues) -> str:
     for name, flag in sorted((name, options[name]) for name in options):
         value = json.dumps(flag.default) if flag.default == "\n" else flag.default
         known = "" if flag.default in (None, "") or flag.boolean else f" (default: {value})"
-        text = f"--{name}: {flag.help}{known}"
-        lines.append(textwrap.fill(text, 100, initial_indent="  ", subsequent_indent="      "))
+        lines.append(_filled(f"--{name}: {flag.help}{known}"))
     return "\n".join(lines)
+
+
+def _knobs() -> str:
+    """Each knob of the config with its default and sentence, by sections."""
+    lines = [
+        "",
+        "",
+        "The config, each knob with its default. The encodings and the task have theirs:",
+        "--config.pe.NAME.FIELD=VALUE and --config.task.FIELD=VALUE.",
+    ]
+    for section in docstrings.sections():
+        lines += ["", textwrap.fill(f"{section.name}: {section.sentence}", 80)]
+        lines += [_filled(f"{flag}: {sentence}") for flag, sentence in section.knobs.items()]
+    return "\n".join(lines)
+
+
+def _filled(text: str) -> str:
+    """The text of a flag in lines of 80 columns, the flag itself unbroken."""
+    return textwrap.fill(
+        text,
+        80,
+        initial_indent="  ",
+        subsequent_indent="      ",
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
 
 
 def _with_configs_found(argv: Sequence[str]) -> list[str]:

@@ -7,13 +7,13 @@ pe-jax list                        # what can be listed
 
 from __future__ import annotations
 
-import re
 import sys
 from collections.abc import Mapping
 
 from absl import flags
 
 from pe_jax.commands import cli
+from pe_jax.commands.docstrings import sentence
 from pe_jax.errors import nearest
 
 OPTIONS = flags.FlagValues()
@@ -24,7 +24,7 @@ def main(what: str = "") -> int:
     if what not in ("", *LISTS):
         return cli.fail(f"no list of {what!r}{nearest(what, LISTS)} Known: {', '.join(LISTS)}.")
     about = (
-        LISTS[what]() if what else {name: _sentence(lists.__doc__) for name, lists in LISTS.items()}
+        LISTS[what]() if what else {name: sentence(lists.__doc__) for name, lists in LISTS.items()}
     )
     width = max(map(len, about))
     for name, text in about.items():
@@ -60,10 +60,4 @@ LISTS = {"encodings": _encodings, "tasks": _tasks, "metrics": _metrics}
 
 def _docstrings(table: Mapping[str, type]) -> dict[str, str]:
     """The first sentence of each class's file, which names the paper."""
-    return {name: _sentence(sys.modules[cls.__module__].__doc__) for name, cls in table.items()}
-
-
-def _sentence(text: str | None) -> str:
-    """The first sentence of a docstring, or its first paragraph where that ends otherwise."""
-    first = " ".join((text or "").partition("\n\n")[0].split())
-    return re.split(r"(?<=\.)(?<!al\.) ", first)[0]
+    return {name: sentence(sys.modules[cls.__module__].__doc__) for name, cls in table.items()}

@@ -18,18 +18,18 @@ class EvalConfig:
     """Which metrics are computed at which lengths, in which ways, on how much."""
 
     lengths: tuple[Count, ...] = (64, 128, 256, 512, 1024)
-    """Evaluation lengths: of text in tokens, at least 2; of another task those of its samples."""
+    """Evaluation lengths: tokens of text, at least 2, or the n of a task's samples; the training
+    length always joins them."""
     metrics: tuple[str, ...] = ()
-    """Names of metric.METRICS; (): those of the task, which are same_targets and nonoverlapping for
-    text."""
+    """Names of metric.METRICS; (): those of the task, of text same_targets and nonoverlapping."""
     swaps: tuple[str, ...] = ("window",)
     """Specs of encodings that are swapped in on the trained model, one evaluation each."""
     variants: tuple[str, ...] = ()
-    """Fields of the task that are other than in training, as in "ignore=0.98", one evaluation
-    each, of a task that draws its samples."""
+    """Fields of a task that draws its samples, other than in training, as in "ignore=0.98": one
+    evaluation each."""
     memory: tuple[Count, ...] = ()
-    """Sizes of segment memories, in tokens. With each, the same windows are evaluated a second
-    time, segment by segment."""
+    """Sizes of segment memories, in tokens, to evaluate with; that of training always joins them.
+    With each, the same windows are evaluated once more, segment by segment."""
     targets: Count = 16384
     """Scored tokens of each metric at each length."""
     stride: Count | None = None
@@ -37,13 +37,13 @@ class EvalConfig:
     last: Count | None = None
     """The k of same_targets and last_k, in tokens; None: half the training length."""
     split: Literal["valid", "test"] = "test"
-    """The part of the text: "valid" or "test"."""
+    """The part of the text that is scored: test, or valid, which serves choices."""
     source: str = ""
-    """Other text than that of training, as data.source names it; "": the same."""
+    """Other text than that of training, named as in data.source; "": the same."""
     samples: Count = 512
     """Samples at each length, of a task that draws them."""
     batch_tokens: Count = 4096
-    """Tokens of the windows or samples evaluated at once (at least one)."""
+    """Tokens of the windows or samples evaluated at once, at least one window."""
 
     def __post_init__(self):
         check(self, "eval.")

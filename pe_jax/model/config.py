@@ -30,27 +30,30 @@ class LmConfig:
     """The shape of the model. ValueError for a value that makes none."""
 
     vocab: Count = 256
+    """Logits; raised to the number of tokens of the tokenizer or of the task."""
     layers: Annotated[int, msgspec.Meta(ge=1, le=1000)] = 2
-    """At most 1,000, since a program is traced layer by layer."""
+    """Layers, at most 1,000: a program is traced layer by layer."""
     model: Count = 64
-    """Size of the residual stream."""
+    """D, the size of the residual stream."""
     heads: Count = 4
     """Attention heads."""
     head: Count | None = None
     """Components of a head; None: model / heads."""
     kv_heads: Count | None = None
-    """Heads of keys and values, each for as many heads of queries; None: one for each."""
+    """Heads of keys and values, each shared by as many heads of queries; None: heads."""
     mlp: Count | None = None
     """Hidden size of the MLP; None: 4 * model."""
     activation: str = "gelu"
-    """Of the MLP."""
+    """Of the MLP: gelu (by its formula with a tanh), gelu_erf (exact), relu or silu."""
     gated: bool = False
-    """Whether a second matrix multiplies what the activation gives: SwiGLU, with silu."""
+    """Whether a second matrix multiplies the output of the activation: SwiGLU, with silu."""
     parallel: bool = False
-    """Whether attention and MLP of a layer read the same x, and not one what the other adds to."""
+    """Whether attention and MLP of a layer read the same input; else the MLP reads the output of
+    attention added to it."""
     biases: Literal["", "qkv", "all"] = ""
-    """Matrices that add a bias: none, those of queries, keys and values, or all of a layer."""
+    """Matrices with a bias: none, qkv (queries, keys and values), or all of a layer."""
     norm: str = "rms"
+    """rms or layer."""
     norm_eps: Positive | None = None
     """Added to the variance by norms; None: 1e-6."""
     qk_norm: bool = False
@@ -58,16 +61,19 @@ class LmConfig:
     dropout: BelowOne = 0.0
     """On the model's input, and on what attention and the MLP of each layer add."""
     dtype: str = "float32"
-    """Of activations; parameters, logits and the softmax are float32."""
+    """Of activations, float32 or bfloat16; parameters, logits and the softmax are float32."""
     attention: str = "auto"
-    """auto: dense while the logits fit in memory, else blockwise (attention/choose.py)."""
+    """dense, blockwise, or auto: dense while the logits fit in memory (attention/choose.py)."""
     tie_embeddings: bool = False
     """Whether the output matrix is that of the token embeddings, scaled."""
     causal: bool = True
+    """Whether a query sees no later key."""
     embed_std: NotNegative = 1.0
-    """Of the token embeddings at the start. At unit scale a sinusoid does not drown them."""
+    """Standard deviation of the token embeddings at the start. At unit scale a sinusoid does not
+    drown them."""
     memory: Natural = 0
-    """Tokens of earlier segments of which each layer keeps its input in training (memory.py)."""
+    """Segment memory in training (Transformer-XL): the number of earlier tokens whose hidden states
+    each layer keeps as keys and values (model/memory.py)."""
 
     def __post_init__(self):
         check(self, "lm.")

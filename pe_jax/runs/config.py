@@ -15,12 +15,14 @@ class DataConfig:
     """Which text, in which tokens."""
 
     source: str = "stdlib"
-    """stdlib, files:PATH or tfds:NAME[:SPLIT]."""
+    """stdlib; files:PATH, a file, a folder or globs; or tfds:NAME[:SPLIT], a prepared TFDS
+    dataset."""
     data_dir: str = ""
-    """For files, the folder of a relative PATH; "": the working directory. For tfds, the data_dir
-    of TFDS; "": TFDS's own, TFDS_DATA_DIR or ~/tensorflow_datasets."""
+    """The folder in which a relative PATH begins, "": the working directory; or TFDS's data_dir,
+    "": TFDS's own, TFDS_DATA_DIR or ~/tensorflow_datasets."""
     tokenizer: str = "bytes"
-    """bytes, bpe:N, file:PATH, or hf:DIR or gguf:PATH, that of a pretrained model."""
+    """bytes; bpe:N, of N tokens, trained on the training split; file:PATH, a tokenizer.json; or
+    hf:DIR or gguf:PATH, that of a pretrained model."""
 
     def __post_init__(self):
         check(self, "data.")
@@ -31,13 +33,15 @@ class RunConfig:
     """With which seeds, and on which devices."""
 
     seeds: tuple[Natural, ...] = (0, 1, 2)
+    """Seeds, each a model of its own."""
     choose_seeds: tuple[Natural, ...] = ()
-    """Those that train at every one of train.rates; (): the first."""
+    """Seeds that train at every one of train.rates; (): the first."""
     vmap_seeds: bool = True
-    """All seeds in one program. False: one after another, bit-equal to runs of one seed."""
+    """Whether all seeds train in one program; False: one after another, bit-equal to runs of one
+    seed."""
     mesh: str = ""
-    """Devices for seeds, data and parameters, such as "seed:3,data:2" or "data:2,fsdp:4"
-    (training/mesh.py); "": one device."""
+    """Devices for seeds, data and parameters, such as data:8, seed:3,data:2 or data:2,fsdp:4
+    (training/mesh.py); "": one device. It is not part of a run's id."""
 
     def __post_init__(self):
         check(self, "run.")
@@ -71,13 +75,15 @@ class LogConfig:
     """What does not change a run's numbers, and is not part of its identity."""
 
     checkpoint_seconds: NotNegative = 60.0
-    """How often training saves a checkpoint."""
+    """Seconds between two checkpoints."""
     valid_every: Count = 100
     """Steps after which validation text is scored again while training."""
     tensorboard: bool = False
-    """Whether a copy of the history goes to TensorBoard (trackers.py)."""
+    """Whether a copy of the history goes to <workdir>/<run id>/tensorboard; needs
+    pe_jax[tensorboard]."""
     wandb: bool = False
-    """Whether one goes to Weights & Biases."""
+    """Whether a copy of the history goes to Weights & Biases; needs pe_jax[wandb]. With
+    WANDB_MODE=offline it needs no network."""
 
     def __post_init__(self):
         check(self, "log.")

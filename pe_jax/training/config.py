@@ -17,27 +17,28 @@ class TrainConfig:
     """Training by AdamW with a schedule of rates; gradients are clipped seed by seed."""
 
     steps: Count = 350
+    """Training steps."""
     length: Count = 64
-    """L, the training length: the tokens that a window of text predicts, or the longest n of the
-    samples of another task."""
+    """L, the training length: the tokens that a window of text predicts, or the longest n of a
+    task's samples."""
     curriculum: Literal["uniform", "fixed", "staged"] = "uniform"
-    """The lengths n of samples that are drawn, one length a step: "uniform", all up to L; "fixed",
-    L alone; "staged", all up to a length that rises to L in the first half of the steps. Windows of
-    text always have L."""
+    """The lengths n of drawn samples, one length a step: uniform, all up to L; fixed, L alone;
+    staged, all up to a length that rises to L in the first half of the steps. Windows of text
+    always have L."""
     batch: Count = 32
-    """Windows or samples in a batch of one seed."""
+    """Windows or samples a step, for each seed."""
     rate: Positive = 9e-3
     """The highest learning rate."""
     rates: tuple[Positive, ...] = ()
-    """Learning rates of which each run chooses one in place of `rate`: the one with the lowest bits
-    per byte of validation text at the training length. runs/execute.py does so."""
+    """Learning rates of which a run chooses one in place of `rate`, by the bits per byte of
+    validation text at the training length; (): rate."""
     schedule: Literal["cosine", "wsd"] = "cosine"
-    """How the rate falls: "cosine", over all steps; or "wsd", warm-up, stable, decay (Hu et al.,
-    2024, arXiv:2404.06395), linearly in the last `cooldown` of the steps."""
+    """How the rate falls: cosine, over all steps; or wsd (warm-up, stable, decay: Hu et al., 2024,
+    arXiv:2404.06395), linearly in the last `cooldown` of the steps."""
     cooldown: Annotated[float, msgspec.Meta(gt=0, lt=1)] = 0.2
-    """The part of the steps in which the rate falls, with the schedule "wsd"."""
+    """The part of the steps in which the rate of the schedule wsd falls, at the end."""
     warmup: Natural = 50
-    """Steps of linear warm-up; with the schedule "cosine" a tenth of `steps` if that is fewer."""
+    """Steps of linear warm-up; with the schedule cosine at most a tenth of `steps`."""
     final: Fraction = 0.1
     """The last learning rate, as a fraction of the highest."""
     decay: NotNegative = 0.1
@@ -45,7 +46,9 @@ class TrainConfig:
     clip: Positive = 1.0
     """The largest global norm of one seed's gradient."""
     beta1: BelowOne = 0.9
+    """AdamW's decay of the mean of gradients."""
     beta2: BelowOne = 0.98
+    """AdamW's decay of the mean of squared gradients."""
     steps_per_call: Count = 25
     """Steps in one jitted scan; metrics are kept for each call."""
     remat: bool = False
@@ -53,10 +56,11 @@ class TrainConfig:
     keeps the input alone, and computes the rest again. It takes less memory and more operations;
     XLA on a CPU undoes it. Results are the same but for rounding, so no run's id depends on it."""
     init_from: str = ""
-    """Whose parameters training starts from: the folder of a finished run (runs/warm_start.py), or
-    a pretrained model, hf:DIR or gguf:PATH (runs/from_pretrained.py)."""
+    """The model whose parameters training starts from: a finished run, <workdir>/<run id>
+    (runs/warm_start.py), or a pretrained model, hf:DIR or gguf:PATH (runs/from_pretrained.py); ""
+    is none. A pretrained model also gives what section lm and data.tokenizer leave open."""
     init_drop: bool = False
-    """Whether its parameters which have no place here may be dropped."""
+    """Whether parameters of init_from without a place in this model may be dropped."""
 
     def __post_init__(self):
         check(self, "train.")

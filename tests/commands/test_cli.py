@@ -1,5 +1,7 @@
 """The command lines: help at once, a user's mistake in one line before anything is done."""
 
+import dataclasses
+import shlex
 import subprocess
 import sys
 
@@ -12,6 +14,7 @@ from pe_jax import record
 from pe_jax.commands import cli, generate, sweep
 from pe_jax.encodings import ENCODINGS
 from pe_jax.metric import METRICS
+from pe_jax.runs.sections import SECTIONS
 from pe_jax.storage import locks, records
 from pe_jax.tasks import TASKS
 
@@ -159,6 +162,21 @@ def test_a_config_of_the_clone_is_found_from_any_folder(tmp_path, monkeypatch):
     ):
         cli._config("configs/encodings.py")
     assert cli._config("configs/quickstart.py") == str(cli.CONFIGS / "quickstart.py")
+
+
+@pytest.mark.parametrize("name", ["run", "sweep"])
+def test_help_has_every_knob_of_the_config_with_its_default_and_a_sentence(name):
+    _, _, out = imported("pe_jax", name, "--help")
+    knobs = out.partition("The config, ")[2]
+    assert max(map(len, knobs.splitlines())) <= 80
+    listed = " ".join(knobs.split()).split(" --config.")
+    for section, kind in SECTIONS.items():
+        for field in dataclasses.fields(kind):
+            (knob,) = (text for text in listed if text.startswith(f"{section}.{field.name}="))
+            flag, _, sentence = knob.partition(": ")
+            (value,) = shlex.split(flag.partition("=")[2])
+            assert value.replace('"', "'") == str(field.default), knob
+            assert len(sentence) > 10 and sentence[-1] != ",", knob
 
 
 def test_help_shows_the_defaults():
