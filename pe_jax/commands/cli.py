@@ -39,7 +39,7 @@ COMMANDS = {
     "generate": "Writes text with a trained model.",
     "atlas": "Draws what encodings do to attention, with a table of their properties.",
     "prepare": "Makes a TFDS dataset of a text.",
-    "list": "Lists encodings, tasks and metrics, with a sentence on each.",
+    "list": "Lists encodings, tasks, metrics, configs or swaps, with a sentence on each.",
 }
 CONFIGS = Path(__file__).parents[1] / "configs"
 CLONE = Path(__file__).parents[2]  # of an installed package: the folder of all packages
@@ -214,7 +214,7 @@ def _config(value: str) -> str:
         if name.endswith(".py"):
             return value
         raise ValueError(f"a config file is a Python file, NAME.py, got {path!r}")
-    known = _known_configs()
+    known = known_configs()
     if name in known and Path(path).parent in (Path(), Path("configs")):
         return f"{known[name]}{colon}{argument}"
     here = Path(path).parent.glob("*.py")
@@ -225,7 +225,7 @@ def _config(value: str) -> str:
     )
 
 
-def _known_configs() -> dict[str, Path]:
+def known_configs() -> dict[str, Path]:
     """The configs of the package and, in a clone, those of its folder configs/, by their names."""
     folders = (CLONE / "configs", CONFIGS) if _is_clone() else (CONFIGS,)
     return {path.name: path for folder in folders for path in folder.glob("[!_]*.py")}

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from absl import flags
 
 from pe_jax.commands import cli
-from pe_jax.commands.docstrings import sentence
+from pe_jax.commands.docstrings import of_file, sentence
 from pe_jax.errors import nearest
 
 OPTIONS = flags.FlagValues()
@@ -55,7 +55,42 @@ def _metrics() -> dict[str, str]:
     return {name: text[:1].upper() + text[1:] for name, text in told.items()}
 
 
-LISTS = {"encodings": _encodings, "tasks": _tasks, "metrics": _metrics}
+def _configs() -> dict[str, str]:
+    """The config files that are found from any folder, as in --config=quickstart.py."""
+    return {name: of_file(path) for name, path in sorted(cli.known_configs().items())}
+
+
+def _swaps() -> dict[str, str]:
+    """What a trained rope can be evaluated with, as in --config.eval.swaps='("yarn+log_n",)'."""
+    from pe_jax.encodings import ENCODINGS
+
+    return _docstrings({name: cls for name, cls in ENCODINGS.items() if _swapped_in(name)})
+
+
+def _swapped_in(name: str) -> bool:
+    """Whether an encoding takes the place of a trained rope; or stands beside it without a notion
+    of position of its own: it changes no more than the reach or the scale of attention.
+    """
+    from pe_jax.encoding import sites
+    from pe_jax.model.config import LmConfig
+    from pe_jax.spec.parse import make
+    from pe_jax.spec.swap import swap
+
+    rope = make("rope", LmConfig().dims(64))
+    try:
+        *_, new = swapped = swap(rope, name)
+    except ValueError:  # it learns something
+        return False
+    return swapped != rope and (len(swapped) == 1 or sites(new) in (("reach",), ("scale",)))
+
+
+LISTS = {
+    "encodings": _encodings,
+    "tasks": _tasks,
+    "metrics": _metrics,
+    "configs": _configs,
+    "swaps": _swaps,
+}
 
 
 def _docstrings(table: Mapping[str, type]) -> dict[str, str]:

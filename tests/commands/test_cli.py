@@ -18,6 +18,10 @@ from pe_jax.runs.sections import SECTIONS
 from pe_jax.storage import locks, records
 from pe_jax.tasks import TASKS
 
+SWAPS = (
+    "partial_rope p_rope xpos resonance mobius pi ntk dynamic_ntk yarn llama3 longrope rerope "
+    "leaky_rerope self_extend lm_infinite chunk drope window log_n"
+).split()
 HEAVY = ("jax", "flax", "pandas", "matplotlib", "tensorflow_datasets", "grain", "orbax", "scipy")
 BEGUN = record.Begun(
     id="rope-1a2b3c4d",
@@ -113,13 +117,14 @@ def test_a_misspelt_command_is_told_with_the_nearest():
 
 def test_what_there_is_is_listed_with_a_sentence_each():
     tables = {"encodings": ENCODINGS, "tasks": TASKS, "metrics": METRICS}
+    tables |= {"configs": sorted(cli.known_configs()), "swaps": SWAPS}
     names, code, out = imported("pe_jax", "list")
     assert code == 0 and not names.intersection(HEAVY)
     assert [line.split()[0] for line in out.splitlines()] == list(tables)
     for what, table in tables.items():
         _, code, out = imported("pe_jax", "list", what)
         listed = dict(line.split(maxsplit=1) for line in out.splitlines())
-        assert code == 0 and list(listed) == list(table)
+        assert code == 0 and set(listed) == set(table)
         assert min(map(len, listed.values())) > 20
 
 
