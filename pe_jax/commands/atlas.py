@@ -41,8 +41,8 @@ def main() -> int:
     os.environ.setdefault("JAX_PLATFORMS", "cpu")  # what is computed is small
     from pe_jax.atlas.write import write
     from pe_jax.commands import console
-    from pe_jax.engines.progress import View
     from pe_jax.errors import Refused
+    from pe_jax.runs.progress import View
 
     try:
         out = console.folder(_OUT.value)

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Console
 from rich.table import Table
 
-from pe_jax.engines import progress
 from pe_jax.report.words import count
+from pe_jax.runs import progress
 
 NAMED = 8  # runs that a sentence names
 
@@ -25,24 +25,17 @@ if TYPE_CHECKING:
     from pe_jax.report.selection import Selection
 
 
-class RunView(progress.View):
-    """The view of one run."""
+class RunView(progress.RunView):
+    """The view of one run, with its parameters above the bar."""
 
     def __init__(self, run: Any):
-        super().__init__(run.label, 1.0)
-        self.share = progress.Share(len(run.run.seeds))
+        super().__init__(run.label, len(run.run.seeds))
         self.run = run
-
-    def __enter__(self):
-        return self
 
     def begin(self) -> None:
         """Shows the run, once nothing stands in its way."""
         self.console.print(parameter_table(self.run))
-        self.progress.start()
-
-    def watch(self, line: dict[str, Any]) -> None:
-        self.update(self.share.add(line), progress.describe(line))
+        super().begin()
 
 
 class EvaluationView(progress.View):

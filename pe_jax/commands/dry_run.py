@@ -9,11 +9,11 @@ from pathlib import Path
 
 from pe_jax import record
 from pe_jax.engines import local
-from pe_jax.engines.progress import duration
 from pe_jax.errors import Refused
 from pe_jax.report import labels
 from pe_jax.report.words import count
 from pe_jax.runs.folder import answer, find_all
+from pe_jax.runs.progress import duration
 from pe_jax.runs.run import Run
 from pe_jax.storage import records
 from pe_jax.training import need

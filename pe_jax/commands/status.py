@@ -14,8 +14,9 @@ from pathlib import Path
 from absl import flags
 
 from pe_jax.commands import cli
-from pe_jax.engines import progress, status
+from pe_jax.engines import status
 from pe_jax.report.words import count
+from pe_jax.runs import progress
 
 OPTIONS = flags.FlagValues()
 _WORKDIR = flags.DEFINE_string("workdir", "runs", "Folder of the runs.", flag_values=OPTIONS)

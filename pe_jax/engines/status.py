@@ -14,9 +14,10 @@ from pathlib import Path
 from typing import Any
 
 from pe_jax import errors
-from pe_jax.engines import progress, queues
+from pe_jax.engines import queues
 from pe_jax.reason import divergence
 from pe_jax.record import Begun, Planned, Result, Stage
+from pe_jax.runs import progress
 from pe_jax.storage import atomic, history, locks, records, state
 
 

@@ -18,12 +18,12 @@ from pathlib import Path
 from typing import Any
 
 from pe_jax import record
-from pe_jax.engines import progress, queues, ray
+from pe_jax.engines import queues, ray
 from pe_jax.engines.engine import Engine, Exit, Task
 from pe_jax.engines.local import Local
 from pe_jax.errors import Refused, concerning, nearest
 from pe_jax.record import Stage
-from pe_jax.runs import layout
+from pe_jax.runs import layout, progress
 from pe_jax.runs.folder import answer, starved
 from pe_jax.runs.resources import Resources
 from pe_jax.storage import locks, records, state

@@ -12,6 +12,7 @@ longer, start          training that goes on: from a run of fewer steps, from ot
                        those of a run (warm_start) or of a pretrained model (from_pretrained)
 validation, measured   validation text while training, and what training has measured
 trained                the trained model, for Python
-view, trackers         who watches
+view, progress         what shows a run: the contract, and a bar
+trackers               other programs that a run is copied to
 environment, programs  the machine, and compiled programs that are kept
 """

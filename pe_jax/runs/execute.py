@@ -8,6 +8,7 @@ it. What they score beyond that length, or on other text, has no part in the cho
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 from pathlib import Path
 
@@ -20,6 +21,7 @@ from pe_jax.runs import folder as folders
 from pe_jax.runs import layout, measured, programs
 from pe_jax.runs.carry_out import carry_out, keep_state, tuned
 from pe_jax.runs.follow import Done, follow
+from pe_jax.runs.progress import RunView
 from pe_jax.runs.run import Run
 from pe_jax.runs.trackers import require
 from pe_jax.runs.view import SILENT, Parts, View
@@ -28,11 +30,24 @@ from pe_jax.storage.history import History, read_lines
 from pe_jax.training.processes import broadcast
 
 
-def execute(run: Run, workdir: str | Path, command: str = "", view: View = SILENT) -> Result:
-    """The run's result; what its folder in the work directory has of it already is not done again.
+def execute(
+    run: Run,
+    workdir: str | Path,
+    command: str = "",
+    view: View | None = None,
+    verbose: bool = True,
+) -> Result:
+    """Trains the seeds of a run, scores them and gives the result: `rows` are the scores, a Row for
+    each seed, swap, metric and length in tokens. All of it is kept in <workdir>/<run.id>, and what
+    that folder has already is not computed again.
 
-    `command` is what the record says reproduces it. Raises Refused for what the user can mend, and
-    Interrupted after a signal, with the training state saved. state.json says how it ended.
+    On a terminal a bar shows how far the run is, in a notebook a line that is written over,
+    elsewhere a line every 20 s on stderr; nothing with verbose=False. `view` is another view in
+    their place. `command` is what the record says reproduces the run.
+
+    Raises Refused for what the user can mend, as text that is too short, and Interrupted after
+    SIGINT or SIGTERM, with the training state saved: the same call goes on. state.json says how the
+    run ended.
 
     Of several processes all call it. Only the first uses the arguments, reads and writes the work
     directory and shows anything; all get the result, or what was raised.
@@ -41,7 +56,12 @@ def execute(run: Run, workdir: str | Path, command: str = "", view: View = SILEN
     if jax.process_index() > 0:
         return follow()
     folder = folders.find(run, Path(workdir))
-    return broadcast(lambda: Done(_execute(run, folder, command, view))).result
+    if view or not verbose:
+        chosen = contextlib.nullcontext(view or SILENT)
+    else:
+        chosen = RunView(run.label, len(run.run.seeds))
+    with chosen as shown:
+        return broadcast(lambda: Done(_execute(run, folder, command, shown))).result
 
 
 def _execute(run: Run, folder: Path, command: str, view: View) -> Result:

@@ -9,7 +9,7 @@ import pytest
 from commands import ROOT, Lab, Terminal, lines, result, run_of, tiny
 
 from pe_jax.commands import cli
-from pe_jax.engines import progress
+from pe_jax.runs import progress
 from pe_jax.storage import locks
 
 

@@ -1,5 +1,6 @@
 """What `import pe_jax` gives: lazily, and all that a notebook needs."""
 
+import builtins
 import re
 import subprocess
 import sys
@@ -87,12 +88,39 @@ def test_a_config_that_is_none_is_told_in_a_sentence(config, said):
         pe_jax.Run.of(config)
 
 
-def test_folders_may_be_strings(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    config = tiny_on(write_text(tmp_path / "text")) | {"pe": "nope"}
+@pytest.fixture(scope="module")
+def config(tmp_path_factory):
+    """A config of two steps and one seed."""
+    config = tiny_on(write_text(tmp_path_factory.mktemp("library") / "text")) | {"pe": "nope"}
     config["train"] |= {"steps": 2}
     config["eval"] |= {"swaps": ()}
     config["run"] |= {"seeds": (3,)}
+    return config
+
+
+def test_a_terminal_gets_a_bar(config, tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("FORCE_COLOR", "1")  # as a terminal is to rich
+    pe_jax.execute(pe_jax.Run.of(config), tmp_path / "silent", verbose=False)
+    assert capsys.readouterr() == ("", "")
+    pe_jax.execute(pe_jax.Run.of(config), tmp_path / "shown")
+    out, err = capsys.readouterr()
+    assert not out and "nope" in err and "100 %" in err
+    assert err.rfind("\x1b[?25h") > err.rfind("\x1b[?25l")  # the cursor is back
+
+
+def test_a_notebook_gets_a_line_that_is_written_over(config, tmp_path, monkeypatch, capsys):
+    shell = type("ZMQInteractiveShell", (), {})()
+    monkeypatch.setattr(builtins, "get_ipython", lambda: shell, raising=False)
+    pe_jax.execute(pe_jax.Run.of(config), tmp_path)
+    out, err = capsys.readouterr()
+    assert not err and "step 2/2" in out
+    assert re.search(r"\rnope: done in \d+ s *\n$", out) and out.count("\n") == 1
+    pe_jax.execute(pe_jax.Run.of(config), tmp_path)
+    assert capsys.readouterr() == ("", "")  # it was finished
+
+
+def test_folders_may_be_strings(config, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
     run = pe_jax.Run.of(config)
     result = pe_jax.execute(run, "runs")
     assert pe_jax.execute(run, tmp_path / "runs") == result and result.seeds == (3,)

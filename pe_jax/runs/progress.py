@@ -1,4 +1,6 @@
-"""How far runs have come: a bar on a terminal, else a quiet line now and then."""
+"""How far runs have come: a bar on a terminal, in a notebook a line that is written over, elsewhere
+(a pipe, a file) a quiet line now and then.
+"""
 
 from __future__ import annotations
 
@@ -114,7 +116,8 @@ class Doing(ProgressColumn):
 
 
 class View:
-    """One bar and the state of each run at work; without a terminal, a line now and then.
+    """How much is done and what each run at work does: on a terminal a bar, on stderr; in a
+    notebook a line that is written over; elsewhere a line now and then, on stderr.
 
     `total` and `done` count in any one unit, such as runs.
     """
@@ -123,7 +126,8 @@ class View:
         self.console = Console(stderr=True)
         self.name, self.total, self.done, self.begun_at = name, total, done, done
         self.begun = self.told = time.monotonic()
-        self.live = self.console.is_terminal
+        self.live, self.notebook = self.console.is_terminal, self.console.is_jupyter
+        self.width = 0  # of the notebook's line
         self.progress = Progress(
             TextColumn("{task.description}"),
             BarColumn(bar_width=24, table_column=Column(no_wrap=True)),
@@ -144,16 +148,56 @@ class View:
         self.progress.update(self.task, state="")
         if self.live:  # otherwise it would print an empty line
             self.progress.stop()
+        if self.width:
+            took = duration(time.monotonic() - self.begun)
+            self.say(f"{self.name}: {'stopped after' if any(exception) else 'done in'} {took}")
 
     def update(self, done: float, state: str) -> None:
         """Shows how much is done, in the unit of the total, and what goes on."""
         self.done = done
         self.progress.update(self.task, completed=done, state=state)
-        if not self.live and time.monotonic() - self.told > QUIET_SECONDS:
-            self.told = time.monotonic()
-            left = time_left(self.told - self.begun, done - self.begun_at, done, self.total)
-            self.say(f"{self.name}: {done / self.total:.0%}, {left}; {state}")
+        now = time.monotonic()
+        if self.live or not (self.notebook or now - self.told > QUIET_SECONDS):
+            return
+        self.told = now
+        left = time_left(now - self.begun, done - self.begun_at, done, self.total)
+        (self._write_over if self.notebook else self.say)(
+            f"{self.name}: {done / self.total:.0%}, {left}; {state}"
+        )
 
     def say(self, message: str) -> None:
         """Prints a line above the bar."""
-        self.console.print(message, highlight=False, markup=False, soft_wrap=True)
+        if not self.notebook:
+            self.console.print(message, highlight=False, markup=False, soft_wrap=True)
+            return
+        self._write_over(message)
+        print()
+        self.width = 0
+
+    def _write_over(self, line: str) -> None:
+        """Puts a line in the place of the notebook's last one."""
+        print(f"\r{line.ljust(self.width)}", end="", flush=True)
+        self.width = len(line)
+
+
+class RunView(View):
+    """The view of one run, from its beginning or the first line of its metrics.jsonl on; a run of
+    which nothing is computed shows nothing. `evaluation` is as in Share.
+    """
+
+    def __init__(self, name: str, seeds: int, evaluation: float = EVALUATION):
+        super().__init__(name, 1.0)
+        self.share = Share(seeds, evaluation)
+
+    def __enter__(self):
+        return self
+
+    def begin(self) -> None:
+        """Shows the run, once nothing stands in its way."""
+        self.progress.start()
+        self.update(0.0, "compiling")
+
+    def watch(self, line: dict[str, Any]) -> None:
+        """Shows how far a line of metrics.jsonl says that it is."""
+        self.progress.start()
+        self.update(self.share.add(line), describe(line))
