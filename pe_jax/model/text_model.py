@@ -33,29 +33,50 @@ class TextModel:
     tokenizer: Tokenizer
 
     def encode(self, text: str | bytes) -> Int[np.ndarray, "L"]:
-        """The ids of the tokens of a text, int32; `tokenizer.decode` gives the bytes of ids."""
+        """The ids of the tokens of a text, int32 [L]. ValueError for a text that has no tokens, as
+        letters have none in a model whose tokens are numbers ("0 1 1").
+        """
         data = text.encode() if isinstance(text, str) else text
         (tokens,) = self.tokenizer.encode([np.frombuffer(data, np.uint8)])
         return tokens.astype(np.int32)
+
+    def decode(self, tokens: ArrayLike) -> str:
+        """The text of the tokens with these ids [L]. Bytes that are no UTF-8, as those of a
+        character that is cut, become U+FFFD. ValueError for what are no ids.
+        """
+        ids = self._ids(tokens, "decode", 1)
+        return self.tokenizer.decode(ids).decode("utf-8", errors="replace")
+
+    def _ids(self, tokens: ArrayLike, wanted_by: str, most: int) -> Int[np.ndarray, "..."]:
+        """The ids as an int32 array of up to `most` dimensions; ValueError where they are none."""
+        ids, vocabulary = np.asarray(tokens), self.params["embedding"].shape[0]
+        shapes = "[L]" if most == 1 else "[L] or [B, L]"
+        got = f"{ids.dtype} {list(ids.shape)}"
+        if 1 <= ids.ndim <= most and np.issubdtype(ids.dtype, np.integer):
+            if ids.size == 0 or 0 <= ids.min() and ids.max() < vocabulary:
+                return ids.astype(np.int32)
+            got = f"ids from {ids.min()} to {ids.max()}"
+        raise ValueError(
+            f"{wanted_by} takes the ids of tokens, integers {shapes} from 0 to {vocabulary - 1}, "
+            f"got {got}: model.encode(text) gives the ids of a text"
+        )
 
     def encodings(self, swapped_in: str = "") -> tuple[Encoding, ...]:
         """Its encodings, or those with a spec swapped in, as in eval.swaps."""
         return swap(self.members, swapped_in) if swapped_in else self.members
 
-    def logits(self, tokens: ArrayLike, swap: str = "") -> Float[np.ndarray, "..."]:
-        """float32 [L, V] of tokens [L], or [B, L, V] of [B, L]: those of the token after each.
+    def logits(self, tokens: str | bytes | ArrayLike, swap: str = "") -> Float[np.ndarray, "..."]:
+        """The logits of the token that follows each token, before softmax: float32 [L, V] for a
+        text or the ids of its tokens [L], [B, L, V] for [B, L].
 
         `swap` is a spec that takes the place of encodings. Random positions are those of
-        evaluation. ValueError unless tokens are integers of that shape, and if the encodings cannot
-        serve L positions.
+        evaluation. ValueError unless there is a token, the ids are integers of that shape within
+        the vocabulary, and the encodings serve L positions.
         """
-        tokens = np.asarray(tokens)
-        if tokens.ndim not in (1, 2) or not np.issubdtype(tokens.dtype, np.integer):
-            raise ValueError(
-                f"logits takes the ids of tokens, integers [L] or [B, L], got {tokens.dtype} "
-                f"{list(tokens.shape)}: give model.encode(text) for a text"
-            )
-        tokens = tokens.astype(np.int32)
+        given = self.encode(tokens) if isinstance(tokens, str | bytes) else tokens
+        tokens = self._ids(given, "logits", 2)
+        if tokens.size == 0:
+            raise ValueError(f"logits takes at least one token, got {list(tokens.shape)}")
         rows = tokens.reshape(-1, tokens.shape[-1])
         length = rows.shape[1]
         encodings = tuple(e.at(length) for e in self.encodings(swap))
@@ -83,11 +104,8 @@ class TextModel:
         return (piece[0] for piece in pieces)
 
     def generate(self, prompt: str | bytes, tokens: int, **options: Any) -> str:
-        """The text of the tokens that follow the prompt; options as in `stream`. Bytes that are no
-        UTF-8 become U+FFFD.
-        """
-        ids = np.concatenate([*self.stream(prompt, tokens, **options)])
-        return self.tokenizer.decode(ids).decode("utf-8", errors="replace")
+        """The text of the tokens that follow the prompt, by `decode`; options as in `stream`."""
+        return self.decode(np.concatenate([*self.stream(prompt, tokens, **options)]))
 
 
 @functools.partial(jax.jit, static_argnames=("graphdef", "encodings"))
