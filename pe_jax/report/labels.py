@@ -65,6 +65,20 @@ def settings(config: dict[str, Any]) -> dict[str, Any]:
     return flat
 
 
+def differing(results: Sequence[Begun]) -> dict[str, dict[str, Any]]:
+    """The values of the config in which the results differ, by their paths, of each result by its
+    id; None where a config lacks the path. A path that only some configs have, as the field of an
+    encoding, counts where these differ.
+    """
+    configs = {result.id: settings(result.config) for result in results}
+    values: dict[str, set[str]] = {}
+    for config in configs.values():
+        for key in config.keys() - COMPUTED:
+            values.setdefault(key, set()).add(repr(config[key]))
+    keys = sorted(key for key in values if len(values[key]) > 1)
+    return {id: {key: config.get(key) for key in keys} for id, config in configs.items()}
+
+
 def _flatten(section: dict[str, Any], prefix: str = "") -> dict[str, Any]:
     flat = {}
     for key, value in section.items():
@@ -78,11 +92,8 @@ def _repeated(labels: dict[str, str]) -> set[str]:
 
 
 def _differing(results: Sequence[Begun]) -> dict[str, str]:
-    """The config's values that not all share, ", train.rate 0.001", of each result by its id."""
-    configs = {result.id: settings(result.config) for result in results}
-    keys = sorted({key for config in configs.values() for key in config} - COMPUTED)
-    shown = [key for key in keys if len({repr(config.get(key)) for config in configs.values()}) > 1]
+    """The values of `differing` in words, ", train.rate 0.001", of each result by its id."""
     return {
-        id: "".join(f", {key} {plain(config.get(key))}" for key in shown)
-        for id, config in configs.items()
+        id: "".join(f", {key} {plain(value)}" for key, value in values.items())
+        for id, values in differing(results).items()
     }

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pe_jax.record import Corpus, Result, Row, Training
-from pe_jax.report import cells, figures
-from pe_jax.report.words import join
+from pe_jax.report import cells, figures, labels
+from pe_jax.report.words import join, plain
 from pe_jax.storage import atomic, records
 
 if TYPE_CHECKING:
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 REPLICATES = ("seed", "place", "depth")
+SCALARS = int | float | str | None
 
 
 def load(
@@ -74,14 +75,29 @@ def together(
 
 
 def frame(workdir: str | Path) -> pandas.DataFrame:
-    """The scores of every result in a folder: a row for each seed, swap, metric and length.
+    """The scores of every result in a folder, with the columns of `frame_of`. ValueError where
+    there is no result, or a damaged one.
+    """
+    return frame_of(load(workdir))
+
+
+def frame_of(results: Sequence[Result]) -> pandas.DataFrame:
+    """The scores of results: a row for each seed, swap, metric and length.
 
     Columns: run, label, seed, swap, metric, length and train_length in tokens, value in the unit of
     the metric, and reason, a sentence where value is NaN. Scores of a pretrained model have the
-    column place or depth, by number, and no seed.
+    column place or depth, by number, and no seed. Then, by its path, as "train.rate", a column for
+    each value of the config in which the results differ; what is no number, text or boolean there
+    is in words, and what a config lacks is missing.
     """
     import pandas
 
+    apart = {
+        id: {
+            key: value if isinstance(value, SCALARS) else plain(value) for key, value in own.items()
+        }
+        for id, own in labels.differing(results).items()
+    }
     rows = [
         {
             "run": result.id,
@@ -94,7 +110,8 @@ def frame(workdir: str | Path) -> pandas.DataFrame:
             "reason": row.why,
             "train_length": result.train.length,
         }
-        for result in load(workdir)
+        | apart[result.id]
+        for result in results
         for row in result.rows
     ]
     return pandas.DataFrame(rows)

@@ -321,6 +321,30 @@ def test_frame_has_every_number_once(tmp_path, records):
     }
 
 
+def test_frame_has_the_values_of_the_config_in_which_results_differ(records):
+    def with_config(i, **config):
+        return replace(records[i], config=config)
+
+    frame = study.frame_of(
+        [
+            with_config(0, pe={"spec": "rope", "rope": {"base": 1e4}}, train={"rate": 1e-3}),
+            with_config(1, pe={"spec": "alibi", "alibi": {"slope": 1.0}}, train={"rate": 1e-2}),
+            with_config(2, pe={"spec": "rope", "rope": {"base": 5e5}}, eval={"lengths": [64, 128]}),
+            with_config(3, pe={"spec": "nope"}, eval={"lengths": [64]}, run={"mesh": "seed:2"}),
+        ]
+    )
+    columns = ["eval.lengths", "pe.rope.base", "pe.spec", "train.rate"]
+    assert list(frame)[list(frame).index("train_length") + 1 :] == columns
+    first = frame.groupby("run", sort=False)[columns].nth(0).astype(object)
+    assert first.where(first.notna(), None).values.tolist() == [
+        [None, 1e4, "rope", 1e-3],
+        [None, None, "alibi", 1e-2],
+        ["64, 128", 5e5, "rope", None],
+        ["64", None, "nope", None],
+    ]
+    assert study.curves(frame)
+
+
 def test_notes_give_the_protocol_the_seeds_and_the_targets(table):
     text = " ".join(table.notes)
     for fact in ("16,384 tokens", "350 steps", "3 seeds", "Student's t", "crops", "minus"):
