@@ -2,8 +2,18 @@
 
 A metric is a frozen dataclass of pure functions. All that depends on the metric is a field of it:
 value, unit, whether lower is better, the sentence that tables print, and for text the windows. To
-add one, add an entry to METRICS. Of text, a TextMetric says which tokens are scored in windows of
-which kind:
+add one, add an entry to METRICS; or write it in a file of your own, which a config names as
+eval.metrics=("path/to/file.py:probability",), and which is its name then:
+
+    probability = dataclasses.replace(
+        METRICS["nonoverlapping"],
+        sentence="The mean probability of every token of {split} documents.",
+        unit="probability",
+        better="higher",
+        value=lambda nats, sizes: float(np.exp(-nats).mean()),
+    )
+
+Of text, a TextMetric says which tokens are scored in windows of which kind:
 
     same_targets    fixed places e, evenly spread over the documents of at least the longest E; the
                     window is [e - E, e) and its last k tokens are scored, k = L/2 by default: the
@@ -26,12 +36,12 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Literal, TypeVar
 
 import numpy as np
 
-from pe_jax import places
+from pe_jax import own_class, places
 from pe_jax.errors import nearest
 
 
@@ -75,8 +85,8 @@ class Metric:
 
     @property
     def words(self) -> str:
-        """Its name in a sentence."""
-        return self.name.replace("_", " ")
+        """Its name in a sentence, of a user's metric without the file."""
+        return self.name.rpartition(":")[2].replace("_", " ")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -185,10 +195,28 @@ Kind = TypeVar("Kind", bound=Metric)
 
 
 def named(name: str, kind: type[Kind] = Metric) -> Kind:
-    """The metric of that name and kind; ValueError, with the nearest name, if there is none."""
-    known = {known: metric for known, metric in METRICS.items() if isinstance(metric, kind)}
-    found = known.get(name)
-    if found is None:
-        of = {TextMetric: " of text", SampleMetric: " of samples that are drawn"}.get(kind, "")
-        raise ValueError(f"no metric{of} {name!r}{nearest(name, known)} Known: {', '.join(known)}.")
-    return found
+    """The metric of that kind and name, one of METRICS or path/to/file.py:NAME; ValueError, with
+    the nearest name, if there is none.
+    """
+    if ":" in name:
+        path, _, attribute = name.rpartition(":")
+        own = own_class.own_instance(path, attribute, Metric)
+        found = dataclasses.replace(own, name=name)
+    else:
+        found = METRICS.get(name)
+    if isinstance(found, kind):
+        return found
+    of = {TextMetric: " of text", SampleMetric: " of samples that are drawn"}.get(kind, "")
+    known = [known for known, metric in METRICS.items() if isinstance(metric, kind)]
+    raise ValueError(
+        f"no metric{of} {name!r}{nearest(name, known)} Known: {', '.join(known)}, or your own as "
+        "path/to/file.py:NAME."
+    )
+
+
+def sources(names: Iterable[str]) -> dict[str, str]:
+    """SHA-256 of each file outside the package that a metric of these names is in, and of those of
+    its folder that it imports.
+    """
+    paths = (name.rpartition(":")[0] for name in names if ":" in name)
+    return {file: hash for path in paths for file, hash in own_class.sources(path).items()}

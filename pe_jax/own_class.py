@@ -1,5 +1,6 @@
-"""A class from a user's own file, outside the package: an encoding or a task. The file may import
-those beside it: its folder is the last on Python's path while it is executed.
+"""What a config names in a user's own file, outside the package, as path/to/file.py:NAME: the class
+of an encoding or a task, or a metric. The file may import others of its folder, which is the last
+on Python's path while the file is executed.
 """
 
 from __future__ import annotations
@@ -19,11 +20,44 @@ Contract = TypeVar("Contract")
 def own_class(path: str, name: str, contract: type[Contract]) -> type[Contract]:
     """The class `name`, a subclass of the contract, of the Python file at `path`.
 
-    The file is executed once per process, and again when it has changed, or a file beside it that
-    it imports. ValueError if it does not exist or does not run, or if it has no such class, or one
-    that is no dataclass.
+    ValueError if the file does not exist or does not run, or if it has no such class, or one that
+    is no dataclass.
     """
-    file, kind = Path(path).resolve(), contract.__name__.lower()
+    kind = contract.__name__.lower()
+    module = _module(path, name, kind)
+    cls = getattr(module, name, None)
+    if not (isinstance(cls, type) and issubclass(cls, contract)):
+        known = [
+            n
+            for n, c in vars(module).items()
+            if isinstance(c, type) and issubclass(c, contract) and c.__module__ == module.__name__
+        ]
+        raise ValueError(f"{path} has no {kind} {name!r}; it has {', '.join(known) or 'none'}")
+    if "__dataclass_fields__" not in vars(cls):
+        raise ValueError(
+            f"{path}:{name} lacks the line @dataclasses.dataclass(frozen=True) above its class"
+        )
+    return cls
+
+
+def own_instance(path: str, name: str, contract: type[Contract]) -> Contract:
+    """The value `name`, an instance of the contract, of the Python file at `path`. ValueError as by
+    `own_class`.
+    """
+    kind = contract.__name__.lower()
+    module = _module(path, name, kind)
+    found = getattr(module, name, None)
+    if not isinstance(found, contract):
+        known = [n for n, value in vars(module).items() if isinstance(value, contract)]
+        raise ValueError(f"{path} has no {kind} {name!r}; it has {', '.join(known) or 'none'}")
+    return found
+
+
+def _module(path: str, name: str, kind: str) -> types.ModuleType:
+    """The module of the file at `path`, of which `name` is wanted as a `kind`. It is executed once
+    per process, and again when it, or a file of its folder that it imports, has changed.
+    """
+    file = Path(path).resolve()
     if not file.is_file():
         raise ValueError(f"no file {path!r} for the {kind} {path}:{name}")
     every = sources(str(file))
@@ -43,19 +77,7 @@ def own_class(path: str, name: str, contract: type[Contract]) -> type[Contract]:
         finally:
             for folder in added:
                 sys.path.remove(folder)
-    cls = getattr(module, name, None)
-    known = [
-        n
-        for n, c in vars(module).items()
-        if isinstance(c, type) and issubclass(c, contract) and c.__module__ == module_name
-    ]
-    if not (isinstance(cls, type) and issubclass(cls, contract)):
-        raise ValueError(f"{path} has no {kind} {name!r}; it has {', '.join(known) or 'none'}")
-    if "__dataclass_fields__" not in vars(cls):
-        raise ValueError(
-            f"{path}:{name} lacks the line @dataclasses.dataclass(frozen=True) above its class"
-        )
-    return cls
+    return module
 
 
 def sources(path: str) -> dict[str, str]:

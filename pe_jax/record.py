@@ -7,7 +7,7 @@ import enum
 import math
 import statistics
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, Literal
 
 from pe_jax.held_out import HELD_OUT, Overlap, doubts
 from pe_jax.reason import Reason, sentence
@@ -56,6 +56,19 @@ class Baseline:
     length: int
     value: float
     swap: str = ""  # as in Row: the variant of the task
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class UsersMetric:
+    """A metric in a user's file, as metric.py has it: what a report, which does not read that file,
+    says of it.
+    """
+
+    sentence: str
+    unit: str
+    better: Literal["lower", "higher"]
+    samples: bool  # whether it scores drawn samples, or text
+    sources: dict[str, str]  # SHA-256 of its file and of the files of the folder that it imports
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -211,6 +224,8 @@ class Result(Begun):
     train: Training
     curves: tuple[Curve, ...] = ()
     baselines: tuple[Baseline, ...] = ()  # of tasks whose samples are drawn
+    metrics: dict[str, UsersMetric] = dataclasses.field(default_factory=dict)
+    """Users' metrics of the rows, by their names there, path/to/file.py:NAME."""
     targets: dict[str, int] = dataclasses.field(default_factory=dict)  # scored tokens, by metric
     target_bytes: dict[str, dict[int, int]] = dataclasses.field(default_factory=dict)
     """Bytes of the scored tokens, by metric and length."""

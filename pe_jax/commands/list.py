@@ -47,7 +47,7 @@ def _tasks() -> dict[str, str]:
 
 
 def _metrics() -> dict[str, str]:
-    """How a model is scored, as in --config.eval.metrics='("same_targets",)'."""
+    """How a model is scored, as in --config.eval.metrics='("same_targets","mine.py:first")'."""
     from pe_jax.metric import METRICS
 
     usual = {"last": "L/2", "split": "test", "alike": "for all models and seeds"}

@@ -21,7 +21,8 @@ class EvalConfig:
     """Evaluation lengths: tokens of text, at least 2, or the n of a task's samples; the training
     length always joins them."""
     metrics: tuple[str, ...] = ()
-    """Names of metric.METRICS; (): those of the task, of text same_targets and nonoverlapping."""
+    """Names of metric.METRICS, or path/to/file.py:NAME of your own; (): those of the task, of text
+    same_targets and nonoverlapping."""
     swaps: tuple[str, ...] = ("window",)
     """Specs of encodings that are swapped in on the trained model, one evaluation each."""
     variants: tuple[str, ...] = ()

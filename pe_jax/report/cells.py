@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
@@ -128,15 +129,29 @@ class Table:
         return ": ".join(filter(None, [described(self.metric).title, self.heading]))
 
 
+USERS: dict[str, Metric] = {}
+"""The users' metrics of the results that tables are made of, by their names in the rows."""
+
+
+def describe(results: Iterable[Result]) -> None:
+    """Takes down what the results say of users' metrics: no user's file is read for a report."""
+    for result in results:
+        for name, told in result.metrics.items():
+            like = METRICS["accuracy"] if told.samples else METRICS["same_targets"]
+            USERS[name] = dataclasses.replace(
+                like, name=name, sentence=told.sentence, unit=told.unit, better=told.better
+            )
+
+
 def described(name: str) -> Metric:
-    """The metric of that name. Results may hold one that METRICS lacks, a user's own: it gets the
-    default unit and direction, and its sentence says so.
+    """The metric of that name: one of METRICS, or a user's, as `describe` knows it. One that is in
+    neither gets the default unit and direction, and its sentence says so.
     """
     unknown = (
         f"The metric {name} is not defined here: its unit is taken to be bits per byte and lower "
         "to be better."
     )
-    return METRICS.get(name) or Metric(name, unknown)
+    return METRICS.get(name) or USERS.get(name) or Metric(name, unknown)
 
 
 def of_samples(metric: str) -> bool:

@@ -20,6 +20,7 @@ from pe_jax.report.cells import (
     Table,
     by_seed,
     cell,
+    describe,
     described,
     few,
     gain,
@@ -42,8 +43,11 @@ lines of more cannot be told apart, and take minutes to draw.
 
 def metrics(results: Iterable[Result]) -> list[str]:
     """The metrics that the results have rows of: those of text first, then in the order in which
-    most of the results have them, then in that of METRICS.
+    most of the results have them, then in that of METRICS. What the results say of users' metrics
+    is known from here on.
     """
+    results = list(results)
+    describe(results)
     places: dict[str, list[int]] = {}
     for result in results:
         for place, name in enumerate(dict.fromkeys(row.metric for row in result.rows)):

@@ -12,6 +12,8 @@ from jax import ShapeDtypeStruct
 
 from pe_jax.attention.bound import fold_positions
 from pe_jax.encoding import Dims, Encoding, overrides
+from pe_jax.fields import check_value
+from pe_jax.metric import SampleMetric, TextMetric, named
 from pe_jax.model import causality, memory
 from pe_jax.model.config import DTYPES, LmConfig
 from pe_jax.model.parameters import learned
@@ -53,6 +55,18 @@ def users_task(task: Task, name: str, train: TrainConfig, lengths: Sequence[int]
     except Exception as error:  # the code is the user's
         kind = "" if type(error) is ValueError else f"{type(error).__name__}: "
         raise ValueError(f"{name}: {kind}{error}") from error
+
+
+def users_metrics(names: Sequence[str], task: Task) -> None:
+    """ValueError if a user's own metric raises, or gives no number, for two tokens or samples."""
+    for name in (name for name in names if ":" in name):
+        metric = named(name, TextMetric if task.reads_text else SampleMetric)
+        scored = np.array([0.5, 2.0]) if task.reads_text else np.array([1, 1])
+        try:
+            value = metric.value(scored, np.array([1, 3]))
+        except Exception as error:  # the code is the user's
+            raise ValueError(f"{name}: {type(error).__name__}: {error}") from error
+        check_value(value, float, f"the value of {name}")
 
 
 def devices(run: RunConfig, train: TrainConfig) -> None:

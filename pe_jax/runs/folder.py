@@ -109,7 +109,7 @@ def answer(run: Run, folder: Path) -> Result | None:
         same = False
     if not same:
         return None
-    if any(":" in spec for spec in run.eval.swaps):  # a file, which may have changed since
+    if any(":" in name for name in (*run.eval.swaps, *run.eval.metrics)):  # a file may have changed
         try:
             kept = records.read(Result, file_of(layout.of_one_rate(folder), run.eval, run.task))
         except Refused:

@@ -84,6 +84,7 @@ class Run:
         lm = sections["lm"] = dataclasses.replace(lm, vocab=_vocabulary(task, lm, data))
         evaluation = sections["eval"] = sections["eval"].resolved(train.length, lm.memory, task)
         whole["eval"] = whole["eval"] | {"metrics": evaluation.metrics}
+        checks.users_metrics(evaluation.metrics, task)
         checks.users_task(task, whole["task"]["name"], train, evaluation.lengths)
         dims = lm.dims(task.size(train.length))
         encodings = members.encodings(dims)

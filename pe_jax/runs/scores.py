@@ -17,13 +17,14 @@ from typing import TypeVar
 import jax
 import numpy as np
 
+from pe_jax import metric
 from pe_jax.data.tokenizer import Tokens
 from pe_jax.errors import Refused
 from pe_jax.evaluation.config import EvalConfig
 from pe_jax.evaluation.evaluate import Evaluation, Models, evaluate, longest
 from pe_jax.evaluation.passes import Key
 from pe_jax.reason import Reason
-from pe_jax.record import Baseline, Corpus, Curve, Result, Row
+from pe_jax.record import Baseline, Corpus, Curve, Result, Row, UsersMetric
 from pe_jax.runs import environment
 from pe_jax.runs.run import Run
 from pe_jax.runs.sections import section
@@ -95,14 +96,22 @@ class Kept:
                 lambda one: (one.name, one.metric, one.length, one.swap),
             )
         every = tuple(sorted({row.seed for row in rows}))
+        asked = _users_metrics(run.eval.metrics)
         whole = dataclasses.replace(
-            result, seeds=every, rows=rows, curves=curves, baselines=baselines, scored_by=by
+            result,
+            seeds=every,
+            rows=rows,
+            curves=curves,
+            baselines=baselines,
+            metrics=(self.result.metrics if self.result else {}) | asked,
+            scored_by=by,
         )
         if result.rows or not self.path.exists():
             records.write(self.path, whole)
         return dataclasses.replace(
             whole,
             seeds=result.seeds,
+            metrics=asked,
             rows=_asked_rows(run, rows),
             curves=_asked_curves(run, curves),
             baselines=_asked_baselines(run, baselines),
@@ -119,15 +128,32 @@ def _newest(items: Iterable[T], key: Callable[[T], Hashable]) -> tuple[T, ...]:
 
 
 def file_of(folder: Path, config: EvalConfig, task: Task) -> Path:
-    """Where the scores by a resolved config are kept. It depends on what a swap's file holds."""
-    swapped_in = sources(*config.swaps)
+    """Where the scores by a resolved config are kept. It depends on what the users' files of swaps
+    and metrics hold.
+    """
+    files = sources(*config.swaps) | metric.sources(config.metrics)
     if not task.reads_text:
-        text = canonical([config.samples, swapped_in])
+        text = canonical([config.samples, files])
         return folder / "evaluations" / f"{config.samples}-samples-{sha256(text)[:8]}.json"
     fixed = {name: getattr(config, name) for name in PROTOCOL}
-    text = canonical([max(config.lengths), fixed, swapped_in])
+    text = canonical([max(config.lengths), fixed, files])
     name = f"{config.split}-{max(config.lengths)}-{sha256(text)[:8]}.json"
     return folder / "evaluations" / name
+
+
+def _users_metrics(names: Iterable[str]) -> dict[str, UsersMetric]:
+    """What the record says of the users' metrics among these."""
+    return {
+        name: UsersMetric(
+            sentence=found.sentence,
+            unit=found.unit,
+            better=found.better,
+            samples=isinstance(found, metric.SampleMetric),
+            sources=metric.sources([name]),
+        )
+        for name in names
+        if ":" in name and (found := metric.named(name))
+    }
 
 
 def _take_from_before(folder: Path, run: Run, say: Callable[[str], None]) -> None:

@@ -1,6 +1,7 @@
 """A finished run scored in another way, by the command."""
 
 import json
+import math
 import shutil
 
 import pytest
@@ -142,6 +143,47 @@ def test_text_that_has_changed_is_told_by_all_that_meet_the_finished_run(tmp_pat
     refused = start(lab, f"--workdir={workdir}", "--lengths=16")
     assert refused.code == 2 and f"{lab.text} has changed since" in refused.err
     assert (the_run(workdir) / "result.json").read_bytes() == before
+
+
+LOG_PROBABILITY = """
+import dataclasses
+from pe_jax.metric import METRICS
+
+mean_log = dataclasses.replace(
+    METRICS["same_targets"],
+    sentence="The mean ln p of the same targets in {split} documents.",
+    unit="log probability",
+    better="higher",
+    value=lambda nats, sizes: -float(nats.mean()),
+)
+"""
+
+
+def test_a_metric_of_ones_own_is_scored_and_a_report_needs_no_file_of_it(lab, workdir, tmp_path):
+    """Of bytes it is -ln 2 times the bits per byte of the same targets."""
+    own, copy = tmp_path / "own.py", shutil.copytree(workdir, tmp_path / "runs")
+    own.write_text(LOG_PROBABILITY)
+    arguments = [f"--metrics={own}:mean_log,same_targets", "--swaps="]
+    before, title = evaluations(the_run(copy)), "Log probability, mean log (higher is better)"
+    done = start(lab, f"--workdir={the_run(copy)}", *arguments, f"--out={tmp_path / 'out'}")
+    assert done.code == 0 and title in done.out, done.err
+    (found,) = published(tmp_path / "out")
+    values = {}
+    for row in found["rows"]:
+        values.setdefault((row["seed"], row["length"]), {})[row["metric"]] = row["value"]
+    for value in values.values():
+        expected = -math.log(2) * value["same_targets"]
+        assert value[f"{own}:mean_log"] == pytest.approx(expected, rel=1e-5)
+    assert len(evaluations(the_run(copy)).keys() - before.keys()) == 1
+    own.write_text(LOG_PROBABILITY.replace("-float", "1 - float"))  # another metric
+    assert start(lab, f"--workdir={the_run(copy)}", *arguments).code == 0
+    assert len(evaluations(the_run(copy)).keys() - before.keys()) == 2
+    own.unlink()
+    printed = tmp_path / "printed"
+    reported = lab.start("report", f"--workdir={tmp_path / 'out'}", f"--out={printed}").wait()
+    assert reported.code == 0, reported.err
+    text = (printed / "table.md").read_text()
+    assert title in text and "The mean ln p of the same targets in test documents." in text
 
 
 STOPPING = """

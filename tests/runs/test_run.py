@@ -411,3 +411,31 @@ def test_what_is_damaged_is_set_aside_and_made_anew(lab, whole, tmp_path):
     for path in (folder / "result.json", folder / "config.json", scores):
         assert said.count(f"{path} is damaged (") == len(texts)
         assert len(list(path.parent.glob(f"{path.name}.damaged*"))) == len(texts)
+
+
+OWN_METRICS = """
+import dataclasses
+from pe_jax.metric import METRICS
+
+first = dataclasses.replace(METRICS["nonoverlapping"], value=lambda nats, sizes: 1.0)
+words = dataclasses.replace(first, value=lambda nats, sizes: "x")
+raises = dataclasses.replace(first, value=lambda nats, sizes: 1 / 0)
+samples = METRICS["accuracy"]
+"""
+
+
+def test_a_mistake_in_a_metric_of_ones_own_is_told_before_training(tmp_path):
+    own = tmp_path / "own.py"
+    own.write_text(OWN_METRICS)
+    (tmp_path / "broken.py").write_text("import nothing_of_this_name")
+    assert run_of(**{"eval.metrics": (f"{own}:first",)}).id == run_of().id
+    for name, words in {
+        "own.py:frist": "no metric 'frist'; it has first, words, raises, samples",
+        "nowhere.py:first": "no file .*nowhere.py",
+        "broken.py:first": "does not import: ModuleNotFoundError",
+        "own.py:words": "words must be a finite number, got 'x'",
+        "own.py:raises": "raises: ZeroDivisionError",
+        "own.py:samples": "no metric of text",
+    }.items():
+        with pytest.raises(ValueError, match=words):
+            run_of(**{"eval.metrics": (f"{tmp_path}/{name}",)})
