@@ -6,7 +6,7 @@ import dataclasses
 import enum
 import math
 import statistics
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, Literal
 
 from pe_jax.held_out import HELD_OUT, Overlap, doubts
@@ -216,9 +216,11 @@ class Begun(Planned, Process):
     started: str = ""  # UTC, ISO 8601
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
+@dataclasses.dataclass(frozen=True, kw_only=True, repr=False)
 class Result(Begun):
-    """What a finished run has found: result.json, and a line of runs.jsonl."""
+    """What a finished run has found: result.json, and a line of runs.jsonl. Its repr has the mean
+    scores as trained, at the training length and at the longest.
+    """
 
     rows: tuple[Row, ...]
     train: Training
@@ -244,6 +246,38 @@ class Result(Begun):
         """The step at which each seed diverged whose training did."""
         found = [row for row in self.rows if row.reason is Reason.DIVERGED]
         return {row.seed: row.at for row in found if row.at is not None}
+
+    def __repr__(self) -> str:
+        size = f", {self.parameters.total:,} parameters" if self.parameters else ""
+        lines = [
+            f"Result {self.id}: {self.label}{size}, trained at length {self.train.length}, "
+            f"{self.replicate}s {few(self.seeds)}"
+        ]
+        scores: dict[str, dict[int, list[Row]]] = {}
+        for row in self.rows:
+            if not row.swap:
+                scores.setdefault(row.metric, {}).setdefault(row.length, []).append(row)
+        for metric, by_length in scores.items():
+            shown = sorted({self.train.length, max(by_length)} & by_length.keys())
+            means = (f"{_mean(by_length[length])} at {length}" for length in shown)
+            lines.append(f"  {metric}: {', '.join(means)}")
+        return "\n".join(lines)
+
+
+def few(items: Sequence[Any]) -> str:
+    """The items with commas; of more than eight the first, the last and how many there are."""
+    if len(items) > 8:
+        return f"{items[0]}, {items[1]}, ..., {items[-1]} ({len(items)})"
+    return ", ".join(map(str, items))
+
+
+def _mean(rows: Sequence[Row]) -> str:
+    """The mean score of rows of one length: "2.46", "2.46 (2 of 3)" where some lack it, or why."""
+    values = [row.value for row in rows if row.value is not None]
+    if not values:
+        return f"none ({rows[0].why})"
+    lacking = f" ({len(values)} of {len(rows)})" if len(values) < len(rows) else ""
+    return f"{statistics.fmean(values):.4g}{lacking}"
 
 
 class Stage(enum.Enum):

@@ -19,7 +19,7 @@ from pe_jax.model import generate
 from pe_jax.spec.swap import swap
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
+@dataclasses.dataclass(frozen=True, kw_only=True, repr=False)
 class TextModel:
     """nnx.merge(graphdef, params) is its LM."""
 
@@ -31,6 +31,11 @@ class TextModel:
     members: tuple[Encoding, ...]
     """Its encodings, as it was trained."""
     tokenizer: Tokenizer
+
+    @property
+    def size(self) -> int:
+        """How many numbers its parameters are."""
+        return sum(leaf.size for leaf in jax.tree.leaves(self.params))
 
     def encode(self, text: str | bytes) -> Int[np.ndarray, "L"]:
         """The ids of the tokens of a text, int32 [L]. ValueError for a text that has no tokens, as

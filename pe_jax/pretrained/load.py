@@ -18,7 +18,7 @@ from pe_jax.spec.parse import parse
 from pe_jax.training.step import structure
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
+@dataclasses.dataclass(frozen=True, kw_only=True, repr=False)
 class Pretrained(TextModel):
     """A pretrained model; its name is that of its folder or file."""
 
@@ -32,6 +32,12 @@ class Pretrained(TextModel):
     """Tokens for which it was trained."""
     files: dict[str, str]
     """SHA-256 of each file that it was read from, by name."""
+
+    def __repr__(self) -> str:
+        return (
+            f"Pretrained {self.name}: {self.spec}, {self.size:,} parameters in {self.weights}, "
+            f"trained at length {self.length}\n  {self.source}"
+        )
 
 
 def load(source: str, weights: str = "float32", activations: str = "float32") -> Pretrained:

@@ -12,7 +12,6 @@ import dataclasses
 import json
 from pathlib import Path
 
-import jax
 import numpy as np
 
 from pe_jax import record
@@ -103,7 +102,6 @@ def _result(asked: Extension, begun: Begun, material: Material, lines: dict[Key,
     ]
     rows = [_row(lines[key], asked.metric) for key in keys]
     curves = [] if material.depths is None else [_curve(row, material.depths) for row in rows]
-    size = sum(leaf.size for leaf in jax.tree.leaves(model.params))
     return Result(
         **vars(begun),
         replicate="place" if material.depths is None else "depth",
@@ -112,7 +110,7 @@ def _result(asked: Extension, begun: Begun, material: Material, lines: dict[Key,
         train=record.Training(length=model.length, steps=0),
         targets={asked.metric: asked.eval.targets} if material.bytes else {},
         target_bytes={asked.metric: material.bytes} if material.bytes else {},
-        parameters=record.Parameters(total=size, encoding=0),
+        parameters=record.Parameters(total=model.size, encoding=0),
         peak_memory_mib=environment.peak_memory_mib(),
         scored_by=(environment.process(),),
     )

@@ -22,7 +22,7 @@ from pe_jax.evaluation.passes import plan
 from pe_jax.evaluation.windows import check_room
 from pe_jax.model.config import LmConfig
 from pe_jax.model.parameters import learned
-from pe_jax.record import Parameters
+from pe_jax.record import Parameters, few
 from pe_jax.runs import checks
 from pe_jax.runs.config import DataConfig, LogConfig, RunConfig
 from pe_jax.runs.from_pretrained import completed
@@ -38,9 +38,11 @@ from pe_jax.training.config import TrainConfig
 from pe_jax.training.step import model_size
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, repr=False)
 class Run:
-    """A config with everything checked that can be checked without reading text."""
+    """A config with everything checked that can be checked without reading text. Its repr says
+    what it trains and scores; `config` has every value.
+    """
 
     config: dict[str, Any]
     label: str
@@ -111,6 +113,16 @@ class Run:
             **sections,
             start=start,
             advice=tuple(advice(encodings, [member.id for member in members])),
+        )
+
+    def __repr__(self) -> str:
+        task = self.data.source if self.task.reads_text else tasks.described(self.config["task"])
+        more = f", swaps {few(self.eval.swaps)}" if self.eval.swaps else ""
+        return (
+            f"Run {self.id}: {self.label}, {self.parameters().total:,} parameters\n"
+            f"  trains {self.train.steps:,} steps at length {self.train.length} on {task}, "
+            f"seeds {few(self.run.seeds)}\n"
+            f"  scores lengths {few(self.eval.lengths)} by {few(self.eval.metrics)}{more}"
         )
 
     def at_rate(self, rate: float, seeds: Sequence[int]) -> Run:
