@@ -5,9 +5,11 @@ seconds.
 
     make, ENCODINGS       encodings from a spec such as "randomized+rope", and the table of them
     Encoding, Dims        the contract, for an encoding of your own, and the model it may know of
+    Task, Metric          the contracts of a task and a metric
     LM, LmConfig          the language model
     Run, execute          a checked config, and the function that trains and evaluates it
-    Trained               the trained model of a finished run, from its folder
+    load                  a model: the trained one of a run's folder, or hf:DIR or gguf:PATH
+    Trained               the trained model of a run, as `load` gives it
     frame, curves         the results in a folder as a pandas DataFrame, and their figure
 """
 
@@ -19,23 +21,28 @@ __version__ = "0.1.0"
 if TYPE_CHECKING:
     from pe_jax.encoding import Dims, Encoding
     from pe_jax.encodings import ENCODINGS
+    from pe_jax.metric import Metric
     from pe_jax.model.config import LmConfig
     from pe_jax.model.lm import LM
     from pe_jax.report.study import curves, frame
     from pe_jax.runs.execute import execute
     from pe_jax.runs.run import Run
-    from pe_jax.runs.trained import Trained
+    from pe_jax.runs.trained import Trained, load
     from pe_jax.spec.parse import make
+    from pe_jax.task import Task
 
 _HOME = {
     "make": "spec.parse",
     "ENCODINGS": "encodings",
     "Encoding": "encoding",
     "Dims": "encoding",
+    "Task": "task",
+    "Metric": "metric",
     "LM": "model.lm",
     "LmConfig": "model.config",
     "Run": "runs.run",
     "execute": "runs.execute",
+    "load": "runs.trained",
     "Trained": "runs.trained",
     "frame": "report.study",
     "curves": "report.study",
@@ -47,11 +54,14 @@ __all__ = [
     "Dims",
     "Encoding",
     "LmConfig",
+    "Metric",
     "Run",
+    "Task",
     "Trained",
     "curves",
     "execute",
     "frame",
+    "load",
     "make",
 ]
 

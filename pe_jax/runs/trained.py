@@ -2,33 +2,42 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jax
 
 from pe_jax.data import tokenizer
 from pe_jax.model.text_model import TextModel
+from pe_jax.pretrained.load import Pretrained
+from pe_jax.pretrained.load import load as load_pretrained
+from pe_jax.pretrained.source import KINDS
 from pe_jax.reason import divergence
-from pe_jax.record import Begun, Row
+from pe_jax.record import Begun
 from pe_jax.runs import folder as folders
 from pe_jax.runs import layout
 from pe_jax.runs.again import alone, evaluate_again
+from pe_jax.runs.progress import RunView
 from pe_jax.runs.run import Run
+from pe_jax.runs.view import SILENT
 from pe_jax.storage import records
 from pe_jax.storage.checkpoints import Checkpoints
 from pe_jax.training.step import State, init, structure
 
+if TYPE_CHECKING:
+    import pandas
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
+
+@dataclasses.dataclass(frozen=True, kw_only=True, repr=False)
 class Trained(TextModel):
     """The model of one seed of a run.
 
     >>> model = Trained.of("runs/mine/rope-1a2b3c4d")
     >>> model.evaluate(lengths=(64, 4096))
-    >>> model.logits(model.encode("def f("))
+    >>> model.logits("def f(")
     """
 
     folder: Path
@@ -36,6 +45,12 @@ class Trained(TextModel):
     seed: int
     step: int
     """How many training steps its checkpoint had behind it."""
+
+    def __repr__(self) -> str:
+        return (
+            f"Trained {self.name}: seed {self.seed} after {self.step:,} steps at length "
+            f"{self.run.train.length}, {self.size:,} parameters\n  {self.folder}"
+        )
 
     @classmethod
     def of(
@@ -75,12 +90,35 @@ class Trained(TextModel):
             step=step,
         )
 
-    def evaluate(self, **changes: Any) -> tuple[Row, ...]:
-        """The scores of this seed, with these fields of section `eval` changed, as in
-        evaluate(lengths=(64, 4096), swaps=()). What is not known yet is computed, and kept in the
-        run's folder. ValueError or Refused unless the run has finished, Interrupted after Ctrl-C.
+    def evaluate(self, verbose: bool = True, **changes: Any) -> pandas.DataFrame:
+        """The scores of this seed as a table, with these fields of section `eval` changed, as in
+        evaluate(lengths=(64, 4096), swaps=()): a row for each swap, metric and length in tokens,
+        the columns as in `pe_jax.frame`.
+
+        What is not known yet is computed and kept in the run's folder; `verbose` is as in
+        `pe_jax.execute`. ValueError or Refused unless the run has finished, Interrupted after
+        Ctrl-C.
         """
-        return evaluate_again(self.folder, changes, seeds=(self.seed,)).rows
+        from pe_jax.report.study import frame_of
+
+        with RunView(self.name, 1, 1.0) if verbose else contextlib.nullcontext(SILENT) as view:
+            return frame_of([evaluate_again(self.folder, changes, (self.seed,), view)])
+
+
+def load(model: str | Path, **options: Any) -> Trained | Pretrained:
+    """A model that reads and continues text: `logits`, `encode`, `decode`, `generate`.
+
+    `model` is the folder of a run, then `options` are those of Trained.of, as seed=1, and the model
+    can `evaluate`, too; or "hf:DIR" or "gguf:PATH", a pretrained model on this disk, then they are
+    those of pretrained.load, as weights="bfloat16". ValueError, Refused or FileNotFoundError where
+    no model is there.
+
+    >>> load("runs/mine/rope-1a2b3c4d").generate("def ", 100)
+    """
+    kind, _, rest = str(model).partition(":")
+    if kind in KINDS and rest:
+        return load_pretrained(str(model), **options)
+    return Trained.of(model, **options)
 
 
 def _restored(

@@ -141,13 +141,13 @@ def test_a_model_is_not_read_with_another_encoding_than_it_was_trained_with(lab,
     values = {"data.source": lab.text, "run.seeds": (0,)}
     execute(run_of(f"{path}:Mine", **values), tmp_path / "runs")
     folder = the_run(tmp_path / "runs")
-    assert Trained.of(folder).evaluate() == evaluate_again(folder, {}).rows
+    assert Trained.of(folder).evaluate().equals(study.frame_of([evaluate_again(folder, {})]))
     path.write_text(source + "# changed\n")
     for read in (Trained.of, lambda folder: evaluate_again(folder, {"lengths": (16, 64)})):
         with pytest.raises(Refused, match="mine.py has changed since .* was trained with it"):
             read(folder)
     path.write_text(source)
-    assert Trained.of(folder).evaluate() == evaluate_again(folder, {}).rows
+    assert Trained.of(folder).evaluate().equals(study.frame_of([evaluate_again(folder, {})]))
 
 
 def test_two_seeds_after_two_are_the_seeds_of_a_run_of_four(lab, again, tmp_path):
@@ -215,7 +215,7 @@ def test_a_finished_run_is_evaluated_beside_its_result(lab, again, tmp_path):
 
 
 def test_a_trained_model_answers_in_python(lab, again):
-    model = pe_jax.Trained.of(again, 1)
+    model = pe_jax.load(again, seed=1)
     ids = model.encode("the rain")
     logits = model.logits(ids)
     assert logits.shape == (8, 256)
@@ -225,10 +225,13 @@ def test_a_trained_model_answers_in_python(lab, again):
     assert both.shape == (2, 8, 256) and both[0] == pytest.approx(logits, abs=1e-5)
     text = model.generate("the rain", 20, seed=3)
     assert text == model.generate(b"the rain", 20, seed=3) and text
-    rows = model.evaluate(lengths=(16, 64), swaps=())
-    assert {(row.seed, row.length, row.swap) for row in rows} == {(1, 16, ""), (1, 64, "")}
-    known = records.decode(record.Result, result(the_run(again))).rows
-    assert model.evaluate() == tuple(row for row in known if row.seed == 1)
+    longer = model.evaluate(lengths=(16, 64), swaps=())
+    assert set(zip(longer["seed"], longer["length"], longer["swap"], strict=True)) == {
+        (1, 16, ""),
+        (1, 64, ""),
+    }
+    known = pe_jax.frame(again).query("seed == 1").reset_index(drop=True)
+    assert model.evaluate().equals(known[list(longer)])
 
 
 def test_the_record_has_every_commit_that_carried_the_run_out(lab, first, tmp_path):

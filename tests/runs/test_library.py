@@ -1,6 +1,7 @@
 """What `import pe_jax` gives: lazily, and all that a notebook needs."""
 
 import builtins
+import dataclasses
 import re
 import subprocess
 import sys
@@ -13,6 +14,8 @@ import pytest
 from commands import tiny_on, write_text
 
 import pe_jax
+from pe_jax.reason import Reason
+from pe_jax.record import Corpus, Result, Row, Training
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -56,7 +59,7 @@ def test_the_code_of_the_readme_trains_and_draws(tmp_path, monkeypatch):
     whole = pe_jax.Run.of
 
     def small(given):
-        return whole(config | {"pe": given["pe"]})
+        return whole(given if "lm" in given else config | {"pe": given["pe"]})
 
     monkeypatch.setattr(pe_jax.Run, "of", small)
     monkeypatch.chdir(tmp_path)
@@ -65,6 +68,8 @@ def test_the_code_of_the_readme_trains_and_draws(tmp_path, monkeypatch):
     frame = names["frame"]
     assert set(frame["label"]) == {"rope", "alibi"} and frame["value"].notna().all()
     assert len(names["figure"].axes[0].lines) >= 2
+    assert set(names["more"]["length"]) >= {64, 256} and set(names["more"]["seed"]) == {0}
+    assert names["logits"].shape == (6, 256) and names["text"]
 
 
 def test_a_spec_stands_for_its_section():
@@ -124,7 +129,63 @@ def test_folders_may_be_strings(config, tmp_path, monkeypatch):
     run = pe_jax.Run.of(config)
     result = pe_jax.execute(run, "runs")
     assert pe_jax.execute(run, tmp_path / "runs") == result and result.seeds == (3,)
-    assert pe_jax.Trained.of("runs").seed == pe_jax.Trained.of(f"runs/{run.id}", 3).seed == 3
+    assert pe_jax.Trained.of("runs").seed == pe_jax.load(f"runs/{run.id}", seed=3).seed == 3
+
+
+def test_a_pretrained_model_is_loaded_by_the_same_name():
+    model = pe_jax.load(f"hf:{ROOT / 'tests/golden/pretrained/llama_tied'}", weights="bfloat16")
+    assert model.weights == "bfloat16" and model.decode(model.encode("the path")) == "the path"
+    assert model.logits("the path").shape == (model.encode("the path").size, model.lm.vocab)
+    assert re.fullmatch(
+        r"Pretrained llama_tied: rope.*, [\d,]+ parameters in bfloat16, .* 32\n  hf:.*", repr(model)
+    )
+    with pytest.raises(ValueError, match="no run in"):
+        pe_jax.load("nowhere")
+
+
+def test_what_a_cell_ends_with_is_told_in_a_few_lines(config, tmp_path):
+    run = pe_jax.Run.of(config)
+    result = pe_jax.execute(run, tmp_path, verbose=False)
+    size = f"{run.parameters().total:,} parameters"
+    assert repr(run) == (
+        f"Run {run.id}: nope, {size}\n"
+        f"  trains 2 steps at length 16 on {run.data.source}, seeds 3\n"
+        "  scores lengths 16, 32 by same_targets, nonoverlapping"
+    )
+    value = {row.length: f"{row.value:.4g}" for row in result.rows if row.metric == "same_targets"}
+    first, second, _ = repr(result).split("\n")
+    assert first == f"Result {run.id}: nope, {size}, trained at length 16, seeds 3"
+    assert second == f"  same_targets: {value[16]} at 16, {value[32]} at 32"
+    assert repr(pe_jax.load(tmp_path)) == (
+        f"Trained nope: seed 3 after 2 steps at length 16, {size}\n  {tmp_path / run.id}"
+    )
+
+
+def test_a_repr_says_how_many_seeds_lack_a_score_and_why():
+    rows = [
+        Row(
+            seed=seed,
+            metric="m",
+            length=length,
+            value=value,
+            reason=None if value else Reason.DIVERGED,
+            at=5,
+        )
+        for length, values in {8: (1.0, 3.0), 64: (2.0, None), 512: (None, None)}.items()
+        for seed, value in enumerate(values)
+    ]
+    whole = Result(
+        id="learned-1",
+        label="learned",
+        config={},
+        seeds=(*range(20),),
+        corpus=Corpus(source="", hash=""),
+        train=Training(length=64, steps=1),
+        rows=(*rows, dataclasses.replace(rows[0], swap="window", length=1024)),
+    )
+    lines = repr(whole).split("\n")
+    assert lines[0].endswith("trained at length 64, seeds 0, 1, ..., 19 (20)")
+    assert re.fullmatch(r"  m: 2 \(1 of 2\) at 64, none \(.+\) at 512", lines[1]) and not lines[2:]
 
 
 def test_a_frame_may_be_filtered_before_it_is_drawn():
