@@ -9,7 +9,7 @@ import statistics
 from collections.abc import Iterable, Sequence
 from typing import Any, Literal
 
-from pe_jax.held_out import HELD_OUT, Overlap, doubts
+from pe_jax.contamination import HELD_OUT, Overlap, doubts
 from pe_jax.reason import Reason, sentence
 
 VERSION = 5  # record_upgrade.py says what the earlier ones were
@@ -84,7 +84,7 @@ class Corpus:
     overlap: dict[str, Overlap] = dataclasses.field(default_factory=dict)  # by split
 
     def doubts(self, splits: Iterable[str] = HELD_OUT) -> tuple[str, ...]:
-        """What people must know of the overlap of these splits: `held_out.doubts`."""
+        """What people must know of the overlap of these splits: `contamination.doubts`."""
         return doubts(self.overlap, splits)
 
 

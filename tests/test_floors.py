@@ -19,14 +19,14 @@ FLOORS = (
         "reason",
         "record",
         "record_upgrade",
-        "held_out",
+        "contamination",
         "fields",
         "geometry",
         "errors",
         "terms",
     ),
     ("encodings", "storage"),
-    ("spec", "data", "tasks", "report"),
+    ("compose", "data", "tasks", "report"),
     ("attention",),
     ("model",),
     ("training",),
@@ -92,11 +92,11 @@ def test_imports_are_seen_wherever_they_stand(tmp_path):
     """At the top, of a module and of a name in it, under TYPE_CHECKING, inside functions."""
     path = tmp_path / "some.py"
     path.write_text(
-        "import pe_jax.metric\nfrom pe_jax.spec import swap\n"
+        "import pe_jax.metric\nfrom pe_jax.compose import swap\n"
         "if TYPE_CHECKING:\n    from pe_jax.model.lm import LM\n"
         "def late():\n    from pe_jax.runs.run import Run\n"
     )
-    inside = {"pe_jax.metric", "pe_jax.spec.swap", "pe_jax.model.lm", "pe_jax.runs.run"}
+    inside = {"pe_jax.metric", "pe_jax.compose.swap", "pe_jax.model.lm", "pe_jax.runs.run"}
     assert set(imports(path)) == inside
 
 

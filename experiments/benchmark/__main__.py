@@ -86,7 +86,7 @@ def _lengths(text: str) -> tuple[int, ...]:
 
 
 def _swaps(text: str) -> tuple[str, ...]:
-    from pe_jax.spec.parse import parse_list
+    from pe_jax.compose.parse import parse_list
 
     return tuple(parse_list(text))
 

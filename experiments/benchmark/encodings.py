@@ -32,11 +32,11 @@ from experiments.benchmark.paired import compare, machine, say
 from experiments.benchmark.sides import Workload
 from pe_jax import errors
 from pe_jax.atlas.groups import group, spec_of
+from pe_jax.compose.parse import parse
 from pe_jax.encodings import ENCODINGS
 from pe_jax.evaluation.scoring import target_nats
 from pe_jax.model.config import LmConfig
 from pe_jax.runs import environment
-from pe_jax.spec.parse import parse
 from pe_jax.storage import atomic
 from pe_jax.training.step import init, make_steps, structure
 

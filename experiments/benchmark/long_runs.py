@@ -15,9 +15,9 @@ from typing import Any
 from experiments.benchmark.long_report import NAME, model_name
 from experiments.benchmark.long_worker import KINDS
 from experiments.benchmark.paired import say
+from pe_jax.compose.parse import parse
 from pe_jax.report import study
 from pe_jax.runs.environment import commit
-from pe_jax.spec.parse import parse
 from pe_jax.storage.atomic import read, write
 
 Task = tuple[str, str, int, str]

@@ -23,13 +23,13 @@ import jax
 import numpy as np
 import optax
 
+from pe_jax.compose.swap import swap as swapped
 from pe_jax.encoding import Encoding
 from pe_jax.evaluation.config import EvalConfig
 from pe_jax.evaluation.scoring import target_nats
 from pe_jax.evaluation.windows import Windows, windows
 from pe_jax.runs import environment
 from pe_jax.runs.trained import Trained
-from pe_jax.spec.swap import swap as swapped
 from pe_jax.storage import records
 
 KINDS = ("pass", "gradient")

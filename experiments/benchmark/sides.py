@@ -25,9 +25,9 @@ import optax
 from flax import nnx
 
 from experiments.benchmark.plain import PlainLM
+from pe_jax.compose.parse import make
 from pe_jax.encoding import Encoding
 from pe_jax.model.config import LmConfig
-from pe_jax.spec.parse import make
 from pe_jax.training.config import TrainConfig
 from pe_jax.training.step import init, make_steps, structure
 

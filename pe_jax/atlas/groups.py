@@ -6,8 +6,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from pe_jax.compose.parse import parse
 from pe_jax.encoding import Dims, Encoding, sites
-from pe_jax.spec.parse import parse
 
 FACTS = {"at", "limit"}  # hooks that change no array
 GROUPS = {  # an encoding belongs to the first group that has one of its hooks

@@ -13,9 +13,9 @@ from pe_jax.atlas.probe import embedded
 from pe_jax.attention.bound import Bound
 from pe_jax.attention.dense import attend
 from pe_jax.attention.rows import Rows
+from pe_jax.compose.parse import parse
 from pe_jax.encoding import RELATIVE, Dims, Encoding, overrides
 from pe_jax.model.parameters import init_params, noisy
-from pe_jax.spec.parse import parse
 
 FAR = 40  # the longest sequence whose positions a probe uses
 

@@ -20,11 +20,11 @@ from flax import nnx
 from jaxtyping import Float, Int
 
 from pe_jax.attention.bound import Bound
+from pe_jax.compose.layers import active
 from pe_jax.encoding import Encoding, seen
 from pe_jax.model.lm import LM
 from pe_jax.record import Begun
 from pe_jax.runs.trained import Trained
-from pe_jax.spec.layers import active
 from pe_jax.storage import records
 from pe_jax.training.step import structure
 

@@ -61,9 +61,9 @@ def _subjects() -> Iterator[Subject]:
     """What the flags name; all of it is made before anything is computed."""
     from pe_jax.atlas.subject import Subject
     from pe_jax.commands import console
+    from pe_jax.compose.parse import parse_list
     from pe_jax.encodings import ENCODINGS
     from pe_jax.runs.trained import Trained
-    from pe_jax.spec.parse import parse_list
 
     if _WORKDIR.value is not None:
         for folder in console.finished(Path(_WORKDIR.value)):

@@ -63,12 +63,12 @@ def main() -> int:
             f"{_LAST.value}: intervals are over places"
         )
     from pe_jax.commands import console
+    from pe_jax.compose.parse import parse_list
     from pe_jax.errors import Refused
     from pe_jax.pretrained.load import load
     from pe_jax.runs import programs
     from pe_jax.runs.extend import extend
     from pe_jax.runs.extension import Extension
-    from pe_jax.spec.parse import parse_list
     from pe_jax.training.session import Interrupted
 
     programs.keep()

@@ -197,7 +197,7 @@ def _workdir() -> Path:
 
 def _configs() -> list[dict[str, Any]]:
     """The config of each run, with the command line's values on top."""
-    from pe_jax.spec.parse import parse_list
+    from pe_jax.compose.parse import parse_list
 
     flag = OPTIONS["config"]
     path, _, argument = config_flags.get_config_filename(flag).partition(":")

@@ -17,10 +17,10 @@ from flax import nnx
 from jaxtyping import Array, Bool, Float, Int, Key
 
 from pe_jax.encoding import Encoding
+from pe_jax.evaluation.budget import Budget
 from pe_jax.evaluation.config import EvalConfig
 from pe_jax.evaluation.passes import Pass
-from pe_jax.evaluation.room import Room
-from pe_jax.evaluation.scoring import Missing, batch_of, in_room, merged
+from pe_jax.evaluation.scoring import Missing, batch_of, merged, within_budget
 from pe_jax.reason import Reason
 from pe_jax.task import Sample, Task
 from pe_jax.training.mesh import place_windows
@@ -87,7 +87,7 @@ def answers(
     params: Any,
     config: EvalConfig,
     session: Session,
-    room: Room,
+    budget: Budget,
 ) -> Answers | Missing:
     """The predictions in the samples of the length of a pass, or why there are none: there is too
     little memory, or a value is not finite.
@@ -110,7 +110,7 @@ def answers(
         batches = [gather(program(params, numbers(first), n)) for first in range(0, samples, batch)]
         return jax.tree.map(lambda *parts: np.concatenate(parts)[:samples], *batches)
 
-    found = in_room(program, (params, numbers(0), n), tokens, session, room, compute)
+    found = within_budget(program, (params, numbers(0), n), tokens, session, budget, compute)
     if isinstance(found, Missing):
         return found
     return found if np.isfinite(found.nats).all() else Missing(Reason.NOT_FINITE)

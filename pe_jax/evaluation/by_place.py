@@ -12,8 +12,8 @@ from typing import Any
 
 from flax import nnx
 
+from pe_jax.evaluation.budget import Budget
 from pe_jax.evaluation.passes import Pass
-from pe_jax.evaluation.room import Room
 from pe_jax.evaluation.scoring import Missing, score, target_nats
 from pe_jax.evaluation.windows import Windows
 from pe_jax.reason import Reason
@@ -78,7 +78,7 @@ def of_text(
     graphdef: nnx.GraphDef, params: Any, cuts: Mapping[int, Windows], session: Session
 ) -> Score:
     """What scores the windows of each length, one of every place, with one seed's `params`."""
-    room = Room(None)
+    budget = Budget(None)
 
     def score_of(part: Pass, place: int) -> float | Missing:
         cut, here = cuts[part.length], slice(place, place + 1)
@@ -88,7 +88,7 @@ def of_text(
         program = functools.partial(
             target_nats, graphdef=graphdef, encodings=part.encodings, segment=0, memory=0
         )
-        nats = score(one, program, params, 1, session, room)
+        nats = score(one, program, params, 1, session, budget)
         return nats if isinstance(nats, Missing) else one.value(nats)
 
     return score_of

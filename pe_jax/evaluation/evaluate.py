@@ -15,11 +15,11 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 
+from pe_jax.evaluation.baselines import baselines
 from pe_jax.evaluation.config import EvalConfig
 from pe_jax.evaluation.passes import Job, Key, Pass, jobs, plan, wanted
 from pe_jax.evaluation.scorers import Models, SampleScorer, Scored, TextScorer
 from pe_jax.evaluation.windows import windows
-from pe_jax.evaluation.without_model import baselines
 from pe_jax.record import Baseline, Curve, Row
 from pe_jax.training.processes import broadcast
 from pe_jax.training.session import Session

@@ -8,11 +8,11 @@ import itertools
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from pe_jax.compose.swap import swap
 from pe_jax.encoding import Encoding, overrides, sites
 from pe_jax.evaluation.config import EvalConfig
 from pe_jax.evaluation.variants import variant
 from pe_jax.model import memory
-from pe_jax.spec.swap import swap
 from pe_jax.task import Task
 from pe_jax.tasks.text import TEXT
 

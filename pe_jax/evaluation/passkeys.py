@@ -21,10 +21,10 @@ import numpy as np
 from flax import nnx
 
 from pe_jax.data.tokenizer import Tokenizer
+from pe_jax.evaluation.budget import Budget
 from pe_jax.evaluation.by_place import Score
 from pe_jax.evaluation.passes import Pass
-from pe_jax.evaluation.room import Room
-from pe_jax.evaluation.scoring import Missing, in_room, merged
+from pe_jax.evaluation.scoring import Missing, merged, within_budget
 from pe_jax.reason import Reason
 from pe_jax.tasks.passkey import DIGITS, FILLER, INTRODUCTION, NEEDLE, QUESTION
 from pe_jax.training.session import Session
@@ -92,18 +92,18 @@ def scorer(
     """What scores the passkeys of each length: 100 where each token of the number is the most
     likely one where it is predicted, as greedy decoding needs it to be, else 0.
     """
-    room = Room(None)
+    budget = Budget(None)
 
     def score(part: Pass, place: int) -> float | Missing:
         own = keys[part.length]
         tokens, last = own.tokens[place : place + 1], int(own.answers.max())
         program = functools.partial(_below, graphdef=graphdef, encodings=part.encodings, last=last)
-        below = in_room(
+        below = within_budget(
             program,
             (params, tokens),
             part.length,
             session,
-            room,
+            budget,
             lambda program: np.asarray(program(params, tokens))[0, -own.answers[place] :],
         )
         if isinstance(below, Missing):

@@ -14,12 +14,12 @@ from jax.sharding import Mesh
 
 from pe_jax.encoding import Encoding
 from pe_jax.evaluation.answers import Answers, answers
+from pe_jax.evaluation.baselines import depths
+from pe_jax.evaluation.budget import Budget
 from pe_jax.evaluation.config import EvalConfig
 from pe_jax.evaluation.passes import Job, Key
-from pe_jax.evaluation.room import Room
 from pe_jax.evaluation.scoring import Missing, score, target_nats
 from pe_jax.evaluation.windows import Windows
-from pe_jax.evaluation.without_model import depths
 from pe_jax.metric import SampleMetric, named
 from pe_jax.reason import Reason
 from pe_jax.record import Curve, Row
@@ -77,7 +77,7 @@ class TextScorer:
         session: Session,
     ):
         self.models, self.cuts, self.config, self.session = models, cuts, config, session
-        self.room, self.replicas = Room(session.mesh), models.replicas(session.mesh)
+        self.budget, self.replicas = Budget(session.mesh), models.replicas(session.mesh)
 
     def tokens(self, job: Job) -> int:
         """How many tokens a pass works through."""
@@ -99,7 +99,7 @@ class TextScorer:
             nats = models.missing(job, seed)
             if nats is None:
                 size = self.config.batch_tokens
-                nats = score(cut, program, self.replicas[seed], size, self.session, self.room)
+                nats = score(cut, program, self.replicas[seed], size, self.session, self.budget)
             scored |= {key: _of_text(cut, key, nats) for key in keys}
         return scored
 
@@ -113,7 +113,7 @@ class SampleScorer:
 
     def __init__(self, models: Models, config: EvalConfig, session: Session):
         self.models, self.config, self.session = models, config, session
-        self.room, self.replicas = Room(session.mesh), models.replicas(session.mesh)
+        self.budget, self.replicas = Budget(session.mesh), models.replicas(session.mesh)
 
     def tokens(self, job: Job) -> int:
         """How many tokens a pass works through, padding included."""
@@ -131,7 +131,7 @@ class SampleScorer:
                 self.replicas[seed],
                 self.config,
                 self.session,
-                self.room,
+                self.budget,
             )
             for seed in dict.fromkeys(seed for _, seed in job.todo)
         }

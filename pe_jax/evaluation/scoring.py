@@ -17,7 +17,7 @@ import optax
 from flax import nnx
 
 from pe_jax.encoding import Encoding
-from pe_jax.evaluation.room import Room, needed
+from pe_jax.evaluation.budget import Budget, needed
 from pe_jax.evaluation.windows import Windows
 from pe_jax.model.lm import LM
 from pe_jax.model.memory import Memory
@@ -127,7 +127,7 @@ def score(
     params: Any,
     batch_tokens: int,
     session: Session,
-    room: Room,
+    budget: Budget,
 ) -> np.ndarray | Missing:
     """-ln p of the targets of each window's last rows, in nats, [W, last], or why there is none:
     there is too little memory, or a value is not finite.
@@ -146,7 +146,9 @@ def score(
 
         return by_batches(windows, on_devices, batch)
 
-    nats = in_room(program, (params, like, np.int32(0)), windows.length, session, room, compute)
+    nats = within_budget(
+        program, (params, like, np.int32(0)), windows.length, session, budget, compute
+    )
     if isinstance(nats, Missing):
         return nats
     return nats if np.isfinite(nats).all() else Missing(Reason.NOT_FINITE)
@@ -160,12 +162,12 @@ def batch_of(tokens: int, batch_tokens: int, count: int, session: Session) -> in
     return min(max(1, batch_tokens // tokens // devices) * devices, count)
 
 
-def in_room(
+def within_budget(
     program: functools.partial,
     arguments: tuple[Any, ...],
     tokens: int,
     session: Session,
-    room: Room,
+    budget: Budget,
     compute: Callable[[functools.partial], Computed],
 ) -> Computed | Missing:
     """compute(program), or why there is too little memory for it.
@@ -174,15 +176,15 @@ def in_room(
     memory than is free, attention is blockwise, which the session is told.
     """
     size = needed(program, *arguments)
-    if (left := room.lacks(size)) is not None:
+    if (left := budget.lacks(size)) is not None:
         why = sentence(Reason.OUT_OF_MEMORY, size, left)
         program, dense = functools.partial(program, blockwise=True), size
         size = needed(program, *arguments)
-        if (left := room.lacks(size)) is not None:
+        if (left := budget.lacks(size)) is not None:
             return Missing(Reason.OUT_OF_MEMORY, min(size, dense), left)
         session.say(f"{tokens} tokens: attention is blockwise, since the pass {why}")
     try:
-        with room.take(size):
+        with budget.take(size):
             return compute(program)
     except jax.errors.JaxRuntimeError as error:
         if "RESOURCE_EXHAUSTED" not in str(error):

@@ -17,12 +17,12 @@ from flax import nnx
 from jaxtyping import Array, Float, Int, Key
 
 from pe_jax.attention.bound import Bound, fold_positions
+from pe_jax.compose.layers import active
 from pe_jax.encoding import Encoding, acts_once, overrides
 from pe_jax.model.cache import LayerPast, Past, Seen, rows_from
 from pe_jax.model.config import DTYPES, LmConfig
 from pe_jax.model.layer import Layer
 from pe_jax.model.parameters import init_params
-from pe_jax.spec.layers import active
 
 
 class LM(nnx.Module):

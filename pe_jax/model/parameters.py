@@ -6,8 +6,8 @@ import jax
 import numpy as np
 from jaxtyping import Array, Key
 
+from pe_jax.compose.layers import layers_of
 from pe_jax.encoding import Encoding, Params, acts_once, overrides
-from pe_jax.spec.layers import layers_of
 
 
 def init_params(encoding: Encoding, key: Key[Array, ""]) -> tuple[Params, dict[int, Params]]:

@@ -13,10 +13,10 @@ from flax import nnx
 from jaxtyping import Float, Int
 from numpy.typing import ArrayLike
 
+from pe_jax.compose.swap import swap
 from pe_jax.data.tokenizer import Tokenizer
 from pe_jax.encoding import Encoding
 from pe_jax.model import generate
-from pe_jax.spec.swap import swap
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, repr=False)

@@ -8,13 +8,13 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
+from pe_jax.compose.parse import parse
 from pe_jax.data import tokenizer
 from pe_jax.errors import nearest
 from pe_jax.model.config import DTYPES, LmConfig
 from pe_jax.model.text_model import TextModel
 from pe_jax.pretrained.source import Source, Tensors
 from pe_jax.pretrained.tensors import BUFFERS, parameters
-from pe_jax.spec.parse import parse
 from pe_jax.training.step import structure
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from pe_jax.held_out import HELD_OUT
+from pe_jax.contamination import HELD_OUT
 from pe_jax.record import SYMBOLS, Begun, Corpus, Result
 from pe_jax.report.words import plain, text
 

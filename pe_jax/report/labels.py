@@ -51,7 +51,7 @@ def settings(config: dict[str, Any]) -> dict[str, Any]:
 
     Without the sections `log` and `resources`, which change no result. Configs from before there
     was a `train.remat` or a `task` get the values of then, and encodings in those from before there
-    was a `where` the one that says what their `layers` did then (spec/parse.py).
+    was a `where` the one that says what their `layers` did then (compose/parse.py).
     """
     without = {"log", "resources"}
     flat = _flatten({name: config[name] for name in config if name not in without})

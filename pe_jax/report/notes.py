@@ -9,7 +9,7 @@ import math
 import re
 from collections.abc import Iterator, Sequence
 
-from pe_jax.held_out import HELD_OUT
+from pe_jax.contamination import HELD_OUT
 from pe_jax.metric import Metric
 from pe_jax.record import SYMBOLS, Process, Result
 from pe_jax.report import paired, task_baselines

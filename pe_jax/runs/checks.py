@@ -11,6 +11,8 @@ import numpy as np
 from jax import ShapeDtypeStruct
 
 from pe_jax.attention.bound import fold_positions
+from pe_jax.compose import hooks
+from pe_jax.compose.parse import Spec, parse
 from pe_jax.encoding import Dims, Encoding, overrides
 from pe_jax.fields import check_value
 from pe_jax.metric import SampleMetric, TextMetric, named
@@ -19,8 +21,6 @@ from pe_jax.model.config import DTYPES, LmConfig
 from pe_jax.model.parameters import learned
 from pe_jax.runs import programs
 from pe_jax.runs.config import RunConfig
-from pe_jax.spec import hooks
-from pe_jax.spec.parse import Spec, parse
 from pe_jax.task import Task
 from pe_jax.tasks import TASKS, oracle
 from pe_jax.training import mesh, samples

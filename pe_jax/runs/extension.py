@@ -15,6 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from pe_jax import record
+from pe_jax.compose.parse import parse, sources
 from pe_jax.data import tokenizer
 from pe_jax.data.corpus import SPLITS
 from pe_jax.data.load import load
@@ -27,7 +28,6 @@ from pe_jax.evaluation.windows import windows
 from pe_jax.pretrained.load import Pretrained
 from pe_jax.runs import checks
 from pe_jax.runs.run import run_id
-from pe_jax.spec.parse import parse, sources
 from pe_jax.storage.hashes import sha256
 from pe_jax.tasks.passkey import FILLER, INTRODUCTION, NEEDLE, QUESTION
 from pe_jax.training.session import Session

@@ -20,7 +20,7 @@ from pe_jax.runs.scores import file_of
 from pe_jax.runs.sections import section, with_tuples
 from pe_jax.storage import records
 from pe_jax.tasks import section as tasks
-from pe_jax.training import quota
+from pe_jax.training import free_memory
 
 
 def find(run: Run, workdir: Path) -> Path:
@@ -128,7 +128,7 @@ def complete(run: Run, folder: Path) -> Result | None:
     result = answer(run, folder)
     if result is None or not starved(result):
         return result
-    left = quota.free(jax.local_devices())
+    left = free_memory.free(jax.local_devices())
     fits = any(left is None or row.at is None or row.at <= left for row in starved(result))
     return None if fits else result
 

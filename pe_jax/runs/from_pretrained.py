@@ -20,6 +20,8 @@ import jax
 import jax.numpy as jnp
 
 from pe_jax import errors, record
+from pe_jax.compose.parse import Member, defaults, parse
+from pe_jax.compose.swap import kin
 from pe_jax.data.tokenizer import Tokenizer, named
 from pe_jax.encoding import Encoding
 from pe_jax.encodings.scaled import Scaled
@@ -30,8 +32,6 @@ from pe_jax.pretrained.source import KINDS, Source
 from pe_jax.runs.config import DataConfig
 from pe_jax.runs.matching import Match, summary, taking
 from pe_jax.runs.sections import members_of
-from pe_jax.spec.parse import Member, defaults, parse
-from pe_jax.spec.swap import kin
 from pe_jax.storage import hashes
 from pe_jax.storage.arrays import flat
 from pe_jax.storage.hashes import canonical

@@ -3,7 +3,7 @@ warm_start.py and from_pretrained.py.
 
 A parameter of an encoding is named by its section of the config, as in `pe.t5.table` or
 `pe.transformer_xl.layers.1.r`, and not by its place in the spec. A member that the other spec does
-not have takes over the parameters of one of its family (spec/swap.py).
+not have takes over the parameters of one of its family (compose/swap.py).
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from typing import Any
 
 import jax
 
+from pe_jax.compose.parse import Member, defaults, parse
+from pe_jax.compose.swap import kin
 from pe_jax.model.config import LmConfig
-from pe_jax.spec.parse import Member, defaults, parse
-from pe_jax.spec.swap import kin
 from pe_jax.training.step import State
 
 Shapes = Mapping[str, tuple[int, ...]]

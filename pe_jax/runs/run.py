@@ -12,6 +12,8 @@ from typing import Any
 
 import numpy as np
 
+from pe_jax.compose.advice import advice
+from pe_jax.compose.parse import Spec, parse, sources
 from pe_jax.data import batches, tokenizer
 from pe_jax.data.corpus import Corpus
 from pe_jax.data.load import load
@@ -29,8 +31,6 @@ from pe_jax.runs.from_pretrained import completed
 from pe_jax.runs.resources import Resources
 from pe_jax.runs.sections import SECTIONS, members_of, section, whole_sections, with_tuples
 from pe_jax.runs.start import Start, start_of
-from pe_jax.spec.advice import advice
-from pe_jax.spec.parse import Spec, parse, sources
 from pe_jax.storage.hashes import canonical, sha256
 from pe_jax.task import Task
 from pe_jax.tasks import section as tasks
@@ -63,7 +63,7 @@ class Run:
     start: Start | None = None
     """The run or the pretrained model whose parameters it starts from."""
     advice: tuple[str, ...] = ()
-    """What is doubtful about its encodings (spec/advice.py)."""
+    """What is doubtful about its encodings (compose/advice.py)."""
 
     @classmethod
     def of(cls, config: Mapping[str, Any]) -> Run:

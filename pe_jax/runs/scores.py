@@ -18,6 +18,7 @@ import jax
 import numpy as np
 
 from pe_jax import metric
+from pe_jax.compose.parse import sources
 from pe_jax.data.tokenizer import Tokens
 from pe_jax.errors import Refused
 from pe_jax.evaluation.config import EvalConfig
@@ -28,7 +29,6 @@ from pe_jax.record import Baseline, Corpus, Curve, Result, Row, UsersMetric
 from pe_jax.runs import environment
 from pe_jax.runs.run import Run
 from pe_jax.runs.sections import section
-from pe_jax.spec.parse import sources
 from pe_jax.storage import records
 from pe_jax.storage.hashes import canonical, sha256
 from pe_jax.task import Task

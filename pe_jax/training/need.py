@@ -18,7 +18,7 @@ from pe_jax.model.config import DTYPES, LmConfig
 from pe_jax.model.parameters import sizes
 from pe_jax.reason import in_bytes
 from pe_jax.task import Task
-from pe_jax.training import quota
+from pe_jax.training import free_memory
 from pe_jax.training.config import TrainConfig
 from pe_jax.training.step import model_size
 
@@ -46,7 +46,7 @@ def lacking(
     """
     parts = _parts(lm, encodings, train, task, seeds, mesh)
     need, largest = sum(part.bytes for part in parts), max(parts, key=lambda part: part.bytes)
-    free = quota.free(_devices(mesh))
+    free = free_memory.free(_devices(mesh))
     if free is None or need <= free:
         return ""
     return (
@@ -59,7 +59,7 @@ def check_compiled(program: Any, state: Any, mesh: Mesh | None) -> None:
     """Refused where a compiled program needs more memory than is free beside the `state`, which it
     takes and overwrites; None: there is none yet.
     """
-    stats, free = program.memory_analysis(), quota.free(_devices(mesh))
+    stats, free = program.memory_analysis(), free_memory.free(_devices(mesh))
     if stats is None or free is None:
         return
     need = stats.argument_size_in_bytes + stats.output_size_in_bytes + stats.temp_size_in_bytes

@@ -14,10 +14,10 @@ from helpers import example, layer
 from pe_jax.attention.blockwise import attend_blockwise
 from pe_jax.attention.bound import Bound, fold_positions
 from pe_jax.attention.dense import attend
+from pe_jax.compose.parse import make
 from pe_jax.encoding import RELATIVE, Dims, overrides, sites
 from pe_jax.encodings import ENCODINGS
 from pe_jax.model.parameters import init_params
-from pe_jax.spec.parse import make
 
 LENGTH = 1024
 DIMS = Dims(model=32, heads=4, head=8, layers=1, train_len=LENGTH)

@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 
 from configs import encodings
+from pe_jax.compose.parse import parse
+from pe_jax.compose.swap import replaces
 from pe_jax.encodings import ENCODINGS
 from pe_jax.encodings.rope import RoPE
 from pe_jax.runs.run import Run
-from pe_jax.spec.parse import parse
-from pe_jax.spec.swap import replaces
 
 
 def test_the_sweep_over_encodings_has_every_encoding_once(monkeypatch):

@@ -7,9 +7,9 @@ import shutil
 import numpy as np
 import pytest
 
+from pe_jax.contamination import TOLD, Overlap
 from pe_jax.data.load import load
 from pe_jax.data.overlap import STRIDE, WINDOW, Passages
-from pe_jax.held_out import TOLD, Overlap
 from pe_jax.record import Corpus
 
 

@@ -19,6 +19,7 @@ from commands import Lab, result, rewrite, run_of, the_run, tiny
 from tokenizers import AddedToken, Regex, models, normalizers, pre_tokenizers
 
 from pe_jax import record
+from pe_jax.compose.parse import make
 from pe_jax.data import bpe
 from pe_jax.data.corpus import SPLITS, Corpus
 from pe_jax.data.tokenizer import BYTES, kept, tokenize, vocabulary
@@ -30,7 +31,6 @@ from pe_jax.evaluation.windows import windows
 from pe_jax.metric import METRICS, TextMetric
 from pe_jax.model.config import LmConfig
 from pe_jax.report import notes, tables
-from pe_jax.spec.parse import make
 from pe_jax.storage import records
 from pe_jax.training.config import TrainConfig
 from pe_jax.training.step import init, structure

@@ -14,6 +14,9 @@ import numpy as np
 import pytest
 
 from pe_jax.attention.bound import Bound, fold_positions
+from pe_jax.compose.layers import active
+from pe_jax.compose.parse import defaults, label, make, parse, parse_list, sources
+from pe_jax.compose.swap import kin, replaces, swap
 from pe_jax.encoding import (
     HIDDEN,
     HOOKS,
@@ -36,9 +39,6 @@ from pe_jax.encodings.transformer_xl import TransformerXL
 from pe_jax.encodings.xpos import XPos
 from pe_jax.geometry import inverse_timescales
 from pe_jax.model.parameters import init_params
-from pe_jax.spec.layers import active
-from pe_jax.spec.parse import defaults, label, make, parse, parse_list, sources
-from pe_jax.spec.swap import kin, replaces, swap
 
 DIMS = Dims(model=24, heads=3, head=8, layers=6, train_len=16)
 

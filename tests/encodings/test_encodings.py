@@ -16,12 +16,12 @@ import reference
 import scipy.stats
 from helpers import DIMS, assert_near, bind, embed, example, folded, layer, output, scattered
 
+from pe_jax.compose.parse import defaults, make
+from pe_jax.compose.swap import swap
 from pe_jax.encoding import RELATIVE, overrides, sites
 from pe_jax.encodings import ENCODINGS
 from pe_jax.encodings.sinusoidal import Sinusoidal
 from pe_jax.model.parameters import init_params
-from pe_jax.spec.parse import defaults, make
-from pe_jax.spec.swap import swap
 
 every_encoding = pytest.mark.parametrize("name", ENCODINGS)
 INPUT = {"at", "limit", "positions", "embed"}  # sites that attention does not see

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from flax import nnx
 
+from pe_jax.compose.parse import make
 from pe_jax.encoding import Encoding
 from pe_jax.evaluation.config import EvalConfig
 from pe_jax.evaluation.evaluate import Models, evaluate, longest
@@ -25,7 +26,6 @@ from pe_jax.model.memory import Memory
 from pe_jax.reason import Reason
 from pe_jax.record import Corpus, Result, Training
 from pe_jax.report.tables import extrapolation
-from pe_jax.spec.parse import make
 from pe_jax.storage.history import History
 from pe_jax.training.config import TrainConfig
 from pe_jax.training.session import Session

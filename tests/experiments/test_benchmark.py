@@ -18,8 +18,8 @@ from experiments.benchmark.encodings_table import exponent, misses
 from experiments.benchmark.plain import PlainLM
 from experiments.benchmark.sides import CALL, OURS, Workload, pe_jax_side, plain_jax_side
 from pe_jax.atlas import groups, kinds
+from pe_jax.compose.parse import make
 from pe_jax.model.config import LmConfig
-from pe_jax.spec.parse import make
 from pe_jax.training.config import TrainConfig
 from pe_jax.training.step import build
 

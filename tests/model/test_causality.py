@@ -7,11 +7,11 @@ import pytest
 from cases import CASES, WIDE, encodings
 from commands import run_of
 
+from pe_jax.compose.parse import parse
 from pe_jax.encoding import HOOKS, Encoding
 from pe_jax.model import causality
 from pe_jax.model.config import LmConfig
 from pe_jax.runs import checks
-from pe_jax.spec.parse import parse
 
 QUICK = ("cope", "stick_breaking", "abacus", "position_coupling", "randomized+t5")
 

@@ -16,6 +16,8 @@ from helpers import assert_near, sampled
 from test_lm import Blend, model, text
 
 import pe_jax.model.generate
+from pe_jax.compose.parse import make
+from pe_jax.compose.swap import replaces, swap
 from pe_jax.encoding import Encoding, overrides
 from pe_jax.encodings import ENCODINGS
 from pe_jax.encodings.alibi import ALiBi
@@ -26,8 +28,6 @@ from pe_jax.model.cache import Cache
 from pe_jax.model.config import LmConfig
 from pe_jax.model.generate import CHUNK, Sampling, generate, positions, prefill, step
 from pe_jax.runs.trained import Trained
-from pe_jax.spec.parse import make
-from pe_jax.spec.swap import replaces, swap
 
 ONE = LmConfig(vocab=32, layers=1, model=24, heads=3, attention="dense")
 TWO = dataclasses.replace(ONE, layers=2)

@@ -19,6 +19,9 @@ from flax import nnx
 from helpers import assert_near, perturbed, sampled
 
 from pe_jax.attention.bound import Bound
+from pe_jax.compose.layers import active
+from pe_jax.compose.parse import make
+from pe_jax.compose.swap import swap
 from pe_jax.encoding import RELATIVE, Encoding, sites
 from pe_jax.encodings import ENCODINGS
 from pe_jax.encodings.cope import CoPE
@@ -26,9 +29,6 @@ from pe_jax.encodings.shaw import Shaw
 from pe_jax.encodings.ssmax import SSMax
 from pe_jax.model.config import LmConfig
 from pe_jax.model.lm import LM, _dropout_keys, _rows, decayed
-from pe_jax.spec.layers import active
-from pe_jax.spec.parse import make
-from pe_jax.spec.swap import swap
 from pe_jax.training.config import TrainConfig
 from pe_jax.training.step import init, make_steps, structure
 

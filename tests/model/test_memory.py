@@ -17,6 +17,7 @@ from test_decode import ONE, TWO, encodings
 from test_lm import model, text
 
 from pe_jax.attention.bound import fold_positions
+from pe_jax.compose.parse import make
 from pe_jax.data import batches as data
 from pe_jax.encoding import Encoding, acts_once, overrides
 from pe_jax.encodings import ENCODINGS
@@ -25,7 +26,6 @@ from pe_jax.evaluation.scoring import target_nats
 from pe_jax.model.cache import Past
 from pe_jax.model.config import LmConfig
 from pe_jax.model.memory import Memory
-from pe_jax.spec.parse import make
 from pe_jax.storage.arrays import flat
 from pe_jax.training import mesh
 from pe_jax.training.config import TrainConfig

@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 from flax import nnx
 
+from pe_jax.compose.parse import parse
 from pe_jax.pretrained.config import described
 from pe_jax.pretrained.load import load
-from pe_jax.spec.parse import parse
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "pretrained"
 ABSENT = object()

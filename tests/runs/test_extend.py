@@ -12,6 +12,8 @@ import pytest
 from flax import nnx
 from helpers import DIMS
 
+from pe_jax.compose.parse import make
+from pe_jax.compose.swap import swap
 from pe_jax.errors import Refused
 from pe_jax.evaluation import passkeys
 from pe_jax.evaluation.by_place import by_place
@@ -23,8 +25,6 @@ from pe_jax.report import depth, sheets, summary, tables
 from pe_jax.runs.extend import extend
 from pe_jax.runs.extension import Extension
 from pe_jax.runs.view import SILENT, Silent
-from pe_jax.spec.parse import make
-from pe_jax.spec.swap import swap
 from pe_jax.storage import hashes
 from pe_jax.tasks.passkey import FILLER
 from pe_jax.training.session import Session

@@ -22,7 +22,7 @@ from pe_jax.runs.folder import answer, find, starved
 from pe_jax.runs.trained import Trained
 from pe_jax.runs.view import Silent
 from pe_jax.storage import history, records
-from pe_jax.training import quota
+from pe_jax.training import free_memory
 
 # the tasks that Orbax leaves when a file is missing complain as they are collected
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
@@ -386,13 +386,13 @@ def test_a_score_that_lacked_memory_is_computed_once_there_is_some(lab, first, a
     more = {"eval.lengths": (16, 32, 64)}
     folder, run = the_run(again), asked(lab, **more)
     for free in (4_000, 5_000):
-        monkeypatch.setattr(quota, "free", lambda devices, free=free: free)
+        monkeypatch.setattr(free_memory, "free", lambda devices, free=free: free)
         found = execute(run, again)
         assert {(row.length, row.free) for row in starved(found)} == {
             (length, 4_000) for length in (16, 32, 64)
         }
         assert answer(run, folder) == found and not sweep._done(run, folder)
-    monkeypatch.setattr(quota, "free", lambda devices: 10**9)
+    monkeypatch.setattr(free_memory, "free", lambda devices: 10**9)
     whole = execute(run, again)
     assert starved(whole) == [] and sweep._done(run, folder)
     alone = execute(run, shutil.copytree(first, again.parent / "alone"))

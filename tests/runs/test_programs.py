@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 from jax.experimental.compilation_cache import compilation_cache
 
+from pe_jax.compose.parse import make
 from pe_jax.evaluation.config import EvalConfig
 from pe_jax.evaluation.evaluate import Models, evaluate
 from pe_jax.model.config import LmConfig
 from pe_jax.runs import programs
-from pe_jax.spec.parse import make
 from pe_jax.training.config import TrainConfig
 from pe_jax.training.step import init, structure
 

@@ -15,11 +15,11 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from pe_jax import own_class, terms
+from pe_jax.compose.layers import layers_of
 from pe_jax.encoding import Dims, Encoding
 from pe_jax.encodings import ENCODINGS
 from pe_jax.errors import nearest
 from pe_jax.fields import check_value, hints
-from pe_jax.spec.layers import layers_of
 
 MOST = 64  # members of a spec
 

@@ -1,5 +1,5 @@
-"""What is known without a model of the samples that models are scored on: how deep what they
-retrieve lies, and what simple methods score.
+"""Baselines of a task, the most frequent answer and a heuristic; and the depth of each retrieved
+item.
 
     most frequent   at the j-th scored token of a sample the target that is the most frequent one
                     there in as many other samples of the same length

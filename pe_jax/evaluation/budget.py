@@ -16,7 +16,7 @@ from typing import Any
 import jax
 from jax.sharding import Mesh
 
-from pe_jax.training import quota
+from pe_jax.training import free_memory
 
 
 def needed(program: functools.partial, *arguments: Any, **options: Any) -> int:
@@ -30,7 +30,7 @@ def needed(program: functools.partial, *arguments: Any, **options: Any) -> int:
     return sum(getattr(stats, f"{part}_size_in_bytes", 0) for part in parts)
 
 
-class Room:
+class Budget:
     """What passes that run at a time may allocate together, on the devices of a mesh or on one."""
 
     def __init__(self, mesh: Mesh | None):
@@ -65,4 +65,4 @@ class Room:
 
     def _look(self) -> None:
         if not self.taken:
-            self.free = quota.free(self.devices)
+            self.free = free_memory.free(self.devices)

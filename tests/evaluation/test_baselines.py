@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from pe_jax.evaluation.answers import held_out
+from pe_jax.evaluation.baselines import baselines, depths, most_frequent
 from pe_jax.evaluation.config import EvalConfig
 from pe_jax.evaluation.variants import variant
-from pe_jax.evaluation.without_model import baselines, depths, most_frequent
 from pe_jax.tasks import TASKS
 from pe_jax.tasks.flip_flop import FlipFlop
 

@@ -1,4 +1,4 @@
-"""Text that is held out and yet trained on: what a record holds of it, and what people are told."""
+"""Contamination: the share of a validation or test split that also stands in the training text."""
 
 from __future__ import annotations
 

@@ -13,8 +13,8 @@ import functools
 
 import jax
 
+from pe_jax.compose.parse import defaults, parse
 from pe_jax.encoding import Encoding
-from pe_jax.spec.parse import defaults, parse
 
 Class = type[Encoding]
 
