@@ -57,8 +57,8 @@ class TextModel:
         ids, vocabulary = np.asarray(tokens), self.params["embedding"].shape[0]
         shapes = "[L]" if most == 1 else "[L] or [B, L]"
         got = f"{ids.dtype} {list(ids.shape)}"
-        if 1 <= ids.ndim <= most and np.issubdtype(ids.dtype, np.integer):
-            if ids.size == 0 or 0 <= ids.min() and ids.max() < vocabulary:
+        if 1 <= ids.ndim <= most and (ids.size == 0 or np.issubdtype(ids.dtype, np.integer)):
+            if ids.min(initial=0) >= 0 and ids.max(initial=0) < vocabulary:
                 return ids.astype(np.int32)
             got = f"ids from {ids.min()} to {ids.max()}"
         raise ValueError(

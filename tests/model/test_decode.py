@@ -365,7 +365,7 @@ def test_text_comes_from_a_run_as_it_is_decoded(lab, runs):
     assert swapped.out != done.out
 
 
-@pytest.mark.parametrize("tokens", (["Call me"], [0.5], [[[1]]], 3, [3, -1], [256], []))
+@pytest.mark.parametrize("tokens", (["Call me"], [0.5], [[[1]]], 3, [3, -1], [256]))
 def test_logits_of_no_ids_are_refused(runs, tokens):
     with pytest.raises(ValueError, match=r"integers \[L\] or \[B, L\] from 0 to 255, got"):
         Trained.of(run_folder(runs, "rope")).logits(tokens)
@@ -375,10 +375,11 @@ def test_text_is_encoded_decoded_and_read(runs):
     model = Trained.of(run_folder(runs, "rope"))
     ids = model.encode("naïve")
     assert model.decode(ids) == model.decode(list(ids)) == "naïve"
-    assert model.decode(ids[:3]) == "na\ufffd" and model.decode(ids[:0]) == ""
+    assert model.decode(ids[:3]) == "na\ufffd" and model.decode([]) == ""
     np.testing.assert_array_equal(model.logits("naïve"), model.logits(ids))
-    with pytest.raises(ValueError, match="at least one token"):
-        model.logits("")
+    for empty in ("", []):
+        with pytest.raises(ValueError, match="at least one token"):
+            model.logits(empty)
     for tokens in ("text", [ids], [300]):
         with pytest.raises(ValueError, match=r"integers \[L\] from 0 to 255, got"):
             model.decode(tokens)
