@@ -39,7 +39,7 @@ DECODE = "tests/model/test_decode.py"
 FORMS = "tests/model/test_forms.py"
 MEMORY = "tests/model/test_memory.py"
 PROTOCOL = "tests/evaluation/test_protocol.py"
-WITHOUT_MODEL = "tests/evaluation/test_without_model.py"
+BASELINES = "tests/evaluation/test_baselines.py"
 EXTEND = "tests/runs/test_extend.py"
 TASK_RUNS = "tests/runs/test_task_runs.py"
 STATISTICS = (
@@ -116,7 +116,7 @@ BUGS = {
             "evaluation/answers.py",
             "for first in range(0, samples, batch)]",
             "for first in range(0, samples - batch + 1, batch)]",
-            (TASK_RUNS, WITHOUT_MODEL),
+            (TASK_RUNS, BASELINES),
         ),
         Bug(  # the bytes of the inputs
             "evaluation/windows.py",
@@ -128,7 +128,7 @@ BUGS = {
             "evaluation/answers.py",
             "(keys[:, 0]), keys[:, 1]",
             "(keys[:, 0]), keys[:, 0]",
-            (WITHOUT_MODEL,),
+            (BASELINES,),
         ),
         Bug(  # the first targets in place of the last
             "evaluation/passkeys.py",
@@ -146,7 +146,7 @@ BUGS = {
             "metric.py",
             "float(right.sum(dtype=np.int64) / scored.sum(dtype=np.int64))",
             "float((right / scored).mean())",
-            (PROTOCOL, WITHOUT_MODEL),
+            (PROTOCOL, BASELINES),
         ),
         Bug(  # an audit: all segments of a window draw the same positions
             "evaluation/scoring.py",
@@ -161,7 +161,7 @@ BUGS = {
             "evaluation/baselines.py",
             "most_frequent(targets[others], scored[others], counted)",
             "most_frequent(targets[ours], scored[ours], counted)",
-            (WITHOUT_MODEL,),
+            (BASELINES,),
         ),
         Bug(  # an audit: a token early
             "places.py",
