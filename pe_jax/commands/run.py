@@ -89,7 +89,6 @@ def _run() -> int:
 
     from pe_jax.commands import console
     from pe_jax.errors import Refused
-    from pe_jax.runs.changed import changed
     from pe_jax.runs.execute import execute
     from pe_jax.runs.folder import complete, find
     from pe_jax.runs.view import SILENT
@@ -112,8 +111,6 @@ def _run() -> int:
         return 0
     if finished:
         view.say(f"{run.label} was finished already: it is not run again")
-        for doubt in changed([(run, result)]):
-            view.say(f"note: {doubt}")
     console.show(result)
     print(find(run, workdir) / "result.json")
     return 0

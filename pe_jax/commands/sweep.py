@@ -144,7 +144,7 @@ def _carried_out(
         return answer(run, folders[run.id])
 
     try:
-        _check([(run, finished(run)) for run in runs.values()])
+        _check([run for run in runs.values() if not finished(run)])
         failed = sweep.run_all(runs, folders, make, _reproducing(), environment)
     except errors.Refused as error:
         return cli.fail(error)
@@ -175,16 +175,12 @@ def _carried_out(
     return 1 if failed else 0
 
 
-def _check(runs: list[tuple[Run, Result | None]]) -> None:
-    """Says what is doubtful about the text of these runs, of which some have results. Refused if a
-    run cannot begin.
+def _check(left: list[Run]) -> None:
+    """Says what is doubtful about the text of the runs that have no result yet. Refused if one of
+    them cannot begin.
     """
-    from pe_jax.runs.changed import changed
     from pe_jax.runs.trackers import require
 
-    for doubt in changed((run, result) for run, result in runs if result):
-        print(f"note: {doubt}")
-    left = [run for run, result in runs if not result]
     require({name for run in left for name in run.log.trackers})
     for run in {_needs(run): run for run in left}.values():
         for doubt in run.load().about.doubts():  # text that is too short is told now, too

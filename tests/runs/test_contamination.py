@@ -1,6 +1,4 @@
-"""What a run says of its text: what of the held-out part stands in the training part, and that it
-has changed since.
-"""
+"""What a run and a report say of test text that also stands in the training text."""
 
 import dataclasses
 import shutil
@@ -11,12 +9,9 @@ from commands import run_of, the_run, write_text
 from pe_jax.record import Begun
 from pe_jax.report import notes, sheet, tables
 from pe_jax.runs.again import evaluate_again
-from pe_jax.runs.changed import changed
 from pe_jax.runs.execute import execute
 from pe_jax.runs.view import Silent
 from pe_jax.storage import records
-
-CHANGED = "the text of {} has changed since these runs were {} on it: {}; with another --workdir"
 
 
 class Heard(Silent):
@@ -75,17 +70,3 @@ def test_other_text_is_held_against_the_text_of_training(finished, text, tmp_pat
     table = tables.extrapolation([result], "same_targets")
     told = sheet.by_question(table.notes)["What is doubtful"]
     assert told == [f"{doubt}." for doubt in result.scored.doubts(["test"])]
-
-
-def test_text_that_has_changed_since_is_told_once_for_each_source(finished, tmp_path):
-    run, _, result, _ = finished
-    nope = dataclasses.replace(run, label="nope")
-    assert changed([(run, result), (nope, result)]) == []
-    earlier = dataclasses.replace(result, corpus=dataclasses.replace(result.corpus, hash="0"))
-    (told,) = changed([(run, earlier), (nope, earlier)])
-    assert told.startswith(CHANGED.format(run.data.source, "trained", "rope, nope"))
-    scored = dataclasses.replace(run, eval=dataclasses.replace(run.eval, source=run.data.source))
-    (told,) = changed([(scored, dataclasses.replace(result, scored=earlier.corpus))])
-    assert told.startswith(CHANGED.format(run.data.source, "scored", "rope"))
-    gone = dataclasses.replace(run, data=dataclasses.replace(run.data, source="files:gone"))
-    assert changed([(gone, earlier)]) == []
