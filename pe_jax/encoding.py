@@ -34,7 +34,9 @@ def seen(logits: Float[Array, "*any"]) -> Bool[Array, "*any"]:
 
 
 class Dims(NamedTuple):
-    """What an encoding may know of the model it serves."""
+    """What an encoding may know of the model it serves: its sizes, the training length in tokens,
+    and whether attention is causal.
+    """
 
     model: int
     heads: int
@@ -47,7 +49,10 @@ class Dims(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class Encoding:
-    """Every default is the identity: this class itself is NoPE."""
+    """A positional encoding. One of your own is a subclass, a frozen dataclass whose fields are its
+    settings, that overrides some hooks; TypeError for a hook that is not known. Every default is
+    the identity: this class itself is NoPE.
+    """
 
     dims: Dims
     per_layer: tuple[str, ...] = dataclasses.field(default=(), kw_only=True)

@@ -34,7 +34,10 @@ class Sample(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class Task:
-    """What a model is to predict."""
+    """What a model is to predict. One of your own is a subclass, a frozen dataclass whose fields
+    are its settings; TypeError for a hook that is not known, ValueError for a value that a field
+    does not allow.
+    """
 
     causal: bool = True
     """Whether the model is a decoder, lm.causal."""

@@ -145,7 +145,9 @@ def parse_list(text: str) -> list[str]:
 def make(
     spec: str, dims: Dims, overrides: Mapping[str, Mapping[str, Any]] | None = None
 ) -> tuple[Encoding, ...]:
-    """The encodings of a spec for a model of `dims`; `overrides` maps a member's id to fields.
+    """The encodings of a spec, one for each member, for a model of `dims`; `overrides` maps a
+    member's id to fields. ValueError for what is no spec, an unknown name or field, with the
+    nearest ones, and a value that an encoding does not allow.
 
     >>> make("learned+t5", dims, {"t5": {"buckets": 16}})
     """

@@ -118,7 +118,8 @@ def frame_of(results: Sequence[Result]) -> pandas.DataFrame:
 
 
 def curves(frame: pandas.DataFrame, metric: str = "same_targets") -> Figure:
-    """The figure of a metric against evaluation length, from a frame or from some of its rows.
+    """The figure of a metric, in its unit, against evaluation length in tokens, from a frame or
+    some of its rows: the mean over seeds of each encoding, with its 95 % interval.
 
     See `figures.curves`. ValueError where the frame has no value of the metric.
     """

@@ -40,8 +40,8 @@ from pe_jax.training.step import model_size
 
 @dataclasses.dataclass(frozen=True, repr=False)
 class Run:
-    """A config with everything checked that can be checked without reading text. Its repr says
-    what it trains and scores; `config` has every value.
+    """What one run is: a config with everything checked that can be checked without reading text,
+    made by Run.of. Its repr says what it trains and scores; `config` has every value.
     """
 
     config: dict[str, Any]

@@ -64,7 +64,7 @@ def test_other_text_and_split_are_told_beside_the_text_of_training(lab, workdir,
     assert done.code == 0, done.err
     said = "".join(done.out.split())  # paths are folded anywhere
     assert "moveovervalidationdocuments" in said and "window16" not in said
-    assert f"Trainedonwindowsof16tokensof{lab.text}(" in said
+    assert f"Trainedonwindowsof16tokensof{lab.text}for" in said
     (found,) = published(tmp_path / "out")
     assert found["scored"]["source"] == f"files:{other}"
     assert found["scored"]["hash"] != found["corpus"]["hash"]
