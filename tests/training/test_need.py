@@ -46,12 +46,11 @@ def test_the_size_of_a_model_is_that_of_its_parameters(spec, lm):
     [
         ("rope", {"lm.vocab": 10**8}, "lm.vocab"),
         ("rope", {"lm.model": 2**20}, "lm.model"),
-        ("rope", {"lm.mlp": 2**32 - 1}, "lm.mlp"),
-        ("rope", {"lm.layers": 10**6}, "lm.layers"),
-        ("rope", {"lm.layers": 2**32 - 1}, "lm.layers"),
-        ("rope", {"lm.memory": 2**32 - 1}, "lm.memory"),
+        ("rope", {"lm.mlp": 2**31 - 1}, "lm.mlp"),
+        ("rope", {"lm.layers": 1000, "lm.model": 4096}, "lm.layers"),
+        ("rope", {"lm.memory": 2**31 - 1}, "lm.memory"),
         ("rope", {"train.batch": 10**6}, "train.batch"),
-        ("rope", {"train.steps_per_call": 2**32 - 1, "train.steps": 2**32 - 1}, "steps_per_call"),
+        ("rope", {"train.steps_per_call": 2**31 - 1, "train.steps": 2**31 - 1}, "steps_per_call"),
         ("learned(length=1000000000)", {}, "encoding's fields"),
         ("t5(buckets=1000000000)", {}, "encoding's fields"),
     ],
@@ -87,9 +86,9 @@ def test_the_arithmetic_refuses_nothing_that_fits_and_the_program_what_does_not(
 
 def test_the_command_refuses_it_in_one_line_and_writes_nothing(tmp_path):
     lab = Lab(tmp_path, tmp_path.parent / "programs")
-    done = lab.run(tmp_path / "runs", **{"lm.layers": 2**32 - 1}).wait()
+    done = lab.run(tmp_path / "runs", **{"lm.mlp": 2**31 - 1}).wait()
     assert done.code == 2 and done.err.count("\n") == 1, done.err
     assert "training needs at least" in done.err and not list(tmp_path.glob("runs/*"))
-    flags = tiny(**{"data.source": lab.text, "lm.layers": 2**32 - 1})
+    flags = tiny(**{"data.source": lab.text, "lm.mlp": 2**31 - 1})
     planned = lab.start("sweep", "--config=configs/base.py:pe=rope", *flags, "--dry_run").wait()
     assert planned.code == 0 and "note: rope: on this machine training needs" in planned.out
