@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from pe_jax.task import Task
 
 _HOME = {
-    "make": "spec.parse",
+    "make": "compose.parse",
     "ENCODINGS": "encodings",
     "Encoding": "encoding",
     "Dims": "encoding",
