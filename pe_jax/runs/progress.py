@@ -36,7 +36,7 @@ def describe(line: dict[str, Any]) -> str:
     if "evaluated" in line:
         return f"evaluating {line['evaluated'] / line['of']:4.0%}"
     losses = [loss for loss in line["loss"] if loss is not None]
-    loss = f"{sum(losses) / len(losses):.3f}" if losses else "not finite"
+    loss = f"{sum(losses) / len(losses):.3f} nats" if losses else "not finite"
     speed = f"{line['tokens_per_second'] / 1e3:.1f} k tokens/s"
     scores = [score for score in line.get("valid", ()) if score is not None]
     valid = f"  validation {sum(scores) / len(scores):.2f} bits/byte" if scores else ""
