@@ -90,11 +90,11 @@ def write(
         texts["overview.tex"] = sheet.latex(whole)
         texts["overview.csv"] = sheet.csv(whole)
     if compared:
-        against_baseline = [sheets.differences(versus) for versus in compared]
+        against_baseline = [choice.noted(sheets.differences(versus)) for versus in compared]
         texts["baseline.md"] = sheet.markdown(against_baseline)
         texts["baseline.csv"] = sheet.csv(against_baseline)
     if held:
-        beside = published_sheets.sheets(held)
+        beside = [*map(choice.noted, published_sheets.sheets(held))]
         texts["published.md"], texts["published.csv"] = sheet.markdown(beside), sheet.csv(beside)
     with atomic.together(out) as draft:
         written = [atomic.write(draft / name, text) for name, text in texts.items()]
@@ -128,8 +128,8 @@ def page(
     )
     called = labels.names(results)
     printed = choice.sheets(sheets.extrapolation(reported))
-    by_table = [(versus.table, sheets.differences(versus)) for versus in compared]
-    whole = sheets.overview(matrix) if matrix else None
+    by_table = [(v.table, choice.noted(sheets.differences(v))) for v in compared]
+    whole = choice.noted(sheets.overview(matrix)) if matrix else None
     every = [*([whole] if whole else []), *printed, *(one for _, one in by_table)]
     return environment.from_string(source).render(
         name=name,
@@ -137,7 +137,7 @@ def page(
         overview=whole,
         tables=list(zip(reported, printed, strict=True)),
         differences=by_table,
-        published=published_sheets.sheets(held) if held else [],
+        published=[*map(choice.noted, published_sheets.sheets(held))] if held else [],
         glossary=sheet.glossary(every),
         own_notes=sheet.own_notes,
         by_question=sheet.by_question,

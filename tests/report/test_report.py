@@ -845,3 +845,21 @@ def test_help_imports_nothing_heavy():
     assert "--workdir" in done.stdout
     loaded = {line.split("|")[-1].strip() for line in done.stderr.splitlines()}
     assert not loaded & {"jax", "numpy", "pandas", "matplotlib", "scipy", "rich"}
+
+
+def test_columns_metrics_and_notes_are_chosen_for_a_paper(tmp_path, records):
+    chosen = Selection.of(["rope", "alibi"], ["nonoverlapping"], ["1024", "gain"], notes=False)
+    page.write(records, tmp_path / "study", (), chosen)
+    texts = {path.name: path.read_text("utf-8") for path in (tmp_path / "study").glob("*.[mt]*")}
+    (head,) = (line for line in texts["table.md"].splitlines() if line.startswith("| encoding"))
+    assert [cell.strip() for cell in head.split("|")[1:-1]] == ["encoding", "1024 (16x)", "gain"]
+    assert texts["table.md"].count("###") == 1 and "nonoverlapping" in texts["table.md"]
+    for name in ("table.md", "baseline.md"):
+        assert "How to read" not in texts[name], name
+    assert "% How to read" not in texts["table.tex"] and r"\caption{" in texts["table.tex"]
+    for wrong, words in (
+        (Selection(columns=("gian",)), "no column is called 'gian'; did you mean 'gain'"),
+        (Selection(metrics=("slidin",)), "no table has the metric 'slidin'"),
+    ):
+        with pytest.raises(ValueError, match=words):
+            page.write(records, tmp_path / "wrong", (), wrong)
