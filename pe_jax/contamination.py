@@ -23,7 +23,7 @@ def doubts(overlaps: Mapping[str, Overlap], splits: Iterable[str]) -> tuple[str,
     """A sentence for each of these splits that has a copy of a training document, or shares at
     least TOLD with the training text. Less may be what many texts have, such as a licence.
     """
-    found = ((HELD_OUT[split], overlaps.get(split)) for split in splits)
+    found = ((HELD_OUT.get(split, split), overlaps.get(split)) for split in splits)
     return tuple(
         f"{100 * overlap.share:.3g} % of the {name} text also stands in the training text ("
         + (f"copies: {overlap.copies}, such as " if overlap.copies else "most of it: ")

@@ -41,7 +41,7 @@ from typing import Literal, TypeVar
 
 import numpy as np
 
-from pe_jax import own_class, places
+from pe_jax import own_class, places, prompts
 from pe_jax.errors import nearest
 
 
@@ -129,6 +129,16 @@ class SampleMetric(Metric):
         return self.unit
 
 
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class PromptMetric(SampleMetric):
+    """How answers to prompts of text are scored, in percent."""
+
+    prompt: Callable[[prompts.Encode, int, int], prompts.Prompt]
+    """prompt(encode, E, number): the prompt of that number at the evaluation length E. ValueError
+    where E is too short for it.
+    """
+
+
 def _accuracy(right: np.ndarray, scored: np.ndarray) -> float:
     return 100 * float(right.sum(dtype=np.int64) / scored.sum(dtype=np.int64))
 
@@ -186,6 +196,16 @@ METRICS: dict[str, Metric] = {
             "scored token is the most likely one: where greedy decoding is right.",
             unit="samples without an error in %",
             value=_exact_match,
+        ),
+        PromptMetric(
+            "passkey",
+            "A number of five digits is hidden in filler text and asked for at its end, the same "
+            "numbers {alike}. An answer counts where every token of the number is the most likely "
+            "one: where greedy decoding is right.",
+            unit="right answers in %",
+            by_depth=True,
+            value=_exact_match,
+            prompt=prompts.passkey,
         ),
     )
 }

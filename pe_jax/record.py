@@ -12,22 +12,54 @@ from typing import Any, Literal
 from pe_jax.contamination import HELD_OUT, Overlap, doubts
 from pe_jax.reason import Reason, sentence
 
-VERSION = 5  # record_upgrade.py says what the earlier ones were
+VERSION = 6
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Way:
+    """How a trained model is scored: as it was trained, or with the one field that is set. Its text
+    is "" or that field, as in "yarn(factor=4.0)", "ignore=0.98" and "memory 64".
+    """
+
+    swap: str = ""  # the spec of the encodings swapped in
+    variant: str = ""  # fields of the task other than in training
+    memory: int = 0  # tokens of the segment memory
+
+    def __str__(self) -> str:
+        return self.swap or self.variant or (f"memory {self.memory}" if self.memory else "")
+
+    def __bool__(self) -> bool:
+        return self != AS_TRAINED
+
+
+AS_TRAINED = Way()
+
+
+@dataclasses.dataclass(frozen=True, order=True)
+class Replica:
+    """What the rows of one way, metric and length differ by."""
+
+    kind: Literal["seed", "place", "sample"]
+    """A seed of training; of a single model a place of the text, or a sample."""
+    number: int
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.number}"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Row:
-    """One seed's score by one metric at one evaluation length."""
+    """The score of one replica by one metric at one evaluation length."""
 
-    seed: int
+    replica: Replica
+    way: Way = AS_TRAINED
     metric: str
     length: int  # tokens
     value: float | None  # in the unit of the metric; None where it was not computed
-    swap: str = ""  # "": as trained; the spec swapped in, the task's variant, or "memory M"
     reason: Reason | None = None  # why there is no value
     at: int | None = None  # the number in the reason's sentence: positions, step, bytes needed
     free: int | None = None  # the bytes that were free where too few were
-    seconds: float | None = None  # of the pass, of a pretrained model; None where it was compiled
+    seconds: float | None = None  # of a pass over one place or sample; None where it was compiled
 
     @property
     def why(self) -> str:
@@ -37,14 +69,14 @@ class Row:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Curve:
-    """A seed's score by position in windows of `length` tokens, or by depth (`Task.depths`)."""
+    """A score by position in windows of `length` tokens, or by depth (`Task.depths`)."""
 
-    seed: int
+    replica: Replica
+    way: Way = AS_TRAINED
+    metric: str
     length: int
     position: tuple[float, ...]  # middles of bins, counted from 1; of depths, in [0, 1]
     value: tuple[float | None, ...]  # in the unit of the metric; None where a bin has no target
-    swap: str = ""  # as in Row
-    metric: str = "nonoverlapping"  # the only one with curves before this field
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -55,7 +87,7 @@ class Baseline:
     metric: str
     length: int
     value: float
-    swap: str = ""  # as in Row: the variant of the task
+    way: Way = AS_TRAINED  # a variant of the task
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -209,7 +241,7 @@ class Begun(Planned, Process):
     corpus: Corpus
     tokenizer: Vocabulary = Vocabulary()
     sources: dict[str, str] = dataclasses.field(default_factory=dict)
-    """SHA-256 of each file outside the package that its spec names; a version before 4 lacks it."""
+    """SHA-256 of each file outside the package that its config names an encoding or a task of."""
     parent: Parent | None = None
     advice: tuple[str, ...] = ()
     command: str = ""  # what reproduces it
@@ -237,25 +269,29 @@ class Result(Begun):
     digests: dict[str, str] = dataclasses.field(default_factory=dict)
     """SHA-256 of each program's final training state, by its seeds, as in "0-1-2"."""
     rates: tuple[Tried, ...] = ()  # those that were tried, where `train.rates` names several
-    replicate: str = "seed"  # what rows of a length differ by; if pretrained "place" or "depth"
     scored: Corpus | None = None  # the text that was scored; None: the one that was trained on
     scored_by: tuple[Process, ...] = ()  # what computed the scores of this protocol, in order
+    converted: str = ""  # how a record of an earlier schema was brought into this one
 
     @property
     def diverged(self) -> dict[int, int]:
         """The step at which each seed diverged whose training did."""
-        found = [row for row in self.rows if row.reason is Reason.DIVERGED]
-        return {row.seed: row.at for row in found if row.at is not None}
+        diverged = [row for row in self.rows if row.reason is Reason.DIVERGED]
+        return {row.replica.number: row.at for row in diverged if row.at is not None}
+
+    def replicas(self, metric: str) -> tuple[Replica, ...]:
+        """The replicas of the rows of a metric, in order."""
+        return tuple(sorted({row.replica for row in self.rows if row.metric == metric}))
 
     def __repr__(self) -> str:
         size = f", {self.parameters.total:,} parameters" if self.parameters else ""
         lines = [
             f"Result {self.id}: {self.label}{size}, trained at length {self.train.length}, "
-            f"{self.replicate}s {few(self.seeds)}"
+            f"seeds {few(self.seeds)}"
         ]
         scores: dict[str, dict[int, list[Row]]] = {}
         for row in self.rows:
-            if not row.swap:
+            if not row.way:
                 scores.setdefault(row.metric, {}).setdefault(row.length, []).append(row)
         for metric, by_length in scores.items():
             shown = sorted({self.train.length, max(by_length)} & by_length.keys())

@@ -24,6 +24,7 @@ import numpy as np
 import optax
 
 from pe_jax.compose.swap import swap as swapped
+from pe_jax.data.tokenizer import Tokenizer
 from pe_jax.encoding import Encoding
 from pe_jax.evaluation.config import EvalConfig
 from pe_jax.evaluation.scoring import target_nats
@@ -47,18 +48,18 @@ def targets(lengths: Sequence[int]) -> EvalConfig:
 
 
 def sequences(
-    documents: Sequence[np.ndarray], length: int, config: EvalConfig, sizes: np.ndarray | None
+    documents: Sequence[np.ndarray], length: int, config: EvalConfig, tokenizer: Tokenizer
 ) -> tuple[Windows, bool]:
     """The window of `length` tokens before each place, and whether documents had to be joined.
 
     ValueError if all of them together have too few tokens.
     """
     try:
-        return windows(documents, "same_targets", length, config, sizes), False
+        return windows(documents, "same_targets", length, config, tokenizer), False
     except ValueError:
         text = np.concatenate(sorted(documents, key=len, reverse=True))
     try:
-        return windows([text], "same_targets", length, config, sizes), True
+        return windows([text], "same_targets", length, config, tokenizer), True
     except ValueError as error:
         raise ValueError(f"the test split has {len(text):,} tokens") from error
 
@@ -81,7 +82,7 @@ def measure(
     corpus = trained.run.load()
     config = targets(lengths)
     try:
-        cut, joined = sequences(corpus.splits["test"], length, config, corpus.tokenizer.sizes)
+        cut, joined = sequences(corpus.splits["test"], length, config, corpus.tokenizer)
     except ValueError as error:
         return measured | {"reason": str(error)}
     measured |= {

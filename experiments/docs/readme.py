@@ -150,17 +150,8 @@ def tasks() -> str:
     return "\n".join(f"| {' | '.join(cells)} |" for cells in rows)
 
 
-def moves() -> str:
-    """The ranking of the sweep over encodings against the one early in training."""
-    from experiments.docs.moves import table
-
-    early, late = ROOT / "results/encodings_early", ROOT / "results/encodings"
-    return table(early, late) if late.exists() else "n/a: configs/encodings.py has not run."
-
-
 PARTS = {
     "README.md": (quickstart, speed, encodings, costs),
-    "NOTES.md": (moves,),
     "docs/tasks.md": (tasks,),
 }
 

@@ -42,13 +42,13 @@ def main() -> int:
     from pe_jax.atlas.write import write
     from pe_jax.commands import console
     from pe_jax.errors import Refused
-    from pe_jax.runs.progress import View
+    from pe_jax.runs.progress import Bar
 
     try:
         out = console.folder(_OUT.value)
         assert out is not None  # it is not empty
         subjects = list(_subjects())
-        with View("atlas", len(subjects)) as view:
+        with Bar("atlas", len(subjects)) as view:
             written = write(subjects, out, cli.command_line(), view.update)
     except (Refused, ValueError, TypeError, OSError) as error:
         return cli.fail(error)

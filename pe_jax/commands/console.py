@@ -25,20 +25,22 @@ if TYPE_CHECKING:
     from pe_jax.report.selection import Selection
 
 
-class RunView(progress.RunView):
+class RunView(progress.RunBar):
     """The view of one run, with its parameters above the bar."""
 
     def __init__(self, run: Any):
-        super().__init__(run.label, len(run.run.seeds))
+        evaluation = progress.EVALUATION if run.train.steps else 1.0
+        super().__init__(run.label, len(run.run.seeds), evaluation)
         self.run = run
 
     def begin(self) -> None:
         """Shows the run, once nothing stands in its way."""
-        self.console.print(parameter_table(self.run))
+        if self.run.train.steps:
+            self.console.print(parameter_table(self.run))
         super().begin()
 
 
-class EvaluationView(progress.View):
+class EvaluationView(progress.Bar):
     """The view of one run that is evaluated again, the `part`th of several, counted from 0."""
 
     def __init__(self, name: str, part: int, parts: int):

@@ -12,7 +12,7 @@ from pe_jax.engines import local
 from pe_jax.errors import Refused
 from pe_jax.report import labels
 from pe_jax.report.words import count
-from pe_jax.runs.folder import answer, find_all
+from pe_jax.runs.folder import Folder
 from pe_jax.runs.progress import duration
 from pe_jax.runs.run import Run
 from pe_jax.storage import records
@@ -25,8 +25,7 @@ def show(runs: list[Run], workdir: Path, jobs: int) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    folders = find_all(runs, workdir)
-    results = {run.id: answer(run, folders[run.id]) for run in runs}
+    results = {run.id: Folder.of(run, workdir).answer(run) for run in runs}
     left = {run.id: run for run in runs if not results[run.id]}
     step = _seconds_of_a_step(workdir)
     times = {run.id: step * run.train.steps * len(run.run.seeds) for run in runs if step}
@@ -39,7 +38,7 @@ def show(runs: list[Run], workdir: Path, jobs: int) -> None:
         table.add_column(name, overflow="fold")
     for run in runs:
         size = f"{run.parameters().total:,}"
-        row = (names[run.id], folders[run.id].name, len(run.run.seeds), run.train.steps, size)
+        row = (names[run.id], run.id, len(run.run.seeds), run.train.steps, size)
         about = duration(times[run.id]) if run.id in times else "n/a"
         table.add_row(*map(str, row), about, "" if run.id in left else "finished")
     Console(width=None if sys.stdout.isatty() else 140).print(table)

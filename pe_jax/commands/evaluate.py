@@ -51,7 +51,7 @@ def main() -> int:
     from pe_jax.commands import console
     from pe_jax.errors import Refused
     from pe_jax.reason import divergence
-    from pe_jax.runs.again import evaluate_again
+    from pe_jax.runs.execute import evaluate_again
     from pe_jax.training.session import Interrupted
 
     try:

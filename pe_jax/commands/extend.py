@@ -7,14 +7,13 @@ RoPE, a window and other encodings swapped in. Nothing is trained.
 --model is hf:DIR, a folder of HuggingFace's with a Llama, Mistral, Qwen2, Qwen3 or GPT-NeoX
 (Pythia), or gguf:PATH, a Llama in llama.cpp's format. The last --last tokens before each of
 --places places of the text are scored, the same at every length and with every swap. With
---source=passkey a number is hidden at --places depths of filler text, and asked for. The same
-command goes on where it was cut off, and computes only what it lacks.
+--metrics=same_targets,passkey also --samples numbers are hidden in filler text and asked for. It is
+a run of no steps: the same command goes on where it was cut off, and computes only what it lacks.
 """
 
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
 from absl import flags
 
@@ -26,7 +25,7 @@ _MODEL = flags.DEFINE_string("model", None, "hf:DIR or gguf:PATH.", flag_values=
 _SOURCE = flags.DEFINE_string(
     "source",
     None,
-    "Text, as in data.source: files:PATH; or passkey: numbers hidden in filler text.",
+    "Text, as in data.source: files:PATH.",
     flag_values=OPTIONS,
 )
 _LENGTHS = flags.DEFINE_list(
@@ -40,6 +39,10 @@ _SWAPS = flags.DEFINE_string(
 )
 _PLACES = flags.DEFINE_integer("places", 8, "Places of the text, at least 2.", flag_values=OPTIONS)
 _LAST = flags.DEFINE_integer("last", 256, "Scored tokens before a place.", flag_values=OPTIONS)
+_METRICS = flags.DEFINE_list(
+    "metrics", ["same_targets"], "Metrics, as in eval.metrics.", flag_values=OPTIONS
+)
+_SAMPLES = flags.DEFINE_integer("samples", 64, "Prompts of a metric.", flag_values=OPTIONS)
 _WEIGHTS = flags.DEFINE_enum(
     "weights",
     "float32",
@@ -65,33 +68,40 @@ def main() -> int:
     from pe_jax.commands import console
     from pe_jax.compose.parse import parse_list
     from pe_jax.errors import Refused
-    from pe_jax.pretrained.load import load
-    from pe_jax.runs import programs
-    from pe_jax.runs.extend import extend
-    from pe_jax.runs.extension import Extension
+    from pe_jax.pretrained.source import Source
+    from pe_jax.runs.execute import execute
+    from pe_jax.runs.folder import Folder
+    from pe_jax.runs.run import Run
     from pe_jax.training.session import Interrupted
 
-    programs.keep()
     try:
         out = console.folder(_OUT.value)
-        swaps = tuple(parse_list(_SWAPS.value))
-        pretrained = load(model, _WEIGHTS.value)
-        lengths = _LENGTHS.value or (pretrained.length, 2 * pretrained.length)
-        lengths = tuple(console.integer("--lengths", length) for length in lengths)
-        asked = Extension.of(pretrained, source, lengths, swaps, _PLACES.value, _LAST.value)
-        with console.EvaluationView(pretrained.name, 0, 1) as view:
-            result = extend(asked, Path(_WORKDIR.value), cli.command_line(), view)
+        length = Source.of(model).about.length
+        asked = {
+            "lengths": tuple(
+                console.integer("--lengths", n) for n in _LENGTHS.value or (length, 2 * length)
+            ),
+            "metrics": tuple(_METRICS.value),
+            "swaps": tuple(parse_list(_SWAPS.value)),
+            "targets": _PLACES.value * _LAST.value,
+            "last": _LAST.value,
+            "samples": _SAMPLES.value,
+            "weights": _WEIGHTS.value,
+        }
+        run = Run.pretrained(model, source, asked)
+        with console.RunView(run) as view:
+            result = execute(run, _WORKDIR.value, cli.command_line(), view)
         console.publish([result], out)
     except Interrupted as error:
         cli.fail(f"stopped by {error}, saved: {cli.goes_on(cli.command_line())}")
         return cli.INTERRUPTED
     except (Refused, ValueError, TypeError, OSError) as error:
         return cli.fail(error if isinstance(error, OSError) else _in_flags(error))
-    print(asked.folder(Path(_WORKDIR.value)) / "result.json")
+    print(Folder.of(run, _WORKDIR.value).path / "result.json")
     return 0
 
 
 def _in_flags(error: Exception) -> str:
     """The message with the flags of this command in place of the fields of section `eval`."""
     text = str(error).replace("eval.targets", "--places times --last")
-    return re.sub(r"\beval\.(lengths|last|swaps)\b", r"--\1", text)
+    return re.sub(r"\beval\.(lengths|last|swaps|metrics|samples)\b", r"--\1", text)

@@ -90,16 +90,16 @@ def _run() -> int:
     from pe_jax.commands import console
     from pe_jax.errors import Refused
     from pe_jax.runs.execute import execute
-    from pe_jax.runs.folder import complete, find
+    from pe_jax.runs.folder import Folder
     from pe_jax.runs.view import SILENT
     from pe_jax.training.session import Interrupted
 
-    workdir = Path(_WORKDIR.value)
+    workdir, folder = Path(_WORKDIR.value), Folder.of(run, _WORKDIR.value)
     command = _COMMAND.value or cli.command_line()
     first = jax.process_index() == 0
     view = SILENT
     try:
-        finished = broadcast(lambda: complete(run, find(run, workdir)) is not None)
+        finished = broadcast(lambda: folder.complete(run) is not None)
         with console.RunView(run) if first else contextlib.nullcontext(SILENT) as view:
             result = execute(run, workdir, command, view)
     except Interrupted as error:
@@ -112,5 +112,5 @@ def _run() -> int:
     if finished:
         view.say(f"{run.label} was finished already: it is not run again")
     console.show(result)
-    print(find(run, workdir) / "result.json")
+    print(folder.path / "result.json")
     return 0

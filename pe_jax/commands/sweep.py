@@ -134,14 +134,14 @@ def _carried_out(
     from pe_jax import errors
     from pe_jax.commands import console
     from pe_jax.engines import status, sweep
-    from pe_jax.runs.folder import answer, find_all
+    from pe_jax.runs.folder import Folder
 
     out = console.folder(_OUT.value)
-    folders = find_all(every.values(), _workdir())
+    folders = {id: Folder.of(run, _workdir()) for id, run in every.items()}
 
     def finished(run: Run) -> Result | None:
         """Its result; None if what it asks for has not finished."""
-        return answer(run, folders[run.id])
+        return folders[run.id].answer(run)
 
     try:
         _check([run for run in runs.values() if not finished(run)])
@@ -156,8 +156,7 @@ def _carried_out(
     results = [result for run in (runs if others else every).values() if (result := finished(run))]
     if results:
         try:
-            names = {folder.name for folder in folders.values()}
-            own = [run for run in status.standings(_workdir()) if run.id in names]
+            own = [run for run in status.standings(_workdir()) if run.id in folders]
             missing = [*console.missing(own, results).values()]
             console.publish(results, None if others else out, missing=missing)
         except (ValueError, OSError) as error:
@@ -166,7 +165,7 @@ def _carried_out(
         told = f"{len(others)} of {len(every)} runs are still to be done by other shards"
         print(told, file=sys.stderr)
     for id, reason in failed.items():
-        log = folders[id] / "log.txt"
+        log = folders[id].path / "log.txt"
         where = f" ({log})" if log.exists() else ""
         print(f"failed: {runs[id].label}: {reason}{where}", file=sys.stderr)
     if failed:

@@ -23,10 +23,10 @@ from pe_jax.engines.engine import Engine, Exit, Task
 from pe_jax.engines.local import Local
 from pe_jax.errors import Refused, concerning, nearest
 from pe_jax.record import Stage
-from pe_jax.runs import layout, progress
-from pe_jax.runs.folder import answer, starved
+from pe_jax.runs import progress
+from pe_jax.runs.folder import Folder, starved
 from pe_jax.runs.resources import Resources
-from pe_jax.storage import locks, records, state
+from pe_jax.storage import locks, state
 
 POLL_SECONDS = 0.3
 RETRIES = 3  # of a run whose process is killed, by the kernel for its memory, say
@@ -53,7 +53,7 @@ def choose(name: str, jobs: int, address: str) -> Make:
 
 def run_all(
     runs: dict[str, Any],
-    folders: dict[str, Path],
+    folders: dict[str, Folder],
     make: Make,
     command: str,
     environment: dict[str, str],
@@ -71,8 +71,8 @@ def run_all(
         return {}
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     name = "1 run" if len(runs) == 1 else f"{len(runs)} runs"
-    view = progress.View(name, len(runs), len(done))
-    with queues.kept(folders[next(iter(runs))].parent) as put, view:
+    view = progress.Bar(name, len(runs), len(done))
+    with queues.kept(folders[next(iter(runs))].path.parent) as put, view:
         sweep = _Sweep(runs, folders, done, view, command, environment, put)
         try:
             sweep.queue()
@@ -97,10 +97,8 @@ class _Sweep:
     def queue(self) -> None:
         """Writes down what is to be run: `status` reads it, and the processes do."""
         for id in self.waiting:
-            folder = self.folders[id]
-            run = self.runs[id]
-            planned = record.Planned(label=run.label, config=run.config)
-            records.write(folder / "queued.json", planned)
+            folder = self.folders[id].path
+            self.folders[id].plan(self.runs[id])
             if not _written(folder):  # else it says how an earlier attempt has ended
                 state.put(folder, Stage.QUEUED)
         self.put(self.waiting, self.running)
@@ -132,7 +130,7 @@ class _Sweep:
         for id in list(self.waiting):
             if not engine.has_room(self.runs[id].resources):
                 break
-            if not locks.is_locked(self.folders[id]):
+            if not locks.is_locked(self.folders[id].path):
                 self.waiting.remove(id)
                 if _done(self.runs[id], self.folders[id]):
                     self._end(id, Exit(0))
@@ -140,14 +138,14 @@ class _Sweep:
                     self._start(id, engine)
 
     def _start(self, id: str, engine: Engine) -> None:
-        folder, resources = self.folders[id], self.runs[id].resources
+        folder, resources = self.folders[id].path, self.runs[id].resources
         # Without the working directory on the path, unless it is on this process's own: a user's
         # file there could hide a module.
         path = [] if os.getcwd() in sys.path else ["-P"]
         command = [sys.executable, *path, "-m", "pe_jax", "run"]
         command += [f"--config=replay.py:{folder / 'queued.json'}", f"--workdir={folder.parent}"]
         command += [f"--command={self.command}"]
-        threads = _threads(folder) or engine.threads(resources, len(self.waiting))
+        threads = _threads(self.folders[id]) or engine.threads(resources, len(self.waiting))
         environment = {"NPROC": str(threads)} | self.environment
         state.put(folder, Stage.QUEUED)
         log = (folder / "log.txt").absolute()
@@ -165,8 +163,8 @@ class _Sweep:
         self.view.update(done, text or WAITING * bool(self.waiting))
 
     def _end(self, id: str, exit: Exit) -> None:
-        folder, label = self.folders[id], self.runs[id].label
-        result = answer(self.runs[id], folder)
+        folder, label = self.folders[id].path, self.runs[id].label
+        result = self.folders[id].answer(self.runs[id])
         if not result and exit.code < 0 and self.killed[id] < RETRIES:
             self.killed[id] += 1
             self.view.say(f"{label}: {_killed(exit)}; it goes on")
@@ -189,17 +187,17 @@ class _Sweep:
         done, line = 0.0, None
         with contextlib.suppress(OSError):  # the run itself will tell
             done, line = self.running[id].look()
-        begun = "compiling" if locks.is_locked(self.folders[id]) else "starting"
+        begun = "compiling" if locks.is_locked(self.folders[id].path) else "starting"
         return done, progress.describe(line) if line else begun
 
 
-def _threads(folder: Path) -> int | None:
+def _threads(folder: Folder) -> int | None:
     """The threads with which the run was begun, since their number decides its last bits; None if
     it was not.
     """
-    for one in layout.folders(folder):
+    for part in folder.parts():
         with contextlib.suppress(Refused):  # the run will tell
-            begun = records.read(record.Begun, one / "config.json")
+            begun = part.begun()
             if begun and begun.device:
                 return begun.device.threads
     return None
@@ -209,11 +207,11 @@ def _killed(exit: Exit) -> str:
     return exit.reason or f"killed by signal {-exit.code}"
 
 
-def _done(run: Any, folder: Path) -> bool:
+def _done(run: Any, folder: Folder) -> bool:
     """Whether a process would have nothing to do. Whether scores that lacked memory have it now is
     for the process to find out: it alone takes hold of an accelerator.
     """
-    result = answer(run, folder)
+    result = folder.answer(run)
     return result is not None and not starved(result)
 
 

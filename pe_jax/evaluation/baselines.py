@@ -16,7 +16,7 @@ import numpy as np
 from pe_jax.evaluation.answers import held_out
 from pe_jax.evaluation.passes import padded
 from pe_jax.metric import SampleMetric, named
-from pe_jax.record import Baseline
+from pe_jax.record import AS_TRAINED, Baseline, Way
 from pe_jax.task import Task
 
 _drawn = jax.jit(held_out, static_argnames=("task", "longest"))
@@ -38,10 +38,10 @@ def depths(task: Task, n: int, samples: int, longest: int) -> np.ndarray | None:
 
 
 def baselines(
-    task: Task, n: int, samples: int, metrics: Sequence[str], swap: str = ""
+    task: Task, n: int, samples: int, metrics: Sequence[str], way: Way = AS_TRAINED
 ) -> Iterator[Baseline]:
-    """What each method scores by each metric on the samples of length n; `swap` is the name of the
-    variant of the task.
+    """What each method scores by each metric on the samples of length n; `task` is that of
+    training, or its variant that `way` names.
     """
     longest = padded(task, n)
     drawn, _ = _drawn(task, np.int32(n), np.arange(2 * samples, dtype=np.int32), longest)
@@ -57,7 +57,7 @@ def baselines(
         right = (predicted == wanted) & counted
         for metric in metrics:
             value = named(metric, SampleMetric).value(right.sum(-1), counted.sum(-1))
-            yield Baseline(name=name, metric=metric, length=n, value=value, swap=swap)
+            yield Baseline(name=name, metric=metric, length=n, value=value, way=way)
 
 
 def most_frequent(targets: np.ndarray, scored: np.ndarray, places: np.ndarray) -> np.ndarray:

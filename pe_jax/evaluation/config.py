@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 from typing import Literal
 
 from pe_jax.evaluation.variants import variant
 from pe_jax.fields import Count, check
-from pe_jax.metric import SampleMetric, TextMetric, named
+from pe_jax.metric import Metric, PromptMetric, SampleMetric, TextMetric, named
 from pe_jax.places import Scope
+from pe_jax.record import AS_TRAINED, Replica, Way
 from pe_jax.task import Task
 from pe_jax.tasks.text import TEXT
 
@@ -37,14 +39,20 @@ class EvalConfig:
     """The stride of sliding, in tokens; None: half the training length."""
     last: Count | None = None
     """The k of same_targets and last_k, in tokens; None: half the training length."""
-    split: Literal["valid", "test"] = "test"
-    """The part of the text that is scored: test, or valid, which serves choices."""
+    split: Literal["valid", "test", "all"] = "test"
+    """The part of the text that is scored: test; valid, which serves choices; or all of it, for
+    models that were trained on other text."""
     source: str = ""
     """Other text than that of training, named as in data.source; "": the same."""
     samples: Count = 512
-    """Samples at each length, of a task that draws them."""
+    """Samples at each length, of a task that draws them; or prompts, of a metric with prompts."""
     batch_tokens: Count = 4096
     """Tokens of the windows or samples evaluated at once, at least one window."""
+    by: Literal["seed", "place"] = "seed"
+    """What has a score of its own: seed, each seed's model, over all windows; or place, for a run
+    of one seed, each window of same_targets or last_k and each prompt, computed one at a time."""
+    weights: Literal["float32", "bfloat16"] = "float32"
+    """The dtype that parameters are stored in while they are scored."""
 
     def __post_init__(self):
         check(self, "eval.")
@@ -70,6 +78,24 @@ class EvalConfig:
         return config
 
     @property
+    def ways(self) -> tuple[Way, ...]:
+        """The ways in which a model is scored, in the order of the record."""
+        return (
+            AS_TRAINED,
+            *(Way(swap=spec) for spec in self.swaps),
+            *(Way(variant=fields) for fields in self.variants),
+            *(Way(memory=size) for size in self.memory),
+        )
+
+    def replicas(self, metric: str, seeds: Sequence[int]) -> tuple[Replica, ...]:
+        """What has a score of its own by a metric, in the order of the record."""
+        if self.by == "seed":
+            return tuple(Replica("seed", seed) for seed in seeds)
+        if isinstance(named(metric), PromptMetric):
+            return tuple(Replica("sample", number) for number in range(self.samples))
+        return tuple(Replica("place", n) for n in range(self.targets // (self.last or 1)))
+
+    @property
     def scope(self) -> Scope:
         """What metrics are told of this config. ValueError unless it is resolved."""
         if self.last is None or self.stride is None:
@@ -77,19 +103,33 @@ class EvalConfig:
         return Scope(max(self.lengths), self.targets, self.last, self.stride)
 
 
+def of_text(name: str) -> Metric:
+    """The metric of that name, of windows of text or of prompts; ValueError for any other."""
+    metric = named(name)
+    return metric if isinstance(metric, PromptMetric) else named(name, TextMetric)
+
+
 def _check_text(config: EvalConfig) -> None:
     """ValueError unless windows of text can be scored by the config."""
     shortest = config.lengths[0]
     if shortest < 2:
         raise ValueError(f"eval.lengths of text must be at least 2 tokens, got {shortest}")
-    metrics = [named(metric, TextMetric) for metric in config.metrics]
+    metrics = [of_text(name) for name in config.metrics]
     for name, value in (("stride", config.stride), ("last", config.last)):
-        used = any(name in metric.uses for metric in metrics)
+        used = any(isinstance(metric, TextMetric) and name in metric.uses for metric in metrics)
         if used and value is not None and not 1 <= value < shortest:
             raise ValueError(
                 f"eval.{name} must be below the shortest evaluation length {shortest} (the "
                 f"training length is always among them), got {value}: lower eval.{name}"
             )
+    for metric in metrics if config.by == "place" else ():
+        if isinstance(metric, TextMetric) and "last" not in metric.uses:
+            raise ValueError(
+                f"eval.by=place needs metrics with a window for each place, same_targets or "
+                f"last_k, got {metric.name}: leave it out of eval.metrics"
+            )
+    if config.memory and any(isinstance(metric, PromptMetric) for metric in metrics):
+        raise ValueError("prompts have no segments: leave eval.memory and lm.memory unset")
     if config.variants:
         raise ValueError("eval.variants are of tasks that draw their samples: leave it unset")
     if config.last is not None and config.targets < config.last:
@@ -101,7 +141,10 @@ def _check_text(config: EvalConfig) -> None:
 def _check_samples(config: EvalConfig, task: Task) -> None:
     """ValueError unless the samples of a task can be scored by the config."""
     for metric in config.metrics:
-        named(metric, SampleMetric)
+        if isinstance(named(metric, SampleMetric), PromptMetric):
+            raise ValueError(f"{metric} writes prompts of text: leave it out of eval.metrics")
+    if config.by != "seed":
+        raise ValueError("eval.by=place is for text: leave it unset")
     if config.memory:
         raise ValueError("segment memories are for text: leave lm.memory and eval.memory unset")
     if config.source:

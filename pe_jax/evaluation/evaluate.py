@@ -1,6 +1,6 @@
-"""Evaluation of trained models by every metric at every length: as they are, with every swap, and
-with every segment memory. windows.py cuts the text, passes.py lists what is to be computed,
-scorers.py computes it.
+"""Evaluation of trained models by every metric at every length and in every way: as trained, with
+every swap, on every variant of the task, and with every segment memory. windows.py cuts the text,
+passes.py lists what is to be computed, scorers.py computes it.
 
 Evaluation text, samples and random positions are fixed, so every seed and encoding meets the same
 ones.
@@ -9,17 +9,18 @@ ones.
 from __future__ import annotations
 
 import dataclasses
-import functools
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 
+from pe_jax.data.tokenizer import BYTES, Tokenizer
 from pe_jax.evaluation.baselines import baselines
 from pe_jax.evaluation.config import EvalConfig
-from pe_jax.evaluation.passes import Job, Key, Pass, jobs, plan, wanted
+from pe_jax.evaluation.passes import Key, Pass, jobs, plan, wanted
 from pe_jax.evaluation.scorers import Models, SampleScorer, Scored, TextScorer
 from pe_jax.evaluation.windows import windows
+from pe_jax.metric import SampleMetric, TextMetric, named
 from pe_jax.record import Baseline, Curve, Row
 from pe_jax.training.processes import broadcast
 from pe_jax.training.session import Session
@@ -32,7 +33,7 @@ class Evaluation:
     rows: tuple[Row, ...]
     curves: tuple[Curve, ...] = ()
     """By the metrics that have curves: of text at the longest length that has a value, of samples
-    at every length.
+    and prompts at every length.
     """
     baselines: tuple[Baseline, ...] = ()
     """Of samples, at the lengths of the rows."""
@@ -48,30 +49,28 @@ def evaluate(
     models: Models,
     documents: Sequence[np.ndarray],
     config: EvalConfig,
-    sizes: np.ndarray | None = None,
+    tokenizer: Tokenizer = BYTES,
     session: Session | None = None,
     threads: int = 1,
-    done: frozenset[tuple[int, str, str, int]] = frozenset(),
-    keep: Callable[[Evaluation], object] = lambda evaluation: None,
+    known: Container[Key] = (),
+    keep: Callable[[list[Scored], list[Baseline]], object] = lambda scored, baselines: None,
 ) -> Evaluation:
     """Scores the models by a resolved config: on `documents`, the token ids [n] of each, or where
     their task draws its samples on these.
 
-    `sizes` [V] are the bytes of each token, None where tokens are bytes; `threads` passes run at a
-    time. The session's history gets a line after each pass; its mesh splits the windows. ValueError
-    where the text does not suffice, Interrupted when `session.stop` says so: `keep` then gets the
-    scores of the passes that are done.
+    `threads` passes run at a time. After each pass the session's history gets a line and `keep` the
+    scores, and at the end the baselines; of several processes the first alone calls it. ValueError
+    where the text does not suffice, Interrupted when `session.stop` says so.
 
-    What is `done`, as (seed, swap, metric, length), is neither computed nor compiled, and has no
-    row or curve in what comes back; all else is what it would be without it, to the bit. `longest`
-    joins old curves of text and new.
+    A `known` score is neither computed nor compiled, and has no row or curve in what comes back;
+    all else is what it would be without it, to the bit. `longest` joins old curves of text and new.
     """
     session = session or Session()
     passes = plan(models.encodings, config, models.segment, models.task)
-    keys = [key for key in wanted(passes, config, models.seeds) if key not in done]
+    keys = [key for key in wanted(passes, config, tuple(models.params)) if key not in known]
     reads_text = models.task.reads_text
     cuts = {
-        (metric, length): windows(documents, metric, length, config, sizes)
+        (metric, length): windows(documents, metric, length, config, tokenizer)
         for metric in config.metrics
         for length in config.lengths
         if reads_text
@@ -81,47 +80,29 @@ def evaluate(
         if reads_text
         else SampleScorer(models, config, session)
     )
-
-    def evaluation(found: dict[Key, Scored]) -> Evaluation:
-        scored = [found[key] for key in keys if key in found]
-        rows = tuple(entry.row for entry in scored)
-        curves = tuple(entry.curve for entry in scored if entry.curve)
-        if not reads_text:
-            return Evaluation(rows, curves, tuple(_baselines(passes, [*found], config)))
-        return Evaluation(
-            rows,
-            longest(curves),
-            targets={m: cuts[m, config.lengths[0]].targets for m in config.metrics},
-            target_bytes={m: {n: cuts[m, n].bytes for n in config.lengths} for m in config.metrics},
-        )
-
     todo = jobs(passes, keys)
-    return evaluation(
-        _carried_out(todo, scorer, session, threads, lambda found: keep(evaluation(found)))
-    )
-
-
-def _carried_out(
-    todo: Sequence[Job],
-    scorer: TextScorer | SampleScorer,
-    session: Session,
-    threads: int,
-    keep: Callable[[dict[Key, Scored]], object],
-) -> dict[Key, Scored]:
-    """What the passes score. `keep` gets the scores so far where `session.stop` ends it."""
-    costs = [scorer.tokens(job) for job in todo]
-    found: dict[Key, Scored] = {}
+    costs, scored = [scorer.tokens(job) for job in todo], dict[Key, Scored]()
     pool = ThreadPoolExecutor(threads)
     # One thread means this one, since all processes must use their devices in one order.
     scores: Iterator[dict[Key, Scored]] = (pool.map if threads > 1 else map)(scorer, todo)
     try:
         for i, new in enumerate(scores):
-            found |= new
+            scored |= new
+            broadcast(lambda new=new: keep([*new.values()], []))
             broadcast(session.history.add, evaluated=sum(costs[: i + 1]), of=sum(costs))
-            session.stop(functools.partial(keep, found))
+            session.stop(lambda: None)
     finally:
         pool.shutdown(cancel_futures=True)
-    return found
+    compared = [] if reads_text else [*_baselines(passes, keys, config)]
+    broadcast(lambda: keep([], compared))
+    of_text = [m for m in config.metrics if isinstance(named(m), TextMetric)]
+    return Evaluation(
+        tuple(scored[key].row for key in keys),
+        longest(curve for key in keys if (curve := scored[key].curve)),
+        tuple(compared),
+        targets={m: cuts[m, config.lengths[0]].targets for m in of_text},
+        target_bytes={m: {n: cuts[m, n].bytes for n in config.lengths} for m in of_text},
+    )
 
 
 def _baselines(
@@ -130,17 +111,20 @@ def _baselines(
     """What methods without a model score at the lengths of these scores, in the task of training
     and in each variant.
     """
-    wanted = {(key.swap, key.length) for key in keys}
+    scored = {(key.way, key.length) for key in keys}
     for part in passes:
-        if (part.swap, part.length) in wanted and part.swap in ("", *config.variants):
-            yield from baselines(part.task, part.length, config.samples, config.metrics, part.swap)
+        if (part.way, part.length) in scored and not (part.way.swap or part.way.memory):
+            yield from baselines(part.task, part.length, config.samples, config.metrics, part.way)
 
 
 def longest(curves: Iterable[Curve]) -> tuple[Curve, ...]:
-    """Of each metric, seed and swap, the curve of the longest length."""
-    kept: dict[tuple[str, int, str], Curve] = {}
+    """Of each metric, replica and way, the curve of the longest length; of samples and prompts the
+    curves of all lengths, since each has its own depths.
+    """
+    kept: dict[tuple[object, ...], Curve] = {}
     for curve in curves:
-        key = curve.metric, curve.seed, curve.swap
+        alone = curve.length if isinstance(named(curve.metric), SampleMetric) else 0
+        key = curve.metric, curve.replica, curve.way, alone
         if key not in kept or kept[key].length <= curve.length:
             kept.pop(key, None)
             kept[key] = curve

@@ -13,6 +13,7 @@ from pe_jax.encoding import Encoding, overrides, sites
 from pe_jax.evaluation.config import EvalConfig
 from pe_jax.evaluation.variants import variant
 from pe_jax.model import memory
+from pe_jax.record import Replica, Way
 from pe_jax.task import Task
 from pe_jax.tasks.text import TEXT
 
@@ -23,8 +24,8 @@ SHORTEST = 16
 class Key(NamedTuple):
     """Which score it is, of all that an evaluation computes."""
 
-    seed: int
-    swap: str
+    replica: Replica
+    way: Way
     metric: str
     length: int
 
@@ -32,17 +33,12 @@ class Key(NamedTuple):
 class Pass(NamedTuple):
     """One way to work through the windows or the samples of one length."""
 
-    swap: str
-    """The spec that is swapped in; "": none; "memory M": windows are taken segment by segment; the
-    fields of a variant of the task.
-    """
+    way: Way
     length: int
     longest: int
     """Samples are padded to the size of those of this length; of text it is `length`."""
     encodings: tuple[Encoding, ...]
     """Those for this length, or for the size of the padded samples."""
-    memory: int = 0
-    """Tokens of the segment memory; 0: none."""
     task: Task = TEXT
     """The task of training, or a variant of it."""
     beyond: int | None = None
@@ -51,22 +47,22 @@ class Pass(NamedTuple):
     """
 
     def computed(self, tokens: int) -> Pass:
-        """The pass that gives the same scores, as it is computed: no swap has a name, and windows
-        at the end that no sequence of so many tokens is longer than, which hide nothing, are left
-        out.
+        """The pass that gives the same scores, as it is computed: of its way only a memory is
+        kept, and windows at the end that no sequence of so many tokens is longer than, which hide
+        nothing, are left out.
         """
         members = self.encodings
-        while not self.memory and members and _hides_nothing(members[-1], tokens):
+        while not self.way.memory and members and _hides_nothing(members[-1], tokens):
             members = members[:-1]
-        return self._replace(swap="", encodings=members)
+        return self._replace(way=Way(memory=self.way.memory), encodings=members)
 
 
 class Job(NamedTuple):
-    """A pass that is computed, once for all swaps that come to the same."""
+    """A pass that is computed, once for all ways that come to the same."""
 
     part: Pass
-    todo: dict[tuple[str, int], list[Key]]
-    """The scores that are wanted of it, for each metric and seed."""
+    todo: dict[tuple[str, Replica], list[Key]]
+    """The scores that are wanted of it, for each metric and replica."""
 
 
 def plan(
@@ -75,33 +71,34 @@ def plan(
     """The passes at every length: of the model as it is, with each swap, on each variant of the
     task, and with each memory in segments of `segment` tokens. ValueError for what is not possible.
     """
-    ways = [_Way("", encodings, task)]
-    ways += [_Way(spec, swap(encodings, spec), task) for spec in config.swaps]
-    ways += [_Way(text, encodings, variant(task, text)) for text in config.variants]
-    for size in config.memory:
-        memory.check(encodings, size, segment)
-        ways.append(_Way(f"memory {size}", encodings, task, size))
-    return tuple(_pass(way, length, segment) for way in ways for length in config.lengths)
+    return tuple(
+        _pass(way, *_changed(way, encodings, segment, task), length, segment)
+        for way in config.ways
+        for length in config.lengths
+    )
 
 
-class _Way(NamedTuple):
-    """A way in which a model is evaluated at every length."""
+def _changed(
+    way: Way, encodings: tuple[Encoding, ...], segment: int, task: Task
+) -> tuple[tuple[Encoding, ...], Task]:
+    """The encodings and the task of a way. ValueError where it is not possible."""
+    if way.swap:
+        return swap(encodings, way.swap), task
+    if way.variant:
+        return encodings, variant(task, way.variant)
+    if way.memory:
+        memory.check(encodings, way.memory, segment)
+    return encodings, task
 
-    name: str
-    encodings: tuple[Encoding, ...]
-    task: Task
-    memory: int = 0
 
-
-def _pass(way: _Way, length: int, segment: int) -> Pass:
-    name, members, task, size = way
-    needed = size + segment if size else task.size(length)
+def _pass(way: Way, members: tuple[Encoding, ...], task: Task, length: int, segment: int) -> Pass:
+    needed = way.memory + segment if way.memory else task.size(length)
     limit = min((n for e in members if (n := e.at(needed).limit()) is not None), default=None)
     beyond = limit if limit is not None and limit < needed else None
     longest = length if task.reads_text else padded(task, length, members, limit)
-    positions = size + segment if size else task.size(longest)
+    positions = needed if way.memory else task.size(longest)
     made = tuple(e.at(positions) for e in members)
-    return Pass(name, length, longest, made, size, task, beyond)
+    return Pass(way, length, longest, made, task, beyond)
 
 
 def padded(task: Task, n: int, members: Sequence[Encoding] = (), limit: int | None = None) -> int:
@@ -116,22 +113,32 @@ def padded(task: Task, n: int, members: Sequence[Encoding] = (), limit: int | No
 
 
 def wanted(passes: Sequence[Pass], config: EvalConfig, seeds: Sequence[int]) -> list[Key]:
-    """All scores of the passes, in the order of the record: by pass, metric and seed."""
-    every = itertools.product(passes, config.metrics, seeds)
-    return [Key(seed, part.swap, metric, part.length) for part, metric, seed in every]
+    """All scores of the passes, in the order of the record: by pass, metric and replica."""
+    return [
+        Key(replica, part.way, metric, part.length)
+        for part, metric in itertools.product(passes, config.metrics)
+        for replica in config.replicas(metric, seeds)
+    ]
 
 
 def jobs(passes: Sequence[Pass], keys: Sequence[Key]) -> list[Job]:
-    """What is to be computed for the scores `keys`."""
+    """What is to be computed for the scores `keys`. Places and samples come one after another, each
+    in every way at every length, so that what is there at any time compares all ways.
+    """
     computed = {
-        (part.swap, part.length): part.computed(part.task.size(part.length)) for part in passes
+        (part.way, part.length): part.computed(part.task.size(part.length)) for part in passes
     }
-    found: dict[Pass, Job] = {}
-    for key in keys:
-        part = computed[key.swap, key.length]
-        job = found.setdefault(part, Job(part, {}))
-        job.todo.setdefault((key.metric, key.seed), []).append(key)
-    return list(found.values())
+    jobs: dict[tuple[int, Pass], Job] = {}
+    for key in sorted(keys, key=_turn):
+        part = computed[key.way, key.length]
+        job = jobs.setdefault((_turn(key), part), Job(part, {}))
+        job.todo.setdefault((key.metric, key.replica), []).append(key)
+    return list(jobs.values())
+
+
+def _turn(key: Key) -> int:
+    """Seeds share their passes; of places and samples each has its own turn."""
+    return 0 if key.replica.kind == "seed" else key.replica.number
 
 
 def _hides_nothing(encoding: Encoding, length: int) -> bool:

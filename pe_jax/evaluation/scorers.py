@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Mapping
+import time
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -17,12 +18,12 @@ from pe_jax.evaluation.answers import Answers, answers
 from pe_jax.evaluation.baselines import depths
 from pe_jax.evaluation.budget import Budget
 from pe_jax.evaluation.config import EvalConfig
-from pe_jax.evaluation.passes import Job, Key
-from pe_jax.evaluation.scoring import Missing, score, target_nats
+from pe_jax.evaluation.passes import Job, Key, Pass
+from pe_jax.evaluation.scoring import Missing, below_first, score, target_nats
 from pe_jax.evaluation.windows import Windows
-from pe_jax.metric import SampleMetric, named
+from pe_jax.metric import SampleMetric, TextMetric, named
 from pe_jax.reason import Reason
-from pe_jax.record import Curve, Row
+from pe_jax.record import Curve, Replica, Row
 from pe_jax.task import Task
 from pe_jax.tasks.text import TEXT
 from pe_jax.training.mesh import copies
@@ -34,40 +35,48 @@ class Models:
     """The trained models of a run's seeds."""
 
     graphdef: nnx.GraphDef
-    params: Any
-    """Every leaf has a leading axis of seeds."""
+    params: Mapping[int, Any]
+    """The parameters of each seed."""
     encodings: tuple[Encoding, ...]
-    seeds: tuple[int, ...]
-    diverged: tuple[int, ...]
-    """The step at which each seed's training diverged, or -1."""
+    diverged: Mapping[int, int] = dataclasses.field(default_factory=dict)
+    """The step at which a seed's training diverged, of the seeds whose did."""
     segment: int = 0
     """Tokens of a segment, for segment memories: the training length."""
     task: Task = TEXT
 
-    def replicas(self, mesh: Mesh | None) -> dict[int, Any]:
-        """The parameters of each seed, on every device of a mesh."""
-        return {
-            seed: copies(mesh, jax.tree.map(lambda a, row=row: a[row], self.params))
-            for row, seed in enumerate(self.seeds)
-        }
+    @classmethod
+    def stacked(
+        cls, graphdef: nnx.GraphDef, params: Any, *fields: Any, seeds: Sequence[int]
+    ) -> Models:
+        """From a tree whose leaves have a leading axis of `seeds`; `fields` are the others."""
+        each = {s: jax.tree.map(lambda a, row=row: a[row], params) for row, s in enumerate(seeds)}
+        return cls(graphdef, each, *fields)
 
-    def missing(self, job: Job, seed: int) -> Missing | None:
-        """Why a seed has no score in a pass that is not computed; None where it is."""
+    def on(self, mesh: Mesh | None) -> dict[int, Any]:
+        """The parameters of each seed, on every device of a mesh."""
+        return {seed: copies(mesh, params) for seed, params in self.params.items()}
+
+    def seed(self, replica: Replica) -> int:
+        """Whose model a replica is scored with: a place or a sample that of the only seed."""
+        return replica.number if replica.kind == "seed" else next(iter(self.params))
+
+    def missing(self, job: Job, replica: Replica) -> Missing | None:
+        """Why there is no score in a pass that is not computed; None where it is."""
         if job.part.beyond is not None:
             return Missing(Reason.BEYOND_POSITIONS, job.part.beyond)
-        diverged = dict(zip(self.seeds, self.diverged, strict=True))[seed]
-        return Missing(Reason.DIVERGED, diverged) if diverged >= 0 else None
+        step = self.diverged.get(self.seed(replica))
+        return None if step is None else Missing(Reason.DIVERGED, step)
 
 
 class Scored(NamedTuple):
-    """What one seed scored by one metric in one pass."""
+    """What one replica scored by one metric in one way at one length."""
 
     row: Row
     curve: Curve | None
 
 
 class TextScorer:
-    """Scores windows of text: `cuts` are those of each metric and length."""
+    """Scores windows of text and prompts: `cuts` are those of each metric and length."""
 
     def __init__(
         self,
@@ -77,30 +86,38 @@ class TextScorer:
         session: Session,
     ):
         self.models, self.cuts, self.config, self.session = models, cuts, config, session
-        self.budget, self.replicas = Budget(session.mesh), models.replicas(session.mesh)
+        self.budget, self.params = Budget(session.mesh), models.on(session.mesh)
+        self.compiled: set[tuple[Pass, str]] = set()
 
     def tokens(self, job: Job) -> int:
         """How many tokens a pass works through."""
-        return sum(self.cuts[m, job.part.length].tokens[:, 1:].size for m, _ in job.todo)
+        cuts = [self._cut(metric, job.part.length, replica) for metric, replica in job.todo]
+        return sum(cut.tokens[:, 1:].size for cut in cuts)
+
+    def _cut(self, metric: str, length: int, replica: Replica) -> Windows:
+        cut = self.cuts[metric, length]
+        return cut if replica.kind == "seed" else cut.only(replica.number)
 
     def __call__(self, job: Job) -> dict[Key, Scored]:
-        """What each seed scores in a pass."""
-        part, models = job.part, self.models
-        program = functools.partial(
-            target_nats,
-            graphdef=models.graphdef,
-            encodings=part.encodings,
-            segment=models.segment if part.memory else 0,
-            memory=part.memory,
-        )
-        scored = {}
-        for (metric, seed), keys in job.todo.items():
-            cut = self.cuts[metric, part.length]
-            nats = models.missing(job, seed)
-            if nats is None:
-                size = self.config.batch_tokens
-                nats = score(cut, program, self.replicas[seed], size, self.session, self.budget)
-            scored |= {key: _of_text(cut, key, nats) for key in keys}
+        """What each replica scores in a pass."""
+        part, models, scored = job.part, self.models, {}
+        for (metric, replica), keys in job.todo.items():
+            cut = self._cut(metric, part.length, replica)
+            program = functools.partial(
+                target_nats if isinstance(cut.metric, TextMetric) else below_first,
+                graphdef=models.graphdef,
+                encodings=part.encodings,
+                segment=models.segment if part.way.memory else 0,
+                memory=part.way.memory,
+            )
+            began, targets = time.monotonic(), models.missing(job, replica)
+            if targets is None:
+                params, size = self.params[models.seed(replica)], self.config.batch_tokens
+                targets = score(cut, program, params, size, self.session, self.budget)
+            known = replica.kind != "seed" and (part, metric) in self.compiled
+            seconds = time.monotonic() - began if known else None
+            self.compiled.add((part, metric))
+            scored |= {key: _of_text(cut, key, targets, seconds) for key in keys}
         return scored
 
 
@@ -113,32 +130,32 @@ class SampleScorer:
 
     def __init__(self, models: Models, config: EvalConfig, session: Session):
         self.models, self.config, self.session = models, config, session
-        self.budget, self.replicas = Budget(session.mesh), models.replicas(session.mesh)
+        self.budget, self.params = Budget(session.mesh), models.on(session.mesh)
 
     def tokens(self, job: Job) -> int:
         """How many tokens a pass works through, padding included."""
-        seeds = {seed for _, seed in job.todo}
-        return len(seeds) * self.config.samples * job.part.task.size(job.part.longest)
+        replicas = {replica for _, replica in job.todo}
+        return len(replicas) * self.config.samples * job.part.task.size(job.part.longest)
 
     def __call__(self, job: Job) -> dict[Key, Scored]:
         """What each seed scores in a pass."""
         part, models = job.part, self.models
-        found = {
-            seed: models.missing(job, seed)
+        predicted = {
+            replica: models.missing(job, replica)
             or answers(
                 part,
                 models.graphdef,
-                self.replicas[seed],
+                self.params[replica.number],
                 self.config,
                 self.session,
                 self.budget,
             )
-            for seed in dict.fromkeys(seed for _, seed in job.todo)
+            for replica in dict.fromkeys(replica for _, replica in job.todo)
         }
         depth = depths(part.task, part.length, self.config.samples, part.longest)
         return {
-            key: _of_samples(key, found[seed], depth)
-            for (_, seed), keys in job.todo.items()
+            key: _of_samples(key, predicted[replica], depth)
+            for (_, replica), keys in job.todo.items()
             for key in keys
         }
 
@@ -165,12 +182,14 @@ def _no_score(key: Key, why: Missing) -> Scored:
     return Scored(Row(**key._asdict(), value=None, **why._asdict()), None)
 
 
-def _of_text(cut: Windows, key: Key, nats: np.ndarray | Missing) -> Scored:
-    """The row and the curve of one seed's -ln p."""
-    if isinstance(nats, Missing):
-        return _no_score(key, nats)
-    row = Row(**key._asdict(), value=cut.value(nats))
-    if not cut.metric.by_position:
+def _of_text(
+    cut: Windows, key: Key, targets: np.ndarray | Missing, seconds: float | None
+) -> Scored:
+    """The row, and the curve where the metric has one, of what a model says of the targets."""
+    if isinstance(targets, Missing):
+        return _no_score(key, targets)
+    row = Row(**key._asdict(), value=cut.value(targets), seconds=seconds)
+    if (curve := cut.curve(targets)) is None:
         return Scored(row, None)
-    position, value = cut.curve(nats)
+    position, value = curve
     return Scored(row, Curve(**key._asdict(), position=position, value=value))

@@ -66,12 +66,41 @@ def target_nats(
     before a segment. With `blockwise`, attention is blockwise whatever the model's config says.
     """
     model = merged(graphdef, params, blockwise)
-    index = first + jnp.arange(tokens.shape[0])
-    keys = jax.vmap(lambda i: jax.random.fold_in(jax.random.key(0), i))(index)
+    keys = _keys(first, len(tokens))
     if memory:
         return _by_segments(model, encodings, tokens, keys, segment, memory)[:, -last:]
     logits, _ = model(tokens[:, :-1], encodings=encodings, key=keys, last=last)
     return optax.softmax_cross_entropy_with_integer_labels(logits, tokens[:, -last:])
+
+
+@functools.partial(
+    jax.jit, static_argnames=("graphdef", "encodings", "last", "segment", "memory", "blockwise")
+)
+def below_first(
+    params,
+    tokens,
+    first,
+    *,
+    graphdef: nnx.GraphDef,
+    encodings: tuple[Encoding, ...],
+    last: int,
+    segment: int = 0,
+    memory: int = 0,
+    blockwise: bool = False,
+):
+    """By how much the logits of each window's last targets lie below the highest ones, float32
+    [B, last]: 0 where the target is the first choice. Arguments as in `target_nats`.
+    """
+    model = merged(graphdef, params, blockwise)
+    keys = _keys(first, len(tokens))
+    logits, _ = model(tokens[:, :-1], encodings=encodings, key=keys, last=last)
+    target = jnp.take_along_axis(logits, tokens[:, -last:, None], -1)[..., 0]
+    return logits.max(-1) - target
+
+
+def _keys(first, count: int):
+    """The keys of random positions of `count` windows from the one with index `first` on."""
+    return jax.vmap(lambda i: jax.random.fold_in(jax.random.key(0), i))(first + jnp.arange(count))
 
 
 def merged(graphdef: nnx.GraphDef, params: Any, blockwise: bool) -> LM:
@@ -142,7 +171,9 @@ def score(
 
     def compute(program: functools.partial) -> np.ndarray:
         def on_devices(tokens: np.ndarray, first: int) -> Any:
-            return gather(program(params, place_windows(mesh, tokens), np.int32(first)))
+            return gather(
+                program(params, place_windows(mesh, tokens), np.int32(windows.first + first))
+            )
 
         return by_batches(windows, on_devices, batch)
 

@@ -1,5 +1,5 @@
-"""Documents cut into the windows of a metric (metric.py says where), and the metric's value and
-curve from the -ln p of their targets.
+"""Documents cut into the windows of a metric (metric.py says where), or prompts of a metric as
+windows, and the metric's value and curve from what a model says of their targets.
 
 A window of E tokens has rows 0 .. E - 1. Row r of a window that starts at token s of its document
 sees the tokens s .. s + r and predicts token s + r + 1. Windows never cross the end of a document,
@@ -14,8 +14,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from pe_jax.evaluation.config import EvalConfig
-from pe_jax.metric import TextMetric, named
+from pe_jax.data.tokenizer import BYTES, Tokenizer
+from pe_jax.evaluation.config import EvalConfig, of_text
+from pe_jax.metric import PromptMetric, TextMetric
 from pe_jax.places import NoRoom
 
 CURVE_BINS = 64
@@ -27,7 +28,7 @@ class Windows:
     scored.
     """
 
-    metric: TextMetric
+    metric: TextMetric | PromptMetric
     length: int
     """E."""
     tokens: np.ndarray
@@ -38,6 +39,20 @@ class Windows:
     """int [W]: the first scored row."""
     hi: np.ndarray
     """int [W]: the row after the last scored one."""
+    depths: np.ndarray | None = None
+    """float [W]: of prompts, where in the text lies what is asked for, in [0, 1]."""
+    first: int = 0
+    """The number of the first window among those that this is a part of."""
+
+    def only(self, number: int) -> Windows:
+        """The window of that number alone."""
+        return dataclasses.replace(self._of(np.array([number])), first=number)
+
+    def _of(self, rows: np.ndarray) -> Windows:
+        """The windows of these numbers."""
+        parts = {name: getattr(self, name)[rows] for name in ("tokens", "sizes", "lo", "hi")}
+        depths = None if self.depths is None else self.depths[rows]
+        return dataclasses.replace(self, **parts, depths=depths)
 
     @property
     def scored(self) -> np.ndarray:
@@ -60,18 +75,32 @@ class Windows:
         """The fewest last rows of a window that include every scored one, in all windows."""
         return self.length - int(self.lo.min())
 
-    def value(self, nats: np.ndarray) -> float:
-        """The metric's value from `nats` [W, last], -ln p of the targets of each window's last
-        rows.
+    def value(self, targets: np.ndarray) -> float:
+        """The metric's value from `targets` [W, last]: of the targets of each window's last rows
+        -ln p; of prompts, by how much their logits lie below the highest one.
         """
         scored = self.scored[:, -self.last :]
-        return self.metric.value(nats[scored], self.sizes[:, -self.last :][scored])
+        if isinstance(self.metric, PromptMetric):
+            return self.metric.value(((targets == 0) & scored).sum(-1), scored.sum(-1))
+        return self.metric.value(targets[scored], self.sizes[:, -self.last :][scored])
 
-    def curve(self, nats: np.ndarray) -> tuple[tuple[float, ...], tuple[float | None, ...]]:
-        """(middles of bins, the metric's value in each): the value against the position in the
-        window, from 1 to E, in bins of equal width on a logarithmic scale. None where no row of a
-        bin is scored. `nats` are [W, E].
+    def curve(
+        self, targets: np.ndarray
+    ) -> tuple[tuple[float, ...], tuple[float | None, ...]] | None:
+        """(places, the metric's value at each), or None where the metric has no curve: of text the
+        value against the position in the window, from 1 to E, in bins of equal width on a
+        logarithmic scale, each by its middle, None where no row of a bin is scored; of prompts the
+        value against the depth. `targets` are as in `value`.
         """
+        if self.depths is not None:
+            depths = np.unique(self.depths)
+            alike = [np.flatnonzero(self.depths == depth) for depth in depths]
+            parts = [(self._of(rows), targets[rows]) for rows in alike]
+            values = tuple(part.value(rows[:, -part.last :]) for part, rows in parts)
+            return tuple(depths.tolist()), values
+        if not (isinstance(self.metric, TextMetric) and self.metric.by_position):
+            return None
+        nats = targets
         edges = np.geomspace(1, self.length + 1, CURVE_BINS + 1).round().astype(int)
         edges = np.unique(edges)
         scored = self.scored
@@ -88,13 +117,15 @@ def windows(
     metric: str,
     length: int,
     config: EvalConfig,
-    sizes: np.ndarray | None = None,
+    tokenizer: Tokenizer = BYTES,
 ) -> Windows:
-    """The windows of a metric at one evaluation length, from the token ids [n] of each document;
-    `config` must be resolved, `sizes` [V] are the bytes of each token (None: 1). ValueError where
-    the text does not suffice.
+    """The windows of a metric at one evaluation length, from the token ids [n] of each document, or
+    its prompts; `config` must be resolved. ValueError where the text does not suffice.
     """
-    scorer, scope = named(metric, TextMetric), config.scope
+    scorer, scope = of_text(metric), config.scope
+    if isinstance(scorer, PromptMetric):
+        return _prompts(scorer, length, config.samples, tokenizer)
+    assert isinstance(scorer, TextMetric)
     least = scope.longest + scorer.beyond
     long = [d for d in documents if len(d) >= least]
     if not long:
@@ -115,13 +146,18 @@ def windows(
     for row, place in zip(tokens, places, strict=True):
         piece = long[place.document][place.start : place.start + length + 1]
         row[: len(piece)] = piece
-    of_targets = np.ones_like(tokens[:, 1:]) if sizes is None else sizes[tokens[:, 1:]]
     lo, hi = (np.array([getattr(place, end) for place in places]) for end in ("begin", "end"))
-    return Windows(scorer, length, tokens, of_targets, lo, hi)
+    return Windows(scorer, length, tokens, tokenizer.sizes[tokens[:, 1:]], lo, hi)
 
 
-def check_room(documents: Sequence[np.ndarray], config: EvalConfig) -> None:
-    """ValueError where the text does not suffice for every metric and length of the config."""
-    for metric in config.metrics:
-        for length in config.lengths:
-            windows(documents, metric, length, config)
+def _prompts(metric: PromptMetric, length: int, samples: int, tokenizer: Tokenizer) -> Windows:
+    """The prompts of a metric as windows, of which the answers are scored."""
+
+    def encode(text: bytes) -> np.ndarray:
+        return tokenizer.encode([np.frombuffer(text, np.uint8)])[0]
+
+    made = [metric.prompt(encode, length, number) for number in range(samples)]
+    tokens = np.stack([prompt.tokens for prompt in made])
+    lo = length - np.array([prompt.answer for prompt in made])
+    hi, depths = np.full(samples, length), np.array([prompt.depth for prompt in made])
+    return Windows(metric, length, tokens, tokenizer.sizes[tokens[:, 1:]], lo, hi, depths)

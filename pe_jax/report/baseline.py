@@ -1,5 +1,5 @@
 """Every model, or every swap of a single one, against one of them, the baseline: paired differences
-over seeds or places.
+over seeds, places or samples.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pe_jax.errors import nearest
 from pe_jax.record import Result
 from pe_jax.report import paired, stats
-from pe_jax.report.cells import Row, Table, by_seed, described, values
+from pe_jax.report.cells import Row, Table, by_replica, described, values
 
 DIGITS = 3
 USUAL = ("rope", "nope")
@@ -23,7 +23,7 @@ class Against:
     adjusted by Holm's method for the rows of this length.
 
     `verdict` is "better", "worse", "not distinguishable", or "equal" where the difference is below
-    rounding; "" where fewer than two seeds or places are shared.
+    rounding; "" where fewer than two replicas are shared.
     """
 
     change: stats.Interval
@@ -53,7 +53,7 @@ def versus(
     results: Sequence[Result], reported: Sequence[Table], baseline: str | None = None
 ) -> list[Versus]:
     """Each of the tables `reported` of the results that has the baseline and another row, against
-    the baseline. Means over depths, which were chosen and not drawn, are not compared.
+    the baseline.
 
     `baseline` is a row's label, or a swap of a single model; None is rope, else nope, else the
     first model of a table. A ValueError, with the nearest labels, where no table has it.
@@ -61,11 +61,11 @@ def versus(
     by_id = {result.id: result for result in results}
     found, known, swaps = [], set[str](), set[str]()
     for table in reported:
-        rows = [row for row in table.rows if row.trained or (row.swap and row.together)]
-        if len(rows) < 2 or table.replicate == "depth":
+        rows = [row for row in table.rows if row.trained or (row.way and row.together)]
+        if len(rows) < 2:
             continue
         known |= {row.label for row in rows}
-        swaps |= {row.swap for row in rows if row.swap}
+        swaps |= {str(row.way) for row in rows if row.way}
         if base := _base(rows, by_id, baseline):
             others = [row for row in rows if row is not base]
             columns = [_column([base, *others], by_id, table.metric, n) for n in table.lengths]
@@ -74,7 +74,7 @@ def versus(
     if baseline and not known:
         raise ValueError(
             f"nothing can be compared with {baseline!r}: that takes two models, or one with swaps, "
-            "and scores of several seeds or places"
+            "and scores of several seeds, places or samples"
         )
     if baseline and not found:
         raise ValueError(
@@ -90,7 +90,7 @@ def _base(rows: Sequence[Row], by_id: Mapping[str, Result], baseline: str | None
     called = {id: row.label for id, row in trained.items()}
     if model := chosen([by_id[id] for id in trained], called, baseline):
         return trained[model.id]
-    swapped = [row for row in rows if row.swap and baseline in (row.label, row.swap)]
+    swapped = [row for row in rows if row.way and baseline in (row.label, str(row.way))]
     return swapped[0] if len(swapped) == 1 else None
 
 
@@ -115,7 +115,9 @@ def _column(
     rows: Sequence[Row], by_id: Mapping[str, Result], metric: str, length: int
 ) -> list[Against]:
     """Each row but the first against the first."""
-    of_base, *samples = (values(by_seed(by_id[row.run], metric, length, row.swap)) for row in rows)
+    of_base, *samples = (
+        values(by_replica(by_id[row.run], metric, length, row.way)) for row in rows
+    )
     changes = [stats.paired(sample, of_base) for sample in samples]
     adjusted = paired.holm([paired.p_value(sample, of_base) for sample in samples])
     sign = described(metric).sign

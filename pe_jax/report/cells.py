@@ -1,4 +1,4 @@
-"""What a table consists of, cells and rows, and how a cell comes from the seeds of a result."""
+"""What a table consists of, cells and rows, and how a cell comes from the replicas of a result."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from itertools import groupby
 from pe_jax import record
 from pe_jax.metric import METRICS, Metric, SampleMetric
 from pe_jax.reason import SENTENCES, Reason
-from pe_jax.record import Result
+from pe_jax.record import AS_TRAINED, Replica, Result, Way
 from pe_jax.report import groups, stats
 from pe_jax.report.groups import Condition
 from pe_jax.report.sheet import Note
@@ -23,33 +23,33 @@ COLUMNS = 7
 
 @dataclass(frozen=True)
 class Cell:
-    """A mean over n seeds and the half width of its 95 % interval, in the unit of the metric."""
+    """A mean over n replicas and the half width of its 95 % interval, in the unit of the metric."""
 
     mean: float = math.nan
     half: float = math.nan
     n: int = 0
-    reason: str = ""  # why seeds are missing, for a footnote; "": none is
-    beyond: bool = False  # no seed has a value: the model cannot serve so many positions
+    reason: str = ""  # why replicas are missing, for a footnote; "": none is
+    beyond: bool = False  # no replica has a value: the model cannot serve so many positions
     best: bool = False  # not told apart from the best of its column, which prints bold
 
 
 @dataclass(frozen=True)
 class Row:
-    """One model, as trained (swap "") or with a swap: a cell for each length, and what follows
-    from them; `seeds` is how many were trained.
+    """One model, as trained or scored in another way: a cell for each length, and what follows
+    from them; `replicas` is how many scores a cell is the mean of.
 
     `gain` is the value at the longest length minus the one at the training length, paired over
-    seeds; `effective` and `censored` are those of `stats.effective_length` on the means; `rank` is
-    over the lengths beyond training, for models as trained. `rate` is the learning rate, of several
-    the chosen one; `parameters` counts what its encodings learn. Of samples, `beyond` is the mean
-    over all lengths beyond training, and `effective` the longest length that is solved,
+    replicas; `effective` and `censored` are those of `stats.effective_length` on the means; `rank`
+    is over the lengths beyond training, for models as trained. `rate` is the learning rate, of
+    several the chosen one; `parameters` counts what its encodings learn. Of samples, `beyond` is
+    the mean over all lengths beyond training, and `effective` the longest length that is solved,
     `stats.solved_length`.
     """
 
     run: str
     label: str
-    swap: str
-    seeds: int
+    way: Way
+    replicas: int
     cells: tuple[Cell, ...]
     gain: Cell
     effective: int | None
@@ -69,7 +69,7 @@ class Row:
     @property
     def trained(self) -> bool:
         """Whether it is a model as trained, on the task that it was trained on."""
-        return not self.swap and not self.method
+        return not self.way and not self.method
 
     @property
     def cost(self) -> float | None:
@@ -79,9 +79,9 @@ class Row:
     @property
     def block(self) -> str:
         """Which rows stand together: a swap or a variant of the task has what no model scores."""
-        if self.swap and self.together:
+        if self.way and self.together:
             return "swapped in"
-        return self.swap or ("no model" if self.method else "as trained")
+        return str(self.way) or ("no model" if self.method else "as trained")
 
     @property
     def summary(self) -> Cell:
@@ -106,7 +106,7 @@ class Table:
     tokens: int | None = None
     """Of a sample of the training length; None: as many."""
     evaluated: tuple[int, ...] = ()  # all lengths at which values were computed
-    replicate: str = "seed"  # whose values a cell is the mean of: `record.Result.replicate`
+    replicate: str = "seed"  # whose values a cell is the mean of: `record.Replica.kind`
 
     @property
     def blocks(self) -> list[tuple[str, list[Row]]]:
@@ -116,7 +116,7 @@ class Table:
     @property
     def of_swaps(self) -> bool:
         """Whether it compares one model with its swaps."""
-        return any(row.swap and row.together for row in self.rows)
+        return any(row.way and row.together for row in self.rows)
 
     @property
     def heading(self) -> str:
@@ -181,18 +181,20 @@ def value(row: record.Row) -> float:
     return row.value if row.value is not None and math.isfinite(row.value) else math.nan
 
 
-def by_seed(result: Result, metric: str, length: int, swap: str = "") -> dict[int, record.Row]:
-    """The result's rows that one cell is made of, by seed."""
+def by_replica(
+    result: Result, metric: str, length: int, way: Way = AS_TRAINED
+) -> dict[Replica, record.Row]:
+    """The result's rows that one cell is made of."""
     return {
-        row.seed: row
+        row.replica: row
         for row in result.rows
-        if row.length == length and row.swap == swap and row.metric == metric
+        if row.length == length and row.way == way and row.metric == metric
     }
 
 
-def values(rows: Mapping[int, record.Row]) -> dict[int, float]:
-    """The numbers of the seeds that have one."""
-    return {seed: value(row) for seed, row in rows.items() if not math.isnan(value(row))}
+def values(rows: Mapping[Replica, record.Row]) -> dict[Replica, float]:
+    """The numbers of the replicas that have one."""
+    return {replica: value(row) for replica, row in rows.items() if not math.isnan(value(row))}
 
 
 def rate(result: Result) -> float | None:
@@ -202,67 +204,70 @@ def rate(result: Result) -> float | None:
     return result.config.get("train", {}).get("rate")
 
 
-def seconds(result: Result, metric: str, length: int, swap: str) -> float | None:
+def seconds(result: Result, metric: str, length: int, way: Way) -> float | None:
     """The median of what the passes took whose rows say it; None where none does."""
-    rows = by_seed(result, metric, length, swap).values()
+    rows = by_replica(result, metric, length, way).values()
     return statistics.median(known) if (known := [r.seconds for r in rows if r.seconds]) else None
 
 
-def cell(result: Result, metric: str, length: int, swap: str = "") -> Cell:
-    """Mean and interval over the seeds that have a value, and why the others have none."""
-    rows = by_seed(result, metric, length, swap)
+def cell(result: Result, metric: str, length: int, way: Way = AS_TRAINED) -> Cell:
+    """Mean and interval over the replicas that have a value, and why the others have none."""
+    rows = by_replica(result, metric, length, way)
     present = values(rows)
-    return _explained(stats.interval(list(present.values())), present, rows, result)
+    every = result.replicas(metric)
+    return _explained(stats.interval(list(present.values())), present, rows, every)
 
 
-def gain(result: Result, metric: str, longest: int, swap: str) -> Cell:
-    """The value at the longest length minus the one at the training length, paired over seeds."""
-    start = by_seed(result, metric, result.train.length, swap)
-    end = by_seed(result, metric, longest, swap)
+def gain(result: Result, metric: str, longest: int, way: Way) -> Cell:
+    """The value at the longest length minus that at the training length, paired over replicas."""
+    start = by_replica(result, metric, result.train.length, way)
+    end = by_replica(result, metric, longest, way)
     before, after = values(start), values(end)
-    # The row that says why a seed has no gain: the one at the training length if that is missing.
-    rows = end | {seed: row for seed, row in start.items() if seed not in before}
+    # The row that says why there is no gain: the one at the training length if that is missing.
+    rows = end | {replica: row for replica, row in start.items() if replica not in before}
     present = before.keys() & after.keys()
-    return _explained(stats.paired(after, before), present, rows, result)
+    return _explained(stats.paired(after, before), present, rows, result.replicas(metric))
 
 
-def beyond(result: Result, metric: str, lengths: Sequence[int], swap: str) -> Cell:
-    """The mean over the lengths beyond training; a seed that lacks one of them has none."""
-    means = means_beyond(result, metric, lengths, swap)
-    rows = [by_seed(result, metric, n, swap) for n in lengths if n > result.train.length]
+def beyond(result: Result, metric: str, lengths: Sequence[int], way: Way) -> Cell:
+    """The mean over the lengths beyond training; a replica that lacks one of them has none."""
+    means, every = means_beyond(result, metric, lengths, way), result.replicas(metric)
+    rows = [by_replica(result, metric, n, way) for n in lengths if n > result.train.length]
     missing = {
-        seed: row[seed]
-        for seed in result.seeds
+        replica: row[replica]
+        for replica in every
         for row in rows
-        if seed in row and seed not in means
+        if replica in row and replica not in means
     }
-    return _explained(stats.interval(list(means.values())), means, missing, result)
+    return _explained(stats.interval(list(means.values())), means, missing, every)
 
 
 def means_beyond(
-    result: Result, metric: str, lengths: Sequence[int], swap: str = ""
-) -> dict[int, float]:
-    """The mean over the lengths beyond training, by seed, of those that have all of them."""
+    result: Result, metric: str, lengths: Sequence[int], way: Way = AS_TRAINED
+) -> dict[Replica, float]:
+    """The mean over the lengths beyond training of each replica that has all of them."""
     longer = [length for length in lengths if length > result.train.length]
-    found = [values(by_seed(result, metric, length, swap)) for length in longer]
-    present = [seed for seed in sorted(result.seeds) if all(seed in row for row in found)]
-    return {seed: sum(row[seed] for row in found) / len(found) for seed in present if longer}
+    columns = [values(by_replica(result, metric, length, way)) for length in longer]
+    every = result.replicas(metric)
+    present = [replica for replica in every if all(replica in column for column in columns)]
+    return {r: sum(column[r] for column in columns) / len(columns) for r in present if longer}
 
 
 def _explained(
     interval: stats.Interval,
-    present: Iterable[int],
-    rows: Mapping[int, record.Row],
-    result: Result,
+    present: Iterable[Replica],
+    rows: Mapping[Replica, record.Row],
+    every: Sequence[Replica],
 ) -> Cell:
-    """The cell of an interval over the seeds that are `present`; `rows` say why others are not."""
+    """The cell of an interval over the replicas that are `present` of `every` one; `rows` say why
+    others are not.
+    """
     present = set(present)
-    interval = interval.bare if groups.of_depths(result) else interval
-    missing = {seed: rows.get(seed) for seed in result.seeds if seed not in present}
-    why = {seed: _why(row) for seed, row in missing.items()}
-    each = "; ".join(f"{result.replicate} {seed} {reason}" for seed, reason in why.items())
+    missing = {replica: rows.get(replica) for replica in every if replica not in present}
+    why = {replica: _why(row) for replica, row in missing.items()}
+    each = "; ".join(f"{replica} {reason}" for replica, reason in why.items())
     if why and interval.n:
-        return Cell(*interval, f"n={interval.n} of {len(result.seeds)}: {each}")
+        return Cell(*interval, f"n={interval.n} of {len(every)}: {each}")
     beyond = {row.reason if row else None for row in missing.values()} == {Reason.BEYOND_POSITIONS}
     reasons = set(why.values())
     return Cell(*interval, each if len(reasons) > 1 else "".join(reasons), beyond)

@@ -1,7 +1,7 @@
 """Two sets of results side by side: what changed between them, and what came of it.
 
 Runs are matched by id, then by label where it is unique on both sides. A difference is B - A; its
-95 % interval is paired over seeds, or places of a text, where both runs have the same ones, else
+95 % interval is paired over seeds, places or samples where both runs have the same ones, else
 Welch's.
 """
 
@@ -13,11 +13,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from pe_jax.record import Result
+from pe_jax.record import Result, Way
 from pe_jax.report import stats, tables, words
-from pe_jax.report.cells import Cell, by_seed, cell, described, values
-from pe_jax.report.groups import of_depths
-from pe_jax.report.labels import names, settings, swapped
+from pe_jax.report.cells import Cell, by_replica, cell, described, values
+from pe_jax.report.labels import in_way, names, settings
 from pe_jax.storage import records
 
 MISSING = "not there"
@@ -34,12 +33,10 @@ class Match:
 
 @dataclass(frozen=True)
 class Difference:
-    """The cells of A and of B, and B - A, by one metric at one length, as trained (swap "") or with
-    a swap.
-    """
+    """The cells of A and of B, and B - A, by one metric at one length, scored in one way."""
 
     match: Match
-    swap: str
+    way: Way
     metric: str
     length: int
     a: Cell
@@ -49,7 +46,7 @@ class Difference:
 
     @property
     def name(self) -> str:
-        return swapped(self.match.label, self.swap, self.match.a.train)
+        return in_way(self.match.label, self.way, self.match.a.train)
 
     @property
     def better(self) -> str:
@@ -109,42 +106,39 @@ def _matched(a: Sequence[Result], b: Sequence[Result]) -> tuple[Match, ...]:
 
 def _differences(matches: Sequence[Match]) -> Iterator[Difference]:
     for metric in tables.metrics([match.a for match in matches]):
-        for with_swap in (False, True):
+        for as_trained in (True, False):
             for match in matches:
-                for swap, length in _shared(match, metric):
-                    if bool(swap) == with_swap:
-                        yield _difference(match, swap, metric, length)
+                for way, length in _shared(match, metric):
+                    if (not way) == as_trained:
+                        yield _difference(match, way, metric, length)
 
 
-def _shared(match: Match, metric: str) -> list[tuple[str, int]]:
-    """(swap, length) that both runs were evaluated at."""
+def _shared(match: Match, metric: str) -> list[tuple[Way, int]]:
+    """(way, length) that both runs were evaluated at."""
     evaluated = [
-        {(row.swap, row.length) for row in run.rows if row.metric == metric}
+        {(row.way, row.length) for row in run.rows if row.metric == metric}
         for run in (match.a, match.b)
     ]
-    return sorted(evaluated[0] & evaluated[1])
+    return sorted(evaluated[0] & evaluated[1], key=lambda pair: (str(pair[0]), pair[1]))
 
 
-def _difference(match: Match, swap: str, metric: str, length: int) -> Difference:
+def _difference(match: Match, way: Way, metric: str, length: int) -> Difference:
     runs = (match.a, match.b)
-    of_a, of_b = (values(by_seed(run, metric, length, swap)) for run in runs)
-    paired = _paired(*runs)
+    of_a, of_b = (values(by_replica(run, metric, length, way)) for run in runs)
+    paired = _paired(*runs, metric)
     change = (
         stats.paired(of_b, of_a)
         if paired
         else stats.welch(list(of_b.values()), list(of_a.values()))
     )
-    change = change.bare if of_depths(match.a) else change
-    a, b = (cell(run, metric, length, swap) for run in runs)
-    return Difference(match, swap, metric, length, a, b, change, paired)
+    a, b = (cell(run, metric, length, way) for run in runs)
+    return Difference(match, way, metric, length, a, b, change, paired)
 
 
-def _paired(a: Result, b: Result) -> bool:
-    """Whether numbers of the same `seed` are of one seed; or, of a pretrained model, of the same
-    place of one text.
-    """
-    same = set(a.seeds) == set(b.seeds)
-    return same and (a.replicate == "seed" or _places(a) == _places(b))
+def _paired(a: Result, b: Result, metric: str) -> bool:
+    """Whether both have the same replicas: the same seeds, or the same places of one text."""
+    same = a.replicas(metric) == b.replicas(metric)
+    return same and (a.replicas(metric)[0].kind == "seed" or _places(a) == _places(b))
 
 
 def _places(result: Result) -> tuple[Any, ...]:

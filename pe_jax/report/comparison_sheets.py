@@ -56,7 +56,8 @@ def _split(comparison: Comparison) -> list[str]:
 
 def _interval(comparison: Comparison) -> str:
     kinds = {difference.paired for difference in comparison.differences}
-    of = join((f"{match.a.replicate}s" for match in comparison.matches), "or")
+    kinds = {row.replica.kind for match in comparison.matches for row in match.a.rows}
+    of = join((f"{kind}s" for kind in sorted(kinds)), "or")
     paired = f"paired over {of}" if True in kinds else ""
     welch = f"Welch's where the {of} differ" if paired else f"Welch's, since the {of} differ"
     kind = join(filter(None, (paired, welch if False in kinds else "")), "or")
@@ -122,7 +123,7 @@ def _numbers(d: Difference) -> dict[str, Any]:
         "run": d.match.label,
         "run_a": d.match.a.id,
         "run_b": d.match.b.id,
-        "swap": d.swap,
+        "way": str(d.way),
         "length": d.length,
         **{f"{part}_a": getattr(d.a, part) for part in ("mean", "half", "n", "reason")},
         **{f"{part}_b": getattr(d.b, part) for part in ("mean", "half", "n", "reason")},

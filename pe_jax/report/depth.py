@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from pe_jax.record import Result
+from pe_jax.record import AS_TRAINED, Result, Way
 from pe_jax.report import labels, panels
 from pe_jax.report.cells import of_samples, ordered
 from pe_jax.report.style import STYLE
@@ -26,12 +26,12 @@ FEW, MANY = 6, 14  # lengths whose names fit below a panel, and upright
 TRAINED, CMAP = "#d55e00", "viridis"
 
 Grid = dict[int, tuple[np.ndarray, np.ndarray]]
-"""By length the edges of the bins of depth, and the mean over seeds of each, NaN for none."""
+"""By length the edges of the bins of depth, and the mean over replicas of each, NaN for none."""
 
 
 def heat(results: Sequence[Result], width: float) -> Figure | None:
-    """The curves of samples of the models as trained, and of a pretrained one also with each swap:
-    a column for each length, depth downwards, and the mean over seeds as colour. Cells without a
+    """The curves of samples of the models as trained, and of a single model with each swap, too: a
+    column for each length, depth downwards, and the mean over replicas as colour. Cells without a
     value are hatched, and an upright line stands after the lengths of training.
 
     `width` is in inches. None where no result has such curves.
@@ -75,7 +75,7 @@ def depth_metric(results: Sequence[Result]) -> str | None:
         curve.metric
         for result in results
         for curve in result.curves
-        if not curve.swap and of_samples(curve.metric)
+        if not curve.way and of_samples(curve.metric)
     )
     return present[0] if present else None
 
@@ -84,18 +84,19 @@ def _grids(results: Sequence[Result], metric: str) -> dict[str, Grid]:
     """By the name of a panel: of a single model's swaps that of the swap."""
     names, found = labels.names(results), {}
     for result in results:
-        swaps = dict.fromkeys(curve.swap for curve in result.curves)
-        for swap in swaps if result.replicate != "seed" else [""]:
-            if grid := _grid(result, metric, swap):
-                name = "" if swap and len(results) == 1 else names[result.id]
-                found[labels.swapped(name, swap, result.train)] = grid
+        by_sample = any(replica.kind == "sample" for replica in result.replicas(metric))
+        ways = dict.fromkeys(curve.way for curve in result.curves if curve.metric == metric)
+        for way in ways if by_sample else [AS_TRAINED]:
+            if grid := _grid(result, metric, way):
+                name = "" if way and len(results) == 1 else names[result.id]
+                found[labels.in_way(name, way, result.train)] = grid
     return found
 
 
-def _grid(result: Result, metric: str, swap: str) -> Grid:
+def _grid(result: Result, metric: str, way: Way) -> Grid:
     values: dict[int, dict[float, list[float]]] = {}
     for curve in result.curves:
-        if curve.metric == metric and curve.swap == swap:
+        if curve.metric == metric and curve.way == way:
             own = values.setdefault(curve.length, {})
             for depth, value in zip(curve.position, curve.value, strict=True):
                 kept = own.setdefault(depth, [])

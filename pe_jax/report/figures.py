@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from pe_jax.metric import Metric
-from pe_jax.record import Curve, Result
+from pe_jax.record import AS_TRAINED, Curve, Replica, Result
 from pe_jax.report import labels, panels, plane, stats
 from pe_jax.report.baseline import chosen
 from pe_jax.report.cells import cell, described, of_samples, ordered
@@ -40,7 +40,7 @@ def curves(
     no value at the longest length, its label says where it ends. More than 16 encodings are drawn
     as a row of dots each (`dots`). None when no value was computed.
     """
-    paired = is_paired(results)
+    paired = is_paired(results, metric)
     if paired:
         results = [_minus_training_length(result, metric) for result in results]
     results = _ways(results[0]) if len(results) == 1 else results
@@ -67,31 +67,35 @@ def curves(
     return plane.draw(drawn, axes, width)
 
 
-def is_paired(results: Sequence[Result]) -> bool:
+def is_paired(results: Sequence[Result], metric: str) -> bool:
     """Whether `curves` draws differences: of scores at places of a text."""
-    return results[0].replicate == "place"
+    return any(replica.kind == "place" for replica in results[0].replicas(metric))
 
 
 def _minus_training_length(result: Result, metric: str) -> Result:
     """With every value minus that of the model as it is at the training length and that place."""
     length = result.train.length
     scored = [(r, r.value) for r in result.rows if r.metric == metric and r.value is not None]
-    own = {row.seed: value for row, value in scored if row.length == length and not row.swap}
-    rows = [replace(row, value=value - own[row.seed]) for row, value in scored if row.seed in own]
+    before = {row.replica: value for row, value in scored if row.length == length and not row.way}
+    rows = [
+        replace(row, value=value - before[row.replica])
+        for row, value in scored
+        if row.replica in before
+    ]
     return replace(result, rows=tuple(rows))
 
 
 def _ways(result: Result) -> list[Result]:
     """The model as it is, and with each swap as if that were a model of its own."""
     found = []
-    for swap in dict.fromkeys(row.swap for row in result.rows):
-        rows = tuple(replace(row, swap="") for row in result.rows if row.swap == swap)
-        way = replace(result, rows=rows)
-        if swap:
-            config = result.config | {"pe": {"spec": swap}}
-            label = labels.swapped("", swap, result.train)
-            way = replace(way, id=f"{result.id} {swap}", label=label, config=config)
-        found.append(way)
+    for way in dict.fromkeys(row.way for row in result.rows):
+        rows = tuple(replace(row, way=AS_TRAINED) for row in result.rows if row.way == way)
+        alone = replace(result, rows=rows)
+        if way:
+            config = result.config | {"pe": {"spec": str(way)}}
+            label = labels.in_way("", way, result.train)
+            alone = replace(alone, id=f"{result.id} {way}", label=label, config=config)
+        found.append(alone)
     return found
 
 
@@ -137,7 +141,7 @@ def position_metric(results: Sequence[Result]) -> Metric | None:
         curve.metric
         for result in results
         for curve in result.curves
-        if not curve.swap and not of_samples(curve.metric)
+        if not curve.way and not of_samples(curve.metric)
     )
     return described(present[0]) if present else None
 
@@ -171,12 +175,12 @@ def better(metric: Metric) -> str:
 
 def _longest(results: Sequence[Result], metric: Metric) -> int:
     mine = [c for result in results for c in result.curves if c.metric == metric.name]
-    return max(curve.length for curve in mine if not curve.swap)
+    return max(curve.length for curve in mine if not curve.way)
 
 
 def _curves(result: Result, metric: Metric, length: int) -> list[Curve]:
-    wanted = (metric.name, "", length)
-    return [c for c in result.curves if (c.metric, c.swap, c.length) == wanted]
+    wanted = (metric.name, AS_TRAINED, length)
+    return [c for c in result.curves if (c.metric, c.way, c.length) == wanted]
 
 
 def _differences(
@@ -197,11 +201,11 @@ def _text(result: Result) -> str:
     return (result.scored or result.corpus).hash
 
 
-def _by_position(curves: Sequence[Curve]) -> dict[float, dict[int, float]]:
-    """The values by position and seed."""
-    found: dict[float, dict[int, float]] = {}
+def _by_position(curves: Sequence[Curve]) -> dict[float, dict[Replica, float]]:
+    """The values by position and replica."""
+    found: dict[float, dict[Replica, float]] = {}
     for curve in curves:
         for position, value in zip(curve.position, curve.value, strict=True):
             if value is not None and math.isfinite(value):
-                found.setdefault(position, {})[curve.seed] = value
+                found.setdefault(position, {})[curve.replica] = value
     return found

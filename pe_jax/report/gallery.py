@@ -93,16 +93,14 @@ def captions(
     """A caption for each of the figures `drawn` of the results, by name, with what sets their table
     apart from others; `positions` are differences to `baseline` (`figures.against`).
     """
-    chosen = table.replicate == "depth"  # not drawn
-    intervals = "" if chosen else " with their 95 % intervals"
-    each = "one sample at each depth" if chosen else f"means over {table.replicate}s"
     said = {
         "curves": f"{described(table.metric).title} against evaluation length"
-        f"{_minus(results, table)}: means over {table.replicate}s{intervals}.",
+        f"{_minus(results, table)}: means over {table.replicate}s with their 95 % "
+        "intervals.",
         "positions": " ".join(_positions(results, baseline)),
         "depth": "How often a model is right at each evaluation length, by the depth in the sample "
-        f"of what is to be found (0: its first token): {each}. Right of the upright line: longer "
-        "than in training. Hatched: no value.",
+        f"of what is to be found (0: its first token): means over {table.replicate}s. Right of the "
+        "upright line: longer than in training. Hatched: no value.",
         "training": "Validation bits per byte at the training length while training: means over "
         "the seeds that have a finite value, with their 95 % intervals. A cross: a seed has none "
         "from there on. The axis ends at 8 bits or below: a model that knows nothing has 8.",
@@ -116,7 +114,7 @@ def captions(
 
 
 def _minus(results: Sequence[Result], table: Table) -> str:
-    if not figures.is_paired(results):
+    if not figures.is_paired(results, table.metric):
         return ""
     return f", minus that of the model as it is at {table.train_length}, paired over places"
 

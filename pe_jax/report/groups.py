@@ -103,13 +103,6 @@ def draws(result: Begun) -> bool:
     return result.tokenizer.spec == SYMBOLS
 
 
-def of_depths(result: Result) -> bool:
-    """Whether its rows differ by depths. These are chosen and not drawn, so that a mean over them
-    has no interval and no test.
-    """
-    return result.replicate == "depth"
-
-
 def conditions_apart(
     results: Sequence[Begun], usual: Mapping[str, Any] = MappingProxyType({})
 ) -> dict[str, tuple[Condition, ...]]:

@@ -6,10 +6,11 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from pe_jax.record import Begun, Training
+from pe_jax.record import Begun, Training, Way
 from pe_jax.report import groups
 from pe_jax.report.words import plain
 
+WINDOW = Way(swap="window")
 COMPUTED = {"run.mesh", "train.remat"}
 """How a run is computed, whatever it learns."""
 
@@ -40,29 +41,19 @@ def on_one_line(label: str) -> str:
     return " ".join(label.split())
 
 
-def swapped(label: str, swap: str, train: Training) -> str:
-    """`rope, window 64`: a model's name with what is swapped in."""
+def in_way(label: str, way: Way, train: Training) -> str:
+    """`rope, window 64`: a model's name with the way in which it is scored."""
     window = f"window {train.tokens or train.length}"
-    return ", ".join(filter(None, [label, window if swap == "window" else swap]))
+    return ", ".join(filter(None, [label, window if way == WINDOW else str(way)]))
 
 
 def settings(config: dict[str, Any]) -> dict[str, Any]:
     """The values of a run's config by their paths, as in {"train.rate": 3e-3}, for comparisons.
 
-    Without the sections `log` and `resources`, which change no result. Configs from before there
-    was a `train.remat` or a `task` get the values of then, and encodings in those from before there
-    was a `where` the one that says what their `layers` did then (compose/parse.py).
+    Without the sections `log` and `resources`, which change no result.
     """
     without = {"log", "resources"}
-    flat = _flatten({name: config[name] for name in config if name not in without})
-    flat = {"train.remat": False, "train.curriculum": "uniform"} | flat
-    flat = {"lm.gated": False, "lm.parallel": False, "lm.qk_norm": False, "lm.biases": ""} | flat
-    flat = {"task.name": "text", "eval.samples": 512, "eval.variants": []} | flat
-    for id, fields in config.get("pe", {}).items():
-        if isinstance(fields, dict):
-            before = "input" if fields.get("layers", ":") == ":" else "layers"
-            flat.setdefault(f"pe.{id}.where", before)
-    return flat
+    return _flatten({name: config[name] for name in config if name not in without})
 
 
 def differing(results: Sequence[Begun]) -> dict[str, dict[str, Any]]:

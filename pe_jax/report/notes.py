@@ -6,15 +6,15 @@ Every sentence is computed from the results, so none can disagree with the table
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Iterator, Sequence
 
 from pe_jax.contamination import HELD_OUT
 from pe_jax.metric import Metric
-from pe_jax.record import SYMBOLS, Process, Result
+from pe_jax.record import AS_TRAINED, SYMBOLS, Process, Result
 from pe_jax.report import paired, task_baselines
 from pe_jax.report.cells import Row, Table, described, rate
 from pe_jax.report.groups import other_text
+from pe_jax.report.labels import WINDOW
 from pe_jax.report.sheet import Note
 from pe_jax.report.stats import Rank
 from pe_jax.report.words import count, each, join
@@ -25,7 +25,7 @@ def notes(results: Sequence[Result], table: Table) -> tuple[Note, ...]:
     metric = described(table.metric)
     return (
         Note("What was measured", " ".join(filter(None, _measured(results, table)))),
-        Note("How the models were trained", setting(results)),
+        Note("How the models were trained", setting(results, table.metric)),
         *(Note("How the models were trained", note) for note in rates(results, table)),
         *(
             Note("What is doubtful", f"{doubt}.")
@@ -64,12 +64,10 @@ def _bold(table: Table, metric: Metric) -> str:
 
 def _marked(table: Table) -> str:
     """Which other cells of a column are bold."""
-    seeds = [row.seeds for row in table.rows if row.trained]
+    seeds = [row.replicas for row in table.rows if row.trained]
     equal = "and those equal to it as printed"
     if len(seeds) < 2:
         return f"{equal}; it does not say that others are worse" if table.of_swaps else equal
-    if table.replicate == "depth":
-        return f"{equal}; depths were chosen, not drawn, which allows no tests"
     if max(seeds) == 1:
         return f"{equal}; one {table.replicate} allows no tests"
     far = f"{paired.standard_errors(len(seeds), max(seeds)):.0f} standard errors"
@@ -109,57 +107,47 @@ def _rows(results: Sequence[Result], table: Table) -> Iterator[str]:
 
 def _swaps(table: Table) -> Iterator[str]:
     train = table.tokens or table.train_length
-    swaps, variants, memories = _kinds(table)
-    if any(row.swap == "window" for row in table.rows):
+    ways = {row.way for row in table.rows if not row.method}
+    if WINDOW in ways:
         yield (
             f"Window {train}: the same checkpoints, evaluated with a causal window of {train} "
             "tokens in every layer."
         )
-    if memories:
+    if any(way.memory for way in ways):
         yield (
             f"Memory M: the same checkpoints, evaluated by segments of {train} tokens: in every "
             "layer a segment attends to itself and to the layer's inputs at the M tokens before "
             "it, as in Transformer-XL. In the other rows every token "
             "attends to all tokens before it in its window."
         )
-    if variants:
+    if any(way.variant for way in ways):
         yield (
             "A, field=value: the checkpoints of A, scored on samples of the task with that value "
             "of the field and no further training."
         )
-    if swaps:
+    if any(way.swap and way != WINDOW for way in ways):
         yield "A, B: the checkpoints of A, evaluated with B swapped in and no further training."
 
 
-def _kinds(table: Table) -> tuple[set[str], set[str], set[str]]:
-    """The swaps that were asked for, variants of the task, and memories of the rows."""
-    named = {row.swap for row in table.rows if not row.method} - {"", "window"}
-    variants = {swap for swap in named if re.match(r"\w+=", swap)}
-    memories = {swap for swap in named if swap.startswith("memory ")}
-    return named - variants - memories, variants, memories
-
-
 def _without_effect(results: Sequence[Result], table: Table) -> Iterator[str]:
-    swaps, *_ = _kinds(table)
-    same = [
-        row.label for row in table.rows if row.swap in swaps and _as_trained(results, row, table)
-    ]
+    swapped = [row for row in table.rows if row.way.swap and row.way != WINDOW]
+    same = [row.label for row in swapped if _equals_as_trained(results, row, table)]
     if same:
         yield f"No effect on these scores, equal to the bit at every length: {'; '.join(same)}."
 
 
-def _as_trained(results: Sequence[Result], row: Row, table: Table) -> bool:
+def _equals_as_trained(results: Sequence[Result], row: Row, table: Table) -> bool:
     """Whether a swap's values equal the values of the model as trained, to the bit, at every
     length.
     """
     result = next(result for result in results if result.id == row.run)
     swapped, trained = (
         {
-            (one.seed, one.length): one.value
+            (one.replica, one.length): one.value
             for one in result.rows
-            if (one.metric, one.swap) == (table.metric, swap)
+            if (one.metric, one.way) == (table.metric, way)
         }
-        for swap in (row.swap, "")
+        for way in (row.way, AS_TRAINED)
     )
     return swapped == trained and any(value is not None for value in swapped.values())
 
@@ -187,9 +175,9 @@ def _measured(results: Sequence[Result], table: Table) -> Iterator[str]:
     """
     scoring = results[0].config.get("eval", {})
     metric = described(table.metric)
-    split, alike = HELD_OUT[scoring.get("split") or "test"], "for all models and seeds"
-    if table.replicate != "seed":  # of a pretrained model no document is known to be held out
-        split, alike = "all", "with every swap"
+    part = scoring.get("split", "test")
+    split = HELD_OUT.get(part, part)
+    alike = "for all models and seeds" if table.replicate == "seed" else "with every swap"
     sentence = metric.sentence.replace("{split}", split).replace("{alike}", alike)
     sentence = sentence.replace("{last}", str(scoring.get("last") or "L/2"))
     yield sentence[:1].upper() + sentence[1:]
@@ -217,17 +205,15 @@ def _scored(results: Sequence[Result], metric: str) -> str:
 FEW = 8  # models up to which a sentence names all
 
 
-def setting(results: Sequence[Result]) -> str:
+def setting(results: Sequence[Result], metric: str) -> str:
     """How the models were trained, on what, and what ± means."""
     train, spec = results[0].train, results[0].tokenizer.spec
-    seeds = [len(result.seeds) for result in results]
-    of = results[0].replicate
-    if set(seeds) == {1}:
+    replicas = [result.replicas(metric) for result in results]
+    numbers, of = [len(each) for each in replicas], replicas[0][0].kind
+    if set(numbers) == {1}:
         spread = f"one {of}, so there are no intervals"
-    elif of == "depth":
-        spread = f"one passkey at each of {each(seeds, of)}, so there are no intervals"
     else:
-        spread = f"{each(seeds, of)}, ± is the half width of their 95 % interval by Student's t"
+        spread = f"{each(numbers, of)}, ± is the half width of their 95 % interval by Student's t"
     if spec == SYMBOLS:
         config = results[0].config
         kind = "decoders" if config.get("lm", {}).get("causal", True) else "encoders"
@@ -237,7 +223,7 @@ def setting(results: Sequence[Result]) -> str:
             f"{results[0].corpus.source}, of {'length' if fixed else 'lengths up to'} "
             f"{train.length}; {spread}.{_chance(train.labels)}"
         )
-    if results[0].replicate != "seed":
+    if not train.steps:
         known = results[0].parameters
         size = f" ({known.total:,} parameters)" if known else ""
         return (
@@ -324,7 +310,7 @@ def doubts(results: Sequence[Result]) -> Iterator[str]:
     for result in results:
         yield from result.advice
     scoring = results[0].config.get("eval", {})
-    yield from (results[0].scored or results[0].corpus).doubts([scoring.get("split") or "test"])
+    yield from (results[0].scored or results[0].corpus).doubts([scoring.get("split", "test")])
 
 
 def _parts(processes: Sequence[Process]) -> Iterator[str]:

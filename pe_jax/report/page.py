@@ -158,7 +158,6 @@ def _facts(result: Result) -> Iterator[tuple[str, str]]:
         if value not in (None, ""):
             if isinstance(value, dict):
                 value = {key: value[key] for key in sorted(value) if value[key] != {}}
-            shown = f"{result.replicate}s" if name == "seeds" else name
-            yield shown.replace("_", " "), plain(value)
+            yield name.replace("_", " "), plain(value)
     if result.train.loss:
         yield "final training loss", plain(result.train.loss)

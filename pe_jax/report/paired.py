@@ -1,4 +1,4 @@
-"""Paired tests over seeds, corrected for how many there are.
+"""Paired tests over replicas, seeds or places, corrected for how many there are.
 
 Models are compared seed by seed, by Student's paired t test, two-sided, at 5 %. The variance is
 that of each pair alone. To pool it over models, as an analysis of variance does, supposes that all
@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -21,14 +22,14 @@ models with 3 seeds, nearly all of a column would be marked, however bad: then t
 """
 
 
-def p_value(a: Mapping[int, float], b: Mapping[int, float]) -> float:
-    """The two-sided p of the paired t test of a[seed] - b[seed] over the seeds that both have, as
-    scipy.stats.ttest_rel has it. NaN below two seeds; differences that are all the same number have
-    p 0, or 1 if that is 0.
+def p_value(a: Mapping[Any, float], b: Mapping[Any, float]) -> float:
+    """The two-sided p of the paired t test of a[replica] - b[replica] over the replicas that both
+    have, as scipy.stats.ttest_rel has it. NaN below two of them; differences that are all the same
+    number have p 0, or 1 if that is 0.
     """
     from scipy import special  # scipy.stats would cost seconds
 
-    differences = np.array([a[seed] - b[seed] for seed in sorted(a.keys() & b.keys())])
+    differences = np.array([a[key] - b[key] for key in sorted(a.keys() & b.keys())])
     if len(differences) < 2:
         return math.nan
     mean, error = differences.mean(), differences.std(ddof=1) / math.sqrt(len(differences))
@@ -85,7 +86,7 @@ def _stepped(p: Sequence[float], comparisons) -> list[float]:
 
 
 def best(
-    samples: Sequence[Mapping[int, float]], sign: int = 1, digits: int = 2, tests: bool = True
+    samples: Sequence[Mapping[Any, float]], sign: int = 1, digits: int = 2, tests: bool = True
 ) -> list[bool]:
     """Of each model, whether no test tells it apart from the one with the best mean.
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from pe_jax import terms
 from pe_jax.errors import nearest
-from pe_jax.record import Result
+from pe_jax.record import Result, Way
 from pe_jax.report import cells, groups, labels, tables
 from pe_jax.report.cells import Cell, described
 from pe_jax.report.references import BEYOND, Entry, Reference
@@ -28,7 +28,7 @@ class Column(NamedTuple):
     """Where scores are held against each other."""
 
     at: str
-    swap: str
+    variant: str
     """The variant of the task."""
     unit: str
     """Of the published numbers."""
@@ -140,15 +140,15 @@ def _metric(entry: Entry, metrics: Sequence[str]) -> str:
 def _lines(
     entries: Sequence[Entry], results: Sequence[Result], columns: Sequence[Column]
 ) -> tuple[Line, ...]:
-    values = {(e.spec, e.swapped, e.at, e.variant): e.value for e in entries}
+    values = {(e.spec, e.swap, e.at, e.variant): e.value for e in entries}
     lines, used = [], set[str]()
-    for spec, swap in dict.fromkeys((entry.spec, entry.swapped) for entry in entries):
+    for spec, swap in dict.fromkeys((entry.spec, entry.swap) for entry in entries):
         fitting = sorted(
             (result for result in results if fits(result, spec)),
             key=lambda result: (spec_of(result) != spec, result.id),
         )
         used |= {result.id for result in fitting}
-        published = tuple(values.get((spec, swap, c.at, c.swap), math.nan) for c in columns)
+        published = tuple(values.get((spec, swap, c.at, c.variant), math.nan) for c in columns)
         ours = fitting[0] if fitting else None
         found = tuple(_cell(ours, column, swap) if ours else Cell() for column in columns)
         name = ", ".join(filter(None, [spec, swap]))
@@ -174,16 +174,20 @@ def _lengths(result: Result, column: Column) -> list[int]:
     return [int(column.at)] if int(column.at) in scored else []
 
 
-def _cell(result: Result, column: Column, swapped: str = "") -> Cell:
+def _cell(result: Result, column: Column, swap: str = "") -> Cell:
     lengths = _lengths(result, column)
-    wanted = variant(swapped or column.swap)
-    swaps = sorted({row.swap for row in result.rows})
-    swap = next((swap for swap in swaps if variant(swap) == wanted), None)
-    if not lengths or swap is None:
+    wanted = _known(Way(swap=swap, variant=column.variant))
+    way = next((row.way for row in result.rows if _known(row.way) == wanted), None)
+    if not lengths or way is None:
         return Cell()
     if column.at == BEYOND:
-        return cells.beyond(result, column.metric, lengths, swap)
-    return cells.cell(result, column.metric, lengths[0], swap)
+        return cells.beyond(result, column.metric, lengths, way)
+    return cells.cell(result, column.metric, lengths[0], way)
+
+
+def _known(way: Way) -> tuple[Any, ...]:
+    """The parts of a way; the fields of a variant in any order and spacing."""
+    return way.swap, fields_of(way.variant), way.memory
 
 
 def _agreement(
@@ -214,13 +218,13 @@ def _chance(result: Result, column: Column) -> float:
         return 100 / result.train.labels
     if not cells.of_samples(column.metric):
         return math.nan
-    wanted, lengths = variant(column.swap), _lengths(result, column)
+    wanted, lengths = fields_of(column.variant), _lengths(result, column)
     known = [
         one.value
         for one in result.baselines
         if (one.name, one.metric) == ("most frequent", column.metric)
         and one.length in lengths
-        and variant(one.swap) == wanted
+        and fields_of(one.way.variant) == wanted
     ]
     return sum(known) / len(known) if known else 0.0
 
@@ -282,12 +286,9 @@ def member(text: str) -> tuple[str, dict[str, Any]]:
     return term.name, terms.literals(term.fields, text)
 
 
-def variant(text: str) -> dict[str, Any] | str:
-    """The fields of a task's variant, in any order and spacing; the text itself if it is none."""
-    try:
-        return member(f"_({text})")[1] if "=" in text else text
-    except ValueError:
-        return text
+def fields_of(variant: str) -> dict[str, Any]:
+    """The fields of a task's variant, in any order and spacing."""
+    return member(f"_({variant})")[1]
 
 
 def _members(spec: str) -> list[tuple[str, dict[str, Any], str | None]]:

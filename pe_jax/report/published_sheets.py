@@ -27,7 +27,7 @@ HOW = (
 def where(column: Column, train: int) -> str:
     """As in "mean beyond 40, ignore=0.98"."""
     at = f"mean beyond {train}" if column.at == "beyond" else f"at {column.at}"
-    return ", ".join(filter(None, [at, column.swap]))
+    return ", ".join(filter(None, [at, column.variant]))
 
 
 def sheets(found: Sequence[Held]) -> list[Sheet]:
@@ -128,7 +128,7 @@ def _numbers(held: Held) -> Iterator[dict[str, Any]]:
                 "reference": held.reference,
                 "task": _done(held),
                 "at": column.at,
-                "swap": column.swap,
+                "variant": column.variant,
                 "encoding": line.spec,
                 "run": line.run,
                 "published": line.published[i],

@@ -17,6 +17,7 @@ COLUMNS = (
     "spec",
     "at",
     "swap",
+    "variant",
     "value",
     "better",
     "unit",
@@ -35,22 +36,15 @@ class Entry:
     spec: str
     at: str
     swap: str
+    """The spec of encodings that were swapped in, as in "rerope"."""
+    variant: str
+    """Fields of the task other than in training, as in "ignore=0.98"."""
     value: float
     better: str
     unit: str
     source: str
     status: str
     setting: str
-
-    @property
-    def variant(self) -> str:
-        """What the swap is where it says fields of the task, as in "ignore=0.98"."""
-        return self.swap if _FIELDS.match(self.swap) else ""
-
-    @property
-    def swapped(self) -> str:
-        """What the swap is where it names encodings that were swapped in, as in "rerope"."""
-        return "" if self.variant else self.swap
 
 
 @dataclass(frozen=True)
@@ -94,7 +88,7 @@ def read(path: str | Path) -> Reference:
         raise ValueError(f"{path} holds no numbers. {_GIVE}")
     seen: dict[tuple, int] = {}
     for i, entry in enumerate(entries):
-        key = entry.task, entry.spec, entry.at, entry.swap
+        key = entry.task, entry.spec, entry.at, entry.swap, entry.variant
         if seen.setdefault(key, i) != i:
             raise ValueError(
                 f"{path} has two numbers of {entry.spec} for {entry.task} at {entry.at!r}: put the "
@@ -127,6 +121,5 @@ def _entry(cells: Mapping[str, str], place: str) -> Entry:
     return Entry(**{**cells, "value": value})
 
 
-_FIELDS = re.compile(r"\w+ *=")
 _GIVE = "Give a file as those of results/reference/ are."
 _HAS = f"The columns are {', '.join(COLUMNS)}."

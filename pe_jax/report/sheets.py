@@ -80,9 +80,8 @@ def _caption(table: Table) -> str:
     """As in "Bits per byte, same targets (lower is better), of models trained at 64 tokens, by
     evaluation length: mean over 3 seeds ± half of the 95 % interval."
     """
-    of = [row.seeds for row in table.rows if row.trained]
-    chosen = table.replicate == "depth" or max(of, default=1) < 2
-    spread = "" if chosen else " ± half of the 95 % interval"
+    of = [row.replicas for row in table.rows if row.trained]
+    spread = "" if max(of, default=1) < 2 else " ± half of the 95 % interval"
     over = f": mean over {each(of, table.replicate)}{spread}" if of and max(of) > 1 else ""
     unit = "" if table.tokens else " tokens"
     heading = f" ({table.heading})" if table.heading else ""
@@ -100,7 +99,7 @@ def _numbers(table: Table, row: Row) -> dict[str, Any]:
         **{condition.name: condition.value for condition in table.apart},
         "encoding": row.label,
         "run": row.run,
-        "swap": row.swap,
+        "way": str(row.way),
         "rate": row.rate,
     }
     for length, cell in zip(table.lengths, row.cells, strict=True):

@@ -1,4 +1,5 @@
-"""Statistics over seeds: intervals, paired differences, effective length, reciprocal ranks.
+"""Statistics over replicas, seeds or places: intervals, paired differences, effective length,
+reciprocal ranks.
 
 Intervals of means are Student's t at every number of seeds: they cover what they claim at 3 seeds
 already, where a percentile bootstrap covers about two thirds. The bootstrap serves mean reciprocal
@@ -9,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -52,9 +53,9 @@ def interval(values: Sequence[float] | np.ndarray) -> Interval:
     return Interval(mean, float(half), n)
 
 
-def paired(a: Mapping[int, float], b: Mapping[int, float]) -> Interval:
-    """Mean and interval of a[seed] - b[seed] over the seeds that both have."""
-    return interval([a[seed] - b[seed] for seed in sorted(a.keys() & b.keys())])
+def paired(a: Mapping[Any, float], b: Mapping[Any, float]) -> Interval:
+    """Mean and interval of a[replica] - b[replica] over the replicas that both have."""
+    return interval([a[key] - b[key] for key in sorted(a.keys() & b.keys())])
 
 
 def welch(a: Sequence[float], b: Sequence[float]) -> Interval:

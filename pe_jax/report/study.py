@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import math
+import typing
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from pe_jax.record import Corpus, Result, Row, Training
+from pe_jax.record import AS_TRAINED, Corpus, Replica, Result, Row, Training, Way
 from pe_jax.report import cells, figures, labels
 from pe_jax.report.words import join, plain
 from pe_jax.storage import atomic, records
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     import pandas
     from matplotlib.figure import Figure
 
-REPLICATES = ("seed", "place", "depth")
+KINDS = typing.get_args(typing.get_type_hints(Replica)["kind"])
 SCALARS = int | float | str | None
 
 
@@ -82,11 +83,11 @@ def frame(workdir: str | Path) -> pandas.DataFrame:
 
 
 def frame_of(results: Sequence[Result]) -> pandas.DataFrame:
-    """The scores of results: a row for each seed, swap, metric and length.
+    """The scores of results: a row for each replica, way, metric and length.
 
-    Columns: run, label, seed, swap, metric, length and train_length in tokens, value in the unit of
-    the metric, and reason, a sentence where value is NaN. Scores of a pretrained model have the
-    column place or depth, by number, and no seed. Then, by its path, as "train.rate", a column for
+    Columns: run, label, seed, way, metric, length and train_length in tokens, value in the unit of
+    the metric, and reason, a sentence where value is NaN. Scores of places or samples have the
+    column place or sample, by number, and no seed. Then, by its path, as "train.rate", a column for
     each value of the config in which the results differ; what is no number, text or boolean there
     is in words, and what a config lacks is missing.
     """
@@ -102,8 +103,8 @@ def frame_of(results: Sequence[Result]) -> pandas.DataFrame:
         {
             "run": result.id,
             "label": result.label,
-            result.replicate: row.seed,
-            "swap": row.swap,
+            row.replica.kind: row.replica.number,
+            "way": str(row.way),
             "metric": row.metric,
             "length": row.length,
             "value": cells.value(row),
@@ -138,25 +139,27 @@ def curves(frame: pandas.DataFrame, metric: str = "same_targets") -> Figure:
 def _result(run: object, rows: pandas.DataFrame) -> Result:
     """What the figure needs of a run, from its rows in a frame."""
     length = int(rows["train_length"].iloc[0])
-    replicate = next(
-        name for name in REPLICATES if name in rows and not math.isnan(rows[name].iloc[0])
-    )
     return Result(
         id=str(run),
         label=rows["label"].iloc[0],
         config={},
-        seeds=tuple(sorted(set(rows[replicate].tolist()))),
-        replicate=replicate,
+        seeds=(),
         corpus=Corpus(source="", hash=""),
         train=Training(length=length, steps=0),
         rows=tuple(
             Row(
-                seed=row[replicate],
+                replica=_replica(row),
+                way=Way(swap=row["way"]) if row["way"] else AS_TRAINED,
                 metric=row["metric"],
                 length=row["length"],
                 value=None if math.isnan(row["value"]) else row["value"],
-                swap=row["swap"],
             )
             for row in rows.to_dict("records")
         ),
     )
+
+
+def _replica(row: dict[Any, Any]) -> Replica:
+    """The replica of a row of a frame."""
+    kind = next(kind for kind in KINDS if not math.isnan(row.get(kind, math.nan)))
+    return Replica(kind, int(row[kind]))

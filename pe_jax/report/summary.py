@@ -54,7 +54,7 @@ def _names(table: Table) -> dict[Row, str]:
     if len(trained) != 1:
         return trained
     (model,) = trained
-    swaps = [row for row in table.rows if row.together and row.swap]
+    swaps = [row for row in table.rows if row.together and row.way]
     return trained | {row: row.label.removeprefix(f"{model.label}, ") for row in swaps}
 
 
@@ -63,7 +63,7 @@ def _setting(table: Table, called: Mapping[Row, str], unit: str) -> str:
     trained = [row for row in called if row.trained]
     swaps = len(called) - len(trained)
     what = f"{trained[0].label}," if swaps else count(len(trained), "encoding")
-    seeds = each([row.seeds for row in trained], table.replicate) if trained else ""
+    seeds = each([row.replicas for row in trained], table.replicate) if trained else ""
     seeds = f" ({seeds}{'' if swaps else ' each'})" if seeds else ""
     at = "lengths up to " if table.tokens else ""
     ways = f", as it is and with {count(swaps, 'swap')}" if swaps else ""

@@ -1,4 +1,4 @@
-"""From results to the extrapolation table of a metric, as numbers: means over seeds with 95 %
+"""From results to the extrapolation table of a metric, as numbers: means over replicas with 95 %
 intervals. `formats` prints a table.
 """
 
@@ -13,12 +13,12 @@ from typing import Any
 
 import numpy as np
 
-from pe_jax.record import Result
+from pe_jax.record import AS_TRAINED, Result, Way
 from pe_jax.report import groups, labels, notes, paired, stats, task_baselines
 from pe_jax.report.cells import (
     Row,
     Table,
-    by_seed,
+    by_replica,
     cell,
     describe,
     described,
@@ -130,14 +130,15 @@ def extrapolation(
     lengths = few(every, results[0].train.length) if of_samples(metric) else every
     sign = described(metric).sign
     label = labels.names(results)
-    alone = len(results) == 1 and (results[0].replicate != "seed" or not of_samples(metric))
+    of = results[0].replicas(metric)[0].kind
+    alone = len(results) == 1 and (of != "seed" or not of_samples(metric))
     rows = [
-        _row(result, label[result.id], metric, lengths, every, swap, alone)
+        _row(result, label[result.id], metric, lengths, every, way, alone)
         for result in results
-        for swap in sorted({row.swap for row in result.rows if row.metric == metric})
+        for way in sorted({row.way for row in result.rows if row.metric == metric}, key=str)
     ]
     whole = sorted(rows, key=lambda row: _order(row, sign))  # models as trained are the first
-    trained = sum(not row.swap for row in whole)
+    trained = sum(not row.way for row in whole)
     compared = len(whole) if alone else trained
     whole[:compared] = _with_best(whole[:compared], results, metric, lengths, every)
     whole[:trained] = _with_ranks(whole[:trained], results, metric, every)
@@ -145,7 +146,6 @@ def extrapolation(
         ends = [i for i, other in enumerate(whole, 1) if other.block == row.block]
         whole.insert(ends[-1] if ends else len(whole), row)
     train, whole = results[0].train, tuple(whole)
-    of = results[0].replicate
     table = Table(metric, lengths, train.length, whole, (), apart, train.tokens, every, of)
     return replace(table, notes=notes.notes(results, table))
 
@@ -156,48 +156,47 @@ def _row(
     metric: str,
     lengths: Sequence[int],
     every: Sequence[int],
-    swap: str,
+    way: Way,
     together: bool,
 ) -> Row:
     """The row of a result, with cells at `lengths`; it was scored at `every` length."""
     length, sign = result.train.length, described(metric).sign
-    cells = tuple(cell(result, metric, column, swap) for column in lengths)
+    cells = tuple(cell(result, metric, column, way) for column in lengths)
     if of_samples(metric):
-        of_seeds = [by_seed(result, metric, column, swap) for column in every]
-        found = [
-            [value(row[s]) if s in row else math.nan for s in result.seeds] for row in of_seeds
-        ]
+        columns = [by_replica(result, metric, column, way) for column in every]
+        replicas = result.replicas(metric)
+        found = [[value(row[r]) if r in row else math.nan for r in replicas] for row in columns]
         effective, censored = stats.solved_length(every, found, length)
     else:
         served = [sign * math.inf if c.beyond else c.mean for c in cells]
         effective, censored = stats.effective_length(lengths, served, length, sign=sign)
     return Row(
         run=result.id,
-        label=labels.swapped(label, swap, result.train),
-        swap=swap,
-        seeds=len(result.seeds),
+        label=labels.in_way(label, way, result.train),
+        way=way,
+        replicas=len(result.replicas(metric)),
         cells=cells,
-        gain=gain(result, metric, lengths[-1], swap),
+        gain=gain(result, metric, lengths[-1], way),
         effective=effective,
         censored=censored,
         parameters=_learned(result),
         ms_per_step=result.train.ms_per_step,
-        seconds=seconds(result, metric, lengths[-1], swap),
+        seconds=seconds(result, metric, lengths[-1], way),
         together=together,
         rate=rate(result),
-        beyond=cells_beyond(result, metric, every, swap) if of_samples(metric) else None,
+        beyond=cells_beyond(result, metric, every, way) if of_samples(metric) else None,
     )
 
 
 def _learned(result: Result) -> int | None:
     """The parameters of its encodings; None where none were trained or it is not known."""
-    trained = result.replicate == "seed" and result.parameters
+    trained = result.train.steps and result.parameters
     return trained.encoding if trained else None
 
 
 def _order(row: Row, sign: int) -> tuple[Any, ...]:
     return (
-        _natural(row.block if row.swap else ""),
+        _natural(row.block if row.way else ""),
         *((not c.n, sign * c.mean if c.n else 0.0) for c in reversed(row.cells)),
         _natural(row.label),
     )
@@ -216,14 +215,14 @@ def _with_best(
     every: Sequence[int],
 ) -> list[Row]:
     by_id, sign = {result.id: result for result in results}, described(metric).sign
-    seeds = max((row.seeds for row in rows), default=0)
+    replicas = max((row.replicas for row in rows), default=0)
     several = len({row.run for row in rows}) > 1
-    tests = several and paired.tested(len(rows), seeds) and not groups.of_depths(results[0])
-    ways = [(by_id[row.run], row.swap) for row in rows]
+    tests = several and paired.tested(len(rows), replicas)
+    ways = [(by_id[row.run], row.way) for row in rows]
     columns = [
-        [values(by_seed(run, metric, length, swap)) for run, swap in ways] for length in lengths
+        [values(by_replica(run, metric, length, way)) for run, way in ways] for length in lengths
     ]
-    columns.append([means_beyond(run, metric, every, swap) for run, swap in ways])
+    columns.append([means_beyond(run, metric, every, way) for run, way in ways])
     bold = zip(*(paired.best(column, sign, tests=tests) for column in columns), strict=True)
     found = []
     for row, (*marks, last) in zip(rows, bold, strict=True):
@@ -238,7 +237,7 @@ def _with_ranks(
     rows: list[Row], results: Sequence[Result], metric: str, lengths: Sequence[int]
 ) -> list[Row]:
     scores = beyond(rows, results, metric, lengths)
-    if not 2 <= len(rows) <= MODELS or not scores.size or groups.of_depths(results[0]):
+    if not 2 <= len(rows) <= MODELS or not scores.size:
         return rows
     ranks = stats.reciprocal_ranks(scores)
     return [replace(row, rank=rank) for row, rank in zip(rows, ranks, strict=True)]
@@ -247,15 +246,15 @@ def _with_ranks(
 def beyond(
     rows: Sequence[Row], results: Sequence[Result], metric: str, lengths: Sequence[int]
 ) -> np.ndarray:
-    """The values of the rows, as trained, at the lengths beyond training: [rows, seeds, lengths],
-    of the seeds that all results have, lower being better, NaN where there is none.
+    """The values of the rows, as trained, at lengths beyond training: [rows, replicas, lengths],
+    of the replicas that all results have, lower being better, NaN where there is none.
     """
     by_id = {result.id: result for result in results}
-    seeds = sorted(set.intersection(*(set(result.seeds) for result in results)))
+    replicas = sorted(set.intersection(*(set(result.replicas(metric)) for result in results)))
     longer = [length for length in lengths if length > results[0].train.length]
-    scores = np.full((len(rows), len(seeds), len(longer)), math.nan)
+    scores = np.full((len(rows), len(replicas), len(longer)), math.nan)
     for i, row in enumerate(rows):
         for k, length in enumerate(longer):
-            scored = by_seed(by_id[row.run], metric, length)
-            scores[i, :, k] = [value(scored[s]) if s in scored else math.nan for s in seeds]
+            scored = by_replica(by_id[row.run], metric, length, AS_TRAINED)
+            scores[i, :, k] = [value(scored[r]) if r in scored else math.nan for r in replicas]
     return described(metric).sign * scores

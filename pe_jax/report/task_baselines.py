@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 
-from pe_jax.record import Result
+from pe_jax.record import Result, Way
 from pe_jax.report import stats
 from pe_jax.report.cells import Cell, Row, Table
 
@@ -27,14 +27,14 @@ def rows(
     The samples are the same for all results of a table, so the values of one result are those of
     all; the results are asked in the order of their ids.
     """
-    found: dict[tuple[str, str], dict[int, float]] = {}
+    found: dict[tuple[Way, str], dict[int, float]] = {}
     for result in sorted(results, key=lambda result: result.id):
         for one in result.baselines:
             if one.metric == metric:
-                found.setdefault((one.swap, one.name), {}).setdefault(one.length, one.value)
+                found.setdefault((one.way, one.name), {}).setdefault(one.length, one.value)
     train = results[0].train.length
-    order = sorted(found, key=lambda pair: (pair[0], pair[1] != MOST_FREQUENT, pair[1]))
-    return [_row(name, swap, found[swap, name], lengths, every, train) for swap, name in order]
+    order = sorted(found, key=lambda pair: (str(pair[0]), pair[1] != MOST_FREQUENT, pair[1]))
+    return [_row(name, way, found[way, name], lengths, every, train) for way, name in order]
 
 
 def note(table: Table) -> Iterator[str]:
@@ -47,7 +47,7 @@ def note(table: Table) -> Iterator[str]:
 
 def _row(
     name: str,
-    swap: str,
+    way: Way,
     values: dict[int, float],
     lengths: Sequence[int],
     every: Sequence[int],
@@ -59,9 +59,9 @@ def _row(
     longer = [values.get(length, math.nan) for length in every if length > train]
     return Row(
         run="",
-        label=", ".join(filter(None, [f"no model: {NAMES.get(name, name)}", swap])),
-        swap=swap,
-        seeds=0,
+        label=", ".join(filter(None, [f"no model: {NAMES.get(name, name)}", str(way)])),
+        way=way,
+        replicas=0,
         cells=tuple(_cell([values.get(length, math.nan)]) for length in lengths),
         gain=Cell(),
         effective=effective,

@@ -14,6 +14,7 @@ from pe_jax.attention.bound import fold_positions
 from pe_jax.compose import hooks
 from pe_jax.compose.parse import Spec, parse
 from pe_jax.encoding import Dims, Encoding, overrides
+from pe_jax.evaluation.config import EvalConfig
 from pe_jax.fields import check_value
 from pe_jax.metric import SampleMetric, TextMetric, named
 from pe_jax.model import causality, memory
@@ -55,6 +56,19 @@ def users_task(task: Task, name: str, train: TrainConfig, lengths: Sequence[int]
     except Exception as error:  # the code is the user's
         kind = "" if type(error) is ValueError else f"{type(error).__name__}: "
         raise ValueError(f"{name}: {kind}{error}") from error
+
+
+def no_steps(train: TrainConfig, evaluation: EvalConfig, run: RunConfig) -> None:
+    """ValueError unless a run of no steps starts from a model, and places are of one seed."""
+    if not train.steps and not train.init_from:
+        raise ValueError(
+            "train.steps=0 trains nothing: name by train.init_from the model that is scored, or "
+            "give train.steps"
+        )
+    if evaluation.by == "place" and len(run.seeds) > 1:
+        raise ValueError(
+            f"eval.by=place scores one model, got {len(run.seeds)} seeds: set run.seeds to one"
+        )
 
 
 def users_metrics(names: Sequence[str], task: Task) -> None:

@@ -1,33 +1,74 @@
-"""Carries out a run: trains its seeds, evaluates them, writes the record. The same call goes on
-after a kill; with more seeds, or another section `eval`, it trains and scores what is missing.
+"""Carries out a run: trains its seeds, scores them, writes the record. The same call goes on after
+a kill; with more seeds, or another section `eval`, it trains and scores what is missing.
 
-With several train.rates a run has a run inside for each of them, of some of its seeds. The rate is
-chosen by the bits per byte of validation text at the training length, and all seeds are trained at
-it. What they score beyond that length, or on other text, has no part in the choice.
+Of several processes, on one host or many, all do the same. The first alone reads and writes the
+run's folder, and tells the others what is there (training/processes.py).
+
+With several train.rates a run has a run inside for each of them. The rate is chosen by the
+validation score at the training length. What the seeds score beyond that length, or on other text,
+has no part in the choice.
 """
 
 from __future__ import annotations
 
 import contextlib
 import dataclasses
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import jax
+import numpy as np
+from jax.sharding import Mesh
 
 from pe_jax import record
+from pe_jax.data import tokenizer
+from pe_jax.data.tokenizer import Tokens
+from pe_jax.errors import Refused
+from pe_jax.evaluation.evaluate import Models, evaluate
+from pe_jax.evaluation.passes import Key
 from pe_jax.reason import divergence
-from pe_jax.record import Result, Tried
-from pe_jax.runs import folder as folders
-from pe_jax.runs import layout, measured, programs
-from pe_jax.runs.carry_out import carry_out, keep_state, tuned
-from pe_jax.runs.follow import Done, follow
-from pe_jax.runs.progress import RunView
+from pe_jax.record import Begun, Result, Tried
+from pe_jax.runs import environment, programs
+from pe_jax.runs.folder import Folder, chosen
+from pe_jax.runs.progress import EVALUATION, RunBar
 from pe_jax.runs.run import Run
-from pe_jax.runs.trackers import require
+from pe_jax.runs.scores import Scores
+from pe_jax.runs.trackers import Trackers, require
+from pe_jax.runs.validation import validation
 from pe_jax.runs.view import SILENT, Parts, View
-from pe_jax.storage import locks, records
-from pe_jax.storage.history import History, read_lines
-from pe_jax.training.processes import broadcast
+from pe_jax.storage import locks
+from pe_jax.storage.arrays import digests
+from pe_jax.storage.checkpoints import Checkpoints
+from pe_jax.storage.hashes import canonical, sha256
+from pe_jax.storage.history import History, damaged_lines
+from pe_jax.training import mesh, need
+from pe_jax.training.divergence import final
+from pe_jax.training.loop import train
+from pe_jax.training.processes import broadcast, each, gather_texts
+from pe_jax.training.session import Session, stopping
+from pe_jax.training.step import State, init, structure
+
+
+class Program(NamedTuple):
+    """Seeds that train together, at the end of their training."""
+
+    seeds: tuple[int, ...]
+    state: State
+    seconds: float = 0.0
+
+
+class Work(NamedTuple):
+    """What carrying out a run needs besides the run and its folder."""
+
+    text: Tokens
+    session: Session
+    begun: Begun | None = None
+    """This and the following: of the first process alone."""
+    trackers: Trackers | None = None
+    done: Callable[[str], None] = lambda reason: None
+    """Gets the reason that state.json gives for a run which is done."""
 
 
 def execute(
@@ -38,8 +79,8 @@ def execute(
     verbose: bool = True,
 ) -> Result:
     """Trains the seeds of a run, scores them and gives the result: `rows` are the scores, a Row for
-    each seed, swap, metric and length in tokens. All of it is kept in <workdir>/<run.id>, and what
-    that folder has already is not computed again.
+    each replica, way, metric and length in tokens. All of it is kept in <workdir>/<run.id>, and
+    what that folder has already is not computed again.
 
     On a terminal a bar shows how far the run is, in a notebook a line that is written over,
     elsewhere a line every 20 s on stderr; nothing with verbose=False. `view` is another view in
@@ -49,64 +90,356 @@ def execute(
     SIGINT or SIGTERM, with the training state saved: the same call goes on. state.json says how the
     run ended.
 
-    Of several processes all call it. Only the first uses the arguments, reads and writes the work
-    directory and shows anything; all get the result, or what was raised.
+    Of several processes all call it with the same run. Only the first uses the work directory and
+    shows anything; all get the result, or what was raised.
     """
     programs.keep()
-    if jax.process_index() > 0:
-        return follow()
-    folder = folders.find(run, Path(workdir))
-    if view or not verbose:
-        chosen = contextlib.nullcontext(view or SILENT)
+    folder, first = Folder.of(run, workdir), jax.process_index() == 0
+    if view or not verbose or not first:
+        shown = contextlib.nullcontext((view or SILENT) if first else SILENT)
     else:
-        chosen = RunView(run.label, len(run.run.seeds))
-    with chosen as shown:
-        return broadcast(lambda: Done(_execute(run, folder, command, shown))).result
+        evaluation = EVALUATION if run.train.steps else 1.0
+        shown = RunBar(run.label, len(run.run.seeds), evaluation)
+    with shown as view:
+        return _execute(run, folder, command, view)
 
 
-def _execute(run: Run, folder: Path, command: str, view: View) -> Result:
-    if done := folders.complete(run, folder):
-        return done
-    require(run.log.trackers)
+def _execute(run: Run, folder: Folder, command: str, view: View) -> Result:
+    if result := broadcast(folder.complete, run, kind=Result | None):
+        return result
+    broadcast(require, run.log.trackers)
     if run.train.rates:
         return _at_the_best_rate(run, folder, command, view)
-    return carry_out(run, folder, command, view)
+    with _at_work(run, folder, command, view) as work:
+        if result := broadcast(folder.complete, run, kind=Result | None):  # by another since
+            return result
+        trained = _train(run, folder, work)
+        models = _models(run, trained)
+        scored = _score(run, folder, models, work.text, work.session)
+
+        def finish() -> Result:
+            assert work.begun and work.trackers
+            result = _result(run, folder, work.begun, trained, scored)
+            work.session.history.check()
+            work.trackers.finish(result)
+            folder.write(result)
+            work.done(divergence(result.diverged))
+            return result
+
+        return broadcast(finish, kind=Result)
 
 
-def _at_the_best_rate(run: Run, folder: Path, command: str, view: View) -> Result:
-    run.load()  # what is wrong with its text is told before anything is written
-    with locks.locked(folder, say=view.say) as check, keep_state(folder, check) as told:
-        records.read_whole(Result, folder / "result.json", view.say)  # it is made anew
-        planned = record.Planned(label=run.label, config=run.config)
-        records.write(folder / "queued.json", planned)
-        (folder / "metrics.jsonl").unlink(missing_ok=True)  # the parts give theirs anew
-        history = History(folder / "metrics.jsonl", view.watch, check)
-        parts = Parts(view, history, len(run.train.rates) + 1)
-        inside, tried, seconds = folder / layout.RATES, [], {}
+def evaluate_again(
+    path: Path,
+    changes: Mapping[str, Any],
+    seeds: Sequence[int] | None = None,
+    view: View = SILENT,
+) -> Result:
+    """The result of the finished run in the folder `path` with these fields of its section `eval`
+    changed, for all its seeds or some. Nothing is trained, and result.json stays as it is.
+
+    Of its text, the part that is scored must be there; the training text need not if eval.source
+    names other text. Refused or ValueError if the run has not finished, a checkpoint is damaged, or
+    the evaluation is not possible. Interrupted after SIGINT or SIGTERM: the scores so far are kept,
+    and the same call computes the rest.
+    """
+    programs.keep()
+    finished = Folder(path).result()
+    if finished is None:
+        raise ValueError(f"{path} has no result.json: the run has not finished yet")
+    folder = Folder(path).of_one_rate()
+    if begun := folder.begun():
+        folder.check_sources(begun)
+    finished = dataclasses.replace(finished, seeds=tuple(seeds or finished.seeds))
+    asked = finished.config | {
+        "eval": finished.config["eval"] | changes,
+        "run": finished.config["run"] | {"seeds": finished.seeds, "choose_seeds": ()},
+    }
+    run = Run.of(alone(folder, asked))
+    text = run.load_scored(tokenizer.kept(folder.path, finished.tokenizer), finished.corpus.hash)
+    if not run.eval.source and text.about.hash != finished.corpus.hash:
+        raise Refused(
+            f"{folder.path} was trained on other text ({run.data.source} has changed since): name "
+            "the text that is to be scored by eval.source"
+        )
+    devices = _devices(run, view)
+    with locks.locked(folder.path, say=view.say) as check, stopping(view.say) as stop:
+        session = Session(History(None, view.watch, check), view.say, stop, devices)
+        models = _models(run, _trained_before(run, folder))
+        fields, seconds = _score(run, folder, models, text, session)
+        training = finished.seconds.train if finished.seconds else 0.0
+        took = _seconds(training, seconds)
+        return dataclasses.replace(finished, **fields, config=asked, seconds=took)
+
+
+def alone(folder: Folder, config: dict[str, Any]) -> dict[str, Any]:
+    """The config of the run in `folder` if it is not trained: where it started from, which may have
+    gone, does not matter, and its tokens are those in its folder.
+    """
+    if not config["train"]["steps"]:
+        return config
+    train = config["train"] | {"init_from": "", "rates": ()}
+    path = folder.path / "tokenizer.json"
+    tokens = {"tokenizer": f"file:{path.resolve()}"} if path.is_file() else {}
+    return config | {"train": train, "data": config["data"] | tokens}
+
+
+@contextlib.contextmanager
+def _at_work(run: Run, folder: Folder, command: str, view: View) -> Iterator[Work]:
+    """Reads the text of a run and holds its folder. Refused in all processes where it is in one, as
+    for text that is too short, devices that do not suffice, or too little memory.
+    """
+    text, devices = _same_text(run.load), _mesh(run)
+    broadcast(_check_groups, run, folder, devices)
+    with stopping(view.say) as stop, contextlib.ExitStack() as stack:
+        validate = validation(run, text, devices) if run.train.steps else None
+        settings = run.log.checkpoint_seconds, validate, run.log.valid_every
+        work = Work(text, Session(History(), view.say, stop, devices, *settings))
+
+        def hold() -> None:
+            nonlocal work
+            check, done = stack.enter_context(folder.held(view))
+            begun = folder.begin(run, text, command, view)
+            if damaged := damaged_lines(folder.metrics):
+                view.say(f"{folder.metrics}: {damaged} lines are damaged, and left out")
+            trackers = Trackers(run.log.trackers, folder.path, begun, view.say)
+            stack.enter_context(trackers)
+
+            def watch(line: dict[str, Any]) -> None:
+                trackers.watch(line)
+                view.watch(line)
+
+            history = History(folder.metrics, watch, check)
+            session = dataclasses.replace(work.session, history=history)
+            work = Work(text, session, begun, trackers, done)
+            view.begin()
+
+        broadcast(hold)
+        yield work
+
+
+def _check_groups(run: Run, folder: Folder, devices: Mesh | None) -> None:
+    """Refused where the seeds of a program cannot share the devices, or need more memory."""
+    for seeds in folder.groups(run) if run.train.steps else ():
+        try:
+            mesh.check(run.run.mesh, len(seeds), run.train.batch)
+        except ValueError as error:
+            raise Refused(str(error)) from error
+        model = run.lm, run.encodings, run.train, run.task, len(seeds)
+        if seeds not in folder.trained_groups and (lacks := need.lacking(*model, devices)):
+            raise Refused(lacks)
+
+
+def _mesh(run: Run) -> Mesh | None:
+    try:
+        return mesh.make(run.run.mesh)
+    except ValueError as error:
+        raise Refused(str(error)) from error
+
+
+def _devices(run: Run, view: View) -> Mesh | None:
+    """The devices of the run's mesh; one device, which the view is told, where they are too few."""
+    try:
+        return _mesh(run)
+    except Refused as error:
+        view.say(f"evaluating on one device: {error}")
+        return None
+
+
+def _same_text(load: Callable[[], Tokens]) -> Tokens:
+    """What `load` gives in each process. Refused in all if it is refused in one, or if the text or
+    its tokens differ.
+    """
+    text = each(load)
+    read = gather_texts(f"{text.about.hash} {text.tokenizer.describe().sha256}")
+    for process, hashes in enumerate(read):
+        if hashes != read[0]:
+            raise Refused(
+                f"process {process} reads other text or tokens than process 0 from "
+                f"{text.about.source}: give all processes the same files"
+            )
+    return text
+
+
+def _train(run: Run, folder: Folder, work: Work) -> list[Program]:
+    """Trains the programs of the run's seeds, one after another; what has ended is read."""
+    if not run.train.steps:
+        return []
+    groups = broadcast(folder.groups, run, kind=tuple[tuple[int, ...], ...])
+    trained = []
+    for seeds in groups:
+        state, seconds = train(
+            *(run.lm, run.encodings, run.train, seeds),
+            work.text.splits["train"],
+            folder.checkpoints(seeds),
+            work.session,
+            run.start,
+            run.task,
+        )
+        trained.append(Program(seeds, state, seconds))
+    return trained
+
+
+def _trained_before(run: Run, folder: Folder) -> list[Program]:
+    """The programs of a finished run. ValueError if a checkpoint of their end is damaged or gone;
+    the one before it is not taken.
+    """
+    if not run.train.steps:
+        return []
+    programs = []
+    for seeds in folder.groups(run):
+        like = jax.eval_shape(lambda seeds=seeds: init(run.lm, run.encodings, run.train, seeds))
+        checkpoints = Checkpoints(folder.checkpoints(seeds), read_only=True)
+        programs.append(Program(seeds, final(checkpoints, like, run.train.steps)))
+    return programs
+
+
+def _models(run: Run, trained: Sequence[Program]) -> Models:
+    """The models of the run's seeds; of a run of no steps those of its parent."""
+    graphdef, _ = structure(run.lm, run.encodings)
+    params: dict[int, Any] = {}
+    diverged: dict[int, int] = {}
+    for seeds, state, _ in trained:
+        for row, seed in enumerate(seeds):
+            params[seed] = jax.tree.map(lambda a, row=row: a[row], state["params"])
+            if (step := int(np.asarray(state["diverged"])[row])) >= 0:
+                diverged[seed] = step
+    if (start := run.start) and not run.train.steps:
+        model = (run.lm, run.encodings, run.run.seeds, run.eval.weights)
+        params = each(lambda: start.models(*model))
+    asked = {seed: params[seed] for seed in run.run.seeds}
+    return Models(graphdef, asked, run.encodings, diverged, run.train.length, run.task)
+
+
+class Scored(NamedTuple):
+    """What the scores of a run make of its record, in the first process; empty in the others."""
+
+    fields: dict[str, Any]
+    """Of record.Result."""
+    seconds: float
+
+
+def _score(run: Run, folder: Folder, models: Models, text: Tokens, session: Session) -> Scored:
+    """Scores what is missing."""
+    if run.eval.source:
+        text = _same_text(lambda: run.load_scored(text.tokenizer, text.about.hash))
+    for doubt in text.about.doubts([run.eval.split]) if run.eval.source else ():
+        session.say(f"note: {doubt}")
+    scores: list[Scores] = []
+
+    def known() -> frozenset[Key]:
+        scores.append(Scores(folder, run, session.say))
+        scores[0].begin(text.about)
+        return scores[0].known
+
+    # XLA's CPU runs the blocks of attention one after another: a second core would be idle.
+    alone = jax.default_backend() == "cpu" and not session.mesh and run.eval.by == "seed"
+    began = time.monotonic()
+    try:
+        evaluation = evaluate(
+            models,
+            run.scored(text),
+            run.eval,
+            text.tokenizer,
+            session,
+            threads=environment.threads() if alone else 1,
+            known=broadcast(known, kind=frozenset[Key]),
+            keep=lambda scored, baselines: scores[0].add(scored, baselines),
+        )
+    finally:
+        for kept in scores:
+            kept.end(time.monotonic() - began)
+    if not scores:
+        return Scored({}, 0.0)
+    fields = {"targets": evaluation.targets, "target_bytes": evaluation.target_bytes}
+    fields |= {"scored": text.about if run.eval.source else None, "sources": run.sources()}
+    return Scored(fields | scores[0].asked(), scores[0].seconds)
+
+
+def _result(
+    run: Run, folder: Folder, begun: Begun, trained: Sequence[Program], scored: Scored
+) -> Result:
+    """The record of a run."""
+    return Result(
+        **vars(dataclasses.replace(begun, seeds=run.run.seeds)) | scored.fields,
+        seconds=_seconds(sum(program.seconds for program in trained), scored.seconds),
+        parameters=run.parameters(),
+        train=folder.training(run),
+        peak_memory_mib=environment.peak_memory_mib(),
+        digests={
+            "-".join(map(str, program.seeds)): sha256(canonical(digests(program.state)))
+            for program in trained
+        },
+    )
+
+
+def _seconds(train: float, evaluate: float) -> record.Seconds:
+    return record.Seconds(train=train, evaluate=evaluate, total=train + evaluate)
+
+
+def _at_the_best_rate(run: Run, folder: Folder, command: str, view: View) -> Result:
+    """Trains the run at each of its rates, chooses one, and scores the run at that one."""
+    _same_text(run.load)  # what is wrong with its text is said before anything is written
+    with contextlib.ExitStack() as stack:
+        parts: list[Parts] = []
+        done: list[Callable[[str], None]] = []
+
+        def hold() -> None:
+            check, reason = stack.enter_context(folder.held(view))
+            folder.plan(run)
+            folder.metrics.unlink(missing_ok=True)  # the parts give theirs anew
+            history = History(folder.metrics, view.watch, check)
+            parts.append(Parts(view, history, len(run.train.rates) + 1))
+            done.append(reason)
+
+        broadcast(hold)
+        tried, seconds = [], {}
         for rate in run.train.rates:
             part = run.at_rate(rate, run.run.choosing)
-            own = folders.find(part, inside)
-            tried.append(Tried(rate=rate, valid=tuned(part, own, command, parts.next())))
-            seconds[rate] = measured.seconds(read_lines(own / "metrics.jsonl"))
-        best = layout.chosen(tried)
+            inside = folder.of_rate(part)
+            tried.append(Tried(rate=rate, valid=_tuned(part, inside, command, _next(parts))))
+            seconds[rate] = broadcast(inside.training_seconds)
+        best = chosen(tried)
         part = run.at_rate(best.rate, run.run.seeds)
-        found = carry_out(part, folders.find(part, inside), command, parts.next())
-        del seconds[best.rate]  # they are among those of `found`
-        result = dataclasses.replace(
-            found,
-            id=folder.name,
-            config=run.config,
-            rates=tuple(tried),
-            command=command,
-            seconds=found.seconds and _with_training(found.seconds, sum(seconds.values())),
-        )
-        check()
-        records.write(folder / "result.json", result)
-        told(divergence(result.diverged))
-        return result
+        result = _execute(part, folder.of_rate(part), command, _next(parts))
+        others = sum(time for rate, time in seconds.items() if rate != best.rate)
+
+        def finish() -> Result:
+            took = result.seconds or record.Seconds(train=0, evaluate=0, total=0)
+            took = {"evaluate": took.evaluate, "total": took.total + others}
+            whole = dataclasses.replace(
+                result,
+                id=folder.path.name,
+                config=run.config,
+                rates=tuple(tried),
+                command=command,
+                seconds=record.Seconds(train=took["total"] - took["evaluate"], **took),
+            )
+            parts[0].history.check()
+            folder.write(whole)
+            done[0](divergence(whole.diverged))
+            return whole
+
+        return broadcast(finish, kind=Result)
 
 
-def _with_training(seconds: record.Seconds, more: float) -> record.Seconds:
-    """The wall time with `more` seconds of training."""
-    train, total = seconds.train + more, seconds.total + more
-    return record.Seconds(train=train, evaluate=seconds.evaluate, total=total)
+def _next(parts: Sequence[Parts]) -> View:
+    """The view of the next part, in the first process."""
+    return parts[0].next() if parts else SILENT
+
+
+def _tuned(run: Run, folder: Folder, command: str, view: View) -> dict[int, float | None]:
+    """The validation score of each seed after training, which is done if it is missing. Nothing
+    else is scored. Refused where the validation text is shorter than a window.
+    """
+    valid = broadcast(folder.valid, run, kind=dict[int, float | None])
+    if None in valid.values():
+        with _at_work(run, folder, command, view) as work:
+            if work.session.validate is None:
+                raise Refused(
+                    "train.rates are chosen among by validation text, of which there is not one "
+                    f"window of {run.train.length} tokens: give more text, or one train.rate"
+                )
+            _train(run, folder, work)
+        valid = broadcast(folder.valid, run, kind=dict[int, float | None])
+    return valid

@@ -1,121 +1,299 @@
-"""The folder of a run in a work directory: which one it is, which seeds train in it together, and
-whether its result is the one that is asked for.
+"""The folder of a run: where everything lies that is known of it on disk.
+
+queued.json      what a sweep is about to run
+config.json      the run when it begins, and tokenizer.json if its text has one
+state.json       how it stands; .held/, the lock of the process that is at work
+metrics.jsonl    what training has measured, and how far evaluation is
+checkpoints/     of each program, by its seeds
+scores.jsonl     every score so far (scores.py)
+rates/           with several train.rates a run for each of them
+result.json      the record, which answers what was asked for last
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Container, Iterable, Iterator, Mapping
+import contextlib
+import dataclasses
+import json
+import math
+import signal
+import statistics
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jax
 
-from pe_jax.errors import Refused
+from pe_jax import record
+from pe_jax.data.tokenizer import Tokens
+from pe_jax.errors import Refused, in_words
 from pe_jax.reason import Reason
-from pe_jax.record import Begun, Result, Row
-from pe_jax.runs import layout
-from pe_jax.runs.run import Run, users_files
-from pe_jax.runs.scores import file_of
-from pe_jax.runs.sections import section, with_tuples
-from pe_jax.storage import records
+from pe_jax.record import Begun, Result, Row, Stage, Tried
+from pe_jax.runs import environment
+from pe_jax.runs.sections import section, users_files, with_tuples
+from pe_jax.runs.view import View
+from pe_jax.storage import atomic, locks, records, state
+from pe_jax.storage.hashes import canonical
+from pe_jax.storage.history import read_lines
 from pe_jax.tasks import section as tasks
 from pe_jax.training import free_memory
+from pe_jax.training.samples import mean_size
+from pe_jax.training.session import Interrupted
+
+if TYPE_CHECKING:
+    from pe_jax.runs.run import Run
 
 
-def find(run: Run, workdir: Path) -> Path:
-    """`<workdir>/<run.id>`; or, if that is not there, the folder of an earlier release, in which
-    ids were made otherwise, whose config trains the same. Of several it is the one with the most
-    seeds.
-    """
-    return find_all([run], workdir)[run.id]
+@dataclasses.dataclass(frozen=True)
+class Folder:
+    """A run's folder, which need not be there yet."""
 
+    path: Path
 
-def find_all(runs: Iterable[Run], workdir: Path) -> dict[str, Path]:
-    """The folder of each run, as `find` gives it, by its id. Reads each config once, and none of a
-    folder that is the one of another of the runs.
-    """
-    folders = {run.id: workdir / run.id for run in runs}
-    seeds = {id: 0 for id, folder in folders.items() if not folder.exists()}
-    for stem in {_stem(id) for id in seeds}:
-        for path, begun in _of_stem(workdir, stem, without=folders):
-            if (id := _id(begun.config)) in seeds and len(begun.seeds) > seeds[id]:
-                folders[id], seeds[id] = path, len(begun.seeds)
-    return folders
+    @classmethod
+    def of(cls, run: Run, workdir: str | Path) -> Folder:
+        """<workdir>/<run id>."""
+        return cls(Path(workdir) / run.id)
 
+    # What lies where
 
-def _stem(name: str) -> str:
-    """The name of a folder without the 8 digits at its end."""
-    return name[:-8]
+    @property
+    def metrics(self) -> Path:
+        return self.path / "metrics.jsonl"
 
+    @property
+    def scores(self) -> Path:
+        return self.path / "scores.jsonl"
 
-def _of_stem(
-    workdir: Path, stem: str, without: Container[str] = ()
-) -> Iterator[tuple[Path, Begun]]:
-    """The folders of this stem that have a config, but for those of these names."""
-    for path in sorted(workdir.glob("*/config.json")):
-        name = path.parent.name
-        if re.fullmatch(re.escape(stem) + "[0-9a-f]{8}", name) and name not in without:
-            try:
-                begun = records.read(Begun, path)
-            except Refused:
-                continue
-            if begun:
-                yield path.parent, begun
+    def checkpoints(self, group: Sequence[int]) -> Path:
+        """Where the checkpoints of one program lie."""
+        return self.path / "checkpoints" / "-".join(map(str, group))
 
+    def begun(self) -> Begun | None:
+        return records.read(Begun, self.path / "config.json")
 
-def _id(config: Mapping[str, Any]) -> str | None:
-    """The id of the run of a config; None if that cannot be run: its parent or the file of its
-    encoding has gone.
-    """
-    try:
-        return Run.of(config).id
-    except (ValueError, TypeError, OSError):
-        return None
+    def result(self) -> Result | None:
+        return records.read(Result, self.path / "result.json")
 
+    def write(self, result: Result) -> None:
+        records.write(self.path / "result.json", result)
 
-def check_sources(folder: Path, begun: Begun) -> None:
-    """Refused if a user's file that the run's config names is another than when it was trained."""
-    for path, known in begun.sources.items():
-        if users_files(begun.config).get(path) != known:
-            raise Refused(
-                f"{path} has changed since {folder} was trained with it: restore the file, or "
-                "train with the new one, which is another run"
-            )
+    def plan(self, run: Run) -> None:
+        """Writes queued.json."""
+        planned = record.Planned(label=run.label, config=run.config)
+        records.write(self.path / "queued.json", planned)
 
+    # With several train.rates
 
-def groups(folder: Path, run: Run) -> tuple[tuple[int, ...], ...]:
-    """The seeds of each program that trains the seeds of the run: a seed stays in the program with
-    which its training began, and the others begin in programs of their own.
-    """
-    begun = [group for group in layout.trained_groups(folder) if set(group) & set(run.run.seeds)]
-    known = {seed for group in begun for seed in group}
-    return (*begun, *run.run.groups([seed for seed in run.run.seeds if seed not in known]))
+    def of_rate(self, part: Run) -> Folder:
+        """The folder of the run at one of the rates."""
+        return Folder.of(part, self.path / "rates")
 
+    def parts(self) -> list[Folder]:
+        """The folder, and with several train.rates the folders inside of runs that have begun."""
+        inside = sorted((self.path / "rates").glob("*/config.json"))
+        return [self, *(Folder(path.parent) for path in inside)]
 
-def answer(run: Run, folder: Path) -> Result | None:
-    """The folder's result, if it is whole, and of the seeds, the evaluation and the rates of the
-    run.
-    """
-    try:
-        result = records.read(Result, folder / "result.json")
-    except Refused:  # it is made anew
-        return None
-    if result is None or set(result.seeds) != set(run.run.seeds):
-        return None
-    try:
-        same = _asked(run.config) == _asked(result.config)
-    except (ValueError, TypeError):  # what an earlier release was asked for may be gone
-        same = False
-    if not same:
-        return None
-    if any(":" in name for name in (*run.eval.swaps, *run.eval.metrics)):  # a file may have changed
+    def of_one_rate(self) -> Folder:
+        """The folder that holds the models of a run: its own, or with several train.rates that of
+        the chosen one. ValueError where that is gone.
+        """
+        result = self.result()
+        if result is None or not result.rates:
+            return self
+        best = chosen(result.rates).rate
+        for part in self.parts()[1:]:
+            begun = part.begun()
+            if begun and begun.config["train"]["rate"] == best:
+                return part
+        raise ValueError(f"{self.path / 'rates'} has no run of the chosen train.rate, {best:g}")
+
+    # Which seeds train together
+
+    @property
+    def trained_groups(self) -> list[tuple[int, ...]]:
+        """The seeds of each program that has a checkpoint, those of the lowest seed first."""
+        steps = (self.path / "checkpoints").glob("*/[0-9]*")
+        names = {path.parent.name for path in steps}
+        return sorted(tuple(map(int, name.split("-"))) for name in names)
+
+    def groups(self, run: Run) -> tuple[tuple[int, ...], ...]:
+        """The seeds of each program that trains the seeds of the run: a seed stays in the program
+        with which its training began, and the others begin in programs of their own.
+        """
+        begun = [group for group in self.trained_groups if set(group) & set(run.run.seeds)]
+        placed = {seed for group in begun for seed in group}
+        return (*begun, *run.run.groups([seed for seed in run.run.seeds if seed not in placed]))
+
+    # Whether it has what is asked for
+
+    def answer(self, run: Run) -> Result | None:
+        """The result, if it is whole, and of the seeds, the evaluation, the rates and the users'
+        files of the run.
+        """
         try:
-            kept = records.read(Result, file_of(layout.of_one_rate(folder), run.eval, run.task))
-        except Refused:
+            result = self.result()
+        except Refused:  # it is made anew
             return None
-        return result if kept and set(result.rows) <= set(kept.rows) else None
-    return result
+        if result is None or set(result.seeds) != set(run.run.seeds):
+            return None
+        same = _asked(run.config) == _asked(result.config) and run.sources() == result.sources
+        return result if same else None
+
+    def complete(self, run: Run) -> Result | None:
+        """The answer, unless it lacks scores that there is memory for by now."""
+        result = self.answer(run)
+        if result is None or not starved(result):
+            return result
+        left = free_memory.free(jax.local_devices())
+        fits = any(left is None or row.at is None or row.at <= left for row in starved(result))
+        return None if fits else result
+
+    def check_sources(self, begun: Begun) -> None:
+        """Refused if a user's file of the config is another than when the run was trained."""
+        for path, digest in begun.sources.items():
+            if users_files(begun.config).get(path) != digest:
+                raise Refused(
+                    f"{path} has changed since {self.path} was trained with it: restore the file, "
+                    "or train with the new one, which is another run"
+                )
+
+    # The process at work
+
+    @contextlib.contextmanager
+    def held(self, view: View) -> Iterator[tuple[locks.Check, Callable[[str], None]]]:
+        """Holds the lock and keeps state.json while the run is carried out: running, then done,
+        stopped or failed. Gives the lock's check, and a function that sets the reason of a run
+        which is done. A folder that another process has taken over is left to that process.
+        """
+        with locks.locked(self.path, say=view.say) as check:
+            state.put(self.path, Stage.RUNNING)
+            ending: tuple[Stage, str] = Stage.DONE, ""
+
+            def done(reason: str) -> None:
+                nonlocal ending
+                ending = Stage.DONE, reason
+
+            records.read_whole(Result, self.path / "result.json", view.say)  # it is made anew
+            try:
+                yield check, done
+            except Interrupted as error:
+                ending = Stage.STOPPED, f"by {error}"
+                raise
+            except KeyboardInterrupt:
+                ending = Stage.STOPPED, f"by {signal.SIGINT.name}"
+                raise
+            except Refused as error:
+                ending = Stage.FAILED, str(error)
+                raise
+            except OSError as error:
+                ending = Stage.FAILED, in_words(error)
+                raise
+            except BaseException as error:
+                ending = Stage.FAILED, f"{type(error).__name__}: {error}"
+                raise
+            finally:
+                with contextlib.suppress(OSError, locks.TakenOver):  # what ended the run matters
+                    check()
+                    state.put(self.path, *ending)
+
+    def begin(self, run: Run, text: Tokens, command: str, view: View) -> Begun:
+        """Writes config.json, and tokenizer.json if there is one. Where the run was begun before,
+        checks that it goes on with the same text and tokens, and says what else has changed.
+        """
+        about = Begun(
+            id=self.path.name,
+            label=run.label,
+            command=command,
+            config=json.loads(canonical(run.config)),  # as it is read back: lists, no tuples
+            seeds=run.run.seeds,
+            corpus=text.about,
+            tokenizer=text.tokenizer.describe(),
+            sources=users_files(run.config),
+            parent=run.start.about() if run.start else None,
+            advice=run.advice,
+            started=state.now(),
+            **vars(environment.process()),
+        )
+        if earlier := records.read_whole(Begun, self.path / "config.json", view.say):
+            return self._go_on(run, earlier, about, view)
+        if text.tokenizer.json is not None:
+            atomic.write(self.path / "tokenizer.json", text.tokenizer.json)
+        if run.start and run.train.steps:
+            view.say(run.start.summary())
+        for doubt in (*run.advice, *text.about.doubts()):
+            view.say(f"note: {doubt}")
+        records.write(self.path / "config.json", about)
+        return about
+
+    def _go_on(self, run: Run, earlier: Begun, about: Begun, view: View) -> Begun:
+        """What is known of a run that was begun before. Refused where it was begun with another
+        text or other tokens.
+        """
+        if earlier.corpus.hash != about.corpus.hash:
+            raise Refused(
+                f"{self.path} was begun on other text ({run.data.source} has changed since): "
+                "delete the folder, or give another --workdir"
+            )
+        theirs, ours = (dataclasses.replace(one.tokenizer, spec="") for one in (earlier, about))
+        if theirs != ours:
+            raise Refused(
+                f"{self.path} was begun with other tokens ({run.data.tokenizer} by another version "
+                "of its library): delete the folder, or give another --workdir"
+            )
+        commit = earlier.commit
+        if not commit.endswith(about.commit):
+            commit = f"{commit}, then {about.commit}"
+        about = dataclasses.replace(about, started=earlier.started, commit=commit)
+        for part in ("versions", "device", "commit"):
+            if getattr(earlier, part) != getattr(about, part):
+                view.say(
+                    f"{run.label}: {part} changed since the run was begun; "
+                    "its results are not bit-reproducible"
+                )
+        if commit != earlier.commit:
+            begun = dataclasses.replace(earlier, commit=commit)
+            records.write(self.path / "config.json", begun)
+        return about
+
+    # What metrics.jsonl says of training
+
+    def training(self, run: Run) -> record.Training:
+        """What training was and cost; None where lines of metrics.jsonl are missing."""
+        lines = [line for line in read_lines(self.metrics) if "loss" in line]
+        ends = [line for line in lines if line["step"] == run.train.steps]
+        ms = statistics.median(line["ms_per_step"] for line in lines) if lines else None
+        return record.Training(
+            length=run.train.length,
+            steps=run.train.steps,
+            tokens=None if run.task.reads_text else run.task.size(run.train.length),
+            labels=None if run.task.reads_text else run.task.labels(),
+            loss=_by_seed(run, ends, "loss"),
+            ms_per_step=ms,
+            tokens_per_second=ms and run.train.batch * mean_size(run.task, run.train) / ms * 1e3,
+            valid=_by_seed(run, ends, "valid"),
+            progress=tuple(filter(None, (_progress(seed, lines) for seed in run.run.seeds))),
+        )
+
+    def valid(self, run: Run) -> dict[int, float | None]:
+        """The validation score of each seed of the run at the end of its training; None where the
+        lines do not have it.
+        """
+        ends = [line for line in read_lines(self.metrics) if line.get("step") == run.train.steps]
+        scores = _by_seed(run, ends, "valid")
+        return dict.fromkeys(run.run.seeds) | dict(zip(run.run.seeds, scores, strict=False))
+
+    def training_seconds(self) -> float:
+        """Seconds of the training steps so far, compilation not counted."""
+        before: dict[tuple[int, ...], int] = {}
+        total = 0.0
+        for line in read_lines(self.metrics):
+            if "loss" in line:
+                seeds = tuple(line["seeds"])
+                steps = (line["step"] - before.get(seeds, 0)) * len(seeds)
+                total += steps * line["ms_per_step"] / 1e3
+                before[seeds] = line["step"]
+        return total
 
 
 def starved(result: Result) -> list[Row]:
@@ -123,21 +301,51 @@ def starved(result: Result) -> list[Row]:
     return [row for row in result.rows if row.reason is Reason.OUT_OF_MEMORY]
 
 
-def complete(run: Run, folder: Path) -> Result | None:
-    """The answer, unless it lacks scores that there is memory for by now."""
-    result = answer(run, folder)
-    if result is None or not starved(result):
-        return result
-    left = free_memory.free(jax.local_devices())
-    fits = any(left is None or row.at is None or row.at <= left for row in starved(result))
-    return None if fits else result
+def chosen(tried: Sequence[Tried]) -> Tried:
+    """The rate whose mean over seeds is the lowest, the first of equal ones. Refused if a seed
+    diverged at each of them.
+    """
+    best = min(tried, key=lambda rate: rate.mean)
+    if math.isinf(best.mean):
+        rates = ", ".join(f"{rate.rate:g}" for rate in tried)
+        raise Refused(f"training diverged at each of train.rates, {rates}: give lower ones")
+    return best
 
 
 def _asked(config: Mapping[str, Any]) -> tuple[Any, ...]:
     """What a config asks for besides seeds and what decides the run's id."""
     lm, train, run, evaluation = (
-        section(name, config.get(name, {})) for name in ("lm", "train", "run", "eval")
+        section(name, config[name]) for name in ("lm", "train", "run", "eval")
     )
     rates = (train.rates, run.choosing) if train.rates else ()
-    task = tasks.make(with_tuples(config.get("task", {})), lm.causal)
+    task = tasks.make(with_tuples(config["task"]), lm.causal)
     return rates, evaluation.resolved(train.length, lm.memory, task)
+
+
+def _by_seed(run: Run, lines: list[dict[str, Any]], name: str) -> tuple[float | None, ...]:
+    """The number of each seed of the run in these lines; () where none has it."""
+    numbers = {
+        seed: value
+        for line in lines
+        if name in line
+        for seed, value in zip(line["seeds"], line[name], strict=True)
+    }
+    return tuple(numbers.get(seed) for seed in run.run.seeds) if numbers else ()
+
+
+def _progress(seed: int, lines: list[dict[str, Any]]) -> record.Progress | None:
+    """How the training of a seed went, from its lines; None if validation text was not scored."""
+    step, loss, valid, since = [], [], [], []
+    for line in lines:
+        if seed not in line["seeds"]:
+            continue
+        row = line["seeds"].index(seed)
+        since.append(line["loss"][row])
+        if "valid" in line:
+            step.append(line["step"])
+            loss.append(None if None in since else statistics.fmean(since))
+            valid.append(line["valid"][row])
+            since = []
+    if not step:
+        return None
+    return record.Progress(seed=seed, step=tuple(step), loss=tuple(loss), valid=tuple(valid))

@@ -115,7 +115,7 @@ class Doing(ProgressColumn):
         return Text(task.fields["state"], "dim", no_wrap=True, overflow="ellipsis")
 
 
-class View:
+class Bar:
     """How much is done and what each run at work does: on a terminal a bar, on stderr; in a
     notebook a line that is written over; elsewhere a line now and then, on stderr.
 
@@ -180,8 +180,8 @@ class View:
         self.width = len(line)
 
 
-class RunView(View):
-    """The view of one run, from its beginning or the first line of its metrics.jsonl on; a run of
+class RunBar(Bar):
+    """The bar of one run, from its beginning or the first line of its metrics.jsonl on; a run of
     which nothing is computed shows nothing. `evaluation` is as in Share.
     """
 

@@ -12,25 +12,34 @@ from typing import Any
 
 import numpy as np
 
+from pe_jax import metric
 from pe_jax.compose.advice import advice
 from pe_jax.compose.parse import Spec, parse, sources
 from pe_jax.data import batches, tokenizer
-from pe_jax.data.corpus import Corpus
+from pe_jax.data.corpus import SPLITS, Corpus
 from pe_jax.data.load import load
 from pe_jax.encoding import Encoding
 from pe_jax.errors import Refused
 from pe_jax.evaluation.config import EvalConfig
 from pe_jax.evaluation.passes import plan
-from pe_jax.evaluation.windows import check_room
+from pe_jax.evaluation.windows import windows
 from pe_jax.model.config import LmConfig
 from pe_jax.model.parameters import learned
+from pe_jax.pretrained.source import Source
 from pe_jax.record import Parameters, few
 from pe_jax.runs import checks
 from pe_jax.runs.config import DataConfig, LogConfig, RunConfig
-from pe_jax.runs.from_pretrained import completed
+from pe_jax.runs.parents import completed
 from pe_jax.runs.resources import Resources
-from pe_jax.runs.sections import SECTIONS, members_of, section, whole_sections, with_tuples
-from pe_jax.runs.start import Start, start_of
+from pe_jax.runs.sections import (
+    SECTIONS,
+    members_of,
+    section,
+    users_files,
+    whole_sections,
+    with_tuples,
+)
+from pe_jax.runs.start import Start
 from pe_jax.storage.hashes import canonical, sha256
 from pe_jax.task import Task
 from pe_jax.tasks import section as tasks
@@ -95,11 +104,12 @@ class Run:
         checks.positions(encodings, [member.id for member in members])
         checks.segment_memory(lm, encodings, train)
         plan(encodings, evaluation, train.length, task)  # ValueError for an impossible one
-        start = start_of(train, lm, spec, encodings, run.seeds)
-        name = _label(members, lm, start)
+        start = Start.of(train, lm, spec, encodings, run.seeds)
+        checks.no_steps(train, evaluation, run)
+        name = _label(members, lm, train, start)
         trained_by = {
             "pe": members.section(),
-            "lm": _model(lm),
+            "lm": vars(lm),
             "train": _training(train, start),
             "vmap_seeds": run.vmap_seeds,
             **_learned_from(task, whole),
@@ -114,6 +124,28 @@ class Run:
             start=start,
             advice=tuple(advice(encodings, [member.id for member in members])),
         )
+
+    @classmethod
+    def pretrained(cls, source: str, text: str, evaluation: Mapping[str, Any]) -> Run:
+        """The run of no steps that scores the pretrained model hf:DIR or gguf:PATH on a text, named
+        as in data.source, place by place, with these fields of section `eval`. Raises as `of`.
+        """
+        return cls.of(
+            {
+                "pe": {"spec": Source.of(source).about.spec},
+                "train": {"init_from": source, "steps": 0},
+                "eval": {"split": "all", "by": "place", "batch_tokens": 1, **evaluation},
+                "data": {"source": text},
+            }
+        )
+
+    def sources(self) -> dict[str, str]:
+        """SHA-256 of each file outside the package that trains or scores the run."""
+        return users_files(self.config) | self.scoring_sources()
+
+    def scoring_sources(self) -> dict[str, str]:
+        """SHA-256 of each file outside the package that a swap or a metric of the run is in."""
+        return sources(*self.eval.swaps) | metric.sources(self.eval.metrics)
 
     def __repr__(self) -> str:
         task = self.data.source if self.task.reads_text else tasks.described(self.config["task"])
@@ -145,12 +177,16 @@ class Run:
             return tokenizer.no_text(tasks.described(section), identity, self.task.vocab())
         try:
             corpus = load(self.data.source, self.data.data_dir)
-            tokens = tokenizer.tokenize(corpus, self.data.tokenizer)
+            if self.train.steps:
+                tokens = tokenizer.tokenize(corpus, self.data.tokenizer)
+            else:  # nothing is trained on any of it, so no part overlaps with another
+                tokens = tokenizer.cut(corpus, tokenizer.named(self.data.tokenizer))
             if self.start:
                 self.start.check(tokens.tokenizer)
-            self._check_batches(tokens.splits["train"])
+            if self.train.steps:
+                self._check_batches(tokens.splits["train"])
             if not self.eval.source:
-                check_room(tokens.splits[self.eval.split], self.eval)
+                self._check_room(tokens)
         except (ValueError, OSError) as error:
             raise Refused(str(error)) from error
         return tokens
@@ -166,10 +202,21 @@ class Run:
             corpus = load(self.eval.source or self.data.source, self.data.data_dir)
             seen = self._training_text(trained_on) if self.eval.source else corpus
             tokens = tokenizer.cut(corpus, tokens_of, seen)
-            check_room(tokens.splits[self.eval.split], self.eval)
+            self._check_room(tokens)
         except (ValueError, OSError) as error:
             raise Refused(str(error)) from error
         return tokens
+
+    def scored(self, text: tokenizer.Tokens) -> tuple[np.ndarray, ...]:
+        """The documents of a text that are scored."""
+        names = SPLITS if self.eval.split == "all" else (self.eval.split,)
+        return tuple(document for name in names for document in text.splits[name])
+
+    def _check_room(self, text: tokenizer.Tokens) -> None:
+        """ValueError where the text does not suffice for every metric and length."""
+        for name in self.eval.metrics:
+            for length in self.eval.lengths:
+                windows(self.scored(text), name, length, self.eval, text.tokenizer)
 
     def _training_text(self, hash: str) -> Corpus | None:
         """The text of training; None where it is gone, or has changed since."""
@@ -204,9 +251,11 @@ def _vocabulary(task: Task, lm: LmConfig, data: DataConfig) -> int:
     return task.vocab()
 
 
-def _label(members: Spec, lm: LmConfig, start: Start | None) -> str:
+def _label(members: Spec, lm: LmConfig, train: TrainConfig, start: Start | None) -> str:
     """Run.label."""
     name = str(members)
+    if start and not train.steps and name == start.parent.spec:
+        return start.parent.name
     if lm.memory:
         name = f"{name} trained with memory {lm.memory}"
     return f"{name} from {start.label}" if start else name
@@ -222,20 +271,6 @@ def _learned_from(task: Task, config: dict[str, Any]) -> dict[str, Any]:
         return {"data": data, "sources": files}
     drawn = {"task": config["task"], "curriculum": config["train"]["curriculum"]}
     return drawn | {"sources": users_files(config)}
-
-
-def users_files(config: Mapping[str, Any]) -> dict[str, str]:
-    """SHA-256 of each file outside the package that a config names an encoding or a task of."""
-    return sources(config["pe"]["spec"]) | tasks.sources(config.get("task", {}))
-
-
-LATER = ("head", "kv_heads", "gated", "parallel", "biases", "norm_eps", "qk_norm")
-"""Fields of section `lm` that came when there were runs: at their defaults they change no id."""
-
-
-def _model(lm: LmConfig) -> dict[str, Any]:
-    """What of section `lm` decides what a seed learns."""
-    return {name: value for name, value in vars(lm).items() if name not in LATER or value}
 
 
 def _training(train: TrainConfig, start: Start | None) -> dict[str, Any]:

@@ -6,11 +6,13 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
+from pe_jax.compose import parse
 from pe_jax.errors import nearest
 from pe_jax.evaluation.config import EvalConfig
 from pe_jax.model.config import LmConfig
 from pe_jax.runs.config import DataConfig, LogConfig, RunConfig
 from pe_jax.runs.resources import Resources
+from pe_jax.tasks import section as tasks
 from pe_jax.training.config import TrainConfig
 
 SECTIONS = {
@@ -72,6 +74,11 @@ def members_of(section: Mapping[str, Any]) -> tuple[str, dict[str, dict[str, Any
 def with_tuples(fields: Mapping[str, Any]) -> dict[str, Any]:
     """The fields with lists as tuples."""
     return {name: tuple(v) if isinstance(v, list) else v for name, v in fields.items()}
+
+
+def users_files(config: Mapping[str, Any]) -> dict[str, str]:
+    """SHA-256 of each file outside the package that a config names an encoding or a task of."""
+    return parse.sources(config["pe"]["spec"]) | tasks.sources(config["task"])
 
 
 def _check_known(where: str, given: Mapping[str, Any], names: list[str]) -> None:

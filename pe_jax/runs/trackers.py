@@ -151,7 +151,7 @@ class Trackers:
         """Tracks the evaluation as one point at the last step: each number's mean over seeds."""
         values: dict[str, list[float]] = {}
         for row in result.rows:
-            name = "/".join(filter(None, (row.swap, row.metric, str(row.length))))
+            name = "/".join(filter(None, (str(row.way), row.metric, str(row.length))))
             if row.value is not None:
                 values.setdefault(name, []).append(row.value)
         means = {name: sum(of_seeds) / len(of_seeds) for name, of_seeds in values.items()}

@@ -17,13 +17,11 @@ from pe_jax.pretrained.load import load as load_pretrained
 from pe_jax.pretrained.source import KINDS
 from pe_jax.reason import divergence
 from pe_jax.record import Begun
-from pe_jax.runs import folder as folders
-from pe_jax.runs import layout
-from pe_jax.runs.again import alone, evaluate_again
-from pe_jax.runs.progress import RunView
+from pe_jax.runs.execute import alone, evaluate_again
+from pe_jax.runs.folder import Folder
+from pe_jax.runs.progress import RunBar
 from pe_jax.runs.run import Run
 from pe_jax.runs.view import SILENT
-from pe_jax.storage import records
 from pe_jax.storage.checkpoints import Checkpoints
 from pe_jax.training.step import State, init, structure
 
@@ -65,17 +63,17 @@ class Trained(TextModel):
 
         ValueError or Refused if there is no such run, seed or checkpoint.
         """
-        folder, begun = find_run(Path(folder))
-        folders.check_sources(folder, begun)
-        run = Run.of(alone(folder, begun.config))
-        groups = (*folders.groups(folder, run), *layout.trained_groups(folder))
+        found, begun = find_run(Path(folder))
+        found.check_sources(begun)
+        run = Run.of(alone(found, begun.config))
+        groups = (*found.groups(run), *found.trained_groups)
         every = sorted({seed for group in groups for seed in group})
         seed = run.run.seeds[0] if seed is None else seed
         group = next((seeds for seeds in groups if seed in seeds), None)
         if group is None:
             known = ", ".join(map(str, every))
-            raise ValueError(f"{folder} has no model of seed {seed}; its seeds are {known}")
-        step, state = _restored(folder, run, group, seed, warn)
+            raise ValueError(f"{found.path} has no model of seed {seed}; its seeds are {known}")
+        step, state = _restored(found, run, group, seed, warn)
         params = jax.tree.map(lambda a: a[group.index(seed)], state["params"])
         graphdef, _ = structure(run.lm, run.encodings)
         return cls(
@@ -83,8 +81,8 @@ class Trained(TextModel):
             graphdef=graphdef,
             params=params,
             members=run.encodings,
-            tokenizer=tokenizer.kept(folder, begun.tokenizer),
-            folder=folder,
+            tokenizer=tokenizer.kept(found.path, begun.tokenizer),
+            folder=found.path,
             run=run,
             seed=seed,
             step=step,
@@ -101,7 +99,7 @@ class Trained(TextModel):
         """
         from pe_jax.report.study import frame_of
 
-        with RunView(self.name, 1, 1.0) if verbose else contextlib.nullcontext(SILENT) as view:
+        with RunBar(self.name, 1, 1.0) if verbose else contextlib.nullcontext(SILENT) as view:
             return frame_of([evaluate_again(self.folder, changes, (self.seed,), view)])
 
 
@@ -122,39 +120,41 @@ def load(model: str | Path, **options: Any) -> Trained | Pretrained:
 
 
 def _restored(
-    folder: Path, run: Run, group: tuple[int, ...], seed: int, warn: Callable[[str], None]
+    folder: Folder, run: Run, group: tuple[int, ...], seed: int, warn: Callable[[str], None]
 ) -> tuple[int, State]:
     """(step, training state) of the newest whole checkpoint of the program of `group` from before
     `seed` diverged. ValueError if there is none.
     """
-    path = layout.checkpoints(folder, group)
+    path = folder.checkpoints(group)
     like = jax.eval_shape(lambda: init(run.lm, run.encodings, run.train, group))
     if not (path.is_dir() and (newest := Checkpoints(path).restore(like, warn))):
-        raise ValueError(f"{folder} has no checkpoint of seed {seed} yet: train it first")
+        raise ValueError(f"{folder.path} has no checkpoint of seed {seed} yet: train it first")
     step, state, _ = newest
     if (end := int(state["diverged"][group.index(seed)])) < 0:
         return step, state
     told = divergence({seed: end})
     if not (before := Checkpoints(path).restore(like, warn, before=end)):
-        raise ValueError(f"{folder} has no model: {told}, and no checkpoint is from before")
+        raise ValueError(f"{folder.path} has no model: {told}, and no checkpoint is from before")
     step, state, _ = before
     warn(f"{told}: this is its model after {step} steps, the newest checkpoint from before")
     return step, state
 
 
-def find_run(folder: Path) -> tuple[Path, Begun]:
-    """The folder of the run, which is `folder` or its only subfolder, or with several train.rates
+def find_run(path: Path) -> tuple[Folder, Begun]:
+    """The folder of the run, which is `path` or its only subfolder, or with several train.rates
     that of the chosen one, and its config.json. ValueError if there is no run, or several.
     """
-    folder = layout.of_one_rate(folder)
-    if begun := records.read(Begun, folder / "config.json"):
+    folder = Folder(path).of_one_rate()
+    if begun := folder.begun():
+        if not begun.config["train"]["steps"]:
+            source = begun.config["train"]["init_from"]
+            raise ValueError(f"{path} has scores alone, of the model {source}: load that")
         return folder, begun
-    runs = sorted(
-        {path.parent for name in ("config", "result") for path in folder.glob(f"*/{name}.json")}
-    )
+    names = ("config", "result")
+    runs = sorted({found.parent for name in names for found in path.glob(f"*/{name}.json")})
     if len(runs) == 1:
         return find_run(runs[0])
     if not runs:
-        raise ValueError(f"no run in {folder}: it has no config.json, nor has a folder in it")
-    names = ", ".join(path.name for path in runs)
-    raise ValueError(f"{folder} holds {len(runs)} runs: give one of {names} in it")
+        raise ValueError(f"no run in {path}: it has no config.json, nor has a folder in it")
+    called = ", ".join(run.name for run in runs)
+    raise ValueError(f"{path} holds {len(runs)} runs: give one of {called} in it")

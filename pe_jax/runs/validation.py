@@ -26,14 +26,14 @@ TARGETS = 8192
 """Scored tokens, where the validation text has as many."""
 
 
-def validation(run: Run, corpus: Tokens, mesh: Mesh | None) -> Validate | None:
+def validation(run: Run, text: Tokens, mesh: Mesh | None) -> Validate | None:
     """What scores the validation text by `same_targets` at the training length; None where that
     text is shorter than one window, or where the task has no text.
     """
     if not run.task.reads_text:
         return None
-    documents, sizes = corpus.splits["valid"], corpus.tokenizer.sizes
-    config = _config(run.train.length, documents, sizes)
+    documents = text.splits["valid"]
+    config = _config(run.train.length, documents)
     if config is None:
         return None
     config = dataclasses.replace(config, batch_tokens=run.eval.batch_tokens)
@@ -41,24 +41,20 @@ def validation(run: Run, corpus: Tokens, mesh: Mesh | None) -> Validate | None:
 
     def validate(params: Any) -> list[float | None]:
         replicas = range(len(jax.tree.leaves(params)[0]))
-        models = Models(
-            graphdef, gather(params), run.encodings, tuple(replicas), (-1,) * len(replicas)
-        )
-        scored = evaluate(models, documents, config, sizes, Session(mesh=mesh))
+        models = Models.stacked(graphdef, gather(params), run.encodings, seeds=replicas)
+        scored = evaluate(models, documents, config, text.tokenizer, Session(mesh=mesh))
         return [row.value for row in scored.rows]
 
     return validate
 
 
-def _config(
-    length: int, documents: Sequence[np.ndarray], sizes: np.ndarray | None
-) -> EvalConfig | None:
+def _config(length: int, documents: Sequence[np.ndarray]) -> EvalConfig | None:
     """The evaluation of TARGETS targets, or of half or a quarter of them and so on."""
     targets = TARGETS
     while targets >= max(1, length // 2):
         config = EvalConfig((length,), (METRIC,), (), targets=targets).resolved(length)
         try:
-            windows(documents, METRIC, length, config, sizes)
+            windows(documents, METRIC, length, config)
         except ValueError:
             targets //= 2
         else:

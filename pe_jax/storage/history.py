@@ -1,20 +1,15 @@
-"""The history of a run, metrics.jsonl: what training and evaluation have measured so far. Each line
-has the first digits of its SHA-256, since learning rates are chosen by what the lines say.
-"""
+"""The history of a run, metrics.jsonl: what training has measured, and how far evaluation is."""
 
 from __future__ import annotations
 
-import json
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from pe_jax.errors import concerning
-from pe_jax.storage.atomic import write
-from pe_jax.storage.hashes import canonical, sha256
+from pe_jax.storage import lines
 
 
 class History:
@@ -44,20 +39,19 @@ class History:
         if self.path is None:
             return True
         self.check()
-        lines = [
+        kept = [
             line
             for line in read_lines(self.path)
             if "loss" in line and (line["seeds"] != list(seeds) or line["step"] <= step)
         ]
-        write_lines(self.path, lines)
-        return any((line["seeds"], line["step"]) == (list(seeds), step) for line in lines)
+        lines.replace(self.path, kept)
+        return any((line["seeds"], line["step"]) == (list(seeds), step) for line in kept)
 
     def add(self, **line: Any) -> None:
         """Appends a line."""
         self.check()
         if self.path is not None:
-            with concerning(self.path), open(self.path, "a", encoding="utf-8") as file:
-                file.write(_encoded(line))
+            lines.append(self.path, [line])
         self.watch(line)
 
 
@@ -85,11 +79,8 @@ class _Evaluation(msgspec.Struct):
 
 
 def read_lines(path: Path) -> list[dict[str, Any]]:
-    """The whole lines of a metrics.jsonl; one that a kill cut off, or that is damaged, is left out.
-
-    Lines of earlier releases have no digest.
-    """
-    return [line for line in map(_decoded, _texts(path)) if line is not None]
+    """The whole lines of a metrics.jsonl."""
+    return [line for line in map(_decoded, lines.texts(path)) if line is not None]
 
 
 class Tail:
@@ -118,35 +109,14 @@ class Tail:
 
 def damaged_lines(path: Path) -> int:
     """How many lines of a metrics.jsonl are left out because they are not whole."""
-    return sum(_decoded(text) is None for text in _texts(path))
-
-
-def write_lines(path: Path, lines: Iterable[dict[str, Any]]) -> None:
-    """Makes these the lines of a metrics.jsonl."""
-    write(path, "".join(map(_encoded, lines)))
-
-
-def _texts(path: Path) -> list[bytes]:
-    try:
-        return path.read_bytes().splitlines()
-    except FileNotFoundError:
-        return []
-
-
-def _encoded(line: dict[str, Any]) -> str:
-    return json.dumps(line | {"digest": _digest(line)}) + "\n"
+    return sum(_decoded(text) is None for text in lines.texts(path))
 
 
 def _decoded(text: bytes) -> dict[str, Any] | None:
     """The line; None where it is not as it was written."""
+    line = lines.decode(text)
     try:
-        line = json.loads(text)
-        digest = line.pop("digest", None)
-        msgspec.convert(line, _Training if "loss" in line else _Evaluation)
-        return line if digest in (None, _digest(line)) else None
-    except (ValueError, TypeError, AttributeError, msgspec.ValidationError):
+        msgspec.convert(line, _Training if line and "loss" in line else _Evaluation)
+    except msgspec.ValidationError:
         return None
-
-
-def _digest(line: dict[str, Any]) -> str:
-    return sha256(canonical(line))[:12]
+    return line

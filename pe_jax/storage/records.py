@@ -16,11 +16,16 @@ import msgspec
 
 from pe_jax.errors import Refused
 from pe_jax.record import VERSION, Begun, Planned, Result, State
-from pe_jax.record_upgrade import Later, upgraded
 from pe_jax.storage import atomic
 from pe_jax.storage.hashes import canonical, sha256
 
 DIGEST = "digest"
+
+
+class OtherVersion(ValueError):
+    """A record that another release has written."""
+
+
 Schema = TypeVar("Schema", Planned, Begun, Result, State)
 
 
@@ -38,11 +43,11 @@ def read(kind: type[Schema], path: Path) -> Schema | None:
 
 def read_whole(kind: type[Schema], path: Path, say: Callable[[str], None]) -> Schema | None:
     """A record from its file; None if the file is not there or damaged. A damaged one is renamed,
-    which `say` is told: what it held is made anew. Refused if a later release has written it.
+    which `say` is told: what it held is made anew. Refused if another release has written it.
     """
     try:
         return _read(kind, path)
-    except Later as error:
+    except OtherVersion as error:
         raise Refused(f"{path}: {error}") from error
     except ValueError as error:
         aside = atomic.set_aside(path, f"{path.name}.damaged")
@@ -69,19 +74,23 @@ def parse(kind: type[Schema], text: str) -> Schema:
 
 
 def decode(kind: type[Schema], data: Any, text: str = "") -> Schema:
-    """A record from parsed JSON of any version so far; `text` is the JSON, if it is at hand.
+    """A record from parsed JSON; `text` is the JSON, if it is at hand.
     ValueError says what is wrong with it.
     """
     if not isinstance(data, dict):
         raise ValueError("it is not a JSON object")
+    if kind is not State and (version := data.get("version")) != VERSION:
+        raise OtherVersion(
+            f"it is of version {version} of the schema and this release reads version {VERSION}: "
+            "read it with the release that wrote it"
+        )
     fields, missing = dataclasses.fields(kind), dataclasses.MISSING
     required = [f.name for f in fields if f.default is missing and f.default_factory is missing]
     if lacking := [name for name in required if name not in data]:
         raise ValueError(f"it lacks {', '.join(lacking)}")
-    whole = data if kind is State else upgraded(data, VERSION)
     _check_digest(data, text)
     try:
-        return msgspec.convert(whole, kind, str_keys=True)
+        return msgspec.convert(data, kind, str_keys=True)
     except msgspec.ValidationError as error:
         raise ValueError(f"{error}".replace("Object missing", "it lacks")) from error
 
@@ -111,12 +120,8 @@ def _fields(value: Any) -> Any:
 
 
 def _check_digest(data: dict[str, Any], text: str) -> None:
-    """ValueError if the record is not as it was written: its digest is another; or it has none,
-    which is right up to version 3 of the schema.
-    """
-    digest, version = data.get(DIGEST), data.get("version", 1)
-    if digest is None and isinstance(version, int) and version <= 3:
-        return
+    """ValueError if the record is not as it was written: its digest is another."""
+    digest = data.get(DIGEST)
     if sha256(text.replace(f'"{DIGEST}":"{digest}",', "", 1)) == digest:  # as encode() wrote it
         return
     whole = {name: value for name, value in data.items() if name != DIGEST}

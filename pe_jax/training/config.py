@@ -16,8 +16,8 @@ from pe_jax.model.lm import decayed
 class TrainConfig:
     """Training by AdamW with a schedule of rates; gradients are clipped seed by seed."""
 
-    steps: Count = 350
-    """Training steps."""
+    steps: Natural = 350
+    """Training steps; 0: the model of init_from is scored as it is."""
     length: Count = 64
     """L, the training length: the tokens that a window of text predicts, or the longest n of a
     task's samples."""

@@ -52,21 +52,20 @@ def make_record(label, offsets, **options):
 
 
 def written(label, offsets, *, seeds=(0, 1, 2), limit=None, diverged=(), window=True):
-    """What JSON held of a record of version 1, whose same_targets value is offset + 0.01 * seed,
-    one offset a length.
-    """
+    """The JSON of a record whose same_targets value is offset + 0.01 * seed, one offset a length."""
     lengths = (64, 128, 256, 512, 1024)
     rows, curves = [], []
     for seed in seeds:
+        replica = {"kind": "seed", "number": seed}
         for swap in ("", "window") if window else ("",):
             for metric, extra in (("same_targets", 0.0), ("nonoverlapping", 0.25)):
                 for length, offset in zip(lengths, offsets, strict=True):
                     shown = offsets[0] + 0.02 if swap and length > 64 else offset
-                    row = dict(seed=seed, swap=swap, metric=metric, length=length)
+                    row = dict(replica=replica, way={"swap": swap}, metric=metric, length=length)
                     if seed in diverged:
-                        row |= dict(value=None, reason="diverged at step 120")
+                        row |= dict(value=None, reason="diverged", at=120)
                     elif limit and length > limit:
-                        row |= dict(value=None, reason=f"beyond its {limit} positions")
+                        row |= dict(value=None, reason="beyond_positions", at=limit)
                     else:
                         row |= dict(value=shown + extra + 0.01 * seed)
                     rows.append(row)
@@ -78,9 +77,16 @@ def written(label, offsets, *, seeds=(0, 1, 2), limit=None, diverged=(), window=
                 for p in positions
             ]
             curves.append(
-                dict(seed=seed, swap="", length=1024, position=positions, value=[None, *values[1:]])
+                dict(
+                    replica=replica,
+                    metric="nonoverlapping",
+                    length=1024,
+                    position=positions,
+                    value=[None, *values[1:]],
+                )
             )
     return {
+        "version": VERSION,
         "id": f"{label.replace('(', '-').replace(')', '')}-1a2b3c4d",
         "label": label,
         "config": {

@@ -1,7 +1,7 @@
 """Results of tasks whose samples are drawn, made without training: their accuracies are known."""
 
 from pe_jax import record
-from pe_jax.record import Result
+from pe_jax.record import AS_TRAINED, Replica, Result
 
 LENGTHS = (20, 40, 80, 160, 320)
 TRAIN = 40
@@ -19,7 +19,7 @@ def drawn(task, spec, reach, *, seeds=(0, 1, 2), labels=2, lengths=LENGTHS, **mo
         for length in lengths:
             end = None if reach is None else TRAIN * (reach + seed)
             right = None if end is None else 100.0 if length <= end else 100 / labels + seed
-            shared = dict(seed=seed, length=length, value=right)
+            shared = dict(replica=Replica("seed", seed), length=length, value=right)
             if right is None:
                 shared |= dict(reason=record.Reason.BEYOND_POSITIONS, at=TRAIN)
             rows.append(record.Row(metric="accuracy", **shared))
@@ -44,10 +44,10 @@ def drawn(task, spec, reach, *, seeds=(0, 1, 2), labels=2, lengths=LENGTHS, **mo
     )
 
 
-def guessed(task, labels=2, swap="", lengths=LENGTHS):
+def guessed(task, labels=2, way=AS_TRAINED, lengths=LENGTHS):
     """What methods without a model score: the most frequent target as chance, a guess 10 more."""
     return tuple(
-        record.Baseline(name=name, metric="accuracy", length=length, value=value, swap=swap)
+        record.Baseline(name=name, metric="accuracy", length=length, value=value, way=way)
         for length in lengths
         for name, value in (("most frequent", 100 / labels), ("guess", 100 / labels + 10))
     )
@@ -57,7 +57,7 @@ def depths(value, seeds=(0, 1, 2), lengths=LENGTHS):
     """Curves of accuracy by depth, of value(seed, length, depth)."""
     return tuple(
         record.Curve(
-            seed=seed,
+            replica=Replica("seed", seed),
             length=length,
             position=EDGES,
             value=tuple(value(seed, length, depth) for depth in EDGES),

@@ -6,8 +6,7 @@ from pathlib import Path
 
 from pe_jax.record import Begun, Result, Stage
 from pe_jax.report import study
-from pe_jax.storage import records, state
-from pe_jax.storage.history import write_lines
+from pe_jax.storage import lines, records, state
 
 BEGUN = [field.name for field in dataclasses.fields(Begun)]
 
@@ -35,4 +34,4 @@ def write(workdir: Path, published: Path, count: int) -> None:
         line |= {"loss": [1.0] * len(result.seeds), "grad_norm": [1.0] * len(result.seeds)}
         line |= {"tokens_per_second": 1.0}
         steps = range(25, 351, 25)
-        write_lines(folder / "metrics.jsonl", ({**line, "step": step} for step in steps))
+        lines.replace(folder / "metrics.jsonl", ({**line, "step": step} for step in steps))

@@ -1,0 +1,58 @@
+"""Files of JSON lines that are appended to, each with the first digits of its SHA-256. A line that
+a kill cut off, or that is damaged, is left out by readers.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from pe_jax.errors import concerning
+from pe_jax.storage import atomic
+from pe_jax.storage.hashes import canonical, sha256
+
+Line = dict[str, Any]
+
+
+def append(path: Path, lines: Iterable[Line]) -> None:
+    """Adds lines to the end of the file."""
+    with concerning(path), open(path, "a", encoding="utf-8") as file:
+        file.write("".join(map(encode, lines)))
+
+
+def replace(path: Path, lines: Iterable[Line]) -> None:
+    """Makes these the lines of the file."""
+    atomic.write(path, "".join(map(encode, lines)))
+
+
+def texts(path: Path) -> list[bytes]:
+    """The lines of the file as they are; none where it is not there."""
+    try:
+        return path.read_bytes().splitlines()
+    except FileNotFoundError:
+        return []
+
+
+def read(path: Path) -> list[Line]:
+    """The whole lines of the file."""
+    return [line for line in map(decode, texts(path)) if line is not None]
+
+
+def encode(line: Line) -> str:
+    """The text of a line."""
+    return json.dumps(line | {"digest": _digest(line)}) + "\n"
+
+
+def decode(text: bytes) -> Line | None:
+    """The line of a text; None where it is not as it was written."""
+    try:
+        line = json.loads(text)
+        return line if line.pop("digest") == _digest(line) else None
+    except (ValueError, TypeError, AttributeError, KeyError):
+        return None
+
+
+def _digest(line: Line) -> str:
+    return sha256(canonical(line))[:12]
