@@ -5,7 +5,7 @@ trained.
     [--source=files:PATH] [--split=valid] [--variant="ignore=0.98" ...] [--out=results/NAME]
 
 DIR is one run's folder or a work directory: then all its finished runs are evaluated. What is not
-given is as in each run's own config. What is scored is kept in RUN/evaluations, after Ctrl-C too:
+given is as in each run's own config. What is scored is kept in RUN/scores.jsonl, after Ctrl-C too:
 it is not computed again. --out writes the tables, figures and the page of these evaluations, as
 `pe-jax report` does.
 """

@@ -42,9 +42,9 @@ class Tokenizer:
 
     spec: str
     """As it was given: bytes, bpe:N, file:PATH, hf:DIR or gguf:PATH."""
-    pieces: tuple[bytes, ...]
+    pieces: tuple[bytes, ...] = dataclasses.field(repr=False)
     """The bytes of each token, by its id."""
-    json: str | None = None
+    json: str | None = dataclasses.field(default=None, repr=False)
     """The text of its tokenizer.json; None for bytes."""
 
     @functools.cached_property
@@ -113,8 +113,8 @@ class Tokens:
     """What records hold of its text."""
 
 
-def tokenize(corpus: Corpus, spec: str) -> Tokens:
-    """The corpus in the tokens that `spec` names, in one of FORMS.
+def tokenize(corpus: Corpus, spec: str, trained_on: Corpus | None = None) -> Tokens:
+    """The corpus in the tokens that `spec` names, in one of FORMS, as `cut` gives it.
 
     Raises ValueError for an unknown spec, without the library, for too little text to train N
     tokens, and for a tokenizer that would lose, change or add a byte; FileNotFoundError for a path
@@ -127,7 +127,7 @@ def tokenize(corpus: Corpus, spec: str) -> Tokens:
         tokenizer = byte_level(spec, bpe.trained(int(rest), texts, corpus.hash))
     elif kind in IN_FILES:
         tokenizer = named(spec)
-    return cut(corpus, tokenizer, corpus)
+    return cut(corpus, tokenizer, trained_on)
 
 
 def cut(corpus: Corpus, tokenizer: Tokenizer, trained_on: Corpus | None = None) -> Tokens:

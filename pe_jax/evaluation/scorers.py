@@ -189,7 +189,7 @@ def _of_text(
     if isinstance(targets, Missing):
         return _no_score(key, targets)
     row = Row(**key._asdict(), value=cut.value(targets), seconds=seconds)
-    if (curve := cut.curve(targets)) is None:
+    if not cut.has_curve:
         return Scored(row, None)
-    position, value = curve
+    position, value = cut.curve(targets)
     return Scored(row, Curve(**key._asdict(), position=position, value=value))

@@ -84,13 +84,16 @@ class Windows:
             return self.metric.value(((targets == 0) & scored).sum(-1), scored.sum(-1))
         return self.metric.value(targets[scored], self.sizes[:, -self.last :][scored])
 
-    def curve(
-        self, targets: np.ndarray
-    ) -> tuple[tuple[float, ...], tuple[float | None, ...]] | None:
-        """(places, the metric's value at each), or None where the metric has no curve: of text the
-        value against the position in the window, from 1 to E, in bins of equal width on a
-        logarithmic scale, each by its middle, None where no row of a bin is scored; of prompts the
-        value against the depth. `targets` are as in `value`.
+    @property
+    def has_curve(self) -> bool:
+        """Whether results can be drawn by position, or by depth."""
+        return self.depths is not None or getattr(self.metric, "by_position", False)
+
+    def curve(self, targets: np.ndarray) -> tuple[tuple[float, ...], tuple[float | None, ...]]:
+        """(places, the metric's value at each). Of text the value against the position in the
+        window, from 1 to E, in bins of equal width on a logarithmic scale, each by its middle, None
+        where no row of a bin is scored; of prompts the value against the depth. `targets` are as in
+        `value`.
         """
         if self.depths is not None:
             depths = np.unique(self.depths)
@@ -98,8 +101,6 @@ class Windows:
             parts = [(self._of(rows), targets[rows]) for rows in alike]
             values = tuple(part.value(rows[:, -part.last :]) for part, rows in parts)
             return tuple(depths.tolist()), values
-        if not (isinstance(self.metric, TextMetric) and self.metric.by_position):
-            return None
         nats = targets
         edges = np.geomspace(1, self.length + 1, CURVE_BINS + 1).round().astype(int)
         edges = np.unique(edges)
@@ -147,7 +148,9 @@ def windows(
         piece = long[place.document][place.start : place.start + length + 1]
         row[: len(piece)] = piece
     lo, hi = (np.array([getattr(place, end) for place in places]) for end in ("begin", "end"))
-    return Windows(scorer, length, tokens, tokenizer.sizes[tokens[:, 1:]], lo, hi)
+    targets = tokens[:, 1:]
+    sizes = np.ones_like(targets) if tokenizer is BYTES else tokenizer.sizes[targets]
+    return Windows(scorer, length, tokens, sizes, lo, hi)
 
 
 def _prompts(metric: PromptMetric, length: int, samples: int, tokenizer: Tokenizer) -> Windows:

@@ -202,7 +202,7 @@ def _words(name: str, value: Any, result: Begun, ambiguous: bool) -> str:
         hash = result.tokenizer.sha256
         return f"tokenizer {result.tokenizer.spec}" + (f" (SHA-256 {hash[:12]})" if hash else "")
     if name == "eval.split":
-        return f"{HELD_OUT[value]} text"
+        return f"{HELD_OUT[value]} text" if value in HELD_OUT else ""
     if name == "lm.causal":
         return "decoder" if value else "encoder"
     if value is None:

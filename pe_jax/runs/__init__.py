@@ -1,18 +1,12 @@
 """One run: its config, what carries it out, what it starts from and what it records.
 
-run, sections, config  a config as sections, checked (checks)
-execute                carries a run out; with several rates it chooses one
-carry_out, begin       at one rate: trains and scores what is missing, writes the record
-follow                 what the other processes do, where several carry a run out
-again                  evaluates a finished run in another way
-scores                 what is known of a run's scores, and computes the rest
-changed                text that is another than that of finished runs
-folder, layout         which folder is a run's, and what lies where in it
-longer, start          training that goes on: from a run of fewer steps, from other parameters,
-                       those of a run (warm_start) or of a pretrained model (from_pretrained)
-validation, measured   validation text while training, and what training has measured
-trained                the trained model, for Python
-view, progress         what shows a run: the contract, and a bar
-trackers               other programs that a run is copied to
+run        what it is: a config in sections (config, sections), checked (checks)
+folder     where all of it lies on disk
+execute    trains and scores what is missing, and writes the record; with several rates chooses one
+scores     the scores of its models, kept line by line
+start      the parameters that it starts from, of another model (parents)
+validation scored while it trains
+trained    the trained model, for Python
+view       what shows it, for example a bar (progress); trackers copy its history to other programs
 environment, programs  the machine, and compiled programs that are kept
 """

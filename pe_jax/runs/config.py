@@ -34,8 +34,6 @@ class RunConfig:
 
     seeds: tuple[Natural, ...] = (0, 1, 2)
     """Seeds, each a model of its own."""
-    choose_seeds: tuple[Natural, ...] = ()
-    """Seeds that train at every one of train.rates; (): the first."""
     vmap_seeds: bool = True
     """Whether all seeds train in one program; False: one after another, bit-equal to runs of one
     seed."""
@@ -54,15 +52,6 @@ class RunConfig:
                 f"run.seeds of one program name a folder, in at most 255 characters, got "
                 f"{len(self.seeds)} seeds in {len(name)}: give fewer, or run.vmap_seeds=False"
             )
-        if strange := sorted(set(self.choose_seeds) - set(self.seeds)):
-            raise ValueError(
-                f"run.choose_seeds must be some of run.seeds, {self.seeds}, got {strange}"
-            )
-
-    @property
-    def choosing(self) -> tuple[int, ...]:
-        """The seeds that train at every one of train.rates."""
-        return self.choose_seeds or self.seeds[:1]
 
     def groups(self, seeds: Sequence[int]) -> tuple[tuple[int, ...], ...]:
         """Which of these seeds train in one program, where all begin anew."""

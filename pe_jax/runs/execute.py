@@ -5,8 +5,9 @@ Of several processes, on one host or many, all do the same. The first alone read
 run's folder, and tells the others what is there (training/processes.py).
 
 With several train.rates a run has a run inside for each of them. The rate is chosen by the
-validation score at the training length. What the seeds score beyond that length, or on other text,
-has no part in the choice.
+validation score at the training length, the mean over all seeds; where it is the lowest or the
+highest of them, more are tried. What the seeds score beyond that length, or on other text, has no
+part in the choice.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ from pe_jax.evaluation.passes import Key
 from pe_jax.reason import divergence
 from pe_jax.record import Begun, Result, Tried
 from pe_jax.runs import environment, programs
-from pe_jax.runs.folder import Folder, chosen
+from pe_jax.runs.folder import Folder, chosen, wider
 from pe_jax.runs.progress import EVALUATION, RunBar
 from pe_jax.runs.run import Run
 from pe_jax.runs.scores import Scores
@@ -42,7 +43,7 @@ from pe_jax.storage import locks
 from pe_jax.storage.arrays import digests
 from pe_jax.storage.checkpoints import Checkpoints
 from pe_jax.storage.hashes import canonical, sha256
-from pe_jax.storage.history import History, damaged_lines
+from pe_jax.storage.history import History, damaged_lines, read_lines
 from pe_jax.training import mesh, need
 from pe_jax.training.divergence import final
 from pe_jax.training.loop import train
@@ -153,7 +154,7 @@ def evaluate_again(
     finished = dataclasses.replace(finished, seeds=tuple(seeds or finished.seeds))
     asked = finished.config | {
         "eval": finished.config["eval"] | changes,
-        "run": finished.config["run"] | {"seeds": finished.seeds, "choose_seeds": ()},
+        "run": finished.config["run"] | {"seeds": finished.seeds},
     }
     run = Run.of(alone(folder, asked))
     text = run.load_scored(tokenizer.kept(folder.path, finished.tokenizer), finished.corpus.hash)
@@ -393,20 +394,24 @@ def _at_the_best_rate(run: Run, folder: Folder, command: str, view: View) -> Res
             done.append(reason)
 
         broadcast(hold)
-        tried, seconds = [], {}
-        for rate in run.train.rates:
-            part = run.at_rate(rate, run.run.choosing)
+        tried, todo, others = list[Tried](), list(run.train.rates), dict[float, float]()
+        while todo:
+            part = run.at_rate(rate := todo.pop(0))
             inside = folder.of_rate(part)
-            tried.append(Tried(rate=rate, valid=_tuned(part, inside, command, _next(parts))))
-            seconds[rate] = broadcast(inside.training_seconds)
-        best = chosen(tried)
-        part = run.at_rate(best.rate, run.run.seeds)
+            valid = _tuned(part, inside, command, _next(parts))
+            tried.append(Tried(rate=rate, valid=valid))
+            others[rate] = broadcast(inside.training_seconds)
+            if not todo and (more := wider(tried, len(run.train.rates))):
+                view.say(f"train.rates: {chosen(tried).rate:g} is at the end of those tried")
+                todo.append(more)
+        best = chosen(tried).rate
+        del others[best]  # its seconds are those of the result
+        part = run.at_rate(best)
         result = _execute(part, folder.of_rate(part), command, _next(parts))
-        others = sum(time for rate, time in seconds.items() if rate != best.rate)
 
         def finish() -> Result:
             took = result.seconds or record.Seconds(train=0, evaluate=0, total=0)
-            took = {"evaluate": took.evaluate, "total": took.total + others}
+            took = {"evaluate": took.evaluate, "total": took.total + sum(others.values())}
             whole = dataclasses.replace(
                 result,
                 id=folder.path.name,
@@ -440,6 +445,20 @@ def _tuned(run: Run, folder: Folder, command: str, view: View) -> dict[int, floa
                     "train.rates are chosen among by validation text, of which there is not one "
                     f"window of {run.train.length} tokens: give more text, or one train.rate"
                 )
-            _train(run, folder, work)
+            broadcast(_check_ends, run, folder, _train(run, folder, work))
         valid = broadcast(folder.valid, run, kind=dict[int, float | None])
     return valid
+
+
+def _check_ends(run: Run, folder: Folder, trained: Sequence[Program]) -> None:
+    """Refused where metrics.jsonl has lost the validation score of a program that has not
+    diverged.
+    """
+    lines = read_lines(folder.metrics)
+    ends = [line["seeds"] for line in lines if line.get("step") == run.train.steps]
+    for seeds, state, _ in trained:
+        if (np.asarray(state["diverged"]) < 0).any() and list(seeds) not in ends:
+            raise Refused(
+                f"{folder.metrics} has lost the end of the training of seeds {seeds}, by which a "
+                f"learning rate is chosen: delete {folder.path} and run the same command again"
+            )

@@ -301,6 +301,22 @@ def starved(result: Result) -> list[Row]:
     return [row for row in result.rows if row.reason is Reason.OUT_OF_MEMORY]
 
 
+WIDENINGS = 4
+"""So many rates are tried at most beyond those that are asked for."""
+
+
+def wider(tried: Sequence[Tried], asked: int) -> float | None:
+    """The rate to try next where the best of those tried is the lowest or the highest of them: as
+    far beyond it as its neighbour lies within. None where it lies between others, with a single
+    rate, and after WIDENINGS more than were `asked`. Refused as in `chosen`.
+    """
+    best, rates = chosen(tried).rate, sorted(one.rate for one in tried)
+    if len(rates) < 2 or len(rates) >= asked + WIDENINGS or best not in (rates[0], rates[-1]):
+        return None
+    neighbour = rates[1] if best == rates[0] else rates[-2]
+    return float(f"{best * best / neighbour:.3g}")
+
+
 def chosen(tried: Sequence[Tried]) -> Tried:
     """The rate whose mean over seeds is the lowest, the first of equal ones. Refused if a seed
     diverged at each of them.
@@ -314,12 +330,9 @@ def chosen(tried: Sequence[Tried]) -> Tried:
 
 def _asked(config: Mapping[str, Any]) -> tuple[Any, ...]:
     """What a config asks for besides seeds and what decides the run's id."""
-    lm, train, run, evaluation = (
-        section(name, config[name]) for name in ("lm", "train", "run", "eval")
-    )
-    rates = (train.rates, run.choosing) if train.rates else ()
+    lm, train, evaluation = (section(name, config[name]) for name in ("lm", "train", "eval"))
     task = tasks.make(with_tuples(config["task"]), lm.causal)
-    return rates, evaluation.resolved(train.length, lm.memory, task)
+    return train.rates, evaluation.resolved(train.length, lm.memory, task)
 
 
 def _by_seed(run: Run, lines: list[dict[str, Any]], name: str) -> tuple[float | None, ...]:

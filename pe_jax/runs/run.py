@@ -106,7 +106,9 @@ class Run:
         plan(encodings, evaluation, train.length, task)  # ValueError for an impossible one
         start = Start.of(train, lm, spec, encodings, run.seeds)
         checks.no_steps(train, evaluation, run)
-        name = _label(members, lm, train, start)
+        name = _label(members, lm, start)
+        if start and not train.steps and encodings == parse(start.parent.spec).encodings(dims):
+            name = start.parent.name
         trained_by = {
             "pe": members.section(),
             "lm": vars(lm),
@@ -157,11 +159,10 @@ class Run:
             f"  scores lengths {few(self.eval.lengths)} by {few(self.eval.metrics)}{more}"
         )
 
-    def at_rate(self, rate: float, seeds: Sequence[int]) -> Run:
-        """The same run of these seeds at one of its train.rates."""
+    def at_rate(self, rate: float) -> Run:
+        """The same run at one learning rate."""
         train = self.config["train"] | {"rate": rate, "rates": ()}
-        seeds_of = self.config["run"] | {"seeds": tuple(seeds), "choose_seeds": ()}
-        return Run.of(self.config | {"train": train, "run": seeds_of})
+        return Run.of(self.config | {"train": train})
 
     def parameters(self) -> Parameters:
         """How many numbers one seed learns."""
@@ -177,10 +178,8 @@ class Run:
             return tokenizer.no_text(tasks.described(section), identity, self.task.vocab())
         try:
             corpus = load(self.data.source, self.data.data_dir)
-            if self.train.steps:
-                tokens = tokenizer.tokenize(corpus, self.data.tokenizer)
-            else:  # nothing is trained on any of it, so no part overlaps with another
-                tokens = tokenizer.cut(corpus, tokenizer.named(self.data.tokenizer))
+            seen = corpus if self.train.steps else None  # else nothing is trained on any of it
+            tokens = tokenizer.tokenize(corpus, self.data.tokenizer, seen)
             if self.start:
                 self.start.check(tokens.tokenizer)
             if self.train.steps:
@@ -251,11 +250,9 @@ def _vocabulary(task: Task, lm: LmConfig, data: DataConfig) -> int:
     return task.vocab()
 
 
-def _label(members: Spec, lm: LmConfig, train: TrainConfig, start: Start | None) -> str:
+def _label(members: Spec, lm: LmConfig, start: Start | None) -> str:
     """Run.label."""
     name = str(members)
-    if start and not train.steps and name == start.parent.spec:
-        return start.parent.name
     if lm.memory:
         name = f"{name} trained with memory {lm.memory}"
     return f"{name} from {start.label}" if start else name

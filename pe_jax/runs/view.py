@@ -40,6 +40,7 @@ class Parts:
     def next(self) -> Parts:
         """To be called before each part."""
         self.part += 1
+        self.parts = max(self.parts, self.part + 1)
         return self
 
     def begin(self) -> None:

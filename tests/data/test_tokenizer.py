@@ -189,7 +189,7 @@ def test_the_bytes_counted_are_those_of_the_text_scored(trained):
     config = configured(targets=160)
     for metric in ("nonoverlapping", "sliding"):
         for E in config.lengths:
-            cut = windows(documents, metric, E, config, trained.sizes)
+            cut = windows(documents, metric, E, config, trained)
             assert (cut.targets, cut.bytes) == (160, len(b"".join(text)))
 
 
@@ -198,7 +198,7 @@ def test_the_bytes_of_every_scored_target_count_once(trained, metric):
     documents = trained.encode([document(varied(400, seed)) for seed in range(3)])
     config = configured(targets=160)
     for E in config.lengths:
-        cut = windows(documents, metric, E, config, trained.sizes)
+        cut = windows(documents, metric, E, config, trained)
         scored = [
             trained.pieces[row[r + 1]]
             for row, lo, hi in zip(cut.tokens, cut.lo, cut.hi, strict=True)
@@ -206,7 +206,7 @@ def test_the_bytes_of_every_scored_target_count_once(trained, metric):
         ]
         assert (len(scored), len(b"".join(scored))) == (cut.targets, cut.bytes)
         if metric != "last_k":  # the same targets at every length
-            assert cut.bytes == windows(documents, metric, 8, config, trained.sizes).bytes
+            assert cut.bytes == windows(documents, metric, 8, config, trained).bytes
         nats = by_batches(cut, lambda t, first, k=cut.last: t[:, -k:] + 0.5, 7)
         values = cut.value(nats) * math.log(2)
         total = sum(
@@ -226,14 +226,14 @@ def test_a_model_that_knows_nothing_scores_its_vocabulary(trained):
     documents = trained.encode([document(varied(400, seed)) for seed in range(2)])
     config = configured(targets=64, lengths=(8, 16), swaps=(), metrics=OF_TEXT[:2])
     graphdef, _ = structure(lm, encodings)
-    models = Models(graphdef, params, encodings, (0,), (-1,))
-    found = evaluate(models, documents, config, trained.sizes)
+    models = Models.stacked(graphdef, params, encodings, seeds=(0,))
+    found = evaluate(models, documents, config, trained)
     assert found.targets == dict.fromkeys(OF_TEXT[:2], 64)
     for row in found.rows:
         size = found.target_bytes[row.metric][row.length]
         assert size > 64
         assert row.value == pytest.approx(math.log2(SIZE) * 64 / size, rel=1e-5)
-    cut = windows(documents, "nonoverlapping", 16, config, trained.sizes)
+    cut = windows(documents, "nonoverlapping", 16, config, trained)
     for place, value in zip(*cut.curve(np.full((4, 16), math.log(SIZE))), strict=True):
         assert place == round(place)  # bins of one position
         size = trained.sizes[cut.tokens[:, round(place)]].sum()
@@ -516,7 +516,7 @@ def test_a_run_that_starts_from_another_has_its_tokens(run, lab):
     with pytest.raises(Refused, match="learned other tokens .* than data.tokenizer=bytes"):
         run_of(**other, **{"lm.vocab": 300}).load()
     child = run_of(**other, **{"data.tokenizer": f"file:{run / 'tokenizer.json'}"})
-    assert child.load().tokenizer.pieces == kept(run, child.start.parent.tokenizer).pieces
+    assert child.load().tokenizer.pieces == kept(run, child.start.parent.result.tokenizer).pieces
     with pytest.raises(ValueError, match="lm.vocab is 300 there and 320 here"):
         run_of(**other, **{"data.tokenizer": "bpe:320"})
 
@@ -526,7 +526,9 @@ def test_what_is_said_of_a_run_names_its_tokens(run):
     table = tables.extrapolation([found])
     size = found.target_bytes["same_targets"][16]
     assert f"256 tokens ({size:,} bytes) are scored at each length." in table.notes[0]
-    assert "Trained on windows of 16 tokens (bpe:300) of files:" in notes.setting([found])
+    assert "Trained on windows of 16 tokens (bpe:300) of files:" in notes.setting(
+        [found], "same_targets"
+    )
     assert [row.label for row in table.rows] == ["rope", "rope, window 16"]
     sizes = {m: dict.fromkeys(s, 256) for m, s in found.target_bytes.items()}
     plain = dataclasses.replace(

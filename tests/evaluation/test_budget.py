@@ -28,7 +28,7 @@ def scored(lengths, lm=LM, batch_tokens=4096):
     """(the rows of an untrained model at these lengths, what was said)."""
     encodings, said = make("rope", lm.dims(8)), []
     params = init(lm, encodings, TrainConfig(), (0,))["params"]
-    models = Models(structure(lm, encodings)[0], params, encodings, (0,), (-1,))
+    models = Models.stacked(structure(lm, encodings)[0], params, encodings, seeds=(0,))
     asked = EvalConfig(lengths, ("nonoverlapping",), (), targets=4096, batch_tokens=batch_tokens)
     text = [np.random.default_rng(0).integers(0, 256, 5000)]
     found = evaluate(models, text, asked.resolved(8), session=Session(say=said.append))

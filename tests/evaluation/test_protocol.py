@@ -14,17 +14,18 @@ import pytest
 from flax import nnx
 
 from pe_jax.compose.parse import make
+from pe_jax.data.tokenizer import Tokenizer
 from pe_jax.encoding import Encoding
 from pe_jax.evaluation.config import EvalConfig
 from pe_jax.evaluation.evaluate import Models, evaluate, longest
-from pe_jax.evaluation.passes import jobs, plan, wanted
+from pe_jax.evaluation.passes import Key, jobs, plan, wanted
 from pe_jax.evaluation.scoring import by_batches, target_nats
 from pe_jax.evaluation.windows import windows
 from pe_jax.metric import METRICS, SampleMetric, TextMetric, named
 from pe_jax.model.config import LmConfig
 from pe_jax.model.memory import Memory
 from pe_jax.reason import Reason
-from pe_jax.record import Corpus, Result, Training
+from pe_jax.record import Corpus, Replica, Result, Training, Way
 from pe_jax.report.tables import extrapolation
 from pe_jax.storage.history import History
 from pe_jax.training.config import TrainConfig
@@ -108,7 +109,8 @@ def test_windows_by_hand():
 def test_bytes_are_those_of_the_targets(metric):
     """A token has as many bytes as its number says."""
     document, config = np.random.default_rng(0).integers(1, 9, 200), configured(targets=96)
-    cut = windows([document], metric, 16, config, np.arange(9))
+    tokenizer = Tokenizer("sized", tuple(b"a" * size for size in range(9)))
+    cut = windows([document], metric, 16, config, tokenizer)
     total = 0
     for row, sizes, lo, hi in zip(cut.tokens, cut.sizes, cut.lo, cut.hi, strict=True):
         np.testing.assert_array_equal(sizes[lo:hi], row[lo + 1 : hi + 1])
@@ -322,6 +324,14 @@ def oracles(encodings, *heads):
     return structure(LM, encodings)[0], params
 
 
+def seed(number):
+    return Replica("seed", number)
+
+
+def key(row):
+    return Key(row.replica, row.way, row.metric, row.length)
+
+
 def values(found, **wanted):
     rows = [r for r in found.rows if all(getattr(r, k) == v for k, v in wanted.items())]
     return [r.value for r in rows]
@@ -347,7 +357,6 @@ def test_models_that_know_the_table_or_nothing():
     encodings = make("rope", dims)
     known = np.log(TABLE)
     graphdef, params = oracles(encodings, known, 0 * known, known * np.nan, known)
-    seeds, diverged = (5, 6, 7, 8), (-1, -1, -1, 17)
     metrics, swaps = ("nonoverlapping", "sliding", "same_targets"), ("window",)
     config = configured(targets=96, lengths=(8, 32), metrics=metrics, swaps=swaps)
     documents = markov(300, 20, 200)
@@ -356,22 +365,22 @@ def test_models_that_know_the_table_or_nothing():
 
     target_nats.clear_cache()
     reports = []
-    models = Models(graphdef, params, encodings, seeds, diverged)
+    models = Models.stacked(graphdef, params, encodings, {8: 17}, seeds=(5, 6, 7, 8))
     session = Session(History(watch=lambda line: reports.append(tuple(line.values()))))
     found = evaluate(models, documents, config, session=session, threads=3)
     assert len(found.rows) == 4 * 2 * 2 * 3
     assert found.targets == dict.fromkeys(metrics, 96)
-    for swap in ("", *swaps):
+    for way in config.ways:
         for metric in metrics:
-            got = values(found, seed=5, swap=swap, metric=metric)
+            got = values(found, replica=seed(5), way=way, metric=metric)
             assert len(got) == 2
             np.testing.assert_allclose(got, expected[metric], rtol=2e-5)
-    np.testing.assert_allclose(values(found, seed=6), 3.0, rtol=1e-6)  # log2 V, uniform
-    for seed, reason, why in (
+    np.testing.assert_allclose(values(found, replica=seed(6)), 3.0, rtol=1e-6)  # log2 V, uniform
+    for number, reason, why in (
         (7, Reason.NOT_FINITE, "not finite"),
         (8, Reason.DIVERGED, "diverged at step 17"),
     ):
-        rows = [r for r in found.rows if r.seed == seed]
+        rows = [r for r in found.rows if r.replica == seed(number)]
         assert {(r.value, r.reason, r.why) for r in rows} == {(None, reason, why)}
     assert all(r.reason is None for r in found.rows if r.value is not None)
 
@@ -389,7 +398,7 @@ def test_models_that_know_the_table_or_nothing():
     again = evaluate(models, documents, config)
     assert again == found and target_nats._cache_size() == programs
 
-    kept = {(c.seed, c.swap): c for c in found.curves}
+    kept = {(c.replica.number, str(c.way)): c for c in found.curves}
     assert len(found.curves) == len(kept) == 2 * 2
     assert {c.length for c in found.curves} == {32}
     line = kept[5, ""]
@@ -402,7 +411,7 @@ def trained_at_random(spec, lm=LM, seeds=(0, 1)):
     """Untrained models with a head of some size."""
     encodings = make(spec, lm.dims(8))
     params = init(lm, encodings, TrainConfig(), seeds)["params"]
-    return Models(structure(lm, encodings)[0], params, encodings, seeds, (-1,) * len(seeds))
+    return Models.stacked(structure(lm, encodings)[0], params, encodings, seeds=seeds)
 
 
 @pytest.mark.parametrize("spec", ("rope", "randomized+rope"))
@@ -411,7 +420,7 @@ def test_what_is_done_is_not_computed_again_and_changes_nothing_else(spec, monke
     config = configured(
         targets=40, lengths=(8, 16), metrics=("same_targets", "nonoverlapping"), swaps=("window",)
     )
-    documents, calls = markov(200), []
+    documents, calls, window = markov(200), [], Way(swap="window")
 
     def counted(params, tokens, first, *, encodings, last, **rest):
         calls.append((len(encodings), tokens.shape[1] - 1))
@@ -420,26 +429,24 @@ def test_what_is_done_is_not_computed_again_and_changes_nothing_else(spec, monke
     counted.lower = target_nats.lower
     monkeypatch.setattr("pe_jax.evaluation.scorers.target_nats", counted)
     whole = evaluate(models, documents, config)
-    everything = {(row.seed, row.swap, row.metric, row.length) for row in whole.rows}
+    everything = {key(row) for row in whole.rows}
     for skipped in (
-        {key for key in everything if key[1] == "" and key[3] == 8},  # a pass
-        {key for key in everything if key[2] == "same_targets"},
-        {(1, "window", "nonoverlapping", 16), (0, "", "same_targets", 8)},
-        everything - {(1, "window", "nonoverlapping", 8)},
+        {key for key in everything if not key.way and key.length == 8},  # a pass
+        {key for key in everything if key.metric == "same_targets"},
+        {Key(seed(1), window, "nonoverlapping", 16), Key(seed(0), Way(), "same_targets", 8)},
+        everything - {Key(seed(1), window, "nonoverlapping", 8)},
         everything,
     ):
         calls.clear()
-        part = evaluate(models, documents, config, done=frozenset(skipped))
-        assert part.rows == tuple(
-            row for row in whole.rows if (row.seed, row.swap, row.metric, row.length) not in skipped
-        )
+        part = evaluate(models, documents, config, known=skipped)
+        assert part.rows == tuple(row for row in whole.rows if key(row) not in skipped)
         members = {
-            (swap == "window" and length > 8, length) for _, swap, _, length in everything - skipped
+            (way == window and length > 8, length) for _, way, _, length in everything - skipped
         }
         own = 1 + spec.count("+")
         assert {(own + windowed, length) for windowed, length in members} == set(calls)
         assert (part.targets, part.target_bytes) == (whole.targets, whole.target_bytes)
-        known = [c for c in whole.curves if (c.seed, c.swap, c.metric, c.length) in skipped]
+        known = [c for c in whole.curves if key(c) in skipped]
         assert set(longest((*known, *part.curves))) == set(whole.curves)
     assert not calls and part.rows == part.curves == ()
 
@@ -462,7 +469,7 @@ def test_with_a_memory_every_segment_draws_its_own_random_positions(spec):
     their positions differ.
     """
     models, segment, first = trained_at_random(spec, seeds=(0,)), 5, 7
-    params = jax.tree.map(lambda a: a[0], models.params)
+    params = models.params[0]
     model = nnx.merge(models.graphdef, params)
     ahead = jax.jit(partial(model, encodings=models.encodings))
     tokens = jnp.stack([jnp.resize(jnp.arange(5), 24), jnp.resize(jnp.arange(7, 2, -1), 24)])
@@ -490,21 +497,21 @@ def test_what_an_encoding_cannot_serve_has_a_reason_and_no_value():
     )
     config = dataclasses.replace(config, swaps=("learned(clip=True)",))
     found = evaluate(models, markov(100), config)
-    plain = [r for r in found.rows if r.swap == ""]
+    plain = [r for r in found.rows if not r.way]
     assert [r.length for r in plain] == [4, 8, 16]
     assert [r.why for r in plain] == ["", "", "beyond its 8 positions"]
     assert plain[2].reason is Reason.BEYOND_POSITIONS and plain[2].at == 8
     assert plain[2].value is None
-    clipped = values(found, swap="learned(clip=True)")
+    clipped = values(found, way=Way(swap="learned(clip=True)"))
     assert clipped[:2] == [r.value for r in plain[:2]] and math.isfinite(clipped[2])
-    assert {c.swap: c.length for c in found.curves} == {"": 8, "learned(clip=True)": 16}
+    assert {str(c.way): c.length for c in found.curves} == {"": 8, "learned(clip=True)": 16}
 
 
 def test_a_narrow_window_swapped_in_changes_long_windows_alone():
     models = trained_at_random("rope", dataclasses.replace(LM, layers=2), (0,))
     config = configured(targets=64, lengths=(8, 32), metrics=("nonoverlapping",), swaps=("window",))
     found = evaluate(models, markov(100), config)
-    plain, windowed = values(found, swap=""), values(found, swap="window")
+    plain, windowed = values(found, way=Way()), values(found, way=Way(swap="window"))
     assert windowed[0] == plain[0] and abs(windowed[1] - plain[1]) > 1e-5
 
 
@@ -527,8 +534,12 @@ def test_swaps_that_come_to_the_same_are_computed_once():
         (32, [None, (8, 1)], 2 * len(OF_TEXT)),
     ]
     assert [key for job in jobs(passes, keys) for own in job.todo.values() for key in own] != keys
-    (job,) = jobs(passes, [key for key in keys if key.length == 8 and "3" not in key.swap])
-    assert [key.swap for key in job.todo["last_k", 1]] == ["", "window", "window(sinks=1)"]
+    (job,) = jobs(passes, [key for key in keys if key.length == 8 and "3" not in key.way.swap])
+    assert [key.way.swap for key in job.todo["last_k", seed(1)]] == [
+        "",
+        "window",
+        "window(sinks=1)",
+    ]
 
 
 def test_too_little_memory_is_a_reason_and_other_errors_are_errors(monkeypatch):
@@ -564,13 +575,13 @@ class Total(Encoding):
 def test_encodings_are_told_the_length_of_the_evaluation():
     config = configured(lengths=(8, 16), swaps=("window",))
     steps = plan((Total(LM.dims(8)),), config)
-    assert [(way.swap, way.length, way.encodings[0].length, way.beyond) for way in steps] == [
+    assert [(str(p.way), p.length, p.encodings[0].length, p.beyond) for p in steps] == [
         ("", 8, 8, None),
         ("", 16, 16, None),
         ("window", 8, 8, None),
         ("window", 16, 16, None),
     ]
-    assert [len(way.encodings) for way in steps] == [1, 1, 2, 2]
+    assert [len(part.encodings) for part in steps] == [1, 1, 2, 2]
 
 
 def test_accuracy_counts_tokens_and_exact_match_samples():
@@ -602,18 +613,18 @@ def test_a_metric_of_ones_own_that_is_better_when_higher_goes_from_windows_to_ta
     )
     encodings = make("rope", LM.dims(8))
     graphdef, params = oracles(encodings, np.log(TABLE), 0 * TABLE)
-    found = evaluate(Models(graphdef, params, encodings, (3, 4), (-1, -1)), documents, config)
+    found = evaluate(Models.stacked(graphdef, params, encodings, seeds=(3, 4)), documents, config)
 
     cut = windows(numbered(*sizes), mine.name, 32, config)
     seen = [TABLE[documents[d][p - 1], documents[d][p]] for d, p, _ in scored(cut)]
-    known = values(found, seed=3, swap="")
+    known = values(found, replica=seed(3), way=Way())
     np.testing.assert_allclose(known, np.mean(seen), rtol=2e-5)
-    np.testing.assert_allclose(values(found, seed=4), 1 / V, rtol=1e-6)
+    np.testing.assert_allclose(values(found, replica=seed(4)), 1 / V, rtol=1e-6)
     assert {row.metric for row in found.rows} == {mine.name} and all(
         mine.sign * v < 0 for v in known
     )
     assert mine.title == "Probability, mean probability (higher is better)"
-    (line,) = (c for c in found.curves if (c.seed, c.swap) == (3, ""))
+    (line,) = (c for c in found.curves if c.replica == seed(3) and not c.way)
     assert line.metric == mine.name
     weights = [last - first + 1 for first, last in bins(line.position)]
     np.testing.assert_allclose(np.average(line.value, weights=weights), np.mean(seen), rtol=2e-5)
@@ -629,8 +640,8 @@ def test_a_metric_of_ones_own_that_is_better_when_higher_goes_from_windows_to_ta
         assert (row.effective, row.censored) == (32, True)
 
 
-def result_of(evaluation, seed, label):
-    """The result of a run trained at 8 tokens, whose only model scored what `seed` did here."""
+def result_of(evaluation, number, label):
+    """The result of a run trained at 8 tokens, whose only model scored what this seed did here."""
     return Result(
         id=f"{label}-1a2b3c4d",
         label=label,
@@ -638,9 +649,9 @@ def result_of(evaluation, seed, label):
         seeds=(0,),
         corpus=Corpus(source="stdlib", hash="0" * 64),
         rows=tuple(
-            dataclasses.replace(row, seed=0)
+            dataclasses.replace(row, replica=seed(0))
             for row in evaluation.rows
-            if row.seed == seed and not row.swap
+            if row.replica == seed(number) and not row.way
         ),
         train=Training(length=8, steps=1),
     )

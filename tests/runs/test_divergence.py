@@ -10,8 +10,7 @@ from commands import Lab, lines, result, run_of, the_run
 from pe_jax.engines import status
 from pe_jax.reason import Reason
 from pe_jax.record import Stage
-from pe_jax.runs.again import evaluate_again
-from pe_jax.runs.execute import execute
+from pe_jax.runs.execute import evaluate_again, execute
 from pe_jax.runs.trained import Trained
 from pe_jax.runs.view import Silent
 from pe_jax.storage import state

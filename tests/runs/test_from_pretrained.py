@@ -18,8 +18,7 @@ from pe_jax.errors import Refused
 from pe_jax.pretrained.load import load
 from pe_jax.record import Result
 from pe_jax.report import tables
-from pe_jax.runs.again import evaluate_again
-from pe_jax.runs.execute import execute
+from pe_jax.runs.execute import evaluate_again, execute
 from pe_jax.runs.run import Run
 from pe_jax.runs.trained import Trained
 from pe_jax.runs.view import Silent

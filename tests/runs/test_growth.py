@@ -4,9 +4,11 @@ which learning rate. Nothing is done twice.
 
 import dataclasses
 import json
+import math
 import shutil
 import signal
 
+import numpy as np
 import pytest
 from commands import Lab, lines, result, rewrite, run_of, the_run, write_text
 
@@ -15,13 +17,13 @@ from pe_jax import record
 from pe_jax.engines import sweep
 from pe_jax.errors import Refused
 from pe_jax.report import study
-from pe_jax.runs import environment, layout, measured
-from pe_jax.runs.again import evaluate_again
-from pe_jax.runs.execute import execute
-from pe_jax.runs.folder import answer, find, starved
+from pe_jax.runs import environment
+from pe_jax.runs.execute import evaluate_again, execute
+from pe_jax.runs.folder import Folder, chosen, starved
 from pe_jax.runs.trained import Trained
 from pe_jax.runs.view import Silent
-from pe_jax.storage import history, records
+from pe_jax.storage import records
+from pe_jax.storage import lines as stored
 from pe_jax.training import free_memory
 
 # the tasks that Orbax leaves when a file is missing complain as they are collected
@@ -57,6 +59,10 @@ def again(first, tmp_path):
 
 def trained_steps(folder):
     return [(line["seeds"], line["step"]) for line in lines(folder) if "loss" in line]
+
+
+def protocols(folder):
+    return {line["protocol"] for line in stored.read(folder / "scores.jsonl")}
 
 
 def passes(folder):
@@ -111,7 +117,7 @@ def test_only_what_is_missing_of_an_evaluation_is_computed(lab, again, values, s
     assert len(passes(folder)) == share
     wanted = len(run.run.seeds) * len(run.eval.metrics) * len(run.eval.lengths)
     assert len(grown.rows) == wanted * (1 + len(run.eval.swaps))
-    assert {row.seed for row in grown.rows} == set(run.run.seeds) == set(grown.seeds)
+    assert {row.replica.number for row in grown.rows} == set(run.run.seeds) == set(grown.seeds)
 
 
 def test_a_changed_file_of_a_swap_is_scored_anew(lab, again, tmp_path):
@@ -119,16 +125,16 @@ def test_a_changed_file_of_a_swap_is_scored_anew(lab, again, tmp_path):
     path.write_text(WINDOW)
     run = asked(lab, **{"eval.swaps": (f"{path}:Mine",)})
     first = execute(run, again)
-    assert execute(run, again) == first and len(list(folder.glob("evaluations/*"))) == 2
+    assert execute(run, again) == first and len(protocols(folder)) == 2
     path.write_text(path.read_text().replace("    pass", "    window: int | None = 4"))
     second = execute(asked(lab, **{"eval.swaps": (f"{path}:Mine",)}), again)
-    assert len(list(folder.glob("evaluations/*"))) == 3
-    assert [row.value for row in second.rows if row.swap] != [
-        row.value for row in first.rows if row.swap
+    assert len(protocols(folder)) == 3
+    assert [row.value for row in second.rows if str(row.way)] != [
+        row.value for row in first.rows if str(row.way)
     ]
     path.write_text(path.read_text().replace("= 4", "= 5"))
     evaluate_again(folder, {}, seeds=(0,))  # the other seed is still without scores by this file
-    assert answer(run, folder) is None
+    assert Folder(folder).answer(run) is None
 
 
 def test_a_model_is_not_read_with_another_encoding_than_it_was_trained_with(lab, tmp_path):
@@ -187,13 +193,14 @@ def test_seeds_one_after_another_are_the_same_to_the_bit_whenever_they_were_adde
 @pytest.mark.slow
 def test_seeds_that_were_cut_off_go_on_with_those_they_began_with(lab, tmp_path):
     flags = {"train.steps": 400, "log.checkpoint_seconds": 0.0}
-    folder = find(run_of(**{"data.source": lab.text} | flags), tmp_path)
+    folder = Folder.of(run_of(**{"data.source": lab.text} | flags), tmp_path)
     running = lab.run(tmp_path, "rope", **flags)
-    running.until(lambda: layout.trained_groups(folder)).stop(signal.SIGKILL)
+    running.until(lambda: folder.trained_groups).stop(signal.SIGKILL)
     grown = lab.run(tmp_path, "rope", **flags, **{"run.seeds": (1, 2)}).wait()
     assert grown.code == 0, grown.err
-    assert set(result(folder)["digests"]) == {"0-1", "2"} and result(folder)["seeds"] == [1, 2]
-    assert {row["seed"] for row in result(folder)["rows"]} == {1, 2}
+    found = folder.result()
+    assert set(found.digests) == {"0-1", "2"} and found.seeds == (1, 2)
+    assert {row.replica.number for row in found.rows} == {1, 2}
 
 
 def test_a_finished_run_is_evaluated_beside_its_result(lab, again, tmp_path):
@@ -204,13 +211,13 @@ def test_a_finished_run_is_evaluated_beside_its_result(lab, again, tmp_path):
     assert (folder / "result.json").read_bytes() == before and trained_steps(folder) == steps
     assert found.scored.source == f"files:{other}" and found.scored.hash != found.corpus.hash
     assert {row.length for row in found.rows} == {16, 48} and len(found.rows) == 16
-    kept = {path: path.stat().st_mtime_ns for path in folder.glob("evaluations/*")}
-    assert len(kept) == 2
+    kept = (folder / "scores.jsonl").read_bytes()
+    assert len(protocols(folder)) == 2
     same = evaluate_again(folder, {"source": f"files:{other}", "lengths": (16, 48)})
     assert same.rows == found.rows
-    assert {path: path.stat().st_mtime_ns for path in folder.glob("evaluations/*")} == kept
+    assert (folder / "scores.jsonl").read_bytes() == kept
     (other / "00.txt").write_text("another text " * 400)
-    with pytest.raises(Refused, match="was scored on other text"):
+    with pytest.raises(Refused, match="scores of other text"):
         evaluate_again(folder, {"source": f"files:{other}", "lengths": (16, 48)})
 
 
@@ -226,7 +233,7 @@ def test_a_trained_model_answers_in_python(lab, again):
     text = model.generate("the rain", 20, seed=3)
     assert text == model.generate(b"the rain", 20, seed=3) and text
     longer = model.evaluate(lengths=(16, 64), swaps=())
-    assert set(zip(longer["seed"], longer["length"], longer["swap"], strict=True)) == {
+    assert set(zip(longer["seed"], longer["length"], longer["way"], strict=True)) == {
         (1, 16, ""),
         (1, 64, ""),
     }
@@ -268,44 +275,42 @@ def tuned(lab):
 def test_the_rate_is_the_one_with_the_lowest_validation_at_the_training_length(lab, tuned):
     found = records.decode(record.Result, result(the_run(tuned)))
     assert [tried.rate for tried in found.rates] == [1e-3, 3e-2, 1e30]
-    assert all(set(tried.valid) == {0} for tried in found.rates)  # the first seed chooses
-    low, high, diverged = (tried.valid[0] for tried in found.rates)
-    assert diverged is None and high < low
-    assert layout.chosen(found.rates).rate == 3e-2
+    assert all(set(tried.valid) == {0, 1} for tried in found.rates)  # all seeds choose
+    low, high, diverged = (tried.mean for tried in found.rates)
+    assert math.isinf(diverged) and high < low
+    assert chosen(found.rates).rate == 3e-2
     alone = execute(
         run_of("rope", **{"data.source": lab.text, "train.rate": 3e-2, "run.vmap_seeds": True}),
         lab.folder / "alone",
     )
     assert_close(found.rows, alone.rows)
-    assert found.seeds == (0, 1) and set(found.digests) == {"0", "1"}
-    assert found.train.valid[0] == high and found.label == "rope"
-    inside = layout.folders(the_run(tuned))[1:]
-    steps = [measured.seconds(history.read_lines(path / "metrics.jsonl")) for path in inside]
+    assert found.seeds == (0, 1) and set(found.digests) == {"0-1"}
+    assert np.mean(found.train.valid) == high and found.label == "rope"
+    steps = [part.training_seconds() for part in Folder(the_run(tuned)).parts()[1:]]
     assert len(steps) == 3 and found.seconds.train > sum(steps) > 0  # of every rate
 
 
 def test_a_choice_goes_on_with_the_threads_that_it_was_begun_with(tuned):
-    inside = layout.folders(the_run(tuned))[1]
-    threads = json.loads((inside / "config.json").read_text())["device"]["threads"]
-    assert sweep._threads(the_run(tuned)) == threads
+    folder = Folder(the_run(tuned))
+    assert sweep._threads(folder) == folder.parts()[1].begun().device.threads
 
 
 def test_a_rate_more_trains_that_rate_alone(lab, tuned, tmp_path):
     copy = shutil.copytree(tuned, tmp_path / "copy")
     more = RATES | {"train.rates": (1e-3, 3e-2, 1e30, 1e-2)}
     folder = the_run(copy)
-    steps = {path.name: trained_steps(path) for path in (folder / layout.RATES).iterdir()}
+    steps = {path.name: trained_steps(path) for path in (folder / "rates").iterdir()}
     found = execute(run_of("rope", **{"data.source": lab.text} | more), copy)
     assert the_run(copy) == folder and len(found.rates) == 4
-    for path in (folder / layout.RATES).iterdir():
+    for path in (folder / "rates").iterdir():
         assert trained_steps(path) == steps.get(path.name, trained_steps(path)), path
 
 
 def test_a_rate_is_not_chosen_by_a_score_that_was_changed(lab, tuned, tmp_path):
     copy = shutil.copytree(tuned, tmp_path / "copy")
     folder = the_run(copy)
-    configs = {p: json.loads((p / "config.json").read_text()) for p in layout.folders(folder)[1:]}
-    inside = next(p for p, begun in configs.items() if begun["config"]["train"]["rate"] == 1e-3)
+    parts = Folder(folder).parts()[1:]
+    inside = next(p.path for p in parts if p.begun().config["train"]["rate"] == 1e-3)
     whole, _, last = (inside / "metrics.jsonl").read_text().rstrip("\n").rpartition("\n")
     (inside / "metrics.jsonl").write_text(f"{whole}\n{last.replace('valid', 'wrong')}\n")
     (folder / "result.json").unlink()
@@ -318,12 +323,12 @@ def test_a_file_that_is_swapped_in_is_scored_once_at_the_chosen_rate(lab, tuned,
     path = tmp_path / "mine.py"
     path.write_text(WINDOW)
     run = run_of("rope", **{"data.source": lab.text, "eval.swaps": (f"{path}:Mine",)} | RATES)
-    assert answer(run, the_run(copy)) is None
+    assert Folder(the_run(copy)).answer(run) is None
     found = execute(run, copy)
-    known = answer(run, the_run(copy))
+    known = Folder(the_run(copy)).answer(run)
     assert known is not None and known.rows == found.rows
     path.write_text(WINDOW + "# changed\n")
-    assert answer(run, the_run(copy)) is None
+    assert Folder(the_run(copy)).answer(run) is None
 
 
 @pytest.mark.slow
@@ -332,7 +337,7 @@ def test_a_choice_that_was_killed_ends_as_one_that_was_not(lab, tuned, tmp_path)
     folder = tmp_path / the_run(tuned).name
 
     def lines_so_far():
-        return sum(len(trained_steps(path)) for path in (folder / layout.RATES).glob("*"))
+        return sum(len(trained_steps(path)) for path in (folder / "rates").glob("*"))
 
     for count in (2, 5, 9):
         running = lab.run(tmp_path, "rope", **RATES)
@@ -340,6 +345,16 @@ def test_a_choice_that_was_killed_ends_as_one_that_was_not(lab, tuned, tmp_path)
     assert lab.run(tmp_path, "rope", **RATES).wait().code == 0
     for part in ("rows", "rates", "digests", "curves"):
         assert result(folder)[part] == whole[part], part
+
+
+def test_a_grid_whose_end_is_the_best_is_widened(lab, tmp_path):
+    rates = {"train.rates": (1e-4, 3e-4), "run.seeds": (0, 1)}
+    found = execute(run_of("rope", **{"data.source": lab.text} | rates), tmp_path)
+    tried = [one.rate for one in found.rates]
+    assert tried[:3] == [1e-4, 3e-4, 9e-4] and 3 <= len(tried) <= 6
+    best = min(found.rates, key=lambda one: one.mean).rate
+    assert len(tried) == 6 or best != max(tried)
+    assert execute(run_of("rope", **{"data.source": lab.text} | rates), tmp_path) == found
 
 
 def test_what_cannot_be_chosen_among_is_told(lab, tmp_path):
@@ -352,7 +367,6 @@ def test_what_cannot_be_chosen_among_is_told(lab, tmp_path):
             {"train.rates": (-1.0,)},
             "train.rates must be a tuple, each .* above 0",
         ),
-        ({"run.choose_seeds": (7,)}, "run.choose_seeds must be some of run.seeds"),
     ):
         with pytest.raises(ValueError, match=words):
             run_of(**values)
@@ -391,15 +405,9 @@ def test_a_score_that_lacked_memory_is_computed_once_there_is_some(lab, first, a
         assert {(row.length, row.free) for row in starved(found)} == {
             (length, 4_000) for length in (16, 32, 64)
         }
-        assert answer(run, folder) == found and not sweep._done(run, folder)
+        assert Folder(folder).answer(run) == found and not sweep._done(run, Folder(folder))
     monkeypatch.setattr(free_memory, "free", lambda devices: 10**9)
     whole = execute(run, again)
-    assert starved(whole) == [] and sweep._done(run, folder)
+    assert starved(whole) == [] and sweep._done(run, Folder(folder))
     alone = execute(run, shutil.copytree(first, again.parent / "alone"))
     assert (whole.rows, whole.curves) == (alone.rows, alone.curves)
-    for path in (folder / "evaluations").iterdir():
-        rows = [
-            (r["seed"], r["swap"], r["metric"], r["length"])
-            for r in json.loads(path.read_text())["rows"]
-        ]
-        assert len(rows) == len(set(rows))

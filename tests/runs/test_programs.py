@@ -64,7 +64,7 @@ def scores():
     jax.clear_caches()
     encodings = make("randomized+rope", LM.dims(8))
     params = init(LM, encodings, TrainConfig(), (0, 1))["params"]
-    models = Models(structure(LM, encodings)[0], params, encodings, (0, 1), (-1, -1))
+    models = Models.stacked(structure(LM, encodings)[0], params, encodings, seeds=(0, 1))
     config = EvalConfig(lengths=(8, 32), targets=64).resolved(8)
     return evaluate(models, [np.arange(200) % 8], config)
 

@@ -11,7 +11,7 @@ from pe_jax.evaluation.answers import predict
 from pe_jax.record import Result
 from pe_jax.report.tables import grouped
 from pe_jax.runs.execute import execute
-from pe_jax.runs.folder import complete
+from pe_jax.runs.folder import Folder
 from pe_jax.runs.run import Run
 from pe_jax.storage import records
 from pe_jax.training import samples
@@ -44,7 +44,7 @@ def result(tmp_path_factory):
 
 
 def test_every_seed_metric_and_length_has_a_row(result):
-    found = {(row.seed, row.metric, row.length) for row in result.rows}
+    found = {(row.replica.number, row.metric, row.length) for row in result.rows}
     assert len(found) == len(result.rows) == 2 * 2 * 5
     assert all(0 <= row.value <= 100 for row in result.rows)
     assert result.corpus.source == "reverse_string" and result.tokenizer.vocabulary == 3
@@ -60,9 +60,9 @@ def test_a_score_depends_neither_on_the_batch_nor_on_what_else_is_asked(result, 
     other = execute(
         Run.of(config(eval={"lengths": (12,), "batch_tokens": 100, "samples": 40})), tmp_path
     )
-    known = {(row.seed, row.metric, row.length): row.value for row in result.rows}
+    known = {(row.replica.number, row.metric, row.length): row.value for row in result.rows}
     assert other.rows
-    assert all(row.value == known[row.seed, row.metric, row.length] for row in other.rows)
+    assert all(row.value == known[row.replica.number, row.metric, row.length] for row in other.rows)
 
 
 def test_more_lengths_train_nothing(tmp_path):
@@ -72,9 +72,9 @@ def test_more_lengths_train_nothing(tmp_path):
     longer = execute(Run.of(config(eval={"lengths": (8, 24)})), tmp_path)
     assert {row.length for row in longer.rows} == {8, 24}
     assert (folder / "metrics.jsonl").read_text().count('"loss"') == lines
-    assert len(records.read(Result, next(folder.glob("evaluations/*.json"))).rows) == 24
-    assert complete(Run.of(config(eval={"lengths": (8, 24)})), folder) == longer
-    assert complete(Run.of(CONFIG), folder) is None  # other lengths
+    assert sum("row" in line for line in stored.read(folder / "scores.jsonl")) == 24
+    assert Folder(folder).complete(Run.of(config(eval={"lengths": (8, 24)}))) == longer
+    assert Folder(folder).complete(Run.of(CONFIG)) is None  # other lengths
 
 
 def test_a_finished_run_is_scored_at_other_lengths_afterwards(tmp_path):
@@ -115,7 +115,11 @@ def test_the_table_has_the_mean_beyond_training_and_the_solved_length(result):
     accuracy, exact = (grouped([result], metric)[0] for metric in ("accuracy", "exact_match"))
     row, guess = accuracy.rows[0], accuracy.rows[-1]
     assert row.trained and guess.method
-    values = {(row.seed, row.length): row.value for row in result.rows if row.metric == "accuracy"}
+    values = {
+        (row.replica.number, row.length): row.value
+        for row in result.rows
+        if row.metric == "accuracy"
+    }
     means = [np.mean([values[seed, n] for n in (12, 16, 20)]) for seed in (0, 1)]
     assert row.beyond.mean == pytest.approx(np.mean(means))
     assert exact.rows[0].effective == 0
@@ -133,7 +137,7 @@ def test_variants_have_rows_depths_and_baselines_of_their_own(tmp_path):
     both = execute(Run.of(more), tmp_path)
     assert len(list(tmp_path.iterdir())) == 1  # nothing is trained again
     assert both.rows[:2] == first.rows and both.curves[:2] == first.curves
-    assert [(row.swap, row.length) for row in both.rows[2:]] == [
+    assert [(str(row.way), row.length) for row in both.rows[2:]] == [
         ("ignore=0.98", 8),
         ("ignore=0.98", 16),
     ]

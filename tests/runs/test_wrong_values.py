@@ -42,7 +42,6 @@ WRONG = {
     "eval.memory": ((0,), (1.5,), (2**31,)),
     "data.source": (3, None),
     "run.seeds": ((), (0, 0), (-1,), (2**31,), (0.5,), (True,), 3, tuple(range(5000))),
-    "run.choose_seeds": ((7,),),
     "run.vmap_seeds": ("False",),
     "run.mesh": ("data:2,data:2", "data", "data:0", "data:²", "model:2"),
     "log.checkpoint_seconds": (-1.0, "soon"),

@@ -1,0 +1,297 @@
+"""A run of no steps, the scores of a pretrained model: what a score is, and what is computed once."""
+
+import dataclasses
+import json
+import shutil
+from pathlib import Path
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from flax import nnx
+from helpers import DIMS
+
+from pe_jax.compose.parse import make
+from pe_jax.compose.swap import swap
+from pe_jax.errors import Refused
+from pe_jax.evaluation.config import EvalConfig
+from pe_jax.evaluation.evaluate import Models, evaluate
+from pe_jax.evaluation.passes import plan
+from pe_jax.evaluation.windows import windows
+from pe_jax.pretrained.load import load
+from pe_jax.prompts import passkey
+from pe_jax.report import depth, sheets, tables
+from pe_jax.runs.execute import execute
+from pe_jax.runs.run import Run
+from pe_jax.runs.view import SILENT, Silent
+from pe_jax.storage import hashes
+from pe_jax.tasks.passkey import FILLER
+
+GOLDEN = Path(__file__).parents[1] / "golden" / "pretrained"
+SOURCE = f"hf:{GOLDEN / 'llama_tied'}"
+LENGTHS, LAST = (16, 32, 64), 8
+
+
+@pytest.fixture(scope="module")
+def model():
+    return load(SOURCE)
+
+
+@pytest.fixture
+def book(tmp_path):
+    words = np.random.default_rng(0).choice(["the ", "path ", "of ", "a ", "moth\n"], 600)
+    path = tmp_path / "book.txt"
+    path.write_text("".join(words))
+    return path
+
+
+def run_of(book, lengths=LENGTHS, swaps=("pi", "window"), places=3, source=SOURCE, **fields):
+    asked = {"lengths": lengths, "metrics": ("same_targets",), "swaps": swaps}
+    asked |= {"targets": places * LAST, "last": LAST}
+    return Run.pretrained(source, f"files:{book}", asked | fields)
+
+
+@pytest.fixture
+def asked(book):
+    return run_of(book)
+
+
+def test_a_score_is_the_bits_per_byte_of_the_last_tokens_before_a_place(model, asked, tmp_path):
+    result = execute(asked, tmp_path / "runs", view=SILENT)
+    assert {row.replica.kind for row in result.rows} == {"place"} and result.seeds == (0,)
+    assert result.train.steps == 0 and not result.digests and result.label == "llama_tied"
+    rows = {(str(row.way), row.length, row.replica.number): row.value for row in result.rows}
+    assert len(rows) == 3 * 3 * 3
+    text = np.frombuffer((tmp_path / "book.txt").read_bytes(), np.uint8)
+    window = model.tokenizer.encode([text])[0][:64].astype(np.int32)  # before the first place
+    encodings = tuple(e.at(64) for e in swap(model.members, "pi"))
+    lm = nnx.merge(model.graphdef, model.params)
+    logits = np.asarray(lm(jnp.asarray(window[None]), encodings=encodings)[0])[0, -LAST - 1 : -1]
+    log_p = logits - np.log(np.exp(logits).sum(-1, keepdims=True))
+    nats = -log_p[np.arange(LAST), window[-LAST:]].sum()
+    size = model.tokenizer.sizes[window[-LAST:]].sum()
+    assert rows["pi", 64, 0] == pytest.approx(nats / size / np.log(2), rel=1e-5)
+
+
+def test_a_scaling_within_the_training_length_scores_what_the_model_scores(asked, tmp_path):
+    result = execute(asked, tmp_path / "runs", view=SILENT)
+    value = {(str(row.way), row.length, row.replica.number): row.value for row in result.rows}
+    for place in range(3):
+        assert value["pi", 16, place] == pytest.approx(value["", 16, place], rel=1e-6)
+        assert value["pi", 64, place] != value["", 64, place]
+        assert value["window", 32, place] == value["", 32, place]
+    path = tmp_path / "runs" / result.id / "metrics.jsonl"
+    line = json.loads(path.read_text().splitlines()[-1])
+    assert line["evaluated"] == line["of"] == 3 * (2 * 16 + 2 * 32 + 3 * 64)
+    seconds = {(str(row.way), row.length, row.replica.number): row.seconds for row in result.rows}
+    assert seconds["window", 16, 2] == seconds["", 16, 2] and seconds["pi", 64, 2] > 0
+    assert seconds["pi", 64, 0] is None  # it was compiled in them
+
+
+SWAPS = (
+    "window(window=2040)",
+    "window(window=2048)",
+    "lm_infinite(sinks=10)",
+    "lm_infinite(sinks=12)",
+)
+
+
+def test_a_pass_is_shared_only_where_it_is_the_same_by_construction():
+    members = make("rope", DIMS._replace(train_len=2048))
+    config = EvalConfig(lengths=(2048, 16384), swaps=SWAPS, last=256).resolved(2048)
+    computed = {(str(p.way), p.length): p.computed(p.length) for p in plan(members, config)}
+    ways = [str(way) for way in config.ways]
+    assert len({computed[way, 16384] for way in ways}) == 5
+    assert len({computed[way, 2048] for way in ways}) == 4
+    assert computed["window(window=2048)", 2048] == computed["", 2048]  # it hides no key
+
+
+MINE = """
+import dataclasses
+from pe_jax.encodings.rotary import Rotary
+from pe_jax.geometry import inverse_timescales
+
+@dataclasses.dataclass(frozen=True)
+class Mine(Rotary):
+    def _frequencies(self):
+        return inverse_timescales(self.dims.head, self.base) * FACTOR
+"""
+
+
+def test_a_swap_in_a_file_is_scored_anew_once_the_file_has_changed(book, tmp_path):
+    file = tmp_path / "mine.py"
+
+    def scores_of(factor):
+        file.write_text(MINE.replace("FACTOR", factor))
+        asked = run_of(book, (64,), (f"{file}:Mine",), 2)
+        result = execute(asked, tmp_path / "runs", view=SILENT)
+        assert result.sources[str(file)] == hashes.sha256_of_file(file)
+        return {(str(row.way), row.length, row.replica.number): row.value for row in result.rows}
+
+    first, second = scores_of("1.0"), scores_of("0.01")
+    assert first["", 64, 0] == second["", 64, 0]
+    assert first[f"{file}:Mine", 64, 0] != second[f"{file}:Mine", 64, 0]
+
+
+class Stops(Silent):
+    """Ends the process's work after so many passes."""
+
+    def __init__(self, after):
+        self.after, self.passes = after, 0
+
+    def watch(self, line):
+        self.passes += 1
+        if self.passes == self.after:
+            raise KeyboardInterrupt
+
+
+def scores(result):
+    return [dataclasses.replace(row, seconds=None) for row in result.rows]
+
+
+def test_what_was_cut_off_goes_on_with_what_it_lacks(asked, book, tmp_path):
+    whole = execute(asked, tmp_path / "whole", view=SILENT)
+    first, second, third = Stops(10), Stops(0), Stops(0)
+    with pytest.raises(KeyboardInterrupt):
+        execute(asked, tmp_path / "runs", view=first)
+    (path,) = (tmp_path / "runs").glob("*/scores.jsonl")
+    with path.open("a") as file:  # a line that a kill has cut off
+        file.write('{"protocol": "all-64-')
+    result = execute(asked, tmp_path / "runs", view=second)
+    assert (first.passes, second.passes) == (10, 21 - 10)
+    assert scores(result) == scores(whole)
+    assert execute(asked, tmp_path / "runs", view=third).rows == result.rows
+    assert not third.passes
+    more = run_of(book, swaps=("pi", "window", "ntk"))
+    grown = execute(more, tmp_path / "runs", view=third)
+    assert third.passes == 3 * 3 and set(result.rows) < set(grown.rows)
+    book.write_text(book.read_text() + "moth\n")
+    with pytest.raises(Refused, match="other text .*has changed since"):
+        execute(asked, tmp_path / "runs", view=SILENT)
+
+
+def test_a_passkey_is_hidden_at_every_depth_and_all_of_it_is_seen(model):
+    def encode(text):
+        return model.tokenizer.encode([np.frombuffer(text, np.uint8)])[0]
+
+    for length in (300, 511):
+        digits = set()
+        for number in range(10):
+            tokens, answer, at = passkey(encode, length, number)
+            text = model.tokenizer.decode(tokens).decode()
+            key = model.tokenizer.decode(tokens[-answer:]).decode().strip()
+            digits.add(key)
+            assert len(tokens) == length + 1 and at == number % 8 / 7
+            assert len(key) == 5 and text.endswith(f"The pass key is {key}")
+            before, after = text.split(
+                f"\nThe pass key is {key}. Remember it. {key} is the pass key.\n"
+            )
+            filler = before.partition("information there.\n")[2], after.partition("\nWhat is")[0]
+            assert all(FILLER.decode().startswith(part[:80]) for part in filler)
+            share = len(filler[0]) / len("".join(filler))
+            assert share == pytest.approx(at, abs=0.02)
+        assert len(digits) == 10
+    with pytest.raises(ValueError, match="alone have 2[0-9]+ tokens, .* always scored"):
+        passkey(encode, 100, 5)
+
+
+def test_a_passkey_counts_where_greedy_decoding_gives_all_of_it(model, monkeypatch):
+    config = EvalConfig((300,), ("passkey",), swaps=(), last=1, samples=3, by="place").resolved(300)
+    cut = windows([], "passkey", 300, config, model.tokenizer)
+    tokens = cut.tokens.copy()
+
+    @jax.jit
+    def predicted(params, tokens):
+        lm = nnx.merge(model.graphdef, params)
+        return lm(tokens, encodings=model.members)[0].argmax(-1)
+
+    assert {*(cut.hi - cut.lo)} == {5}
+    for at in range(-5, 0):
+        tokens[:, at] = predicted(model.params, tokens)[:, at - 1]
+    tokens[1, -1] += 1  # the last digit is another one
+    written = dataclasses.replace(cut, tokens=tokens, lo=cut.lo + [0, 1, 0])  # four tokens count
+    monkeypatch.setattr("pe_jax.evaluation.evaluate.windows", lambda *_: written)
+    models = Models(model.graphdef, {0: model.params}, model.members)
+    rows = evaluate(models, [], config, model.tokenizer).rows
+    assert [(str(row.replica), row.value) for row in rows] == [
+        ("sample 0", 100),
+        ("sample 1", 0),
+        ("sample 2", 100),
+    ]
+    (whole,) = evaluate(models, [], dataclasses.replace(config, by="seed"), model.tokenizer).rows
+    assert whole.value == pytest.approx(200 / 3)
+
+
+def test_prompts_have_a_table_and_a_heat_map_of_every_swap(book, tmp_path):
+    served = shutil.copytree(GOLDEN / "llama_tied", tmp_path / "served")
+    about = json.loads((served / "config.json").read_text()) | {"max_position_embeddings": 300}
+    (served / "config.json").write_text(json.dumps(about))
+    metrics = ("same_targets", "passkey")
+    asked = run_of(book, (320, 600), source=f"hf:{served}", metrics=metrics, samples=3)
+    result = execute(asked, tmp_path / "runs", view=SILENT)
+    curves = {(str(c.way), c.length, c.position): c.value for c in result.curves}
+    assert len(curves) == 3 * 3 * 3 and len(result.rows) == 2 * len(curves)
+    assert curves["pi", 600, (1 / 7,)] == (0.0,)
+    table = tables.extrapolation([result], "passkey")
+    assert sheets.extrapolation([table])[0].columns[-1] == "seconds a window"
+    notes = " ".join(table.notes)
+    assert "same numbers with every swap" in notes and "3 samples" in notes
+    figure = depth.heat([result], 5.5)
+    titles = [axes.get_title() for axes in figure.axes if axes.get_visible()]
+    assert titles[:3] == ["served", "pi", "window 300"]
+
+
+def test_the_table_says_what_its_intervals_are_over(asked, tmp_path):
+    result = execute(asked, tmp_path / "runs", view=SILENT)
+    table = tables.extrapolation([result], "same_targets")
+    notes = " ".join(table.notes)
+    assert "Trained by others, on up to 32 tokens" in notes
+    assert "3 places, ±" in notes and "paired over places" in notes and "seed" not in notes
+    first, *others = table.rows
+    assert first.label == "llama_tied"
+    assert {row.label for row in others} == {"llama_tied, pi", "llama_tied, window 32"}
+    assert others[0].cells[-1].mean < others[1].cells[-1].mean  # swaps are ranked, in one block
+    assert [name for name, _ in table.blocks] == ["as trained", "swapped in"]
+    times = [row.seconds for row in result.rows if (str(row.way), row.length) == ("pi", 64)]
+    assert times[0] is None and times[1] > 0 and times[2] > 0
+    cost = {row.label: row.seconds for row in table.rows}["llama_tied, pi"]
+    assert cost == pytest.approx((times[1] + times[2]) / 2)
+    assert sheets.extrapolation([table])[0].columns[-1] == "seconds a window"
+
+
+def test_a_finished_run_is_scored_by_prompts_and_places_too(tmp_path, book):
+    """The same metrics serve models that were trained here, and a run of no steps may start from
+    one: its scores are those of that run.
+    """
+    config = {"pe": "rope", "lm": {"layers": 1, "model": 16, "heads": 2, "mlp": 16}}
+    config |= {
+        "train": {"steps": 4, "length": 256, "batch": 2},
+        "data": {"source": f"files:{book}"},
+    }
+    config |= {"run": {"seeds": (3,)}}
+    evaluation = {"lengths": (256,), "metrics": ("same_targets", "passkey"), "swaps": ()}
+    evaluation |= {"targets": 16, "last": 8, "samples": 2, "split": "all"}
+    trained = execute(Run.of(config | {"eval": evaluation}), tmp_path, view=SILENT)
+    child = config | {"train": {"init_from": str(tmp_path / trained.id), "steps": 0, "length": 256}}
+    scored = execute(Run.of(child | {"eval": evaluation | {"by": "place"}}), tmp_path, view=SILENT)
+    text, keys = ([r.value for r in scored.rows if r.metric == m] for m in evaluation["metrics"])
+    assert len(text) == len(keys) == 2
+    assert np.mean(text) == pytest.approx(trained.rows[0].value, rel=1e-6)
+    assert np.mean(keys) == trained.rows[1].value
+
+
+def test_what_cannot_be_scored_is_refused(book, tmp_path):
+    wrong = tmp_path / "wrong.py"
+    wrong.write_text(MINE.replace("FACTOR", "[1.0] * 7"))
+    with pytest.raises(ValueError, match="wrong.py:Mine: qk raised"):
+        run_of(book, swaps=(f"{wrong}:Mine",))
+    with pytest.raises(ValueError, match="needs parameters"):
+        run_of(book, swaps=("learned",))
+    with pytest.raises(ValueError, match="by=place needs metrics with a window for each place"):
+        run_of(book, metrics=("nonoverlapping",))
+    with pytest.raises(ValueError, match="trains nothing: name by train.init_from"):
+        Run.of({"pe": "rope", "train": {"steps": 0}})
+    with pytest.raises(Refused, match="no document .*has the 65536 tokens"):
+        execute(run_of(book, (65536,), ("pi",)), tmp_path, view=SILENT)
+    assert not [*tmp_path.glob("*/config.json")]
