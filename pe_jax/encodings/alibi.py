@@ -1,9 +1,10 @@
 """Attention with linear biases: logits - m_h |i - j| (Press et al., 2022; arXiv:2108.12409).
 
-m_h = 2^(-8h / H), h = 1 .. H. Nothing is learned; with learned=True ln m_h is, from the logarithms
-of these slopes on. Beyond the training length distant keys fade out: the head with slope m sees
-about 1 / m keys. For H that is not a power of two the slopes are those of the authors' code
-(geometry.slopes); variant="paper" takes the formula for any H.
+m_h = c 2^(-8h / H), h = 1 .. H, c = 1 (slope_scale). Nothing is learned; with learned=True ln m_h
+is, from the logarithms of these slopes on. Beyond the training length L distant keys fade out: the
+head with slope m sees about 1 / m keys. slope_scale = C / L gives slopes in units of 1 / L. For H
+that is not a power of two the slopes are those of the authors' code (geometry.slopes);
+variant="paper" takes the formula for any H.
 
 The bias is computed from the distance. The authors' m_h j differs from it by a constant for each
 query, but loses all precision in bfloat16. The authors report that learned slopes extrapolated no
@@ -17,6 +18,7 @@ from typing import Literal
 import jax.numpy as jnp
 
 from pe_jax.encoding import Encoding
+from pe_jax.fields import Positive
 from pe_jax.geometry import slopes
 
 
@@ -27,6 +29,8 @@ class ALiBi(Encoding):
     learned: bool = False
     """Whether the slopes are learned."""
     variant: Literal["code", "paper"] = "code"
+    slope_scale: Positive = 1.0
+    """c, a factor of all slopes, which are in nats per token of distance."""
 
     def init(self, key):
         return {"log_slopes": jnp.log(self._slopes())} if self.learned else {}
@@ -34,7 +38,8 @@ class ALiBi(Encoding):
     def _slopes(self):
         H = self.dims.heads
         plain = 2.0 ** (-8.0 * jnp.arange(1, H + 1) / H)
-        return plain if self.variant == "paper" else jnp.asarray(slopes(H), jnp.float32)
+        published = plain if self.variant == "paper" else jnp.asarray(slopes(H), jnp.float32)
+        return self.slope_scale * published
 
     def relative_bias(self, params, n):
         m = jnp.exp(params["log_slopes"]) if self.learned else self._slopes()

@@ -28,6 +28,7 @@ def attended(spec, case=CASE, dims=DIMS, **params):
         ("p_rope(p=0.0)", "nope"),
         ("partial_rope(rotary_pct=1.0)", "rope"),
         ("alibi(learned=True)", "alibi"),
+        ("alibi(learned=True,slope_scale=4.0)", "alibi(slope_scale=4.0)"),
         ("shape(max_shift=0)+rope", "rope"),
         ("cape(max_shift=0.0,max_jitter=0.0,max_scale=1.0)+rope", "rope"),
         ("cape(max_shift=0.0,max_jitter=0.0,max_scale=1.0,centred=True)+rope", "rope"),

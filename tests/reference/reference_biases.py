@@ -15,8 +15,12 @@ def biased(case, b):
 
 
 def alibi(e, params, case):
-    """Press et al. (2022), 3: q_i . k_j - m_h |i - j|; learned: m_h = exp(log_slopes_h) > 0."""
-    slope = np.exp(params["log_slopes"]) if e.learned else alibi_slopes(e.dims.heads, e.variant)
+    """Press et al. (2022), 3: q_i . k_j - c m_h |i - j|; learned: c m_h = exp(log_slopes_h) > 0.
+
+    c, which the paper does not have, is `e.slope_scale`.
+    """
+    slope = e.slope_scale * np.array(alibi_slopes(e.dims.heads, e.variant))
+    slope = np.exp(params["log_slopes"]) if e.learned else slope
     return biased(case, lambda i, j, h: -slope[h] * abs(case.distance(i, j)))
 
 
