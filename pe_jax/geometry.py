@@ -99,6 +99,19 @@ def log_bucket(
     return offset + jnp.where(n < exact, n, far)
 
 
+LARGEST_EXPONENT = 84.0  # float32 ends at e^88; the rest is for what the factor multiplies
+
+
+def bounded_exp(power: Float[Array, "..."]) -> Float[Array, "..."]:
+    """e^power; NaN where |power| is above LARGEST_EXPONENT."""
+    return jnp.where(jnp.abs(power) <= LARGEST_EXPONENT, jnp.exp(power), jnp.nan)
+
+
+def inverse_softplus(x: float) -> float:
+    """The y with softplus(y) = ln(1 + e^y) = x > 0."""
+    return x + math.log(-math.expm1(-x))
+
+
 def clamp(x: Float[Array, "..."], low: float, high: float = math.inf) -> Float[Array, "..."]:
     """x clipped to [low, high], with the gradient of x: a parameter out of bounds still learns."""
     return x + jax.lax.stop_gradient(jnp.clip(x, low, high) - x)

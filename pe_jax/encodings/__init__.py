@@ -31,6 +31,7 @@ from pe_jax.encodings.forget_gate import ForgetGate
 from pe_jax.encodings.grape_a import GrapeA
 from pe_jax.encodings.hierarchical import Hierarchical
 from pe_jax.encodings.integer import Integer
+from pe_jax.encodings.jordan_rope import JordanRoPE
 from pe_jax.encodings.kerple_log import KerpleLog
 from pe_jax.encodings.kerple_power import KerplePower
 from pe_jax.encodings.leaky_rerope import LeakyReRoPE
@@ -50,6 +51,7 @@ from pe_jax.encodings.p_rope import PRoPE
 from pe_jax.encodings.partial_rope import PartialRoPE
 from pe_jax.encodings.path import PaTH
 from pe_jax.encodings.pi import PI
+from pe_jax.encodings.pj_bias import PJBias
 from pe_jax.encodings.pope import PoPE
 from pe_jax.encodings.position_coupling import PositionCoupling
 from pe_jax.encodings.randomized import Randomized
@@ -99,6 +101,7 @@ ENCODINGS: dict[str, type[Encoding]] = {
     "selective_rope": SelectiveRoPE,
     "repo": RePo,
     "mobius": Mobius,
+    "jordan_rope": JordanRoPE,
     "pi": PI,
     "ntk": NTK,
     "dynamic_ntk": DynamicNTK,
@@ -131,6 +134,7 @@ ENCODINGS: dict[str, type[Encoding]] = {
     "sandwich": Sandwich,
     "cpb": CPB,
     "fire": FIRE,
+    "pj_bias": PJBias,
     "randomized": Randomized,
     "shape": SHAPE,
     "cape": CAPE,

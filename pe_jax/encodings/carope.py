@@ -12,7 +12,6 @@ normalised input of each layer, which is that of the embedding in the first one 
 """
 
 import dataclasses
-import math
 from typing import final
 
 import jax
@@ -20,6 +19,7 @@ import jax.numpy as jnp
 
 from pe_jax.encodings.rotary import Turned
 from pe_jax.fields import Positive
+from pe_jax.geometry import inverse_softplus
 
 
 @final
@@ -37,8 +37,7 @@ class CARoPE(Turned):
             raise ValueError(f"carope's base must be above 1, got {self.base}; RoPE's is 10000.0")
 
     def init(self, key):
-        want = self.base ** (2 / self.dims.head) - 1  # of softplus(b)
-        b = want + math.log(-math.expm1(-want))
+        b = inverse_softplus(self.base ** (2 / self.dims.head) - 1)
         return {
             "w": jnp.zeros((self.dims.model, self.dims.heads)),
             "b": jnp.full(self.dims.heads, b),

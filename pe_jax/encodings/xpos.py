@@ -18,9 +18,7 @@ import numpy as np
 
 from pe_jax.encodings.rotary import Rotary
 from pe_jax.fields import Positive
-from pe_jax.geometry import inverse_timescales
-
-MOST = 84.0  # float32 ends at e^88: what is left is for q and k themselves
+from pe_jax.geometry import LARGEST_EXPONENT, bounded_exp, inverse_timescales
 
 
 @final
@@ -44,7 +42,7 @@ class XPos(Rotary):
         return self if self.middle is not None else dataclasses.replace(self, middle=length / 2)
 
     def limit(self):
-        side = MOST * self._base / np.log(1 + 1 / self.gamma)
+        side = LARGEST_EXPONENT * self._base / np.log(1 + 1 / self.gamma)
         return int(side + (side if self.middle is None else min(self.middle, side)))
 
     @property
@@ -59,8 +57,7 @@ class XPos(Rotary):
         part = np.linspace(0, 1, self.dims.head // 2, endpoint=False)
         zeta = np.tile((part + self.gamma) / (1 + self.gamma), 2)
         power = ((pos - middle) / self._base)[:, None] * np.log(zeta)[None]
-        factor = jnp.where(jnp.abs(power) <= MOST, jnp.exp(sign * power), jnp.nan)
-        return (x.astype(jnp.float32) * factor[:, None]).astype(x.dtype)
+        return (x.astype(jnp.float32) * bounded_exp(sign * power)[:, None]).astype(x.dtype)
 
     def qk(self, params, q, k, q_pos, k_pos):
         q, k = super().qk(params, q, k, q_pos, k_pos)

@@ -16,6 +16,7 @@ import itertools
 import math
 
 import numpy as np
+import reference_2026
 import reference_absolute
 import reference_biases
 import reference_content
@@ -118,6 +119,7 @@ REFERENCES = {
         function.__name__: function
         for function in (nope, learned, rope, t5, transformer_xl, randomized, window)
     },
+    **reference_2026.REFERENCES,
     **reference_absolute.REFERENCES,
     **reference_biases.REFERENCES,
     **reference_content.REFERENCES,
