@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from configs import encodings
+from configs import encodings, pj_rope
 from pe_jax.compose.parse import parse
 from pe_jax.compose.swap import replaces
 from pe_jax.encodings import ENCODINGS
@@ -24,6 +24,16 @@ def test_the_sweep_over_encodings_has_every_encoding_once(monkeypatch):
     assert all(run.run.seeds == (0, 1, 2) and run.data.source == "stdlib" for run in runs)
     monkeypatch.setenv("PE_JAX_CORPORA", "/texts")
     assert encodings.get_config().data.source == "files:$PE_JAX_CORPORA/novels"
+
+
+def test_the_models_of_pj_rope_have_the_published_setting():
+    runs = [Run.of(config.to_dict()) for config in pj_rope.get_sweep()]
+    assert len({run.id for run in runs}) == len(runs) == 9
+    for run in runs:
+        rates = run.train.rates_by_step()
+        assert {round(float(rates(step)), 7) for step in (0, 1, 150, 299)} == {3e-3}
+        assert run.train.length == 1024 and run.run.seeds == (0, 1, 2)
+        assert bool(run.eval.swaps) == ("rope" in run.config["pe"])
 
 
 PAPERS = sorted(path.stem for path in Path(encodings.__file__).parent.glob("papers/*.py"))
