@@ -10,6 +10,7 @@ from __future__ import annotations
 from pe_jax.encoding import Encoding
 from pe_jax.encodings.abacus import Abacus
 from pe_jax.encodings.alibi import ALiBi
+from pe_jax.encodings.bam import BAM
 from pe_jax.encodings.binary import Binary
 from pe_jax.encodings.bipe import BiPE
 from pe_jax.encodings.cape import CAPE
@@ -24,11 +25,13 @@ from pe_jax.encodings.dape_v2 import DAPEv2
 from pe_jax.encodings.deberta import DeBERTa
 from pe_jax.encodings.drope import DroPE
 from pe_jax.encodings.dynamic_ntk import DynamicNTK
+from pe_jax.encodings.evq_cosh import EVQCosh
 from pe_jax.encodings.fire import FIRE
 from pe_jax.encodings.floater import Floater
 from pe_jax.encodings.fope import FoPE
 from pe_jax.encodings.forget_gate import ForgetGate
 from pe_jax.encodings.grape_a import GrapeA
+from pe_jax.encodings.grape_ap import GrapeAP
 from pe_jax.encodings.hierarchical import Hierarchical
 from pe_jax.encodings.integer import Integer
 from pe_jax.encodings.jordan_rope import JordanRoPE
@@ -36,6 +39,7 @@ from pe_jax.encodings.kerple_log import KerpleLog
 from pe_jax.encodings.kerple_power import KerplePower
 from pe_jax.encodings.leaky_rerope import LeakyReRoPE
 from pe_jax.encodings.learned import Learned
+from pe_jax.encodings.lerope import LeRoPE
 from pe_jax.encodings.llama3 import Llama3
 from pe_jax.encodings.lm_infinite import LMInfinite
 from pe_jax.encodings.log_n import LogN
@@ -55,6 +59,7 @@ from pe_jax.encodings.pj_bias import PJBias
 from pe_jax.encodings.pope import PoPE
 from pe_jax.encodings.position_coupling import PositionCoupling
 from pe_jax.encodings.randomized import Randomized
+from pe_jax.encodings.relative_projection import RelativeProjection
 from pe_jax.encodings.repo import RePo
 from pe_jax.encodings.rerope import ReRoPE
 from pe_jax.encodings.resonance import Resonance
@@ -69,6 +74,7 @@ from pe_jax.encodings.sinusoidal import Sinusoidal
 from pe_jax.encodings.ssmax import SSMax
 from pe_jax.encodings.stick_breaking import StickBreaking
 from pe_jax.encodings.t5 import T5
+from pe_jax.encodings.tisa import TISA
 from pe_jax.encodings.transformer_xl import TransformerXL
 from pe_jax.encodings.tupe import TUPE
 from pe_jax.encodings.urpe import URPE
@@ -102,6 +108,8 @@ ENCODINGS: dict[str, type[Encoding]] = {
     "repo": RePo,
     "mobius": Mobius,
     "jordan_rope": JordanRoPE,
+    "evq_cosh": EVQCosh,
+    "lerope": LeRoPE,
     "pi": PI,
     "ntk": NTK,
     "dynamic_ntk": DynamicNTK,
@@ -129,12 +137,16 @@ ENCODINGS: dict[str, type[Encoding]] = {
     "stick_breaking": StickBreaking,
     "alibi": ALiBi,
     "grape_a": GrapeA,
+    "grape_ap": GrapeAP,
     "kerple_log": KerpleLog,
     "kerple_power": KerplePower,
     "sandwich": Sandwich,
     "cpb": CPB,
     "fire": FIRE,
     "pj_bias": PJBias,
+    "bam": BAM,
+    "tisa": TISA,
+    "relative_projection": RelativeProjection,
     "randomized": Randomized,
     "shape": SHAPE,
     "cape": CAPE,

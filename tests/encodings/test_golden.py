@@ -132,6 +132,16 @@ def test_the_forget_gate_is_the_data_dependent_alibi_of_x_transformers():
     assert_near(e.bias(params, located, located), g["bias"], 1e-5)
 
 
+def test_the_relative_projection_is_that_of_x_transformers():
+    g = golden("relative_projection")
+    e, params = (
+        only("relative_projection(curves=4,distances=12)"),
+        {n: g[n] for n in ("w", "c", "bank")},
+    )
+    located = e.locate(params, g["x"], jnp.arange(20), None)
+    assert_near(e.bias(params, located, located), g["bias"], 1e-5)
+
+
 def test_pope_is_the_polar_embedding_of_x_transformers():
     g = golden("pope")
     got = output(only("pope"), {"delta": g["delta"]}, g["q"], g["k"], g["v"], causal=True)

@@ -41,3 +41,39 @@ def test_fours_of_components_and_one_part_are_needed():
         one("jordan_rope", DIMS._replace(head=6))
     with pytest.raises(ValueError, match="one of jets"):
         one("pj_bias(jets=False,line=False,lightcone=False)")
+
+
+def test_grape_ap_without_a_match_is_alibi_with_slopes_times_ln_2():
+    for case in (CASE, APART):
+        steps = case._replace(pos=CASE.pos)  # it counts keys, not distances
+        got = attended("grape_ap", case, w=np.zeros((24, 3, 8)))
+        assert_near(got, attended(f"alibi(slope_scale={np.log(2)})", steps), 1e-5)
+
+
+def test_bam_begins_as_alibi_and_lerope_as_rope():
+    for case in (CASE, APART):
+        assert_near(attended("bam", case), attended("alibi", case), 1e-4)
+        assert_near(attended("lerope", case), attended("rope", case), 1e-5)
+
+
+def test_evq_cosh_with_a_small_tau_is_spaced_as_rope():
+    (e,), (rope,) = make("evq_cosh(tau=1e-4)", DIMS), make("rope", DIMS)
+    half_a_step = DIMS.head**-1.0
+    want = rope._frequencies() * rope.base**-half_a_step
+    np.testing.assert_allclose(e._frequencies(), want, rtol=1e-4)
+    wide = make("evq_cosh(tau=3.0)", DIMS)[0]._frequencies()
+    assert (wide[:-1] > want[:-1]).all()
+
+
+def test_a_relative_projection_of_one_curve_for_all_tokens_is_a_table():
+    bank = jnp.linspace(1.0, -1.0, DIMS.train_len)[None]
+    located = {"weights": jnp.ones((9, 3, 1)), "pos": jnp.arange(9)}
+    bias = one("relative_projection(curves=1)").bias({"bank": bank}, located, located)
+    for head in bias:
+        np.testing.assert_array_equal(head[7], [*bank[0, ::-1], 0.0])
+        assert head[8, 0] == 0.0 and head[8, 1] == bank[0, -1]
+
+
+def test_grape_ap_refuses_an_odd_size():
+    with pytest.raises(ValueError, match="even, got 3"):
+        one("grape_ap(size=3)")

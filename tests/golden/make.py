@@ -257,6 +257,15 @@ def scalings():
         scaling("longrope", served, 4096, factor=32.0, long_factor=long, short_factor=short)
 
 
+def relative_projection(distances):
+    layer = x_transformers.RelativeProjPositionalBias(D, H, 4, distances)
+    x, weight, bias, bank = draw(L, D), draw(D, H, 4, scale=0.2), draw(H, 4), draw(4, distances)
+    linear = layer.to_distance_weights[0]
+    linear.weight.data, linear.bias.data = tensor(weight.reshape(D, -1).T), tensor(bias.ravel())
+    layer.distance_bank.data = tensor(bank)
+    keep("relative_projection", x=x, w=weight, c=bias, bank=bank, bias=layer(tensor(x)[None])[0])
+
+
 def main():
     found = {name: importlib.metadata.version(name).split("+")[0] for name in PINNED}
     if found != PINNED:
@@ -281,6 +290,7 @@ def main():
     swin_v2(5, 16)
     t5_attention()
     scalings()
+    relative_projection(12)
     np.savez_compressed(Path(__file__).with_name("vectors.npz"), **MADE)
     print(f"{len(MADE)} arrays, {', '.join(f'{k} {v}' for k, v in found.items())}")
 

@@ -7,8 +7,8 @@ the head size, L the training length.
 import math
 
 import numpy as np
-from reference_biases import biased
-from reference_case import attention
+from reference_biases import biased, rotated
+from reference_case import alibi_slopes, attention
 from reference_published import softplus
 
 
@@ -76,4 +76,83 @@ def pj_bias(e, params, case):
     return biased(case, b)
 
 
-REFERENCES = {function.__name__: function for function in (jordan_rope, pj_bias)}
+def bam(e, params, case):
+    """Bianchessi et al. (2025) by their code: -(|n| + 1e-5)^shape e^scale."""
+    return biased(
+        case,
+        lambda i, j, h: (
+            -((abs(case.distance(i, j)) + 1e-5) ** params["shape"][h])
+            * math.exp(params["scale"][h])
+        ),
+    )
+
+
+def tisa(e, params, case):
+    """Wennberg and Henter (2021), eq. 5: sum_s a_s exp(-|b_s| (n - c_s)^2)."""
+    a, b, c = (params[name] for name in ("amplitude", "sharpness", "centre"))
+
+    def bumps(i, j, h):
+        n = case.distance(i, j)
+        return sum(a[h, s] * math.exp(-abs(b[h, s]) * (n - c[h, s]) ** 2) for s in range(e.kernels))
+
+    return biased(case, bumps)
+
+
+def evq_cosh(e, params, case):
+    """w = base^-phi, phi = 1 - asinh((1 - u) sinh tau) / tau, u = (c + 1/2) / (K/2)."""
+    half = case.q.shape[-1] // 2
+    tau = e.tau or 2 * half / math.sqrt(e.dims.train_len)
+    us = [(c + 0.5) / half for c in range(half)]
+    w = [e.base ** (math.asinh((1 - u) * math.sinh(tau)) / tau - 1) for u in us]
+    return rotated(case, [(c, c + half) for c in range(half)], w)
+
+
+def lerope(e, params, case):
+    """Karypis et al. (2026), 3.1: RoPE with the frequencies e^alpha_c base^(-2c/K)."""
+    half = case.q.shape[-1] // 2
+    w = [math.exp(params["alpha"][c]) * e.base ** (-c / half) for c in range(half)]
+    return rotated(case, [(c, c + half) for c in range(half)], w)
+
+
+def relative_projection(e, params, case):
+    """x-transformers: (x_i W + c) . bank[:, n]; 0 where n < 0 or beyond the bank."""
+    size = e.distances or e.dims.train_len
+
+    def b(i, j, h):
+        n = case.distance(i, j)
+        if not 0 <= n < size:
+            return 0.0
+        return (case.x[i] @ params["w"][:, h] + params["c"][h]) @ params["bank"][:, n]
+
+    return biased(case, b)
+
+
+def grape_ap(e, params, case):
+    """Zhang et al. (2025) by their code: m_h sum_{l=j+1..i} log sigmoid(<p_i, R_l p'_l> / P), p'
+    of unit mean square, R_l a turn of all pairs (x_c, x_{c + P/2}) by l.
+    """
+    P, slope = e.size, alibi_slopes(e.dims.heads)
+    p = np.einsum("ld,dhp->lhp", case.x, params["w"])
+
+    def match(i, t, h):
+        unit = p[t, h] / math.sqrt((p[t, h] ** 2).mean())
+        turned = (unit[: P // 2] + 1j * unit[P // 2 :]) * np.exp(1j * case.pos[t])
+        value = p[i, h] @ np.concatenate([turned.real, turned.imag]) / P
+        return -softplus(-value)
+
+    return biased(case, lambda i, j, h: slope[h] * sum(match(i, t, h) for t in range(j + 1, i + 1)))
+
+
+REFERENCES = {
+    function.__name__: function
+    for function in (
+        jordan_rope,
+        pj_bias,
+        bam,
+        tisa,
+        evq_cosh,
+        lerope,
+        relative_projection,
+        grape_ap,
+    )
+}

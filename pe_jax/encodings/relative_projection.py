@@ -1,0 +1,54 @@
+"""Inkling's relative projection: each token mixes its own bias from a few curves over the distance
+(Thinking Machines, 2026; no paper, code of x-transformers, RelativeProjPositionalBias).
+
+b_h(i, j) = sum_d (x_i W_h + c_h)_d bank[d, i - j], x_i the normalised input of the layer. Learned,
+in each layer: W, [D, H, curves], c, [H, curves], both from U(-1, 1) / sqrt(D), and the bank,
+[curves, distances], from N(0, 0.02^2). At distances beyond the bank the bias is 0: beyond the
+training length such keys are told apart by content alone. Later keys have a bias of 0, too.
+"""
+
+import dataclasses
+
+import jax
+import jax.numpy as jnp
+
+from pe_jax.encoding import Encoding
+from pe_jax.fields import Count
+from pe_jax.geometry import whole
+
+
+@dataclasses.dataclass(frozen=True)
+class RelativeProjection(Encoding):
+    """`locate` gives each token's weights of the curves beside its position."""
+
+    curves: Count = 16
+    distances: Count | None = None
+    """Distances that have a bias, 0 .. distances - 1. None: the training length."""
+    per_layer: tuple[str, ...] = dataclasses.field(default=("*",), kw_only=True)
+
+    @property
+    def _distances(self):
+        return self.dims.train_len if self.distances is None else self.distances
+
+    def trained_from(self):
+        return self._distances
+
+    def init(self, key):
+        D, H, bound = self.dims.model, self.dims.heads, self.dims.model**-0.5
+        of_w, of_c, of_bank = jax.random.split(key, 3)
+        return {
+            "w": jax.random.uniform(of_w, (D, H, self.curves), minval=-bound, maxval=bound),
+            "c": jax.random.uniform(of_c, (H, self.curves), minval=-bound, maxval=bound),
+            "bank": 0.02 * jax.random.normal(of_bank, (self.curves, self._distances)),
+        }
+
+    def locate(self, params, x, pos, before):
+        weights = jnp.einsum("ld,dhc->lhc", x, params["w"]) + params["c"][None]
+        return {"weights": weights, "pos": whole(pos)}
+
+    def bias(self, params, q_pos, k_pos):
+        n = q_pos["pos"][:, None] - k_pos["pos"][None]
+        every = jnp.einsum("thc,cn->htn", q_pos["weights"], params["bank"])
+        at = jnp.clip(n, 0, self._distances - 1)[None]
+        inside = (n >= 0) & (n < self._distances)
+        return jnp.where(inside[None], jnp.take_along_axis(every, at, axis=-1), 0.0)
