@@ -14,8 +14,9 @@ import os
 
 from pe_jax.configs import base
 
-SWAPS = ("pi", "ntk", "dynamic_ntk", "yarn", "llama3", "longrope", "leaky_rerope", "self_extend")
-SWAPS += ("rerope", "lm_infinite", "chunk", "drope")  # what is swapped in on a trained RoPE
+SWAPS = ("pi", "ntk", "dynamic_ntk", "yarn", "mrrope", "llama3", "longrope", "clipped_rope")
+SWAPS += ("leaky_rerope", "self_extend", "rerope", "lm_infinite", "streaming", "string", "chunk")
+SWAPS += ("drope",)  # what is swapped in on a trained RoPE
 BESIDE = {  # what is run for names that encode no position by themselves
     **dict.fromkeys(SWAPS, ()),  # nothing: in training they are RoPE, or nearly, or NoPE
     "randomized": ("randomized+sinusoidal", "randomized+rope", "randomized+t5"),

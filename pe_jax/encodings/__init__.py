@@ -16,6 +16,7 @@ from pe_jax.encodings.bipe import BiPE
 from pe_jax.encodings.cape import CAPE
 from pe_jax.encodings.carope import CARoPE
 from pe_jax.encodings.chunk import Chunk
+from pe_jax.encodings.clipped_rope import ClippedRoPE
 from pe_jax.encodings.complex import Complex
 from pe_jax.encodings.conv import Conv
 from pe_jax.encodings.cope import CoPE
@@ -46,6 +47,7 @@ from pe_jax.encodings.log_n import LogN
 from pe_jax.encodings.longrope import LongRoPE
 from pe_jax.encodings.mapformer import MapFormer
 from pe_jax.encodings.mobius import Mobius
+from pe_jax.encodings.mrrope import MrRoPE
 from pe_jax.encodings.multiplicative import Multiplicative
 from pe_jax.encodings.nezha import Nezha
 from pe_jax.encodings.nope import NoPE
@@ -73,6 +75,8 @@ from pe_jax.encodings.shaw import Shaw
 from pe_jax.encodings.sinusoidal import Sinusoidal
 from pe_jax.encodings.ssmax import SSMax
 from pe_jax.encodings.stick_breaking import StickBreaking
+from pe_jax.encodings.streaming import Streaming
+from pe_jax.encodings.string import String
 from pe_jax.encodings.t5 import T5
 from pe_jax.encodings.tisa import TISA
 from pe_jax.encodings.transformer_xl import TransformerXL
@@ -114,12 +118,16 @@ ENCODINGS: dict[str, type[Encoding]] = {
     "ntk": NTK,
     "dynamic_ntk": DynamicNTK,
     "yarn": YaRN,
+    "mrrope": MrRoPE,
     "llama3": Llama3,
     "longrope": LongRoPE,
+    "clipped_rope": ClippedRoPE,
     "rerope": ReRoPE,
     "leaky_rerope": LeakyReRoPE,
     "self_extend": SelfExtend,
     "lm_infinite": LMInfinite,
+    "streaming": Streaming,
+    "string": String,
     "chunk": Chunk,
     "drope": DroPE,
     "t5": T5,

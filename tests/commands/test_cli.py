@@ -19,8 +19,9 @@ from pe_jax.storage import locks, records
 from pe_jax.tasks import TASKS
 
 SWAPS = (
-    "partial_rope p_rope xpos resonance mobius pi ntk dynamic_ntk yarn llama3 longrope rerope "
-    "leaky_rerope self_extend lm_infinite chunk drope window log_n"
+    "partial_rope p_rope xpos resonance mobius evq_cosh pi ntk dynamic_ntk yarn mrrope llama3 "
+    "longrope clipped_rope rerope leaky_rerope self_extend lm_infinite streaming string chunk "
+    "drope window log_n"
 ).split()
 HEAVY = ("jax", "flax", "pandas", "matplotlib", "tensorflow_datasets", "grain", "orbax", "scipy")
 BEGUN = record.Begun(

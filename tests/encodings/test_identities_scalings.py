@@ -86,11 +86,46 @@ def test_parts_are_kept_or_interpolated_by_how_often_they_turn():
     assert (moved[0], moved[-1]) == (21, 45)
 
 
+def test_mrrope_slows_between_the_ends_of_yarn_evenly_or_later():
+    """Its authors' example: the pairs 20 to 46 of Llama's 64, s = 16."""
+    w = frequencies("rope").astype(np.float64)
+    uni, pro = (w / frequencies(f"mrrope(variant='{v}',factor=16.0)") for v in ("uni", "pro"))
+    for ratio in (uni, pro):
+        np.testing.assert_allclose(ratio[:21], 1, rtol=1e-5)
+        np.testing.assert_allclose(ratio[46:], 16, rtol=1e-5)
+    np.testing.assert_allclose(np.diff(np.log(uni[20:47])), math.log(16) / 26, rtol=1e-3)
+    steps = np.diff(np.log(pro[20:47]))
+    np.testing.assert_allclose(steps, 2 * np.arange(1, 27) * math.log(16) / (26 * 27), rtol=1e-2)
+
+
+def test_clipped_rope_takes_the_slow_pairs_down_to_nothing():
+    w = frequencies("rope(base=500000.0)").astype(np.float64)
+    llama3 = LLAMA._replace(train_len=8192)
+    by_wavelength = frequencies("clipped_rope(base=500000.0)", llama3) / w
+    twenty = frequencies("clipped_rope(base=500000.0,pairs=20)", llama3) / w
+    for ratio, n in ((by_wavelength, 29), (twenty, 20)):
+        np.testing.assert_allclose(ratio[: 65 - n], 1, rtol=1e-5)
+        assert ratio[-1] == 0 and (np.diff(ratio[64 - n :]) < 0).all()
+    assert frequencies("clipped_rope(pairs=0)").tolist() == frequencies("rope").tolist()
+
+
+def test_the_first_keys_of_streaming_are_next_to_its_window():
+    e = one("streaming(window=5,sinks=2)")
+    i, j = jnp.array([6, 7, 30]), jnp.arange(31)
+    far, q_pos, k_pos = e._far(i, j)
+    n = np.where(far, q_pos[:, None] - k_pos[None], i[:, None] - j[None])
+    assert n[:, :2].tolist() == [[6, 5], [6, 5], [6, 5]] and n[2, 26:].tolist() == [4, 3, 2, 1, 0]
+    near = attended("streaming(window=5,sinks=0)")
+    assert_near(near, attended("rope+window(window=5)"), 1e-6)
+
+
 def test_the_temperatures_are_those_of_the_papers():
     pos = jnp.arange(3)
     for spec, want in (
         ("yarn(factor=16.0)", (0.1 * math.log(16) + 1) ** 2),
         ("yarn(factor=16.0,attention_factor=1.0)", 1),
+        ("yarn(factor=16.0,mscale=0.2)", (0.2 * math.log(16) + 1) ** 2),
+        ("mrrope(factor=16.0,mscale=0.0)", 1),
         ("longrope(factor=32.0)", 1 + math.log(32) / math.log(4096)),
         ("longrope(factor=32.0,attention_factor=1.5)", 1.5**2),
         ("longrope(attention_factor=1.5)", 1),  # within the training length
@@ -147,6 +182,9 @@ def test_what_makes_no_scaling_is_refused(spec, said):
         "self_extend(window=60,group=3)",
         "self_extend(window=3,group=1)",
         "lm_infinite(window=60)",
+        "streaming(window=60)",
+        "string(shift=60)",
+        "string(shift=3,window=3)",
         "chunk(chunk=60,local=3)",
         "chunk(chunk=30,local=30)",
     ],
@@ -155,7 +193,9 @@ def test_what_leaves_every_distance_as_it_is_is_rope(spec, case):
     assert_near(attended(spec, case), attended("rope", case), 1e-6)
 
 
-@pytest.mark.parametrize("name", ["leaky_rerope", "self_extend", "lm_infinite", "chunk"])
+@pytest.mark.parametrize(
+    "name", ["leaky_rerope", "self_extend", "lm_infinite", "streaming", "chunk"]
+)
 def test_within_the_training_length_what_remaps_distances_is_rope(name):
     dims = DIMS._replace(train_len=LENGTH)
     assert_near(attended(name, served=LENGTH, dims=dims), attended("rope", dims=dims), 1e-6)

@@ -72,16 +72,36 @@ def yarn(e, params, case):
     if e.variant == "paper":
         gamma = [linear(L * x / (2 * math.pi), e.alpha, e.beta) for x in w]
     else:
-
-        def dimension(turns):
-            return K * math.log(L / (turns * 2 * math.pi)) / (2 * math.log(e.base))
-
-        low = max(math.floor(dimension(e.beta)), 0)
-        high = min(math.ceil(dimension(e.alpha)), K - 1)
+        low, high = yarn_ends(e)
         high = low + 0.001 if high <= low else high
         gamma = [1 - linear(c, low, high) for c in range(K // 2)]
-    root = e.attention_factor or 0.1 * math.log(s) + 1
-    return turned(case, by_parts(w, s, gamma), root**2)
+    return turned(case, by_parts(w, s, gamma), yarn_temperature(e))
+
+
+def yarn_ends(e):
+    K, L = e.dims.head, trained_at(e)
+
+    def dimension(turns):
+        return K * math.log(L / (turns * 2 * math.pi)) / (2 * math.log(e.base))
+
+    low = max(math.floor(dimension(e.beta)), 0)
+    return low, min(math.ceil(dimension(e.alpha)), K - 1)
+
+
+def yarn_temperature(e):
+    return (e.attention_factor or e.mscale * math.log(longer_by(e)) + 1) ** 2
+
+
+def mrrope(e, params, case):
+    """Tian et al. (2026), by their code: w_c / s^p, p = q (q + 1) / (n (n + 1)), uni: q / n, of the
+    q-th pair after the low end of YaRN's code; p = 0 before it and 1 from the high end on.
+    """
+    s, (low, high) = longer_by(e), yarn_ends(e)
+    n, w = max(1, high - low), []
+    for c, x in enumerate(rope_frequencies(e)):
+        q = min(max(c - low, 0), n)
+        w.append(x / s ** (q / n if e.variant == "uni" else q * (q + 1) / (n * (n + 1))))
+    return turned(case, w, yarn_temperature(e))
 
 
 def llama3(e, params, case):
@@ -174,6 +194,37 @@ def lm_infinite(e, params, case):
     return at_distance(case, e.base, lambda i, j: min(i - j, L), seen)
 
 
+def clipped_rope(e, params, case):
+    """Li et al. (2026), by their code: the slowest n pairs times (1 + cos theta) / 2, theta from 0
+    to pi in even steps; n by default those with 2 pi / w > L.
+    """
+    w = rope_frequencies(e)
+    slow = [c for c, x in enumerate(w) if 2 * math.pi / x > e.dims.train_len]
+    n = len(slow) if e.pairs is None else min(e.pairs, len(w))
+    for t in range(1, n):
+        w[len(w) - n + t] *= (1 + math.cos(math.pi * t / (n - 1))) / 2
+    return turned(case, w)
+
+
+def string(e, params, case):
+    """An et al. (2024b): distance n below S, n - S + W from there on."""
+    S = e.shift or max(1, e.dims.train_len // 3)
+    W = e.window or min(128, max(1, S // 2))
+    return at_distance(case, e.base, lambda i, j: i - j if i - j < S else i - j - S + W)
+
+
+def streaming(e, params, case):
+    """Xiao et al. (2023), 3.2: positions in the cache, which holds the first keys and the last."""
+    window = e.window or max(1, e.dims.train_len - e.sinks)
+
+    def in_cache(i, j):
+        if i < e.sinks + window:
+            return i - j
+        return e.sinks + window - 1 - j if j < e.sinks else i - j
+
+    return at_distance(case, e.base, in_cache, lambda i, j: i - j < window or j < e.sinks)
+
+
 def chunk(e, params, case):
     """An et al. (2024), 3: positions of keys j mod s; of queries i mod s to keys of their chunk,
     min(s + i mod s, c - 1) to those of the one before, and c - 1 to earlier ones.
@@ -198,7 +249,7 @@ def drope(e, params, case):
 REFERENCES = {
     function.__name__: function
     for function in (
-        *(pi, ntk, dynamic_ntk, yarn, llama3, longrope, drope),
-        *(rerope, leaky_rerope, self_extend, lm_infinite, chunk),
+        *(pi, ntk, dynamic_ntk, yarn, mrrope, llama3, longrope, clipped_rope, drope),
+        *(rerope, leaky_rerope, self_extend, lm_infinite, streaming, string, chunk),
     )
 }

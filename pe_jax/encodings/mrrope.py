@@ -1,0 +1,36 @@
+"""MrRoPE: RoPE read as digits of several bases, each of which is scaled by its own factor (Tian et
+al., 2026; arXiv:2601.22181).
+
+w'_i = w_i s^(-g(q) / g(n)), s = L' / L, q = i - l held within 0 .. n, n = h - l. l is the pair that
+turns beta = 32 times within the training length L, rounded down, and h the one that turns alpha = 1
+times, rounded up, as in YaRN's code: up to l pairs stay as they are, from h on they are slowed s
+times. g(q) = q (q + 1) slows pairs between at first by little ("pro"); g(q) = q evenly ("uni").
+YaRN, which divides by a line from 1 to s, slows fast ones more. The logits are multiplied by YaRN's
+1 / t. Nothing is learned. Beyond the training length the slow pairs meet no new angle.
+
+By the authors' code, mattian7/mrRoPE, whose form with fewer than one pair between is undefined:
+n is at least 1 here.
+"""
+
+import dataclasses
+from typing import Literal, final
+
+import jax.numpy as jnp
+
+from pe_jax.encodings.by_parts import ByParts
+from pe_jax.geometry import inverse_timescales
+
+
+@final
+@dataclasses.dataclass(frozen=True)
+class MrRoPE(ByParts):
+    """q and k rotated by their positions, slow pairs by positions / factor; sharper logits."""
+
+    variant: Literal["pro", "uni"] = "pro"
+
+    def _frequencies(self):
+        first, last = self._ends()
+        n = max(1, last - first)
+        q = jnp.clip(jnp.arange(self.dims.head // 2) - first, 0, n).astype(jnp.float32)
+        part = q / n if self.variant == "uni" else q * (q + 1) / (n * (n + 1))
+        return inverse_timescales(self.dims.head, self.base) * self._factor**-part

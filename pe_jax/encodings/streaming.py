@@ -1,0 +1,43 @@
+"""StreamingLLM: a window and the first keys, at the positions that they have in a cache of both
+(Xiao et al., 2023; arXiv:2309.17453).
+
+A query sees the last `window` keys and the first `sinks`. Those of the window are at their
+distance, as in RoPE; those of the first keys are as if no key was between: at the distance
+min(i, sinks + window - 1) - j. Nothing is learned. Beyond the training length no distance is new,
+and what is in neither part cannot be read. `window(sinks=4)` hides the same keys and leaves the
+distances of the first ones as they are; `lm_infinite` puts all of them at one distance.
+
+The authors keep 4 first keys, and as many of the last as make the cache as long as the training
+length.
+"""
+
+import dataclasses
+from typing import final
+
+import jax.numpy as jnp
+
+from pe_jax.encodings.remapped import Remapped
+from pe_jax.fields import Count, Natural
+
+
+@final
+@dataclasses.dataclass(frozen=True)
+class Streaming(Remapped):
+    """q and k of a window and of the first keys, rotated as if they were next to each other."""
+
+    window: Count | None = None
+    """None: the training length without the sinks."""
+    sinks: Natural = 4
+    """The first keys of the sequence, which every later query sees."""
+
+    @property
+    def _window(self):
+        left = max(1, self.dims.train_len - self.sinks)
+        return left if self.window is None else self.window
+
+    def reach(self):
+        return self._window, self.sinks
+
+    def _far(self, i, j):
+        last = self.sinks + self._window - 1
+        return (j < self.sinks)[None] & (i > last)[:, None], jnp.full_like(i, last), j
