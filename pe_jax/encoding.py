@@ -58,7 +58,7 @@ class Encoding:
     per_layer: tuple[str, ...] = dataclasses.field(default=(), kw_only=True)
     """Entries of `init` that each layer owns; ("*",) is all of them. Layers share the others."""
     layers: str = dataclasses.field(default=":", kw_only=True)
-    """The layers it acts in, as a Python slice: ":", "::2", "-1:"."""
+    """The layers it acts in, as Python slices or numbers: ":", "::2", "-1:", "0,3"."""
     where: Literal["input", "layers"] = dataclasses.field(default="input", kw_only=True)
     """Where `embed` acts: once, on the model's input, or on the input of each layer in `layers`."""
 

@@ -1,4 +1,6 @@
-"""The layers that an encoding acts in: the Python slice of a spec, such as ":", "::2" or "-1:"."""
+"""The layers that an encoding acts in: in a spec Python slices or numbers, with commas between,
+such as ":", "::2", "-1:" or "0,3,5:".
+"""
 
 from __future__ import annotations
 
@@ -8,11 +10,13 @@ import operator
 from pe_jax.encoding import Encoding
 
 
-def layers_of(encoding: Encoding) -> range:
-    """The layers it acts in, counted from 0. ValueError if its field `layers` is no slice, or holds
-    none of the model's layers.
+def layers_of(encoding: Encoding) -> list[int]:
+    """The layers it acts in, counted from 0, ascending. ValueError if its field `layers` holds no
+    slices or numbers, or none of the model's layers.
     """
-    layers = range(encoding.dims.layers)[_slice(encoding.layers)]
+    every = range(encoding.dims.layers)
+    parts = [every[part] for part in _slices(encoding.layers)]
+    layers = [layer for layer in every if any(layer in part for part in parts)]
     if not layers:
         raise ValueError(
             f"{type(encoding).__name__} acts in no layer: the model has {encoding.dims.layers}, "
@@ -26,15 +30,22 @@ def active(encoding: Encoding, layer: int) -> bool:
     return layer in layers_of(encoding)
 
 
-def _slice(text: str) -> slice:
+def _slices(text: str) -> list[slice]:
     try:
         (subscript,) = ast.parse(f"_[{text}]").body
-        part = subscript.value.slice  # type: ignore[attr-defined]
-        ends = [
-            e and operator.index(ast.literal_eval(e)) for e in (part.lower, part.upper, part.step)
-        ]
-        return slice(*ends)
+        inside = subscript.value.slice  # type: ignore[attr-defined]
+        return [_slice(part) for part in getattr(inside, "elts", [inside])]
     except (SyntaxError, ValueError, TypeError, AttributeError):
         raise ValueError(
-            f"layers must be a slice such as ':', '::2' or '-1:', got {text!r}"
+            "layers must be slices or numbers with commas between, such as ':', '::2', '-1:' or "
+            f"'0,3', got {text!r}"
         ) from None
+
+
+def _slice(part: ast.expr) -> slice:
+    """The slice that a slice or a number of the text stands for. TypeError if it is neither."""
+    if isinstance(part, ast.Slice):
+        ends = part.lower, part.upper, part.step
+        return slice(*(end and operator.index(ast.literal_eval(end)) for end in ends))
+    number = operator.index(ast.literal_eval(part))
+    return slice(number, number + 1 or None)

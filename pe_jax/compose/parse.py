@@ -3,8 +3,9 @@
 A spec is a sum of members, applied in order. A member is a name of the table
 (pe_jax/encodings/__init__.py) or a class of your own, `dir/file.py:Class`; then optionally, in
 parentheses, the fields that differ from their defaults; then optionally, in brackets, the layers it
-acts in as a slice. After an encoding that overrides `embed`, as in learned[-1:], brackets also mean
-where="layers": it acts on the input of each of these layers, and not once on the model's input.
+acts in, as slices or numbers. After an encoding that overrides `embed`, as in learned[-1:],
+brackets also mean where="layers": it acts on the input of each of these layers, and not once on the
+model's input.
 """
 
 from __future__ import annotations

@@ -13,6 +13,7 @@ import functools
 
 import jax
 
+from pe_jax.compose.layers import layers_of
 from pe_jax.compose.parse import defaults, parse
 from pe_jax.encoding import Encoding
 
@@ -35,10 +36,13 @@ def swap(encodings: tuple[Encoding, ...], spec: str) -> tuple[Encoding, ...]:
     """The encodings of a trained model with those of `spec` swapped in.
 
     Each takes the place of the one encoding that it `replaces`, and keeps that one's values of the
-    fields that both have and the spec does not set. If it replaces none it is appended.
+    fields that both have and the spec does not set. If its spec names layers, as yarn[3::4] does,
+    it takes that place in these layers alone, and the replaced one stays in its others. If it
+    replaces none it is appended.
 
     ValueError if it could replace two, if it needs parameters that the replaced one does not have,
-    and if it would be appended beside one of its family (pi beside xpos would rotate twice).
+    if it takes the place of one with parameters in a part of the layers, and if it would be
+    appended beside one of its family (pi beside xpos would rotate twice).
     """
     out = list(encodings)
     for member in parse(spec):
@@ -59,7 +63,15 @@ def swap(encodings: tuple[Encoding, ...], spec: str) -> tuple[Encoding, ...]:
                 f"{spec!r} needs parameters ({', '.join(needed)}) that this model does not "
                 "have: no swap"
             )
-        if old:
+        if old and (rest := sorted({*layers_of(old)} - {*layers_of(new)})):
+            if there:
+                raise ValueError(
+                    f"{spec!r} would share the parameters of {type(old).__name__} with it: no "
+                    "swap in a part of the layers"
+                )
+            out[places[0]] = dataclasses.replace(old, layers=",".join(map(str, rest)))
+            out.append(new)
+        elif old:
             out[places[0]] = new
         elif doubled := [type(e).__name__ for e in out if kin(type(new), type(e))]:
             raise ValueError(

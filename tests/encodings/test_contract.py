@@ -173,16 +173,18 @@ def test_every_default_is_the_identity():
         (":2", [0, 1]),
         ("2:4", [2, 3]),
         ("::-5", [0, 5]),
+        ("3", [3]),
+        ("-1,0,2:4", [0, 2, 3, 5]),
     ],
 )
-def test_layers_are_a_slice(layers, want):
+def test_layers_are_slices_and_numbers(layers, want):
     e = Two(DIMS, layers=layers)
     assert [layer for layer in range(6) if active(e, layer)] == want
 
 
-@pytest.mark.parametrize("layers", ["", "3", "a:", "1:2:3:4", "1.5:", "--1:"])
+@pytest.mark.parametrize("layers", ["", "3.5", "a:", "1:2:3:4", "1.5:", "--1:", "0,a"])
 def test_layers_that_are_no_slice_are_an_error(layers):
-    with pytest.raises(ValueError, match="must be a slice"):
+    with pytest.raises(ValueError, match="must be slices or numbers"):
         active(Two(DIMS, layers=layers), 0)
 
 
@@ -604,6 +606,16 @@ def test_a_swap_takes_the_place_of_the_plain_one_of_its_family(monkeypatch):
     assert [type(e) for e in model] == [T5, RoPE, Learned]
     with pytest.raises(ValueError, match="could replace 2 members"):
         swap(make("rope[::2]+rope[1::2]", DIMS), "slow")
+
+
+def test_a_swap_in_some_layers_leaves_the_others_as_they_were():
+    model = make("t5+rope(base=7.0)", DIMS)
+    assert swap(model, "yarn[1:]") == make("t5+rope(base=7.0)[0]+yarn(base=7.0)[1:]", DIMS)
+    assert swap(model, "yarn[:4,4,5]") == make("t5+yarn(base=7.0)[:4,4,5]", DIMS)
+    assert swap(model, "yarn[0]+ntk[1:]") == make("t5+ntk(base=7.0)[1:]+yarn(base=7.0)[0]", DIMS)
+    assert swap(model, "yarn[::2]")[1] == make("rope(base=7.0)[1,3,5]", DIMS)[0]
+    with pytest.raises(ValueError, match="share the parameters of Learned"):
+        swap(make("learned", DIMS), "hierarchical[-1:]")
 
 
 def test_a_swap_of_another_kind_is_appended_if_it_needs_no_parameters():
