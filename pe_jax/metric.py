@@ -25,11 +25,14 @@ Of text, a TextMetric says which tokens are scored in windows of which kind:
     last_k          windows of E evenly spread over the documents, their last k tokens scored
 
 E is the evaluation length and L the training length, in tokens. Of tasks whose samples are drawn, a
-SampleMetric counts right predictions:
+SampleMetric scores Predictions, by what is right or by -ln p of the targets:
 
     accuracy        of all scored tokens, how many are the most likely one where they are predicted
     exact_match     of all samples, in how many every scored token is. A greedily decoded answer is
                     right in just these, since up to its first error it is what the model reads
+    bits            the mean of -log2 p over all scored tokens
+    last_bits       the mean of -log2 p over the last k scored tokens of each sample
+    above_bayes     last_bits minus those of the Bayes-optimal prediction, `Task.bayes`
 """
 
 from __future__ import annotations
@@ -37,9 +40,10 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Literal, TypeVar
+from typing import Literal, NamedTuple, TypeVar
 
 import numpy as np
+from jaxtyping import Bool, Float
 
 from pe_jax import own_class, places, prompts
 from pe_jax.errors import nearest
@@ -111,17 +115,41 @@ class TextMetric(Metric):
     """
 
 
+class Predictions(NamedTuple):
+    """The predictions in B samples of S tokens, by a model or by a method without one."""
+
+    scored: Bool[np.ndarray, "B S"]
+    """Which tokens are scored. The other fields are read there alone."""
+    right: Bool[np.ndarray, "B S"]
+    """Whether the most likely token is the target."""
+    nats: Float[np.ndarray, "B S"]
+    """-ln p of the target; NaN by a method that gives no probabilities."""
+    bayes: Float[np.ndarray, "B S"]
+    """-ln p of the target by `Task.bayes`; NaN unless the metric `uses` "bayes"."""
+
+
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class SampleMetric(Metric):
-    """How the samples of a task are scored, in percent."""
+    """How the samples of a task are scored."""
 
     better: Literal["lower", "higher"] = "higher"
+    percent: bool = True
+    """Whether 100 is the best value, so that a length can be solved."""
     by_depth: bool = False
     """Whether it is also drawn by the depth of what is retrieved."""
-    value: Callable[[np.ndarray, np.ndarray], float]
-    """One number from how many predictions of each sample are right, and how many are scored, both
-    int [n].
+    uses: tuple[str, ...] = ()
+    """"last", where only the last `eval.last` scored tokens of a sample count, which no evaluation
+    length may be below; "bayes", where the task must have the hook `bayes`.
     """
+    value: Callable[[Predictions], float]
+    """One number; NaN where the predictions lack what it needs."""
+
+    def score(self, predictions: Predictions, last: int) -> float:
+        """The value of the predictions, `last` being `eval.last`."""
+        if "last" in self.uses:
+            left = np.cumsum(predictions.scored[:, ::-1], axis=1)[:, ::-1]
+            predictions = predictions._replace(scored=predictions.scored & (left <= last))
+        return self.value(predictions)
 
     @property
     def measured(self) -> str:
@@ -139,12 +167,21 @@ class PromptMetric(SampleMetric):
     """
 
 
-def _accuracy(right: np.ndarray, scored: np.ndarray) -> float:
-    return 100 * float(right.sum(dtype=np.int64) / scored.sum(dtype=np.int64))
+def _accuracy(predictions: Predictions) -> float:
+    return 100 * float(predictions.right[predictions.scored].mean())
 
 
-def _exact_match(right: np.ndarray, scored: np.ndarray) -> float:
-    return 100 * float((right == scored).mean())
+def _exact_match(predictions: Predictions) -> float:
+    return 100 * float((predictions.right | ~predictions.scored).all(axis=1).mean())
+
+
+def _bits(predictions: Predictions) -> float:
+    nats = predictions.nats[predictions.scored]
+    return float(nats.mean(dtype=np.float64) / math.log(2))
+
+
+def _above_bayes(predictions: Predictions) -> float:
+    return _bits(predictions) - _bits(predictions._replace(nats=predictions.bayes))
 
 
 METRICS: dict[str, Metric] = {
@@ -206,6 +243,36 @@ METRICS: dict[str, Metric] = {
             by_depth=True,
             value=_exact_match,
             prompt=prompts.passkey,
+        ),
+        SampleMetric(
+            "bits",
+            "Samples of every length are drawn, the same {alike}: the mean of -log2 p over all "
+            "their scored tokens.",
+            unit="bits per token",
+            better="lower",
+            percent=False,
+            value=_bits,
+        ),
+        SampleMetric(
+            "last_bits",
+            "Samples of every length are drawn, the same {alike}: the mean of -log2 p over the "
+            "last {last} scored tokens of each, L being the training length. Where a longer sample "
+            "ends with the shorter one, as in markov, these targets are the same at every length.",
+            unit="bits per token, last targets",
+            better="lower",
+            percent=False,
+            uses=("last",),
+            value=_bits,
+        ),
+        SampleMetric(
+            "above_bayes",
+            "The mean of -log2 p over the last {last} scored tokens of each sample, L being the "
+            "training length, minus that of the Bayes-optimal prediction on the same tokens.",
+            unit="bits per token above Bayes",
+            better="lower",
+            percent=False,
+            uses=("last", "bayes"),
+            value=_above_bayes,
         ),
     )
 }

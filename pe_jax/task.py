@@ -15,7 +15,8 @@ import dataclasses
 from collections.abc import Sequence
 from typing import Any, ClassVar, NamedTuple
 
-from jaxtyping import Array, Bool, Int, Key
+import numpy as np
+from jaxtyping import Array, Bool, Float, Int, Key
 
 from pe_jax import contract
 from pe_jax.fields import check
@@ -46,6 +47,10 @@ class Task:
     """Whether it has a form for models that are not causal."""
     reads_text: ClassVar[bool] = False
     """Whether its samples are windows of the text of section `data` (`cut`), and not drawn."""
+    nested: ClassVar[bool] = False
+    """Whether the sample of length n is the last n tokens of each longer sample with the same key:
+    the last targets are then the same at every evaluation length.
+    """
     metrics: ClassVar[tuple[str, ...]] = ("accuracy", "exact_match")
     """Names of metric.METRICS: how it is scored where eval.metrics does not say it."""
 
@@ -97,6 +102,14 @@ class Task:
     def oracle(self, tokens: Sequence[int]) -> list[int | None]:
         """What is to be predicted at each of the tokens of a sample; None: it is not scored."""
         raise NotImplementedError
+
+    def bayes(self, tokens: Sequence[int]) -> Float[np.ndarray, "S V"] | None:
+        """The Bayes-optimal prediction, for a task whose targets are drawn: the probability of each
+        of the V = `vocab` tokens as the target of each of the S tokens of a sample, given the
+        tokens up to that one. Rows at tokens that are not scored are not read. None: `oracle` knows
+        the target.
+        """
+        return None
 
     def guess(self, tokens: Sequence[int]) -> list[int] | None:
         """What a simple method without a model predicts at each token; None: there is none but the

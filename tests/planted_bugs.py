@@ -144,8 +144,8 @@ BUGS = {
         ),
         Bug(  # every sample counts alike, however many of its tokens are scored
             "metric.py",
-            "float(right.sum(dtype=np.int64) / scored.sum(dtype=np.int64))",
-            "float((right / scored).mean())",
+            "float(predictions.right[predictions.scored].mean())",
+            "float((predictions.right.sum(1) / predictions.scored.sum(1)).mean())",
             (PROTOCOL, BASELINES),
         ),
         Bug(  # an audit: all segments of a window draw the same positions
@@ -299,6 +299,18 @@ BUGS = {
             "self._distinct(for_values, self.labels())",
             "self._distinct(for_keys, self.labels())",
             (RETRIEVAL,),
+        ),
+        Bug(  # the chain runs forwards, so that its matrix is the reversed one
+            "tasks/markov.py",
+            "stationary[None] * matrix.T",
+            "stationary[:, None] * matrix",
+            ("tests/tasks/test_markov.py",),
+        ),
+        Bug(  # what came before the symbol is counted, not what came behind it
+            "tasks/markov.py",
+            "tokens[at[:-1] + 1]",
+            "tokens[at[1:] - 1]",
+            ("tests/tasks/test_markov.py",),
         ),
         Bug(  # x is always the first digit
             "tasks/solve_equation.py",

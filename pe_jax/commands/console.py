@@ -88,9 +88,10 @@ def integer(flag: str, given: object) -> int:
 
 def show(result: Result) -> None:
     """Prints the extrapolation table of one run by each of its metrics."""
-    from pe_jax.report import sheet, sheets, tables
+    from pe_jax.report import headroom, sheet, sheets, tables
 
-    every = [tables.extrapolation([result], metric) for metric in tables.metrics([result])]
+    results = headroom.added([result])
+    every = [tables.extrapolation(results, metric) for metric in tables.metrics(results)]
     out = Console(width=None if Console().is_terminal else 160)
     out.print(*sheet.terminal(sheets.extrapolation(every)))
 
@@ -104,16 +105,17 @@ def publish(
     missing: Sequence[str] = (),
     again: str = "",
 ) -> None:
-    """Prints the first table of each group of results that may be ranked; with `out`, writes the
+    """Prints the first table of each group of results that may be ranked, and how much of their
+    headroom the models use where that is known; with `out`, writes the
     study there, every model against `baseline`, and prints its paths. `published` are tables of
     published numbers; `missing` are sentences on the runs without a result, for the files; `again`
     is the command that makes the report.
     """
-    from pe_jax.report import page, sheet, sheets, tables
+    from pe_jax.report import headroom, page, sheet, sheets, tables
 
     choice = choice or page.EVERYTHING
     results = sorted(results, key=lambda result: result.id)
-    shown = choice.results(results)
+    shown = headroom.added(choice.results(results))
     reported = choice.tables(tables.study(shown), shown)
     written = []
     if out:
@@ -121,6 +123,9 @@ def publish(
         told = choice, baseline, published, missing, reported
         written = page.write(results, out, commands, *told)
     wholes = tables.headlines(reported)
+    wholes += [
+        one for one in reported if one.metric == headroom.HEADROOM.name and one not in wholes
+    ]
     first = [tables.first(table, baseline) for table in wholes]
     console = Console(width=None if Console().is_terminal else 180)
     console.print(*sheet.terminal(choice.sheets(sheets.extrapolation(first))))

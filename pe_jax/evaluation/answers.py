@@ -1,7 +1,8 @@
-"""Right predictions of trained models in the samples of a task, at one length at a time.
+"""Predictions of trained models in the samples of a task, at one length at a time.
 
-Samples are drawn inside the program, from keys of their length and number alone, which training
-never uses: all models and seeds meet the same ones. Random positions differ between samples.
+Samples are drawn inside the program, from keys of their length and number alone (of a task whose
+samples are `nested`, of their number), which training never uses: all models and seeds meet the
+same ones. Random positions differ between samples.
 """
 
 from __future__ import annotations
@@ -27,9 +28,9 @@ from pe_jax.training.mesh import place_windows
 from pe_jax.training.processes import gather
 from pe_jax.training.session import Session
 
-HELD_OUT = 2**32 - 1
-"""The seed of the samples that are evaluated. Keys of training are folded in another way, so that
-even a run of this seed would not meet them.
+SEEDS = {"test": 2**32 - 1, "valid": 2**32 - 2}
+"""The seeds of the samples that are evaluated, by `eval.split`. Keys of training are folded in
+another way, so that even a run of these seeds would not meet them.
 """
 
 
@@ -40,23 +41,24 @@ class Answers(NamedTuple):
     """Which of the scored predictions are right: the most likely token is the target."""
     scored: Bool[Array | np.ndarray, "B S"]
     """Which predictions are scored."""
-    nats: Float[Array | np.ndarray, "B"]
-    """The sum of their -ln p."""
+    nats: Float[Array | np.ndarray, "B S"]
+    """-ln p of the targets; 0 where none is scored."""
 
 
 def held_out(
-    task: Task, n: Int[Array, ""], numbers: Int[Array, "B"], longest: int
+    task: Task, n: Int[Array, ""], numbers: Int[Array, "B"], longest: int, split: str
 ) -> tuple[Sample, Key[Array, "B"]]:
-    """(the samples of length n with these numbers, padded to the size of `longest`; for each a key
-    for random positions).
+    """(the samples of a split of length n with these numbers, padded to the size of `longest`; for
+    each a key for random positions).
     """
-    key = jax.random.fold_in(jax.random.key(HELD_OUT), n)
+    key = jax.random.key(SEEDS[split])
+    key = key if task.nested else jax.random.fold_in(key, n)
     keys = jax.vmap(jax.random.split)(jax.vmap(jax.random.fold_in, (None, 0))(key, numbers))
     return jax.vmap(lambda key: task.sample(key, n, longest))(keys[:, 0]), keys[:, 1]
 
 
 @functools.partial(
-    jax.jit, static_argnames=("graphdef", "encodings", "task", "longest", "blockwise")
+    jax.jit, static_argnames=("graphdef", "encodings", "task", "longest", "split", "blockwise")
 )
 def predict(
     params: Any,
@@ -67,18 +69,19 @@ def predict(
     encodings: tuple[Encoding, ...],
     task: Task,
     longest: int,
+    split: str,
     blockwise: bool = False,
 ) -> Answers:
-    """The predictions of one seed's `params` in the samples of length n with these numbers, which
-    are padded to the size of `longest`.
+    """The predictions of one seed's `params` in the samples of a split of length n with these
+    numbers, which are padded to the size of `longest`.
     """
     model = merged(graphdef, params, blockwise)
-    (tokens, targets, scored), keys = held_out(task, n, numbers, longest)
+    (tokens, targets, scored), keys = held_out(task, n, numbers, longest, split)
     size = jnp.asarray(task.size(n))
     logits, _ = model(tokens, encodings=encodings, key=keys, size=size)
     right = (logits.argmax(-1) == targets) & scored
     nats = optax.softmax_cross_entropy_with_integer_labels(logits, targets)
-    return Answers(right, scored, nats.sum(-1, where=scored))
+    return Answers(right, scored, jnp.where(scored, nats, 0))
 
 
 def answers(
@@ -100,6 +103,7 @@ def answers(
         encodings=part.encodings,
         task=part.task,
         longest=part.longest,
+        split=config.split,
     )
     n = np.int32(part.length)
 

@@ -38,10 +38,10 @@ class EvalConfig:
     stride: Count | None = None
     """The stride of sliding, in tokens; None: half the training length."""
     last: Count | None = None
-    """The k of same_targets and last_k, in tokens; None: half the training length."""
+    """The k of same_targets, last_k and last_bits, in tokens; None: half the training length."""
     split: Literal["valid", "test", "all"] = "test"
-    """The part of the text that is scored: test; valid, which serves choices; or all of it, for
-    models that were trained on other text."""
+    """The part of the text, or the samples, that are scored: test; valid, which serves choices; or
+    all of a text, for models that were trained on other text."""
     source: str = ""
     """Other text than that of training, named as in data.source; "": the same."""
     samples: Count = 512
@@ -138,13 +138,30 @@ def _check_text(config: EvalConfig) -> None:
         )
 
 
+def _check_uses(metric: SampleMetric, config: EvalConfig, task: Task) -> None:
+    """ValueError unless a task and its evaluation have what a metric uses."""
+    shortest, last = config.lengths[0], config.scope.last
+    if "last" in metric.uses and last > shortest:
+        raise ValueError(
+            f"eval.last must be at most the shortest evaluation length {shortest} (the training "
+            f"length is always among them), got {last}: lower eval.last"
+        )
+    if "bayes" in metric.uses and type(task).bayes is Task.bayes:
+        raise ValueError(
+            f"eval.metrics: {metric.words} needs a task with a Bayes-optimal prediction, which "
+            f"{type(task).__name__} has not: use bits"
+        )
+
+
 def _check_samples(config: EvalConfig, task: Task) -> None:
     """ValueError unless the samples of a task can be scored by the config."""
-    for metric in config.metrics:
-        if isinstance(named(metric, SampleMetric), PromptMetric):
-            raise ValueError(f"{metric} writes prompts of text: leave it out of eval.metrics")
-    if config.by != "seed":
-        raise ValueError("eval.by=place is for text: leave it unset")
+    for name in config.metrics:
+        metric = named(name, SampleMetric)
+        if isinstance(metric, PromptMetric):
+            raise ValueError(f"{name} writes prompts of text: leave it out of eval.metrics")
+        _check_uses(metric, config, task)
+    if config.by != "seed" or config.split == "all":
+        raise ValueError("eval.by=place and eval.split=all are for text: leave them unset")
     if config.memory:
         raise ValueError("segment memories are for text: leave lm.memory and eval.memory unset")
     if config.source:

@@ -114,7 +114,7 @@ def _baselines(
     scored = {(key.way, key.length) for key in keys}
     for part in passes:
         if (part.way, part.length) in scored and not (part.way.swap or part.way.memory):
-            yield from baselines(part.task, part.length, config.samples, config.metrics, part.way)
+            yield from baselines(part.task, part.length, config, part.way)
 
 
 def longest(curves: Iterable[Curve]) -> tuple[Curve, ...]:

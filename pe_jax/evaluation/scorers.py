@@ -15,13 +15,13 @@ from jax.sharding import Mesh
 
 from pe_jax.encoding import Encoding
 from pe_jax.evaluation.answers import Answers, answers
-from pe_jax.evaluation.baselines import depths
+from pe_jax.evaluation.baselines import bayes, depths
 from pe_jax.evaluation.budget import Budget
 from pe_jax.evaluation.config import EvalConfig
 from pe_jax.evaluation.passes import Job, Key, Pass
 from pe_jax.evaluation.scoring import Missing, below_first, score, target_nats
 from pe_jax.evaluation.windows import Windows
-from pe_jax.metric import SampleMetric, TextMetric, named
+from pe_jax.metric import Predictions, SampleMetric, TextMetric, named
 from pe_jax.reason import Reason
 from pe_jax.record import Curve, Replica, Row
 from pe_jax.task import Task
@@ -152,29 +152,43 @@ class SampleScorer:
             )
             for replica in dict.fromkeys(replica for _, replica in job.todo)
         }
-        depth = depths(part.task, part.length, self.config.samples, part.longest)
+        samples = part.task, part.length, self.config.samples, part.longest, self.config.split
+        metrics = [named(metric, SampleMetric) for metric, _ in job.todo]
+        depth = depths(*samples) if any(metric.by_depth for metric in metrics) else None
+        best = bayes(*samples) if any("bayes" in metric.uses for metric in metrics) else None
         return {
-            key: _of_samples(key, predicted[replica], depth)
+            key: self._of_samples(key, predicted[replica], depth, best)
             for (_, replica), keys in job.todo.items()
             for key in keys
         }
 
+    def _of_samples(
+        self, key: Key, found: Answers | Missing, depth: np.ndarray | None, best: np.ndarray | None
+    ) -> Scored:
+        """The row of one seed's answers, and of its accuracy the curve by depth."""
+        if isinstance(found, Missing):
+            return _no_score(key, found)
+        metric = named(key.metric, SampleMetric)
+        right, scored, nats = map(np.asarray, found)
+        best = np.full(nats.shape, np.nan) if best is None else best
+        value = metric.score(Predictions(scored, right, nats, best), self.config.scope.last)
+        row = Row(**key._asdict(), value=value)
+        curve = _by_depth(key, right, scored, depth) if metric.by_depth else None
+        return Scored(row, curve)
 
-def _of_samples(key: Key, found: Answers | Missing, depth: np.ndarray | None) -> Scored:
-    """The row of one seed's answers, and of its accuracy the curve by depth."""
-    if isinstance(found, Missing):
-        return _no_score(key, found)
-    metric = named(key.metric, SampleMetric)
-    right, scored = np.asarray(found.right), np.asarray(found.scored)
-    row = Row(**key._asdict(), value=metric.value(right.sum(-1), scored.sum(-1)))
-    if depth is None or not metric.by_depth:
-        return Scored(row, None)
+
+def _by_depth(
+    key: Key, right: np.ndarray, scored: np.ndarray, depth: np.ndarray | None
+) -> Curve | None:
+    """The share of right predictions by depth, in percent; None where the task has no depths."""
+    if depth is None:
+        return None
     bins = np.minimum(depth[scored] * DEPTHS, DEPTHS - 1).astype(int)
     every = np.bincount(bins, minlength=DEPTHS)
     hits = np.bincount(bins[right[scored]], minlength=DEPTHS)
     value = tuple(100 * float(h / n) if n else None for h, n in zip(hits, every, strict=True))
     position = tuple((bin + 0.5) / DEPTHS for bin in range(DEPTHS))
-    return Scored(row, Curve(**key._asdict(), position=position, value=value))
+    return Curve(**key._asdict(), position=position, value=value)
 
 
 def _no_score(key: Key, why: Missing) -> Scored:

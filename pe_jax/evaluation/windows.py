@@ -16,7 +16,7 @@ import numpy as np
 
 from pe_jax.data.tokenizer import BYTES, Tokenizer
 from pe_jax.evaluation.config import EvalConfig, of_text
-from pe_jax.metric import PromptMetric, TextMetric
+from pe_jax.metric import Predictions, PromptMetric, TextMetric
 from pe_jax.places import NoRoom
 
 CURVE_BINS = 64
@@ -81,7 +81,9 @@ class Windows:
         """
         scored = self.scored[:, -self.last :]
         if isinstance(self.metric, PromptMetric):
-            return self.metric.value(((targets == 0) & scored).sum(-1), scored.sum(-1))
+            without = np.full(scored.shape, np.nan)  # probabilities
+            right = (targets == 0) & scored
+            return self.metric.value(Predictions(scored, right, without, without))
         return self.metric.value(targets[scored], self.sizes[:, -self.last :][scored])
 
     @property
@@ -101,15 +103,16 @@ class Windows:
             parts = [(self._of(rows), targets[rows]) for rows in alike]
             values = tuple(part.value(rows[:, -part.last :]) for part, rows in parts)
             return tuple(depths.tolist()), values
-        nats = targets
+        assert isinstance(self.metric, TextMetric)
         edges = np.geomspace(1, self.length + 1, CURVE_BINS + 1).round().astype(int)
         edges = np.unique(edges)
         scored = self.scored
         bins = np.digitize(1 + np.nonzero(scored)[1], edges) - 1
-        nats, sizes = nats[scored], self.sizes[scored]
+        nats, sizes = targets[scored], self.sizes[scored]
         middles = tuple(math.sqrt(a * (b - 1)) for a, b in zip(edges[:-1], edges[1:], strict=True))
         inside = [bins == place for place in range(len(middles))]
-        values = tuple(self.metric.value(nats[i], sizes[i]) if i.any() else None for i in inside)
+        value = self.metric.value
+        values = tuple(value(nats[i], sizes[i]) if i.any() else None for i in inside)
         return middles, values
 
 

@@ -7,6 +7,7 @@ cells             what a table is made of, and how the results of the seeds beco
 groups            which results may be ranked against each other, and what sets them apart
 selection         which models, metrics and columns are shown, in which order, by which names
 tables            the tables of a metric, one a group: the order of the rows, what is bold
+headroom          the share of the headroom that a model uses
 task_baselines    the rows of what methods without a model score
 overview          all groups of a study side by side
 baseline          every model, or swap of a single one, against one of them: paired differences

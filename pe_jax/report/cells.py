@@ -15,6 +15,7 @@ from pe_jax.reason import SENTENCES, Reason
 from pe_jax.record import AS_TRAINED, Replica, Result, Way
 from pe_jax.report import groups, stats
 from pe_jax.report.groups import Condition
+from pe_jax.report.headroom import HEADROOM
 from pe_jax.report.sheet import Note
 
 COLUMNS = 7
@@ -144,9 +145,11 @@ def describe(results: Iterable[Result]) -> None:
 
 
 def described(name: str) -> Metric:
-    """The metric of that name: one of METRICS, or a user's, as `describe` knows it. One that is in
-    neither gets the default unit and direction, and its sentence says so.
+    """The metric of that name: one of METRICS, HEADROOM, or a user's, as `describe` knows it. One
+    that is in none gets the default unit and direction, and its sentence says so.
     """
+    if name == HEADROOM.name:
+        return HEADROOM
     unknown = (
         f"The metric {name} is not defined here: its unit is taken to be bits per byte and lower "
         "to be better."
@@ -157,6 +160,12 @@ def described(name: str) -> Metric:
 def of_samples(metric: str) -> bool:
     """Whether it is a metric of a task that draws its samples."""
     return isinstance(described(metric), SampleMetric)
+
+
+def in_percent(metric: str) -> bool:
+    """Whether it is a metric of samples of which 100 is the best value."""
+    found = described(metric)
+    return isinstance(found, SampleMetric) and found.percent
 
 
 def few(lengths: Sequence[int], train: int) -> tuple[int, ...]:

@@ -14,7 +14,7 @@ import numpy as np
 
 from pe_jax.metric import Metric
 from pe_jax.record import AS_TRAINED, Curve, Replica, Result
-from pe_jax.report import labels, panels, plane, stats
+from pe_jax.report import labels, panels, plane, stats, task_baselines
 from pe_jax.report.baseline import chosen
 from pe_jax.report.cells import cell, described, of_samples, ordered
 from pe_jax.report.dots import dots
@@ -37,9 +37,11 @@ def curves(
     places, since the places differ by more than the ways do.
 
     `width` is in inches: 5.5 is the text width of most single-column papers. Where an encoding has
-    no value at the longest length, its label says where it ends. More than 16 encodings are drawn
-    as a row of dots each (`dots`). None when no value was computed.
+    no value at the longest length, its label says where it ends. Methods without a model have grey
+    lines. More than 16 encodings are drawn as a row of dots each (`dots`), without these. None when
+    no value was computed.
     """
+    without_model = task_baselines.lines(results, metric)
     paired = is_paired(results, metric)
     if paired:
         results = [_minus_training_length(result, metric) for result in results]
@@ -64,7 +66,7 @@ def curves(
         trained=trained,
         markers=True,
     )
-    return plane.draw(drawn, axes, width)
+    return plane.draw(drawn + without_model if drawn else [], axes, width)
 
 
 def is_paired(results: Sequence[Result], metric: str) -> bool:

@@ -12,6 +12,7 @@ from pe_jax.record import Result
 from pe_jax.report import depth, figures, labels, learning, multiples, plane, tables
 from pe_jax.report.baseline import Versus
 from pe_jax.report.cells import Table, described
+from pe_jax.report.groups import draws
 from pe_jax.report.overview import Overview
 
 if TYPE_CHECKING:
@@ -101,9 +102,10 @@ def captions(
         "depth": "How often a model is right at each evaluation length, by the depth in the sample "
         f"of what is to be found (0: its first token): means over {table.replicate}s. Right of the "
         "upright line: longer than in training. Hatched: no value.",
-        "training": "Validation bits per byte at the training length while training: means over "
+        "training": f"{_validation(results)} at the training length while training: means over "
         "the seeds that have a finite value, with their 95 % intervals. A cross: a seed has none "
-        "from there on. The axis ends at 8 bits or below: a model that knows nothing has 8.",
+        "from there on. The axis ends at 8 bits or below"
+        f"{'' if draws(results[0]) else ': a model that knows nothing has 8'}.",
         "rates": " ".join(_rates(results, table.metric)),
     }
     heading = f" {table.heading[:1].upper()}{table.heading[1:]}." if table.heading else ""
@@ -141,10 +143,14 @@ def _positions(results: Sequence[Result], baseline: str | None) -> Iterator[str]
         )
 
 
+def _validation(results: Sequence[Result]) -> str:
+    return learning.validation(results).capitalize()
+
+
 def _rates(results: Sequence[Result], metric: str) -> Iterator[str]:
     what = described(metric).title
     if any(result.rates for result in results):
-        yield "Validation bits per byte at the training length against the learning rate"
+        yield f"{_validation(results)} at the training length against the learning rate"
         yield "(a ring: the rate that was chosen; a rate at which a seed diverged has no value):"
     else:
         yield f"{what} at the training length against the learning rate:"

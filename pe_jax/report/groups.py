@@ -24,14 +24,14 @@ WORDS = {
     "train.batch": "batches of {}",
     "eval.targets": "{:,} targets",
     "eval.samples": "{:,} samples a length",
-    "eval.last": "the last {} tokens of a window scored",
+    "eval.last": "the last {} targets scored",
     "eval.stride": "stride {}",
     "eval.longest": "evaluated at up to {} tokens",
     "lm.layers": "{} layers",
     "lm.model": "width {}",
     "lm.heads": "{} heads",
 }
-OF_TEXT = ("tokenizer", "eval.split", "eval.targets", "eval.last", "eval.stride")
+OF_TEXT = ("tokenizer", "eval.split", "eval.targets", "eval.stride")
 """What says nothing of a task that draws its samples: None there, and without words."""
 OF_SAMPLES = {
     "train.length": "trained at lengths up to {}",

@@ -11,6 +11,7 @@ from pe_jax.record import Progress, Result
 from pe_jax.report import labels, panels, plane, stats
 from pe_jax.report.cells import cell, described
 from pe_jax.report.figures import MOST, NOISY, better
+from pe_jax.report.groups import draws
 from pe_jax.report.plane import Plane
 from pe_jax.report.style import Line, looks
 
@@ -18,16 +19,22 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 UNIFORM = 8.0  # bits per byte of a model that knows nothing: what is worse has diverged
-VALIDATION = "validation bits per byte\n(lower is better)"
+
+
+def validation(results: Sequence[Result]) -> str:
+    """What was scored while training: "validation bits per byte", of tasks that draw their samples
+    "validation bits per token".
+    """
+    return f"validation bits per {'token' if draws(results[0]) else 'byte'}"
 
 
 def training(results: Sequence[Result], width: float = 5.5) -> Figure | None:
-    """Validation bits per byte at the training length against steps: means over the seeds that
-    have a finite value, with 95 % bands; a cross where a seed has none from there on.
+    """Validation bits at the training length against steps: means over the seeds that have a
+    finite value, with 95 % bands; a cross where a seed has none from there on.
 
-    A logarithmic axis that ends at 8 bits, where a model that knows nothing stands. More than 8
-    encodings have a panel each. `width` is in inches. None where no result has values of several
-    steps.
+    Of text a logarithmic axis that ends at 8 bits, where a model that knows nothing stands; of
+    tasks, whose bits may come near 0, a linear one. More than 8 encodings have a panel each.
+    `width` is in inches. None where no result has values of several steps.
     """
     called, look = labels.names(results), looks(results)
     lines = []
@@ -39,7 +46,14 @@ def training(results: Sequence[Result], width: float = 5.5) -> Figure | None:
             broken = tuple(filter(None, map(_broken, result.train.progress)))
             line = Line.through(points, called[result.id], look[result.id])
             lines.append(replace(line, broken=broken))
-    axes = Plane(x="training step", y=VALIDATION, unit="step {}", base=0, top=UNIFORM, log_y=True)
+    axes = Plane(
+        x="training step",
+        y=f"{validation(results)}\n(lower is better)",
+        unit="step {}",
+        base=0,
+        top=UNIFORM,
+        log_y=not draws(results[0]),
+    )
     return _drawn(lines, axes, width, NOISY)
 
 
@@ -56,13 +70,15 @@ def rates(results: Sequence[Result], metric: str, width: float = 5.5) -> Figure 
     lines = list(_tried(results) if tried else _alone(results, metric))
     axes = Plane(
         x="learning rate",
-        y=VALIDATION if tried else f"{shown.measured}\n{better(shown)}",
+        y=f"{validation(results)}\n(lower is better)"
+        if tried
+        else f"{shown.measured}\n{better(shown)}",
         unit="rate {}",
         ticks=sorted({float(x) for line in lines for x in line.x}),
         base=10,
         markers=True,
         top=UNIFORM if tried else None,
-        log_y=tried,
+        log_y=tried and not draws(results[0]),
     )
     return _drawn(lines, axes, width, MOST)
 

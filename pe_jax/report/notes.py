@@ -175,8 +175,8 @@ def _measured(results: Sequence[Result], table: Table) -> Iterator[str]:
     """
     scoring = results[0].config.get("eval", {})
     metric = described(table.metric)
-    part = scoring.get("split", "test")
-    split = HELD_OUT.get(part, part)
+    part: str = scoring.get("split", "test")
+    split = HELD_OUT.get(part) or part
     alike = "for all models and seeds" if table.replicate == "seed" else "with every swap"
     sentence = metric.sentence.replace("{split}", split).replace("{alike}", alike)
     sentence = sentence.replace("{last}", str(scoring.get("last") or "L/2"))
@@ -261,10 +261,17 @@ def rates(results: Sequence[Result], table: Table) -> Iterator[str]:
         many = any(len(labels) > FEW for labels in by_rate.values())
         yield (
             f"The learning rate is that of {join(f'{one:g}' for one in tried)} with the lowest "
-            "bits per byte of validation text at the training length "
+            f"{validated(results)} at the training length "
             f"({'seed' if len(seeds) == 1 else 'mean of seeds'} {join(seeds)}): {names}"
             f"{' (table.csv has that of each)' if many else ''}."
         )
+
+
+def validated(results: Sequence[Result]) -> str:
+    """The score by which a learning rate is chosen."""
+    if results[0].tokenizer.spec == SYMBOLS:
+        return "bits per token of validation samples"
+    return "bits per byte of validation text"
 
 
 def edges(results: Sequence[Result], table: Table) -> Iterator[str]:

@@ -12,6 +12,7 @@ from pathlib import Path
 from pe_jax.record import Result
 from pe_jax.report import (
     gallery,
+    headroom,
     labels,
     published_sheets,
     sheet,
@@ -69,7 +70,7 @@ def write(
     """
     out = Path(out)
     results = sorted(results, key=lambda result: result.id)
-    shown = choice.results(results)
+    shown = headroom.added(choice.results(results))
     reported = list(reported or choice.tables(tables.study(shown), shown))
     absent = [sheet.Note("What is not shown", told) for told in missing]
     reported[0] = replace(reported[0], notes=(*reported[0].notes, *absent))

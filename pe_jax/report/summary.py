@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 
-from pe_jax.report.cells import Row, Table, described, of_samples
+from pe_jax.report.cells import Row, Table, described, in_percent
 from pe_jax.report.words import count, each, join, plusminus
 
 
@@ -42,7 +42,7 @@ def summary(table: Table, headed: bool = False) -> str:
         said.append(_gains(compared, metric.sign, f"{longest} against {train}{unit}"))
     kept = [called[row] for row in reached if row.censored and row.effective == longest]
     if kept:
-        solved = of_samples(table.metric)
+        solved = in_percent(table.metric)
         kind = "Solved" if solved else f"Within 1 % of their value at {train}"
         said.append(f"{kind} at every longer length: {join(kept)}.")
     return " ".join(said)

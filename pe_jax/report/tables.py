@@ -24,6 +24,7 @@ from pe_jax.report.cells import (
     described,
     few,
     gain,
+    in_percent,
     means_beyond,
     of_samples,
     ordered,
@@ -162,7 +163,7 @@ def _row(
     """The row of a result, with cells at `lengths`; it was scored at `every` length."""
     length, sign = result.train.length, described(metric).sign
     cells = tuple(cell(result, metric, column, way) for column in lengths)
-    if of_samples(metric):
+    if in_percent(metric):
         columns = [by_replica(result, metric, column, way) for column in every]
         replicas = result.replicas(metric)
         found = [[value(row[r]) if r in row else math.nan for r in replicas] for row in columns]
@@ -184,7 +185,7 @@ def _row(
         seconds=seconds(result, metric, lengths[-1], way),
         together=together,
         rate=rate(result),
-        beyond=cells_beyond(result, metric, every, way) if of_samples(metric) else None,
+        beyond=cells_beyond(result, metric, every, way) if in_percent(metric) else None,
     )
 
 

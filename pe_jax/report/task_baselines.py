@@ -7,14 +7,17 @@ from collections.abc import Iterator, Sequence
 
 from pe_jax.record import Result, Way
 from pe_jax.report import stats
-from pe_jax.report.cells import Cell, Row, Table
+from pe_jax.report.cells import Cell, Row, Table, described, in_percent
+from pe_jax.report.style import Line, Look
 
 MOST_FREQUENT = "most frequent"
-NAMES = {MOST_FREQUENT: "most frequent target"}
+NAMES = {MOST_FREQUENT: "most frequent target", "bayes": "Bayes"}
 SAID = {
+    "bayes": "the prediction that is best on average, given the tokens so far",
     MOST_FREQUENT: "the target that its place has most often in other samples",
     "guess": "a simple method of the task's own",
 }
+DASHES = {MOST_FREQUENT: ":", "bayes": "--"}
 
 
 def rows(
@@ -34,7 +37,26 @@ def rows(
                 found.setdefault((one.way, one.name), {}).setdefault(one.length, one.value)
     train = results[0].train.length
     order = sorted(found, key=lambda pair: (str(pair[0]), pair[1] != MOST_FREQUENT, pair[1]))
-    return [_row(name, way, found[way, name], lengths, every, train) for way, name in order]
+    return [_row(name, way, found[way, name], lengths, every, train, metric) for way, name in order]
+
+
+def lines(results: Sequence[Result], metric: str) -> list[Line]:
+    """A grey line for each method that the results have values of by this metric, on the task as
+    trained.
+    """
+    values: dict[str, dict[int, float]] = {}
+    for result in sorted(results, key=lambda result: result.id):
+        for one in result.baselines:
+            if one.metric == metric and not one.way:
+                values.setdefault(one.name, {}).setdefault(one.length, one.value)
+    return [
+        Line.through(
+            [(length, value, math.nan) for length, value in sorted(points.items())],
+            NAMES.get(name, name),
+            Look("#808080", DASHES.get(name, "-."), ""),
+        )
+        for name, points in sorted(values.items())
+    ]
 
 
 def note(table: Table) -> Iterator[str]:
@@ -52,23 +74,29 @@ def _row(
     lengths: Sequence[int],
     every: Sequence[int],
     train: int,
+    metric: str,
 ) -> Row:
-    effective, censored = stats.solved_length(
-        every, [[values.get(length, math.nan)] for length in every], train
-    )
-    longer = [values.get(length, math.nan) for length in every if length > train]
+    at = [values.get(length, math.nan) for length in every]
+    gain, beyond = Cell(), None
+    if in_percent(metric):
+        effective, censored = stats.solved_length(every, [[value] for value in at], train)
+        beyond = _cell([value for length, value in zip(every, at, strict=True) if length > train])
+    else:
+        sign = described(metric).sign
+        effective, censored = stats.effective_length(every, at, train, sign=sign)
+        gain = _cell([values.get(every[-1], math.nan) - values.get(train, math.nan)])
     return Row(
         run="",
         label=", ".join(filter(None, [f"no model: {NAMES.get(name, name)}", str(way)])),
         way=way,
         replicas=0,
         cells=tuple(_cell([values.get(length, math.nan)]) for length in lengths),
-        gain=Cell(),
+        gain=gain,
         effective=effective,
         censored=censored,
         parameters=None,
         ms_per_step=None,
-        beyond=_cell(longer),
+        beyond=beyond,
         method=name,
     )
 

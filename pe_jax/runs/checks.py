@@ -16,7 +16,7 @@ from pe_jax.compose.parse import Spec, parse
 from pe_jax.encoding import Dims, Encoding, overrides
 from pe_jax.evaluation.config import EvalConfig
 from pe_jax.fields import check_value
-from pe_jax.metric import SampleMetric, TextMetric, named
+from pe_jax.metric import Predictions, SampleMetric, TextMetric, named
 from pe_jax.model import causality, memory
 from pe_jax.model.config import DTYPES, LmConfig
 from pe_jax.model.parameters import learned
@@ -31,21 +31,17 @@ from pe_jax.training.config import TrainConfig
 def predicts(task: Task, lm: LmConfig, train: TrainConfig) -> None:
     """ValueError unless the model can be trained on the task."""
     samples.parts(task, train)
-    if not task.reads_text:
-        if train.rates:
-            raise ValueError(
-                "train.rates are chosen among by validation text, and this task has none: give one "
-                "train.rate, or a run for each"
-            )
-    elif lm.vocab < 256:
+    if task.reads_text and lm.vocab < 256:
         raise ValueError(f"lm.vocab must be at least 256, since text is bytes, got {lm.vocab}")
 
 
 def users_task(task: Task, name: str, train: TrainConfig, lengths: Sequence[int]) -> None:
     """ValueError if a user's own task raises, or if one of a hundred samples, of lengths from the
-    shortest of training to the longest of evaluation, contradicts its oracle, where it has one.
+    shortest of training to the longest of evaluation, contradicts its oracle or its Bayes-optimal
+    prediction, where it has one.
     """
-    if type(task) in TASKS.values() or type(task).oracle is Task.oracle:
+    without = type(task).oracle is Task.oracle and type(task).bayes is Task.bayes
+    if type(task) in TASKS.values() or without:
         return
     programs.keep()  # before the first program, which decides whether JAX keeps any
     trained = (n for part in samples.parts(task, train) for n in part.lengths)
@@ -75,9 +71,12 @@ def users_metrics(names: Sequence[str], task: Task) -> None:
     """ValueError if a user's own metric raises, or gives no number, for two tokens or samples."""
     for name in (name for name in names if ":" in name):
         metric = named(name, TextMetric if task.reads_text else SampleMetric)
-        scored = np.array([0.5, 2.0]) if task.reads_text else np.array([1, 1])
         try:
-            value = metric.value(scored, np.array([1, 3]))
+            if isinstance(metric, TextMetric):
+                value = metric.value(np.array([0.5, 2.0]), np.array([1, 3]))
+            else:
+                scored, nats = np.ones((2, 1), bool), np.array([[0.5], [2.0]])
+                value = metric.value(Predictions(scored, nats < 1, nats, nats))
         except Exception as error:  # the code is the user's
             raise ValueError(f"{name}: {type(error).__name__}: {error}") from error
         check_value(value, float, f"the value of {name}")

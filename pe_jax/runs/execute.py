@@ -4,10 +4,10 @@ a kill; with more seeds, or another section `eval`, it trains and scores what is
 Of several processes, on one host or many, all do the same. The first alone reads and writes the
 run's folder, and tells the others what is there (training/processes.py).
 
-With several train.rates a run has a run inside for each of them. The rate is chosen by the
-validation score at the training length, the mean over all seeds; where it is the lowest or the
-highest of them, more are tried. What the seeds score beyond that length, or on other text, has no
-part in the choice.
+With several train.rates a run has a run inside for each of them. The rate is chosen by the bits of
+validation text or samples at the training length, the mean over all seeds; where it is the lowest
+or the highest of them, more are tried. What the seeds score beyond that length, or on other text,
+has no part in the choice.
 """
 
 from __future__ import annotations

@@ -39,7 +39,7 @@ def describe(line: dict[str, Any]) -> str:
     loss = f"{sum(losses) / len(losses):.3f} nats" if losses else "not finite"
     speed = f"{line['tokens_per_second'] / 1e3:.1f} k tokens/s"
     scores = [score for score in line.get("valid", ()) if score is not None]
-    valid = f"  validation {sum(scores) / len(scores):.2f} bits/byte" if scores else ""
+    valid = f"  validation {sum(scores) / len(scores):.2f} bits" if scores else ""
     return f"step {line['step']}/{line['of']}  loss {loss}{valid}  {speed}"
 
 

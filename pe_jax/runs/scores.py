@@ -40,7 +40,8 @@ PROTOCOL = (
     "by",
     "weights",
 )
-"""What of section `eval` decides how text is scored; of other tasks `samples` and `weights` do."""
+DRAWN = ("split", "samples", "last", "weights")
+"""What of section `eval` decides how text is scored, and how drawn samples are."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -155,7 +156,7 @@ def protocol_of(run: Run) -> str:
     hold.
     """
     config, task = run.eval, run.task
-    names = PROTOCOL if task.reads_text else ("samples", "weights")
+    names = PROTOCOL if task.reads_text else DRAWN
     parts = {name: getattr(config, name) for name in names}
     parts |= {"longest": max(config.lengths)} if task.reads_text else {}
     digest = sha256(canonical([parts, run.scoring_sources()]))[:8]

@@ -2,7 +2,8 @@
 
 The docstring of a file defines the samples of length n, with the paper and a worked example, and
 says where the definition differs from the paper or its code. A new one needs its file and its line
-in TASKS; its methods in plain Python, `oracle` and `guess`, check its samples in the tests.
+in TASKS; its methods in plain Python, `oracle` or `bayes`, and `guess`, check its samples in the
+tests.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from pe_jax.tasks.flip_flop import FlipFlop
 from pe_jax.tasks.grid_navigation import GridNavigation
 from pe_jax.tasks.indirect_indexing import IndirectIndexing
 from pe_jax.tasks.induction import Induction
+from pe_jax.tasks.markov import Markov
 from pe_jax.tasks.missing_duplicate_string import MissingDuplicateString
 from pe_jax.tasks.modular_arithmetic import ModularArithmetic
 from pe_jax.tasks.modular_arithmetic_brackets import ModularArithmeticBrackets
@@ -63,6 +65,7 @@ TASKS: dict[str, type[Task]] = {
     "passkey": Passkey,
     "flip_flop": FlipFlop,
     "dyck": Dyck,
+    "markov": Markov,
     "counting": Counting,
     "indirect_indexing": IndirectIndexing,
     "grid_navigation": GridNavigation,

@@ -1,15 +1,19 @@
-"""Holds the samples of a task against its oracle, before a run on a user's own task and in the
-tests of the package's tasks.
+"""Holds the samples of a task against its oracle or its Bayes-optimal prediction, before a run on a
+user's own task and in the tests of the package's tasks.
 """
 
 from __future__ import annotations
 
 import functools
+import math
 
 import jax
 import numpy as np
 
 from pe_jax.task import Sample, Task
+
+ERRORS = 6.0
+"""Standard errors by which the surprise of drawn targets may differ from its expectation."""
 
 
 @functools.partial(jax.jit, static_argnames=("task", "longest", "count"))
@@ -24,6 +28,10 @@ def check(task: Task, lengths: tuple[int, ...], count: int) -> None:
     """ValueError, with the sample, unless each of `count` samples of each of the lengths, padded to
     the size of the longest, is what the oracle says, has a scored token, has ids below `vocab` and
     scores no padding.
+
+    Drawn targets are held against `Task.bayes`. Its rows p must be distributions with p > 0 at the
+    target, and of the samples of a length the sum of -ln p(target) must lie within ERRORS standard
+    errors of the sum of the entropies of p, as it does where targets are drawn from p.
     """
     for n in lengths:
         size = int(task.size(n))
@@ -32,15 +40,47 @@ def check(task: Task, lengths: tuple[int, ...], count: int) -> None:
         if any(part.shape != shape for part in batch):
             shapes = [list(part.shape[1:]) for part in batch]
             raise ValueError(f"a sample must have three arrays of {shape[1]} tokens, got {shapes}")
+        excess, variance = 0.0, 0.0  # of the surprise over its expectation
         for tokens, targets, scored in zip(*map(np.asarray, batch), strict=True):
             text = tokens[:size].tolist()
-            wanted = list(task.oracle(text))
             said = [int(t) if s else None for t, s in zip(targets[:size], scored, strict=False)]
             where = f"the sample {text} of length {n}"
-            if wanted != said:
+            best = task.bayes(text)
+            if best is None and (wanted := list(task.oracle(text))) != said:
                 raise ValueError(f"{where} has the targets {said}, and its oracle says {wanted}")
             ids = {*text, *said} - {None}
             if not 0 <= min(ids) <= max(ids) < task.vocab():
                 raise ValueError(f"{where}, with the targets {said}, has ids beyond its vocabulary")
             if scored[size:].any() or not scored.any():
                 raise ValueError(f"{where} must have a scored token, and none in the padding")
+            if best is not None:
+                more, spread = _surprise(task, best, targets[:size], scored[:size], where)
+                excess, variance = excess + more, variance + spread
+        if abs(excess) > ERRORS * math.sqrt(variance) + 1e-6:
+            raise ValueError(
+                f"in {count} samples of length {n} -ln p of the targets by {type(task).__name__}."
+                f"bayes is {excess:+.3g} nats from the entropy of p, and the standard error is "
+                f"{math.sqrt(variance):.3g}: the targets are not drawn from p"
+            )
+
+
+def _surprise(
+    task: Task, best: np.ndarray, targets: np.ndarray, scored: np.ndarray, where: str
+) -> tuple[float, float]:
+    """(sum of -ln p(target) - entropy(p), sum of the variances of -ln p under p) over the scored
+    tokens of a sample, in nats; ValueError unless `best` has a distribution p for each.
+    """
+    best = np.asarray(best, np.float64)
+    if best.shape != (len(targets), task.vocab()):
+        raise ValueError(
+            f"{where}: bayes must give an array of [{len(targets)}, {task.vocab()}], got "
+            f"{list(best.shape)}"
+        )
+    p, chosen = best[scored], best[scored, targets[scored]]
+    if not (np.abs(p.sum(-1) - 1) < 1e-6).all() or not (p >= 0).all() or not (chosen > 0).all():
+        raise ValueError(
+            f"{where}: each row of bayes must be a distribution with p > 0 at the target"
+        )
+    nats = -np.log(p, out=np.zeros_like(p), where=p > 0)
+    entropy = (p * nats).sum(-1)
+    return float((-np.log(chosen) - entropy).sum()), float((p * nats**2).sum() - (entropy**2).sum())

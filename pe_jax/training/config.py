@@ -31,7 +31,8 @@ class TrainConfig:
     """The highest learning rate."""
     rates: tuple[Positive, ...] = ()
     """Learning rates of which a run chooses one in place of `rate`, by the bits per byte of
-    validation text at the training length; (): rate."""
+    validation text at the training length, of a task that draws its samples by the bits per scored
+    token of validation samples of that length; (): rate."""
     schedule: Literal["cosine", "wsd"] = "cosine"
     """How the rate falls: cosine, over all steps; or wsd (warm-up, stable, decay: Hu et al., 2024,
     arXiv:2404.06395), linearly in the last `cooldown` of the steps."""

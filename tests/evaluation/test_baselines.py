@@ -17,7 +17,8 @@ from pe_jax.tasks.flip_flop import FlipFlop
 
 
 def scores(task, n, samples=2000, metric="accuracy"):
-    return {one.name: one.value for one in baselines(task, n, samples, (metric,))}
+    config = EvalConfig(metrics=(metric,), samples=samples, last=1, stride=1)
+    return {one.name: one.value for one in baselines(task, n, config)}
 
 
 def test_the_most_frequent_target_is_that_of_each_scored_place_by_its_order():
@@ -46,14 +47,23 @@ def test_the_most_frequent_target_scores_what_is_known(name, n, share):
 
 def test_random_positions_are_drawn_by_other_keys_than_the_samples():
     task = TASKS["induction"]()
-    drawn, keys = held_out(task, jnp.int32(20), jnp.arange(8), 20)
+    drawn, keys = held_out(task, jnp.int32(20), jnp.arange(8), 20, "test")
     again = jax.vmap(lambda key: task.sample(key, 20, 20))(keys)
     assert (drawn.tokens != again.tokens).any(axis=1).all()
 
 
+def test_samples_of_validation_are_others_than_those_of_the_test():
+    task = TASKS["induction"]()
+    of_test, of_validation = (
+        held_out(task, jnp.int32(20), jnp.arange(8), 20, split)[0].tokens
+        for split in ("test", "valid")
+    )
+    assert (of_test != of_validation).any(axis=1).all()
+
+
 def test_the_most_frequent_target_is_counted_in_other_samples_than_those_it_is_scored_on():
     task, n, samples = TASKS["induction"](), 9, 3
-    answers = held_out(task, jnp.int32(n), jnp.arange(6), n)[0].targets[:, -1].tolist()
+    answers = held_out(task, jnp.int32(n), jnp.arange(6), n, "test")[0].targets[:, -1].tolist()
     ours, others = answers[:samples], answers[samples:]
     right, own = (ours.count(max(range(18), key=known.count)) for known in (others, ours))
     assert scores(task, n, samples)["most frequent"] == pytest.approx(100 * right / samples)
@@ -76,11 +86,11 @@ def test_a_guess_that_is_the_oracle_has_no_error():
 
 def test_depths_are_those_of_each_sample_and_of_padding_there_is_none():
     task = TASKS["induction"]()
-    found = depths(task, 20, 50, 32)
+    found = depths(task, 20, 50, 32, "test")
     assert found is not None and found.shape == (50, 32)
     assert np.isfinite(found[:, 19]).all() and np.isnan(np.delete(found, 19, axis=1)).all()
     assert found[:, 19].min() < 0.2 and found[:, 19].max() > 0.7
-    assert depths(TASKS["reverse_string"](), 8, 2, 16) is None
+    assert depths(TASKS["reverse_string"](), 8, 2, 16, "test") is None
 
 
 def test_a_variant_has_other_values_of_the_fields_it_names():

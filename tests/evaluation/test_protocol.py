@@ -21,7 +21,7 @@ from pe_jax.evaluation.evaluate import Models, evaluate, longest
 from pe_jax.evaluation.passes import Key, jobs, plan, wanted
 from pe_jax.evaluation.scoring import by_batches, target_nats
 from pe_jax.evaluation.windows import windows
-from pe_jax.metric import METRICS, SampleMetric, TextMetric, named
+from pe_jax.metric import METRICS, Predictions, SampleMetric, TextMetric, named
 from pe_jax.model.config import LmConfig
 from pe_jax.model.memory import Memory
 from pe_jax.reason import Reason
@@ -585,9 +585,24 @@ def test_encodings_are_told_the_length_of_the_evaluation():
 
 
 def test_accuracy_counts_tokens_and_exact_match_samples():
-    right, scored = np.array([1, 3, 2]), np.array([1, 6, 3])
-    assert named("accuracy", SampleMetric).value(right, scored) == pytest.approx(60)
-    assert named("exact_match", SampleMetric).value(right, scored) == pytest.approx(100 / 3)
+    scored = np.arange(6) < np.array([[1], [6], [3]])
+    right = np.arange(6) < np.array([[1], [3], [2]])
+    nats = np.full(scored.shape, np.nan)
+    made = Predictions(scored, right, nats, nats)
+    assert named("accuracy", SampleMetric).score(made, 2) == pytest.approx(60)
+    assert named("exact_match", SampleMetric).score(made, 2) == pytest.approx(100 / 3)
+    assert math.isnan(named("bits", SampleMetric).score(made, 2))
+
+
+def test_bits_are_of_all_scored_tokens_or_of_the_last_of_each_sample():
+    nats = math.log(2) * np.array([[1.0, 2, 3, 40], [5, 60, 7, 8]])
+    scored = np.array([[1, 1, 1, 0], [1, 0, 1, 1]], bool)
+    made = Predictions(scored, scored, nats, math.log(2) * np.ones((2, 4)))
+    values = {
+        name: named(name, SampleMetric).score(made, 2)
+        for name in ("bits", "last_bits", "above_bayes")
+    }
+    assert values == pytest.approx({"bits": 26 / 6, "last_bits": 5, "above_bayes": 4})
 
 
 def mean_probability(nats, sizes):

@@ -52,7 +52,7 @@ def make_record(label, offsets, **options):
 
 
 def written(label, offsets, *, seeds=(0, 1, 2), limit=None, diverged=(), window=True):
-    """The JSON of a record whose same_targets value is offset + 0.01 * seed, one offset a length."""
+    """The JSON of a record whose value is offset + 0.01 * seed, one offset a length."""
     lengths = (64, 128, 256, 512, 1024)
     rows, curves = [], []
     for seed in seeds:

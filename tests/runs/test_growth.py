@@ -22,8 +22,8 @@ from pe_jax.runs.execute import evaluate_again, execute
 from pe_jax.runs.folder import Folder, chosen, starved
 from pe_jax.runs.trained import Trained
 from pe_jax.runs.view import Silent
-from pe_jax.storage import records
 from pe_jax.storage import lines as stored
+from pe_jax.storage import records
 from pe_jax.training import free_memory
 
 # the tasks that Orbax leaves when a file is missing complain as they are collected

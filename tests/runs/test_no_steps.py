@@ -1,4 +1,4 @@
-"""A run of no steps, the scores of a pretrained model: what a score is, and what is computed once."""
+"""A run of no steps, the scores of a pretrained model: what a score is, what is computed once."""
 
 import dataclasses
 import json

@@ -8,12 +8,10 @@ import pytest
 
 from pe_jax import Trained
 from pe_jax.evaluation.answers import predict
-from pe_jax.record import Result
 from pe_jax.report.tables import grouped
 from pe_jax.runs.execute import execute
 from pe_jax.runs.folder import Folder
 from pe_jax.runs.run import Run
-from pe_jax.storage import records
 from pe_jax.training import samples
 
 CONFIG = {
@@ -53,7 +51,7 @@ def test_every_seed_metric_and_length_has_a_row(result):
 def test_the_evaluation_of_many_lengths_compiles_few_programs(tmp_path):
     before = predict._cache_size()
     execute(Run.of(config(eval={"lengths": tuple(range(1, 60)), "samples": 4})), tmp_path)
-    assert predict._cache_size() - before <= 3  # padded to 16, 32 and 64
+    assert predict._cache_size() - before <= 4  # padded to 16, 32 and 64, and validation
 
 
 def test_a_score_depends_neither_on_the_batch_nor_on_what_else_is_asked(result, tmp_path):
@@ -178,6 +176,29 @@ def test_exact_matches_are_what_greedy_decoding_gets_right(tmp_path):
         assert 100 * right / 40 == value
 
 
+def test_a_rate_is_chosen_by_validation_samples(tmp_path):
+    rates, chosen = (1e-5, 1e-2), execute(Run.of(config(train={"rates": (1e-5, 1e-2)})), tmp_path)
+    assert tuple(one.rate for one in chosen.rates) == rates
+    assert chosen.rates[1].mean < chosen.rates[0].mean
+    scored = {"split": "valid", "metrics": ("bits",), "lengths": (8,), "samples": 8192 // 16}
+    alone = execute(Run.of(config(train={"rate": 1e-2}, eval=scored)), tmp_path)
+    assert tuple(row.value for row in alone.rows) == alone.train.valid == chosen.train.valid
+    test = execute(Run.of(config(train={"rate": 1e-2}, eval=scored | {"split": "test"})), tmp_path)
+    assert {row.value for row in test.rows}.isdisjoint(alone.train.valid)
+
+
+def test_bits_above_bayes_are_those_of_a_model_minus_those_of_the_baseline(tmp_path):
+    sections = {"train": {"length": 16}, "eval": {"lengths": (16, 64), "samples": 8}}
+    found = execute(Run.of(config(**sections) | {"task": "markov", "lm": {"layers": 1}}), tmp_path)
+    bayes = {one.length: one.value for one in found.baselines if one.metric == "last_bits"}
+    values = {(row.seed, row.metric, row.length): row.value for row in found.rows}
+    for seed in (0, 1):
+        for n in (16, 64):
+            above = values[seed, "last_bits", n] - bayes[n]
+            assert values[seed, "above_bayes", n] == pytest.approx(above, abs=1e-6) and above > 0
+    assert bayes[16] > bayes[64]
+
+
 @pytest.mark.parametrize(
     ("changed", "said"),
     [
@@ -188,7 +209,8 @@ def test_exact_matches_are_what_greedy_decoding_gets_right(tmp_path):
         ({"eval": {"metrics": ("same_targets",)}}, "no metric of samples that are drawn"),
         ({"task": "text"}, "Text has each token predicted .* use lm.causal=True"),
         ({"pe": "forget_gate"}, "causal"),
-        ({"train": {"rates": (1e-3, 2e-3)}}, "train.rates are chosen among by validation text"),
+        ({"eval": {"metrics": ("above_bayes",)}}, "needs a task with a Bayes-optimal prediction"),
+        ({"eval": {"metrics": ("last_bits",), "last": 9}}, "eval.last must be at most"),
         ({"eval": {"memory": (8,)}}, "segment memories are for text"),
         ({"eval": {"source": "stdlib"}}, "ReverseString draws its samples"),
         ({"pe": "abacus+learned"}, "causal"),

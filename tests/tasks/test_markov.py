@@ -1,0 +1,131 @@
+"""In-context Markov chains: stationary chains with the transition probabilities of Dirichlet(1)
+rows, samples that end alike, and the Bayes-optimal prediction.
+"""
+
+import dataclasses
+import math
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from test_tasks import samples
+
+from pe_jax.evaluation.baselines import baselines
+from pe_jax.evaluation.config import EvalConfig
+from pe_jax.tasks import oracle
+from pe_jax.tasks.markov import Markov
+
+METRICS = ("bits", "last_bits", "above_bayes")
+
+
+def test_worked_example():
+    """After 0, 0 1, 0 1 1 and 0 1 1 0; n_00, n_01, n_10, n_11 are 0 1 0 1 at the end."""
+    best = Markov(symbols=2).bayes([0, 1, 1, 0])
+    np.testing.assert_allclose(best[:, 0], [1 / 2, 1 / 2, 1 / 3, 1 / 3])
+    np.testing.assert_allclose(best.sum(-1), 1)
+
+
+def test_a_sample_is_the_end_of_every_longer_one():
+    short, long = (samples(Markov(), n, longest=300) for n in (40, 300))
+    for (tokens, targets, scored), (all_tokens, all_targets, _) in zip(short, long, strict=True):
+        assert (tokens, targets) == (all_tokens[-40:], all_targets[-40:])
+        assert all(scored) and targets[:-1] == tokens[1:]
+
+
+def simulated(n, last, chains, seed=0, k=8):
+    """(mean, standard error over chains) of the bits of the last targets of stationary chains of
+    n + 1 tokens by (n_ij + 1) / (n_i + k): forwards and in float64, by counting token by token.
+    """
+    rng, bits = np.random.default_rng(seed), np.zeros(chains)
+    matrix = rng.dirichlet(np.ones(k), (chains, k))
+    start = np.linalg.matrix_power(matrix, 4096)[:, 0]
+    sums, each = matrix.cumsum(-1), np.arange(chains)
+    sums[..., -1] = 1
+    token = (rng.random((chains, 1)) >= start.cumsum(-1)[:, :-1]).sum(-1)
+    counts = np.ones((chains, k, k))
+    for place in range(n):
+        following = (rng.random((chains, 1)) >= sums[each, token]).sum(-1)
+        row = counts[each, token]
+        if place >= n - last:
+            bits -= np.log2(row[each, following] / row.sum(-1)) / last
+        counts[each, token, following] += 1
+        token = following
+    return bits.mean(), bits.std() / math.sqrt(chains)
+
+
+def of_task(n, last, count):
+    """(mean, standard error over samples) of the same by the task."""
+    task, bits = Markov(), []
+    batch = oracle.drawn(task, np.int32(n), n, count)
+    for tokens, targets in zip(np.asarray(batch.tokens), np.asarray(batch.targets), strict=True):
+        best = task.bayes(tokens)[np.arange(n), targets]
+        bits.append(-np.log2(best[-last:]).mean())
+    return np.mean(bits), np.std(bits) / math.sqrt(count)
+
+
+@pytest.mark.parametrize("n", [64, 256])
+def test_the_bayes_curve_is_that_of_a_simulation(n):
+    value, error = of_task(n, 32, 1000)
+    other, error_of_other = simulated(n, 32, 16_000)
+    assert error < 0.01
+    assert abs(value - other) < 4 * math.hypot(error, error_of_other)
+
+
+@pytest.mark.slow
+def test_the_bayes_curve_is_that_of_a_simulation_to_a_thousandth():
+    """Of 160,000 samples, whose mean has a standard error of 0.0004 bits."""
+    value, _ = of_task(64, 32, 160_000)
+    assert value == pytest.approx(simulated(64, 32, 640_000)[0], abs=1e-3)
+
+
+def test_chains_have_their_matrix_forwards_and_its_stationary_distribution(monkeypatch):
+    matrix = np.array([[0.1, 0.8, 0.1], [0.2, 0.1, 0.7], [0.5, 0.3, 0.2]])
+    monkeypatch.setattr(jax.random, "dirichlet", lambda *_: jnp.asarray(matrix, jnp.float32))
+    chains = np.array([tokens for tokens, *_ in samples(Markov(symbols=3), 50, 400)])
+    pairs = np.zeros((3, 3))
+    np.add.at(pairs, (chains[:, :-1], chains[:, 1:]), 1)
+    np.testing.assert_allclose(pairs / pairs.sum(-1, keepdims=True), matrix, atol=0.02)
+    stationary = np.linalg.matrix_power(matrix, 100)[0]
+    first = np.bincount(chains[:, 0], minlength=3) / 400
+    np.testing.assert_allclose(first, stationary, atol=0.08)
+
+
+def test_bayes_is_a_baseline_at_every_length_on_the_same_targets():
+    task = Markov()
+    config = EvalConfig(metrics=METRICS, samples=64, last=32, stride=1)
+    values = {
+        (one.name, one.metric, n): one.value
+        for n in (32, 64, 128)
+        for one in baselines(task, n, config)
+    }
+    assert {name for name, *_ in values} == {"bayes"}
+    assert [values["bayes", "above_bayes", n] for n in (32, 64, 128)] == [0, 0, 0]
+    assert values["bayes", "bits", 32] == values["bayes", "last_bits", 32]
+    assert 3 > values["bayes", "last_bits", 32] > values["bayes", "last_bits", 64]
+    assert values["bayes", "last_bits", 64] > values["bayes", "last_bits", 128]
+
+
+@dataclasses.dataclass(frozen=True)
+class Sure(Markov):
+    """Its prediction is sharper than the chain."""
+
+    def bayes(self, tokens):
+        best = super().bayes(tokens) ** 3
+        return best / best.sum(-1, keepdims=True)
+
+
+@dataclasses.dataclass(frozen=True)
+class Unnormalised(Markov):
+    def bayes(self, tokens):
+        return 2 * super().bayes(tokens)
+
+
+@pytest.mark.parametrize(
+    ("task", "said"),
+    [(Sure(), "not drawn from p"), (Unnormalised(), "must be a distribution")],
+    ids=lambda part: type(part).__name__,
+)
+def test_a_wrong_prediction_is_refused(task, said):
+    with pytest.raises(ValueError, match=said):
+        oracle.check(task, (100,), 20)
