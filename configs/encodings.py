@@ -1,6 +1,6 @@
 """Every encoding of the table and compositions of the literature, at the quickstart's size and four
-times its steps: three seeds, trained at 64 bytes, evaluated at up to 1024. The first seed trains at
-each of three learning rates, of which each encoding has the one that validation text prefers.
+times its steps: three seeds, trained at 64 bytes, evaluated at up to 1024. Each encoding has the
+learning rate that validation text prefers, all seeds choosing.
 
     pe-jax sweep --config=configs/encodings.py --workdir=DIR --out=results/encodings
 

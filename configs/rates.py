@@ -1,0 +1,20 @@
+"""Which learning rate each encoding of the quickstart prefers, all three seeds choosing by
+validation text at the training length: the rates that quickstart.py gives them.
+
+pe-jax sweep --config=configs/rates.py --workdir=DIR --out=results/rates
+"""
+
+from pe_jax.configs import quickstart
+
+RATES = (9e-3, 27e-3, 81e-3)
+
+
+def get_config(arg="pe=rope"):
+    c = quickstart.get_config(arg)
+    c.train.rates = RATES
+    return c
+
+
+def get_sweep():
+    for spec in quickstart.ENCODINGS:
+        yield get_config(f"pe={spec}")

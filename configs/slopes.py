@@ -1,0 +1,40 @@
+"""Whether ALiBi's slopes belong in units of 1 / L: rope+alibi with slopes of 1, 4 and 16 times the
+published ones, trained at 64, 256 and 1,024 bytes, and alibi alone beside it.
+
+    pe-jax sweep --config=configs/slopes.py --workdir=DIR --out=results/slopes
+
+The hypothesis, stated before the study: whether rope+alibi keeps its value beyond L is decided by
+slope times L. At L = 64 with the published slopes (results/encodings) it does not, 2.39 to 3.80 bits
+per byte at 16 L; Poincare RoPE (arXiv:2606.05345) finds it flat at L = 1,024. If the hypothesis
+holds, L = 64 with 16 times the slopes is flat, and L = 1,024 is with the published ones.
+
+A step has 4,096 bytes at every L. The text is that of configs/encodings.py; every run has the rate
+that validation text prefers, all three seeds choosing.
+"""
+
+from configs import encodings
+from pe_jax.configs import base
+
+LENGTHS, SCALES = (64, 256, 1024), (1.0, 4.0, 16.0)
+BYTES = 4096  # of a step
+
+
+def get_config(arg="pe=rope+alibi"):
+    c = base.get_config(arg)
+    c.data.source = encodings.text()
+    c.train.steps = 1000
+    c.train.rates = (3e-3, 9e-3, 27e-3)
+    c.eval.metrics = ("same_targets",)
+    c.eval.swaps = ()
+    return c
+
+
+def get_sweep():
+    for length in LENGTHS:
+        for spec in ("alibi", *(f"rope+alibi(slope_scale={scale})" for scale in SCALES)):
+            c = get_config(f"pe={spec}")
+            c.train.length, c.train.batch = length, BYTES // length
+            c.eval.lengths = tuple(length * 2**power for power in range(5))
+            c.eval.last = 32
+            c.eval.targets = 2048
+            yield c
