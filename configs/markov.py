@@ -5,9 +5,9 @@ which every further token of context is worth a known number of bits (pe_jax/tas
 
 Ten encodings, one or more of every family, in 2 layers of width 64, trained at 64 and at 256 tokens
 with 2,048 tokens a step, five seeds. Each encoding has the learning rate with the lowest bits of
-validation samples at the training length, all seeds choosing. Scores are of the last L/2 targets of 128 samples, the same at every length to 4,096: 64 times the
-shorter training length, and 16 times the longer, where 64 times would take dense attention 16 times
-as long as all else together.
+validation samples at the training length, all seeds choosing. Scores are of the last L/2 targets of
+128 samples, the same at every length to 4,096: 64 times the shorter training length, and 16 times
+the longer, where 64 times would take dense attention 16 times as long as all else together.
 """
 
 from pe_jax.configs import base

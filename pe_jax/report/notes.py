@@ -86,7 +86,7 @@ def _marked(table: Table) -> str:
 
 
 def _models(results: Sequence[Result]) -> Iterator[str]:
-    parents = [result.parent for result in results if result.parent]
+    parents = [result.parent for result in results if result.parent and result.train.steps]
     if any(not parent.source for parent in parents):
         yield (
             "A from B: training with A began at the final parameters of a model trained with B, "

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import json
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -116,7 +117,7 @@ def _execute(run: Run, folder: Folder, command: str, view: View) -> Result:
             return result
         trained = _train(run, folder, work)
         models = _models(run, trained)
-        scored = _score(run, folder, models, work.text, work.session)
+        scored = _score(run, folder, models, _scored_text(run, work), work.session)
 
         def finish() -> Result:
             assert work.begun and work.trackers
@@ -312,6 +313,14 @@ def _models(run: Run, trained: Sequence[Program]) -> Models:
     return Models(graphdef, asked, run.encodings, diverged, run.train.length, run.task)
 
 
+def _scored_text(run: Run, work: Work) -> Tokens:
+    """The text that is scored: that of training, or the one that eval.source names."""
+    if not run.eval.source:
+        return work.text
+    tokens, trained_on = work.text.tokenizer, work.text.about.hash
+    return _same_text(lambda: run.load_scored(tokens, trained_on))
+
+
 class Scored(NamedTuple):
     """What the scores of a run make of its record, in the first process; empty in the others."""
 
@@ -322,8 +331,6 @@ class Scored(NamedTuple):
 
 def _score(run: Run, folder: Folder, models: Models, text: Tokens, session: Session) -> Scored:
     """Scores what is missing."""
-    if run.eval.source:
-        text = _same_text(lambda: run.load_scored(text.tokenizer, text.about.hash))
     for doubt in text.about.doubts([run.eval.split]) if run.eval.source else ():
         session.say(f"note: {doubt}")
     scores: list[Scores] = []
@@ -415,7 +422,7 @@ def _at_the_best_rate(run: Run, folder: Folder, command: str, view: View) -> Res
             whole = dataclasses.replace(
                 result,
                 id=folder.path.name,
-                config=run.config,
+                config=json.loads(canonical(run.config)),  # as it is read back
                 rates=tuple(tried),
                 command=command,
                 seconds=record.Seconds(train=took["total"] - took["evaluate"], **took),

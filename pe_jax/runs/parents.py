@@ -70,6 +70,11 @@ class FinishedRun:
         return self.result.id
 
     @property
+    def in_words(self) -> str:
+        """The parent in a line for people."""
+        return self.result.id
+
+    @property
     def label(self) -> str:
         return self.result.label
 
@@ -215,6 +220,11 @@ class PretrainedModel:
     def name(self) -> str:
         """That of its folder or file."""
         return self.source.name
+
+    @property
+    def in_words(self) -> str:
+        """The parent in a line for people."""
+        return f"{self.source.name} ({self.label} with {self.spec})"
 
     @property
     def label(self) -> str:

@@ -111,7 +111,7 @@ class Start:
     def summary(self) -> str:
         """What is taken over, as a line for people."""
         return (
-            f"starting from {self.parent.name}: {len(self.taken)} arrays of its parameters; "
+            f"starting from {self.parent.in_words}: {len(self.taken)} arrays of its parameters; "
             f"new: {listed(self.new)}; dropped: {listed(self.dropped)}"
         )
 

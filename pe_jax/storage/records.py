@@ -79,7 +79,8 @@ def decode(kind: type[Schema], data: Any, text: str = "") -> Schema:
     """
     if not isinstance(data, dict):
         raise ValueError("it is not a JSON object")
-    if kind is not State and (version := data.get("version")) != VERSION:
+    version = data.get("version", VERSION)
+    if kind is not State and isinstance(version, int) and version != VERSION:
         raise OtherVersion(
             f"it is of version {version} of the schema and this release reads version {VERSION}: "
             "read it with the release that wrote it"

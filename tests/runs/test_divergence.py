@@ -9,11 +9,11 @@ from commands import Lab, lines, result, run_of, the_run
 
 from pe_jax.engines import status
 from pe_jax.reason import Reason
-from pe_jax.record import Stage
+from pe_jax.record import Result, Stage
 from pe_jax.runs.execute import evaluate_again, execute
 from pe_jax.runs.trained import Trained
 from pe_jax.runs.view import Silent
-from pe_jax.storage import state
+from pe_jax.storage import records, state
 
 POISON = """
 import dataclasses, jax.numpy as jnp
@@ -72,7 +72,8 @@ def test_training_ends_when_the_last_seed_has_diverged_and_says_where(diverged):
     ]
     first, last = (int(t[2]) for t in told)
     assert max(line["step"] for line in lines(folder) if "loss" in line) == last + 2 - last % 2 < 40
-    rows = {(row["seed"], row["value"], row["reason"], row["at"]) for row in result(folder)["rows"]}
+    found = records.read(Result, folder / "result.json").rows
+    rows = {(row.replica.number, row.value, row.reason.value, row.at) for row in found}
     assert rows == {(0, None, "diverged", first), (1, None, "diverged", last)}
     ended = state.get(folder)
     assert ended.stage is Stage.DONE

@@ -15,7 +15,7 @@ from commands import tiny_on, write_text
 
 import pe_jax
 from pe_jax.reason import Reason
-from pe_jax.record import Corpus, Result, Row, Training
+from pe_jax.record import Corpus, Replica, Result, Row, Training, Way
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -164,7 +164,7 @@ def test_what_a_cell_ends_with_is_told_in_a_few_lines(config, tmp_path):
 def test_a_repr_says_how_many_seeds_lack_a_score_and_why():
     rows = [
         Row(
-            seed=seed,
+            replica=Replica("seed", seed),
             metric="m",
             length=length,
             value=value,
@@ -181,7 +181,7 @@ def test_a_repr_says_how_many_seeds_lack_a_score_and_why():
         seeds=(*range(20),),
         corpus=Corpus(source="", hash=""),
         train=Training(length=64, steps=1),
-        rows=(*rows, dataclasses.replace(rows[0], swap="window", length=1024)),
+        rows=(*rows, dataclasses.replace(rows[0], way=Way(swap="window"), length=1024)),
     )
     lines = repr(whole).split("\n")
     assert lines[0].endswith("trained at length 64, seeds 0, 1, ..., 19 (20)")

@@ -74,9 +74,14 @@ def test_the_record_has_every_field(whole, lab):
     assert f"--config=configs/base.py:pe={SPEC}" in found["command"]
 
 
+def way(row):
+    """The swap of a row or curve in JSON."""
+    return row["way"]["swap"]
+
+
 def test_the_rows_are_every_seed_swap_metric_and_length(whole):
     rows = result(whole)["rows"]
-    keys = [(r["seed"], r["swap"], r["metric"], r["length"]) for r in rows]
+    keys = [(r["replica"]["number"], way(r), r["metric"], r["length"]) for r in rows]
     wanted = {
         (s, w, m, E) for s in (0, 1) for w in ("", "window") for m in METRICS for E in (16, 32)
     }
@@ -91,7 +96,7 @@ def test_the_rows_are_every_seed_swap_metric_and_length(whole):
 
 def test_the_curves_are_at_the_longest_length(whole):
     curves = result(whole)["curves"]
-    assert {(c["seed"], c["swap"], c["length"]) for c in curves} == {
+    assert {(c["replica"]["number"], way(c), c["length"]) for c in curves} == {
         (s, w, 32) for s in (0, 1) for w in ("", "window")
     }
     for curve in curves:
@@ -133,7 +138,7 @@ def test_a_run_begun_on_other_text_is_refused_and_left_as_it_is(whole, tmp_path)
     folder.mkdir()
     about = json.loads((whole / "config.json").read_text())
     del about["digest"]
-    about |= {"corpus": about["corpus"] | {"hash": "0" * 64}, "version": 3}
+    about |= {"corpus": about["corpus"] | {"hash": "0" * 64}}
     records.write(folder / "config.json", records.decode(record.Begun, about))
     run = Run.of(about["config"])
     with pytest.raises(Refused, match="was begun on other text"):
@@ -148,7 +153,7 @@ def test_a_run_that_fails_says_why_and_a_full_disk_hides_no_error(whole, tmp_pat
     def fail(*arguments):
         raise ArithmeticError("this model fails")
 
-    monkeypatch.setattr("pe_jax.runs.carry_out._train", fail)
+    monkeypatch.setattr("pe_jax.runs.execute._train", fail)
     with pytest.raises(ArithmeticError, match="this model fails"):
         execute(run, tmp_path)
     assert standing(folder) == ("failed", "ArithmeticError: this model fails")
@@ -232,7 +237,7 @@ def test_seeds_one_after_another_are_solo_runs_to_the_bit(lab):
         assert solo.code == 0, solo.err
         alone = result(the_run(lab.folder / f"solo{seed}"))
         assert alone["digests"] == {str(seed): both["digests"][str(seed)]}
-        assert alone["rows"] == [row for row in both["rows"] if row["seed"] == seed]
+        assert alone["rows"] == [row for row in both["rows"] if row["replica"]["number"] == seed]
         assert alone["train"]["loss"] == [both["train"]["loss"][seed]]
     assert both["digests"]["0"] != both["digests"]["1"]
 
@@ -392,11 +397,10 @@ def test_damaged_results_are_left_out_of_a_report_of_the_others(lab, whole, tmp_
 def test_what_is_damaged_is_set_aside_and_made_anew(lab, whole, tmp_path):
     folder = shutil.copytree(whole, tmp_path / whole.name)
     known = json.loads((folder / "result.json").read_text())
-    (scores,) = folder.glob("evaluations/*")
     texts = ("{}", "\xff", (folder / "result.json").read_text()[:-9])
     for text in texts:
-        for path in (folder / "result.json", folder / "config.json", scores, folder / "state.json"):
-            path.write_bytes(text.encode("latin-1"))
+        for name in ("result.json", "config.json", "scores.jsonl", "state.json"):
+            (folder / name).write_bytes(text.encode("latin-1"))
         history = (folder / "metrics.jsonl").read_bytes()
         (folder / "metrics.jsonl").write_bytes(
             history + b"5\n[1]\n{}\n\xff\n" + text.encode("latin-1")
@@ -408,7 +412,8 @@ def test_what_is_damaged_is_set_aside_and_made_anew(lab, whole, tmp_path):
         for part in ("rows", "curves", "train", "digests", "config"):
             assert again[part] == known[part], part
     said = (folder / "log.txt").read_text()
-    for path in (folder / "result.json", folder / "config.json", scores):
+    assert said.count("scores.jsonl: 1 lines are damaged") == len(texts)
+    for path in (folder / "result.json", folder / "config.json"):
         assert said.count(f"{path} is damaged (") == len(texts)
         assert len(list(path.parent.glob(f"{path.name}.damaged*"))) == len(texts)
 

@@ -12,6 +12,7 @@ from pe_jax.report.tables import grouped
 from pe_jax.runs.execute import execute
 from pe_jax.runs.folder import Folder
 from pe_jax.runs.run import Run
+from pe_jax.storage import lines as stored
 from pe_jax.training import samples
 
 CONFIG = {
@@ -139,13 +140,13 @@ def test_variants_have_rows_depths_and_baselines_of_their_own(tmp_path):
         ("ignore=0.98", 8),
         ("ignore=0.98", 16),
     ]
-    assert {(one.name, one.swap, one.length) for one in both.baselines} == {
+    assert {(one.name, str(one.way), one.length) for one in both.baselines} == {
         (name, swap, length)
         for name in ("most frequent", "guess")
         for swap in ("", "ignore=0.98")
         for length in (8, 16)
     }
-    assert first.baselines == tuple(one for one in both.baselines if not one.swap)
+    assert first.baselines == tuple(one for one in both.baselines if not one.way)
     row, curve = both.rows[1], both.curves[1]
     assert (row.length, row.metric) == (curve.length, curve.metric) == (16, "accuracy")
     found = [value for value in curve.value if value is not None]

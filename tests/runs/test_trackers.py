@@ -93,7 +93,7 @@ def assert_whole(points, folder):
     assert sorted(step for step, v in points if "loss/seed_0" in v) == STEPS
     rows = atomic.read(folder / "result.json")["rows"]
     cell = ("", "same_targets", 32)
-    wanted = [r["value"] for r in rows if (r["swap"], r["metric"], r["length"]) == cell]
+    wanted = [r["value"] for r in rows if (r["way"]["swap"], r["metric"], r["length"]) == cell]
     (got,) = ((step, v["same_targets/32"]) for step, v in points if "same_targets/32" in v)
     assert got == (12, pytest.approx(sum(wanted) / 2))
 
