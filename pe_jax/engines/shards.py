@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple, TypeVar
 
 SLURM = "slurm"
-Run = TypeVar("Run")
+Item = TypeVar("Item")
 
 
 class Shard(NamedTuple):
@@ -18,7 +18,7 @@ class Shard(NamedTuple):
     number: int = 1
     of: int = 1
 
-    def own(self, runs: Sequence[Run]) -> list[Run]:
+    def own(self, runs: Sequence[Item]) -> list[Item]:
         """Its runs: the one of its number, and every `of`-th after that."""
         return list(runs[self.number - 1 :: self.of])
 

@@ -53,7 +53,7 @@ from pe_jax.training.session import Session, stopping
 from pe_jax.training.step import State, init, structure
 
 
-class Program(NamedTuple):
+class SeedGroup(NamedTuple):
     """Seeds that train together, at the end of their training."""
 
     seeds: tuple[int, ...]
@@ -263,7 +263,7 @@ def _same_text(load: Callable[[], Tokens]) -> Tokens:
     return text
 
 
-def _train(run: Run, folder: Folder, work: Work) -> list[Program]:
+def _train(run: Run, folder: Folder, work: Work) -> list[SeedGroup]:
     """Trains the programs of the run's seeds, one after another; what has ended is read."""
     if not run.train.steps:
         return []
@@ -278,11 +278,11 @@ def _train(run: Run, folder: Folder, work: Work) -> list[Program]:
             run.start,
             run.task,
         )
-        trained.append(Program(seeds, state, seconds))
+        trained.append(SeedGroup(seeds, state, seconds))
     return trained
 
 
-def _trained_before(run: Run, folder: Folder) -> list[Program]:
+def _trained_before(run: Run, folder: Folder) -> list[SeedGroup]:
     """The programs of a finished run. ValueError if a checkpoint of their end is damaged or gone;
     the one before it is not taken.
     """
@@ -292,11 +292,11 @@ def _trained_before(run: Run, folder: Folder) -> list[Program]:
     for seeds in folder.groups(run):
         like = jax.eval_shape(lambda seeds=seeds: init(run.lm, run.encodings, run.train, seeds))
         checkpoints = Checkpoints(folder.checkpoints(seeds), read_only=True)
-        programs.append(Program(seeds, final(checkpoints, like, run.train.steps)))
+        programs.append(SeedGroup(seeds, final(checkpoints, like, run.train.steps)))
     return programs
 
 
-def _models(run: Run, trained: Sequence[Program]) -> Models:
+def _models(run: Run, trained: Sequence[SeedGroup]) -> Models:
     """The models of the run's seeds; of a run of no steps those of its parent."""
     graphdef, _ = structure(run.lm, run.encodings)
     params: dict[int, Any] = {}
@@ -321,7 +321,7 @@ def _scored_text(run: Run, work: Work) -> Tokens:
     return _same_text(lambda: run.load_scored(tokens, trained_on))
 
 
-class Scored(NamedTuple):
+class Scoring(NamedTuple):
     """What the scores of a run make of its record, in the first process; empty in the others."""
 
     fields: dict[str, Any]
@@ -329,7 +329,7 @@ class Scored(NamedTuple):
     seconds: float
 
 
-def _score(run: Run, folder: Folder, models: Models, text: Tokens, session: Session) -> Scored:
+def _score(run: Run, folder: Folder, models: Models, text: Tokens, session: Session) -> Scoring:
     """Scores what is missing."""
     for doubt in text.about.doubts([run.eval.split]) if run.eval.source else ():
         session.say(f"note: {doubt}")
@@ -358,14 +358,14 @@ def _score(run: Run, folder: Folder, models: Models, text: Tokens, session: Sess
         for kept in scores:
             kept.end(time.monotonic() - began)
     if not scores:
-        return Scored({}, 0.0)
+        return Scoring({}, 0.0)
     fields = {"targets": evaluation.targets, "target_bytes": evaluation.target_bytes}
     fields |= {"scored": text.about if run.eval.source else None, "sources": run.sources()}
-    return Scored(fields | scores[0].asked(), scores[0].seconds)
+    return Scoring(fields | scores[0].asked(), scores[0].seconds)
 
 
 def _result(
-    run: Run, folder: Folder, begun: Begun, trained: Sequence[Program], scored: Scored
+    run: Run, folder: Folder, begun: Begun, trained: Sequence[SeedGroup], scored: Scoring
 ) -> Result:
     """The record of a run."""
     return Result(
@@ -457,7 +457,7 @@ def _tuned(run: Run, folder: Folder, command: str, view: View) -> dict[int, floa
     return valid
 
 
-def _check_ends(run: Run, folder: Folder, trained: Sequence[Program]) -> None:
+def _check_ends(run: Run, folder: Folder, trained: Sequence[SeedGroup]) -> None:
     """Refused where metrics.jsonl has lost the validation score of a program that has not
     diverged.
     """

@@ -45,7 +45,7 @@ DRAWN = ("split", "samples", "last", "weights")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Line:
+class ScoreLine:
     """A line of scores.jsonl: a score, a baseline, or the beginning or the end of a process that
     computes some.
     """
@@ -70,7 +70,7 @@ class Scores:
             damaged = len(texts) - len(read)
             say(f"{self.path}: {damaged} lines are damaged, and what they said is computed again")
         self.every = read
-        self.begun: Line | None = None
+        self.begun: ScoreLine | None = None
         self.lines = [line for line in read if line.protocol == self.protocol]
 
     @property
@@ -96,12 +96,12 @@ class Scores:
                 f"{self.path} has scores of other text ({text.source} has changed since): delete "
                 "it to score the text of today"
             )
-        self.begun = Line(protocol=self.protocol, text=text, process=environment.process())
+        self.begun = ScoreLine(protocol=self.protocol, text=text, process=environment.process())
 
     def add(self, scored: Iterable[Scored], baselines: Iterable[Baseline]) -> None:
         """Appends what a pass has scored."""
-        new = [Line(protocol=self.protocol, row=row, curve=curve) for row, curve in scored]
-        new += [Line(protocol=self.protocol, baseline=baseline) for baseline in baselines]
+        new = [ScoreLine(protocol=self.protocol, row=row, curve=curve) for row, curve in scored]
+        new += [ScoreLine(protocol=self.protocol, baseline=baseline) for baseline in baselines]
         if new and self.begun:
             lines.replace(self.path, map(_encoded, self.every))  # without what a kill has cut off
             new.insert(0, self.begun)
@@ -111,9 +111,9 @@ class Scores:
     def end(self, seconds: float) -> None:
         """To be called after scores were added, which took so many seconds."""
         if self.begun is None:
-            self._append([Line(protocol=self.protocol, seconds=seconds)])
+            self._append([ScoreLine(protocol=self.protocol, seconds=seconds)])
 
-    def _append(self, new: Sequence[Line]) -> None:
+    def _append(self, new: Sequence[ScoreLine]) -> None:
         lines.append(self.path, map(_encoded, new))
         self.lines += new
 
@@ -193,13 +193,13 @@ def _users_metrics(names: Iterable[str]) -> dict[str, UsersMetric]:
     }
 
 
-def _encoded(line: Line) -> dict[str, Any]:
+def _encoded(line: ScoreLine) -> dict[str, Any]:
     return {name: part for name, part in records.plain(line).items() if part is not None}
 
 
-def _decoded(text: bytes) -> Line | None:
+def _decoded(text: bytes) -> ScoreLine | None:
     """The line; None where it is not as it was written."""
     try:
-        return msgspec.convert(lines.decode(text), Line, str_keys=True)
+        return msgspec.convert(lines.decode(text), ScoreLine, str_keys=True)
     except msgspec.ValidationError:
         return None

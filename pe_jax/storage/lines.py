@@ -13,16 +13,14 @@ from pe_jax.errors import concerning
 from pe_jax.storage import atomic
 from pe_jax.storage.hashes import canonical, sha256
 
-Line = dict[str, Any]
 
-
-def append(path: Path, lines: Iterable[Line]) -> None:
+def append(path: Path, lines: Iterable[dict[str, Any]]) -> None:
     """Adds lines to the end of the file."""
     with concerning(path), open(path, "a", encoding="utf-8") as file:
         file.write("".join(map(encode, lines)))
 
 
-def replace(path: Path, lines: Iterable[Line]) -> None:
+def replace(path: Path, lines: Iterable[dict[str, Any]]) -> None:
     """Makes these the lines of the file."""
     atomic.write(path, "".join(map(encode, lines)))
 
@@ -35,17 +33,17 @@ def texts(path: Path) -> list[bytes]:
         return []
 
 
-def read(path: Path) -> list[Line]:
+def read(path: Path) -> list[dict[str, Any]]:
     """The whole lines of the file."""
     return [line for line in map(decode, texts(path)) if line is not None]
 
 
-def encode(line: Line) -> str:
+def encode(line: dict[str, Any]) -> str:
     """The text of a line."""
     return json.dumps(line | {"digest": _digest(line)}) + "\n"
 
 
-def decode(text: bytes) -> Line | None:
+def decode(text: bytes) -> dict[str, Any] | None:
     """The line of a text; None where it is not as it was written."""
     try:
         line = json.loads(text)
@@ -54,5 +52,5 @@ def decode(text: bytes) -> Line | None:
         return None
 
 
-def _digest(line: Line) -> str:
+def _digest(line: dict[str, Any]) -> str:
     return sha256(canonical(line))[:12]

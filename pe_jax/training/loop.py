@@ -29,7 +29,7 @@ from pe_jax.training.processes import broadcast, broadcast_arrays, gather
 from pe_jax.training.session import Session
 from pe_jax.training.step import State, init, make_steps, structure
 
-Start = Callable[[State, Sequence[int]], State]
+Starting = Callable[[State, Sequence[int]], State]
 """start(state, seeds): the state to begin with, made from one with random parameters."""
 
 
@@ -41,7 +41,7 @@ def train(
     documents: Sequence[np.ndarray],
     folder: Path,
     session: Session,
-    start: Start | None = None,
+    start: Starting | None = None,
     task: Task = TEXT,
 ) -> tuple[State, float]:
     """Trains `seeds` together in one program, from the newest checkpoint in `folder` on. Gives the
@@ -142,7 +142,7 @@ def _begin(
     config: TrainConfig,
     seeds: Sequence[int],
     session: Session,
-    start: Start | None,
+    start: Starting | None,
 ) -> tuple[int, State, float]:
     """(step, state, seconds of training so far) of the newest checkpoint; without one, those before
     the first step, which `fresh` makes. `like` are the shapes of the state, which is on the

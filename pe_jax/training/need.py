@@ -25,7 +25,7 @@ from pe_jax.training.step import model_size
 NUMBER = 4  # bytes of a float32 or an int32
 
 
-class Part(NamedTuple):
+class Allocation(NamedTuple):
     """A part of what training allocates on each device."""
 
     name: str
@@ -84,7 +84,7 @@ def _parts(
     task: Task,
     seeds: int,
     mesh: Mesh | None,
-) -> list[Part]:
+) -> list[Allocation]:
     """What training has in memory at one time, by the sizes of the config alone. Activations, and
     what XLA copies, come on top.
     """
@@ -98,7 +98,7 @@ def _parts(
     logits = at_once * train.batch * width * lm.vocab
     devices = mesh.size if mesh else 1
     return [
-        Part(name, number // devices, knobs)
+        Allocation(name, number // devices, knobs)
         for name, number, knobs in (
             (
                 "parameters",
