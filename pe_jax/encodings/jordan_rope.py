@@ -1,5 +1,5 @@
 """Jordan-RoPE: pairs that turn and decay, and a shear by the distance between pairs of one
-frequency (arXiv:2605.04217, 2026).
+frequency (Zhang, 2026; arXiv:2605.04217).
 
 The head's K / 2 complex pairs form K / 4 blocks (z_0, z_1) of one frequency
 w_b = base^(-2b / K), b < K / 4, and with d = i - j, L the training length

@@ -33,6 +33,7 @@ from pe_jax.tasks.odds_first import OddsFirst
 from pe_jax.tasks.parity import Parity
 from pe_jax.tasks.parity_check import ParityCheck
 from pe_jax.tasks.passkey import Passkey
+from pe_jax.tasks.query_kernel import QueryKernel
 from pe_jax.tasks.reverse import Reverse
 from pe_jax.tasks.reverse_string import ReverseString
 from pe_jax.tasks.selective_copy import SelectiveCopy
@@ -69,6 +70,7 @@ TASKS: dict[str, type[Task]] = {
     "counting": Counting,
     "indirect_indexing": IndirectIndexing,
     "grid_navigation": GridNavigation,
+    "query_kernel": QueryKernel,
     "copy": Copy,
     "reverse": Reverse,
     "addition": Addition,

@@ -112,6 +112,8 @@ def solved(name, causal, input):
     [
         ("reverse_string", "011010", "010110"),
         ("reverse_string", "001", "100"),
+        ("query_kernel", "001", "0"),
+        ("query_kernel", "1", "1"),
     ],
 )
 def test_worked_examples(name, input, answer):
