@@ -55,12 +55,12 @@ def _split(comparison: Comparison) -> list[str]:
 
 
 def _interval(comparison: Comparison) -> str:
-    kinds = {difference.paired for difference in comparison.differences}
+    pairings = {difference.paired for difference in comparison.differences}
     kinds = {row.replica.kind for match in comparison.matches for row in match.a.rows}
     of = join((f"{kind}s" for kind in sorted(kinds)), "or")
-    paired = f"paired over {of}" if True in kinds else ""
+    paired = f"paired over {of}" if True in pairings else ""
     welch = f"Welch's where the {of} differ" if paired else f"Welch's, since the {of} differ"
-    kind = join(filter(None, (paired, welch if False in kinds else "")), "or")
+    kind = join(filter(None, (paired, welch if False in pairings else "")), "or")
     return (
         f"±: half of a 95 % interval by Student's t; that of B − A is {kind}. "
         f"{_direction(comparison)} One interval in twenty misses the truth."

@@ -127,6 +127,7 @@ def extrapolation(
             "a table ranks results of one text, training and protocol, got "
             f"{'; '.join(headings)}; tables.grouped makes a table of each"
         )
+    results = [result for result in results if result.replicas(metric)]
     every = tuple(sorted({row.length for row in scored}))
     lengths = few(every, results[0].train.length) if of_samples(metric) else every
     sign = described(metric).sign
