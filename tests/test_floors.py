@@ -18,7 +18,6 @@ FLOORS = (
         "own_class",
         "reason",
         "record",
-        "record_upgrade",
         "contamination",
         "fields",
         "geometry",

@@ -10,7 +10,7 @@ import pytest
 from commands import Lab, tiny
 
 from pe_jax.commands.cli import COMMANDS
-from pe_jax.record import Corpus, Result, Row, Training
+from pe_jax.record import Corpus, Replica, Result, Row, Training
 from pe_jax.storage import records
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -83,7 +83,7 @@ def test_a_users_file_runs_only_where_a_run_needs_it(lab, tmp_path):
     spec, workdir = f"{path}:Mine", tmp_path / "runs"
     for label in (spec, "rope"):
         rows = [
-            Row(seed=seed, metric="same_targets", length=length, value=2.5)
+            Row(replica=Replica("seed", seed), metric="same_targets", length=length, value=2.5)
             for seed in (0, 1)
             for length in (64, 128)
         ]

@@ -114,7 +114,7 @@ def test_ctrl_c_in_a_sweep_lets_its_runs_save_and_prints_the_command(lab, tmp_pa
 def test_a_quiet_line_now_and_then_without_a_terminal(monkeypatch, capsys):
     now = [100.0]
     monkeypatch.setattr(progress.time, "monotonic", lambda: now[0])
-    view = progress.View("2 runs", 2.0, done=1.0)
+    view = progress.Bar("2 runs", 2.0, done=1.0)
     for seconds, done in ((10, 1.01), (11, 1.02), (12, 1.2), (40, 1.5)):
         now[0] += seconds
         view.update(done, "rope  step 3/12")

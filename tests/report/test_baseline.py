@@ -9,10 +9,11 @@ from dataclasses import replace
 import pytest
 import scipy.stats
 from commands import Lab
-from drawn import texts
+from drawn import pretrained, texts
 from rich.console import Console
 from test_report import make_record
 
+from pe_jax.record import Way
 from pe_jax.report import page, sheet, sheets, tables
 from pe_jax.report.baseline import versus
 from pe_jax.report.words import plusminus
@@ -25,7 +26,9 @@ def noisy(label, offsets, **options):
     result = make_record(label, offsets, window=False, **options)
     scored = [row for row in result.rows if row.metric == "same_targets"]
     rows = [
-        replace(row, value=row.value and row.value + NOISE[row.seed % 3] * (1 + row.length / 64))
+        replace(
+            row, value=row.value and row.value + NOISE[row.replica.number] * (1 + row.length / 64)
+        )
         for row in scored
     ]
     return replace(result, rows=tuple(rows))
@@ -53,9 +56,9 @@ def test_differences_are_paired_and_their_p_is_holms_of_the_column():
         "t5",
         "learned",
     ]
-    rows = {r.label: sorted((x.seed, x.value) for x in r.rows if x.length == 64) for r in STUDY}
+    rows = {r.label: sorted((x.replica, x.value) for x in r.rows if x.length == 64) for r in STUDY}
     rows["rope"] = [
-        (x.seed, x.value) for x in ROPE.rows if (x.length, x.metric) == (64, "same_targets")
+        (x.replica, x.value) for x in ROPE.rows if (x.length, x.metric) == (64, "same_targets")
     ]
     base = [value for _, value in sorted(rows["rope"])]
     tests = {
@@ -135,13 +138,13 @@ def test_models_are_compared_within_their_table_alone():
     assert found[0].title.endswith("(lower is better): difference from rope, 350 steps")
 
 
-def swapped(**fields):
+def swapped():
     """ROPE with two swaps: pi, better from 256 tokens on, and ntk, which changes nothing."""
     as_is = tuple(row for row in ROPE.rows if row.metric == "same_targets")
     pi = noisy("rope", [2.45, 2.60, 2.70, 2.80, 2.90]).rows
     ways = [("", as_is), ("pi", pi), ("ntk", as_is)]
-    rows = tuple(replace(row, swap=swap) for swap, rows in ways for row in rows)
-    return replace(ROPE, rows=rows, **fields)
+    rows = tuple(replace(row, way=Way(swap=swap)) for swap, rows in ways for row in rows)
+    return replace(ROPE, rows=rows)
 
 
 def test_of_a_single_model_the_swaps_are_compared():
@@ -151,20 +154,18 @@ def test_of_a_single_model_the_swaps_are_compared():
     said = [cell.verdict for cell in cells(found, "rope, pi")]
     assert said == ["not distinguishable"] * 2 + ["better"] * 3
     assert sheets.difference_note(found).startswith("Each row minus rope, paired over seeds")
-    (other,) = compared([swapped(replicate="place")], "pi")
+    (other,) = compared([pretrained(swapped())], "pi")
     assert other.baseline == "rope, pi" and "paired over places" in sheets.difference_note(other)
     assert [cell.verdict for cell in cells(other, "rope")][2:] == ["worse"] * 3
     with pytest.raises(ValueError, match="called 'ntkk'; did you mean 'ntk'"):
         compared([swapped()], "ntkk")
 
 
-def test_beside_another_model_and_over_depths_that_were_chosen_swaps_are_not_compared():
+def test_beside_another_model_swaps_are_not_compared():
     (found,) = compared([swapped(), replace(BETTER, id="alibi")])
     assert [row.label for row, _ in found.rows] == ["alibi"]
-    assert compared([swapped(replicate="depth")]) == []
-    for alone in (swapped(replicate="depth"), ROPE):
-        with pytest.raises(ValueError, match="nothing can be compared with 'rope': that takes two"):
-            compared([alone], "rope")
+    with pytest.raises(ValueError, match="nothing can be compared with 'rope'"):
+        compared([ROPE], "rope")
 
 
 def test_a_difference_that_would_print_as_zero_has_another_digit():

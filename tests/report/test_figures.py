@@ -7,12 +7,12 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+from drawn import pretrained
 
 from pe_jax.encodings import ENCODINGS
-from pe_jax.record import Curve, Progress, Result, Row, Tried
+from pe_jax.record import Corpus, Curve, Progress, Replica, Result, Row, Training, Tried, Way
 from pe_jax.report import figures, learning, plane, style
 from pe_jax.report.style import COMMON, looks
-from pe_jax.storage import records
 
 SEVEN = ("alibi", "learned", "nope", "rope", "sinusoidal", "t5", "transformer_xl")
 
@@ -20,24 +20,32 @@ SEVEN = ("alibi", "learned", "nope", "rope", "sinusoidal", "t5", "transformer_xl
 def made(label, end=2.5, seeds=(0, 1, 2), spread=0.01, curve=(3.0, 2.5, 2.0), **fields):
     """A result whose score is `end` + spread * seed at every length; its curves have `curve`."""
     rows = [
-        dict(seed=seed, metric=metric, length=length, value=end + spread * seed)
-        for seed in seeds
+        Row(replica=Replica("seed", s), metric=metric, length=length, value=end + spread * s)
+        for s in seeds
         for metric in ("same_targets", "nonoverlapping")
         for length in (64, 128)
     ]
-    data = dict(id=f"{label}-1a2b3c4d", label=label, config={"pe": {"spec": label}}, seeds=seeds)
-    data |= dict(corpus={"source": "s", "hash": "h"}, train={"length": 64, "steps": 9})
-    result = records.decode(Result, data | dict(rows=[], version=3))
     curves = [
         Curve(
-            seed=seed,
+            replica=Replica("seed", seed),
+            metric="nonoverlapping",
             length=128,
             position=(1.0, 2.0, 4.0),
             value=tuple(float(v + seed) for v in curve),
         )
         for seed in seeds
     ]
-    return replace(result, rows=tuple(Row(**row) for row in rows), curves=tuple(curves), **fields)
+    result = Result(
+        id=f"{label}-1a2b3c4d",
+        label=label,
+        config={"pe": {"spec": label}},
+        seeds=seeds,
+        corpus=Corpus(source="s", hash="h"),
+        train=Training(length=64, steps=9),
+        rows=tuple(rows),
+        curves=tuple(curves),
+    )
+    return replace(result, **fields)
 
 
 def lines_of(figure):
@@ -131,7 +139,9 @@ def test_an_interval_that_leaves_a_row_of_dots_is_marked():
 
 def test_a_single_model_has_a_line_for_each_swap():
     one = made("rope", 3.0)
-    swapped = [replace(row, swap=swap, value=2.0) for row in one.rows for swap in ("pi", "window")]
+    swapped = [
+        replace(row, way=Way(swap=swap), value=2.0) for row in one.rows for swap in ("pi", "window")
+    ]
     found = drawn(figures.curves([replace(one, rows=(*one.rows, *swapped))]))
     assert set(found) == {"rope", "pi", "window 64"}
     assert found["pi"][:, 1] == pytest.approx(2.0) and found["rope"][:, 1] == pytest.approx(3.01)
@@ -140,10 +150,12 @@ def test_a_single_model_has_a_line_for_each_swap():
 def test_scores_of_places_are_differences_to_the_model_at_its_training_length():
     one = made("rope")
     first = one.train.length
-    rows = [row for row in one.rows if row.metric == "same_targets" and not row.swap]
-    harder = [replace(row, value=row.value + 5.0 * row.seed) for row in rows]
-    longer = [replace(r, swap="pi", value=r.value + 0.5 * (r.length > first)) for r in harder]
-    told = replace(one, replicate="place", rows=(*harder, *longer))
+    rows = [row for row in one.rows if row.metric == "same_targets"]
+    harder = [replace(row, value=row.value + 5.0 * row.replica.number) for row in rows]
+    longer = [
+        replace(r, way=Way(swap="pi"), value=r.value + 0.5 * (r.length > first)) for r in harder
+    ]
+    told = pretrained(replace(one, rows=(*harder, *longer)))
     figure = figures.curves([told])
     gained = drawn(figure)["pi"][:, 1] - drawn(figure)["rope"][:, 1]
     assert drawn(figure)["rope"][0, 1] == gained[0] == 0 and gained[1:] == pytest.approx(0.5)

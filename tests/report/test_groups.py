@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from test_report import make_record
 
-from pe_jax.record import Corpus, Vocabulary
+from pe_jax.record import Corpus, Vocabulary, Way
 from pe_jax.report import (
     gallery,
     groups,
@@ -273,7 +273,7 @@ def test_the_summary_of_a_single_model_compares_its_swaps():
     far = dict.fromkeys(("", "pi", "rerope"), 0.0) | {"pi": 1.0, "rerope": -0.5}
     model = make_record("rope", [2.0, 2.5, 3.0, 3.0, 3.0], window=False)
     rows = tuple(
-        replace(row, swap=swap, value=row.value + by * (row.length > 64))
+        replace(row, way=Way(swap=swap), value=row.value + by * (row.length > 64))
         for row in model.rows
         for swap, by in far.items()
     )

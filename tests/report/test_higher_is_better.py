@@ -42,7 +42,7 @@ def scored(label, values, **options) -> Result:
         dataclasses.replace(
             row,
             metric="probability",
-            value=None if row.value is None else row.value - 0.009 * row.seed,
+            value=None if row.value is None else row.value - 0.009 * row.replica.number,
         )
         for row in result.rows
         if row.metric == "same_targets"

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from drawn import depths, drawn
 
+from pe_jax.record import Way
 from pe_jax.report import depth, figures, multiples, style, tables
 from pe_jax.report.overview import overview
 
@@ -109,7 +110,8 @@ def test_curves_of_samples_are_no_positions_of_text():
     empty = [replace(one, curves=depths(lambda *_: None)) for one in results]
     assert depth.heat(empty, 5.5) is None
     swapped = [
-        replace(one, curves=tuple(replace(c, swap="window") for c in one.curves)) for one in results
+        replace(one, curves=tuple(replace(c, way=Way(swap="window")) for c in one.curves))
+        for one in results
     ]
     assert depth.heat(swapped, 5.5) is None
     assert math.isfinite(depth.heat(results, 5.5).get_figheight())

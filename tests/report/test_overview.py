@@ -6,7 +6,7 @@ import random
 from dataclasses import replace
 
 import pytest
-from drawn import drawn, guessed
+from drawn import drawn, guessed, pretrained
 from test_report import make_record, run
 
 from pe_jax.report import (
@@ -200,7 +200,7 @@ def test_an_encoding_that_is_best_where_few_were_run_is_not_last():
 
 
 def test_of_a_pretrained_model_on_two_texts_the_notes_speak_of_places():
-    model = replace(make_record("llama", [2.5, 2.6, 3.0, 3.0, 3.0]), replicate="place")
+    model = pretrained(make_record("llama", [2.5, 2.6, 3.0, 3.0, 3.0]))
     other = replace(model, id="other", corpus=replace(model.corpus, source="other", hash="f"))
     notes = " ".join(made([model, other]).notes)
     assert "paired over places" in notes and "seed" not in notes

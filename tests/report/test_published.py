@@ -13,7 +13,7 @@ from commands import Lab
 from drawn import texts
 from test_report import make_record
 
-from pe_jax.record import Baseline, Corpus, Row
+from pe_jax.record import AS_TRAINED, Baseline, Corpus, Replica, Row, Way
 from pe_jax.report import page, published, published_sheets
 from pe_jax.report.published import hold
 from pe_jax.report.references import COLUMNS, Entry, Reference, read
@@ -25,7 +25,7 @@ LENGTHS = (20, 40, 60, 80)
 UNITS = ("accuracy in %", "samples without an error in %")
 
 
-def result(spec, level, task=("reverse_string", {}), swap="", metric="accuracy", **lm):
+def result(spec, level, task=("reverse_string", {}), way=AS_TRAINED, metric="accuracy", **lm):
     """A result whose score at length n of seed s is level - n / 10 + s."""
     name, fields = task
     made = make_record(spec, [1.0] * 5, window=False)
@@ -36,10 +36,16 @@ def result(spec, level, task=("reverse_string", {}), swap="", metric="accuracy",
         "train": {"length": 40, "steps": 3000, "batch": 64},
     }
     rows = tuple(
-        Row(seed=s, metric=metric, length=n, value=level - n / 10 + s, swap=kind)
+        Row(
+            replica=Replica("seed", s),
+            metric=metric,
+            length=n,
+            value=level - n / 10 + s,
+            way=scored,
+        )
         for s in range(3)
         for n in LENGTHS
-        for kind in {"", swap}
+        for scored in {AS_TRAINED, way}
     )
     train = replace(made.train, length=40, steps=3000, labels=2)
     corpus = Corpus(source=name, hash="")
@@ -47,10 +53,12 @@ def result(spec, level, task=("reverse_string", {}), swap="", metric="accuracy",
     return replace(made, id=config_id, config=config, rows=rows, train=train, corpus=corpus)
 
 
-def entry(spec, value, task="reverse_string", at="beyond", swap="", unit="accuracy in %") -> Entry:
+def entry(
+    spec, value, task="reverse_string", at="beyond", unit="accuracy in %", swap="", variant=""
+) -> Entry:
     better = "lower" if unit == "perplexity" else "higher"
     told = "Somebody 2024, table 1", "read in the paper", "encoders of 5 layers"
-    return Entry(task, spec, at, swap, value, better, unit, *told)
+    return Entry(task, spec, at, swap, variant, value, better, unit, *told)
 
 
 def reference(*entries) -> Reference:
@@ -125,8 +133,10 @@ def test_a_place_is_a_length_or_near_a_multiple_of_that_of_training(at, mean):
 
 
 def test_a_variant_is_the_same_however_it_is_written():
-    ours = result("rope", 95, ("dyck", {"types": 2}), swap="behind_closing=True, deepest=12")
-    wanted = entry("rope", 9.0, "dyck(types=2)", swap="deepest=12,behind_closing=True")
+    ours = result(
+        "rope", 95, ("dyck", {"types": 2}), Way(variant="behind_closing=True, deepest=12")
+    )
+    wanted = entry("rope", 9.0, "dyck(types=2)", variant="deepest=12,behind_closing=True")
     assert hold([ours], [reference(wanted)])[0].lines[0].ours[0].n == 3
 
 
@@ -235,7 +245,7 @@ def file(tmp_path, *lines, header=HEADER) -> Path:
     return path
 
 
-GOOD = "reverse_string,rope,beyond,,50,higher,accuracy in %,A,read in the paper,B"
+GOOD = "reverse_string,rope,beyond,,,50,higher,accuracy in %,A,read in the paper,B"
 
 
 @pytest.mark.parametrize(
@@ -296,13 +306,12 @@ def test_a_reference_of_other_tasks_says_what_both_sides_have():
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
 def test_the_files_of_this_project_name_tasks_and_fields_that_exist(path):
-    from pe_jax.report.published import member, variant
+    from pe_jax.report.published import fields_of, member
     from pe_jax.tasks import section
 
     for one in read(path).entries:
         name, fields = member(one.task)
-        swap = variant(one.swap)
-        section.make({"name": name, **fields, **(swap if isinstance(swap, dict) else {})})
+        section.make({"name": name, **fields, **fields_of(one.variant)})
         assert one.status.startswith("read in the ")
         assert one.unit in (*UNITS, "perplexity", "nats a token")
         assert 0 <= one.value <= 100 or one.unit == "perplexity"
@@ -314,14 +323,14 @@ def test_dape_has_14_tasks_with_10_encodings():
 
 
 def test_what_is_swapped_in_is_a_line_of_its_own():
-    made = result("rope", 90.0, swap="rerope(window=32)+log_n")
+    made = result("rope", 90.0, way=Way(swap="rerope(window=32)+log_n"))
     told = [
         entry("rope", 80.0, at="80"),
         entry("rope", 95.0, at="80", swap="rerope(window=32)+log_n"),
         entry("rope", 85.0, at="80", swap="ntk_mixed"),
     ]
     (held,) = hold([made], [reference(*told)])
-    assert [column.swap for column in held.columns] == [""]
+    assert [column.variant for column in held.columns] == [""]
     assert [(line.spec, line.published[0], line.ours[0].n) for line in held.lines] == [
         ("rope", 80.0, 3),
         ("rope, rerope(window=32)+log_n", 95.0, 3),

@@ -14,15 +14,16 @@ from html import unescape
 from itertools import pairwise
 from pathlib import Path
 
+import msgspec
 import numpy as np
 import pytest
 import scipy.stats
-from drawn import texts
+from drawn import pretrained, texts
 from rich.console import Console
 
 from pe_jax import record
 from pe_jax.reason import Reason
-from pe_jax.record import Result
+from pe_jax.record import VERSION, Result, Way
 from pe_jax.report import (
     cells,
     compare,
@@ -39,20 +40,24 @@ from pe_jax.report import (
 )
 from pe_jax.report.selection import Selection
 from pe_jax.report.style import looks
-from pe_jax.runs import layout
+from pe_jax.runs.folder import chosen
 from pe_jax.storage import state
-from pe_jax.storage.records import decode, encode, write
+from pe_jax.storage.records import encode, write
 
 ROOT = Path(__file__).parents[2]
 
 
 def make_record(label, offsets, **options):
     """The result that `written` describes."""
-    return decode(Result, written(label, offsets, **options))
+    return parsed(written(label, offsets, **options))
+
+
+def parsed(data):
+    return msgspec.convert(data, Result, str_keys=True)
 
 
 def written(label, offsets, *, seeds=(0, 1, 2), limit=None, diverged=(), window=True):
-    """The JSON of a record whose value is offset + 0.01 * seed, one offset a length."""
+    """The JSON of a record: same_targets has offset + 0.01 * seed, one offset a length."""
     lengths = (64, 128, 256, 512, 1024)
     rows, curves = [], []
     for seed in seeds:
@@ -166,15 +171,13 @@ def test_best_is_the_lowest_mean_of_the_models_as_trained_and_its_equals(table):
     assert best == {("rope", 0)} | {("transformer_xl", i) for i in range(5)}
 
 
-@pytest.mark.parametrize("replicate", ["seed", "place", "depth"])
-def test_of_one_model_with_swaps_no_bold_value_is_worse_than_another(replicate):
-    rope = replace(make_record("rope", [2.45, 2.60, 3.30, 4.00, 4.40]), replicate=replicate)
-    found = tables.extrapolation([rope])
+def test_of_one_model_with_swaps_no_bold_value_is_worse_than_another():
+    found = tables.extrapolation([make_record("rope", [2.45, 2.60, 3.30, 4.00, 4.40])])
     assert [[cell.best for cell in row.cells] for row in found.rows] == [
         [True, False, False, False, False],
         [True, True, True, True, True],  # window: 2.47 beyond 64
     ]
-    assert any("the model as it is and its swaps" in note for note in found.notes)
+    assert any("as it is and its swaps" in note for note in found.notes)
 
 
 def test_gain_and_effective_length(table):
@@ -233,28 +236,6 @@ def test_equal_labels_are_told_apart_by_what_differs_in_their_configs():
     assert told["rope-00000002"] == "rope, train.rate 0.003 (00000002)"
 
 
-@pytest.mark.parametrize("layers, where", [(":", "input"), ("-1:", "layers")])
-def test_a_config_from_before_there_was_a_where_and_a_remat_differs_in_no_label(layers, where):
-    fields = {"layers": layers, "std": 0.02}
-    train = {"rate": 1e-3}, {"rate": 3e-3, "remat": False}
-    results = [
-        replace(
-            make_record("learned", [2.5] * 5),
-            id=f"learned-{i:08d}",
-            config={"train": train[i], "pe": {"spec": "learned", "learned": written}},
-        )
-        for i, written in enumerate([fields, fields | {"where": where}])
-    ]
-    assert list(labels.names(results).values()) == [
-        "learned, train.rate 0.001",
-        "learned, train.rate 0.003",
-    ]
-    told = compare.compare(results[:1], results[1:]).changes
-    assert [change for change in told if change.startswith("config")] == [
-        "config train.rate: 0.001 in A, 0.003 in B"
-    ]
-
-
 def test_equal_labels_of_one_config_are_told_apart_by_their_hash():
     first, second = make_record("rope", [2.5] * 5), make_record("rope", [2.6] * 5)
     found = tables.extrapolation([first, replace(second, id="rope-5e6f7a8b")])
@@ -274,7 +255,7 @@ def test_a_run_that_starts_from_another_is_explained():
 
 def test_any_encoding_can_be_swapped_in():
     result = make_record("rope", [2.5] * 5)
-    rows = tuple(replace(row, swap=row.swap and "yarn(scale=4)") for row in result.rows)
+    rows = tuple(replace(row, way=row.way and Way(swap="yarn(scale=4)")) for row in result.rows)
     found = tables.extrapolation([replace(result, rows=rows)])
     assert [row.label for row in found.rows] == ["rope", "rope, yarn(scale=4)"]
     assert any(note.startswith("A, B: the checkpoints of A, evaluated") for note in found.notes)
@@ -285,7 +266,8 @@ def test_a_swap_that_changes_no_value_is_said_to_have_had_no_effect():
 
     def notes(swap, shift):
         rows = (
-            replace(r, swap=swap, value=r.value + shift * (r.length == 64)) for r in result.rows
+            replace(r, way=Way(swap=swap), value=r.value + shift * (r.length == 64))
+            for r in result.rows
         )
         return " ".join(tables.extrapolation([replace(result, rows=(*result.rows, *rows))]).notes)
 
@@ -294,17 +276,15 @@ def test_a_swap_that_changes_no_value_is_said_to_have_had_no_effect():
     assert "No effect" not in notes("window", 0.0)  # nobody asked for the default
 
 
-@pytest.mark.parametrize("replicate", ["place", "depth"])
-def test_what_is_told_of_a_pretrained_model_has_its_places_and_parameters(tmp_path, replicate):
-    save_runs(tmp_path, [replace(make_record("llama", [2.5] * 5), replicate=replicate)])
+def test_what_is_told_of_a_pretrained_model_has_its_places_and_parameters(tmp_path):
+    save_runs(tmp_path, [pretrained(make_record("llama", [2.5] * 5))])
     (result,) = study.load(tmp_path)
-    (first, *_) = found = tables.study([result])
+    (first, *_) = tables.study([result])
     text = sheet.markdown(sheets.extrapolation([first]))
     assert "parameters |" not in text and "(120,000 parameters)" in text
-    assert "seed" not in text and ">seeds<" not in page.page([result], found, "study")
-    assert f">{replicate}s<" in page.page([result], found, "study")
+    assert "seed" not in text and "3 places" in text
     frame = study.frame(tmp_path)
-    assert set(frame[replicate]) == {0, 1, 2} and "seed" not in frame
+    assert set(frame["place"]) == {0, 1, 2} and "seed" not in frame
     assert study.curves(frame)
 
 
@@ -318,7 +298,7 @@ def test_frame_has_every_number_once(tmp_path, records):
     frame = study.frame(str(tmp_path))
     assert frame.equals(study.frame(tmp_path))
     assert len(frame) == sum(len(result.rows) for result in records)
-    chosen = frame.query("label == 'rope' and swap == '' and metric == 'same_targets'")
+    chosen = frame.query("label == 'rope' and way == '' and metric == 'same_targets'")
     means = chosen.groupby("length")["value"].mean()
     assert means.to_dict() == pytest.approx({64: 2.46, 128: 2.61, 256: 3.31, 512: 4.01, 1024: 4.41})
     assert set(frame.query("value.isna()")["reason"]) == {
@@ -408,7 +388,7 @@ def test_the_notes_and_the_csv_tell_the_learning_rates_that_were_chosen():
         ": 0.003 for f0, f1, f2 and f3; 0.009 for 50 models (table.csv has that of each)."
     )
     for result in many:
-        assert cells.rate(result) == layout.chosen(result.rates).rate
+        assert cells.rate(result) == chosen(result.rates).rate
     config = {"train": {"rate": 1e-3}}
     alone = tables.extrapolation([replace(make_record("rope", [2.5] * 5), config=config)])
     assert alone.rows[0].rate == 1e-3 and "learning rate" not in " ".join(alone.notes)
@@ -560,18 +540,18 @@ def test_csv_reads_back_in_full(records, table):
 
 def test_curves_draw_the_means_and_labels_never_overlap(records):
     crowd = [make_record(f"encoding_{i}", [2.5 + 0.001 * i] * 5) for i in range(15)]
-    for chosen in (records, crowd):
-        figure = figures.curves(chosen)
+    for several in (records, crowd):
+        figure = figures.curves(several)
         (axes,) = figure.axes
         figure.draw_without_rendering()
         names = [t for t in axes.texts if "trained" not in t.get_text()]
         boxes = sorted((t.get_window_extent() for t in names), key=lambda box: box.y0)
-        assert len(boxes) == len(chosen)
+        assert len(boxes) == len(several)
         assert all(low.y1 <= high.y0 for low, high in pairwise(boxes))
         assert all(0 <= b.x0 and b.x1 <= figure.bbox.x1 and b.y0 >= 0 for b in boxes)
-        drawn = axes.lines[: len(chosen)]
+        drawn = axes.lines[: len(several)]
         styles = {(n.get_color(), str(n._dash_pattern), n.get_marker()) for n in drawn}
-        assert len(styles) == len(chosen)
+        assert len(styles) == len(several)
     drawn = next(n for n in figures.curves(records).axes[0].lines if "rope" in str(n.get_label()))
     np.testing.assert_allclose(drawn.get_ydata(), [2.46, 2.61, 3.31, 4.01, 4.41])
 
@@ -589,7 +569,7 @@ def test_long_labels_widen_the_figure_and_leave_room_for_its_axes():
 def test_the_documents_are_those_of_the_split_that_was_scored():
     data = written("rope", [2.5] * 5)
     data["config"]["eval"]["split"] = "valid"
-    scored = decode(Result, data)
+    scored = parsed(data)
     assert "validation documents" in tables.extrapolation([scored]).notes[0]
 
 
@@ -600,7 +580,7 @@ def test_everything_says_that_validation_text_was_scored(tmp_path):
         both = [written("rope", [2.5] * 5), written("nope", [2.6] * 5)]
         for data in both:
             data["config"]["eval"]["split"] = split
-        return [decode(Result, data) for data in both]
+        return [parsed(data) for data in both]
 
     for split, said in (("valid", True), ("test", False)):
         results, out = made(split), tmp_path / split
@@ -622,7 +602,7 @@ def test_everything_says_that_validation_text_was_scored(tmp_path):
 def test_the_number_of_targets_before_a_place_is_that_of_the_config():
     default, data = make_record("t5", [2.5] * 5), written("rope", [2.5] * 5)
     data["config"]["eval"]["last"] = 32
-    scored = decode(Result, data)
+    scored = parsed(data)
     for found, said in ((default, "the L/2 tokens before"), (scored, "the 32 tokens before")):
         assert said in tables.extrapolation([found]).notes[0]
 
@@ -653,13 +633,13 @@ def test_many_encodings_are_a_row_each_the_lowest_first():
 def test_swaps_are_in_the_order_of_their_numbers():
     result = make_record("rope", [2.5] * 5)
     rows = tuple(
-        replace(row, swap=row.swap and f"memory {size}")
+        replace(row, way=row.way and Way(memory=size))
         for size in (48, 192)
         for row in result.rows
-        if row.swap or size == 48
+        if row.way or size == 48
     )
     found = tables.extrapolation([replace(result, rows=rows)])
-    assert [row.swap for row in found.rows] == ["", "memory 48", "memory 192"]
+    assert [str(row.way) for row in found.rows] == ["", "memory 48", "memory 192"]
 
 
 def test_report_writes_the_same_bytes_twice(tmp_path, records):
@@ -728,7 +708,7 @@ def test_the_figures_of_training_are_drawn_where_results_have_it(records):
 
 
 def test_a_caption_says_that_an_arrow_head_marks_a_cut_where_there_is_one(records):
-    wide = [replace(row, value=row.value + row.seed) for row in records[0].rows]
+    wide = [replace(row, value=row.value + row.replica.number) for row in records[0].rows]
     cut = replace(records[0], rows=tuple(wide))
     for results, said in ((records, False), ([cut, *records[1:]], True)):
         drawn = {"curves": figures.curves(results)}
@@ -754,7 +734,7 @@ def test_load_sorts_by_id_and_names_what_is_damaged(tmp_path, records):
     save_runs(tmp_path, reversed(records))
     assert study.load(tmp_path) == records
     broken = tmp_path / "rope-1a2b3c4d" / "result.json"
-    for text, why in (('{"id": "rope', "Unterminated"), ('{"id": "rope"}', "lacks label, .*rows")):
+    for text, why in (('{"id": "rope', "Unterminated"), ('{"version": 6}', "lacks label, .*rows")):
         broken.write_text(text, "utf-8")
         with pytest.raises(ValueError, match=rf"rope-1a2b3c4d.result.json is damaged \(.*{why}"):
             study.load(tmp_path)
@@ -792,7 +772,7 @@ def test_a_frame_without_the_metric_names_those_it_has(tmp_path, records):
 
 
 def test_a_metric_that_is_not_known_here_is_reported_by_its_name(records):
-    rows = tuple(replace(row, metric="mine") for row in records[0].rows if row.seed == 0)
+    rows = tuple(replace(row, metric="mine") for row in records[0].rows if not row.replica.number)
     table = tables.extrapolation([replace(records[0], rows=rows)], "mine")
     assert table.title == "Bits per byte, mine (lower is better)"
     assert table.notes[0].startswith("The metric mine is not defined here")

@@ -1,5 +1,7 @@
 """Results of tasks whose samples are drawn, made without training: their accuracies are known."""
 
+from dataclasses import replace
+
 from pe_jax import record
 from pe_jax.record import AS_TRAINED, Replica, Result
 
@@ -42,6 +44,17 @@ def drawn(task, spec, reach, *, seeds=(0, 1, 2), labels=2, lengths=LENGTHS, **mo
         train=record.Training(length=TRAIN, steps=3000, tokens=41, labels=labels),
         **{"rows": tuple(rows), "curves": tuple(curves)} | more,
     )
+
+
+def pretrained(result: Result, kind="place", **fields) -> Result:
+    """The result as that of a model that was not trained: its replicas are places or samples."""
+
+    def scored(parts):
+        return tuple(replace(p, replica=Replica(kind, p.replica.number)) for p in parts)
+
+    train = replace(result.train, steps=0)
+    made = dict(rows=scored(result.rows), curves=scored(result.curves), train=train, seeds=(0,))
+    return replace(result, **made | fields)
 
 
 def guessed(task, labels=2, way=AS_TRAINED, lengths=LENGTHS):
