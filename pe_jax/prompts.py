@@ -10,10 +10,19 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Int
 
-from pe_jax.tasks.passkey import DIGITS, FILLER, INTRODUCTION, NEEDLE, QUESTION
-
 Encode = Callable[[bytes], np.ndarray]
 """The tokens of a text."""
+FILLER = (
+    b"The grass is green. The sky is blue. The sun is yellow. Here we go. There and back again. "
+)
+INTRODUCTION = (
+    b"There is an important info hidden inside a lot of irrelevant text. Find it and memorize "
+    b"them. I will quiz you about the important information there.\n"
+)
+DIGITS = 5
+# The bytes 0 .. 4 stand for the digits of the number.
+NEEDLE = b"\nThe pass key is \0\1\2\3\4. Remember it. \0\1\2\3\4 is the pass key.\n"
+QUESTION = b"\nWhat is the pass key? The pass key is \0\1\2\3"
 DEPTHS = 8
 """Prompts of consecutive numbers hide what they ask for at so many depths, evenly from 0 to 1."""
 

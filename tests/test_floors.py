@@ -15,6 +15,7 @@ FLOORS = (
         "task",
         "metric",
         "places",
+        "prompts",
         "own_class",
         "reason",
         "record",

@@ -22,20 +22,10 @@ import dataclasses
 import jax
 import jax.numpy as jnp
 
+from pe_jax.prompts import DIGITS, FILLER, INTRODUCTION, NEEDLE, QUESTION
 from pe_jax.task import Sample
 from pe_jax.tasks.retrieval import Retrieval
 
-FILLER = (
-    b"The grass is green. The sky is blue. The sun is yellow. Here we go. There and back again. "
-)
-INTRODUCTION = (
-    b"There is an important info hidden inside a lot of irrelevant text. Find it and memorize "
-    b"them. I will quiz you about the important information there.\n"
-)
-DIGITS = 5
-# The bytes 0 .. 4 stand for the digits of the number.
-NEEDLE = b"\nThe pass key is \0\1\2\3\4. Remember it. \0\1\2\3\4 is the pass key.\n"
-QUESTION = b"\nWhat is the pass key? The pass key is \0\1\2\3"
 FRAME = len(INTRODUCTION + NEEDLE + QUESTION)
 
 
