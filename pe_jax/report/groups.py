@@ -24,14 +24,14 @@ WORDS = {
     "train.batch": "batches of {}",
     "eval.targets": "{:,} targets",
     "eval.samples": "{:,} samples a length",
-    "eval.last": "the last {} targets scored",
+    "eval.last": "the last {} tokens of a window scored",
     "eval.stride": "stride {}",
     "eval.longest": "evaluated at up to {} tokens",
     "lm.layers": "{} layers",
     "lm.model": "width {}",
     "lm.heads": "{} heads",
 }
-OF_TEXT = ("tokenizer", "eval.split", "eval.targets", "eval.stride")
+OF_TEXT = ("tokenizer", "eval.split", "eval.targets", "eval.last", "eval.stride")
 """What says nothing of a task that draws its samples: None there, and without words."""
 OF_SAMPLES = {
     "train.length": "trained at lengths up to {}",
@@ -202,7 +202,8 @@ def _words(name: str, value: Any, result: Begun, ambiguous: bool) -> str:
         hash = result.tokenizer.sha256
         return f"tokenizer {result.tokenizer.spec}" + (f" (SHA-256 {hash[:12]})" if hash else "")
     if name == "eval.split":
-        return f"{HELD_OUT[value]} text" if value in HELD_OUT else ""
+        untrained = result.config.get("train", {}).get("steps") == 0  # all of its text is held out
+        return "" if value == "all" and untrained else f"{HELD_OUT.get(value, value)} text"
     if name == "lm.causal":
         return "decoder" if value else "encoder"
     if value is None:

@@ -156,7 +156,7 @@ def _facts(result: Result) -> Iterator[tuple[str, str]]:
     """(name, text) of each fact that the page shows of a run."""
     for name in FACTS:
         value = records.plain(getattr(result, name))
-        if value not in (None, ""):
+        if value not in (None, "") and (result.train.steps or name != "seeds"):
             if isinstance(value, dict):
                 value = {key: value[key] for key in sorted(value) if value[key] != {}}
             yield name.replace("_", " "), plain(value)

@@ -279,10 +279,11 @@ def test_a_swap_that_changes_no_value_is_said_to_have_had_no_effect():
 def test_what_is_told_of_a_pretrained_model_has_its_places_and_parameters(tmp_path):
     save_runs(tmp_path, [pretrained(make_record("llama", [2.5] * 5))])
     (result,) = study.load(tmp_path)
-    (first, *_) = tables.study([result])
+    (first, *_) = reported = tables.study([result])
     text = sheet.markdown(sheets.extrapolation([first]))
     assert "parameters |" not in text and "(120,000 parameters)" in text
-    assert "seed" not in text and "3 places" in text
+    assert "seed" not in text and "3 places" in text and first.heading == ""
+    assert ">seeds<" not in page.page([result], reported, "study")
     frame = study.frame(tmp_path)
     assert set(frame["place"]) == {0, 1, 2} and "seed" not in frame
     assert study.curves(frame)

@@ -52,9 +52,10 @@ def pretrained(result: Result, kind="place", **fields) -> Result:
     def scored(parts):
         return tuple(replace(p, replica=Replica(kind, p.replica.number)) for p in parts)
 
-    train = replace(result.train, steps=0)
-    made = dict(rows=scored(result.rows), curves=scored(result.curves), train=train, seeds=(0,))
-    return replace(result, **made | fields)
+    config, changes = result.config, {"train": {"steps": 0}, "eval": {"split": "all"}}
+    config = config | {name: config.get(name, {}) | fields for name, fields in changes.items()}
+    made = dict(rows=scored(result.rows), curves=scored(result.curves), config=config)
+    return replace(result, **made | {"train": replace(result.train, steps=0)} | fields)
 
 
 def guessed(task, labels=2, way=AS_TRAINED, lengths=LENGTHS):
