@@ -216,7 +216,7 @@ CONFIG_MISTAKES = {
     "misspelt tracker": ("rope", {"log.wandbb": True}, ["wandbb", '"wandb"']),
     "no number": ("rope", {"train.steps": "1e3x"}, ["config.train.steps", "1e3x"]),
     "no integer": ("rope", {"train.steps": 3.5}, ["config.train.steps", "3.5"]),
-    "no steps": ("rope", {"train.steps": 0}, ["train.steps must be an integer of at least 1"]),
+    "no steps": ("rope", {"train.steps": 0}, ["train.steps=0 trains nothing"]),
     "odd head size": ("rope", {"lm.model": 14}, ["even", "got 7", "lm.heads"]),
     "heads": ("rope", {"lm.heads": 3}, ["lm.heads must divide lm.model", "3 heads for 16"]),
     "tokenizer": ("rope", {"data.tokenizer": "bep:4096"}, ["'bep:4096'", "did you mean 'bpe'"]),

@@ -11,6 +11,7 @@ from commands import Lab, the_run, tiny
 from pe_jax.engines import status, sweep
 from pe_jax.engines.engine import Exit
 from pe_jax.engines.local import Local
+from pe_jax.runs.folder import Folder
 from pe_jax.runs.resources import Resources
 from pe_jax.storage import atomic, state
 
@@ -95,7 +96,7 @@ def test_a_full_disk_hides_no_reason_and_stops_the_runs_at_work(tmp_path, monkey
 
     engine = Local(1, [Resources()], print)
     engine.processes["alibi"] = subprocess.Popen(["sleep", "100"])
-    at_work = sweep._Sweep({"rope": None}, {"rope": tmp_path}, [], None, "", {}, full)
+    at_work = sweep._Sweep({"rope": None}, {"rope": Folder(tmp_path)}, [], None, "", {}, full)
     monkeypatch.setattr(sweep._Sweep, "_start_all", lambda self, engine: None)
     with pytest.raises(OSError, match="No space left"):
         at_work.carried_out(engine)

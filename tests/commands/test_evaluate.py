@@ -7,6 +7,8 @@ import shutil
 import pytest
 from commands import Lab, damage, result, rewrite, the_run, write_text
 
+from pe_jax.storage import lines
+
 
 @pytest.fixture(scope="module")
 def lab(tmp_path_factory):
@@ -26,8 +28,9 @@ def workdir(lab):
     return path
 
 
-def evaluations(folder):
-    return {path: path.stat().st_mtime_ns for path in folder.glob("evaluations/*")}
+def scores(folder):
+    """The scores that are kept, line by line: {"row": ..., "protocol": ...}."""
+    return [line for line in lines.read(folder / "scores.jsonl") if "row" in line]
 
 
 def published(out):
@@ -43,9 +46,9 @@ def test_a_run_is_scored_at_another_length_and_reported(lab, workdir, tmp_path):
     assert {row["length"] for row in found["rows"]} == {16, 48}
     assert found["corpus"] == result(the_run(workdir))["corpus"] and found["advice"] == []
     assert (the_run(workdir) / "result.json").read_bytes() == before
-    kept = evaluations(the_run(workdir))
+    kept = (the_run(workdir) / "scores.jsonl").read_bytes()
     assert start(lab, f"--workdir={the_run(workdir)}", "--lengths=48").out.count("48 (3x)") == 2
-    assert evaluations(the_run(workdir)) == kept  # nothing is scored twice
+    assert (the_run(workdir) / "scores.jsonl").read_bytes() == kept  # nothing is scored twice
 
 
 def test_every_finished_run_of_a_work_directory_is_scored(lab, workdir, tmp_path):
@@ -72,7 +75,7 @@ def test_other_text_and_split_are_told_beside_the_text_of_training(lab, workdir,
 
 def test_by_its_own_config_a_run_scores_what_it_scored_at_its_end(lab, workdir, tmp_path):
     copy = shutil.copytree(the_run(workdir), tmp_path / "copy")
-    shutil.rmtree(copy / "evaluations")
+    (copy / "scores.jsonl").unlink()
     whole = result(copy)
     rewrite(copy / "result.json", rows=[], curves=[])
     assert start(lab, f"--workdir={copy}", f"--out={tmp_path / 'out'}").code == 0
@@ -85,12 +88,11 @@ def test_a_seed_that_diverged_is_told_as_in_its_run(lab, tmp_path):
     assert done.code == 0, done.err
     folder = the_run(tmp_path / "runs")
     whole = result(folder)
-    shutil.rmtree(folder / "evaluations")
     rewrite(folder / "result.json", rows=[])
-    assert start(lab, f"--workdir={folder}").code == 0
-    (path,) = folder.glob("evaluations/*")
-    rows = json.loads(path.read_text())["rows"]
-    assert rows == whole["rows"] and {row["reason"] for row in rows} == {"diverged"}
+    assert start(lab, f"--workdir={folder}", f"--out={tmp_path / 'out'}").code == 0
+    (again,) = published(tmp_path / "out")
+    assert again["rows"] == whole["rows"]
+    assert {row["reason"] for row in again["rows"]} == {"diverged"}
 
 
 def test_a_damaged_final_checkpoint_is_refused_and_the_one_before_not_scored(
@@ -113,7 +115,7 @@ def test_a_mistake_in_an_evaluation_is_told(lab, workdir, tmp_path):
         ([f"--workdir={workdir}", "--lengths=16,x"], "--lengths must be integers"),
         ([f"--workdir={workdir}", "--metrics=slidign"], "did you mean 'sliding'?"),
         ([f"--workdir={workdir}", "--swaps=windwo"], "did you mean 'window'?"),
-        ([f"--workdir={workdir}", "--split=vaild"], "must be one of 'valid', 'test', got 'vaild'"),
+        ([f"--workdir={workdir}", "--split=vaild"], "got 'vaild'"),
     ):
         done = start(lab, *arguments)
         assert done.code == 2 and words in done.err, done.err
@@ -157,20 +159,22 @@ def test_a_metric_of_ones_own_is_scored_and_a_report_needs_no_file_of_it(lab, wo
     own, copy = tmp_path / "own.py", shutil.copytree(workdir, tmp_path / "runs")
     own.write_text(LOG_PROBABILITY)
     arguments = [f"--metrics={own}:mean_log,same_targets", "--swaps="]
-    before, title = evaluations(the_run(copy)), "Log probability, mean log (higher is better)"
+    title = "Log probability, mean log (higher is better)"
     done = start(lab, f"--workdir={the_run(copy)}", *arguments, f"--out={tmp_path / 'out'}")
     assert done.code == 0 and title in done.out, done.err
     (found,) = published(tmp_path / "out")
     values = {}
     for row in found["rows"]:
-        values.setdefault((row["seed"], row["length"]), {})[row["metric"]] = row["value"]
+        values.setdefault((row["replica"]["number"], row["length"]), {})[row["metric"]] = row[
+            "value"
+        ]
     for value in values.values():
         expected = -math.log(2) * value["same_targets"]
         assert value[f"{own}:mean_log"] == pytest.approx(expected, rel=1e-5)
-    assert len(evaluations(the_run(copy)).keys() - before.keys()) == 1
+    before = len(scores(the_run(copy)))
     own.write_text(LOG_PROBABILITY.replace("-float", "1 - float"))  # another metric
     assert start(lab, f"--workdir={the_run(copy)}", *arguments).code == 0
-    assert len(evaluations(the_run(copy)).keys() - before.keys()) == 2
+    assert len(scores(the_run(copy))) == before + len(found["rows"])  # both are scored anew
     own.unlink()
     printed = tmp_path / "printed"
     reported = lab.start("report", f"--workdir={tmp_path / 'out'}", f"--out={printed}").wait()
@@ -201,28 +205,23 @@ def test_scores_outlive_a_signal_and_the_same_command_computes_the_rest(lab, wor
     copy = shutil.copytree(the_run(workdir), tmp_path / "copy")
     shutil.copytree(copy, tmp_path / "undisturbed")
     arguments = ["--lengths=16,64,72,80", f"--swaps={tmp_path / 'own.py'}:Stopping"]
-    before = evaluations(copy)
+    before = scores(copy)
     stopped = start(lab, f"--workdir={copy}", *arguments)
     assert stopped.code == 75 and "Traceback" not in stopped.err, stopped.err
     assert stopped.err.splitlines()[-1].endswith(" ".join([f"--workdir={copy}", *arguments]))
-    (path,) = evaluations(copy).keys() - before.keys()
-    kept = scored(path)
-    rewrite(path, rows=[row | {"seconds": 1.5} for row in kept])  # a mark, which is no score's
+    kept = scores(copy)[len(before) :]
     undisturbed = tmp_path / "undisturbed"
     for folder in (copy, undisturbed):
         done = start(lab, f"--workdir={folder}", *arguments)
         assert done.code == 0, done.err
-    marked = [row for row in scored(path) if row["seconds"]]
-    assert len(marked) == len(kept)  # none was computed again
-    whole = scored(undisturbed / path.relative_to(copy))
+    resumed, whole = (scores(folder)[len(before) :] for folder in (copy, undisturbed))
+    assert resumed[: len(kept)] == kept and len(resumed) == len(whole)  # none was computed again
     assert 0 < len(kept) < len(whole)
-    values = [{name_of(row): row["value"] for row in rows} for rows in (scored(path), whole)]
+    values = [
+        {name_of(line["row"]): line["row"]["value"] for line in each} for each in (resumed, whole)
+    ]
     assert values[0] == values[1]
 
 
-def scored(path):
-    return json.loads(path.read_text())["rows"]
-
-
 def name_of(row):
-    return tuple(row[part] for part in ("seed", "swap", "metric", "length"))
+    return str([row[part] for part in ("replica", "way", "metric", "length")])

@@ -16,7 +16,9 @@ from pe_jax.commands import status as command
 from pe_jax.engines import queues, status, sweep
 from pe_jax.engines.engine import Exit
 from pe_jax.record import Stage
+from pe_jax.runs.folder import Folder
 from pe_jax.storage import atomic, history, locks, records, state
+from pe_jax.storage.lines import encode
 
 
 @pytest.fixture(scope="module")
@@ -60,7 +62,7 @@ class Work:
                     for step in range(2, trained + 1, 2)
                 ]
                 metrics += [{"evaluated": evaluated, "of": 8}] if evaluated else []
-                text = "".join(json.dumps(line) + "\n" for line in metrics)
+                text = "".join(map(encode, metrics))
             (folder / file).write_text(text)
             moment += 1
             os.utime(folder / file, (moment, moment))
@@ -302,11 +304,11 @@ def test_a_sweep_says_that_it_waits_only_while_it_does(work):
     ids = ("rope-1a2b3c4d", "t5-1a2b3c4d")
     runs = {id: run_of() for id in ids}
     view = View()
-    folders = {id: work.folder / id for id in ids}
+    folders = {id: Folder(work.folder / id) for id in ids}
     for name in ("rope", "t5"):
         work.run(name, "log.txt", stage=Stage.RUNNING)
     held = contextlib.ExitStack()
-    held.enter_context(locks.locked(folders[ids[1]]))
+    held.enter_context(locks.locked(folders[ids[1]].path))
     at_work = sweep._Sweep(runs, folders, [], view, "", {}, lambda *queue: None)
     assert set(at_work.carried_out(Engine())) == set(ids)
     assert view == [f"{runs[ids[0]].label}  starting"] * 2 + [sweep.WAITING, view[0]]
@@ -317,7 +319,7 @@ def test_a_run_is_tried_again_three_times_also_where_its_lock_outlives_its_worke
     said = []
     folder = work.run("rope", "log.txt", stage=Stage.RUNNING, held=True)
     view = types.SimpleNamespace(say=said.append)
-    at_work = sweep._Sweep({"a": run_of()}, {"a": folder}, [], view, "", {}, None)
+    at_work = sweep._Sweep({"a": run_of()}, {"a": Folder(folder)}, [], view, "", {}, None)
     at_work.waiting.clear()
     for _ in range(3):
         at_work._end("a", Exit(-9, "lost with its worker"))

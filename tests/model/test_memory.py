@@ -333,9 +333,9 @@ def test_a_run_with_a_memory_that_is_killed_ends_the_same(lab, tmp_path):
     assert resumed.code == 0 and "going on from step" in resumed.err
     got, want = result(folder), result(whole)
     assert got["digests"] == want["digests"] and got["rows"] == want["rows"]
-    assert {row["swap"] for row in want["rows"]} == {"", "memory 8", "memory 32"}
-    at = {(r["swap"], r["length"], r["metric"]): r["value"] for r in want["rows"]}
+    at = {(r["way"]["memory"], r["length"], r["metric"]): r["value"] for r in want["rows"]}
+    assert {memory for memory, *_ in at} == {0, 8, 32}
     for metric in ("same_targets", "nonoverlapping"):
-        assert at["memory 32", 32, metric] == pytest.approx(at["", 32, metric], abs=1e-5)
-        assert at["memory 8", 32, metric] != at["", 32, metric]
+        assert at[32, 32, metric] == pytest.approx(at[0, 32, metric], abs=1e-5)
+        assert at[8, 32, metric] != at[0, 32, metric]
     assert json.loads((whole / "config.json").read_text())["config"]["lm"]["memory"] == 8
