@@ -31,7 +31,7 @@ WORDS = {
     "lm.model": "width {}",
     "lm.heads": "{} heads",
 }
-OF_TEXT = ("tokenizer", "eval.split", "eval.targets", "eval.last", "eval.stride")
+OF_TEXT = ("tokenizer", "eval.targets", "eval.stride")
 """What says nothing of a task that draws its samples: None there, and without words."""
 OF_SAMPLES = {
     "train.length": "trained at lengths up to {}",

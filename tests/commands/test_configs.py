@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from configs import encodings, pj_rope
+from configs import encodings, markov, pj_rope
 from pe_jax.compose.parse import parse
 from pe_jax.compose.swap import replaces
 from pe_jax.encodings import ENCODINGS
@@ -45,6 +45,14 @@ def test_every_run_of_a_paper_can_begin_and_no_two_are_one(name):
     runs = [Run.of(config.to_dict()) for config in module.get_sweep()]
     assert len({run.id for run in runs}) == len(runs) > 0
     Run.of(module.get_config().to_dict())
+
+
+def test_the_study_of_markov_chains_has_ten_encodings_at_two_lengths():
+    runs = [Run.of(config.to_dict()) for config in markov.get_sweep()]
+    assert len({run.id for run in runs}) == len(runs) == 20
+    for run, length in zip(runs, [64] * 10 + [256] * 10, strict=True):
+        assert run.train.length == length and run.eval.lengths[-1] == 4096
+        assert run.train.batch * length == 2048 and run.eval.last == length // 2
 
 
 @pytest.mark.parametrize("name", [name for name in PAPERS if name.endswith("_small")])
