@@ -32,6 +32,8 @@ SampleMetric scores Predictions, by what is right or by -ln p of the targets:
                     right in just these, since up to its first error it is what the model reads
     bits            the mean of -log2 p over all scored tokens
     last_bits       the mean of -log2 p over the last k scored tokens of each sample
+    by_distance     p of the target, renormalised over the labels, as a mean over the distances of
+                    what decides it (`Task.distances`), each of which is a mean over tokens
     above_bayes     last_bits minus those of the Bayes-optimal prediction, `Task.bayes`
 """
 
@@ -124,8 +126,14 @@ class Predictions(NamedTuple):
     """Whether the most likely token is the target."""
     nats: Float[np.ndarray, "B S"]
     """-ln p of the target; NaN by a method that gives no probabilities."""
+    label_nats: Float[np.ndarray, "B S"]
+    """-ln of p(target) / p(all labels), the tokens that may be a target (`Task.labels`); NaN by a
+    method that gives no probabilities.
+    """
     bayes: Float[np.ndarray, "B S"]
     """-ln p of the target by `Task.bayes`; NaN unless the metric `uses` "bayes"."""
+    distance: Float[np.ndarray, "B S"]
+    """`Task.distances`; NaN unless the metric `uses` "distances"."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -139,7 +147,7 @@ class SampleMetric(Metric):
     """Whether it is also drawn by the depth of what is retrieved."""
     uses: tuple[str, ...] = ()
     """"last", where only the last `eval.last` scored tokens of a sample count, which no evaluation
-    length may be below; "bayes", where the task must have the hook `bayes`.
+    length may be below; "bayes" and "distances", where the task must have the hook of that name.
     """
     value: Callable[[Predictions], float]
     """One number; NaN where the predictions lack what it needs."""
@@ -182,6 +190,12 @@ def _bits(predictions: Predictions) -> float:
 
 def _above_bayes(predictions: Predictions) -> float:
     return _bits(predictions) - _bits(predictions._replace(nats=predictions.bayes))
+
+
+def _by_distance(predictions: Predictions) -> float:
+    distance = predictions.distance[predictions.scored]
+    p = np.exp(-predictions.label_nats[predictions.scored].astype(np.float64))
+    return 100 * float(np.mean([p[distance == one].mean() for one in np.unique(distance)]))
 
 
 METRICS: dict[str, Metric] = {
@@ -243,6 +257,15 @@ METRICS: dict[str, Metric] = {
             by_depth=True,
             value=_exact_match,
             prompt=prompts.passkey,
+        ),
+        SampleMetric(
+            "by_distance",
+            "Samples of every length are drawn, the same {alike}. Of each scored token the "
+            "probability of its target, renormalised over all possible targets: the mean over the "
+            "tokens of each distance to what decides the target, then over the distances.",
+            unit="probability of the target in %, mean over distances",
+            uses=("distances",),
+            value=_by_distance,
         ),
         SampleMetric(
             "bits",

@@ -83,7 +83,7 @@ class Curve:
 class Baseline:
     """What a method without a model scores on the samples of one length."""
 
-    name: str  # "most frequent": the target that each place has most often; "guess", "bayes": hooks
+    name: str  # one of the methods of evaluation/baselines.py
     metric: str
     length: int
     value: float

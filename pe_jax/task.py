@@ -79,6 +79,10 @@ class Task:
         """
         return self.vocab()
 
+    def first_label(self) -> int:
+        """The lowest of these tokens. Their ids are consecutive."""
+        return 0
+
     def has(self, n: int) -> bool:
         """Whether there are samples of length n."""
         return n >= 1
@@ -121,6 +125,12 @@ class Task:
         """How deep what is to be retrieved lies in what stands before each prediction, from 0, the
         first token, to 1, the token at which it is predicted; None for one that is not scored, and
         altogether where nothing is retrieved.
+        """
+        return None
+
+    def distances(self, tokens: Sequence[int]) -> list[int | None] | None:
+        """How many tokens what decides a target lies before it; None for a token that is not
+        scored, and altogether where no single token decides it.
         """
         return None
 

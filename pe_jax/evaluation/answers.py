@@ -43,6 +43,8 @@ class Answers(NamedTuple):
     """Which predictions are scored."""
     nats: Float[Array | np.ndarray, "B S"]
     """-ln p of the targets; 0 where none is scored."""
+    label_nats: Float[Array | np.ndarray, "B S"]
+    """-ln of p(target) / p(all labels); 0 where none is scored."""
 
 
 def held_out(
@@ -81,7 +83,11 @@ def predict(
     logits, _ = model(tokens, encodings=encodings, key=keys, size=size)
     right = (logits.argmax(-1) == targets) & scored
     nats = optax.softmax_cross_entropy_with_integer_labels(logits, targets)
-    return Answers(right, scored, jnp.where(scored, nats, 0))
+    first, labels = task.first_label(), task.labels()
+    among = optax.softmax_cross_entropy_with_integer_labels(
+        logits[..., first : first + labels], jnp.clip(targets - first, 0, labels - 1)
+    )
+    return Answers(right, scored, jnp.where(scored, nats, 0), jnp.where(scored, among, 0))
 
 
 def answers(

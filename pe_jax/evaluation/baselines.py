@@ -5,12 +5,14 @@ the depth of each retrieved item.
                     there in as many other samples of the same length
     guess           `Task.guess`, where the task has it
     bayes           `Task.bayes`, where the task has it
+    3-gram          the counts of the labels behind the last three tokens in as many other samples,
+                    and one more of each, where the task has `Task.distances`
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 import jax
 import numpy as np
@@ -25,19 +27,29 @@ from pe_jax.task import Task
 _drawn = jax.jit(held_out, static_argnames=("task", "longest", "split"))
 
 
-def depths(task: Task, n: int, samples: int, longest: int, split: str) -> np.ndarray | None:
-    """`Task.depths` of the samples of a split of length n, padded to the size of `longest`:
-    [samples, S], NaN where it has none. None where the task has none at all.
+Hook = Callable[[list[int]], Sequence[float | None] | None]
+"""`Task.depths` or `Task.distances`: a number for each token of a sample, or None."""
+
+
+def per_token(
+    hook: Hook, task: Task, n: int, samples: int, longest: int, split: str
+) -> np.ndarray | None:
+    """The numbers that a hook of the task gives for the samples of a split of length n, padded to
+    the size of `longest`: [samples, S], NaN where it gives none. None where it gives none at all.
     """
-    numbers, size = np.arange(samples, dtype=np.int32), task.size(n)
+    numbers = np.arange(samples, dtype=np.int32)
     (tokens, _, _), _ = _drawn(task, np.int32(n), numbers, longest, split)
-    found = np.full(tokens.shape, np.nan)
-    for row, sample in zip(found, np.asarray(tokens)[:, :size].tolist(), strict=True):
-        known = task.depths(sample)
-        if known is None:
+    return _per_token(hook, np.asarray(tokens), task.size(n))
+
+
+def _per_token(hook: Hook, tokens: np.ndarray, size: int) -> np.ndarray | None:
+    numbers = np.full(tokens.shape, np.nan)
+    for row, sample in zip(numbers, tokens[:, :size].tolist(), strict=True):
+        given = hook(sample)
+        if given is None:
             return None
-        row[:size] = known
-    return found
+        row[:size] = given
+    return numbers
 
 
 def bayes(task: Task, n: int, samples: int, longest: int, split: str) -> np.ndarray:
@@ -72,25 +84,60 @@ def baselines(task: Task, n: int, config: EvalConfig, way: Way = AS_TRAINED) -> 
     longest = padded(task, n)
     numbers = np.arange(2 * samples, dtype=np.int32)
     drawn, _ = _drawn(task, np.int32(n), numbers, longest, config.split)
-    tokens, targets, scored = map(np.asarray, drawn)
+    all_tokens, targets, scored = map(np.asarray, drawn)
     ours, others = slice(samples), slice(samples, None)
-    tokens, wanted, counted = tokens[ours], targets[ours], scored[ours]
+    tokens, wanted, counted = all_tokens[ours], targets[ours], scored[ours]
     without = np.full(tokens.shape, np.nan)  # probabilities
-    methods = {"most frequent": (most_frequent(targets[others], scored[others], counted), without)}
+    frequent = most_frequent(targets[others], scored[others], counted)
+    methods = {"most frequent": (frequent, without, without)}
     if task.guess(tokens[0, : task.size(n)].tolist()) is not None:
         guesses = np.zeros_like(tokens)
         for row, sample in zip(guesses, tokens, strict=True):
             row[: task.size(n)] = task.guess(sample[: task.size(n)].tolist())
-        methods["guess"] = guesses, without
+        methods["guess"] = guesses, without, without
     best, likely = _bayes(task, tokens, wanted, counted, size=task.size(n))
     if not np.isnan(best).all():
-        methods["bayes"] = likely, best
-    for name, (predicted, nats) in methods.items():
-        made = Predictions(counted, (predicted == wanted) & counted, nats, best)
+        methods["bayes"] = likely, best, without
+    distance = _per_token(task.distances, tokens, task.size(n))
+    if distance is None:
+        distance = without
+    else:
+        counts = ngrams(task, all_tokens[others], targets[others], scored[others])
+        p = counts[tuple(_context(tokens))]
+        p = p / p.sum(-1, keepdims=True)
+        chosen = np.clip(wanted - task.first_label(), 0, task.labels() - 1)
+        nats = -np.log(np.take_along_axis(p, chosen[..., None], -1)[..., 0])
+        methods[f"{CONTEXT}-gram"] = p.argmax(-1) + task.first_label(), nats, nats
+    for name, (predicted, nats, of_labels) in methods.items():
+        right = (predicted == wanted) & counted
+        made = Predictions(counted, right, nats, of_labels, best, distance)
         for metric in metrics:
             value = named(metric, SampleMetric).score(made, last)
             if not math.isnan(value):
                 yield Baseline(name=name, metric=metric, length=n, value=value, way=way)
+
+
+CONTEXT = 3
+"""How many tokens an n-gram predicts from."""
+
+
+def _context(tokens: np.ndarray) -> list[np.ndarray]:
+    """The tokens 2, 1 and 0 places before each of the tokens [B, S]; before the first, the last
+    possible index.
+    """
+    padded = np.pad(tokens, ((0, 0), (CONTEXT - 1, 0)), constant_values=-1)
+    return [padded[:, i : i + tokens.shape[1]] for i in range(CONTEXT)]
+
+
+def ngrams(task: Task, tokens: np.ndarray, targets: np.ndarray, scored: np.ndarray) -> np.ndarray:
+    """How often each label is the scored target behind each CONTEXT tokens, and one more: [V + 1,
+    V + 1, V + 1, labels], where index -1 stands for a token before the first.
+    """
+    V = task.vocab() + 1
+    counts = np.ones((V,) * CONTEXT + (task.labels(),))
+    behind = [context[scored] for context in _context(tokens)]
+    np.add.at(counts, (*behind, targets[scored] - task.first_label()), 1)
+    return counts
 
 
 def most_frequent(targets: np.ndarray, scored: np.ndarray, places: np.ndarray) -> np.ndarray:

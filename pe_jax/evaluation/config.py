@@ -151,6 +151,11 @@ def _check_uses(metric: SampleMetric, config: EvalConfig, task: Task) -> None:
             f"eval.metrics: {metric.words} needs a task with a Bayes-optimal prediction, which "
             f"{type(task).__name__} has not: use bits"
         )
+    if "distances" in metric.uses and type(task).distances is Task.distances:
+        raise ValueError(
+            f"eval.metrics: {metric.words} needs a task with distances, which "
+            f"{type(task).__name__} has not: use accuracy"
+        )
 
 
 def _check_samples(config: EvalConfig, task: Task) -> None:

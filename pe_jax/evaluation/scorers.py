@@ -15,7 +15,7 @@ from jax.sharding import Mesh
 
 from pe_jax.encoding import Encoding
 from pe_jax.evaluation.answers import Answers, answers
-from pe_jax.evaluation.baselines import bayes, depths
+from pe_jax.evaluation.baselines import bayes, per_token
 from pe_jax.evaluation.budget import Budget
 from pe_jax.evaluation.config import EvalConfig
 from pe_jax.evaluation.passes import Job, Key, Pass
@@ -154,25 +154,34 @@ class SampleScorer:
         }
         samples = part.task, part.length, self.config.samples, part.longest, self.config.split
         metrics = [named(metric, SampleMetric) for metric, _ in job.todo]
-        depth = depths(*samples) if any(metric.by_depth for metric in metrics) else None
-        best = bayes(*samples) if any("bayes" in metric.uses for metric in metrics) else None
+        task, used = part.task, {name for metric in metrics for name in metric.uses}
+        by_depth = any(metric.by_depth for metric in metrics)
+        depth = per_token(task.depths, *samples) if by_depth else None
+        best = bayes(*samples) if "bayes" in used else None
+        distance = per_token(task.distances, *samples) if "distances" in used else None
         return {
-            key: self._of_samples(key, predicted[replica], depth, best)
+            key: self._of_samples(key, predicted[replica], depth, best, distance)
             for (_, replica), keys in job.todo.items()
             for key in keys
         }
 
     def _of_samples(
-        self, key: Key, found: Answers | Missing, depth: np.ndarray | None, best: np.ndarray | None
+        self,
+        key: Key,
+        found: Answers | Missing,
+        depth: np.ndarray | None,
+        best: np.ndarray | None,
+        distance: np.ndarray | None,
     ) -> Scored:
         """The row of one seed's answers, and of its accuracy the curve by depth."""
         if isinstance(found, Missing):
             return _no_score(key, found)
         metric = named(key.metric, SampleMetric)
-        right, scored, nats = map(np.asarray, found)
-        best = np.full(nats.shape, np.nan) if best is None else best
-        value = metric.score(Predictions(scored, right, nats, best), self.config.scope.last)
-        row = Row(**key._asdict(), value=value)
+        right, scored, nats, label_nats = map(np.asarray, found)
+        unused = np.full(nats.shape, np.nan)
+        best, distance = (unused if part is None else part for part in (best, distance))
+        made = Predictions(scored, right, nats, label_nats, best, distance)
+        row = Row(**key._asdict(), value=metric.score(made, self.config.scope.last))
         curve = _by_depth(key, right, scored, depth) if metric.by_depth else None
         return Scored(row, curve)
 

@@ -15,6 +15,7 @@ NAMES = {MOST_FREQUENT: "most frequent target", "bayes": "Bayes"}
 SAID = {
     "bayes": "the prediction that is best on average, given the tokens so far",
     MOST_FREQUENT: "the target that its place has most often in other samples",
+    "3-gram": "how often each label came behind the last three tokens in other samples",
     "guess": "a simple method of the task's own",
 }
 DASHES = {MOST_FREQUENT: ":", "bayes": "--"}

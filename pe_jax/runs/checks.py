@@ -76,7 +76,7 @@ def users_metrics(names: Sequence[str], task: Task) -> None:
                 value = metric.value(np.array([0.5, 2.0]), np.array([1, 3]))
             else:
                 scored, nats = np.ones((2, 1), bool), np.array([[0.5], [2.0]])
-                value = metric.value(Predictions(scored, nats < 1, nats, nats))
+                value = metric.value(Predictions(scored, nats < 1, nats, nats, nats, nats))
         except Exception as error:  # the code is the user's
             raise ValueError(f"{name}: {type(error).__name__}: {error}") from error
         check_value(value, float, f"the value of {name}")

@@ -18,6 +18,10 @@ The guess is the closing of the last opening, closed or not, which needs no stac
 the closing stands behind its opening, and at chance elsewhere: with k = 2, m = 4 and n = 32 at 0.81
 of all closings, but at 0.50 of those that stand behind a closing. With behind_closing=True these
 alone are scored, which need a memory of what is still open: above, 2 at place 2.
+
+Hewitt et al. measure p(right closing), renormalised over the closings, by the distance from a
+closing to its opening: the metric `by_distance` is its mean over the distances, in which the many
+short ones have no more weight than the few long ones.
 """
 
 import dataclasses
@@ -51,6 +55,9 @@ class Dyck(Task):
         return 2 * self.types
 
     def labels(self):
+        return self.types
+
+    def first_label(self):
         return self.types
 
     def has(self, n):
@@ -108,6 +115,17 @@ class Dyck(Task):
             closes = following >= self.types and counts
             answers.append(stack[-1] + self.types if closes else None)
         return answers
+
+    def distances(self, tokens):
+        """From the opening to its closing, 1 where the one stands behind the other."""
+        distances, opened = [], []
+        for place, (token, answer) in enumerate(zip(tokens, self.oracle(tokens), strict=True)):
+            if token < self.types:
+                opened.append(place)
+            else:
+                opened.pop()
+            distances.append(None if answer is None else place + 1 - opened[-1])
+        return distances
 
     def guess(self, tokens):
         guesses, last = [], 0

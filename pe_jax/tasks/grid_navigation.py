@@ -55,6 +55,9 @@ class GridNavigation(Retrieval):
     def labels(self):
         return self.objects
 
+    def first_label(self):
+        return 2 * self.dimensions
+
     def has(self, n):
         return n >= 3
 

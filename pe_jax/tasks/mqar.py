@@ -47,6 +47,9 @@ class Mqar(Retrieval):
     def labels(self):
         return self.vocabulary - self.vocabulary // 2
 
+    def first_label(self):
+        return self.vocabulary // 2
+
     def has(self, n):
         return n % 2 == 0 and n >= 4 * self.keys
 

@@ -26,8 +26,8 @@ def drawn(task: Task, n, longest: int, count: int, seed=0) -> Sample:
 @functools.cache  # a sweep has the same task in many runs
 def check(task: Task, lengths: tuple[int, ...], count: int) -> None:
     """ValueError, with the sample, unless each of `count` samples of each of the lengths, padded to
-    the size of the longest, is what the oracle says, has a scored token, has ids below `vocab` and
-    scores no padding.
+    the size of the longest, is what the oracle says, has a scored token, has ids below `vocab`,
+    targets among the labels, and scores no padding.
 
     Drawn targets are held against `Task.bayes`. Its rows p must be distributions with p > 0 at the
     target, and of the samples of a length the sum of -ln p(target) must lie within ERRORS standard
@@ -51,6 +51,9 @@ def check(task: Task, lengths: tuple[int, ...], count: int) -> None:
             ids = {*text, *said} - {None}
             if not 0 <= min(ids) <= max(ids) < task.vocab():
                 raise ValueError(f"{where}, with the targets {said}, has ids beyond its vocabulary")
+            labels = range(task.first_label(), task.first_label() + task.labels())
+            if not {*said} - {None} <= {*labels}:
+                raise ValueError(f"{where} has the targets {said}, which are not all in {labels}")
             if scored[size:].any() or not scored.any():
                 raise ValueError(f"{where} must have a scored token, and none in the padding")
             if best is not None:

@@ -39,6 +39,9 @@ class Passkey(Retrieval):
     def labels(self):
         return 10
 
+    def first_label(self):
+        return ord("0")
+
     def size(self, n):
         return FRAME + n
 

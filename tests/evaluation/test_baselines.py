@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from pe_jax.evaluation.answers import held_out
-from pe_jax.evaluation.baselines import baselines, depths, most_frequent
+from pe_jax.evaluation.baselines import baselines, most_frequent, per_token
 from pe_jax.evaluation.config import EvalConfig
 from pe_jax.evaluation.variants import variant
 from pe_jax.tasks import TASKS
@@ -86,11 +86,12 @@ def test_a_guess_that_is_the_oracle_has_no_error():
 
 def test_depths_are_those_of_each_sample_and_of_padding_there_is_none():
     task = TASKS["induction"]()
-    found = depths(task, 20, 50, 32, "test")
+    found = per_token(task.depths, task, 20, 50, 32, "test")
     assert found is not None and found.shape == (50, 32)
     assert np.isfinite(found[:, 19]).all() and np.isnan(np.delete(found, 19, axis=1)).all()
     assert found[:, 19].min() < 0.2 and found[:, 19].max() > 0.7
-    assert depths(TASKS["reverse_string"](), 8, 2, 16, "test") is None
+    other = TASKS["reverse_string"]()
+    assert per_token(other.depths, other, 8, 2, 16, "test") is None
 
 
 def test_a_variant_has_other_values_of_the_fields_it_names():

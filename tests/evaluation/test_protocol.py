@@ -588,7 +588,7 @@ def test_accuracy_counts_tokens_and_exact_match_samples():
     scored = np.arange(6) < np.array([[1], [6], [3]])
     right = np.arange(6) < np.array([[1], [3], [2]])
     nats = np.full(scored.shape, np.nan)
-    made = Predictions(scored, right, nats, nats)
+    made = Predictions(scored, right, nats, nats, nats, nats)
     assert named("accuracy", SampleMetric).score(made, 2) == pytest.approx(60)
     assert named("exact_match", SampleMetric).score(made, 2) == pytest.approx(100 / 3)
     assert math.isnan(named("bits", SampleMetric).score(made, 2))
@@ -597,12 +597,21 @@ def test_accuracy_counts_tokens_and_exact_match_samples():
 def test_bits_are_of_all_scored_tokens_or_of_the_last_of_each_sample():
     nats = math.log(2) * np.array([[1.0, 2, 3, 40], [5, 60, 7, 8]])
     scored = np.array([[1, 1, 1, 0], [1, 0, 1, 1]], bool)
-    made = Predictions(scored, scored, nats, math.log(2) * np.ones((2, 4)))
+    made = Predictions(scored, scored, nats, nats, math.log(2) * np.ones((2, 4)), nats)
     values = {
         name: named(name, SampleMetric).score(made, 2)
         for name in ("bits", "last_bits", "above_bayes")
     }
     assert values == pytest.approx({"bits": 26 / 6, "last_bits": 5, "above_bayes": 4})
+
+
+def test_every_distance_has_one_vote():
+    p = np.array([[0.9, 0.7, 0.1], [0.2, 0.3, 0.5]])
+    distance = np.array([[1.0, 1, 5], [np.nan, 3, 1]])
+    scored = np.isfinite(distance)
+    made = Predictions(scored, scored, p, -np.log(p), p, distance)
+    value = named("by_distance", SampleMetric).score(made, 1)
+    assert value == pytest.approx(100 * ((0.9 + 0.7 + 0.5) / 3 + 0.3 + 0.1) / 3)
 
 
 def mean_probability(nats, sizes):

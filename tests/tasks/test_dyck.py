@@ -3,10 +3,14 @@
 import collections
 import itertools
 
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from test_tasks import samples
 
+from pe_jax.evaluation.answers import held_out
+from pe_jax.evaluation.baselines import baselines
+from pe_jax.evaluation.config import EvalConfig
 from pe_jax.tasks.dyck import Dyck
 
 
@@ -64,6 +68,46 @@ def test_behind_a_closing_the_guess_is_at_chance():
         guess = task.guess(tokens)
         right += [guess[at] == targets[at] for at in range(32) if scored[at]]
     assert np.mean(right) == pytest.approx(0.5, abs=0.03)
+
+
+def test_distances_are_those_of_openings_to_their_closings():
+    task = Dyck(types=2)
+    assert task.distances([0, 1, 3, 2]) == [None, 1, 3, None]
+    for tokens, _, scored in samples(task, 32, 50):
+        for at, distance in enumerate(task.distances(tokens)):
+            assert (distance is not None) == scored[at]
+            if distance is not None:
+                assert tokens[at + 1] == tokens[at + 1 - distance] + 2
+
+
+def test_the_3_gram_knows_short_distances_and_nothing_of_long_ones():
+    """By hand: the counts of the closings behind each three tokens of other samples."""
+    task, n, B = Dyck(types=2, deepest=4), 16, 400
+    config = EvalConfig(metrics=("by_distance", "accuracy"), samples=B, last=1, stride=1)
+    found = {(one.name, one.metric): one.value for one in baselines(task, n, config)}
+    numbers = jnp.arange(2 * B, dtype=jnp.int32)
+    (tokens, targets, scored), _ = held_out(task, jnp.int32(n), numbers, 16, "test")
+    counts, by_distance, right = collections.Counter(), collections.defaultdict(list), []
+    places = [(row, at) for row, at in np.argwhere(np.asarray(scored))]
+    rows = np.asarray(tokens).tolist()
+
+    def before(row, at):
+        return tuple(([None, None, *rows[row]])[at : at + 3])
+
+    for row, at in places:
+        if row >= B:
+            counts[before(row, at), int(targets[row, at])] += 1
+    for row, at in places:
+        if row < B:
+            seen = [counts[before(row, at), label] + 1 for label in (2, 3)]
+            answer = int(targets[row, at]) - 2
+            by_distance[task.distances(rows[row])[at]].append(seen[answer] / sum(seen))
+            right.append(int(np.argmax(seen)) == answer)
+    means = [np.mean(values) for values in by_distance.values()]
+    assert found["3-gram", "by_distance"] == pytest.approx(100 * np.mean(means))
+    assert found["3-gram", "accuracy"] == pytest.approx(100 * np.mean(right))
+    assert ("guess", "by_distance") not in found
+    assert np.mean(by_distance[1]) > 0.95 and np.mean(by_distance[13]) < 0.6
 
 
 def test_without_depth_no_closing_stands_behind_another():
