@@ -83,7 +83,7 @@ class Windows:
         if isinstance(self.metric, PromptMetric):
             without = np.full(scored.shape, np.nan)  # probabilities
             right = (targets == 0) & scored
-            return self.metric.value(Predictions(scored, right, without, without, without))
+            return self.metric.value(Predictions(scored, right, *[without] * 4))
         return self.metric.value(targets[scored], self.sizes[:, -self.last :][scored])
 
     @property

@@ -13,12 +13,8 @@ from commands import Lab
 from drawn import texts
 from test_report import make_record
 
-<<<<<<< HEAD
-from pe_jax.record import AS_TRAINED, Baseline, Corpus, Replica, Row, Way
-=======
 from pe_jax.metric import METRICS
-from pe_jax.record import Baseline, Corpus, Row
->>>>>>> fcf2d57 (A published number may have the unit of any metric)
+from pe_jax.record import AS_TRAINED, Baseline, Corpus, Replica, Row, Way
 from pe_jax.report import page, published, published_sheets
 from pe_jax.report.published import hold
 from pe_jax.report.references import COLUMNS, Entry, Reference, read
