@@ -281,8 +281,9 @@ TEXT_MISTAKES = {
 }
 
 
-@pytest.mark.parametrize("name", ("run", "sweep"))
-@pytest.mark.parametrize("mistake", TEXT_MISTAKES)
+@pytest.mark.parametrize(
+    "mistake, name", [*((mistake, "run") for mistake in TEXT_MISTAKES), ("missing", "sweep")]
+)
 def test_a_mistake_in_the_text_is_told_before_anything_is_written(lab, tmp_path, mistake, name):
     source, values, words = TEXT_MISTAKES[mistake]
     workdir = tmp_path / "runs"
@@ -318,8 +319,9 @@ COMMAND_MISTAKES = {
 }
 
 
-@pytest.mark.parametrize("name", ("run", "sweep"))
-@pytest.mark.parametrize("mistake", COMMAND_MISTAKES)
+@pytest.mark.parametrize(
+    "mistake, name", [*((mistake, "run") for mistake in COMMAND_MISTAKES), ("no config", "sweep")]
+)
 def test_a_mistake_in_a_command_is_told(lab, tmp_path, mistake, name):
     arguments, words = COMMAND_MISTAKES[mistake]
     workdir = f"--workdir={tmp_path / 'runs'}"

@@ -289,15 +289,15 @@ def test_results_that_differ_in_their_rate_alone_are_a_curve_over_the_rate():
     assert learning.rates(results[1:3], "same_targets") is None
 
 
-@pytest.mark.parametrize("chosen", [figures.curves, figures.positions, learning.training])
-def test_the_points_that_a_page_tells_of_lie_on_the_figure(chosen):
-    figure = chosen([with_training(made(label), 2.5) for label in ("rope", "nope")])
-    svg = style.svg(figure)
-    height, width = (72 * size for size in (figure.get_figheight(), figure.get_figwidth()))
-    told = dict(style.hits(figure))
-    assert set(told) == {"rope", "nope"} and f'viewBox="0 0 {width:g}' in svg
-    assert all(0 < x < width and 0 < y < height for own in told.values() for x, y, _ in own)
-    assert all(" ± " in text for own in told.values() for _, _, text in own)
+def test_the_points_that_a_page_tells_of_lie_on_the_figure():
+    for chosen in (figures.curves, figures.positions, learning.training):
+        figure = chosen([with_training(made(label), 2.5) for label in ("rope", "nope")])
+        svg = style.svg(figure)
+        height, width = (72 * size for size in (figure.get_figheight(), figure.get_figwidth()))
+        told = dict(style.hits(figure))
+        assert set(told) == {"rope", "nope"} and f'viewBox="0 0 {width:g}' in svg
+        assert all(0 < x < width and 0 < y < height for own in told.values() for x, y, _ in own)
+        assert all(" ± " in text for own in told.values() for _, _, text in own)
 
 
 def test_an_axis_of_nothing_but_zeros_has_no_number_below_zero():

@@ -31,7 +31,7 @@ def test_as_wide_as_it_is_each_row_is_a_line():
     assert row.split() == "alibi 2.40 ± 0.05 −0.002 ± 0.005 131,392".split()
 
 
-@pytest.mark.parametrize("width", [37, 48, 49, 60])
+@pytest.mark.parametrize("width", [37, 48, 49])
 def test_words_are_whole_and_what_has_no_room_is_named(width):
     lines = printed(fitted(), width)
     words = " ".join(lines).split()
@@ -49,7 +49,7 @@ def test_a_long_name_is_folded_and_keeps_every_letter():
     assert "".join(column[column.index(name[:24]) :]).startswith(name)
 
 
-@pytest.mark.parametrize("width", [60, 80, 100, 120])
+@pytest.mark.parametrize("width", [60, 120])
 def test_no_value_is_broken_and_the_first_columns_to_go_are_the_cost_and_the_parameters(width):
     table = tables.extrapolation(study.load(ROOT / "results/quickstart"))
     lines = printed(sheet.terminal(sheets.extrapolation([table])), width)
@@ -62,7 +62,7 @@ def test_no_value_is_broken_and_the_first_columns_to_go_are_the_cost_and_the_par
             assert f"{cell.mean:.2f} ± {cell.half:.2f}" in text
 
 
-@pytest.mark.parametrize("width", [80, 100, 180])
+@pytest.mark.parametrize("width", [80, 180])
 def test_an_extrapolation_table_keeps_its_values(width):
     results = [drawn("passkey", spec, 2) for spec in ("rope", "learned(clip=True)")]
     table = tables.extrapolation(results, "accuracy")

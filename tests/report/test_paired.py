@@ -15,11 +15,11 @@ def by_seed(values):
     return dict(enumerate(values))
 
 
-@pytest.mark.parametrize("n", [2, 3, 5, 12])
-def test_p_is_that_of_scipys_paired_t_test(n):
-    a, b = np.random.default_rng(n).normal(2.5, 0.1, (2, n))
-    wanted = scipy.stats.ttest_rel(a, b).pvalue
-    assert paired.p_value(by_seed(a), by_seed(b)) == pytest.approx(wanted, rel=1e-10)
+def test_p_is_that_of_scipys_paired_t_test():
+    for n in (2, 3, 5, 12):
+        a, b = np.random.default_rng(n).normal(2.5, 0.1, (2, n))
+        wanted = scipy.stats.ttest_rel(a, b).pvalue
+        assert paired.p_value(by_seed(a), by_seed(b)) == pytest.approx(wanted, rel=1e-10)
 
 
 def test_p_takes_shared_seeds_and_needs_two():

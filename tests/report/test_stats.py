@@ -9,13 +9,13 @@ import scipy.stats
 from pe_jax.report import stats
 
 
-@pytest.mark.parametrize("n", [2, 3, 5, 12])
-def test_interval_is_scipys_t_interval(n):
-    values = np.random.default_rng(n).normal(2.5, 0.1, n)
-    mean, half, count = stats.interval(values)
-    low, high = scipy.stats.t.interval(0.95, n - 1, np.mean(values), scipy.stats.sem(values))
-    assert count == n
-    np.testing.assert_allclose([mean - half, mean + half], [low, high], rtol=1e-12)
+def test_interval_is_scipys_t_interval():
+    for n in (2, 3, 5, 12):
+        values = np.random.default_rng(n).normal(2.5, 0.1, n)
+        mean, half, count = stats.interval(values)
+        low, high = scipy.stats.t.interval(0.95, n - 1, np.mean(values), scipy.stats.sem(values))
+        assert count == n
+        np.testing.assert_allclose([mean - half, mean + half], [low, high], rtol=1e-12)
 
 
 def test_interval_covers_the_mean_as_often_as_it_says():
@@ -44,9 +44,8 @@ def test_paired_uses_common_seeds_and_cancels_what_they_share():
 LENGTHS = [32, 64, 128, 256, 512]
 
 
-@pytest.mark.parametrize(
-    "values, expected",
-    [
+def test_effective_length():
+    for values, expected in (
         ([9.9, 2.0, 1.9, 1.8, 1.7], (512, True)),  # improves; below training length is ignored
         ([1.0, 2.0, 2.0199, 2.0, 2.0199], (512, True)),  # within 1 %
         ([1.0, 2.0, 2.0, 2.03, 1.9], (128, False)),  # a later recovery does not count
@@ -55,25 +54,20 @@ LENGTHS = [32, 64, 128, 256, 512]
         ([1.0, 2.0, 2.0, math.inf, None], (128, False)),
         ([1.0, None, 2.0, 2.0, 2.0], (None, False)),
         ([1.0, math.nan, 2.0, 2.0, 2.0], (None, False)),
-    ],
-)
-def test_effective_length(values, expected):
-    assert stats.effective_length(LENGTHS, values, 64) == expected
+    ):
+        assert stats.effective_length(LENGTHS, values, 64) == expected, values
 
 
-@pytest.mark.parametrize(
-    "values, sign, expected",
-    [
+def test_effective_length_stays_close_on_the_worse_side():
+    for values, sign, expected in (
         ([0.9, 0.5, 0.6, 0.7, 0.8], -1, (512, True)),  # higher is better: it improves
         ([0.9, 0.5, 0.4951, 0.5, 0.4951], -1, (512, True)),  # within 1 %
         ([0.9, 0.5, 0.5, 0.49, 0.6], -1, (128, False)),
         ([0.9, 0.5, 0.5, -math.inf, None], -1, (128, False)),  # cannot be served
         ([0.0, -2.0, -2.01, -2.03, -1.0], -1, (128, False)),  # as of a log-likelihood
         ([0.0, -2.0, -2.5, -1.97, -2.0], 1, (128, False)),
-    ],
-)
-def test_effective_length_stays_close_on_the_worse_side(values, sign, expected):
-    assert stats.effective_length(LENGTHS, values, 64, sign=sign) == expected
+    ):
+        assert stats.effective_length(LENGTHS, values, 64, sign=sign) == expected, values
 
 
 def test_effective_length_takes_lengths_in_any_order_and_a_tolerance():
@@ -101,18 +95,15 @@ def test_reciprocal_ranks_share_the_better_rank_and_put_the_missing_last():
     assert [rank.mean for rank in stats.reciprocal_ranks(first_and_second)] == [0.75, 0.75]
 
 
-@pytest.mark.parametrize(
-    ("values", "expected"),
-    [
+def test_solved_length_wants_more_than_half_of_the_seeds():
+    for values, expected in (
         ([[95, 95, 20], [90, 91, 20], [95, 20, 20]], (16, False)),
         ([[95, 95], [95, 20], [95, 95]], (8, False)),  # half of the seeds are not most of them
         ([[95, 20], [95, 95], [95, 95]], (0, False)),
         ([[95, 95, math.nan]] * 3, (32, True)),
-    ],
-)
-def test_solved_length_wants_more_than_half_of_the_seeds(values, expected):
-    assert stats.solved_length([8, 16, 32], values, 8) == expected
-    assert stats.solved_length([4, 8, 16, 32], [[0] * 3, *values], 8) == expected
+    ):
+        assert stats.solved_length([8, 16, 32], values, 8) == expected
+        assert stats.solved_length([4, 8, 16, 32], [[0] * 3, *values], 8) == expected
 
 
 def test_reciprocal_ranks_are_the_same_each_time():
