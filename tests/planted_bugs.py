@@ -120,8 +120,8 @@ BUGS = {
         ),
         Bug(  # the bytes of the inputs
             "evaluation/windows.py",
-            "sizes[tokens[:, 1:]]",
-            "sizes[tokens[:, :-1]]",
+            "sizes[tokens[:, 1:]], lo, hi)",
+            "sizes[tokens[:, :-1]], lo, hi)",
             (PROTOCOL,),
         ),
         Bug(  # random positions drawn by the key of the sample
@@ -130,10 +130,10 @@ BUGS = {
             "(keys[:, 0]), keys[:, 0]",
             (BASELINES,),
         ),
-        Bug(  # the first targets in place of the last
-            "evaluation/passkeys.py",
-            "[0, -own.answers[place] :]",
-            "[0, : own.answers[place]]",
+        Bug(  # all of a prompt is its answer but its first tokens
+            "evaluation/windows.py",
+            "lo = length - np.array(",
+            "lo = np.array(",
             (EXTEND,),
         ),
         Bug(  # nothing before the span is seen

@@ -36,7 +36,7 @@ def test_damaged_files_are_survived_or_named_and_a_changed_score_is_seen(toy, mo
     monkeypatch.setattr(files, "FOLDERS", ("finished",))
     (told,) = files.attacks(toy)
     assert told.counts[Outcome.DETECTED] == 1 and not told.losses
-    monkeypatch.setattr(records, "_check_digest", lambda data: None)
+    monkeypatch.setattr(records, "_check_digest", lambda data, text: None)
     (blind,) = files.attacks(toy)
     assert len(blind.losses) == 1 and "result.json: other rows" in blind.losses[0]
 

@@ -12,6 +12,7 @@ from commands import Lab, the_run
 
 from experiments.benchmark import long, long_report, long_runs
 from experiments.benchmark.long_worker import LAST, PLACES, measure, sequences, targets
+from pe_jax.data.tokenizer import BYTES
 from pe_jax.record import Corpus, Result, Training
 from pe_jax.storage import records
 
@@ -21,7 +22,7 @@ def test_the_same_targets_at_every_length_in_several_places():
     documents = [1000 * d + np.arange(size) for d, size in ((1, 90), (2, 30), (3, 70))]
     found = []
     for length in (16, 32, 64):
-        cut, joined = sequences(documents, length, targets((16, 32, 64)), None)
+        cut, joined = sequences(documents, length, targets((16, 32, 64)), BYTES)
         assert cut.tokens.shape == (PLACES, length + 1) and not joined
         rows = zip(cut.tokens.tolist(), cut.lo, cut.hi, strict=True)
         found.append([row[lo + 1 : hi + 1] for row, lo, hi in rows])
@@ -33,12 +34,12 @@ def test_the_same_targets_at_every_length_in_several_places():
 
 def test_documents_are_joined_where_none_has_room_for_all_places():
     documents = [np.arange(20), np.arange(100, 150)]
-    cut, joined = sequences(documents, 48, targets((8, 48)), None)
+    cut, joined = sequences(documents, 48, targets((8, 48)), BYTES)
     assert joined and cut.targets == PLACES * 4
     together = [*range(100, 150), *range(20)]
     assert cut.tokens[0].tolist()[: cut.hi[0]] == together[: cut.hi[0]]
     with pytest.raises(ValueError, match="the test split has 70 tokens"):
-        sequences(documents, 128, targets((128,)), None)
+        sequences(documents, 128, targets((128,)), BYTES)
 
 
 def test_targets_are_1024_unless_the_shortest_length_has_not_so_many():
@@ -252,7 +253,7 @@ def test_a_pass_is_the_models_own_loss(workdir):
     folder, lengths = the_run(workdir), (64, 96)
     got = measure(folder, "", 96, "pass", lengths)
     trained = Trained.of(folder)
-    cut, _ = sequences(trained.run.load().splits["test"], 96, targets(lengths), None)
+    cut, _ = sequences(trained.run.load().splits["test"], 96, targets(lengths), BYTES)
     params, tokens = jax.tree.map(jnp.asarray, trained.params), jnp.asarray(cut.tokens)
     logits, _ = nnx.merge(trained.graphdef, params)(tokens[:, :-1])
     nats = optax.softmax_cross_entropy_with_integer_labels(logits, tokens[:, 1:])
