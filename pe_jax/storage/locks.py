@@ -1,29 +1,22 @@
 """Locks on folders, for the processes of one host and of hosts that share a file system.
 
-The lock of a folder is the folder `.held/` in it, which holds one file, the claim of the process
-that has the lock. The claim has a name that is never used again, and says which process made it;
-a thread touches it every BEAT seconds, its heartbeat. flock(2) is not used, since many file systems
-that hosts share do not carry it from host to host.
+The lock of a folder is the folder `.held/` in it with one file, the claim of the process that has
+the lock. A claim has a name that is never used again, and says which process made it; a thread
+touches it every BEAT seconds, its heartbeat.
 
-- The lock is taken by renaming a folder that has the claim in it already to `.held`. That is one
-  step, on NFS, too, and succeeds only where `.held` is empty or not there: of any number of
-  processes one gets the lock.
-- The lock is taken away from a process that has died by deleting its claim, by name. What another
-  process has claimed meanwhile has another name, so that nobody can delete it by mistake, however
-  late he comes.
-- A process of this host, boot and process namespace has died if there is none of its number, or one
-  that started at another time. So a lock is free as soon as its process is killed. A lock from an
-  earlier boot of this host is free, too. Hosts are told apart by their names together with
-  /etc/machine-id, and containers of one host by their process namespaces.
-- Of any other process, its heartbeat tells. It has died if the claim's time of modification has
-  not changed for SILENT seconds by the observer's own monotonic clock. No clock is compared with
-  another, so that wrong clocks, and clocks that are set back, do not matter. An observer must have
-  watched for that long: `is_locked` never waits, and remembers what it saw when it was last asked.
+- Taking is the renaming of a folder that has the claim in it already to `.held`. That is one step,
+  on NFS, too, and succeeds only where `.held` is empty or not there: one of many processes gets it.
+- The claim of a dead process is deleted by its name: nobody can delete a newer claim by mistake.
+- A process of this host has died if it has ended (see processes.py), so that its lock is free at
+  once, and the living keep theirs. A process elsewhere has died if its heartbeat has not changed
+  for SILENT seconds of the observer's monotonic clock: no clock is compared with another.
+- A process that was suspended and lost its lock goes on when it wakes up. It calls `check` before
+  it writes, which raises TakenOver. The file that it was writing then it still finishes, which does
+  no harm where files are replaced as a whole.
 
-A process that was suspended for longer than SILENT, and lost its lock to another host, goes on when
-it wakes up. It therefore calls `check` before it writes, which raises TakenOver. The file that it
-was writing when it was suspended it still finishes, which does no harm where files are replaced as
-a whole. Processes of one host never take a lock from each other's living.
+flock(2) is not used: many shared file systems do not carry it from host to host. Nor is the package
+filelock 4: where a file system cannot exchange two names, as NFS, the lease of a dead process stays
+for ever, and a suspended process loses its lease to others of its own host.
 """
 
 from __future__ import annotations
@@ -37,12 +30,11 @@ import time
 import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import NamedTuple
 
 import msgspec
 
 from pe_jax.errors import Refused, concerning
-from pe_jax.storage import processes
+from pe_jax.storage import atomic, processes
 
 BEAT = 10.0  # seconds from one touch of a claim to the next
 SILENT = 60.0  # seconds without one after which a process of another host counts as dead
@@ -54,32 +46,14 @@ GONE = (errno.ENOENT, errno.ESTALE)
 Check = Callable[[], None]
 """check(): raises TakenOver unless this process still has the lock."""
 
+_beats: dict[Path, list[tuple[int, float]]] = {}
+"""The last two heartbeats of each claim that is watched: time of modification in ns, and when this
+process has seen it first by its monotonic clock.
+"""
+
 
 class TakenOver(Refused):
     """The lock is another process's now: nothing may be written any more."""
-
-
-class Holder(NamedTuple):
-    """Who holds a folder."""
-
-    process: str
-    """In words."""
-    alive: bool
-    """Whether it is known to be alive; else it is watched for signs of life."""
-
-
-class Seen(NamedTuple):
-    """What was last seen of a heartbeat."""
-
-    beat: int
-    """The claim's time of modification, ns."""
-    since: float
-    """When it was seen first, by time.monotonic()."""
-    moved: bool
-    """Whether it was another before."""
-
-
-_seen: dict[Path, Seen] = {}
 
 
 @contextlib.contextmanager
@@ -88,27 +62,19 @@ def locked(
 ) -> Iterator[Check]:
     """Holds a folder for this process alone, and makes it if it is not there.
 
-    Refused if another process holds it, unless `wait`. Where it takes a while to see whether a
-    process of another host is alive, up to SILENT seconds, `say` is told.
+    Refused if another process holds it, unless `wait`. `say` gets a message where it takes up to
+    SILENT seconds to see whether a process of another host is alive.
     """
     with concerning(folder):
         claim = _take(folder, wait, say)
     ended = threading.Event()
 
-    def touch() -> bool:
-        """Whether the claim was still there to be touched."""
-        try:
-            os.utime(claim)
-        except OSError as error:
-            return error.errno not in GONE
-        return True
-
     def beat() -> None:
-        while not ended.wait(BEAT) and touch():
+        while not ended.wait(BEAT) and _touch(claim):
             pass
 
     def check() -> None:
-        if not touch():
+        if not _touch(claim):
             raise TakenOver(
                 f"{folder} was taken over by another process, or deleted, while this one did not "
                 "run: it stops, and leaves the folder as it is"
@@ -132,20 +98,21 @@ def is_locked(folder: Path) -> bool:
 
 def _take(folder: Path, wait: bool, say: Callable[[str], None]) -> Path:
     """This process's claim on a folder."""
-    told = False
+    said = False
     while (claim := _claim(folder)) is None:
         if holder := _holder(folder):
-            if holder.alive and not wait:
+            process, alive = holder
+            if alive and not wait:
                 raise Refused(
-                    f"{folder} is being written by another process ({holder.process}): wait for "
-                    "it, or stop it"
+                    f"{folder} is being written by another process ({process}): wait for it, or "
+                    "stop it"
                 )
-            if not holder.alive and not told:
+            if not alive and not said:
                 say(
-                    f"{folder} is held by {holder.process}: it is taken over if that gives no "
-                    f"sign of life for {SILENT:.0f} s"
+                    f"{folder} is held by {process}: it is taken over if that gives no sign of "
+                    f"life for {SILENT:.0f} s"
                 )
-                told = True
+                said = True
         time.sleep(POLL)
     return claim
 
@@ -166,57 +133,56 @@ def _claim(folder: Path) -> Path | None:
     return held / name
 
 
-def _holder(folder: Path) -> Holder | None:
-    """Who holds a folder; None if nobody does. The claim of a process that has died is removed."""
-    try:
-        names = os.listdir(folder / HELD)
-    except FileNotFoundError:
-        return None
-    for name in names:
-        claim = folder / HELD / name
-        if holder := _of(claim):
-            return holder
+def _holder(folder: Path) -> tuple[str, bool | None] | None:
+    """Who holds a folder, in words, and True if it is known to be alive, None if it is watched for
+    signs of life; None if nobody holds it. The claim of a process that has died is removed.
+    """
+    for claim in atomic.entries(folder / HELD):
+        watched = time.monotonic()  # before it is read: this process may be suspended in between
+        try:
+            with open(claim, "rb") as file:  # for NFS to ask the server
+                text, beat = file.read(), os.fstat(file.fileno()).st_mtime_ns
+        except OSError as error:
+            if error.errno in GONE:
+                continue
+            raise
+        try:
+            process = msgspec.json.decode(text, type=processes.Process)
+        except msgspec.DecodeError:  # a power failure has emptied it, say
+            process, ended = "another process", None
+        else:
+            ended = processes.has_ended(process)
+        alive = _beats_on(claim, beat, watched) if ended is None else not ended
+        if alive is not False:
+            return str(process), alive
         _remove(claim)
     return None
 
 
-def _of(claim: Path) -> Holder | None:
-    """Whose claim it is; None if that process has died or released it meanwhile."""
-    asked = time.monotonic()  # before the claim is read: this process may be suspended in between
-    try:
-        with open(claim, "rb") as file:  # for NFS to ask the server
-            text, beat = file.read(), os.fstat(file.fileno()).st_mtime_ns
-    except OSError as error:
-        if error.errno in GONE:
-            return None
-        raise
-    try:
-        process = msgspec.json.decode(text, type=processes.Process)
-    except msgspec.DecodeError:  # of another release, say
-        process, died = "another process", None
-    else:
-        died = processes.has_ended(process)
-    if died is None:
-        died = _is_silent(claim, beat, asked)
-    return None if died else Holder(str(process), died is False)
-
-
-def _is_silent(claim: Path, beat: int, asked: float) -> bool | None:
-    """Whether the heartbeat of a claim, whose newest beat is `beat`, has stopped; None if it was
-    not watched for long enough to tell.
+def _beats_on(claim: Path, beat: int, watched: float) -> bool | None:
+    """Whether the process of a claim, whose newest heartbeat is `beat`, is alive: False after
+    SILENT seconds without another one, None if no other one was seen yet.
     """
-    last = _seen.get(claim)
-    if last is None or last.beat != beat:
-        _seen[claim] = Seen(beat, time.monotonic(), moved=last is not None)
-        return False if last else None
-    if asked - last.since > SILENT:
-        return True
-    return False if last.moved else None
+    beats = _beats.setdefault(claim, [])
+    if not beats or beats[-1][0] != beat:
+        _beats[claim] = beats = [*beats[-1:], (beat, time.monotonic())]
+    elif watched - beats[-1][1] > SILENT:
+        return False
+    return True if len(beats) == 2 else None
+
+
+def _touch(claim: Path) -> bool:
+    """Touches a claim; False if it has gone. Another error is of the file system, and passes."""
+    try:
+        os.utime(claim)
+    except OSError as error:
+        return error.errno not in GONE
+    return True
 
 
 def _remove(claim: Path) -> None:
     """Deletes a claim, if it is there, and the folder of claims, if it is empty then."""
-    _seen.pop(claim, None)
+    _beats.pop(claim, None)
     try:
         claim.unlink(missing_ok=True)
         claim.parent.rmdir()

@@ -1,65 +1,49 @@
-"""Processes by names that other processes can read, on this host or another, and whether the one of
-such a name has ended.
-"""
+"""Processes by names that other processes can read, and whether the process of a name has ended."""
 
 from __future__ import annotations
 
-import functools
 import os
 import socket
 from pathlib import Path
 
 import msgspec
 
-PLACE = ("host", "machine", "namespace")
-"""The fields in which processes agree that see each other's numbers."""
-
 
 class Process(msgspec.Struct, frozen=True):
     """A process as others know it."""
 
     host: str
-    machine: str
-    """The host's machine-id, since names of hosts may collide."""
-    namespace: str
-    """Its process namespace: containers of one host number their processes each for itself."""
+    place: str
+    """The processes of a place see each other's numbers: the host's name and machine-id, since
+    names of hosts may collide, and its process namespace, since containers number for themselves.
+    """
     boot: str
     number: int
     started: str | None
-    """When it started, in clock ticks since the boot; None where that is not known."""
+    """When it started, in clock ticks since the boot; None where the system does not tell."""
 
     def __str__(self) -> str:
         return f"process {self.number} on {self.host}"
 
 
-@functools.cache
-def _system() -> dict[str, str]:
-    """What all processes beside this one share; "" for what the system does not tell."""
-    boot = _content("/proc/sys/kernel/random/boot_id")
+def this() -> Process:
+    """This process."""
+    host, boot = socket.gethostname(), _content("/proc/sys/kernel/random/boot_id")
+    machine = _content("/etc/machine-id") or boot
     try:
         namespace = os.readlink("/proc/self/ns/pid")
     except OSError:
         namespace = ""
-    return {
-        "host": socket.gethostname(),
-        "machine": _content("/etc/machine-id") or boot,
-        "namespace": namespace,
-        "boot": boot,
-    }
-
-
-def this() -> Process:
-    """This process."""
     number = os.getpid()
-    return Process(**_system(), number=number, started=_started(number))
+    return Process(host, f"{host} {machine} {namespace}", boot, number, _started(number))
 
 
 def has_ended(process: Process) -> bool | None:
-    """Whether a process has ended; None where that cannot be told from here."""
-    here = this()
-    if any(getattr(here, name) != getattr(process, name) for name in PLACE):
+    """Whether a process has ended; None where that cannot be told from this process's place."""
+    observer = this()
+    if process.place != observer.place:
         return None
-    if here.boot != process.boot:
+    if process.boot != observer.boot:
         return True
     if os.name != "posix":  # os.kill would end it
         return None
@@ -70,9 +54,7 @@ def has_ended(process: Process) -> bool | None:
     except PermissionError:  # it is another user's
         pass
     started = _started(process.number)
-    if started is None or process.started is None:
-        return None
-    return started != process.started
+    return None if None in (started, process.started) else started != process.started
 
 
 def _started(number: int) -> str | None:

@@ -1,7 +1,6 @@
 """Locks on folders: one process at a time, whatever ends it, on one host and on several."""
 
 import contextlib
-import functools
 import multiprocessing
 import os
 import signal
@@ -16,7 +15,6 @@ from pe_jax.storage import locks, processes
 from pe_jax.storage.history import History
 
 context = multiprocessing.get_context("forkserver")
-PLACE = {"host": "elsewhere", "machine": "1", "namespace": "", "boot": "1"}
 
 
 def claimed(folder, **other):
@@ -26,6 +24,11 @@ def claimed(folder, **other):
     process = msgspec.structs.replace(processes.this(), **other)
     (held / "claim").write_bytes(msgspec.json.encode(process))
     return held / "claim"
+
+
+def at(place):
+    """This process as if it were elsewhere."""
+    return msgspec.structs.replace(processes.this(), place=place)
 
 
 def until(condition):
@@ -85,8 +88,8 @@ def test_a_process_of_this_host_that_has_gone_holds_nothing(tmp_path, other):
 
 @pytest.mark.parametrize(
     "other",
-    ({"host": "a"}, {"machine": "a"}, {"namespace": "a"}, {"host": "a", "boot": "a"}),
-    ids=("host", "cloned host", "container", "boot of another host"),
+    ({"place": "a"}, {"place": "a", "boot": "a"}),
+    ids=("of the same boot, as a container", "of another boot"),
 )
 def test_a_process_elsewhere_has_gone_when_its_heartbeat_stops(tmp_path, monkeypatch, other):
     """However old its claim looks; asking takes no time."""
@@ -98,11 +101,25 @@ def test_a_process_elsewhere_has_gone_when_its_heartbeat_stops(tmp_path, monkeyp
     assert not locks.is_locked(tmp_path) and not claim.exists()
 
 
+def test_hosts_clones_and_containers_are_places_of_their_own(monkeypatch):
+    places = {processes.this().place}
+    for owner, name, value in (
+        (processes.socket, "gethostname", "a"),
+        (processes, "_content", "a"),
+        (processes.os, "readlink", "a"),
+    ):
+        with monkeypatch.context() as patched:
+            patched.setattr(owner, name, lambda *_, value=value: value)
+            patched.setattr(processes, "_started", lambda number: None)
+            places.add(processes.this().place)
+    assert len(places) == 4
+
+
 def test_any_change_of_the_time_is_a_sign_of_life(tmp_path, monkeypatch):
     """Also where the clock of the file system is set back again and again."""
     now = [0.0]
     monkeypatch.setattr(locks.time, "monotonic", lambda: now[0])
-    claim = claimed(tmp_path, host="elsewhere")
+    claim = claimed(tmp_path, place="elsewhere")
     for moment in (5e9, 1e9, 3e9, 2e9):
         os.utime(claim, (moment, moment))
         assert locks.is_locked(tmp_path)
@@ -121,14 +138,14 @@ def test_an_observer_who_is_suspended_while_he_looks_judges_nothing(tmp_path, mo
         now[0] += 1000
         return file
 
-    claimed(tmp_path, host="elsewhere")
+    claimed(tmp_path, place="elsewhere")
     monkeypatch.setattr(locks, "open", slow, raising=False)
     assert locks.is_locked(tmp_path) and locks.is_locked(tmp_path)
 
 
 def test_who_is_alive_elsewhere_is_not_waited_for(tmp_path, monkeypatch):
     """As soon as it gives a sign of life."""
-    claim, said = claimed(tmp_path, host="elsewhere"), []
+    claim, said = claimed(tmp_path, host="elsewhere", place="elsewhere"), []
     monkeypatch.setattr(locks, "POLL", 0.001)
     monkeypatch.setattr(locks.time, "sleep", lambda seconds: os.utime(claim))
     with pytest.raises(Refused, match="on elsewhere"):
@@ -183,7 +200,7 @@ def test_of_many_observers_of_a_silent_process_one_takes_over(tmp_path, monkeypa
             start.wait()
 
     for i in range(10):
-        claimed(tmp_path / str(i), host="elsewhere")
+        claimed(tmp_path / str(i), place="elsewhere")
         observers = [threading.Thread(target=observe, args=(tmp_path / str(i),)) for _ in range(16)]
         for thread in observers:
             thread.start()
@@ -192,9 +209,9 @@ def test_of_many_observers_of_a_silent_process_one_takes_over(tmp_path, monkeypa
     assert had == [tmp_path / str(i) for i in range(10)]
 
 
-def write_on(folder):
+def write_on(folder, elsewhere):
     """A process elsewhere that holds a folder and writes lines."""
-    processes._system = functools.partial(dict, PLACE)
+    processes.this = lambda: elsewhere
     locks.BEAT = 0.05
     with locks.locked(folder) as check:
         history = History(folder / "metrics.jsonl", check=check)
@@ -205,7 +222,7 @@ def write_on(folder):
 
 def test_a_process_that_was_suspended_and_taken_over_from_stops_writing(tmp_path, monkeypatch):
     monkeypatch.setattr(locks, "SILENT", 1.0)
-    with started(write_on, tmp_path) as holder:
+    with started(write_on, tmp_path, at("elsewhere")) as holder:
         until((tmp_path / "metrics.jsonl").exists)
         end = time.monotonic() + 1.5 * locks.SILENT
         until(lambda: not locks.is_locked(tmp_path) or time.monotonic() > end)
