@@ -1,8 +1,7 @@
-"""Benchmarks: time and memory of a training step, of every encoding, and of long sequences.
+"""Benchmarks, the commands of scripts/benchmark.
 
-__main__   the commands of scripts/benchmark, which measure by
-    paired, worker, sides, plain         a training step against other implementations
-    encodings, encodings_table           the cost of every encoding against nope
-long       the command of scripts/long_context, which measures by
-    long_runs, long_worker, long_report  one long sequence by trained runs
+compared   a training step, and a model's forward pass, beside other libraries
+sides      the processes that are compared
+encodings  the cost of every encoding against nope
+turns      taking turns, medians of paired ratios, and tables
 """

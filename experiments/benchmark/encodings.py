@@ -2,24 +2,23 @@
 
     ratio = time of the encoding's step / time of nope's just before, in the same process
 
-Reported are medians of the paired ratios, with the interval of paired.py; nope against itself shows
-the noise. Memory is what XLA plans for the temporaries of a compiled program: it is exact, and
-nearly all the memory of a step, since the step writes the new state over the old one.
-
-The model has the widths of paired.py (D=128, 4 heads of 32, mlp 512) and the quickstart's depth of
-2 layers. It is trained at T=128 with dense and at T=1024 with blockwise attention, on as many
-tokens a step. The ratios depend on the shape: in a wider model the dense layers weigh more, and
-every encoding costs less; in a deeper one, so do encodings that act once on the model's input.
-Encodings that only move positions are measured with rope. Evaluation is one forward pass of a
-sequence, all its tokens scored, by a model that was trained at the longest of the lengths.
+nope against itself shows the noise. Memory is what XLA plans for the temporaries of a compiled
+program: it is exact, and nearly all the memory of a step, since the step writes the new state over
+the old one. The model has the widths of sides.Workload and the quickstart's depth of 2 layers. It
+is trained at T=128 with dense and at T=1024 with blockwise attention, on as many tokens a step.
+In a wider model the dense layers weigh more, and every encoding costs less; in a deeper one, so do
+encodings that act once on the model's input. Encodings that only move positions are measured with
+rope. Evaluation is one forward pass of a sequence, all its tokens scored, by a model that was
+trained at the longest of the lengths.
 """
 
 from __future__ import annotations
 
+import collections
 import dataclasses
-import json
+import math
 import os
-import time
+import statistics
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -27,20 +26,25 @@ from typing import Any
 import jax
 import numpy as np
 
-from experiments.benchmark.encodings_table import markdown, ratio
-from experiments.benchmark.paired import compare, machine, say
-from experiments.benchmark.sides import Workload
-from pe_jax import errors
+from experiments.benchmark import turns
+from experiments.benchmark.sides import Workload, timed
 from pe_jax.atlas.groups import group, spec_of
 from pe_jax.compose.parse import parse
-from pe_jax.encodings import ENCODINGS
 from pe_jax.evaluation.scoring import target_nats
 from pe_jax.model.config import LmConfig
+from pe_jax.report import words
 from pe_jax.runs import environment
-from pe_jax.storage import atomic
 from pe_jax.training.step import init, make_steps, structure
 
-NAME = "encodings.json"
+Measurement = Mapping[str, Any]
+"""What is recorded of one encoding: times in ms a step, memory in bytes."""
+
+AIMS = {"content": 1.5}
+"""The most that an encoding of a group may cost, as a multiple of nope's cost."""
+AIM = 1.15
+"""The same for the groups that are not in AIMS."""
+LINEAR = 1.2
+"""The largest exponent of memory that counts as linear: blocks grow with the length, too."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -56,174 +60,178 @@ class Plan:
     """Of nope and the encoding, at each length. With fewer than 6 there is no interval."""
 
 
-class Step:
-    """The compiled training step of one spec, and the state that it advances."""
+def trained(spec: str, work: Workload, steps: int) -> tuple[Callable[[], float], int]:
+    """(a function that trains on and gives the milliseconds a step, the bytes of temporaries) of
+    the compiled training step of a spec.
+    """
+    members = work.encodings(spec)
+    graphdef, _ = structure(work.lm, members)
+    batches = work.batches(steps)[:, None]
+    state = init(work.lm, members, work.train, (0,))
+    program = make_steps(graphdef, work.train, (0,)).lower(state, batches).compile()
 
-    def __init__(self, spec: str, work: Workload, steps: int):
-        members = work.encodings(spec)
-        graphdef, _ = structure(work.lm, members)
-        self.batches = work.batches(steps)[:, None]
-        self.state = init(work.lm, members, work.train, (0,))
-        program = make_steps(graphdef, work.train, (0,))
-        self.program = program.lower(self.state, self.batches).compile()
-        self.memory = _temporaries(self.program)
-        self()
+    def call() -> float:
+        nonlocal state
+        (state, _), times = timed(lambda: jax.block_until_ready(program(state, batches)), steps)
+        return times["ms"]
 
-    def __call__(self) -> float:
-        """Makes the steps of one call and returns the milliseconds a step."""
-        begun = time.perf_counter()
-        self.state, _ = jax.block_until_ready(self.program(self.state, self.batches))
-        return 1e3 * (time.perf_counter() - begun) / len(self.batches)
-
-
-class Bench:
-    """Measures encodings by a plan; the steps of nope are compiled once."""
-
-    def __init__(self, plan: Plan):
-        self.plan = plan
-        self.nope: dict[int, Step] = {}
-
-    def measure(self, name: str) -> dict[str, Any]:
-        """What is recorded of one encoding, except for the commit and the load: times in ms a step,
-        memory in bytes.
-        """
-        work = self.plan.work
-        spec = spec_of(name, work.lm.dims(work.train.length))
-        return {
-            "name": name,
-            "spec": spec,
-            "group": group(work.encodings(spec)),
-            "training": [self._training(spec, *size) for size in self.plan.training],
-            "evaluation": [self._evaluation(spec, length) for length in self.plan.evaluation],
-        }
-
-    def _training(self, spec: str, length: int, batch: int, steps: int) -> dict[str, Any]:
-        work = self.plan.work.sized(length=length, batch=batch)
-        if length not in self.nope:
-            self.nope[length] = Step("nope", work, steps)
-        nope, own = self.nope[length], Step(spec, work, steps)
-        times: dict[str, list[float]] = {"own": [], "nope": []}
-        for _ in range(self.plan.turns):
-            times["nope"].append(nope())
-            times["own"].append(own())
-        row = compare(times, ours="own")[1]
-        return {
-            "length": length,
-            "batch": batch,
-            "ms": times["own"],
-            "ms_nope": times["nope"],
-            "ratio": row.ratio,
-            "interval": row.interval,
-            "memory": own.memory,
-            "memory_ratio": own.memory / nope.memory,
-        }
-
-    def _evaluation(self, spec: str, length: int) -> dict[str, Any]:
-        work = self.plan.work.sized(length=max(self.plan.training)[0])
-        members = work.encodings(spec)
-        graphdef, params = structure(work.lm, members)
-        members = tuple(encoding.at(length) for encoding in members)
-        limit = min((n for e in members if (n := e.limit()) is not None), default=length)
-        if limit < length:
-            return {"length": length, "reason": f"beyond its {limit:,} positions"}
-        tokens = jax.ShapeDtypeStruct((1, length + 1), np.int32)
-        options: dict[str, Any] = {"graphdef": graphdef, "encodings": members, "last": length}
-        compiled = target_nats.lower(params, tokens, np.int32(0), **options).compile()
-        return {"length": length, "memory": _temporaries(compiled)}
+    call()
+    return call, program.memory_analysis().temp_size_in_bytes
 
 
-def run(names: Sequence[str], plan: Plan, out: Path, say: Callable[[str], None]) -> dict[str, Any]:
-    """Measures those of `names` (none: all) that `out` lacks at the present commit. Returns the
-    record, which is written after each one.
+def measure(name: str, plan: Plan, nopes: dict[int, Any]) -> dict[str, Any]:
+    """One encoding; the steps of nope, by length, are compiled once."""
+    spec = spec_of(name, plan.work.lm.dims(plan.work.train.length))
+    training = []
+    for length, batch, steps in plan.training:
+        work = plan.work.sized(length=length, batch=batch)
+        nope, least = nopes.setdefault(length, None) or trained("nope", work, steps)
+        nopes[length] = nope, least
+        own, memory = trained(spec, work, steps)
+        ms_nope, ms = zip(*((nope(), own()) for _ in range(plan.turns)), strict=True)
+        part = {"length": length, "batch": batch, "ms": ms, "ms_nope": ms_nope}
+        ratio, interval = turns.ratio(ms, ms_nope)
+        part |= {"ratio": ratio, "interval": interval}
+        training.append(part | {"memory": memory, "memory_ratio": memory / least})
+    return {
+        "name": name,
+        "spec": spec,
+        "group": group(plan.work.encodings(spec)),
+        "training": training,
+        "evaluation": [evaluated(spec, length, plan) for length in plan.evaluation],
+    }
 
-    ValueError for an unknown name; Refused if `names` are given, and `out` has measurements under
-    other conditions.
+
+def evaluated(spec: str, length: int, plan: Plan) -> dict[str, Any]:
+    """The memory of one pass, or the reason why there is none."""
+    work = plan.work.sized(length=max(plan.training)[0])
+    members = work.encodings(spec)
+    graphdef, params = structure(work.lm, members)
+    members = tuple(encoding.at(length) for encoding in members)
+    limit = min((n for e in members if (n := e.limit()) is not None), default=length)
+    if limit < length:
+        return {"length": length, "reason": f"beyond its {limit:,} positions"}
+    tokens = jax.ShapeDtypeStruct((1, length + 1), np.int32)
+    static: dict[str, Any] = {"graphdef": graphdef, "encodings": members, "last": length}
+    program = target_nats.lower(params, tokens, np.int32(0), **static).compile()
+    return {"length": length, "memory": program.memory_analysis().temp_size_in_bytes}
+
+
+def run(names: Sequence[str], plan: Plan, out: Path | None) -> None:
+    """Measures encodings and prints the table, which is written after each one unless `out` is
+    None. ValueError for an unknown name.
     """
     for name in names:
         parse(name)
-    commit, about = _conditions(plan)
-    measurements = _kept(out / NAME, about, not names, say)
-    fresh = {m["name"] for m in measurements if m["commit"] == commit and "failed" not in m}
-    todo = [name for name in names or ENCODINGS if name not in fresh]
-    bench, begun = Bench(plan), time.monotonic()
-    for i, name in enumerate(todo, 1):
-        load = round(os.getloadavg()[0], 2)
-        measured = _measured(bench, name) | {"commit": commit, "load": load}
-        measurements = [other for other in measurements if other["name"] != name] + [measured]
-        _write(out, {"about": about, "found": measurements})
-        left = (time.monotonic() - begun) / i * (len(todo) - i) / 60
-        say(f"{i}/{len(todo)} {_told(measured)}; about {left:.0f} minutes left")
-    return {"about": about, "found": measurements}
-
-
-def _conditions(plan: Plan) -> tuple[str, dict[str, Any]]:
-    """The commit, and all else that times and memory depend on, as JSON would hold it."""
+    settings = {"training": plan.training, "evaluation": plan.evaluation, "turns": plan.turns}
+    about = {"shape": plan.work.sizes(), "plan": settings, "machine": turns.machine()}
     ran_on = environment.environment()
-    commit = ran_on.pop("commit")
-    host = {name: value for name, value in machine().items() if name != "load_before"}
-    settings = {
-        "training": plan.training,
-        "evaluation": plan.evaluation,
-        "turns": plan.turns,
-    }
-    about = {"shape": plan.work.sizes(), "plan": settings, "machine": host, **ran_on}
-    return commit, json.loads(json.dumps(about))
-
-
-def _kept(
-    path: Path, about: Mapping[str, Any], everything: bool, say: Callable[[str], None]
-) -> list[dict[str, Any]]:
-    """The measurements in the file, of any commit. If they were made under other conditions: none
-    where `everything` is measured anew, else Refused.
-    """
-    old = atomic.read(path)
-    if old is None:
-        return []
-    differ = ", ".join(name for name in about if old["about"].get(name) != about[name])
-    if differ and not everything:
-        raise errors.Refused(
-            f"{path} was measured under other conditions ({differ}): measure every encoding anew "
-            "by --encodings without names, or give another folder by --out=DIR"
-        )
-    if differ:
-        say(f"{path} was measured under other conditions ({differ}): all anew")
-    return [] if differ else old["found"]
-
-
-def _temporaries(program: Any) -> int:
-    """The bytes that XLA plans for the temporaries of a compiled program."""
-    return program.memory_analysis().temp_size_in_bytes
-
-
-def _measured(bench: Bench, name: str) -> dict[str, Any]:
-    try:
-        return bench.measure(name)
-    except Exception as error:  # go on with the others; the same command tries this one again
-        return {"name": name, "failed": f"{type(error).__name__}: {error}".split("\n")[0]}
-
-
-def _told(measured: Mapping[str, Any]) -> str:
-    if "failed" in measured:
-        return f"{measured['name']}: {measured['failed']}"
-    ratios = [f"{ratio(part)} at T={part['length']:,}" for part in measured["training"]]
-    return f"{measured['spec']}: {', '.join(ratios)}"
-
-
-def _write(out: Path, kept: Mapping[str, Any]) -> None:
-    atomic.write(out / NAME, json.dumps(kept, indent=1) + "\n")
-    atomic.write(out / "encodings.md", markdown(kept) + "\n")
-
-
-def main(names: Sequence[str], turns: int, out: Path) -> int:
-    """Measures, prints the table and writes it. The exit code."""
-    try:
-        kept = run(names, Plan(turns=turns), out, say)
-    except (ValueError, errors.Refused) as error:
-        say(f"scripts/benchmark: {error}")
-        return 2
-    except KeyboardInterrupt:
-        say(f"Stopped. What is measured is in {out}; the same command goes on.")
-        return 130
+    kept, nopes = {"about": about | ran_on, "found": []}, {}
+    for i, name in enumerate(names, 1):
+        measured = measure(name, plan, nopes)
+        load = round(os.getloadavg()[0], 2)
+        kept["found"].append(measured | {"commit": ran_on["commit"], "load": load})
+        if out:
+            turns.write(out / "encodings", kept, markdown(kept))
+        ratios = [f"{shown(part)} at T={part['length']:,}" for part in measured["training"]]
+        turns.say(f"{i}/{len(names)} {measured['spec']}: {', '.join(ratios)}")
     print(markdown(kept))
-    print(f"\nWritten: {out}/encodings.md and .json")
-    return int(any("failed" in measured for measured in kept["found"]))
+
+
+def aim(measured: Measurement) -> float:
+    """The most that this encoding may cost, as a multiple of nope's cost."""
+    return AIMS.get(measured["group"], AIM)
+
+
+def exponent(measured: Measurement) -> float | None:
+    """p of memory ~ length^p, from the shortest and the longest evaluation that have a value; None
+    unless there are two.
+    """
+    known = [(e["length"], e["memory"]) for e in measured["evaluation"] if "memory" in e]
+    if len(known) < 2:
+        return None
+    (short, less), (long, more) = known[0], known[-1]
+    return math.log(more / less) / math.log(long / short)
+
+
+def misses(measured: Measurement) -> list[str]:
+    """What costs more than the aim, such as "time at 1,024"; "perhaps time at 1,024" where the
+    median is above the aim, but a part of its interval is not.
+    """
+    most, missed = aim(measured), []
+    for part in measured["training"]:
+        at = f"at {part['length']:,}"
+        if part["ratio"] > most:
+            surely = part["interval"] and part["interval"][0] > most
+            missed.append(f"time {at}" if surely else f"perhaps time {at}")
+        if part["memory_ratio"] > most:
+            missed.append(f"memory {at}")
+    if (exponent(measured) or 0) > LINEAR:
+        missed.append("memory not linear")
+    return missed
+
+
+def shown(part: Mapping[str, Any]) -> str:
+    """A ratio of times with its interval."""
+    bounds = "{:.2f} - {:.2f}".format(*part["interval"]) if part["interval"] else "too few turns"
+    return f"{part['ratio']:.2f} ({bounds})"
+
+
+def markdown(kept: Mapping[str, Any]) -> str:
+    """The table, the cheapest encodings first, those that miss their aim, and the conditions."""
+    plan, shape, host = (kept["about"][name] for name in ("plan", "shape", "machine"))
+    lengths = [f"{length:,}" for length, *_ in plan["training"]]
+    head = ["encoding", "group", *(f"step, T={n} (95 %)" for n in lengths)]
+    head += [f"memory, T={n}" for n in lengths]
+    head += [f"evaluating {n:,}, MiB" for n in plan["evaluation"]] + ["exponent", "misses"]
+    rows = map(_cells, sorted(kept["found"], key=_cost))
+    over = [measured for measured in kept["found"] if misses(measured)]
+    aims = ", ".join([f"{AIM} times nope's", *(f"{most} for {g}" for g, most in AIMS.items())])
+    listed = "; ".join(f"{measured['name']} ({', '.join(misses(measured))})" for measured in over)
+    sizes = " and ".join(
+        f"T={length:,} with batch {batch} and {steps} steps a call"
+        for length, batch, steps in plan["training"]
+    )
+    loads = [measured["load"] for measured in kept["found"]]
+    commits = collections.Counter(measured["commit"] for measured in kept["found"])
+    return "\n\n".join(
+        [
+            "Times nope's: a training step, and the memory of its temporaries. Then the memory of "
+            "one pass of a sequence, and its exponent p (memory ~ length^p; 1 is linear).",
+            turns.table(head, rows),
+            f"The aim is at most {aims}, and an exponent of at most {LINEAR}. "
+            f"{len(kept['found']) - len(over)} of {len(kept['found'])} keep within it"
+            + (f"; not {listed}." if over else "."),
+            f"{shape['layers']} layers, D={shape['model']}, {shape['heads']} heads, mlp "
+            f"{shape['mlp']}, float32, {sizes}; medians of {plan['turns']} turns, "
+            "nope and the encoding by turns in one process; nope against itself is the noise. "
+            f"{host['processor']}, {host['cores']} cores, "
+            f"{kept['about']['device']['threads']} threads, load "
+            f"{min(loads):.1f} to {max(loads):.1f}, its own included; "
+            + ", ".join(f"{name} {n}" for name, n in kept["about"]["versions"].items())
+            + "; commit "
+            + ", ".join(f"{words.commit(name)} ({n})" for name, n in commits.items())
+            + ".",
+        ]
+    )
+
+
+def _cells(measured: Measurement) -> list[str]:
+    power, missed = exponent(measured), ", ".join(misses(measured))
+    return [
+        f"`{measured['spec']}`",
+        measured["group"],
+        *map(shown, measured["training"]),
+        *(f"{part['memory_ratio']:.2f}" for part in measured["training"]),
+        *(
+            f"{part['memory'] / 2**20:,.1f}" if "memory" in part else f"n/a ({part['reason']})"
+            for part in measured["evaluation"]
+        ),
+        "n/a" if power is None else f"{power:.2f}",
+        f"{aim(measured)}: {missed}" if missed else "",
+    ]
+
+
+def _cost(measured: Measurement) -> float:
+    """The mean logarithm of its ratios of times."""
+    return statistics.fmean(math.log(part["ratio"]) for part in measured["training"])

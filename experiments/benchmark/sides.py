@@ -1,37 +1,45 @@
-"""The sides that paired.py compares: each makes the same training step, in a process of its own.
+"""The sides that compared.py lets take turns, each in a process of its own.
 
-A worker process builds its side, warms it up and writes facts about it as one line of JSON. Then it
-answers each line `step N` with the seconds that N training steps took: wall time and CPU time. A
-step is a forward and a backward pass, clipping and AdamW, on batches [B, T + 1] of random tokens
-that are in main memory already.
+A process builds its side, prints facts about it as one line of JSON, and then answers each line of
+words with the milliseconds that its task took, wall time and CPU time, without compilation. A
+training step, asked for by an empty line, is a forward and a backward pass, clipping and AdamW, on
+random tokens in main memory. A pass of a model, "LENGTH SWAP", is of one window of random tokens,
+of which the last KEPT are scored.
 """
 
 from __future__ import annotations
 
 import dataclasses
-import importlib.metadata
 import json
 import os
 import platform
+import resource
 import sys
 import time
 from collections.abc import Callable
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import optax
 from flax import nnx
 
-from experiments.benchmark.plain import PlainLM
 from pe_jax.compose.parse import make
 from pe_jax.encoding import Encoding
+from pe_jax.evaluation.scoring import target_nats
 from pe_jax.model.config import LmConfig
 from pe_jax.training.config import TrainConfig
 from pe_jax.training.step import init, make_steps, structure
 
 CALL = 8  # training steps in one jitted call of pe_jax; the other sides make one step a call
+KEPT = 256
+
+Facts = dict[str, Any]
+Ask = Callable[..., Facts]
+"""ask(*words) -> what a turn has come to."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -54,17 +62,21 @@ class Workload:
         size = (count, self.train.batch, self.train.length + 1)
         return np.random.default_rng(0).integers(0, self.lm.vocab, size).astype(np.int32)
 
-    def sizes(self) -> dict[str, Any]:
+    def sizes(self) -> Facts:
         """The sizes of model and batch, which a record keeps as "shape"."""
         model = {k: getattr(self.lm, k) for k in ("layers", "model", "heads", "mlp", "vocab")}
         return model | {"length": self.train.length, "batch": self.train.batch}
 
 
-Step = Callable[[int], float]
-"""Makes that many training steps, waits for them and returns the loss of the last."""
+def timed(call: Callable[[], Any], count: int = 1) -> tuple[Any, Facts]:
+    """(what a call gives, its milliseconds for each of `count` steps)."""
+    wall, cpu = time.perf_counter(), time.process_time()
+    result = call()
+    wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
+    return result, {"ms": 1e3 * wall / count, "cpu_ms": 1e3 * cpu / count}
 
 
-def pe_jax_side(work: Workload, spec: str) -> tuple[dict[str, Any], Step]:
+def pe_jax_side(work: Workload, spec: str) -> tuple[Facts, Ask]:
     """This package as a run uses it: one seed, CALL steps in one jitted scan."""
     encodings = work.encodings(spec)
     graphdef, params = structure(work.lm, encodings)
@@ -72,17 +84,15 @@ def pe_jax_side(work: Workload, spec: str) -> tuple[dict[str, Any], Step]:
     steps = make_steps(graphdef, work.train, (0,))
     batches = work.batches()[:, None]
 
-    def step(count: int) -> float:
+    def call():
         nonlocal state
-        metrics: Any = None
-        for _ in range(0, count, CALL):
-            state, metrics = jax.block_until_ready(steps(state, batches))
-        return float(metrics["loss"][-1, 0])
+        state, metrics = jax.block_until_ready(steps(state, batches))
+        return metrics["loss"][-1, 0]
 
-    return _jax_facts(params) | {"form": f"{CALL} steps a jitted call"}, step
+    return _trained(call, params, f"{CALL} steps a jitted call", "jax", "flax", "optax")
 
 
-def plain_jax_side(work: Workload) -> tuple[dict[str, Any], Step]:
+def plain_jax_side(work: Workload) -> tuple[Facts, Ask]:
     """The same model with dense layers on [B, T, D], and one step a jitted call."""
     graphdef, split = nnx.split(PlainLM(work.lm, rngs=nnx.Rngs(0)))
     params = nnx.to_pure_dict(split)
@@ -104,54 +114,24 @@ def plain_jax_side(work: Workload) -> tuple[dict[str, Any], Step]:
 
     batches = work.batches()
 
-    def step(count: int) -> float:
+    def call():
         nonlocal state
         value: Any = None
-        for i in range(count):
-            state, value = train(state, batches[i % CALL])
+        for batch in batches:
+            state, value = train(state, batch)
         jax.block_until_ready(state)
-        return float(value)
+        return value
 
-    return _jax_facts(params) | {"form": "one step a jitted call"}, step
+    return _trained(call, params, "one step a jitted call", "jax", "flax", "optax")
 
 
-def x_transformers_side(work: Workload, flash: bool) -> tuple[dict[str, Any], Step]:
+def x_transformers_side(work: Workload, flash: bool) -> tuple[Facts, Ask]:
     """x-transformers on PyTorch, eager, as its README uses it."""
     import torch  # pyright: ignore[reportMissingImports]
+    import x_transformers as x  # pyright: ignore[reportMissingImports]
 
-    model, train = _x_transformers_model(work, flash), work.train
-    betas = train.beta1, train.beta2
-    optimizer = torch.optim.AdamW(model.parameters(), train.rate, betas, weight_decay=train.decay)
-    batches = torch.from_numpy(work.batches().astype(np.int64))
-
-    def step(count: int) -> float:
-        loss: Any = None
-        for i in range(count):
-            loss = model(batches[i % CALL])
-            loss.backward()
-            torch.nn.utils.clip_grad_norm_(model.parameters(), train.clip)
-            optimizer.step()
-            optimizer.zero_grad()
-        return loss.item()
-
-    facts = {
-        "versions": _versions("x-transformers", "torch"),
-        "parameters": sum(p.numel() for p in model.parameters()),
-        "threads": torch.get_num_threads(),
-        "form": "eager, " + ("attn_flash=True" if flash else "attention as by default"),
-    }
-    return facts, step
-
-
-def _x_transformers_model(work: Workload, flash: bool) -> Any:
-    from x_transformers import (  # pyright: ignore[reportMissingImports]
-        AutoregressiveWrapper,
-        Decoder,
-        TransformerWrapper,
-    )
-
-    lm = work.lm
-    layers = Decoder(
+    lm, train = work.lm, work.train
+    layers = x.Decoder(
         dim=lm.model,
         depth=lm.layers,
         heads=lm.heads,
@@ -160,30 +140,39 @@ def _x_transformers_model(work: Workload, flash: bool) -> Any:
         rotary_pos_emb=True,
         attn_flash=flash,
     )
-    net = TransformerWrapper(num_tokens=lm.vocab, max_seq_len=work.train.length, attn_layers=layers)
-    return AutoregressiveWrapper(net)
+    net = x.TransformerWrapper(num_tokens=lm.vocab, max_seq_len=train.length, attn_layers=layers)
+    model = x.AutoregressiveWrapper(net)
+    betas = train.beta1, train.beta2
+    optimizer = torch.optim.AdamW(model.parameters(), train.rate, betas, weight_decay=train.decay)
+    batches = torch.from_numpy(work.batches().astype(np.int64))
+
+    def call():
+        loss: Any = None
+        for batch in batches:
+            loss = model(batch)
+            loss.backward()
+            torch.nn.utils.clip_grad_norm_(model.parameters(), train.clip)
+            optimizer.step()
+            optimizer.zero_grad()
+        return loss.item()
+
+    form = "eager, " + ("attn_flash=True" if flash else "attention as by default")
+    facts, ask = _trained(call, [*model.parameters()], form, "x-transformers", "torch")
+    return facts | {"threads": torch.get_num_threads()}, ask
 
 
-OURS = "pe_jax, rope"
-SIDES: dict[str, Callable[[Workload], tuple[dict[str, Any], Step]]] = {
-    OURS: lambda work: pe_jax_side(work, "rope"),
-    "pe_jax, nope": lambda work: pe_jax_side(work, "nope"),
-    "plain JAX, rope": plain_jax_side,
-    "x-transformers, rope": lambda work: x_transformers_side(work, flash=False),
-    "x-transformers, rope, flash": lambda work: x_transformers_side(work, flash=True),
-}
+def _trained(call: Callable, params: Any, form: str, *packages: str) -> tuple[Facts, Ask]:
+    for _ in range(2):  # compiles and warms up
+        call()
 
+    def ask() -> Facts:
+        loss, times = timed(call, CALL)
+        return times | {"loss": float(loss)}
 
-def _jax_facts(params: Any) -> dict[str, Any]:
-    return {
-        "versions": _versions("jax", "flax", "optax"),
-        "parameters": sum(leaf.size for leaf in jax.tree.leaves(params)),
-        "threads": len(os.sched_getaffinity(0)),  # XLA's pool: one for each core it may use
-    }
-
-
-def _versions(*packages: str) -> dict[str, str]:
-    return {name: importlib.metadata.version(name) for name in packages}
+    sizes = [int(np.prod(leaf.shape)) for leaf in jax.tree.leaves(params)]
+    facts = {"parameters": sum(sizes), "threads": len(os.sched_getaffinity(0))}  # as XLA's pool
+    versions = {name: version(name) for name in packages}
+    return facts | {"versions": versions, "form": form, "allocator": allocator()}, ask
 
 
 def allocator() -> str:
@@ -194,19 +183,146 @@ def allocator() -> str:
     return known[0] if known else "malloc of " + (" ".join(platform.libc_ver()) or "the system")
 
 
-def main(name: str) -> None:
+def pass_of_pe_jax(source: str) -> tuple[Facts, Ask]:
+    """A pretrained model, or that of a run's folder, with a swap or as it is."""
+    from pe_jax.compose.swap import swap as swapped
+    from pe_jax.pretrained.load import load
+    from pe_jax.runs.trained import Trained
+
+    model: Any = load(source) if ":" in source else Trained.of(Path(source))
+    run, compiled = getattr(model, "run", None), {}
+
+    def encodings(swap: str) -> tuple[Encoding, ...]:
+        if run is None:
+            return model.encodings(swap)
+        return swapped(run.encodings, swap) if swap else run.encodings
+
+    def ask(length: str, swap: str = "") -> Facts:
+        vocab = (run or model).lm.vocab
+        arguments = model.params, _tokens(int(length), vocab), np.int32(0)
+        if (length, swap) not in compiled:
+            served = tuple(encoding.at(int(length)) for encoding in encodings(swap))
+            static = {"graphdef": model.graphdef, "encodings": served}
+            static |= {"last": min(KEPT, int(length))}
+            compiled[length, swap] = target_nats.lower(*arguments, **static).compile()
+        program = compiled[length, swap]
+        nats, times = timed(lambda: np.asarray(program(*arguments)))
+        planned = program.memory_analysis().temp_size_in_bytes / 2**20
+        return times | _scored(nats.mean()) | {"temporaries_mib": planned}
+
+    return {"versions": {"jax": jax.__version__}}, ask
+
+
+def pass_of_transformers(source: str) -> tuple[Facts, Ask]:
+    """The same in HuggingFace's transformers, with PyTorch's scaled dot-product attention."""
+    import torch  # pyright: ignore[reportMissingImports]
+    import transformers  # pyright: ignore[reportMissingImports]
+
+    kind, _, place = source.partition(":")
+    where = {"gguf_file": Path(place).name} if kind == "gguf" else {}
+    model = transformers.AutoModelForCausalLM.from_pretrained(
+        Path(place).parent if where else place,
+        dtype=torch.float32,
+        attn_implementation="sdpa",
+        **where,
+    ).eval()
+
+    def ask(length: str) -> Facts:
+        tokens = torch.tensor(_tokens(int(length), model.config.vocab_size), dtype=torch.long)
+
+        def call():
+            with torch.no_grad():
+                return model(tokens[:, :-1], logits_to_keep=KEPT, use_cache=False).logits[0]
+
+        logits, times = timed(call)
+        nats = torch.nn.functional.cross_entropy(logits, tokens[0, -len(logits) :])
+        return times | _scored(nats)
+
+    return {"versions": {name: version(name) for name in ("transformers", "torch")}}, ask
+
+
+def _tokens(length: int, vocab: int) -> np.ndarray:
+    """Random tokens, int32 [1, length + 1]."""
+    return np.random.default_rng(0).integers(0, vocab, (1, length + 1)).astype(np.int32)
+
+
+def _scored(nats: Any) -> Facts:
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    return {"nats": float(nats), "peak_mib": peak}
+
+
+OURS = "pe_jax, rope"
+STEPS: dict[str, Callable[[], tuple[Facts, Ask]]] = {
+    OURS: lambda: pe_jax_side(Workload(), "rope"),
+    "pe_jax, nope": lambda: pe_jax_side(Workload(), "nope"),
+    "plain JAX, rope": lambda: plain_jax_side(Workload()),
+    "x-transformers, rope": lambda: x_transformers_side(Workload(), flash=False),
+    "x-transformers, rope, flash": lambda: x_transformers_side(Workload(), flash=True),
+}
+PASSES = {"pe_jax": pass_of_pe_jax, "transformers": pass_of_transformers}
+"""By the library, made with the name of a pretrained model."""
+
+
+class PlainBlock(nnx.Module):
+    """x + attention(norm(x)), then x + mlp(norm(x)): pe_jax's with rope, written the usual way."""
+
+    def __init__(self, config: LmConfig, *, rngs: nnx.Rngs):
+        def dense(inputs: int, outputs: int) -> nnx.Linear:
+            return nnx.Linear(inputs, outputs, use_bias=False, rngs=rngs)
+
+        D, F = config.model, config.mlp or 4 * config.model
+        self.heads = config.heads
+        self.attention_norm, self.mlp_norm = nnx.RMSNorm(D, rngs=rngs), nnx.RMSNorm(D, rngs=rngs)
+        self.query, self.key_value, self.out = dense(D, D), dense(D, 2 * D), dense(D, D)
+        self.up, self.down = dense(D, F), dense(F, D)
+
+    def __call__(self, x):
+        B, T, D = x.shape
+        h = self.attention_norm(x)
+        q = self.query(h).reshape(B, T, self.heads, -1)
+        k, v = jnp.split(self.key_value(h).reshape(B, T, 2 * self.heads, -1), 2, axis=2)
+        logits = jnp.einsum("bthk,bshk->bhts", rotary(q), rotary(k)) * q.shape[-1] ** -0.5
+        weights = jax.nn.softmax(jnp.where(jnp.tri(T, dtype=bool), logits, -1e30))
+        x = x + self.out(jnp.einsum("bhts,bshk->bthk", weights, v).reshape(B, T, D))
+        return x + self.down(jax.nn.gelu(self.up(self.mlp_norm(x))))
+
+
+class PlainLM(nnx.Module):
+    """Tokens [B, T] to logits [B, T, V]. The parameters have the names and shapes of those of
+    pe_jax.model.lm.LM (`down` transposed).
+    """
+
+    def __init__(self, config: LmConfig, *, rngs: nnx.Rngs):
+        table = jax.random.normal(rngs.params(), (config.vocab, config.model))
+        self.embedding = nnx.Param(table)
+        self.blocks = nnx.List([PlainBlock(config, rngs=rngs) for _ in range(config.layers)])
+        self.norm = nnx.RMSNorm(config.model, rngs=rngs)
+        self.head = nnx.Linear(config.model, config.vocab, use_bias=False, rngs=rngs)
+
+    def __call__(self, tokens):
+        x = self.embedding[...][tokens]
+        for block in self.blocks:
+            x = block(x)
+        return self.head(self.norm(x))
+
+
+def rotary(x):
+    """Rotates each pair (x_i, x_{i + K/2}) of [B, T, H, K] by the angle t * 10000^(-2i / K)."""
+    T, K = x.shape[1], x.shape[3]
+    angle = jnp.outer(jnp.arange(T), 10000.0 ** (-jnp.arange(0, K, 2) / K))[None, :, None]
+    cos, sin = jnp.cos(angle), jnp.sin(angle)
+    a, b = jnp.split(x, 2, axis=-1)
+    return jnp.concatenate([a * cos - b * sin, a * sin + b * cos], axis=-1)
+
+
+def main(side: str, *source: str) -> None:
     """Serves one side on standard input and output, until the input ends."""
     answers, sys.stdout = sys.stdout, sys.stderr  # what libraries print must not mix with answers
-    facts, step = SIDES[name](Workload())
-    step(CALL)
-    step(CALL)
-    print(json.dumps(facts | {"allocator": allocator()}), file=answers, flush=True)
+    facts, ask = PASSES[side](*source) if source else STEPS[side]()
+    print(json.dumps(facts), file=answers, flush=True)
     for line in sys.stdin:
-        wall, cpu = time.perf_counter(), time.process_time()
-        step(int(line.removeprefix("step ")))
-        wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
-        print(wall, cpu, file=answers, flush=True)
+        print(json.dumps(ask(*line.split())), file=answers, flush=True)
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    main(*sys.argv[1:])

@@ -104,11 +104,11 @@ def paper(docstring: str) -> str:
 
 def costs() -> str:
     """How many encodings keep to the aim in time, and which surely do not, the costliest first."""
-    from experiments.benchmark.encodings_table import AIM, AIMS, misses
+    from experiments.benchmark.encodings import AIM, AIMS, misses
 
     measurements = benchmarked()
     if not measurements:
-        return "n/a: scripts/benchmark --encodings has not run."
+        return "n/a: scripts/benchmark encodings has not run."
     over = [
         (max(part["ratio"] for part in measured["training"]), measured["name"])
         for measured in measurements
@@ -124,10 +124,9 @@ def costs() -> str:
 
 
 def benchmarked() -> list[dict[str, Any]]:
-    """The measurements of scripts/benchmark --encodings; none where it has not run."""
+    """The measurements of scripts/benchmark encodings; none where it has not run."""
     path = ROOT / "results/benchmark_encodings/encodings.json"
-    found = json.loads(path.read_text("utf-8"))["found"] if path.exists() else []
-    return [measured for measured in found if "failed" not in measured]
+    return json.loads(path.read_text("utf-8"))["found"] if path.exists() else []
 
 
 def tasks() -> str:

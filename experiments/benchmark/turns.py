@@ -1,0 +1,104 @@
+"""Taking turns, so that noise hits alike what is compared: medians of paired ratios, and tables.
+
+ratio = time of one side / time of another, in the same turn
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import platform
+import statistics
+import subprocess
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from scipy import stats
+
+from pe_jax.storage import atomic
+
+
+class Ratio(NamedTuple):
+    """The median of paired ratios, and its exact 95 % interval; None with fewer than six."""
+
+    median: float
+    interval: tuple[float, float] | None
+
+    def __str__(self) -> str:
+        bounds = "{:.3f} - {:.3f}".format(*self.interval) if self.interval else "too few turns"
+        return f"{self.median:.3f} ({bounds})"
+
+
+def ratio(times: Sequence[float], others: Sequence[float]) -> Ratio:
+    """Of `times` to `others`, turn by turn. ValueError unless there are as many."""
+    ratios = [own / other for own, other in zip(times, others, strict=True)]
+    bounds = stats.quantile_test(ratios, p=0.5).confidence_interval(0.95)
+    none = math.isnan(bounds.low)  # the ends are two of the ratios
+    interval = None if none else (float(bounds.low), float(bounds.high))
+    return Ratio(statistics.median(ratios), interval)
+
+
+class Worker:
+    """The process of a side: it is asked by lines of words and answers by lines of JSON."""
+
+    def __init__(self, *command: str, cores: set[int] | None = None):
+        self.command = command
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", *command],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            env=os.environ | {"JAX_PLATFORMS": "cpu"},
+            text=True,
+        )
+        if cores:  # Linux only
+            os.sched_setaffinity(self.process.pid, cores)
+        self.facts = self._answer()
+
+    def ask(self, *words: object) -> dict[str, Any]:
+        """The answer to a line of these words."""
+        print(*words, file=self.process.stdin, flush=True)
+        return self._answer()
+
+    def _answer(self) -> dict[str, Any]:
+        assert self.process.stdout
+        if line := self.process.stdout.readline():
+            return json.loads(line)
+        raise RuntimeError(f"{' '.join(self.command)} ended with code {self.process.wait()}")
+
+    def close(self) -> None:
+        """Waits for the end of the process, which its end of input tells it."""
+        self.process.communicate()
+
+
+def machine() -> dict[str, Any]:
+    """Processor, cores, load and Python."""
+    info = Path("/proc/cpuinfo")
+    lines = info.read_text().splitlines() if info.exists() else []
+    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return {
+        "processor": names[0] if names else platform.processor(),
+        "cores": os.cpu_count(),
+        "load_before": round(os.getloadavg()[0], 2),
+        "python": platform.python_version(),
+    }
+
+
+def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """A Markdown table; rows that are short are filled up."""
+    lines = [head, ["---"] * len(head), *rows]
+    full = [[*cells, *[""] * (len(head) - len(cells))] for cells in lines]
+    return "\n".join(f"| {' | '.join(cells)} |" for cells in full)
+
+
+def say(text: str) -> None:
+    """Prints progress to standard error: standard output is for the report."""
+    print(text, file=sys.stderr, flush=True)
+
+
+def write(path: Path, record: Mapping[str, Any], text: str) -> None:
+    """Writes a record and its report to PATH.json and PATH.md."""
+    atomic.write(path.with_suffix(".json"), json.dumps(record, indent=1, allow_nan=False) + "\n")
+    atomic.write(path.with_suffix(".md"), text + "\n")
