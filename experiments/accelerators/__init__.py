@@ -2,7 +2,6 @@
 
 __main__  the command of scripts/accelerators
 grid      which programs are compiled, and the file of what they need
-compiled  one program compiled for a TPU v5e: its memory, operations and bytes
-programs  the training step and the evaluation of a run, from shapes alone
+programs  a run's training step and evaluation, from shapes alone, and what one needs
 table     the report
 """

@@ -6,7 +6,6 @@ python -m experiments.accelerators [--out=DIR]
 from __future__ import annotations
 
 import argparse
-import functools
 import importlib.util
 import os
 import sys
@@ -22,35 +21,25 @@ WITHOUT_TPU = {  # libtpu asks no cloud for a TPU, and locks none against other 
 }
 
 
-def arguments(given: Sequence[str] | None = None) -> argparse.Namespace:
-    """The options of a command line; SystemExit with code 2 and a message if they are wrong."""
+def main(given: Sequence[str] | None = None) -> int:
+    """The exit code."""
     parser = argparse.ArgumentParser(
         prog="scripts/accelerators", description=(__doc__ or "").partition("\n")[0]
     )
     parser.add_argument("--out", type=Path, default=Path("results/accelerators"))
-    return parser.parse_args(given)
-
-
-def main() -> int:
-    """The exit code."""
-    options = arguments()
-    say = functools.partial(print, file=sys.stderr, flush=True)  # the report has standard output
+    out = parser.parse_args(given).out
     if importlib.util.find_spec("libtpu") is None:
-        say(
+        print(
             "scripts/accelerators: this environment has no libtpu, the compiler for TPU: "
-            "scripts/setup --extra=tpu .venv-tpu makes one that has it"
+            "scripts/setup --extra=tpu .venv-tpu makes one that has it",
+            file=sys.stderr,
         )
         return 2
-    os.environ.update(WITHOUT_TPU)
-    from experiments.accelerators import compiled, grid
-    from experiments.accelerators.table import markdown
+    os.environ.update(WITHOUT_TPU)  # before JAX is imported
+    from experiments.accelerators import grid
 
-    try:
-        rows = grid.run(list(grid.cases()), compiled.Case.lower, compiled.measure, options.out, say)
-    except KeyboardInterrupt:
-        say(f"Stopped. What is compiled is in {options.out}; the same command goes on.")
-        return 130
-    print(f"{markdown(rows)}\n\nWritten: {options.out}/table.md and {grid.NAME}")
+    grid.run(list(grid.cases()), out)
+    print((out / "table.md").read_text())
     return 0
 
 

@@ -1,6 +1,5 @@
-"""Which programs are compiled, and the file of what they need, in which each is kept as soon as it
-is done. A program that is the same, by its StableHLO and the versions of its compiler, is not
-compiled again.
+"""Which programs are compiled, and the file of what they need. A program that is the same, by its
+StableHLO and the versions of its compiler, is not compiled again.
 """
 
 from __future__ import annotations
@@ -8,14 +7,14 @@ from __future__ import annotations
 import dataclasses
 import importlib.metadata
 import json
-import time
-from collections.abc import Callable, Iterator, Sequence
+import sys
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from configs import encodings_gpu
-from experiments.accelerators.compiled import Case
-from experiments.accelerators.table import markdown, told
+from experiments.accelerators.programs import Case, measure
+from experiments.accelerators.table import markdown
 from pe_jax.runs import environment
 from pe_jax.storage import atomic
 from pe_jax.storage.hashes import sha256
@@ -40,39 +39,22 @@ def cases() -> Iterator[Case]:
     yield from (Case("rope", "training", changes) for changes in HEADS)
 
 
-def run(
-    todo: Sequence[Case],
-    lower: Callable[[Case], Any],
-    measure: Callable[[Any], dict[str, Any]],
-    out: Path,
-    say: Callable[[str], None],
-) -> list[dict[str, Any]]:
-    """The rows of all cases: those of the file in `out` whose program and versions are the same,
-    with the present commit, since it makes the same program; the others compiled anew. File and
-    table are written after each.
+def run(todo: Sequence[Case], out: Path) -> None:
+    """Writes a row for each case, and the table, after each program: the row of the file in `out`
+    where the program and its compiler are the same, with the present commit.
     """
-    rows = {Case.of(row): row for row in _read(out / NAME)}
+    path, rows = out / NAME, {}
+    if path.exists():
+        rows = {Case.of(row): row for row in map(json.loads, path.read_text().splitlines())}
     versions = {name: importlib.metadata.version(name) for name in PACKAGES}
-    commit, seconds = environment.commit(), []
     for i, case in enumerate(todo, 1):
-        lowered = lower(case)
-        known = {"program_sha256": sha256(lowered.as_text()), "versions": versions}
-        row = rows.get(case, {})
-        if any(row.get(name) != value for name, value in known.items()):
-            begun = time.monotonic()
-            row = dataclasses.asdict(case) | measure(lowered) | known
-            seconds.append(time.monotonic() - begun)
-            left = sum(seconds) / len(seconds) * (len(todo) - i) / 60
-            say(f"{i}/{len(todo)} {told(row)}; about {left:.0f} minutes left")
-        rows[case] = row | {"commit": commit}
-        _write(out, [rows[case] for case in todo if case in rows])
-    return [rows[case] for case in todo]
-
-
-def _read(path: Path) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
-
-
-def _write(out: Path, rows: Sequence[dict[str, Any]]) -> None:
-    atomic.write(out / NAME, "".join(json.dumps(row) + "\n" for row in rows))
-    atomic.write(out / "table.md", markdown(rows) + "\n")
+        lowered = case.lower()
+        program = {"program_sha256": sha256(lowered.as_text()), "versions": versions}
+        row: dict[str, Any] = rows.get(case, {})
+        if any(row.get(name) != value for name, value in program.items()):
+            row = dataclasses.asdict(case) | measure(lowered) | program
+            print(f"{i}/{len(todo)} {case}: {row['seconds']} s", file=sys.stderr, flush=True)
+        rows[case] = row | {"commit": environment.commit()}
+        done = [rows[case] for case in todo if case in rows]
+        atomic.write(path, "".join(json.dumps(row) + "\n" for row in done))
+        atomic.write(out / "table.md", markdown(done) + "\n")

@@ -1,22 +1,35 @@
 """The programs of a run, from the shapes of their inputs alone: nothing is computed, so that they
-can be lowered and compiled for devices that are not there.
+can be lowered and compiled for devices that are not there, as libtpu does for a TPU v5e.
 """
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
-from typing import Any
+import dataclasses
+import math
+import re
+import time
+from collections.abc import Iterator, Mapping
+from typing import Any, Literal
 from unittest import mock
 
 import jax
 import jax.numpy as jnp
-from jax.sharding import Mesh, Sharding
+from jax.experimental import topologies
+from jax.sharding import Mesh, Sharding, SingleDeviceSharding
 
+from configs import encodings_gpu
 from pe_jax.evaluation.scoring import target_nats
 from pe_jax.runs.run import Run
-from pe_jax.training.mesh import batch_sharding, shardings
+from pe_jax.training import mesh as meshes
 from pe_jax.training.step import init, make_steps, structure
+
+TOPOLOGIES = {4: "v5e:2x2", 8: "v5e:2x4"}
+"""The smallest that has so many chips, by their number."""
+EVALUATED = 16384
+"""Tokens of the windows that are evaluated."""
+FULL = re.compile(r"temporaries \(([\d.]+)G\) exceeds available HBM \(([\d.]+)G\)")
+"""What the compiler says of a program that does not fit."""
 
 
 @contextlib.contextmanager
@@ -38,8 +51,8 @@ def training(run: Run, mesh: Mesh | None = None) -> tuple[Any, tuple[Any, Any]]:
     shape = 1, len(seeds), train.batch, train.length + 1
     batches = jax.ShapeDtypeStruct(shape, jnp.int32)
     if mesh:
-        state = jax.tree.map(placed, state, shardings(mesh, state))
-        batches = placed(batches, batch_sharding(mesh))
+        state = jax.tree.map(placed, state, meshes.shardings(mesh, state))
+        batches = placed(batches, meshes.batch_sharding(mesh))
     return make_steps(graphdef, train, seeds, mesh), (state, batches)
 
 
@@ -58,3 +71,66 @@ def evaluation(run: Run, length: int) -> tuple[Any, tuple[Any, Any, Any], dict[s
 def placed(inputs: Any, sharding: Sharding) -> Any:
     """The shapes of arrays that lie where the sharding says."""
     return jax.tree.map(lambda a: jax.ShapeDtypeStruct(a.shape, a.dtype, sharding=sharding), inputs)
+
+
+@dataclasses.dataclass(frozen=True)
+class Case:
+    """A program of a run of configs/encodings_gpu.py."""
+
+    spec: str
+    program: Literal["training", "evaluation"]
+    changes: tuple[tuple[str, Any], ...] = ()
+    """Values of the config that are set otherwise: ("run.mesh", "data:4")."""
+
+    @classmethod
+    def of(cls, row: Mapping[str, Any]) -> Case:
+        """The case of a recorded row."""
+        return cls(row["spec"], row["program"], tuple(map(tuple, row["changes"])))
+
+    def lower(self) -> Any:
+        """The program, lowered for the chips: one step of all seeds, or one pass over as many
+        windows as an evaluation takes at once.
+        """
+        config = encodings_gpu.get_config(f"pe={self.spec}")
+        config.update_from_flattened_dict(dict(self.changes))
+        run = Run.of(config.to_dict())
+        count = math.prod(meshes.parse(run.run.mesh).values())
+        smallest = min(there for there in TOPOLOGIES if there >= count)
+        chips = topologies.get_topology_desc(TOPOLOGIES[smallest], "tpu").devices[:count]
+        static: dict[str, Any] = {}
+        with backend("tpu"):
+            if self.program == "evaluation":
+                program, inputs, static = evaluation(run, EVALUATED)
+            else:
+                on = meshes.make(run.run.mesh, chips) if count > 1 else None
+                program, inputs = training(run, on)
+            if count == 1:
+                inputs = placed(inputs, SingleDeviceSharding(chips[0]))
+            return program.lower(*inputs, **static)
+
+
+def measure(lowered: Any) -> dict[str, Any]:
+    """What a program needs on each chip: bytes of memory by what holds them, operations, bytes
+    moved, and the seconds of its compilation. Of one that does not fit, the bytes of temporaries
+    that it would have and those that there are.
+    """
+    begun = time.monotonic()
+    try:
+        program = lowered.compile()
+    except jax.errors.JaxRuntimeError as error:
+        if not (said := FULL.search(str(error))):
+            raise
+        lacking, available = (round(float(size) * 2**30) for size in said.groups())
+        needs: dict[str, Any] = {"temporaries": lacking, "available": available}
+        return needs | {"seconds": round(time.monotonic() - begun)}
+    memory, cost = program.memory_analysis(), program.cost_analysis()
+    needs = {
+        "arguments": memory.argument_size_in_bytes,
+        "results": memory.output_size_in_bytes - memory.alias_size_in_bytes,
+        "temporaries": memory.temp_size_in_bytes,
+        "code": memory.generated_code_size_in_bytes,
+        "seconds": round(time.monotonic() - begun),
+    }
+    if " while(" in program.as_text():  # what is inside a loop is counted once
+        return needs
+    return needs | {"operations": cost["flops"], "moved": cost["bytes accessed"]}

@@ -6,7 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from configs import encodings_gpu
-from experiments.accelerators.compiled import EVALUATED
+from experiments.accelerators.programs import EVALUATED
+from experiments.benchmark import turns
 from pe_jax.report import words
 
 Row = Mapping[str, Any]
@@ -15,9 +16,8 @@ OPERATIONS = 197e12
 """Of bfloat16, that a chip does in a second."""
 BANDWIDTH = 819e9
 """Bytes that a chip moves between its memory and its cores in a second."""
-MEMORY = ("arguments", "results", "temporaries", "code")
 TITLES = {"training": "A training step of all seeds", "evaluation": "Evaluation"}
-FITS = ("encoding", "memory, GiB", "temporaries, GiB")
+HEAD = ("encoding", "memory, GiB", "temporaries, GiB")
 COUNTED = ("TFLOP", "GB moved", "roofline, ms", "bound by")
 
 
@@ -25,57 +25,29 @@ def markdown(rows: Sequence[Row]) -> str:
     """A table for each kind of program and each change of the config, and how they are read."""
     kinds: dict[str, list[Row]] = {}
     for row in rows:
-        kinds.setdefault(_kind(row), []).append(row)
-    tables = [f"### {kind}\n\n{_table(alike)}" for kind, alike in kinds.items()]
-    return "\n\n".join([*tables, *_read(rows)])
+        changes = "".join(f", `{name}={value}`" for name, value in row["changes"])
+        kinds.setdefault(f"{TITLES[row['program']]}{changes}", []).append(row)
+    parts = []
+    for kind, alike in kinds.items():
+        counted = any("operations" in row for row in alike)
+        table = turns.table(HEAD + COUNTED * counted, map(_cells, alike))
+        parts.append(f"### {kind}\n\n{table}")
+    return "\n\n".join([*parts, *_read(rows)])
 
 
-def told(row: Row) -> str:
-    """A row in a line of progress."""
-    what = f"{row['spec']}: {_kind(row)}"
+def _cells(row: Row) -> list[str]:
+    """Memory, and what XLA has counted."""
+    name, temporaries = f"`{row['spec']}`", f"{row['temporaries'] / 2**30:.2f}"
     if "available" in row:
-        return f"{what} does not fit in {_gib(row['available'])} GiB, after {row['seconds']} s"
-    return f"{what} takes {_gib(_total(row))} GiB, compiled in {row['seconds']} s"
-
-
-def _kind(row: Row) -> str:
-    changes = "".join(f", `{name}={value}`" for name, value in row["changes"])
-    return f"{TITLES[row['program']]}{changes}"
-
-
-def _table(rows: Sequence[Row]) -> str:
-    counted = any("operations" in row for row in rows)
-    lines = [FITS + COUNTED * counted, ["---", *["--:"] * (2 + len(COUNTED) * counted)]]
-    lines += [[*_fits(row), *_counted(row)] for row in rows]
-    full = [[*cells, *[""] * (len(lines[0]) - len(cells))] for cells in lines]
-    return "\n".join("| " + " | ".join(cells) + " |" for cells in full)
-
-
-def _fits(row: Row) -> list[str]:
-    name = f"`{row['spec']}`"
-    total = "does not fit" if "available" in row else _gib(_total(row))
-    return [name, total, _gib(row["temporaries"])]
-
-
-def _counted(row: Row) -> list[str]:
-    """The cells of what XLA has counted, none where it has not."""
+        return [name, "does not fit", temporaries]
+    total = sum(row[part] for part in ("arguments", "results", "temporaries", "code"))
+    cells = [name, f"{total / 2**30:.2f}", temporaries]
     if "operations" not in row:
-        return []
-    bounds = {
-        "operations": row["operations"] / OPERATIONS,
-        "memory": row["moved"] / BANDWIDTH,
-    }
+        return cells
+    bounds = {"operations": row["operations"] / OPERATIONS, "memory": row["moved"] / BANDWIDTH}
     slower = max(bounds, key=lambda name: bounds[name])
     counts = f"{row['operations'] / 1e12:.1f}", f"{row['moved'] / 1e9:.0f}"
-    return [*counts, f"{1e3 * bounds[slower]:.0f}", slower]
-
-
-def _total(row: Row) -> int:
-    return sum(row[name] for name in MEMORY)
-
-
-def _gib(size: int) -> str:
-    return f"{size / 2**30:.2f}"
+    return [*cells, *counts, f"{1e3 * bounds[slower]:.0f}", slower]
 
 
 def _read(rows: Sequence[Row]) -> Iterator[str]:

@@ -15,7 +15,7 @@ from helpers import sampled
 from configs import encodings, encodings_gpu
 from experiments.accelerators import __main__ as command
 from experiments.accelerators import grid, programs, table
-from experiments.accelerators.compiled import Case, measure
+from experiments.accelerators.programs import Case, measure
 from pe_jax.encoding import Encoding
 from pe_jax.runs.run import Run
 from pe_jax.training import mesh
@@ -134,27 +134,20 @@ def compiling(tmp_path, monkeypatch):
     """compiling(cases, program="one") -> (rows, the specs that were compiled); "cut" is cut off."""
     monkeypatch.setattr(grid, "PACKAGES", ("jax",))
 
-    class Lowered:
-        def __init__(self, case, program):
-            self.case, self.program = case, program
-
-        def as_text(self):
-            return f"{self.program} of {self.case}"
-
     def compiling(cases, program="one"):
         done = []
 
-        def measure(lowered):
-            if lowered.case.spec == "cut":
+        def measure(case):
+            if case.spec == "cut":
                 raise KeyboardInterrupt
-            done.append(lowered.case.spec)
+            done.append(case.spec)
             return NEEDED | COUNTED
 
-        def lower(case):
-            return Lowered(case, program)
-
+        monkeypatch.setattr(Case, "lower", lambda case: case)
+        monkeypatch.setattr(Case, "as_text", lambda case: f"{program} of {case}", raising=False)
+        monkeypatch.setattr(grid, "measure", measure)
         with contextlib.suppress(KeyboardInterrupt):
-            grid.run([Case(*case) for case in cases], lower, measure, tmp_path, print)
+            grid.run([Case(*case) for case in cases], tmp_path)
         text = (tmp_path / grid.NAME).read_text()
         return [json.loads(line) for line in text.splitlines()], done
 
@@ -180,9 +173,8 @@ def test_the_grid_has_every_encoding_of_the_config():
 
 
 def test_without_the_compiler_nothing_begins(monkeypatch, capsys):
-    monkeypatch.setattr(command.sys, "argv", ["accelerators"])
     monkeypatch.setattr(command.importlib.util, "find_spec", lambda name: None)
-    assert command.main() == 2 and "scripts/setup --extra=tpu" in capsys.readouterr().err
+    assert command.main([]) == 2 and "scripts/setup --extra=tpu" in capsys.readouterr().err
 
 
 class Full:
