@@ -11,8 +11,7 @@ import json
 import os
 import sys
 import tempfile
-import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 NAMES = ("files", "kills", "sweeps", "disk")
@@ -20,35 +19,6 @@ QUICK = 6
 """With --quick one of so many files is damaged, a run is killed as many times, and a sweep has as
 many runs.
 """
-
-
-def main(given: Sequence[str] | None = None) -> int:
-    """The exit code."""
-    options = arguments(given)
-    os.environ["NPROC"] = "1"  # the number of threads decides the last bits
-    from experiments.faults import outcome
-    from pe_jax.runs import environment
-    from pe_jax.storage import atomic
-
-    tallies, begun = [], time.monotonic()
-    about = environment.environment() | {"seed": options.seed, "quick": options.quick}
-    with tempfile.TemporaryDirectory(prefix="pe_jax_faults_") as folder:
-        for tally in _tallies(options, Path(folder)):
-            tallies.append(tally)
-            fault, tried, survived, detected, lost = tally.row()
-            print(
-                f"{time.monotonic() - begun:4.0f} s  {fault}: {tried} tried, {survived} survived, "
-                f"{detected} detected, {lost} lost",
-                flush=True,
-            )
-    text = outcome.table(tallies)
-    print(f"\n{text}")
-    if options.out:
-        counted = [dict(zip(outcome.HEAD, tally.row(), strict=True)) for tally in tallies]
-        written = json.dumps(about | {"faults": counted}, indent=1) + "\n"
-        atomic.write(options.out / "faults.json", written)
-        print(atomic.write(options.out / "table.md", text))
-    return int(any(tally.losses for tally in tallies))
 
 
 def arguments(given: Sequence[str] | None = None) -> argparse.Namespace:
@@ -67,22 +37,35 @@ def arguments(given: Sequence[str] | None = None) -> argparse.Namespace:
     return options
 
 
-def _tallies(options: argparse.Namespace, folder: Path) -> Iterator:
-    """What each kind of fault has come to, as it is known."""
-    from experiments.faults import disk, files, kills, sweeps
-    from experiments.faults.toy import Toy
+def main(given: Sequence[str] | None = None) -> int:
+    """The exit code."""
+    options = arguments(given)
+    os.environ["NPROC"] = "1"  # the number of threads decides the last bits
+    from experiments.faults import disk, files, processes, toy
+    from pe_jax.runs import environment
+    from pe_jax.storage import atomic
 
-    if "files" in options.only:
-        toy = Toy(folder / "files").prepare()
-        yield from files.attacks(toy, QUICK if options.quick else 1, options.seed)
-    if "kills" in options.only:
-        toy = Toy(folder / "kills").prepare()
-        yield from kills.attacks(toy, QUICK if options.quick else 20, options.seed)
-    if "sweeps" in options.only:
-        toy = Toy(folder / "sweeps").prepare()
-        yield from sweeps.attacks(toy, QUICK if options.quick else 100, options.seed)
-    if "disk" in options.only:
-        yield from disk.attacks(Toy(folder / "disk").prepare())
+    quick, seed = options.quick, options.seed
+    attacks = {
+        "files": lambda own: files.attacks(own, QUICK if quick else 1, seed),
+        "kills": lambda own: processes.kills(own, QUICK if quick else 20, seed),
+        "sweeps": lambda own: processes.sweeps(own, QUICK if quick else 100, seed),
+        "disk": disk.attacks,
+    }
+    tallies = []
+    with tempfile.TemporaryDirectory(prefix="pe_jax_faults_") as folder:
+        for name in options.only:
+            for tally in attacks[name](toy.Toy(Path(folder, name)).prepare()):
+                tallies.append(tally)
+                print(*tally.row(), sep=", ", flush=True)
+    text = toy.table(tallies)
+    print(f"\n{text}")
+    if options.out:
+        about = environment.environment() | {"seed": seed, "quick": quick}
+        about["faults"] = [dict(zip(toy.HEAD, tally.row(), strict=True)) for tally in tallies]
+        atomic.write(options.out / "faults.json", json.dumps(about, indent=1) + "\n")
+        print(atomic.write(options.out / "table.md", text))
+    return int(any(tally.losses for tally in tallies))
 
 
 if __name__ == "__main__":

@@ -6,41 +6,30 @@ well.
 from __future__ import annotations
 
 import contextlib
-import os
 import shutil
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
 
-from experiments.faults.outcome import Outcome, Tally
-from experiments.faults.toy import Toy
+from experiments.faults.toy import Tally, Toy
 
 SIZE = 4 << 20  # bytes of the tmpfs
-
-
-class Case(NamedTuple):
-    """A command, as its arguments, and how much room there is when it begins."""
-
-    command: str
-    """{disk} is the full disk, {runs} are finished runs elsewhere."""
-    rooms: tuple[int, ...]
-    """KiB; it is tried with each of them."""
-
-
-CASES = (
-    Case("run --config=replay.py:{run} --workdir={disk}/new", (0, 400)),
-    Case("sweep --config={sweep} --jobs=2 --workdir={disk}/new", (0, 800)),
-    Case("report --workdir={runs} --out={disk}/out", (0, 200)),
-    Case("compare {runs} {runs} --out={disk}/out", (0,)),
-    Case("evaluate --workdir={disk}/run --lengths=20", (0,)),
-    Case("prepare --source=files:{text} --name=ours --data_dir={disk}", (0, 40)),
-)
+CASES = {
+    "{run} --workdir={disk}/new": (0, 400),
+    "{sweep} --jobs=2 --workdir={disk}/new": (0, 800),
+    "report --workdir={runs} --out={disk}/out": (0, 200),
+    "compare {runs} {runs} --out={disk}/out": (0,),
+    "evaluate --workdir={disk}/run --lengths=20": (0,),
+    "prepare --source=files:{text} --name=ours --data_dir={disk}": (0, 40),
+}
+"""How many KiB are free when a command begins, each of them tried. {disk} is the full disk, {runs}
+are finished runs elsewhere.
+"""
 
 
 def attacks(toy: Toy) -> Iterator[Tally]:
     """A tally for each command; none, and a word of it, where a tmpfs cannot be mounted."""
-    disk = toy.folder / "disk"
+    disk, runs = toy.folder / "disk", toy.folder / "runs"
     disk.mkdir()
     try:
         with _mounted(disk):
@@ -48,18 +37,18 @@ def attacks(toy: Toy) -> Iterator[Tally]:
     except (OSError, subprocess.CalledProcessError) as error:
         print(f"full disks are not tried, since a tmpfs cannot be mounted here: {error}")
         return
-    names = {"sweep": toy.sweep(2), "text": toy.folder / "text", "runs": toy.folder / "runs"}
-    names |= {"run": toy.planned(), "disk": disk}
-    code, said = _said(toy, f"sweep --config={names['sweep']} --workdir={names['runs']}".split())
+    names = {"sweep": " ".join(toy.sweep(2)), "run": " ".join(toy.run())}
+    names |= {"text": str(toy.folder / "text"), "runs": str(runs), "disk": str(disk)}
+    code, said = _said(toy, f"{names['sweep']} --workdir={runs}".split())
     if code:
         raise RuntimeError(f"the sweep on a disk with room has failed: {said[-300:]}")
-    for case in CASES:
-        arguments = case.command.format(**names).split()
+    for case, rooms in CASES.items():
+        arguments = case.format(**names).split()
         tally = Tally(f"full disk, {arguments[0]}")
-        for room in case.rooms:
-            faults = _tried(toy, arguments, disk, names["runs"], room)
+        for room in rooms:
+            faults = _tried(toy, arguments, disk, runs, room)
             what = f"{room} KiB free: {'; '.join(faults)}"
-            tally.add(Outcome.LOST if faults else Outcome.DETECTED, what)
+            tally.add("lost" if faults else "detected", what)
         yield tally
 
 
@@ -67,15 +56,15 @@ def _tried(toy: Toy, arguments: list[str], disk: Path, runs: Path, room: int) ->
     """What is wrong with how a command went on a disk of so little room."""
     with _mounted(disk):
         shutil.copytree(next(runs.glob("*/result.json")).parent, disk / "run")
-        found = os.statvfs(disk)
-        free = found.f_bavail * found.f_bsize
+        free = shutil.disk_usage(disk).free
         (disk / "ballast").write_bytes(bytes(free - room * 1024))
         before = set(disk.rglob("*"))
         code, said = _said(toy, arguments)
         faults = [] if code in (1, 2) else [f"exit code {code}"]
         faults += ["a traceback"] * ("Traceback" in said)
         faults += ["no word of room"] * ("make room" not in said)
-        faults += [f"left {path}" for path in {*disk.rglob("*")} - before if _is_temporary(path)]
+        new = {*disk.rglob("*")} - before
+        faults += [f"left {path}" for path in new if path.name[0] == "." or "tmp" in path.name]
         (disk / "ballast").unlink()
         code, said = _said(toy, arguments)
         return faults + [f"with room it fails: {said[-300:]}"] * bool(code)
@@ -89,10 +78,6 @@ def _mounted(folder: Path) -> Iterator[None]:
         yield
     finally:
         subprocess.run(["umount", str(folder)], check=True)
-
-
-def _is_temporary(path: Path) -> bool:
-    return path.name.startswith(".") or "tmp" in path.name
 
 
 def _said(toy: Toy, arguments: list[str]) -> tuple[int, str]:

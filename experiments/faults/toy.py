@@ -1,13 +1,15 @@
-"""The toy runs that faults are done to: a small model on made-up text, trained in seconds."""
+"""The toy runs that faults are done to, and what came of a fault."""
 
 from __future__ import annotations
 
+import collections
 import dataclasses
 import json
 import os
 import random
 import subprocess
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 from typing import IO, Any
 
@@ -66,12 +68,12 @@ class Toy:
         sections["train"]["rate"] = rate
         return {"pe": "rope", "data": {"source": f"files:{self.folder / 'text'}"}} | sections
 
-    def sweep(self, runs: int) -> Path:
-        """The config file of a sweep of so many runs, which differ in their learning rates."""
+    def sweep(self, runs: int) -> tuple[str, str]:
+        """The same of a sweep of so many runs, which differ in their learning rates."""
         path = self.folder / f"sweep_{runs}.py"
         rates = [1e-2 * 1.01**i for i in range(runs)]
         path.write_text(SWEEP.format(rates=rates, folder=str(self.folder)))
-        return path
+        return "sweep", f"--config={path}"
 
     def start(self, *arguments: str, output: int | IO[str] = subprocess.PIPE) -> subprocess.Popen:
         """`pe-jax ARGUMENTS` as a process; all that it prints goes to `output`."""
@@ -84,16 +86,11 @@ class Toy:
             env=os.environ | kept,
         )
 
-    def run(self, workdir: Path, rate: float = 1e-2) -> subprocess.Popen:
-        """The process of one run."""
-        planned = self.planned(rate)
-        return self.start("run", f"--config=replay.py:{planned}", f"--workdir={workdir}")
-
-    def planned(self, rate: float = 1e-2) -> Path:
-        """A file with the config of a run, for --config=replay.py:FILE."""
+    def run(self) -> tuple[str, str]:
+        """The arguments that begin a run; they lack its work directory."""
         path = self.folder / "run.json"
-        path.write_text(json.dumps({"config": Run.of(self.config(rate)).config}))
-        return path
+        path.write_text(json.dumps({"config": Run.of(self.config()).config}))
+        return "run", f"--config=replay.py:{path}"
 
 
 def findings(workdir: Path) -> dict[str, Any]:
@@ -117,3 +114,38 @@ def of_result(result: Result) -> dict[str, Any]:
     found = {name: getattr(result, name) for name in names}
     train = result.train
     return found | {"loss": train.loss, "valid": train.valid, "progress": train.progress}
+
+
+OUTCOMES = ("survived", "detected", "lost")
+"""The rows are those of an undisturbed run; so they are, or they are not there, and the damage was
+named; there are other rows, or none, without a word, or a traceback.
+"""
+HEAD = ("fault", "tried", *OUTCOMES)
+
+
+@dataclasses.dataclass
+class Tally:
+    """The outcomes of one kind of fault."""
+
+    fault: str
+    counts: collections.Counter[str] = dataclasses.field(default_factory=collections.Counter)
+    losses: list[str] = dataclasses.field(default_factory=list)
+
+    def add(self, outcome: str, what: str) -> None:
+        """Counts an outcome; `what` says what was done and what came of it."""
+        self.counts[outcome] += 1
+        self.losses += [what] * (outcome == "lost")
+
+    def row(self) -> list[str | int]:
+        """The cells of its line in the table."""
+        return [self.fault, self.counts.total(), *(self.counts[outcome] for outcome in OUTCOMES)]
+
+
+def table(tallies: Iterable[Tally]) -> str:
+    """A Markdown table: a line for each fault, then one line for each loss."""
+    import tabulate
+
+    tallies = list(tallies)
+    lines = [tabulate.tabulate([tally.row() for tally in tallies], HEAD, tablefmt="github")]
+    lines += [f"- lost: {tally.fault}: {loss}" for tally in tallies for loss in tally.losses]
+    return "\n".join(lines) + "\n"

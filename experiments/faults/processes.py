@@ -1,0 +1,158 @@
+"""Runs and sweeps whose processes get signals at random moments: a command that has ended early is
+given again, and the results must be those of an undisturbed one. Processes are found in /proc,
+which Linux has.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.util
+import os
+import random
+import signal
+import subprocess
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from experiments.faults.toy import Tally, Toy, findings
+
+SIGNALS = (signal.SIGKILL, signal.SIGTERM, signal.SIGINT)
+LAUNCHERS = {
+    "one launcher, --jobs=2": (("--jobs=2",),),
+    "two launchers at once": (("--jobs=1",), ("--jobs=1",)),
+    "three shards": tuple(("--jobs=1", f"--shard={i}/3") for i in (1, 2, 3)),
+    "--engine=ray": (("--jobs=2", "--engine=ray"),),
+}
+"""The commands that do a sweep, by their flags."""
+HOUR = 3600.0
+
+Command = tuple[str, ...]
+
+
+def kills(toy: Toy, count: int = 20, seed: int = 0) -> Iterator[Tally]:
+    """A tally for each signal, of `count` of them, and one for a clock that is set back after each
+    of a quarter as many.
+    """
+    rng, command = random.Random(seed), toy.run()
+    begun = time.monotonic()
+    whole = _undisturbed(toy, command, toy.folder / "alone")
+    seconds = time.monotonic() - begun
+    kinds = [(f"{number.name} of a run, at random moments", number, count) for number in SIGNALS]
+    kinds.append(
+        ("SIGKILL of a run, then the clock set back by an hour", signal.SIGKILL, count // 4)
+    )
+    for fault, number, wanted in kinds:
+        tally, wanted = Tally(fault), max(1, wanted)
+        while (left := wanted - tally.counts.total()) > 0:
+            workdir = toy.folder / f"{number.name}-{rng.randrange(10**9)}"
+            back = "clock" in fault
+            hits, failed = _disturbed(toy, [command], workdir, rng, seconds / 2, number, left, back)
+            if "Traceback" in (said := _said(workdir)) and "Fatal Python error" not in said:
+                failed = said[-500:]  # but in a module of Python itself, as it starts
+            same = not failed and findings(workdir) == whole
+            for _ in range(hits or bool(failed)):
+                tally.add("survived" if same else "lost", failed or "another result")
+        yield tally
+
+
+def sweeps(toy: Toy, runs: int = 100, seed: int = 0) -> Iterator[Tally]:
+    """A tally for each kind of launcher, of the results of `runs` runs. One of their processes, a
+    run, a worker of Ray or a launcher, is killed as often as a run lasts. The engine Ray is left
+    out where it is not installed.
+    """
+    rng, command = random.Random(seed), toy.sweep(runs)
+    begun = time.monotonic()
+    whole = _undisturbed(toy, (*command, "--jobs=2"), toy.folder / "alone")
+    every = 2 * (time.monotonic() - begun) / runs
+    for kind, launchers in LAUNCHERS.items():
+        if "ray" in kind and importlib.util.find_spec("ray") is None:
+            continue
+        workdir = toy.folder / f"sweep-{len(launchers)}-{kind.startswith('--')}"
+        commands = [(*command, *flags) for flags in launchers]
+        hits, failed = _disturbed(toy, commands, workdir, rng, every, signal.SIGKILL)
+        tally, after = Tally(f"sweep of {runs} runs, {kind}, {hits} kills"), findings(workdir)
+        for id, wanted in whole.items():
+            same = after.get(id) == wanted
+            tally.add("survived" if same else "lost", failed or f"{id} differs")
+        yield tally
+
+
+def _undisturbed(toy: Toy, command: Command, workdir: Path) -> dict:
+    """What a command finds that nothing disturbs."""
+    process = toy.start(*command, f"--workdir={workdir}")
+    said, _ = process.communicate()
+    if process.returncode:
+        raise RuntimeError(f"the undisturbed command has failed: {said[-500:]}")
+    return findings(workdir)
+
+
+def _disturbed(
+    toy: Toy,
+    commands: Sequence[Command],
+    workdir: Path,
+    rng: random.Random,
+    every: float,
+    number: signal.Signals,
+    most: float = float("inf"),
+    clock_back: bool = False,
+) -> tuple[int, str]:
+    """Gives commands until all have ended well, and a signal to one of their processes every
+    `every` seconds in the mean, up to `most` times: how often that was, and what was said if a
+    command has failed by itself. With `clock_back` files get an hour newer after each.
+    """
+
+    def start(i: int) -> None:
+        with open(f"{workdir}.log", "a") as log:
+            at_work[i] = toy.start(*commands[i], f"--workdir={workdir}", output=log)
+
+    at_work: dict[int, subprocess.Popen] = {}
+    for i in range(len(commands)):
+        start(i)
+    hits, started = 0, len(commands)
+    while at_work:
+        time.sleep(rng.expovariate(1 / every))
+        victims = _victims(workdir)
+        if victims and hits < most:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(rng.choice(victims), number)
+            hits += 1
+        for i, process in list(at_work.items()):
+            if process.poll() == 0:
+                del at_work[i]
+            elif process.returncode is not None:
+                if clock_back:
+                    _make_newer(workdir)
+                start(i)
+                started += 1
+        if started > hits + len(commands):
+            for process in at_work.values():
+                process.terminate()
+            return hits, f"a command has failed by itself: {_said(workdir)[-500:]}"
+    return hits, ""
+
+
+def _said(workdir: Path) -> str:
+    return Path(f"{workdir}.log").read_text()
+
+
+def _make_newer(folder: Path) -> None:
+    """Makes every file an hour newer than it is, as if the clock had been set back since."""
+    for path in folder.rglob("*"):
+        known = path.stat()
+        os.utime(path, (known.st_atime + HOUR, known.st_mtime + HOUR))
+
+
+def _victims(workdir: Path) -> list[int]:
+    """The processes of the commands of a work directory: launchers, runs, and workers of Ray that
+    wait for a run.
+    """
+    found = set()
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        with contextlib.suppress(OSError):  # it has ended meanwhile
+            if f"--workdir={workdir}" in path.read_text(errors="replace").split("\0"):
+                found.add(int(path.parent.name))
+                parent = int((path.parent / "stat").read_text().rpartition(")")[2].split()[1])
+                if "carry_out" in Path(f"/proc/{parent}/cmdline").read_text(errors="replace"):
+                    found.add(parent)
+    return sorted(found)
