@@ -22,5 +22,5 @@ class Capped(FIRE):
         i, j = q_pos.astype(jnp.float32), k_pos.astype(jnp.float32)
         divisor = jnp.maximum(i, jnp.abs(params["m"]) * self._threshold)
         divisor = jnp.minimum(divisor, self.dims.train_len - 1)[:, None]
-        ratio = psi(jnp.abs(i[:, None] - j)) / (psi(divisor) + 1e-6)
+        ratio = psi(jnp.abs(i[:, None] - j[None])) / (psi(divisor) + 1e-6)
         return jnp.moveaxis(mlp(params, ratio[..., None]), -1, 0)

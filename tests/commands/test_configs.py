@@ -1,4 +1,4 @@
-"""Every sweep of configs/: every run passes all checks."""
+"""Every sweep of configs/: its runs are as many as it says, and every run passes all checks."""
 
 import importlib
 from pathlib import Path
@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from configs import encodings, markov, pj_rope
+from pe_jax.commands.sweep import runs_of
 from pe_jax.compose.parse import parse
 from pe_jax.compose.swap import replaces
 from pe_jax.encodings import ENCODINGS
@@ -34,6 +35,22 @@ def test_the_models_of_pj_rope_have_the_published_setting():
         assert {round(float(rates(step)), 7) for step in (0, 1, 150, 299)} == {3e-3}
         assert run.train.length == 1024 and run.run.seeds == (0, 1, 2)
         assert bool(run.eval.swaps) == ("rope" in run.config["pe"])
+
+
+COUNTS = {"quickstart": 7, "pi": 2, "memory": 4, "encodings_gpu": 14, "notes": 5, "pj_rope": 9, "markov": 20, "slopes": 12, "rates": 7}
+COUNTS |= {"retrieval": 14, "swaps": 6, "continued": 4}
+STUDIES = sorted(path.stem for path in Path(encodings.__file__).parent.glob("*.py"))
+
+
+def test_every_study_has_its_runs():
+    model = Path(__file__).parents[1] / "golden/pretrained/llama_tied"
+    for name in STUDIES:
+        module = importlib.import_module(f"configs.{name}")
+        values = {"train.init_from": f"hf:{model}"} if name == "continued" else {}
+        configs = runs_of(module, module.get_config(), values)
+        ids = {Run.of(config.to_dict()).id for config in configs}
+        assert len(ids) == len(configs), name
+        assert name == "encodings" or len(ids) == COUNTS.get(name, 1), name
 
 
 PAPERS = sorted(path.stem for path in Path(encodings.__file__).parent.glob("papers/*.py"))

@@ -199,8 +199,10 @@ def copy(made, tmp_path):
     return tmp_path / "ours/1.0.0"
 
 
-@pytest.mark.parametrize("split, size", [*((name, 1 << 16) for name in NAMES), ("train", 200_000)])
-@pytest.mark.parametrize("kept", (True, False))
+@pytest.mark.parametrize(
+    "split, size, kept",
+    [("train", 1 << 16, False), ("train", 200_000, True), ("test", 1 << 16, True)],
+)
 def test_a_truncated_file_is_refused_with_and_without_its_sums(copy, split, size, kept):
     (shard,) = copy.glob(f"ours-{NAMES[split]}.array_record*")
     assert shard.stat().st_size > size
@@ -219,8 +221,7 @@ def test_changed_bytes_are_refused(copy):
         load("tfds:ours", str(copy.parent.parent))
 
 
-@pytest.mark.parametrize("split", NAMES.values())
-@pytest.mark.parametrize("spec", ("ours", "ours:train[:10%]"))
+@pytest.mark.parametrize("split, spec", [("train", "ours"), ("test", "ours:train[:10%]")])
 def test_records_that_are_not_those_prepared_are_refused(copy, split, spec):
     """Of the same number and size as before, in files that are whole."""
     other = copy.parent.parent / "other"
@@ -234,8 +235,14 @@ def test_records_that_are_not_those_prepared_are_refused(copy, split, spec):
         load(f"tfds:{spec}", str(copy.parent.parent))
 
 
-@pytest.mark.parametrize("name", ("ours-test.array_record*", "features.json", "dataset_info.json"))
-@pytest.mark.parametrize("harm", (Path.unlink, lambda path: os.truncate(path, 9)))
+@pytest.mark.parametrize(
+    "name, harm",
+    [
+        ("ours-test.array_record*", Path.unlink),
+        ("features.json", lambda path: os.truncate(path, 9)),
+        ("dataset_info.json", Path.unlink),
+    ],
+)
 def test_a_file_that_is_missing_or_damaged_is_refused(copy, name, harm):
     harm(next(copy.glob(name)))
     with pytest.raises(ValueError, match="is damaged"):

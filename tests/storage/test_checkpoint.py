@@ -99,12 +99,9 @@ def test_the_newest_is_taken_and_the_oldest_forgotten(tmp_path):
 
 
 DAMAGE = {
-    "a bit in the middle of the data": lambda step: flip(largest(step)),
-    "a bit near the end of the data": lambda step: flip(largest(step), 0.9),
     "the data cut short": lambda step: os.truncate(
         largest(step), largest(step).stat().st_size // 2
     ),
-    "the data deleted": lambda step: largest(step).unlink(),
     "an empty folder": lambda step: [path.unlink() for path in files(step)],
 }
 
