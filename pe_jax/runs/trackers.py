@@ -8,11 +8,12 @@ checkpoint took back. Where a tracker fails, a message says so, and the run goes
 from __future__ import annotations
 
 import importlib.util
+import itertools
 import os
 import shutil
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, NamedTuple
 
 from pe_jax.errors import Refused
 from pe_jax.record import Begun, Result
@@ -24,90 +25,75 @@ PER_RUN = ("rate", "ms_per_step", "tokens_per_second")
 """The numbers of a line of training that are tracked: one of each seed, or one in all."""
 
 
-class Tracker(Protocol):
-    """Where a copy of a run's history goes. Made of the run's folder and its config.json."""
+class Tracker(NamedTuple):
+    """Where a copy of a run's history goes."""
 
     shown: str
     """The command or the address that shows it."""
-
-    def __init__(self, folder: Path, about: Begun): ...
-
-    def log(self, step: int, values: Mapping[str, float]) -> None:
-        """The next point of the history; steps repeat when seeds train one after another."""
-        ...
-
-    def close(self, failed: bool) -> None:
-        """Called when the run ends; `failed` says that it was stopped or has failed."""
-        ...
+    log: Callable[[int, Mapping[str, float]], None]
+    """log(step, values): the next point; steps repeat when seeds train one after another."""
+    close: Callable[[bool], None]
+    """close(failed): called when the run ends; `failed` if it was stopped or has failed."""
 
 
-class TensorBoard:
+def tensorboard(folder: Path, about: Begun) -> Tracker:
     """Event files in `<folder>/tensorboard`."""
+    from tensorboardX import SummaryWriter
 
-    def __init__(self, folder: Path, about: Begun):
-        from tensorboardX import SummaryWriter
+    path = folder / "tensorboard"
+    shutil.rmtree(path, ignore_errors=True)
+    writer = SummaryWriter(str(path))
 
-        path = folder / "tensorboard"
-        shutil.rmtree(path, ignore_errors=True)
-        self.writer = SummaryWriter(str(path))
-        self.shown = f"tensorboard --logdir={path}"
-
-    def log(self, step: int, values: Mapping[str, float]) -> None:
+    def log(step: int, values: Mapping[str, float]) -> None:
         for name, value in values.items():
-            self.writer.add_scalar(name, value, step)
-        self.writer.flush()
+            writer.add_scalar(name, value, step)
+        writer.flush()
 
-    def close(self, failed: bool) -> None:
-        self.writer.close()
+    return Tracker(f"tensorboard --logdir={path}", log, lambda failed: writer.close())
 
 
-class WandB:
+def wandb(folder: Path, about: Begun) -> Tracker:
     """A run of the project $WANDB_PROJECT, else "pe_jax"; WANDB_MODE=offline needs no network.
 
     Its id there has the time at which the run was begun: a run that goes on keeps its id, and the
     same config begun elsewhere has another.
     """
+    import wandb  # pyright: ignore[reportMissingImports]  # an extra outside `test`
 
-    def __init__(self, folder: Path, about: Begun):
-        import wandb  # pyright: ignore[reportMissingImports]  # an extra outside `test`
+    id = f"{about.id}-{''.join(c for c in about.started[:19] if c.isalnum())}"
+    for earlier in folder.glob(f"wandb/offline-run-*-{id}"):
+        shutil.rmtree(earlier)
+    try:
+        run = wandb.init(
+            project=os.environ.get("WANDB_PROJECT", "pe_jax"),
+            id=id,
+            name=about.label,
+            config=about.config | {"corpus": records.plain(about.corpus), "commit": about.commit},
+            dir=folder,
+            resume="allow",
+            settings=wandb.Settings(silent=True, console="off"),
+        )
+    except wandb.Error as error:
+        raise Refused(
+            f"log.wandb: {str(error).rstrip('.')}. WANDB_MODE=offline needs neither an account nor "
+            "a network"
+        ) from error
+    run.define_metric("*", step_metric="step")
+    rows = itertools.count()
 
-        id = f"{about.id}-{''.join(c for c in about.started[:19] if c.isalnum())}"
-        for earlier in folder.glob(f"wandb/offline-run-*-{id}"):
-            shutil.rmtree(earlier)
-        self.rows = 0
-        try:
-            self.run = wandb.init(
-                project=os.environ.get("WANDB_PROJECT", "pe_jax"),
-                id=id,
-                name=about.label,
-                config={
-                    **about.config,
-                    "corpus": records.plain(about.corpus),
-                    "commit": about.commit,
-                },
-                dir=folder,
-                resume="allow",
-                settings=wandb.Settings(silent=True, console="off"),
-            )
-        except wandb.Error as error:
-            raise Refused(
-                f"log.wandb: {str(error).rstrip('.')}. WANDB_MODE=offline needs neither an account "
-                "nor a network"
-            ) from error
-        self.run.define_metric("*", step_metric="step")
-        sync = f"wandb sync {Path(self.run.dir).parent}"
-        self.shown = sync if self.run.offline else str(self.run.url)
+    def log(step: int, values: Mapping[str, float]) -> None:
+        row = next(rows)
+        if row >= run.step:  # an online run that goes on has the first rows already
+            run.log({"step": step, **values}, step=row, commit=True)
 
-    def log(self, step: int, values: Mapping[str, float]) -> None:
-        if self.rows >= self.run.step:  # an online run that goes on has the first rows already
-            self.run.log({"step": step, **values}, step=self.rows, commit=True)
-        self.rows += 1
-
-    def close(self, failed: bool) -> None:
-        self.run.finish(exit_code=int(failed))
+    shown = f"wandb sync {Path(run.dir).parent}" if run.offline else str(run.url)
+    return Tracker(shown, log, lambda failed: run.finish(exit_code=int(failed)))
 
 
-TRACKERS: dict[str, type[Tracker]] = {"tensorboard": TensorBoard, "wandb": WandB}
+TRACKERS: dict[str, Callable[[Path, Begun], Tracker]] = {
+    "tensorboard": tensorboard,
+    "wandb": wandb,
+}
 """By their names in the section `log` of a config."""
 PACKAGES = {"tensorboard": "tensorboardX", "wandb": "wandb"}
 """The module that each needs; pe_jax has an extra of the tracker's name that installs it."""
@@ -138,13 +124,19 @@ class Trackers:
         return self
 
     def __exit__(self, kind: type | None, *exception: Any) -> None:
-        for name, tracker in list(self.open.items()):
-            self._safely(name, lambda tracker=tracker: tracker.close(kind is not None))
+        self._each(lambda tracker: tracker.close(kind is not None))
 
     def watch(self, line: Mapping[str, Any]) -> None:
         """Tracks a new line of metrics.jsonl; with the first, all that are in the file."""
         for new in (line,) if self.begun else read_lines(self.history):
-            self._send(new)
+            if "loss" in new and (key := (*new["seeds"], new["step"])) not in self.sent:
+                self.sent.add(key)
+                values = {name: new[name] for name in PER_RUN}
+                for name in (name for name in PER_SEED if name in new):
+                    names = (f"{name}/seed_{seed}" for seed in new["seeds"])
+                    values |= dict(zip(names, new[name], strict=True))
+                known = {name: value for name, value in values.items() if value is not None}
+                self._log(new["step"], known)
         self.begun = True
 
     def finish(self, result: Result) -> None:
@@ -158,25 +150,13 @@ class Trackers:
         self._log(result.train.steps, means)
 
     def _log(self, step: int, values: Mapping[str, float]) -> None:
+        self._each(lambda tracker: tracker.log(step, values))
+
+    def _each(self, call: Callable[[Tracker], None]) -> None:
+        """Calls every tracker; one that fails is dropped, with a message."""
         for name, tracker in list(self.open.items()):
-            self._safely(name, lambda tracker=tracker: tracker.log(step, values))
-
-    def _send(self, line: Mapping[str, Any]) -> None:
-        """Tracks a line of training, unless it was tracked already."""
-        if "loss" not in line or (key := (*line["seeds"], line["step"])) in self.sent:
-            return
-        self.sent.add(key)
-        values = {name: line[name] for name in PER_RUN}
-        for name in (name for name in PER_SEED if name in line):
-            values |= {
-                f"{name}/seed_{s}": v for s, v in zip(line["seeds"], line[name], strict=True)
-            }
-        self._log(line["step"], {name: v for name, v in values.items() if v is not None})
-
-    def _safely(self, name: str, call: Callable[[], None]) -> None:
-        """Calls a tracker; one that fails is dropped, with a message."""
-        try:
-            call()
-        except Exception as error:  # a tracker may raise anything; the run matters more
-            del self.open[name]
-            self.say(f"log.{name} failed and is let go ({type(error).__name__}: {error})")
+            try:
+                call(tracker)
+            except Exception as error:  # a tracker may raise anything; the run matters more
+                del self.open[name]
+                self.say(f"log.{name} failed and is let go ({type(error).__name__}: {error})")
