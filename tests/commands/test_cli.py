@@ -7,7 +7,7 @@ import sys
 
 import pytest
 from absl import flags
-from commands import ROOT, Lab, run_of, tiny, write_text
+from commands import ROOT, Lab, run_of, tiny
 
 import pe_jax
 from pe_jax import record
@@ -393,15 +393,6 @@ def test_a_run_begun_on_other_text_is_refused(lab, folder):
     done = lab.run(folder.parent).wait()
     assert_told(done, "run", "was begun on other text", "delete the folder")
     assert files(folder) == {"config.json": begun.encode()}
-
-
-def test_a_changed_text_is_noticed_by_its_bytes(lab, tmp_path):
-    same = [write_text(tmp_path / name, seed=0) for name in ("a", "b")]
-    other = write_text(tmp_path / "c", seed=1)
-    hashes = [
-        run_of(**{"data.source": f"files:{path}"}).load().about.hash for path in (*same, other)
-    ]
-    assert hashes[0] == hashes[1] != hashes[2]
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,6 @@ from experiments.benchmark.sides import (
     pe_jax_side,
     plain_jax_side,
 )
-from pe_jax.atlas import groups, kinds
 from pe_jax.compose.parse import make
 from pe_jax.model.config import LmConfig
 from pe_jax.training.config import TrainConfig
@@ -220,27 +219,3 @@ def test_the_table_of_costs_is_in_their_order():
     order = [line.split("`")[1] for line in text.splitlines() if line.startswith("| `")]
     assert order == ["fire", "t5", "rope"]
     assert "2 of 3 keep within it; not rope (time at 128)." in text
-
-
-@pytest.mark.parametrize(
-    ("name", "want"),
-    [
-        ("learned", kinds.Kind("absolute", False)),
-        ("rope", kinds.Kind("relative", True)),
-        ("fire", kinds.Kind("relative", False)),
-        ("tupe", kinds.Kind("both", False)),
-        ("cope", kinds.Kind("order", True)),
-        ("randomized", kinds.Kind("moved", None)),
-    ],
-)
-def test_kinds_of_encodings(name, want):
-    assert kinds.kind(name) == want
-
-
-def test_what_only_moves_positions_is_judged_with_rope():
-    dims = LmConfig().dims(64)
-    assert [groups.spec_of(name, dims) for name in ("shape", "nope", "log_n")] == [
-        "shape+rope",
-        "nope",
-        "log_n",
-    ]
