@@ -76,7 +76,7 @@ def trained(spec: str, work: Workload, steps: int) -> tuple[Callable[[], float],
         return times["ms"]
 
     call()
-    return call, program.memory_analysis().temp_size_in_bytes
+    return call, _temporaries(program)
 
 
 def measure(name: str, plan: Plan, nopes: dict[int, Any]) -> dict[str, Any]:
@@ -85,8 +85,9 @@ def measure(name: str, plan: Plan, nopes: dict[int, Any]) -> dict[str, Any]:
     training = []
     for length, batch, steps in plan.training:
         work = plan.work.sized(length=length, batch=batch)
-        nope, least = nopes.setdefault(length, None) or trained("nope", work, steps)
-        nopes[length] = nope, least
+        if length not in nopes:
+            nopes[length] = trained("nope", work, steps)
+        nope, least = nopes[length]
         own, memory = trained(spec, work, steps)
         ms_nope, ms = zip(*((nope(), own()) for _ in range(plan.turns)), strict=True)
         part = {"length": length, "batch": batch, "ms": ms, "ms_nope": ms_nope}
@@ -114,7 +115,12 @@ def evaluated(spec: str, length: int, plan: Plan) -> dict[str, Any]:
     tokens = jax.ShapeDtypeStruct((1, length + 1), np.int32)
     static: dict[str, Any] = {"graphdef": graphdef, "encodings": members, "last": length}
     program = target_nats.lower(params, tokens, np.int32(0), **static).compile()
-    return {"length": length, "memory": program.memory_analysis().temp_size_in_bytes}
+    return {"length": length, "memory": _temporaries(program)}
+
+
+def _temporaries(program: Any) -> int:
+    """The bytes that XLA plans for the temporaries of a compiled program."""
+    return program.memory_analysis().temp_size_in_bytes
 
 
 def run(names: Sequence[str], plan: Plan, out: Path | None) -> None:

@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 
 from scipy import stats
 
+from pe_jax.runs import environment
 from pe_jax.storage import atomic
 
 
@@ -36,8 +37,7 @@ def ratio(times: Sequence[float], others: Sequence[float]) -> Ratio:
     """Of `times` to `others`, turn by turn. ValueError unless there are as many."""
     ratios = [own / other for own, other in zip(times, others, strict=True)]
     bounds = stats.quantile_test(ratios, p=0.5).confidence_interval(0.95)
-    none = math.isnan(bounds.low)  # the ends are two of the ratios
-    interval = None if none else (float(bounds.low), float(bounds.high))
+    interval = None if math.isnan(bounds.low) else (float(bounds.low), float(bounds.high))
     return Ratio(statistics.median(ratios), interval)
 
 
@@ -80,7 +80,7 @@ def machine() -> dict[str, Any]:
     names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
     return {
         "processor": names[0] if names else platform.processor(),
-        "cores": os.cpu_count(),
+        "cores": environment.cores(),
         "load_before": round(os.getloadavg()[0], 2),
         "python": platform.python_version(),
     }
