@@ -37,7 +37,17 @@ def test_the_models_of_pj_rope_have_the_published_setting():
         assert bool(run.eval.swaps) == ("rope" in run.config["pe"])
 
 
-COUNTS = {"quickstart": 7, "pi": 2, "memory": 4, "encodings_gpu": 14, "notes": 5, "pj_rope": 9, "markov": 20, "slopes": 12, "rates": 7}
+COUNTS = {
+    "quickstart": 7,
+    "pi": 2,
+    "memory": 4,
+    "encodings_gpu": 14,
+    "notes": 5,
+    "pj_rope": 9,
+    "markov": 20,
+    "slopes": 12,
+    "rates": 7,
+}
 COUNTS |= {"retrieval": 14, "swaps": 6, "continued": 4}
 STUDIES = sorted(path.stem for path in Path(encodings.__file__).parent.glob("*.py"))
 
