@@ -25,7 +25,7 @@ def show(runs: list[Run], workdir: Path, jobs: int) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    results = {run.id: Folder.of(run, workdir).answer(run) for run in runs}
+    results = {run.id: Folder.of(run.id, workdir).answer(run.config, run.sources()) for run in runs}
     left = {run.id: run for run in runs if not results[run.id]}
     step = _seconds_of_a_step(workdir)
     times = {run.id: step * run.train.steps * len(run.run.seeds) for run in runs if step}

@@ -94,12 +94,12 @@ def _run() -> int:
     from pe_jax.runs.view import SILENT
     from pe_jax.training.session import Interrupted
 
-    workdir, folder = Path(_WORKDIR.value), Folder.of(run, _WORKDIR.value)
+    workdir, folder = Path(_WORKDIR.value), Folder.of(run.id, _WORKDIR.value)
     command = _COMMAND.value or cli.command_line()
     first = jax.process_index() == 0
     view = SILENT
     try:
-        finished = broadcast(lambda: folder.complete(run) is not None)
+        finished = broadcast(lambda: folder.complete(run.config, run.sources()) is not None)
         with console.RunView(run) if first else contextlib.nullcontext(SILENT) as view:
             result = execute(run, workdir, command, view)
     except Interrupted as error:

@@ -137,11 +137,11 @@ def _carried_out(
     from pe_jax.runs.folder import Folder
 
     out = console.folder(_OUT.value)
-    folders = {id: Folder.of(run, _workdir()) for id, run in every.items()}
+    folders = {id: Folder.of(id, _workdir()) for id in every}
 
     def finished(run: Run) -> Result | None:
         """Its result; None if what it asks for has not finished."""
-        return folders[run.id].answer(run)
+        return folders[run.id].answer(run.config, run.sources())
 
     try:
         _check([run for run in runs.values() if not finished(run)])

@@ -98,7 +98,7 @@ class _Sweep:
         """Writes down what is to be run: `status` reads it, and the processes do."""
         for id in self.waiting:
             folder = self.folders[id].path
-            self.folders[id].plan(self.runs[id])
+            self.folders[id].plan(self.runs[id].label, self.runs[id].config)
             if not _written(folder):  # else it says how an earlier attempt has ended
                 state.put(folder, Stage.QUEUED)
         self.put(self.waiting, self.running)
@@ -164,7 +164,7 @@ class _Sweep:
 
     def _end(self, id: str, exit: Exit) -> None:
         folder, label = self.folders[id].path, self.runs[id].label
-        result = self.folders[id].answer(self.runs[id])
+        result = _answer(self.runs[id], self.folders[id])
         if not result and exit.code < 0 and self.killed[id] < RETRIES:
             self.killed[id] += 1
             self.view.say(f"{label}: {_killed(exit)}; it goes on")
@@ -211,8 +211,13 @@ def _done(run: Any, folder: Folder) -> bool:
     """Whether a process would have nothing to do. Whether scores that lacked memory have it now is
     for the process to find out: it alone takes hold of an accelerator.
     """
-    result = folder.answer(run)
+    result = _answer(run, folder)
     return result is not None and not starved(result)
+
+
+def _answer(run: Any, folder: Folder) -> record.Result | None:
+    """The result that the run asks for; None if it has not finished."""
+    return folder.answer(run.config, run.sources())
 
 
 def _written(folder: Path) -> record.State | None:

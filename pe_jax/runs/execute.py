@@ -37,10 +37,11 @@ from pe_jax.runs.folder import Folder, chosen, wider
 from pe_jax.runs.progress import EVALUATION, RunBar
 from pe_jax.runs.run import Run
 from pe_jax.runs.scores import Scores
+from pe_jax.runs.sections import users_files
 from pe_jax.runs.trackers import Trackers, require
 from pe_jax.runs.validation import validation
 from pe_jax.runs.view import SILENT, Parts, View
-from pe_jax.storage import locks
+from pe_jax.storage import locks, state
 from pe_jax.storage.arrays import digests
 from pe_jax.storage.checkpoints import Checkpoints
 from pe_jax.storage.hashes import canonical, sha256
@@ -96,7 +97,7 @@ def execute(
     shows anything; all get the result, or what was raised.
     """
     programs.keep()
-    folder, first = Folder.of(run, workdir), jax.process_index() == 0
+    folder, first = Folder.of(run.id, workdir), jax.process_index() == 0
     if view or not verbose or not first:
         shown = contextlib.nullcontext((view or SILENT) if first else SILENT)
     else:
@@ -107,14 +108,14 @@ def execute(
 
 
 def _execute(run: Run, folder: Folder, command: str, view: View) -> Result:
-    if result := broadcast(folder.complete, run, kind=Result | None):
+    if result := broadcast(folder.complete, run.config, run.sources(), kind=Result | None):
         return result
     broadcast(require, run.log.trackers)
     if run.train.rates:
         return _at_the_best_rate(run, folder, command, view)
     with _at_work(run, folder, command, view) as work:
-        if result := broadcast(folder.complete, run, kind=Result | None):  # by another since
-            return result
+        if result := broadcast(folder.complete, run.config, run.sources(), kind=Result | None):
+            return result  # of another process, which has ended since
         trained = _train(run, folder, work)
         models = _models(run, trained)
         scored = _score(run, folder, models, _scored_text(run, work), work.session)
@@ -200,11 +201,13 @@ def _at_work(run: Run, folder: Folder, command: str, view: View) -> Iterator[Wor
 
         def hold() -> None:
             nonlocal work
-            check, done = stack.enter_context(folder.held(view))
-            begun = folder.begin(run, text, command, view)
+            begun: list[Begun] = []
+            check, done = stack.enter_context(
+                folder.held(view, lambda: begun.append(_begin(run, folder, text, command, view)))
+            )
             if damaged := damaged_lines(folder.metrics):
                 view.say(f"{folder.metrics}: {damaged} lines are damaged, and left out")
-            trackers = Trackers(run.log.trackers, folder.path, begun, view.say)
+            trackers = Trackers(run.log.trackers, folder.path, begun[0], view.say)
             stack.enter_context(trackers)
 
             def watch(line: dict[str, Any]) -> None:
@@ -213,16 +216,42 @@ def _at_work(run: Run, folder: Folder, command: str, view: View) -> Iterator[Wor
 
             history = History(folder.metrics, watch, check)
             session = dataclasses.replace(work.session, history=history)
-            work = Work(text, session, begun, trackers, done)
+            work = Work(text, session, begun[0], trackers, done)
             view.begin()
 
         broadcast(hold)
         yield work
 
 
+def _begin(run: Run, folder: Folder, text: Tokens, command: str, view: View) -> Begun:
+    """Begins or goes on with a run in its folder, which is held."""
+    about = Begun(
+        id=folder.path.name,
+        label=run.label,
+        command=command,
+        config=_as_read_back(run.config),
+        seeds=run.run.seeds,
+        corpus=text.about,
+        tokenizer=text.tokenizer.describe(),
+        sources=users_files(run.config),
+        parent=run.start.about() if run.start else None,
+        advice=run.advice,
+        started=state.now(),
+        **vars(environment.process()),
+    )
+    start = [run.start.summary()] if run.start and run.train.steps else []
+    notes = [*start, *(f"note: {doubt}" for doubt in (*run.advice, *text.about.doubts()))]
+    return folder.begin(about, text.tokenizer.json, notes, view)
+
+
+def _as_read_back(config: dict[str, Any]) -> dict[str, Any]:
+    """A config as it is read from JSON: lists, no tuples."""
+    return json.loads(canonical(config))
+
+
 def _check_groups(run: Run, folder: Folder, devices: Mesh | None) -> None:
     """Refused where the seeds of a program cannot share the devices, or need more memory."""
-    for seeds in folder.groups(run) if run.train.steps else ():
+    for seeds in folder.groups(run.run) if run.train.steps else ():
         try:
             mesh.check(run.run.mesh, len(seeds), run.train.batch)
         except ValueError as error:
@@ -267,7 +296,7 @@ def _train(run: Run, folder: Folder, work: Work) -> list[SeedGroup]:
     """Trains the programs of the run's seeds, one after another; what has ended is read."""
     if not run.train.steps:
         return []
-    groups = broadcast(folder.groups, run, kind=tuple[tuple[int, ...], ...])
+    groups = broadcast(folder.groups, run.run, kind=tuple[tuple[int, ...], ...])
     trained = []
     for seeds in groups:
         state, seconds = train(
@@ -289,7 +318,7 @@ def _trained_before(run: Run, folder: Folder) -> list[SeedGroup]:
     if not run.train.steps:
         return []
     programs = []
-    for seeds in folder.groups(run):
+    for seeds in folder.groups(run.run):
         like = jax.eval_shape(lambda seeds=seeds: init(run.lm, run.encodings, run.train, seeds))
         checkpoints = Checkpoints(folder.checkpoints(seeds), read_only=True)
         programs.append(SeedGroup(seeds, final(checkpoints, like, run.train.steps)))
@@ -301,10 +330,10 @@ def _models(run: Run, trained: Sequence[SeedGroup]) -> Models:
     graphdef, _ = structure(run.lm, run.encodings)
     params: dict[int, Any] = {}
     diverged: dict[int, int] = {}
-    for seeds, state, _ in trained:
-        for row, seed in enumerate(seeds):
-            params[seed] = jax.tree.map(lambda a, row=row: a[row], state["params"])
-            if (step := int(np.asarray(state["diverged"])[row])) >= 0:
+    for group in trained:
+        for row, seed in enumerate(group.seeds):
+            params[seed] = jax.tree.map(lambda a, row=row: a[row], group.state["params"])
+            if (step := int(np.asarray(group.state["diverged"])[row])) >= 0:
                 diverged[seed] = step
     if (start := run.start) and not run.train.steps:
         model = (run.lm, run.encodings, run.run.seeds, run.eval.weights)
@@ -372,7 +401,7 @@ def _result(
         **vars(dataclasses.replace(begun, seeds=run.run.seeds)) | scored.fields,
         seconds=_seconds(sum(program.seconds for program in trained), scored.seconds),
         parameters=run.parameters(),
-        train=folder.training(run),
+        train=folder.training(run.train, run.task, run.run.seeds),
         peak_memory_mib=environment.peak_memory_mib(),
         digests={
             "-".join(map(str, program.seeds)): sha256(canonical(digests(program.state)))
@@ -394,7 +423,7 @@ def _at_the_best_rate(run: Run, folder: Folder, command: str, view: View) -> Res
 
         def hold() -> None:
             check, reason = stack.enter_context(folder.held(view))
-            folder.plan(run)
+            folder.plan(run.label, run.config)
             folder.metrics.unlink(missing_ok=True)  # the parts give theirs anew
             history = History(folder.metrics, view.watch, check)
             parts.append(Parts(view, history, len(run.train.rates) + 1))
@@ -404,7 +433,7 @@ def _at_the_best_rate(run: Run, folder: Folder, command: str, view: View) -> Res
         tried, todo, others = list[Tried](), list(run.train.rates), dict[float, float]()
         while todo:
             part = run.at_rate(rate := todo.pop(0))
-            inside = folder.of_rate(part)
+            inside = folder.of_rate(part.id)
             valid = _tuned(part, inside, command, _next(parts))
             tried.append(Tried(rate=rate, valid=valid))
             others[rate] = broadcast(inside.training_seconds)
@@ -414,7 +443,7 @@ def _at_the_best_rate(run: Run, folder: Folder, command: str, view: View) -> Res
         best = chosen(tried).rate
         del others[best]  # its seconds are those of the result
         part = run.at_rate(best)
-        result = _execute(part, folder.of_rate(part), command, _next(parts))
+        result = _execute(part, folder.of_rate(part.id), command, _next(parts))
 
         def finish() -> Result:
             took = result.seconds or record.Seconds(train=0, evaluate=0, total=0)
@@ -422,7 +451,7 @@ def _at_the_best_rate(run: Run, folder: Folder, command: str, view: View) -> Res
             whole = dataclasses.replace(
                 result,
                 id=folder.path.name,
-                config=json.loads(canonical(run.config)),  # as it is read back
+                config=_as_read_back(run.config),
                 rates=tuple(tried),
                 command=command,
                 seconds=record.Seconds(train=took["total"] - took["evaluate"], **took),
@@ -444,7 +473,8 @@ def _tuned(run: Run, folder: Folder, command: str, view: View) -> dict[int, floa
     """The validation score of each seed after training, which is done if it is missing. Nothing
     else is scored. Refused where the validation text is shorter than a window.
     """
-    valid = broadcast(folder.valid, run, kind=dict[int, float | None])
+    end = run.run.seeds, run.train.steps
+    valid = broadcast(folder.valid, *end, kind=dict[int, float | None])
     if None in valid.values():
         with _at_work(run, folder, command, view) as work:
             if work.session.validate is None:
@@ -453,7 +483,7 @@ def _tuned(run: Run, folder: Folder, command: str, view: View) -> dict[int, floa
                     f"window of {run.train.length} tokens: give more text, or one train.rate"
                 )
             broadcast(_check_ends, run, folder, _train(run, folder, work))
-        valid = broadcast(folder.valid, run, kind=dict[int, float | None])
+        valid = broadcast(folder.valid, *end, kind=dict[int, float | None])
     return valid
 
 
@@ -463,9 +493,9 @@ def _check_ends(run: Run, folder: Folder, trained: Sequence[SeedGroup]) -> None:
     """
     lines = read_lines(folder.metrics)
     ends = [line["seeds"] for line in lines if line.get("step") == run.train.steps]
-    for seeds, state, _ in trained:
-        if (np.asarray(state["diverged"]) < 0).any() and list(seeds) not in ends:
+    for group in trained:
+        if (np.asarray(group.state["diverged"]) < 0).any() and list(group.seeds) not in ends:
             raise Refused(
-                f"{folder.metrics} has lost the end of the training of seeds {seeds}, by which a "
-                f"learning rate is chosen: delete {folder.path} and run the same command again"
+                f"{folder.metrics} has lost the end of the training of seeds {group.seeds}, by "
+                f"which a learning rate is chosen: delete {folder.path} and run the same command again"
             )

@@ -14,34 +14,30 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import json
 import math
 import signal
 import statistics
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import jax
 
 from pe_jax import record
-from pe_jax.data.tokenizer import Tokens
 from pe_jax.errors import Refused, in_words
 from pe_jax.reason import Reason
 from pe_jax.record import Begun, Result, Row, Stage, Tried
-from pe_jax.runs import environment
+from pe_jax.runs.config import RunConfig
 from pe_jax.runs.sections import section, users_files, with_tuples
 from pe_jax.runs.view import View
 from pe_jax.storage import atomic, locks, records, state
-from pe_jax.storage.hashes import canonical
 from pe_jax.storage.history import read_lines
+from pe_jax.task import Task
 from pe_jax.tasks import section as tasks
 from pe_jax.training import free_memory
+from pe_jax.training.config import TrainConfig
 from pe_jax.training.samples import mean_size
 from pe_jax.training.session import Interrupted
-
-if TYPE_CHECKING:
-    from pe_jax.runs.run import Run
 
 
 @dataclasses.dataclass(frozen=True)
@@ -51,9 +47,9 @@ class Folder:
     path: Path
 
     @classmethod
-    def of(cls, run: Run, workdir: str | Path) -> Folder:
+    def of(cls, id: str, workdir: str | Path) -> Folder:
         """<workdir>/<run id>."""
-        return cls(Path(workdir) / run.id)
+        return cls(Path(workdir) / id)
 
     # What lies where
 
@@ -78,16 +74,15 @@ class Folder:
     def write(self, result: Result) -> None:
         records.write(self.path / "result.json", result)
 
-    def plan(self, run: Run) -> None:
+    def plan(self, label: str, config: dict[str, Any]) -> None:
         """Writes queued.json."""
-        planned = record.Planned(label=run.label, config=run.config)
-        records.write(self.path / "queued.json", planned)
+        records.write(self.path / "queued.json", record.Planned(label=label, config=config))
 
     # With several train.rates
 
-    def of_rate(self, part: Run) -> Folder:
-        """The folder of the run at one of the rates."""
-        return Folder.of(part, self.path / "rates")
+    def of_rate(self, id: str) -> Folder:
+        """The folder of the run of that id at one of the rates."""
+        return Folder.of(id, self.path / "rates")
 
     def parts(self) -> list[Folder]:
         """The folder, and with several train.rates the folders inside of runs that have begun."""
@@ -117,32 +112,32 @@ class Folder:
         names = {path.parent.name for path in steps}
         return sorted(tuple(map(int, name.split("-"))) for name in names)
 
-    def groups(self, run: Run) -> tuple[tuple[int, ...], ...]:
-        """The seeds of each program that trains the seeds of the run: a seed stays in the program
-        with which its training began, and the others begin in programs of their own.
+    def groups(self, asked: RunConfig) -> tuple[tuple[int, ...], ...]:
+        """The seeds of each program that trains the seeds that are asked for: a seed stays in the
+        program with which its training began, and the others begin in programs of their own.
         """
-        begun = [group for group in self.trained_groups if set(group) & set(run.run.seeds)]
+        begun = [group for group in self.trained_groups if set(group) & set(asked.seeds)]
         placed = {seed for group in begun for seed in group}
-        return (*begun, *run.run.groups([seed for seed in run.run.seeds if seed not in placed]))
+        return (*begun, *asked.groups([seed for seed in asked.seeds if seed not in placed]))
 
     # Whether it has what is asked for
 
-    def answer(self, run: Run) -> Result | None:
-        """The result, if it is whole, and of the seeds, the evaluation, the rates and the users'
-        files of the run.
+    def answer(self, config: dict[str, Any], sources: dict[str, str]) -> Result | None:
+        """The result, if it is whole, and of the seeds, the evaluation and the rates of a run's
+        config and of these users' files (`Run.sources`).
         """
         try:
             result = self.result()
         except Refused:  # it is made anew
             return None
-        if result is None or set(result.seeds) != set(run.run.seeds):
+        if result is None or set(result.seeds) != set(config["run"]["seeds"]):
             return None
-        same = _asked(run.config) == _asked(result.config) and run.sources() == result.sources
+        same = _asked(config) == _asked(result.config) and sources == result.sources
         return result if same else None
 
-    def complete(self, run: Run) -> Result | None:
+    def complete(self, config: dict[str, Any], sources: dict[str, str]) -> Result | None:
         """The answer, unless it lacks scores that there is memory for by now."""
-        result = self.answer(run)
+        result = self.answer(config, sources)
         if result is None or not starved(result):
             return result
         left = free_memory.free(jax.local_devices())
@@ -161,12 +156,16 @@ class Folder:
     # The process at work
 
     @contextlib.contextmanager
-    def held(self, view: View) -> Iterator[tuple[locks.Check, Callable[[str], None]]]:
-        """Holds the lock and keeps state.json while the run is carried out: running, then done,
-        stopped or failed. Gives the lock's check, and a function that sets the reason of a run
-        which is done. A folder that another process has taken over is left to that process.
+    def held(
+        self, view: View, begin: Callable[[], object] = lambda: None
+    ) -> Iterator[tuple[locks.Check, Callable[[str], None]]]:
+        """Holds the lock and, once `begin()` has been called, keeps state.json while the run is
+        carried out: running, then done, stopped or failed. Gives the lock's check, and a function
+        that sets the reason of a run which is done. A folder that another process has taken over is
+        left to that process.
         """
         with locks.locked(self.path, say=view.say) as check:
+            begin()
             state.put(self.path, Stage.RUNNING)
             ending: tuple[Stage, str] = Stage.DONE, ""
 
@@ -197,48 +196,34 @@ class Folder:
                     check()
                     state.put(self.path, *ending)
 
-    def begin(self, run: Run, text: Tokens, command: str, view: View) -> Begun:
-        """Writes config.json, and tokenizer.json if there is one. Where the run was begun before,
-        checks that it goes on with the same text and tokens, and says what else has changed.
+    def begin(self, about: Begun, tokenizer: str | None, notes: Iterable[str], view: View) -> Begun:
+        """Writes config.json, and the text of tokenizer.json if there is one; `view` is told the
+        notes. Where the run was begun before, checks that it goes on with the same text and tokens,
+        and says what else has changed.
         """
-        about = Begun(
-            id=self.path.name,
-            label=run.label,
-            command=command,
-            config=json.loads(canonical(run.config)),  # as it is read back: lists, no tuples
-            seeds=run.run.seeds,
-            corpus=text.about,
-            tokenizer=text.tokenizer.describe(),
-            sources=users_files(run.config),
-            parent=run.start.about() if run.start else None,
-            advice=run.advice,
-            started=state.now(),
-            **vars(environment.process()),
-        )
         if earlier := records.read_whole(Begun, self.path / "config.json", view.say):
-            return self._go_on(run, earlier, about, view)
-        if text.tokenizer.json is not None:
-            atomic.write(self.path / "tokenizer.json", text.tokenizer.json)
-        if run.start and run.train.steps:
-            view.say(run.start.summary())
-        for doubt in (*run.advice, *text.about.doubts()):
-            view.say(f"note: {doubt}")
+            return self._go_on(earlier, about, view)
+        if tokenizer is not None:
+            atomic.write(self.path / "tokenizer.json", tokenizer)
+        for note in notes:
+            view.say(note)
         records.write(self.path / "config.json", about)
         return about
 
-    def _go_on(self, run: Run, earlier: Begun, about: Begun, view: View) -> Begun:
+    def _go_on(self, earlier: Begun, about: Begun, view: View) -> Begun:
         """What is known of a run that was begun before. Refused where it was begun with another
         text or other tokens.
         """
+        data = about.config["data"]
         if earlier.corpus.hash != about.corpus.hash:
             raise Refused(
-                f"{self.path} was begun on other text ({run.data.source} has changed since): "
+                f"{self.path} was begun on other text ({data['source']} has changed since): "
                 "delete the folder, or give another --workdir"
             )
         theirs, ours = (dataclasses.replace(one.tokenizer, spec="") for one in (earlier, about))
         if theirs != ours:
             raise Refused(
-                f"{self.path} was begun with other tokens ({run.data.tokenizer} by another version "
+                f"{self.path} was begun with other tokens ({data['tokenizer']} by another version "
                 "of its library): delete the folder, or give another --workdir"
             )
         commit = earlier.commit
@@ -248,7 +233,7 @@ class Folder:
         for part in ("versions", "device", "commit"):
             if getattr(earlier, part) != getattr(about, part):
                 view.say(
-                    f"{run.label}: {part} changed since the run was begun; "
+                    f"{about.label}: {part} changed since the run was begun; "
                     "its results are not bit-reproducible"
                 )
         if commit != earlier.commit:
@@ -258,30 +243,30 @@ class Folder:
 
     # What metrics.jsonl says of training
 
-    def training(self, run: Run) -> record.Training:
+    def training(self, train: TrainConfig, task: Task, seeds: Sequence[int]) -> record.Training:
         """What training was and cost; None where lines of metrics.jsonl are missing."""
         lines = [line for line in read_lines(self.metrics) if "loss" in line]
-        ends = [line for line in lines if line["step"] == run.train.steps]
+        ends = [line for line in lines if line["step"] == train.steps]
         ms = statistics.median(line["ms_per_step"] for line in lines) if lines else None
         return record.Training(
-            length=run.train.length,
-            steps=run.train.steps,
-            tokens=None if run.task.reads_text else run.task.size(run.train.length),
-            labels=None if run.task.reads_text else run.task.labels(),
-            loss=_by_seed(run, ends, "loss"),
+            length=train.length,
+            steps=train.steps,
+            tokens=None if task.reads_text else task.size(train.length),
+            labels=None if task.reads_text else task.labels(),
+            loss=_by_seed(seeds, ends, "loss"),
             ms_per_step=ms,
-            tokens_per_second=ms and run.train.batch * mean_size(run.task, run.train) / ms * 1e3,
-            valid=_by_seed(run, ends, "valid"),
-            progress=tuple(filter(None, (_progress(seed, lines) for seed in run.run.seeds))),
+            tokens_per_second=ms and train.batch * mean_size(task, train) / ms * 1e3,
+            valid=_by_seed(seeds, ends, "valid"),
+            progress=tuple(filter(None, (_progress(seed, lines) for seed in seeds))),
         )
 
-    def valid(self, run: Run) -> dict[int, float | None]:
-        """The validation score of each seed of the run at the end of its training; None where the
-        lines do not have it.
+    def valid(self, seeds: Sequence[int], steps: int) -> dict[int, float | None]:
+        """The validation score of each seed after so many steps; None where the lines do not have
+        it.
         """
-        ends = [line for line in read_lines(self.metrics) if line.get("step") == run.train.steps]
-        scores = _by_seed(run, ends, "valid")
-        return dict.fromkeys(run.run.seeds) | dict(zip(run.run.seeds, scores, strict=False))
+        ends = [line for line in read_lines(self.metrics) if line.get("step") == steps]
+        scores = _by_seed(seeds, ends, "valid")
+        return dict.fromkeys(seeds) | dict(zip(seeds, scores, strict=False))
 
     def training_seconds(self) -> float:
         """Seconds of the training steps so far, compilation not counted."""
@@ -335,15 +320,17 @@ def _asked(config: Mapping[str, Any]) -> tuple[Any, ...]:
     return train.rates, evaluation.resolved(train.length, lm.memory, task)
 
 
-def _by_seed(run: Run, lines: list[dict[str, Any]], name: str) -> tuple[float | None, ...]:
-    """The number of each seed of the run in these lines; () where none has it."""
+def _by_seed(
+    seeds: Sequence[int], lines: list[dict[str, Any]], name: str
+) -> tuple[float | None, ...]:
+    """The number of each seed in these lines; () where none has it."""
     numbers = {
         seed: value
         for line in lines
         if name in line
         for seed, value in zip(line["seeds"], line[name], strict=True)
     }
-    return tuple(numbers.get(seed) for seed in run.run.seeds) if numbers else ()
+    return tuple(numbers.get(seed) for seed in seeds) if numbers else ()
 
 
 def _progress(seed: int, lines: list[dict[str, Any]]) -> record.Progress | None:

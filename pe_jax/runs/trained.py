@@ -66,7 +66,7 @@ class Trained(TextModel):
         found, begun = find_run(Path(folder))
         found.check_sources(begun)
         run = Run.of(alone(found, begun.config))
-        groups = (*found.groups(run), *found.trained_groups)
+        groups = (*found.groups(run.run), *found.trained_groups)
         every = sorted({seed for group in groups for seed in group})
         seed = run.run.seeds[0] if seed is None else seed
         group = next((seeds for seeds in groups if seed in seeds), None)

@@ -134,7 +134,7 @@ def test_a_changed_file_of_a_swap_is_scored_anew(lab, again, tmp_path):
     ]
     path.write_text(path.read_text().replace("= 4", "= 5"))
     evaluate_again(folder, {}, seeds=(0,))  # the other seed is still without scores by this file
-    assert Folder(folder).answer(run) is None
+    assert Folder(folder).answer(run.config, run.sources()) is None
 
 
 def test_a_model_is_not_read_with_another_encoding_than_it_was_trained_with(lab, tmp_path):
@@ -193,7 +193,7 @@ def test_seeds_one_after_another_are_the_same_to_the_bit_whenever_they_were_adde
 @pytest.mark.slow
 def test_seeds_that_were_cut_off_go_on_with_those_they_began_with(lab, tmp_path):
     flags = {"train.steps": 400, "log.checkpoint_seconds": 0.0}
-    folder = Folder.of(run_of(**{"data.source": lab.text} | flags), tmp_path)
+    folder = Folder.of(run_of(**{"data.source": lab.text} | flags).id, tmp_path)
     running = lab.run(tmp_path, "rope", **flags)
     running.until(lambda: folder.trained_groups).stop(signal.SIGKILL)
     grown = lab.run(tmp_path, "rope", **flags, **{"run.seeds": (1, 2)}).wait()
@@ -323,12 +323,12 @@ def test_a_file_that_is_swapped_in_is_scored_once_at_the_chosen_rate(lab, tuned,
     path = tmp_path / "mine.py"
     path.write_text(WINDOW)
     run = run_of("rope", **{"data.source": lab.text, "eval.swaps": (f"{path}:Mine",)} | RATES)
-    assert Folder(the_run(copy)).answer(run) is None
+    assert Folder(the_run(copy)).answer(run.config, run.sources()) is None
     found = execute(run, copy)
-    known = Folder(the_run(copy)).answer(run)
+    known = Folder(the_run(copy)).answer(run.config, run.sources())
     assert known is not None and known.rows == found.rows
     path.write_text(WINDOW + "# changed\n")
-    assert Folder(the_run(copy)).answer(run) is None
+    assert Folder(the_run(copy)).answer(run.config, run.sources()) is None
 
 
 @pytest.mark.slow
@@ -405,7 +405,9 @@ def test_a_score_that_lacked_memory_is_computed_once_there_is_some(lab, first, a
         assert {(row.length, row.free) for row in starved(found)} == {
             (length, 4_000) for length in (16, 32, 64)
         }
-        assert Folder(folder).answer(run) == found and not sweep._done(run, Folder(folder))
+        assert Folder(folder).answer(run.config, run.sources()) == found and not sweep._done(
+            run, Folder(folder)
+        )
     monkeypatch.setattr(free_memory, "free", lambda devices: 10**9)
     whole = execute(run, again)
     assert starved(whole) == [] and sweep._done(run, Folder(folder))

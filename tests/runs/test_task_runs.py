@@ -72,8 +72,9 @@ def test_more_lengths_train_nothing(tmp_path):
     assert {row.length for row in longer.rows} == {8, 24}
     assert (folder / "metrics.jsonl").read_text().count('"loss"') == lines
     assert sum("row" in line for line in stored.read(folder / "scores.jsonl")) == 24
-    assert Folder(folder).complete(Run.of(config(eval={"lengths": (8, 24)}))) == longer
-    assert Folder(folder).complete(Run.of(CONFIG)) is None  # other lengths
+    more, less = Run.of(config(eval={"lengths": (8, 24)})), Run.of(CONFIG)
+    assert Folder(folder).complete(more.config, more.sources()) == longer
+    assert Folder(folder).complete(less.config, less.sources()) is None  # other lengths
 
 
 def test_a_finished_run_is_scored_at_other_lengths_afterwards(tmp_path):
