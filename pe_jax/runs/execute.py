@@ -497,5 +497,6 @@ def _check_ends(run: Run, folder: Folder, trained: Sequence[SeedGroup]) -> None:
         if (np.asarray(group.state["diverged"]) < 0).any() and list(group.seeds) not in ends:
             raise Refused(
                 f"{folder.metrics} has lost the end of the training of seeds {group.seeds}, by "
-                f"which a learning rate is chosen: delete {folder.path} and run the same command again"
+                f"which a learning rate is chosen: delete {folder.path} and run the same command "
+                "again"
             )

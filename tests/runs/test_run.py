@@ -136,10 +136,9 @@ def test_a_finished_run_is_not_run_again_and_a_record_replays(lab, whole):
 def test_a_run_begun_on_other_text_is_refused_and_left_as_it_is(whole, tmp_path):
     folder = tmp_path / whole.name
     folder.mkdir()
-    about = json.loads((whole / "config.json").read_text())
-    del about["digest"]
-    about |= {"corpus": about["corpus"] | {"hash": "0" * 64}}
-    records.write(folder / "config.json", records.decode(record.Begun, about))
+    about = records.read(record.Begun, whole / "config.json")
+    other = dataclasses.replace(about.corpus, hash="0" * 64)
+    records.write(folder / "config.json", dataclasses.replace(about, corpus=other))
     run = Run.of(about["config"])
     with pytest.raises(Refused, match="was begun on other text"):
         execute(run, tmp_path)
