@@ -139,7 +139,7 @@ def test_a_run_begun_on_other_text_is_refused_and_left_as_it_is(whole, tmp_path)
     about = records.read(record.Begun, whole / "config.json")
     other = dataclasses.replace(about.corpus, hash="0" * 64)
     records.write(folder / "config.json", dataclasses.replace(about, corpus=other))
-    run = Run.of(about["config"])
+    run = Run.of(about.config)
     with pytest.raises(Refused, match="was begun on other text"):
         execute(run, tmp_path)
     assert not (folder / "state.json").exists()
