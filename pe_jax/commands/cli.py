@@ -38,6 +38,7 @@ COMMANDS = {
     "compare": "Shows two folders of results side by side, or models against one of them.",
     "generate": "Writes text with a trained model.",
     "atlas": "Draws what encodings do to attention, with a table of their properties.",
+    "conformance": "Writes test vectors of encodings, and a checker that names usual faults.",
     "prepare": "Makes a TFDS dataset of a text.",
     "list": "Lists encodings, tasks, metrics, configs or swaps, with a sentence on each.",
 }
@@ -52,7 +53,7 @@ def main() -> NoReturn:
     if name in ("help", "--help", "-h"):
         print("usage: pe-jax COMMAND [--help] ...\n")
         for known, sentence in COMMANDS.items():
-            print(f"  {known:10}{sentence}")
+            print(f"  {known:12}{sentence}")
         sys.exit(0)
     if name == "--version":
         print(f"pe_jax {pe_jax.__version__}")

@@ -8,14 +8,16 @@ import numpy as np
 
 
 class Case(NamedTuple):
-    """A tiny example: x [L, D], tokens [L], positions [L]; queries, keys and values [L, H, K]."""
+    """A tiny example: x [L, D], tokens [L], positions [L]; queries, keys and values [L, H, K]. Of a
+    case whose values are None `attention` returns the logits.
+    """
 
     x: np.ndarray
     tokens: np.ndarray
     pos: np.ndarray
     q: np.ndarray
     k: np.ndarray
-    v: np.ndarray
+    v: np.ndarray | None
     causal: bool = True
 
     def dot(self, i, j, h):
@@ -34,12 +36,17 @@ def attention(case, logit, seen=None, normalize=softmax, gate=None, value=None):
     """o_ih = sum_j w_ijh gate(i, j, h) (v_jh + value(i, j, h)), w_i.h = normalize(logit(i, ., h)).
 
     j runs over the keys that query i sees: seen(i, j), and none after it where the case is causal.
+    Without values the logits [H, L, L], NaN for keys that the query does not see.
     """
-    L, H, _ = case.v.shape
-    out = np.zeros(case.v.shape)
+    L, H, _ = case.q.shape
+    out = np.full((H, L, L), np.nan) if case.v is None else np.zeros(case.v.shape)
     for i, h in itertools.product(range(L), range(H)):
         keys = [j for j in range(L) if (seen is None or seen(i, j)) and (j <= i or not case.causal)]
-        weights = normalize(np.array([logit(i, j, h) for j in keys]))
+        logits = np.array([logit(i, j, h) for j in keys])
+        if case.v is None:
+            out[h, i, keys] = logits
+            continue
+        weights = normalize(logits)
         for j, w in zip(keys, weights, strict=True):
             w = w if gate is None else w * gate(i, j, h)
             out[i, h] += w * (case.v[j, h] if value is None else case.v[j, h] + value(i, j, h))

@@ -1,0 +1,187 @@
+"""The vectors of pe_jax/conformance: what they equal, and which faults the checker names."""
+
+import json
+import math
+
+import conformance_vectors
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from helpers import assert_near, rows
+
+from pe_jax.attention.bound import Bound
+from pe_jax.attention.dense import attend
+from pe_jax.compose.parse import make
+from pe_jax.conformance.check import diagnose, forms, load, values
+from pe_jax.encoding import Dims, overrides
+from pe_jax.encodings import ENCODINGS
+
+NAMES = sorted(path.stem for path in conformance_vectors.FOLDER.glob("*.json"))
+WITHOUT_VECTORS = {"nope", "randomized", "shape", "cape"}
+"""Nothing to compare, and positions drawn at random."""
+
+
+def encoding_of(case):
+    """The encoding with its learned parameters."""
+    (e,) = make(case["spec"], Dims(**case["dims"], layers=1))
+    names = jax.eval_shape(e.init, jax.random.key(0))
+    return e, {name: jnp.array(case["parameters"][name], jnp.float32) for name in names}
+
+
+def numbers(case):
+    """The case without its numbers, and the numbers in the order of the file."""
+    flat, structure = jax.tree.flatten(case, is_leaf=lambda leaf: leaf is None)
+    texts = [leaf if isinstance(leaf, str | bool) else "" for leaf in flat]
+    return (structure, texts), np.array(
+        [np.nan if n is None else n for n, t in zip(flat, texts, strict=True) if t == ""], float
+    )
+
+
+def test_the_files_hold_what_the_references_give():
+    """12 digits are written, and platforms differ in the last ones."""
+    assert sorted(conformance_vectors.ENTRIES) == NAMES
+    for name in NAMES:
+        made = json.loads(conformance_vectors.written(conformance_vectors.file_of(name)))
+        kept = json.loads((conformance_vectors.FOLDER / f"{name}.json").read_text())
+        (others, want), (texts, got) = numbers(made), numbers(kept)
+        assert texts == others, name
+        np.testing.assert_allclose(got, want, rtol=1e-9, atol=1e-11, err_msg=name)
+
+
+def test_each_encoding_whose_values_are_fixed_has_a_file():
+    fixed = set()
+    for name, cls in ENCODINGS.items():
+        e = cls(Dims(model=24, heads=3, head=8, layers=1, train_len=20))
+        fixed |= set() if jax.eval_shape(e.init, jax.random.key(0)) else {name}
+    with_files = {load(name)["spec"].partition("(")[0] for name in NAMES}
+    assert fixed - with_files == WITHOUT_VECTORS
+    assert with_files - fixed == {"t5", "kerple_log", "kerple_power", "ssmax"}
+
+
+def computed(case, e, params, pos):
+    """The outputs of the case by the encoding's hooks."""
+    H, L = e.dims.heads, len(pos)
+    if "token_positions" in case:
+        yield "token_positions", e.positions(jnp.array(case["tokens"]), pos, None, False)
+    if "embedding" in case:
+        yield "embedding", e.embed(params, jnp.zeros((L, e.dims.model)), pos, pos)
+    if "rotated_q" in case:
+        q, k = (jnp.array(case[name], jnp.float32) for name in "qk")
+        turned = e.qk(params, q, k, pos, pos)
+        yield "rotated_q", case["attention_factor"] * turned[0]
+        yield "rotated_k", case["attention_factor"] * turned[1]
+        yield "frequencies", e._frequencies()
+        yield "attention_factor", np.sqrt(np.mean(e.scale(params, pos)))
+    if "bias" in case:
+        yield "bias", e.relative_bias(params, (pos[:, None] - pos[None]).ravel()).reshape(H, L, L)
+    if "query_scale" in case:
+        yield "query_scale", e.scale(params, pos)
+
+
+def attended(case, e, params, pos):
+    """The output of attention, and that of the weights of the case."""
+    shape = (len(pos), e.dims.heads, e.dims.head)
+    q, k = (jnp.array(case.get(name, np.zeros(shape)), jnp.float32) for name in "qk")
+    v = jax.random.normal(jax.random.key(0), shape)
+    consecutive = bool((np.diff(pos) == 1).all())
+    pe = Bound((params,), (e,), contiguous=consecutive, causal=e.dims.causal)
+    everything = rows(pe, jnp.zeros((len(pos), e.dims.model)), pos)
+    if "weights" not in case:
+        logits = case["logits"] if "logits" in case else np.log(case["seen"] + 1e-30)[None]
+        case["weights"] = jax.nn.softmax(jnp.nan_to_num(logits, nan=-1e9))
+    want = jnp.einsum("hij,jhk->ihk", case["weights"], v)
+    if overrides(e, "relative_values"):
+        r = e.relative_values(params, (pos[:, None] - pos[None]).ravel())
+        want += jnp.einsum("hij,hijk->ihk", case["weights"], r.reshape(*case["weights"].shape, -1))
+    return attend(pe, q, k, v, everything, everything), want
+
+
+def test_the_encodings_give_the_vectors():
+    """Within float32's error at position 4095."""
+    for name in NAMES:
+        case = load(name)
+        e, params = encoding_of(case)
+        pos = jnp.array(case["positions"], jnp.int32)
+        for key, got in computed(case, e, params, pos):
+            assert diagnose(case, **{key: np.asarray(got)}) == "agrees", (name, key)
+            if key in ("frequencies", "attention_factor"):
+                np.testing.assert_allclose(got, case[key], rtol=1e-5, err_msg=name)
+        if not {"rotated_q", "bias", "query_scale", "embedding", "token_positions"} & {*case}:
+            assert_near(*attended(case, e, params, pos), 1e-3, name)
+
+
+def test_every_fault_of_every_file_is_named():
+    """By the outputs that the fault gives, hidden keys at -inf; what has no fault agrees, and is
+    what the file holds.
+    """
+    for name in NAMES:
+        case = load(name)
+        for key, value in values(case).items():
+            np.testing.assert_allclose(value, case[key], rtol=1e-6, atol=1e-7, err_msg=name)
+        for faults, changes in forms(case, "halves"):
+            if len(faults) < 2:
+                got = {n: np.nan_to_num(a, nan=-np.inf) for n, a in values(case, **changes).items()}
+                assert diagnose(case, **got) == ("".join(faults) or "agrees"), name
+
+
+def yarn(case, base=10000.0, divided=False, temperature=True, dtype=np.float32, pairs=0, first=0):
+    """YaRN as models have it, float32, by cosines and sines; `dtype` is that of the angles."""
+    q, k, pos = (case[name].astype(np.float32) for name in ("q", "k", "positions"))
+    K, L, s = q.shape[-1], case["parameters"]["length"], case["parameters"]["factor"]
+    w = base ** (-np.arange(0, K, 2) / K)
+    low, high = (
+        K * math.log(L / (turns * 2 * math.pi)) / (2 * math.log(base)) for turns in (32, 1)
+    )
+    low, high = math.floor(low), math.ceil(high)
+    slowed = np.clip((np.arange(K // 2) - low) / (high - low), 0, 1)
+    w = w / s if divided else w / s * slowed + w * (1 - slowed)
+    angle = ((pos + first).astype(dtype)[:, None] * w.astype(dtype)).astype(np.float32)
+    factor = 0.1 * math.log(s) + 1 if temperature else 1
+    cos, sin = (factor * f(angle)[:, None] for f in (np.cos, np.sin))
+    if pairs == "interleaved":
+        return [
+            np.stack(
+                [x[..., ::2] * cos - x[..., 1::2] * sin, x[..., 1::2] * cos + x[..., ::2] * sin], -1
+            ).reshape(x.shape)
+            for x in (q, k)
+        ]
+    cos, sin = (np.concatenate([a, a], -1) for a in (cos, sin))
+    return [
+        x * cos + np.concatenate([-x[..., K // 2 :], x[..., : K // 2]], -1) * sin for x in (q, k)
+    ]
+
+
+PLANTED = {
+    "agrees": {},
+    "positions divided instead of frequencies": {"divided": True},
+    "temperature forgotten": {"temperature": False},
+    "base doubled": {"base": 20000.0},
+    "upon NTK's base": {"base": 10000.0 * 4 ** (32 / 30)},
+    "angles in float16": {"dtype": np.float16},
+    "off by one: positions begin with 1": {"first": 1},
+    "interleaved for halves": {"pairs": "interleaved"},
+    "base doubled and temperature forgotten": {"base": 20000.0, "temperature": False},
+}
+
+
+@pytest.mark.parametrize("fault", PLANTED)
+def test_a_fault_planted_in_yarn_is_named(fault):
+    case = load("yarn")
+    q, k = yarn(case, **PLANTED[fault])
+    assert diagnose(case, rotated_q=q, rotated_k=k) == fault
+    shift_cancels = "off by one" in fault or "interleaved" in fault
+    if not shift_cancels:
+        logits = np.einsum("ihk,jhk->hij", q, k) / math.sqrt(q.shape[-1])
+        assert diagnose(case, logits=logits) == fault
+
+
+def test_an_output_with_another_shape_or_name_is_refused():
+    case = load("alibi")
+    with pytest.raises(ValueError, match="shape"):
+        diagnose(case, bias=case["bias"][0])
+    with pytest.raises(ValueError, match="alibi has"):
+        diagnose(case, rotated_q=case["q"])
+    assert diagnose(case, bias=7 * case["bias"]).startswith("no known fault")
+    q, k = yarn(load("yarn"), pairs="interleaved")
+    assert diagnose(load("yarn"), pairs="interleaved", rotated_q=q, rotated_k=k) == "agrees"
