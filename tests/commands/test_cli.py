@@ -116,6 +116,14 @@ def test_a_misspelt_command_is_told_with_the_nearest():
     assert done.stderr.startswith("pe-jax: unknown command 'swep'; did you mean 'sweep'?")
 
 
+def test_conformance_writes_the_files_of_the_repository(tmp_path):
+    names, code, out = imported("pe_jax", "conformance", f"--out={tmp_path / 'vectors'}")
+    assert code == 0 and not names.intersection(HEAVY) and str(tmp_path) in out
+    kept = [path for path in (ROOT / "pe_jax/conformance").iterdir() if path.is_file()]
+    written = {path.name: path.read_bytes() for path in (tmp_path / "vectors").iterdir()}
+    assert written == {path.name: path.read_bytes() for path in kept}
+
+
 def test_what_there_is_is_listed_with_a_sentence_each():
     tables = {"encodings": ENCODINGS, "tasks": TASKS, "metrics": METRICS}
     tables |= {"configs": sorted(cli.known_configs()), "swaps": SWAPS}

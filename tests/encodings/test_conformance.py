@@ -2,6 +2,8 @@
 
 import json
 import math
+import re
+from pathlib import Path
 
 import conformance_vectors
 import jax
@@ -17,6 +19,7 @@ from pe_jax.conformance.check import diagnose, forms, load, values
 from pe_jax.encoding import Dims, overrides
 from pe_jax.encodings import ENCODINGS
 
+PAGE = (Path(__file__).parents[2] / "docs" / "conformance.md").read_text()
 NAMES = sorted(path.stem for path in conformance_vectors.FOLDER.glob("*.json"))
 WITHOUT_VECTORS = {"nope", "randomized", "shape", "cape"}
 """Nothing to compare, and positions drawn at random."""
@@ -55,8 +58,10 @@ def test_each_encoding_whose_values_are_fixed_has_a_file():
         e = cls(Dims(model=24, heads=3, head=8, layers=1, train_len=20))
         fixed |= set() if jax.eval_shape(e.init, jax.random.key(0)) else {name}
     with_files = {load(name)["spec"].partition("(")[0] for name in NAMES}
-    assert fixed - with_files == WITHOUT_VECTORS
+    missing = fixed - with_files - WITHOUT_VECTORS
+    assert not missing, f"add to ENTRIES of tests/reference/conformance_vectors.py: {missing}"
     assert with_files - fixed == {"t5", "kerple_log", "kerple_power", "ssmax"}
+    assert set(NAMES) <= set(re.findall(r"\w+", PAGE.partition("## Conventions")[0]))
 
 
 def computed(case, e, params, pos):
@@ -185,3 +190,99 @@ def test_an_output_with_another_shape_or_name_is_refused():
     assert diagnose(case, bias=7 * case["bias"]).startswith("no known fault")
     q, k = yarn(load("yarn"), pairs="interleaved")
     assert diagnose(load("yarn"), pairs="interleaved", rotated_q=q, rotated_k=k) == "agrees"
+
+
+def of_transformers(case):
+    """Outputs by HuggingFace transformers: rotary_emb of Llama and GPT-NeoX, ALiBi of BLOOM, T5."""
+    import torch
+    from transformers import GPTNeoXConfig, LlamaConfig, T5Config
+    from transformers.models.bloom.modeling_bloom import build_alibi_tensor
+    from transformers.models.gpt_neox import modeling_gpt_neox as gpt_neox
+    from transformers.models.llama import modeling_llama as llama
+    from transformers.models.t5.modeling_t5 import T5Attention
+
+    name, given, pos = case["name"], case["parameters"], case["positions"].astype(int)
+    H, K = case["dims"]["heads"], case["dims"]["head"]
+    if "alibi" in name:
+        by_key = build_alibi_tensor(torch.ones(1, 301), H, torch.float32)[:, 0].numpy()
+        return {"bias": by_key[:, None, pos] - by_key[:, pos, None]}
+    if "t5" in name:
+        config = T5Config(d_model=H * K, d_kv=K, num_heads=H, is_decoder=case["dims"]["causal"])
+        layer = T5Attention(config, has_relative_attention_bias=True, layer_idx=0)
+        layer.relative_attention_bias.weight.data = torch.tensor(given["table"]).float().T
+        return {"bias": layer.compute_bias(301, 301)[0].detach().numpy()[:, pos][:, :, pos]}
+    kinds = {"rope": "default", "partial_rope": "default", "pi": "linear", "dynamic_ntk": "dynamic"}
+    settings = {"rope_type": kinds.get(name, name), "rope_theta": given["base"]}
+    settings |= {"original_max_position_embeddings": 1024, "partial_rotary_factor": 1.0}
+    for theirs, setting in (("factor", "factor"), ("partial_rotary_factor", "rotary_pct")):
+        settings |= {theirs: given[setting]} if setting in given else {}
+    if name == "llama3":
+        settings |= {"low_freq_factor": given["low"], "high_freq_factor": given["high"]}
+    if name == "longrope":
+        settings |= {"long_factor": given["long"], "short_factor": given["short"]}
+    model, config, embedding = (
+        (gpt_neox, GPTNeoXConfig, gpt_neox.GPTNeoXRotaryEmbedding)
+        if name == "partial_rope"
+        else (llama, LlamaConfig, llama.LlamaRotaryEmbedding)
+    )
+    layer = embedding(
+        config(
+            hidden_size=H * K,
+            num_attention_heads=H,
+            max_position_embeddings=1024,
+            rope_parameters=settings,
+        )
+    )
+    q, k = (torch.tensor(case[n]).float().permute(1, 0, 2)[None] for n in "qk")
+    cos, sin = layer(q, torch.tensor(pos)[None])
+    turned = model.apply_rotary_pos_emb(q, k, cos, sin)
+    rows_of = {f"rotated_{n}": x[0].permute(1, 0, 2) for n, x in zip("qk", turned, strict=True)}
+    return rows_of | {"frequencies": layer.inv_freq, "attention_factor": layer.attention_scaling}
+
+
+def of_x_transformers(case):
+    """Outputs by x-transformers, whose pairs are interleaved."""
+    import torch
+    from x_transformers import x_transformers as theirs
+
+    H, pos = case["dims"]["heads"], case["positions"].astype(int)
+    if "alibi" in case["name"]:
+        return {"bias": theirs.AlibiPositionalBias(H, H)(301, 301).numpy()[:, pos][:, :, pos]}
+    xpos = case["name"] == "xpos"
+    base = case["parameters"].get("scale_base", 512)
+    layer = theirs.RotaryEmbedding(case["dims"]["head"], use_xpos=xpos, scale_base=base)
+    angle, scale = layer.forward_from_seq_len(4096)
+    q, k = (torch.tensor(case[name]).float().permute(1, 0, 2)[None] for name in "qk")
+    q_scale, k_scale = (scale[..., pos, :], 1 / scale[..., pos, :]) if xpos else (1, 1)
+    q = theirs.apply_rotary_pos_emb(q, angle[..., pos, :], q_scale)[0].permute(1, 0, 2)
+    k = theirs.apply_rotary_pos_emb(k, angle[..., pos, :], k_scale)[0].permute(1, 0, 2)
+    if xpos:  # their middle is that of the text
+        return {"logits": torch.einsum("ihk,jhk->hij", q, k) / q.shape[-1] ** 0.5}
+    return {"rotated_q": q, "rotated_k": k}
+
+
+LIBRARIES = {"transformers": of_transformers, "x-transformers": of_x_transformers}
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("default")
+@pytest.mark.parametrize("library", LIBRARIES)
+def test_other_libraries_agree_where_the_files_say_so(library):
+    pytest.importorskip(library.replace("-", "_"), reason=f"needs {library} and torch")
+    pairs = "interleaved" if library == "x-transformers" else "halves"
+    versions = {name: load(name)["agrees_with"] for name in NAMES}
+    agree = [n for n, of in versions.items() if any(v.startswith(library) for v in of)]
+    assert len(agree) > 3
+    for name in agree:
+        outputs = LIBRARIES[library](load(name))
+        got = {key: np.asarray(value) for key, value in outputs.items()}
+        assert diagnose(load(name), pairs=pairs, **got) == "agrees", name
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("default")
+def test_the_example_of_the_page_agrees(capsys):
+    pytest.importorskip("transformers", reason="needs transformers and torch")
+    (example,) = re.findall(r"```python\n(.+?)```", PAGE, re.S)
+    exec(example.replace('"vectors"', repr(str(conformance_vectors.FOLDER))), {})
+    assert capsys.readouterr().out == "agrees\n"
