@@ -107,7 +107,7 @@ def rotation(entry: Entry, e: Encoding, case: Case) -> dict[str, Any]:
     return out
 
 
-def remapped(entry: Entry, e: Encoding, case: Case) -> dict[str, Any]:
+def remapped_distances(entry: Entry, e: Encoding, case: Case) -> dict[str, Any]:
     half = e.dims.head // 2
     slowest = e.base ** (-2 * (half - 1) / e.dims.head)
     logits = formula(entry, e, case)
@@ -171,7 +171,7 @@ KINDS = {
         8,
         16,
         NEAR,
-        remapped,
+        remapped_distances,
         "RoPE at `distances` in place of i - j: logits = Re sum_c q_c conj(k_c) e^{i distance w_c} "
         "/ sqrt(K), pairs (x_c, x_{c + K/2}). null: a key that the query does not see.",
     ),
@@ -220,7 +220,7 @@ def by_parts(name: str, settings: str = "factor=4.0") -> dict[str, str | Measure
 
 
 def window_off(spec: str, value: int) -> dict[str, str | Measure]:
-    """`spec` has {} in place of the value."""
+    """The faults of a remapping; `spec` has {} in place of its window, of which `value` is right."""
     return {
         "no remapping: RoPE's distances": plain_distances,
         "window one shorter": spec.format(value - 1),
@@ -233,10 +233,10 @@ def plain_distances(entry: Entry, e: Encoding, case: Case) -> dict[str, Any]:
     return {"distances": np.subtract.outer(case.pos, case.pos) + hidden}
 
 
-def one_later(entry: Entry, e: Encoding, case: Case) -> dict[str, Any]:
+def off_by_one(entry: Entry, e: Encoding, case: Case) -> dict[str, Any]:
     if entry.kind == "bias":
         return bias(entry, e, case, later=1)
-    shift = -1 if entry.kind == "scale" else 1
+    shift = -1 if entry.kind == "scale" else 1  # n is the position, not one more
     return KINDS[entry.kind].outputs(entry, e, case._replace(pos=case.pos + shift))
 
 
@@ -270,7 +270,8 @@ def counted_from_0(entry: Entry, e: Encoding, case: Case) -> dict[str, Any]:
 OFF_BY_ONE = "off by one: distances i - j + 1"
 POSITIONS_FROM_1 = "off by one: positions begin with 1"
 SU, PENG = "Su et al. (2021), arXiv:2104.09864", "Peng et al. (2023), arXiv:2309.00071"
-PRESS, CHI = "Press et al. (2022), arXiv:2108.12409, section 3", "Chi et al. (2022)"
+PRESS = "Press et al. (2022), arXiv:2108.12409, section 3"
+KERPLE = "Chi et al. (2022), arXiv:2205.09921"
 RAFFEL = "Raffel et al. (2020), arXiv:1910.10683, section 2.1"
 SLOPES = "bias = -m_h |i - j|, m_h = 2^(-8h / H), h = 1 .. H"
 BUCKETS = "bias = table[h, bucket(i - j)], max_distance 128"
@@ -507,7 +508,7 @@ ENTRIES = {
         "alibi",
         PRESS,
         SLOPES,
-        {OFF_BY_ONE: one_later, "heads counted from 0": heads_from_0},
+        {OFF_BY_ONE: off_by_one, "heads counted from 0": heads_from_0},
         (f"{T} (up to a constant for each query)", X),
         heads=4,
     ),
@@ -516,7 +517,10 @@ ENTRIES = {
         "alibi",
         f"{PRESS}; the slopes of the authors' code, as H is no power of two",
         "bias = -m_h |i - j|: the slopes of 8 heads, then every other one of 16",
-        {OFF_BY_ONE: one_later, "slopes of the paper's formula at any H": "alibi(variant='paper')"},
+        {
+            OFF_BY_ONE: off_by_one,
+            "slopes of the paper's formula at any H": "alibi(variant='paper')",
+        },
         (f"{T} (up to a constant for each query)", X),
         heads=12,
     ),
@@ -525,7 +529,7 @@ ENTRIES = {
         "t5(max_distance=128)",
         RAFFEL,
         f"{BUCKETS}, all 32 buckets for keys before the query",
-        {OFF_BY_ONE: one_later, "max_distance doubled": "t5(max_distance=256)"},
+        {OFF_BY_ONE: off_by_one, "max_distance doubled": "t5(max_distance=256)"},
         (T,),
         heads=2,
         learned={"table": (2, 32)},
@@ -535,7 +539,7 @@ ENTRIES = {
         "t5(max_distance=128)",
         RAFFEL,
         f"{BUCKETS}, 16 buckets for i - j >= 0 and 16 for keys after the query",
-        {OFF_BY_ONE: one_later, "max_distance doubled": "t5(max_distance=256)"},
+        {OFF_BY_ONE: off_by_one, "max_distance doubled": "t5(max_distance=256)"},
         (T,),
         heads=2,
         causal=False,
@@ -544,27 +548,27 @@ ENTRIES = {
     "kerple_log": Entry(
         "bias",
         "kerple_log",
-        f"{CHI}, arXiv:2205.09921, the logarithmic kernel",
+        f"{KERPLE}, the logarithmic kernel",
         "bias = -p_h ln(1 + a_h |i - j|)",
-        {OFF_BY_ONE: one_later},
+        {OFF_BY_ONE: off_by_one},
         heads=2,
         learned={"p": (2,), "a": (2,)},
     ),
     "kerple_power": Entry(
         "bias",
         "kerple_power",
-        f"{CHI}, arXiv:2205.09921, the power kernel",
+        f"{KERPLE}, the power kernel",
         "bias = -a_h |i - j|^p_h",
-        {OFF_BY_ONE: one_later},
+        {OFF_BY_ONE: off_by_one},
         heads=2,
         learned={"p": (2,), "a": (2,)},
     ),
     "sandwich": Entry(
         "bias",
         "sandwich",
-        f"{CHI}, arXiv:2212.10356",
+        "Chi et al. (2023), arXiv:2212.10356",
         "bias = H / (8h) [sum_{c=1}^{D/2} cos((i - j) / 10000^(2c / D)) - D / 2], D = 128",
-        {OFF_BY_ONE: one_later, "base doubled": "sandwich(base=20000.0)"},
+        {OFF_BY_ONE: off_by_one, "base doubled": "sandwich(base=20000.0)"},
         heads=2,
     ),
     "log_n": Entry(
@@ -573,7 +577,7 @@ ENTRIES = {
         "Su (2021), kexue.fm/archives/8823",
         "query_scale = max(1, ln n / ln 8), n = position + 1 keys",
         {
-            "off by one: positions for numbers of keys": one_later,
+            "off by one: positions for numbers of keys": off_by_one,
             "not held at 1 or more": not_held,
             "scale forgotten": unscaled,
         },
@@ -583,7 +587,7 @@ ENTRIES = {
         "ssmax",
         "Nakanishi (2025), arXiv:2501.19399",
         "query_scale = s_h ln n, n = position + 1 keys",
-        {"off by one: positions for numbers of keys": one_later, "scale forgotten": unscaled},
+        {"off by one: positions for numbers of keys": off_by_one, "scale forgotten": unscaled},
         heads=2,
         learned={"s": (2,)},
     ),
@@ -612,7 +616,7 @@ ENTRIES = {
         "embedding[2c] = sin(position / 10000^(2c / D)), embedding[2c + 1] the cosine",
         {
             "halves for interleaved: all sines, then all cosines": sines_first,
-            POSITIONS_FROM_1: one_later,
+            POSITIONS_FROM_1: off_by_one,
             "base doubled": "sinusoidal(base=20000.0)",
             "exponents of tensor2tensor: c / (D / 2 - 1)": "sinusoidal(variant='t2t')",
         },
@@ -664,7 +668,7 @@ def file_of(name: str) -> dict[str, Any]:
     kind, e, case = KINDS[entry.kind], made(entry, entry.spec), case_of(entry)
     right = kind.outputs(entry, e, case)
     settings = {field.name: getattr(e, field.name) for field in dataclasses.fields(e)}
-    general = {field.name: None for field in dataclasses.fields(Encoding)}
+    general = {field.name for field in dataclasses.fields(Encoding)}
     parameters = {n: v for n, v in settings.items() if n not in general and v not in (None, ())}
     dims = {n: getattr(e.dims, n) for n in ("heads", "head", "model", "train_len", "causal")}
     out: dict[str, Any] = {
