@@ -166,7 +166,10 @@ PLANTED = {
     "angles in float16": {"dtype": np.float16},
     "off by one: positions begin with 1": {"first": 1},
     "interleaved for halves": {"pairs": "interleaved"},
-    "base doubled and temperature forgotten": {"base": 20000.0, "temperature": False},
+    "positions divided instead of frequencies and temperature forgotten": {
+        "divided": True,
+        "temperature": False,
+    },
 }
 
 

@@ -220,7 +220,7 @@ def by_parts(name: str, settings: str = "factor=4.0") -> dict[str, str | Measure
 
 
 def window_off(spec: str, value: int) -> dict[str, str | Measure]:
-    """The faults of a remapping; `spec` has {} in place of its window, of which `value` is right."""
+    """The faults of a remapping; `spec` has {} for its window, whose right value is `value`."""
     return {
         "no remapping: RoPE's distances": plain_distances,
         "window one shorter": spec.format(value - 1),
