@@ -1,5 +1,6 @@
 """One run, end to end: what it records, and that being cut off anywhere changes nothing."""
 
+import dataclasses
 import json
 import math
 import random
