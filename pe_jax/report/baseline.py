@@ -6,13 +6,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from pe_jax.errors import nearest
 from pe_jax.record import Result
 from pe_jax.report import paired, stats
 from pe_jax.report.cells import Row, Table, by_replica, described, values
 
-DIGITS = 3
 USUAL = ("rope", "nope")
 """The baseline where none is named: the first of these that a table has."""
 
@@ -22,8 +22,8 @@ class Against:
     """A row minus the baseline at one length: the mean difference with its 95 % interval, and p,
     adjusted by Holm's method for the rows of this length.
 
-    `verdict` is "better", "worse", "not distinguishable", or "equal" where the difference is below
-    rounding; "" where fewer than two replicas are shared.
+    `verdict` is "better", "worse", "not distinguishable", or "equal" where all shared replicas have
+    the same value to the bit; "" where fewer than two replicas are shared.
     """
 
     change: stats.Interval
@@ -122,13 +122,19 @@ def _column(
     adjusted = paired.holm([paired.p_value(sample, of_base) for sample in samples])
     sign = described(metric).sign
     return [
-        Against(change, p, _verdict(change, p, sign))
-        for change, p in zip(changes, adjusted, strict=True)
+        Against(change, p, _verdict(change, p, sign, _same(sample, of_base)))
+        for sample, change, p in zip(samples, changes, adjusted, strict=True)
     ]
 
 
-def _verdict(change: stats.Interval, p: float, sign: int) -> str:
-    if change.n and not round(change.mean, DIGITS):
+def _same(a: Mapping[Any, float], b: Mapping[Any, float]) -> bool:
+    """Whether the replicas that both have, one at least, have the same values to the bit."""
+    shared = a.keys() & b.keys()
+    return bool(shared) and all(a[replica] == b[replica] for replica in shared)
+
+
+def _verdict(change: stats.Interval, p: float, sign: int, same: bool) -> str:
+    if same:
         return "equal"
     if change.n < 2:
         return ""

@@ -111,7 +111,7 @@ def _row(d: Difference) -> tuple[Printed, ...]:
         Printed(str(d.length), d.length),
         Printed(plusminus(d.a.mean, d.a.half, digits=3), d.a.mean),
         Printed(plusminus(d.b.mean, d.b.half, digits=3), d.b.mean),
-        Printed(plusminus(d.change.mean, d.change.half, sign="+", digits=3), d.change.mean),
+        Printed(plusminus(d.change.mean, d.change.half, sign="+"), d.change.mean),
         Printed(d.better),
     )
 

@@ -7,16 +7,16 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from pe_jax.report.baseline import DIGITS, Against, Versus
+from pe_jax.report.baseline import Against, Versus
 from pe_jax.report.cells import Cell, Row, Table, described
 from pe_jax.report.overview import Overview
 from pe_jax.report.sheet import Note, Printed, Sheet, number
 from pe_jax.report.words import count, each, plusminus
 
 
-def mean(cell: Cell, sign: str = "", digits: int = 2) -> Printed:
+def mean(cell: Cell, sign: str = "") -> Printed:
     """A mean with the half width of its interval."""
-    text = plusminus(cell.mean, cell.half, sign, digits)
+    text = plusminus(cell.mean, cell.half, sign)
     return Printed(text, cell.mean, cell.reason, cell.best)
 
 
@@ -162,7 +162,7 @@ def differences(versus: Versus) -> Sheet:
 
 def _difference(cell: Against) -> Printed:
     """As in "−0.120 ± 0.010 better", "equal", or the number alone."""
-    text = plusminus(cell.change.mean, cell.change.half, sign="+", digits=DIGITS)
+    text = plusminus(cell.change.mean, cell.change.half, sign="+")
     if cell.verdict == "equal":
         text = "equal"
     elif cell.verdict in ("better", "worse"):
@@ -185,7 +185,7 @@ def difference_note(versus: Versus) -> Note:
             f"by Student's t: {side} 0 the {row} is better. Better and worse are said where a "
             f"paired t test tells it from {versus.baseline} at 5 %, two-sided, corrected by Holm's "
             f"method for the {count(len(versus.rows), row)} of a column; that is stricter than an "
-            f"interval without 0. Equal: the difference rounds to 0.000.{missing}"
+            f"interval without 0. Equal: the same values to the bit.{missing}"
         )
     return Note("How to read the differences", text, general=True)
 

@@ -30,7 +30,7 @@ def summary(table: Table, headed: bool = False) -> str:
         return f"{said[0]} None has a value at {longest}."
     printed = {plusminus(row.cells[-1].mean, math.nan) for row in reached}
     if len(reached) > 1 and len(printed) == 1:
-        said.append(f"All are equal at {longest}: {printed.pop()} {metric.unit}.")
+        said.append(f"All round to the same {metric.unit} at {longest}: {printed.pop()}.")
     else:
         means = ((called[row], row.cells[-1]) for row in reached[:3])
         best = ", then ".join(f"{name} ({plusminus(c.mean, c.half)})" for name, c in means)

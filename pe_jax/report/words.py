@@ -38,16 +38,20 @@ def commit(text: str) -> str:
     return re.sub(r"[0-9a-f]{40}", lambda sha: sha[0][:12], text)
 
 
-def plusminus(mean: float, half: float, sign: str = "", digits: int = 2) -> str:
+VALUE, DIFFERENCE = 2, 3
+"""Decimals of a value, and of a difference: thousandths of a bit."""
+
+
+def plusminus(mean: float, half: float, sign: str = "", digits: int | None = None) -> str:
     """`2.52 ± 0.03`: a mean and the half width of its interval.
 
     A mean of NaN is "n/a", a half width of NaN is left out. With sign="+" the mean is a difference:
-    it has its sign, and another digit where that shows that it is not zero.
+    it has its sign, and DIFFERENCE decimals where a value has VALUE, unless `digits` says how many.
     """
     if math.isnan(mean):
         return "n/a"
-    if sign and round(mean, digits + 1) and not round(mean, digits):
-        digits += 1
+    if digits is None:
+        digits = DIFFERENCE if sign else VALUE
     width = "" if math.isnan(half) else f" ± {half:.{digits}f}"
     mean = round(mean, digits) + 0.0  # never -0.0
     return f"{mean:{sign}.{digits}f}{width}".replace("-", "−")
