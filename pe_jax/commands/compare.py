@@ -2,16 +2,18 @@
 against one of them.
 
     pe-jax compare A B [--out=DIR]
-    pe-jax compare A --baseline=rope [--out=DIR]
+    pe-jax compare A --baseline=rope [--margin=0.01] [--out=DIR]
 
 A and B are results folders (with runs.jsonl) or work directories (with */result.json). Prints the
 values, the differences with their intervals and what else changed; or, with a baseline, the paired
-difference of each model from it at each length. Prints the first metric; --out writes compare.md
+difference of each model from it at each length, and with a margin which models are equivalent to
+it. Prints the first metric; --out writes compare.md
 and compare.csv with all of them.
 """
 
 from __future__ import annotations
 
+import math
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -37,6 +39,13 @@ _BASELINE = flags.DEFINE_string(
     "Model of A that its others are compared with, or swap of its single model.",
     flag_values=OPTIONS,
 )
+_MARGIN = flags.DEFINE_float(
+    "margin",
+    None,
+    "Differences from the baseline within it do not matter, in the unit of the metric: a model "
+    "that two one-sided tests show to be so close is said to be equivalent.",
+    flag_values=OPTIONS,
+)
 
 
 def main(a: str, b: str | None = None) -> int:
@@ -47,14 +56,19 @@ def main(a: str, b: str | None = None) -> int:
 
     baseline, out = _BASELINE.value, console.folder(_OUT.value)
     terminal = Console(width=None if sys.stdout.isatty() else 140, highlight=False, markup=False)
-    damages = []
+    damages, margin = [], _MARGIN.value
     try:
+        if margin is not None and not (baseline and 0 < margin < math.inf):
+            raise ValueError(
+                f"--margin must be a finite number above 0, beside a --baseline, got {margin:g}: "
+                f"as in {sys.argv[0]} A --baseline=rope --margin=0.01"
+            )
         if b and not baseline:
             results, others = (study.load(folder, warn=damages.append) for folder in (a, b))
             comparison = compare.compare(results, others)
             texts = _side_by_side(terminal, comparison, a, b)
         elif baseline and not b:
-            texts = _against(terminal, study.load(a, warn=damages.append), baseline)
+            texts = _against(terminal, study.load(a, warn=damages.append), baseline, margin)
         else:
             raise ValueError(
                 f"give two folders, {sys.argv[0]} A B, or one and a baseline, "
@@ -76,14 +90,16 @@ def _side_by_side(terminal: Console, comparison: Comparison, a: str, b: str) -> 
     return {"md": sheet.markdown(found, f"A: {a}, B: {b}"), "csv": sheet.csv(found)}
 
 
-def _against(terminal: Console, results: list[Result], baseline: str) -> dict[str, str]:
+def _against(
+    terminal: Console, results: list[Result], baseline: str, margin: float | None
+) -> dict[str, str]:
     """Prints the models of one folder against its baseline by the first metric; its files by their
     suffix.
     """
     from pe_jax.report import sheet, sheets, tables
     from pe_jax.report.baseline import versus
 
-    found = versus(results, tables.study(results), baseline)
+    found = versus(results, tables.study(results), baseline, margin)
     first = [one for one in found if one.table.metric == found[0].table.metric]
     terminal.print(*sheet.terminal([sheets.differences(one) for one in first]))
     every = [sheets.differences(one) for one in found]

@@ -4,6 +4,7 @@ over seeds, places or samples.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -23,12 +24,19 @@ class Against:
     adjusted by Holm's method for the rows of this length.
 
     `verdict` is "better", "worse", "not distinguishable", or "equal" where all shared replicas have
-    the same value to the bit; "" where fewer than two replicas are shared.
+    the same value to the bit; "" where fewer than two replicas are shared. `p_within` is that of
+    `paired.equivalence` by the margin of the comparison, adjusted in the same way; NaN without one.
     """
 
     change: stats.Interval
     p: float
     verdict: str
+    p_within: float = math.nan
+
+    @property
+    def equivalent(self) -> bool:
+        """Whether the tests show that the difference lies within the margin."""
+        return self.p_within <= paired.LEVEL
 
 
 @dataclass(frozen=True)
@@ -41,6 +49,8 @@ class Versus:
     baseline: str
     rows: tuple[tuple[Row, tuple[Against, ...]], ...]
     """Each row with a cell for each length."""
+    margin: float | None = None
+    """Differences within it do not matter, in the unit of the metric; None: none was stated."""
 
     @property
     def title(self) -> str:
@@ -50,10 +60,13 @@ class Versus:
 
 
 def versus(
-    results: Sequence[Result], reported: Sequence[Table], baseline: str | None = None
+    results: Sequence[Result],
+    reported: Sequence[Table],
+    baseline: str | None = None,
+    margin: float | None = None,
 ) -> list[Versus]:
     """Each of the tables `reported` of the results that has the baseline and another row, against
-    the baseline.
+    the baseline; with a `margin`, with tests of equivalence.
 
     `baseline` is a row's label, or a swap of a single model; None is rope, else nope, else the
     first model of a table. A ValueError, with the nearest labels, where no table has it.
@@ -68,9 +81,11 @@ def versus(
         swaps |= {str(row.way) for row in rows if row.way}
         if base := _base(rows, by_id, baseline):
             others = [row for row in rows if row is not base]
-            columns = [_column([base, *others], by_id, table.metric, n) for n in table.lengths]
-            cells = zip(*columns, strict=True)
-            found.append(Versus(table, base.label, tuple(zip(others, cells, strict=True))))
+            columns = [
+                _column([base, *others], by_id, table.metric, n, margin) for n in table.lengths
+            ]
+            cells = tuple(zip(others, zip(*columns, strict=True), strict=True))
+            found.append(Versus(table, base.label, cells, margin))
     if baseline and not known:
         raise ValueError(
             f"nothing can be compared with {baseline!r}: that takes two models, or one with swaps, "
@@ -112,7 +127,11 @@ def chosen(
 
 
 def _column(
-    rows: Sequence[Row], by_id: Mapping[str, Result], metric: str, length: int
+    rows: Sequence[Row],
+    by_id: Mapping[str, Result],
+    metric: str,
+    length: int,
+    margin: float | None,
 ) -> list[Against]:
     """Each row but the first against the first."""
     of_base, *samples = (
@@ -120,10 +139,13 @@ def _column(
     )
     changes = [stats.paired(sample, of_base) for sample in samples]
     adjusted = paired.holm([paired.p_value(sample, of_base) for sample in samples])
+    within = [math.nan] * len(samples)
+    if margin is not None:
+        within = paired.holm([paired.equivalence(each, of_base, margin) for each in samples])
     sign = described(metric).sign
     return [
-        Against(change, p, _verdict(change, p, sign, _same(sample, of_base)))
-        for sample, change, p in zip(samples, changes, adjusted, strict=True)
+        Against(change, p, _verdict(change, p, sign, _same(sample, of_base)), p_within)
+        for sample, change, p, p_within in zip(samples, changes, adjusted, within, strict=True)
     ]
 
 

@@ -38,6 +38,24 @@ def p_value(a: Mapping[Any, float], b: Mapping[Any, float]) -> float:
     return float(2 * special.stdtr(len(differences) - 1, -abs(mean / error)))
 
 
+def equivalence(a: Mapping[Any, float], b: Mapping[Any, float], margin: float) -> float:
+    """The p of the two one-sided paired t tests (TOST; Schuirmann, 1987) that a[replica] -
+    b[replica], over the replicas that both have, has a mean within `margin` of 0: the larger of the
+    two p values. NaN below two replicas; differences that are all the same number have p 0 within
+    the margin, else 1.
+    """
+    from scipy import special
+
+    differences = np.array([a[key] - b[key] for key in sorted(a.keys() & b.keys())])
+    if len(differences) < 2:
+        return math.nan
+    inside = margin - abs(differences.mean())
+    error = differences.std(ddof=1) / math.sqrt(len(differences))
+    if not error:
+        return float(inside <= 0)
+    return float(special.stdtr(len(differences) - 1, -inside / error))
+
+
 def holm(p: Sequence[float]) -> list[float]:
     """The p values of one family, adjusted by Holm's method: those up to 0.05 are significant, with
     a chance of 5 % that any of them is so wrongly. NaN, where there was no test, stays NaN.

@@ -133,7 +133,10 @@ def differences(versus: Versus) -> Sheet:
             (
                 "",
                 tuple(
-                    (Printed(row.label, row.label, run=row.run), *map(_difference, cells))
+                    (
+                        Printed(row.label, row.label, run=row.run),
+                        *(_difference(cell, versus.margin) for cell in cells),
+                    )
                     for row, cells in versus.rows
                 ),
             ),
@@ -152,6 +155,8 @@ def differences(versus: Versus) -> Sheet:
                 "n": cell.change.n,
                 "p": cell.p,
                 "verdict": cell.verdict,
+                "margin": versus.margin,
+                "p_within": cell.p_within,
             }
             for row, cells in versus.rows
             for length, cell in zip(table.lengths, cells, strict=True)
@@ -160,13 +165,18 @@ def differences(versus: Versus) -> Sheet:
     )
 
 
-def _difference(cell: Against) -> Printed:
-    """As in "−0.120 ± 0.010 better", "equal", or the number alone."""
+def _difference(cell: Against, margin: float | None) -> Printed:
+    """As in "−0.120 ± 0.010 better", "+0.002 ± 0.001 equivalent within 0.01", "equal", or the
+    number alone.
+    """
     text = plusminus(cell.change.mean, cell.change.half, sign="+")
     if cell.verdict == "equal":
         text = "equal"
     elif cell.verdict in ("better", "worse"):
         text = f"{text} {cell.verdict}"
+    if cell.equivalent and cell.verdict != "equal":
+        also = "," if cell.verdict in ("better", "worse") else ""
+        text = f"{text}{also} equivalent within {margin:g}"
     return Printed(text, cell.change.mean)
 
 
@@ -185,9 +195,19 @@ def difference_note(versus: Versus) -> Note:
             f"by Student's t: {side} 0 the {row} is better. Better and worse are said where a "
             f"paired t test tells it from {versus.baseline} at 5 %, two-sided, corrected by Holm's "
             f"method for the {count(len(versus.rows), row)} of a column; that is stricter than an "
-            f"interval without 0. Equal: the same values to the bit.{missing}"
+            f"interval without 0. Equal: the same values to the bit.{_equivalent(versus)}{missing}"
         )
     return Note("How to read the differences", text, general=True)
+
+
+def _equivalent(versus: Versus) -> str:
+    """What the margin of a comparison is, and how it is tested."""
+    if versus.margin is None:
+        return ""
+    return (
+        f" Equivalent within {versus.margin:g}: two one-sided paired t tests at 5 %, corrected in "
+        "the same way, show that the mean difference lies within this margin."
+    )
 
 
 def overview(found: Overview) -> Sheet:

@@ -4,10 +4,13 @@ equivalent within a margin, Holm's method, McNemar's test.
 
 import math
 
+import pytest
+import scipy.stats
+from commands import Lab
 from drawn import texts
 from scored import scored
 
-from pe_jax.report import sheets, tables
+from pe_jax.report import page, sheets, tables
 from pe_jax.report.baseline import versus
 from pe_jax.report.words import plusminus
 
@@ -44,3 +47,36 @@ def test_only_the_same_values_to_the_bit_are_equal():
     found = against(shifted("same", [0.0] * 4), shifted("near", [1e-6, 2e-6, 3e-6, 1e-6]))
     assert found["same"][0] == found["same"][1].verdict == "equal"
     assert found["near"][1].verdict != "equal" and found["near"][0].startswith("+0.000")
+
+
+def test_equivalent_is_what_two_one_sided_tests_show_within_the_margin():
+    """The p of scipy's one-sided tests against both ends of the margin, Holm's for three models."""
+    shifts = {
+        "close": [0.001, 0.003, 0.002, 0.004],
+        "noisy": [0.02, -0.03, 0.01, -0.01],
+        "far": [0.5, 0.501, 0.502, 0.499],
+    }
+    found = against(*(shifted(*pair) for pair in shifts.items()), margin=0.01)
+    larger = {
+        label: max(
+            scipy.stats.ttest_1samp(by_seed, -0.01, alternative="greater").pvalue,
+            scipy.stats.ttest_1samp(by_seed, 0.01, alternative="less").pvalue,
+        )
+        for label, by_seed in shifts.items()
+    }
+    assert found["close"][1].p_within == pytest.approx(3 * larger["close"])
+    assert found["noisy"][1].p_within == pytest.approx(2 * larger["noisy"])
+    assert [label for label in shifts if "equivalent within 0.01" in found[label][0]] == ["close"]
+    without = against(*(shifted(*pair) for pair in shifts.items()))
+    assert not any("equivalent" in text for text, _ in without.values())
+
+
+def test_the_command_takes_a_margin_beside_a_baseline(tmp_path):
+    (tmp_path / "lab").mkdir()
+    lab = Lab(tmp_path / "lab", tmp_path / "programs")
+    page.write([BASE, shifted("close", [0.001, 0.003, 0.002, 0.004])], tmp_path / "study")
+    study = str(tmp_path / "study")
+    done = lab.start("compare", study, "--baseline=rope", "--margin=0.01").wait()
+    assert done.code == 0 and "equivalent within 0.01" in done.out
+    done = lab.start("compare", study, "--baseline=rope", "--margin=-1").wait()
+    assert done.code == 2 and "--margin must be" in done.err and not done.out
