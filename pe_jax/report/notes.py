@@ -79,9 +79,10 @@ def _marked(table: Table) -> str:
         )
     return (
         "and all that this study cannot tell from it: equal as printed, or not told apart by a "
-        f"paired t test over {table.replicate}s at 5 % (Holm's method over all pairs of models, "
-        f"because the best one is picked by the same {table.replicate}s; {number} the first to be "
-        f"told apart must be {far} away)"
+        f"paired t test over {table.replicate}s at 5 % (corrected by Holm's method over the "
+        f"{count(math.comb(len(seeds), 2), 'pair')} of models of a column, because the best one is "
+        f"picked by the same {table.replicate}s: the least p counts so many times, the next one "
+        f"time less, and so on; {number} the first pair to be told apart must lie {far} apart)"
     )
 
 

@@ -27,15 +27,8 @@ def p_value(a: Mapping[Any, float], b: Mapping[Any, float]) -> float:
     have, as scipy.stats.ttest_rel has it. NaN below two of them; differences that are all the same
     number have p 0, or 1 if that is 0.
     """
-    from scipy import special  # scipy.stats would cost seconds
-
-    differences = np.array([a[key] - b[key] for key in sorted(a.keys() & b.keys())])
-    if len(differences) < 2:
-        return math.nan
-    mean, error = differences.mean(), differences.std(ddof=1) / math.sqrt(len(differences))
-    if not error:
-        return float(not mean)
-    return float(2 * special.stdtr(len(differences) - 1, -abs(mean / error)))
+    differences = [a[key] - b[key] for key in sorted(a.keys() & b.keys())]
+    return float(_p_values(np.array([differences]))[0])
 
 
 def equivalence(a: Mapping[Any, float], b: Mapping[Any, float], margin: float) -> float:
@@ -56,29 +49,56 @@ def equivalence(a: Mapping[Any, float], b: Mapping[Any, float], margin: float) -
     return float(special.stdtr(len(differences) - 1, -inside / error))
 
 
-def holm(p: Sequence[float]) -> list[float]:
-    """The p values of one family, adjusted by Holm's method: those up to 0.05 are significant, with
-    a chance of 5 % that any of them is so wrongly. NaN, where there was no test, stays NaN.
+def holm(p: Sequence[float] | np.ndarray) -> list[float]:
+    """The p values of one family, adjusted by Holm's step-down method (Holm, 1979): the least of m
+    times m, the next times m - 1 and so on, each at most 1 and not below the one before it. Those
+    up to 0.05 are significant, with a chance of at most 5 % that any of them is so wrongly. NaN,
+    where there was no test, stays NaN and does not count.
     """
-    return _stepped(p, lambda left: left)
+    values = np.asarray(p, float)
+    tested = np.flatnonzero(~np.isnan(values))
+    order = tested[np.argsort(values[tested], kind="stable")]
+    times = np.arange(len(order), 0, -1)
+    adjusted = values.copy()
+    adjusted[order] = np.minimum(1, np.maximum.accumulate(values[order] * times))
+    return adjusted.tolist()
 
 
-def holm_of_best(p: Sequence[float]) -> list[float]:
-    """The p values of the best of several models against each other one, adjusted by Holm's method
-    for the pairs of models.
+def of_best(samples: Sequence[Mapping[Any, float]], first: int) -> list[float]:
+    """The p values of every model against the model number `first`, by `p_value`, adjusted by
+    `holm` over all pairs of the models; NaN for `first` itself and where there was no test.
 
-    Which model has the best mean is known from the same seeds, so each comparison with it is one
-    that was chosen among those of all pairs: of m models that are left, p counts m (m - 1) / 2
-    times. With that the chance that any model is told apart from the best which is as good is at
-    most 5 %. Counted m - 1 times, as for a model named beforehand, it is 8 to 10 % of 7 models and
-    14 to 30 % of 54 that are all equal, at 3 to 10 seeds.
+    The family is that of all pairs because the same seeds decide which model is the best: counted
+    for the pairs with it alone, as for a model named beforehand, the chance that a model as good as
+    the best is told apart from it is 8 to 10 % of 7 models and 14 to 30 % of 54 that are all equal,
+    at 3 to 10 seeds.
     """
-    return _stepped(p, lambda left: left * (left + 1) // 2)
+    seeds = sorted({seed for sample in samples for seed in sample})
+    values = np.array([[sample.get(seed, math.nan) for seed in seeds] for sample in samples])
+    a, b = np.triu_indices(len(samples), 1)
+    adjusted = np.full((len(samples), len(samples)), math.nan)
+    adjusted[a, b] = adjusted[b, a] = holm(_p_values(values[a] - values[b]))
+    return adjusted[first].tolist()
+
+
+def _p_values(differences: np.ndarray) -> np.ndarray:
+    """`p_value` of each row of differences [pairs, replicas], NaN where one is missing."""
+    from scipy import special  # scipy.stats would cost seconds
+
+    n = (~np.isnan(differences)).sum(axis=1)
+    enough = n > 1
+    mean, error = np.full((2, len(n)), math.nan)
+    kept = differences[enough]
+    mean[enough] = np.nanmean(kept, axis=1)
+    error[enough] = np.nanstd(kept, axis=1, ddof=1) / np.sqrt(n[enough])
+    with np.errstate(divide="ignore", invalid="ignore"):
+        p = 2 * special.stdtr(n - 1, -abs(mean / error))
+    return np.where(error == 0, mean == 0, p)
 
 
 def standard_errors(models: int, seeds: int) -> float:
-    """How many standard errors of the difference the first of `models` must lie from the best to be
-    told apart by `holm_of_best`, where each has `seeds` values.
+    """How many standard errors of the difference the first pair of `models` must lie apart to be
+    told apart by `of_best`, where each has `seeds` values.
     """
     from scipy import special
 
@@ -88,19 +108,6 @@ def standard_errors(models: int, seeds: int) -> float:
 def tested(models: int, seeds: int) -> bool:
     """Whether so many seeds allow tests of so many models against the best of them."""
     return models > 1 and seeds > 1 and standard_errors(models, seeds) <= FAR
-
-
-def _stepped(p: Sequence[float], comparisons) -> list[float]:
-    """p from the least on, each times the number of `comparisons` that are left, at most 1 and not
-    below the one before it.
-    """
-    values = np.asarray(p, float)
-    tested = np.flatnonzero(~np.isnan(values))
-    order = tested[np.argsort(values[tested], kind="stable")]
-    times = [comparisons(left) for left in range(len(order), 0, -1)]
-    adjusted = values.copy()
-    adjusted[order] = np.minimum(1, np.maximum.accumulate(values[order] * np.array(times, float)))
-    return adjusted.tolist()
 
 
 def best(
@@ -118,10 +125,6 @@ def best(
     if not present:
         return [False] * len(samples)
     first = min(present, key=lambda i: sign * means[i])
-    others = [i for i in range(len(samples)) if i != first]
-    adjusted = holm_of_best([p_value(samples[i], samples[first]) for i in others])
-    told = {
-        i: not (tests and p > LEVEL) for i, p in zip(others, adjusted, strict=True)
-    }  # NaN: no test
+    p = of_best(samples, first) if tests else [math.nan] * len(samples)
     equal = [round(mean, digits) == round(means[first], digits) for mean in means]
-    return [i == first or equal[i] or not told[i] for i in range(len(samples))]
+    return [i == first or equal[i] or p[i] > LEVEL for i in range(len(samples))]

@@ -4,15 +4,17 @@ equivalent within a margin, Holm's method, McNemar's test.
 
 import math
 
+import numpy as np
 import pytest
 import scipy.stats
 from commands import Lab
 from drawn import texts
 from scored import scored
 
-from pe_jax.report import page, sheets, tables
+from pe_jax.report import paired, sheets, tables
 from pe_jax.report.baseline import versus
 from pe_jax.report.words import plusminus
+from pe_jax.storage.records import encode
 
 BASE = scored("rope", [{64: 2.0 + seed / 100} for seed in range(4)])
 
@@ -74,9 +76,42 @@ def test_equivalent_is_what_two_one_sided_tests_show_within_the_margin():
 def test_the_command_takes_a_margin_beside_a_baseline(tmp_path):
     (tmp_path / "lab").mkdir()
     lab = Lab(tmp_path / "lab", tmp_path / "programs")
-    page.write([BASE, shifted("close", [0.001, 0.003, 0.002, 0.004])], tmp_path / "study")
-    study = str(tmp_path / "study")
+    results = [BASE, shifted("close", [0.001, 0.003, 0.002, 0.004])]
+    (tmp_path / "runs.jsonl").write_text("\n".join(map(encode, results)))
+    study = str(tmp_path)
     done = lab.start("compare", study, "--baseline=rope", "--margin=0.01").wait()
     assert done.code == 0 and "equivalent within 0.01" in done.out
     done = lab.start("compare", study, "--baseline=rope", "--margin=-1").wait()
     assert done.code == 2 and "--margin must be" in done.err and not done.out
+
+
+def by_the_book(p, level=0.05):
+    """Which hypotheses Holm (1979) rejects: the least p at level / m, the next at level / (m - 1),
+    and so on until one is not.
+    """
+    rejected, order = set(), sorted(range(len(p)), key=lambda i: p[i])
+    for step, i in enumerate(order):
+        if p[i] > level / (len(p) - step):
+            break
+        rejected.add(i)
+    return rejected
+
+
+def test_holm_rejects_what_the_step_down_procedure_rejects():
+    rng = np.random.default_rng(3)
+    for _ in range(200):
+        p = rng.beta(0.3, 3, size=rng.integers(1, 12)).tolist()
+        adjusted = paired.holm(p)
+        assert {i for i, value in enumerate(adjusted) if value <= 0.05} == by_the_book(p)
+
+
+def test_the_best_of_a_column_is_held_against_the_family_of_all_pairs():
+    rng = np.random.default_rng(5)
+    for _ in range(50):
+        values = rng.normal(size=8) + rng.normal(0, 0.2, size=(6, 8)) + rng.normal(size=(6, 1))
+        first = int(values.mean(axis=1).argmin())
+        pairs = [(i, j) for i in range(6) for j in range(i)]
+        p = [scipy.stats.ttest_rel(values[i], values[j]).pvalue for i, j in pairs]
+        apart = {pair for k, pair in enumerate(pairs) if k in by_the_book(p)}
+        wanted = [not apart & {(i, first), (first, i)} for i in range(6)]
+        assert paired.best([dict(enumerate(row)) for row in values], digits=12) == wanted
