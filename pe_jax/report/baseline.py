@@ -7,10 +7,9 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from pe_jax.errors import nearest
-from pe_jax.record import Result
+from pe_jax.record import Replica, Result
 from pe_jax.report import paired, stats
 from pe_jax.report.cells import Row, Table, by_replica, described, values
 
@@ -20,8 +19,9 @@ USUAL = ("rope", "nope")
 
 @dataclass(frozen=True)
 class Against:
-    """A row minus the baseline at one length: the mean difference with its 95 % interval, and p,
-    adjusted by Holm's method for the rows of this length.
+    """A row minus the baseline at one length: the mean difference with its 95 % interval, and the p
+    of the paired t test, adjusted by Holm's method for the rows of this length. Of answers, right
+    or wrong, p is that of McNemar's exact test, and the difference has no interval.
 
     `verdict` is "better", "worse", "not distinguishable", or "equal" where all shared replicas have
     the same value to the bit; "" where fewer than two replicas are shared. `p_within` is that of
@@ -51,6 +51,8 @@ class Versus:
     """Each row with a cell for each length."""
     margin: float | None = None
     """Differences within it do not matter, in the unit of the metric; None: none was stated."""
+    answers: bool = False
+    """Whether all values are answers, right or wrong (`paired.yes_or_no`)."""
 
     @property
     def title(self) -> str:
@@ -81,11 +83,18 @@ def versus(
         swaps |= {str(row.way) for row in rows if row.way}
         if base := _base(rows, by_id, baseline):
             others = [row for row in rows if row is not base]
+            samples = [
+                [values(by_replica(by_id[row.run], table.metric, n, row.way)) for row in rows]
+                for n in table.lengths
+            ]
+            place, sign = rows.index(base), described(table.metric).sign
+            answers = paired.yes_or_no(one for column in samples for one in column)
             columns = [
-                _column([base, *others], by_id, table.metric, n, margin) for n in table.lengths
+                _column(column[place], column[:place] + column[place + 1 :], sign, answers, margin)
+                for column in samples
             ]
             cells = tuple(zip(others, zip(*columns, strict=True), strict=True))
-            found.append(Versus(table, base.label, cells, margin))
+            found.append(Versus(table, base.label, cells, margin, answers))
     if baseline and not known:
         raise ValueError(
             f"nothing can be compared with {baseline!r}: that takes two models, or one with swaps, "
@@ -127,29 +136,27 @@ def chosen(
 
 
 def _column(
-    rows: Sequence[Row],
-    by_id: Mapping[str, Result],
-    metric: str,
-    length: int,
+    of_base: Mapping[Replica, float],
+    samples: Sequence[Mapping[Replica, float]],
+    sign: int,
+    answers: bool,
     margin: float | None,
 ) -> list[Against]:
-    """Each row but the first against the first."""
-    of_base, *samples = (
-        values(by_replica(by_id[row.run], metric, length, row.way)) for row in rows
-    )
+    """The values by replica of each row against those of the baseline, at one length."""
     changes = [stats.paired(sample, of_base) for sample in samples]
-    adjusted = paired.holm([paired.p_value(sample, of_base) for sample in samples])
+    changes = [change.bare if answers else change for change in changes]
+    test = paired.mcnemar if answers else paired.p_value
+    adjusted = paired.holm([test(sample, of_base) for sample in samples])
     within = [math.nan] * len(samples)
-    if margin is not None:
+    if margin is not None and not answers:
         within = paired.holm([paired.equivalence(each, of_base, margin) for each in samples])
-    sign = described(metric).sign
     return [
         Against(change, p, _verdict(change, p, sign, _same(sample, of_base)), p_within)
         for sample, change, p, p_within in zip(samples, changes, adjusted, within, strict=True)
     ]
 
 
-def _same(a: Mapping[Any, float], b: Mapping[Any, float]) -> bool:
+def _same(a: Mapping[Replica, float], b: Mapping[Replica, float]) -> bool:
     """Whether the replicas that both have, one at least, have the same values to the bit."""
     shared = a.keys() & b.keys()
     return bool(shared) and all(a[replica] == b[replica] for replica in shared)

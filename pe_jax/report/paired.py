@@ -10,10 +10,12 @@ of 54 equal models, corrected by Holm's method, told some of them apart four tim
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+
+from pe_jax.record import Replica
 
 LEVEL = 0.05
 FAR = 50.0
@@ -29,6 +31,27 @@ def p_value(a: Mapping[Any, float], b: Mapping[Any, float]) -> float:
     """
     differences = [a[key] - b[key] for key in sorted(a.keys() & b.keys())]
     return float(_p_values(np.array([differences]))[0])
+
+
+def yes_or_no(samples: Iterable[Mapping[Replica, float]]) -> bool:
+    """Whether all values are answers to drawn questions, each right (100) or wrong (0)."""
+    every = [pair for sample in samples for pair in sample.items()]
+    return bool(every) and all(
+        replica.kind == "sample" and value in (0, 100) for replica, value in every
+    )
+
+
+def mcnemar(a: Mapping[Replica, float], b: Mapping[Replica, float]) -> float:
+    """The two-sided p of McNemar's exact test (McNemar, 1947) of answers to the same questions: of
+    the n questions that only one of the two answers right, how likely the smaller side is at most
+    as small as it is, where each side has them with probability 1/2, times 2, at most 1. NaN
+    without a question that both were asked.
+    """
+    shared = a.keys() & b.keys()
+    only_a, only_b = sum(a[q] > b[q] for q in shared), sum(a[q] < b[q] for q in shared)
+    n = only_a + only_b
+    tail = sum(math.comb(n, k) for k in range(min(only_a, only_b) + 1)) / 2**n
+    return min(1.0, 2 * tail) if shared else math.nan
 
 
 def equivalence(a: Mapping[Any, float], b: Mapping[Any, float], margin: float) -> float:

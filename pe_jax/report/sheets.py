@@ -190,12 +190,15 @@ def difference_note(versus: Versus) -> Note:
     if max(shared) < 2:
         text = f"Each {row} minus {versus.baseline}; one shared {of} allows no tests.{missing}"
     else:
+        half, test, stricter = "", "McNemar's exact test", ""
+        if not versus.answers:
+            half, test = ", ± half of the 95 % interval by Student's t", "a paired t test"
+            stricter = "; that is stricter than an interval without 0"
         text = (
-            f"Each {row} minus {versus.baseline}, paired over {of}s, ± half of the 95 % interval "
-            f"by Student's t: {side} 0 the {row} is better. Better and worse are said where a "
-            f"paired t test tells it from {versus.baseline} at 5 %, two-sided, corrected by Holm's "
-            f"method for the {count(len(versus.rows), row)} of a column; that is stricter than an "
-            f"interval without 0. Equal: the same values to the bit.{_equivalent(versus)}{missing}"
+            f"Each {row} minus {versus.baseline}, paired over {of}s{half}: {side} 0 the {row} is "
+            f"better. Better and worse are said where {test} tells it from {versus.baseline} at "
+            f"5 %, two-sided, corrected by Holm's method for the {count(len(versus.rows), row)} of "
+            f"a column{stricter}. Equal: the same values to the bit.{_equivalent(versus)}{missing}"
         )
     return Note("How to read the differences", text, general=True)
 
@@ -204,6 +207,8 @@ def _equivalent(versus: Versus) -> str:
     """What the margin of a comparison is, and how it is tested."""
     if versus.margin is None:
         return ""
+    if versus.answers:
+        return " Equivalence is not tested of answers that are right or wrong."
     return (
         f" Equivalent within {versus.margin:g}: two one-sided paired t tests at 5 %, corrected in "
         "the same way, show that the mean difference lies within this margin."

@@ -9,8 +9,9 @@ import pytest
 import scipy.stats
 from commands import Lab
 from drawn import texts
-from scored import scored
+from scored import rows, scored
 
+from pe_jax.record import Replica, Way
 from pe_jax.report import paired, sheets, tables
 from pe_jax.report.baseline import versus
 from pe_jax.report.words import plusminus
@@ -115,3 +116,23 @@ def test_the_best_of_a_column_is_held_against_the_family_of_all_pairs():
         apart = {pair for k, pair in enumerate(pairs) if k in by_the_book(p)}
         wanted = [not apart & {(i, first), (first, i)} for i in range(6)]
         assert paired.best([dict(enumerate(row)) for row in values], digits=12) == wanted
+
+
+def test_answers_to_the_same_questions_have_mcnemars_exact_test():
+    """Of 12 questions the swap answers 9 alone, and the model 1 alone; a sign test by scipy."""
+    model = [{64: value} for value in [0] * 9 + [100, 100, 0]]
+    swap = [{64: value} for value in [100] * 9 + [0, 100, 0]]
+    of = {"metric": "passkey", "kind": "sample"}
+    more = rows(swap, way=Way(swap="yarn"), **of)
+    few = rows(model[:5], way=Way(swap="ntk"), **of)  # the model's own first five answers
+    study = [scored("rope", model, more=(*more, *few), **of)]
+    (found,) = versus(study, tables.study(study))
+    cells = {row.label: cells[0] for row, cells in found.rows}
+    exact = scipy.stats.binomtest(1, 10, 0.5).pvalue
+    assert cells["rope, yarn"].p == pytest.approx(2 * exact)
+    assert cells["rope, yarn"].verdict == "better" and math.isnan(cells["rope, yarn"].change.half)
+    assert cells["rope, ntk"].verdict == "equal" and cells["rope, ntk"].p == 1.0
+    assert "McNemar" in sheets.difference_note(found)
+    five = {Replica("sample", i): 100.0 for i in range(5)}
+    assert paired.mcnemar(five, dict.fromkeys(five, 0.0)) == 2 * 0.5**5
+    assert not paired.yes_or_no([{Replica("seed", 0): 100.0}])
