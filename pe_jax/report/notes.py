@@ -34,6 +34,7 @@ def notes(results: Sequence[Result], table: Table) -> tuple[Note, ...]:
         *(Note("What differs", note) for note in filter(None, [differing(results)])),
         *(Note("What had no effect", note) for note in _without_effect(results, table)),
         *(Note("How the models rank", note) for note in _ranks(table)),
+        *(Note("What is not bold", note) for note in _not_bold(table)),
         Note("How to read the columns", _columns(table, metric), general=True),
         Note("What bold means", _bold(table, metric), general=True),
         *(Note("How to read the rows", note, general=True) for note in _rows(results, table)),
@@ -59,7 +60,25 @@ def _columns(table: Table, metric: Metric) -> str:
 
 def _bold(table: Table, metric: Metric) -> str:
     rows = "model as it is and its swaps" if table.of_swaps else "models as trained"
-    return f"Bold: the {metric.best} mean of a column among the {rows} {_marked(table)}."
+    return (
+        f"Bold: the {metric.best} mean of a column among the {rows} {_marked(table)}. None is bold "
+        "where more than a third of the rows would be."
+    )
+
+
+def _not_bold(table: Table) -> Iterator[str]:
+    """In which columns too many rows are as good as the best."""
+    compared = [row for row in table.rows if row.trained or (row.way and row.together)]
+    columns = []
+    for i, length in enumerate(table.lengths):
+        cells = [row.cells[i] for row in compared]
+        if sum(cell.n > 0 for cell in cells) > 1 and not any(cell.best for cell in cells):
+            columns.append(length)
+    if columns:
+        yield (
+            f"Nothing is bold at {join(columns)}: more than a third of the rows are as good as the "
+            "best, or not told apart from it."
+        )
 
 
 def _marked(table: Table) -> str:
@@ -157,11 +176,12 @@ def _ranks(table: Table) -> Iterator[str]:
     ranked = sorted((-row.rank.mean, row.label, row.rank) for row in table.rows if row.rank)
     if len({mean for mean, _, _ in ranked}) > 1:  # of equal models there is no order
         best = ", ".join(f"{label} {_rank(rank)}" for _, label, rank in ranked[:3])
+        bounded = not math.isnan(ranked[0][2].low)
+        ends = f"; in brackets the 95 % bootstrap interval over {table.replicate}s" * bounded
         three = f", the three highest of {len(ranked)}" if len(ranked) > 3 else ""
         yield (
             f"Mean reciprocal rank over lengths beyond training{three} (1: the best at every "
-            f"length in every {table.replicate}; in brackets the 95 % bootstrap interval over "
-            f"{table.replicate}s): {best}."
+            f"length in every {table.replicate}{ends}): {best}."
         )
 
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from pe_jax.record import Result
 from pe_jax.report import groups, tables
@@ -90,6 +90,8 @@ def _told(
 ) -> Iterator[tuple[Column, dict[str, Cell]]]:
     """The columns of a group's table, with their cells by label."""
     metric = described(table.metric)
+    if table.of_swaps:  # its model is held against its swaps, which are no rows here
+        rows = {label: _unmarked(row) for label, row in rows.items()}
     if any(row.beyond for row in rows.values()):
         cells = {label: row.summary for label, row in rows.items()}
         yield Column(name, metric.unit, f"beyond {table.train_length}", metric.sign), cells
@@ -100,6 +102,11 @@ def _told(
     if table.lengths[-1] > table.train_length:
         gains = {label: row.gain for label, row in rows.items()}
         yield Column(name, "gain", longest, metric.sign, difference=True), gains
+
+
+def _unmarked(row: Row) -> Row:
+    cells = tuple(replace(cell, best=False) for cell in row.cells)
+    return replace(row, cells=cells, beyond=row.beyond and replace(row.beyond, best=False))
 
 
 def _ranked(trained: Sequence[Mapping[str, Row]], headlines: Sequence[Table]) -> list[str]:
@@ -142,10 +149,10 @@ def _notes(headlines: Sequence[Table], ranked: bool) -> Iterator[Note]:
         )
     yield Note("How to read the columns", " ".join(columns))
     bold = "the best among the models as trained and what is not told apart from it"
-    swaps = any(table.of_swaps for table in headlines)
-    alone = " An only model of a group is bold if none of its swaps is better." * swaps
     yield Note(
-        "What bold means", f"Bold: of each column {bold}, as in the tables of the groups.{alone}"
+        "What bold means",
+        f"Bold: of each column {bold}, as in the tables of the groups; none where more than a "
+        "third of the rows would be.",
     )
     yield Note(
         "How to read the rows",

@@ -133,6 +133,14 @@ def tested(models: int, seeds: int) -> bool:
     return models > 1 and seeds > 1 and standard_errors(models, seeds) <= FAR
 
 
+def few(marks: Sequence[bool]) -> list[bool]:
+    """The marks of the rows of a column, or none where more than a third of the rows have one: that
+    many say nothing. A single mark stays, unless it is that of the only row.
+    """
+    number, rows = sum(marks), len(marks)
+    return list(marks) if rows > 1 and number <= max(1, rows // 3) else [False] * rows
+
+
 def best(
     samples: Sequence[Mapping[Any, float]], sign: int = 1, digits: int = 2, tests: bool = True
 ) -> list[bool]:

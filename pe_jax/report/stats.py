@@ -14,6 +14,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+REPLICATES = 10
+"""Fewer replicates are not resampled."""
+
 
 class Interval(NamedTuple):
     """A mean, the half width of its 95 % interval and the number of values behind it."""
@@ -137,7 +140,8 @@ def reciprocal_ranks(values: np.ndarray) -> list[Rank]:
     Rows are ranked (1 is the best) within every seed and length, equal values share the better rank
     and a NaN, a score that was not computed, ranks last. Lengths of one seed are not independent:
     each seed's mean over lengths is one observation, and the seeds are resampled (percentile
-    bootstrap, fixed seed). One seed has no interval (NaN).
+    bootstrap, fixed seed). Fewer than REPLICATES seeds have no interval (NaN): of 3, resampling
+    repeats what they share, with intervals of no width.
     """
     from scipy import stats
 
@@ -145,8 +149,8 @@ def reciprocal_ranks(values: np.ndarray) -> list[Rank]:
     ranks = stats.rankdata(np.where(np.isnan(values), np.inf, values), method="min", axis=0)
     ranks = np.where(np.isnan(values), len(values), ranks)
     by_seed = (1 / ranks).mean(axis=2)
-    if values.shape[1] == 1:
-        return [Rank(float(mean), math.nan, math.nan) for mean in by_seed[:, 0]]
+    if values.shape[1] < REPLICATES:
+        return [Rank(float(mean), math.nan, math.nan) for mean in by_seed.mean(axis=1)]
     resampled = stats.bootstrap(
         (by_seed,), np.mean, axis=1, method="percentile", rng=np.random.default_rng(0)
     )

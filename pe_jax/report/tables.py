@@ -111,7 +111,8 @@ def extrapolation(
     best first.
 
     `best` marks the models as trained that no test tells apart from the best of their column
-    (`paired.best`); where there is one model, of it and its swaps those that print as the best.
+    (`paired.best`); where there is one model, of it and its swaps those that print as the best. In
+    a column where these are more than a third of the rows, `paired.few`, none is marked.
 
     A ValueError says when no result has the metric, or when what they were trained or scored on
     differs, so that they must not be ranked: `grouped` gives a table for each group, with what sets
@@ -225,7 +226,8 @@ def _with_best(
         [values(by_replica(run, metric, length, way)) for run, way in ways] for length in lengths
     ]
     columns.append([means_beyond(run, metric, every, way) for run, way in ways])
-    bold = zip(*(paired.best(column, sign, tests=tests) for column in columns), strict=True)
+    marked = (paired.few(paired.best(column, sign, tests=tests)) for column in columns)
+    bold = zip(*marked, strict=True)
     found = []
     for row, (*marks, last) in zip(rows, bold, strict=True):
         cells = tuple(replace(c, best=b) for c, b in zip(row.cells, marks, strict=True))

@@ -1,0 +1,71 @@
+"""Which cells are bold, and which ranks have an interval."""
+
+import math
+
+import numpy as np
+from scored import rows, scored
+
+from pe_jax.record import Way
+from pe_jax.report import overview, paired, stats, tables
+
+
+def model(label, base, noise=0.001, seeds=3):
+    """Values of all lengths near `base`, with noise of its own."""
+    rng = np.random.default_rng(sum(map(ord, label)))
+    return scored(label, [{64: v, 128: v} for v in base + noise * rng.normal(size=seeds)])
+
+
+def bold(table):
+    return {row.label: [cell.best for cell in row.cells] for row in table.rows}
+
+
+def note(table, question):
+    return " ".join(note for note in table.notes if note.question == question)
+
+
+def test_a_third_of_the_rows_may_be_bold_and_no_more():
+    assert paired.few([True, False, False]) == [True, False, False]
+    assert paired.few([True, True, False, False, False]) == [False] * 5
+    assert paired.few([True, True, *[False] * 4]) == [True, True, *[False] * 4]
+    assert paired.few([True, False]) == [True, False] and paired.few([True]) == [False]
+
+
+def test_a_column_of_models_that_no_test_tells_apart_has_no_bold():
+    apart = tables.extrapolation([model(f"e{i}", 2.0 + i) for i in range(4)])
+    assert bold(apart) == {"e0": [True] * 2} | {f"e{i}": [False] * 2 for i in (1, 2, 3)}
+    assert not note(apart, "What is not bold")
+    alike = tables.extrapolation([model(f"e{i}", 2.0 + i / 9, noise=1.0) for i in range(4)])
+    assert not any(any(marks) for marks in bold(alike).values())
+    assert "at 64 and 128" in note(alike, "What is not bold")
+
+
+def test_the_only_model_of_a_study_is_not_bold():
+    (table,) = tables.study([model("rope", 2.0)])
+    assert bold(table) == {"rope": [False, False]} and not note(table, "What is not bold")
+
+
+def test_in_an_overview_a_model_is_not_held_against_its_swaps():
+    def study(length):
+        swaps = [rows([{64: 3.0, 128: 5.0}] * 3, way=Way(swap=name)) for name in ("pi", "ntk")]
+        return scored("rope", [{64: 2.0, 128: 2.0}] * 3, length=length, more=sum(swaps, ()))
+
+    results = [study(64), study(128)]
+    reported = tables.study(results)
+    assert [row.cells[1].best for row in reported[0].rows] == [True, False, False]
+    ((_, cells),) = overview.overview(results, reported).rows
+    assert not any(cell.best for cell in cells)
+
+
+def test_fewer_than_ten_replicates_have_ranks_without_an_interval():
+    rng = np.random.default_rng(0)
+    for seeds in (3, 9, 10):
+        values = rng.normal(size=(2, seeds, 4))
+        wins = (values[0] < values[1]).mean()
+        first, second = stats.reciprocal_ranks(values)
+        assert np.isclose(first.mean, wins + (1 - wins) / 2)
+        assert np.isclose(second.mean, 1 - wins + wins / 2)
+        assert math.isnan(first.low) == math.isnan(second.high) == (seeds < 10)
+    ranked = tables.extrapolation([model("a", 2.0), model("b", 3.0)])
+    assert "bootstrap" not in note(ranked, "How the models rank")
+    many = [model(label, 2.0, noise=1.0, seeds=12) for label in "ab"]
+    assert "bootstrap" in note(tables.extrapolation(many), "How the models rank")
