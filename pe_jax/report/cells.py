@@ -42,9 +42,9 @@ class Row:
     `gain` is the value at the longest length minus the one at the training length, paired over
     replicas; `effective` and `censored` are those of `stats.effective_length` on the means; `rank`
     is over the lengths beyond training, for models as trained. `rate` is the learning rate, of
-    several the chosen one; `parameters` counts what its encodings learn. Of samples, `beyond` is
-    the mean over all lengths beyond training, and `effective` the longest length that is solved,
-    `stats.solved_length`.
+    several the chosen one, and `rate_edge` is "lowest" or "highest" where it is that of them;
+    `parameters` counts what its encodings learn. Of samples, `beyond` is the mean over all lengths
+    beyond training, and `effective` the longest length that is solved, `stats.solved_length`.
     """
 
     run: str
@@ -58,6 +58,7 @@ class Row:
     parameters: int | None
     ms_per_step: float | None
     rate: float | None = None
+    rate_edge: str = ""
     rank: stats.Rank | None = None
     beyond: Cell | None = None
     method: str = ""
@@ -211,6 +212,13 @@ def rate(result: Result) -> float | None:
     if result.rates:
         return min(result.rates, key=lambda tried: tried.mean).rate
     return result.config.get("train", {}).get("rate")
+
+
+def edge(result: Result) -> str:
+    """ "lowest" or "highest" where the chosen learning rate is that of several tried; else ""."""
+    tried = {one.rate for one in result.rates}
+    ends = {min(tried): "lowest", max(tried): "highest"} if len(tried) > 1 else {}
+    return ends.get(rate(result), "")
 
 
 def seconds(result: Result, metric: str, length: int, way: Way) -> float | None:

@@ -297,18 +297,17 @@ def validated(results: Sequence[Result]) -> str:
 
 def edges(results: Sequence[Result], table: Table) -> Iterator[str]:
     """Which models chose the highest or lowest rate tried, so that a better one may lie beyond."""
-    found: dict[tuple[str, float], list[str]] = {}
-    called = {row.run: row.label for row in table.rows if row.trained}
-    for result in results:
-        tried = [one.rate for one in result.rates]
-        for end, extreme in (("highest", max), ("lowest", min)) if result.id in called else ():
-            if len(set(tried)) > 1 and rate(result) == extreme(tried):
-                found.setdefault((end, extreme(tried)), []).append(called[result.id])
-    if found:
-        ends = [
-            f"the {end} tried, {one:g}, for {join(names)}" for (end, one), names in found.items()
-        ]
-        yield f"The chosen learning rate is {'; '.join(ends)}: widen train.rates"
+    by_id = {result.id: result for result in results}
+    ends: dict[str, list[str]] = {}
+    for row in table.rows:
+        if row.trained and row.rate_edge:
+            more = len(by_id[row.run].rates) - len(by_id[row.run].config["train"]["rates"])
+            after = f", after {more} more than train.rates names" if more else ""
+            end = f"the {row.rate_edge} tried, {row.rate:g}{after}"
+            ends.setdefault(end, []).append(row.label)
+    if ends:
+        told = "; ".join(f"{end}, for {join(labels)}" for end, labels in ends.items())
+        yield f"The chosen learning rate is {told}: a better one may lie beyond"
 
 
 # By what code runs were carried out, and what is doubtful

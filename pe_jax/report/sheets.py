@@ -101,6 +101,7 @@ def _numbers(table: Table, row: Row) -> dict[str, Any]:
         "run": row.run,
         "way": str(row.way),
         "rate": row.rate,
+        "rate_edge": row.rate_edge,
     }
     for length, cell in zip(table.lengths, row.cells, strict=True):
         found |= {f"mean_{length}": cell.mean, f"half_{length}": cell.half, f"n_{length}": cell.n}

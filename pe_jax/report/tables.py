@@ -22,6 +22,7 @@ from pe_jax.report.cells import (
     cell,
     describe,
     described,
+    edge,
     few,
     gain,
     in_percent,
@@ -187,6 +188,7 @@ def _row(
         seconds=seconds(result, metric, lengths[-1], way),
         together=together,
         rate=rate(result),
+        rate_edge=edge(result),
         beyond=cells_beyond(result, metric, every, way) if in_percent(metric) else None,
     )
 
