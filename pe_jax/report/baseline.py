@@ -68,7 +68,8 @@ def versus(
     margin: float | None = None,
 ) -> list[Versus]:
     """Each of the tables `reported` of the results that has the baseline and another row, against
-    the baseline; with a `margin`, with tests of equivalence.
+    the baseline; with a `margin`, with tests of equivalence. Beyond the training length those rows
+    alone that are `Row.compared`.
 
     `baseline` is a row's label, or a swap of a single model; None is rope, else nope, else the
     first model of a table. A ValueError, with the nearest labels, where no table has it.
@@ -84,7 +85,12 @@ def versus(
         if base := _base(rows, by_id, baseline):
             others = [row for row in rows if row is not base]
             samples = [
-                [values(by_replica(by_id[row.run], table.metric, n, row.way)) for row in rows]
+                [
+                    values(by_replica(by_id[row.run], table.metric, n, row.way))
+                    if row.compared or n <= table.train_length
+                    else {}
+                    for row in rows
+                ]
                 for n in table.lengths
             ]
             place, sign = rows.index(base), described(table.metric).sign

@@ -18,6 +18,8 @@ from pe_jax.report.groups import Condition
 from pe_jax.report.headroom import HEADROOM
 from pe_jax.report.sheet import Note
 
+SOLVED = 99.0
+"""A task is solved at a length where so many percent are right."""
 COLUMNS = 7
 """A table of samples has at most so many lengths."""
 
@@ -59,6 +61,11 @@ class Row:
     ms_per_step: float | None
     rate: float | None = None
     rate_edge: str = ""
+    solved: int | None = None
+    """Of a task, how many seeds have at least SOLVED % at the training length; None elsewhere."""
+    compared: bool = True
+    """Whether it is compared with other rows beyond the training length: not if it is of a task and
+    its mean there is below SOLVED %."""
     rank: stats.Rank | None = None
     beyond: Cell | None = None
     method: str = ""

@@ -12,7 +12,7 @@ from pe_jax.contamination import HELD_OUT
 from pe_jax.metric import Metric
 from pe_jax.record import AS_TRAINED, SYMBOLS, Process, Result
 from pe_jax.report import paired, task_baselines
-from pe_jax.report.cells import Row, Table, described, rate
+from pe_jax.report.cells import SOLVED, Row, Table, described, rate
 from pe_jax.report.groups import other_text
 from pe_jax.report.labels import WINDOW
 from pe_jax.report.sheet import Note
@@ -34,6 +34,7 @@ def notes(results: Sequence[Result], table: Table) -> tuple[Note, ...]:
         *(Note("What differs", note) for note in filter(None, [differing(results)])),
         *(Note("What had no effect", note) for note in _without_effect(results, table)),
         *(Note("How the models rank", note) for note in _ranks(table)),
+        *(Note("What is not compared", note) for note in _unsolved(table)),
         *(Note("What is not bold", note) for note in _not_bold(table)),
         Note("How to read the columns", _columns(table, metric), general=True),
         Note("What bold means", _bold(table, metric), general=True),
@@ -47,6 +48,9 @@ def _columns(table: Table, metric: Metric) -> str:
             "Mean beyond a length: over all evaluated lengths beyond it, of which the table may "
             "show a few. Solved length: the longest evaluated length up to which more than half of "
             f"the {table.replicate}s have at least 90 % (≥: no length beyond it was evaluated)."
+            + f" A seed solves the training length with at least {SOLVED:g} %, and a model whose "
+            "mean is below is not compared with others beyond it: it has no rank, no bold and no "
+            "test there, and stands below them." * any(row.solved is not None for row in table.rows)
         )
     helped = "negative" if metric.better == "lower" else "positive"
     return (
@@ -64,6 +68,20 @@ def _bold(table: Table, metric: Metric) -> str:
         f"Bold: the {metric.best} mean of a column among the {rows} {_marked(table)}. None is bold "
         "where more than a third of the rows would be."
     )
+
+
+UNSOLVED = f"the mean at the longest length of training is below {SOLVED:g} %"
+"""Why a model of a task is not compared with others beyond the training length."""
+
+
+def _unsolved(table: Table) -> Iterator[str]:
+    """Which models are not compared beyond the training length."""
+    trained = [row for row in table.rows if row.trained]
+    aside = [row.label for row in trained if not row.compared]
+    if aside:
+        all_of = len(aside) == len(trained)
+        which = "no model" if all_of else f"not {join(aside)}"
+        yield f"Compared beyond {table.train_length}: {which}, since {UNSOLVED}."
 
 
 def _not_bold(table: Table) -> Iterator[str]:

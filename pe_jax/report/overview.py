@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from pe_jax.record import Result
 from pe_jax.report import groups, tables
 from pe_jax.report.cells import Cell, Row, Table, described, of_samples
+from pe_jax.report.notes import UNSOLVED
 from pe_jax.report.sheet import Note
 from pe_jax.report.words import join
 
@@ -68,13 +69,16 @@ def overview(
     trained = [{row.label: row for row in table.rows if row.trained} for table in headlines]
     names = _ranked(trained, headlines) if ranked else _as_given(trained, results)
     columns, found = [], []
-    for name, table, own in zip(called(results, headlines), headlines, trained, strict=True):
+    groups_called = called(results, headlines)
+    for name, table, own in zip(groups_called, headlines, trained, strict=True):
         for column, cells in _told(name, table, own):
             columns.append(column)
             found.append([cells.get(label, Cell(reason=f"no run on {name}")) for label in names])
     rows = zip(names, zip(*found, strict=True), strict=True)
     tasks = tuple(table for table in headlines if of_samples(table.metric))
-    return Overview(tuple(columns), tuple(rows), tuple(_notes(headlines, ranked)), tasks)
+    return Overview(
+        tuple(columns), tuple(rows), tuple(_notes(headlines, groups_called, ranked)), tasks
+    )
 
 
 def called(results: Sequence[Result], reported: Sequence[Table]) -> list[str]:
@@ -120,7 +124,7 @@ def _ranked(trained: Sequence[Mapping[str, Row]], headlines: Sequence[Table]) ->
             label: sign * cell.mean
             for label, row in own.items()
             for cell in [row.beyond or row.cells[-1]]
-            if cell.n
+            if cell.n and row.compared
         }
         for label in {label for other in trained for label in other}:
             mine = score.get(label, math.inf)
@@ -134,7 +138,7 @@ def _as_given(trained: Sequence[Mapping[str, Row]], results: Sequence[Result]) -
     return list(dict.fromkeys(label[result.id] for result in results if result.id in label))
 
 
-def _notes(headlines: Sequence[Table], ranked: bool) -> Iterator[Note]:
+def _notes(headlines: Sequence[Table], names: Sequence[str], ranked: bool) -> Iterator[Note]:
     samples = any(row.beyond for table in headlines for row in table.rows)
     text = [table for table in headlines if not all(row.beyond for row in table.rows)]
     columns = ["↑: higher is better; ↓: lower is better."]
@@ -154,12 +158,19 @@ def _notes(headlines: Sequence[Table], ranked: bool) -> Iterator[Note]:
         f"Bold: of each column {bold}, as in the tables of the groups; none where more than a "
         "third of the rows would be.",
     )
+    aside = {
+        name: [row.label for row in table.rows if row.trained and not row.compared]
+        for name, table in zip(names, headlines, strict=True)
+    }
+    if any(aside.values()):
+        told = "; ".join(f"{name}: {join(labels)}" for name, labels in aside.items() if labels)
+        yield Note("What is not compared", f"Not compared, since {UNSOLVED}: {told}.")
     yield Note(
         "How to read the rows",
         "A row is an encoding. "
         + (
             "Rows are ordered by the share of the other models that are better, mean over the "
-            "groups (all are better than one without a value)."
+            "groups (all are better than one that has no value or is not compared)."
             if ranked
             else ""
         ),

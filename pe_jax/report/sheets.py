@@ -40,9 +40,11 @@ def extrapolation(tables: Iterable[Table]) -> list[Sheet]:
 def _extrapolation(table: Table, label: str) -> Sheet:
     samples = any(row.beyond for row in table.rows)
     counted = any(row.parameters is not None for row in table.rows)
+    seeds = any(row.solved is not None for row in table.rows)
     told = ["gain", "effective length"]
     if samples:
         told = [f"mean beyond {table.train_length}", "solved length"]
+    told += [f"seeds that solve {table.train_length}"] * seeds
     cost = "ms a step" if table.replicate == "seed" else "seconds a window"
     columns = ["encoding", *lengths(table), *told, *["parameters"] * counted, cost]
     between = [
@@ -53,7 +55,9 @@ def _extrapolation(table: Table, label: str) -> Sheet:
     return Sheet(
         table.title,
         tuple(columns),
-        tuple((name, tuple(_row(row, counted) for row in rows)) for name, rows in table.blocks),
+        tuple(
+            (name, tuple(_row(row, counted, seeds) for row in rows)) for name, rows in table.blocks
+        ),
         table.notes,
         tuple(_numbers(table, row) for row in table.rows),
         caption=_caption(table),
@@ -62,7 +66,7 @@ def _extrapolation(table: Table, label: str) -> Sheet:
     )
 
 
-def _row(row: Row, counted: bool) -> tuple[Printed, ...]:
+def _row(row: Row, counted: bool, seeds: bool) -> tuple[Printed, ...]:
     effective = number(row.effective, "≥ {}" if row.censored else "{}")
     if row.effective == 0:
         effective = Printed("none", 0)
@@ -71,6 +75,7 @@ def _row(row: Row, counted: bool) -> tuple[Printed, ...]:
         *map(mean, row.cells),
         mean(row.summary, "" if row.beyond else "+"),
         effective,
+        *[number(row.solved, f"{{}} of {row.replicas}")] * seeds,
         *[number(row.parameters)] * counted,
         number(row.cost, "{:.1f}"),
     )
@@ -113,6 +118,7 @@ def _numbers(table: Table, row: Row) -> dict[str, Any]:
         "gain_half": row.gain.half,
         "gain_n": row.gain.n,
         "effective_length": row.effective,
+        **({} if row.solved is None else {"solved_seeds": row.solved}),
         "censored": row.censored,
         "reciprocal_rank": rank[0],
         "reciprocal_rank_low": rank[1],
@@ -185,7 +191,9 @@ def difference_note(versus: Versus) -> Note:
     """How to read the differences."""
     metric = described(versus.table.metric)
     shared = [cell.change.n for _, cells in versus.rows for cell in cells]
-    missing = " n/a: one of the two has no value there." if 0 in shared else ""
+    solve = any(not row.compared for row in versus.table.rows)
+    why = f", or does not solve length {versus.table.train_length}" if solve else ""
+    missing = f" n/a: one of the two has no value there{why}." if 0 in shared else ""
     of, row = versus.table.replicate, "row" if versus.table.of_swaps else "model"
     side = "below" if metric.better == "lower" else "above"
     if max(shared) < 2:

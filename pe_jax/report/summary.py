@@ -24,8 +24,11 @@ def summary(table: Table, headed: bool = False) -> str:
     unit = "" if table.tokens else " tokens"
     said = [f"{heading}{_setting(table, called, unit)}."]
     reached = sorted(
-        (row for row in called if row.cells[-1].n), key=lambda row: metric.sign * row.cells[-1].mean
+        (row for row in called if row.cells[-1].n and row.compared),
+        key=lambda row: metric.sign * row.cells[-1].mean,
     )
+    if not any(row.compared for row in called):
+        return f"{said[0]} None solves length {train}, so none is compared beyond it."
     if not reached:
         return f"{said[0]} None has a value at {longest}."
     printed = {plusminus(row.cells[-1].mean, math.nan) for row in reached}

@@ -13,9 +13,10 @@ from typing import Any
 
 import numpy as np
 
-from pe_jax.record import AS_TRAINED, Result, Way
+from pe_jax.record import AS_TRAINED, Replica, Result, Way
 from pe_jax.report import groups, labels, notes, paired, stats, task_baselines
 from pe_jax.report.cells import (
+    SOLVED,
     Row,
     Table,
     by_replica,
@@ -174,6 +175,7 @@ def _row(
     else:
         served = [sign * math.inf if c.beyond else c.mean for c in cells]
         effective, censored = stats.effective_length(lengths, served, length, sign=sign)
+    solved, compared = _solved(result, metric, way)
     return Row(
         run=result.id,
         label=labels.in_way(label, way, result.train),
@@ -189,8 +191,19 @@ def _row(
         together=together,
         rate=rate(result),
         rate_edge=edge(result),
+        solved=solved,
+        compared=compared,
         beyond=cells_beyond(result, metric, every, way) if in_percent(metric) else None,
     )
+
+
+def _solved(result: Result, metric: str, way: Way) -> tuple[int | None, bool]:
+    """`Row.solved` and `Row.compared` of a row."""
+    at_train = by_replica(result, metric, result.train.length, way)
+    if not in_percent(metric) or not at_train or result.replicas(metric)[0].kind != "seed":
+        return None, True
+    right = list(values(at_train).values())
+    return sum(one >= SOLVED for one in right), bool(right) and statistics.fmean(right) >= SOLVED
 
 
 def _learned(result: Result) -> int | None:
@@ -202,6 +215,7 @@ def _learned(result: Result) -> int | None:
 def _order(row: Row, sign: int) -> tuple[Any, ...]:
     return (
         _natural(row.block if row.way else ""),
+        not row.compared,
         *((not c.n, sign * c.mean if c.n else 0.0) for c in reversed(row.cells)),
         _natural(row.label),
     )
@@ -222,14 +236,25 @@ def _with_best(
     by_id, sign = {result.id: result for result in results}, described(metric).sign
     replicas = max((row.replicas for row in rows), default=0)
     several = len({row.run for row in rows}) > 1
-    tests = several and paired.tested(len(rows), replicas)
+    train = results[0].train.length
+
+    def marks(samples: list[dict[Replica, float]], compared: list[bool]) -> list[bool]:
+        tests = several and paired.tested(sum(compared), replicas)
+        kept = [sample for sample, one in zip(samples, compared, strict=True) if one]
+        bold = iter(paired.few(paired.best(kept, sign, tests=tests)))
+        return [one and next(bold) for one in compared]
+
     ways = [(by_id[row.run], row.way) for row in rows]
     columns = [
-        [values(by_replica(run, metric, length, way)) for run, way in ways] for length in lengths
+        marks(
+            [values(by_replica(run, metric, length, way)) for run, way in ways],
+            [row.compared or length <= train for row in rows],
+        )
+        for length in lengths
     ]
-    columns.append([means_beyond(run, metric, every, way) for run, way in ways])
-    marked = (paired.few(paired.best(column, sign, tests=tests)) for column in columns)
-    bold = zip(*marked, strict=True)
+    means = [means_beyond(run, metric, every, way) for run, way in ways]
+    columns.append(marks(means, [row.compared for row in rows]))
+    bold = zip(*columns, strict=True)
     found = []
     for row, (*marks, last) in zip(rows, bold, strict=True):
         cells = tuple(replace(c, best=b) for c, b in zip(row.cells, marks, strict=True))
@@ -242,11 +267,12 @@ def _with_best(
 def _with_ranks(
     rows: list[Row], results: Sequence[Result], metric: str, lengths: Sequence[int]
 ) -> list[Row]:
-    scores = beyond(rows, results, metric, lengths)
-    if not 2 <= len(rows) <= MODELS or not scores.size:
+    compared = [row for row in rows if row.compared]
+    scores = beyond(compared, results, metric, lengths)
+    if not 2 <= len(compared) <= MODELS or not scores.size:
         return rows
-    ranks = stats.reciprocal_ranks(scores)
-    return [replace(row, rank=rank) for row, rank in zip(rows, ranks, strict=True)]
+    ranks = iter(stats.reciprocal_ranks(scores))
+    return [replace(row, rank=next(ranks)) if row.compared else row for row in rows]
 
 
 def beyond(

@@ -1,0 +1,71 @@
+"""Of tasks, who has solved the training length, and who is compared beyond it."""
+
+
+from drawn import drawn, texts
+from scored import rows
+
+from pe_jax.report import overview, sheets, tables
+from pe_jax.report.baseline import versus
+from pe_jax.report.summary import summary
+
+
+def model(label, at_train, beyond, task="parity"):
+    """Accuracies by seed at length 40, and at 80 and 160."""
+    values = [
+        {40: start, 80: end, 160: end - 1} for start, end in zip(at_train, beyond, strict=True)
+    ]
+    return drawn(task, label, None, lengths=(40, 80, 160), rows=rows(values, metric="accuracy"))
+
+
+SOLVES = model("rope", [100, 99, 99.5], [90, 91, 92])
+NEARLY = model("alibi", [100, 100, 97.5], [80, 70, 75])
+LEARNED = model("nope", [98.9, 98.9, 98.9], [98, 98.5, 98])  # the best beyond, had it solved 40
+STUDY = [SOLVES, NEARLY, LEARNED]
+
+
+def table_of(results=STUDY):
+    (table,) = tables.study(results)
+    return table
+
+
+def test_the_share_of_seeds_that_solve_the_training_length_is_printed():
+    table = table_of()
+    by_label = {row.label: row for row in table.rows}
+    assert {label: (row.solved, row.compared) for label, row in by_label.items()} == {
+        "rope": (3, True),
+        "alibi": (2, True),  # on average 99.2
+        "nope": (0, False),
+    }
+    (sheet,) = sheets.extrapolation([table])
+    column = sheet.columns.index("seeds that solve 40")
+    assert [row[column] for row in texts(sheet)] == ["3 of 3", "2 of 3", "0 of 3"]
+    assert [numbers["solved_seeds"] for numbers in sheet.numbers] == [3, 2, 0]
+
+
+def test_who_has_not_solved_it_is_not_compared_beyond_it():
+    table = table_of()
+    assert [row.label for row in table.rows] == ["rope", "alibi", "nope"]
+    bold = {row.label: [c.best for c in (*row.cells[1:], row.beyond)] for row in table.rows}
+    assert bold == {"rope": [True] * 3, "alibi": [False] * 3, "nope": [False] * 3}
+    assert {row.label: row.rank and row.rank.mean for row in table.rows} == {
+        "rope": 1.0,
+        "alibi": 0.5,
+        "nope": None,
+    }
+    said = [note for note in table.notes if note.question == "What is not compared"]
+    assert len(said) == 1 and "not nope" in said[0]
+    assert "nope" not in summary(table).partition("at 160: ")[2]
+    (found,) = versus(STUDY, [table], "rope")
+    verdicts = {row.label: [cell.verdict for cell in cells] for row, cells in found.rows}
+    assert verdicts["nope"][0] and verdicts["nope"][1:] == ["", ""]
+    alone = table_of([LEARNED])
+    assert "None solves length 40" in summary(alone)
+
+
+def test_an_overview_names_who_is_not_compared():
+    results = [*STUDY, *(model(r.label, [100] * 3, [60, 61, 62], "reverse") for r in STUDY)]
+    reported = tables.study(results)
+    found = overview.overview(results, reported)
+    (said,) = (note for note in found.notes if note.question == "What is not compared")
+    assert said.endswith("parity: nope.")
+    assert found.rows[-1][0] == "nope"
