@@ -3,6 +3,9 @@ the depth of each retrieved item.
 
     most frequent   at the j-th scored token of a sample the target that is the most frequent one
                     there in as many other samples of the same length
+    most frequent symbol
+                    everywhere the target that is the most frequent one of all scored tokens of
+                    these samples; only where more than one token of a sample is scored
     guess           `Task.guess`, where the task has it
     bayes           `Task.bayes`, where the task has it
     3-gram          the counts of the labels behind the last three tokens in as many other samples,
@@ -88,8 +91,12 @@ def baselines(task: Task, n: int, config: EvalConfig, way: Way = AS_TRAINED) -> 
     ours, others = slice(samples), slice(samples, None)
     tokens, wanted, counted = all_tokens[ours], targets[ours], scored[ours]
     without = np.full(tokens.shape, np.nan)  # probabilities
-    frequent = most_frequent(targets[others], scored[others], counted)
-    methods = {"most frequent": (frequent, without, without)}
+    others_targets, others_scored = targets[others], scored[others]
+    by_place = most_frequent(others_targets, others_scored, counted)
+    methods = {"most frequent": (by_place, without, without)}
+    if counted.sum(axis=1).max() > 1:
+        symbol = np.bincount(others_targets[others_scored]).argmax()
+        methods["most frequent symbol"] = np.full_like(by_place, symbol), without, without
     if task.guess(tokens[0, : task.size(n)].tolist()) is not None:
         guesses = np.zeros_like(tokens)
         for row, sample in zip(guesses, tokens, strict=True):

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from pe_jax.record import Result
-from pe_jax.report import panels, plane
+from pe_jax.report import panels, plane, task_baselines
 from pe_jax.report.cells import Table, cell, described
 from pe_jax.report.overview import Overview, called
 from pe_jax.report.plane import Plane
@@ -31,8 +31,8 @@ CHANCE: dict[str, Any] = dict(color="#808080", linewidth=0.8, linestyle=(0, (1, 
 
 def tasks(results: Sequence[Result], overview: Overview, width: float) -> Figure | None:
     """A panel for each task of the study: the means of the first metric of its table against
-    length, the training length as an upright line, and what a token guessed at random scores as a
-    dotted one.
+    length, the training length as an upright line, and as a dotted one what the most frequent
+    target of each place scores; of a task whose results lack that, a token guessed at random.
 
     The first 16 encodings of the overview have lines of their own, the others grey ones. `width` is
     in inches, 5.5 at least. None without at least two tasks.
@@ -101,8 +101,14 @@ def _panel(
     plane.fill(axes, lines, shown, PERCENT)
     axes.set_title(panels.wrapped(short(name)), fontsize=7.5, pad=3)
     axes.set_yticks([0, 25, 50, 75, 100])
-    labels = [by_id[row.run].train.labels for row in table.rows if row.trained]
-    if table.metric == "accuracy" and (known := [n for n in labels if n]):
+    own = [by_id[row.run] for row in table.rows if row.trained]
+    known = [n for result in own if (n := result.train.labels)]
+    by_place = task_baselines.NAMES[task_baselines.MOST_FREQUENT]
+    for line in task_baselines.lines(own, table.metric):
+        if line.label == by_place:
+            axes.plot(line.x, line.mean, **CHANCE)
+            return
+    if table.metric == "accuracy" and known:
         axes.axhline(100 / max(known), **CHANCE)
 
 
@@ -117,7 +123,7 @@ def _legend(figure: Figure, look: Mapping[str, Look], chance: bool) -> None:
     if len(own) < len(look):
         styles[f"{len(look) - len(own)} others"] = dict(color=GREY.colour)
     if chance:
-        styles["a token guessed at random"] = CHANCE
+        styles["no model"] = CHANCE
     handles = [Line2D([], [], label=name, **style) for name, style in styles.items()]
     longest = max(map(len, styles))
     columns = max(1, int(figure.get_figwidth() / (HANDLE + LETTER * longest)))

@@ -238,7 +238,7 @@ def _with_best(
     several = len({row.run for row in rows}) > 1
     train = results[0].train.length
 
-    def marks(samples: list[dict[Replica, float]], compared: list[bool]) -> list[bool]:
+    def marked(samples: list[dict[Replica, float]], compared: list[bool]) -> list[bool]:
         tests = several and paired.tested(sum(compared), replicas)
         kept = [sample for sample, one in zip(samples, compared, strict=True) if one]
         bold = iter(paired.few(paired.best(kept, sign, tests=tests)))
@@ -246,14 +246,14 @@ def _with_best(
 
     ways = [(by_id[row.run], row.way) for row in rows]
     columns = [
-        marks(
+        marked(
             [values(by_replica(run, metric, length, way)) for run, way in ways],
             [row.compared or length <= train for row in rows],
         )
         for length in lengths
     ]
     means = [means_beyond(run, metric, every, way) for run, way in ways]
-    columns.append(marks(means, [row.compared for row in rows]))
+    columns.append(marked(means, [row.compared for row in rows]))
     bold = zip(*columns, strict=True)
     found = []
     for row, (*marks, last) in zip(rows, bold, strict=True):

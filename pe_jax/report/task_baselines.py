@@ -10,15 +10,16 @@ from pe_jax.report import stats
 from pe_jax.report.cells import Cell, Row, Table, described, in_percent
 from pe_jax.report.style import Line, Look
 
-MOST_FREQUENT = "most frequent"
-NAMES = {MOST_FREQUENT: "most frequent target", "bayes": "Bayes"}
+MOST_FREQUENT, SYMBOL = "most frequent", "most frequent symbol"
+NAMES = {MOST_FREQUENT: "most frequent target", SYMBOL: SYMBOL, "bayes": "Bayes"}
 SAID = {
     "bayes": "the prediction that is best on average, given the tokens so far",
     MOST_FREQUENT: "the target that its place has most often in other samples",
     "3-gram": "how often each label came behind the last three tokens in other samples",
+    SYMBOL: "the target that all places of other samples together have most often",
     "guess": "a simple method of the task's own",
 }
-DASHES = {MOST_FREQUENT: ":", "bayes": "--"}
+DASHES = {MOST_FREQUENT: ":", SYMBOL: (0, (1, 3)), "bayes": "--"}
 
 
 def rows(

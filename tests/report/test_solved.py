@@ -1,10 +1,11 @@
 """Of tasks, who has solved the training length, and who is compared beyond it."""
 
+from dataclasses import replace
 
-from drawn import drawn, texts
+from drawn import drawn, guessed, texts
 from scored import rows
 
-from pe_jax.report import overview, sheets, tables
+from pe_jax.report import multiples, overview, sheets, tables
 from pe_jax.report.baseline import versus
 from pe_jax.report.summary import summary
 
@@ -69,3 +70,18 @@ def test_an_overview_names_who_is_not_compared():
     (said,) = (note for note in found.notes if note.question == "What is not compared")
     assert said.endswith("parity: nope.")
     assert found.rows[-1][0] == "nope"
+
+
+def test_a_panel_has_the_most_frequent_target_on_its_axis():
+    """Where results lack it, a token guessed at random."""
+    results = [SOLVES, model("rope", [100] * 3, [60, 61, 62], "reverse")]
+    results[0] = replace(results[0], baselines=guessed("parity", labels=4, lengths=(40, 80, 160)))
+    found = overview.overview(results, tables.study(results))
+    panels = [axes for axes in multiples.tasks(results, found, 5.5).axes if axes.get_visible()]
+    dotted = {
+        axes.get_title(): [*line.get_ydata()]
+        for axes in panels
+        for line in axes.lines
+        if line.get_color() == multiples.CHANCE["color"]
+    }
+    assert dotted["parity"] == [25.0] * 3 and set(dotted["reverse"]) == {50.0}
