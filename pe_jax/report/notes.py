@@ -12,7 +12,7 @@ from pe_jax.contamination import HELD_OUT
 from pe_jax.metric import Metric
 from pe_jax.record import AS_TRAINED, SYMBOLS, Process, Result
 from pe_jax.report import paired, task_baselines
-from pe_jax.report.cells import SOLVED, Row, Table, described, rate
+from pe_jax.report.cells import SOLVED, Row, Table, by_replica, described, rate, values
 from pe_jax.report.groups import other_text
 from pe_jax.report.labels import WINDOW
 from pe_jax.report.sheet import Note
@@ -32,6 +32,7 @@ def notes(results: Sequence[Result], table: Table) -> tuple[Note, ...]:
             for doubt in (*edges(results, table), *doubts(results))
         ),
         *(Note("What differs", note) for note in filter(None, [differing(results)])),
+        *(Note("What does not look further", note) for note in _blind(results, table)),
         *(Note("What had no effect", note) for note in _without_effect(results, table)),
         *(Note("How the models rank", note) for note in _ranks(table)),
         *(Note("What is not compared", note) for note in _unsolved(table)),
@@ -82,6 +83,38 @@ def _unsolved(table: Table) -> Iterator[str]:
         all_of = len(aside) == len(trained)
         which = "no model" if all_of else f"not {join(aside)}"
         yield f"Compared beyond {table.train_length}: {which}, since {UNSOLVED}."
+
+
+SAME = ("same_targets", "last_bits")
+"""Metrics whose targets are the same at every length, so that a change comes from context alone."""
+STILL = 1e-4
+"""A value that changes by less, in bits, from the training length to FAR times it, or to the
+longest length, does not depend on what lies beyond the training length."""
+FAR = 16
+
+
+def _blind(results: Sequence[Result], table: Table) -> Iterator[str]:
+    """Which models, as trained and with swaps, do not look beyond the training length."""
+    train, by_id = table.train_length, {result.id: result for result in results}
+    far = FAR * train if FAR * train in table.evaluated else table.lengths[-1]
+    if table.metric not in SAME or far == train:
+        return
+    still = []
+    for row in table.rows:
+        if row.trained or (row.way.swap and row.together and row.way != WINDOW):
+            near_by, far_off = (
+                values(by_replica(by_id[row.run], table.metric, length, row.way))
+                for length in (train, far)
+            )
+            shared = near_by.keys() & far_off.keys()
+            if shared and all(abs(far_off[key] - near_by[key]) < STILL for key in shared):
+                still.append(row.label)
+    if still:
+        verb = "does" if len(still) == 1 else "do"
+        yield (
+            f"{join(still)} {verb} not look beyond {train}: from {train} to {far} tokens the value "
+            f"changes by less than {STILL:.4f} in every {table.replicate}."
+        )
 
 
 def _not_bold(table: Table) -> Iterator[str]:
