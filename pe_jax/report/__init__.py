@@ -8,6 +8,7 @@ groups            which results may be ranked against each other, and what sets 
 selection         which models, metrics and columns are shown, in which order, by which names
 tables            the tables of a metric, one a group: the order of the rows, what is bold
 headroom          the share of the headroom that a model uses
+reference_rows    the rows of text that show what a longer context is worth
 task_baselines    the rows of what methods without a model score
 overview          all groups of a study side by side
 baseline          every model, or swap of a single one, against one of them: paired differences

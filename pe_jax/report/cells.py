@@ -20,6 +20,8 @@ from pe_jax.report.sheet import Note
 
 SOLVED = 99.0
 """A task is solved at a length where so many percent are right."""
+CROPPED, TRAINED_AT = "cropped", "trained at E"
+"""The methods of reference rows (reference_rows.py)."""
 COLUMNS = 7
 """A table of samples has at most so many lengths."""
 
@@ -69,7 +71,8 @@ class Row:
     rank: stats.Rank | None = None
     beyond: Cell | None = None
     method: str = ""
-    """The name of a method without a model, `record.Baseline.name`; "": the row is a model's."""
+    """The name of a method without a model, `record.Baseline.name`, or of a reference, CROPPED or
+    TRAINED_AT; "": the row is a model's."""
     seconds: float | None = None
     """Of a pretrained model: what a window of the longest length takes, the median of places."""
     together: bool = False
@@ -90,6 +93,8 @@ class Row:
         """Which rows stand together: a swap or a variant of the task has what no model scores."""
         if self.way and self.together:
             return "swapped in"
+        if self.method in (CROPPED, TRAINED_AT):
+            return "reference"
         return str(self.way) or ("no model" if self.method else "as trained")
 
     @property

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -57,6 +57,11 @@ class Group:
 
     results: tuple[Result, ...]
     apart: tuple[Condition, ...]
+    oracles: tuple[Result, ...] = ()
+    """Runs that differ in the training length alone, and are shown as "trained at E"
+    (`RunConfig.oracle_of`)."""
+    misfits: tuple[str, ...] = ()
+    """Why others that were made for this are not shown, a sentence each."""
 
 
 def heading(apart: Iterable[Condition]) -> str:
@@ -67,15 +72,72 @@ def heading(apart: Iterable[Condition]) -> str:
 def groups(results: Iterable[Result]) -> list[Group]:
     """The results in groups, in each of which all `conditions` are equal, in the order of these
     conditions. What sets the only group apart is at most what is not EXPECTED.
+
+    Runs with `run.oracle_of` are in no group of their own where results have that training length.
     """
-    results = list(results)
+    every = list(results)
+    lengths = {result.train.length for result in every if not _oracle_of(result)}
+    oracles = [result for result in every if _oracle_of(result) in lengths]
+    results = [result for result in every if result not in oracles]
     apart = conditions_apart(results, EXPECTED)
     members: dict[str, list[Result]] = {}
     for result in results:
         key = repr([condition.value for condition in apart[result.id]])
         members.setdefault(key, []).append(result)
     found = [Group(tuple(group), apart[group[0].id]) for group in members.values()]
-    return sorted(found, key=_order)
+    return sorted((_with_oracles(group, oracles, found) for group in found), key=_order)
+
+
+OF_TRAINING = {"train.length", "train.batch"}
+"""The conditions in which an oracle may differ from the results beside which it is shown."""
+
+
+def _oracle_of(result: Result) -> int:
+    """The training length of the runs beside which a result of text is shown; 0: none."""
+    return 0 if draws(result) else result.config.get("run", {}).get("oracle_of", 0)
+
+
+def _with_oracles(group: Group, oracles: Sequence[Result], every: Sequence[Group]) -> Group:
+    """The group with the oracles that fit to it, and why those fit to no group that are made for
+    its training length and are closest to it.
+    """
+    fit, misfits = [], []
+    for oracle in oracles:
+        differing = {
+            i: _differing(oracle, other.results[0])
+            for i, other in enumerate(every)
+            if other.results[0].train.length == _oracle_of(oracle)
+        }
+        place = next(i for i, other in enumerate(every) if other is group)
+        if place in differing and not differing[place]:
+            fit.append(oracle)
+        elif place == min(differing, key=lambda i: len(differing[i])):
+            misfits.append(
+                f"{oracle.label} trained at {oracle.train.length} is not shown as trained at E: "
+                f"{'; '.join(differing[place])}."
+            )
+    return replace(group, oracles=tuple(fit), misfits=tuple(misfits))
+
+
+def _differing(oracle: Result, result: Result) -> list[str]:
+    """The conditions in which an oracle must not differ from a result and does, as in "eval.last is
+    128, not 32".
+    """
+    ours, theirs = _protocol(oracle), _protocol(result)
+    names = [name for name in theirs if name not in OF_TRAINING and ours[name] != theirs[name]]
+    return [f"{name} is {plain(ours[name])}, not {plain(theirs[name])}" for name in names]
+
+
+def _protocol(result: Result) -> dict[str, Any]:
+    """The conditions of a result, with the values of what was left to its training length; of the
+    stride only where a metric has one.
+    """
+    half, scoring = max(1, result.train.length // 2), result.config.get("eval", {})
+    slides = any(row.metric == "sliding" for row in result.rows)
+    return conditions(result) | {
+        "eval.last": scoring.get("last") or half,
+        "eval.stride": (scoring.get("stride") or half) if slides else None,
+    }
 
 
 def names(groups: Sequence[Group]) -> list[str]:

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from pe_jax.contamination import HELD_OUT
 from pe_jax.metric import Metric
 from pe_jax.record import AS_TRAINED, SYMBOLS, Process, Result
-from pe_jax.report import paired, task_baselines
+from pe_jax.report import paired, reference_rows, task_baselines
 from pe_jax.report.cells import SOLVED, Row, Table, by_replica, described, rate, values
 from pe_jax.report.groups import other_text
 from pe_jax.report.labels import WINDOW
@@ -32,6 +32,10 @@ def notes(results: Sequence[Result], table: Table) -> tuple[Note, ...]:
             for doubt in (*edges(results, table), *doubts(results))
         ),
         *(Note("What differs", note) for note in filter(None, [differing(results)])),
+        *(
+            Note("What more context is worth", note)
+            for note in reference_rows.worth(results, table)
+        ),
         *(Note("What does not look further", note) for note in _blind(results, table)),
         *(Note("What had no effect", note) for note in _without_effect(results, table)),
         *(Note("How the models rank", note) for note in _ranks(table)),
@@ -173,6 +177,7 @@ def _models(results: Sequence[Result]) -> Iterator[str]:
 def _rows(results: Sequence[Result], table: Table) -> Iterator[str]:
     yield from _models(results)
     yield from _swaps(table)
+    yield from reference_rows.note(table)
     yield from task_baselines.note(table)
 
 

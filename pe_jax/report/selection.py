@@ -55,7 +55,7 @@ class Selection:
         chosen: dict[str, Result] = {}
         for label, name in self.rows:
             exact = [result for result in results if called[result.id] == label]
-            found = exact or [r for r in results if label in (printed[r.id], r.label)]
+            found = exact or [r for r in results if label in (printed.get(r.id), r.label)]
             if not found:
                 known = sorted({*called.values()})
                 raise ValueError(
@@ -65,6 +65,9 @@ class Selection:
             for result in found:
                 as_told = result if name == label else replace(result, label=name)
                 chosen.setdefault(result.id, as_told)
+        for result in results:
+            if result.id not in printed:  # an oracle, which is no row but a reference
+                chosen.setdefault(result.id, result)
         return list(chosen.values())
 
     def tables(self, tables: Sequence[Table], results: Sequence[Result]) -> list[Table]:

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from pe_jax.record import AS_TRAINED, Replica, Result, Way
-from pe_jax.report import groups, labels, notes, paired, stats, task_baselines
+from pe_jax.report import groups, labels, notes, paired, reference_rows, stats, task_baselines
 from pe_jax.report.cells import (
     SOLVED,
     Row,
@@ -36,6 +36,7 @@ from pe_jax.report.cells import (
     values,
 )
 from pe_jax.report.cells import beyond as cells_beyond
+from pe_jax.report.sheet import Note
 from pe_jax.report.words import count
 
 MODELS, SHOWN = 100, 12
@@ -97,7 +98,7 @@ def left_out(table: Table, shown: Table) -> str:
 def grouped(results: Sequence[Result], metric: str = "same_targets") -> list[Table]:
     """The tables of one metric, one for each group of results that may be ranked (`groups`)."""
     found = [
-        extrapolation(group.results, metric, group.apart)
+        extrapolation(group.results, metric, group.apart, group.oracles, group.misfits)
         for group in groups.groups(results)
         if metric in metrics(group.results)
     ]
@@ -108,6 +109,8 @@ def extrapolation(
     results: Sequence[Result],
     metric: str = "same_targets",
     apart: tuple[groups.Condition, ...] = (),
+    oracles: Sequence[Result] = (),
+    misfits: Sequence[str] = (),
 ) -> Table:
     """The table of one metric, ordered within its blocks by the mean at the longest length, the
     best first.
@@ -115,6 +118,8 @@ def extrapolation(
     `best` marks the models as trained that no test tells apart from the best of their column
     (`paired.best`); where there is one model, of it and its swaps those that print as the best. In
     a column where these are more than a third of the rows, `paired.few`, none is marked.
+
+    `oracles` are shown as reference rows (reference_rows.py); `misfits` say why others are not.
 
     A ValueError says when no result has the metric, or when what they were trained or scored on
     differs, so that they must not be ranked: `grouped` gives a table for each group, with what sets
@@ -147,12 +152,15 @@ def extrapolation(
     compared = len(whole) if alone else trained
     whole[:compared] = _with_best(whole[:compared], results, metric, lengths, every)
     whole[:trained] = _with_ranks(whole[:trained], results, metric, every)
+    references = reference_rows.rows(results, whole[:trained], metric, lengths, oracles)
+    whole[compared:compared] = references
     for row in task_baselines.rows(results, metric, lengths, every):
         ends = [i for i, other in enumerate(whole, 1) if other.block == row.block]
         whole.insert(ends[-1] if ends else len(whole), row)
     train, whole = results[0].train, tuple(whole)
     table = Table(metric, lengths, train.length, whole, (), apart, train.tokens, every, of)
-    return replace(table, notes=notes.notes(results, table))
+    said = [Note("What is doubtful", why) for why in misfits]
+    return replace(table, notes=(*notes.notes(results, table), *said))
 
 
 def _row(

@@ -63,7 +63,9 @@ def lines(results: Sequence[Result], metric: str) -> list[Line]:
 
 def note(table: Table) -> Iterator[str]:
     """What the rows without a model are, where the table has some."""
-    names = dict.fromkeys(row.method for row in table.rows if row.method)
+    names = dict.fromkeys(
+        row.method for row in table.rows if row.method and row.block != "reference"
+    )
     if names:
         told = "; ".join(f"{NAMES.get(name, name)}: {SAID.get(name, name)}" for name in names)
         yield f"No model: what a method that learns nothing scores on the same samples ({told})."

@@ -87,6 +87,18 @@ def devices(run: RunConfig, train: TrainConfig) -> None:
     mesh.check(run.mesh, len(run.groups(run.seeds)[0]), train.batch)
 
 
+def reference(run: RunConfig, train: TrainConfig, task: Task) -> None:
+    """ValueError unless the run is of text and of a longer training length than those beside which
+    it is shown.
+    """
+    if run.oracle_of and (run.oracle_of >= train.length or not task.reads_text):
+        raise ValueError(
+            f"run.oracle_of must be below train.length, {train.length}, and of text, got "
+            f"{run.oracle_of}: it is the training length of the runs beside which a report shows "
+            "this run"
+        )
+
+
 def users_hooks(members: Spec, swaps: Sequence[str], dims: Dims, lm: LmConfig) -> None:
     """ValueError for a wrong hook of a user's own encoding, also of one that is swapped in, and for
     one that reads later tokens in a causal model.

@@ -317,7 +317,8 @@ def _asked(config: Mapping[str, Any]) -> tuple[Any, ...]:
     """What a config asks for besides seeds and what decides the run's id."""
     lm, train, evaluation = (section(name, config[name]) for name in ("lm", "train", "eval"))
     task = tasks.make(with_tuples(config["task"]), lm.causal)
-    return train.rates, evaluation.resolved(train.length, lm.memory, task)
+    oracle_of = config["run"].get("oracle_of", 0)
+    return train.rates, evaluation.resolved(train.length, lm.memory, task), oracle_of
 
 
 def _by_seed(

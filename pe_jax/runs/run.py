@@ -92,6 +92,7 @@ class Run:
         task = tasks.make(whole["task"], lm.causal)
         checks.predicts(task, lm, train)
         checks.devices(run, train)
+        checks.reference(run, train, task)
         lm = sections["lm"] = dataclasses.replace(lm, vocab=_vocabulary(task, lm, data))
         evaluation = sections["eval"] = sections["eval"].resolved(train.length, lm.memory, task)
         whole["eval"] = whole["eval"] | {"metrics": evaluation.metrics}

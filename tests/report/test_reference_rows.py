@@ -5,10 +5,14 @@ headroom.
 
 from dataclasses import replace
 
+import pytest
 from scored import scored
 
 from pe_jax.record import Tried
 from pe_jax.report import tables
+from pe_jax.report.baseline import versus
+from pe_jax.report.selection import Selection
+from pe_jax.runs.run import Run
 
 
 def notes(table, question):
@@ -56,3 +60,87 @@ def test_a_model_whose_value_hardly_changes_does_not_look_beyond_the_training_le
     assert "to 256" in notes(tables.extrapolation([to_the_longest]), "What does not look further")
     others = scored("cpb", [{64: 2.0, 1024: 2.0}], metric="nonoverlapping")
     assert not notes(tables.extrapolation([others], "nonoverlapping"), "What does not look further")
+
+
+LENGTHS = (64, 128, 256)
+AT = {"rope": (2.0, 2.5, 3.0), "t5": (2.1, 2.05, 2.0), "alibi": (2.1, 2.08, 2.06)}
+
+
+def values_of(means, seeds=2):
+    """Values by seed, each 0.01 more than the one before it."""
+    by_length = zip(LENGTHS, means, strict=True)
+    means = dict(by_length)
+    return [{n: mean + seed / 100 for n, mean in means.items()} for seed in range(seeds)]
+
+
+def oracle(label, length, means, *, batch=4, **scoring):
+    config = {"run": {"oracle_of": 64}, "train": {"batch": batch, "length": length, "steps": 350}}
+    config["eval"] = {"lengths": list(LENGTHS), "last": 32, "split": "test"} | scoring
+    return scored(label, values_of(means), length=length, config=config)
+
+
+PLAIN = [scored(label, values_of(means)) for label, means in AT.items()]
+ORACLES = [oracle("t5", 128, (9, 1.9, 9)), oracle("t5", 256, (9, 9, 1.7))]
+
+
+def means(table):
+    return {row.label: [round(cell.mean, 6) for cell in row.cells] for row in table.rows}
+
+
+def test_reference_rows_are_the_value_at_l_and_the_values_of_who_was_trained_at_e():
+    (table,) = (t for t in tables.study([*PLAIN, *ORACLES]) if t.metric == "same_targets")
+    assert table.heading == ""  # what sets the oracles apart is not said of the others
+    assert [row.label for row in table.rows] == [
+        *("t5", "alibi", "rope"),
+        *("t5, cropped to 64", "t5, trained at E"),
+    ]
+    found = means(table)
+    assert found["t5, cropped to 64"] == [2.105] * 3
+    assert found["t5, trained at E"] == [2.105, 1.905, 1.705]
+    cropped, trained = table.rows[3:]
+    assert [row.block for row in (cropped, trained)] == ["reference"] * 2
+    assert cropped.gain.mean == 0 and abs(trained.gain.mean + 0.4) < 1e-12 > trained.gain.half
+    for row in (cropped, trained):
+        assert row.rank is None and not row.trained and not any(cell.best for cell in row.cells)
+    (found,) = (v for v in versus(PLAIN, [table], "rope"))
+    assert [row.label for row, _ in found.rows] == ["t5", "alibi"]
+    assert "+0.400 bits per byte below t5 cropped to 64" in notes(
+        table, "What more context is worth"
+    )
+
+
+def test_without_such_runs_the_best_model_at_the_training_length_is_cropped():
+    (table,) = tables.study(PLAIN)
+    assert [row.label for row in table.rows if row.method] == ["rope, cropped to 64"]
+    assert "not measured" in notes(table, "What more context is worth")
+
+
+def test_an_oracle_of_another_protocol_is_not_shown_and_the_table_says_why():
+    other = oracle("t5", 256, (9, 9, 1.7), last=128)
+    (table,) = tables.study([*PLAIN, ORACLES[0], other])
+    (row,) = (row for row in table.rows if row.method == "trained at E")
+    assert [cell.n for cell in row.cells] == [2, 2, 0]
+    assert "trained at 256" in notes(table, "What is doubtful")
+    assert "eval.last is 128, not 32" in notes(table, "What is doubtful")
+    apart = tables.study([*PLAIN, replace(ORACLES[0], config=PLAIN[0].config)])
+    assert len(apart) == 2  # an ordinary run of that length is a group of its own
+
+
+def test_the_choice_of_rows_keeps_the_oracles():
+    results = [*PLAIN, *ORACLES]
+    kept = Selection.of(["t5"]).results(results)
+    assert {result.id for result in kept} == {PLAIN[1].id, *(one.id for one in ORACLES)}
+    kept = Selection.of(["rope"]).results(results)
+    assert {result.id for result in kept} == {PLAIN[0].id, *(one.id for one in ORACLES)}
+
+
+@pytest.mark.parametrize("section", [{"length": 64}, {"length": 32}])
+def test_an_oracle_is_trained_at_a_longer_length(section):
+    config = {"pe": "rope", "train": section, "run": {"oracle_of": 64}}
+    with pytest.raises(ValueError, match="run.oracle_of must be below train.length"):
+        Run.of(config)
+
+
+def test_it_is_no_part_of_the_id_of_a_run():
+    config = {"pe": "rope", "train": {"length": 128}, "eval": {"last": 32}}
+    assert Run.of(config).id == Run.of(config | {"run": {"oracle_of": 64}}).id

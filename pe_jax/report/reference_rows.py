@@ -1,0 +1,171 @@
+"""The reference rows of a table of text, which show what a longer context is worth:
+
+A, cropped to L       the value of A at the training length L, at every longer length: what A scores
+                      where it never sees more than L tokens at once
+A, trained at E       at each length E the value at E of A trained at E: the runs of the study whose
+                      `run.oracle_of` is L, and at L the value of A itself
+
+A is the model with such runs, else the model with the best value at L. Reference rows have no rank,
+no bold and no test.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+
+from pe_jax.metric import METRICS, TextMetric
+from pe_jax.record import AS_TRAINED, Replica, Result
+from pe_jax.report import stats
+from pe_jax.report.cells import (
+    CROPPED,
+    TRAINED_AT,
+    Cell,
+    Row,
+    Table,
+    by_replica,
+    cell,
+    described,
+    of_samples,
+    values,
+)
+from pe_jax.report.words import plusminus
+
+CROP = ("same_targets", "nonoverlapping", "sliding")
+"""The metrics that score the same tokens at every length."""
+
+
+def rows(
+    results: Sequence[Result],
+    trained: Sequence[Row],
+    metric: str,
+    lengths: Sequence[int],
+    oracles: Sequence[Result],
+) -> list[Row]:
+    """The reference rows of the models as `trained`, which the results are of. `lengths` are those
+    of the cells; `oracles` are runs of longer training lengths.
+    """
+    length = results[0].train.length
+    if of_samples(metric) or lengths[-1] <= length:
+        return []
+    by_label = {row.label: row for row in trained}
+    labels = list(dict.fromkeys(oracle.label for oracle in oracles))
+    by_id = {result.id: result for result in results}
+    found = []
+    if length in lengths and metric in CROP:
+        place, sign = lengths.index(length), described(metric).sign
+        known = [row for row in trained if row.cells[place].n]
+        best = sorted(known, key=lambda row: sign * row.cells[place].mean)[:1]
+        named = [by_label[label] for label in labels if label in by_label]
+        found = [_cropped(row, by_id[row.run], metric, lengths) for row in named or best]
+    for label in labels:
+        runs = {oracle.train.length: oracle for oracle in oracles if oracle.label == label}
+        if row := by_label.get(label):
+            runs[length] = by_id[row.run]
+        found.append(_trained_at(label, runs, metric, lengths, length))
+    return found
+
+
+def _cropped(row: Row, result: Result, metric: str, lengths: Sequence[int]) -> Row:
+    length = result.train.length
+    at_train = cell(result, metric, length)
+    same = values(by_replica(result, metric, length))
+    cells = [
+        at_train if column > length else replace(known, best=False)
+        for column, known in zip(lengths, row.cells, strict=True)
+    ]
+    return replace(
+        row,
+        label=f"{row.label}, cropped to {length}",
+        cells=tuple(cells),
+        gain=Cell(*stats.paired(same, same)),
+        effective=lengths[-1],
+        censored=True,
+        rank=None,
+        method=CROPPED,
+    )
+
+
+def _trained_at(
+    label: str, runs: Mapping[int, Result], metric: str, lengths: Sequence[int], train: int
+) -> Row:
+    """The row of the runs of a model by their training lengths."""
+    cells = [
+        cell(runs[n], metric, n) if n in runs else Cell(reason=f"no run of it is trained at {n}")
+        for n in lengths
+    ]
+    ends: list[dict[Replica, float]] = [
+        values(by_replica(runs[n], metric, n)) if n in runs else {} for n in (lengths[-1], train)
+    ]
+    sign = described(metric).sign
+    effective, censored = stats.effective_length(lengths, [c.mean for c in cells], train, sign=sign)
+    return Row(
+        run="",
+        label=f"{label}, trained at E",
+        way=AS_TRAINED,
+        replicas=max(len(run.replicas(metric)) for run in runs.values()),
+        cells=tuple(cells),
+        gain=Cell(*stats.paired(*ends)),
+        effective=effective,
+        censored=censored,
+        parameters=None,
+        ms_per_step=None,
+        method=TRAINED_AT,
+    )
+
+
+# What the table says of them
+
+
+LEAST = 0.05
+"""Bits per byte: where a context 4 times as long gains less, a study is one of robustness."""
+TIMES = 4
+
+
+def note(table: Table) -> Iterator[str]:
+    """What the reference rows are, where the table has some."""
+    methods = {row.method for row in table.rows}
+    if CROPPED in methods:
+        yield (
+            f"A, cropped to {table.train_length}: the value of A at {table.train_length} at every "
+            "longer length, what it scores where it never sees more tokens at once."
+        )
+    if TRAINED_AT in methods:
+        yield (
+            "A, trained at E: at each length E the value of A trained at windows of E, on the same "
+            "text for as many steps: what the longer context is worth to a model that has learned "
+            "with it."
+        )
+    if methods & {CROPPED, TRAINED_AT}:
+        yield "Both are for reference: they have no rank, no bold and no test."
+
+
+def worth(results: Sequence[Result], table: Table) -> Iterator[str]:
+    """How far below the value at the training length a model trained at a longer length is."""
+    lengths, train = table.lengths, table.train_length
+    learned = results[0].train.steps and isinstance(METRICS.get(table.metric), TextMetric)
+    if not learned or table.metric != "same_targets" or lengths[-1] <= train:
+        return
+    oracles = [row for row in table.rows if row.method == TRAINED_AT]
+    if not oracles:
+        yield (
+            "What a longer context is worth on this text is not measured: no run of the study is "
+            "trained at a longer length (run.oracle_of)."
+        )
+    for row in oracles:
+        served = [n for n, c in zip(lengths, row.cells, strict=True) if c.n and n >= train]
+        if train not in served or served == [train]:
+            continue
+        far = TIMES * train if TIMES * train in served else served[-1]
+        start, end = (row.cells[lengths.index(n)].mean for n in (train, far))
+        gained = start - end
+        unit = described(table.metric).unit
+        label = row.label.removesuffix(", trained at E")
+        little = (
+            f" That is less than {LEAST:g}: the table shows robustness to far tokens, not the use "
+            "of them."
+        )
+        yield (
+            f"{label} trained at {far} scores {plusminus(start - end, float('nan'), '+')} {unit} "
+            f"below {label} cropped to {train}.{little * (gained < LEAST)}"
+        )
