@@ -115,7 +115,7 @@ def publish(
 
     choice = choice or page.EVERYTHING
     results = sorted(results, key=lambda result: result.id)
-    shown = headroom.added(choice.results(results))
+    shown = choice.results(headroom.added(results))
     reported = choice.tables(tables.study(shown), shown)
     written = []
     if out:

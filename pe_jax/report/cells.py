@@ -228,9 +228,10 @@ def rate(result: Result) -> float | None:
 
 def edge(result: Result) -> str:
     """ "lowest" or "highest" where the chosen learning rate is that of several tried; else ""."""
-    tried = {one.rate for one in result.rates}
-    ends = {min(tried): "lowest", max(tried): "highest"} if len(tried) > 1 else {}
-    return ends.get(rate(result), "")
+    tried = sorted({one.rate for one in result.rates})
+    if len(tried) < 2 or rate(result) not in (tried[0], tried[-1]):
+        return ""
+    return "lowest" if rate(result) == tried[0] else "highest"
 
 
 def seconds(result: Result, metric: str, length: int, way: Way) -> float | None:

@@ -1,23 +1,33 @@
 """The share of the headroom that a model uses: what a longer context gains it, over what the same
-context gains the Bayes-optimal prediction.
+context gains an oracle.
 
-    100 (value at L - value at E) / (Bayes at L - Bayes at E)
+    100 (value at L - value at E) / (oracle at L - oracle at E)
 
-in percent, for each replicate, at each evaluation length E beyond the training length L. Values are
-bits per token of the metric BITS, whose Bayes values the record has among its baselines. As trained
-and with a swap, the value at L is that of the same way of evaluation.
+in percent, for each replicate, at each evaluation length E beyond the training length L. Of a task
+whose targets are drawn the oracle is the Bayes-optimal prediction, by the metric BITS, whose values
+the record has among its baselines. Of text it is a model trained at each length E, by the metric
+TEXT (reference_rows.py), the mean over its seeds, at the lengths at which it gains at least LEAST.
+As trained and with a swap, the value at L is that of the same way of evaluation.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+import statistics
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from pe_jax.metric import Predictions, SampleMetric
-from pe_jax.record import AS_TRAINED, Result, Row
+from pe_jax.record import AS_TRAINED, Result, Row, Way
+from pe_jax.report import groups
+from pe_jax.report.groups import Group
 
-BITS = "last_bits"
+BITS, TEXT = "last_bits", "same_targets"
+LEAST = 0.05
+"""Bits per byte: where a longer context gains the oracle less, none is to be used, and its share
+would be one of noise."""
+BAYES, LONGER = "the Bayes-optimal prediction", "a model trained at that length"
+"""The oracles of tasks and of text in words."""
 
 
 def _without_predictions(predictions: Predictions) -> float:
@@ -26,9 +36,9 @@ def _without_predictions(predictions: Predictions) -> float:
 
 HEADROOM = SampleMetric(
     "headroom",
-    "The headroom used at a length: the bits per token that the model gains from the training "
-    "length to it, over those that the Bayes-optimal prediction gains on the same samples. 100 %: "
-    "the whole longer context is used as well as possible; 0 %: it is not used; below 0: it harms.",
+    "The headroom used at a length: the bits that the model gains from the training length to it, "
+    "over the bits that {oracle} gains on the same targets. 100 %: the longer context is used as "
+    "well as by it; 0 %: it is not used; below 0: it harms.",
     unit="headroom used in %",
     value=_without_predictions,
 )
@@ -36,27 +46,72 @@ HEADROOM = SampleMetric(
 
 def added(results: Iterable[Result]) -> list[Result]:
     """The results, with rows of the metric HEADROOM where they have the values for it."""
-    return [replace(result, rows=(*result.rows, *_rows(result))) for result in results]
-
-
-def _rows(result: Result) -> list[Row]:
-    train = result.train.length
-    bayes = {
-        (one.way, one.length): one.value
-        for one in result.baselines
-        if (one.name, one.metric) == ("bayes", BITS)
+    results = list(results)
+    of_text = {
+        result.id: _of_oracle(group)
+        for group in groups.groups(results)
+        for result in group.results
+        if group.oracles
     }
-    scored = [row for row in result.rows if row.metric == BITS]
+    found = []
+    for result in results:
+        best = {
+            (one.way, one.length): one.value
+            for one in result.baselines
+            if (one.name, one.metric) == ("bayes", BITS)
+        }
+        shares = [
+            *_rows(result, BITS, best),
+            *_rows(result, TEXT, of_text.get(result.id, {})),
+        ]
+        found.append(replace(result, rows=(*result.rows, *shares)))
+    return found
+
+
+def _of_oracle(group: Group) -> dict[tuple[Way, int], float]:
+    """The values of the oracle of a group of text, at the training length and at the lengths at
+    which it gains LEAST or more; of several, of the one with the lowest value at the longest.
+    """
+    length, found = group.results[0].train.length, []
+    trained = {result.label: result for result in group.results}
+    for label in dict.fromkeys(oracle.label for oracle in group.oracles):
+        if label not in trained:
+            continue
+        runs = [trained[label], *(one for one in group.oracles if one.label == label)]
+        means = {run.train.length: _mean(run) for run in runs}
+        start = means.pop(length)
+        gained = {n: mean for n, mean in means.items() if start - mean >= LEAST}
+        if gained:
+            found.append({length: start} | gained)
+    best = min(found, key=lambda means: means[max(means)], default={})
+    return {(AS_TRAINED, n): mean for n, mean in best.items()}
+
+
+def _mean(run: Result) -> float:
+    """The mean over seeds at the run's own training length; NaN without values."""
+    values = [
+        row.value
+        for row in run.rows
+        if (row.metric, row.length, row.way) == (TEXT, run.train.length, AS_TRAINED)
+        and row.value is not None
+    ]
+    return statistics.fmean(values) if values else math.nan
+
+
+def _rows(result: Result, metric: str, best: Mapping[tuple[Way, int], float]) -> list[Row]:
+    """The shares of a result, by the values of the oracle for each way and length."""
+    train = result.train.length
+    scored = [row for row in result.rows if row.metric == metric]
     starts = {(row.replica, row.way): row for row in scored if row.length == train}
     shares = []
     for row in scored:
-        task = row.way if (row.way, train) in bayes else AS_TRAINED  # a variant has its own
+        task = row.way if (row.way, train) in best else AS_TRAINED  # a variant has its own
         start, ends = starts.get((row.replica, row.way)), ((task, train), (task, row.length))
-        if row.length <= train or start is None or not bayes.keys() >= {*ends}:
+        if row.length <= train or start is None or not best.keys() >= {*ends}:
             continue
         share = None
         if start.value is not None and row.value is not None:
-            share = 100 * (start.value - row.value) / (bayes[ends[0]] - bayes[ends[1]])
+            share = 100 * (start.value - row.value) / (best[ends[0]] - best[ends[1]])
         why = start if start.value is None else row
         shares.append(replace(why, metric=HEADROOM.name, length=row.length, value=share))
     return shares

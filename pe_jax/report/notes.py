@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from pe_jax.contamination import HELD_OUT
 from pe_jax.metric import Metric
 from pe_jax.record import AS_TRAINED, SYMBOLS, Process, Result
-from pe_jax.report import paired, reference_rows, task_baselines
+from pe_jax.report import headroom, paired, reference_rows, task_baselines
 from pe_jax.report.cells import SOLVED, Row, Table, by_replica, described, rate, values
 from pe_jax.report.groups import other_text
 from pe_jax.report.labels import WINDOW
@@ -256,6 +256,8 @@ def _measured(results: Sequence[Result], table: Table) -> Iterator[str]:
     split = HELD_OUT.get(part) or part
     alike = "for all models and seeds" if table.replicate == "seed" else "with every swap"
     sentence = metric.sentence.replace("{split}", split).replace("{alike}", alike)
+    oracle = headroom.BAYES if results[0].tokenizer.spec == SYMBOLS else headroom.LONGER
+    sentence = sentence.replace("{oracle}", oracle)
     sentence = sentence.replace("{last}", str(scoring.get("last") or "L/2"))
     yield sentence[:1].upper() + sentence[1:]
     yield _scored(results, table.metric)

@@ -70,7 +70,7 @@ def write(
     """
     out = Path(out)
     results = sorted(results, key=lambda result: result.id)
-    shown = headroom.added(choice.results(results))
+    shown = choice.results(headroom.added(results))
     reported = list(reported or choice.tables(tables.study(shown), shown))
     absent = [sheet.Note("What is not shown", told) for told in missing]
     reported[0] = replace(reported[0], notes=(*reported[0].notes, *absent))

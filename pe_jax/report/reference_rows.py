@@ -29,6 +29,7 @@ from pe_jax.report.cells import (
     of_samples,
     values,
 )
+from pe_jax.report.headroom import LEAST
 from pe_jax.report.words import plusminus
 
 CROP = ("same_targets", "nonoverlapping", "sliding")
@@ -117,9 +118,8 @@ def _trained_at(
 # What the table says of them
 
 
-LEAST = 0.05
-"""Bits per byte: where a context 4 times as long gains less, a study is one of robustness."""
 TIMES = 4
+"""Where a context so many times as long gains less than LEAST, a study is one of robustness."""
 
 
 def note(table: Table) -> Iterator[str]:

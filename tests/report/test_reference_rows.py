@@ -9,7 +9,7 @@ import pytest
 from scored import scored
 
 from pe_jax.record import Tried
-from pe_jax.report import tables
+from pe_jax.report import headroom, tables
 from pe_jax.report.baseline import versus
 from pe_jax.report.selection import Selection
 from pe_jax.runs.run import Run
@@ -144,3 +144,22 @@ def test_an_oracle_is_trained_at_a_longer_length(section):
 def test_it_is_no_part_of_the_id_of_a_run():
     config = {"pe": "rope", "train": {"length": 128}, "eval": {"last": 32}}
     assert Run.of(config).id == Run.of(config | {"run": {"oracle_of": 64}}).id
+
+
+def test_the_share_of_the_headroom_is_the_gain_over_the_oracles_gain():
+    """t5 trained at 128 and 256 gains 0.2 and 0.4; alibi gains 0.02 and 0.04 of that."""
+    text, share = tables.study(headroom.added([*PLAIN, *ORACLES]))
+    assert (text.metric, share.metric) == ("same_targets", "headroom")
+    wanted = {
+        label: [100 * (at[0] - at[i]) / worth for i, worth in ((1, 0.2), (2, 0.4))]
+        for label, at in AT.items()
+    }
+    found = {row.label: [cell.mean for cell in row.cells] for row in share.rows}
+    assert found == {label: pytest.approx(shares) for label, shares in wanted.items()}
+    assert headroom.LONGER in notes(share, "What was measured")
+
+
+def test_an_oracle_that_gains_hardly_anything_gives_no_share():
+    little = [oracle("t5", 128, (9, 2.06, 9)), oracle("t5", 256, (9, 9, 2.06))]
+    (table,) = tables.study(headroom.added([*PLAIN, *little]))
+    assert "robustness" in notes(table, "What more context is worth")

@@ -84,6 +84,12 @@ def test_longer_lengths_train_nothing_and_are_what_a_run_of_them_gives(lab, agai
     assert [grown] == study.load(again)
 
 
+def test_what_a_finished_run_is_shown_beside_trains_nothing(lab, again):
+    before = trained_steps(again)
+    found = execute(asked(lab, **{"run.oracle_of": 8}), again)
+    assert found.config["run"]["oracle_of"] == 8 and trained_steps(again) == before
+
+
 def test_scores_say_what_process_computed_them(lab, again, monkeypatch):
     folder, here = the_run(again), environment.process()
     before = records.read(record.Result, folder / "result.json")
