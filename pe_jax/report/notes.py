@@ -123,10 +123,10 @@ def _blind(results: Sequence[Result], table: Table) -> Iterator[str]:
 
 def _not_bold(table: Table) -> Iterator[str]:
     """In which columns too many rows are as good as the best."""
-    compared = [row for row in table.rows if row.trained or (row.way and row.together)]
+    rows = [row for row in table.rows if row.trained or (row.way and row.together)]
     columns = []
     for i, length in enumerate(table.lengths):
-        cells = [row.cells[i] for row in compared]
+        cells = [row.cells[i] for row in rows if row.compared or length <= table.train_length]
         if sum(cell.n > 0 for cell in cells) > 1 and not any(cell.best for cell in cells):
             columns.append(length)
     if columns:

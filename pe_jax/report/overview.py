@@ -158,13 +158,13 @@ def _notes(headlines: Sequence[Table], names: Sequence[str], ranked: bool) -> It
         f"Bold: of each column {bold}, as in the tables of the groups; none where more than a "
         "third of the rows would be.",
     )
-    aside = {
-        name: [row.label for row in table.rows if row.trained and not row.compared]
-        for name, table in zip(names, headlines, strict=True)
-    }
-    if any(aside.values()):
-        told = "; ".join(f"{name}: {join(labels)}" for name, labels in aside.items() if labels)
-        yield Note("What is not compared", f"Not compared, since {UNSOLVED}: {told}.")
+    told = []
+    for name, table in zip(names, headlines, strict=True):
+        trained = [row for row in table.rows if row.trained]
+        if aside := [row.label for row in trained if not row.compared]:
+            told.append(f"{name}: {join(aside) if len(aside) < len(trained) else 'every model'}")
+    if told:
+        yield Note("What is not compared", f"Not compared, since {UNSOLVED}: {'; '.join(told)}.")
     yield Note(
         "How to read the rows",
         "A row is an encoding. "

@@ -137,7 +137,7 @@ def note(table: Table) -> Iterator[str]:
             "with it."
         )
     if methods & {CROPPED, TRAINED_AT}:
-        yield "Both are for reference: they have no rank, no bold and no test."
+        yield "Rows of reference have no rank, no bold and no test."
 
 
 def worth(results: Sequence[Result], table: Table) -> Iterator[str]:

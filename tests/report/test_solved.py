@@ -85,3 +85,9 @@ def test_a_panel_has_the_most_frequent_target_on_its_axis():
         if line.get_color() == multiples.CHANCE["color"]
     }
     assert dotted["parity"] == [25.0] * 3 and set(dotted["reverse"]) == {50.0}
+
+
+def test_a_column_is_not_said_to_lack_bold_where_nobody_is_compared():
+    results = [model(label, [95] * 3, [90, 91, 92]) for label in ("rope", "t5", "nope")]
+    (said,) = (note for note in table_of(results).notes if note.question == "What is not bold")
+    assert "at 40:" in said
