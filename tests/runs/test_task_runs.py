@@ -143,7 +143,7 @@ def test_variants_have_rows_depths_and_baselines_of_their_own(tmp_path):
     ]
     assert {(one.name, str(one.way), one.length) for one in both.baselines} == {
         (name, swap, length)
-        for name in ("most frequent", "guess")
+        for name in ("most frequent", "most frequent symbol", "guess")
         for swap in ("", "ignore=0.98")
         for length in (8, 16)
     }
