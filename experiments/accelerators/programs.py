@@ -33,11 +33,15 @@ FULL = re.compile(r"temporaries \(([\d.]+)G\) exceeds available HBM \(([\d.]+)G\
 
 
 @contextlib.contextmanager
-def backend(platform: str) -> Iterator[None]:
+def backend(platform: str, devices: int = 1) -> Iterator[None]:
     """Within it the package builds the programs that it would build on this platform, "tpu" or
-    "gpu": all seeds at once, and dense attention up to a larger size than on a CPU.
+    "gpu", with so many devices: all seeds at once, fused attention on one device, and dense
+    attention up to a larger size than on a CPU.
     """
-    with mock.patch.object(jax, "default_backend", lambda: platform):
+    with (
+        mock.patch.object(jax, "default_backend", lambda: platform),
+        mock.patch.object(jax, "device_count", lambda: devices),
+    ):
         yield
 
 
@@ -98,7 +102,7 @@ class Case:
         smallest = min(there for there in TOPOLOGIES if there >= count)
         chips = topologies.get_topology_desc(TOPOLOGIES[smallest], "tpu").devices[:count]
         static: dict[str, Any] = {}
-        with backend("tpu"):
+        with backend("tpu", count):
             if self.program == "evaluation":
                 program, inputs, static = evaluation(run, EVALUATED)
             else:

@@ -60,10 +60,15 @@ def encodings() -> str:
     }
     lengths = next(iter(ratios.values()), {"128": 0, "1,024": 0})
     head = ["name", "paper", "sites", "learned numbers", "absolute or relative"]
-    head += ["shift-invariant", "limit", "cost at T=" + ", ".join(lengths)]
+    head += [
+        "shift-invariant",
+        "limit",
+        "attention on a TPU or GPU",
+        "cost at T=" + ", ".join(lengths),
+    ]
     rows = [head, *(_encoding(name, ratios.get(name, {})) for name in ENCODINGS)]
     lines = [f"| {' | '.join(cells)} |" for cells in rows]
-    lines.insert(1, "|---|---|---|--:|---|---|--:|---|")
+    lines.insert(1, "|---|---|---|--:|---|---|--:|---|---|")
     return "\n".join(lines)
 
 
@@ -87,8 +92,35 @@ def _encoding(name: str, ratios: Mapping[str, float]) -> list[str]:
         probed.reads,
         {True: "yes", False: "no", None: "as theirs"}[probed.shift_invariant],
         f"{limit:,}" if limit else "none",
+        "fused" if _is_fused(encoding) else "dense, blockwise",
         ", ".join(f"{ratio:.2f}" for ratio in ratios.values()) or "n/a",
     ]
+
+
+def _is_fused(encoding: Any) -> bool:
+    """Whether attention/fused.py serves the encoding; nothing is computed."""
+    import jax
+    import jax.numpy as jnp
+
+    from pe_jax.attention.bound import Bound
+    from pe_jax.attention.fused import refusal
+    from pe_jax.attention.rows import Rows
+    from pe_jax.encoding import overrides
+    from pe_jax.model.parameters import init_params
+
+    dims, why = encoding.dims, []
+
+    def ask():
+        shared, owned = init_params(encoding, jax.random.key(0))
+        consecutive = not overrides(encoding, "positions")
+        pe = Bound((shared | owned.get(0, {}),), (encoding,), contiguous=consecutive)
+        place = jnp.arange(dims.train_len)
+        x = jnp.zeros((dims.train_len, dims.model))
+        rows = Rows(place, place, pe.locate(x, place))
+        why.append(refusal(pe, rows, rows, dims.heads))
+
+    jax.eval_shape(ask)
+    return not why[0]
 
 
 def paper(docstring: str) -> str:

@@ -1,4 +1,4 @@
-"""Attention of one sequence under any encodings: dense, and blockwise in linear memory.
+"""Attention of one sequence under any encodings: dense, and in linear memory blockwise and fused.
 
     bound      the encodings of a layer, with their parameters, taken as one
     rows       what is known of each token, query and key; and the mask
@@ -7,7 +7,9 @@
     dense      attention over all queries and keys at once
     tiles      which key blocks a query block visits, and the arrays cut accordingly
     blockwise  attention by blocks, with an online softmax
-    choose     dense or blockwise, by size
+    fused      the same in one kernel of a TPU or GPU, for the encodings that it serves
+    pointwise  hooks of pairs inside that kernel
+    choose     dense, blockwise or fused, by hooks, size and device
 
 All compute the following for query i and key j. A name in `...` is a hook of the contract
 (encoding.py); a subscript i - j is the difference of the two positions.

@@ -1,26 +1,59 @@
-"""Which form of attention a layer runs, dense or blockwise, and with blocks of which size."""
+"""Which form of attention a layer runs (dense, blockwise or fused), and with which blocks."""
 
 from __future__ import annotations
 
 import functools
 import math
+from collections.abc import Callable
 
 import jax
 
 from pe_jax.attention.blockwise import attend_blockwise
 from pe_jax.attention.bound import Bound
 from pe_jax.attention.dense import attend
+from pe_jax.attention.fused import attend_fused, refusal
 
 
-def choose(form: str, pe: Bound, batch: int, heads: int, queries: int, keys: int):
-    """`attend`, or `attend_blockwise` with the size of its blocks set.
+def choose(
+    form: str, pe: Bound, batch: int, heads: int, queries: int, keys: int, full: bool = False
+) -> Callable:
+    """`attend`; or `attend_blockwise` with the size of its blocks set; or a function that calls
+    `attend_fused` for encodings that it serves (`fused.refusal`), and one of these two for others.
 
-    `form` is "dense", "blockwise" or "auto", which takes dense attention while its logits fit.
-    `queries` and `keys` are the numbers of them that each of the `batch` sequences has.
+    `form` is "dense", "blockwise", "fused" or "auto": fused on a TPU or a GPU from 128 keys on, and
+    otherwise dense while the logits fit. Fused attention is for a `full` forward pass alone,
+    without a cache or a memory, and what it does not serve is as with "auto". `queries` and `keys`
+    are the numbers of them that each of the `batch` sequences has.
     """
-    if form == "dense" or (form == "auto" and _dense_is_better(pe, batch * heads, queries, keys)):
-        return attend
-    return functools.partial(attend_blockwise, block=_block_size(pe, keys))
+    auto = form in ("auto", "fused")
+    if form == "dense" or (auto and _dense_is_better(pe, batch * heads, queries, keys)):
+        unfused = attend
+    else:
+        unfused = functools.partial(attend_blockwise, block=_block_size(pe, keys))
+    worth = form == "auto" and queries > 1 and keys >= 128 and _has_kernels()
+    if full and (form == "fused" or worth):
+        return functools.partial(_fused_or, unfused)
+    return unfused
+
+
+def _fused_or(unfused: Callable, pe: Bound, q, k, v, queries, keys):
+    """Fused attention where it serves the encodings. On a CPU the TPU's kernel is interpreted."""
+    if refusal(pe, queries, keys, q.shape[1]):
+        return unfused(pe, q, k, v, queries, keys)
+    backend = jax.default_backend()
+    target = "gpu" if backend == "gpu" else "tpu"
+    return attend_fused(pe, q, k, v, queries, keys, target=target, interpret=backend == "cpu")
+
+
+def _has_kernels() -> bool:
+    """Whether the program is for one TPU, or for one GPU that Triton serves: NVIDIA's from compute
+    capability 8.0 on. XLA cannot split a kernel over several devices.
+    """
+    backend = jax.default_backend()
+    if backend not in ("tpu", "gpu") or jax.device_count() > 1:
+        return False
+    capability = getattr(jax.devices()[0], "compute_capability", "8.0")
+    return backend == "tpu" or not capability[0].isdigit() or float(capability) >= 8
 
 
 def _dense_is_better(pe: Bound, heads: int, queries: int, keys: int) -> bool:

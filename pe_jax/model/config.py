@@ -22,7 +22,7 @@ ACTIVATIONS = {
 }
 NORMS = {"rms": nnx.RMSNorm, "layer": nnx.LayerNorm}
 DTYPES = {"float32": jnp.float32, "bfloat16": jnp.bfloat16}
-ATTENTIONS = ("auto", "dense", "blockwise")
+ATTENTIONS = ("auto", "dense", "blockwise", "fused")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -63,7 +63,9 @@ class LmConfig:
     dtype: str = "float32"
     """Of activations, float32 or bfloat16; parameters, logits and the softmax are float32."""
     attention: str = "auto"
-    """dense, blockwise, or auto: dense while the logits fit in memory (attention/choose.py)."""
+    """dense, blockwise, fused (one kernel, for the encodings that it serves; on a CPU interpreted,
+    for tests), or auto: fused on one TPU or GPU, elsewhere dense while the logits fit in memory
+    (attention/choose.py)."""
     tie_embeddings: bool = False
     """Whether the output matrix is that of the token embeddings, scaled."""
     causal: bool = True

@@ -124,7 +124,8 @@ class Layer(nnx.Module):
             is_leaf=lambda axis: axis is None,
         )
         pe = pe.tabulated(last, S)
-        attend = choose(self.config.attention, pe, B, H, last, S)
+        full = type(cache) is LayerPast
+        attend = choose(self.config.attention, pe, B, H, last, S, full)
         over_batch = jax.vmap(lambda *args: attend(pe, *args), in_axes=(0, 0, 0, axes, axes))
         return self.out(over_batch(q, k, v, queries, keys).reshape(B * last, -1)), cache
 

@@ -1,4 +1,5 @@
-"""Blockwise attention, with gradients: no encoding makes an array over all pairs of tokens.
+"""Blockwise and fused attention, with gradients: no encoding makes an array over all pairs of
+tokens.
 
 Programs are traced and not compiled: every array that a program names is seen, those that XLA
 would never make included.
@@ -14,6 +15,7 @@ from helpers import example, layer
 from pe_jax.attention.blockwise import attend_blockwise
 from pe_jax.attention.bound import Bound, fold_positions
 from pe_jax.attention.dense import attend
+from pe_jax.attention.fused import attend_fused
 from pe_jax.compose.parse import make
 from pe_jax.encoding import RELATIVE, Dims, overrides, sites
 from pe_jax.encodings import ENCODINGS
@@ -62,6 +64,19 @@ def test_no_array_of_a_blockwise_program_is_over_all_pairs(name):
     relative = {*RELATIVE} & {site for e in make(name, DIMS) for site in sites(e)}
     for contiguous in (True, False) if relative else (True,):
         assert traced(name, contiguous, blockwise) < LENGTH**2, f"{contiguous=}"
+
+
+@pytest.mark.parametrize("target", ["tpu", "gpu"])
+@pytest.mark.parametrize(
+    "name",
+    ["rope", "kerple_log", "urpe", "forget_gate", "fire(width=4)", "t5+window", "randomized+rope"],
+)
+def test_no_array_of_a_fused_program_is_over_all_pairs(name, target):
+    """Nor inside its kernels, whose tiles are 64 by 64. One encoding for each set of hooks that the
+    kernels have inside; all others are called before.
+    """
+    fused = functools.partial(attend_fused, target=target, block=64)
+    assert traced(name, True, fused) < LENGTH**2
 
 
 @pytest.mark.parametrize("name", ENCODINGS)

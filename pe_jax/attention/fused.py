@@ -1,0 +1,892 @@
+"""Fused attention: the formulas of the package (`__init__.py`) in one Pallas kernel for a TPU or a
+GPU, forward and backward, which writes neither logits nor weights to memory.
+
+As in blockwise attention a query block goes through the key blocks that it may see, with an online
+softmax. What encodings add is made inside, tile by tile:
+
+    relative_bias, relative_gate   numbers at the T + S distances of consecutive positions, of which
+                                   a tile reads 2 x block and lays them out along its diagonals
+    bias, gate                     the hook's own program for one pair of tokens (pointwise.py)
+    reach, causality, padding      a mask from indices; tiles without a visible pair are left out
+
+XLA computes everything else before: `scale`, `qk`, `locate`, the relative hooks themselves. The
+backward pass (Dao, 2023; arXiv:2307.08691) keeps the logarithm of each softmax's denominator,
+computes the weights anew, and gives JAX the gradients of what the kernel read: of queries, keys and
+values, of the numbers at each distance, and of parameters and coordinates of pairs' hooks.
+
+    p_ij = exp(s_ij - lse_i)         the softmax's weights
+    w_ij = p_ij c_ij                 after the gates c
+    dw   = do v^T,  dc = p dw,  ds = p (c dw - delta),  delta_i = do_i . o_i
+    dq   = ds k,  dk = ds^T q,  dv = w^T do
+
+Products are of the dtype of q, k and v, sums and softmax float32. `o` in delta is the output as
+rounded to v's dtype: in bfloat16 a gradient that is a small difference of large sums, such as an
+MLP's in FIRE, is several times less exact than dense attention's. `refusal` says what has no place
+here: hooks of vectors at distances, hooks that read or replace logits, programs of pairs that are
+not pointwise. TPU and GPU differ in `_Tpu` and `_Gpu` alone: how a program goes through its blocks,
+how diagonals are laid out, and how sums over many programs are made.
+
+Axes: T queries, S keys, H heads, G heads of one program, J components of the dot product, V of the
+values, B tokens of a block, W distances of padded queries and keys, C numbers of a coordinate.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import itertools
+import math
+import operator
+from collections.abc import Callable, Iterator
+from typing import Any, Literal, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.experimental import pallas as pl
+from jax.experimental.pallas import tpu as pltpu
+from jax.experimental.pallas import triton as plgpu
+from jax.extend.core import ClosedJaxpr
+from jax.ref import addupdate
+from jaxtyping import Array, Bool, Float, Int, Shaped
+
+from pe_jax.attention import pointwise
+from pe_jax.attention.bound import Bound
+from pe_jax.attention.dense import prepare
+from pe_jax.attention.relative import Tables
+from pe_jax.attention.rows import ABSENT, Rows
+from pe_jax.encoding import HIDDEN, overrides
+
+TABLES = {"bias": "relative_bias", "gate": "relative_gate"}
+PAIRS = "bias", "gate"
+REFUSED = "normalize", "logits", "relative_keys", "relative_queries", "relative_values"
+ALL = slice(None)
+
+
+def refusal(pe: Bound, queries: Rows, keys: Rows, heads: int) -> str:
+    """Why the kernel cannot serve these encodings; "" if it can.
+
+    Queries must be the last rows of the keys, whose indices are consecutive or absent: those of a
+    full forward pass, without a memory or a cache.
+    """
+    if hooks := [hook for hook in REFUSED if pe.has(hook)]:
+        return f"{hooks[0]} has no form for tiles"
+    relative = [hook for hook in TABLES.values() if pe.has(hook)]
+    if relative and not pe.contiguous:
+        return f"{relative[0]} needs consecutive positions"
+    try:
+        _Pairs.of(pe, queries, keys, heads)
+    except pointwise.NotPointwise as why:
+        return f"a hook of pairs is not pointwise: {why}"
+    return ""
+
+
+def attend_fused(
+    pe: Bound,
+    q: Float[Array, "T H K"],
+    k: Float[Array, "S H K"],
+    v: Float[Array, "S H K"],
+    queries: Rows,
+    keys: Rows,
+    target: Literal["tpu", "gpu"],
+    block: int | None = None,
+    interpret: bool = False,
+) -> Float[Array, "T H K"]:
+    """What `dense.attend` computes, in memory O(T + S), gradients included, where `refusal` is
+    empty; in v's dtype. `block` is the number of tokens in a block of queries and of keys.
+    `interpret` runs the kernel of the target on a CPU.
+    """
+    all_queries, all_keys = prepare(pe, q, k, v, queries, keys)
+    pairs = _Pairs.of(pe, queries, keys, q.shape[1])
+    kind = {"tpu": _Tpu, "gpu": _Gpu}[target]
+    block = block or kind.block(len(k), v.shape[-1], bool(pairs))
+    plan = _Plan(block, len(q), len(k), q.shape[1], pe.causal, pe.reach, pairs, kind, interpret)
+    dtype = jnp.result_type(all_queries.rotated, all_keys.rotated)
+    given = {
+        "q": plan.vectors(all_queries.rotated.astype(dtype)),
+        "k": plan.vectors(all_keys.rotated.astype(dtype)),
+        "v": plan.vectors(v),
+    }
+    fixed = {
+        "q_idx": plan.row(queries.idx, constant_values=ABSENT),
+        "k_idx": plan.row(keys.idx, constant_values=ABSENT),
+    }
+    tables = Tables.of(pe, queries.pos, keys.pos).of_hook if pe.contiguous else {}
+    for name, hook in TABLES.items():
+        if hook in tables:
+            given[f"{name}_table"] = plan.table(tables[hook])
+    for name, leaf in pairs.arrays.items() if pairs else ():
+        rows = leaf[None] if name == "numbers" else plan.row(leaf)
+        (given if _floats(leaf) else fixed)[name] = rows
+    out = _differentiable(plan)(given, fixed)
+    return jnp.moveaxis(out, -1, 0)[: len(q), :, : v.shape[-1]].astype(v.dtype)
+
+
+def _floats(a: Any) -> bool:
+    return jnp.issubdtype(a.dtype, jnp.floating)
+
+
+class _Pairs(NamedTuple):
+    """The `bias` and `gate` hooks of all encodings, as programs for one pair of tokens.
+
+    The arguments of `forward` are those leaves of the parameters, of the query's coordinates and of
+    the key's that a hook reads; its results are what the hooks give, [H] each. `backward` gets the
+    cotangents of the results as well, and gives those of the arguments that are floats.
+    """
+
+    names: tuple[str, ...]
+    """Of the results: "bias", "gate"."""
+    arrays: dict[str, Array]
+    """What the kernel gets of the coordinates, [L, ...], and of all parameters, "numbers" [P]."""
+    arguments: tuple[tuple[str, Any], ...]
+    """For each argument the array that has it, and its shape and dtype."""
+    forward: ClosedJaxpr
+    backward: ClosedJaxpr
+
+    @classmethod
+    def of(cls, pe: Bound, queries: Rows, keys: Rows, heads: int) -> _Pairs | None:
+        """None if no encoding has such a hook. NotPointwise if tiles cannot be made by it."""
+        members = [
+            i for i, e in enumerate(pe.encodings) if any(overrides(e, name) for name in PAIRS)
+        ]
+        if not members:
+            return None
+        every = pe.params, queries.coords, keys.coords
+        leaves, tree = jax.tree.flatten(tuple(tuple(each[i] for i in members) for each in every))
+        params = len(jax.tree.leaves([pe.params[i] for i in members]))
+        tokens = (len(leaves) - params) // 2
+        places = ["numbers"] * params + [f"{x}_coord{n}" for x in "qk" for n in range(tokens)]
+        shapes = tuple((a.shape[n >= params :], a.dtype) for n, a in enumerate(leaves))
+        encodings = tuple(pe.encodings[i] for i in members)
+        used, forward, backward = _programs(encodings, pe.causal, heads, tree, shapes)
+        arrays = {places[n]: leaves[n] for n in used if n >= params}
+        if numbers := [leaves[n].ravel() for n in used if n < params]:
+            arrays["numbers"] = jnp.concatenate(numbers)
+        names = tuple(name for name in PAIRS if pe.has(name))
+        arguments = tuple((places[n], jax.ShapeDtypeStruct(*shapes[n])) for n in used)
+        return cls(names, arrays, arguments, forward, backward)
+
+
+@functools.lru_cache(maxsize=256)
+def _programs(encodings: Any, causal: bool, heads: int, tree: Any, shapes: Any) -> Any:
+    """The numbers of the leaves that are arguments; `forward` and `backward` of `_Pairs`."""
+    structs = list(itertools.starmap(jax.ShapeDtypeStruct, shapes))
+    names = [name for name in PAIRS if any(overrides(e, name) for e in encodings)]
+
+    def hooks(*leaves):
+        params, *coords = jax.tree.unflatten(tree, leaves)
+        pe = Bound(params, encodings, causal=causal)
+        rows = [jax.tree.map(lambda a: a[None], c) for c in coords]
+        given = [getattr(pe, name)(*rows) for name in names]
+        return [jnp.broadcast_to(a, (heads, 1, 1))[:, 0, 0].astype(jnp.float32) for a in given]
+
+    jaxpr = jax.make_jaxpr(hooks)(*structs).jaxpr
+    read = [v for equation in jaxpr.eqns for v in equation.invars] + jaxpr.outvars
+    used = [n for n, v in enumerate(jaxpr.invars) if any(v is other for other in read)]
+
+    def forward(*arguments):
+        leaves = [jnp.zeros(a.shape, a.dtype) for a in structs]
+        for n, argument in zip(used, arguments, strict=True):
+            leaves[n] = argument
+        return hooks(*leaves)
+
+    def backward(*arguments):
+        arguments, slopes = arguments[: len(used)], arguments[len(used) :]
+        floats = [n for n, a in enumerate(arguments) if _floats(a)]
+
+        def of_floats(*some):
+            replaced = dict(zip(floats, some, strict=True))
+            return forward(*(replaced.get(n, a) for n, a in enumerate(arguments)))
+
+        return jax.vjp(of_floats, *(arguments[n] for n in floats))[1](list(slopes))
+
+    given = [structs[n] for n in used]
+    slopes = [jax.ShapeDtypeStruct((heads,), jnp.float32)] * len(names)
+    programs = jax.make_jaxpr(forward)(*given), jax.make_jaxpr(backward)(*given, *slopes)
+    pointwise.cost(programs[0], *given)
+    pointwise.cost(programs[1], *given, *slopes)
+    return used, *programs
+
+
+@dataclasses.dataclass(frozen=True)
+class _Plan:
+    """What of a call is known when it is traced."""
+
+    block: int
+    queries: int
+    keys: int
+    heads: int
+    causal: bool
+    reach: tuple[tuple[int, int], ...]
+    pairs: _Pairs | None
+    target: type[_Tpu] | type[_Gpu]
+    interpret: bool
+
+    @property
+    def query_blocks(self) -> int:
+        return pl.cdiv(self.queries, self.block)
+
+    @property
+    def key_blocks(self) -> int:
+        return pl.cdiv(self.keys, self.block)
+
+    @property
+    def group(self) -> int:
+        """G: all heads with a hook of pairs, whose program gives the numbers of all."""
+        return self.heads if self.pairs else 1
+
+    @property
+    def distances(self) -> int:
+        """W."""
+        return (self.query_blocks + self.key_blocks) * self.block
+
+    # What goes into the kernel, padded to whole blocks.
+
+    def vectors(self, a: Float[Array, "L H n"]) -> Float[Array, "H wide padded"]:
+        """Tokens last; for a GPU with a power of two of components."""
+        L, _, n = a.shape
+        wide = self.target.components(n)
+        return jnp.pad(jnp.moveaxis(a, 0, -1), [(0, 0), (0, wide - n), (0, -L % self.block)])
+
+    def row(self, a: Shaped[Array, "L *n"], **fill: Any) -> Shaped[Array, "C padded"]:
+        """Tokens last, and all other axes as one."""
+        L = a.shape[0]
+        rows = jnp.moveaxis(a.reshape(L, math.prod(a.shape[1:])), 0, -1)
+        return jnp.pad(rows, [(0, 0), (0, -L % self.block)], **fill or {"mode": "edge"})
+
+    def table(self, a: Float[Array, "H N"]) -> Float[Array, "H 1 W"]:
+        """A table of `relative.Tables`, reversed: of query t and key j, column t + S' - 1 - j of S'
+        padded keys.
+        """
+        first = self.key_blocks * self.block + self.queries - 1 - a.shape[1]
+        last = self.distances - first - a.shape[1]
+        a = jnp.broadcast_to(a.astype(jnp.float32), (self.heads, a.shape[1]))
+        return jnp.pad(a[:, ::-1], [(0, 0), (first, last)])[:, None]
+
+    # Which blocks meet, by their numbers. Query t is at the place of key S - T + t.
+
+    def keys_of(self, i: Any) -> tuple[Any, Any]:
+        """The first and the last key block that the window of a query block overlaps."""
+        begin = self.keys - self.queries + i * self.block
+        end = begin + self.block - 1
+        window, last = self._window, self.key_blocks - 1
+        low = self._block_of(jnp.maximum(begin - window + 1, 0)) if window else 0 * i
+        far = end if self.causal else end + window - 1 if window else self.keys
+        return low, jnp.minimum(self._block_of(far), last)
+
+    def queries_of(self, j: Any) -> tuple[Any, Any]:
+        """The first and the last query block that sees anything of a key block."""
+        begin = j * self.block - (self.keys - self.queries)
+        window, last = self._window, self.query_blocks - 1
+        near = begin if self.causal else begin - window + 1 if window else 0 * j
+        low = self._block_of(jnp.maximum(near, 0))
+        if not window:
+            return low, 0 * j + last
+        high = jnp.minimum(self._block_of(begin + self.block + window - 2), last)
+        sink = j < self._first
+        return low if self.causal else jnp.where(sink, 0, low), jnp.where(sink, last, high)
+
+    def visit_of_query_block(self, i: Any, step: Any) -> tuple[Any, Any]:
+        """(key block, whether it is one more) at a step: those of the sinks, then the near ones."""
+        low, high = self.keys_of(i)
+        near = low + step - self._first
+        if not self._first:
+            return jnp.minimum(near, high), near <= high
+        far = (step < low) if self.causal else (step < low) | (step > high)
+        first = step < self._first
+        return jnp.where(first, step, jnp.minimum(near, high)), jnp.where(first, far, near <= high)
+
+    def visit_of_key_block(self, j: Any, step: Any) -> tuple[Any, Any]:
+        """(query block, whether it is one more) at a step."""
+        low, high = self.queries_of(j)
+        return jnp.clip(low + step, 0, self.query_blocks - 1), low + step <= high
+
+    def steps(self, side: str, number: Any) -> Any:
+        """How many steps a block of a side takes."""
+        low, high = self.keys_of(number) if side == "q" else self.queries_of(number)
+        return high - low + 1 + (self._first if side == "q" else 0)
+
+    def most_steps(self, side: str) -> int:
+        blocks = self.query_blocks if side == "q" else self.key_blocks
+        with jax.ensure_compile_time_eval():
+            return max(1, int(jnp.max(self.steps(side, jnp.arange(blocks)))))
+
+    def _block_of(self, token: Any) -> Any:
+        """Its block's number; by a shift, since Mosaic has no division that rounds down."""
+        return token >> (self.block.bit_length() - 1)
+
+    @property
+    def _window(self) -> int:
+        """The narrowest window; 0: none. A pair that it hides is one of its sinks."""
+        return min((window for window, _ in self.reach), default=0)
+
+    @property
+    def _first(self) -> int:
+        """The blocks of the sinks."""
+        most = max((sinks for _, sinks in self.reach), default=0)
+        return min(pl.cdiv(most, self.block), self.key_blocks)
+
+
+class _Kernel(NamedTuple):
+    """One of the three programs: it goes through the blocks of a side, and for each of them through
+    the blocks of the other side that it meets.
+    """
+
+    side: Literal["q", "k"]
+    """Its name begins with that of its blocks' arrays."""
+    arrays: dict[str, Any]
+    outputs: dict[str, Any]
+    """Shapes of what each block of the side gets."""
+    sums: dict[str, Any]
+    """Shapes of what all programs of a group of heads add to."""
+    head_state: tuple[tuple[tuple[int, ...], float], ...]
+    """Shapes and initial values of what is carried from step to step, of each head."""
+    state: tuple[tuple[int, ...], ...]
+    """Shapes of what the heads share of it, 0 at first."""
+    step: Callable[..., tuple[list, list]]
+    """step(tile, sums, heads, their states, the shared one) -> the states after one more tile"""
+    finish: Callable[..., None]
+    """finish(out, heads, their states, the shared one) writes the outputs."""
+
+
+class _Tile:
+    """What a kernel reads of one query block and one key block."""
+
+    def __init__(self, plan: _Plan, refs: dict[str, Any], i: Any, j: Any, at: Any, more: Any):
+        self.plan, self.refs, self.i, self.j, self.at, self.more = plan, refs, i, j, at, more
+        self.target = plan.target
+
+    @property
+    def start(self) -> Any:
+        """The first of the tile's 2 B columns in a table."""
+        start = (self.plan.key_blocks - 1 - self.j + self.i) * self.plan.block
+        return pl.multiple_of(start, self.plan.block)
+
+    def vectors(self, name: str, head: int) -> Float[Array, "n B"]:
+        return self.refs[name][head, :, self.at[name[0]]]
+
+    def numbers(self, name: str, head: int) -> Array:
+        """A number of each token, to be broadcast: [1, B] of queries, [B, 1] of keys."""
+        row = self._row(name, head)
+        return row if name[0] == "q" else self.target.turned(row)
+
+    def _row(self, name: str, head: int) -> Array:
+        ref, at = self.refs[name], self.at[name[0]]
+        return ref[head : head + 1, at] if len(ref.shape) == 2 else ref[head, :, at]
+
+    def seen(self) -> Bool[Array, "B B"]:
+        """`rows.visible`"""
+        i, j = self.numbers("q_idx", 0), self.numbers("k_idx", 0)
+        seen = jnp.broadcast_to((j >= 0) & self.more, (self.plan.block,) * 2)
+        if self.plan.causal:
+            seen &= j <= i
+        for window, sinks in self.plan.reach:
+            seen &= (jnp.abs(i - j) < window) | (j < sinks)
+        return seen
+
+    def table(self, name: str, head: int) -> Any:
+        """[B, B], or None."""
+        name = f"{name}_table"
+        if name not in self.refs:
+            return None
+        return self.target.laid_out(self.refs[name], head, self.start, self.plan.block)
+
+    def logits(self, head: int, hooks: dict[str, Any]) -> Float[Array, "B B"]:
+        s = _product(self.vectors("k", head), self.vectors("q", head), (0, 0))
+        terms = self.table("bias", head), hooks["bias"][head] if "bias" in hooks else None
+        return functools.reduce(operator.add, [term for term in terms if term is not None], s)
+
+    def gate(self, head: int, hooks: dict[str, Any]) -> Any:
+        """The product of the gates, [B, B]; None if there are none."""
+        return _times(self.table("gate", head), hooks["gate"][head] if "gate" in hooks else None)
+
+    def add_to_table(self, name: str, sums: dict[str, Any], head: int, tile: Array) -> None:
+        """Adds to the gradient of a table."""
+        self.target.add_diagonals(sums[name], head, self.start, tile)
+
+    def hooks(self) -> dict[str, Any]:
+        """The tile of each head from each hook of pairs."""
+        pairs = self.plan.pairs
+        if pairs is None:
+            return {}
+        results = pointwise.evaluate(pairs.forward, *self._arguments(pairs))
+        return dict(zip(pairs.names, results, strict=True))
+
+    def hooks_slopes(self, slopes: dict[int, _Slopes]) -> dict[str, list]:
+        """The gradients of what hooks of pairs read, from those of the heads that are given: by the
+        name of an array a tile for each of its numbers.
+        """
+        pairs = self.plan.pairs
+        if pairs is None:
+            return {}
+
+        def cotangent(name, head):
+            if head not in slopes:
+                return np.float32(0)
+            if name == "bias":
+                return slopes[head].logits
+            return _times(slopes[head].gates, self.table("gate", head))
+
+        heads = range(self.plan.heads)
+        given = [
+            pointwise.filled((len(heads),), (cotangent(n, g) for g in heads)) for n in pairs.names
+        ]
+        results = iter(pointwise.evaluate(pairs.backward, *self._arguments(pairs), *given))
+        tiles: dict[str, list] = {}
+        for name, shape in pairs.arguments:
+            if _floats(shape):
+                tiles.setdefault(name, []).extend(next(results).ravel())
+        return tiles
+
+    def _arguments(self, pairs: _Pairs) -> Iterator[pointwise.Tiles]:
+        numbers = itertools.count()
+        for name, shape in pairs.arguments:
+            count = math.prod(shape.shape)
+            if name == "numbers":
+                ref = self.refs[name]
+                values = [self.target.number(ref, next(numbers)) for _ in range(count)]
+            else:
+                values = [self.numbers(name, c) for c in range(count)]
+            yield pointwise.filled(shape.shape, values)
+
+
+def _product(a: Array, b: Array, axes: tuple[int, int]) -> Float[Array, "B n"]:
+    """A product of matrices along these axes, float32."""
+    return jax.lax.dot_general(
+        a, b, (((axes[0],), (axes[1],)), ((), ())), preferred_element_type=jnp.float32
+    )
+
+
+def _times(*factors: Any) -> Any:
+    """The product of those that are not None; None if all are."""
+    given = [factor for factor in factors if factor is not None]
+    return functools.reduce(operator.mul, given) if given else None
+
+
+def _differentiable(plan: _Plan) -> Callable:
+    """The kernel with its gradient, as a function of the arrays that have one and of the others."""
+
+    @jax.custom_vjp
+    def attend(given, fixed):
+        return _forward(plan, given | fixed)["q_out"]
+
+    def forward(given, fixed):
+        out = _forward(plan, given | fixed)
+        return out["q_out"], (given, fixed, out)
+
+    def backward(residuals, slope):
+        given, fixed, out = residuals
+        delta = (slope.astype(jnp.float32) * out["q_out"].astype(jnp.float32)).sum(1)
+        arrays = given | fixed | {"q_slope": slope, "q_lse": out["q_lse"]}
+        arrays["q_delta"] = delta[:, None]
+        slopes = _of_queries(plan, arrays) | _of_keys(plan, arrays)
+        return {name: slopes[name].astype(a.dtype) for name, a in given.items()}, None
+
+    attend.defvjp(forward, backward)
+    return attend
+
+
+def _forward(plan: _Plan, arrays: dict[str, Any]) -> dict[str, Array]:
+    """The output, [H, T', V], and the logarithm of the softmax's denominator, [H, 1, T']."""
+    H, width, _ = arrays["v"].shape
+    tokens, B = arrays["q"].shape[-1], plan.block
+
+    def step(tile, sums, heads, states, shared):
+        hooks, seen = tile.hooks(), tile.seen()
+        return [one(tile, hooks, seen, g, s) for g, s in zip(heads, states, strict=True)], shared
+
+    def one(tile, hooks, seen, head, state):
+        top, total, out = state
+        s = jnp.where(seen, tile.logits(head, hooks), HIDDEN)
+        new = jnp.maximum(top, s.max(0, keepdims=True))
+        w, rescale = jnp.where(seen, jnp.exp(s - new), 0.0), jnp.exp(top - new)
+        total = total * rescale + w.sum(0, keepdims=True)
+        v, gate = tile.vectors("v", head), tile.gate(head, hooks)
+        w = w if gate is None else w * gate
+        return [new, total, out * rescale + _product(v, w.astype(v.dtype), (1, 0))]
+
+    def finish(out, heads, states, shared):
+        for head, (top, total, sums) in zip(heads, states, strict=True):
+            total = jnp.where(total > 0, total, 1.0)
+            out["q_out"][head] = (sums / total).astype(out["q_out"].dtype)
+            out["q_lse"][head] = top + jnp.log(total)
+
+    kernel = _Kernel(
+        "q",
+        arrays,
+        {
+            "q_out": jax.ShapeDtypeStruct((H, width, tokens), arrays["v"].dtype),
+            "q_lse": jax.ShapeDtypeStruct((H, 1, tokens), jnp.float32),
+        },
+        {},
+        (((1, B), HIDDEN / 2), ((1, B), 0.0), ((width, B), 0.0)),
+        (),
+        step,
+        finish,
+    )
+    return plan.target.run(plan, kernel)
+
+
+class _Slopes(NamedTuple):
+    """Of one head in one tile, [B, B]: w, ds and dc."""
+
+    weights: Array
+    logits: Array
+    gates: Array
+
+
+def _slopes(tile: _Tile, hooks: dict[str, Any], seen: Array, head: int) -> _Slopes:
+    s = tile.logits(head, hooks)
+    p = jnp.where(seen, jnp.exp(s - tile.numbers("q_lse", head)), 0.0)
+    dw = _product(tile.vectors("v", head), tile.vectors("q_slope", head), (0, 0))
+    gate = tile.gate(head, hooks)
+    dp, w = (dw, p) if gate is None else (dw * gate, p * gate)
+    return _Slopes(w, p * (dp - tile.numbers("q_delta", head)), p * dw)
+
+
+def _of_queries(plan: _Plan, arrays: dict[str, Any]) -> dict[str, Array]:
+    """The gradients of queries, of their coordinates, of tables and of parameters."""
+    names = [name for name in arrays if name.startswith("q_coord") and _floats(arrays[name])]
+    counts = [arrays[name].shape[0] for name in names]
+    summed = [name for name in (*(f"{n}_table" for n in TABLES), "numbers") if name in arrays]
+
+    def step(tile, sums, heads, states, shared):
+        hooks, seen = tile.hooks(), tile.seen()
+        all_slopes = {head: _slopes(tile, hooks, seen, head) for head in heads}
+        new = []
+        for head, (dq,) in zip(heads, states, strict=True):
+            slopes, k = all_slopes[head], tile.vectors("k", head)
+            new.append([dq + _product(k, slopes.logits.astype(k.dtype), (1, 0))])
+            if "bias_table" in sums:
+                tile.add_to_table("bias_table", sums, head, slopes.logits)
+            if "gate_table" in sums:
+                gate = hooks["gate"][head] if "gate" in hooks else None
+                tile.add_to_table("gate_table", sums, head, _times(slopes.gates, gate))
+        if names or "numbers" in sums:
+            of_hooks = tile.hooks_slopes(all_slopes)
+            if "numbers" in sums:
+                plan.target.add_numbers(sums["numbers"], of_hooks["numbers"], plan.block)
+            rows = itertools.chain.from_iterable(of_hooks[name] for name in names)
+            shared = [
+                old + _whole(x, plan.block).sum(0, keepdims=True)
+                for old, x in zip(shared, rows, strict=True)
+            ]
+        return new, shared
+
+    def finish(out, heads, states, shared):
+        for head, (dq,) in zip(heads, states, strict=True):
+            out["q"][head] = dq.astype(out["q"].dtype)
+        rest = iter(shared)
+        for name, count in zip(names, counts, strict=True):
+            for c in range(count):
+                out[name][c : c + 1, :] = next(rest).astype(out[name].dtype)
+
+    kernel = _Kernel(
+        "q",
+        arrays,
+        {name: _like(arrays[name]) for name in ("q", *names)},
+        {name: jax.ShapeDtypeStruct(arrays[name].shape, jnp.float32) for name in summed},
+        (((arrays["q"].shape[1], plan.block), 0.0),),
+        ((1, plan.block),) * sum(counts),
+        step,
+        finish,
+    )
+    return plan.target.run(plan, kernel)
+
+
+def _of_keys(plan: _Plan, arrays: dict[str, Any]) -> dict[str, Array]:
+    """The gradients of keys, of values and of the coordinates of keys."""
+    names = [name for name in arrays if name.startswith("k_coord") and _floats(arrays[name])]
+    counts = [arrays[name].shape[0] for name in names]
+
+    def step(tile, sums, heads, states, shared):
+        hooks, seen = tile.hooks(), tile.seen()
+        all_slopes = {head: _slopes(tile, hooks, seen, head) for head in heads}
+        new = []
+        for head, (dk, dv) in zip(heads, states, strict=True):
+            slopes = all_slopes[head]
+            q, do = tile.vectors("q", head), tile.vectors("q_slope", head)
+            dk += _product(q, slopes.logits.astype(q.dtype), (1, 1))
+            new.append([dk, dv + _product(do, slopes.weights.astype(do.dtype), (1, 1))])
+        if names:
+            of_hooks = tile.hooks_slopes(all_slopes)
+            columns = itertools.chain.from_iterable(of_hooks[name] for name in names)
+            shared = [
+                old + _whole(x, plan.block).sum(1, keepdims=True)
+                for old, x in zip(shared, columns, strict=True)
+            ]
+        return new, shared
+
+    def finish(out, heads, states, shared):
+        for head, (dk, dv) in zip(heads, states, strict=True):
+            out["k"][head] = dk.astype(out["k"].dtype)
+            out["v"][head] = dv.astype(out["v"].dtype)
+        rest = iter(shared)
+        for name, count in zip(names, counts, strict=True):
+            for c in range(count):
+                out[name][c : c + 1, :] = plan.target.turned(next(rest)).astype(out[name].dtype)
+
+    B = plan.block
+    kernel = _Kernel(
+        "k",
+        arrays,
+        {name: _like(arrays[name]) for name in ("k", "v", *names)},
+        {},
+        tuple(((arrays[name].shape[1], B), 0.0) for name in "kv"),
+        ((B, 1),) * sum(counts),
+        step,
+        finish,
+    )
+    return plan.target.run(plan, kernel)
+
+
+def _like(a: Array) -> Any:
+    return jax.ShapeDtypeStruct(a.shape, a.dtype)
+
+
+def _whole(x: Any, block: int) -> Float[Array, "B B"]:
+    """A tile of what may be a column, a row or a number."""
+    return jnp.broadcast_to(x, (block, block))
+
+
+def _block(plan: _Plan, name: str, array: Any) -> tuple[int, ...]:
+    """The shape of what a program gets of an array: G heads, and one block of tokens."""
+    shape = list(array.shape)
+    if len(shape) == 3:
+        shape[0] = plan.group
+    if name[0] in "qkv":
+        shape[-1] = plan.block
+    return tuple(shape)
+
+
+def _place(array: Any, heads: Any, tokens: Any) -> tuple[Any, ...]:
+    """Its place among such blocks."""
+    return (0, tokens) if len(array.shape) == 2 else (heads, 0, tokens)
+
+
+class _Tpu:
+    """Mosaic: the grid goes through the tiles, and what is carried lies in scratch memory. Programs
+    run one after another, so that a sum over many stays in an output that all of them have.
+    """
+
+    @staticmethod
+    def block(keys: int, components: int, pairs: bool) -> int:
+        """By the memory of a core: a hook of pairs keeps many tiles."""
+        return 128 if pairs else min(512, max(128, pl.next_power_of_2(keys)))
+
+    @staticmethod
+    def components(count: int) -> int:
+        return count
+
+    @staticmethod
+    def turned(row: Array) -> Array:
+        """A row as a column, or a column as a row."""
+        return row.T
+
+    @staticmethod
+    def number(ref: Any, n: int) -> Float[Array, "1 1"]:
+        return ref[:, n : n + 1]
+
+    @staticmethod
+    def add_numbers(ref: Any, tiles: list, block: int) -> None:
+        """Adds the sum of each tile to its number, [1, P]."""
+        place = jax.lax.broadcasted_iota(jnp.int32, ref.shape, 1)
+        total = jnp.zeros(ref.shape, jnp.float32)
+        for n, tile in enumerate(tiles):
+            if not isinstance(tile, np.generic) or tile:
+                tile = _whole(tile, block).sum(0, keepdims=True).sum(1, keepdims=True)
+                total = jnp.where(place == n, tile, total)
+        ref[...] += total
+
+    @staticmethod
+    def laid_out(ref: Any, head: int, start: Any, block: int) -> Float[Array, "B B"]:
+        """Row r has the columns of a table from start + B - 1 - r on: each row rolled by one more
+        than the row before.
+        """
+        wide = jnp.broadcast_to(ref[head, :, pl.ds(start, 2 * block)], (block, 2 * block))
+        return pltpu.roll(wide, block + 1, 1, stride=1, stride_axis=0)[:, :block]
+
+    @staticmethod
+    def add_diagonals(ref: Any, head: int, start: Any, tile: Float[Array, "B B"]) -> None:
+        """The transpose of `laid_out`: row r is rolled by B - 1 - r, bit by bit since a roll by
+        stride goes one way only, and rows are summed.
+        """
+        block = len(tile)
+        wide = jnp.concatenate([tile, jnp.zeros_like(tile)], axis=1)
+        shift = block - 1 - jax.lax.broadcasted_iota(jnp.int32, wide.shape, 0)
+        for bit in range((block - 1).bit_length()):
+            wide = jnp.where((shift >> bit) & 1 == 1, pltpu.roll(wide, 2**bit, 1), wide)
+        ref[head, :, pl.ds(start, 2 * block)] += wide.sum(0, keepdims=True)
+
+    @classmethod
+    def run(cls, plan: _Plan, kernel: _Kernel) -> dict[str, Array]:
+        heads, group = range(plan.group), plan.heads // plan.group
+        blocks = plan.query_blocks if kernel.side == "q" else plan.key_blocks
+        steps = plan.most_steps(kernel.side)
+        visit = plan.visit_of_query_block if kernel.side == "q" else plan.visit_of_key_block
+
+        def both(number, step):
+            other, more = visit(number, step)
+            return (number, other, more) if kernel.side == "q" else (other, number, more)
+
+        def spec(name, array):
+            def index(head, number, step):
+                i, j, _ = both(number, step)
+                return _place(array, head, {"q": i, "k": j, "v": j}.get(name[0], 0))
+
+            return pl.BlockSpec(_block(plan, name, array), index)
+
+        def program(arrays, out, own, shared):
+            number, step = pl.program_id(1), pl.program_id(2)
+            i, j, more = both(number, step)
+            sums = {name: out[name] for name in kernel.sums}
+
+            @pl.when(step == 0)
+            def _():
+                for ref, (_, value) in zip(own, kernel.head_state, strict=True):
+                    ref[...] = jnp.full_like(ref, value)
+                for ref in shared:
+                    ref[...] = jnp.zeros_like(ref)
+
+            @pl.when((step == 0) & (number == 0))
+            def _():
+                for ref in sums.values():
+                    ref[...] = jnp.zeros_like(ref)
+
+            @pl.when(more)
+            def _():
+                tile = _Tile(plan, arrays, i, j, dict.fromkeys("qkv", ALL), True)
+                states = [[ref[head] for ref in own] for head in heads]
+                old = [ref[...] for ref in shared]
+                states, new = kernel.step(tile, sums, heads, states, old)
+                for head, state in zip(heads, states, strict=True):
+                    for ref, value in zip(own, state, strict=True):
+                        ref[head] = value
+                for ref, value in zip(shared, new, strict=True):
+                    ref[...] = value
+
+            @pl.when(step == steps - 1)
+            def _():
+                states = [[ref[head] for ref in own] for head in heads]
+                kernel.finish(out, heads, states, [ref[...] for ref in shared])
+
+        outputs = kernel.outputs | kernel.sums
+        scratch = (
+            [pltpu.VMEM((plan.group, *shape), jnp.float32) for shape, _ in kernel.head_state],
+            [pltpu.VMEM(shape, jnp.float32) for shape in kernel.state],
+        )
+        return pl.pallas_call(
+            program,
+            grid=(group, blocks, steps),
+            in_specs=[{name: spec(name, a) for name, a in kernel.arrays.items()}],
+            out_specs={name: spec(name, a) for name, a in outputs.items()},
+            out_shape=outputs,
+            scratch_shapes=scratch,
+            interpret=plan.interpret,
+        )(kernel.arrays)
+
+
+class _Gpu:
+    """Triton: the grid goes through the blocks of a side, and a loop in each program through those
+    of the other side. Programs run at once, so that a sum over many is made by atomic additions.
+    From JAX 0.12 on, Pallas warns that it will give up Triton.
+    """
+
+    @staticmethod
+    def block(keys: int, components: int, pairs: bool) -> int:
+        """By the registers and the shared memory of a program."""
+        return 32 if pairs or components > 64 else 64
+
+    @staticmethod
+    def components(count: int) -> int:
+        return max(16, pl.next_power_of_2(count))
+
+    @staticmethod
+    def turned(row: Array) -> Array:
+        return row.reshape(row.shape[::-1])
+
+    @staticmethod
+    def number(ref: Any, n: int) -> Float[Array, ""]:
+        return ref[0, n]
+
+    @staticmethod
+    def add_numbers(ref: Any, tiles: list, block: int) -> None:
+        """Adds the sum of each tile to its number, [1, P]."""
+        for n, tile in enumerate(tiles):
+            if not isinstance(tile, np.generic) or tile:
+                addupdate(ref, (0, n), _whole(tile, block).sum())
+
+    @staticmethod
+    def laid_out(ref: Any, head: int, start: Any, block: int) -> Float[Array, "B B"]:
+        return ref[head, 0, _columns(start, block)]
+
+    @staticmethod
+    def add_diagonals(ref: Any, head: int, start: Any, tile: Float[Array, "B B"]) -> None:
+        addupdate(ref, (head, 0, _columns(start, len(tile))), tile)
+
+    @classmethod
+    def run(cls, plan: _Plan, kernel: _Kernel) -> dict[str, Array]:
+        blocks = plan.query_blocks if kernel.side == "q" else plan.key_blocks
+        visit = plan.visit_of_query_block if kernel.side == "q" else plan.visit_of_key_block
+
+        def spec(name, array):
+            """Whole but for heads, and for blocks of the side that the grid goes through."""
+            own = "q" if name[0] == "q" else "k"
+            if own == kernel.side and name[0] in "qkv":
+                place = functools.partial(_place, array)
+                return pl.BlockSpec(_block(plan, name, array), place)
+            if len(array.shape) == 2:
+                return pl.BlockSpec(array.shape, lambda head, number: (0, 0))
+            shape = (plan.group, *array.shape[1:])
+            return pl.BlockSpec(shape, lambda head, number: (head, 0, 0))
+
+        def program(zeros, arrays, sums, out):
+            del zeros  # the sums, which begin as them
+            number = pl.program_id(1)
+            shared = [jnp.zeros(shape, jnp.float32) for shape in kernel.state]
+            for head in range(plan.group):
+
+                def along(step, carried, head=head):
+                    other, more = visit(number, step)
+                    at = pl.ds(pl.multiple_of(other * plan.block, plan.block), plan.block)
+                    if kernel.side == "q":
+                        tile = _Tile(
+                            plan, arrays, number, other, {"q": ALL, "k": at, "v": at}, more
+                        )
+                    else:
+                        tile = _Tile(
+                            plan, arrays, other, number, {"q": at, "k": ALL, "v": ALL}, more
+                        )
+                    state, shared = carried
+                    (state,), shared = kernel.step(tile, sums, [head], [state], shared)
+                    return state, shared
+
+                state = [jnp.full(shape, x, jnp.float32) for shape, x in kernel.head_state]
+                steps = plan.steps(kernel.side, number)
+                state, shared = jax.lax.fori_loop(0, steps, along, (state, shared))
+                kernel.finish(out, [head], [state], shared)
+
+        zeros = {name: jnp.zeros(a.shape, a.dtype) for name, a in kernel.sums.items()}
+        specs = [
+            {name: spec(name, a) for name, a in part.items()}
+            for part in (kernel.sums, kernel.arrays, kernel.sums, kernel.outputs)
+        ]
+        sums, out = pl.pallas_call(
+            program,
+            grid=(plan.heads // plan.group, blocks),
+            in_specs=specs[:2],
+            out_specs=specs[2:],
+            out_shape=[kernel.sums, kernel.outputs],
+            input_output_aliases={n: n for n in range(len(zeros))},
+            compiler_params=None
+            if plan.interpret
+            else plgpu.CompilerParams(num_warps=4, num_stages=2),
+            interpret=plan.interpret,
+        )(zeros, kernel.arrays)
+        return sums | out
+
+
+def _columns(start: Any, block: int) -> Int[Array, "B B"]:
+    """The column of each pair of a tile in a table."""
+    row, column = (jax.lax.broadcasted_iota(jnp.int32, (block, block), a) for a in (0, 1))
+    return start + block - 1 - row + column
