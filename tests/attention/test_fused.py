@@ -30,8 +30,9 @@ LENGTH, QUERIES, BLOCK = 20, 13, 8
 IN_TILES = {"relative_bias", "relative_gate", "bias", "gate", "reach"}
 """Hooks that change the kernel; all others are called before it."""
 UNFUSED = {
-    "cope", "chunk", "dape", "dape_v2", "deberta", "grape_a", "leaky_rerope", "lm_infinite",
-    "nezha", "path", "rerope", "self_extend", "shaw", "stick_breaking", "transformer_xl", "tupe",
+    "cope", "chunk", "dape", "dape_v2", "deberta", "grape_a", "grape_ap", "leaky_rerope",
+    "lm_infinite", "nezha", "path", "relative_projection", "rerope", "self_extend", "shaw",
+    "stick_breaking", "streaming", "string", "transformer_xl", "tupe",
 }  # fmt: skip
 
 
