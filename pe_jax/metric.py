@@ -23,6 +23,10 @@ Of text, a TextMetric says which tokens are scored in windows of which kind:
     sliding         the same spans, in windows of E that move by `stride` tokens, of which only the
                     new tokens are scored
     last_k          windows of E evenly spread over the documents, their last k tokens scored
+    kl              the windows of same_targets: KL(p || q) of each target, p predicted by the model
+                    as it is in the window of L that ends there, q in the way and at the E at hand
+    longppl         the windows of same_targets: exp of the mean -ln p over the key tokens alone,
+                    those that the model as it is predicts well from L tokens and badly from few
 
 E is the evaluation length and L the training length, in tokens. Of tasks whose samples are drawn, a
 SampleMetric scores Predictions, by what is right or by -ln p of the targets:
@@ -35,6 +39,10 @@ SampleMetric scores Predictions, by what is right or by -ln p of the targets:
     by_distance     p of the target, renormalised over the labels, as a mean over the distances of
                     what decides it (`Task.distances`), each of which is a mean over tokens
     above_bayes     last_bits minus those of the Bayes-optimal prediction, `Task.bayes`
+
+A PromptMetric asks for something that is hidden in a text: passkey and records (prompts.py), and
+tasks of RULER (ruler.py), each by the mean of -ln p and, as in niah_single_1_exact, by how many
+answers are right.
 """
 
 from __future__ import annotations
@@ -47,7 +55,7 @@ from typing import Literal, NamedTuple, TypeVar
 import numpy as np
 from jaxtyping import Bool, Float
 
-from pe_jax import own_class, places, prompts
+from pe_jax import own_class, places, prompts, ruler
 from pe_jax.errors import nearest
 
 
@@ -111,6 +119,9 @@ class TextMetric(Metric):
     """
     by_position: bool = False
     """Whether every row of its windows is scored, so that results can be drawn by position."""
+    compares: Literal["", "divergence", "keys"] = ""
+    """What is computed with the model as it is in windows of its training length: the divergence
+    from it, which `value` then gets in place of -ln p; or key tokens, which alone are scored."""
     value: Callable[[np.ndarray, np.ndarray], float] = bits_per_byte
     """One number from the scored targets' -ln p, in nats, float [n], and their sizes in bytes, int
     [n].
@@ -167,12 +178,10 @@ class SampleMetric(Metric):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class PromptMetric(SampleMetric):
-    """How answers to prompts of text are scored, in percent."""
+    """How answers to prompts of text are scored."""
 
-    prompt: Callable[[prompts.Encode, int, int], prompts.Prompt]
-    """prompt(encode, E, number): the prompt of that number at the evaluation length E. ValueError
-    where E is too short for it.
-    """
+    prompt: Callable[[prompts.Request], prompts.Prompt]
+    """The prompt of a number at the evaluation length E. ValueError where E is too short for it."""
 
 
 def _accuracy(predictions: Predictions) -> float:
@@ -188,6 +197,10 @@ def _bits(predictions: Predictions) -> float:
     return float(nats.mean(dtype=np.float64) / math.log(2))
 
 
+def _nats(predictions: Predictions) -> float:
+    return float(predictions.nats[predictions.scored].mean(dtype=np.float64))
+
+
 def _above_bayes(predictions: Predictions) -> float:
     return _bits(predictions) - _bits(predictions._replace(nats=predictions.bayes))
 
@@ -196,6 +209,32 @@ def _by_distance(predictions: Predictions) -> float:
     distance = predictions.distance[predictions.scored]
     p = np.exp(-predictions.label_nats[predictions.scored].astype(np.float64))
     return 100 * float(np.mean([p[distance == one].mean() for one in np.unique(distance)]))
+
+
+def _of_ruler(
+    name: str, sentence: str, prompt: Callable[[prompts.Request], prompts.Prompt]
+) -> tuple[PromptMetric, PromptMetric]:
+    """A task of RULER by the mean of -ln p, and by how many answers are right."""
+    task = f"{sentence} (RULER; Hsieh et al., 2024), the same {{alike}}"
+    graded = PromptMetric(
+        name,
+        f"{task}: the mean of -ln p over the tokens of the answers, each predicted from all before "
+        "it.",
+        unit="nats per answer token",
+        better="lower",
+        percent=False,
+        by_depth=True,
+        value=_nats,
+        prompt=prompt,
+    )
+    exact = PromptMetric(
+        f"{name}_exact",
+        f"{task}. A prompt counts where every token of its answers is the most likely one.",
+        unit="right answers in %",
+        value=_exact_match,
+        prompt=prompt,
+    )
+    return graded, exact
 
 
 METRICS: dict[str, Metric] = {
@@ -233,6 +272,32 @@ METRICS: dict[str, Metric] = {
             places=places.last_k,
             uses=("last",),
         ),
+        TextMetric(
+            "kl",
+            "By how much other words are predicted than the model itself predicts within its "
+            "training length: the mean over the targets of same_targets of KL(p || q), p as it is "
+            "in a window of the training length, q in the way and at the length at hand. It needs "
+            "no luck of the text, and a change that improves the prediction counts, too.",
+            unit="nats per token",
+            places=places.same_targets,
+            beyond=0,
+            uses=("last",),
+            compares="divergence",
+            value=lambda divergences, _: float(divergences.mean(dtype=np.float64)),
+        ),
+        TextMetric(
+            "longppl",
+            "LongPPL (Fang et al., 2024): exp of the mean of -ln p over the key tokens among the "
+            "targets of same_targets, which need the far context: as it is, in a window of the "
+            "training length, the model gives them -ln p below 2 nats, and more than 2 nats more "
+            "where it sees a quarter of it. Every way is scored on the same keys.",
+            unit="perplexity of key tokens",
+            places=places.same_targets,
+            beyond=0,
+            uses=("last",),
+            compares="keys",
+            value=lambda nats, _: float(np.exp(nats.mean(dtype=np.float64))),
+        ),
         SampleMetric(
             "accuracy",
             "Samples of every length are drawn, the same {alike}. Of all their scored tokens the "
@@ -257,6 +322,35 @@ METRICS: dict[str, Metric] = {
             by_depth=True,
             value=_exact_match,
             prompt=prompts.passkey,
+        ),
+        PromptMetric(
+            "records",
+            "16 words, each with a code of eight digits, stand at even depths of a text, the same "
+            "{alike}; at its end the same 16 sentences come in another order: the mean of -ln p "
+            "over the tokens of their digits.",
+            unit="nats per digit",
+            better="lower",
+            percent=False,
+            by_depth=True,
+            value=_nats,
+            prompt=prompts.records,
+        ),
+        *_of_ruler("niah_single_1", "One number is hidden in repeated sentences", ruler.single_1),
+        *_of_ruler("niah_single_2", "One number is hidden in a text", ruler.single_2),
+        *_of_ruler(
+            "niah_multikey_1",
+            "Four numbers are hidden in a text, of which one is asked for",
+            ruler.multikey_1,
+        ),
+        *_of_ruler(
+            "niah_multiquery",
+            "Four numbers are hidden in a text, and all are asked for",
+            ruler.multiquery,
+        ),
+        *_of_ruler(
+            "variable_tracking",
+            "A chain of five variables is hidden in repeated sentences, and all are asked for",
+            ruler.variable_tracking,
         ),
         SampleMetric(
             "by_distance",

@@ -1,17 +1,17 @@
 """Prompts: texts that are written to ask a model for something, each with its answer at the end.
 Each function gives the prompt of one number at the evaluation length E, in the model's tokens.
+ruler.py has those of RULER.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import NamedTuple
+import dataclasses
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-from jaxtyping import Int
+from jaxtyping import Float, Int
 
-Encode = Callable[[bytes], np.ndarray]
-"""The tokens of a text."""
 FILLER = (
     b"The grass is green. The sky is blue. The sun is yellow. Here we go. There and back again. "
 )
@@ -23,26 +23,83 @@ DIGITS = 5
 # The bytes 0 .. 4 stand for the digits of the number.
 NEEDLE = b"\nThe pass key is \0\1\2\3\4. Remember it. \0\1\2\3\4 is the pass key.\n"
 QUESTION = b"\nWhat is the pass key? The pass key is \0\1\2\3"
+
+if TYPE_CHECKING:
+    from pe_jax.data.tokenizer import Tokenizer
+
 DEPTHS = 8
-"""Prompts of consecutive numbers hide what they ask for at so many depths, evenly from 0 to 1."""
+"""Passkeys of consecutive numbers are hidden at so many depths, evenly from 0 to 1."""
+RECORDS, CODE = 16, 8
+"""Records of a prompt, and digits of each."""
+NOUNS = (
+    "acorn anchor apple arrow badge basket beacon bell blanket bottle bridge brush bucket button "
+    "cabin camera candle canyon carpet castle chair cherry circle clock cloud compass copper "
+    "cotton crystal curtain desert drum engine feather fence flute forest fountain garden glove "
+    "hammer harbor hammock island jacket kettle ladder lantern lemon magnet marble meadow mirror "
+    "needle orchard paddle pebble pencil piano pillow planet pocket ribbon river rocket saddle "
+    "shadow silver spider spoon station sunset table temple ticket tower tunnel umbrella valley "
+    "violin wagon walnut whistle window winter zipper"
+).split()
 
 
 class Prompt(NamedTuple):
     """A text with its answer."""
 
-    tokens: Int[np.ndarray, "E1"]
-    """E + 1 tokens, the answer at the end."""
-    answer: int
-    """Tokens of the answer."""
-    depth: float
-    """The share of the filler that stands before what is asked for, in [0, 1]."""
+    tokens: Int[np.ndarray, "N"]
+    """At most E + 1 tokens."""
+    answer: Int[np.ndarray, "A"]
+    """The numbers of the tokens that are scored."""
+    depths: Float[np.ndarray, "A"]
+    """Of each, the share of the text before what it is the answer to, in [0, 1]."""
+    needles: tuple[tuple[int, int], ...]
+    """Where in the tokens stands what is asked for: the first one of each place, and the one after
+    its last."""
 
 
-def passkey(encode: Encode, length: int, number: int) -> Prompt:
+@dataclasses.dataclass(frozen=True, eq=False)
+class Request:
+    """What a prompt is written for."""
+
+    tokenizer: Tokenizer
+    length: int
+    """E."""
+    number: int
+    """Which prompt: all that is drawn depends on it alone, and is the same at every length."""
+    documents: Sequence[np.ndarray] = ()
+    """The tokens [n] of each text that is scored, for prompts that hide something in such text."""
+
+    def encode(self, text: bytes) -> np.ndarray:
+        """The tokens of a text."""
+        return self.tokenizer.encode([np.frombuffer(text, np.uint8)])[0]
+
+    def passage(self, tokens: int, place: float) -> np.ndarray:
+        """So many tokens of the scored text, from `place`, in [0, 1), of those where they fit.
+        ValueError where no document has as many.
+        """
+        long = [document for document in self.documents if len(document) >= tokens]
+        if not long:
+            most = max(map(len, self.documents), default=0)
+            raise ValueError(
+                f"the prompts need a text of {tokens} tokens to hide something in; the longest "
+                f"document has {most}: give longer texts or shorter lengths"
+            )
+        document = long[self.number % len(long)]
+        start = int(place * (len(document) - tokens + 1))
+        return document[start : start + tokens]
+
+    def short(self, name: str, needed: int) -> ValueError:
+        """The error where the sentences of a prompt alone have more tokens than a window."""
+        return ValueError(
+            f"the sentences of {name} alone have {needed - 1} tokens, got the length "
+            f"{self.length}: give eval.lengths of at least {needed - 1}"
+        )
+
+
+def passkey(request: Request) -> Prompt:
     """The passkey of tasks/passkey.py, a number of five digits hidden in filler text and asked for
-    at its end, with as many tokens of filler as make E + 1 tokens. The digits are drawn by the
-    number of the prompt, and are the same at every length.
+    at its end, with as many tokens of filler as make E + 1 tokens.
     """
+    number, encode = request.number, request.encode
     digits = str(np.random.default_rng(number).integers(10 ** (DIGITS - 1), 10**DIGITS)).encode()
 
     def written(text: bytes) -> bytes:
@@ -51,18 +108,57 @@ def passkey(encode: Encode, length: int, number: int) -> Prompt:
 
     asked = written(QUESTION + bytes([DIGITS - 1]))
     first, needle, end = map(encode, (written(INTRODUCTION), written(NEEDLE), asked))
-    room = length + 1 - sum(map(len, (first, needle, end)))
+    room = request.length + 1 - sum(map(len, (first, needle, end)))
     if room < 0:
-        raise ValueError(
-            f"a passkey's sentences alone have {length - room} tokens, got the length {length}: "
-            f"give eval.lengths of at least {length - room}, and a model whose training length, "
-            "which is always scored, is as long"
-        )
-    depth, filler = number % DEPTHS / (DEPTHS - 1), encode(FILLER * length)
+        raise request.short("passkey", request.length + 1 - room)
+    depth, filler = number % DEPTHS / (DEPTHS - 1), encode(FILLER * request.length)
     before = round(depth * room)
     tokens = np.concatenate([first, filler[:before], needle, filler[: room - before], end])
-    bare = encode(asked[:-DIGITS])
-    return Prompt(tokens.astype(np.int32), len(end) - _alike(bare, end), depth)
+    answer = np.arange(_alike(encode(asked[:-DIGITS]), end), len(end)) + len(tokens) - len(end)
+    at = len(first) + before
+    depths = np.full(len(answer), depth)
+    return Prompt(tokens.astype(np.int32), answer, depths, ((at, at + len(needle)),))
+
+
+def records(request: Request) -> Prompt:
+    """16 records, "The code of WORD is: 4 0 1 9 2 7 7 3.", at even depths from 0 to 1 of a passage
+    of the scored text, and at its end the same 16 in another order: E + 1 tokens in all. The tokens
+    with the digits of the second copies are the answers, 128 where each digit is a token; words
+    and spaces between digits are not scored. The end has as many tokens as the records, about
+    5 % of a window of 8,192.
+    """
+    rng, encode = np.random.default_rng(request.number), request.encode
+    words = rng.choice(NOUNS, RECORDS, replace=False)
+    codes, order = rng.integers(10, size=(RECORDS, CODE)), rng.permutation(RECORDS)
+    texts = [
+        f"\nThe code of {word} is: {' '.join(map(str, code))}.\n".encode()
+        for word, code in zip(words, codes, strict=True)
+    ]
+    written = [encode(text) for text in texts]
+    room = request.length + 1 - 2 * sum(map(len, written))
+    if room < 0:
+        raise request.short("records", request.length + 1 - room)
+    filler = request.passage(room, rng.random())
+    cuts = [round(i * room / (RECORDS - 1)) for i in range(RECORDS)]
+    parts, needles, at, last = [], [], 0, 0
+    for record, cut in zip(written, cuts, strict=True):
+        parts += [filler[last:cut], record]
+        at, last = at + cut - last, cut
+        needles.append((at, at + len(record)))
+        at += len(record)
+    answer, depths = [], []
+    for i in order:
+        parts.append(written[i])
+        of_digits = [j for j, token in enumerate(written[i].tolist()) if _has_digit(request, token)]
+        answer += [at + j for j in of_digits]
+        depths += [i / (RECORDS - 1)] * len(of_digits)
+        at += len(written[i])
+    tokens = np.concatenate(parts).astype(np.int32)
+    return Prompt(tokens, np.array(answer), np.array(depths), tuple(needles))
+
+
+def _has_digit(request: Request, token: int) -> bool:
+    return any(48 <= byte <= 57 for byte in request.tokenizer.pieces[token])
 
 
 def _alike(a: np.ndarray, b: np.ndarray) -> int:

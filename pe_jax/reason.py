@@ -13,6 +13,7 @@ class Reason(enum.Enum):
     DIVERGED = "diverged"
     OUT_OF_MEMORY = "out_of_memory"
     NOT_FINITE = "not_finite"
+    NO_KEYS = "no_keys"
     NOT_EVALUATED = "not_evaluated"
 
 
@@ -21,6 +22,7 @@ SENTENCES = {
     Reason.DIVERGED: "diverged at step {at}",
     Reason.OUT_OF_MEMORY: "needs {at}, {free} are free",
     Reason.NOT_FINITE: "not finite",
+    Reason.NO_KEYS: "no key token among the targets",
     Reason.NOT_EVALUATED: "not evaluated",
 }
 

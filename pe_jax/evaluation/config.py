@@ -21,7 +21,7 @@ class EvalConfig:
 
     lengths: tuple[Count, ...] = (64, 128, 256, 512, 1024)
     """Evaluation lengths: tokens of text, at least 2, or the n of a task's samples; the training
-    length always joins them."""
+    length joins them, with by=place only where a longer one is among them."""
     metrics: tuple[str, ...] = ()
     """Names of metric.METRICS, or path/to/file.py:NAME of your own; (): those of the task, of text
     same_targets and nonoverlapping."""
@@ -51,6 +51,9 @@ class EvalConfig:
     by: Literal["seed", "place"] = "seed"
     """What has a score of its own: seed, each seed's model, over all windows; or place, for a run
     of one seed, each window of same_targets or last_k and each prompt, computed one at a time."""
+    reference: Count | None = None
+    """The length in tokens within which the model as it is is what kl and longppl compare with;
+    None: the training length."""
     weights: Literal["float32", "bfloat16"] = "float32"
     """The dtype that parameters are stored in while they are scored."""
 
@@ -66,11 +69,13 @@ class EvalConfig:
         `lengths`, the memory of training joins `memory`. ValueError where values do not fit.
         """
         half = max(1, train_len // 2)
+        joins = self.by == "seed" or max(self.lengths) > train_len
         config = dataclasses.replace(
             self,
-            lengths=tuple(sorted({*self.lengths, train_len})),
+            lengths=tuple(sorted({*self.lengths, *([train_len] if joins else ())})),
             metrics=self.metrics or task.metrics,
             stride=self.stride or half,
+            reference=self.reference or train_len,
             last=self.last or half,
             memory=tuple(sorted({*self.memory, memory} - {0})),
         )
@@ -100,7 +105,10 @@ class EvalConfig:
         """What metrics are told of this config. ValueError unless it is resolved."""
         if self.last is None or self.stride is None:
             raise ValueError("eval.last and eval.stride are not set: call `resolved` first")
-        return Scope(max(self.lengths), self.targets, self.last, self.stride)
+        longest = max(self.lengths)
+        if any(getattr(named(metric), "compares", "") for metric in self.metrics):
+            longest = max(longest, self.reference or 0)
+        return Scope(longest, self.targets, self.last, self.stride)
 
 
 def of_text(name: str) -> Metric:
@@ -128,8 +136,16 @@ def _check_text(config: EvalConfig) -> None:
                 f"eval.by=place needs metrics with a window for each place, same_targets or "
                 f"last_k, got {metric.name}: leave it out of eval.metrics"
             )
-    if config.memory and any(isinstance(metric, PromptMetric) for metric in metrics):
-        raise ValueError("prompts have no segments: leave eval.memory and lm.memory unset")
+    compared = [m for m in metrics if isinstance(m, TextMetric) and m.compares]
+    if config.memory and any(isinstance(m, PromptMetric) or m in compared for m in metrics):
+        raise ValueError(
+            "prompts, kl and longppl have no segments: leave eval.memory and lm.memory unset"
+        )
+    if compared and config.last is not None and config.last >= (config.reference or 0):
+        raise ValueError(
+            f"eval.last must be below eval.reference, {config.reference}, by which "
+            f"{compared[0].name} compares, got {config.last}: lower eval.last"
+        )
     if config.variants:
         raise ValueError("eval.variants are of tasks that draw their samples: leave it unset")
     if config.last is not None and config.targets < config.last:

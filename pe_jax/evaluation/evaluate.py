@@ -11,6 +11,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import numpy as np
 
@@ -19,7 +20,7 @@ from pe_jax.evaluation.baselines import baselines
 from pe_jax.evaluation.config import EvalConfig
 from pe_jax.evaluation.passes import Key, Pass, jobs, plan, wanted
 from pe_jax.evaluation.scorers import Models, SampleScorer, Scored, TextScorer
-from pe_jax.evaluation.windows import windows
+from pe_jax.evaluation.windows import Windows, windows
 from pe_jax.metric import SampleMetric, TextMetric, named
 from pe_jax.record import Baseline, Curve, Row
 from pe_jax.training.processes import broadcast
@@ -69,12 +70,7 @@ def evaluate(
     passes = plan(models.encodings, config, models.segment, models.task)
     keys = [key for key in wanted(passes, config, tuple(models.params)) if key not in known]
     reads_text = models.task.reads_text
-    cuts = {
-        (metric, length): windows(documents, metric, length, config, tokenizer)
-        for metric in config.metrics
-        for length in config.lengths
-        if reads_text
-    }
+    cuts = _cuts(documents, config, tokenizer) if reads_text else {}
     scorer = (
         TextScorer(models, cuts, config, session)
         if reads_text
@@ -103,6 +99,24 @@ def evaluate(
         targets={m: cuts[m, config.lengths[0]].targets for m in of_text},
         target_bytes={m: {n: cuts[m, n].bytes for n in config.lengths} for m in of_text},
     )
+
+
+def _cuts(
+    documents: Sequence[np.ndarray], config: EvalConfig, tokenizer: Tokenizer
+) -> dict[tuple[str, int], Windows]:
+    """The windows of every metric at every length; of a metric that compares with the model as it
+    is also at eval.reference. Prompts that two metrics share are written once.
+    """
+    cuts, written = dict[tuple[str, int], Windows](), dict[tuple[Any, int], Windows]()
+    for name in config.metrics:
+        metric = named(name)
+        more = {config.reference or 0} if getattr(metric, "compares", "") else set()
+        for length in sorted({*config.lengths, *more}):
+            prompt = getattr(metric, "prompt", name), length
+            if prompt not in written:
+                written[prompt] = windows(documents, name, length, config, tokenizer)
+            cuts[name, length] = dataclasses.replace(written[prompt], metric=metric)
+    return cuts
 
 
 def _baselines(

@@ -19,9 +19,10 @@ from pe_jax.evaluation.baselines import bayes, per_token
 from pe_jax.evaluation.budget import Budget
 from pe_jax.evaluation.config import EvalConfig
 from pe_jax.evaluation.passes import Job, Key, Pass
-from pe_jax.evaluation.scoring import Missing, below_first, score, target_nats
+from pe_jax.evaluation.reference import Reference
+from pe_jax.evaluation.scoring import Missing, answer_nats, divergence, score, target_nats
 from pe_jax.evaluation.windows import Windows
-from pe_jax.metric import Predictions, SampleMetric, TextMetric, named
+from pe_jax.metric import Predictions, PromptMetric, SampleMetric, named
 from pe_jax.reason import Reason
 from pe_jax.record import Curve, Replica, Row
 from pe_jax.task import Task
@@ -87,38 +88,101 @@ class TextScorer:
     ):
         self.models, self.cuts, self.config, self.session = models, cuts, config, session
         self.budget, self.params = Budget(session.mesh), models.on(session.mesh)
-        self.compiled: set[tuple[Pass, str]] = set()
+        self.reference = Reference(
+            models.graphdef, models.encodings, cuts, config, session, self.budget
+        )
+        self.compiled: set[tuple[Pass, Any]] = set()
 
     def tokens(self, job: Job) -> int:
         """How many tokens a pass works through."""
-        cuts = [self._cut(metric, job.part.length, replica) for metric, replica in job.todo]
+        cuts = [self._cut(metrics[0], job.part, replica) for metrics, replica in _shared(job)]
         return sum(cut.tokens[:, 1:].size for cut in cuts)
 
-    def _cut(self, metric: str, length: int, replica: Replica) -> Windows:
-        cut = self.cuts[metric, length]
+    def _cut(self, metric: str, part: Pass, replica: Replica) -> Windows:
+        cut = self.cuts[metric, part.length]
         return cut if replica.kind == "seed" else cut.only(replica.number)
 
     def __call__(self, job: Job) -> dict[Key, Scored]:
         """What each replica scores in a pass."""
-        part, models, scored = job.part, self.models, {}
-        for (metric, replica), keys in job.todo.items():
-            cut = self._cut(metric, part.length, replica)
-            program = functools.partial(
-                target_nats if isinstance(cut.metric, TextMetric) else below_first,
-                graphdef=models.graphdef,
-                encodings=part.encodings,
-                segment=models.segment if part.way.memory else 0,
-                memory=part.way.memory,
-            )
-            began, targets = time.monotonic(), models.missing(job, replica)
-            if targets is None:
-                params, size = self.params[models.seed(replica)], self.config.batch_tokens
-                targets = score(cut, program, params, size, self.session, self.budget)
-            known = replica.kind != "seed" and (part, metric) in self.compiled
+        scored = dict[Key, Scored]()
+        for metrics, replica in _shared(job):
+            missing = self.models.missing(job, replica)
+            by = _compared(metrics)
+            if "divergence" in by and not missing:  # first, since the time of a pass is without it
+                self.reference.rows(by["divergence"], replica, self._params(replica))
+            began = time.monotonic()
+            targets = missing or self._targets(job.part, metrics, replica)
+            known = replica.kind != "seed" and (job.part, metrics) in self.compiled
             seconds = time.monotonic() - began if known else None
-            self.compiled.add((part, metric))
-            scored |= {key: _of_text(cut, key, targets, seconds) for key in keys}
+            self.compiled.add((job.part, metrics))
+            for metric in metrics:
+                cut, of_metric = self._of(metric, job.part, replica, targets)
+                keys = job.todo[metric, replica]
+                scored |= {key: _of_text(cut, key, of_metric, seconds) for key in keys}
         return scored
+
+    def _params(self, replica: Replica) -> Any:
+        return self.params[self.models.seed(replica)]
+
+    def _targets(
+        self, part: Pass, metrics: tuple[str, ...], replica: Replica
+    ) -> np.ndarray | Missing:
+        """What is computed of the targets of windows that metrics share: -ln p [W, last]; of
+        prompts as by `answer_nats`, and where a divergence is wanted as by `divergence`.
+        """
+        cut, params = self._cut(metrics[0], part, replica), self._params(replica)
+        own = {"graphdef": self.models.graphdef, "encodings": part.encodings}
+        if by := _compared(metrics).get("divergence"):
+            rows = self.reference.rows(by, replica, params)
+            if isinstance(rows, Missing):
+                return rows
+            program = functools.partial(divergence, **own)
+            params = params, copies(self.session.mesh, rows), np.int32(cut.first)
+        elif isinstance(cut.metric, PromptMetric):
+            program = functools.partial(answer_nats, **own)
+        else:
+            segment = self.models.segment if part.way.memory else 0
+            memory = {"segment": segment, "memory": part.way.memory}
+            program = functools.partial(target_nats, **own, **memory)
+        size = self.config.batch_tokens
+        return score(cut, program, params, size, self.session, self.budget)
+
+    def _of(
+        self, metric: str, part: Pass, replica: Replica, targets: np.ndarray | Missing
+    ) -> tuple[Windows, np.ndarray | Missing]:
+        """The windows of one of the metrics that share `targets`, and what it scores of these."""
+        cut, of = self._cut(metric, part, replica), named(metric)
+        if isinstance(targets, Missing) or isinstance(of, PromptMetric):
+            return cut, targets
+        compares = getattr(of, "compares", "")
+        if targets.ndim == 3:
+            targets = targets[..., int(compares == "divergence")]
+        if compares != "keys":
+            return cut, targets
+        keys = self.reference.keys(metric, replica, self._params(replica))
+        if isinstance(keys, Missing):
+            return cut, keys
+        if not keys.any():
+            return cut, Missing(Reason.NO_KEYS)
+        chosen = np.zeros(cut.scored.shape, bool)
+        chosen[:, -keys.shape[1] :] = keys
+        return dataclasses.replace(cut, chosen=chosen), targets
+
+
+def _shared(job: Job) -> list[tuple[tuple[str, ...], Replica]]:
+    """The metrics of a pass and a replica that are scored on the same windows."""
+    shared: dict[tuple[Any, Replica], list[str]] = {}
+    for name, replica in job.todo:
+        metric = named(name)
+        source = metric.prompt if isinstance(metric, PromptMetric) else metric.places
+        shared.setdefault((source, replica), []).append(name)
+    return [(tuple(metrics), replica) for (_, replica), metrics in shared.items()]
+
+
+def _compared(metrics: Sequence[str]) -> dict[str, str]:
+    """{what it compares: the metric} of those that compare with the model as it is."""
+    of = {getattr(named(metric), "compares", ""): metric for metric in metrics}
+    return {compares: metric for compares, metric in of.items() if compares}
 
 
 DEPTHS = 10

@@ -73,10 +73,8 @@ def target_nats(
     return optax.softmax_cross_entropy_with_integer_labels(logits, tokens[:, -last:])
 
 
-@functools.partial(
-    jax.jit, static_argnames=("graphdef", "encodings", "last", "segment", "memory", "blockwise")
-)
-def below_first(
+@functools.partial(jax.jit, static_argnames=("graphdef", "encodings", "last", "blockwise"))
+def answer_nats(
     params,
     tokens,
     first,
@@ -84,18 +82,82 @@ def below_first(
     graphdef: nnx.GraphDef,
     encodings: tuple[Encoding, ...],
     last: int,
-    segment: int = 0,
-    memory: int = 0,
     blockwise: bool = False,
 ):
-    """By how much the logits of each window's last targets lie below the highest ones, float32
-    [B, last]: 0 where the target is the first choice. Arguments as in `target_nats`.
+    """Of each window's last targets -ln p, in nats, and by how much their logits lie below the
+    highest ones, 0 where the target is the first choice: float32 [B, last, 2]. Arguments as in
+    `target_nats`.
     """
-    model = merged(graphdef, params, blockwise)
-    keys = _keys(first, len(tokens))
+    model, keys = merged(graphdef, params, blockwise), _keys(first, len(tokens))
     logits, _ = model(tokens[:, :-1], encodings=encodings, key=keys, last=last)
-    target = jnp.take_along_axis(logits, tokens[:, -last:, None], -1)[..., 0]
-    return logits.max(-1) - target
+    targets = tokens[:, -last:]
+    nats = optax.softmax_cross_entropy_with_integer_labels(logits, targets)
+    of_target = jnp.take_along_axis(logits, targets[..., None], -1)[..., 0]
+    return jnp.stack([nats, logits.max(-1) - of_target], axis=-1)
+
+
+@functools.partial(jax.jit, static_argnames=("graphdef", "encodings", "last", "blockwise"))
+def last_rows(
+    params,
+    tokens,
+    first,
+    *,
+    graphdef: nnx.GraphDef,
+    encodings: tuple[Encoding, ...],
+    last: int,
+    blockwise: bool = False,
+):
+    """The rows [B, last, D] that the logits of each window's last targets are computed from
+    (`LM.logits_of`). Arguments as in `target_nats`.
+    """
+    model, keys = merged(graphdef, params, blockwise), _keys(first, len(tokens))
+    return model(tokens[:, :-1], encodings=encodings, key=keys, last=last, rows=True)[0]
+
+
+@functools.partial(jax.jit, static_argnames=("graphdef", "encodings", "last", "blockwise"))
+def divergence(
+    given,
+    tokens,
+    first,
+    *,
+    graphdef: nnx.GraphDef,
+    encodings: tuple[Encoding, ...],
+    last: int,
+    blockwise: bool = False,
+):
+    """Of each window's last targets -ln q, in nats, and KL(p || q) = sum_v p_v (ln p_v - ln q_v)
+    over the vocabulary, float32 [B, last, 2]: q is what the model predicts in these windows, p what
+    it predicts from other `rows` of the same targets.
+
+    `given` is (params, rows [W, last, D], the index of the first of these W windows); other
+    arguments are as in `target_nats`. Logits are computed for BLOCK targets at a time.
+    """
+    params, rows, offset = given
+    model, keys = merged(graphdef, params, blockwise), _keys(first, len(tokens))
+    ours, _ = model(tokens[:, :-1], encodings=encodings, key=keys, last=last, rows=True)
+    number = first - offset + jnp.arange(len(tokens))
+    theirs = jnp.take(rows, number, axis=0, mode="clip")  # a batch may be filled up with copies
+
+    def of_block(block):
+        p, q = (jax.nn.log_softmax(model.logits_of(part[None])[0]) for part in block[:2])
+        nats = -jnp.take_along_axis(q, block[2][:, None], -1)[:, 0]
+        return jnp.stack([nats, (jnp.exp(p) * (p - q)).sum(-1)], axis=-1)
+
+    flat = [part.reshape(-1, *part.shape[2:]) for part in (theirs, ours, tokens[:, -last:])]
+    out = jax.lax.map(of_block, [_in_blocks(part) for part in flat])
+    return out.reshape(-1, 2)[: len(flat[0])].reshape(len(tokens), last, 2)
+
+
+BLOCK = 256
+"""Targets whose logits are there at once where distributions are compared."""
+
+
+def _in_blocks(part):
+    """[N, ...] as [blocks, BLOCK, ...], zeros at the end."""
+    size = min(BLOCK, len(part))
+    more = -len(part) % size
+    padded = jnp.pad(part, [(0, more)] + [(0, 0)] * (part.ndim - 1))
+    return padded.reshape(-1, size, *part.shape[1:])
 
 
 def _keys(first, count: int):

@@ -18,6 +18,7 @@ from pe_jax.data.tokenizer import BYTES, Tokenizer
 from pe_jax.evaluation.config import EvalConfig, of_text
 from pe_jax.metric import Predictions, PromptMetric, TextMetric
 from pe_jax.places import NoRoom
+from pe_jax.prompts import Request
 
 CURVE_BINS = 64
 
@@ -39,8 +40,11 @@ class Windows:
     """int [W]: the first scored row."""
     hi: np.ndarray
     """int [W]: the row after the last scored one."""
+    chosen: np.ndarray | None = None
+    """bool [W, E]: which of these rows are scored; None: all."""
     depths: np.ndarray | None = None
-    """float [W]: of prompts, where in the text lies what is asked for, in [0, 1]."""
+    """float [W, E]: of prompts, where in the text lies what a target is the answer to, in [0, 1];
+    NaN where nothing is asked for."""
     first: int = 0
     """The number of the first window among those that this is a part of."""
 
@@ -51,19 +55,22 @@ class Windows:
     def _of(self, rows: np.ndarray) -> Windows:
         """The windows of these numbers."""
         parts = {name: getattr(self, name)[rows] for name in ("tokens", "sizes", "lo", "hi")}
-        depths = None if self.depths is None else self.depths[rows]
-        return dataclasses.replace(self, **parts, depths=depths)
+        for name in ("chosen", "depths"):
+            array = getattr(self, name)
+            parts[name] = None if array is None else array[rows]
+        return dataclasses.replace(self, **parts)
 
     @property
     def scored(self) -> np.ndarray:
         """bool [W, E]: whether a row is scored."""
         row = np.arange(self.length)
-        return (row >= self.lo[:, None]) & (row < self.hi[:, None])
+        between = (row >= self.lo[:, None]) & (row < self.hi[:, None])
+        return between if self.chosen is None else between & self.chosen
 
     @property
     def targets(self) -> int:
         """How many rows are scored."""
-        return int((self.hi - self.lo).sum())
+        return int(self.scored.sum())
 
     @property
     def bytes(self) -> int:
@@ -76,20 +83,23 @@ class Windows:
         return self.length - int(self.lo.min())
 
     def value(self, targets: np.ndarray) -> float:
-        """The metric's value from `targets` [W, last]: of the targets of each window's last rows
-        -ln p; of prompts, by how much their logits lie below the highest one.
+        """The metric's value from `targets` [W, last], what is computed of the targets of each
+        window's last rows: -ln p, or a divergence; of prompts [W, last, 2], as by
+        `scoring.answer_nats`.
         """
         scored = self.scored[:, -self.last :]
         if isinstance(self.metric, PromptMetric):
-            without = np.full(scored.shape, np.nan)  # probabilities
-            right = (targets == 0) & scored
-            return self.metric.value(Predictions(scored, right, *[without] * 4))
+            nats, below = targets[..., 0], targets[..., 1]
+            right, unknown = (below == 0) & scored, np.full(scored.shape, np.nan)
+            return self.metric.value(Predictions(scored, right, nats, *[unknown] * 3))
         return self.metric.value(targets[scored], self.sizes[:, -self.last :][scored])
 
     @property
     def has_curve(self) -> bool:
         """Whether results can be drawn by position, or by depth."""
-        return self.depths is not None or getattr(self.metric, "by_position", False)
+        if isinstance(self.metric, TextMetric):
+            return self.metric.by_position
+        return self.metric.by_depth
 
     def curve(self, targets: np.ndarray) -> tuple[tuple[float, ...], tuple[float | None, ...]]:
         """(places, the metric's value at each). Of text the value against the position in the
@@ -98,11 +108,14 @@ class Windows:
         `value`.
         """
         if self.depths is not None:
-            depths = np.unique(self.depths)
-            alike = [np.flatnonzero(self.depths == depth) for depth in depths]
-            parts = [(self._of(rows), targets[rows]) for rows in alike]
-            values = tuple(part.value(rows[:, -part.last :]) for part, rows in parts)
-            return tuple(depths.tolist()), values
+            depths = np.unique(self.depths[self.scored])
+            values = []
+            for depth in depths:
+                alike = self.scored & (self.depths == depth)
+                rows = np.flatnonzero(alike.any(axis=1))
+                part = dataclasses.replace(self, chosen=alike)._of(rows)
+                values.append(part.value(targets[rows][:, -part.last :]))
+            return tuple(depths.tolist()), tuple(values)
         assert isinstance(self.metric, TextMetric)
         edges = np.geomspace(1, self.length + 1, CURVE_BINS + 1).round().astype(int)
         edges = np.unique(edges)
@@ -128,7 +141,7 @@ def windows(
     """
     scorer, scope = of_text(metric), config.scope
     if isinstance(scorer, PromptMetric):
-        return _prompts(scorer, length, config.samples, tokenizer)
+        return _prompts(scorer, length, config.samples, tokenizer, documents)
     assert isinstance(scorer, TextMetric)
     least = scope.longest + scorer.beyond
     long = [d for d in documents if len(d) >= least]
@@ -156,14 +169,23 @@ def windows(
     return Windows(scorer, length, tokens, sizes, lo, hi)
 
 
-def _prompts(metric: PromptMetric, length: int, samples: int, tokenizer: Tokenizer) -> Windows:
-    """The prompts of a metric as windows, of which the answers are scored."""
-
-    def encode(text: bytes) -> np.ndarray:
-        return tokenizer.encode([np.frombuffer(text, np.uint8)])[0]
-
-    made = [metric.prompt(encode, length, number) for number in range(samples)]
-    tokens = np.stack([prompt.tokens for prompt in made])
-    lo = length - np.array([prompt.answer for prompt in made])
-    hi, depths = np.full(samples, length), np.array([prompt.depth for prompt in made])
-    return Windows(metric, length, tokens, tokenizer.sizes[tokens[:, 1:]], lo, hi, depths)
+def _prompts(
+    metric: PromptMetric,
+    length: int,
+    samples: int,
+    tokenizer: Tokenizer,
+    documents: Sequence[np.ndarray],
+) -> Windows:
+    """The prompts of a metric as windows, of which the answers are scored. A prompt of fewer than
+    E + 1 tokens stands at the beginning of its window.
+    """
+    tokens = np.zeros((samples, length + 1), np.int32)
+    depths = np.full((samples, length), np.nan)
+    for number in range(samples):
+        prompt = metric.prompt(Request(tokenizer, length, number, documents))
+        tokens[number, : len(prompt.tokens)] = prompt.tokens
+        depths[number, prompt.answer - 1] = prompt.depths
+    chosen = ~np.isnan(depths)
+    lo, hi = chosen.argmax(axis=1), length - chosen[:, ::-1].argmax(axis=1)
+    sizes = tokenizer.sizes[tokens[:, 1:]]
+    return Windows(metric, length, tokens, sizes, lo, hi, chosen, depths)

@@ -70,6 +70,7 @@ class LM(nnx.Module):
         last: int | None = None,
         size: Int[Array, ""] | None = None,
         remat: bool = False,
+        rows: bool = False,
     ) -> tuple[Float[Array, "B T V"], Past | None]:
         """(float32 logits [B, L, V] of tokens [B, L], the cache with these tokens in it).
 
@@ -84,6 +85,7 @@ class LM(nnx.Module):
         random positions: one key for the batch, or one for each sequence. `train` is what the
         `positions` hooks are told. Without `dropout_key` nothing is dropped. With `remat`, the
         backward pass computes each layer again from its inputs, and nothing else of it is kept.
+        With `rows`, in place of logits come the rows [B, T, D] that `logits_of` computes them from.
         """
         _check(tokens)
         encodings = self.encodings if encodings is None else encodings
@@ -106,7 +108,7 @@ class LM(nnx.Module):
             x, layer_past = (jax.checkpoint(layer) if remat else layer)(x, layer_past)
             layers.append(layer_past)
         past = dataclasses.replace(past, input=input_past, layers=tuple(layers))
-        return self._logits(x), None if cache is None else past
+        return x if rows else self.logits_of(x), None if cache is None else past
 
     def _layer(
         self,
@@ -138,7 +140,8 @@ class LM(nnx.Module):
             below=moving[-1].limit() if moving else None,
         )
 
-    def _logits(self, x: Float[Array, "B T D"]) -> Float[Array, "B T V"]:
+    def logits_of(self, x: Float[Array, "B T D"]) -> Float[Array, "B T V"]:
+        """The float32 logits of rows that have left the last layer."""
         rows = self.norm(x.reshape(-1, self.config.model))
         if self.config.tie_embeddings:
             table = self.embedding[...] * self.config.model**-0.5 / self.config.embed_std

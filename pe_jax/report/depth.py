@@ -1,5 +1,5 @@
-"""Heat maps of samples: how often a model is right at each length and depth, a panel for each
-encoding.
+"""Heat maps of samples: how often a model is right at each length and depth, or what it scores by
+the first metric that is drawn by depth, a panel for each encoding.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import numpy as np
 
 from pe_jax.record import AS_TRAINED, Result, Way
 from pe_jax.report import labels, panels
-from pe_jax.report.cells import of_samples, ordered
+from pe_jax.report.cells import described, in_percent, of_samples, ordered
 from pe_jax.report.style import STYLE
 from pe_jax.report.words import short
 
@@ -41,11 +41,13 @@ def heat(results: Sequence[Result], width: float) -> Figure | None:
     from matplotlib.colors import Normalize
     from matplotlib.figure import Figure
 
-    metric = depth_metric(results)
-    grids = _grids(results, metric or "")
+    metric = depth_metric(results) or ""
+    grids = _grids(results, metric)
     if not grids:
         return None
     lengths = sorted({length for grid in grids.values() for length in grid})
+    means = np.concatenate([means for grid in grids.values() for _, means in grid.values()])
+    ends = (0, 100) if in_percent(metric) else (0, float(np.nanmax(means)))
     columns = min(COLUMNS, len(grids))
     rows = math.ceil(len(grids) / columns)
     with matplotlib.rc_context(STYLE):
@@ -53,15 +55,15 @@ def heat(results: Sequence[Result], width: float) -> Figure | None:
         figure = Figure((width, HEIGHT * rows + 0.4), layout="constrained")
         grid = figure.subplots(rows, columns, squeeze=False, sharex=True, sharey=True)
         for i, (axes, (name, own)) in enumerate(zip(grid.ravel(), grids.items(), strict=False)):
-            _panel(axes, own, lengths)
+            _panel(axes, own, lengths, ends)
             axes.tick_params(labelbottom=i + columns >= len(grids))  # no panel stands below it
             _mark_training(axes, lengths, results[0].train.length)
             axes.set_title(panels.wrapped(short(name)), fontsize=5.5, pad=3)
         for axes in grid.ravel()[len(grids) :]:
             axes.set_visible(False)
-        colours = ScalarMappable(Normalize(0, 100), CMAP)
+        colours = ScalarMappable(Normalize(*ends), CMAP)
         bar = figure.colorbar(colours, ax=grid, shrink=0.9, aspect=25 * rows / 2, pad=0.015)
-        bar.set_label("right (in %)")
+        bar.set_label("right (in %)" if in_percent(metric) else described(metric).unit)
         bar.outline.set_linewidth(0.6)
         bar.ax.tick_params(labelsize=6.5, length=2)
         figure.supxlabel("evaluation length", fontsize=8)
@@ -112,7 +114,8 @@ def _column(values: Mapping[float, Sequence[float]]) -> tuple[np.ndarray, np.nda
     return 100 * np.array([0, *middles, 1]), np.array(means)
 
 
-def _panel(axes: Axes, grid: Grid, lengths: Sequence[int]) -> None:
+def _panel(axes: Axes, grid: Grid, lengths: Sequence[int], ends: tuple[float, float]) -> None:
+    from matplotlib.colors import Normalize
     from matplotlib.patches import Rectangle
 
     axes.add_patch(
@@ -132,7 +135,8 @@ def _panel(axes: Axes, grid: Grid, lengths: Sequence[int]) -> None:
         if length in grid:
             edges, means = grid[length]
             cells = np.ma.masked_invalid(means[:, None])
-            axes.pcolormesh([i - 0.5, i + 0.5], edges, cells, vmin=0, vmax=100, cmap=CMAP, zorder=1)
+            norm = Normalize(*ends)
+            axes.pcolormesh([i - 0.5, i + 0.5], edges, cells, norm=norm, cmap=CMAP, zorder=1)
     ticks = range(0, len(lengths), math.ceil(len(lengths) / MANY))
     turn = 90 if len(lengths) > FEW else 0
     axes.set_xticks(list(ticks), [f"{lengths[i]}" for i in ticks], rotation=turn)

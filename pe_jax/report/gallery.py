@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from pe_jax.record import Result
 from pe_jax.report import depth, figures, labels, learning, multiples, plane, tables
 from pe_jax.report.baseline import Versus
-from pe_jax.report.cells import Table, described
+from pe_jax.report.cells import Table, described, in_percent
 from pe_jax.report.groups import draws
 from pe_jax.report.overview import Overview
 
@@ -99,7 +99,7 @@ def captions(
         f"{_minus(results, table)}: means over {table.replicate}s with their 95 % "
         "intervals.",
         "positions": " ".join(_positions(results, baseline)),
-        "depth": "How often a model is right at each evaluation length, by the depth in the sample "
+        "depth": f"{_by_depth(results)} at each evaluation length, by the depth in the sample "
         f"of what is to be found (0: its first token): means over {table.replicate}s. Right of the "
         "upright line: longer than in training. Hatched: no value.",
         "training": f"{_validation(results)} at the training length while training: means over "
@@ -113,6 +113,13 @@ def captions(
         name: said[name] + (f" {CUT}" if plane.is_cut(figure) else "") + heading
         for name, figure in drawn.items()
     }
+
+
+def _by_depth(results: Sequence[Result]) -> str:
+    metric = depth.depth_metric(results)
+    if metric is None or in_percent(metric):
+        return "How often a model is right"
+    return described(metric).title
 
 
 def _minus(results: Sequence[Result], table: Table) -> str:

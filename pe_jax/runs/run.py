@@ -215,8 +215,10 @@ class Run:
     def _check_room(self, text: tokenizer.Tokens) -> None:
         """ValueError where the text does not suffice for every metric and length."""
         for name in self.eval.metrics:
+            prompts = isinstance(metric.named(name), metric.PromptMetric)
+            asked = dataclasses.replace(self.eval, samples=1) if prompts else self.eval
             for length in self.eval.lengths:
-                windows(self.scored(text), name, length, self.eval, text.tokenizer)
+                windows(self.scored(text), name, length, asked, text.tokenizer)
 
     def _training_text(self, hash: str) -> Corpus | None:
         """The text of training; None where it is gone, or has changed since."""

@@ -158,7 +158,8 @@ def protocol_of(run: Run) -> str:
     config, task = run.eval, run.task
     names = PROTOCOL if task.reads_text else DRAWN
     parts = {name: getattr(config, name) for name in names}
-    parts |= {"longest": max(config.lengths)} if task.reads_text else {}
+    parts |= {"longest": config.scope.longest} if task.reads_text else {}
+    parts |= {"reference": config.reference} if config.reference != run.train.length else {}
     digest = sha256(canonical([parts, run.scoring_sources()]))[:8]
     if task.reads_text:
         return f"{config.split}-{max(config.lengths)}-{digest}"

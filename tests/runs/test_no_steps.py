@@ -20,7 +20,7 @@ from pe_jax.evaluation.evaluate import Models, evaluate
 from pe_jax.evaluation.passes import plan
 from pe_jax.evaluation.windows import windows
 from pe_jax.pretrained.load import load
-from pe_jax.prompts import passkey
+from pe_jax.prompts import Request, passkey
 from pe_jax.report import depth, sheets, tables
 from pe_jax.runs.execute import execute
 from pe_jax.runs.run import Run
@@ -172,15 +172,12 @@ def test_what_was_cut_off_goes_on_with_what_it_lacks(asked, book, tmp_path):
 
 
 def test_a_passkey_is_hidden_at_every_depth_and_all_of_it_is_seen(model):
-    def encode(text):
-        return model.tokenizer.encode([np.frombuffer(text, np.uint8)])[0]
-
     for length in (300, 511):
         digits = set()
         for number in range(10):
-            tokens, answer, at = passkey(encode, length, number)
-            text = model.tokenizer.decode(tokens).decode()
-            key = model.tokenizer.decode(tokens[-answer:]).decode().strip()
+            tokens, answer, depths, _ = passkey(Request(model.tokenizer, length, number))
+            text, (at,) = model.tokenizer.decode(tokens).decode(), {*depths}
+            key = model.tokenizer.decode(tokens[answer]).decode().strip()
             digits.add(key)
             assert len(tokens) == length + 1 and at == number % 8 / 7
             assert len(key) == 5 and text.endswith(f"The pass key is {key}")
@@ -192,8 +189,8 @@ def test_a_passkey_is_hidden_at_every_depth_and_all_of_it_is_seen(model):
             share = len(filler[0]) / len("".join(filler))
             assert share == pytest.approx(at, abs=0.02)
         assert len(digits) == 10
-    with pytest.raises(ValueError, match="alone have 2[0-9]+ tokens, .* always scored"):
-        passkey(encode, 100, 5)
+    with pytest.raises(ValueError, match="passkey alone have 2[0-9]+ tokens, got the length 100"):
+        passkey(Request(model.tokenizer, 100, 5))
 
 
 def test_a_passkey_counts_where_greedy_decoding_gives_all_of_it(model, monkeypatch):

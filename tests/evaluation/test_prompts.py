@@ -1,0 +1,101 @@
+"""Prompts: what their text is, where the answers and what they ask for lie, and their scores."""
+
+import json
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from pe_jax import ruler
+from pe_jax.data.tokenizer import BYTES, named
+from pe_jax.metric import METRICS, Predictions, PromptMetric
+from pe_jax.prompts import RECORDS, Request
+
+GOLDEN = Path(__file__).parents[1] / "golden"
+GIVEN = json.loads((GOLDEN / "ruler.json").read_text())
+ESSAY = np.frombuffer(("It was so. " + GIVEN["essay"] + " ").encode() * 40, np.uint8)
+PROMPTS = [name for name, metric in METRICS.items() if isinstance(metric, PromptMetric)]
+
+
+@pytest.mark.parametrize("name", GIVEN["cases"])
+def test_a_prompt_of_ruler_is_that_of_nvidias_generator(name):
+    """tests/golden/make_ruler.py has run it, and kept what it drew."""
+    case = GIVEN["cases"][name]
+    if name == "variable_tracking":
+        written = ruler.track(case["units"], case["names"], case["value"], case["places"])
+        assert len(written.needles) == 5
+    else:
+        words = GIVEN["essay"].split(" ")
+        repeated = (words * 2)[: case["units"]]
+        sentences = re.split(r"(?<=[.!?]) ", " ".join(repeated)) if case["essay"] else None
+        places = case["places"]
+        if sentences:
+            places = [int(len(sentences) * (depth / 100)) for depth in places]
+        pairs = zip(case["keys"], case["values"], strict=True)
+        needles = [ruler.NEEDLE.format(key=key, value=value) for key, value in pairs]
+        written = ruler.ask(sentences, case["units"], needles, places, case["queries"])
+        assert [written.text[a:b] for a, b in written.needles] == needles
+    assert written.text == case["text"]
+
+
+def asked(name, tokenizer, length, number=3):
+    documents = tokenizer.encode([ESSAY])
+    return METRICS[name].prompt(Request(tokenizer, length, number, documents))
+
+
+@pytest.mark.parametrize("name", [name for name in PROMPTS if not name.endswith("_exact")])
+@pytest.mark.parametrize("spec", ["bytes", f"hf:{GOLDEN / 'pretrained' / 'llama_tied'}"])
+def test_what_is_asked_for_lies_inside_the_window_token_by_token(name, spec):
+    tokenizer = BYTES if spec == "bytes" else named(spec)
+    for length in (1700, 3000):
+        prompt = asked(name, tokenizer, length)
+        assert length - 90 < len(prompt.tokens) <= length + 1
+        needles = [tokenizer.decode(prompt.tokens[a:b]).decode() for a, b in prompt.needles]
+        answer = tokenizer.decode(prompt.tokens[prompt.answer]).decode()
+        assert re.fullmatch(r"[0-9A-Z]+", answer)
+        in_needles = "".join(needles).replace(" ", "")
+        size = {"passkey": 5, "records": 8, "variable_tracking": 5}.get(name, 7)
+        parts = [answer[i : i + size] for i in range(0, len(answer), size)]
+        assert all(part in in_needles for part in parts)
+        if name in ("records", "niah_multiquery", "variable_tracking"):
+            assert len(parts) == len(needles)
+        assert len(prompt.depths) == len(prompt.answer) and 0 <= prompt.depths.min() <= 1
+        assert prompt.answer[-1] in (len(prompt.tokens) - 1, len(prompt.tokens) - 3)
+    again = asked(name, tokenizer, 1700)
+    shorter = tokenizer.decode(again.tokens[again.answer])
+    assert shorter == answer.encode()  # the same draws at every length
+    assert tokenizer.decode(asked(name, tokenizer, 1700, 4).tokens) != tokenizer.decode(
+        again.tokens
+    )
+
+
+def test_records_stand_at_even_depths_and_are_asked_for_in_another_order():
+    prompt = asked("records", BYTES, 2000)
+    text = BYTES.decode(prompt.tokens).decode()
+    found = [(m.start(), *m.groups()) for m in re.finditer(r"code of (\w+) is: ([\d ]+)\.", text)]
+    first, last = found[:RECORDS], found[RECORDS:]
+    assert {record[1:] for record in first} == {record[1:] for record in last}
+    order = [[record[1] for record in first].index(record[1]) for record in last]
+    assert order != sorted(order)
+    assert prompt.depths.reshape(RECORDS, 8)[:, 0].tolist() == [i / 15 for i in order]
+    gaps = np.diff([a for a, _ in prompt.needles])
+    between = gaps[:-1] - [b - a for a, b in prompt.needles[:-2]]
+    assert np.ptp(between) <= 2  # bytes of filler between two records
+
+
+def test_answers_are_scored_by_nats_and_by_whole_prompts():
+    scored = np.array([[False, True, True], [True, True, False]])
+    right = np.array([[False, True, True], [True, False, False]])
+    nats = np.array([[9.0, 0.1, 0.3], [0.2, 1.4, 9.0]])
+    predictions = Predictions(scored, right, nats, nats)
+    assert METRICS["niah_single_1"].value(predictions) == pytest.approx(0.5)
+    assert METRICS["niah_single_1_exact"].value(predictions) == 50
+
+
+def test_a_window_too_short_for_a_prompt_is_refused():
+    for name, words in (("niah_multiquery", "of RULER"), ("records", "of records")):
+        with pytest.raises(ValueError, match=f"{words} alone have [0-9]+ tokens, got the length"):
+            asked(name, BYTES, 256)
+    with pytest.raises(ValueError, match="the longest document has"):
+        asked("records", BYTES, 90_000)

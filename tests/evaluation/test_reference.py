@@ -1,0 +1,176 @@
+"""Scores that compare with the model as it is within its training length: KL and LongPPL."""
+
+import dataclasses
+import functools
+from pathlib import Path
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from flax import nnx
+
+from pe_jax.compose.swap import swap
+from pe_jax.evaluation.config import EvalConfig
+from pe_jax.evaluation.evaluate import evaluate
+from pe_jax.evaluation.passes import Key
+from pe_jax.evaluation.reference import Short, key_tokens
+from pe_jax.evaluation.scorers import Models
+from pe_jax.evaluation.windows import Windows, windows
+from pe_jax.metric import METRICS
+from pe_jax.pretrained.load import load
+from pe_jax.reason import Reason
+from pe_jax.record import Replica, Way
+from pe_jax.storage.history import History
+from pe_jax.training.session import Session
+
+GOLDEN = Path(__file__).parents[1] / "golden"
+LAST = 12
+
+
+@pytest.fixture(scope="module")
+def model():
+    return load(f"hf:{GOLDEN / 'pretrained' / 'llama_tied'}")
+
+
+@pytest.fixture(scope="module")
+def documents(model):
+    rng = np.random.default_rng(0)
+    return [rng.integers(257, size=size).astype(np.int32) for size in (70, 90)]
+
+
+def log_softmax(logits):
+    logits = logits.astype(np.float64)
+    logits -= logits.max(-1, keepdims=True)
+    return logits - np.log(np.exp(logits).sum(-1, keepdims=True))
+
+
+def config_of(metrics, by="place", lengths=(16, 64), **fields):
+    asked = {"swaps": ("pi",), "targets": 3 * LAST, "last": LAST, "batch_tokens": 1, "split": "all"}
+    return EvalConfig(lengths, metrics, by=by, **asked | fields).resolved(32)
+
+
+def values(model, documents, config, session=None, known=()):
+    models = Models(model.graphdef, {0: model.params}, model.members, segment=32)
+    found = evaluate(models, documents, config, model.tokenizer, session, known=known)
+    rows = found.rows
+    return {(r.metric, str(r.way), r.length, r.replica.number): r for r in rows}
+
+
+@functools.partial(jax.jit, static_argnames=("graphdef", "encodings"))
+def predicted(params, tokens, *, graphdef, encodings):
+    return nnx.merge(graphdef, params)(tokens, encodings=encodings)[0]
+
+
+def nats_of(model, tokens, spec, last, length):
+    """(ln p [last, V], -ln p of the targets) of the last of the tokens, by encodings that are made
+    for a length.
+    """
+    members = swap(model.members, spec) if spec else model.members
+    made = tuple(e.at(length) for e in members)
+    inputs = jnp.asarray(tokens[None, :-1])
+    logits = predicted(model.params, inputs, graphdef=model.graphdef, encodings=made)
+    log_p = log_softmax(np.asarray(logits)[0, -last:])
+    return log_p, -log_p[np.arange(last), tokens[-last:]]
+
+
+def test_the_divergence_is_from_the_model_as_it_is_within_its_training_length(model, documents):
+    config = config_of(("same_targets", "kl"))
+    rows = values(model, documents, config)
+    assert len(rows) == 2 * 2 * 3 * 3 and config.lengths == (16, 32, 64)
+    for place in range(3):
+        p, _ = nats_of(model, windows(documents, "kl", 32, config).tokens[place][:-1], "", LAST, 32)
+        for spec, length in (("", 16), ("", 32), ("", 64), ("pi", 64)):
+            tokens = windows(documents, "kl", length, config).tokens[place][:-1]
+            q, nats = nats_of(model, tokens, spec, LAST, length)
+            wanted = (np.exp(p) * (p - q)).sum(-1).mean()
+            row = rows["kl", spec, length, place]
+            assert row.value == pytest.approx(wanted, rel=1e-3, abs=1e-6)
+            bits = rows["same_targets", spec, length, place].value
+            size = model.tokenizer.sizes[tokens[-LAST:]].sum()
+            assert bits == pytest.approx(nats.sum() / size / np.log(2), rel=1e-5)
+        assert rows["kl", "", 32, place].value < 1e-6 < rows["kl", "pi", 64, place].value
+    assert METRICS["kl"].better == "lower"
+
+
+def test_metrics_of_the_same_windows_share_a_pass(model, documents):
+    class Watch:
+        def __call__(self, line):
+            self.line = line
+
+    watch = Watch()
+    config = config_of(("same_targets", "kl", "longppl"), by="seed")
+    session = Session(History(None, watch, lambda: None))
+    together = values(model, documents, config, session)
+    assert watch.line["of"] == 3 * (2 * 16 + 2 * 32 + 2 * 64)
+    known = {Key(Replica("seed", 0), Way(), "kl", n) for n in config.lengths}
+    rest = values(model, documents, config, known=known)
+    for key, row in rest.items():
+        assert row.reason is together[key].reason
+        assert row.value is None or row.value == pytest.approx(together[key].value, rel=1e-5)
+
+
+def test_longppl_is_that_of_its_authors_package_for_fixed_logits():
+    """tests/golden/make_longppl.py has run it."""
+    golden = np.load(GOLDEN / "longppl.npz")
+    tokens, targets = golden["tokens"], golden["tokens"][1:]
+    size, short = len(tokens) - 1, Short(16, 4)
+    bounds = {"lo": np.array([0]), "hi": np.array([size])}
+    whole = Windows(METRICS["longppl"], size, tokens[None], np.ones((1, size)), **bounds)
+    pieces = short.windows(whole)
+    little = []
+    for window, logits in zip(pieces.tokens, golden["short"], strict=True):
+        nats = -log_softmax(logits)[np.arange(len(window) - 1), window[1:]]
+        little.append(nats[-pieces.last :])
+    full, scored = (
+        -log_softmax(golden[name])[np.arange(size), targets] for name in ("full", "scored")
+    )
+    keys = key_tokens(full[None], short.spread(whole, np.array(little)))
+    assert keys.sum() == golden["keys"] > 3
+    value = METRICS["longppl"].value(scored[keys[0]], np.ones(keys.sum()))
+    assert value == pytest.approx(float(golden["longppl"]), rel=1e-6)
+
+
+def test_keys_are_those_of_the_model_itself_and_score_every_way(model, documents, monkeypatch):
+    """With bounds that a random model has key tokens for."""
+    monkeypatch.setattr("pe_jax.evaluation.reference.GAIN", 0.05)
+    monkeypatch.setattr("pe_jax.evaluation.reference.FULL", 9.0)
+    config = config_of(("longppl",), lengths=(64,))
+    rows = values(model, documents, config)
+    for place in range(3):
+        whole = windows(documents, "longppl", 32, config).only(place)
+        tokens = whole.tokens[0]
+        _, full = nats_of(model, tokens[:-1], "", LAST, 32)
+        keys = []
+        for i, target in enumerate(range(32 - LAST, 32)):
+            first = target - i % 2 - 8  # two targets share a context that begins 8 tokens before
+            _, little = nats_of(model, tokens[first : target + 1], "", 1, 32)
+            keys.append(little[0] - full[i] > 0.05 and full[i] < 9)
+        assert any(keys) and not all(keys)
+        longer = windows(documents, "longppl", 64, config).tokens[place][:-1]
+        _, nats = nats_of(model, longer, "pi", LAST, 64)
+        wanted = np.exp(nats[keys].mean())
+        assert rows["longppl", "pi", 64, place].value == pytest.approx(wanted, rel=1e-4)
+
+
+def test_a_text_without_key_tokens_has_no_longppl_and_says_so(model, documents):
+    rows = values(model, documents, config_of(("longppl",), lengths=(64,)))
+    assert {row.reason for row in rows.values()} == {Reason.NO_KEYS}
+    assert "no key token" in next(iter(rows.values())).why
+
+
+def test_no_length_within_the_training_length_brings_another(model, documents):
+    rows = values(model, documents, config_of(("same_targets", "kl"), lengths=(16, 24)))
+    assert {length for _, _, length, _ in rows} == {16, 24}
+    assert rows["kl", "", 24, 0].value > 1e-6  # it is compared with the window of 32 all the same
+
+
+def test_the_reference_may_be_longer_than_training_was(model, documents):
+    """As if trained at 32: what is compared with is the model at 64, as it really is."""
+    rows = values(model, documents, config_of(("kl",), lengths=(64,), reference=64))
+    assert rows["kl", "", 64, 0].value < 1e-6 < rows["kl", "", 32, 0].value
+    with pytest.raises(ValueError, match="eval.last must be below eval.reference, 8"):
+        config_of(("kl",), reference=8)
+    with pytest.raises(ValueError, match="have no segments"):
+        config_of(("kl",), by="seed", memory=(8,))
+    assert dataclasses.replace(config_of(("kl",)), reference=64).scope.longest == 64
