@@ -36,6 +36,7 @@ COMMANDS = {
     "evaluate": "Evaluates a trained run at other lengths, by other metrics or with other swaps.",
     "report": "Writes tables, figures and an HTML page of finished runs.",
     "compare": "Shows two folders of results side by side, or models against one of them.",
+    "export": "Writes a model, with a scaling of RoPE, as a folder that transformers reads.",
     "generate": "Writes text with a trained model.",
     "atlas": "Draws what encodings do to attention, with a table of their properties.",
     "conformance": "Writes test vectors of encodings, and a checker that names usual faults.",

@@ -71,6 +71,16 @@ def _train(size: int, texts: Iterable[str]) -> str:
     return model.to_str()
 
 
+def of_bytes() -> str:
+    """The tokenizer.json of the 256 bytes, each a token with its value as id."""
+    tokenizers = library()
+    vocab = {**ALPHABET}
+    model = tokenizers.Tokenizer(tokenizers.models.BPE(vocab, []))
+    model.pre_tokenizer = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False)
+    model.decoder = tokenizers.decoders.ByteLevel()
+    return model.to_str()
+
+
 def encode(text: str, documents: Sequence[np.ndarray], dtype: np.dtype) -> list[np.ndarray]:
     """The tokens of each document (uint8 [n], UTF-8) by the tokenizer.json `text`.
 

@@ -93,6 +93,10 @@ class Tokenizer:
         size = len(self.pieces)
         return b"".join([self.pieces[token] for token in tokens.tolist() if token < size])
 
+    def as_json(self) -> str:
+        """The text of its tokenizer.json; of bytes that of a BPE without merges."""
+        return bpe.of_bytes() if self.json is None else self.json
+
     def describe(self) -> record.Vocabulary:
         """What tells this tokenizer from any other, as records hold it."""
         digest = None if self.json is None else hashes.sha256(self.json)

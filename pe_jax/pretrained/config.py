@@ -198,14 +198,32 @@ def _rotary(family: str, fields: _Fields, length: int) -> str:
     for theirs, ours in more.items():
         value = scaling.take(theirs, length if ours == "length" else None)
         options |= {} if value is None else {ours: value}
+    options = {n: tuple(v) if isinstance(v, list) else v for n, v in options.items()}
+    if kind == "longrope":
+        options.setdefault("factor", max(1.0, length / options["length"]))
     scaling.must("truncate", True)
     scaling.finish()
-    return f"{name}({','.join(f'{key}={value!r}' for key, value in options.items())})"
+    written = ",".join(f"{key}={value!r}" for key, value in options.items())
+    return f"{name}({written.replace(' ', '')})"  # in a spec nothing has a space
 
 
 SCALINGS = {
     "default": ("rope", {}, {}),
     "linear": ("pi", {"factor": "factor"}, {}),
+    "dynamic": (
+        "dynamic_ntk",
+        {"factor": "factor"},
+        {"original_max_position_embeddings": "length"},
+    ),
+    "longrope": (
+        "longrope",
+        {"short_factor": "short", "long_factor": "long"},
+        {
+            "factor": "factor",
+            "attention_factor": "attention_factor",
+            "original_max_position_embeddings": "length",
+        },
+    ),
     "llama3": (
         "llama3",
         {

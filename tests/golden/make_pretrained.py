@@ -46,6 +46,16 @@ YARN = {
     "factor": 4.0,
     "original_max_position_embeddings": 16,
 }
+LINEAR = {"rope_type": "linear", "rope_theta": 5000.0, "factor": 3.0}
+DYNAMIC = {"rope_type": "dynamic", "rope_theta": 5000.0, "factor": 2.0}
+LONGROPE = {
+    "rope_type": "longrope",
+    "rope_theta": 5000.0,
+    "factor": 2.0,
+    "short_factor": [1.0, 1.1],
+    "long_factor": [1.5, 2.5],
+    "original_max_position_embeddings": 16,
+}
 HALF = {"rope_type": "default", "rope_theta": 10000.0, "partial_rotary_factor": 0.5}
 MODELS = {
     "llama": ("LlamaConfig", SHARED | {"rope_parameters": LLAMA3}),
@@ -54,6 +64,9 @@ MODELS = {
         SHARED
         | {"tie_word_embeddings": True, "head_dim": 6, "attention_bias": True, "mlp_bias": True},
     ),
+    "llama_linear": ("LlamaConfig", SHARED | {"rope_parameters": LINEAR}),
+    "llama_dynamic": ("LlamaConfig", SHARED | {"rope_parameters": DYNAMIC}),
+    "llama_longrope": ("LlamaConfig", SHARED | {"rope_parameters": LONGROPE}),
     "mistral": ("MistralConfig", SHARED | {"sliding_window": 9, "rms_norm_eps": 1e-5}),
     "qwen2": ("Qwen2Config", SHARED | {"rope_parameters": YARN}),
     "qwen3": ("Qwen3Config", SHARED | {"head_dim": 8, "tie_word_embeddings": True}),

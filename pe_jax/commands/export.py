@@ -1,0 +1,107 @@
+"""A model as a folder that HuggingFace's transformers reads, with the same logits: a pretrained
+model with another scaling of RoPE, or a model that was trained here.
+
+    pe-jax export --model=hf:DIR --swap=yarn --length=16384 --out=DIR2
+    pe-jax export --workdir=DIR/RUN --out=DIR2
+
+Of a pretrained model weights and tokenizer are copied, and config.json gets the scaling, made for
+--length tokens (rope_scaling, or rope_parameters where the model has that). A model trained here
+becomes a Llama, where its shape is one. What config.json cannot say is refused.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+from absl import flags
+
+from pe_jax.commands import cli
+
+OPTIONS = flags.FlagValues()
+_MODEL = flags.DEFINE_string("model", None, "hf:DIR or gguf:PATH.", flag_values=OPTIONS)
+_WORKDIR = flags.DEFINE_string(
+    "workdir", None, "A run instead of it: <workdir>/<run id>.", flag_values=OPTIONS
+)
+_SEED = flags.DEFINE_integer(
+    "model_seed", None, "Which of the run's models; default: the first.", flag_values=OPTIONS
+)
+_SWAP = flags.DEFINE_string(
+    "swap", "", "The scaling, as in eval.swaps; default: as it is.", flag_values=OPTIONS
+)
+_LENGTH = flags.DEFINE_integer(
+    "length",
+    None,
+    "Tokens that the scaling is made for; default: its factor times the training length.",
+    flag_values=OPTIONS,
+)
+_OUT = flags.DEFINE_string("out", None, "A new folder.", flag_values=OPTIONS)
+
+
+def main() -> int:
+    if bool(_MODEL.value) == bool(_WORKDIR.value) or not _OUT.value:
+        return cli.fail("give --model=hf:DIR or --workdir=RUN, and --out=DIR for what is written")
+    from pe_jax.errors import Refused
+
+    out = Path(_OUT.value)
+    if out.exists() and (not out.is_dir() or any(out.iterdir())):
+        return cli.fail(f"{out} is there already: name a new folder by --out")
+    try:
+        paths = _pretrained(out) if _MODEL.value else _trained(out)
+    except (Refused, ValueError, TypeError, OSError) as error:
+        return cli.fail(error)
+    for path in paths:
+        print(path)
+    return 0
+
+
+def _pretrained(out: Path) -> Sequence[Path]:
+    from pe_jax.compose.parse import parse
+    from pe_jax.pretrained import export
+    from pe_jax.pretrained.load import load
+    from pe_jax.pretrained.source import Source
+    from pe_jax.storage.arrays import flat
+
+    there = Source.of(_MODEL.value)
+    about = there.about
+    own = parse(about.spec).encodings(about.lm.dims(about.length))
+    encodings, length = _made(own, about.length)
+    if there.text.startswith("hf:"):
+        folder = there.files[-1].parent
+        config = export.with_scaling(
+            json.loads((folder / "config.json").read_text("utf-8")), encodings, length
+        )
+        weights = [path for path in there.files if path.suffix == ".safetensors"]
+        return export.copied(folder, weights, config, out)
+    model = load(there.text)
+    parts = encodings, length, flat(model.params), model.tokenizer.as_json(), out
+    return export.written(about.lm, *parts)
+
+
+def _trained(out: Path) -> Sequence[Path]:
+    from pe_jax.pretrained import export
+    from pe_jax.runs.trained import Trained
+    from pe_jax.storage.arrays import flat
+
+    model = Trained.of(_WORKDIR.value, _SEED.value, cli.fail)
+    encodings, length = _made(model.members, model.run.train.length)
+    lm = dataclasses.replace(model.run.lm)
+    parts = encodings, length, flat(model.params), model.tokenizer.as_json(), out
+    return export.written(lm, *parts)
+
+
+def _made(own, trained: int):
+    """(the encodings with the swap, made for the length; the length)."""
+    from pe_jax.compose.swap import swap
+
+    encodings = swap(own, _SWAP.value) if _SWAP.value else own
+    factors = [f for e in encodings if (f := getattr(e, "factor", None)) is not None]
+    length = _LENGTH.value or int(trained * max([1.0, *factors]))
+    if _SWAP.value and length <= trained and not _LENGTH.value:
+        raise ValueError(
+            f"--swap={_SWAP.value} depends on the length that the model is to read, and {trained} "
+            "is what it was trained for: give --length"
+        )
+    return tuple(e.at(length) for e in encodings), length

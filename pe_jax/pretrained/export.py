@@ -1,0 +1,154 @@
+"""Writes a model as a folder that HuggingFace's transformers reads: config.json with its scaling of
+RoPE, weights and tokenizer. It gives the same logits there, up to rounding.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+
+from pe_jax.encoding import Encoding
+from pe_jax.encodings.dynamic_ntk import DynamicNTK
+from pe_jax.model.config import LmConfig
+from pe_jax.pretrained.rope_scaling import original, rope_parameters
+from pe_jax.storage import atomic
+
+KEPT = ("generation_config.json", "tokenizer_config.json", "special_tokens_map.json")
+
+
+def with_scaling(
+    config: Mapping[str, Any], encodings: Sequence[Encoding], length: int
+) -> dict[str, Any]:
+    """A config.json with these encodings, made for `length` tokens, in place of its own. ValueError
+    for encodings that it cannot say.
+    """
+    own = rope_parameters(encodings)
+    usual = {"rope_theta", "rope_scaling", "rope_parameters", "max_position_embeddings"}
+    out = {name: value for name, value in config.items() if name not in usual}
+    (e,) = encodings
+    # dynamic counts from max_position_embeddings, and grows by itself beyond
+    out["max_position_embeddings"] = original(e) if isinstance(e, DynamicNTK) else length
+    if "rope_parameters" in config:
+        return out | {"rope_parameters": own}
+    theta = own.pop("rope_theta")
+    scaling = None if own["rope_type"] == "default" else own
+    return out | {"rope_theta": theta, "rope_scaling": scaling}
+
+
+def copied(
+    source: Path, weights: Sequence[Path], config: Mapping[str, Any], out: Path
+) -> list[Path]:
+    """A pretrained model's folder once more at `out`, with another config.json."""
+    index = source / "model.safetensors.index.json"
+    files = [*weights, source / "tokenizer.json", *([index] if index.is_file() else [])]
+    files += [source / name for name in KEPT if (source / name).is_file()]
+    with atomic.together(out) as draft:
+        for path in files:
+            shutil.copyfile(path, draft / path.name)
+        atomic.write(draft / "config.json", json.dumps(config, indent=2) + "\n")
+    return [out / name for name in ("config.json", *(path.name for path in files))]
+
+
+def written(
+    lm: LmConfig,
+    encodings: Sequence[Encoding],
+    length: int,
+    params: Mapping[str, Any],
+    tokenizer: str,
+    out: Path,
+) -> list[Path]:
+    """A model of this package as a Llama: `params` are one seed's by path, as in
+    "blocks.0.query.kernel", `tokenizer` is the text of its tokenizer.json. ValueError, before
+    anything is written, for a shape that no Llama has.
+    """
+    from safetensors.numpy import save_file
+
+    config = with_scaling(llama(lm) | {"rope_parameters": {}}, encodings, length)
+    tensors = {name: np.ascontiguousarray(a) for name, a in _tensors(lm, params).items()}
+    with atomic.together(out) as draft:
+        save_file(tensors, draft / "model.safetensors", {"format": "pt"})
+        atomic.write(draft / "config.json", json.dumps(config, indent=2) + "\n")
+        atomic.write(draft / "tokenizer.json", tokenizer)
+    return [out / name for name in ("config.json", "model.safetensors", "tokenizer.json")]
+
+
+def llama(lm: LmConfig) -> dict[str, Any]:
+    """The config.json of a Llama of this shape, but for its rotation. ValueError where no Llama has
+    it, with the fields that it would need.
+    """
+    wanted = {
+        "activation": "silu",
+        "gated": True,
+        "parallel": False,
+        "norm": "rms",
+        "qk_norm": False,
+        "causal": True,
+        "memory": 0,
+    }
+    wrong = [f"lm.{k}={getattr(lm, k)!r}" for k, v in wanted.items() if getattr(lm, k) != v]
+    wrong += ["lm.biases='qkv'"] if lm.biases == "qkv" else []
+    if wrong:
+        needed = ", ".join(f"{name}={value!r}" for name, value in wanted.items())
+        raise ValueError(
+            f"no Llama has {', '.join(wrong)}: a model that is to be exported is trained with "
+            f"{needed} and biases '' or 'all'"
+        )
+    return {
+        "architectures": ["LlamaForCausalLM"],
+        "model_type": "llama",
+        "vocab_size": lm.vocab,
+        "hidden_size": lm.model,
+        "intermediate_size": lm.mlp or 4 * lm.model,
+        "num_hidden_layers": lm.layers,
+        "num_attention_heads": lm.heads,
+        "num_key_value_heads": lm.kv_heads or lm.heads,
+        "head_dim": lm.head or lm.model // lm.heads,
+        "hidden_act": "silu",
+        "rms_norm_eps": lm.norm_eps or 1e-6,
+        "attention_bias": lm.biases == "all",
+        "mlp_bias": lm.biases == "all",
+        "tie_word_embeddings": False,
+        "torch_dtype": "float32",
+    }
+
+
+def _tensors(lm: LmConfig, params: Mapping[str, Any]) -> dict[str, np.ndarray]:
+    """The parameters under the names of a Llama: the inverse of tensors.parameters. Tied embeddings
+    become an output matrix of their own, since their scale is another.
+    """
+
+    def of(path: str) -> np.ndarray:
+        return np.asarray(jnp.asarray(params[path], jnp.float32))
+
+    def dense(name: str, ours: str, rows: slice = slice(None)) -> dict[str, np.ndarray]:
+        out = {f"{name}.weight": of(f"{ours}.kernel")[:, rows].T}
+        return out | ({f"{name}.bias": of(f"{ours}.bias")[rows]} if lm.biases else {})
+
+    embedding = of("embedding")
+    scale = lm.model**-0.5 / lm.embed_std
+    head = embedding * scale if lm.tie_embeddings else of("head.kernel").T
+    out = {"model.embed_tokens.weight": embedding, "lm_head.weight": head}
+    out |= {"model.norm.weight": of("norm.scale")}
+    half = (lm.kv_heads or lm.heads) * (lm.head or lm.model // lm.heads)
+    for i in range(lm.layers):
+        ours, theirs = f"blocks.{i}", f"model.layers.{i}"
+        out |= {
+            f"{theirs}.input_layernorm.weight": of(f"{ours}.attention_norm.scale"),
+            f"{theirs}.post_attention_layernorm.weight": of(f"{ours}.mlp_norm.scale"),
+            **dense(f"{theirs}.self_attn.q_proj", f"{ours}.query"),
+            **dense(f"{theirs}.self_attn.k_proj", f"{ours}.key_value", slice(0, half)),
+            **dense(f"{theirs}.self_attn.v_proj", f"{ours}.key_value", slice(half, None)),
+            **dense(f"{theirs}.self_attn.o_proj", f"{ours}.out"),
+            **dense(f"{theirs}.mlp.gate_proj", f"{ours}.gate"),
+            **dense(f"{theirs}.mlp.up_proj", f"{ours}.up"),
+            f"{theirs}.mlp.down_proj.weight": of(f"{ours}.down.kernel"),
+        }
+        if lm.biases:
+            out[f"{theirs}.mlp.down_proj.bias"] = of(f"{ours}.down.bias")
+    return out

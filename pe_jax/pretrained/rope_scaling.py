@@ -1,0 +1,85 @@
+"""Scalings of RoPE as HuggingFace's config.json writes them (`rope_scaling`, in transformers 5
+`rope_parameters`), and which programs read each as it is. config.py reads what is written here.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from pe_jax.compose.layers import layers_of
+from pe_jax.encoding import Encoding
+from pe_jax.encodings.dynamic_ntk import DynamicNTK
+from pe_jax.encodings.llama3 import Llama3
+from pe_jax.encodings.longrope import LongRoPE
+from pe_jax.encodings.ntk import NTK
+from pe_jax.encodings.pi import PI
+from pe_jax.encodings.rope import RoPE
+from pe_jax.encodings.rotary import Rotary
+from pe_jax.encodings.yarn import YaRN
+
+READ_BY = {
+    "default": ("transformers", "vLLM", "llama.cpp"),
+    "linear": ("transformers", "vLLM", "llama.cpp"),
+    "llama3": ("transformers", "vLLM", "llama.cpp"),
+    "longrope": ("transformers", "vLLM", "llama.cpp"),
+    "yarn": ("transformers", "vLLM", "llama.cpp"),
+    "dynamic": ("transformers",),
+}
+"""By rope_type the programs that compute it from config.json, llama.cpp after its conversion. vLLM
+reads dynamic, too, but takes one base for all lengths."""
+
+
+def rope_parameters(encodings: Sequence[Encoding]) -> dict[str, Any]:
+    """What a config.json says of these encodings, made for the length that is to be served: its
+    rope_type, rope_theta and the numbers of the scaling. ValueError for encodings that no rope_type
+    stands for.
+    """
+    if len(encodings) != 1 or not isinstance(encodings[0], Rotary):
+        names = " and ".join(type(e).__name__ for e in encodings)
+        raise ValueError(f"config.json can say a rotation alone, not {names}: it needs own code")
+    (e,) = encodings
+    if {*layers_of(e)} != {*range(e.dims.layers)}:
+        raise ValueError("config.json has one rotation for all layers: it needs own code")
+    return {"rope_theta": float(e.base), **_scaling(e)}
+
+
+def _scaling(e: Rotary) -> dict[str, Any]:
+    """The rope_type and its numbers; a rope_theta where it is not the base."""
+    if type(e) is RoPE:
+        return {"rope_type": "default"}
+    if isinstance(e, NTK):
+        head = e.dims.head
+        return {"rope_type": "default", "rope_theta": e.base * e._factor ** (head / (head - 2))}
+    if isinstance(e, PI):
+        return {"rope_type": "linear", "factor": float(e._factor)}
+    if isinstance(e, DynamicNTK):
+        return {"rope_type": "dynamic", "factor": float(e.factor)}
+    if isinstance(e, Llama3):
+        of_llama3 = {"low_freq_factor": float(e.low), "high_freq_factor": float(e.high)}
+        return {"rope_type": "llama3", **_lengths(e), **of_llama3}
+    if isinstance(e, YaRN) and e.variant == "code":
+        own = {"beta_fast": float(e.beta), "beta_slow": float(e.alpha)}
+        usual = e.attention_factor is None and e.mscale == 0.1
+        sharper = e.attention_factor or e.mscale * math.log(e._factor) + 1
+        own |= {} if usual else {"attention_factor": sharper}
+        return {"rope_type": "yarn", **_lengths(e), **own}
+    if isinstance(e, LongRoPE) and not e.first:
+        pairs = e.dims.head // 2
+        factor = float(e._factor)
+        own = {"short_factor": list(e.short or (1.0,) * pairs)}
+        own |= {"long_factor": list(e.long or (factor,) * pairs)}
+        own |= {} if e.attention_factor is None else {"attention_factor": e.attention_factor}
+        return {"rope_type": "longrope", **_lengths(e), **own}
+    raise ValueError(f"no rope_type of config.json is {type(e).__name__}: it needs own code")
+
+
+def _lengths(e: Any) -> dict[str, Any]:
+    """The factor of a scaling and the length that it counts from."""
+    return {"factor": float(e._factor), "original_max_position_embeddings": e._length}
+
+
+def original(e: Encoding) -> int:
+    """The length L that a scaling counts from; of plain RoPE the training length."""
+    return getattr(e, "length", None) or e.dims.train_len

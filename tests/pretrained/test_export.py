@@ -1,0 +1,106 @@
+"""Exported folders: their config.json is what HuggingFace's libraries wrote for the same scaling,
+and they are read back with the same logits; what no config.json can say is refused.
+"""
+
+import json
+import shutil
+from pathlib import Path
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from flax import nnx
+from helpers import perturbed
+from test_families import GOLDEN, logits
+
+from pe_jax.compose.parse import parse
+from pe_jax.compose.swap import swap
+from pe_jax.data.tokenizer import BYTES
+from pe_jax.encoding import Dims
+from pe_jax.model.config import LmConfig
+from pe_jax.pretrained.config import described
+from pe_jax.pretrained.export import copied, llama, with_scaling, written
+from pe_jax.pretrained.load import load
+from pe_jax.pretrained.rope_scaling import rope_parameters
+from pe_jax.storage.arrays import flat
+from pe_jax.training.step import build
+
+SWAPS = {
+    "llama": "llama3(base=500.0,factor=4.0,length=16)",
+    "qwen2": "yarn(base=5000.0,factor=4.0,length=16)",
+    "llama_linear": "pi(base=5000.0,factor=3.0)",
+    "llama_dynamic": "dynamic_ntk(base=5000.0,factor=2.0)",
+    "llama_longrope": "longrope(base=5000.0,factor=2.0,short=(1.0,1.1),long=(1.5,2.5),length=16)",
+}
+
+
+@pytest.mark.parametrize("name", SWAPS)
+def test_an_exported_scaling_gives_the_logits_of_transformers(name, tmp_path):
+    """The golden models were made by transformers with these scalings; here they lose them, and get
+    them again by a swap on plain RoPE.
+    """
+    theirs = json.loads((GOLDEN / name / "config.json").read_text())
+    plain = theirs | {"rope_parameters": {"rope_type": "default", "rope_theta": 777.0}}
+    folder = Path(shutil.copytree(GOLDEN / name, tmp_path / "plain"))
+    (folder / "config.json").write_text(json.dumps(plain))
+    about = described(plain)
+    own = parse(about.spec).encodings(about.lm.dims(about.length))
+    encodings = tuple(e.at(32) for e in swap(own, SWAPS[name]))
+    config = with_scaling(plain, encodings, 32)
+    scaling = config["rope_parameters"]
+    usual = {"beta_fast": 32.0, "beta_slow": 1.0} if name == "qwen2" else {}
+    assert scaling == theirs["rope_parameters"] | usual
+    copied(folder, [folder / "model.safetensors"], config, tmp_path / "out")
+    golden = np.load(GOLDEN / name / "logits.npz")
+    found = logits(load(f"hf:{tmp_path / 'out'}"), golden["tokens"])
+    np.testing.assert_allclose(found, golden["logits"], atol=1e-4)
+    older = {k: v for k, v in plain.items() if k != "rope_parameters"} | {"rope_theta": 777.0}
+    before_5 = with_scaling(older, encodings, 32)
+    assert described(before_5).spec == described(config).spec
+    assert before_5["rope_scaling"]["rope_type"] == scaling["rope_type"]
+
+
+DIMS = Dims(model=32, heads=4, head=8, layers=2, train_len=64)
+
+
+@pytest.mark.parametrize("spec", ["ntk", "yarn(mscale=0.3)", "longrope", "dynamic_ntk(factor=1.0)"])
+def test_a_scaling_is_read_back_with_its_frequencies_and_temperature(spec):
+    (e,) = (e.at(256) for e in parse(spec).encodings(DIMS))
+    shape = llama(LmConfig(model=32, heads=4, activation="silu", gated=True))
+    about = described(with_scaling(shape | {"rope_parameters": {}}, (e,), 256))
+    (again,) = (e.at(256) for e in parse(about.spec).encodings(DIMS))
+    np.testing.assert_allclose(e._frequencies(), again._frequencies(), rtol=1e-6)
+    if "yarn" in spec or spec == "longrope":
+        pos = np.arange(3)
+        np.testing.assert_allclose(e.scale({}, pos), again.scale({}, pos), rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("spec", "words"),
+    [
+        ("rerope", "no rope_type of config.json is ReRoPE"),
+        ("rope+window", "a rotation alone, not RoPE and Window"),
+        ("yarn[0]", "one rotation for all layers"),
+        ("yarn(variant='paper')", "is YaRN"),
+        ("alibi", "not ALiBi"),
+    ],
+)
+def test_what_a_config_cannot_say_is_refused(spec, words):
+    with pytest.raises(ValueError, match=f"{words}.*own code"):
+        rope_parameters(parse(spec).encodings(DIMS))
+
+
+@pytest.mark.parametrize("fields", [{}, {"biases": "all", "tie_embeddings": True, "kv_heads": 2}])
+def test_a_model_trained_here_becomes_a_llama(fields, tmp_path):
+    lm = LmConfig(model=32, heads=4, mlp=48, activation="silu", gated=True, **fields)
+    encodings = parse("rope").encodings(lm.dims(64))
+    graphdef, params = nnx.split(build(lm, encodings, 0))
+    params = perturbed(nnx.to_pure_dict(params))
+    tokens = np.random.default_rng(0).integers(256, size=(2, 40))
+    wanted = np.asarray(nnx.merge(graphdef, params)(jnp.asarray(tokens))[0])
+    written(lm, encodings, 64, flat(params), BYTES.as_json(), tmp_path / "out")
+    again = load(f"hf:{tmp_path / 'out'}")
+    np.testing.assert_allclose(logits(again, tokens), wanted, atol=1e-4)
+    assert again.length == 64 and again.tokenizer.pieces == BYTES.pieces
+    with pytest.raises(ValueError, match="no Llama has lm.norm='layer': .*gated=True"):
+        llama(LmConfig(activation="silu", gated=True, norm="layer"))
