@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from pe_jax.record import Result
     from pe_jax.report.references import Reference
     from pe_jax.report.selection import Selection
+    from pe_jax.report.sheet import Sheet
 
 
 class RunView(progress.RunBar):
@@ -104,12 +105,13 @@ def publish(
     published: Sequence[Reference] = (),
     missing: Sequence[str] = (),
     again: str = "",
+    answer: Sheet | None = None,
 ) -> None:
     """Prints the first table of each group of results that may be ranked, and how much of their
     headroom the models use where that is known; with `out`, writes the
     study there, every model against `baseline`, and prints its paths. `published` are tables of
     published numbers; `missing` are sentences on the runs without a result, for the files; `again`
-    is the command that makes the report.
+    is the command that makes the report. An `answer` (report/answer.py) is printed last.
     """
     from pe_jax.report import headroom, page, sheet, sheets, tables
 
@@ -120,7 +122,7 @@ def publish(
     written = []
     if out:
         commands = [again or f"pe-jax report --workdir=DIR --out=results/{out.name}"]
-        told = choice, baseline, published, missing, reported
+        told = choice, baseline, published, missing, reported, answer
         written = page.write(results, out, commands, *told)
     wholes = tables.headlines(reported)
     wholes += [
@@ -131,6 +133,8 @@ def publish(
     console.print(*sheet.terminal(choice.sheets(sheets.extrapolation(first))))
     for left in filter(None, dict.fromkeys(map(tables.left_out, wholes, first))):
         print(left)
+    if answer:
+        console.print(*sheet.terminal([answer]))
     for path in written:
         print(path)
 

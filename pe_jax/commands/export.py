@@ -11,7 +11,6 @@ becomes a Llama, where its shape is one. What config.json cannot say is refused.
 
 from __future__ import annotations
 
-import dataclasses
 import json
 from collections.abc import Sequence
 from pathlib import Path
@@ -49,7 +48,7 @@ def main() -> int:
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         return cli.fail(f"{out} is there already: name a new folder by --out")
     try:
-        paths = _pretrained(out) if _MODEL.value else _trained(out)
+        paths = _pretrained(_MODEL.value, out) if _MODEL.value else _trained(out)
     except (Refused, ValueError, TypeError, OSError) as error:
         return cli.fail(error)
     for path in paths:
@@ -57,14 +56,14 @@ def main() -> int:
     return 0
 
 
-def _pretrained(out: Path) -> Sequence[Path]:
+def _pretrained(source: str, out: Path) -> Sequence[Path]:
     from pe_jax.compose.parse import parse
     from pe_jax.pretrained import export
     from pe_jax.pretrained.load import load
     from pe_jax.pretrained.source import Source
     from pe_jax.storage.arrays import flat
 
-    there = Source.of(_MODEL.value)
+    there = Source.of(source)
     about = there.about
     own = parse(about.spec).encodings(about.lm.dims(about.length))
     encodings, length = _made(own, about.length)
@@ -85,11 +84,10 @@ def _trained(out: Path) -> Sequence[Path]:
     from pe_jax.runs.trained import Trained
     from pe_jax.storage.arrays import flat
 
-    model = Trained.of(_WORKDIR.value, _SEED.value, cli.fail)
+    model = Trained.of(_WORKDIR.value or "", _SEED.value, print)
     encodings, length = _made(model.members, model.run.train.length)
-    lm = dataclasses.replace(model.run.lm)
     parts = encodings, length, flat(model.params), model.tokenizer.as_json(), out
-    return export.written(lm, *parts)
+    return export.written(model.run.lm, *parts)
 
 
 def _made(own, trained: int):

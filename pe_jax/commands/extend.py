@@ -1,24 +1,31 @@
 """A pretrained model at longer lengths than it was trained for: as it is, and with each scaling of
-RoPE, a window and other encodings swapped in. Nothing is trained.
+RoPE, a window and other encodings swapped in; and which of them it should get. Nothing is trained.
 
     pe-jax extend --model=hf:DIR --source=files:PATH --workdir=DIR [--lengths=2048,8192,16384]
-    [--swaps=pi,yarn] [--places=8] [--last=256] [--weights=bfloat16] [--out=results/NAME]
+    [--swaps=pi,yarn] [--places=8] [--last=4096] [--weights=bfloat16] [--out=results/NAME]
 
 --model is hf:DIR, a folder of HuggingFace's with a Llama, Mistral, Qwen2, Qwen3 or GPT-NeoX
 (Pythia), or gguf:PATH, a Llama in llama.cpp's format. The last --last tokens before each of
---places places of the text are scored, the same at every length and with every swap. With
---metrics=same_targets,passkey also --samples numbers are hidden in filler text and asked for. It is
-a run of no steps: the same command goes on where it was cut off, and computes only what it lacks.
+--places places of the text are scored, the same at every length and with every swap, and with
+prompts among the --metrics --samples of each. With --as_if=N the model is scored as if trained at N
+tokens, where the truth is known: as it is, it can read all that it was really trained for. It is a
+run of no steps: the same command goes on where it was cut off, and computes only what it lacks.
+--dry_run says beforehand how long it will take, --inspect prints the prompts.
 """
 
 from __future__ import annotations
 
 import re
+from typing import TYPE_CHECKING
 
 from absl import flags
 
 from pe_jax.commands import cli
 
+if TYPE_CHECKING:
+    from pe_jax.runs.run import Run
+
+LAST, RECORDS = 4096, 1024
 SWAPS = "window,window(sinks=4),pi,ntk,dynamic_ntk,yarn,rerope,self_extend,lm_infinite"
 OPTIONS = flags.FlagValues()
 _MODEL = flags.DEFINE_string("model", None, "hf:DIR or gguf:PATH.", flag_values=OPTIONS)
@@ -31,18 +38,58 @@ _SOURCE = flags.DEFINE_string(
 _LENGTHS = flags.DEFINE_list(
     "lengths",
     None,
-    "Evaluation lengths in tokens; default: that of training, and twice as long.",
+    "Evaluation lengths in tokens; default: a quarter of that of training, that, and twice as "
+    "long. Where a longer one is among them, that of training is scored, too.",
     flag_values=OPTIONS,
 )
 _SWAPS = flags.DEFINE_string(
     "swaps", SWAPS, "Encodings swapped in, with commas between them.", flag_values=OPTIONS
 )
 _PLACES = flags.DEFINE_integer("places", 8, "Places of the text, at least 2.", flag_values=OPTIONS)
-_LAST = flags.DEFINE_integer("last", 256, "Scored tokens before a place.", flag_values=OPTIONS)
-_METRICS = flags.DEFINE_list(
-    "metrics", ["same_targets"], "Metrics, as in eval.metrics.", flag_values=OPTIONS
+_LAST = flags.DEFINE_integer(
+    "last",
+    None,
+    "Scored tokens before a place; default: 4096, at most half the shortest length.",
+    flag_values=OPTIONS,
 )
-_SAMPLES = flags.DEFINE_integer("samples", 64, "Prompts of a metric.", flag_values=OPTIONS)
+_METRICS = flags.DEFINE_list(
+    "metrics",
+    None,
+    "Metrics, as in eval.metrics; default: same_targets, kl and, where the shortest length is at "
+    "least 1024, records.",
+    flag_values=OPTIONS,
+)
+_SAMPLES = flags.DEFINE_integer("samples", 8, "Prompts of a metric.", flag_values=OPTIONS)
+_AS_IF = flags.DEFINE_integer(
+    "as_if",
+    None,
+    "Scores the model as if it had been trained at so many tokens, fewer than it was.",
+    flag_values=OPTIONS,
+)
+_MARGIN = flags.DEFINE_float(
+    "margin",
+    0.01,
+    "Bits per byte within which two swaps count as equal in the answer.",
+    flag_values=OPTIONS,
+)
+_BASELINE = flags.DEFINE_string(
+    "baseline",
+    None,
+    "The swap that the answer compares with; default: the best on the text.",
+    flag_values=OPTIONS,
+)
+_INSPECT = flags.DEFINE_bool(
+    "inspect",
+    False,
+    "Prints the first prompt of each metric with prompts, with the tokens of what it asks for.",
+    flag_values=OPTIONS,
+)
+_DRY_RUN = flags.DEFINE_bool(
+    "dry_run",
+    False,
+    "Times a pass at the shortest length, prints how long all will take, and scores nothing.",
+    flag_values=OPTIONS,
+)
 _WEIGHTS = flags.DEFINE_enum(
     "weights",
     "float32",
@@ -60,38 +107,31 @@ def main() -> int:
     model, source = _MODEL.value, _SOURCE.value
     if not model or not source:
         return cli.fail("--model=hf:DIR or gguf:PATH and --source=files:PATH are required")
-    if _PLACES.value < 2 or _LAST.value < 1:
+    if _PLACES.value < 2 or (_LAST.value is not None and _LAST.value < 1):
         return cli.fail(
             f"--places must be at least 2 and --last at least 1, got {_PLACES.value} and "
             f"{_LAST.value}: intervals are over places"
         )
-    from pe_jax.commands import console
-    from pe_jax.compose.parse import parse_list
+    from pe_jax.commands import console, estimate, inspection
     from pe_jax.errors import Refused
-    from pe_jax.pretrained.source import Source
+    from pe_jax.report import answer
     from pe_jax.runs.execute import execute
     from pe_jax.runs.folder import Folder
-    from pe_jax.runs.run import Run
     from pe_jax.training.session import Interrupted
 
     try:
         out = console.folder(_OUT.value)
-        length = Source.of(model).about.length
-        asked = {
-            "lengths": tuple(
-                console.integer("--lengths", n) for n in _LENGTHS.value or (length, 2 * length)
-            ),
-            "metrics": tuple(_METRICS.value),
-            "swaps": tuple(parse_list(_SWAPS.value)),
-            "targets": _PLACES.value * _LAST.value,
-            "last": _LAST.value,
-            "samples": _SAMPLES.value,
-            "weights": _WEIGHTS.value,
-        }
-        run = Run.pretrained(model, source, asked)
+        run = _run(model, source)
+        if _INSPECT.value:
+            inspection.show(run)
+            return 0
+        if _DRY_RUN.value:
+            estimate.show(run)
+            return 0
         with console.RunView(run) as view:
             result = execute(run, _WORKDIR.value, cli.command_line(), view)
-        console.publish([result], out)
+        found = answer.answer(result, run.encodings, _MARGIN.value, _BASELINE.value)
+        console.publish([result], out, answer=answer.sheet(found))
     except Interrupted as error:
         cli.fail(f"stopped by {error}, saved: {cli.goes_on(cli.command_line())}")
         return cli.INTERRUPTED
@@ -99,6 +139,41 @@ def main() -> int:
         return cli.fail(error if isinstance(error, OSError) else _in_flags(error))
     print(Folder.of(run.id, _WORKDIR.value).path / "result.json")
     return 0
+
+
+def _run(model: str, source: str) -> Run:
+    """The run that the flags ask for; says what it scores that they do not name."""
+    from pe_jax.commands import console
+    from pe_jax.compose.parse import parse_list
+    from pe_jax.pretrained.source import Source
+    from pe_jax.runs.run import Run
+
+    real = Source.of(model).about.length
+    trained = real if _AS_IF.value is None else _AS_IF.value
+    if not 2 <= trained <= real:
+        raise ValueError(
+            f"--as_if must be between 2 and {real}, what the model was trained for, got {trained}"
+        )
+    usual = (trained, real) if trained < real else (max(2, real // 4), real, 2 * real)
+    lengths = tuple(console.integer("--lengths", n) for n in _LENGTHS.value or usual)
+    last = _LAST.value or max(1, min(LAST, min(*lengths, trained) // 2))
+    metrics = tuple(_METRICS.value or ("same_targets", "kl"))
+    if not _METRICS.value and min(*lengths, trained) >= RECORDS:
+        metrics += ("records",)
+    asked = {
+        "lengths": lengths,
+        "metrics": metrics,
+        "swaps": tuple(parse_list(_SWAPS.value)),
+        "targets": _PLACES.value * last,
+        "last": last,
+        "samples": _SAMPLES.value,
+        "weights": _WEIGHTS.value,
+        "reference": real,
+    }
+    run = Run.pretrained(model, source, asked, trained)
+    if joined := sorted({*run.eval.lengths} - {*lengths}):
+        print(f"also scored: {joined[0]} tokens, the training length, which gains are counted from")
+    return run
 
 
 def _in_flags(error: Exception) -> str:

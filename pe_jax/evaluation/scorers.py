@@ -95,7 +95,7 @@ class TextScorer:
 
     def tokens(self, job: Job) -> int:
         """How many tokens a pass works through."""
-        cuts = [self._cut(metrics[0], job.part, replica) for metrics, replica in _shared(job)]
+        cuts = [self._cut(metrics[0], job.part, replica) for metrics, replica in shared(job)]
         return sum(cut.tokens[:, 1:].size for cut in cuts)
 
     def _cut(self, metric: str, part: Pass, replica: Replica) -> Windows:
@@ -105,9 +105,9 @@ class TextScorer:
     def __call__(self, job: Job) -> dict[Key, Scored]:
         """What each replica scores in a pass."""
         scored = dict[Key, Scored]()
-        for metrics, replica in _shared(job):
+        for metrics, replica in shared(job):
             missing = self.models.missing(job, replica)
-            by = _compared(metrics)
+            by = compared(metrics)
             if "divergence" in by and not missing:  # first, since the time of a pass is without it
                 self.reference.rows(by["divergence"], replica, self._params(replica))
             began = time.monotonic()
@@ -132,7 +132,7 @@ class TextScorer:
         """
         cut, params = self._cut(metrics[0], part, replica), self._params(replica)
         own = {"graphdef": self.models.graphdef, "encodings": part.encodings}
-        if by := _compared(metrics).get("divergence"):
+        if by := compared(metrics).get("divergence"):
             rows = self.reference.rows(by, replica, params)
             if isinstance(rows, Missing):
                 return rows
@@ -169,17 +169,17 @@ class TextScorer:
         return dataclasses.replace(cut, chosen=chosen), targets
 
 
-def _shared(job: Job) -> list[tuple[tuple[str, ...], Replica]]:
+def shared(job: Job) -> list[tuple[tuple[str, ...], Replica]]:
     """The metrics of a pass and a replica that are scored on the same windows."""
     shared: dict[tuple[Any, Replica], list[str]] = {}
     for name, replica in job.todo:
         metric = named(name)
-        source = metric.prompt if isinstance(metric, PromptMetric) else metric.places
+        source = getattr(metric, "prompt", None) or getattr(metric, "places", None)
         shared.setdefault((source, replica), []).append(name)
     return [(tuple(metrics), replica) for (_, replica), metrics in shared.items()]
 
 
-def _compared(metrics: Sequence[str]) -> dict[str, str]:
+def compared(metrics: Sequence[str]) -> dict[str, str]:
     """{what it compares: the metric} of those that compare with the model as it is."""
     of = {getattr(named(metric), "compares", ""): metric for metric in metrics}
     return {compares: metric for compares, metric in of.items() if compares}

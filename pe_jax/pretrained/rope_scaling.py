@@ -36,10 +36,10 @@ def rope_parameters(encodings: Sequence[Encoding]) -> dict[str, Any]:
     rope_type, rope_theta and the numbers of the scaling. ValueError for encodings that no rope_type
     stands for.
     """
-    if len(encodings) != 1 or not isinstance(encodings[0], Rotary):
+    e = encodings[0]
+    if len(encodings) != 1 or not isinstance(e, Rotary):
         names = " and ".join(type(e).__name__ for e in encodings)
         raise ValueError(f"config.json can say a rotation alone, not {names}: it needs own code")
-    (e,) = encodings
     if {*layers_of(e)} != {*range(e.dims.layers)}:
         raise ValueError("config.json has one rotation for all layers: it needs own code")
     return {"rope_theta": float(e.base), **_scaling(e)}

@@ -55,6 +55,7 @@ def write(
     references: Sequence[Reference] = (),
     missing: Sequence[str] = (),
     reported: Sequence[Table] | None = None,
+    answer: sheet.Sheet | None = None,
 ) -> list[Path]:
     """Writes a study into the folder `out` and returns the paths. All but the records shows the
     models of the `choice` alone.
@@ -63,7 +64,8 @@ def write(
     of several groups of results overview.md, .tex and .csv (`overview.overview`); baseline.md and
     .csv, every model against `baseline` (`baseline.versus`); published.md and .csv, scores beside
     those of the `references` (`published.hold`); and the figures as .png and .pdf
-    (`gallery.drawn`). The page tells how to reproduce it: the commands of the runs, then
+    (`gallery.drawn`); answer.md and .csv where there is an `answer` (answer.py), with which the
+    page begins. The page tells how to reproduce it: the commands of the runs, then
     `commands`. The sentences `missing`, on runs without a result, stand below the first table.
     ValueError where the results hold no numbers, where no model is called `baseline`, and where a
     reference has nothing of theirs.
@@ -83,8 +85,12 @@ def write(
         "table.md": sheet.markdown(printed),
         "table.tex": sheet.latex(printed),
         "table.csv": sheet.csv(printed),
-        "report.html": page(shown, reported, out.name, commands, compared, matrix, held, choice),
+        "report.html": page(
+            shown, reported, out.name, commands, compared, matrix, held, choice, answer
+        ),
     }
+    if answer:
+        texts["answer.md"], texts["answer.csv"] = sheet.markdown([answer]), sheet.csv([answer])
     if matrix:
         whole = [choice.noted(sheets.overview(matrix))]
         texts["overview.md"] = sheet.markdown(whole)
@@ -113,10 +119,12 @@ def page(
     matrix: Overview | None = None,
     held: Sequence[Held] = (),
     choice: Selection = EVERYTHING,
+    answer: sheet.Sheet | None = None,
 ) -> str:
     """The HTML page of a study called `name`: one file, inline figures, no outside resources.
 
-    It opens with the overview `matrix`, where there is one. Below each table stand its models
+    It opens with the `answer` or the overview `matrix`, where there is one.
+    Below each table stand its models
     against the baseline, where `compared` has them.
     """
     import jinja2
@@ -135,6 +143,7 @@ def page(
     return environment.from_string(source).render(
         name=name,
         headlines=tables.headlines(reported),
+        answer=answer,
         overview=whole,
         tables=list(zip(reported, printed, strict=True)),
         differences=by_table,

@@ -129,14 +129,18 @@ class Run:
         )
 
     @classmethod
-    def pretrained(cls, source: str, text: str, evaluation: Mapping[str, Any]) -> Run:
+    def pretrained(
+        cls, source: str, text: str, evaluation: Mapping[str, Any], trained: int | None = None
+    ) -> Run:
         """The run of no steps that scores the pretrained model hf:DIR or gguf:PATH on a text, named
-        as in data.source, place by place, with these fields of section `eval`. Raises as `of`.
+        as in data.source, place by place, with these fields of section `eval`; as if it had been
+        `trained` at so many tokens, if not None. Raises as `of`.
         """
+        length = {} if trained is None else {"length": trained}
         return cls.of(
             {
                 "pe": {"spec": Source.of(source).about.spec},
-                "train": {"init_from": source, "steps": 0},
+                "train": {"init_from": source, "steps": 0, **length},
                 "eval": {"split": "all", "by": "place", "batch_tokens": 1, **evaluation},
                 "data": {"source": text},
             }

@@ -1,0 +1,89 @@
+"""What `pe-jax extend --dry_run` prints: the passes of a run of no steps, and how long they will
+take by one that is timed.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+
+import jax
+import numpy as np
+
+from pe_jax.evaluation.passes import jobs, plan, wanted
+from pe_jax.evaluation.scorers import compared, shared
+from pe_jax.evaluation.scoring import target_nats
+from pe_jax.metric import PromptMetric, named
+from pe_jax.report.words import count
+from pe_jax.runs.progress import duration
+from pe_jax.runs.run import Run
+from pe_jax.training.step import structure
+
+
+def show(run: Run) -> None:
+    """Times a window of the shortest length, once it is compiled, and prints for each length how
+    many windows are computed and how long they will take, by the multiplications of each.
+    """
+    run.load()  # what is wrong with the text is said now
+    shortest = run.eval.lengths[0]
+    windows, references = passes(run)
+    seconds = _timed(run, shortest)
+    each = {n: seconds * work(run, n) / work(run, shortest) for n in {*windows, *references}}
+    print(f"a window of {shortest} tokens takes {seconds:.2g} s here")
+    total = 0.0
+    for length in sorted(each):
+        asked, more = windows[length], references[length]
+        total += each[length] * (asked + more)
+        extra = f" and {more} to compare with" if more else ""
+        line = f"{length} tokens: {count(asked, 'window')}{extra}, about {each[length]:.2g} s each"
+        print(line)
+    print(
+        f"in all about {duration(total)}, more with swaps that score keys twice (self_extend, "
+        "rerope, lm_infinite) and to compile each program; the same command without --dry_run "
+        "scores them, and goes on where it is cut off"
+    )
+
+
+def passes(run: Run) -> tuple[Counter[int], Counter[int]]:
+    """How many windows are computed at each length: to be scored, and to compare with."""
+    config = run.eval
+    parts = plan(run.encodings, config, run.train.length, run.task)
+    windows, references = Counter[int](), Counter[int]()
+    seen = set()
+    for job in jobs(parts, wanted(parts, config, run.run.seeds)):
+        for metrics, replica in shared(job):
+            prompts = isinstance(named(metrics[0]), PromptMetric)
+            many = config.samples if prompts else config.targets // (config.last or 1)
+            windows[job.part.length] += 1 if replica.kind != "seed" else many
+            for kind in compared(metrics):
+                if (kind, replica) not in seen:
+                    seen.add((kind, replica))
+                    references[config.reference or 0] += 2 if kind == "keys" else 1
+    return windows, references
+
+
+def work(run: Run, length: int) -> float:
+    """The multiplications of a window, up to a factor: its matrices and its attention."""
+    lm = run.lm
+    head = lm.head or lm.model // lm.heads
+    return length * (run.parameters().total + lm.layers * lm.heads * head * length)
+
+
+def _timed(run: Run, length: int) -> float:
+    """Seconds of a window, the second time that it is computed."""
+    assert run.start
+    seed = run.run.seeds[0]
+    params = run.start.models(run.lm, run.encodings, (seed,), run.eval.weights)[seed]
+    graphdef, _ = structure(run.lm, run.encodings)
+    made = tuple(e.at(length) for e in run.encodings)
+    last = min(length, (run.eval.last or 0) + 1)
+    tokens = np.zeros((1, length + 1), np.int32)
+
+    def once() -> None:
+        program = {"graphdef": graphdef, "encodings": made, "last": last}
+        jax.block_until_ready(target_nats(params, tokens, np.int32(0), **program))
+
+    once()
+    began = time.monotonic()
+    once()
+    return time.monotonic() - began

@@ -1,0 +1,423 @@
+"""Which swap a pretrained model should get, from the scores of a run of no steps: one table,
+sorted, with paired differences first, and sentences computed from it. `answer` gives the numbers,
+`sheet` prints them.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import json
+import math
+import statistics
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from pe_jax.compose.swap import swap
+from pe_jax.encoding import Encoding
+from pe_jax.errors import nearest
+from pe_jax.metric import TextMetric
+from pe_jax.pretrained.rope_scaling import READ_BY, rope_parameters
+from pe_jax.record import AS_TRAINED, Replica, Result, Way
+from pe_jax.report import cells, paired, stats
+from pe_jax.report.cells import Cell, described
+from pe_jax.report.sheet import Note, Printed, Sheet, number
+from pe_jax.report.words import count, join, plusminus
+
+DIGITS = 3
+LEAST_GAIN = 0.03
+"""Bits per byte that a model must gain from its own context on a text, for a difference between
+swaps to be seen there."""
+KEPT = 0.85
+"""The share of a score on short texts that still counts as reading (NoLiMa; Modarressi et al.,
+2025; arXiv:2502.05167)."""
+AS_IT_IS = "as it is"
+
+
+@dataclasses.dataclass(frozen=True)
+class Choice:
+    """The model as it is, or with a swap, at the longest length."""
+
+    name: str
+    way: Way
+    change: stats.Interval
+    """The first metric minus that of the baseline, paired."""
+    p: float
+    """Of the paired t test against the baseline, corrected by Holm's method; NaN: none."""
+    equal: bool
+    """Whether two one-sided tests at 5 % hold the difference within the margin."""
+    scores: tuple[Cell, ...]
+    """By each metric; `best` where no test tells it from the best one."""
+    short: stats.Interval
+    """The first metric at the shortest length minus that of the model as it is."""
+    effective: int | None
+    """The longest length at which it has 85 % of its mean score up to a quarter of the training
+    length, by the first metric in percent; None without one or without such lengths."""
+    seconds: float | None
+    """Of a window of the first metric."""
+    scaling: Mapping[str, Any] | None
+    """What config.json says of it; None where it needs code of its own."""
+
+    @property
+    def read_by(self) -> tuple[str, ...]:
+        """The programs that compute it as it is."""
+        return READ_BY[self.scaling["rope_type"]] if self.scaling else ()
+
+
+@dataclasses.dataclass(frozen=True)
+class Answer:
+    """The choices, the best first by the first metric."""
+
+    result: Result
+    metrics: tuple[str, ...]
+    lengths: tuple[int, ...]
+    baseline: str
+    margin: float
+    choices: tuple[Choice, ...]
+    own_gain: stats.Interval | None
+    """What the model as it is gains from the shortest length to that of training; None where no
+    length below that of training was scored."""
+
+    @property
+    def longest(self) -> int:
+        return self.lengths[-1]
+
+    @property
+    def as_if(self) -> bool:
+        """Whether the model was scored as if trained at fewer tokens than it was: then the model as
+        it is is the truth, and no choice.
+        """
+        return self.result.config["eval"]["reference"] != self.result.train.length
+
+    @property
+    def replicate(self) -> str:
+        """What the scores of the first metric are paired over: "place" or "sample"."""
+        return self.result.replicas(self.metrics[0])[0].kind
+
+    @property
+    def ranked(self) -> list[Choice]:
+        """Those that may be chosen."""
+        return [c for c in self.choices if not (self.as_if and not c.way)]
+
+
+def answer(
+    result: Result,
+    encodings: tuple[Encoding, ...],
+    margin: float = 0.01,
+    baseline: str | None = None,
+) -> Answer:
+    """From the record of a run of no steps of a model with these encodings. Differences are from
+    the swap named `baseline`; None: the best one, or of a run as if trained at fewer tokens the
+    model as it is. ValueError, with the nearest names, for a swap that was not scored.
+    """
+    config = result.config["eval"]
+    metrics, lengths = tuple(config["metrics"]), tuple(sorted(config["lengths"]))
+    of_text = [m for m in metrics if isinstance(described(m), TextMetric)]
+    plain = [m for m in of_text if not getattr(described(m), "compares", "")]
+    first = (plain or of_text or metrics)[0]
+    metrics = (first, *(m for m in metrics if m != first))
+    ways = tuple(dict.fromkeys(row.way for row in result.rows))
+    names = {way: str(way) or AS_IT_IS for way in ways}
+    as_if = config["reference"] != result.train.length
+    ranked = [way for way in ways if way or not as_if]
+    at = functools.partial(_values, result)
+    sign = described(first).sign
+    means = {way: _mean(at(first, lengths[-1], way)) for way in ways}
+    order = sorted(ways, key=lambda way: (math.isnan(means[way]), sign * means[way]))
+    base = _base(names, baseline, AS_TRAINED if as_if else next(w for w in order if w in ranked))
+    others = [way for way in order if way != base]
+    of_base = at(first, lengths[-1], base)
+    correct = paired.holm if baseline or as_if else paired.holm_of_best
+    tests = [paired.p_value(at(first, lengths[-1], way), of_base) for way in others]
+    p = dict(zip(others, correct(tests), strict=True))
+    scores = {metric: _scores(result, metric, lengths[-1], ways, ranked) for metric in metrics}
+    choices = []
+    for way in order:
+        change = stats.paired(at(first, lengths[-1], way), of_base)
+        choices.append(
+            Choice(
+                names[way],
+                way,
+                change,
+                p.get(way, math.nan),
+                _within(change, margin),
+                tuple(scores[metric][way] for metric in metrics),
+                stats.paired(at(first, lengths[0], way), at(first, lengths[0], AS_TRAINED)),
+                _effective(result, metrics, lengths, way),
+                cells.seconds(result, first, lengths[-1], way),
+                _scaling(encodings, way, lengths[-1]),
+            )
+        )
+    trained = config["reference"]
+    gain = None
+    if lengths[0] < trained and trained in lengths:
+        gain = stats.paired(at(first, lengths[0], AS_TRAINED), at(first, trained, AS_TRAINED))
+    return Answer(result, metrics, lengths, names[base], margin, tuple(choices), gain)
+
+
+def _values(result: Result, metric: str, length: int, way: Way) -> dict[Replica, float]:
+    return cells.values(cells.by_replica(result, metric, length, way))
+
+
+def _mean(values: Mapping[Replica, float]) -> float:
+    return statistics.fmean(values.values()) if values else math.nan
+
+
+def _base(names: Mapping[Way, str], baseline: str | None, usual: Way) -> Way:
+    if baseline is None:
+        return usual
+    for way, name in names.items():
+        if name == baseline:
+            return way
+    raise ValueError(
+        f"no swap that was scored is called {baseline!r}{nearest(baseline, names.values(), 3)} "
+        f"Known: {', '.join(names.values())}."
+    )
+
+
+def _scores(
+    result: Result, metric: str, length: int, ways: Sequence[Way], ranked: Sequence[Way]
+) -> dict[Way, Cell]:
+    """The cell of each way; `best` are those of the ranked that no test tells from the best."""
+    samples = [_values(result, metric, length, way) for way in ranked]
+    tests = paired.tested(len(ranked), min(map(len, samples), default=0))
+    best = paired.best(samples, described(metric).sign, DIGITS, tests)
+    told = dict(zip(ranked, best, strict=True))
+    return {
+        way: dataclasses.replace(cells.cell(result, metric, length, way), best=told.get(way, False))
+        for way in ways
+    }
+
+
+def _within(change: stats.Interval, margin: float) -> bool:
+    """Whether the 90 % interval lies within the margin: two one-sided t tests at 5 % each."""
+    from scipy import special
+
+    if change.n < 2:
+        return False
+    half = change.half * special.stdtrit(change.n - 1, 0.95) / special.stdtrit(change.n - 1, 0.975)
+    return bool(abs(change.mean) + half < margin)
+
+
+def _effective(
+    result: Result, metrics: Sequence[str], lengths: Sequence[int], way: Way
+) -> int | None:
+    percent = [metric for metric in metrics if cells.in_percent(metric)]
+    short = [n for n in lengths if 4 * n <= result.train.length]
+    if not percent or not short:
+        return None
+    means = {n: _mean(_values(result, percent[0], n, way)) for n in lengths}
+    base = statistics.fmean(means[n] for n in short)
+    return max((n for n in lengths if means[n] >= KEPT * base), default=None) if base else None
+
+
+def _scaling(encodings: tuple[Encoding, ...], way: Way, length: int) -> dict[str, Any] | None:
+    members = swap(encodings, way.swap) if way.swap else encodings
+    try:
+        return rope_parameters([e.at(length) for e in members])
+    except ValueError:
+        return None
+
+
+# As a table
+
+
+def sheet(found: Answer) -> Sheet:
+    """The table with its sentences."""
+    first, *others = found.metrics
+    metric, shortest = described(first), found.lengths[0]
+    effective = any(choice.effective for choice in found.choices)
+    columns = [
+        f"{metric.unit} at {found.longest}:\nminus {found.baseline}",
+        *(f"{described(m).unit}:\n{described(m).words}" for m in others),
+        *(["effective\nlength"] if effective else []),
+        f"at {shortest}:\nminus {AS_IT_IS}",
+        "seconds\na window",
+        "runs in",
+    ]
+    rows = []
+    for choice in found.choices:
+        rows.append(
+            (
+                Printed(choice.name, choice.name, run=found.result.id),
+                Printed(
+                    _difference(choice, found, metric.sign),
+                    choice.change.mean,
+                    choice.scores[0].reason,
+                    bold=choice.scores[0].best,
+                ),
+                *(
+                    Printed(plusminus(c.mean, c.half, digits=DIGITS), c.mean, c.reason, c.best)
+                    for c in choice.scores[1:]
+                ),
+                *([number(choice.effective)] if effective else []),
+                Printed(
+                    plusminus(choice.short.mean, choice.short.half, "+", DIGITS), choice.short.mean
+                ),
+                number(choice.seconds, "{:.2g}"),
+                Printed(", ".join(choice.read_by) or "own code", ", ".join(choice.read_by)),
+            )
+        )
+    notes = [Note(question, text) for question, text in _sentences(found) if text]
+    title = f"Which scaling should {found.result.label} get at {found.longest} tokens?"
+    numbers = tuple(_numbers(found, choice) for choice in found.choices)
+    return Sheet(title, ("swap", *columns), (("", tuple(rows)),), tuple(notes), numbers, left=True)
+
+
+def _difference(choice: Choice, found: Answer, sign: int) -> str:
+    text = plusminus(choice.change.mean, choice.change.half, "+", DIGITS)
+    if choice.name == found.baseline or not choice.change.n:
+        return text
+    if choice.p <= paired.LEVEL:
+        verdict = "better" if sign * choice.change.mean < 0 else "worse"
+        return f"{text} {verdict}" + (", within the margin" if choice.equal else "")
+    return f"{text} " + ("equal within the margin" if choice.equal else "not told apart")
+
+
+def _numbers(found: Answer, choice: Choice) -> dict[str, Any]:
+    scores = dict(zip(found.metrics, choice.scores, strict=True))
+    return {
+        "swap": choice.name,
+        "length": found.longest,
+        "baseline": found.baseline,
+        "difference": choice.change.mean,
+        "half": choice.change.half,
+        "n": choice.change.n,
+        "p": choice.p,
+        "equal": choice.equal,
+        **{metric: cell.mean for metric, cell in scores.items()},
+        "short": choice.short.mean,
+        "effective": choice.effective,
+        "seconds": choice.seconds,
+        "runs_in": " ".join(choice.read_by),
+        "rope_scaling": json.dumps(choice.scaling) if choice.scaling else "",
+    }
+
+
+def _sentences(found: Answer) -> list[tuple[str, str]]:
+    chosen, why = choose(found)
+    return [
+        ("What to choose", why),
+        ("For config.json", _config(found, chosen) if chosen else ""),
+        ("Whether this text can tell", _can_tell(found)),
+        ("How sure", _sure(found)),
+        ("How to read the table", _form(found)),
+    ]
+
+
+def choose(found: Answer) -> tuple[Choice | None, str]:
+    """The choice, and why: of those that no test tells from the best by any metric, else by the
+    first, one that most programs run, and of these the best by the first.
+    """
+    if all(math.isnan(choice.scores[0].mean) for choice in found.ranked):
+        return None, f"Nothing has a score at {found.longest} tokens."
+    by = [
+        [c for c in found.ranked if c.scores[i].best and c.scores[i].n]
+        for i in range(len(found.metrics))
+    ]
+    by_all = [c for c in by[0] if all(c in good for good in by if good)]
+    chosen = max(by_all or by[0], key=lambda c: len(c.read_by))
+    said = [
+        f"Not told from the best by {described(metric).words}: {join(c.name for c in good)}."
+        for metric, good in zip(found.metrics, by, strict=True)
+        if good
+    ]
+    close = [c.name for c in found.ranked if c.equal or c.name == found.baseline]
+    if len(close) > 1:
+        unit = described(found.metrics[0]).unit
+        said.append(f"Within {found.margin:g} {unit} of {found.baseline}: {join(close)}.")
+    unchanged = [c.name for c in found.ranked if len(c.read_by) == 3]
+    if unchanged:
+        said.append(f"Run unchanged in {join(READ_BY['default'])}: {join(unchanged)}.")
+    if by_all or len(found.metrics) == 1:
+        enough = "" if chosen.way else ": these scores tell no swap to be better"
+        said.insert(
+            0, f"Choose the model {AS_IT_IS}{enough}." if enough else f"Choose {chosen.name}."
+        )
+    else:
+        other = [
+            f"{join(c.name for c in good)} for {described(metric).words}"
+            for metric, good in zip(found.metrics[1:], by[1:], strict=True)
+            if good and chosen not in good
+        ]
+        said.insert(0, f"Choose {chosen.name} for text, and {join(other)}: none is best at all.")
+    return chosen, " ".join(said)
+
+
+def _config(found: Answer, chosen: Choice) -> str:
+    if chosen.scaling is None:
+        return f"{chosen.name} needs own code: no rope_type of config.json stands for it."
+    own = {name: value for name, value in chosen.scaling.items() if name != "rope_theta"}
+    lines = {"rope_theta": chosen.scaling["rope_theta"]}
+    lines |= {} if own["rope_type"] == "default" else {"rope_scaling": own}
+    longest = found.result.train.length if own["rope_type"] == "dynamic" else found.longest
+    lines |= {"max_position_embeddings": longest}
+    written = json.dumps(lines)[1:-1]
+    command = f"--swap='{chosen.way.swap}' --length={found.longest}" if chosen.way else ""
+    fixed = (
+        f" It was scored with the factor that each length needs, and config.json has that of "
+        f"{found.longest} at every length: what this changes at {found.lengths[0]} is scored by "
+        f"--swaps='{chosen.way.swap}(factor={own['factor']:g})'."
+        if "factor" in own and chosen.way.swap.isidentifier() and own["rope_type"] != "dynamic"
+        else ""
+    )
+    export = f" pe-jax export --model=... {command} --out=DIR writes the folder." if command else ""
+    return f"{written}{export}{fixed}"
+
+
+def _can_tell(found: Answer) -> str:
+    metric, gain = described(found.metrics[0]), found.own_gain
+    if gain is None:
+        return (
+            "Whether a longer context helps on this text is not known: give --lengths with one "
+            "below the training length and the training length."
+        )
+    gained = gain._replace(mean=metric.sign * gain.mean)
+    text = (
+        f"From {found.lengths[0]} to {found.result.config['eval']['reference']} tokens, within its "
+        f"training, the model as it is gains {plusminus(*gained[:2], digits=DIGITS)} {metric.unit}"
+    )
+    if metric.unit != "bits per byte":
+        return f"{text}."
+    if gained.mean - gained.half > LEAST_GAIN:
+        return f"{text}: far tokens matter here."
+    if gained.mean > LEAST_GAIN:
+        return f"{text}: too few places to say that far tokens matter."
+    return (
+        f"{text}, which is not above {LEAST_GAIN}: this text cannot show whether far tokens are "
+        "used, only whether a swap does harm. Prompts as records tell, or other text."
+    )
+
+
+def _sure(found: Answer) -> str:
+    """What difference could have been told: 80 % power at 5 %, two-sided."""
+    from scipy import special
+
+    halves = [c.change.half for c in found.choices if c.change.half > 0]
+    n = max((c.change.n for c in found.choices), default=0)
+    if not halves or n < 2:
+        return f"One {found.replicate} allows no tests."
+    more = special.stdtrit(n - 1, 0.8) / special.stdtrit(n - 1, 0.975)
+    least = statistics.median(halves) * (1 + more)
+    unit = described(found.metrics[0]).unit
+    return (
+        f"{count(n, found.replicate)}: a difference of {least:.2g} {unit} would "
+        "be told in four cases of five, by the median scatter of the pairs and before the "
+        "correction for several swaps; smaller ones may be there."
+    )
+
+
+def _form(found: Answer) -> str:
+    truth = (
+        f"The model was scored as if trained at {found.result.train.length} tokens; {AS_IT_IS}, it "
+        "reads all these lengths by its training, which is the truth that swaps are held against. "
+        if found.as_if
+        else ""
+    )
+    over = f"{found.replicate}s"
+    return (
+        f"{truth}Differences are from {found.baseline}, paired over {over}, ± half of the 95 % "
+        "interval by Student's t. Better and worse: a paired t test at 5 %, corrected by Holm's "
+        f"method. Equal: two one-sided tests at 5 % hold it within {found.margin:g}. Bold: not "
+        "told from the best of its column by such tests."
+    )

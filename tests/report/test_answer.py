@@ -1,0 +1,108 @@
+"""Which swap a model should get: the sentences follow from the numbers."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+from scipy import stats as scipy_stats
+
+from pe_jax.compose.parse import parse
+from pe_jax.encoding import Dims
+from pe_jax.record import Corpus, Replica, Result, Row, Training, Way
+from pe_jax.report import sheet
+from pe_jax.report.answer import answer, choose
+from pe_jax.report.answer import sheet as printed
+
+DIMS = Dims(model=32, heads=4, head=8, layers=2, train_len=64)
+LENGTHS, PLACES = (16, 64, 128), 8
+NOISE = np.random.default_rng(0).normal(size=(6, PLACES))
+NOISE -= NOISE.mean(axis=1, keepdims=True)
+WORSE = {"": 0.5, "yarn": 0.0, "pi": 0.004, "rerope": 0.001, "window": 0.2}
+"""Bits at 128 above those of yarn; pi scatters little, rerope much."""
+SCATTER = {"": 0.05, "yarn": 0.0, "pi": 0.002, "rerope": 0.05, "window": 0.02}
+
+
+def result(metrics=("same_targets", "kl", "niah_single_1_exact"), reference=64, gain=0.2):
+    rows = []
+    for i, swap in enumerate(WORSE):
+        for length in LENGTHS:
+            for place in range(PLACES):
+                text = 1.2 + 0.1 * NOISE[5, place] + (gain if length == 16 else 0)
+                if length == 128:
+                    text += WORSE[swap] + SCATTER[swap] * NOISE[i, place]
+                values = {"same_targets": text, "kl": (length == 128) * (WORSE[swap] + 0.01)}
+                right = {"yarn": 80, "pi": 90, "rerope": 100}.get(swap, 0) if length == 128 else 90
+                values["niah_single_1_exact"] = right if place else 100
+                for metric in metrics:
+                    kind = "sample" if metric.startswith("niah") else "place"
+                    where = {"replica": Replica(kind, place), "way": Way(swap=swap)}
+                    taken = {"seconds": 2.0 + i, "length": length, "metric": metric}
+                    rows.append(Row(value=float(values[metric]), **where, **taken))
+    config = {"eval": {"metrics": metrics, "lengths": LENGTHS, "reference": reference}}
+    return Result(
+        id="small-1",
+        label="small",
+        config=config,
+        seeds=(0,),
+        corpus=Corpus(source="files:b", hash=""),
+        rows=tuple(rows),
+        train=Training(length=64, steps=0),
+    )
+
+
+@pytest.fixture
+def found():
+    return answer(result(), parse("rope").encodings(DIMS))
+
+
+def test_swaps_are_sorted_with_paired_differences_and_equivalence_with_a_margin(found):
+    assert [c.name for c in found.choices] == ["yarn", "rerope", "pi", "window", "as it is"]
+    assert found.baseline == "yarn"
+    by = {c.name: c for c in found.choices}
+    difference = WORSE["pi"] + SCATTER["pi"] * NOISE[[*WORSE].index("pi")]
+    error = difference.std(ddof=1) / np.sqrt(PLACES)
+    assert by["pi"].change.mean == pytest.approx(0.004)
+    assert by["pi"].change.half == pytest.approx(scipy_stats.t.ppf(0.975, PLACES - 1) * error)
+    high = 0.004 + scipy_stats.t.ppf(0.95, PLACES - 1) * error
+    for margin, equal in ((high + 1e-6, True), (high - 1e-6, False)):
+        again = answer(result(), parse("rope").encodings(DIMS), margin)
+        assert {c.name: c.equal for c in again.choices}["pi"] is equal
+    assert [c.name for c in found.choices if c.p <= 0.05] == ["pi", "window", "as it is"]
+    assert not by["rerope"].equal  # it scatters too much, however near its mean is
+    with pytest.raises(ValueError, match="called 'yarm'; did you mean 'yarn'"):
+        answer(result(), parse("rope").encodings(DIMS), baseline="yarm")
+
+
+def test_the_choice_is_one_that_no_score_tells_from_the_best_and_that_programs_run(found):
+    told = {c.name: [cell.best for cell in c.scores] for c in found.choices}
+    assert told["yarn"] == [True, True, False] and told["rerope"] == [True, False, True]
+    chosen, why = choose(found)
+    assert chosen.name == "yarn" and "Choose yarn for text, and rerope for" in why
+    assert {c.name for c in found.choices if not c.read_by} == {"rerope", "window"}
+    text = sheet.markdown([printed(found)])
+    assert '"rope_type": "yarn", "factor": 2.0' in text and "8 places" in text
+    alone = answer(result(("same_targets", "kl")), parse("rope").encodings(DIMS))
+    assert choose(alone)[1].startswith("Choose yarn. ")
+
+
+def test_effective_length_is_the_longest_at_85_percent_of_short_texts(found):
+    """The base is the mean at 16, a quarter of the training length: 91.25 %."""
+    by = {c.name: c.effective for c in found.choices}
+    assert by == {"rerope": 128, "pi": 128, "yarn": 128, "window": 64, "as it is": 64}
+
+
+def test_a_text_that_cannot_tell_is_said_to_be_one():
+    flat = printed(answer(result(gain=0.02), parse("rope").encodings(DIMS)))
+    steep = printed(answer(result(gain=0.2), parse("rope").encodings(DIMS)))
+    assert any("not above 0.03" in note for note in flat.notes)
+    assert any("far tokens matter" in note for note in steep.notes)
+
+
+def test_as_if_trained_at_fewer_tokens_the_model_as_it_is_is_the_truth():
+    found = answer(result(reference=128), parse("rope").encodings(DIMS))
+    assert found.as_if and found.baseline == "as it is"
+    assert "as it is" not in [c.name for c in found.ranked]
+    assert choose(found)[0].way
+    lacking = [row for row in result().rows if row.length != 128]
+    none = dataclasses.replace(result(), rows=tuple(lacking))
+    assert choose(answer(none, parse("rope").encodings(DIMS)))[0] is None
