@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -23,9 +23,6 @@ DIGITS = 5
 # The bytes 0 .. 4 stand for the digits of the number.
 NEEDLE = b"\nThe pass key is \0\1\2\3\4. Remember it. \0\1\2\3\4 is the pass key.\n"
 QUESTION = b"\nWhat is the pass key? The pass key is \0\1\2\3"
-
-if TYPE_CHECKING:
-    from pe_jax.data.tokenizer import Tokenizer
 
 DEPTHS = 8
 """Passkeys of consecutive numbers are hidden at so many depths, evenly from 0 to 1."""
@@ -56,11 +53,24 @@ class Prompt(NamedTuple):
     its last."""
 
 
+@runtime_checkable  # the tests check types as they run
+class Pieces(Protocol):
+    """What a prompt needs of a tokenizer (data/tokenizer.py)."""
+
+    @property
+    def pieces(self) -> tuple[bytes, ...]: ...
+
+    sizes: Any  # int32 [V], the bytes of each
+
+    def encode(self, documents: Sequence[np.ndarray]) -> tuple[np.ndarray, ...]: ...
+    def decode(self, tokens: np.ndarray) -> bytes: ...
+
+
 @dataclasses.dataclass(frozen=True, eq=False)
 class Request:
     """What a prompt is written for."""
 
-    tokenizer: Tokenizer
+    tokenizer: Pieces
     length: int
     """E."""
     number: int

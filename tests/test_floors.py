@@ -16,6 +16,8 @@ FLOORS = (
         "metric",
         "places",
         "prompts",
+        "ruler",
+        "conformance",
         "own_class",
         "reason",
         "record",

@@ -111,7 +111,7 @@ def publish(
     headroom the models use where that is known; with `out`, writes the
     study there, every model against `baseline`, and prints its paths. `published` are tables of
     published numbers; `missing` are sentences on the runs without a result, for the files; `again`
-    is the command that makes the report. An `answer` (report/answer.py) is printed last.
+    is the command that makes the report. An `answer` (pretrained/answer.py) is printed last.
     """
     from pe_jax.report import headroom, page, sheet, sheets, tables
 

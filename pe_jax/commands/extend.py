@@ -114,7 +114,7 @@ def main() -> int:
         )
     from pe_jax.commands import console, estimate, inspection
     from pe_jax.errors import Refused
-    from pe_jax.report import answer
+    from pe_jax.pretrained import answer
     from pe_jax.runs.execute import execute
     from pe_jax.runs.folder import Folder
     from pe_jax.training.session import Interrupted

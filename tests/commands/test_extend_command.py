@@ -1,6 +1,8 @@
 """`pe-jax extend` as a user starts it, and its folder in the hands of the other commands."""
 
+import json
 import re
+import shutil
 
 import numpy as np
 import pytest
@@ -35,10 +37,14 @@ def test_a_pretrained_model_gets_its_table_page_and_standing(lab, tmp_path):
     assert "llama_tied, window(window=16,sinks=4)" in done.out and "2 places" in done.out
     assert "slow_pi.py:SlowPI" in done.out
     assert (out / "report.html").exists() and (out / "runs.jsonl").exists()
+    assert "also scored: 32 tokens" in done.out
+    answer = (out / "answer.md").read_text("utf-8")
+    assert "Which scaling should llama_tied get at 64 tokens?" in answer and "Choose" in answer
+    assert "Which scaling should llama" in (out / "report.html").read_text("utf-8")
     stands = lab.start("status", f"--workdir={runs}").wait()
     assert stands.code == 0 and "1 run: 1 finished" in stands.out
     again = lab.start("evaluate", f"--workdir={folder}", "--lengths=32").wait()
-    assert again.code == 0 and "32 (1x)" in again.out and "2 places" in again.out, again.err
+    assert again.code == 0 and "llama_tied" in again.out
 
 
 def test_a_pretrained_model_writes_what_the_library_decodes(lab):
@@ -54,6 +60,25 @@ def test_a_pretrained_model_writes_what_the_library_decodes(lab):
     assert both.code == 2 and "give either --workdir=RUN" in both.err
 
 
+def test_prompts_are_shown_with_the_tokens_of_what_they_ask_for_and_time_is_estimated(lab):
+    folder = shutil.copytree(MODEL.partition("hf:")[2], lab.folder / "longer")
+    about = json.loads((folder / "config.json").read_text()) | {"max_position_embeddings": 1600}
+    (folder / "config.json").write_text(json.dumps(about))
+    asked = ("--metrics=same_targets,kl,records,niah_single_1", "--lengths=1600,1800", "--places=2")
+    source, model = f"--source=files:{lab.folder / 'book.txt'}", f"--model=hf:{folder}"
+    shown = lab.start("extend", model, source, *asked, "--last=8", "--inspect").wait()
+    assert shown.code == 0, shown.err
+    needles = re.findall(r"needle, tokens (\d+) to (\d+) of 1601: (.*)", shown.out)
+    assert len(needles) == 16 and all("The code of" in needle[2] for needle in needles)
+    assert "A special magic number is hidden" in shown.out and "scored, 128 tokens" in shown.out
+    dry = lab.start("extend", model, source, *asked, "--swaps=pi", "--dry_run").wait()
+    assert dry.code == 0, dry.err
+    assert "a window of 1600 tokens takes" in dry.out and "in all about" in dry.out
+    # 2 places by 2 text passes, 8 records and 8 needles, as it is and with pi; 2 to compare with
+    assert "1800 tokens: 36 windows, about" in dry.out
+    assert "1600 tokens: 36 windows and 2 to compare with, about" in dry.out
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
@@ -62,6 +87,9 @@ def test_a_pretrained_model_writes_what_the_library_decodes(lab):
         (["--last=16"], "--last must be below the shortest evaluation length 16"),
         (["--lengths=16,9000"], "for the longest of --lengths"),
         (["--model=hf:nowhere"], "no model nowhere"),
+        (["--as_if=64"], "--as_if must be between 2 and 32"),
+        (["--metrics=records"], "the sentences of records alone have"),
+        (["--inspect"], "no metric has any"),
     ],
 )
 def test_mistakes_are_told_in_one_line(lab, tmp_path, arguments, words):

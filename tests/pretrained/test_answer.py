@@ -8,10 +8,10 @@ from scipy import stats as scipy_stats
 
 from pe_jax.compose.parse import parse
 from pe_jax.encoding import Dims
+from pe_jax.pretrained.answer import answer, choose
+from pe_jax.pretrained.answer import sheet as printed
 from pe_jax.record import Corpus, Replica, Result, Row, Training, Way
 from pe_jax.report import sheet
-from pe_jax.report.answer import answer, choose
-from pe_jax.report.answer import sheet as printed
 
 DIMS = Dims(model=32, heads=4, head=8, layers=2, train_len=64)
 LENGTHS, PLACES = (16, 64, 128), 8

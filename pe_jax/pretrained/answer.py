@@ -127,9 +127,12 @@ def answer(
     base = _base(names, baseline, AS_TRAINED if as_if else next(w for w in order if w in ranked))
     others = [way for way in order if way != base]
     of_base = at(first, lengths[-1], base)
-    correct = paired.holm if baseline or as_if else paired.holm_of_best
-    tests = [paired.p_value(at(first, lengths[-1], way), of_base) for way in others]
-    p = dict(zip(others, correct(tests), strict=True))
+    samples = [at(first, lengths[-1], way) for way in others]
+    if baseline or as_if:
+        tests = paired.holm([paired.p_value(sample, of_base) for sample in samples])
+    else:
+        tests = paired.of_best([of_base, *samples], 0)[1:]
+    p = dict(zip(others, tests, strict=True))
     scores = {metric: _scores(result, metric, lengths[-1], ways, ranked) for metric in metrics}
     choices = []
     for way in order:
