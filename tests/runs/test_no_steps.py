@@ -249,7 +249,7 @@ def test_the_table_says_what_its_intervals_are_over(asked, tmp_path):
     assert first.label == "llama_tied"
     assert {row.label for row in others} == {"llama_tied, pi", "llama_tied, window 32"}
     assert others[0].cells[-1].mean < others[1].cells[-1].mean  # swaps are ranked, in one block
-    assert [name for name, _ in table.blocks] == ["as trained", "swapped in"]
+    assert [name for name, _ in table.blocks] == ["as trained", "swapped in", "reference"]
     times = [row.seconds for row in result.rows if (str(row.way), row.length) == ("pi", 64)]
     assert times[0] is None and times[1] > 0 and times[2] > 0
     cost = {row.label: row.seconds for row in table.rows}["llama_tied, pi"]
