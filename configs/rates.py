@@ -4,13 +4,13 @@ validation text at the training length: the rates that quickstart.py gives them.
 pe-jax sweep --config=configs/rates.py --workdir=DIR --out=results/rates
 """
 
-from pe_jax.configs import quickstart
+from pe_jax.configs import base, quickstart
 
 RATES = (9e-3, 27e-3, 81e-3)
 
 
 def get_config(arg="pe=rope"):
-    c = quickstart.get_config(arg)
+    c = base.get_config(arg)
     c.train.rates = RATES
     return c
 

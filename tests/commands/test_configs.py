@@ -38,7 +38,7 @@ def test_the_models_of_pj_rope_have_the_published_setting():
 
 
 COUNTS = {
-    "quickstart": 7,
+    "quickstart": 8,
     "pi": 2,
     "memory": 4,
     "encodings_gpu": 14,

@@ -100,7 +100,7 @@ def test_two_runs_that_train_the_same_and_ask_for_different_things_are_refused(l
 def test_the_command_line_is_on_top_of_each_run_and_encodings_are_added():
     values = {"train.steps": 7, "run.seeds": (5,)}
     found = runs_of(quickstart, base.get_config(), values, ["alibi[1:]"])
-    assert [c.pe.spec for c in found] == [*quickstart.ENCODINGS, "alibi[1:]"]
+    assert [c.pe.spec for c in found] == [*quickstart.ENCODINGS, "transformer_xl", "alibi[1:]"]
     assert all(c.train.steps == 7 and c.run.seeds == (5,) for c in found)
     (single,) = runs_of(None, base.get_config("pe=t5"), {"train.steps": 7})
     assert single.train.steps == 7 and single.pe.spec == "t5"
@@ -112,8 +112,10 @@ def test_a_misspelt_knob_answers_with_the_nearest():
             runs_of(quickstart, base.get_config(), {name: 1})
 
 
-def test_the_quickstart_is_seven_encodings_at_the_defaults():
-    runs = [Run.of(config.to_dict()) for config in quickstart.get_sweep()]
+def test_the_quickstart_is_seven_encodings_and_one_trained_at_a_longer_length():
+    *runs, oracle = (Run.of(config.to_dict()) for config in quickstart.get_sweep())
+    assert (oracle.run.oracle_of, oracle.train.length, oracle.eval.last) == (64, 256, 32)
+    assert oracle.train.batch * 256 == runs[0].train.batch * 64
     assert [run.label for run in runs] == list(quickstart.ENCODINGS) and len(
         set(runs[0].run.seeds)
     ) == 3
