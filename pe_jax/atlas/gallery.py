@@ -10,7 +10,7 @@ from pe_jax.atlas.numbers import LOGIT, WEIGHT, Numbers
 from pe_jax.atlas.watch import Watched
 
 
-class Drawn(NamedTuple):
+class AtlasFigure(NamedTuple):
     """A figure, drawn when it is asked for."""
 
     name: str
@@ -19,12 +19,12 @@ class Drawn(NamedTuple):
     figure: Callable[[], object]
 
 
-def figures(numbers: Numbers, watched: Watched | None = None) -> Iterator[Drawn]:
+def figures(numbers: Numbers, watched: Watched | None = None) -> Iterator[AtlasFigure]:
     """Those of one encoding, as far as there is something to show."""
     if numbers.same.acts or numbers.random is not None:
         yield from _of_pairs(numbers)
     if numbers.vectors is not None:
-        yield Drawn(
+        yield AtlasFigure(
             "vectors",
             "Dot products of the vectors that positions add to the input; right: their mean "
             "against the distance, with a band from the lowest to the highest.",
@@ -32,7 +32,7 @@ def figures(numbers: Numbers, watched: Watched | None = None) -> Iterator[Drawn]
         )
     if numbers.angles is not None:
         length, most = numbers.subject.length, numbers.subject.asked
-        yield Drawn(
+        yield AtlasFigure(
             "rotary",
             "Left: the wavelength of each pair of components that is turned, in the first head; "
             f"open circles make less than one turn within {length} tokens. Right: the angles "
@@ -41,14 +41,14 @@ def figures(numbers: Numbers, watched: Watched | None = None) -> Iterator[Drawn]
             lambda: curves.rotary(numbers),
         )
     if numbers.classes is not None:
-        yield Drawn(
+        yield AtlasFigure(
             "classes",
             "Distances of one class are told apart by no relative term, whatever its parameters. "
             "T5 calls them buckets.",
             lambda: curves.classes(numbers),
         )
     if numbers.moved is not None:
-        yield Drawn(
+        yield AtlasFigure(
             "positions",
             "The positions that are handed on, in training and in evaluation.",
             lambda: curves.moved(numbers),
@@ -57,7 +57,7 @@ def figures(numbers: Numbers, watched: Watched | None = None) -> Iterator[Drawn]
         yield from _of_model(numbers, watched)
 
 
-def _of_pairs(numbers: Numbers) -> Iterator[Drawn]:
+def _of_pairs(numbers: Numbers) -> Iterator[AtlasFigure]:
     subject, what = numbers.subject, WORDS[numbers.unit]
     note = " Grey: positions that it does not serve." if subject.served < subject.asked else ""
     content, second = "the same content", ""
@@ -68,7 +68,7 @@ def _of_pairs(numbers: Numbers) -> Iterator[Drawn]:
             " The second row has other content at every token, since here the logits of a pair "
             "depend on what other tokens hold."
         )
-    yield Drawn(
+    yield AtlasFigure(
         "logits",
         f"{what} of each query and key, where every token has {content}"
         f"{_parameters(numbers)}. Dashed: the training length, {subject.length} tokens; evaluated "
@@ -78,7 +78,7 @@ def _of_pairs(numbers: Numbers) -> Iterator[Drawn]:
     if not numbers.same.acts:
         return
     spread = "" if numbers.means.of_distance else " Bands: from the lowest pair to the highest."
-    yield Drawn(
+    yield AtlasFigure(
         "distance",
         f"Left: the same against the distance, the mean of all pairs.{spread} Middle: the share of "
         "the last query's attention that lies within a distance. Right: how many keys, counted "
@@ -94,22 +94,22 @@ WORDS = {
 }
 
 
-def _of_model(numbers: Numbers, watched: Watched) -> Iterator[Drawn]:
+def _of_model(numbers: Numbers, watched: Watched) -> Iterator[AtlasFigure]:
     longest = max(watched.entropy)
-    yield Drawn(
+    yield AtlasFigure(
         "attention",
         f"The trained model's mean weight of a key against its distance, at {longest} tokens of "
         "the text that is evaluated: of the last eighth of the queries. Dotted: all weights "
         "equal. Shaded: distances never seen in training.",
         lambda: trained.nearness(watched, numbers.subject.length),
     )
-    yield Drawn(
+    yield AtlasFigure(
         "entropy",
         "The entropy of the trained model's weights against the length, of the last eighth of the "
         "queries. Dotted: all weights equal.",
         lambda: trained.entropy(watched),
     )
-    yield Drawn(
+    yield AtlasFigure(
         "sentence",
         "The trained model's weights within one sentence: of the head that looks least far, and "
         "of the one that looks furthest.",
@@ -125,20 +125,20 @@ def _parameters(numbers: Numbers) -> str:
     return ", with its parameters at their initial values" if any(numbers.subject.params) else ""
 
 
-def overviews(of_all: Sequence[Numbers]) -> Iterator[Drawn]:
+def overviews(of_all: Sequence[Numbers]) -> Iterator[AtlasFigure]:
     """Those of a dozen encodings."""
     shown = overview.dozen(of_all)
     if shown:
         trained = any(numbers.subject.trained for numbers in shown)
         values = "trained" if trained else "at their initial values"
-        yield Drawn(
+        yield AtlasFigure(
             "distances",
             "What encodings add to the logit of a query and a key, against their distance, where "
             f"every token has the same content. Learned parameters are {values}. Bands, where the "
             "logit depends on more than the distance: from the lowest pair to the highest.",
             lambda: overview.distances(shown),
         )
-        yield Drawn(
+        yield AtlasFigure(
             "maps",
             "The same of each query and key, in the second head. Dashed: the training length. "
             "Grey: positions that the encoding does not serve.",

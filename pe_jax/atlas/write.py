@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from pe_jax.atlas import gallery, watch
 from pe_jax.atlas.facts import COLUMNS, Facts, by_group, texts
-from pe_jax.atlas.gallery import Drawn
+from pe_jax.atlas.gallery import AtlasFigure
 from pe_jax.atlas.numbers import Numbers
 from pe_jax.atlas.subject import Subject
 from pe_jax.report import sheet, style
@@ -76,7 +76,7 @@ def _names(subjects: Sequence[Subject]) -> list[str]:
     ]
 
 
-def _shown(one: Drawn, path: Path) -> Shown:
+def _shown(one: AtlasFigure, path: Path) -> Shown:
     figure: Any = one.figure()
     style.save(figure, path)
     return Shown(style.svg(figure), figure.get_figwidth(), one.caption)

@@ -13,7 +13,7 @@ from typing import NamedTuple, Protocol, runtime_checkable
 from pe_jax.runs.resources import Resources
 
 
-class Task(NamedTuple):
+class Command(NamedTuple):
     """A command that an engine starts."""
 
     command: list[str]
@@ -51,7 +51,7 @@ class Engine(Protocol):
         """The threads of a run that starts now while `waiting` others are still to be started."""
         ...
 
-    def submit(self, id: str, task: Task) -> None:
+    def submit(self, id: str, command: Command) -> None:
         """Starts a task, now or as soon as it can."""
         ...
 
@@ -68,14 +68,14 @@ class Engine(Protocol):
         ...
 
 
-def start(task: Task, process_group: int | None = None) -> subprocess.Popen[bytes]:
+def start(command: Command, process_group: int | None = None) -> subprocess.Popen[bytes]:
     """The process of a task, on this machine. `process_group` is as in Popen."""
-    with open(task.log, "ab") as log:
+    with open(command.log, "ab") as log:
         return subprocess.Popen(
-            task.command,
+            command.command,
             stdout=log,
             stderr=log,
-            env=task.environment,
-            cwd=task.folder,
+            env=command.environment,
+            cwd=command.folder,
             process_group=process_group,
         )

@@ -7,7 +7,7 @@ import subprocess
 import time
 from collections.abc import Callable, Sequence
 
-from pe_jax.engines.engine import Exit, Task, start
+from pe_jax.engines.engine import Command, Exit, start
 from pe_jax.runs.environment import cores
 from pe_jax.runs.resources import Resources
 
@@ -52,9 +52,9 @@ class Local:
         last = waiting < self.last_round
         return max(1, cores() // (self.last_round if last else self.jobs))
 
-    def submit(self, id: str, task: Task) -> None:
+    def submit(self, id: str, command: Command) -> None:
         # In a group of its own, so that Ctrl-C reaches it through `stop` alone.
-        self.processes[id] = start(task, process_group=0)
+        self.processes[id] = start(command, process_group=0)
 
     def poll(self, seconds: float) -> dict[str, Exit]:
         end = time.monotonic() + seconds

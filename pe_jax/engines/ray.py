@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from pe_jax.engines.engine import Exit, Task, start
+from pe_jax.engines.engine import Command, Exit, start
 from pe_jax.errors import Refused
 from pe_jax.runs.environment import cores
 from pe_jax.runs.resources import Resources
@@ -100,12 +100,12 @@ class Ray:
     def threads(self, resources: Resources, waiting: int) -> int:
         return resources.cpus
 
-    def submit(self, id: str, task: Task) -> None:
-        wanted = _names(task.resources)
+    def submit(self, id: str, command: Command) -> None:
+        wanted = _names(command.resources)
         options: dict[str, Any] = {"num_cpus": wanted["CPU"], "num_gpus": wanted.get("GPU", 0.0)}
         if "TPU" in wanted:
             options["resources"] = {"TPU": wanted["TPU"]}
-        self.refs[self.carried_out.options(**options).remote(task)] = id
+        self.refs[self.carried_out.options(**options).remote(command)] = id
         self.kept[id] = wanted
 
     def poll(self, seconds: float) -> dict[str, Exit]:
@@ -143,14 +143,14 @@ def check_installed() -> None:
         raise Refused("--engine=ray needs Ray: pip install 'pe_jax[ray]'")
 
 
-def carry_out(task: Task) -> int:
+def carry_out(command: Command) -> int:
     """Starts a task where this worker of Ray is, and returns its exit code. The KeyboardInterrupt
     that Ray raises here for a task that is cancelled is a SIGTERM to it.
 
     The process stays in the process group of the worker: Ray kills that with the worker.
     """
     given = {name: os.environ[name] for name in DEVICES if name in os.environ}
-    process = start(task._replace(environment=task.environment | given))
+    process = start(command._replace(environment=command.environment | given))
     try:
         while process.poll() is None:  # `wait` would not be interrupted
             time.sleep(LOOK_SECONDS)

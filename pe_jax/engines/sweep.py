@@ -19,7 +19,7 @@ from typing import Any
 
 from pe_jax import record
 from pe_jax.engines import queues, ray
-from pe_jax.engines.engine import Engine, Exit, Task
+from pe_jax.engines.engine import Command, Engine, Exit
 from pe_jax.engines.local import Local
 from pe_jax.errors import Refused, concerning, nearest
 from pe_jax.record import Stage
@@ -151,7 +151,7 @@ class _Sweep:
         log = (folder / "log.txt").absolute()
         with concerning(log), open(log, "a") as file:
             print(f"started by a sweep at {state.now()}", file=file)
-        engine.submit(id, Task(command, environment, Path.cwd(), log, resources))
+        engine.submit(id, Command(command, environment, Path.cwd(), log, resources))
         seeds = len(self.runs[id].run.seeds)
         self.running[id] = progress.Watch(folder / "metrics.jsonl", seeds, self.share)
 

@@ -23,7 +23,7 @@ MISSING = "not there"
 
 
 @dataclass(frozen=True)
-class Match:
+class MatchedRuns:
     """One run in A and in B."""
 
     label: str
@@ -35,7 +35,7 @@ class Match:
 class Difference:
     """The cells of A and of B, and B - A, by one metric at one length, scored in one way."""
 
-    match: Match
+    match: MatchedRuns
     way: Way
     metric: str
     length: int
@@ -61,7 +61,7 @@ class Difference:
 class Comparison:
     """What two sets of records share and what they do not."""
 
-    matches: tuple[Match, ...]
+    matches: tuple[MatchedRuns, ...]
     only_a: tuple[str, ...]
     only_b: tuple[str, ...]
     changes: tuple[str, ...]
@@ -91,7 +91,7 @@ def compare(a: Sequence[Result], b: Sequence[Result]) -> Comparison:
     return Comparison(matches, only_a, only_b, tuple(_changes(matches)), differences)
 
 
-def _matched(a: Sequence[Result], b: Sequence[Result]) -> tuple[Match, ...]:
+def _matched(a: Sequence[Result], b: Sequence[Result]) -> tuple[MatchedRuns, ...]:
     by_id = [{result.id: result for result in results} for results in (a, b)]
     same = by_id[0].keys() & by_id[1].keys()
     pairs = [(by_id[0][name], by_id[1][name]) for name in same]
@@ -101,10 +101,10 @@ def _matched(a: Sequence[Result], b: Sequence[Result]) -> tuple[Match, ...]:
     by_label = [{result.label: result for result in results} for results in left]
     pairs += [(by_label[0][label], by_label[1][label]) for label in unique]
     called = names([x for x, _ in pairs])
-    return tuple(sorted((Match(called[x.id], x, y) for x, y in pairs), key=lambda m: m.label))
+    return tuple(sorted((MatchedRuns(called[x.id], x, y) for x, y in pairs), key=lambda m: m.label))
 
 
-def _differences(matches: Sequence[Match]) -> Iterator[Difference]:
+def _differences(matches: Sequence[MatchedRuns]) -> Iterator[Difference]:
     for metric in tables.metrics([match.a for match in matches]):
         for as_trained in (True, False):
             for match in matches:
@@ -113,7 +113,7 @@ def _differences(matches: Sequence[Match]) -> Iterator[Difference]:
                         yield _difference(match, way, metric, length)
 
 
-def _shared(match: Match, metric: str) -> list[tuple[Way, int]]:
+def _shared(match: MatchedRuns, metric: str) -> list[tuple[Way, int]]:
     """(way, length) that both runs were evaluated at."""
     evaluated = [
         {(row.way, row.length) for row in run.rows if row.metric == metric}
@@ -122,7 +122,7 @@ def _shared(match: Match, metric: str) -> list[tuple[Way, int]]:
     return sorted(evaluated[0] & evaluated[1], key=lambda pair: (str(pair[0]), pair[1]))
 
 
-def _difference(match: Match, way: Way, metric: str, length: int) -> Difference:
+def _difference(match: MatchedRuns, way: Way, metric: str, length: int) -> Difference:
     runs = (match.a, match.b)
     of_a, of_b = (values(by_replica(run, metric, length, way)) for run in runs)
     paired = _paired(*runs, metric)
@@ -147,7 +147,7 @@ def _places(result: Result) -> tuple[Any, ...]:
     return result.corpus.hash, result.tokenizer.sha256, asked["last"], max(asked["lengths"])
 
 
-def _changes(matches: Sequence[Match]) -> Iterator[str]:
+def _changes(matches: Sequence[MatchedRuns]) -> Iterator[str]:
     """What differs between the two runs of a match besides their numbers, each said once."""
     for title, flat in (
         ("text", lambda run: {"": words.text(run.corpus)}),

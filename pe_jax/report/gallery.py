@@ -24,7 +24,7 @@ TRAINING = ("training", "rates")
 
 
 @dataclass(frozen=True)
-class Drawn:
+class StudyFigure:
     """A figure of a table's models, or of a whole study."""
 
     name: str
@@ -42,7 +42,7 @@ def drawn(
     compared: Sequence[Versus],
     width: float,
     overview: Overview | None = None,
-) -> list[Drawn]:
+) -> list[StudyFigure]:
     """The figures of the tables `reported` of the results, as far as the results have what they
     show: tasks of an `overview`, and of each group of results curves, positions, depth, training
     and rates.
@@ -53,7 +53,7 @@ def drawn(
     by_id = {result.id: result for result in results}
     found = []
     if overview and (figure := multiples.tasks(results, overview, width)):
-        found.append(Drawn("tasks", "tasks", None, figure, of_tasks(overview)))
+        found.append(StudyFigure("tasks", "tasks", None, figure, of_tasks(overview)))
     for number, table in enumerate(tables.headlines(reported), 1):
         base = next((versus.baseline for versus in compared if versus.table is table), None)
         whole, table = table, tables.first(table, base)
@@ -63,7 +63,7 @@ def drawn(
         ending = f"-{number}" if number > 1 else ""
         for kind, figure in made.items():
             caption = " ".join(filter(None, [said[kind], tables.left_out(whole, table)]))
-            found.append(Drawn(kind + ending, kind, whole, figure, caption))
+            found.append(StudyFigure(kind + ending, kind, whole, figure, caption))
     return found
 
 

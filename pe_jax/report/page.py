@@ -23,7 +23,7 @@ from pe_jax.report import (
 from pe_jax.report.baseline import Versus, versus
 from pe_jax.report.cells import Table
 from pe_jax.report.overview import Overview, overview
-from pe_jax.report.published import Held, hold
+from pe_jax.report.published import PublishedTask, hold
 from pe_jax.report.references import Reference
 from pe_jax.report.selection import Selection
 from pe_jax.report.summary import summary
@@ -117,7 +117,7 @@ def page(
     commands: Sequence[str] = (),
     compared: Sequence[Versus] = (),
     matrix: Overview | None = None,
-    held: Sequence[Held] = (),
+    held: Sequence[PublishedTask] = (),
     choice: Selection = EVERYTHING,
     answer: sheet.Sheet | None = None,
 ) -> str:

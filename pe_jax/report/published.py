@@ -15,7 +15,7 @@ from pe_jax.errors import nearest
 from pe_jax.record import Result, Way
 from pe_jax.report import cells, groups, labels, tables
 from pe_jax.report.cells import Cell, described
-from pe_jax.report.references import BEYOND, Entry, Reference
+from pe_jax.report.references import BEYOND, PublishedNumber, Reference
 from pe_jax.report.words import join
 
 NEAR = 2.0
@@ -24,7 +24,7 @@ CLOSE = 0.05
 """A multiple of the training length is any length within this part of it."""
 
 
-class Column(NamedTuple):
+class PublishedColumn(NamedTuple):
     """Where scores are held against each other."""
 
     at: str
@@ -37,7 +37,7 @@ class Column(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Line:
+class PublishedLine:
     """An encoding: the published numbers, NaN where there is none, and ours, in each column."""
 
     spec: str
@@ -59,7 +59,7 @@ class Agreement:
     n: int
     rho: float
     critical: float
-    pairs: Pairs
+    pairs: PairCount
     chance: float = math.nan
     guesses: tuple[str, ...] = ()
 
@@ -78,17 +78,17 @@ class Agreement:
 
 
 @dataclass(frozen=True)
-class Held:
+class PublishedTask:
     """One task of a reference, and one group of results that may be ranked."""
 
     reference: str
     task: str
-    entries: tuple[Entry, ...]
+    entries: tuple[PublishedNumber, ...]
     results: tuple[Result, ...]
     heading: str
     """What sets the group apart; "": nothing."""
-    columns: tuple[Column, ...]
-    lines: tuple[Line, ...]
+    columns: tuple[PublishedColumn, ...]
+    lines: tuple[PublishedLine, ...]
     agreements: tuple[Agreement, ...]
 
     @property
@@ -97,7 +97,7 @@ class Held:
         return ": ".join(filter(None, [f"{self.task}, beside {self.reference}", self.heading]))
 
 
-def hold(results: Sequence[Result], references: Sequence[Reference]) -> list[Held]:
+def hold(results: Sequence[Result], references: Sequence[Reference]) -> list[PublishedTask]:
     """Each task of the references that results have, a table for each group of results that may be
     ranked; where one of them shows an order, only those that do. ValueError for a reference of
     which nothing is found.
@@ -111,26 +111,28 @@ def hold(results: Sequence[Result], references: Sequence[Reference]) -> list[Hel
     return found
 
 
-def _held(results: Sequence[Result], reference: Reference) -> Iterator[Held]:
+def _held(results: Sequence[Result], reference: Reference) -> Iterator[PublishedTask]:
     for task in reference.tasks:
         entries = tuple(entry for entry in reference.entries if entry.task == task)
         for group in groups.groups([result for result in results if does(result, task)]):
             metrics = tables.metrics(group.results)
             columns = tuple(
-                dict.fromkeys(Column(e.at, e.variant, e.unit, _metric(e, metrics)) for e in entries)
+                dict.fromkeys(
+                    PublishedColumn(e.at, e.variant, e.unit, _metric(e, metrics)) for e in entries
+                )
             )
             lines = _lines(entries, group.results, columns)
             if not any(line.run and not all(map(math.isnan, line.published)) for line in lines):
                 continue
             agreements = [_agreement(i, c, lines, group.results) for i, c in enumerate(columns)]
             heading = groups.heading([c for c in group.apart if not c.name.startswith("corpus")])
-            yield Held(
+            yield PublishedTask(
                 *(reference.name, task, entries, group.results, heading),
                 *(columns, lines, tuple(agreements)),
             )
 
 
-def _metric(entry: Entry, metrics: Sequence[str]) -> str:
+def _metric(entry: PublishedNumber, metrics: Sequence[str]) -> str:
     """The metric in the unit of a published number, else the first one of its direction."""
     alike = [name for name in metrics if described(name).unit == entry.unit]
     same = [name for name in metrics if described(name).better == entry.better]
@@ -138,8 +140,10 @@ def _metric(entry: Entry, metrics: Sequence[str]) -> str:
 
 
 def _lines(
-    entries: Sequence[Entry], results: Sequence[Result], columns: Sequence[Column]
-) -> tuple[Line, ...]:
+    entries: Sequence[PublishedNumber],
+    results: Sequence[Result],
+    columns: Sequence[PublishedColumn],
+) -> tuple[PublishedLine, ...]:
     values = {(e.spec, e.swap, e.at, e.variant): e.value for e in entries}
     lines, used = [], set[str]()
     for spec, swap in dict.fromkeys((entry.spec, entry.swap) for entry in entries):
@@ -152,16 +156,20 @@ def _lines(
         ours = fitting[0] if fitting else None
         found = tuple(_cell(ours, column, swap) if ours else Cell() for column in columns)
         name = ", ".join(filter(None, [spec, swap]))
-        lines.append(Line(name, published, found, ours.id if ours else "", len(fitting[1:])))
+        lines.append(
+            PublishedLine(name, published, found, ours.id if ours else "", len(fitting[1:]))
+        )
     called = labels.names(results)
     for result in results:
         if result.id not in used:
             found = tuple(_cell(result, column) for column in columns)
-            lines.append(Line(called[result.id], (math.nan,) * len(columns), found, result.id))
+            lines.append(
+                PublishedLine(called[result.id], (math.nan,) * len(columns), found, result.id)
+            )
     return tuple(lines)
 
 
-def _lengths(result: Result, column: Column) -> list[int]:
+def _lengths(result: Result, column: PublishedColumn) -> list[int]:
     """The lengths of a column at which the result was scored."""
     scored = sorted({row.length for row in result.rows if row.metric == column.metric})
     train = result.train.length
@@ -174,7 +182,7 @@ def _lengths(result: Result, column: Column) -> list[int]:
     return [int(column.at)] if int(column.at) in scored else []
 
 
-def _cell(result: Result, column: Column, swap: str = "") -> Cell:
+def _cell(result: Result, column: PublishedColumn, swap: str = "") -> Cell:
     lengths = _lengths(result, column)
     wanted = _known(Way(swap=swap, variant=column.variant))
     way = next((row.way for row in result.rows if _known(row.way) == wanted), None)
@@ -191,7 +199,7 @@ def _known(way: Way) -> tuple[Any, ...]:
 
 
 def _agreement(
-    i: int, column: Column, lines: Sequence[Line], results: Sequence[Result]
+    i: int, column: PublishedColumn, lines: Sequence[PublishedLine], results: Sequence[Result]
 ) -> Agreement:
     both = [
         (line.published[i], line.ours[i])
@@ -210,7 +218,7 @@ def _agreement(
     return Agreement(n, rho, critical(n), pairs(published, means), chance, guesses)
 
 
-def _chance(result: Result, column: Column) -> float:
+def _chance(result: Result, column: PublishedColumn) -> float:
     """What a guess at random scores in a column; of whole samples, what the most frequent targets
     do. NaN for text, where no score is that of a guess.
     """
@@ -330,7 +338,7 @@ random orders comes at most: Spearman's rho is then 1 - 6 sum / (n (n^2 - 1)).
 """
 
 
-class Pairs(NamedTuple):
+class PairCount(NamedTuple):
     """How many pairs of encodings are ordered as published, of those that are not equal there."""
 
     alike: int
@@ -360,8 +368,8 @@ def critical(n: int) -> float:
     return 1.6449 / math.sqrt(n - 1)
 
 
-def pairs(published: Sequence[float], ours: Sequence[float]) -> Pairs:
+def pairs(published: Sequence[float], ours: Sequence[float]) -> PairCount:
     """How many pairs have the sign of the published difference."""
     every = list(itertools.combinations(zip(published, ours, strict=True), 2))
     told = [(p - q, a - b) for (p, a), (q, b) in every if p != q]
-    return Pairs(sum(theirs * own > 0 for theirs, own in told), len(told))
+    return PairCount(sum(theirs * own > 0 for theirs, own in told), len(told))

@@ -8,7 +8,7 @@ from typing import Any
 
 from pe_jax.record import Result
 from pe_jax.report.cells import described
-from pe_jax.report.published import NEAR, Agreement, Column, Held
+from pe_jax.report.published import NEAR, Agreement, PublishedColumn, PublishedTask
 from pe_jax.report.sheet import Note, Printed, Sheet, number
 from pe_jax.report.sheets import mean
 from pe_jax.report.words import count, each, join, plusminus
@@ -24,18 +24,18 @@ HOW = (
 )
 
 
-def where(column: Column, train: int) -> str:
+def where(column: PublishedColumn, train: int) -> str:
     """As in "mean beyond 40, ignore=0.98"."""
     at = f"mean beyond {train}" if column.at == "beyond" else f"at {column.at}"
     return ", ".join(filter(None, [at, column.variant]))
 
 
-def sheets(found: Sequence[Held]) -> list[Sheet]:
+def sheets(found: Sequence[PublishedTask]) -> list[Sheet]:
     """How far the orders agree, then a table for each task of a reference."""
     return [_summary(found), *map(_beside, found)]
 
 
-def _summary(found: Sequence[Held]) -> Sheet:
+def _summary(found: Sequence[PublishedTask]) -> Sheet:
     """A row for each column of each task."""
     rows = tuple(
         (
@@ -55,7 +55,7 @@ def _summary(found: Sequence[Held]) -> Sheet:
     return Sheet("Order of the encodings, published and ours", SUMMARY, (("", rows),), notes)
 
 
-def _beside(held: Held) -> Sheet:
+def _beside(held: PublishedTask) -> Sheet:
     """A row for each encoding: in each column the published score and ours."""
     train = held.results[0].train.length
     titles = [f"{where(c, train)}: {side}" for c in held.columns for side in ("published", "ours")]
@@ -75,7 +75,7 @@ def _beside(held: Held) -> Sheet:
     )
 
 
-def notes(held: Held) -> list[Note]:
+def notes(held: PublishedTask) -> list[Note]:
     """Where the numbers are from, why the level differs, and which ranks say nothing."""
     sources = dict.fromkeys(f"{e.source} ({e.status})" for e in held.entries)
     settings = dict.fromkeys(e.setting for e in held.entries)
@@ -120,7 +120,7 @@ def setting(results: Sequence[Result]) -> str:
     return ", ".join(parts)
 
 
-def _numbers(held: Held) -> Iterator[dict[str, Any]]:
+def _numbers(held: PublishedTask) -> Iterator[dict[str, Any]]:
     """The rows of the CSV: one for each encoding and column."""
     for i, column in enumerate(held.columns):
         for line in held.lines:
@@ -146,7 +146,7 @@ def _numbers(held: Held) -> Iterator[dict[str, Any]]:
             }
 
 
-def _done(held: Held) -> str:
+def _done(held: PublishedTask) -> str:
     """The task as the runs have it, and what sets them apart from other runs of it."""
     return ", ".join(filter(None, [held.results[0].corpus.source, held.heading]))
 

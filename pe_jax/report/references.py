@@ -29,7 +29,7 @@ BEYOND = "beyond"  # `at` of a mean over the lengths beyond training
 
 
 @dataclass(frozen=True)
-class Entry:
+class PublishedNumber:
     """A published number: a line of the file."""
 
     task: str
@@ -53,7 +53,7 @@ class Reference:
 
     name: str
     """That of its file, without the ending."""
-    entries: tuple[Entry, ...]
+    entries: tuple[PublishedNumber, ...]
 
     @property
     def tasks(self) -> tuple[str, ...]:
@@ -97,7 +97,7 @@ def read(path: str | Path) -> Reference:
     return Reference(path.stem, tuple(entries))
 
 
-def _entry(cells: Mapping[str, str], place: str) -> Entry:
+def _entry(cells: Mapping[str, str], place: str) -> PublishedNumber:
     cells = {name: cells.get(name, "").strip() for name in COLUMNS}
     try:
         value = float(cells["value"])
@@ -118,7 +118,7 @@ def _entry(cells: Mapping[str, str], place: str) -> Entry:
                 terms.literals(terms.Term.of(part, cells[name]).fields, part)
         except ValueError as error:
             raise ValueError(f"{place}: {error}") from error
-    return Entry(**{**cells, "value": value})
+    return PublishedNumber(**{**cells, "value": value})
 
 
 _GIVE = "Give a file as those of results/reference/ are."

@@ -12,7 +12,7 @@ import pytest
 from commands import FAILING, ROOT, Lab, lines, result, run_of, tiny
 
 from pe_jax.engines import ray, sweep
-from pe_jax.engines.engine import Task
+from pe_jax.engines.engine import Command
 from pe_jax.errors import Refused
 from pe_jax.runs.resources import Resources
 
@@ -100,7 +100,7 @@ def test_a_worker_of_ray_imports_no_jax():
 def task(folder, code):
     environment = {"PATH": os.environ["PATH"], "CUDA_VISIBLE_DEVICES": "0,1"}
     log = folder / "log.txt"
-    return Task([sys.executable, "-c", code], environment, folder, log, Resources())
+    return Command([sys.executable, "-c", code], environment, folder, log, Resources())
 
 
 def test_a_task_has_the_users_variables_and_the_devices_that_ray_gives(tmp_path, monkeypatch):

@@ -17,7 +17,7 @@ from pe_jax.metric import METRICS
 from pe_jax.record import AS_TRAINED, Baseline, Corpus, Replica, Row, Way
 from pe_jax.report import page, published, published_sheets
 from pe_jax.report.published import hold
-from pe_jax.report.references import COLUMNS, Entry, Reference, read
+from pe_jax.report.references import COLUMNS, PublishedNumber, Reference, read
 from pe_jax.storage import atomic, records
 
 FILES = sorted((Path(__file__).parents[2] / "results" / "reference").glob("*.csv"))
@@ -55,10 +55,10 @@ def result(spec, level, task=("reverse_string", {}), way=AS_TRAINED, metric="acc
 
 def entry(
     spec, value, task="reverse_string", at="beyond", unit="accuracy in %", swap="", variant=""
-) -> Entry:
+) -> PublishedNumber:
     better = "lower" if unit == "perplexity" else "higher"
     told = "Somebody 2024, table 1", "read in the paper", "encoders of 5 layers"
-    return Entry(task, spec, at, swap, variant, value, better, unit, *told)
+    return PublishedNumber(task, spec, at, swap, variant, value, better, unit, *told)
 
 
 def reference(*entries) -> Reference:
