@@ -42,7 +42,7 @@ def value_of(name, hint):
 
 st.register_type_strategy(float, FINITE)
 for part in vars(record).values():
-    if dataclasses.is_dataclass(part):
+    if dataclasses.is_dataclass(part) and isinstance(part, type):
         st.register_type_strategy(part, any_of)
 RECORDS = st.sampled_from(KINDS).flatmap(any_of)
 

@@ -2,14 +2,14 @@
 
 import pytest
 
-from pe_jax.storage import history
+from pe_jax.storage import history, lines
 
 LINES = [{"evaluated": i, "of": 9} for i in range(9)]
 
 
 @pytest.fixture
 def path(tmp_path):
-    history.write_lines(tmp_path / "metrics.jsonl", LINES[:3])
+    lines.replace(tmp_path / "metrics.jsonl", LINES[:3])
     return tmp_path / "metrics.jsonl"
 
 
@@ -37,7 +37,7 @@ def test_a_tail_waits_for_the_end_of_a_line_and_leaves_out_a_damaged_one(path):
 def test_a_tail_reads_a_file_that_was_replaced_or_cut_anew(path):
     tail = history.Tail(path)
     tail.read()
-    history.write_lines(path, LINES[4:9])
+    lines.replace(path, LINES[4:9])
     assert tail.read() == (LINES[4:9], True)
     with open(path, "r+b") as file:
         file.truncate(len(history._encoded(LINES[4])))

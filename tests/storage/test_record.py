@@ -15,11 +15,10 @@ from helpers import trained_line
 
 from pe_jax import record
 from pe_jax.errors import Refused
-from pe_jax.reason import Reason
 from pe_jax.record import Result
 from pe_jax.runs import environment, run
 from pe_jax.storage import atomic, history, records, state
-from pe_jax.storage.hashes import canonical
+from pe_jax.storage.hashes import canonical, sha256
 from pe_jax.storage.history import History
 
 
@@ -35,8 +34,9 @@ def test_a_number_that_json_lacks_is_refused():
 
 
 def written_result(**parts):
-    """What JSON held of a result of version 1."""
-    return {
+    """The JSON of a result, with its digest."""
+    whole = {
+        "version": record.VERSION,
         "id": "rope-1a2b3c4d",
         "label": "rope",
         "config": {"pe": {"spec": "rope"}},
@@ -44,41 +44,18 @@ def written_result(**parts):
         "corpus": {"source": "stdlib", "hash": "00"},
         "train": {"length": 64, "steps": 350, "loss": [2.5, None]},
         "rows": [
-            {"seed": 0, "swap": "", "metric": "same_targets", "length": 64, "value": 2.5},
-            {"seed": 1, "swap": "", "metric": "same_targets", "length": 64, "value": None},
+            {
+                "replica": {"kind": "seed", "number": seed},
+                "metric": "same_targets",
+                "length": 64,
+                "value": value,
+            }
+            for seed, value in enumerate((2.5, None))
         ],
         "target_bytes": {"same_targets": {"64": 512}},
         "parent": None,
     } | parts
-
-
-@pytest.mark.parametrize(
-    "sentence, reason, number",
-    [
-        ("beyond its 64 positions", Reason.BEYOND_POSITIONS, 64),
-        ("diverged at step 120", Reason.DIVERGED, 120),
-        ("out of memory", Reason.OUT_OF_MEMORY, None),
-        ("not finite", Reason.NOT_FINITE, None),
-        ("not evaluated", Reason.NOT_EVALUATED, None),
-    ],
-)
-def test_a_reason_of_version_1_is_a_sentence(sentence, reason, number):
-    row = {"seed": 0, "metric": "same_targets", "length": 128, "value": None, "reason": sentence}
-    result = records.decode(Result, written_result(rows=[row]))
-    (row,) = result.rows
-    assert (row.reason, row.at, row.why, row.value) == (reason, number, sentence, None)
-    assert result.version == record.VERSION
-
-
-def test_a_result_of_version_1_is_read_and_written_in_the_present_one():
-    result = records.decode(Result, written_result())
-    assert [row.value for row in result.rows] == [2.5, None] and result.rows[1].why == ""
-    assert result.target_bytes == {"same_targets": {64: 512}}
-    assert (result.train.loss, result.tokenizer.spec) == ((2.5, None), "bytes")
-    text = records.encode(result)
-    assert json.loads(text)["version"] == record.VERSION == 5
-    again = records.decode(Result, json.loads(text))
-    assert again == result and records.encode(again) == text
+    return whole | {"digest": sha256(canonical(whole))}
 
 
 def test_equal_records_give_equal_text():
