@@ -61,7 +61,7 @@ def _pretrained(source: str, out: Path) -> Sequence[Path]:
     from pe_jax.pretrained import export
     from pe_jax.pretrained.load import load
     from pe_jax.pretrained.source import Source
-    from pe_jax.storage.arrays import flat
+    from pe_jax.storage.checkpoints import flat
 
     there = Source.of(source)
     about = there.about
@@ -82,7 +82,7 @@ def _pretrained(source: str, out: Path) -> Sequence[Path]:
 def _trained(out: Path) -> Sequence[Path]:
     from pe_jax.pretrained import export
     from pe_jax.runs.trained import Trained
-    from pe_jax.storage.arrays import flat
+    from pe_jax.storage.checkpoints import flat
 
     model = Trained.of(_WORKDIR.value or "", _SEED.value, print)
     encodings, length = _made(model.members, model.run.train.length)

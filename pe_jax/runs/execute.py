@@ -42,8 +42,7 @@ from pe_jax.runs.trackers import Trackers, require
 from pe_jax.runs.validation import validation
 from pe_jax.runs.view import SILENT, Parts, View
 from pe_jax.storage import locks, state
-from pe_jax.storage.arrays import digests
-from pe_jax.storage.checkpoints import Checkpoints
+from pe_jax.storage.checkpoints import Checkpoints, digests
 from pe_jax.storage.hashes import canonical, sha256
 from pe_jax.storage.history import History, damaged_lines, read_lines
 from pe_jax.training import mesh, need

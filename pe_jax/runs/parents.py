@@ -27,7 +27,7 @@ from pe_jax.runs.config import DataConfig
 from pe_jax.runs.folder import Folder
 from pe_jax.runs.sections import members_of
 from pe_jax.storage import hashes
-from pe_jax.storage.arrays import flat
+from pe_jax.storage.checkpoints import flat
 from pe_jax.storage.hashes import canonical
 from pe_jax.storage.paths import expanded
 from pe_jax.training.step import structure

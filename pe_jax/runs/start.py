@@ -23,7 +23,7 @@ from pe_jax.data.tokenizer import Tokenizer
 from pe_jax.encoding import Encoding
 from pe_jax.model.config import LmConfig
 from pe_jax.runs.parents import ParentModel, Shapes, listed, parent_of
-from pe_jax.storage.arrays import flat
+from pe_jax.storage.checkpoints import flat
 from pe_jax.training.config import TrainConfig
 from pe_jax.training.step import State, structure
 

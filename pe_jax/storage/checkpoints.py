@@ -11,6 +11,8 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import hashlib
+import json
 import logging
 import os
 import shutil
@@ -20,10 +22,11 @@ from pathlib import Path
 from typing import Any
 
 import jax
+import numpy as np
 import orbax.checkpoint as ocp
 
-from pe_jax.storage import atomic, sums
-from pe_jax.storage.arrays import difference, digest_of, digests, flat, kinds_of, shape_of
+from pe_jax.storage import atomic
+from pe_jax.storage.hashes import sha256_of_file
 from pe_jax.storage.loggers import quiet
 
 KEPT = 2  # the newest checkpoints, which stay in the folder
@@ -104,7 +107,7 @@ class Checkpoints:
             self._reserve(sum(array.nbytes for array in arrays.values()))
             with _quiet():
                 manager.save(step, args=args)
-            sums.write(self.folder / str(step))
+            write_sums(self.folder / str(step))
         except (OSError, ValueError) as error:  # Orbax says ValueError, and why at the very end
             self._tidy()
             why = str(error).rpartition('": ')[2][-160:]
@@ -213,7 +216,7 @@ class Checkpoints:
     def _item(self, step: int, **item: Any) -> Any:
         """The one part of a checkpoint, `state` or `meta`, that is named with how to read it."""
         part = next(iter(item))
-        sums.check(self.folder / str(step), part)
+        check_sums(self.folder / str(step), part)
         with _quiet():
             return self.manager.restore(step, args=ocp.args.Composite(**item))[part]
 
@@ -225,3 +228,61 @@ def _quiet():
 
 def _first_line(error: Exception) -> str:
     return (str(error).strip().splitlines() or [type(error).__name__])[0][:200]
+
+
+SUMS = "SHA256SUMS"
+
+
+def write_sums(folder: Path) -> None:
+    """Writes the sums of all files below a folder."""
+    files = sorted(path for path in folder.rglob("*") if path.is_file() and path.name != SUMS)
+    lines = (f"{sha256_of_file(path)}  {path.relative_to(folder).as_posix()}\n" for path in files)
+    atomic.write(folder / SUMS, "".join(lines))
+
+
+def check_sums(folder: Path, part: str) -> None:
+    """ValueError, which names the file, if one below `<folder>/<part>` is missing or not as it was
+    when the sums were written. Nothing is checked where there are none, as in what a process has
+    left that was killed before it wrote them.
+    """
+    if not (folder / SUMS).exists():
+        return
+    for line in (folder / SUMS).read_text("utf-8").splitlines():
+        known, _, name = line.partition("  ")
+        path = folder / name
+        if name.startswith(f"{part}/") and (not path.is_file() or sha256_of_file(path) != known):
+            raise ValueError(f"{name} is not as it was written")
+
+
+def digests(state: Any) -> dict[str, str]:
+    """SHA-256 of the dtype, shape and bytes of each array of a tree, by its path (see `flat`)."""
+    return {name: digest_of(array) for name, array in flat(state).items()}
+
+
+def flat(state: Any) -> dict[str, Any]:
+    """The leaves of a tree by their paths, such as "params.blocks.0.up.kernel"."""
+    leaves, _ = jax.tree_util.tree_flatten_with_path(state)
+    return {jax.tree_util.keystr(path, simple=True, separator="."): leaf for path, leaf in leaves}
+
+
+def kinds_of(arrays: dict[str, Any]) -> dict[str, str]:
+    """Dtype and shape of each array as text, as in "float32[3, 64]"."""
+    return {name: f"{a.dtype}{list(a.shape)}" for name, a in arrays.items()}
+
+
+def shape_of(kind: str) -> jax.ShapeDtypeStruct:
+    """The dtype and shape of such a text."""
+    dtype, bracket, shape = kind.partition("[")
+    return jax.ShapeDtypeStruct(tuple(json.loads(bracket + shape)), dtype)
+
+
+def difference(stored: dict[str, str], wanted: dict[str, str]) -> str:
+    """In words, the first array whose dtype or shape differs."""
+    name = next(n for n in sorted({*stored, *wanted}) if stored.get(n) != wanted.get(n))
+    return f"its {name} is {stored.get(name, 'missing')}, not {wanted.get(name, 'missing')}"
+
+
+def digest_of(array: Any) -> str:
+    """SHA-256 of the dtype, shape and bytes of an array."""
+    array = np.asarray(array)
+    return hashlib.sha256(f"{array.dtype}{array.shape}".encode() + array.tobytes()).hexdigest()

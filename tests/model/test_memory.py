@@ -26,7 +26,7 @@ from pe_jax.evaluation.scoring import target_nats
 from pe_jax.model.cache import Past
 from pe_jax.model.config import LmConfig
 from pe_jax.model.memory import Memory
-from pe_jax.storage.arrays import flat
+from pe_jax.storage.checkpoints import flat
 from pe_jax.training import mesh
 from pe_jax.training.config import TrainConfig
 from pe_jax.training.step import init, make_steps, structure

@@ -22,7 +22,7 @@ from pe_jax.pretrained.config import described
 from pe_jax.pretrained.export import copied, llama, with_scaling, written
 from pe_jax.pretrained.load import load
 from pe_jax.pretrained.rope_scaling import rope_parameters
-from pe_jax.storage.arrays import flat
+from pe_jax.storage.checkpoints import flat
 from pe_jax.training.step import build
 
 SWAPS = {

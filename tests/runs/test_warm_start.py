@@ -14,8 +14,7 @@ from pe_jax.configs import replay
 from pe_jax.runs.execute import execute
 from pe_jax.runs.run import Run
 from pe_jax.storage import hashes
-from pe_jax.storage.arrays import flat
-from pe_jax.storage.checkpoints import Checkpoints
+from pe_jax.storage.checkpoints import Checkpoints, flat
 from pe_jax.storage.hashes import canonical
 from pe_jax.training import step
 

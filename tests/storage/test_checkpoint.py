@@ -14,8 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from pe_jax.storage.arrays import digests
-from pe_jax.storage.checkpoints import KEPT, Checkpoints
+from pe_jax.storage.checkpoints import KEPT, Checkpoints, digests
 
 
 def state(step, size=40, dtype=np.float32):

@@ -16,7 +16,7 @@ from pe_jax.data import batches as data
 from pe_jax.encoding import Encoding
 from pe_jax.encodings import ENCODINGS
 from pe_jax.model.config import LmConfig
-from pe_jax.storage.arrays import digests
+from pe_jax.storage.checkpoints import digests
 from pe_jax.storage.history import History, read_lines
 from pe_jax.training.config import TrainConfig
 from pe_jax.training.loop import train
