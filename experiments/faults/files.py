@@ -19,7 +19,7 @@ from pe_jax.report import study
 from pe_jax.runs.execute import execute
 from pe_jax.runs.run import Run
 from pe_jax.runs.view import Silent
-from pe_jax.storage.history import read_lines
+from pe_jax.storage.jsonl import read_lines
 
 
 def flip(data: bytes, rng: random.Random) -> bytes:

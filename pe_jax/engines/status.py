@@ -18,7 +18,7 @@ from pe_jax.engines import queues
 from pe_jax.reason import divergence
 from pe_jax.record import Begun, Planned, Result, Stage
 from pe_jax.runs import progress
-from pe_jax.storage import atomic, history, locks, records, state
+from pe_jax.storage import atomic, jsonl, locks, records
 
 
 @dataclasses.dataclass(frozen=True)
@@ -65,7 +65,7 @@ def _standing(folder: Path, queue: queues.Queue) -> Standing | None:
         stage, reason = (
             ("finished", divergence(result.diverged)) if result else _state(folder, locked, queue)
         )
-        lines = [] if result else history.read_lines(folder / "metrics.jsonl")
+        lines = [] if result else jsonl.read_lines(folder / "metrics.jsonl")
     except errors.Refused as error:
         return Standing(folder.name, folder.name, "damaged", reason=str(error))
     except OSError as error:
@@ -92,7 +92,7 @@ def _asked_for_more(folder: Path, locked: bool, queue: queues.Queue) -> bool:
     """Whether a run that has a result is to give, or has failed to give, another one."""
     if locked or folder.name in queue.waiting | queue.started:
         return True
-    written = state.get(folder)
+    written = records.state_of(folder)
     return written is not None and written.stage in (Stage.RUNNING, Stage.STOPPED, Stage.FAILED)
 
 
@@ -105,7 +105,7 @@ def _state(folder: Path, locked: bool, queue: queues.Queue) -> tuple[str, str]:
         return "queued", ""
     if folder.name in queue.started:
         return "starting", ""
-    written = state.get(folder)
+    written = records.state_of(folder)
     stage = written.stage if written else None
     if written and stage in (Stage.FAILED, Stage.STOPPED):
         log = folder / "log.txt"

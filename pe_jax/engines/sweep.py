@@ -26,7 +26,7 @@ from pe_jax.record import Stage
 from pe_jax.runs import progress
 from pe_jax.runs.folder import Folder, starved
 from pe_jax.runs.resources import Resources
-from pe_jax.storage import locks, state
+from pe_jax.storage import locks, records
 
 POLL_SECONDS = 0.3
 RETRIES = 3  # of a run whose process is killed, by the kernel for its memory, say
@@ -100,7 +100,7 @@ class _Sweep:
             folder = self.folders[id].path
             self.folders[id].plan(self.runs[id].label, self.runs[id].config)
             if not _written(folder):  # else it says how an earlier attempt has ended
-                state.put(folder, Stage.QUEUED)
+                records.put_state(folder, Stage.QUEUED)
         self.put(self.waiting, self.running)
 
     def carried_out(self, engine: Engine) -> dict[str, str] | None:
@@ -147,10 +147,10 @@ class _Sweep:
         command += [f"--command={self.command}"]
         threads = _threads(self.folders[id]) or engine.threads(resources, len(self.waiting))
         environment = {"NPROC": str(threads)} | self.environment
-        state.put(folder, Stage.QUEUED)
+        records.put_state(folder, Stage.QUEUED)
         log = (folder / "log.txt").absolute()
         with concerning(log), open(log, "a") as file:
-            print(f"started by a sweep at {state.now()}", file=file)
+            print(f"started by a sweep at {records.now()}", file=file)
         engine.submit(id, Command(command, environment, Path.cwd(), log, resources))
         seeds = len(self.runs[id].run.seeds)
         self.running[id] = progress.Watch(folder / "metrics.jsonl", seeds, self.share)
@@ -223,7 +223,7 @@ def _answer(run: Any, folder: Folder) -> record.Result | None:
 def _written(folder: Path) -> record.State | None:
     """What state.json says; None if it is not there or damaged."""
     try:
-        return state.get(folder)
+        return records.state_of(folder)
     except Refused:
         return None
 
@@ -245,5 +245,5 @@ def _reason(folder: Path, exit: Exit) -> str:
     told = exit.reason or (lines[-1] if lines else f"exit code {exit.code}")
     reason = _killed(exit) if exit.code < 0 else told
     with contextlib.suppress(OSError):  # a full disk must not hide the reason
-        state.put(folder, Stage.FAILED, reason)
+        records.put_state(folder, Stage.FAILED, reason)
     return reason

@@ -16,7 +16,7 @@ from typing import Any
 import jax
 from jax.sharding import Mesh
 
-from pe_jax.training import free_memory
+from pe_jax.training import need
 
 
 def needed(program: functools.partial, *arguments: Any, **options: Any) -> int:
@@ -65,4 +65,4 @@ class Budget:
 
     def _look(self) -> None:
         if not self.taken:
-            self.free = free_memory.free(self.devices)
+            self.free = need.free_bytes(self.devices)

@@ -41,13 +41,12 @@ from pe_jax.runs.sections import users_files
 from pe_jax.runs.trackers import Trackers, require
 from pe_jax.runs.validation import validation
 from pe_jax.runs.view import SILENT, Parts, View
-from pe_jax.storage import locks, state
+from pe_jax.storage import locks, records
 from pe_jax.storage.checkpoints import Checkpoints, digests
 from pe_jax.storage.hashes import canonical, sha256
-from pe_jax.storage.history import History, damaged_lines, read_lines
+from pe_jax.storage.jsonl import History, damaged_lines, read_lines
 from pe_jax.training import mesh, need
-from pe_jax.training.divergence import final
-from pe_jax.training.loop import train
+from pe_jax.training.loop import final, train
 from pe_jax.training.processes import broadcast, each, gather_texts
 from pe_jax.training.session import Session, stopping
 from pe_jax.training.step import State, init, structure
@@ -235,7 +234,7 @@ def _begin(run: Run, folder: Folder, text: Tokens, command: str, view: View) -> 
         sources=users_files(run.config),
         parent=run.start.about() if run.start else None,
         advice=run.advice,
-        started=state.now(),
+        started=records.now(),
         **vars(environment.process()),
     )
     start = [run.start.summary()] if run.start and run.train.steps else []

@@ -30,11 +30,11 @@ from pe_jax.record import Begun, Result, Row, Stage, Tried
 from pe_jax.runs.config import RunConfig
 from pe_jax.runs.sections import section, users_files, with_tuples
 from pe_jax.runs.view import View
-from pe_jax.storage import atomic, locks, records, state
-from pe_jax.storage.history import read_lines
+from pe_jax.storage import atomic, locks, records
+from pe_jax.storage.jsonl import read_lines
 from pe_jax.task import Task
 from pe_jax.tasks import section as tasks
-from pe_jax.training import free_memory
+from pe_jax.training import need
 from pe_jax.training.config import TrainConfig
 from pe_jax.training.samples import mean_size
 from pe_jax.training.session import Interrupted
@@ -140,7 +140,7 @@ class Folder:
         result = self.answer(config, sources)
         if result is None or not starved(result):
             return result
-        left = free_memory.free(jax.local_devices())
+        left = need.free_bytes(jax.local_devices())
         fits = any(left is None or row.at is None or row.at <= left for row in starved(result))
         return None if fits else result
 
@@ -166,7 +166,7 @@ class Folder:
         """
         with locks.locked(self.path, say=view.say) as check:
             begin()
-            state.put(self.path, Stage.RUNNING)
+            records.put_state(self.path, Stage.RUNNING)
             ending: tuple[Stage, str] = Stage.DONE, ""
 
             def done(reason: str) -> None:
@@ -194,7 +194,7 @@ class Folder:
             finally:
                 with contextlib.suppress(OSError, locks.TakenOver):  # what ended the run matters
                     check()
-                    state.put(self.path, *ending)
+                    records.put_state(self.path, *ending)
 
     def begin(self, about: Begun, tokenizer: str | None, notes: Iterable[str], view: View) -> Begun:
         """Writes config.json, and the text of tokenizer.json if there is one; `view` is told the

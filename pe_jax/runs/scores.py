@@ -25,7 +25,7 @@ from pe_jax.record import Baseline, Corpus, Curve, Process, Row, UsersMetric, Wa
 from pe_jax.runs import environment
 from pe_jax.runs.folder import Folder
 from pe_jax.runs.run import Run
-from pe_jax.storage import lines, records
+from pe_jax.storage import jsonl, records
 from pe_jax.storage.hashes import canonical, sha256
 
 Item = TypeVar("Item")
@@ -64,7 +64,7 @@ class Scores:
 
     def __init__(self, folder: Folder, run: Run, say: Callable[[str], None]):
         self.path, self.protocol, self.run = folder.scores, protocol_of(run), run
-        texts = lines.texts(self.path)
+        texts = jsonl.texts(self.path)
         read = [line for line in map(_decoded, texts) if line is not None]
         if len(read) < len(texts):
             damaged = len(texts) - len(read)
@@ -103,7 +103,7 @@ class Scores:
         new = [ScoreLine(protocol=self.protocol, row=row, curve=curve) for row, curve in scored]
         new += [ScoreLine(protocol=self.protocol, baseline=baseline) for baseline in baselines]
         if new and self.begun:
-            lines.replace(self.path, map(_encoded, self.every))  # without what a kill has cut off
+            jsonl.replace(self.path, map(_encoded, self.every))  # without what a kill has cut off
             new.insert(0, self.begun)
             self.begun = None
         self._append(new)
@@ -114,7 +114,7 @@ class Scores:
             self._append([ScoreLine(protocol=self.protocol, seconds=seconds)])
 
     def _append(self, new: Sequence[ScoreLine]) -> None:
-        lines.append(self.path, map(_encoded, new))
+        jsonl.append(self.path, map(_encoded, new))
         self.lines += new
 
     def asked(self) -> dict[str, Any]:
@@ -201,6 +201,6 @@ def _encoded(line: ScoreLine) -> dict[str, Any]:
 def _decoded(text: bytes) -> ScoreLine | None:
     """The line; None where it is not as it was written."""
     try:
-        return msgspec.convert(lines.decode(text), ScoreLine, str_keys=True)
+        return msgspec.convert(jsonl.decode(text), ScoreLine, str_keys=True)
     except msgspec.ValidationError:
         return None

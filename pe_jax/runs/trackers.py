@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 from pe_jax.errors import Refused
 from pe_jax.record import Begun, Result
 from pe_jax.storage import records
-from pe_jax.storage.history import read_lines
+from pe_jax.storage.jsonl import read_lines
 
 PER_SEED = ("loss", "grad_norm", "valid")
 PER_RUN = ("rate", "ms_per_step", "tokens_per_second")

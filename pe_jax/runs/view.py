@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Protocol, runtime_checkable
 
-from pe_jax.storage.history import History
+from pe_jax.storage.jsonl import History
 
 
 @runtime_checkable  # the tests check types as they run

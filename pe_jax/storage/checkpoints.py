@@ -4,7 +4,8 @@ before it is restored.
 Orbax commits a step atomically, so a kill or a full disk leaves the older steps whole. But it does
 not notice flipped bits, and does not fall back: both are added here. Digests of files are looked
 at first, since Orbax prints tracebacks where it reads a damaged file; the digests of arrays are
-those of the arrays that were to be written.
+those of the arrays that were to be written. Digests of files are in SHA256SUMS, a text that
+`sha256sum --check` reads.
 """
 
 from __future__ import annotations

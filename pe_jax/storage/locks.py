@@ -7,7 +7,7 @@ touches it every BEAT seconds, its heartbeat.
 - Taking is the renaming of a folder that has the claim in it already to `.held`. That is one step,
   on NFS, too, and succeeds only where `.held` is empty or not there: one of many processes gets it.
 - The claim of a dead process is deleted by its name: nobody can delete a newer claim by mistake.
-- A process of this host has died if it has ended (see processes.py), so that its lock is free at
+- A process of this host has died if it has ended, so that its lock is free at
   once, and the living keep theirs. A process elsewhere has died if its heartbeat has not changed
   for SILENT seconds of the observer's monotonic clock: no clock is compared with another.
 - A process that was suspended and lost its lock goes on when it wakes up. It calls `check` before
@@ -25,6 +25,7 @@ import contextlib
 import errno
 import os
 import shutil
+import socket
 import threading
 import time
 import uuid
@@ -34,7 +35,7 @@ from pathlib import Path
 import msgspec
 
 from pe_jax.errors import Refused, concerning
-from pe_jax.storage import atomic, processes
+from pe_jax.storage import atomic
 
 BEAT = 10.0  # seconds from one touch of a claim to the next
 SILENT = 60.0  # seconds without one after which a process of another host counts as dead
@@ -123,7 +124,7 @@ def _claim(folder: Path) -> Path | None:
     draft, held = folder / f"{HELD}.{name}", folder / HELD
     draft.mkdir(parents=True)
     try:
-        (draft / name).write_bytes(msgspec.json.encode(processes.this()))
+        (draft / name).write_bytes(msgspec.json.encode(this_process()))
         os.replace(draft, held)
     except BaseException as error:
         shutil.rmtree(draft, ignore_errors=True)
@@ -147,11 +148,11 @@ def _holder(folder: Path) -> tuple[str, bool | None] | None:
                 continue
             raise
         try:
-            process = msgspec.json.decode(text, type=processes.Process)
+            process = msgspec.json.decode(text, type=Holder)
         except msgspec.DecodeError:  # a power failure has emptied it, say
             process, ended = "another process", None
         else:
-            ended = processes.has_ended(process)
+            ended = has_ended(process)
         alive = _beats_on(claim, beat, watched) if ended is None else not ended
         if alive is not False:
             return str(process), alive
@@ -189,3 +190,71 @@ def _remove(claim: Path) -> None:
     except OSError as error:
         if error.errno not in (*GONE, *TAKEN):
             raise
+
+
+class Holder(msgspec.Struct, frozen=True):
+    """A process as others know it."""
+
+    host: str
+    place: str
+    """The processes of a place see each other's numbers: the host's name and machine-id, since
+    names of hosts may collide, and its process namespace, since containers number for themselves.
+    """
+    boot: str
+    number: int
+    started: str | None
+    """When it started, in clock ticks since the boot; None where the system does not tell."""
+
+    def __str__(self) -> str:
+        return f"process {self.number} on {self.host}"
+
+
+def this_process() -> Holder:
+    """This process."""
+    host, boot = socket.gethostname(), _content("/proc/sys/kernel/random/boot_id")
+    machine = _content("/etc/machine-id") or boot
+    try:
+        namespace = os.readlink("/proc/self/ns/pid")
+    except OSError:
+        namespace = ""
+    number = os.getpid()
+    return Holder(host, f"{host} {machine} {namespace}", boot, number, _started(number))
+
+
+def has_ended(process: Holder) -> bool | None:
+    """Whether a process has ended; None where that cannot be told from this process's place."""
+    observer = this_process()
+    if process.place != observer.place:
+        return None
+    if process.boot != observer.boot:
+        return True
+    if os.name != "posix":  # os.kill would end it
+        return None
+    try:
+        os.kill(process.number, 0)
+    except ProcessLookupError:
+        return True
+    except PermissionError:  # it is another user's
+        pass
+    started = _started(process.number)
+    return None if None in (started, process.started) else started != process.started
+
+
+def _started(number: int) -> str | None:
+    """When the process of this number started, "" if it has ended and its parent has not noticed;
+    None if that is not known: /proc is not there, or hides it, or is of another namespace.
+    """
+    stat = _content(f"/proc/{number}/stat")
+    if not stat or os.readlink("/proc/self") != str(os.getpid()):
+        return None
+    fields = stat.rpartition(")")[2].split()  # from the third on: the second may hold anything
+    state, threads, started = fields[0], fields[17], fields[19]
+    return "" if state in "ZX" and int(threads) <= 1 else started
+
+
+def _content(path: str) -> str:
+    """The text of a file; "" if it cannot be read."""
+    try:
+        return Path(path).read_text().strip()
+    except OSError:
+        return ""

@@ -7,6 +7,7 @@ wants to deceive can make a new one.
 from __future__ import annotations
 
 import dataclasses
+import datetime
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -15,7 +16,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from pe_jax.errors import Refused
-from pe_jax.record import VERSION, Begun, Planned, Result, State
+from pe_jax.record import VERSION, Begun, Planned, Result, Stage, State
 from pe_jax.storage import atomic
 from pe_jax.storage.hashes import canonical, sha256
 
@@ -128,3 +129,18 @@ def _check_digest(data: dict[str, Any], text: str) -> None:
     whole = {name: value for name, value in data.items() if name != DIGEST}
     if digest != sha256(canonical(whole)):
         raise ValueError("it was changed after it was written: its digest is of other content")
+
+
+def now() -> str:
+    """The time in UTC as records hold it, ISO 8601 to the second."""
+    return datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+
+
+def put_state(folder: Path, stage: Stage, reason: str = "") -> None:
+    """Writes how the run of this folder stands; `reason` is that of record.State."""
+    write(folder / "state.json", State(stage=stage, since=now(), reason=reason))
+
+
+def state_of(folder: Path) -> State | None:
+    """How the run of this folder stands; None without a state.json. Refused if it is damaged."""
+    return read(State, folder / "state.json")

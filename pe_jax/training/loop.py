@@ -1,5 +1,6 @@
 """The training loop around the jitted steps of step.py: batches in, metrics and checkpoints out.
-Called again, it goes on from the newest checkpoint.
+Called again, it goes on from the newest checkpoint. Seeds that diverge are reported; training ends
+early where all have.
 """
 
 from __future__ import annotations
@@ -17,12 +18,12 @@ from jax.sharding import Mesh
 from pe_jax.data import batches as data
 from pe_jax.encoding import Encoding
 from pe_jax.model.config import LmConfig
+from pe_jax.reason import divergence
 from pe_jax.storage.checkpoints import Checkpoints
 from pe_jax.task import Task
 from pe_jax.tasks.text import TEXT
 from pe_jax.training import samples
 from pe_jax.training.config import TrainConfig
-from pe_jax.training.divergence import Divergence
 from pe_jax.training.mesh import batch_sharding, place_batches, place_state, placed_shapes
 from pe_jax.training.need import check_compiled
 from pe_jax.training.processes import broadcast, broadcast_arrays, gather
@@ -239,3 +240,38 @@ def _valid(
 def _finite(values: np.ndarray) -> list[float | None]:
     """The numbers as JSON can hold them: None for NaN and infinities."""
     return [float(value) if np.isfinite(value) else None for value in values]
+
+
+class Divergence:
+    """The seeds of one program that have diverged so far. `say` is told of each of them once."""
+
+    def __init__(self, seeds: Sequence[int], say: Callable[[str], None]):
+        self.seeds, self.say = seeds, say
+        self.steps: dict[int, int] = {}
+        """The step at which each of them diverged, as in step.py."""
+
+    def note(self, diverged: np.ndarray) -> None:
+        """Takes the leaf "diverged" of a training state."""
+        known = self.steps
+        found = zip(self.seeds, diverged.tolist(), strict=True)
+        self.steps = {seed: step for seed, step in found if step >= 0}
+        if new := {seed: step for seed, step in self.steps.items() if seed not in known}:
+            then = "training stops" if self.of_all else "the other seeds go on"
+            self.say(f"{divergence(new)}: {then}")
+
+    @property
+    def of_all(self) -> bool:
+        """Whether all seeds have diverged."""
+        return len(self.steps) == len(self.seeds)
+
+
+def final(checkpoints: Checkpoints, like: Any, steps: int) -> Any:
+    """The state in which a training of `steps` steps ended: the one after them, or after fewer
+    where all seeds had diverged. ValueError if its checkpoint is damaged or gone.
+    """
+    newest = max(checkpoints.steps, default=steps)
+    if newest < steps:
+        state = checkpoints.state(newest, like)
+        if (state["diverged"] >= 0).all():
+            return state
+    return checkpoints.state(steps, like)

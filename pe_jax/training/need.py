@@ -1,11 +1,15 @@
 """The memory that training needs, held against what is free: by arithmetic before anything is
-allocated or compiled, and by the compiled program before its first step.
+allocated or compiled, and by the compiled program before its first step. Free is what an
+accelerator
+reports, or on a CPU what the machine, the control group and the limit of the process leave.
 """
 
 from __future__ import annotations
 
+import contextlib
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import jax
@@ -18,7 +22,6 @@ from pe_jax.model.config import DTYPES, LmConfig
 from pe_jax.model.parameters import sizes
 from pe_jax.reason import in_bytes
 from pe_jax.task import Task
-from pe_jax.training import free_memory
 from pe_jax.training.config import TrainConfig
 from pe_jax.training.step import model_size
 
@@ -46,7 +49,7 @@ def lacking(
     """
     parts = _parts(lm, encodings, train, task, seeds, mesh)
     need, largest = sum(part.bytes for part in parts), max(parts, key=lambda part: part.bytes)
-    free = free_memory.free(_devices(mesh))
+    free = free_bytes(_devices(mesh))
     if free is None or need <= free:
         return ""
     return (
@@ -59,7 +62,7 @@ def check_compiled(program: Any, state: Any, mesh: Mesh | None) -> None:
     """Refused where a compiled program needs more memory than is free beside the `state`, which it
     takes and overwrites; None: there is none yet.
     """
-    stats, free = program.memory_analysis(), free_memory.free(_devices(mesh))
+    stats, free = program.memory_analysis(), free_bytes(_devices(mesh))
     if stats is None or free is None:
         return
     need = stats.argument_size_in_bytes + stats.output_size_in_bytes + stats.temp_size_in_bytes
@@ -115,3 +118,72 @@ def _parts(
 
 def _devices(mesh: Mesh | None) -> list[Any]:
     return jax.local_devices()[:1] if mesh is None else [*mesh.devices.flat]
+
+
+SHARE = 0.9
+"""How much of what is free may be allocated: the process itself needs some, too."""
+PROC, GROUPS = Path("/proc"), Path("/sys/fs/cgroup")
+FILES = {  # by version: the limit, what is used, and the part of it that can be given back
+    "": ("memory.max", "memory.current", "inactive_file"),
+    "memory": ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"),
+}
+
+
+def free_bytes(devices: Sequence[Any]) -> int | None:
+    """Bytes that a program may still allocate on each of the devices. None where that is not known,
+    and with several processes, which must not come to different answers.
+    """
+    if jax.process_count() > 1:
+        return None
+    if devices[0].platform == "cpu":  # all its devices share one memory
+        whole = available()
+        return None if whole is None else int(SHARE * whole / len(devices))
+    stats = [device.memory_stats() or {} for device in devices]
+    if not all("bytes_limit" in each for each in stats):
+        return None
+    return int(SHARE * min(each["bytes_limit"] - each["bytes_in_use"] for each in stats))
+
+
+def available() -> int | None:
+    """The fewest bytes that the machine has, that the control groups of this process leave it
+    (containers, batch systems), and that its own limit does (ulimit -v). None where the system
+    tells nothing (macOS, Windows).
+    """
+    return min((left for left in (*_machine(), *_groups(), *_limit())), default=None)
+
+
+def _machine() -> Iterator[int]:
+    with contextlib.suppress(OSError):
+        for line in (PROC / "meminfo").read_text().splitlines():
+            if line.startswith("MemAvailable:"):
+                yield int(line.split()[1]) * 1024
+
+
+def _groups() -> Iterator[int]:
+    """What is left of each group that limits the memory of this process."""
+    with contextlib.suppress(OSError):
+        for line in (PROC / "self" / "cgroup").read_text().splitlines():
+            _, controllers, path = line.split(":", 2)
+            if controllers in FILES:
+                own = GROUPS / controllers / path.lstrip("/")
+                for folder in (own, *own.parents):
+                    if folder.is_relative_to(GROUPS / controllers):
+                        yield from _left(folder, *FILES[controllers])
+
+
+def _left(folder: Path, limit: str, used: str, cache: str) -> Iterator[int]:
+    with contextlib.suppress(OSError, ValueError):  # no such file, or "max"
+        most, now = (int((folder / name).read_text()) for name in (limit, used))
+        stat = dict(line.split() for line in (folder / "memory.stat").read_text().splitlines())
+        yield max(0, most - now + int(stat.get(cache, 0)))
+
+
+def _limit() -> Iterator[int]:
+    """What is left of the address space that the process may have."""
+    with contextlib.suppress(ImportError, OSError):
+        import resource
+
+        most, _ = resource.getrlimit(resource.RLIMIT_AS)
+        pages = int((PROC / "self" / "statm").read_text().split()[0])
+        if most != resource.RLIM_INFINITY:
+            yield max(0, most - pages * resource.getpagesize())

@@ -13,7 +13,7 @@ from pe_jax.engines.engine import Exit
 from pe_jax.engines.local import Local
 from pe_jax.runs.folder import Folder
 from pe_jax.runs.resources import Resources
-from pe_jax.storage import atomic, state
+from pe_jax.storage import atomic, records
 
 MOVE = "a file is where a folder must be: move it away"
 
@@ -101,7 +101,7 @@ def test_a_full_disk_hides_no_reason_and_stops_the_runs_at_work(tmp_path, monkey
     with pytest.raises(OSError, match="No space left"):
         at_work.carried_out(engine)
     assert engine.processes["alibi"].returncode == -signal.SIGTERM
-    monkeypatch.setattr(state, "put", full)
+    monkeypatch.setattr(records, "put_state", full)
     (tmp_path / "log.txt").write_text("the reason\n")
     assert sweep._reason(tmp_path, Exit(1)) == "the reason"
     (tmp_path / "log.txt").write_text("")

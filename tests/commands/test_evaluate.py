@@ -7,7 +7,7 @@ import shutil
 import pytest
 from commands import Lab, damage, result, rewrite, the_run, write_text
 
-from pe_jax.storage import lines
+from pe_jax.storage import jsonl
 
 
 @pytest.fixture(scope="module")
@@ -30,7 +30,7 @@ def workdir(lab):
 
 def scores(folder):
     """The scores that are kept, line by line: {"row": ..., "protocol": ...}."""
-    return [line for line in lines.read(folder / "scores.jsonl") if "row" in line]
+    return [line for line in jsonl.read(folder / "scores.jsonl") if "row" in line]
 
 
 def published(out):

@@ -17,8 +17,8 @@ from pe_jax.engines import queues, status, sweep
 from pe_jax.engines.engine import Exit
 from pe_jax.record import Stage
 from pe_jax.runs.folder import Folder
-from pe_jax.storage import atomic, history, locks, records, state
-from pe_jax.storage.lines import encode
+from pe_jax.storage import atomic, jsonl, locks, records
+from pe_jax.storage.jsonl import encode
 
 
 @pytest.fixture(scope="module")
@@ -67,7 +67,7 @@ class Work:
             moment += 1
             os.utime(folder / file, (moment, moment))
         if stage:
-            state.put(folder, stage, reason)
+            records.put_state(folder, stage, reason)
         if held:
             self.held.enter_context(locks.locked(folder))
         return folder
@@ -119,7 +119,7 @@ def test_a_run_at_work_says_how_far_it_is_and_for_how_long_it_has_been_silent(wo
 def test_seeds_that_train_in_turn_are_named(work):
     folder = work.run("rope", "config.json", "metrics.jsonl", trained=4, held=True)
     line = trained_line([1], 2, [4.0])
-    history.History(folder / "metrics.jsonl").add(**line)
+    jsonl.History(folder / "metrics.jsonl").add(**line)
     assert work.states()["rope"].done.startswith("seed 1: step 2/12, ")
 
 
@@ -260,9 +260,9 @@ def test_a_process_that_died_without_a_word_is_told_by_its_signal_or_its_last_li
     assert sweep._reason(folder, Exit(-9)) == "killed by signal 9"
     assert work.states()["rope"].state == "failed"
     assert work.states()["rope"].reason.startswith("killed by signal 9 (")
-    state.put(folder, Stage.QUEUED)
+    records.put_state(folder, Stage.QUEUED)
     assert sweep._reason(folder, Exit(2)) == "Traceback"
-    state.put(folder, Stage.STOPPED, "by SIGTERM")
+    records.put_state(folder, Stage.STOPPED, "by SIGTERM")
     assert sweep._reason(folder, Exit(75)) == "stopped by SIGTERM"
 
 

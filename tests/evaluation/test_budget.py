@@ -16,7 +16,7 @@ from pe_jax.evaluation.evaluate import Models, evaluate
 from pe_jax.model.config import LmConfig
 from pe_jax.reason import Reason
 from pe_jax.runs import environment
-from pe_jax.training import free_memory
+from pe_jax.training import need
 from pe_jax.training.config import TrainConfig
 from pe_jax.training.session import Session
 from pe_jax.training.step import init, structure
@@ -38,7 +38,7 @@ def scored(lengths, lm=LM, batch_tokens=4096):
 @pytest.fixture
 def free(monkeypatch):
     """free(bytes) makes that many free."""
-    return lambda size: monkeypatch.setattr(free_memory, "free", lambda devices: size)
+    return lambda size: monkeypatch.setattr(need, "free_bytes", lambda devices: size)
 
 
 def test_a_length_that_does_not_fit_is_told_and_the_others_are_scored(free):
@@ -91,21 +91,21 @@ def test_the_least_of_machine_groups_and_limit_is_available(tmp_path, monkeypatc
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
 
-    monkeypatch.setattr(free_memory, "PROC", tmp_path / "proc")
-    monkeypatch.setattr(free_memory, "GROUPS", tmp_path / "groups")
-    assert free_memory.available() is None
+    monkeypatch.setattr(need, "PROC", tmp_path / "proc")
+    monkeypatch.setattr(need, "GROUPS", tmp_path / "groups")
+    assert need.available() is None
     write(tmp_path / "proc/meminfo", "MemFree: 1 kB\nMemAvailable:    5000 kB\n")
-    assert free_memory.available() == 5000 * 1024
+    assert need.available() == 5000 * 1024
     write(tmp_path / "proc/self/cgroup", "0::/batch/job\n4:memory:/old\n2:cpu:/\n")
     for group, limit in (("batch/job", "max"), ("batch", "4000000")):
         write(tmp_path / "groups" / group / "memory.max", limit)
         write(tmp_path / "groups" / group / "memory.current", "1500000")
         write(tmp_path / "groups" / group / "memory.stat", "anon 7\ninactive_file 200000\n")
-    assert free_memory.available() == 4000000 - 1500000 + 200000
+    assert need.available() == 4000000 - 1500000 + 200000
     write(tmp_path / "groups/memory/old/memory.limit_in_bytes", "2000000")
     write(tmp_path / "groups/memory/old/memory.usage_in_bytes", "1990000")
     write(tmp_path / "groups/memory/old/memory.stat", "total_inactive_file 30\n")
-    assert free_memory.available() == 10030
+    assert need.available() == 10030
 
 
 def limited(connection):

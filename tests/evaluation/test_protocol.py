@@ -27,7 +27,7 @@ from pe_jax.model.memory import Memory
 from pe_jax.reason import Reason
 from pe_jax.record import Corpus, Replica, Result, Training, Way
 from pe_jax.report.tables import extrapolation
-from pe_jax.storage.history import History
+from pe_jax.storage.jsonl import History
 from pe_jax.training.config import TrainConfig
 from pe_jax.training.session import Session
 from pe_jax.training.step import init, structure

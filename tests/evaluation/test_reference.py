@@ -21,7 +21,7 @@ from pe_jax.metric import METRICS
 from pe_jax.pretrained.load import load
 from pe_jax.reason import Reason
 from pe_jax.record import Replica, Way
-from pe_jax.storage.history import History
+from pe_jax.storage.jsonl import History
 from pe_jax.training.session import Session
 
 GOLDEN = Path(__file__).parents[1] / "golden"

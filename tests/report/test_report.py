@@ -41,8 +41,7 @@ from pe_jax.report import (
 from pe_jax.report.selection import Selection
 from pe_jax.report.style import looks
 from pe_jax.runs.folder import chosen
-from pe_jax.storage import state
-from pe_jax.storage.records import encode, write
+from pe_jax.storage.records import encode, put_state, write
 
 ROOT = Path(__file__).parents[2]
 
@@ -795,7 +794,7 @@ def test_command_writes_the_report_prints_table_and_paths_and_names_a_failed_run
     save_runs(tmp_path / "runs", records)
     failed = tmp_path / "runs/xpos-1a2b3c4d"
     write(failed / "queued.json", record.Planned(label="xpos", config={}))
-    state.put(failed, record.Stage.FAILED, "this hook fails")
+    put_state(failed, record.Stage.FAILED, "this hook fails")
     done = run(f"--workdir={tmp_path / 'runs'}", f"--out={tmp_path / 'out'}")
     assert done.returncode == 0
     told = "1 of 8 runs has failed and is not shown: xpos: this hook fails."

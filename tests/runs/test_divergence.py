@@ -13,7 +13,7 @@ from pe_jax.record import Result, Stage
 from pe_jax.runs.execute import evaluate_again, execute
 from pe_jax.runs.trained import Trained
 from pe_jax.runs.view import Silent
-from pe_jax.storage import records, state
+from pe_jax.storage import records
 
 POISON = """
 import dataclasses, jax.numpy as jnp
@@ -75,7 +75,7 @@ def test_training_ends_when_the_last_seed_has_diverged_and_says_where(diverged):
     found = records.read(Result, folder / "result.json").rows
     rows = {(row.replica.number, row.value, row.reason.value, row.at) for row in found}
     assert rows == {(0, None, "diverged", first), (1, None, "diverged", last)}
-    ended = state.get(folder)
+    ended = records.state_of(folder)
     assert ended.stage is Stage.DONE
     assert ended.reason == "; ".join(word.rpartition(":")[0] for word in words)
     (told,) = status.standings(folder.parent)

@@ -22,9 +22,9 @@ from pe_jax.runs.execute import evaluate_again, execute
 from pe_jax.runs.folder import Folder, chosen, starved
 from pe_jax.runs.trained import Trained
 from pe_jax.runs.view import Silent
-from pe_jax.storage import lines as stored
+from pe_jax.storage import jsonl as stored
 from pe_jax.storage import records
-from pe_jax.training import free_memory
+from pe_jax.training import need
 
 # the tasks that Orbax leaves when a file is missing complain as they are collected
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
@@ -406,7 +406,7 @@ def test_a_score_that_lacked_memory_is_computed_once_there_is_some(lab, first, a
     more = {"eval.lengths": (16, 32, 64)}
     folder, run = the_run(again), asked(lab, **more)
     for free in (4_000, 5_000):
-        monkeypatch.setattr(free_memory, "free", lambda devices, free=free: free)
+        monkeypatch.setattr(need, "free_bytes", lambda devices, free=free: free)
         found = execute(run, again)
         assert {(row.length, row.free) for row in starved(found)} == {
             (length, 4_000) for length in (16, 32, 64)
@@ -414,7 +414,7 @@ def test_a_score_that_lacked_memory_is_computed_once_there_is_some(lab, first, a
         assert Folder(folder).answer(run.config, run.sources()) == found and not sweep._done(
             run, Folder(folder)
         )
-    monkeypatch.setattr(free_memory, "free", lambda devices: 10**9)
+    monkeypatch.setattr(need, "free_bytes", lambda devices: 10**9)
     whole = execute(run, again)
     assert starved(whole) == [] and sweep._done(run, Folder(folder))
     alone = execute(run, shutil.copytree(first, again.parent / "alone"))

@@ -17,7 +17,7 @@ from pe_jax.errors import Refused
 from pe_jax.record import Stage
 from pe_jax.runs.execute import execute
 from pe_jax.runs.run import Run
-from pe_jax.storage import records, state
+from pe_jax.storage import records
 
 SPEC = "randomized+rope"
 METRICS = ("same_targets", "nonoverlapping")
@@ -157,14 +157,14 @@ def test_a_run_that_fails_says_why_and_a_full_disk_hides_no_error(whole, tmp_pat
     with pytest.raises(ArithmeticError, match="this model fails"):
         execute(run, tmp_path)
     assert standing(folder) == ("failed", "ArithmeticError: this model fails")
-    put = state.put
+    put = records.put_state
 
     def full(folder, stage, reason=""):
         if stage is not Stage.RUNNING:
             raise OSError("no space left")
         put(folder, stage, reason)
 
-    monkeypatch.setattr(state, "put", full)
+    monkeypatch.setattr(records, "put_state", full)
     with pytest.raises(ArithmeticError, match="this model fails"):
         execute(run, tmp_path)
     assert standing(folder) == ("running", "")

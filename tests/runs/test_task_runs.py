@@ -12,7 +12,7 @@ from pe_jax.report.tables import grouped
 from pe_jax.runs.execute import execute
 from pe_jax.runs.folder import Folder
 from pe_jax.runs.run import Run
-from pe_jax.storage import lines as stored
+from pe_jax.storage import jsonl as stored
 from pe_jax.training import samples
 
 CONFIG = {

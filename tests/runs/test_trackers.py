@@ -11,7 +11,7 @@ from commands import Lab, lines, run_of, the_run, tiny
 from pe_jax import errors
 from pe_jax.record import Begun, Corpus, Result, Stage
 from pe_jax.runs import execute, trackers, view
-from pe_jax.storage import atomic, history, locks, records, state
+from pe_jax.storage import atomic, jsonl, locks, records
 from pe_jax.training.session import Interrupted
 
 STEPS = list(range(2, 13, 2))
@@ -181,7 +181,7 @@ def test_a_run_whose_tracker_cannot_be_opened_has_failed(lab, tmp_path, fake, mo
     monkeypatch.setattr(fake, "__init__", refuse)
     with pytest.raises(errors.Refused, match="no account"):
         executed(lab, tmp_path)
-    ended = state.get(the_run(tmp_path))
+    ended = records.state_of(the_run(tmp_path))
     assert (ended.stage, ended.reason) == (Stage.FAILED, "no account")
 
 
@@ -209,7 +209,7 @@ def test_a_line_that_comes_again_is_sent_once_and_a_loss_that_is_not_finite_is_l
     line = {"seeds": [3], "step": 2, "of": 4, "loss": [None], "grad_norm": [1.0]}
     line |= dict.fromkeys(trackers.PER_RUN, 0.5)
     with trackers.Trackers(["wandb"], tmp_path, ABOUT, lambda said: None) as tracked:
-        metrics = history.History(tmp_path / "metrics.jsonl", tracked.watch)
+        metrics = jsonl.History(tmp_path / "metrics.jsonl", tracked.watch)
         for step in (2, 4, 4):
             metrics.add(**line | {"step": step})
         metrics.add(**line | {"seeds": [4]})

@@ -2,30 +2,30 @@
 
 import pytest
 
-from pe_jax.storage import history, lines
+from pe_jax.storage import jsonl
 
 LINES = [{"evaluated": i, "of": 9} for i in range(9)]
 
 
 @pytest.fixture
 def path(tmp_path):
-    lines.replace(tmp_path / "metrics.jsonl", LINES[:3])
+    jsonl.replace(tmp_path / "metrics.jsonl", LINES[:3])
     return tmp_path / "metrics.jsonl"
 
 
 def test_a_tail_decodes_each_line_once(path, monkeypatch):
-    decoded, decode = [], history._decoded
-    monkeypatch.setattr(history, "_decoded", lambda text: decoded.append(text) or decode(text))
-    tail = history.Tail(path)
+    decoded, decode = [], jsonl._decoded
+    monkeypatch.setattr(jsonl, "_decoded", lambda text: decoded.append(text) or decode(text))
+    tail = jsonl.Tail(path)
     assert tail.read() == (LINES[:3], True)
     assert tail.read() == ([], False)
-    history.History(path).add(**LINES[3])
+    jsonl.History(path).add(**LINES[3])
     assert tail.read() == ([LINES[3]], False)
     assert len(decoded) == 4
 
 
 def test_a_tail_waits_for_the_end_of_a_line_and_leaves_out_a_damaged_one(path):
-    tail, text = history.Tail(path), history._encoded(LINES[3]).encode()
+    tail, text = jsonl.Tail(path), jsonl.encode(LINES[3]).encode()
     tail.read()
     with open(path, "ab", buffering=0) as file:
         file.write(text[:10])
@@ -35,12 +35,12 @@ def test_a_tail_waits_for_the_end_of_a_line_and_leaves_out_a_damaged_one(path):
 
 
 def test_a_tail_reads_a_file_that_was_replaced_or_cut_anew(path):
-    tail = history.Tail(path)
+    tail = jsonl.Tail(path)
     tail.read()
-    lines.replace(path, LINES[4:9])
+    jsonl.replace(path, LINES[4:9])
     assert tail.read() == (LINES[4:9], True)
     with open(path, "r+b") as file:
-        file.truncate(len(history._encoded(LINES[4])))
+        file.truncate(len(jsonl.encode(LINES[4])))
     assert tail.read() == (LINES[4:5], True)
     path.unlink()
     assert tail.read() == ([], False)

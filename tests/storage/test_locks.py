@@ -11,8 +11,8 @@ import msgspec
 import pytest
 
 from pe_jax.errors import Refused
-from pe_jax.storage import locks, processes
-from pe_jax.storage.history import History
+from pe_jax.storage import locks
+from pe_jax.storage.jsonl import History
 
 context = multiprocessing.get_context("forkserver")
 
@@ -21,14 +21,14 @@ def claimed(folder, **other):
     """A folder with the claim of a process that is like this one but for what is other."""
     held = folder / locks.HELD
     held.mkdir(parents=True)
-    process = msgspec.structs.replace(processes.this(), **other)
+    process = msgspec.structs.replace(locks.this_process(), **other)
     (held / "claim").write_bytes(msgspec.json.encode(process))
     return held / "claim"
 
 
 def at(place):
     """This process as if it were elsewhere."""
-    return msgspec.structs.replace(processes.this(), place=place)
+    return msgspec.structs.replace(locks.this_process(), place=place)
 
 
 def until(condition):
@@ -102,16 +102,16 @@ def test_a_process_elsewhere_has_gone_when_its_heartbeat_stops(tmp_path, monkeyp
 
 
 def test_hosts_clones_and_containers_are_places_of_their_own(monkeypatch):
-    places = {processes.this().place}
+    places = {locks.this_process().place}
     for owner, name, value in (
-        (processes.socket, "gethostname", "a"),
-        (processes, "_content", "a"),
-        (processes.os, "readlink", "a"),
+        (locks.socket, "gethostname", "a"),
+        (locks, "_content", "a"),
+        (locks.os, "readlink", "a"),
     ):
         with monkeypatch.context() as patched:
             patched.setattr(owner, name, lambda *_, value=value: value)
-            patched.setattr(processes, "_started", lambda number: None)
-            places.add(processes.this().place)
+            patched.setattr(locks, "_started", lambda number: None)
+            places.add(locks.this_process().place)
     assert len(places) == 4
 
 
@@ -211,7 +211,7 @@ def test_of_many_observers_of_a_silent_process_one_takes_over(tmp_path, monkeypa
 
 def write_on(folder, elsewhere):
     """A process elsewhere that holds a folder and writes lines."""
-    processes.this = lambda: elsewhere
+    locks.this_process = lambda: elsewhere
     locks.BEAT = 0.05
     with locks.locked(folder) as check:
         history = History(folder / "metrics.jsonl", check=check)

@@ -17,9 +17,9 @@ from pe_jax import record
 from pe_jax.errors import Refused
 from pe_jax.record import Result
 from pe_jax.runs import environment, run
-from pe_jax.storage import atomic, history, records, state
+from pe_jax.storage import atomic, jsonl, records
 from pe_jax.storage.hashes import canonical, sha256
-from pe_jax.storage.history import History
+from pe_jax.storage.jsonl import History
 
 
 def test_equal_configs_give_equal_text():
@@ -127,7 +127,7 @@ def test_what_a_later_release_has_written_is_no_damage(tmp_path):
 
 
 def test_a_state_comes_back():
-    failed = record.State(stage=record.Stage.FAILED, since=state.now(), reason="out of memory")
+    failed = record.State(stage=record.Stage.FAILED, since=records.now(), reason="out of memory")
     assert records.decode(record.State, json.loads(records.encode(failed))) == failed
 
 
@@ -190,7 +190,7 @@ def test_metrics_are_lines_that_the_watcher_sees_too(tmp_path):
     seen = []
     metrics = History(tmp_path / "metrics.jsonl", seen.append)
     fill(metrics)
-    assert history.read_lines(metrics.path) == seen and len(seen) == 7
+    assert jsonl.read_lines(metrics.path) == seen and len(seen) == 7
     last = json.loads(metrics.path.read_text().splitlines()[-1])
     assert last.pop("digest") and last == {"evaluated": 1, "of": 2}
 
@@ -201,33 +201,33 @@ def test_rewind_forgets_the_later_steps_of_these_seeds_and_the_evaluation(tmp_pa
     assert metrics.path.read_text() == ""
     fill(metrics)
     metrics.rewind([0, 1], 2)
-    left = [(line["seeds"], line["step"]) for line in history.read_lines(metrics.path)]
+    left = [(line["seeds"], line["step"]) for line in jsonl.read_lines(metrics.path)]
     assert left == [([0, 1], 2), ([2], 2), ([2], 4), ([2], 6)]
 
 
 def test_a_line_that_a_kill_cut_off_is_left_out_and_overwritten(tmp_path):
     metrics = History(tmp_path / "metrics.jsonl")
     fill(metrics)
-    whole = history.read_lines(metrics.path)
+    whole = jsonl.read_lines(metrics.path)
     with open(metrics.path, "a") as file:
         file.write('{"seeds": [0')
-    assert history.read_lines(metrics.path) == whole
+    assert jsonl.read_lines(metrics.path) == whole
     metrics.rewind([2], 6)
     line = trained_line([2], 8, [8.0])
     metrics.add(**line)
-    assert history.read_lines(metrics.path) == [*whole[:-1], line]
-    assert history.read_lines(tmp_path / "none.jsonl") == []
+    assert jsonl.read_lines(metrics.path) == [*whole[:-1], line]
+    assert jsonl.read_lines(tmp_path / "none.jsonl") == []
 
 
 def test_a_line_that_was_changed_is_left_out_and_one_of_an_earlier_release_is_read(tmp_path):
     metrics = History(tmp_path / "metrics.jsonl")
     fill(metrics)
-    whole = history.read_lines(metrics.path)
+    whole = jsonl.read_lines(metrics.path)
     metrics.path.write_text(metrics.path.read_text().replace('"loss": [4.0]', '"loss": [3.0]'))
-    assert history.read_lines(metrics.path) == [*whole[:4], *whole[5:]]
-    assert history.damaged_lines(metrics.path) == 1
+    assert jsonl.read_lines(metrics.path) == [*whole[:4], *whole[5:]]
+    assert jsonl.damaged_lines(metrics.path) == 1
     metrics.path.write_text("".join(json.dumps(line) + "\n" for line in whole))
-    assert history.read_lines(metrics.path) == whole and not history.damaged_lines(metrics.path)
+    assert jsonl.read_lines(metrics.path) == whole and not jsonl.damaged_lines(metrics.path)
 
 
 def test_a_history_without_a_file_is_watched_all_the_same():
@@ -240,13 +240,13 @@ def test_a_history_without_a_file_is_watched_all_the_same():
 
 def test_a_record_is_read_from_its_file_or_refused(tmp_path):
     path = tmp_path / "state.json"
-    assert records.read(record.State, path) is state.get(tmp_path) is None
-    state.put(tmp_path, record.Stage.FAILED, "no text")
-    assert state.get(tmp_path).stage is record.Stage.FAILED
-    assert state.get(tmp_path).reason == "no text"
+    assert records.read(record.State, path) is records.state_of(tmp_path) is None
+    records.put_state(tmp_path, record.Stage.FAILED, "no text")
+    assert records.state_of(tmp_path).stage is record.Stage.FAILED
+    assert records.state_of(tmp_path).reason == "no text"
     path.write_text('{"stage": "lost", "since": ""}')
     with pytest.raises(Refused, match="state.json is damaged .*stage.* delete it"):
-        state.get(tmp_path)
+        records.state_of(tmp_path)
 
 
 def test_the_environment_says_what_decides_the_bits():
@@ -357,7 +357,7 @@ def test_a_system_that_does_not_tell_of_cores_and_memory_is_no_obstacle():
 
 
 def test_times_are_in_utc():
-    assert re.fullmatch(r"20\d\d-\d\d-\d\dT\d\d:\d\d:\d\d\+00:00", state.now())
+    assert re.fullmatch(r"20\d\d-\d\d-\d\dT\d\d:\d\d:\d\d\+00:00", records.now())
 
 
 @pytest.mark.skipif(not environment.STATUS.exists(), reason="needs /proc")

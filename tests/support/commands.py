@@ -22,7 +22,7 @@ from pathlib import Path
 
 from experiments.faults.toy import write_text
 from pe_jax.storage.hashes import canonical, sha256
-from pe_jax.storage.history import read_lines
+from pe_jax.storage.jsonl import read_lines
 
 ROOT = Path(__file__).resolve().parents[2]
 LIMIT = 200.0  # seconds that a process may take

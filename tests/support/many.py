@@ -6,7 +6,7 @@ from pathlib import Path
 
 from pe_jax.record import Begun, Result, Stage
 from pe_jax.report import study
-from pe_jax.storage import lines, records, state
+from pe_jax.storage import jsonl, records
 
 BEGUN = [field.name for field in dataclasses.fields(Begun)]
 
@@ -29,9 +29,9 @@ def write(workdir: Path, published: Path, count: int) -> None:
         folder = workdir / result.id
         records.write(folder / "config.json", Begun(**{n: getattr(result, n) for n in BEGUN}))
         records.write(folder / "result.json", result)
-        state.put(folder, Stage.DONE)
+        records.put_state(folder, Stage.DONE)
         line = {"seeds": list(result.seeds), "of": 350, "rate": 0.009, "ms_per_step": 1.0}
         line |= {"loss": [1.0] * len(result.seeds), "grad_norm": [1.0] * len(result.seeds)}
         line |= {"tokens_per_second": 1.0}
         steps = range(25, 351, 25)
-        lines.replace(folder / "metrics.jsonl", ({**line, "step": step} for step in steps))
+        jsonl.replace(folder / "metrics.jsonl", ({**line, "step": step} for step in steps))

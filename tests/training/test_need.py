@@ -13,7 +13,7 @@ from pe_jax.errors import Refused
 from pe_jax.model.config import LmConfig
 from pe_jax.model.parameters import sizes
 from pe_jax.tasks.text import TEXT
-from pe_jax.training import free_memory, need
+from pe_jax.training import need
 from pe_jax.training.config import TrainConfig
 from pe_jax.training.loop import train
 from pe_jax.training.session import Session
@@ -28,7 +28,7 @@ TEXTS = [np.arange(2000) % 250]
 @pytest.fixture
 def free(monkeypatch):
     """free(bytes) makes that many free."""
-    return lambda size: monkeypatch.setattr(free_memory, "free", lambda devices: size)
+    return lambda size: monkeypatch.setattr(need, "free_bytes", lambda devices: size)
 
 
 @pytest.mark.parametrize(

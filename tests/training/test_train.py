@@ -17,7 +17,7 @@ from pe_jax.encoding import Encoding
 from pe_jax.encodings import ENCODINGS
 from pe_jax.model.config import LmConfig
 from pe_jax.storage.checkpoints import digests
-from pe_jax.storage.history import History, read_lines
+from pe_jax.storage.jsonl import History, read_lines
 from pe_jax.training.config import TrainConfig
 from pe_jax.training.loop import train
 from pe_jax.training.session import Session

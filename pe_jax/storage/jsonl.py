@@ -1,15 +1,63 @@
-"""The history of a run, metrics.jsonl: what training has measured, and how far evaluation is."""
+"""Files of JSON lines that are appended to, each with the first digits of its SHA-256. A line that
+a kill cut off, or that is damaged, is left out by readers. History writes metrics.jsonl, which Tail
+reads while it grows.
+"""
 
 from __future__ import annotations
 
+import json
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from pe_jax.storage import lines
+from pe_jax.errors import concerning
+from pe_jax.storage import atomic
+from pe_jax.storage.hashes import canonical, sha256
+
+
+def append(path: Path, lines: Iterable[dict[str, Any]]) -> None:
+    """Adds lines to the end of the file."""
+    with concerning(path), open(path, "a", encoding="utf-8") as file:
+        file.write("".join(map(encode, lines)))
+
+
+def replace(path: Path, lines: Iterable[dict[str, Any]]) -> None:
+    """Makes these the lines of the file."""
+    atomic.write(path, "".join(map(encode, lines)))
+
+
+def texts(path: Path) -> list[bytes]:
+    """The lines of the file as they are; none where it is not there."""
+    try:
+        return path.read_bytes().splitlines()
+    except FileNotFoundError:
+        return []
+
+
+def read(path: Path) -> list[dict[str, Any]]:
+    """The whole lines of the file."""
+    return [line for line in map(decode, texts(path)) if line is not None]
+
+
+def encode(line: dict[str, Any]) -> str:
+    """The text of a line."""
+    return json.dumps(line | {"digest": _digest(line)}) + "\n"
+
+
+def decode(text: bytes) -> dict[str, Any] | None:
+    """The line of a text; None where it is not as it was written."""
+    try:
+        line = json.loads(text)
+        return line if line.pop("digest") == _digest(line) else None
+    except (ValueError, TypeError, AttributeError, KeyError):
+        return None
+
+
+def _digest(line: dict[str, Any]) -> str:
+    return sha256(canonical(line))[:12]
 
 
 class History:
@@ -44,14 +92,14 @@ class History:
             for line in read_lines(self.path)
             if "loss" in line and (line["seeds"] != list(seeds) or line["step"] <= step)
         ]
-        lines.replace(self.path, kept)
+        replace(self.path, kept)
         return any((line["seeds"], line["step"]) == (list(seeds), step) for line in kept)
 
     def add(self, **line: Any) -> None:
         """Appends a line."""
         self.check()
         if self.path is not None:
-            lines.append(self.path, [line])
+            append(self.path, [line])
         self.watch(line)
 
 
@@ -80,7 +128,7 @@ class _Evaluation(msgspec.Struct):
 
 def read_lines(path: Path) -> list[dict[str, Any]]:
     """The whole lines of a metrics.jsonl."""
-    return [line for line in map(_decoded, lines.texts(path)) if line is not None]
+    return [line for line in map(_decoded, texts(path)) if line is not None]
 
 
 class Tail:
@@ -109,12 +157,12 @@ class Tail:
 
 def damaged_lines(path: Path) -> int:
     """How many lines of a metrics.jsonl are left out because they are not whole."""
-    return sum(_decoded(text) is None for text in lines.texts(path))
+    return sum(_decoded(text) is None for text in texts(path))
 
 
 def _decoded(text: bytes) -> dict[str, Any] | None:
     """The line; None where it is not as it was written."""
-    line = lines.decode(text)
+    line = decode(text)
     try:
         msgspec.convert(line, _Training if line and "loss" in line else _Evaluation)
     except msgspec.ValidationError:
