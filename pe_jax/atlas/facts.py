@@ -10,8 +10,7 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 from pe_jax.atlas import by_distance, probe
-from pe_jax.atlas.groups import group, moves_positions
-from pe_jax.atlas.kinds import kind
+from pe_jax.atlas.kinds import group, kind, moves_positions
 from pe_jax.atlas.probe import SMALL, Probed
 from pe_jax.atlas.subject import Subject
 from pe_jax.encoding import overrides, sites

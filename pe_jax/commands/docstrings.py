@@ -24,7 +24,7 @@ class Section(NamedTuple):
 
 def sections() -> Iterator[Section]:
     """The sections of `runs.sections.SECTIONS`, with every field of their dataclasses."""
-    file = ROOT / "pe_jax/runs/sections.py"
+    file = ROOT / "pe_jax/runs/config.py"
     imports = _statements(file, ast.ImportFrom)
     modules = {alias.name: node.module for node in imports for alias in node.names}
     (table,) = (node.value for node in _statements(file, ast.Assign))

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 from pe_jax import record
-from pe_jax.engines import local
+from pe_jax.engines import engine
 from pe_jax.errors import Refused
 from pe_jax.report import labels
 from pe_jax.report.words import count
@@ -81,7 +81,7 @@ def _seconds_of_a_step(workdir: Path) -> float | None:
 
 def _total(seconds: list[float | None], jobs: int, workdir: Path) -> str:
     """How long the runs left to do take, `jobs` at a time, by the estimate of each."""
-    jobs, known = local.at_a_time(jobs, len(seconds)), [time for time in seconds if time]
+    jobs, known = engine.at_a_time(jobs, len(seconds)), [time for time in seconds if time]
     if not known:
         return f"time n/a: no finished run in {workdir}"
     return (

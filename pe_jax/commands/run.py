@@ -56,12 +56,12 @@ def main() -> int:
             return cli.fail("--coordinator, --processes and --process need --distributed")
         return _run()
     from pe_jax.errors import Refused
-    from pe_jax.runs import programs
+    from pe_jax.runs import environment
     from pe_jax.training import processes
 
     try:
         processes.initialize(*joining)
-        programs.keep()  # before the first program, which decides whether JAX keeps any
+        environment.keep_programs()  # before the first program, which decides whether JAX keeps any
         return _run()
     except Refused as error:
         return cli.fail(error)

@@ -103,12 +103,12 @@ def main() -> int:
     except Exception as error:  # a config file is the user's code: it may raise anything
         return cli.fail(error)
     from pe_jax import errors
-    from pe_jax.engines import shards, sweep
+    from pe_jax.engines import sweep
     from pe_jax.runs.run import Run
 
     try:
         make = sweep.choose(_ENGINE.value, _JOBS.value, _ADDRESS.value)
-        shard = shards.parse(_SHARD.value, environment)
+        shard = sweep.parse_shard(_SHARD.value, environment)
         runs = _by_id([Run.of(config) for config in configs])
     except (errors.Refused, ValueError, TypeError, OSError) as error:
         return cli.fail(error)

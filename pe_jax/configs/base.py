@@ -23,7 +23,7 @@ def get_config(arg="pe=rope") -> Any:
     """The defaults, with the encodings and the task that `arg`, "task=NAME,pe=SPEC", names."""
     name, spec = chosen(arg)
     c = ConfigDict({"pe": encodings(spec), "task": task(name)})
-    from pe_jax.runs.sections import SECTIONS  # imports much: after the spec was checked
+    from pe_jax.runs.config import SECTIONS  # imports much: after the spec was checked
 
     for section, kind in SECTIONS.items():
         values = {field.name: field.default for field in dataclasses.fields(kind)}

@@ -17,8 +17,7 @@ from typing import Any
 
 from pe_jax.engines.engine import Command, Exit, start
 from pe_jax.errors import Refused
-from pe_jax.runs.environment import cores
-from pe_jax.runs.resources import Resources
+from pe_jax.runs.resources import Resources, cores
 
 LOOK_SECONDS = 0.1  # between two looks of a worker at its process
 STORE_BYTES = 100 * 2**20  # of Ray's objects, of which there are none

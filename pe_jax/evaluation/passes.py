@@ -10,8 +10,7 @@ from typing import NamedTuple
 
 from pe_jax.compose.swap import swap
 from pe_jax.encoding import Encoding, overrides, sites
-from pe_jax.evaluation.config import EvalConfig
-from pe_jax.evaluation.variants import variant
+from pe_jax.evaluation.config import EvalConfig, variant
 from pe_jax.model import memory
 from pe_jax.record import Replica, Way
 from pe_jax.task import Task

@@ -20,7 +20,7 @@ from pe_jax.metric import Predictions, SampleMetric, TextMetric, named
 from pe_jax.model import causality, memory
 from pe_jax.model.config import DTYPES, LmConfig
 from pe_jax.model.parameters import learned
-from pe_jax.runs import programs
+from pe_jax.runs import environment
 from pe_jax.runs.config import RunConfig
 from pe_jax.task import Task
 from pe_jax.tasks import TASKS, oracle
@@ -43,7 +43,7 @@ def users_task(task: Task, name: str, train: TrainConfig, lengths: Sequence[int]
     without = type(task).oracle is Task.oracle and type(task).bayes is Task.bayes
     if type(task) in TASKS.values() or without:
         return
-    programs.keep()  # before the first program, which decides whether JAX keeps any
+    environment.keep_programs()  # before the first program, which decides whether JAX keeps any
     trained = (n for part in samples.parts(task, train) for n in part.lengths)
     every = sorted({*trained, *lengths})
     spread = {every[i] for i in np.linspace(0, len(every) - 1, 10).astype(int)}
@@ -108,7 +108,7 @@ def users_hooks(members: Spec, swaps: Sequence[str], dims: Dims, lm: LmConfig) -
         encodings = spec.encodings(dims)
         hooks.check(encodings, names, DTYPES[lm.dtype])
         if any(":" in name for name in names):
-            programs.keep()  # before the first program, as above
+            environment.keep_programs()  # before the first program, as above
             if dims.causal:
                 causality.check(encodings, names)
             _positions_are_shared(encodings, dims)

@@ -32,12 +32,12 @@ from pe_jax.evaluation.evaluate import Models, evaluate
 from pe_jax.evaluation.passes import Key
 from pe_jax.reason import divergence
 from pe_jax.record import Begun, Result, Tried
-from pe_jax.runs import environment, programs
+from pe_jax.runs import environment
+from pe_jax.runs.config import users_files
 from pe_jax.runs.folder import Folder, chosen, wider
 from pe_jax.runs.progress import EVALUATION, RunBar
 from pe_jax.runs.run import Run
 from pe_jax.runs.scores import Scores
-from pe_jax.runs.sections import users_files
 from pe_jax.runs.trackers import Trackers, require
 from pe_jax.runs.validation import validation
 from pe_jax.runs.view import SILENT, Parts, View
@@ -94,7 +94,7 @@ def execute(
     Of several processes all call it with the same run. Only the first uses the work directory and
     shows anything; all get the result, or what was raised.
     """
-    programs.keep()
+    environment.keep_programs()
     folder, first = Folder.of(run.id, workdir), jax.process_index() == 0
     if view or not verbose or not first:
         shown = contextlib.nullcontext((view or SILENT) if first else SILENT)
@@ -144,7 +144,7 @@ def evaluate_again(
     the evaluation is not possible. Interrupted after SIGINT or SIGTERM: the scores so far are kept,
     and the same call computes the rest.
     """
-    programs.keep()
+    environment.keep_programs()
     finished = Folder(path).result()
     if finished is None:
         raise ValueError(f"{path} has no result.json: the run has not finished yet")

@@ -23,9 +23,8 @@ from pe_jax.pretrained.config import Described
 from pe_jax.pretrained.load import load
 from pe_jax.pretrained.source import KINDS, Source
 from pe_jax.reason import divergence
-from pe_jax.runs.config import DataConfig
+from pe_jax.runs.config import DataConfig, members_of
 from pe_jax.runs.folder import Folder
-from pe_jax.runs.sections import members_of
 from pe_jax.storage import hashes
 from pe_jax.storage.checkpoints import flat
 from pe_jax.storage.hashes import canonical

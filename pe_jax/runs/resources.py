@@ -1,8 +1,9 @@
-"""The section `resources` of a config. Without JAX: the workers of Ray import it."""
+"""The section `resources` of a config, and the cores of this machine. Without JAX: the workers of Ray import it."""
 
 from __future__ import annotations
 
 import dataclasses
+import os
 
 from pe_jax.fields import Count, Natural, NotNegative, check
 
@@ -24,3 +25,12 @@ class Resources:
             raise ValueError(
                 f"resources.gpus is a whole number or a part of one GPU, got {self.gpus:g}"
             )
+
+
+def cores() -> int:
+    """The cores that this process may use; all of them where the system does not say (macOS,
+    Windows).
+    """
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1

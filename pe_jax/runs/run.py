@@ -28,17 +28,19 @@ from pe_jax.model.parameters import learned
 from pe_jax.pretrained.source import Source
 from pe_jax.record import Parameters, few
 from pe_jax.runs import checks
-from pe_jax.runs.config import DataConfig, LogConfig, RunConfig
-from pe_jax.runs.parents import completed
-from pe_jax.runs.resources import Resources
-from pe_jax.runs.sections import (
+from pe_jax.runs.config import (
     SECTIONS,
+    DataConfig,
+    LogConfig,
+    RunConfig,
     members_of,
     section,
     users_files,
     whole_sections,
     with_tuples,
 )
+from pe_jax.runs.parents import completed
+from pe_jax.runs.resources import Resources
 from pe_jax.runs.start import Start
 from pe_jax.storage.hashes import canonical, sha256
 from pe_jax.task import Task

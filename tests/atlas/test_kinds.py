@@ -1,6 +1,6 @@
 """What an encoding reads, by probes of one layer, and the spec that it is judged by."""
 
-from pe_jax.atlas import groups, kinds
+from pe_jax.atlas import kinds
 from pe_jax.model.config import LmConfig
 
 
@@ -18,7 +18,7 @@ def test_kinds_of_encodings():
 
 def test_what_only_moves_positions_is_judged_with_rope():
     dims = LmConfig().dims(64)
-    assert [groups.spec_of(name, dims) for name in ("shape", "nope", "log_n")] == [
+    assert [kinds.spec_of(name, dims) for name in ("shape", "nope", "log_n")] == [
         "shape+rope",
         "nope",
         "log_n",

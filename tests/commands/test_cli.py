@@ -14,7 +14,7 @@ from pe_jax import record
 from pe_jax.commands import cli, generate, sweep
 from pe_jax.encodings import ENCODINGS
 from pe_jax.metric import METRICS
-from pe_jax.runs.sections import SECTIONS
+from pe_jax.runs.config import SECTIONS
 from pe_jax.storage import locks, records
 from pe_jax.tasks import TASKS
 

@@ -9,8 +9,7 @@ import pytest
 from commands import Lab, the_run, tiny
 
 from pe_jax.engines import status, sweep
-from pe_jax.engines.engine import Exit
-from pe_jax.engines.local import Local
+from pe_jax.engines.engine import Exit, Local
 from pe_jax.runs.folder import Folder
 from pe_jax.runs.resources import Resources
 from pe_jax.storage import atomic, records

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from commands import Lab, lines, result, run_of, tiny
 
-from pe_jax.engines.shards import Shard, parse
+from pe_jax.engines.sweep import Shard, parse_shard
 
 SPECS = ("nope", "alibi")
 STUDY = f"""
@@ -53,8 +53,8 @@ def test_the_shards_of_a_sweep_are_all_of_it_once():
         parts = [Shard(i, n).own(runs) for i in range(1, n + 1)]
         assert sorted(run for part in parts for run in part) == runs
         assert max(map(len, parts)) - min(map(len, parts)) <= 1
-    assert parse("2/8", {}) == (2, 8)
-    assert parse("slurm", ARRAY | {"SLURM_ARRAY_TASK_ID": "4"}) == (2, 4)
+    assert parse_shard("2/8", {}) == (2, 8)
+    assert parse_shard("slurm", ARRAY | {"SLURM_ARRAY_TASK_ID": "4"}) == (2, 4)
 
 
 @pytest.mark.parametrize(
@@ -69,7 +69,7 @@ def test_the_shards_of_a_sweep_are_all_of_it_once():
 )
 def test_what_is_no_shard_is_refused(text, environment, said):
     with pytest.raises(ValueError, match=said):
-        parse(text, environment)
+        parse_shard(text, environment)
 
 
 def test_two_shards_give_the_rows_of_one_sweep_and_the_last_writes_its_report(lab, whole, tmp_path):

@@ -12,7 +12,7 @@ from commands import FAILING, TINY, Lab, lines, result, rewrite, run_of, tiny
 from configs import base, quickstart
 from pe_jax.commands import dry_run
 from pe_jax.commands.sweep import runs_of
-from pe_jax.engines.local import Local
+from pe_jax.engines.engine import Local
 from pe_jax.runs.resources import Resources
 from pe_jax.runs.run import Run
 from pe_jax.storage import atomic, locks

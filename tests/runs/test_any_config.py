@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from pe_jax.compose.parse import defaults, parse
 from pe_jax.encodings import ENCODINGS
 from pe_jax.fields import hints
+from pe_jax.runs.config import SECTIONS
 from pe_jax.runs.run import Run
-from pe_jax.runs.sections import SECTIONS
 from pe_jax.storage.hashes import canonical
 
 settings.register_profile("same", derandomize=True, database=None, deadline=None, max_examples=60)

@@ -15,7 +15,7 @@ from pe_jax.compose.parse import make
 from pe_jax.evaluation.config import EvalConfig
 from pe_jax.evaluation.evaluate import Models, evaluate
 from pe_jax.model.config import LmConfig
-from pe_jax.runs import programs
+from pe_jax.runs import environment
 from pe_jax.training.config import TrainConfig
 from pe_jax.training.step import init, structure
 
@@ -26,7 +26,8 @@ OPTIONS = (
 )
 LM = LmConfig(vocab=8, layers=1, model=8, heads=2, mlp=4)
 needs_sound = pytest.mark.skipif(
-    programs.jaxlib.version.__version_info__ < programs.SOUND, reason="jaxlib refuses its programs"
+    environment.jaxlib.version.__version_info__ < environment.SOUND,
+    reason="jaxlib refuses its programs",
 )
 
 
@@ -77,7 +78,7 @@ def kept(home):
 def test_evaluating_again_compiles_nothing_and_gives_the_same_bits(home, counts):
     plain = scores()
     assert counts["cache_misses"] == 0 and not kept(home)
-    programs.keep()
+    environment.keep_programs()
     first, compiled = scores(), counts["cache_misses"]
     assert compiled >= 8 and len(kept(home)) == compiled
     assert (again := scores()) == first == plain and again.rows[0].value is not None
@@ -87,7 +88,7 @@ def test_evaluating_again_compiles_nothing_and_gives_the_same_bits(home, counts)
 @pytest.mark.slow
 @needs_sound
 def test_a_damaged_program_is_compiled_anew(home):
-    programs.keep()
+    environment.keep_programs()
     first = scores()
     for path in kept(home):
         path.write_bytes(path.read_bytes()[:100])
@@ -103,45 +104,45 @@ def test_each_kind_of_processor_has_its_folder(home, monkeypatch):
     for threads in ("1", "2"):
         monkeypatch.setenv("NPROC", threads)
         jax.config.update("jax_compilation_cache_dir", None)
-        programs.keep()
+        environment.keep_programs()
         folders.add(jax.config.jax_compilation_cache_dir)
-    monkeypatch.setattr(programs, "processor", lambda: "another one")
+    monkeypatch.setattr(environment, "processor", lambda: "another one")
     jax.config.update("jax_compilation_cache_dir", None)
-    programs.keep()
+    environment.keep_programs()
     folders.add(jax.config.jax_compilation_cache_dir)
     assert len(folders) == 3 and all(os.path.isdir(folder) for folder in folders)
     assert all(os.stat(folder).st_mode & 0o077 == 0 for folder in folders)
 
 
 def test_the_features_of_the_processor_count(monkeypatch):
-    here = programs.processor()
+    here = environment.processor()
     text = "processor : 0\nmodel : 1\nflags : fpu sse{}\ncpu MHz : {}\n\nprocessor : 1\n"
 
     def of(*fields):
-        monkeypatch.setattr(programs.Path, "read_text", lambda path: text.format(*fields))
-        return programs.processor()
+        monkeypatch.setattr(environment.Path, "read_text", lambda path: text.format(*fields))
+        return environment.processor()
 
     assert of("", 1000) == of("", 2000) != of(" avx512f", 1000)
-    monkeypatch.setattr(programs.Path, "read_text", lambda path: (_ for _ in ()).throw(OSError))
-    monkeypatch.setattr(programs.platform, "node", lambda: "this-machine")
-    assert programs.processor().endswith("\nthis-machine") and programs.processor() != here
+    monkeypatch.setattr(environment.Path, "read_text", lambda path: (_ for _ in ()).throw(OSError))
+    monkeypatch.setattr(environment.platform, "node", lambda: "this-machine")
+    assert environment.processor().endswith("\nthis-machine") and environment.processor() != here
 
 
 @pytest.mark.parametrize("value", ("", "/of/the/user"))
 def test_the_users_own_choice_stands(home, monkeypatch, value):
     monkeypatch.setenv("JAX_COMPILATION_CACHE_DIR", value)
-    programs.keep()
+    environment.keep_programs()
     assert jax.config.jax_compilation_cache_dir is None and not kept(home)
     monkeypatch.delenv("JAX_COMPILATION_CACHE_DIR")
     jax.config.update("jax_compilation_cache_dir", value)
     if value:
-        programs.keep()
+        environment.keep_programs()
         assert jax.config.jax_compilation_cache_dir == value
 
 
 def test_a_folder_that_cannot_be_made_is_no_error(home):
     (home / "pe_jax").write_text("a file stands where the folder would be")
-    programs.keep()
+    environment.keep_programs()
     assert jax.config.jax_compilation_cache_dir is None
     assert float(jnp.ones(3).sum()) == 3.0
 
@@ -152,7 +153,7 @@ def test_the_oldest_programs_go(tmp_path):
         path.parent.mkdir(exist_ok=True)
         path.write_bytes(bytes(10))
         os.utime(path, (1000 - age, 1000 - age))
-    programs.forget_oldest(tmp_path, 35)
+    environment.forget_oldest(tmp_path, 35)
     assert sorted(path.name for path in tmp_path.glob("*/*")) == ["0", "1", "2"]
-    programs.forget_oldest(tmp_path, 5)
+    environment.forget_oldest(tmp_path, 5)
     assert not list(tmp_path.glob("*/*"))

@@ -339,9 +339,9 @@ ELSEWHERE = """
 import os, sys
 sys.modules |= {"fcntl": None, "resource": None}
 del os.sched_getaffinity
-from pe_jax.engines import local
+from pe_jax.engines import engine
 from pe_jax.runs import environment, execute, trained
-assert environment.cores() == local.cores() == os.cpu_count()
+assert environment.cores() == engine.cores() == os.cpu_count()
 environment.STATUS = environment.PACKAGE / "none"
 assert environment.threads() == os.cpu_count() and environment.peak_memory_mib() is None
 """
