@@ -179,7 +179,7 @@ BUGS = {
     "statistics": (
         Bug("report/stats.py", "equal_var=False", "equal_var=True", STATISTICS),
         Bug(  # what was not tested counts as a comparison
-            "report/paired.py",
+            "report/stats.py",
             "for left in range(len(order), 0, -1)]",
             "for left in range(len(values), len(values) - len(order), -1)]",
             STATISTICS,
@@ -201,7 +201,7 @@ BUGS = {
         ),
         Bug("report/stats.py", "stdtrit(n - 1, 0.975)", "stdtrit(n - 1, 0.95)", STATISTICS),
         Bug("report/stats.py", 'method="min"', 'method="max"', STATISTICS),
-        Bug("report/paired.py", "left * (left + 1) // 2", "left", STATISTICS),
+        Bug("report/stats.py", "left * (left + 1) // 2", "left", STATISTICS),
     ),
     "training": (
         Bug(  # padding, and what nobody can know, is scored

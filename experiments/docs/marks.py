@@ -14,7 +14,7 @@ import sys
 
 import numpy as np
 
-from pe_jax.report import paired, stats
+from pe_jax.report import stats
 
 WORSE = 1.0
 """How much worse than the best the other models are, in standard deviations of the noise: 50."""
@@ -32,7 +32,7 @@ def unmarked(models: int, seeds: int, tied: int, spread: float, draws: int) -> f
     """How often at least one of the best models is not bold."""
     rng = np.random.default_rng(models * seeds)
     # digits=12: no model is bold because it is equal as printed
-    found = (paired.best(draw(rng, models, seeds, tied, spread), digits=12) for _ in range(draws))
+    found = (stats.best(draw(rng, models, seeds, tied, spread), digits=12) for _ in range(draws))
     return float(np.mean([not all(marked[:tied]) for marked in found]))
 
 

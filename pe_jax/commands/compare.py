@@ -83,9 +83,9 @@ def main(a: str, b: str | None = None) -> int:
 
 def _side_by_side(terminal: Console, comparison: Comparison, a: str, b: str) -> dict[str, str]:
     """Prints the comparison of two folders by the first metric; its files by their suffix."""
-    from pe_jax.report import comparison_sheets, sheet
+    from pe_jax.report import compare, sheet
 
-    found = comparison_sheets.sheets(comparison, a, b)
+    found = compare.sheets(comparison, a, b)
     terminal.print(*sheet.terminal(found[:1]))
     return {"md": sheet.markdown(found, f"A: {a}, B: {b}"), "csv": sheet.csv(found)}
 

@@ -21,7 +21,7 @@ NAMED = 8  # runs that a sentence names
 if TYPE_CHECKING:
     from pe_jax.engines.status import Standing
     from pe_jax.record import Result
-    from pe_jax.report.references import Reference
+    from pe_jax.report.published import Reference
     from pe_jax.report.selection import Selection
     from pe_jax.report.sheet import Sheet
 

@@ -83,14 +83,14 @@ def main() -> int:
     if not _WORKDIR.value:
         return cli.fail("--workdir=DIR is required: the folder that holds the runs")
     from pe_jax.commands import console
-    from pe_jax.report import references, study
+    from pe_jax.report import published, study
     from pe_jax.report.selection import Selection
 
     workdirs = [Path(folder) for folder in _WORKDIR.value]
     out = console.folder(_OUT.value) or Path("results", workdirs[0].resolve().name)
     damages = []
     try:
-        published = [references.read(path) for path in _REFERENCE.value]
+        published = [published.read(path) for path in _REFERENCE.value]
         remedy = "make some with `pe-jax sweep --config=FILE --workdir={}`"
         results = study.together(workdirs, remedy, damages.append)
         missing = console.missing(_standings(workdirs), results)

@@ -19,7 +19,7 @@ from pe_jax.errors import nearest
 from pe_jax.metric import TextMetric
 from pe_jax.pretrained.rope_scaling import READ_BY, rope_parameters
 from pe_jax.record import AS_TRAINED, Replica, Result, Way
-from pe_jax.report import cells, paired, stats
+from pe_jax.report import cells, stats
 from pe_jax.report.cells import Cell, described
 from pe_jax.report.sheet import Note, Printed, Sheet, number
 from pe_jax.report.words import count, join, plusminus
@@ -129,9 +129,9 @@ def answer(
     of_base = at(first, lengths[-1], base)
     samples = [at(first, lengths[-1], way) for way in others]
     if baseline or as_if:
-        tests = paired.holm([paired.p_value(sample, of_base) for sample in samples])
+        tests = stats.holm([stats.p_value(sample, of_base) for sample in samples])
     else:
-        tests = paired.of_best([of_base, *samples], 0)[1:]
+        tests = stats.of_best([of_base, *samples], 0)[1:]
     p = dict(zip(others, tests, strict=True))
     scores = {metric: _scores(result, metric, lengths[-1], ways, ranked) for metric in metrics}
     choices = []
@@ -183,8 +183,8 @@ def _scores(
 ) -> dict[Way, Cell]:
     """The cell of each way; `best` are those of the ranked that no test tells from the best."""
     samples = [_values(result, metric, length, way) for way in ranked]
-    tests = paired.tested(len(ranked), min(map(len, samples), default=0))
-    best = paired.best(samples, described(metric).sign, DIGITS, tests)
+    tests = stats.tested(len(ranked), min(map(len, samples), default=0))
+    best = stats.best(samples, described(metric).sign, DIGITS, tests)
     told = dict(zip(ranked, best, strict=True))
     return {
         way: dataclasses.replace(cells.cell(result, metric, length, way), best=told.get(way, False))
@@ -271,7 +271,7 @@ def _difference(choice: Choice, found: Answer, sign: int) -> str:
     text = plusminus(choice.change.mean, choice.change.half, "+", DIGITS)
     if choice.name == found.baseline or not choice.change.n:
         return text
-    if choice.p <= paired.LEVEL:
+    if choice.p <= stats.LEVEL:
         verdict = "better" if sign * choice.change.mean < 0 else "worse"
         return f"{text} {verdict}" + (", within the margin" if choice.equal else "")
     return f"{text} " + ("equal within the margin" if choice.equal else "not told apart")

@@ -8,35 +8,28 @@ groups            which results may be ranked against each other, and what sets 
 selection         which models, metrics and columns are shown, in which order, by which names
 tables            the tables of a metric, one a group: the order of the rows, what is bold
 headroom          the share of the headroom that a model uses
-reference_rows    the rows of text that show what a longer context is worth
-task_baselines    the rows of what methods without a model score
+reference_rows    rows below the models: cropped, trained at E, methods without a model
 overview          all groups of a study side by side
 baseline          every model, or swap of a single one, against one of them: paired differences
-compare           two sets of results: which runs match, what differs
-references        reads tables of published numbers
-published         scores beside these, and how far the order of the encodings agrees
-stats             intervals over seeds, effective length, ranks
-paired            paired tests over seeds and their correction for many comparisons
+compare           two sets of results: which runs match, what differs, as sheets
+published         published numbers, scores beside them, agreement of the order
+stats             intervals, ranks, paired tests and their correction for many comparisons
 labels            what a run is called in tables and figures
 
 Print
 sheet             a table as it prints: terminal, Markdown, LaTeX, CSV; notes and footnotes
 sheets            tables of scores, of differences and of several groups as sheets
 published_sheets  scores beside published ones as sheets
-comparison_sheets a comparison of two folders as sheets
 notes             notes below a table: protocol, training, doubts, how to read it
-summary           what came out, in one paragraph
-page              the published folder, with its HTML page (report.html.j2, report.js)
-markdown          text and tables in GitHub's Markdown
+page              the published folder with its HTML page (report.html.j2, report.js)
 words             lists, counted nouns and numbers as text
 
 Draw
 gallery           which figures a study has, with their captions
-figures           the figures of evaluation: against length, and against position
+figures           the figures of evaluation: against length, position, a row of dots
 learning          the figures of training: against steps, and against the learning rate
 multiples         the figure of several tasks: a panel for each
 depth             heat maps of samples: length against depth
 plane, panels     lines in one plane, or a panel for each of many encodings
-dots              a row of dots for each of many encodings
 style             colours, dashes and markers of encodings, and how figures are saved
 """

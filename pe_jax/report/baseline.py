@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from pe_jax.errors import nearest
 from pe_jax.record import Replica, Result
-from pe_jax.report import paired, stats
+from pe_jax.report import stats
 from pe_jax.report.cells import Row, Table, by_replica, described, values
 
 USUAL = ("rope", "nope")
@@ -36,7 +36,7 @@ class Against:
     @property
     def equivalent(self) -> bool:
         """Whether the tests show that the difference lies within the margin."""
-        return self.p_within <= paired.LEVEL
+        return self.p_within <= stats.LEVEL
 
 
 @dataclass(frozen=True)
@@ -94,7 +94,7 @@ def versus(
                 for n in table.lengths
             ]
             place, sign = rows.index(base), described(table.metric).sign
-            answers = paired.yes_or_no(one for column in samples for one in column)
+            answers = stats.yes_or_no(one for column in samples for one in column)
             columns = [
                 _column(column[place], column[:place] + column[place + 1 :], sign, answers, margin)
                 for column in samples
@@ -151,11 +151,11 @@ def _column(
     """The values by replica of each row against those of the baseline, at one length."""
     changes = [stats.paired(sample, of_base) for sample in samples]
     changes = [change.bare if answers else change for change in changes]
-    test = paired.mcnemar if answers else paired.p_value
-    adjusted = paired.holm([test(sample, of_base) for sample in samples])
+    test = stats.mcnemar if answers else stats.p_value
+    adjusted = stats.holm([test(sample, of_base) for sample in samples])
     within = [math.nan] * len(samples)
     if margin is not None and not answers:
-        within = paired.holm([paired.equivalence(each, of_base, margin) for each in samples])
+        within = stats.holm([stats.equivalence(each, of_base, margin) for each in samples])
     return [
         Against(change, p, _verdict(change, p, sign, _same(sample, of_base)), p_within)
         for sample, change, p, p_within in zip(samples, changes, adjusted, within, strict=True)
@@ -173,6 +173,6 @@ def _verdict(change: stats.Interval, p: float, sign: int, same: bool) -> str:
         return "equal"
     if change.n < 2:
         return ""
-    if p > paired.LEVEL:
+    if p > stats.LEVEL:
         return "not distinguishable"
     return "better" if sign * change.mean < 0 else "worse"

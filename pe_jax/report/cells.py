@@ -44,11 +44,11 @@ class Row:
     from them; `replicas` is how many scores a cell is the mean of.
 
     `gain` is the value at the longest length minus the one at the training length, paired over
-    replicas; `effective` and `censored` are those of `stats.effective_length` on the means; `rank`
+    replicas; `effective` and `censored` are those of `paired.effective_length` on the means; `rank`
     is over the lengths beyond training, for models as trained. `rate` is the learning rate, of
     several the chosen one, and `rate_edge` is "lowest" or "highest" where it is that of them;
     `parameters` counts what its encodings learn. Of samples, `beyond` is the mean over all lengths
-    beyond training, and `effective` the longest length that is solved, `stats.solved_length`.
+    beyond training, and `effective` the longest length that is solved, `paired.solved_length`.
     """
 
     run: str

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from pe_jax.record import Result
-from pe_jax.report import panels, plane, task_baselines
+from pe_jax.report import panels, plane, reference_rows
 from pe_jax.report.cells import Table, cell, described
 from pe_jax.report.overview import Overview, called
 from pe_jax.report.plane import Plane
@@ -103,8 +103,8 @@ def _panel(
     axes.set_yticks([0, 25, 50, 75, 100])
     own = [by_id[row.run] for row in table.rows if row.trained]
     known = [n for result in own if (n := result.train.labels)]
-    by_place = task_baselines.NAMES[task_baselines.MOST_FREQUENT]
-    for line in task_baselines.lines(own, table.metric):
+    by_place = reference_rows.NAMES[reference_rows.MOST_FREQUENT]
+    for line in reference_rows.task_lines(own, table.metric):
         if line.label == by_place:
             axes.plot(line.x, line.mean, **CHANCE)
             return

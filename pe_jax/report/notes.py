@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from pe_jax.contamination import HELD_OUT
 from pe_jax.metric import Metric
 from pe_jax.record import AS_TRAINED, SYMBOLS, Process, Result
-from pe_jax.report import headroom, paired, reference_rows, task_baselines
+from pe_jax.report import headroom, reference_rows, stats
 from pe_jax.report.cells import SOLVED, Row, Table, by_replica, described, rate, values
 from pe_jax.report.groups import other_text
 from pe_jax.report.labels import WINDOW
@@ -144,9 +144,9 @@ def _marked(table: Table) -> str:
         return f"{equal}; it does not say that others are worse" if table.of_swaps else equal
     if max(seeds) == 1:
         return f"{equal}; one {table.replicate} allows no tests"
-    far = f"{paired.standard_errors(len(seeds), max(seeds)):.0f} standard errors"
+    far = f"{stats.standard_errors(len(seeds), max(seeds)):.0f} standard errors"
     number = f"with {each(seeds, table.replicate)} and {len(seeds)} models"
-    if not paired.tested(len(seeds), max(seeds)):
+    if not stats.tested(len(seeds), max(seeds)):
         return (
             f"{equal}. It does not say that others are worse: {number} a test would tell apart "
             f"only what lies {far} from the best, so none is made"
@@ -178,7 +178,7 @@ def _rows(results: Sequence[Result], table: Table) -> Iterator[str]:
     yield from _models(results)
     yield from _swaps(table)
     yield from reference_rows.note(table)
-    yield from task_baselines.note(table)
+    yield from reference_rows.task_note(table)
 
 
 def _swaps(table: Table) -> Iterator[str]:

@@ -10,11 +10,11 @@ from __future__ import annotations
 import dataclasses
 import functools
 import math
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+import re
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pe_jax.errors import nearest
-from pe_jax.report import markdown as md
 from pe_jax.report.words import join
 
 if TYPE_CHECKING:
@@ -172,23 +172,23 @@ def markdown(sheets: Sequence[Sheet], title: str = "") -> str:
     """The tables in GitHub's Markdown, each below a heading, with its notes and footnotes; then the
     general notes.
     """
-    parts = [md.heading(1, title)] if title else []
+    parts = [_md_heading(1, title)] if title else []
     for sheet in sheets:
         parts += _markdown(sheet)
-    parts += [md.note(question, " ".join(told)) for question, told in glossary(sheets).items()]
+    parts += [_md_note(question, " ".join(told)) for question, told in glossary(sheets).items()]
     return "\n\n".join(parts) + "\n"
 
 
 def _markdown(sheet: Sheet) -> Iterator[str]:
     def cell(cell: Printed) -> str:
-        text, mark = md.text(cell.text), sheet.mark(cell)
+        text, mark = _md(cell.text), sheet.mark(cell)
         return (f"**{text}**" if cell.bold else text) + (f" <sup>{mark}</sup>" if mark else "")
 
     align = ["left"] + ["left" if sheet.left else "right"] * (len(sheet.columns) - 1)
-    yield md.heading(3, sheet.title)
-    yield md.table([title.replace("\n", " ") for title in sheet.columns], sheet.rows, align, cell)
-    yield from (md.note(question, " ".join(told)) for question, told in own_notes(sheet).items())
-    yield from (f"<sup>{i}</sup> {md.text(why)}" for i, why in enumerate(sheet.footnotes, 1))
+    yield _md_heading(3, sheet.title)
+    yield _md_table([title.replace("\n", " ") for title in sheet.columns], sheet.rows, align, cell)
+    yield from (_md_note(question, " ".join(told)) for question, told in own_notes(sheet).items())
+    yield from (f"<sup>{i}</sup> {_md(why)}" for i, why in enumerate(sheet.footnotes, 1))
 
 
 # CSV
@@ -391,3 +391,37 @@ def _total(widths: Collection[int]) -> int:
 def _longest_word(text: str) -> int:
     """The width of the longest part that is not broken: a word, or a mean with its half width."""
     return max(map(len, text.replace(" ± ", "_±_").split()), default=0)
+
+
+SPECIAL = re.compile(r"[\\|*<]|(?<=\])[(\[:]|:(?=//)|(?<=www)\.")
+"""What would begin a cell, emphasis, HTML or a link."""
+
+
+def _md(plain: str) -> str:
+    """The text on one line, with a backslash before each character that Markdown would read."""
+    return SPECIAL.sub(r"\\\g<0>", " ".join(plain.splitlines()))
+
+
+def _md_heading(level: int, plain: str) -> str:
+    """A heading of that level, 1 being the highest."""
+    return f"{'#' * level} {_md(plain)}"
+
+
+def _md_note(question: str, plain: str) -> str:
+    """A paragraph that begins with the question that it answers, in bold."""
+    return f"**{_md(question)}.** {_md(plain)}"
+
+
+def _md_table(
+    names: Sequence[str],
+    rows: Iterable[Sequence[Any]],
+    align: Sequence[str],
+    cell: Callable[[Any], str] = _md,
+) -> str:
+    """A table of the columns `names`, each aligned "left" or "right"; `cell` prints a cell."""
+    import pandas
+
+    body = [[cell(one) for one in row] for row in rows]
+    return pandas.DataFrame(body, columns=list(map(_md, names))).to_markdown(
+        index=False, disable_numparse=True, colalign=align
+    )

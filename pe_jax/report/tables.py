@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from pe_jax.record import AS_TRAINED, Replica, Result, Way
-from pe_jax.report import groups, labels, notes, paired, reference_rows, stats, task_baselines
+from pe_jax.report import groups, labels, notes, reference_rows, stats
 from pe_jax.report.cells import (
     SOLVED,
     Row,
@@ -154,7 +154,7 @@ def extrapolation(
     whole[:trained] = _with_ranks(whole[:trained], results, metric, every)
     references = reference_rows.rows(results, whole[:trained], metric, lengths, oracles)
     whole[compared:compared] = references
-    for row in task_baselines.rows(results, metric, lengths, every):
+    for row in reference_rows.task_rows(results, metric, lengths, every):
         ends = [i for i, other in enumerate(whole, 1) if other.block == row.block]
         whole.insert(ends[-1] if ends else len(whole), row)
     train, whole = results[0].train, tuple(whole)
@@ -247,9 +247,9 @@ def _with_best(
     train = results[0].train.length
 
     def marked(samples: list[dict[Replica, float]], compared: list[bool]) -> list[bool]:
-        tests = several and paired.tested(sum(compared), replicas)
+        tests = several and stats.tested(sum(compared), replicas)
         kept = [sample for sample, one in zip(samples, compared, strict=True) if one]
-        bold = iter(paired.few(paired.best(kept, sign, tests=tests)))
+        bold = iter(stats.few(stats.best(kept, sign, tests=tests)))
         return [one and next(bold) for one in compared]
 
     ways = [(by_id[row.run], row.way) for row in rows]

@@ -1,4 +1,7 @@
-"""The section `resources` of a config, and the cores of this machine. Without JAX: the workers of Ray import it."""
+"""The section `resources` of a config, and the cores of this machine.
+
+Without JAX: the workers of Ray import it.
+"""
 
 from __future__ import annotations
 

@@ -6,7 +6,7 @@ import numpy as np
 from scored import rows, scored
 
 from pe_jax.record import Way
-from pe_jax.report import overview, paired, stats, tables
+from pe_jax.report import overview, stats, tables
 
 
 def model(label, base, noise=0.001, seeds=3):
@@ -24,10 +24,10 @@ def note(table, question):
 
 
 def test_a_third_of_the_rows_may_be_bold_and_no_more():
-    assert paired.few([True, False, False]) == [True, False, False]
-    assert paired.few([True, True, False, False, False]) == [False] * 5
-    assert paired.few([True, True, *[False] * 4]) == [True, True, *[False] * 4]
-    assert paired.few([True, False]) == [True, False] and paired.few([True]) == [False]
+    assert stats.few([True, False, False]) == [True, False, False]
+    assert stats.few([True, True, False, False, False]) == [False] * 5
+    assert stats.few([True, True, *[False] * 4]) == [True, True, *[False] * 4]
+    assert stats.few([True, False]) == [True, False] and stats.few([True]) == [False]
 
 
 def test_a_column_of_models_that_no_test_tells_apart_has_no_bold():

@@ -14,7 +14,7 @@ from drawn import texts
 from test_report import make_record
 
 from pe_jax.record import Way
-from pe_jax.report import compare, comparison_sheets, page, stats
+from pe_jax.report import compare, page, stats
 from pe_jax.storage import records
 
 
@@ -97,17 +97,17 @@ def pretrained(kind="place", lengths=(64, 1024)):
 
 def test_places_are_paired_where_they_are_the_same():
     found = compare.compare([pretrained()], [nudged(pretrained(), lambda seed: 0.1)])
-    assert one(found).paired and "paired over places." in " ".join(comparison_sheets.notes(found))
+    assert one(found).paired and "paired over places." in " ".join(compare.notes(found))
     longer = changed(pretrained(lengths=(64, 2048)))
     found = compare.compare([pretrained()], [longer])
     assert not one(found).paired
-    assert "Welch's, since the places differ." in " ".join(comparison_sheets.notes(found))
+    assert "Welch's, since the places differ." in " ".join(compare.notes(found))
 
 
 def test_a_diverged_seed_is_left_out_of_its_pair_and_told():
     found = compare.compare([ROPE], [make_record("rope", [2.35] * 5, diverged=(2,))])
     assert one(found).change[::2] == (pytest.approx(-0.1), 2)
-    text = " ".join(comparison_sheets.notes(found))
+    text = " ".join(compare.notes(found))
     assert "N=2 of 3: seed 2 diverged at step 120: rope in B and rope, window 64 in B." in text
 
 
@@ -115,8 +115,8 @@ def test_a_number_that_is_in_neither_has_no_difference():
     limited = [make_record("learned", [2.6] * 5, limit=64, window=False) for _ in range(2)]
     found = compare.compare(limited[:1], limited[1:])
     assert [d.change.n for d in found.differences if d.metric == "same_targets"] == [3, 0, 0, 0, 0]
-    assert texts(comparison_sheets.sheets(found, "a", "b")[0])[1][2:] == ["n/a", "n/a", "n/a", ""]
-    told = comparison_sheets.notes(found)
+    assert texts(compare.sheets(found, "a", "b")[0])[1][2:] == ["n/a", "n/a", "n/a", ""]
+    told = compare.notes(found)
     assert "Beyond its 64 positions: learned in A and learned in B." in told
 
 
@@ -125,7 +125,7 @@ def test_runs_are_matched_by_label_and_the_others_listed():
     found = compare.compare([ALIBI, ROPE], [changed(ROPE), nope])
     assert [match.label for match in found.matches] == ["rope"]
     assert (found.only_a, found.only_b) == (("alibi",), ("nope",))
-    assert {"Only in A: alibi.", "Only in B: nope."} <= set(comparison_sheets.notes(found))
+    assert {"Only in A: alibi.", "Only in B: nope."} <= set(compare.notes(found))
 
 
 def test_runs_of_one_label_are_matched_by_their_id_alone():
@@ -153,7 +153,7 @@ def test_what_changed_is_said_once():
     assert found.changes == ("config train.steps: 350 in A, 700 in B",)
     found = compare.compare([ROPE, ALIBI], [other, ALIBI])
     assert found.changes == ("config train.steps: 350 in A, 700 in B (rope)",)
-    told = comparison_sheets.notes(compare.compare([ROPE], [ROPE]))
+    told = compare.notes(compare.compare([ROPE], [ROPE]))
     assert told[0] == "Config, text, commit, versions and device are the same."
 
 
@@ -171,12 +171,12 @@ def test_other_text_versions_and_commits_are_said_plainly():
         "version flax: not there in A, 0.12 in B",
         "version python: 3.11.7 in A, 3.12.1 in B",
     )
-    assert any("The texts differ" in note for note in comparison_sheets.notes(found))
+    assert any("The texts differ" in note for note in compare.notes(found))
 
 
 def test_the_verdict_counts_what_points_where():
     found = compare.compare([ROPE, ALIBI], [nudged(ROPE, lambda seed: 0.1 * (seed - 1)), ALIBI])
-    assert comparison_sheets.verdict(found, "same_targets") == (
+    assert compare.verdict(found, "same_targets") == (
         "same targets: 20 differences, 0 better in B, 0 better in A, 10 not distinguishable, "
         "10 identical."
     )

@@ -8,17 +8,7 @@ from hypothesis import strategies as st
 from test_report import make_record
 
 from pe_jax.record import Corpus, Vocabulary, Way
-from pe_jax.report import (
-    gallery,
-    groups,
-    labels,
-    page,
-    sheet,
-    sheets,
-    style,
-    summary,
-    tables,
-)
+from pe_jax.report import gallery, groups, labels, page, sheet, sheets, style, tables
 from pe_jax.report.baseline import versus
 from pe_jax.report.selection import Selection
 
@@ -135,7 +125,7 @@ def test_no_bold_cell_rank_or_summary_spans_what_differs(pair):
         (row,) = table.rows
         assert all(cell.best for cell in row.cells) and row.rank is None
         other = {"rope": "t5", "t5": "rope"}[results[[r.id for r in results].index(row.run)].label]
-        said = summary.summary(table)
+        said = page.summary(table)
         assert f": {row.label} (" in said and f": {other} (" not in said
         assert "1 encoding trained" in said
         assert not any("reciprocal rank" in note for note in table.notes)
@@ -265,7 +255,7 @@ def test_the_summary_tells_how_many_seeds_there_are(seeds, said):
         for label, n in zip(("rope", "t5"), seeds, strict=True)
     ]
     table = tables.extrapolation(results)
-    assert said in summary.summary(table)
+    assert said in page.summary(table)
     assert said.strip("()").removesuffix(" each") + ", ±" in table.notes[1]
 
 
@@ -277,7 +267,7 @@ def test_the_summary_of_a_single_model_compares_its_swaps():
         for row in model.rows
         for swap, by in far.items()
     )
-    said = summary.summary(tables.extrapolation([replace(model, rows=rows)]))
+    said = page.summary(tables.extrapolation([replace(model, rows=rows)]))
     assert said.startswith(
         "rope, trained at 64 tokens (3 seeds), evaluated at up to 1024 tokens, as it is and with "
         "2 swaps. Lowest bits per byte at 1024: rerope ("
@@ -291,9 +281,9 @@ def test_of_equal_models_none_is_called_the_best():
         for label, first in (("rope", 0.0), ("t5", 0.5))
     ]
     table = tables.extrapolation(results)
-    assert "All are equal at 1024: 2.51 bits per byte." in summary.summary(table)
+    assert "All are equal at 1024: 2.51 bits per byte." in page.summary(table)
     assert "How the models rank" not in sheet.by_question(table.notes)
     better = make_record("alibi", [2.5, 2.4, 2.4, 2.4, 2.4])
     table = tables.extrapolation([*results, better])
-    assert "Lowest bits per byte at 1024: alibi (" in summary.summary(table)
+    assert "Lowest bits per byte at 1024: alibi (" in page.summary(table)
     assert "How the models rank" in sheet.by_question(table.notes)

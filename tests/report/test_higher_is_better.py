@@ -14,7 +14,7 @@ from test_report import make_record
 
 from pe_jax import metric
 from pe_jax.record import Result
-from pe_jax.report import compare, comparison_sheets, figures, page, sheet, sheets, study, tables
+from pe_jax.report import compare, figures, page, sheet, sheets, study, tables
 
 PROBABILITY = dataclasses.replace(
     metric.METRICS["same_targets"],
@@ -157,18 +157,18 @@ def test_a_comparison_calls_the_higher_side_better():
     higher = [scored("rope", [value + 0.1 for value in LEVEL])]
     comparison = compare.compare(a, higher)
     assert {d.better for d in comparison.differences} == {"B"}
-    assert comparison_sheets.verdict(comparison, "probability").startswith(
+    assert compare.verdict(comparison, "probability").startswith(
         "probability: 5 differences, 5 better in B, 0 better in A"
     )
-    assert any("Above 0, B is better." in note for note in comparison_sheets.notes(comparison))
-    (first, *_) = comparison_sheets.sheets(comparison, "a", "b")
+    assert any("Above 0, B is better." in note for note in compare.notes(comparison))
+    (first, *_) = compare.sheets(comparison, "a", "b")
     assert "Probability, probability (higher" in first.title
 
 
 def test_a_comparison_by_metrics_of_both_kinds_says_which_sign_is_better_by_which():
     both = make_record("rope", [2.5] * 5, window=False)
     both = dataclasses.replace(both, rows=both.rows + scored("rope", LEVEL).rows)
-    (said,) = (n for n in comparison_sheets.notes(compare.compare([both], [both])) if "±" in n)
+    (said,) = (n for n in compare.notes(compare.compare([both], [both])) if "±" in n)
     words = "B is better below 0 by same targets and nonoverlapping, and above 0 by probability."
     assert words in said
     assert not any(math.isnan(d.change.half) for d in compare.compare([both], [both]).differences)

@@ -9,16 +9,7 @@ from PIL import Image
 from test_report import make_record
 
 from pe_jax.record import Corpus
-from pe_jax.report import (
-    baseline,
-    compare,
-    comparison_sheets,
-    page,
-    sheet,
-    sheets,
-    study,
-    tables,
-)
+from pe_jax.report import baseline, compare, page, sheet, sheets, study, tables
 from pe_jax.report.words import short
 
 ODD = (
@@ -69,7 +60,7 @@ def test_markdown_has_no_html_and_no_links_of_a_name_a_source_or_an_advice():
     texts = [
         sheet.markdown(sheets.extrapolation(reported)),
         sheet.markdown([*map(sheets.differences, versus)]),
-        sheet.markdown(comparison_sheets.sheets(compared, HTML, LINKS), HTML),
+        sheet.markdown(compare.sheets(compared, HTML, LINKS), HTML),
     ]
     for text in texts:
         assert "evil" in text and not re.search(r"(?<!\\)<(?!/?sup>)", text)

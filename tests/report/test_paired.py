@@ -8,7 +8,7 @@ import scipy.stats
 from test_report import make_record
 
 from experiments.docs import marks
-from pe_jax.report import paired, tables
+from pe_jax.report import stats, tables
 
 
 def by_seed(values):
@@ -19,35 +19,35 @@ def test_p_is_that_of_scipys_paired_t_test():
     for n in (2, 3, 5, 12):
         a, b = np.random.default_rng(n).normal(2.5, 0.1, (2, n))
         wanted = scipy.stats.ttest_rel(a, b).pvalue
-        assert paired.p_value(by_seed(a), by_seed(b)) == pytest.approx(wanted, rel=1e-10)
+        assert stats.p_value(by_seed(a), by_seed(b)) == pytest.approx(wanted, rel=1e-10)
 
 
 def test_p_takes_shared_seeds_and_needs_two():
     a, b = {0: 1.0, 1: 2.0, 2: 4.0, 7: 9.0}, {2: 3.5, 1: 1.7, 0: 0.9, 8: 0.0}
     wanted = scipy.stats.ttest_rel([1.0, 2.0, 4.0], [0.9, 1.7, 3.5]).pvalue
-    assert paired.p_value(a, b) == pytest.approx(wanted)
-    assert math.isnan(paired.p_value({0: 1.0, 1: 2.0}, {1: 3.0, 2: 4.0}))
-    assert paired.p_value({0: 1.5, 1: 2.5}, {0: 1.0, 1: 2.0}) == 0.0
-    assert paired.p_value({0: 1.5, 1: 2.5}, {0: 1.5, 1: 2.5}) == 1.0
+    assert stats.p_value(a, b) == pytest.approx(wanted)
+    assert math.isnan(stats.p_value({0: 1.0, 1: 2.0}, {1: 3.0, 2: 4.0}))
+    assert stats.p_value({0: 1.5, 1: 2.5}, {0: 1.0, 1: 2.0}) == 0.0
+    assert stats.p_value({0: 1.5, 1: 2.5}, {0: 1.5, 1: 2.5}) == 1.0
 
 
 def test_holm_by_hand():
-    assert paired.holm([0.01, 0.04, 0.03, math.nan]) == pytest.approx(
+    assert stats.holm([0.01, 0.04, 0.03, math.nan]) == pytest.approx(
         [0.03, 0.06, 0.06, math.nan], nan_ok=True
     )
-    assert paired.holm([0.9, 0.8]) == [1.0, 1.0] and paired.holm([]) == []
+    assert stats.holm([0.9, 0.8]) == [1.0, 1.0] and stats.holm([]) == []
 
 
 def test_holm_of_the_best_counts_the_pairs_that_are_left():
-    found = paired.holm_of_best([0.01, 0.001, 0.02])  # 4 models: 6, then 3, then 1 pair
+    found = statistics.holm_of_best([0.01, 0.001, 0.02])  # 4 models: 6, then 3, then 1 pair
     assert found == pytest.approx([0.03, 0.006, 0.03])
-    assert paired.holm_of_best([0.04]) == [0.04]
+    assert statistics.holm_of_best([0.04]) == [0.04]
 
 
 def test_the_first_to_be_told_apart_lies_that_many_standard_errors_away():
-    far = paired.standard_errors(7, 3)
+    far = stats.standard_errors(7, 3)
     p = 2 * scipy.stats.t.sf(far, 2)
-    assert paired.holm_of_best([p, *[1.0] * 5])[0] == pytest.approx(0.05)
+    assert statistics.holm_of_best([p, *[1.0] * 5])[0] == pytest.approx(0.05)
 
 
 def test_best_marks_what_is_equal_and_what_no_test_tells_apart():
@@ -55,15 +55,15 @@ def test_best_marks_what_is_equal_and_what_no_test_tells_apart():
     equal = {seed: value + 0.001 for seed, value in best.items()}  # p 0, but the same as printed
     noisy, far = by_seed([2.41, 2.60, 2.30]), by_seed([2.70, 2.71, 2.72])
     alone, none = {0: 2.5}, {}
-    found = paired.best([far, noisy, best, equal, alone, none])
+    found = stats.best([far, noisy, best, equal, alone, none])
     assert found == [False, True, True, True, False, False]
     flipped = [{seed: -value for seed, value in sample.items()} for sample in (far, noisy, best)]
-    assert paired.best(flipped, sign=-1) == [False, True, True]
+    assert stats.best(flipped, sign=-1) == [False, True, True]
 
 
 def test_one_seed_marks_the_best_and_its_equals_alone():
-    assert paired.best([{0: 2.501}, {0: 2.502}, {0: 2.51}]) == [True, True, False]
-    assert paired.best([{}, {}]) == [False, False] and paired.best([]) == []
+    assert stats.best([{0: 2.501}, {0: 2.502}, {0: 2.51}]) == [True, True, False]
+    assert stats.best([{}, {}]) == [False, False] and stats.best([]) == []
 
 
 def bold_note(table):
@@ -71,11 +71,11 @@ def bold_note(table):
 
 
 def test_too_few_seeds_for_so_many_models_make_no_tests():
-    assert paired.tested(7, 3) and paired.tested(54, 5) and paired.tested(2, 2)
-    assert not (paired.tested(54, 3) or paired.tested(7, 2) or paired.tested(2, 1))
+    assert stats.tested(7, 3) and stats.tested(54, 5) and stats.tested(2, 2)
+    assert not (stats.tested(54, 3) or stats.tested(7, 2) or stats.tested(2, 1))
     noisy = [by_seed([2.41, 2.60, 2.30]), by_seed([2.40, 2.41, 2.42])]
-    assert paired.best(noisy) == [True, True]
-    assert paired.best(noisy, tests=False) == [False, True]
+    assert stats.best(noisy) == [True, True]
+    assert stats.best(noisy, tests=False) == [False, True]
     for models, bold in ((7, "paired t test"), (20, "so none is made")):
         results = [make_record(f"e{i}", [2.5 + i] * 5) for i in range(models)]
         assert bold in bold_note(tables.extrapolation(results))
@@ -99,7 +99,7 @@ def test_all_of_the_best_models_are_bold_in_nineteen_of_twenty_columns(models, t
 
 def test_holm_for_a_model_named_beforehand_errs_too_often_with_the_best(monkeypatch):
     """The simulation is able to find a procedure at fault."""
-    monkeypatch.setattr(paired, "holm_of_best", paired.holm)
+    monkeypatch.setattr(stats, "holm_of_best", stats.holm)
     assert marks.unmarked(7, 10, 7, 0.0, 1000) > highest(0.05, 1000)
     assert marks.unmarked(54, 10, 54, 0.0, 200) > highest(0.05, 200)
 
@@ -116,6 +116,6 @@ def test_holm_keeps_the_error_against_a_named_baseline(seeds):
     rng, draws, wrong = np.random.default_rng(seeds), 1500, 0
     for _ in range(draws):
         base, *others = marks.draw(rng, 7, seeds, 7, 0.0)
-        p = paired.holm([paired.p_value(other, base) for other in others])
-        wrong += min(p) <= paired.LEVEL
+        p = stats.holm([stats.p_value(other, base) for other in others])
+        wrong += min(p) <= stats.LEVEL
     assert wrong / draws <= highest(0.05, draws)

@@ -16,8 +16,7 @@ from test_report import make_record
 from pe_jax.metric import METRICS
 from pe_jax.record import AS_TRAINED, Baseline, Corpus, Replica, Row, Way
 from pe_jax.report import page, published, published_sheets
-from pe_jax.report.published import hold
-from pe_jax.report.references import COLUMNS, PublishedNumber, Reference, read
+from pe_jax.report.published import COLUMNS, PublishedNumber, Reference, hold, read
 from pe_jax.storage import atomic, records
 
 FILES = sorted((Path(__file__).parents[2] / "results" / "reference").glob("*.csv"))

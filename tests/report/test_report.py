@@ -27,7 +27,6 @@ from pe_jax.record import VERSION, Result, Way
 from pe_jax.report import (
     cells,
     compare,
-    comparison_sheets,
     figures,
     gallery,
     labels,
@@ -592,7 +591,7 @@ def test_everything_says_that_validation_text_was_scored(tmp_path):
         }
         captions = [one.caption for one in gallery.drawn(results, tables.study(results), [], 5.0)]
         both = compare.compare(results, results)
-        compared = sheet.markdown(comparison_sheets.sheets(both, "A", "B"))
+        compared = sheet.markdown(compare.sheets(both, "A", "B"))
         floats = re.findall(r"\\caption{(.*)}", texts["table.tex"])
         parts = (*floats, compared, texts["table.md"].split("\n")[0], texts["baseline.md"])
         for text in (*captions, *parts, texts["report.html"], texts["table.csv"]):

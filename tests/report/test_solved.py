@@ -7,7 +7,7 @@ from scored import rows
 
 from pe_jax.report import multiples, overview, sheets, tables
 from pe_jax.report.baseline import versus
-from pe_jax.report.summary import summary
+from pe_jax.report.page import summary
 
 
 def model(label, at_train, beyond, task="parity"):

@@ -12,7 +12,7 @@ from drawn import texts
 from scored import rows, scored
 
 from pe_jax.record import Replica, Way
-from pe_jax.report import paired, sheets, tables
+from pe_jax.report import sheets, stats, tables
 from pe_jax.report.baseline import versus
 from pe_jax.report.words import plusminus
 from pe_jax.storage.records import encode
@@ -102,7 +102,7 @@ def test_holm_rejects_what_the_step_down_procedure_rejects():
     rng = np.random.default_rng(3)
     for _ in range(200):
         p = rng.beta(0.3, 3, size=rng.integers(1, 12)).tolist()
-        adjusted = paired.holm(p)
+        adjusted = stats.holm(p)
         assert {i for i, value in enumerate(adjusted) if value <= 0.05} == by_the_book(p)
 
 
@@ -115,7 +115,7 @@ def test_the_best_of_a_column_is_held_against_the_family_of_all_pairs():
         p = [scipy.stats.ttest_rel(values[i], values[j]).pvalue for i, j in pairs]
         apart = {pair for k, pair in enumerate(pairs) if k in by_the_book(p)}
         wanted = [not apart & {(i, first), (first, i)} for i in range(6)]
-        assert paired.best([dict(enumerate(row)) for row in values], digits=12) == wanted
+        assert stats.best([dict(enumerate(row)) for row in values], digits=12) == wanted
 
 
 def test_answers_to_the_same_questions_have_mcnemars_exact_test():
@@ -134,5 +134,5 @@ def test_answers_to_the_same_questions_have_mcnemars_exact_test():
     assert cells["rope, ntk"].verdict == "equal" and cells["rope, ntk"].p == 1.0
     assert "McNemar" in sheets.difference_note(found)
     five = {Replica("sample", i): 100.0 for i in range(5)}
-    assert paired.mcnemar(five, dict.fromkeys(five, 0.0)) == 2 * 0.5**5
-    assert not paired.yes_or_no([{Replica("seed", 0): 100.0}])
+    assert stats.mcnemar(five, dict.fromkeys(five, 0.0)) == 2 * 0.5**5
+    assert not stats.yes_or_no([{Replica("seed", 0): 100.0}])
