@@ -1,4 +1,6 @@
-"""The schema of a run's JSON files: frozen dataclasses, read and written by storage/records.py."""
+"""The schema of a run's JSON files: frozen dataclasses, read and written by storage/records.py; the
+reasons why a score is missing, and the share of a scored split that occurs in the training text.
+"""
 
 from __future__ import annotations
 
@@ -6,13 +8,89 @@ import dataclasses
 import enum
 import math
 import statistics
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal
 
-from pe_jax.contamination import HELD_OUT, Overlap, doubts
-from pe_jax.reason import Reason, sentence
-
 VERSION = 6
+
+
+HELD_OUT = {"test": "test", "valid": "validation"}  # the splits that are scored, in words
+TOLD = 0.05  # the share of a split in the training text from which on people are told of it
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Overlap:
+    """How much of a split also stands in the training text, as data/overlap.py measures it."""
+
+    share: float  # of its bytes, with case and white space folded
+    copies: int = 0  # its documents that are equal to one of the training text
+    document: str = ""  # a copy, or the one that shares the most; "": none shares any
+    beside: str = ""  # the document of the training text that shares the most with it
+
+
+def doubts(overlaps: Mapping[str, Overlap], splits: Iterable[str]) -> tuple[str, ...]:
+    """A sentence for each of these splits that has a copy of a training document, or shares at
+    least TOLD with the training text. Less may be what many texts have, such as a licence.
+    """
+    found = ((HELD_OUT.get(split, split), overlaps.get(split)) for split in splits)
+    return tuple(
+        f"{100 * overlap.share:.3g} % of the {name} text also stands in the training text ("
+        + (f"copies: {overlap.copies}, such as " if overlap.copies else "most of it: ")
+        + f"{overlap.document} has that of {overlap.beside})"
+        for name, overlap in found
+        if overlap and (overlap.copies or overlap.share >= TOLD)
+    )
+
+
+class Reason(enum.Enum):
+    """Why a value is not there."""
+
+    BEYOND_POSITIONS = "beyond_positions"
+    DIVERGED = "diverged"
+    OUT_OF_MEMORY = "out_of_memory"
+    NOT_FINITE = "not_finite"
+    NO_KEYS = "no_keys"
+    NOT_EVALUATED = "not_evaluated"
+
+
+SENTENCES = {
+    Reason.BEYOND_POSITIONS: "beyond its {at} positions",
+    Reason.DIVERGED: "diverged at step {at}",
+    Reason.OUT_OF_MEMORY: "needs {at}, {free} are free",
+    Reason.NOT_FINITE: "not finite",
+    Reason.NO_KEYS: "no key token among the targets",
+    Reason.NOT_EVALUATED: "not evaluated",
+}
+
+
+def sentence(reason: Reason, at: int | None, free: int | None) -> str:
+    """The sentence of a reason, with the numbers that a Row has for it."""
+    if reason is not Reason.OUT_OF_MEMORY:
+        return SENTENCES[reason].format(at=at)
+    if at is None or free is None:  # the device has told it in the middle of a pass
+        return "out of memory"
+    return SENTENCES[reason].format(at=in_bytes(at), free=in_bytes(free))
+
+
+def in_bytes(number: int) -> str:
+    """A number of bytes, as in "41.2 GB"."""
+    units = (10**12, "TB"), (10**9, "GB"), (10**6, "MB")
+    unit, name = next((one for one in units if number >= one[0]), units[-1])
+    return f"{number / unit:.3g} {name}"
+
+
+def divergence(steps: Mapping[int, int]) -> str:
+    """From which step on the training of seeds went wrong, {seed: step}, in words: "seeds 0, 2:
+    loss or gradient not finite from step 37 on"; "" for none.
+    """
+    by_step: dict[int, list[int]] = {}
+    for seed, step in sorted(steps.items()):
+        by_step.setdefault(step, []).append(seed)
+    return "; ".join(
+        f"seed{'s' * (len(seeds) > 1)} {', '.join(map(str, seeds))}: "
+        f"loss or gradient not finite from step {step} on"
+        for step, seeds in by_step.items()
+    )
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -116,7 +194,7 @@ class Corpus:
     overlap: dict[str, Overlap] = dataclasses.field(default_factory=dict)  # by split
 
     def doubts(self, splits: Iterable[str] = HELD_OUT) -> tuple[str, ...]:
-        """What people must know of the overlap of these splits: `contamination.doubts`."""
+        """What people must know of the overlap of these splits: `doubts`."""
         return doubts(self.overlap, splits)
 
 

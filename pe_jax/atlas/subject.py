@@ -13,8 +13,7 @@ import numpy as np
 from flax import nnx
 
 from pe_jax.compose import hooks
-from pe_jax.compose.layers import active
-from pe_jax.compose.parse import Spec, parse
+from pe_jax.compose.parse import Spec, active, parse
 from pe_jax.encoding import Dims, Encoding, Params
 from pe_jax.model.parameters import init_params, noisy
 from pe_jax.runs import checks

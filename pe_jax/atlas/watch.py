@@ -22,7 +22,7 @@ from jaxtyping import Float, Int
 from pe_jax.atlas.curves import DASHES, name_lines, plane
 from pe_jax.atlas.maps import WIDTH
 from pe_jax.attention.bound import Bound
-from pe_jax.compose.layers import active
+from pe_jax.compose.parse import active
 from pe_jax.encoding import Encoding, seen
 from pe_jax.model.lm import LM
 from pe_jax.record import Begun

@@ -7,7 +7,9 @@ sys.argv[0] is the command as a user types it again, "pe-jax run", however it wa
 
 from __future__ import annotations
 
+import ast
 import importlib
+import itertools
 import json
 import os
 import re
@@ -15,14 +17,13 @@ import shlex
 import sys
 import textwrap
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 from absl import app, flags, logging
 
 import pe_jax
-from pe_jax.commands import docstrings
 from pe_jax.errors import in_words, nearest
 
 INTERRUPTED = 75  # the exit code of a stopped command that goes on when it is given again
@@ -172,7 +173,7 @@ def _knobs() -> str:
         "The config, each knob with its default. The encodings and the task have theirs:",
         "--config.pe.NAME.FIELD=VALUE and --config.task.FIELD=VALUE.",
     ]
-    for section in docstrings.sections():
+    for section in sections():
         lines += ["", textwrap.fill(f"{section.name}: {section.sentence}", 80)]
         lines += [_filled(f"{flag}: {sentence}") for flag, sentence in section.knobs.items()]
     return "\n".join(lines)
@@ -265,3 +266,49 @@ def _words(error: BaseException) -> str:
         return str(error)
     place = traceback.extract_tb(error.__traceback__)[-1]
     return f"{type(error).__name__}: {error} ({place.filename}, line {place.lineno})"
+
+
+ROOT = Path(__file__).parents[2]
+
+
+class Section(NamedTuple):
+    """A section of the config."""
+
+    name: str
+    sentence: str
+    knobs: dict[str, str]
+    """The sentence of each field, by its flag with the default: "--config.train.steps=350"."""
+
+
+def sections() -> Iterator[Section]:
+    """The sections of `runs.sections.SECTIONS`, with every field of their dataclasses."""
+    file = ROOT / "pe_jax/runs/config.py"
+    imports = _statements(file, ast.ImportFrom)
+    modules = {alias.name: node.module for node in imports for alias in node.names}
+    (table,) = (node.value for node in _statements(file, ast.Assign))
+    for key, kind in zip(table.keys, table.values, strict=True):
+        classes = _statements(ROOT / f"{modules[kind.id].replace('.', '/')}.py", ast.ClassDef)
+        (fields,) = (cls.body for cls in classes if cls.name == kind.id)
+        flags = {}
+        for field, below in itertools.pairwise(fields):
+            if hasattr(field, "annotation"):
+                value = str(ast.literal_eval(field.value)).replace("'", '"')
+                flag = f"--config.{key.value}.{field.target.id}={shlex.quote(value)}"
+                flags[flag] = sentence(below.value.value)
+        yield Section(key.value, sentence(fields[0].value.value), flags)
+
+
+def of_file(path: Path) -> str:
+    """The first sentence of a Python file."""
+    return sentence(ast.get_docstring(ast.parse(path.read_text())))
+
+
+def sentence(text: str | None) -> str:
+    """The first sentence of a docstring, or its first paragraph where that ends otherwise."""
+    first = " ".join((text or "").partition("\n\n")[0].split())
+    return re.split(r"(?<=\.)(?<!al\.) ", first)[0]
+
+
+def _statements(path: Path, kind: type[ast.stmt]) -> list[Any]:
+    """The statements of one kind of a Python file, without those inside others."""
+    return [node for node in ast.parse(path.read_text()).body if isinstance(node, kind)]

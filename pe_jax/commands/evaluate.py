@@ -50,7 +50,7 @@ def main() -> int:
         return cli.fail("--workdir=RUN is required: the folder of a finished run, or of runs")
     from pe_jax.commands import console
     from pe_jax.errors import Refused
-    from pe_jax.reason import divergence
+    from pe_jax.record import divergence
     from pe_jax.runs.execute import evaluate_again
     from pe_jax.training.session import Interrupted
 

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from absl import flags
 
 from pe_jax.commands import cli
-from pe_jax.commands.docstrings import of_file, sentence
+from pe_jax.commands.cli import of_file, sentence
 from pe_jax.errors import nearest
 
 OPTIONS = flags.FlagValues()

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from pe_jax.compose.layers import layers_of
+from pe_jax.compose.parse import layers_of
 from pe_jax.compose.swap import kin
 from pe_jax.encoding import Encoding, overrides
 

@@ -3,20 +3,21 @@
 A spec is a sum of members, applied in order. A member is a name of the table
 (pe_jax/encodings/__init__.py) or a class of your own, `dir/file.py:Class`; then optionally, in
 parentheses, the fields that differ from their defaults; then optionally, in brackets, the layers it
-acts in, as slices or numbers. After an encoding that overrides `embed`, as in learned[-1:],
-brackets also mean where="layers": it acts on the input of each of these layers, and not once on the
-model's input.
+acts in, as Python slices or numbers: [::2], [-1:], [0,3,5:]. After an encoding that overrides
+`embed`, as in learned[-1:], brackets also mean where="layers": it acts on the input of each of
+these layers, and not once on the model's input.
 """
 
 from __future__ import annotations
 
+import ast
 import collections
 import dataclasses
+import operator
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 from pe_jax import own_class, terms
-from pe_jax.compose.layers import layers_of
 from pe_jax.encoding import Dims, Encoding
 from pe_jax.encodings import ENCODINGS
 from pe_jax.errors import nearest
@@ -183,3 +184,44 @@ def _find(name: str) -> type[Encoding]:
         f"unknown encoding {name!r}{nearest(name, ENCODINGS)} "
         f"Known: {', '.join(sorted(ENCODINGS))}, or your own as dir/file.py:Class."
     )
+
+
+def layers_of(encoding: Encoding) -> list[int]:
+    """The layers it acts in, counted from 0, ascending. ValueError if its field `layers` holds no
+    slices or numbers, or none of the model's layers.
+    """
+    every = range(encoding.dims.layers)
+    parts = [every[part] for part in _slices(encoding.layers)]
+    layers = [layer for layer in every if any(layer in part for part in parts)]
+    if not layers:
+        raise ValueError(
+            f"{type(encoding).__name__} acts in no layer: the model has {encoding.dims.layers}, "
+            f"layers is {encoding.layers!r}"
+        )
+    return layers
+
+
+def active(encoding: Encoding, layer: int) -> bool:
+    """Whether the encoding acts in `layer`, counted from 0."""
+    return layer in layers_of(encoding)
+
+
+def _slices(text: str) -> list[slice]:
+    try:
+        (subscript,) = ast.parse(f"_[{text}]").body
+        inside = subscript.value.slice  # type: ignore[attr-defined]
+        return [_slice(part) for part in getattr(inside, "elts", [inside])]
+    except (SyntaxError, ValueError, TypeError, AttributeError):
+        raise ValueError(
+            "layers must be slices or numbers with commas between, such as ':', '::2', '-1:' or "
+            f"'0,3', got {text!r}"
+        ) from None
+
+
+def _slice(part: ast.expr) -> slice:
+    """The slice that a slice or a number of the text stands for. TypeError if it is neither."""
+    if isinstance(part, ast.Slice):
+        ends = part.lower, part.upper, part.step
+        return slice(*(end and operator.index(ast.literal_eval(end)) for end in ends))
+    number = operator.index(ast.literal_eval(part))
+    return slice(number, number + 1 or None)

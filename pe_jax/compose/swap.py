@@ -13,8 +13,7 @@ import functools
 
 import jax
 
-from pe_jax.compose.layers import layers_of
-from pe_jax.compose.parse import defaults, parse
+from pe_jax.compose.parse import defaults, layers_of, parse
 from pe_jax.encoding import Encoding
 
 Class = type[Encoding]

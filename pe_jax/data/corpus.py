@@ -17,8 +17,8 @@ from typing import NamedTuple
 import numpy as np
 
 from pe_jax import record
-from pe_jax.contamination import HELD_OUT, Overlap
 from pe_jax.data.overlap import Passages
+from pe_jax.record import HELD_OUT, Overlap
 
 SPLITS = ("train", "valid", "test")
 FEWEST_FILES = 10

@@ -22,7 +22,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from pe_jax.contamination import Overlap
+from pe_jax.record import Overlap
 
 WINDOW = 64
 STRIDE = 16

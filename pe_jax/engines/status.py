@@ -15,8 +15,7 @@ from typing import Any
 
 from pe_jax import errors
 from pe_jax.engines import queues
-from pe_jax.reason import divergence
-from pe_jax.record import Begun, Planned, Result, Stage
+from pe_jax.record import Begun, Planned, Result, Stage, divergence
 from pe_jax.runs import progress
 from pe_jax.storage import atomic, jsonl, locks, records
 

@@ -22,7 +22,7 @@ from pe_jax.evaluation.budget import Budget
 from pe_jax.evaluation.config import EvalConfig
 from pe_jax.evaluation.passes import Pass
 from pe_jax.evaluation.scoring import Missing, batch_of, merged, within_budget
-from pe_jax.reason import Reason
+from pe_jax.record import Reason
 from pe_jax.task import Sample, Task
 from pe_jax.training.mesh import place_windows
 from pe_jax.training.processes import gather

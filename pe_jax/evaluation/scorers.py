@@ -1,11 +1,16 @@
-"""What trained models score in one pass: on windows of text, or on the samples of a task."""
+"""What trained models score in one pass: on windows of text, or on the samples of a task.
+
+KL and LongPPL need what a model as it is predicts of the same targets within `eval.reference`, by
+default its training length: `Reference` computes the rows of its distributions, and the key tokens
+of LongPPL (Fang et al., 2024; arXiv:2410.23771), once for every way and length.
+"""
 
 from __future__ import annotations
 
 import dataclasses
 import functools
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -19,12 +24,17 @@ from pe_jax.evaluation.baselines import bayes, per_token
 from pe_jax.evaluation.budget import Budget
 from pe_jax.evaluation.config import EvalConfig
 from pe_jax.evaluation.passes import Job, Key, Pass
-from pe_jax.evaluation.reference import Reference
-from pe_jax.evaluation.scoring import Missing, answer_nats, divergence, score, target_nats
+from pe_jax.evaluation.scoring import (
+    Missing,
+    answer_nats,
+    divergence,
+    last_rows,
+    score,
+    target_nats,
+)
 from pe_jax.evaluation.windows import Windows
 from pe_jax.metric import Predictions, PromptMetric, SampleMetric, named
-from pe_jax.reason import Reason
-from pe_jax.record import Curve, Replica, Row
+from pe_jax.record import Curve, Reason, Replica, Row
 from pe_jax.task import Task
 from pe_jax.tasks.text import TEXT
 from pe_jax.training.mesh import copies
@@ -280,3 +290,117 @@ def _of_text(
         return Scored(row, None)
     position, value = cut.curve(targets)
     return Scored(row, Curve(**key._asdict(), position=position, value=value))
+
+
+GAIN, FULL = 2.0, 2.0
+"""Nats: a key token has more than GAIN nats more from few tokens, and below FULL from all."""
+
+
+class Short(NamedTuple):
+    """Short contexts of the targets of windows, each shared by `stride` consecutive targets."""
+
+    tokens: int
+    """K: what the first of these targets sees; the last one sees K + stride - 1."""
+    stride: int
+
+    @classmethod
+    def of(cls, length: int) -> Short:
+        """A quarter of a length, and a quarter of that."""
+        return cls(max(1, length // 4), max(1, length // 16))
+
+    def windows(self, whole: Windows) -> Windows:
+        """The short windows of all `whole` ones, one after another. Targets with fewer than K
+        tokens before them have none.
+        """
+        context, stride = self
+        pieces, hi = [], []
+        for tokens, lo, end in zip(whole.tokens, whole.lo, whole.hi, strict=True):
+            for first in range(max(lo + 1, context), end + 1, stride):
+                piece = np.zeros(context + stride, np.int32)
+                part = tokens[first - context : first + stride]
+                piece[: len(part)] = part
+                pieces.append(piece)
+                hi.append(context - 1 + min(stride, end + 1 - first))
+        stacked, lo = np.stack(pieces), np.full(len(pieces), context - 1)
+        size = context + stride - 1
+        sizes = np.ones((len(pieces), size), int)
+        return Windows(whole.metric, size, stacked, sizes, lo, np.array(hi))
+
+    def spread(self, whole: Windows, nats: np.ndarray) -> np.ndarray:
+        """-ln p of the last targets of the `whole` windows, [W, last], from that of the `windows`,
+        [pieces, stride]; NaN where there is none.
+        """
+        context, stride = self
+        out, pieces = np.full((len(whole.tokens), whole.length), np.nan), iter(nats)
+        for row, lo, end in zip(out, whole.lo, whole.hi, strict=True):
+            for first in range(max(lo + 1, context), end + 1, stride):
+                count = min(stride, end + 1 - first)
+                row[first - 1 : first - 1 + count] = next(pieces)[:count]
+        return out[:, -whole.last :]
+
+
+def key_tokens(full: np.ndarray, short: np.ndarray) -> np.ndarray:
+    """Which targets are key tokens, from their -ln p in nats: full < 2 and short - full > 2."""
+    return (full < FULL) & (short - full > GAIN)
+
+
+class Reference:
+    """What the models of a run's seeds predict within eval.reference. `cuts` are the windows of
+    each metric and length, that one included.
+    """
+
+    def __init__(
+        self,
+        graphdef: nnx.GraphDef,
+        encodings: tuple[Encoding, ...],
+        cuts: Mapping[tuple[str, int], Windows],
+        config: EvalConfig,
+        session: Session,
+        budget: Budget,
+    ):
+        self.graphdef, self.encodings, self.cuts = graphdef, encodings, cuts
+        self.config, self.session, self.budget = config, session, budget
+        self.kept: dict[tuple[str, Replica], Any] = {}
+
+    def rows(self, metric: str, replica: Replica, params: Any) -> np.ndarray | Missing:
+        """The rows [W, last, D] of the last targets of the windows of a metric, of a place those of
+        its window.
+        """
+
+        def computed() -> np.ndarray | Missing:
+            return self._scored(last_rows, self._whole(metric, replica), params)
+
+        return self._once("rows", replica, computed)
+
+    def keys(self, metric: str, replica: Replica, params: Any) -> np.ndarray | Missing:
+        """Which of these targets are key tokens: bool [W, last]."""
+
+        def computed() -> np.ndarray | Missing:
+            whole = self._whole(metric, replica)
+            short = Short.of(whole.length)
+            full = self._scored(target_nats, whole, params)
+            little = self._scored(target_nats, short.windows(whole), params)
+            if isinstance(full, Missing):
+                return full
+            if isinstance(little, Missing):
+                return little
+            return key_tokens(full, short.spread(whole, little))
+
+        return self._once("keys", replica, computed)
+
+    def _whole(self, metric: str, replica: Replica) -> Windows:
+        whole = self.cuts[metric, self.config.reference or 0]
+        return whole if replica.kind == "seed" else whole.only(replica.number)
+
+    def _scored(self, program: Any, cut: Windows, params: Any) -> np.ndarray | Missing:
+        made = tuple(e.at(cut.length) for e in self.encodings)
+        program = functools.partial(program, graphdef=self.graphdef, encodings=made)
+        return score(cut, program, params, self.config.batch_tokens, self.session, self.budget)
+
+    def _once(self, kind: str, replica: Replica, compute: Callable[[], Any]) -> Any:
+        """What is computed for a replica; of places only those of the newest are kept."""
+        if (kind, replica) not in self.kept:
+            if replica.kind != "seed":
+                self.kept = {key: value for key, value in self.kept.items() if key[1] == replica}
+            self.kept[kind, replica] = compute()
+        return self.kept[kind, replica]

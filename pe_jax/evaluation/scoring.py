@@ -21,7 +21,7 @@ from pe_jax.evaluation.budget import Budget, needed
 from pe_jax.evaluation.windows import Windows
 from pe_jax.model.lm import LM
 from pe_jax.model.memory import Memory
-from pe_jax.reason import Reason, sentence
+from pe_jax.record import Reason, sentence
 from pe_jax.training.mesh import place_windows
 from pe_jax.training.processes import gather
 from pe_jax.training.session import Session

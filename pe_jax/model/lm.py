@@ -17,7 +17,7 @@ from flax import nnx
 from jaxtyping import Array, Float, Int, Key
 
 from pe_jax.attention.bound import Bound, fold_positions
-from pe_jax.compose.layers import active
+from pe_jax.compose.parse import active
 from pe_jax.encoding import Encoding, acts_once, overrides
 from pe_jax.model.cache import LayerPast, Past, Seen, rows_from
 from pe_jax.model.config import DTYPES, LmConfig

@@ -6,7 +6,7 @@ import jax
 import numpy as np
 from jaxtyping import Array, Key
 
-from pe_jax.compose.layers import layers_of
+from pe_jax.compose.parse import layers_of
 from pe_jax.encoding import Encoding, Params, acts_once, overrides
 
 

@@ -8,7 +8,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from pe_jax.compose.layers import layers_of
+from pe_jax.compose.parse import layers_of
 from pe_jax.encoding import Encoding
 from pe_jax.encodings.dynamic_ntk import DynamicNTK
 from pe_jax.encodings.llama3 import Llama3

@@ -11,8 +11,7 @@ from itertools import groupby
 
 from pe_jax import record
 from pe_jax.metric import METRICS, Metric, SampleMetric
-from pe_jax.reason import SENTENCES, Reason
-from pe_jax.record import AS_TRAINED, Replica, Result, Way
+from pe_jax.record import AS_TRAINED, SENTENCES, Reason, Replica, Result, Way
 from pe_jax.report import groups, stats
 from pe_jax.report.groups import Condition
 from pe_jax.report.headroom import HEADROOM

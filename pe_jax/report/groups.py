@@ -10,8 +10,7 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from pe_jax.contamination import HELD_OUT
-from pe_jax.record import SYMBOLS, Begun, Corpus, Result
+from pe_jax.record import HELD_OUT, SYMBOLS, Begun, Corpus, Result
 from pe_jax.report.words import plain, text
 
 FREE = {"attention", "memory", "vocab"}

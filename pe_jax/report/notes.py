@@ -8,9 +8,8 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 
-from pe_jax.contamination import HELD_OUT
 from pe_jax.metric import Metric
-from pe_jax.record import AS_TRAINED, SYMBOLS, Process, Result
+from pe_jax.record import AS_TRAINED, HELD_OUT, SYMBOLS, Process, Result
 from pe_jax.report import headroom, reference_rows, stats
 from pe_jax.report.cells import SOLVED, Row, Table, by_replica, described, rate, values
 from pe_jax.report.groups import other_text

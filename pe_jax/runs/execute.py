@@ -30,8 +30,7 @@ from pe_jax.data.tokenizer import Tokens
 from pe_jax.errors import Refused
 from pe_jax.evaluation.evaluate import Models, evaluate
 from pe_jax.evaluation.passes import Key
-from pe_jax.reason import divergence
-from pe_jax.record import Begun, Result, Tried
+from pe_jax.record import Begun, Result, Tried, divergence
 from pe_jax.runs import environment
 from pe_jax.runs.config import users_files
 from pe_jax.runs.folder import Folder, chosen, wider

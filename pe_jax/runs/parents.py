@@ -22,7 +22,7 @@ from pe_jax.model.config import DTYPES, LmConfig
 from pe_jax.pretrained.config import Described
 from pe_jax.pretrained.load import load
 from pe_jax.pretrained.source import KINDS, Source
-from pe_jax.reason import divergence
+from pe_jax.record import divergence
 from pe_jax.runs.config import DataConfig, members_of
 from pe_jax.runs.folder import Folder
 from pe_jax.storage import hashes

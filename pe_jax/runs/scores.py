@@ -20,8 +20,7 @@ from pe_jax.errors import Refused
 from pe_jax.evaluation.evaluate import longest
 from pe_jax.evaluation.passes import Key
 from pe_jax.evaluation.scorers import Scored
-from pe_jax.reason import Reason
-from pe_jax.record import Baseline, Corpus, Curve, Process, Row, UsersMetric, Way
+from pe_jax.record import Baseline, Corpus, Curve, Process, Reason, Row, UsersMetric, Way
 from pe_jax.runs import environment
 from pe_jax.runs.folder import Folder
 from pe_jax.runs.run import Run

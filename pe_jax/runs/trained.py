@@ -15,8 +15,7 @@ from pe_jax.model.text_model import TextModel
 from pe_jax.pretrained.load import Pretrained
 from pe_jax.pretrained.load import load as load_pretrained
 from pe_jax.pretrained.source import KINDS
-from pe_jax.reason import divergence
-from pe_jax.record import Begun
+from pe_jax.record import Begun, divergence
 from pe_jax.runs.execute import alone, evaluate_again
 from pe_jax.runs.folder import Folder
 from pe_jax.runs.progress import RunBar

@@ -18,7 +18,7 @@ from jax.sharding import Mesh
 from pe_jax.data import batches as data
 from pe_jax.encoding import Encoding
 from pe_jax.model.config import LmConfig
-from pe_jax.reason import divergence
+from pe_jax.record import divergence
 from pe_jax.storage.checkpoints import Checkpoints
 from pe_jax.task import Task
 from pe_jax.tasks.text import TEXT

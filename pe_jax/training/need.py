@@ -20,7 +20,7 @@ from pe_jax.encoding import Encoding
 from pe_jax.errors import Refused
 from pe_jax.model.config import DTYPES, LmConfig
 from pe_jax.model.parameters import sizes
-from pe_jax.reason import in_bytes
+from pe_jax.record import in_bytes
 from pe_jax.task import Task
 from pe_jax.training.config import TrainConfig
 from pe_jax.training.step import model_size

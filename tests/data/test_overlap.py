@@ -7,10 +7,9 @@ import shutil
 import numpy as np
 import pytest
 
-from pe_jax.contamination import TOLD, Overlap
 from pe_jax.data.load import load
 from pe_jax.data.overlap import STRIDE, WINDOW, Passages
-from pe_jax.record import Corpus
+from pe_jax.record import TOLD, Corpus, Overlap
 
 
 def prose(seed: int, size: int = 3000) -> str:

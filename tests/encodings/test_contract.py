@@ -14,8 +14,7 @@ import numpy as np
 import pytest
 
 from pe_jax.attention.bound import Bound, fold_positions
-from pe_jax.compose.layers import active
-from pe_jax.compose.parse import defaults, label, make, parse, parse_list, sources
+from pe_jax.compose.parse import active, defaults, label, make, parse, parse_list, sources
 from pe_jax.compose.swap import kin, replaces, swap
 from pe_jax.encoding import (
     HIDDEN,

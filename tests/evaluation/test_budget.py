@@ -14,7 +14,7 @@ from pe_jax.evaluation import budget, scoring
 from pe_jax.evaluation.config import EvalConfig
 from pe_jax.evaluation.evaluate import Models, evaluate
 from pe_jax.model.config import LmConfig
-from pe_jax.reason import Reason
+from pe_jax.record import Reason
 from pe_jax.runs import environment
 from pe_jax.training import need
 from pe_jax.training.config import TrainConfig

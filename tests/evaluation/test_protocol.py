@@ -24,8 +24,7 @@ from pe_jax.evaluation.windows import windows
 from pe_jax.metric import METRICS, Predictions, SampleMetric, TextMetric, named
 from pe_jax.model.config import LmConfig
 from pe_jax.model.memory import Memory
-from pe_jax.reason import Reason
-from pe_jax.record import Corpus, Replica, Result, Training, Way
+from pe_jax.record import Corpus, Reason, Replica, Result, Training, Way
 from pe_jax.report.tables import extrapolation
 from pe_jax.storage.jsonl import History
 from pe_jax.training.config import TrainConfig

@@ -14,13 +14,11 @@ from pe_jax.compose.swap import swap
 from pe_jax.evaluation.config import EvalConfig
 from pe_jax.evaluation.evaluate import evaluate
 from pe_jax.evaluation.passes import Key
-from pe_jax.evaluation.reference import Short, key_tokens
-from pe_jax.evaluation.scorers import Models
+from pe_jax.evaluation.scorers import Models, Short, key_tokens
 from pe_jax.evaluation.windows import Windows, windows
 from pe_jax.metric import METRICS
 from pe_jax.pretrained.load import load
-from pe_jax.reason import Reason
-from pe_jax.record import Replica, Way
+from pe_jax.record import Reason, Replica, Way
 from pe_jax.storage.jsonl import History
 from pe_jax.training.session import Session
 
@@ -133,8 +131,8 @@ def test_longppl_is_that_of_its_authors_package_for_fixed_logits():
 
 def test_keys_are_those_of_the_model_itself_and_score_every_way(model, documents, monkeypatch):
     """With bounds that a random model has key tokens for."""
-    monkeypatch.setattr("pe_jax.evaluation.reference.GAIN", 0.05)
-    monkeypatch.setattr("pe_jax.evaluation.reference.FULL", 9.0)
+    monkeypatch.setattr("pe_jax.evaluation.scorers.GAIN", 0.05)
+    monkeypatch.setattr("pe_jax.evaluation.scorers.FULL", 9.0)
     config = config_of(("longppl",), lengths=(64,))
     rows = values(model, documents, config)
     for place in range(3):

@@ -19,8 +19,7 @@ from flax import nnx
 from helpers import assert_near, perturbed, sampled
 
 from pe_jax.attention.bound import Bound
-from pe_jax.compose.layers import active
-from pe_jax.compose.parse import make
+from pe_jax.compose.parse import active, make
 from pe_jax.compose.swap import swap
 from pe_jax.encoding import RELATIVE, Encoding, sites
 from pe_jax.encodings import ENCODINGS

@@ -5,8 +5,7 @@ from dataclasses import replace
 import pytest
 from drawn import drawn, texts
 
-from pe_jax.reason import Reason
-from pe_jax.record import Baseline, Replica, Row, Way
+from pe_jax.record import Baseline, Reason, Replica, Row, Way
 from pe_jax.report import figures, headroom, sheets, tables
 
 BAYES = {20: 3.0, 40: 2.8, 80: 2.6, 160: 2.4}

@@ -22,8 +22,7 @@ from drawn import pretrained, texts
 from rich.console import Console
 
 from pe_jax import record
-from pe_jax.reason import Reason
-from pe_jax.record import VERSION, Result, Way
+from pe_jax.record import VERSION, Reason, Result, Way
 from pe_jax.report import (
     cells,
     compare,

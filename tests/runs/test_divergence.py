@@ -8,8 +8,7 @@ import pytest
 from commands import Lab, lines, result, run_of, the_run
 
 from pe_jax.engines import status
-from pe_jax.reason import Reason
-from pe_jax.record import Result, Stage
+from pe_jax.record import Reason, Result, Stage
 from pe_jax.runs.execute import evaluate_again, execute
 from pe_jax.runs.trained import Trained
 from pe_jax.runs.view import Silent

@@ -14,8 +14,7 @@ import pytest
 from commands import tiny_on, write_text
 
 import pe_jax
-from pe_jax.reason import Reason
-from pe_jax.record import Corpus, Replica, Result, Row, Training, Way
+from pe_jax.record import Corpus, Reason, Replica, Result, Row, Training, Way
 
 ROOT = Path(__file__).resolve().parents[2]
 
