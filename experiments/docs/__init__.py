@@ -1,1 +1,1 @@
-"""What writes the generated parts of README.md and NOTES.md, and executes the notebook."""
+"""What writes the generated parts of README.md and docs/, and executes the notebook."""

@@ -1,6 +1,5 @@
-"""Writes the generated parts of README.md, NOTES.md and docs/tasks.md: from results/ the table and
-plot of the quickstart, the ratios of the benchmarks and how encodings moved; from the code the
-encodings and the tasks.
+"""Writes the generated parts of README.md and docs/: from results/ the picture and the table of
+README.md and the ratios of the benchmarks; from the code the tables of encodings and tasks.
 
 python -m experiments.docs.readme [--check]
 """
@@ -17,17 +16,29 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from experiments.docs import picture
+from pe_jax.report.words import plusminus
+
 ROOT = Path(__file__).resolve().parents[2]
 FAST_COMPILATION = "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true"
 
 
 def quickstart() -> str:
-    """The plot and the headline table of the quickstart, with the notes on how to read it."""
-    table = (ROOT / "results/quickstart/table.md").read_text("utf-8")
-    headline = table.split("\n### ")[0].strip()
-    general = table[table.index("**How to read the columns.**") :].strip()
-    plot = "![bits per byte against evaluation length](results/quickstart/curves.png)"
-    return f"{plot}\n\n{headline}\n\n{general}"
+    """The scores of the picture at the training length and at the longest, the best at the longest
+    text first.
+    """
+    by_study = {
+        metric: {line.label: line for line in picture.lines(name, metric)}
+        for name, metric, _ in picture.PANELS
+    }
+    text, retrieval = by_study["same_targets"], by_study["accuracy"]
+    found = f"tokens found at {retrieval['rope'].x[-1]:g}"
+    head = ["encoding", *(f"bits per byte at {text['rope'].x[i]:g}" for i in (0, -1)), found]
+    rows = [head, ["---", "--:", "--:", "--:"]]
+    for name, line in sorted(text.items(), key=lambda pair: pair[1].mean[-1]):
+        values = [plusminus(line.mean[i], line.half[i]) for i in (0, -1)]
+        rows.append([f"`{name}`", *values, f"{retrieval[name].mean[-1]:.0f} %"])
+    return "\n".join(f"| {' | '.join(cells)} |" for cells in rows)
 
 
 def speed() -> str:
@@ -46,7 +57,7 @@ def speed() -> str:
         f"{against('x-transformers, rope, flash')} with its fused attention, and "
         f"{against('plain JAX, rope')} times that of the same model in plain JAX: medians of "
         f"{record['pairs']} turns with 95 % intervals, by `scripts/benchmark`; threads, allocators "
-        "and versions are in [results/benchmark](results/benchmark/step.md)."
+        "and versions are in [results/benchmark](../results/benchmark/step.md)."
     )
 
 
@@ -85,7 +96,7 @@ def _encoding(name: str, ratios: Mapping[str, float]) -> list[str]:
     used = ", ".join(f"`{site}`" for site in sites(encoding) if site not in ("at", "limit"))
     limit = encoding.limit()
     return [
-        f"[`{name}`]({Path(module.__file__ or '').relative_to(ROOT)})",
+        f"[`{name}`](../{Path(module.__file__ or '').relative_to(ROOT)})",
         paper(module.__doc__ or ""),
         used or "none",
         f"{run.parameters().encoding:,}",
@@ -149,9 +160,9 @@ def costs() -> str:
     dear = ", ".join(f"`{name}` ({ratio:.2f})" for ratio, name in sorted(over, reverse=True))
     kept = len(measurements) - len(over)
     return (
-        f"{kept} of {len(measurements)} keep to the aim ({AIM} times `nope`'s step, "
-        f"{AIMS['content']} where logits depend on content) or may by their interval. The others, "
-        f"at the length where they cost most: {dear}."
+        f"A step of {kept} of {len(measurements)} takes at most {AIM} times that of `nope` "
+        f"({AIMS['content']} times where logits depend on content), by the lower end of the "
+        f"interval. The others, at the length where they cost most: {dear}."
     )
 
 
@@ -182,8 +193,10 @@ def tasks() -> str:
 
 
 PARTS = {
-    "README.md": (quickstart, speed, encodings, costs),
+    "README.md": (quickstart,),
+    "docs/encodings.md": (encodings, costs),
     "docs/tasks.md": (tasks,),
+    "docs/training.md": (speed,),
 }
 
 
@@ -208,6 +221,8 @@ def main() -> int:
         stale |= text != old
         if not arguments.check:
             (ROOT / file).write_text(text, "utf-8")
+    if not arguments.check:
+        picture.write()
     return int(arguments.check and stale)
 
 

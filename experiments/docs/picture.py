@@ -1,0 +1,73 @@
+"""The picture of README.md: seven encodings on text, where a flat line keeps its value, and on a
+task whose answer may stand anywhere in the window, where a high line uses all of it.
+
+scripts/readme writes it, docs/extrapolation.png, from results/quickstart and results/retrieval.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from pe_jax.report import figures, plane, study, style
+from pe_jax.report.cells import cell
+
+ROOT = Path(__file__).resolve().parents[2]
+PICTURE = ROOT / "docs/extrapolation.png"
+PANELS = (
+    ("quickstart", "same_targets", "Text: who keeps the value of the training length?"),
+    ("retrieval", "accuracy", "Retrieval: who uses a longer context?"),
+)
+AXES = {
+    "same_targets": dict(y="bits per byte (lower is better)", ends=(1.8, 5.6)),
+    "accuracy": dict(y="tokens found, in % (higher is better)", ends=(-2.0, 102.0)),
+}
+LENGTH, TASKS = 64, {"text", "induction"}
+
+
+def draw() -> Any:
+    """The figure: a panel for each study, means over seeds with their 95 % intervals, and one
+    legend.
+    """
+    import matplotlib
+    from matplotlib.figure import Figure
+
+    with matplotlib.rc_context(style.STYLE):
+        figure = Figure((8.0, 3.3), layout="constrained")
+        grid = figure.subplots(1, 2)
+        for axes, (name, metric, title) in zip(grid, PANELS, strict=True):
+            drawn = lines(name, metric)
+            shown = plane.Plane(
+                x=f"evaluation length in tokens; trained at {LENGTH}",
+                unit="{} tokens",
+                ticks=plane.doublings(LENGTH, drawn[0].x[0], drawn[0].x[-1]),
+                trained=[LENGTH],
+                markers=True,
+                **AXES[metric],
+            )
+            axes.set(xlabel=shown.x, ylabel=shown.y)
+            axes.set_title(title, fontsize=9, loc="left")
+            plane.fill(axes, drawn, shown, plane.limits(drawn, shown))
+        handles, names = grid[0].get_legend_handles_labels()
+        names = [name.split("\n")[0] for name in names]
+        figure.legend(handles, names, loc="outside lower center", ncols=len(names), frameon=False)
+    return figure
+
+
+def lines(name: str, metric: str) -> list[style.Line]:
+    """The line of each encoding of a study that is trained at 64 tokens and has the metric."""
+    results = [
+        result
+        for result in study.load(ROOT / "results" / name)
+        if result.train.length == LENGTH
+        and result.config["task"]["name"] in TASKS
+        and metric in {row.metric for row in result.rows}
+    ]
+    lengths = sorted({row.length for r in results for row in r.rows if row.metric == metric})
+    cells = [[(n, cell(result, metric, n)) for n in lengths] for result in results]
+    return figures.lines(results, [[(n, c.mean, c.half) for n, c in own if c.n] for own in cells])
+
+
+def write() -> None:
+    """Writes the picture."""
+    draw().savefig(PICTURE, dpi=150, metadata={"Software": None})
