@@ -1,6 +1,7 @@
 """An atlas of encodings: what each does to attention, in figures, a table and one HTML page.
 
-    pe-jax atlas --out=DIR [--encodings=rope,alibi,path/to/file.py:Class] [--workdir=RUN]
+    pe-jax atlas --out=DIR [--encodings=rope,alibi,path/to/file.py:Class]
+                 [--workdir=RUN]
 
 Writes DIR/atlas.html, properties.md and .csv, two overview figures, and DIR/figures with every
 figure as .png and .pdf. Without --encodings it has all of the table, with their parameters at their

@@ -7,26 +7,28 @@ sys.argv[0] is the command as a user types it again, "pe-jax run", however it wa
 
 from __future__ import annotations
 
-import ast
+import contextlib
 import importlib
-import itertools
 import json
 import os
 import re
 import shlex
+import shutil
 import sys
 import textwrap
 import traceback
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple, NoReturn
+from typing import NoReturn
 
 from absl import app, flags, logging
 
 import pe_jax
+from pe_jax.commands import docstrings
 from pe_jax.errors import in_words, nearest
 
 INTERRUPTED = 75  # the exit code of a stopped command that goes on when it is given again
+CUT_OFF = 141  # the exit code where nobody reads the output any more, as shells have it
 TOLD = (ValueError, TypeError, AttributeError, ImportError, RuntimeError, flags.Error)
 WRAPPED = ("flag --config=", "Error whilst parsing config file", "Configuration is not available")
 COMMANDS = {
@@ -48,6 +50,20 @@ CONFIGS = Path(__file__).parents[1] / "configs"
 CLONE = Path(__file__).parents[2]  # of an installed package: the folder of all packages
 
 
+@contextlib.contextmanager
+def _read_to_the_end() -> Iterator[None]:
+    """Ends the process without a word where the reader of stdout has gone, as in `| head -1`."""
+    try:
+        try:
+            yield
+        finally:
+            sys.stdout.flush()
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # for the flush at the end
+        sys.exit(CUT_OFF)
+
+
+@_read_to_the_end()
 def main() -> NoReturn:
     """`pe-jax COMMAND ...`; without a command it lists them."""
     sys.argv[0] = "pe-jax"
@@ -55,7 +71,7 @@ def main() -> NoReturn:
     if name in ("help", "--help", "-h"):
         print("usage: pe-jax COMMAND [--help] ...\n")
         for known, sentence in COMMANDS.items():
-            print(f"  {known:12}{sentence}")
+            print(filled(f"  {known:12}{sentence}", " " * 14))
         sys.exit(0)
     if name == "--version":
         print(f"pe_jax {pe_jax.__version__}")
@@ -67,6 +83,7 @@ def main() -> NoReturn:
     start(name)
 
 
+@_read_to_the_end()
 def start(name: str) -> NoReturn:
     """Runs a command of this folder and exits."""
     sys.argv[0] = f"pe-jax {name}"
@@ -85,7 +102,8 @@ def carry_out(
     def parse(argv: Sequence[str]) -> list[str]:
         flags.FLAGS(argv[:1])  # those of libraries, which absl wants parsed
         if {"--help", "-h"} & set(argv):
-            print(f"{about.strip()}\n\n{_listed(options)}{_knobs() * ('config' in options)}")
+            knobs = _knobs() if "config" in options else ""
+            print(f"{_paragraphs(about)}\n\n{_listed(options)}{knobs}")
             sys.exit(0)
         try:
             return _operands(options(_with_configs_found(argv)), operands.split())
@@ -135,7 +153,13 @@ def goes_on(line: str) -> str:
 
 
 def fail(mistake: BaseException | str) -> int:
-    """Prints a mistake in one line and gives its exit code."""
+    """Prints a mistake in one line and gives its exit code. That nobody reads the output any more
+    is none: BrokenPipeError.
+    """
+    if isinstance(mistake, BaseException):
+        for error in (mistake, mistake.__context__):  # rich exits where a pipe is broken
+            if isinstance(error, BrokenPipeError):
+                raise error
     text = mistake if isinstance(mistake, str) else _words(_innermost(mistake))
     text = re.sub(r"\s+Did you mean (\S+) instead of \S+\?", r"; did you mean \1?", text)
     print(f"{sys.argv[0]}: {' '.join(text.split())}", file=sys.stderr)
@@ -160,8 +184,10 @@ def _listed(options: flags.FlagValues) -> str:
     lines = []
     for name, flag in sorted((name, options[name]) for name in options):
         value = json.dumps(flag.default) if flag.default == "\n" else flag.default
+        if isinstance(value, str) and len(value) > 60:
+            value = value.replace(",", ", ")  # a line ends between its parts
         known = "" if flag.default in (None, "") or flag.boolean else f" (default: {value})"
-        lines.append(_filled(f"--{name}: {flag.help}{known}"))
+        lines.append(_flag(f"--{name}: {flag.help}{known}"))
     return "\n".join(lines)
 
 
@@ -173,22 +199,38 @@ def _knobs() -> str:
         "The config, each knob with its default. The encodings and the task have theirs:",
         "--config.pe.NAME.FIELD=VALUE and --config.task.FIELD=VALUE.",
     ]
-    for section in sections():
-        lines += ["", textwrap.fill(f"{section.name}: {section.sentence}", 80)]
-        lines += [_filled(f"{flag}: {sentence}") for flag, sentence in section.knobs.items()]
+    for section in docstrings.sections():
+        lines += ["", filled(f"{section.name}: {section.sentence}")]
+        lines += [_flag(f"{flag}: {sentence}") for flag, sentence in section.knobs.items()]
     return "\n".join(lines)
 
 
-def _filled(text: str) -> str:
-    """The text of a flag in lines of 80 columns, the flag itself unbroken."""
+def _flag(text: str) -> str:
+    return filled(f"  {text}", " " * 6)
+
+
+def _paragraphs(text: str) -> str:
+    """A docstring with its paragraphs filled; indented ones stay as they are."""
+    parts = text.strip().split("\n\n")
+    return "\n\n".join(part if part.startswith(" ") else filled(part) for part in parts)
+
+
+def filled(text: str, indent: str = "", width: int = 80) -> str:
+    """Text in lines of `width` columns, of which all but the first are indented. Words, such as
+    flags, are whole.
+    """
     return textwrap.fill(
         text,
-        80,
-        initial_indent="  ",
-        subsequent_indent="      ",
+        width,
+        subsequent_indent=indent,
         break_long_words=False,
         break_on_hyphens=False,
     )
+
+
+def columns(otherwise: int = 160) -> int:
+    """The width of the terminal, or COLUMNS; where stdout is neither, another one."""
+    return shutil.get_terminal_size((otherwise, 24)).columns
 
 
 def _with_configs_found(argv: Sequence[str]) -> list[str]:
@@ -266,49 +308,3 @@ def _words(error: BaseException) -> str:
         return str(error)
     place = traceback.extract_tb(error.__traceback__)[-1]
     return f"{type(error).__name__}: {error} ({place.filename}, line {place.lineno})"
-
-
-ROOT = Path(__file__).parents[2]
-
-
-class Section(NamedTuple):
-    """A section of the config."""
-
-    name: str
-    sentence: str
-    knobs: dict[str, str]
-    """The sentence of each field, by its flag with the default: "--config.train.steps=350"."""
-
-
-def sections() -> Iterator[Section]:
-    """The sections of `runs.sections.SECTIONS`, with every field of their dataclasses."""
-    file = ROOT / "pe_jax/runs/config.py"
-    imports = _statements(file, ast.ImportFrom)
-    modules = {alias.name: node.module for node in imports for alias in node.names}
-    (table,) = (node.value for node in _statements(file, ast.Assign))
-    for key, kind in zip(table.keys, table.values, strict=True):
-        classes = _statements(ROOT / f"{modules[kind.id].replace('.', '/')}.py", ast.ClassDef)
-        (fields,) = (cls.body for cls in classes if cls.name == kind.id)
-        flags = {}
-        for field, below in itertools.pairwise(fields):
-            if hasattr(field, "annotation"):
-                value = str(ast.literal_eval(field.value)).replace("'", '"')
-                flag = f"--config.{key.value}.{field.target.id}={shlex.quote(value)}"
-                flags[flag] = sentence(below.value.value)
-        yield Section(key.value, sentence(fields[0].value.value), flags)
-
-
-def of_file(path: Path) -> str:
-    """The first sentence of a Python file."""
-    return sentence(ast.get_docstring(ast.parse(path.read_text())))
-
-
-def sentence(text: str | None) -> str:
-    """The first sentence of a docstring, or its first paragraph where that ends otherwise."""
-    first = " ".join((text or "").partition("\n\n")[0].split())
-    return re.split(r"(?<=\.)(?<!al\.) ", first)[0]
-
-
-def _statements(path: Path, kind: type[ast.stmt]) -> list[Any]:
-    """The statements of one kind of a Python file, without those inside others."""
-    return [node for node in ast.parse(path.read_text()).body if isinstance(node, kind)]

@@ -49,13 +49,11 @@ _MARGIN = flags.DEFINE_float(
 
 
 def main(a: str, b: str | None = None) -> int:
-    from rich.console import Console
-
     from pe_jax.commands import console
     from pe_jax.report import compare, study
 
     baseline, out = _BASELINE.value, console.folder(_OUT.value)
-    terminal = Console(width=None if sys.stdout.isatty() else 140, highlight=False, markup=False)
+    terminal = console.stdout()
     damages, margin = [], _MARGIN.value
     try:
         if margin is not None and not (baseline and 0 < margin < math.inf):

@@ -13,10 +13,12 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Console
 from rich.table import Table
 
+from pe_jax.commands import cli
 from pe_jax.report.words import count
 from pe_jax.runs import progress
 
 NAMED = 8  # runs that a sentence names
+NOTES = 3  # lines of notes below a table
 
 if TYPE_CHECKING:
     from pe_jax.engines.status import Standing
@@ -52,6 +54,11 @@ class EvaluationView(progress.Bar):
 
     def watch(self, line: dict[str, Any]) -> None:
         self.update(line["evaluated"] / line["of"], progress.describe(line))
+
+
+def stdout() -> Console:
+    """What prints tables, as wide as the terminal, and plain text."""
+    return Console(width=cli.columns(), highlight=False, markup=False)
 
 
 def folder(out: str | None) -> Path | None:
@@ -93,8 +100,7 @@ def show(result: Result) -> None:
 
     results = headroom.added([result])
     every = [tables.extrapolation(results, metric) for metric in tables.metrics(results)]
-    out = Console(width=None if Console().is_terminal else 160)
-    out.print(*sheet.terminal(sheets.extrapolation(every)))
+    stdout().print(*sheet.terminal(sheets.extrapolation(every), NOTES))
 
 
 def publish(
@@ -129,10 +135,12 @@ def publish(
         one for one in reported if one.metric == headroom.HEADROOM.name and one not in wholes
     ]
     first = [tables.first(table, baseline) for table in wholes]
-    console = Console(width=None if Console().is_terminal else 180)
-    console.print(*sheet.terminal(choice.sheets(sheets.extrapolation(first))))
+    console = stdout()
+    console.print(*sheet.terminal(choice.sheets(sheets.extrapolation(first)), NOTES))
     for left in filter(None, dict.fromkeys(map(tables.left_out, wholes, first))):
-        print(left)
+        console.print(left)
+    if not out:
+        console.print("All notes and figures: give --out=DIR, and open DIR/report.html.")
     if answer:
         console.print(*sheet.terminal([answer]))
     for path in written:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import statistics
-import sys
 from pathlib import Path
 
 from pe_jax import record
@@ -21,9 +20,8 @@ from pe_jax.training import need
 
 def show(runs: list[Run], workdir: Path, jobs: int) -> None:
     """Prints a row for each run, and how long those that have not finished will take in all."""
-    from rich import box
-    from rich.console import Console
-    from rich.table import Table
+    from pe_jax.commands.console import stdout
+    from pe_jax.report.sheet import Printed, Sheet, terminal
 
     results = {run.id: Folder.of(run.id, workdir).answer(run.config, run.sources()) for run in runs}
     left = {run.id: run for run in runs if not results[run.id]}
@@ -33,24 +31,26 @@ def show(runs: list[Run], workdir: Path, jobs: int) -> None:
         if result and result.seconds:
             times[id] = result.seconds.total
     names = labels.names(map(_begun, runs))
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, collapse_padding=True)
-    for name in ("run", "id", "seeds", "steps", "parameters", "about", ""):
-        table.add_column(name, overflow="fold")
+    columns = ("run", "id", "seeds", "steps", "parameters", "about", "state")
+    rows = []
     for run in runs:
         size = f"{run.parameters().total:,}"
-        row = (names[run.id], run.id, len(run.run.seeds), run.train.steps, size)
         about = duration(times[run.id]) if run.id in times else "n/a"
-        table.add_row(*map(str, row), about, "" if run.id in left else "finished")
-    Console(width=None if sys.stdout.isatty() else 140).print(table)
+        state = "to do" if run.id in left else "finished"
+        row = (names[run.id], run.id, len(run.run.seeds), run.train.steps, size, about, state)
+        rows.append(tuple(Printed(str(cell)) for cell in row))
+    spare = ("id", "parameters", "seeds", "steps")
+    out = stdout()
+    out.print(*terminal([Sheet("", columns, (("", tuple(rows)),), spare=spare)]))
     for run in runs:
         for doubt in run.advice:
-            print(f"note: {names[run.id]}: {doubt}")
+            out.print(f"note: {names[run.id]}: {doubt}")
     for run in left.values():
         model = run.lm, run.encodings, run.train, run.task, len(run.run.groups(run.run.seeds)[0])
         if not run.run.mesh and (lacks := need.lacking(*model, None)):
-            print(f"note: {names[run.id]}: on this machine {lacks}")
+            out.print(f"note: {names[run.id]}: on this machine {lacks}")
     todo = f"{count(len(runs), 'run')}, {len(left)} to do"
-    print(f"{todo}: {_total([times.get(id) for id in left], jobs, workdir)}" if left else todo)
+    out.print(f"{todo}: {_total([times.get(id) for id in left], jobs, workdir)}" if left else todo)
 
 
 def _begun(run: Run) -> record.Begun:

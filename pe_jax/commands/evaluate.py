@@ -1,8 +1,9 @@
 """Finished runs at other lengths, by other metrics, with other swaps or on other text; nothing is
 trained.
 
-    pe-jax evaluate --workdir=DIR/RUN --lengths=128,4096 [--metrics=sliding] [--swaps=window]
-    [--source=files:PATH] [--split=valid] [--variant="ignore=0.98" ...] [--out=results/NAME]
+    pe-jax evaluate --workdir=DIR/RUN --lengths=128,4096 [--metrics=sliding]
+                    [--swaps=window] [--source=files:PATH] [--split=valid]
+                    [--variant="ignore=0.98" ...] [--out=DIR2]
 
 DIR is one run's folder or a work directory: then all its finished runs are evaluated. What is not
 given is as in each run's own config. What is scored is kept in RUN/scores.jsonl, after Ctrl-C too:

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from absl import flags
 
 from pe_jax.commands import cli
-from pe_jax.commands.cli import of_file, sentence
+from pe_jax.commands.docstrings import of_file, sentence
 from pe_jax.errors import nearest
 
 OPTIONS = flags.FlagValues()
@@ -28,7 +28,7 @@ def main(what: str = "") -> int:
     )
     width = max(map(len, about))
     for name, text in about.items():
-        print(f"{name:{width}}  {text}")
+        print(cli.filled(f"{name:{width}}  {text}", " " * (width + 2), cli.columns(1000)))
     return 0
 
 

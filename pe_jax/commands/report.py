@@ -1,8 +1,9 @@
 """Tables, figures and an HTML page from the finished runs of a work directory.
 
-    pe-jax report --workdir=DIR [--workdir=DIR2 ...] [--out=results/NAME] [--baseline=rope]
-                  [--row=LABEL | --row="LABEL as NAME" ...] [--column=1024 ...]
-                  [--metric=NAME ...] [--no_notes] [--reference=FILE.csv ...]
+    pe-jax report --workdir=DIR [--workdir=DIR2 ...] [--out=results/NAME]
+                  [--baseline=rope] [--row=LABEL | --row="LABEL as NAME" ...]
+                  [--column=1024 ...] [--metric=NAME ...] [--no_notes]
+                  [--reference=FILE.csv ...]
 
 Reads DIR/*/result.json (or DIR/runs.jsonl), of several folders as one study, prints the headline
 tables and writes runs.jsonl, table.md, table.tex, table.csv, baseline.md, baseline.csv, report.html

@@ -7,9 +7,9 @@ Reads the folder alone, so that it can be asked while a sweep goes on, and after
 
 from __future__ import annotations
 
-import sys
 from collections import Counter
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from absl import flags
 
@@ -17,6 +17,9 @@ from pe_jax.commands import cli
 from pe_jax.engines import status
 from pe_jax.report.words import count
 from pe_jax.runs import progress
+
+if TYPE_CHECKING:
+    from pe_jax.report.sheet import Sheet
 
 OPTIONS = flags.FlagValues()
 _WORKDIR = flags.DEFINE_string("workdir", "runs", "Folder of the runs.", flag_values=OPTIONS)
@@ -28,7 +31,8 @@ def main() -> int:
 
 def show(workdir: Path) -> int:
     """Prints the table of a work directory's runs; a folder without runs is a user's mistake."""
-    from rich.console import Console
+    from pe_jax.commands.console import stdout
+    from pe_jax.report import sheet
 
     standings = status.standings(workdir)
     if not standings:
@@ -36,32 +40,27 @@ def show(workdir: Path) -> int:
         return cli.fail(
             f"no runs in {str(workdir)!r}{missing}; --workdir=DIR names the folder of a sweep"
         )
-    out = Console(width=None if sys.stdout.isatty() else 140, highlight=False, markup=False)
-    out.print(_table(standings, wide=out.width > 110))
+    out = stdout()
+    out.print(*sheet.terminal([_table(standings)]))
     numbers = Counter(run.state for run in standings)
     states = ", ".join(f"{n} {state}" for state, n in numbers.items())
-    out.print(f"{count(len(standings), 'run')}: {states}", soft_wrap=True)
+    out.print(f"{count(len(standings), 'run')}: {states}")
     for run in standings:
         if run.reason:
-            out.print(f"{run.state}: {run.label}: {run.reason}", soft_wrap=True)
+            out.print(f"{run.state}: {run.label}: {run.reason}")
     return 0
 
 
-def _table(standings: list[status.Standing], wide: bool):
-    """The runs; where there is little room, the id, which begins as the label does, names them."""
-    from rich import box
-    from rich.table import Table
-    from rich.text import Text
+def _table(standings: list[status.Standing]) -> Sheet:
+    """The runs, each with its id, which names its folder and begins as its label does."""
+    from pe_jax.report.sheet import Printed, Sheet
 
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, collapse_padding=True)
-    for name in (*(["run"] if wide else []), "id", "state", "done"):
-        table.add_column(name, overflow="fold")
-    for name in ("seeds", "loss", "valid", "time"):
-        table.add_column(name, justify="right", no_wrap=True)
+    columns = ("id", "run", "state", "done", "seeds", "loss", "valid", "time")
+    rows = []
     for run in standings:
         row = (
-            *([run.label] if wide else []),
             run.id,
+            run.label,
             run.state,
             run.done,
             "" if run.seeds is None else str(run.seeds),
@@ -69,5 +68,5 @@ def _table(standings: list[status.Standing], wide: bool):
             "" if run.valid is None else f"{run.valid:.3f}",
             "" if run.seconds is None else progress.duration(run.seconds),
         )
-        table.add_row(*map(Text, row))
-    return table
+        rows.append(tuple(map(Printed, row)))
+    return Sheet("", columns, (("", tuple(rows)),), spare=("run", "seeds", "valid", "loss"))

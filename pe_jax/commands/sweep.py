@@ -1,8 +1,9 @@
 """Many runs, each in a process of its own. Finished ones are skipped, and one that fails stops no
 other.
 
-    pe-jax sweep --config=FILE --workdir=DIR [--jobs=N] [--dry_run] [--out=results/NAME]
-    pe-jax sweep --config=FILE --workdir=DIR --shard=2/8    # or --shard=slurm, in an array
+    pe-jax sweep --config=FILE --workdir=DIR [--jobs=N] [--dry_run] [--out=DIR2]
+    pe-jax sweep --config=FILE --workdir=DIR --shard=2/8
+    pe-jax sweep --config=FILE --workdir=DIR --shard=slurm    # in an array
     pe-jax sweep --config=FILE --workdir=DIR --engine=ray [--address=auto]
     pe-jax sweep --status --workdir=DIR
 

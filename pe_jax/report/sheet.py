@@ -24,8 +24,10 @@ PACKAGES = "booktabs,adjustbox"
 NEEDED = rf"% These tables need \usepackage{{{PACKAGES}}}." + "\n"
 MOST = 40  # rows that fit a page of LaTeX
 LINE = 84  # characters of a row that fit a line of LaTeX at a readable size
-GAP, LABEL = 2, 24  # terminal: between columns, and characters of a label
+GAP = 2  # terminal: characters between columns
 NARROW, WIDE = 80, 120  # terminal: least width of notes, width of general ones
+PIECE = re.compile(r"[^\s+,]*[+,]*\s*")  # of a label, after which a line of it may end
+FIRST = "What is doubtful"  # the question whose notes a terminal prints first
 FORMULA = ("=", "+", "-", "@", "\t", "\r")
 TEX = str.maketrans(
     {c: f"\\{c}" for c in "&%$#_{}"}
@@ -122,15 +124,15 @@ class Sheet:
 
     def fitting(self, room: int) -> tuple[Sheet, list[str]]:
         """(the sheet with as many columns as a line of `room` characters has room for, the titles
-        of the others): first `spare` ones are left out, then the last.
+        of the others): first `spare` ones are left out, then the last. The label and one more
+        column stay.
         """
         texts = [[title.replace("\n", " ")] for title in self.columns]
         for row in self.rows:
             for column, cell in zip(texts, row, strict=True):
                 column.append(cell.text + (f" [{self.mark(cell)}]" if cell.reason else ""))
         least = {i: max(map(_longest_word, column)) for i, column in enumerate(texts)}
-        if _total(least.values()) > room:
-            least[0] = min(LABEL, least[0])
+        least[0] = max(map(_longest_piece, texts[0]))
         spare = [self.columns.index(title) for title in self.spare]
         last = [i for i in reversed(least) if i not in spare]
         for i in [*spare, *last][: len(texts) - 2]:
@@ -297,10 +299,13 @@ def _superscript(mark: int) -> str:
 # Terminal
 
 
-def terminal(sheets: Sequence[Sheet]) -> list[RenderableType]:
+def terminal(sheets: Sequence[Sheet], lines: int | None = None) -> list[RenderableType]:
     """What a rich console prints in its own width: the tables with their notes, then the general
-    notes.
+    notes. With a number of `lines` each table has as many lines of notes at most, what is doubtful
+    first, and there are no general notes.
     """
+    if lines is not None:
+        return [Fitted(sheet, lines) for sheet in sheets]
     told = [f"{question}: {' '.join(notes)}" for question, notes in glossary(sheets).items()]
     return [*(Fitted(sheet) for sheet in sheets), *([Dim(tuple(told), WIDE)] if told else [])]
 
@@ -312,6 +317,8 @@ class Fitted:
     """
 
     sheet: Sheet
+    lines: int | None = None
+    """Of notes at most; None: all."""
 
     def __rich_console__(
         self, console: Console, options: ConsoleOptions
@@ -337,17 +344,23 @@ class Fitted:
         for (_, rows), texts in zip(sheet.blocks, blocks, strict=True):
             above = ""
             for cells, row in zip(rows, texts, strict=True):
-                shown = ["" if row[0] == above else row[0], *row[1:]]
+                label = "" if row[0] == above else _in_lines(row[0], widths[0])
+                shown = [label, *row[1:]]
                 styled = zip(shown, cells, strict=True)
                 table.add_row(*(Text(text, "bold" if c.bold else "") for text, c in styled))
                 above = row[0]
             table.add_section()
         yield table
-        notes = [" ".join(told) for told in own_notes(self.sheet).values()]
-        notes += [f"[{i}] {why}" for i, why in enumerate(self.sheet.footnotes, 1)]
-        if left_out:
-            notes.append(f"Left out, since the terminal is too narrow: {join(left_out)}.")
-        yield Dim(tuple(notes), _total(widths))
+        yield Text()
+        notes = own_notes(self.sheet)
+        doubts = {FIRST: notes.pop(FIRST)} if self.lines and FIRST in notes else {}
+        told = [" ".join(parts) for parts in (doubts | notes).values()]
+        yield Dim(tuple(told), _total(widths), self.lines)
+        below = [f"[{i}] {why}" for i, why in enumerate(self.sheet.footnotes, 1)]
+        below = ["; ".join(below)] if below and self.lines else below
+        named = [*left_out[:3], f"{len(left_out) - 3} more"] if len(left_out) > 5 else left_out
+        below += [f"Left out, too wide: {join(named)}."] if left_out else []
+        yield Dim(tuple(below), _total(widths))
 
     def _text(self, cell: Printed) -> str:
         return cell.text + (f" [{self.sheet.mark(cell)}]" if cell.reason else "")
@@ -358,15 +371,21 @@ class Dim(NamedTuple):
 
     notes: tuple[str, ...]
     width: int
+    lines: int | None = None
+    """How many lines they have at most: a note that needs more is left out; None: any number."""
 
     def __rich_console__(
         self, console: Console, options: ConsoleOptions
     ) -> Iterator[RenderableType]:
         from rich.text import Text
 
-        yield Text()
         wide = min(options.max_width, max(NARROW, self.width))
-        yield from Text("\n".join(self.notes), "dim").wrap(console, wide)
+        shown: list[Text] = []
+        for note in self.notes:
+            lines = Text(note, "dim").wrap(console, wide)
+            if self.lines is None or len(shown) + len(lines) <= self.lines:
+                shown += lines
+        yield from shown
 
 
 def _widths(rows: Sequence[Sequence[str]], room: int) -> list[int]:
@@ -376,8 +395,9 @@ def _widths(rows: Sequence[Sequence[str]], room: int) -> list[int]:
     columns = list(zip(*rows, strict=True))
     widths = [max(map(len, column)) for column in columns]
     least = [max(map(_longest_word, column)) for column in columns]
-    if _total(least) > room:
-        least[0] = min(LABEL, least[0])
+    least[0] = max(map(_longest_piece, columns[0]))
+    while _total(least) > room and least[0] > 1:  # the label alone is too long
+        least[0] -= 1
     while _total(widths) > room and (wide := [i for i, w in enumerate(widths) if w > least[i]]):
         widths[max(wide, key=lambda i: widths[i])] -= 1
     return widths
@@ -386,6 +406,21 @@ def _widths(rows: Sequence[Sequence[str]], room: int) -> list[int]:
 def _total(widths: Collection[int]) -> int:
     """The width of a table."""
     return sum(widths) + GAP * (len(widths) - 1)
+
+
+def _longest_piece(label: str) -> int:
+    """The width of the longest part of a label that is not broken."""
+    return max(len(piece.rstrip()) for piece in PIECE.findall(label))
+
+
+def _in_lines(label: str, width: int) -> str:
+    """The label in lines of `width` characters, which end at a space, a + or a comma."""
+    lines = [""]
+    for piece in PIECE.findall(label):
+        if len(lines[-1] + piece.rstrip()) > width:
+            lines.append("")
+        lines[-1] += piece
+    return "\n".join(line.rstrip() for line in lines if line)
 
 
 def _longest_word(text: str) -> int:
