@@ -1,9 +1,8 @@
 """A pretrained model at longer lengths than it was trained for: as it is, and with each scaling of
 RoPE, a window and other encodings swapped in; and which of them it should get. Nothing is trained.
 
-    pe-jax extend --model=hf:DIR --source=files:PATH --workdir=DIR
-                  [--lengths=2048,8192,16384] [--swaps=pi,yarn] [--places=8]
-                  [--last=4096] [--weights=bfloat16] [--out=DIR2]
+    pe-jax extend --model=hf:DIR --source=files:PATH --workdir=DIR [--lengths=2048,8192,16384]
+    [--swaps=pi,yarn] [--places=8] [--last=4096] [--weights=bfloat16] [--out=results/NAME]
 
 --model is hf:DIR, a folder of HuggingFace's with a Llama, Mistral, Qwen2, Qwen3 or GPT-NeoX
 (Pythia), or gguf:PATH, a Llama in llama.cpp's format. The last --last tokens before each of
@@ -17,15 +16,11 @@ run of no steps: the same command goes on where it was cut off, and computes onl
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from absl import flags
 
 from pe_jax.commands import cli
-from pe_jax.metric import PromptMetric, named
-from pe_jax.prompts import Prompt, Request
-from pe_jax.runs.run import Run
 
 if TYPE_CHECKING:
     from pe_jax.runs.run import Run
@@ -117,7 +112,7 @@ def main() -> int:
             f"--places must be at least 2 and --last at least 1, got {_PLACES.value} and "
             f"{_LAST.value}: intervals are over places"
         )
-    from pe_jax.commands import console, estimate
+    from pe_jax.commands import console, estimate, inspection
     from pe_jax.errors import Refused
     from pe_jax.pretrained import answer
     from pe_jax.runs.execute import execute
@@ -128,7 +123,7 @@ def main() -> int:
         out = console.folder(_OUT.value)
         run = _run(model, source)
         if _INSPECT.value:
-            show(run)
+            inspection.show(run)
             return 0
         if _DRY_RUN.value:
             estimate.show(run)
@@ -185,34 +180,3 @@ def _in_flags(error: Exception) -> str:
     """The message with the flags of this command in place of the fields of section `eval`."""
     text = str(error).replace("eval.targets", "--places times --last")
     return re.sub(r"\beval\.(lengths|last|swaps|metrics|samples)\b", r"--\1", text)
-
-
-def show(run: Run) -> None:
-    """ValueError where no metric has prompts, or a prompt does not fit."""
-    metrics = [m for m in map(named, run.eval.metrics) if isinstance(m, PromptMetric)]
-    if not metrics:
-        raise ValueError(
-            "--inspect prints prompts, and no metric has any: name one in --metrics, as records"
-        )
-    text = run.load()
-    documents, length = run.scored(text), run.eval.lengths[0]
-    for metric in dict.fromkeys({m.prompt: m for m in metrics}.values()):
-        prompt = metric.prompt(Request(text.tokenizer, length, 0, documents))
-        print(f"{metric.name}, prompt 0 at {length} tokens:\n")
-        print(text.tokenizer.decode(prompt.tokens).decode("utf-8", "replace"))
-        print()
-        pieces = [
-            text.tokenizer.decode(prompt.tokens[i : i + 1]) for i in range(prompt.tokens.size)
-        ]
-        for line in _places(prompt, pieces):
-            print(line)
-        print()
-
-
-def _places(prompt: Prompt, pieces: Sequence[bytes]) -> Iterator[str]:
-    """A line for each needle and for the answers, from the bytes of each token."""
-    for a, b in prompt.needles:
-        yield f"needle, tokens {a} to {b - 1} of {len(pieces)}: {b''.join(pieces[a:b])!r}"
-    answer = b"".join(pieces[i] for i in prompt.answer)
-    numbers = f"{prompt.answer[0]} to {prompt.answer[-1]}"
-    yield f"scored, {len(prompt.answer)} tokens from {numbers}: {answer!r}"

@@ -1,0 +1,42 @@
+"""What `pe-jax extend --inspect` prints: the first prompt of each metric with prompts at the
+shortest length, and which of its tokens hold what is asked for and the answers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from pe_jax.metric import PromptMetric, named
+from pe_jax.prompts import Prompt, Request
+from pe_jax.runs.run import Run
+
+
+def show(run: Run) -> None:
+    """ValueError where no metric has prompts, or a prompt does not fit."""
+    metrics = [m for m in map(named, run.eval.metrics) if isinstance(m, PromptMetric)]
+    if not metrics:
+        raise ValueError(
+            "--inspect prints prompts, and no metric has any: name one in --metrics, as records"
+        )
+    text = run.load()
+    documents, length = run.scored(text), run.eval.lengths[0]
+    for metric in dict.fromkeys({m.prompt: m for m in metrics}.values()):
+        prompt = metric.prompt(Request(text.tokenizer, length, 0, documents))
+        print(f"{metric.name}, prompt 0 at {length} tokens:\n")
+        print(text.tokenizer.decode(prompt.tokens).decode("utf-8", "replace"))
+        print()
+        pieces = [
+            text.tokenizer.decode(prompt.tokens[i : i + 1]) for i in range(prompt.tokens.size)
+        ]
+        for line in _places(prompt, pieces):
+            print(line)
+        print()
+
+
+def _places(prompt: Prompt, pieces: Sequence[bytes]) -> Iterator[str]:
+    """A line for each needle and for the answers, from the bytes of each token."""
+    for a, b in prompt.needles:
+        yield f"needle, tokens {a} to {b - 1} of {len(pieces)}: {b''.join(pieces[a:b])!r}"
+    answer = b"".join(pieces[i] for i in prompt.answer)
+    numbers = f"{prompt.answer[0]} to {prompt.answer[-1]}"
+    yield f"scored, {len(prompt.answer)} tokens from {numbers}: {answer!r}"
