@@ -11,7 +11,7 @@ import scipy.stats
 from commands import Lab
 from drawn import pretrained, texts
 from rich.console import Console
-from test_report import make_record
+from studies import make_record
 
 from pe_jax.record import Way
 from pe_jax.report import page, sheet, sheets, tables

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from test_report import make_record
+from studies import make_record
 
 from pe_jax.record import Corpus, Vocabulary, Way
 from pe_jax.report import gallery, groups, labels, page, sheet, sheets, style, tables

@@ -10,7 +10,7 @@ import math
 
 import numpy as np
 import pytest
-from test_report import make_record
+from studies import make_record
 
 from pe_jax import metric
 from pe_jax.record import Result

@@ -11,12 +11,11 @@ import pytest
 from pe_jax.report import tables
 
 ROOT = Path(__file__).resolve().parents[2]
-PUBLISHED = ROOT / "results" / "quickstart"
 
 
 @pytest.mark.parametrize(("count", "shown"), [(tables.MODELS, tables.MODELS), (105, tables.SHOWN)])
 def test_of_many_models_the_best_are_shown_and_none_is_ranked(count, shown):
-    (table,) = tables.grouped([*many.results(PUBLISHED, count)])
+    (table,) = tables.grouped([*many.results(count)])
     trained = [row for row in table.rows if row.trained]
     assert len(trained) == count
     assert all((row.rank is None) == (shown < count) for row in trained)
@@ -41,7 +40,7 @@ def seconds(*arguments):
 @pytest.mark.slow
 def test_status_and_report_of_two_thousand_runs_take_seconds(tmp_path):
     """The limits are twice what a quiet core takes."""
-    many.write(tmp_path / "runs", PUBLISHED, 2000)
+    many.write(tmp_path / "runs", 2000)
     assert seconds("status", f"--workdir={tmp_path / 'runs'}") < 4
     out = f"--out={tmp_path / 'out'}"
     assert seconds("report", f"--workdir={tmp_path / 'runs'}", out) < 40

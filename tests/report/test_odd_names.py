@@ -6,10 +6,10 @@ import io
 import re
 
 from PIL import Image
-from test_report import make_record
+from studies import make_record, make_records
 
 from pe_jax.record import Corpus
-from pe_jax.report import baseline, compare, page, sheet, sheets, study, tables
+from pe_jax.report import baseline, compare, page, sheet, sheets, tables
 from pe_jax.report.words import short
 
 ODD = (
@@ -24,8 +24,8 @@ ODD = (
 
 
 def test_a_report_is_whole_whatever_its_runs_are_called(tmp_path):
-    results = study.load("results/quickstart")
-    called = [dataclasses.replace(r, label=n) for r, n in zip(results, ODD, strict=True)]
+    results = zip(make_records(), ODD, strict=True)
+    called = [dataclasses.replace(result, label=name) for result, name in results]
     for path in page.write(called, tmp_path, []):
         if path.suffix == ".png":
             with Image.open(path) as image:

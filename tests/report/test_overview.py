@@ -7,7 +7,8 @@ from dataclasses import replace
 
 import pytest
 from drawn import drawn, guessed, pretrained
-from test_report import make_record, run
+from studies import make_record
+from test_report import run
 
 from pe_jax.report import (
     gallery,

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 import scipy.stats
-from test_report import make_record
+from studies import make_record
 
 from experiments.docs import marks
 from pe_jax.report import stats, tables

@@ -2,13 +2,15 @@
 
 import dataclasses
 
+from studies import make_records
+
 from pe_jax.record import Device, Process
-from pe_jax.report import study, tables
+from pe_jax.report import tables
 from pe_jax.report.notes import differing
 
 
 def test_only_what_differs_is_said():
-    a, b, *rest = study.load("results/quickstart")
+    a, b, *rest = make_records()
     assert differing([a, b, *rest]) == ""
     assert differing([a, dataclasses.replace(b, commit="f" * 40)]) == (
         "The runs differ in what carried them out: 2 commits of the code."
@@ -25,7 +27,7 @@ def test_only_what_differs_is_said():
 
 
 def test_scores_that_were_computed_otherwise_are_said():
-    a, b = (dataclasses.replace(r, scored_by=()) for r in study.load("results/quickstart")[:2])
+    a, b = (dataclasses.replace(r, scored_by=()) for r in make_records()[:2])
     own = Process(commit=a.commit, versions=a.versions, device=a.device)
     other = dataclasses.replace(own, commit="f" * 40, versions=own.versions | {"jax": "9.9"})
 
@@ -43,7 +45,7 @@ def test_scores_that_were_computed_otherwise_are_said():
 
 
 def test_what_differs_in_runs_and_in_their_scores_alike_is_said_once():
-    a, b = study.load("results/quickstart")[:2]
+    a, b = make_records()[:2]
     b = dataclasses.replace(b, commit="f" * 40)
     alike = [
         dataclasses.replace(

@@ -11,7 +11,7 @@ import pytest
 import scipy.stats
 from commands import Lab
 from drawn import texts
-from test_report import make_record
+from studies import make_record
 
 from pe_jax.metric import METRICS
 from pe_jax.record import AS_TRAINED, Baseline, Corpus, Replica, Row, Way

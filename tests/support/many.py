@@ -1,21 +1,22 @@
-"""Many finished runs, made of those of a published study: the same with other learning rates."""
+"""Many finished runs: those of `studies`, at many learning rates."""
 
 import dataclasses
 from collections.abc import Iterator
 from pathlib import Path
 
+from studies import make_records
+
 from pe_jax.record import Begun, Result, Stage
-from pe_jax.report import study
 from pe_jax.storage import jsonl, records
 
 BEGUN = [field.name for field in dataclasses.fields(Begun)]
 
 
-def results(published: Path, count: int) -> Iterator[Result]:
-    known = study.load(published)
+def results(count: int) -> Iterator[Result]:
+    known = make_records()
     for i in range(count):
         one = known[i % len(known)]
-        rate = one.config["train"]["rate"] * (1 + i // len(known) / 1000)
+        rate = 0.009 * (1 + i // len(known) / 1000)
         config = one.config | {"train": one.config["train"] | {"rate": rate}}
         rows = tuple(
             dataclasses.replace(row, value=row.value and row.value + i / 1e5) for row in one.rows
@@ -23,9 +24,9 @@ def results(published: Path, count: int) -> Iterator[Result]:
         yield dataclasses.replace(one, id=f"{one.id[:-8]}{i:08x}", config=config, rows=rows)
 
 
-def write(workdir: Path, published: Path, count: int) -> None:
+def write(workdir: Path, count: int) -> None:
     """The folders of so many runs, as after their sweep, with the history of their training."""
-    for result in results(published, count):
+    for result in results(count):
         folder = workdir / result.id
         records.write(folder / "config.json", Begun(**{n: getattr(result, n) for n in BEGUN}))
         records.write(folder / "result.json", result)
