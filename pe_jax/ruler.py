@@ -53,7 +53,7 @@ ADJECTIVES = (
 ).split()
 
 
-class Written(NamedTuple):
+class PromptText(NamedTuple):
     """The text of a prompt and what in it matters, in characters."""
 
     text: str
@@ -91,17 +91,17 @@ def variable_tracking(request: Request) -> Prompt:
     chains = [(_names(rng, size), str(rng.integers(10000, 99999))) for size in (3, 5)]
     places = np.sort(rng.random((2, HOPS + 1)), axis=1)
 
-    def tracked(which: int, noise: int) -> Written:
+    def tracked(which: int, noise: int) -> PromptText:
         at = [int(place * noise) for place in places[which]]
         return track(noise, *chains[which], at)
 
-    def example(noise: int) -> Written:
+    def example(noise: int) -> PromptText:
         shown = tracked(0, noise)
         return shown._replace(text=f"{shown.text} {' '.join(chains[0][0])}\n\n")
 
     before = _longest(request, example, min(EXAMPLE, request.length // 4), least=True)
 
-    def whole(noise: int) -> Written:
+    def whole(noise: int) -> PromptText:
         main = tracked(1, noise)
         return _behind(before.text, _answered(main, [f" {name}" for name in chains[1][0]], ""))
 
@@ -114,7 +114,7 @@ def ask(
     needles: Sequence[str],
     places: Sequence[int],
     queries: Sequence[str],
-) -> Written:
+) -> PromptText:
     """The text of a niah task up to the answer's prefix, with it. `needles` stand in their order at
     the `places`: of the sentences of an `essay`, rising; else of so many lines of `noise`, falling.
     """
@@ -139,7 +139,7 @@ def ask(
     return _with_needles(text, needles)
 
 
-def track(noise: int, names: Sequence[str], value: str, places: Sequence[int]) -> Written:
+def track(noise: int, names: Sequence[str], value: str, places: Sequence[int]) -> PromptText:
     """The text of variable tracking up to the answer's prefix, with it: the first name is assigned
     the value, each other one the name before it, at rising `places` among lines of `noise`.
     """
@@ -162,7 +162,7 @@ def _niah(request: Request, keys: int, queries: int, essay: bool) -> Prompt:
     depths, place, start = np.sort(rng.choice(DEPTHS, keys, replace=False)), *rng.random(2)
     text = _words(request, start) if essay else []
 
-    def whole(units: int) -> Written:
+    def whole(units: int) -> PromptText:
         """With so many words of the essay, or lines of noise."""
         repeated = text * (units // max(1, len(text)) + 1)
         sentences = re.split(r"(?<=[.!?]) ", " ".join(repeated[:units])) if essay else None
@@ -194,18 +194,18 @@ def _names(rng: np.random.Generator, size: int) -> list[str]:
     return [*names]
 
 
-def _with_needles(text: str, needles: Sequence[str]) -> Written:
+def _with_needles(text: str, needles: Sequence[str]) -> PromptText:
     starts = [text.index(needle) for needle in needles]
     ends = [start + len(needle) for start, needle in zip(starts, needles, strict=True)]
-    return Written(text, (), tuple(zip(starts, ends, strict=True)))
+    return PromptText(text, (), tuple(zip(starts, ends, strict=True)))
 
 
 def _answered(
-    main: Written,
+    main: PromptText,
     answers: Sequence[str],
     last: str,
     needles: Sequence[tuple[int, int]] | None = None,
-) -> Written:
+) -> PromptText:
     """The text with its answers behind it; with `last`, commas between them and it before the last.
     `needles` are theirs, those of the text where None.
     """
@@ -215,20 +215,20 @@ def _answered(
             text += last if i == len(answers) - 1 else ","
         found.append((len(text), len(text) + len(answer), needle[0] / len(main.text)))
         text += answer
-    return Written(text, tuple(found), main.needles)
+    return PromptText(text, tuple(found), main.needles)
 
 
-def _behind(before: str, main: Written) -> Written:
+def _behind(before: str, main: PromptText) -> PromptText:
     """The text with another before it."""
     by = len(before)
     answers = tuple((start + by, end + by, depth) for start, end, depth in main.answers)
     needles = tuple((start + by, end + by) for start, end in main.needles)
-    return Written(before + main.text, answers, needles)
+    return PromptText(before + main.text, answers, needles)
 
 
 def _longest(
-    request: Request, write: Callable[[int], Written], most: int, least: bool = False
-) -> Written:
+    request: Request, write: Callable[[int], PromptText], most: int, least: bool = False
+) -> PromptText:
     """What is written with as many units of text as fit in `most` tokens. ValueError where it does
     not fit without any, or with `least` that.
     """
@@ -251,7 +251,7 @@ def _longest(
     return write(units)
 
 
-def _prompt(request: Request, written: Written) -> Prompt:
+def _prompt(request: Request, written: PromptText) -> Prompt:
     """The prompt in tokens."""
     text = written.text
     tokens = request.encode(text.encode()).astype(np.int32)

@@ -18,7 +18,7 @@ PANELS = (
     ("quickstart", "same_targets", "Text: who keeps the value of the training length?"),
     ("retrieval", "accuracy", "Retrieval: who uses a longer context?"),
 )
-AXES = {
+AXES: dict[str, dict[str, Any]] = {
     "same_targets": dict(y="bits per byte (lower is better)", ends=(1.8, 5.6)),
     "accuracy": dict(y="tokens found, in % (higher is better)", ends=(-2.0, 102.0)),
 }

@@ -23,7 +23,7 @@ NOTES = 3  # lines of notes below a table
 if TYPE_CHECKING:
     from pe_jax.engines.status import Standing
     from pe_jax.record import Result
-    from pe_jax.report.published import Reference
+    from pe_jax.report.published import PublishedTable
     from pe_jax.report.selection import Selection
     from pe_jax.report.sheet import Sheet
 
@@ -108,7 +108,7 @@ def publish(
     out: Path | None,
     choice: Selection | None = None,
     baseline: str | None = None,
-    published: Sequence[Reference] = (),
+    published: Sequence[PublishedTable] = (),
     missing: Sequence[str] = (),
     again: str = "",
     answer: Sheet | None = None,

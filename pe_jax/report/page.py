@@ -25,7 +25,7 @@ from pe_jax.report import (
 from pe_jax.report.baseline import Versus, versus
 from pe_jax.report.cells import Row, Table, described, in_percent
 from pe_jax.report.overview import Overview, overview
-from pe_jax.report.published import PublishedTask, Reference, hold
+from pe_jax.report.published import PublishedTable, PublishedTask, hold
 from pe_jax.report.selection import Selection
 from pe_jax.report.words import count, each, join, plain, plusminus
 from pe_jax.storage import atomic, records
@@ -52,7 +52,7 @@ def write(
     commands: Sequence[str] = (),
     choice: Selection = EVERYTHING,
     baseline: str | None = None,
-    references: Sequence[Reference] = (),
+    references: Sequence[PublishedTable] = (),
     missing: Sequence[str] = (),
     reported: Sequence[Table] | None = None,
     answer: sheet.Sheet | None = None,

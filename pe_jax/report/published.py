@@ -102,7 +102,7 @@ class PublishedTask:
         return ": ".join(filter(None, [f"{self.task}, beside {self.reference}", self.heading]))
 
 
-def hold(results: Sequence[Result], references: Sequence[Reference]) -> list[PublishedTask]:
+def hold(results: Sequence[Result], references: Sequence[PublishedTable]) -> list[PublishedTask]:
     """Each task of the references that results have, a table for each group of results that may be
     ranked; where one of them shows an order, only those that do. ValueError for a reference of
     which nothing is found.
@@ -116,7 +116,7 @@ def hold(results: Sequence[Result], references: Sequence[Reference]) -> list[Pub
     return found
 
 
-def _held(results: Sequence[Result], reference: Reference) -> Iterator[PublishedTask]:
+def _held(results: Sequence[Result], reference: PublishedTable) -> Iterator[PublishedTask]:
     for task in reference.tasks:
         entries = tuple(entry for entry in reference.entries if entry.task == task)
         for group in groups.groups([result for result in results if does(result, task)]):
@@ -309,7 +309,7 @@ def _members(spec: str) -> list[tuple[str, dict[str, Any], str | None]]:
     return [(term.name, terms.literals(term.fields, part), term.layers) for part, term in parts]
 
 
-def nothing(results: Sequence[Result], reference: Reference) -> str:
+def nothing(results: Sequence[Result], reference: PublishedTable) -> str:
     """Why a reference cannot be used: in one line, the tasks and encodings of both sides."""
     specs = list(dict.fromkeys(entry.spec for entry in reference.entries))
     ours = list(dict.fromkeys(map(spec_of, results)))
@@ -416,7 +416,7 @@ class PublishedNumber:
 
 
 @dataclass(frozen=True)
-class Reference:
+class PublishedTable:
     """A published table."""
 
     name: str
@@ -429,7 +429,7 @@ class Reference:
         return tuple(dict.fromkeys(entry.task for entry in self.entries))
 
 
-def read(path: str | Path) -> Reference:
+def read(path: str | Path) -> PublishedTable:
     """The table in a file. ValueError, with the line, for what is wrong in it; OSError where it
     cannot be read.
     """
@@ -462,7 +462,7 @@ def read(path: str | Path) -> Reference:
                 f"{path} has two numbers of {entry.spec} for {entry.task} at {entry.at!r}: put the "
                 "other setting into a file of its own"
             )
-    return Reference(path.stem, tuple(entries))
+    return PublishedTable(path.stem, tuple(entries))
 
 
 def _entry(cells: Mapping[str, str], place: str) -> PublishedNumber:

@@ -119,7 +119,7 @@ class _Training(msgspec.Struct):
     parts: int | msgspec.UnsetType = msgspec.UNSET
 
 
-class _Evaluation(msgspec.Struct):
+class _Evaluated(msgspec.Struct):
     """The types of a line of evaluation."""
 
     evaluated: int
@@ -164,7 +164,7 @@ def _decoded(text: bytes) -> dict[str, Any] | None:
     """The line; None where it is not as it was written."""
     line = decode(text)
     try:
-        msgspec.convert(line, _Training if line and "loss" in line else _Evaluation)
+        msgspec.convert(line, _Training if line and "loss" in line else _Evaluated)
     except msgspec.ValidationError:
         return None
     return line

@@ -16,7 +16,7 @@ from studies import make_record
 from pe_jax.metric import METRICS
 from pe_jax.record import AS_TRAINED, Baseline, Corpus, Replica, Row, Way
 from pe_jax.report import page, published, published_sheets
-from pe_jax.report.published import COLUMNS, PublishedNumber, Reference, hold, read
+from pe_jax.report.published import COLUMNS, PublishedNumber, PublishedTable, hold, read
 from pe_jax.storage import atomic, records
 
 FILES = sorted((Path(__file__).parents[2] / "results" / "reference").glob("*.csv"))
@@ -60,8 +60,8 @@ def entry(
     return PublishedNumber(task, spec, at, swap, variant, value, better, unit, *told)
 
 
-def reference(*entries) -> Reference:
-    return Reference("some", tuple(entries))
+def reference(*entries) -> PublishedTable:
+    return PublishedTable("some", tuple(entries))
 
 
 def ranked(ours, published=(90.0, 80.0, 75.0, 70.0, 65.0)) -> list:
