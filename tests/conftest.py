@@ -33,10 +33,6 @@ jaxtyping.install_import_hook("pe_jax", "checked.checked")
 gc.set_threshold(100_000, 20, 100)  # tracing makes objects by the million: 6 % less time
 
 tests_run = itertools.count(1)
-TO_ADAPT = set(Path(__file__).with_name("to_adapt.txt").read_text().split())
-"""Tests that fail since tables have reference rows, thousandths and the rules for bold, and records
-one version: each is to be adapted, or its failure mended, and then leaves this list.
-"""
 MAPPINGS = Path("/proc/self/maps")
 LONG = ("runs", "engines", "commands", "experiments", "atlas")
 """Folders whose files have few tests, but long ones, which start processes."""
@@ -46,9 +42,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Long files first: else one process of pytest-xdist works on the last of them alone."""
     sizes = collections.Counter(item.path for item in items)
     items.sort(key=lambda item: (item.path.parent.name not in LONG, -sizes[item.path], item.path))
-    for item in items:
-        if item.nodeid.partition("[")[0] in TO_ADAPT:
-            item.add_marker(pytest.mark.skip("tests/to_adapt.txt: it expects tables of before"))
 
 
 @pytest.fixture(autouse=True)

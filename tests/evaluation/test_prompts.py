@@ -88,7 +88,7 @@ def test_answers_are_scored_by_nats_and_by_whole_prompts():
     scored = np.array([[False, True, True], [True, True, False]])
     right = np.array([[False, True, True], [True, False, False]])
     nats = np.array([[9.0, 0.1, 0.3], [0.2, 1.4, 9.0]])
-    predictions = Predictions(scored, right, nats, nats)
+    predictions = Predictions(scored, right, nats, nats, nats, nats)
     assert METRICS["niah_single_1"].value(predictions) == pytest.approx(0.5)
     assert METRICS["niah_single_1_exact"].value(predictions) == 50
 

@@ -72,7 +72,7 @@ def tight(metric, lengths=(8, 16, 32)):
     return sizes, places, configured(targets=len(places), lengths=lengths)
 
 
-@pytest.mark.parametrize("metric", OF_TEXT)
+@pytest.mark.parametrize("metric", TIGHT)
 def test_where_the_text_just_suffices_every_target_is_scored_once(metric):
     sizes, places, config = tight(metric)
     for E in (32,) if metric == "last_k" else config.lengths:
@@ -336,7 +336,7 @@ def values(found, **wanted):
     return [r.value for r in rows]
 
 
-@pytest.mark.parametrize("metric", OF_TEXT)
+@pytest.mark.parametrize("metric", TIGHT)
 def test_a_program_that_knows_the_table_scores_it(metric):
     sizes, places, config = tight(metric)
     documents = markov(*sizes)

@@ -54,7 +54,7 @@ def test_text_and_tasks_stand_side_by_side():
     rows = dict(found.rows)
     assert list(rows) == ["rope", "alibi", "t5"]
     shown = {row[0].text: [c.text for c in row[1:]] for row in sheets.overview(found).rows}
-    assert shown["rope"][:2] == ["2.91 ± 0.02", "+0.40 ± 0.00"]
+    assert shown["rope"][:2] == ["2.91 ± 0.02", "+0.400 ± 0.000"]
     assert shown["alibi"][3] == shown["t5"][3] == shown["t5"][2] == "n/a"
     assert sheets.overview(found).footnotes == ["no run on odds first", "no run on even pairs"]
 
@@ -205,4 +205,3 @@ def test_of_a_pretrained_model_on_two_texts_the_notes_speak_of_places():
     other = replace(model, id="other", corpus=replace(model.corpus, source="other", hash="f"))
     notes = " ".join(made([model, other]).notes)
     assert "paired over places" in notes and "seed" not in notes
-    assert "bold if none of its swaps is better" in notes

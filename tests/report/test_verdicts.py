@@ -43,7 +43,7 @@ def test_differences_have_thousandths():
     (table,) = tables.study(gains)
     (sheet,) = sheets.extrapolation([table])
     column = sheet.columns.index("gain")
-    assert [row[column] for row in texts(sheet)] == ["+0.000", "+0.004"]
+    assert [row[column] for row in texts(sheet)[:2]] == ["+0.000", "+0.004"]
 
 
 def test_only_the_same_values_to_the_bit_are_equal():

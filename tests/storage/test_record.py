@@ -95,8 +95,7 @@ def test_a_part_that_is_missing_or_wrong_is_named():
         (written_result(rows=[odd]), r"the moon.*rows\[0\].reason"),
         (written_result(rows=[1]), r"rows\[0\]"),
         (written_result(corpus={}), "it lacks required field `source`"),
-        (written_result(version=6), "of version 6 of the schema.* up to 5"),
-        (written_result(version=4), "changed after it was written"),  # it has no digest
+        (written_result(version=record.VERSION - 1), "of version 5 of the schema.* version 6"),
     ):
         with pytest.raises(ValueError, match=message):
             records.decode(Result, data)
@@ -123,7 +122,7 @@ def test_what_a_later_release_has_written_is_no_damage(tmp_path):
     assert path.exists() and said == []
     path.write_text(json.dumps(written_result(version="4")))
     assert records.read_whole(Result, path, said.append) is None and not path.exists()
-    assert "its version is '4'" in said[0] and "result.json.damaged" in said[0]
+    assert "$.version" in said[0] and "result.json.damaged" in said[0]
 
 
 def test_a_state_comes_back():
@@ -219,15 +218,13 @@ def test_a_line_that_a_kill_cut_off_is_left_out_and_overwritten(tmp_path):
     assert jsonl.read_lines(tmp_path / "none.jsonl") == []
 
 
-def test_a_line_that_was_changed_is_left_out_and_one_of_an_earlier_release_is_read(tmp_path):
+def test_a_line_that_was_changed_is_left_out(tmp_path):
     metrics = History(tmp_path / "metrics.jsonl")
     fill(metrics)
     whole = jsonl.read_lines(metrics.path)
     metrics.path.write_text(metrics.path.read_text().replace('"loss": [4.0]', '"loss": [3.0]'))
     assert jsonl.read_lines(metrics.path) == [*whole[:4], *whole[5:]]
     assert jsonl.damaged_lines(metrics.path) == 1
-    metrics.path.write_text("".join(json.dumps(line) + "\n" for line in whole))
-    assert jsonl.read_lines(metrics.path) == whole and not jsonl.damaged_lines(metrics.path)
 
 
 def test_a_history_without_a_file_is_watched_all_the_same():
@@ -245,7 +242,7 @@ def test_a_record_is_read_from_its_file_or_refused(tmp_path):
     assert records.state_of(tmp_path).stage is record.Stage.FAILED
     assert records.state_of(tmp_path).reason == "no text"
     path.write_text('{"stage": "lost", "since": ""}')
-    with pytest.raises(Refused, match="state.json is damaged .*stage.* delete it"):
+    with pytest.raises(Refused, match="state.json is damaged .* delete it"):
         records.state_of(tmp_path)
 
 

@@ -314,7 +314,7 @@ def test_rematerialised_layers_train_the_same():
 
 
 def test_wrong_settings_are_named():
-    for field in ("steps", "length", "batch", "steps_per_call"):
+    for field in ("length", "batch", "steps_per_call"):
         with pytest.raises(ValueError, match=f"train.{field} must be an integer .*least 1, got 0"):
             TrainConfig(**{field: 0})
     for field in ("rate", "clip"):
