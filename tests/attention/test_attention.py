@@ -235,13 +235,13 @@ def test_distances_between_float_positions_stay_floats():
     assert_near(output(bind(members, contiguous=False), case), want, 1e-5)
 
 
-@pytest.mark.parametrize("causal", [True, False], ids=["causal", "bidirectional"])
 @pytest.mark.parametrize("name", names_with(*RELATIVE))
-def test_relative_hooks_laid_out_are_those_asked_for_pair_by_pair(name, causal):
-    dims = WIDE._replace(causal=causal)
-    case = example(LENGTH, dims)._replace(pos=np.arange(5, 5 + LENGTH, dtype=np.int32))
-    laid, asked = (output(bind(encodings(name, dims), c), case, QUERIES) for c in (True, False))
-    assert_near(laid, asked, 1e-5)
+def test_relative_hooks_laid_out_are_those_asked_for_pair_by_pair(name):
+    for causal in (True, False):
+        dims = WIDE._replace(causal=causal)
+        case = example(LENGTH, dims)._replace(pos=np.arange(5, 5 + LENGTH, dtype=np.int32))
+        laid, asked = (output(bind(encodings(name, dims), c), case, QUERIES) for c in (True, False))
+        assert_near(laid, asked, 1e-5, f"{causal=}")
 
 
 @pytest.mark.parametrize("name", names_with("qk", "bias", "gate", "scale", "logits"))
@@ -576,7 +576,7 @@ def test_auto_is_dense_while_the_logits_of_a_layer_fit(backend, length, batch, m
     assert choose("dense", narrow, 1, 1, 1024, 1024) is attend
 
 
-@pytest.mark.parametrize(("queries", "keys"), [(1, 1), (1, 7), (5, 5), (4, 9), (13, 20)], ids=str)
+@pytest.mark.parametrize(("queries", "keys"), [(1, 7), (5, 5), (13, 20)], ids=str)
 @pytest.mark.parametrize("full", [True, False], ids=["all-distances", "causal"])
 def test_shift_lays_distances_out_and_unshift_is_its_transpose(queries, keys, full):
     rng = np.random.default_rng(0)
@@ -605,7 +605,7 @@ def test_slopes():
     np.testing.assert_allclose(geometry.slopes(12), twelve)
 
 
-EXACT = [(32, 128), (32, 64), (32, 17), (16, 100), (64, 1000), (8, 2048), (32, 2**15), (128, 8192)]
+EXACT = [(32, 128), (32, 17), (8, 2048), (128, 8192)]
 
 
 @pytest.mark.parametrize("causal", [True, False], ids=["causal", "bidirectional"])

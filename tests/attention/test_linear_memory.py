@@ -10,7 +10,7 @@ import functools
 import jax
 import jax.numpy as jnp
 import pytest
-from helpers import example, layer
+from helpers import covering, example, layer
 
 from pe_jax.attention.blockwise import attend_blockwise
 from pe_jax.attention.bound import Bound, fold_positions
@@ -79,7 +79,7 @@ def test_no_array_of_a_fused_program_is_over_all_pairs(name, target):
     assert traced(name, True, fused) < LENGTH**2
 
 
-@pytest.mark.parametrize("name", ENCODINGS)
+@pytest.mark.parametrize("name", covering(ENCODINGS, lambda name: make(name, DIMS)))
 def test_the_largest_array_of_dense_attention_is_its_logits(name):
     """Or, where rows are padded to shift them, or stand beside a bias, twice these: [T, S, K] and
     the hidden layer of a network over pairs are larger.

@@ -21,9 +21,8 @@ def told(spec, dims=DIMS):
     return list(advice(make(spec, dims), [member.id for member in parse(spec)]))
 
 
-@pytest.mark.parametrize("name", ENCODINGS)
-def test_defaults_need_no_advice_at_the_quickstarts_length(name):
-    assert told(name) == []
+def test_defaults_need_no_advice_at_the_quickstarts_length():
+    assert {name: told(name) for name in ENCODINGS if told(name)} == {}
 
 
 def test_buckets_that_training_does_not_reach():

@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from helpers import sampled
+from helpers import covering
 
 from configs import encodings, encodings_gpu
 from experiments.accelerators import __main__ as command
@@ -58,13 +58,13 @@ def assert_lowers(own, form):
     assert_portable(lowered(program, inputs, **static))
 
 
-@pytest.mark.parametrize("spec", sampled(SPECS, lambda spec: run(spec).encodings))
+@pytest.mark.parametrize("spec", covering(SPECS, lambda spec: run(spec).encodings))
 def test_training_lowers_for_cuda_and_tpu(spec):
     assert_portable(lowered(*programs.training(run(spec))))
 
 
 @pytest.mark.parametrize("form", ["blockwise", pytest.param("dense", marks=pytest.mark.slow)])
-@pytest.mark.parametrize("spec", sampled(SPECS, lambda spec: run(spec).encodings))
+@pytest.mark.parametrize("spec", covering(SPECS, lambda spec: run(spec).encodings))
 def test_evaluation_lowers_for_cuda_and_tpu(spec, form):
     """Dense is what training is, too, so that it is slow here."""
     assert_lowers(run(spec), form)

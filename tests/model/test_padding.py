@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from flax import nnx
-from helpers import assert_near, sampled
+from helpers import assert_near, covering
 
 from pe_jax.attention.bound import Bound
 from pe_jax.compose.parse import make
@@ -57,7 +57,7 @@ def tokens(padding):
 
 
 @pytest.mark.parametrize("form", ["dense", pytest.param("blockwise", marks=pytest.mark.slow)])
-@pytest.mark.parametrize("spec", sampled([s for s in ENCODINGS if served(s)], encodings))
+@pytest.mark.parametrize("spec", covering([s for s in ENCODINGS if served(s)], encodings))
 def test_padding_of_a_bidirectional_model_changes_nothing(spec, form):
     config = dataclasses.replace(TINY, causal=False, attention=form)
     graphdef, params = built(encodings(spec), config)

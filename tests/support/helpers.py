@@ -94,6 +94,18 @@ def sampled(names, members, adding=()):
     return out
 
 
+def covering(names, members):
+    """The names as parameters, slow but for those that have a hook which none before them has."""
+    seen, out = set(), []
+    for name in names:
+        traits = set()
+        for e in members(name):
+            traits |= {*sites(e)} | {("rows", e.whole_rows), ("sequence", e.per_sequence)}
+        out.append(pytest.param(name, marks=pytest.mark.slow if traits <= seen else ()))
+        seen |= traits
+    return out
+
+
 def embed(pe, x, tokens, pos):
     for e, params in zip(pe.encodings, pe.params, strict=True):
         if overrides(e, "embed"):
