@@ -1,0 +1,32 @@
+"""YaRN with faults that projects have shipped, as swaps of a user's own file: two that no field of
+`yarn` can make. tests/pretrained/test_faults.py has all of them.
+"""
+
+import dataclasses
+
+import jax
+
+from pe_jax.encodings.by_parts import ByParts
+from pe_jax.encodings.yarn import YaRN
+from pe_jax.geometry import angles, inverse_timescales
+
+
+@dataclasses.dataclass(frozen=True)
+class PositionsDivided(ByParts):
+    """Positions divided by the factor, fast pairs, too."""
+
+    def _frequencies(self):
+        return inverse_timescales(self.dims.head, self.base) / self._factor
+
+
+@dataclasses.dataclass(frozen=True)
+class HalfAngles(ByParts):
+    """Angles rounded to float16, from 1,024 radians on to whole ones."""
+
+    variant = "code"
+
+    def _frequencies(self):
+        return YaRN._frequencies(self)
+
+    def _angles(self, params, pos):
+        return jax.lax.reduce_precision(angles(pos, self._frequencies()), 5, 10)
