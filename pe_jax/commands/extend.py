@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from pe_jax.runs.run import Run
 
 LAST, RECORDS = 4096, 1024
-SWAPS = "window,window(sinks=4),pi,ntk,dynamic_ntk,yarn,rerope,self_extend,lm_infinite"
+SWAPS = "pi,ntk,dynamic_ntk,yarn,streaming,lm_infinite,rerope,self_extend"
 OPTIONS = flags.FlagValues()
 _MODEL = flags.DEFINE_string("model", None, "hf:DIR or gguf:PATH.", flag_values=OPTIONS)
 _SOURCE = flags.DEFINE_string(
@@ -156,6 +156,11 @@ def _run(model: str, source: str) -> Run:
         )
     usual = (trained, real) if trained < real else (max(2, real // 4), real, 2 * real)
     lengths = tuple(console.integer("--lengths", n) for n in _LENGTHS.value or usual)
+    if trained < real < max(lengths):
+        raise ValueError(
+            f"--as_if holds swaps against the model as it is, which was trained for {real} tokens, "
+            f"got --lengths up to {max(lengths)}: leave longer ones out"
+        )
     last = _LAST.value or max(1, min(LAST, min(*lengths, trained) // 2))
     metrics = tuple(_METRICS.value or ("same_targets", "kl"))
     if not _METRICS.value and min(*lengths, trained) >= RECORDS:
@@ -168,11 +173,16 @@ def _run(model: str, source: str) -> Run:
         "last": last,
         "samples": _SAMPLES.value,
         "weights": _WEIGHTS.value,
-        "reference": real,
+        "reference": min(real, max(lengths)),
     }
     run = Run.pretrained(model, source, asked, trained)
     if joined := sorted({*run.eval.lengths} - {*lengths}):
         print(f"also scored: {joined[0]} tokens, the training length, which gains are counted from")
+    if max(lengths) <= trained:
+        print(
+            f"no length is beyond the {trained} tokens that the model was trained for, where it "
+            "needs no swap: give longer ones, or --as_if=N to score it as if trained at N"
+        )
     return run
 
 

@@ -87,7 +87,7 @@ class Answer:
         """Whether the model was scored as if trained at fewer tokens than it was: then the model as
         it is is the truth, and no choice.
         """
-        return self.result.config["eval"]["reference"] != self.result.train.length
+        return self.result.config["eval"]["reference"] > self.result.train.length
 
     @property
     def replicate(self) -> str:
@@ -118,7 +118,7 @@ def answer(
     metrics = (first, *(m for m in metrics if m != first))
     ways = tuple(dict.fromkeys(row.way for row in result.rows))
     names = {way: str(way) or AS_IT_IS for way in ways}
-    as_if = config["reference"] != result.train.length
+    as_if = config["reference"] > result.train.length
     ranked = [way for way in ways if way or not as_if]
     at = functools.partial(_values, result)
     sign = described(first).sign
