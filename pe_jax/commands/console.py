@@ -117,7 +117,8 @@ def publish(
     headroom the models use where that is known; with `out`, writes the
     study there, every model against `baseline`, and prints its paths. `published` are tables of
     published numbers; `missing` are sentences on the runs without a result, for the files; `again`
-    is the command that makes the report. An `answer` (pretrained/answer.py) is printed last.
+    is the command that makes the report. Of a study with an `answer` (pretrained/answer.py) that
+    alone is printed.
     """
     from pe_jax.report import headroom, page, sheet, sheets, tables
 
@@ -136,13 +137,14 @@ def publish(
     ]
     first = [tables.first(table, baseline) for table in wholes]
     console = stdout()
-    console.print(*sheet.terminal(choice.sheets(sheets.extrapolation(first)), NOTES))
-    for left in filter(None, dict.fromkeys(map(tables.left_out, wholes, first))):
-        console.print(left)
-    if not out:
-        console.print("All notes and figures: give --out=DIR, and open DIR/report.html.")
     if answer:
         console.print(*sheet.terminal([answer]))
+    else:
+        console.print(*sheet.terminal(choice.sheets(sheets.extrapolation(first)), NOTES))
+        for left in filter(None, dict.fromkeys(map(tables.left_out, wholes, first))):
+            console.print(left)
+    if not out:
+        console.print("All notes and figures: give --out=DIR, and open DIR/report.html.")
     for path in written:
         print(path)
 

@@ -9,6 +9,8 @@ import dataclasses
 import functools
 import json
 import math
+import re
+import shlex
 import statistics
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -117,7 +119,7 @@ def answer(
     first = (plain or of_text or metrics)[0]
     metrics = (first, *(m for m in metrics if m != first))
     ways = tuple(dict.fromkeys(row.way for row in result.rows))
-    names = {way: str(way) or AS_IT_IS for way in ways}
+    names = _names(ways)
     as_if = config["reference"] > result.train.length
     ranked = [way for way in ways if way or not as_if]
     at = functools.partial(_values, result)
@@ -156,6 +158,13 @@ def answer(
     if lengths[0] < trained and trained in lengths:
         gain = stats.paired(at(first, lengths[0], AS_TRAINED), at(first, trained, AS_TRAINED))
     return Answer(result, metrics, lengths, names[base], margin, tuple(choices), gain)
+
+
+def _names(ways: Sequence[Way]) -> dict[Way, str]:
+    """What each way is called: of a file of the user's without its folders, where that is clear."""
+    whole = {way: str(way) or AS_IT_IS for way in ways}
+    last = {way: re.sub(r"[^+,(]*/", "", name) for way, name in whole.items()}
+    return last if len({*last.values()}) == len(ways) else whole
 
 
 def _values(result: Result, metric: str, length: int, way: Way) -> dict[Replica, float]:
@@ -301,7 +310,7 @@ def _sentences(found: Answer) -> list[tuple[str, str]]:
     chosen, why = choose(found)
     return [
         ("What to choose", why),
-        ("For config.json", _config(found, chosen) if chosen else ""),
+        ("For config.json", _config(found, chosen) if chosen and not found.as_if else ""),
         ("Whether this text can tell", _can_tell(found)),
         ("How sure", _sure(found)),
         ("How to read the table", _form(found)),
@@ -310,7 +319,7 @@ def _sentences(found: Answer) -> list[tuple[str, str]]:
 
 def choose(found: Answer) -> tuple[Choice | None, str]:
     """The choice, and why: of those that no test tells from the best by any metric, else by the
-    first, one that most programs run, and of these the best by the first.
+    first, the model as it is, or one that most programs run, and of these the best by the first.
     """
     if all(math.isnan(choice.scores[0].mean) for choice in found.ranked):
         return None, f"Nothing has a score at {found.longest} tokens."
@@ -319,7 +328,7 @@ def choose(found: Answer) -> tuple[Choice | None, str]:
         for i in range(len(found.metrics))
     ]
     by_all = [c for c in by[0] if all(c in good for good in by if good)]
-    chosen = max(by_all or by[0], key=lambda c: len(c.read_by))
+    chosen = max(by_all or by[0], key=lambda c: (not c.way, len(c.read_by)))
     said = [
         f"Not told from the best by {described(metric).words}: {join(c.name for c in good)}."
         for metric, good in zip(found.metrics, by, strict=True)
@@ -343,7 +352,7 @@ def choose(found: Answer) -> tuple[Choice | None, str]:
             for metric, good in zip(found.metrics[1:], by[1:], strict=True)
             if good and chosen not in good
         ]
-        said.insert(0, f"Choose {chosen.name} for text, and {join(other)}: none is best at all.")
+        said.insert(0, f"Choose {chosen.name} for text, and {join(other)}: none is best by all.")
     return chosen, " ".join(said)
 
 
@@ -355,25 +364,26 @@ def _config(found: Answer, chosen: Choice) -> str:
     lines |= {} if own["rope_type"] == "default" else {"rope_scaling": own}
     longest = found.result.train.length if own["rope_type"] == "dynamic" else found.longest
     lines |= {"max_position_embeddings": longest}
-    written = json.dumps(lines)[1:-1]
-    command = f"--swap='{chosen.way.swap}' --length={found.longest}" if chosen.way else ""
-    fixed = (
-        f" It was scored with the factor that each length needs, and config.json has that of "
-        f"{found.longest} at every length: what this changes at {found.lengths[0]} is scored by "
-        f"--swaps='{chosen.way.swap}(factor={own['factor']:g})'."
-        if "factor" in own and chosen.way.swap.isidentifier() and own["rope_type"] != "dynamic"
-        else ""
-    )
-    export = f" pe-jax export --model=... {command} --out=DIR writes the folder." if command else ""
-    return f"{written}{export}{fixed}"
+    said = [f"{json.dumps(lines)[1:-1]}."]
+    if chosen.way:
+        model, spec = found.result.config["train"]["init_from"], chosen.way.swap
+        asked = (f"--model={model}", f"--swap={spec}", f"--length={found.longest}", "--out=DIR")
+        said.append(f"The folder with it is written by {shlex.join(('pe-jax', 'export', *asked))}.")
+        if "factor" in own and spec.isidentifier() and own["rope_type"] != "dynamic":
+            said.append(
+                f"It was scored with the factor that each length needs, and config.json has that "
+                f"of {found.longest} at every length: what this changes at {found.lengths[0]} is "
+                f"scored by --swaps='{spec}(factor={own['factor']:g})'."
+            )
+    return " ".join(said)
 
 
 def _can_tell(found: Answer) -> str:
     metric, gain = described(found.metrics[0]), found.own_gain
     if gain is None:
         return (
-            "Whether a longer context helps on this text is not known: give --lengths with one "
-            "below the training length and the training length."
+            "Whether a longer context helps on it is not known: give --lengths with the training "
+            "length and one below it."
         )
     gained = gain._replace(mean=metric.sign * gain.mean)
     text = (
@@ -398,8 +408,10 @@ def _sure(found: Answer) -> str:
 
     halves = [c.change.half for c in found.choices if c.change.half > 0]
     n = max((c.change.n for c in found.choices), default=0)
-    if not halves or n < 2:
+    if n < 2:
         return f"One {found.replicate} allows no tests."
+    if not halves:
+        return f"All of the {count(n, found.replicate)} give the same: they say nothing of others."
     more = special.stdtrit(n - 1, 0.8) / special.stdtrit(n - 1, 0.975)
     least = statistics.median(halves) * (1 + more)
     unit = described(found.metrics[0]).unit

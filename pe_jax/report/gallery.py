@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pe_jax.record import Result
-from pe_jax.report import depth, figures, labels, learning, multiples, plane, tables
+from pe_jax.report import bars, depth, figures, labels, learning, multiples, plane, tables
 from pe_jax.report.baseline import Versus
 from pe_jax.report.cells import Table, described, in_percent
 from pe_jax.report.groups import draws
@@ -70,7 +70,10 @@ def drawn(
 def _figures(
     results: Sequence[Result], table: Table, baseline: str | None, width: float
 ) -> Iterator[tuple[str, Figure | None]]:
-    yield "curves", figures.curves(results, table.metric, width)
+    if len(results) == 1 and figures.is_paired(results, table.metric):
+        yield "differences", bars.bars(results[0], table.metric, width)
+    else:
+        yield "curves", figures.curves(results, table.metric, width)
     yield "positions", figures.positions(results, width, baseline)
     yield "depth", depth.heat(results, width)
     yield "training", learning.training(results, width)
@@ -98,6 +101,10 @@ def captions(
         "curves": f"{described(table.metric).title} against evaluation length"
         f"{_minus(results, table)}: means over {table.replicate}s with their 95 % "
         "intervals.",
+        "differences": f"{described(table.metric).title}: by how much each swap differs from the "
+        f"model as it is at {table.train_length} tokens, paired over places, with 95 % intervals. "
+        "Grey: the interval holds 0; blue: better; orange: worse. The best at the longest length "
+        "come first; a bar that leaves the axes has its number.",
         "positions": " ".join(_positions(results, baseline)),
         "depth": f"{_by_depth(results)} at each evaluation length, by the depth in the sample "
         f"of what is to be found (0: its first token): means over {table.replicate}s. Right of the "

@@ -354,7 +354,10 @@ class Fitted:
         yield Text()
         notes = own_notes(self.sheet)
         doubts = {FIRST: notes.pop(FIRST)} if self.lines and FIRST in notes else {}
-        told = [" ".join(parts) for parts in (doubts | notes).values()]
+        told = [
+            ("" if self.lines else f"{asked}: ") + " ".join(parts)
+            for asked, parts in (doubts | notes).items()
+        ]
         yield Dim(tuple(told), _total(widths), self.lines)
         below = [f"[{i}] {why}" for i, why in enumerate(self.sheet.footnotes, 1)]
         below = ["; ".join(below)] if below and self.lines else below

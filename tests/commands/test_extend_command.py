@@ -34,10 +34,12 @@ def test_a_pretrained_model_gets_its_table_page_and_standing(lab, tmp_path):
     assert done.code == 0, done.err
     (folder,) = runs.iterdir()
     assert done.out.splitlines()[-1] == str(folder / "result.json")
-    assert "llama_tied, window(window=16,sinks=4)" in done.out and "2 places" in done.out
-    assert "slow_pi.py:SlowPI" in done.out
+    assert done.out.count("─\n") == 1  # one table
+    assert "window(window=16,sinks=4)" in done.out and "2 places" in done.out
+    assert "slow_pi.py:SlowPI" in done.out and "What to choose: Choose " in done.out
     assert (out / "report.html").exists() and (out / "runs.jsonl").exists()
     assert "also scored: 32 tokens" in done.out
+    assert (out / "differences.png").exists()
     answer = (out / "answer.md").read_text("utf-8")
     assert "Which scaling should llama_tied get at 64 tokens?" in answer and "Choose" in answer
     assert "Which scaling should llama" in (out / "report.html").read_text("utf-8")
@@ -88,6 +90,7 @@ def test_prompts_are_shown_with_the_tokens_of_what_they_ask_for_and_time_is_esti
         (["--lengths=16,9000"], "for the longest of --lengths"),
         (["--model=hf:nowhere"], "no model nowhere"),
         (["--as_if=64"], "--as_if must be between 2 and 32"),
+        (["--as_if=20"], "trained for 32 tokens, got --lengths up to 64: leave longer ones out"),
         (["--metrics=records"], "the sentences of records alone have"),
         (["--inspect"], "no metric has any"),
     ],

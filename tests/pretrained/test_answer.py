@@ -39,6 +39,7 @@ def result(metrics=("same_targets", "kl", "niah_single_1_exact"), reference=64, 
                     taken = {"seconds": 2.0 + i, "length": length, "metric": metric}
                     rows.append(Row(value=float(values[metric]), **where, **taken))
     config = {"eval": {"metrics": metrics, "lengths": LENGTHS, "reference": reference}}
+    config |= {"train": {"init_from": "hf:my models"}}
     return Result(
         id="small-1",
         label="small",
@@ -81,8 +82,17 @@ def test_the_choice_is_one_that_no_score_tells_from_the_best_and_that_programs_r
     assert {c.name for c in found.choices if not c.read_by} == {"rerope", "window"}
     text = sheet.markdown([printed(found)])
     assert '"rope_type": "yarn", "factor": 2.0' in text and "8 places" in text
+    assert "pe-jax export '--model=hf:my models' --swap=yarn --length=128 --out=DIR" in text
     alone = answer(result(("same_targets", "kl")), parse("rope").encodings(DIMS))
     assert choose(alone)[1].startswith("Choose yarn. ")
+
+
+def test_a_model_that_no_score_tells_from_its_swaps_stays_as_it_is(monkeypatch):
+    monkeypatch.setitem(WORSE, "", 0.0005)
+    alone = answer(result(("same_targets",)), parse("rope").encodings(DIMS))
+    chosen, why = choose(alone)
+    assert chosen.name == "as it is" and why.startswith("Choose the model as it is: these scores")
+    assert not any("export" in note for note in printed(alone).notes)
 
 
 def test_effective_length_is_the_longest_at_85_percent_of_short_texts(found):

@@ -8,10 +8,11 @@ from itertools import pairwise
 import numpy as np
 import pytest
 from drawn import pretrained
+from matplotlib.colors import to_hex
 
 from pe_jax.encodings import ENCODINGS
 from pe_jax.record import Corpus, Curve, Progress, Replica, Result, Row, Training, Tried, Way
-from pe_jax.report import figures, learning, plane, style
+from pe_jax.report import bars, figures, learning, plane, style
 from pe_jax.report.style import COMMON, looks
 
 SEVEN = ("alibi", "learned", "nope", "rope", "sinusoidal", "t5", "transformer_xl")
@@ -161,6 +162,35 @@ def test_scores_of_places_are_differences_to_the_model_at_its_training_length():
     assert drawn(figure)["rope"][0, 1] == gained[0] == 0 and gained[1:] == pytest.approx(0.5)
     assert f"minus those at {first}" in figure.axes[0].get_ylabel()
     assert lines_of(figure)["pi"][0][2].endswith("0.00")  # the places shift all of their values
+
+
+def test_swaps_are_bars_of_differences_at_each_length_with_their_intervals():
+    one = made("rope")
+    longest = max(row.length for row in one.rows)
+    rows = [row for row in one.rows if row.metric == "same_targets"]
+    rows = [replace(row, value=1.0 + 5.0 * row.replica.number) for row in rows]
+    by = {"": (0, 3.0), "pi": (0, 0.5), "yarn": (0, -0.25), "ntk": (0.3, 0.1)}  # scatter, change
+
+    def changed(row, swap):
+        scatter, change = by[swap]
+        by_place = scatter * (row.replica.number - 1) + change
+        value = row.value + by_place * (row.length == longest)
+        return replace(row, way=Way(swap=swap), value=value)
+
+    told = pretrained(replace(one, rows=tuple(changed(row, swap) for row in rows for swap in by)))
+    figure = bars.bars(told, "same_targets", 5.5)
+    last = figure.axes[-1]
+    names = [tick.get_text() for tick in figure.axes[0].get_yticklabels()]
+    assert names == ["yarn", "ntk", "pi", "as it is"]
+    assert [bar.get_width() for bar in last.patches] == pytest.approx([-0.25, 0.1, 0.5, 3.0])
+    colours = [to_hex(bar.get_facecolor()) for bar in last.patches]
+    assert colours == [bars.BETTER, bars.OPEN, bars.WORSE, bars.WORSE]
+    half = 0.3 * 4.302653 / np.sqrt(3)  # by Student's t of 2 degrees of freedom
+    assert last.lines[1].get_xdata() == pytest.approx([0.1 - half, 0.1 + half])
+    assert last.get_xlim()[1] < 3 and [text.get_text() for text in last.texts] == ["+3.00"]
+    assert all(bar.get_width() == 0 for bar in figure.axes[0].patches)
+    alone = replace(told, rows=tuple(row for row in told.rows if row.length == longest))
+    assert bars.bars(alone, "same_targets", 5.5) is None
 
 
 def test_axes_say_which_way_is_better():
