@@ -239,14 +239,10 @@ def sheet(found: Answer) -> Sheet:
     first, *others = found.metrics
     metric, shortest = described(first), found.lengths[0]
     effective = any(choice.effective for choice in found.choices)
-    columns = [
-        f"{metric.unit} at {found.longest}:\nminus {found.baseline}",
-        *(f"{described(m).unit}:\n{described(m).words}" for m in others),
-        *(["effective\nlength"] if effective else []),
-        f"at {shortest}:\nminus {AS_IT_IS}",
-        "seconds\na window",
-        "runs in",
-    ]
+    change, took = f"{metric.unit} at {found.longest}:\nminus {found.baseline}", "seconds\na window"
+    scores = [f"{described(m).unit}:\n{described(m).words}" for m in others]
+    short, several = f"at {shortest}:\nminus {AS_IT_IS}", ["effective\nlength"] if effective else []
+    columns = [change, *scores, *several, short, took, "runs in"]
     rows = []
     for choice in found.choices:
         rows.append(
@@ -273,7 +269,8 @@ def sheet(found: Answer) -> Sheet:
     notes = [Note(question, text) for question, text in _sentences(found) if text]
     title = f"Which scaling should {found.result.label} get at {found.longest} tokens?"
     numbers = tuple(_numbers(found, choice) for choice in found.choices)
-    return Sheet(title, ("swap", *columns), (("", tuple(rows)),), tuple(notes), numbers, left=True)
+    whole = ("swap", *columns), (("", tuple(rows)),), tuple(notes), numbers
+    return Sheet(title, *whole, left=True, spare=(took, *several, short, *scores[::-1]))
 
 
 def _difference(choice: Choice, found: Answer, sign: int) -> str:
@@ -330,14 +327,15 @@ def choose(found: Answer) -> tuple[Choice | None, str]:
     by_all = [c for c in by[0] if all(c in good for good in by if good)]
     chosen = max(by_all or by[0], key=lambda c: (not c.way, len(c.read_by)))
     said = [
-        f"Not told from the best by {described(metric).words}: {join(c.name for c in good)}."
+        f"Not told from the best by {described(metric).words}: {_names_of(good, found)}."
         for metric, good in zip(found.metrics, by, strict=True)
         if good
     ]
-    close = [c.name for c in found.ranked if c.equal or c.name == found.baseline]
+    close = [c for c in found.ranked if c.equal or c.name == found.baseline]
     if len(close) > 1:
         unit = described(found.metrics[0]).unit
-        said.append(f"Within {found.margin:g} {unit} of {found.baseline}: {join(close)}.")
+        within = f"Within {found.margin:g} {unit} of {found.baseline}"
+        said.append(f"{within}: {_names_of(close, found)}.")
     unchanged = [c.name for c in found.ranked if len(c.read_by) == 3]
     if unchanged:
         said.append(f"Run unchanged in {join(READ_BY['default'])}: {join(unchanged)}.")
@@ -354,6 +352,10 @@ def choose(found: Answer) -> tuple[Choice | None, str]:
         ]
         said.insert(0, f"Choose {chosen.name} for text, and {join(other)}: none is best by all.")
     return chosen, " ".join(said)
+
+
+def _names_of(choices: Sequence[Choice], found: Answer) -> str:
+    return "all" if len(choices) == len(found.ranked) else join(c.name for c in choices)
 
 
 def _config(found: Answer, chosen: Choice) -> str:

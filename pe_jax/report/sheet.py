@@ -362,7 +362,7 @@ class Fitted:
         below = [f"[{i}] {why}" for i, why in enumerate(self.sheet.footnotes, 1)]
         below = ["; ".join(below)] if below and self.lines else below
         named = [*left_out[:3], f"{len(left_out) - 3} more"] if len(left_out) > 5 else left_out
-        below += [f"Left out, too wide: {join(named)}."] if left_out else []
+        below += [f"Left out, too wide: {join(named)}.".replace("\n", " ")] if left_out else []
         yield Dim(tuple(below), _total(widths))
 
     def _text(self, cell: Printed) -> str:
