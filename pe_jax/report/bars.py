@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Iterable
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -47,7 +47,8 @@ def bars(result: Result, metric: str, width: float) -> Figure | None:
     }
     sign = cells.described(metric).sign
     order = sorted(ways, key=lambda way: _rank(every[way, lengths[-1]].mean, sign))
-    limit = _limit(_end(every[way, lengths[-1]]) for way in ways)
+    last = [_end(every[way, lengths[-1]]) for way in ways]
+    limit = _limit(last, [_end(one) for one in every.values()])
     with matplotlib.rc_context(STYLE):
         figure = Figure((width, 0.75 + ROW * len(order)), layout="constrained")
         panels = figure.subplots(1, len(lengths), squeeze=False, sharey=True, sharex=True)[0]
@@ -84,10 +85,12 @@ def _end(one: stats.Interval) -> float:
     return abs(one.mean) + float(np.nan_to_num(one.half))
 
 
-def _limit(ends: Iterable[float]) -> float:
-    """Where the axis ends: a little beyond all bars but those that reach far."""
-    known = [end for end in ends if not math.isnan(end)]
-    usual = [end for end in known if end <= FAR * statistics.median(known)]
+def _limit(last: Sequence[float], ends: Sequence[float]) -> float:
+    """Where the axes end: a little beyond all bars but those that reach far by the median of the
+    last panel.
+    """
+    known = [end for end in last if not math.isnan(end)]
+    usual = [end for end in ends if known and end <= FAR * statistics.median(known)]
     return 1.1 * max(usual, default=0) or 1.0
 
 
@@ -101,12 +104,10 @@ def _bar(axes: Axes, y: int, one: stats.Interval, limit: float, sign: int, label
     colour = (BETTER if sign * one.mean < 0 else WORSE) if settled else OPEN
     axes.barh(y, one.mean, height=0.62, color=colour, zorder=2)
     axes.plot([one.mean - half, one.mean + half], [y, y], color="black", linewidth=0.8, zorder=3)
-    end = math.copysign(limit, one.mean)
     text = plusminus(one.mean, one.half, "+", 3)
     point: dict[str, Any] = dict(s=4, color="black", zorder=3)
     axes.scatter([min(max(one.mean, -limit), limit)], [y], label=f"{label}: {text}", **point)
-    if _end(one) > limit:
-        number = plusminus(one.mean, math.nan, "+", 2)
-        side = "right" if one.mean > 0 else "left"
-        said = axes.text(0.96 * end, y, number, ha=side, va="center", fontsize=5.5)
-        said.set(color="white" if abs(one.mean) > limit else "black", zorder=4)
+    if abs(one.mean) > limit:
+        side, number = "right" if one.mean > 0 else "left", f"{one.mean:+.2g}".replace("-", "−")
+        place: dict[str, Any] = dict(ha=side, va="center", fontsize=5.5, color="white", zorder=4)
+        axes.text(0.96 * math.copysign(limit, one.mean), y, number, **place)

@@ -187,7 +187,7 @@ def test_swaps_are_bars_of_differences_at_each_length_with_their_intervals():
     assert colours == [bars.BETTER, bars.OPEN, bars.WORSE, bars.WORSE]
     half = 0.3 * 4.302653 / np.sqrt(3)  # by Student's t of 2 degrees of freedom
     assert last.lines[1].get_xdata() == pytest.approx([0.1 - half, 0.1 + half])
-    assert last.get_xlim()[1] < 3 and [text.get_text() for text in last.texts] == ["+3.00"]
+    assert last.get_xlim()[1] < 3 and [text.get_text() for text in last.texts] == ["+3"]
     assert all(bar.get_width() == 0 for bar in figure.axes[0].patches)
     alone = replace(told, rows=tuple(row for row in told.rows if row.length == longest))
     assert bars.bars(alone, "same_targets", 5.5) is None
