@@ -1,0 +1,372 @@
+"""Pages of the site, which mkdocs asks for while it builds (mkdocs.yml names this file as a hook).
+
+The site has the tree of the repository, so that a relative link of a Markdown file holds in both. A
+link to a file of code leads to a page with its source, a link to a folder of results to the page of
+the study. What is generated, from docstrings, configs and results: reference/ with a page for each
+public name, command, encoding and task, and for metrics, swaps and knobs.
+"""
+
+from __future__ import annotations
+
+import ast
+import csv
+import functools
+import importlib
+import json
+import posixpath
+import re
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+from mkdocs.config.defaults import MkDocsConfig
+from mkdocs.structure.files import File, Files
+
+ROOT = Path(__file__).resolve().parents[2]
+LINK = re.compile(r"(?<=\]\()(?!\w+:)([^)\s#]+)")
+ORDER = ("NOTES", "README", "overview", "table", "published", "baseline")
+"""Of the Markdown files of a study on its page; others follow."""
+
+
+def on_files(files: Files, config: MkDocsConfig) -> Files:
+    """All files of the site, and the navigation."""
+    pages = markdown() | reference() | studies()
+    pages |= sources(pages)
+    assets = [ROOT / "docs/site.css", *(p for p in (ROOT / "results").rglob("*") if p.is_file())]
+    made = Files([])
+    for path in map(relative, assets):
+        if path not in moved() and path not in pages:
+            made.append(File.generated(config, path, abs_src_path=str(ROOT / path)))
+    for path, text in pages.items():
+        made.append(File.generated(config, path, content=linked(text, path, pages)))
+    config.nav = navigation(pages)
+    for file in files:  # of themes and plugins
+        if not file.src_uri.endswith((".md", ".ipynb", ".css")):
+            made.append(file)
+    return made
+
+
+def relative(path: Path) -> str:
+    return path.relative_to(ROOT).as_posix()
+
+
+def linked(text: str, page: str, pages: Mapping[str, str]) -> str:
+    """The text of a page, with the links to files of code and of results led to their pages."""
+
+    def led(match: re.Match[str]) -> str:
+        target = posixpath.normpath(posixpath.join(posixpath.dirname(page), match[1]))
+        for known in (moved().get(target), f"{target}.md", f"{target}/index.md"):
+            if known in pages:
+                return posixpath.relpath(known, posixpath.dirname(page) or ".")
+        return match[1]
+
+    return LINK.sub(led, text)
+
+
+@functools.cache
+def moved() -> dict[str, str]:
+    """{file of the repository: the page that shows it}, where the page has another path."""
+    from pe_jax.encodings import ENCODINGS
+    from pe_jax.tasks import TASKS
+
+    shown = {file_of(cls): f"reference/encodings/{name}.md" for name, cls in ENCODINGS.items()}
+    shown |= {file_of(cls): f"reference/tasks/{name}.md" for name, cls in TASKS.items()}
+    for path in (ROOT / "results").rglob("*.md"):
+        shown[relative(path)] = f"{relative(path.parent)}/index.md"
+    return shown | {"docs/positions.ipynb": "docs/positions.md"}
+
+
+def file_of(cls: type) -> str:
+    return relative(Path(sys.modules[cls.__module__].__file__ or ""))
+
+
+def markdown() -> dict[str, str]:
+    """{path: text} of the Markdown files and the notebook."""
+    names = ("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "NOTES.md")
+    paths = [path for name in names if (path := ROOT / name).exists()]
+    pages = {relative(p): p.read_text("utf-8") for p in [*paths, *(ROOT / "docs").rglob("*.md")]}
+    return pages | {"docs/positions.md": notebook(ROOT / "docs/positions.ipynb")}
+
+
+def notebook(path: Path) -> str:
+    """The Markdown of a notebook with its outputs."""
+    parts = []
+    for cell in json.loads(path.read_text("utf-8"))["cells"]:
+        text = "".join(cell["source"])
+        parts.append(text if cell["cell_type"] == "markdown" else f"```python\n{text}\n```")
+        for output in cell.get("outputs", ()):
+            data = output.get("data", {"text/plain": output.get("text", "")})
+            kind = next(k for k in ("image/png", "text/html", "text/plain") if k in data)
+            shown = "".join(data[kind])
+            if kind == "image/png":
+                shown = f"![output](data:image/png;base64,{''.join(shown.split())})"
+            elif kind == "text/plain":
+                shown = f"```text\n{shown}\n```"
+            parts.append(shown)
+    return "\n\n".join(parts)
+
+
+def sources(pages: Mapping[str, str]) -> dict[str, str]:
+    """The pages of the files of code that others link."""
+    made = {}
+    for page, text in pages.items():
+        for link in LINK.findall(text):
+            target = posixpath.normpath(posixpath.join(posixpath.dirname(page), link))
+            path, kind = ROOT / target, "python" if target.endswith(".py") else "text"
+            code = path.suffix in (".py", ".txt", ".yml", ".cff", "") and target not in moved()
+            if code and path.is_file():
+                made[f"{target}.md"] = f"# {target}\n\n{fenced(path.read_text('utf-8'), kind)}"
+            elif path.is_dir() and f"{target}/index.md" not in pages:
+                names = sorted(one.name for one in path.iterdir() if one.is_file())
+                made[f"{target}/index.md"] = f"# {target}\n\n" + "\n".join(f"- {n}" for n in names)
+    return made
+
+
+def fenced(text: str, kind: str = "text") -> str:
+    return f"````{kind}\n{text.strip()}\n````\n"
+
+
+def prose(text: str) -> str:
+    """A docstring as Markdown: signs of formulas stand for themselves."""
+    parts = re.split(r"(`[^`]*`|^ {4}.*$)", text.strip(), flags=re.M)
+    return "".join(
+        p if i % 2 else re.sub(r"([\\*_<\[\]])", r"\\\1", p) for i, p in enumerate(parts)
+    )
+
+
+def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    lines = [head, ["---"] * len(head), *rows]
+    return "\n".join(
+        f"| {' | '.join(c.replace('|', '&#124;') for c in cells)} |" for cells in lines
+    )
+
+
+# The reference.
+
+
+def reference() -> dict[str, str]:
+    """{path: text} of all pages of the reference."""
+    import pe_jax
+    from pe_jax.commands.cli import COMMANDS
+    from pe_jax.commands.list import LISTS
+    from pe_jax.encodings import ENCODINGS
+    from pe_jax.tasks import TASKS
+
+    pages = {f"names/{name}": public(name) for name in pe_jax.__all__}
+    pages["names/index"] = f"# Python\n\n{prose(pe_jax.__doc__ or '')}\n\n" + listed(
+        {name: "" for name in pe_jax.__all__}
+    )
+    pages |= {f"commands/{name}": command(name) for name in COMMANDS}
+    pages["commands/index"] = f"# Commands\n\n{listed(COMMANDS)}"
+    pages |= {f"encodings/{name}": encoding(name, cls) for name, cls in ENCODINGS.items()}
+    pages |= {f"tasks/{name}": described(name, cls) for name, cls in TASKS.items()}
+    swaps = {f"../encodings/{name}": text for name, text in LISTS["swaps"]().items()}
+    about = "What a trained model with RoPE can be evaluated with, by `--swaps=NAME`."
+    pages["swaps"] = f"# Swaps\n\n{about}\n\n{listed(swaps).replace('../', '')}"
+    return {f"reference/{path}.md": text for path, text in (pages | one_page()).items()}
+
+
+def listed(about: Mapping[str, str]) -> str:
+    """A list of links to pages, with a sentence on each."""
+    return "\n".join(
+        f"- [`{posixpath.basename(page)}`]({page}.md)" + f": {prose(text)}" * bool(text)
+        for page, text in about.items()
+    )
+
+
+def public(name: str) -> str:
+    import pe_jax
+
+    return f"# {name}\n\n::: pe_jax.{pe_jax._HOME[name]}.{name}\n"
+
+
+def command(name: str) -> str:
+    module = importlib.import_module(f"pe_jax.commands.{name}")
+    first, _, more = (module.__doc__ or "").strip().partition("\n\n")
+    options = module.OPTIONS
+    rows = [
+        [f"`--{flag}`", shown(options[flag].default), prose(options[flag].help)]
+        for flag in sorted(options)
+    ]
+    knobs = "Every knob of the config is an option, too: [knobs](../knobs.md).\n" * (
+        "config" in options
+    )
+    parts = [f"# pe-jax {name}", prose(first), more and fenced(more)]
+    parts += ["## Options", table(("option", "default", "what it does"), rows), knobs]
+    return "\n\n".join(filter(None, parts))
+
+
+def shown(default: object) -> str:
+    return "" if default in (None, "", False) else f"`{json.dumps(default)}`"
+
+
+def one_page() -> dict[str, str]:
+    """Metrics, and the knobs of the config."""
+    from pe_jax.commands import docstrings
+    from pe_jax.commands.list import LISTS
+    from pe_jax.metric import METRICS
+
+    metrics = ["# Metrics", "Named by `--config.eval.metrics`; a metric of your own is a file."]
+    for name, sentence in LISTS["metrics"]().items():
+        metric = METRICS[name]
+        metrics += [f"## {name}", prose(sentence), f"{metric.unit}; {metric.better} is better."]
+    knobs = [
+        "# Knobs",
+        "Each field of the config with its default, as it is set on a command line.",
+    ]
+    for section in docstrings.sections():
+        rows = [
+            [*(f"`{part}`" for part in flag.split("=", 1)), prose(text)]
+            for flag, text in section.knobs.items()
+        ]
+        knobs += [f"## {section.name}", prose(section.sentence)]
+        knobs.append(table(("knob", "default", "what it is"), rows))
+    return {"metrics": "\n\n".join(metrics), "knobs": "\n\n".join(knobs)}
+
+
+def described(name: str, cls: type, more: Sequence[str] = ()) -> str:
+    """The page of an encoding or a task: docstring, `more` sections, fields and source."""
+    doc = sys.modules[cls.__module__].__doc__ or ""
+    fields = f"## Fields and source\n\n::: {cls.__module__}.{cls.__qualname__}\n"
+    fields += "    options:\n      heading_level: 3\n      show_root_heading: true\n"
+    return "\n\n".join([f"# {name}", prose(doc), *more, fields])
+
+
+def encoding(name: str, cls: type) -> str:
+    use = f"    pe-jax run --config=base.py:pe={name} --workdir=runs/mine"
+    return described(name, cls, [use, *facts(name), *cost(name), *results(name)])
+
+
+def facts(name: str) -> Iterator[str]:
+    """Its properties and its figure, as `pe-jax atlas` has found them."""
+    for file, title in (
+        ("ideals", "What is asked of an ideal encoding"),
+        ("properties", "Properties"),
+    ):
+        row = next(
+            (row for row in rows(f"results/atlas/{file}.csv") if row["encoding"] == name), {}
+        )
+        cells = [[k, v] for k, v in row.items() if k not in ("encoding", "group")]
+        if cells:
+            yield f"## {title}\n\n" + table(("property", "value"), cells)
+    for figure in ("distance", "logits", "vectors", "positions"):
+        path = f"results/atlas/figures/{name}.{figure}.png"
+        if (ROOT / path).exists():
+            yield f"## What it does to attention\n\n![{figure}](../../{path})\n\n" + (
+                "How to read it, and how the figures are made: [atlas](../../docs/atlas.md)."
+            )
+            return
+
+
+def cost(name: str) -> Iterator[str]:
+    from experiments.docs.readme import benchmarked
+
+    for one in benchmarked():
+        if one["name"] == name:
+            cells = [
+                [f"{part['length']:,}", f"{part['ratio']:.2f}", f"{low:.2f} to {high:.2f}"]
+                for part in one["training"]
+                for low, high in [part["interval"]]
+            ]
+            yield "## Cost\n\nA training step, times that without an encoding.\n\n" + table(
+                ("tokens", "ratio", "95 % interval"), cells
+            )
+
+
+def results(name: str) -> Iterator[str]:
+    """The rows of results/encodings that have it, and the other studies that do."""
+    lines = (ROOT / "results/encodings/table.md").read_text("utf-8").splitlines()
+    head = [line for line in lines[:4] if line.startswith("|")]
+    found = [line for line in lines if line.startswith("|") and name in members(line)]
+    if found:
+        yield "## Results\n\nBits per byte by evaluation length, of models trained at 64 bytes "
+        yield "[in one protocol](../../results/encodings/table.md).\n\n" + "\n".join(head + found)
+
+
+def members(line: str) -> list[str]:
+    """The names of a spec, at the head of a line of a table."""
+    label = re.sub(r"\(.*?\)|\[.*?\]|\*", "", line.strip("| ").partition("|")[0])
+    return label.partition(",")[0].strip().split("+")
+
+
+@functools.cache
+def rows(path: str) -> list[dict[str, str]]:
+    """Of a CSV file; none where there is no such file."""
+    if not (ROOT / path).exists():
+        return []
+    with (ROOT / path).open(encoding="utf-8") as file:
+        return list(csv.DictReader(file))
+
+
+# The results.
+
+
+def studies() -> dict[str, str]:
+    """{path: text} of the page of each folder of results: its notes, figures and tables."""
+    folders = {path.parent for path in (ROOT / "results").rglob("*.md")}
+    return {f"{relative(folder)}/index.md": study(folder) for folder in sorted(folders)}
+
+
+def study(folder: Path) -> str:
+    texts = {path.stem: path.read_text("utf-8") for path in folder.glob("*.md")}
+    names = sorted(texts, key=lambda name: (*ORDER, name).index(name))
+    parts = [texts[name] for name in names if name in ("NOTES", "README")]
+    if not parts:
+        title = relative(folder).removeprefix("results/").replace("_", " ")
+        parts = [f"# {title}", *made_by(folder.name)]
+    figures = [path.name for path in sorted(folder.glob("*.png"))]
+    new = [name for name in figures if f"({name})" not in parts[0]]
+    if new:
+        parts += ["## Figures", *(f"![{name}]({name})" for name in new)]
+    for name in names:
+        if name not in ("NOTES", "README"):
+            text = re.sub(r"^#+ ", "### ", texts[name], flags=re.M)
+            parts += [f"## {name.capitalize()}", text]
+    others = sorted(p.name for p in folder.iterdir() if p.suffix not in (".md", ".png", ""))
+    parts += ["## Files", "\n".join(f"- [{name}]({name})" for name in others)]
+    return "\n\n".join(parts)
+
+
+def made_by(name: str) -> Iterator[str]:
+    config = ROOT / f"configs/{name}.py"
+    if config.exists():
+        doc = ast.get_docstring(ast.parse(config.read_text("utf-8"))) or ""
+        yield f"{prose(doc)}\n\nBy [configs/{name}.py](../../configs/{name}.py)."
+
+
+# The navigation.
+
+
+def navigation(pages: Mapping[str, str]) -> list:
+    def below(folder: str) -> list[str]:
+        found = [path for path in pages if path.startswith(f"{folder}/")]
+        return sorted(found, key=lambda path: (not path.endswith("index.md"), path))
+
+    def there(*paths: str) -> list[str]:
+        return [path for path in paths if path in pages]
+
+    guides = ("runs", "data", "training", "pretrained", "atlas", "conformance")
+    tutorials = ("study", "encoding", "scaling", "task", "metric", "cluster")
+    reference = {
+        "Encodings": [*there("docs/encodings.md"), *below("reference/encodings")],
+        "Tasks": [*there("docs/tasks.md"), *below("reference/tasks")],
+        "Commands": below("reference/commands"),
+        "Python": below("reference/names"),
+    }
+    return [
+        {"Start": "README.md"},
+        {
+            "Tutorials": [
+                *there(*(f"docs/tutorials/{name}.md" for name in tutorials), "docs/positions.md")
+            ]
+        },
+        {"Guides": there(*(f"docs/{name}.md" for name in guides))},
+        {
+            "Reference": [
+                *({title: section} for title, section in reference.items()),
+                *(f"reference/{name}.md" for name in ("knobs", "metrics", "swaps")),
+            ]
+        },
+        {"Results": [*there("NOTES.md"), *below("results")]},
+        {"Project": there("docs/design.md", "docs/numbers.md", "CHANGELOG.md", "CONTRIBUTING.md")},
+    ]
