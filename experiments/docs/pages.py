@@ -40,8 +40,8 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     for path, text in pages.items():
         made.append(File.generated(config, path, content=linked(text, path, pages)))
     config.nav = navigation(pages)
-    for file in files:  # of themes and plugins
-        if not file.src_uri.endswith((".md", ".ipynb", ".css")):
+    for file in files:
+        if file.src_dir != config.docs_dir:  # of the theme
             made.append(file)
     return made
 

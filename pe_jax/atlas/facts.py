@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 from pe_jax.atlas import by_distance, probe
+from pe_jax.atlas.ideals import ideals
 from pe_jax.atlas.kinds import group, kind, moves_positions
 from pe_jax.atlas.probe import SMALL, Probed
 from pe_jax.atlas.subject import Subject
@@ -46,6 +47,10 @@ class Facts:
     """See kinds.Kind."""
     distance_alone: bool | None
     """Whether outputs stay the same when all positions are shifted equally."""
+    distinct: bool | None
+    """See ideals.Ideals."""
+    same_at_any_length: bool | None
+    bounded: bool | None
     content: str
     """What the term added to the logit of a query and a key depends on, besides positions: "no"
     content; that of the "pair" alone; that of "others", too.
@@ -72,7 +77,7 @@ class Facts:
     """Whether a model that is not causal is refused."""
 
 
-def facts(subject: Subject, same: Probed, of_pairs: tuple[Probed, Probed]) -> Facts:
+def facts(subject: Subject, same: Probed, of_pairs: Sequence[Probed]) -> Facts:
     """The facts, from what was probed of constant content with the parameters that are shown, and
     of the two random contents with noisy ones.
     """
@@ -81,6 +86,7 @@ def facts(subject: Subject, same: Probed, of_pairs: tuple[Probed, Probed]) -> Fa
     hidden = [reach for e in encodings if (reach := e.reach())]
     windows = by_distance.window(same.weights)[:, -1]
     low, high = int(windows.min()), int(windows.max())
+    asked = ideals(subject)
     return Facts(
         name=subject.name,
         group="positions" if moves_positions(encodings) else group(encodings),
@@ -89,6 +95,9 @@ def facts(subject: Subject, same: Probed, of_pairs: tuple[Probed, Probed]) -> Fa
         parameters=sum(map(learned, encodings)),
         reads=probed.reads,
         distance_alone=probed.shift_invariant,
+        distinct=asked.distinct,
+        same_at_any_length=asked.same_at_any_length,
+        bounded=asked.bounded,
         content=_content(of_pairs),
         decays=_decays(same),
         window=str(low) if low == high else f"{low} to {high}",
@@ -102,7 +111,7 @@ def facts(subject: Subject, same: Probed, of_pairs: tuple[Probed, Probed]) -> Fa
     )
 
 
-def _content(of_pairs: tuple[Probed, Probed]) -> str:
+def _content(of_pairs: Sequence[Probed]) -> str:
     one, other = (np.where(np.isfinite(p.added), p.added, 0.0) for p in of_pairs)
     differ = np.abs(one - other) > SMALL * max(1.0, float(np.abs(one).max()))
     changed = probe.changed(one.shape[-1])
@@ -147,6 +156,9 @@ COLUMNS: dict[str, str] = {
     "family": "family",
     "reads": "reads",
     "distance_alone": "distance alone",
+    "distinct": "own value",
+    "same_at_any_length": "same at any length",
+    "bounded": "bounded",
     "content": "content",
     "decays": "decays",
     "window": "effective window",

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import jax
@@ -112,12 +113,18 @@ def positions(
 
 
 def probe(
-    subject: Subject, length: int, given: tuple[Content, Content], params: tuple[Params, ...]
-) -> tuple[Probed, Probed]:
-    """What two contents of `length` tokens show, with these parameters."""
+    subject: Subject,
+    length: int,
+    given: Sequence[Content],
+    params: tuple[Params, ...],
+    places: Int[np.ndarray, "T"] | None = None,
+) -> list[Probed]:
+    """What each content of a text of `length` tokens shows, with these parameters. `places`: of a
+    longer text the tokens at these places alone, whose positions no encoding moves.
+    """
     made = tuple(e.at(length) for e in subject.encodings)
     stacked = Content(*(np.stack(parts) for parts in zip(*given, strict=True)))
-    pos = jnp.asarray(positions(subject, length))
+    pos = jnp.asarray(positions(subject, length) if places is None else places)
     plain = (Encoding(subject.dims),)
     logits, weights = map(np.asarray, _attention(made, params, stacked, pos))
     bare, even = map(np.asarray, _attention(plain, ({},), stacked, pos))
@@ -125,8 +132,7 @@ def probe(
     with np.errstate(invalid="ignore"):
         added = np.where(hidden, np.nan, logits - bare)
         factor = np.where(hidden, np.nan, weights / np.where(even == 0, np.nan, even))
-    first, second = (Probed(*arrays) for arrays in zip(added, factor, weights, strict=True))
-    return first, second
+    return [Probed(*arrays) for arrays in zip(added, factor, weights, strict=True)]
 
 
 @functools.partial(jax.jit, static_argnames="encodings")

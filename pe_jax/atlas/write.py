@@ -131,6 +131,11 @@ NOTES = {
     "of two tokens; both: on either; order: on no position, at most on which token comes first; "
     "moved: it changes the positions that others read.",
     "distance_alone": "whether outputs stay the same when all positions are shifted equally.",
+    "distinct": "whether each position has a value of its own, as the last query sees it: what is "
+    "added to the logit of a key there, for tokens of equal content.",
+    "same_at_any_length": "whether that value of two places is the same in texts of any length.",
+    "bounded": "whether values stop growing with the distance: they are as large a thousand times "
+    "as far. A limited number of positions is bounded.",
     "content": "what the term that is added to the logit of a query and a key depends on besides "
     "positions: no content, that of the pair, or that of other tokens, too.",
     "decays": "the heads in which the logit falls with the distance and nowhere rises, within "
