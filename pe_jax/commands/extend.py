@@ -1,8 +1,9 @@
 """A pretrained model at longer lengths than it was trained for: as it is, and with each scaling of
 RoPE, a window and other encodings swapped in; and which of them it should get. Nothing is trained.
 
-    pe-jax extend --model=hf:DIR --source=files:PATH --workdir=DIR [--lengths=2048,8192,16384]
-    [--swaps=pi,yarn] [--places=8] [--last=4096] [--weights=bfloat16] [--out=results/NAME]
+    pe-jax extend --model=hf:DIR --source=files:PATH --workdir=DIR
+                  [--lengths=2048,8192,16384] [--swaps=pi,yarn] [--places=8]
+                  [--last=4096] [--weights=bfloat16] [--out=DIR2]
 
 --model is hf:DIR, a folder of HuggingFace's with a Llama, Mistral, Qwen2, Qwen3 or GPT-NeoX
 (Pythia), or gguf:PATH, a Llama in llama.cpp's format. The last --last tokens before each of
