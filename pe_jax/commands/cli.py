@@ -32,19 +32,19 @@ CUT_OFF = 141  # the exit code where nobody reads the output any more, as shells
 TOLD = (ValueError, TypeError, AttributeError, ImportError, RuntimeError, flags.Error)
 WRAPPED = ("flag --config=", "Error whilst parsing config file", "Configuration is not available")
 COMMANDS = {
-    "run": "Trains one model for all its seeds, evaluates it and records what came out.",
-    "sweep": "Does many runs, each in a process of its own; finished ones are skipped.",
+    "run": "Trains one model for all its seeds, and evaluates it.",
+    "sweep": "Does many runs, each in a process; finished ones are skipped.",
     "status": "Shows how the runs of a work directory stand.",
-    "extend": "Evaluates a pretrained model at longer lengths, with scalings of RoPE.",
-    "evaluate": "Evaluates a trained run at other lengths, by other metrics or with other swaps.",
+    "extend": "Scores a pretrained model at longer lengths, with other scalings.",
+    "evaluate": "Scores trained runs at other lengths, or with other swaps.",
     "report": "Writes tables, figures and an HTML page of finished runs.",
-    "compare": "Shows two folders of results side by side, or models against one of them.",
-    "export": "Writes a model, with a scaling of RoPE, as a folder that transformers reads.",
+    "compare": "Shows two folders of results, or models against a baseline.",
+    "export": "Writes a model as a folder that transformers reads.",
     "generate": "Writes text with a trained model.",
-    "atlas": "Draws what encodings do to attention, with a table of their properties.",
-    "conformance": "Writes test vectors of encodings, and a checker that names usual faults.",
+    "atlas": "Draws what encodings do to attention.",
+    "conformance": "Writes test vectors of encodings, and their checker.",
     "prepare": "Makes a TFDS dataset of a text.",
-    "list": "Lists encodings, tasks, metrics, configs or swaps, with a sentence on each.",
+    "list": "Lists encodings, tasks, metrics, configs or swaps.",
 }
 CONFIGS = Path(__file__).parents[1] / "configs"
 CLONE = Path(__file__).parents[2]  # of an installed package: the folder of all packages
@@ -71,7 +71,7 @@ def main() -> NoReturn:
     if name in ("help", "--help", "-h"):
         print("usage: pe-jax COMMAND [--help] ...\n")
         for known, sentence in COMMANDS.items():
-            print(filled(f"  {known:12}{sentence}", " " * 14))
+            print(f"  {known:12} {sentence}")
         sys.exit(0)
     if name == "--version":
         print(f"pe_jax {pe_jax.__version__}")

@@ -30,7 +30,7 @@ def show(runs: list[Run], workdir: Path, jobs: int) -> None:
     for id, result in results.items():
         if result and result.seconds:
             times[id] = result.seconds.total
-    names = labels.names(map(_begun, runs))
+    names = labels.short(map(_begun, runs))
     columns = ("run", "id", "seeds", "steps", "parameters", "about", "state")
     rows = []
     for run in runs:

@@ -119,9 +119,9 @@ def _done(line: dict[str, Any], seeds: int | None) -> str:
     if "evaluated" in line:
         return f"evaluating {line['evaluated'] / line['of']:.0%}"
     step = f"step {line['step']}/{line['of']}"
-    if len(line["seeds"]) == seeds:
-        return step
-    return f"seed {', '.join(map(str, line['seeds']))}: {step}"
+    if len(line["seeds"]) != seeds:
+        step = f"seed {', '.join(map(str, line['seeds']))}: {step}"
+    return f"rate {line['part'] + 1}: {step}" if "part" in line else step
 
 
 def _newest(lines: list[dict[str, Any]], name: str) -> list[float | None]:

@@ -18,7 +18,7 @@ from pe_jax.record import Result, Way
 from pe_jax.report import stats, tables, words
 from pe_jax.report.cells import Cell, by_replica, cell, described, values
 from pe_jax.report.groups import conditions
-from pe_jax.report.labels import in_way, names, settings
+from pe_jax.report.labels import in_way, names, settings, short
 from pe_jax.report.sheet import Note, Printed, Sheet
 from pe_jax.report.words import count, join, plusminus
 from pe_jax.storage import records
@@ -104,7 +104,7 @@ def _matched(a: Sequence[Result], b: Sequence[Result]) -> tuple[MatchedRuns, ...
     unique = {label for label in number[0] if number[0][label] == number[1][label] == 1}
     by_label = [{result.label: result for result in results} for results in left]
     pairs += [(by_label[0][label], by_label[1][label]) for label in unique]
-    called = names([x for x, _ in pairs])
+    called = short([x for x, _ in pairs])
     return tuple(sorted((MatchedRuns(called[x.id], x, y) for x, y in pairs), key=lambda m: m.label))
 
 

@@ -11,6 +11,8 @@ from pe_jax.report import groups
 from pe_jax.report.words import plain
 
 WINDOW = Way(swap="window")
+WORDS = {"task.name": "{}", "train.length": "trained at {} tokens", "train.rate": "rate {}"}
+"""What tells runs of one label apart in few words, in this order."""
 COMPUTED = {"run.mesh", "train.remat"}
 """How a run is computed, whatever it learns."""
 
@@ -34,6 +36,38 @@ def names(results: Iterable[Begun]) -> dict[str, str]:
     return {
         id: f"{label} ({id[-8:]})" if label in repeated else label for id, label in labels.items()
     }
+
+
+def short(results: Iterable[Begun]) -> dict[str, str]:
+    """The label of each result by its id, with no more than tells it from others of that label, as
+    in "rope, trained at 256 tokens": the task first, the training next.
+    """
+    results = list(results)
+    found = {result.id: on_one_line(result.label) for result in results}
+    for label in _repeated(found):
+        values = differing([result for result in results if found[result.id] == label])
+        paths = sorted(next(iter(values.values())), key=lambda path: (*_rank(path), path))
+        told = {id: (label,) for id in values}
+        for path in paths:
+            more = {id: (*told[id], *_words(path, values[id][path])) for id in values}
+            if len({*more.values()}) > len({*told.values()}):
+                told = more
+        found |= {id: ", ".join(parts) for id, parts in told.items()}
+    repeated = _repeated(found)
+    return {
+        id: f"{label} ({id[-8:]})" if label in repeated else label for id, label in found.items()
+    }
+
+
+def _words(path: str, value: Any) -> list[str]:
+    """A value of the config in words, as in "rate 0.001"; none where the config lacks the path."""
+    form = WORDS.get(path) or groups.WORDS.get(path, f"{path} {{}}")
+    return [] if value is None else [form.format(plain(value))]
+
+
+def _rank(path: str) -> tuple[int, bool]:
+    """The place of a path of the config among those by which labels are told apart."""
+    return [*WORDS, path].index(path), path.startswith("eval.")
 
 
 def on_one_line(label: str) -> str:

@@ -361,7 +361,8 @@ class Fitted:
         yield Dim(tuple(told), _total(widths), self.lines)
         below = [f"[{i}] {why}" for i, why in enumerate(self.sheet.footnotes, 1)]
         below = ["; ".join(below)] if below and self.lines else below
-        named = [*left_out[:3], f"{len(left_out) - 3} more"] if len(left_out) > 5 else left_out
+        many = self.lines and len(left_out) > 5
+        named = [*left_out[:3], f"{len(left_out) - 3} more"] if many else left_out
         below += [f"Left out, too wide: {join(named)}.".replace("\n", " ")] if left_out else []
         yield Dim(tuple(below), _total(widths))
 

@@ -36,7 +36,7 @@ from pe_jax.runs.config import users_files
 from pe_jax.runs.folder import Folder, chosen, wider
 from pe_jax.runs.progress import EVALUATION, RunBar
 from pe_jax.runs.run import Run
-from pe_jax.runs.scores import Scores
+from pe_jax.runs.scores import Scores, moved_targets
 from pe_jax.runs.trackers import Trackers, require
 from pe_jax.runs.validation import validation
 from pe_jax.runs.view import SILENT, Parts, View
@@ -156,6 +156,8 @@ def evaluate_again(
         "run": finished.config["run"] | {"seeds": finished.seeds},
     }
     run = Run.of(alone(folder, asked))
+    if moved := moved_targets(Run.of(alone(folder, finished.config)), run):
+        view.say(f"note: {moved}")
     text = run.load_scored(tokenizer.kept(folder.path, finished.tokenizer), finished.corpus.hash)
     if not run.eval.source and text.about.hash != finished.corpus.hash:
         raise Refused(

@@ -32,7 +32,9 @@ def describe(line: dict[str, Any]) -> str:
     """A line of metrics.jsonl in words."""
     if "part" in line:
         own = {name: value for name, value in line.items() if name not in ("part", "parts")}
-        return f"part {line['part'] + 1} of {line['parts']}: {describe(own)}"
+        number, last = line["part"] + 1, line["parts"] - 1  # after the rates, the best is evaluated
+        rate = f"learning rate {number} of {max(number, last)}"
+        return f"{'best learning rate' if 'evaluated' in own else rate}: {describe(own)}"
     if "evaluated" in line:
         return f"evaluating {line['evaluated'] / line['of']:4.0%}"
     losses = [loss for loss in line["loss"] if loss is not None]
@@ -64,8 +66,8 @@ class Share:
         self.trained, self.evaluated = {}, 0.0
 
     def add(self, line: dict[str, Any]) -> float:
-        """How much is done after a line of metrics.jsonl, from 0 to 1. The lines of a run that
-        consists of several have `part` and `parts`.
+        """How much is done after a line of metrics.jsonl, from 0 to 1. The lines of a run with
+        several learning rates have `part` and `parts`: a rate each, and the evaluation of the best.
         """
         if "part" in line:
             own = dict(line)

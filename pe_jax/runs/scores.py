@@ -165,6 +165,21 @@ def protocol_of(run: Run) -> str:
     return f"{config.samples}-samples-{digest}"
 
 
+def moved_targets(before: Run, after: Run) -> str:
+    """Why two evaluations of the same text score other tokens of it, in a sentence; "": they do
+    not, or the text is another one.
+    """
+    old, new = before.eval, after.eval
+    longest = old.scope.longest, new.scope.longest
+    same = (old.split, old.source) == (new.split, new.source) and after.task.reads_text
+    if not same or longest[0] == longest[1]:
+        return ""
+    return (
+        f"lengths up to {longest[1]} tokens move the targets, which lay in documents of at least "
+        f"{longest[0]} tokens before: compare these values with each other, not with the run's own"
+    )
+
+
 def _key(scored: Row | Curve) -> Key:
     return Key(scored.replica, scored.way, scored.metric, scored.length)
 

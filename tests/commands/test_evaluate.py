@@ -41,6 +41,7 @@ def test_a_run_is_scored_at_another_length_and_reported(lab, workdir, tmp_path):
     before = (the_run(workdir) / "result.json").read_bytes()
     done = start(lab, f"--workdir={the_run(workdir)}", "--lengths=48", f"--out={tmp_path / 'out'}")
     assert done.code == 0, done.err
+    assert "lengths up to 48 tokens move the targets" in done.err
     assert "48 (3x)" in done.out and done.out.rstrip().endswith(str(tmp_path / "out/curves.pdf"))
     (found,) = published(tmp_path / "out")
     assert {row["length"] for row in found["rows"]} == {16, 48}
@@ -58,6 +59,7 @@ def test_every_finished_run_of_a_work_directory_is_scored(lab, workdir, tmp_path
     assert done.code == 0, done.err
     assert [r["label"] for r in published(tmp_path / "out")] == ["nope", "rope"]
     assert {row["length"] for r in published(tmp_path / "out") for row in r["rows"]} == {16, 24}
+    assert "move the targets" in done.err
 
 
 def test_other_text_and_split_are_told_beside_the_text_of_training(lab, workdir, tmp_path):
