@@ -13,9 +13,8 @@ from importlib.metadata import version
 from pathlib import Path
 
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
-for size in ("COLUMNS", "LINES"):  # readline, which pytest imports, sets them for every process
-    os.environ.pop(size, None)
-    os.unsetenv(size)
+os.environ.pop("COLUMNS", None)
+os.unsetenv("COLUMNS")  # readline, which pytest imports, sets it for the processes of tests
 os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", "")  # nothing in the user's own folders
 os.environ.setdefault(
     "XLA_FLAGS",

@@ -1,16 +1,19 @@
 """What commands print in a terminal of 80 columns: no line is wider, and no cell is broken."""
 
+import io
 import re
 import subprocess
 import sys
+from dataclasses import replace
 
 import pytest
 from commands import ROOT, Lab, the_run
 from drawn import drawn
+from rich.console import Console
 
 from pe_jax.commands import cli
 from pe_jax.commands.list import LISTS
-from pe_jax.report import labels, page
+from pe_jax.report import labels, sheet, sheets, tables
 
 COLUMNS = 80
 NUMBER = re.compile(r"[-+−]?\d[\d.,]*( ± \d[\d.]*)?")
@@ -28,64 +31,52 @@ def workdir(lab):
     return lab.folder / "runs"
 
 
-@pytest.fixture(autouse=True)
-def narrow(monkeypatch):
-    monkeypatch.setenv("COLUMNS", str(COLUMNS))
-
-
-def printed(*command, code=0):
+def printed(lab, *command):
     """The lines that a command prints."""
-    process = [sys.executable, "-m", "pe_jax", *map(str, command)]
-    done = subprocess.run(process, cwd=ROOT, capture_output=True, text=True)
-    assert done.returncode == code, done.stdout + done.stderr
-    lines = done.stdout.splitlines()
+    done = lab.start(*map(str, command), COLUMNS=str(COLUMNS)).wait()
+    assert done.code == 0, done.out + done.err
+    lines = done.out.splitlines()
     assert lines and max(map(len, lines)) <= COLUMNS, max(lines, key=len)
     return lines
 
 
-def test_help_and_lists_fit():
-    printed("--help")
+def test_help_and_lists_fit(lab):
+    printed(lab, "--help")
     for name in cli.COMMANDS:
-        printed(name, "--help")
+        printed(lab, name, "--help")
     for what in ("", *LISTS):
-        printed("list", *filter(None, [what]))
+        printed(lab, "list", *filter(None, [what]))
 
 
-def test_tables_of_runs_fit(workdir):
+def test_tables_of_runs_fit(lab, workdir):
     run = the_run(workdir)
     for command in (
         ("status", f"--workdir={workdir}"),
-        ("report", f"--workdir={workdir}", f"--out={workdir.parent / 'out'}"),
+        ("report", f"--workdir={workdir}"),
         ("evaluate", f"--workdir={run}", "--lengths=16,24,32,40,48,56,64"),
         ("compare", workdir, workdir),
+        ("sweep", f"--config=replay.py:{run / 'config.json'}", "--dry_run"),
     ):
-        lines = printed(*command)
+        lines = printed(lab, *command)
         assert any("rope" in line for line in lines), lines
-    lines = printed("sweep", f"--config=replay.py:{run / 'config.json'}", "--dry_run")
-    assert any(line.startswith("rope ") for line in lines)
 
 
 @pytest.mark.parametrize("columns", [80, 100, 120, 200])
-def test_no_value_of_a_table_is_broken(tmp_path, monkeypatch, columns):
-    """A study of long names and many lengths: each row's values stand on the line of its name."""
+def test_no_value_of_a_table_is_broken(columns):
+    """With long names and many lengths each row's values stand on the first line of its name."""
     specs = ("rope", "learned(clip=True)", "yarn(factor=4.0,original=128)+window(window=32)")
-    results = [drawn("passkey", spec, 3) for spec in specs]
-    page.write(results, tmp_path / "study")
-    monkeypatch.setenv("COLUMNS", str(columns))
-    process = [sys.executable, "-m", "pe_jax", "report", f"--workdir={tmp_path / 'study'}"]
-    process.append(f"--out={tmp_path / 'out'}")
-    out = subprocess.run(process, cwd=ROOT, capture_output=True, text=True, check=True).stdout
-    lines = out.splitlines()
-    table = lines[: lines.index("", 3)]
-    assert max(map(len, table)) <= columns
-    rows = [line for line in table[3:] if NUMBER.search(line[len(line.split("  ")[0]) :])]
-    assert len(rows) >= len(specs)
-    numbers = {len(NUMBER.findall(row.partition("  ")[2])) for row in rows}
-    assert len(numbers) == 1, "\n".join(table)
+    table = tables.extrapolation([drawn("passkey", spec, 3) for spec in specs], "accuracy")
+    console = Console(width=columns, file=io.StringIO())
+    console.print(*sheet.terminal(sheets.extrapolation([table]), 3))
+    lines = [line.rstrip() for line in console.file.getvalue().splitlines()]
+    assert max(map(len, lines)) <= columns
+    rows = [NUMBER.findall(line.partition("  ")[2]) for line in lines[3 : lines.index("", 3)]]
+    assert len({len(row) for row in rows if row}) == 1 and sum(map(bool, rows)) >= len(specs)
+    assert len(lines) - lines.index("", 3) <= 7  # three lines of notes, and what is left out
 
 
 def test_a_reader_that_leaves_ends_the_command_quietly(workdir):
-    commands = ["sweep --help", "list encodings", "--help", f"status --workdir={workdir}"]
+    commands = ["sweep --help", f"status --workdir={workdir}"]
     for command in commands:
         shell = f"{sys.executable} -m pe_jax {command} | true; exit ${{PIPESTATUS[0]}}"
         done = subprocess.run(["bash", "-c", shell], cwd=ROOT, capture_output=True, text=True)
@@ -93,5 +84,12 @@ def test_a_reader_that_leaves_ends_the_command_quietly(workdir):
 
 
 def test_runs_of_one_label_are_told_apart_by_the_task_and_what_differs_first():
-    results = [drawn("passkey", "rope", 2, rate=rate) for rate in (0.001, 0.003)]
-    assert set(labels.short(results).values()) == {"rope, rate 0.001", "rope, rate 0.003"}
+    rope = drawn("passkey", "rope", 2)
+    rates = (0.001, 0.003)
+    results = [
+        replace(rope, id=f"rope-{rate}", config=rope.config | {"train": {"rate": rate}})
+        for rate in rates
+    ]
+    assert [*labels.short(results).values()] == [f"rope, rate {rate}" for rate in rates]
+    other = replace(drawn("copy", "rope", 2), id="other")
+    assert [*labels.short([rope, other]).values()] == ["rope, passkey", "rope, copy"]
