@@ -52,7 +52,7 @@ def test_tables_of_runs_fit(lab, workdir):
     run = the_run(workdir)
     for command in (
         ("status", f"--workdir={workdir}"),
-        ("report", f"--workdir={workdir}"),
+        ("report", f"--workdir={workdir}", f"--out={workdir.parent / 'out'}"),
         ("evaluate", f"--workdir={run}", "--lengths=16,24,32,40,48,56,64"),
         ("compare", workdir, workdir),
         ("sweep", f"--config=replay.py:{run / 'config.json'}", "--dry_run"),
