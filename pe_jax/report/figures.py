@@ -59,7 +59,10 @@ def curves(
     shown = described(metric)
     name, samples = shown.measured, of_samples(metric)
     drawn = lines(results, points)
+    if "%" in shown.unit and not paired:
+        drawn = [replace(line, bounds=(0.0, 100.0)) for line in drawn]
     trained = sorted({result.train.length for result in results})
+    doubled = plane.doublings(trained[0], lengths[0], lengths[-1])
     if len(drawn) > MOST:
         return dots(drawn, trained, f"{name}  ({shown.better} is better)", width, shown.sign)
     minus = f",\nminus those at {trained[0]}" if paired else ""
@@ -67,7 +70,7 @@ def curves(
         x="evaluation length" if samples else "evaluation length (tokens)",
         y=f"{name}{minus}\n{better(shown)}",
         unit="{}" if samples else "{} tokens",
-        ticks=plane.doublings(trained[0], lengths[0], lengths[-1]) if samples else lengths,
+        ticks=doubled if samples and len(doubled) > 2 else lengths,
         trained=trained,
         markers=True,
     )
@@ -126,7 +129,7 @@ def positions(
     drawn = lines(results, points)
     if len(drawn) < 2:
         return None
-    name = labels.names(results)[base.id]
+    name = labels.short(results)[base.id]
     axes = Plane(
         x=f"position in a window of {longest} tokens",
         y=f"{metric.unit}, minus those of {name}\n{better(metric)}",
@@ -155,19 +158,32 @@ def position_metric(results: Sequence[Result]) -> Metric | None:
 
 def against(results: Sequence[Result], baseline: str | None = None) -> Result | None:
     """The result that `positions` compares with, among those with a curve of the longest windows:
-    the one of that label, else rope, else nope, else the first. None without any.
+    the one of that label, else the best at the end of the window, so that what fails beyond the
+    training length does not bend the others. None without any.
     """
     metric = position_metric(results)
     if metric is None:
         return None
     called, longest = labels.names(results), _longest(results, metric)
     present = [result for result in results if _curves(result, metric, longest)]
-    return chosen(present, called, baseline) or chosen(present, called)
+    if named := chosen(present, called, baseline) if baseline else None:
+        return named
+    return min(
+        present, key=lambda result: metric.sign * _at_end(result, metric, longest), default=None
+    )
+
+
+def _at_end(result: Result, metric: Metric, length: int) -> float:
+    """The mean over seeds at the last position of windows of this length."""
+    by_position = _by_position(_curves(result, metric, length))
+    return (
+        stats.interval([*by_position[max(by_position)].values()]).mean if by_position else math.inf
+    )
 
 
 def lines(results: Sequence[Result], points: Sequence[Sequence[tuple]]) -> list[Line]:
     """A line for each result that has points (x, mean, half)."""
-    names, look = labels.names(results), looks(results)
+    names, look = labels.short(results), looks(results)
     return [
         Line.through(own, names[result.id], look[result.id])
         for result, own in zip(results, points, strict=True)

@@ -148,7 +148,7 @@ def of_tasks(overview: Overview) -> str:
 def _positions(results: Sequence[Result], baseline: str | None) -> Iterator[str]:
     metric, base = figures.position_metric(results), figures.against(results, baseline)
     if metric and base:
-        name = labels.names(results)[base.id]
+        name = labels.short(results)[base.id]
         unit = metric.unit[:1].upper() + metric.unit[1:]
         yield (
             f"{unit} against the position in the longest window, minus those of {name} at the same "

@@ -34,9 +34,10 @@ def training(results: Sequence[Result], width: float = 5.5) -> Figure | None:
 
     Of text a logarithmic axis that ends at 8 bits, where a model that knows nothing stands; of
     tasks, whose bits may come near 0, a linear one. More than 8 encodings have a panel each.
-    `width` is in inches. None where no result has values of several steps.
+    `width` is in inches. None where no result has values of several steps, and for more than 16
+    encodings, whose panels would be alike.
     """
-    called, look = labels.names(results), looks(results)
+    called, look = labels.short(results), looks(results)
     lines = []
     for result in results:
         by_step = _by_step(result.train.progress)
@@ -46,6 +47,8 @@ def training(results: Sequence[Result], width: float = 5.5) -> Figure | None:
             broken = tuple(filter(None, map(_broken, result.train.progress)))
             line = Line.through(points, called[result.id], look[result.id])
             lines.append(replace(line, broken=broken))
+    if len(lines) > MOST:
+        return None
     axes = Plane(
         x="training step",
         y=f"{validation(results)}\n(lower is better)",
@@ -84,7 +87,7 @@ def rates(results: Sequence[Result], metric: str, width: float = 5.5) -> Figure 
 
 
 def _tried(results: Sequence[Result]) -> Iterator[Line]:
-    called, look = labels.names(results), looks(results)
+    called, look = labels.short(results), looks(results)
     for result in results:
         points = [
             (one.rate, *stats.interval(list(_finite(one.valid).values()))[:2])

@@ -78,11 +78,16 @@ def draw(lines: Sequence[Line], plane: Plane, width: float) -> Figure | None:
 
 
 def limits(lines: Sequence[Line], plane: Plane) -> tuple[float, float]:
-    """Both ends of y. The means set them: an interval of two seeds may be huge."""
+    """Both ends of y: those of the bands, which go at most half of the range of the means beyond
+    it, since an interval of two seeds may be huge.
+    """
     if plane.ends:
         return plane.ends
-    means = np.concatenate([line.mean for line in lines])
-    low, high = float(means.min()), float(means.max())
+    low, high = _range([line.mean for line in lines])
+    if not plane.log_y:
+        bands = _range([line.low for line in lines])[0], _range([line.high for line in lines])[1]
+        beyond = (high - low) / 2
+        low, high = max(bands[0], low - beyond), min(bands[1], high + beyond)
     if plane.top is not None:
         high = max(low, min(high, plane.top))
     if plane.log_y:
@@ -92,6 +97,11 @@ def limits(lines: Sequence[Line], plane: Plane) -> tuple[float, float]:
         high = 1.0
     room = 0.05 * (high - low or abs(high))
     return low - room, high + room
+
+
+def _range(arrays: Sequence[np.ndarray]) -> tuple[float, float]:
+    joined = np.concatenate(arrays)
+    return float(joined.min()), float(joined.max())
 
 
 def fill(axes: Axes, lines: Sequence[Line], plane: Plane, ends: tuple[float, float]) -> None:

@@ -70,6 +70,8 @@ class Line:
     mean: np.ndarray
     half: np.ndarray
     look: Look
+    bounds: tuple[float, float] = (-np.inf, np.inf)
+    """The least and the highest value that there can be, at which a band ends."""
     broken: tuple[tuple[float, float], ...] = ()
     """(x, y) of the last value of each seed that had no finite one from there on."""
     ringed: tuple[float, float] | None = None
@@ -84,12 +86,12 @@ class Line:
     @property
     def low(self) -> np.ndarray:
         """The lower ends of the intervals; the means where there are none."""
-        return self.mean - np.nan_to_num(self.half)
+        return np.clip(self.mean - np.nan_to_num(self.half), *self.bounds)
 
     @property
     def high(self) -> np.ndarray:
         """The upper ends."""
-        return self.mean + np.nan_to_num(self.half)
+        return np.clip(self.mean + np.nan_to_num(self.half), *self.bounds)
 
     def said(self, unit: str) -> str:
         """What a page says of the line: its name, then a text for each point, on lines of their
@@ -158,7 +160,8 @@ def hits(figure: Figure) -> list[tuple[str, list[tuple[float, float, str]]]]:
 # Which colour, dash and marker an encoding has: the same in every figure, from its name
 
 
-MORE = ("#332288", "#882255", "#999933", "#7a4b2a", "#808080")  # some of them Tol's muted ones
+# Some of them Tol's muted ones.
+MORE = ("#332288", "#882255", "#999933", "#7a4b2a", "#808080", "#44aa99", "#e41a1c", "#a6761d")
 PALETTE = (*COLOURS, *MORE)
 COMMON: dict[str, str] = dict(
     zip(
@@ -167,7 +170,7 @@ COMMON: dict[str, str] = dict(
         strict=True,
     )
 )
-"""The colours of the encodings that most studies compare; the others' follow from a hash."""
+"""The colours of the encodings that most studies compare; the others' begin at a hash."""
 DASHES = ("-", (0, (5, 1.5)), (0, (1.2, 1.2)), (0, (5, 1.5, 1.2, 1.5)))
 MARKERS = ("o", "s", "^", "D")
 
@@ -175,21 +178,22 @@ MARKERS = ("o", "s", "^", "D")
 def looks(results: Sequence[Result]) -> dict[str, Look]:
     """The look of each result by its id; no two of a study look alike.
 
-    The colour depends on nothing but the encoding's name, without its arguments and layers: a sum
-    of encodings has a colour of its own. Where several results have a colour, those of a common
-    encoding's plain name come first, then the others by their labels; each takes the first dash,
-    then the first marker, that is free. A hash says where the search begins, so that a label
-    mostly looks alike in different studies.
+    Encodings of different names, without arguments and layers, have different colours, as far as
+    there are colours; a sum of encodings has one of its own. Where several results have a colour,
+    those of a common encoding's plain name come first, then the others by their labels; each takes
+    the first dash, then the first marker, that is free. A hash says where the search begins, so
+    that a label mostly looks alike in different studies.
     """
     called = labels.names(results)
     specs = {result.id: _spec(result) for result in results}
     order = sorted(specs, key=lambda id: (specs[id] not in COMMON, len(called[id]), called[id], id))
+    colours = _colours([_name(specs[id]) for id in order])
     taken: set[Look] = set()
     found = {}
     for id in order:
         spec = specs[id]
         start = 0 if spec in COMMON else _hash(spec)
-        variants = list(_variants(_colour(spec), start))
+        variants = list(_variants(colours[_name(spec)], start))
         found[id] = next((look for look in variants if look not in taken), variants[0])
         taken.add(found[id])
     return found
@@ -200,9 +204,22 @@ def _spec(result: Result) -> str:
     return result.config.get("pe", {}).get("spec") or result.label
 
 
-def _colour(spec: str) -> str:
-    name = re.sub(r"\(.*?\)|\[.*?\]", "", spec).split()[0]
-    return COMMON.get(name) or PALETTE[_hash(name) % len(PALETTE)]
+def _name(spec: str) -> str:
+    """A spec without arguments, layers and the length of a window."""
+    return re.sub(r"\(.*?\)|\[.*?\]", "", spec).split()[0]
+
+
+def _colours(names: Sequence[str]) -> dict[str, str]:
+    """The colour of each name: its own of the common ones, else the next that is free from the one
+    at its hash on; that one where none is free.
+    """
+    found = {name: COMMON[name] for name in names if name in COMMON}
+    for name in names:
+        first = _hash(name) % len(PALETTE)
+        turned = (*PALETTE[first:], *PALETTE[:first])
+        free = (colour for colour in turned if colour not in found.values())
+        found.setdefault(name, next(free, turned[0]))
+    return found
 
 
 def _variants(colour: str, start: int) -> Iterator[Look]:
