@@ -1,5 +1,13 @@
 """Writes the generated parts of README.md and docs/: from results/ the picture and the table of
-README.md and the ratios of the benchmarks; from the code the tables of encodings and tasks.
+README.md, the ratios of the benchmarks and the marked numbers of prose; from the code the tables of
+encodings and tasks.
+
+A number of prose is marked by the place that it comes from,
+
+    <!-- results/STUDY LABEL METRIC LENGTH -->2.57
+
+and is written anew, with as many decimals, from the results of that study: the mean over replicas
+of the model as trained with that label, by that metric at that length.
 
 python -m experiments.docs.readme [--check]
 """
@@ -8,6 +16,7 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
+import functools
 import json
 import os
 import re
@@ -17,9 +26,14 @@ from pathlib import Path
 from typing import Any
 
 from experiments.docs import picture
+from pe_jax.report import headroom, study, tables
+from pe_jax.report.cells import Table
 from pe_jax.report.words import plusminus
 
 ROOT = Path(__file__).resolve().parents[2]
+NUMBER = re.compile(
+    r"<!-- (?P<study>results/\S+) (?P<label>\S+) (?P<metric>\S+) (?P<length>\d+) -->−?\d+(\.\d+)?"
+)
 FAST_COMPILATION = "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true"
 
 
@@ -192,6 +206,24 @@ def tasks() -> str:
     return "\n".join(f"| {' | '.join(cells)} |" for cells in rows)
 
 
+def number(marked: re.Match[str]) -> str:
+    """A marked number, from the results of its study. ValueError where they do not have it."""
+    table = extrapolated(marked["study"], marked["metric"])
+    rows = [row for row in table.rows if row.trained and row.label == marked["label"]]
+    length = int(marked["length"])
+    if len(rows) != 1 or length not in table.lengths:
+        raise ValueError(f"{marked[0]!r}: the study has not one such model and length")
+    mark, _, old = marked[0].partition("-->")
+    decimals = len(old.partition(".")[2])
+    value = rows[0].cells[table.lengths.index(length)].mean
+    return f"{mark}-->{value:.{decimals}f}".replace("-->-", "-->−")
+
+
+@functools.cache
+def extrapolated(folder: str, metric: str) -> Table:
+    return tables.extrapolation(headroom.added(study.load(ROOT / folder)), metric)
+
+
 PARTS = {
     "README.md": (quickstart,),
     "docs/encodings.md": (encodings, costs),
@@ -212,12 +244,14 @@ def main() -> int:
     # The probes of kinds.py are small: what takes time is compiling them.
     os.environ |= {"JAX_PLATFORMS": "cpu", "XLA_FLAGS": FAST_COMPILATION}
     stale = False
-    for file, parts in PARTS.items():
+    notes = [str(path.relative_to(ROOT)) for path in ROOT.glob("results/*/NOTES.md")]
+    for file, parts in (PARTS | dict.fromkeys(["NOTES.md", *notes], ())).items():
         text = old = (ROOT / file).read_text("utf-8")
         for part in parts:
             begin, end = f"<!-- begin {part.__name__} -->", f"<!-- end {part.__name__} -->"
             block = f"{begin}\n{part()}\n{end}"
             text = re.sub(f"{begin}.*?{end}", lambda _, b=block: b, text, flags=re.S)
+        text = NUMBER.sub(number, text)
         stale |= text != old
         if not arguments.check:
             (ROOT / file).write_text(text, "utf-8")
