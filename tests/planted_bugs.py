@@ -40,7 +40,7 @@ FORMS = "tests/model/test_forms.py"
 MEMORY = "tests/model/test_memory.py"
 PROTOCOL = "tests/evaluation/test_protocol.py"
 BASELINES = "tests/evaluation/test_baselines.py"
-EXTEND = "tests/runs/test_extend.py"
+NO_STEPS = "tests/runs/test_no_steps.py"
 TASK_RUNS = "tests/runs/test_task_runs.py"
 STATISTICS = (
     "tests/report/test_stats.py",
@@ -120,8 +120,8 @@ BUGS = {
         ),
         Bug(  # the bytes of the inputs
             "evaluation/windows.py",
-            "sizes[tokens[:, 1:]], lo, hi)",
-            "sizes[tokens[:, :-1]], lo, hi)",
+            "targets = tokens[:, 1:]",
+            "targets = tokens[:, :-1]",
             (PROTOCOL,),
         ),
         Bug(  # random positions drawn by the key of the sample
@@ -130,11 +130,11 @@ BUGS = {
             "(keys[:, 0]), keys[:, 0]",
             (BASELINES,),
         ),
-        Bug(  # all of a prompt is its answer but its first tokens
+        Bug(  # an answer is scored a token late
             "evaluation/windows.py",
-            "lo = length - np.array(",
-            "lo = np.array(",
-            (EXTEND,),
+            "depths[number, prompt.answer - 1] = prompt.depths",
+            "depths[number, prompt.answer] = prompt.depths",
+            (NO_STEPS, "tests/evaluation/test_reference.py"),
         ),
         Bug(  # nothing before the span is seen
             "places.py",
@@ -159,8 +159,8 @@ BUGS = {
         ),
         Bug(  # an audit: counted in the samples that it is scored on
             "evaluation/baselines.py",
-            "most_frequent(targets[others], scored[others], counted)",
-            "most_frequent(targets[ours], scored[ours], counted)",
+            "others_targets, others_scored = targets[others], scored[others]",
+            "others_targets, others_scored = targets[ours], scored[ours]",
             (BASELINES,),
         ),
         Bug(  # an audit: a token early
@@ -180,8 +180,8 @@ BUGS = {
         Bug("report/stats.py", "equal_var=False", "equal_var=True", STATISTICS),
         Bug(  # what was not tested counts as a comparison
             "report/stats.py",
-            "for left in range(len(order), 0, -1)]",
-            "for left in range(len(values), len(values) - len(order), -1)]",
+            "np.arange(len(order), 0, -1)",
+            "np.arange(len(values), len(values) - len(order), -1)",
             STATISTICS,
         ),
         Bug(  # half of the seeds is not more than half
@@ -201,7 +201,12 @@ BUGS = {
         ),
         Bug("report/stats.py", "stdtrit(n - 1, 0.975)", "stdtrit(n - 1, 0.95)", STATISTICS),
         Bug("report/stats.py", 'method="min"', 'method="max"', STATISTICS),
-        Bug("report/stats.py", "left * (left + 1) // 2", "left", STATISTICS),
+        Bug(  # the family of the pairs with the best alone
+            "report/stats.py",
+            "holm(_p_values(values[a] - values[b]))",
+            "[min(1, p * (len(samples) - 1)) for p in _p_values(values[a] - values[b])]",
+            (*STATISTICS, "tests/report/test_verdicts.py"),
+        ),
     ),
     "training": (
         Bug(  # padding, and what nobody can know, is scored
@@ -272,7 +277,7 @@ BUGS = {
             "pretrained/load.py",
             "config = dataclasses.replace(about.lm, dtype=activations)",
             "config = about.lm",
-            (FAMILIES, EXTEND),
+            (FAMILIES, NO_STEPS),
         ),
         Bug(  # an audit: all queries first, then all keys, then all values
             "pretrained/tensors.py",

@@ -14,12 +14,13 @@ from pe_jax.encoding import HOOKS, Encoding, overrides
 LENGTH = WIDE.train_len  # of keys and queries at first; H = 3, K = 8, D = 24
 
 
-@pytest.mark.parametrize("name", CASES)
-def test_the_encodings_of_the_table_and_of_the_tests_pass(name):
-    members = encodings(name, DIMS)
-    pos = jnp.float32 if any(overrides(e, "positions") for e in members) else jnp.int32
-    for encoding in members:
-        hooks.check_hooks(encoding, name, pos, jnp.bfloat16)
+def test_the_encodings_of_the_table_and_of_the_tests_pass(subtests):
+    for name in CASES:
+        with subtests.test(name=name):
+            members = encodings(name, DIMS)
+            pos = jnp.float32 if any(overrides(e, "positions") for e in members) else jnp.int32
+            for encoding in members:
+                hooks.check_hooks(encoding, name, pos, jnp.bfloat16)
 
 
 def broken(hook, function):
@@ -66,13 +67,14 @@ WRONG = [
 ]
 
 
-@pytest.mark.parametrize(("hook", "function", "words"), WRONG)
-def test_a_wrong_hook_is_named_with_what_it_gives_and_must_give(hook, function, words):
-    with pytest.raises(ValueError, match=re.escape(words)) as caught:
-        hooks.check([broken(hook, function)], ["a.py:Mine"], jnp.float32)
-    start = "raised" if "raised" in words else "must give"
-    assert str(caught.value).startswith(f"a.py:Mine: {hook} {start} ")
-    assert re.search(r" \(.*, line \d+\)$", str(caught.value))
+def test_a_wrong_hook_is_named_with_what_it_gives_and_must_give(subtests):
+    for hook, function, words in WRONG:
+        with subtests.test(hook=hook):
+            with pytest.raises(ValueError, match=re.escape(words)) as caught:
+                hooks.check([broken(hook, function)], ["a.py:Mine"], jnp.float32)
+            start = "raised" if "raised" in words else "must give"
+            assert str(caught.value).startswith(f"a.py:Mine: {hook} {start} ")
+            assert re.search(r" \(.*, line \d+\)$", str(caught.value))
 
 
 def test_every_hook_is_checked():

@@ -162,29 +162,34 @@ def test_every_default_is_the_identity():
 # Layers and parameters
 
 
-@pytest.mark.parametrize(
-    ("layers", "want"),
-    [
-        (":", [0, 1, 2, 3, 4, 5]),
-        ("::2", [0, 2, 4]),
-        ("1::2", [1, 3, 5]),
-        ("-1:", [5]),
-        (":2", [0, 1]),
-        ("2:4", [2, 3]),
-        ("::-5", [0, 5]),
-        ("3", [3]),
-        ("-1,0,2:4", [0, 2, 3, 5]),
-    ],
-)
-def test_layers_are_slices_and_numbers(layers, want):
-    e = Two(DIMS, layers=layers)
-    assert [layer for layer in range(6) if active(e, layer)] == want
+SLICES = [
+    (":", [0, 1, 2, 3, 4, 5]),
+    ("::2", [0, 2, 4]),
+    ("1::2", [1, 3, 5]),
+    ("-1:", [5]),
+    (":2", [0, 1]),
+    ("2:4", [2, 3]),
+    ("::-5", [0, 5]),
+    ("3", [3]),
+    ("-1,0,2:4", [0, 2, 3, 5]),
+]
 
 
-@pytest.mark.parametrize("layers", ["", "3.5", "a:", "1:2:3:4", "1.5:", "--1:", "0,a"])
-def test_layers_that_are_no_slice_are_an_error(layers):
-    with pytest.raises(ValueError, match="must be slices or numbers"):
-        active(Two(DIMS, layers=layers), 0)
+def test_layers_are_slices_and_numbers(subtests):
+    for layers, want in SLICES:
+        with subtests.test(layers=layers):
+            e = Two(DIMS, layers=layers)
+            assert [layer for layer in range(6) if active(e, layer)] == want
+
+
+NO_SLICES = ["", "3.5", "a:", "1:2:3:4", "1.5:", "--1:", "0,a"]
+
+
+def test_layers_that_are_no_slice_are_an_error(subtests):
+    for layers in NO_SLICES:
+        with subtests.test(layers=layers):
+            with pytest.raises(ValueError, match="must be slices or numbers"):
+                active(Two(DIMS, layers=layers), 0)
 
 
 @pytest.mark.parametrize("layers", ["0:", "::2", "-1:"])
@@ -402,41 +407,42 @@ def test_a_list_is_cut_at_the_commas_between_specs():
     assert parse_list("") == [] and parse_list("rope(base=1") == ["rope(base=1"]
 
 
-@pytest.mark.parametrize(
-    ("spec", "message"),
-    [
-        ("rop", "unknown encoding 'rop'; did you mean 'rope'"),
-        ("zzz", r"unknown encoding 'zzz'\. Known: abacus, .*, window"),
-        (
-            "rope(bas=3)",
-            "no field 'bas'; did you mean 'base'.*It has per_layer, layers, base",
-        ),
-        ("rope(dims=3)", "no field 'dims'"),
-        ("learned(clip=3)", "learned's clip must be True or False, got 3"),
-        (
-            "learned(length=True)",
-            "learned's length must be an integer of at least 1 or None",
-        ),
-        ("rope(base='x')", "rope's base must be a finite number above 0, got 'x'"),
-        ("t5(buckets=16.0)", "t5's buckets must be an integer of at least 1, got 16.0"),
-        ("rope(layers=3)", "rope's layers must be text, got 3"),
-        ("rope(base=x)", "Python literals"),
-        ("rope(5.0)", "name=value"),
-        ("rope(**{'base': 3.0})", "name=value"),
-        ("rope(base=3.0)(base=4.0)", "cannot read 'rope"),
-        ("rope[::2][::2]", "cannot read 'rope"),
-        ("rope[::2](base=3.0)", "cannot read 'rope"),
-        ("rope.base", "unknown encoding 'rope.base'"),
-        ("rope+", "cannot read ''"),
-        ("rope++t5", "cannot read ''"),
-        ("", "cannot read ''"),
-        ("rope[::2", "cannot read 'rope"),
-        ("learned+t5(buckets=16", "cannot read 't5"),
-    ],
-)
-def test_what_a_spec_gets_wrong_is_said(spec, message):
-    with pytest.raises(ValueError, match=message):
-        parse(spec)
+WRONG_SPECS = [
+    ("rop", "unknown encoding 'rop'; did you mean 'rope'"),
+    ("zzz", r"unknown encoding 'zzz'\. Known: abacus, .*, window"),
+    (
+        "rope(bas=3)",
+        "no field 'bas'; did you mean 'base'.*It has per_layer, layers, base",
+    ),
+    ("rope(dims=3)", "no field 'dims'"),
+    ("learned(clip=3)", "learned's clip must be True or False, got 3"),
+    (
+        "learned(length=True)",
+        "learned's length must be an integer of at least 1 or None",
+    ),
+    ("rope(base='x')", "rope's base must be a finite number above 0, got 'x'"),
+    ("t5(buckets=16.0)", "t5's buckets must be an integer of at least 1, got 16.0"),
+    ("rope(layers=3)", "rope's layers must be text, got 3"),
+    ("rope(base=x)", "Python literals"),
+    ("rope(5.0)", "name=value"),
+    ("rope(**{'base': 3.0})", "name=value"),
+    ("rope(base=3.0)(base=4.0)", "cannot read 'rope"),
+    ("rope[::2][::2]", "cannot read 'rope"),
+    ("rope[::2](base=3.0)", "cannot read 'rope"),
+    ("rope.base", "unknown encoding 'rope.base'"),
+    ("rope+", "cannot read ''"),
+    ("rope++t5", "cannot read ''"),
+    ("", "cannot read ''"),
+    ("rope[::2", "cannot read 'rope"),
+    ("learned+t5(buckets=16", "cannot read 't5"),
+]
+
+
+def test_what_a_spec_gets_wrong_is_said(subtests):
+    for spec, message in WRONG_SPECS:
+        with subtests.test(spec=spec):
+            with pytest.raises(ValueError, match=message):
+                parse(spec)
 
 
 def test_defaults_are_the_fields_of_every_encoding():

@@ -213,21 +213,22 @@ def test_too_little_text_is_an_error(metric):
             windows(numbered(*sizes), metric, 8, config)
 
 
-@pytest.mark.parametrize(
-    ("fields", "said"),
-    (
-        ({"stride": 8}, "eval.stride must be below .* 8 .*got 8"),
-        ({"stride": -1}, "eval.stride"),
-        ({"last": 9}, "eval.last must be below .* 8 .*got 9"),
-        ({"targets": 3}, "eval.targets must be at least eval.last, 4, got 3"),
-        ({"lengths": (1, 8)}, "eval.lengths"),
-        ({"lengths": ()}, "eval.lengths"),
-        ({"metrics": ("same_target",)}, "'same_target'; did you mean 'same_targets'"),
-    ),
+WRONG = (
+    ({"stride": 8}, "eval.stride must be below .* 8 .*got 8"),
+    ({"stride": -1}, "eval.stride"),
+    ({"last": 9}, "eval.last must be below .* 8 .*got 9"),
+    ({"targets": 3}, "eval.targets must be at least eval.last, 4, got 3"),
+    ({"lengths": (1, 8)}, "eval.lengths"),
+    ({"lengths": ()}, "eval.lengths"),
+    ({"metrics": ("same_target",)}, "'same_target'; did you mean 'same_targets'"),
 )
-def test_wrong_settings_are_named(fields, said):
-    with pytest.raises(ValueError, match=said):
-        configured(**fields)
+
+
+def test_wrong_settings_are_named(subtests):
+    for fields, said in WRONG:
+        with subtests.test(fields=fields):
+            with pytest.raises(ValueError, match=said):
+                configured(**fields)
 
 
 def test_the_training_length_is_always_evaluated():

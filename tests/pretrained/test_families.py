@@ -106,11 +106,12 @@ WRONG = {
 }
 
 
-@pytest.mark.parametrize("case", WRONG)
-def test_a_description_that_is_not_understood_is_refused(case):
-    change, message = WRONG[case]
-    with pytest.raises(ValueError, match=message):
-        described(CONFIG | change)
+def test_a_description_that_is_not_understood_is_refused(subtests):
+    for case in WRONG:
+        with subtests.test(case=case):
+            change, message = WRONG[case]
+            with pytest.raises(ValueError, match=message):
+                described(CONFIG | change)
 
 
 @pytest.mark.parametrize(

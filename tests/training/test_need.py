@@ -41,29 +41,32 @@ def test_the_size_of_a_model_is_that_of_its_parameters(spec, lm):
     assert model_size(lm) + sum(sum(sizes(e).values()) for e in encodings) == built
 
 
-@pytest.mark.parametrize(
-    ("spec", "values", "knob"),
-    [
-        ("rope", {"lm.vocab": 10**8}, "lm.vocab"),
-        ("rope", {"lm.model": 2**20}, "lm.model"),
-        ("rope", {"lm.mlp": 2**31 - 1}, "lm.mlp"),
-        ("rope", {"lm.layers": 1000, "lm.model": 4096}, "lm.layers"),
-        ("rope", {"lm.memory": 2**31 - 1}, "lm.memory"),
-        ("rope", {"train.batch": 10**6}, "train.batch"),
-        ("rope", {"train.steps_per_call": 2**31 - 1, "train.steps": 2**31 - 1}, "steps_per_call"),
-        ("learned(length=1000000000)", {}, "encoding's fields"),
-        ("t5(buckets=1000000000)", {}, "encoding's fields"),
-    ],
-)
-def test_what_is_too_large_is_told_by_its_knob_at_once(free, spec, values, knob):
-    free(10 * 10**9)
-    began = time.process_time()
-    run = run_of(spec, **values)
-    why = need.lacking(run.lm, run.encodings, run.train, run.task, len(run.run.seeds), None)
-    assert time.process_time() - began < 5
-    assert "10 GB are free" in why and knob in why.partition("lower")[2]
-    free(None)
-    assert not need.lacking(run.lm, run.encodings, run.train, run.task, len(run.run.seeds), None)
+TOO_LARGE = [
+    ("rope", {"lm.vocab": 10**8}, "lm.vocab"),
+    ("rope", {"lm.model": 2**20}, "lm.model"),
+    ("rope", {"lm.mlp": 2**31 - 1}, "lm.mlp"),
+    ("rope", {"lm.layers": 1000, "lm.model": 4096}, "lm.layers"),
+    ("rope", {"lm.memory": 2**31 - 1}, "lm.memory"),
+    ("rope", {"train.batch": 10**6}, "train.batch"),
+    ("rope", {"train.steps_per_call": 2**31 - 1, "train.steps": 2**31 - 1}, "steps_per_call"),
+    ("learned(length=1000000000)", {}, "encoding's fields"),
+    ("t5(buckets=1000000000)", {}, "encoding's fields"),
+]
+
+
+def test_what_is_too_large_is_told_by_its_knob_at_once(free, subtests):
+    for spec, values, knob in TOO_LARGE:
+        with subtests.test(spec=spec):
+            free(10 * 10**9)
+            began = time.process_time()
+            run = run_of(spec, **values)
+            why = need.lacking(run.lm, run.encodings, run.train, run.task, len(run.run.seeds), None)
+            assert time.process_time() - began < 5
+            assert "10 GB are free" in why and knob in why.partition("lower")[2]
+            free(None)
+            assert not need.lacking(
+                run.lm, run.encodings, run.train, run.task, len(run.run.seeds), None
+            )
 
 
 def test_the_arithmetic_refuses_nothing_that_fits_and_the_program_what_does_not(
