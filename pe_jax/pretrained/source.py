@@ -53,6 +53,7 @@ class Source:
         if kind not in KINDS or not rest:
             raise ValueError(f"a pretrained model is hf:DIR or gguf:PATH, got {text!r}")
         more = f" Models are read from this disk, not downloaded: name yours as {kind}:PATH."
+        more += " `hf download NAME --local-dir DIR` gets one for hf:DIR." if kind == "hf" else ""
         place = existing(Path(expanded(rest, "the path of a model")), "model", more)
         return (_gguf if kind == "gguf" else _huggingface)(text, place)
 
