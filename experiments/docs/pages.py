@@ -32,7 +32,8 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     """All files of the site, and the navigation."""
     pages = markdown() | reference() | studies()
     pages |= sources(pages)
-    assets = [ROOT / "docs/site.css", *(p for p in (ROOT / "results").rglob("*") if p.is_file())]
+    assets = [ROOT / "docs/site.css", *(ROOT / "docs").glob("*.png")]
+    assets += [path for path in (ROOT / "results").rglob("*") if path.is_file()]
     made = Files([])
     for path in map(relative, assets):
         if path not in moved() and path not in pages:
@@ -127,11 +128,12 @@ def fenced(text: str, kind: str = "text") -> str:
 
 
 def prose(text: str) -> str:
-    """A docstring as Markdown: signs of formulas stand for themselves."""
-    parts = re.split(r"(`[^`]*`|^ {4}.*$)", text.strip(), flags=re.M)
-    return "".join(
-        p if i % 2 else re.sub(r"([\\*_<\[\]])", r"\\\1", p) for i, p in enumerate(parts)
-    )
+    """A docstring as Markdown: signs of formulas stand for themselves, papers are links."""
+    parts = re.split(r"(`[^`]*`|^ {4}.*$)", text.strip("\n").rstrip(), flags=re.M)
+    escaped = (re.sub(r"([\\*_\[\]])", r"\\\1", part.replace("<", "&lt;")) for part in parts)
+    plain = "".join(parts[i] if i % 2 else part for i, part in enumerate(escaped))
+    plain = re.sub(r"arXiv:(\d{4}\.\d{5})", r"[\g<0>](https://arxiv.org/abs/\1)", plain)
+    return re.sub(r"kexue\.fm/archives/\d+", r"[\g<0>](https://\g<0>)", plain)
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
@@ -177,7 +179,8 @@ def listed(about: Mapping[str, str]) -> str:
 def public(name: str) -> str:
     import pe_jax
 
-    return f"# {name}\n\n::: pe_jax.{pe_jax._HOME[name]}.{name}\n"
+    shown = f"::: pe_jax.{pe_jax._HOME[name]}.{name}\n    options:\n      heading_level: 1\n"
+    return f"---\ntitle: {name}\n---\n\n{shown}"
 
 
 def command(name: str) -> str:
@@ -191,7 +194,7 @@ def command(name: str) -> str:
     knobs = "Every knob of the config is an option, too: [knobs](../knobs.md).\n" * (
         "config" in options
     )
-    parts = [f"# pe-jax {name}", prose(first), more and fenced(more)]
+    parts = [f"# pe-jax {name}", prose(first), prose(more)]
     parts += ["## Options", table(("option", "default", "what it does"), rows), knobs]
     return "\n\n".join(filter(None, parts))
 
@@ -237,18 +240,23 @@ def encoding(name: str, cls: type) -> str:
     return described(name, cls, [use, *facts(name), *cost(name), *results(name)])
 
 
+IDEALS = {
+    "own value": "a value of its own for each position",
+    "same at any length": "the same difference between two places, whatever the length of the text",
+    "bounded": "bounded values",
+}
+"""What is asked of an ideal encoding, by the columns of the atlas."""
+
+
 def facts(name: str) -> Iterator[str]:
     """Its properties and its figure, as `pe-jax atlas` has found them."""
-    for file, title in (
-        ("ideals", "What is asked of an ideal encoding"),
-        ("properties", "Properties"),
-    ):
-        row = next(
-            (row for row in rows(f"results/atlas/{file}.csv") if row["encoding"] == name), {}
-        )
-        cells = [[k, v] for k, v in row.items() if k not in ("encoding", "group")]
-        if cells:
-            yield f"## {title}\n\n" + table(("property", "value"), cells)
+    found = {row["encoding"]: row for row in rows("results/atlas/properties.csv")}.get(name, {})
+    if found:
+        asked = [f"- {text}: **{found[column]}**" for column, text in IDEALS.items()]
+        yield "## What introductions ask of an ideal encoding\n\n" + "\n".join(asked)
+        cells = [[k, v] for k, v in found.items() if k not in ("encoding", "group", *IDEALS)]
+        yield "## Properties\n\n" + table(("property", "value"), cells)
+        yield "What each means: [the atlas](../../docs/atlas.md#the-properties)."
     for figure in ("distance", "logits", "vectors", "positions"):
         path = f"results/atlas/figures/{name}.{figure}.png"
         if (ROOT / path).exists():
@@ -274,19 +282,28 @@ def cost(name: str) -> Iterator[str]:
 
 
 def results(name: str) -> Iterator[str]:
-    """The rows of results/encodings that have it, and the other studies that do."""
-    lines = (ROOT / "results/encodings/table.md").read_text("utf-8").splitlines()
-    head = [line for line in lines[:4] if line.startswith("|")]
-    found = [line for line in lines if line.startswith("|") and name in members(line)]
-    if found:
-        yield "## Results\n\nBits per byte by evaluation length, of models trained at 64 bytes "
-        yield "[in one protocol](../../results/encodings/table.md).\n\n" + "\n".join(head + found)
+    """The rows of results/encodings that have it, and the studies that name it."""
+    tables = {path.parent: labels(path) for path in sorted((ROOT / "results").glob("*/table.md"))}
+    of_all = tables.pop(ROOT / "results/encodings")
+    lines = [line for label, line in of_all.items() if name in label.partition(",")[0].split("+")]
+    others = [f.name for f, rows in tables.items() if re.search(rf"\b{name}\b", "\n".join(rows))]
+    if lines or others:
+        yield "## Results"
+    if lines:
+        yield "Bits per byte by length, [one protocol](../../results/encodings/table.md)."
+        yield "\n".join([*list(of_all.values())[:2], *lines])
+    if others:
+        links = (f"[{folder}](../../results/{folder}/table.md)" for folder in others)
+        yield f"Studies that have it, too: {', '.join(links)}."
 
 
-def members(line: str) -> list[str]:
-    """The names of a spec, at the head of a line of a table."""
-    label = re.sub(r"\(.*?\)|\[.*?\]|\*", "", line.strip("| ").partition("|")[0])
-    return label.partition(",")[0].strip().split("+")
+def labels(path: Path) -> dict[str, str]:
+    """{label without fields and marks: line} of the first table of a file, its head first."""
+    table = path.read_text("utf-8").partition("\n\n**")[0]
+    lines = [line for line in table.splitlines() if line.startswith("|")]
+    return {
+        re.sub(r"\(.*?\)|\[.*?\]|[*|]|\s+$", "", line.split("|")[1]).strip(): line for line in lines
+    }
 
 
 @functools.cache
@@ -312,7 +329,7 @@ def study(folder: Path) -> str:
     names = sorted(texts, key=lambda name: (*ORDER, name).index(name))
     parts = [texts[name] for name in names if name in ("NOTES", "README")]
     if not parts:
-        title = relative(folder).removeprefix("results/").replace("_", " ")
+        title = relative(folder).removeprefix("results/").replace("_", " ").capitalize()
         parts = [f"# {title}", *made_by(folder.name)]
     figures = [path.name for path in sorted(folder.glob("*.png"))]
     new = [name for name in figures if f"({name})" not in parts[0]]
@@ -328,10 +345,11 @@ def study(folder: Path) -> str:
 
 
 def made_by(name: str) -> Iterator[str]:
-    config = ROOT / f"configs/{name}.py"
-    if config.exists():
-        doc = ast.get_docstring(ast.parse(config.read_text("utf-8"))) or ""
-        yield f"{prose(doc)}\n\nBy [configs/{name}.py](../../configs/{name}.py)."
+    for config in (f"pe_jax/configs/{name}.py", f"configs/{name}.py"):
+        if (ROOT / config).exists():
+            doc = ast.get_docstring(ast.parse((ROOT / config).read_text("utf-8"))) or ""
+            yield f"{prose(doc)}\n\nBy [{config}](../../{config})."
+            return
 
 
 # The navigation.
