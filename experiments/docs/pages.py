@@ -32,7 +32,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     """All files of the site, and the navigation."""
     pages = markdown() | reference() | studies()
     pages |= sources(pages)
-    assets = [ROOT / "docs/site.css", *(ROOT / "docs").glob("*.png")]
+    assets = [path for kind in ("css", "js", "png") for path in (ROOT / "docs").glob(f"*.{kind}")]
     assets += [path for path in (ROOT / "results").rglob("*") if path.is_file()]
     made = Files([])
     for path in map(relative, assets):
@@ -45,6 +45,16 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
         if file.src_dir != config.docs_dir:  # of the theme
             made.append(file)
     return made
+
+
+def on_page_content(html: str, **_: object) -> str:
+    """The cells of tables that are sentences get a class: they alone may be wrapped."""
+
+    def marked(cell: re.Match[str]) -> str:
+        sentence = len(re.sub("<.*?>", "", cell[2])) > 45
+        return f'<td class="sentence"{cell[1]}>{cell[2]}</td>' if sentence else cell[0]
+
+    return re.sub(r"<td([^>]*)>((?:(?!</td>).)*)</td>", marked, html, flags=re.S)
 
 
 def relative(path: Path) -> str:
@@ -188,14 +198,14 @@ def command(name: str) -> str:
     first, _, more = (module.__doc__ or "").strip().partition("\n\n")
     options = module.OPTIONS
     rows = [
-        [f"`--{flag}`", shown(options[flag].default), prose(options[flag].help)]
+        [f"`--{flag}`", prose(options[flag].help), shown(options[flag].default)]
         for flag in sorted(options)
     ]
     knobs = "Every knob of the config is an option, too: [knobs](../knobs.md).\n" * (
         "config" in options
     )
     parts = [f"# pe-jax {name}", prose(first), prose(more)]
-    parts += ["## Options", table(("option", "default", "what it does"), rows), knobs]
+    parts += ["## Options", table(("option", "what it does", "default"), rows), knobs]
     return "\n\n".join(filter(None, parts))
 
 
