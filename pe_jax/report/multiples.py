@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from pe_jax.record import Result
@@ -31,8 +32,9 @@ CHANCE: dict[str, Any] = dict(color="#808080", linewidth=0.8, linestyle=(0, (1, 
 
 def tasks(results: Sequence[Result], overview: Overview, width: float) -> Figure | None:
     """A panel for each task of the study: the means of the first metric of its table against
-    length, the training length as an upright line, and as a dotted one what the most frequent
-    target of each place scores; of a task whose results lack that, a token guessed at random.
+    length with their 95 % bands, the training length as an upright line, and as a dotted one what
+    the most frequent target of each place scores; of a task whose results lack that, a token
+    guessed at random.
 
     The first 16 encodings of the overview have lines of their own, the others grey ones. `width` is
     in inches, 5.5 at least. None without at least two tasks.
@@ -84,9 +86,10 @@ def _panel(
     for row in reversed(table.rows):  # the best are drawn last, above the others
         if row.trained:
             found = [(n, cell(by_id[row.run], table.metric, n)) for n in table.evaluated]
-            points = [(n, own.mean, math.nan) for n, own in found if own.n]
+            points = [(n, own.mean, own.half) for n, own in found if own.n]
             if points:
-                lines.append(Line.through(points, row.label, look[row.label]))
+                line = Line.through(points, row.label, look[row.label])
+                lines.append(replace(line, bounds=(0.0, 100.0)))
     lines.sort(key=lambda line: line.look is not GREY)
     first, last = table.evaluated[0], table.evaluated[-1]
     log = last >= 4 * first

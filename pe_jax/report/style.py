@@ -170,7 +170,7 @@ COMMON: dict[str, str] = dict(
         strict=True,
     )
 )
-"""The colours of the encodings that most studies compare; the others' begin at a hash."""
+"""The colours of the encodings that most studies compare."""
 DASHES = ("-", (0, (5, 1.5)), (0, (1.2, 1.2)), (0, (5, 1.5, 1.2, 1.5)))
 MARKERS = ("o", "s", "^", "D")
 
@@ -210,13 +210,13 @@ def _name(spec: str) -> str:
 
 
 def _colours(names: Sequence[str]) -> dict[str, str]:
-    """The colour of each name: its own of the common ones, else the next that is free from the one
-    at its hash on; that one where none is free.
+    """The colour of each name: its own of the common ones, else the next of MORE that is free from
+    the one at its hash on, then one of COLOURS; the first of these where none is free.
     """
     found = {name: COMMON[name] for name in names if name in COMMON}
     for name in names:
-        first = _hash(name) % len(PALETTE)
-        turned = (*PALETTE[first:], *PALETTE[:first])
+        first = _hash(name) % len(MORE)
+        turned = (*MORE[first:], *MORE[:first], *COLOURS)
         free = (colour for colour in turned if colour not in found.values())
         found.setdefault(name, next(free, turned[0]))
     return found
