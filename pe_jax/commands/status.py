@@ -21,6 +21,7 @@ from pe_jax.runs import progress
 if TYPE_CHECKING:
     from pe_jax.report.sheet import Sheet
 
+LOSS, VALID = "loss (nats)", "valid (bits)"  # a token; a byte, of tasks a token
 OPTIONS = flags.FlagValues()
 _WORKDIR = flags.DEFINE_string("workdir", "runs", "Folder of the runs.", flag_values=OPTIONS)
 
@@ -55,7 +56,7 @@ def _table(standings: list[status.Standing]) -> Sheet:
     """The runs, each with its id, which names its folder and begins as its label does."""
     from pe_jax.report.sheet import Printed, Sheet
 
-    columns = ("id", "run", "state", "done", "seeds", "loss", "valid", "time")
+    columns = ("id", "run", "state", "done", "seeds", LOSS, VALID, "time")
     rows = []
     for run in standings:
         row = (
@@ -69,4 +70,4 @@ def _table(standings: list[status.Standing]) -> Sheet:
             "" if run.seconds is None else progress.duration(run.seconds),
         )
         rows.append(tuple(map(Printed, row)))
-    return Sheet("", columns, (("", tuple(rows)),), spare=("run", "seeds", "valid", "loss"))
+    return Sheet("", columns, (("", tuple(rows)),), spare=("run", "seeds", VALID, LOSS))
