@@ -10,9 +10,20 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 import reference_case
-from cases import CASES, WIDE, encodings
+from cases import CASES, COMPOSED, WIDE, encodings
 from exotic import EXOTIC, Capped, MixKeys, PairGate
-from helpers import DIMS, assert_near, bind, example, folded, layer, output, rows, scattered
+from helpers import (
+    DIMS,
+    assert_near,
+    bind,
+    example,
+    folded,
+    layer,
+    output,
+    rows,
+    sampled,
+    scattered,
+)
 
 from pe_jax import geometry
 from pe_jax.attention.blockwise import attend_blockwise
@@ -34,8 +45,8 @@ CLIPPED = [  # constant from a distance that blocks of these tests exceed
     "t5(buckets=4,max_distance=3)+nezha(clip=2)",
     "t5(buckets=4,max_distance=3)+alibi",  # one that is not: none are
 ]
-BEFORE_TILES = {"embed", "positions", "locate", "scale", "qk", "at", "limit"}
-"""Hooks that are called for all queries and keys, before attention is cut into tiles."""
+OUTSIDE = {"embed", "at", "limit", "highest_position", "trained_from"}
+"""What attention does not see."""
 WIDER = "pope"
 """Its `qk` gives the products more components than a head has."""
 LENGTH, QUERIES, BLOCK = 20, 13, 8
@@ -60,21 +71,21 @@ def serves_both_directions(name):
 
 def settings():
     """(name, kind) worth a compiled gradient: a memory before the queries for all; scattered
-    positions and both directions where attention lays distances out or masks. Those two depend on
-    the hooks alone, and so does all of an encoding that does nothing in a tile: they are slow but
-    for the first encoding of each set of hooks.
+    positions and both directions where attention lays distances out or masks. How tiles are put
+    together depends on the hooks alone, and a hook on a block is tested by itself: all are slow but
+    for the first encoding of each set of hooks, and compositions.
     """
     yield from itertools.product(CLIPPED, ("memory", "bidirectional"))
     seen = set()
     for name in CASES:
         used = {hook for e in encodings(name) for hook in sites(e)}
-        again = pytest.mark.slow if frozenset(used) in seen else ()
-        before_tiles = again if used <= BEFORE_TILES and name != WIDER else ()
-        seen.add(frozenset(used))
+        kind = frozenset(used - OUTSIDE), any(e.whole_rows for e in encodings(name)), name == WIDER
+        again = pytest.mark.slow if kind in seen else ()
+        seen.add(kind)
         if "positions" in used:
-            yield pytest.param(name, "scattered", marks=before_tiles)
+            yield pytest.param(name, "scattered", marks=again)
             continue
-        yield pytest.param(name, "memory", marks=before_tiles)
+        yield pytest.param(name, "memory", marks=again)
         laid_out = used & {*RELATIVE, "reach"}
         if name == "nope" or (laid_out and (name in ENCODINGS or name in EXOTIC)):
             for kind in ("scattered", "bidirectional")[: 1 + serves_both_directions(name)]:
@@ -145,8 +156,11 @@ def test_attention_is_what_loops_compute(name, causal):
         assert_near(output(pe, here, 4), want[-4:], 1e-5, "the last 4 queries")
 
 
-@pytest.mark.parametrize("form", [attend, blockwise], ids=["dense", "blockwise"])
-@pytest.mark.parametrize("causal", [True, False], ids=["causal", "bidirectional"])
+@pytest.mark.parametrize(
+    ("form", "causal"),
+    [(attend, True), (blockwise, True), (blockwise, False)],
+    ids=["dense", "blockwise", "bidirectional"],
+)
 @pytest.mark.parametrize("spec", ["transformer_xl", "shaw+t5", "urpe+deberta"])
 def test_relative_hooks_that_are_looked_up_are_those_of_every_pair(spec, causal, form):
     dims = DIMS._replace(causal=causal)
@@ -235,7 +249,7 @@ def test_distances_between_float_positions_stay_floats():
     assert_near(output(bind(members, contiguous=False), case), want, 1e-5)
 
 
-@pytest.mark.parametrize("name", names_with(*RELATIVE))
+@pytest.mark.parametrize("name", sampled(names_with(*RELATIVE), encodings, COMPOSED))
 def test_relative_hooks_laid_out_are_those_asked_for_pair_by_pair(name):
     for causal in (True, False):
         dims = WIDE._replace(causal=causal)

@@ -14,7 +14,18 @@ import numpy as np
 import pytest
 import reference
 import scipy.stats
-from helpers import DIMS, assert_near, bind, embed, example, folded, layer, output, scattered
+from helpers import (
+    DIMS,
+    assert_near,
+    bind,
+    embed,
+    example,
+    folded,
+    layer,
+    output,
+    sampled,
+    scattered,
+)
 
 from pe_jax.compose.parse import defaults, make
 from pe_jax.compose.swap import swap
@@ -223,7 +234,7 @@ def test_a_shift_of_all_positions_changes_what_the_reference_says(name):
         assert_near(values[1]["attend"], values[0]["attend"], 1e-6)
 
 
-@every_encoding
+@pytest.mark.parametrize("name", sampled(ENCODINGS, lambda name: make(name, DIMS)))
 def test_the_order_of_earlier_tokens_matters_where_a_site_can_tell_it(name):
     e = serving(name, LENGTH)
     pe, case = in_place(e, example(LENGTH, e.dims))

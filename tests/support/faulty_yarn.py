@@ -1,5 +1,5 @@
 """YaRN with faults that projects have shipped, as swaps of a user's own file: two that no field of
-`yarn` can make. tests/pretrained/test_faults.py has all of them.
+`yarn` can make. tests/pretrained/test_faults_of_yarn.py has all of them.
 """
 
 import dataclasses
