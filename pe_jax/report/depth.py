@@ -48,6 +48,7 @@ def heat(results: Sequence[Result], width: float) -> Figure | None:
     lengths = sorted({length for grid in grids.values() for length in grid})
     means = np.concatenate([means for grid in grids.values() for _, means in grid.values()])
     ends = (0, 100) if in_percent(metric) else (0, float(np.nanmax(means)))
+    cmap = CMAP if described(metric).better == "higher" else f"{CMAP}_r"  # bright: found
     columns = min(COLUMNS, len(grids))
     rows = math.ceil(len(grids) / columns)
     with matplotlib.rc_context(STYLE):
@@ -55,13 +56,13 @@ def heat(results: Sequence[Result], width: float) -> Figure | None:
         figure = Figure((width, HEIGHT * rows + 0.4), layout="constrained")
         grid = figure.subplots(rows, columns, squeeze=False, sharex=True, sharey=True)
         for i, (axes, (name, own)) in enumerate(zip(grid.ravel(), grids.items(), strict=False)):
-            _panel(axes, own, lengths, ends)
+            _panel(axes, own, lengths, ends, cmap)
             axes.tick_params(labelbottom=i + columns >= len(grids))  # no panel stands below it
             _mark_training(axes, lengths, results[0].train.length)
             axes.set_title(panels.wrapped(short(name)), fontsize=5.5, pad=3)
         for axes in grid.ravel()[len(grids) :]:
             axes.set_visible(False)
-        colours = ScalarMappable(Normalize(*ends), CMAP)
+        colours = ScalarMappable(Normalize(*ends), cmap)
         bar = figure.colorbar(colours, ax=grid, shrink=0.9, aspect=25 * rows / 2, pad=0.015)
         bar.set_label("right (in %)" if in_percent(metric) else described(metric).unit)
         bar.outline.set_linewidth(0.6)
@@ -114,7 +115,9 @@ def _column(values: Mapping[float, Sequence[float]]) -> tuple[np.ndarray, np.nda
     return 100 * np.array([0, *middles, 1]), np.array(means)
 
 
-def _panel(axes: Axes, grid: Grid, lengths: Sequence[int], ends: tuple[float, float]) -> None:
+def _panel(
+    axes: Axes, grid: Grid, lengths: Sequence[int], ends: tuple[float, float], cmap: str
+) -> None:
     from matplotlib.colors import Normalize
     from matplotlib.patches import Rectangle
 
@@ -136,7 +139,7 @@ def _panel(axes: Axes, grid: Grid, lengths: Sequence[int], ends: tuple[float, fl
             edges, means = grid[length]
             cells = np.ma.masked_invalid(means[:, None])
             norm = Normalize(*ends)
-            axes.pcolormesh([i - 0.5, i + 0.5], edges, cells, norm=norm, cmap=CMAP, zorder=1)
+            axes.pcolormesh([i - 0.5, i + 0.5], edges, cells, norm=norm, cmap=cmap, zorder=1)
     ticks = range(0, len(lengths), math.ceil(len(lengths) / MANY))
     turn = 90 if len(lengths) > FEW else 0
     axes.set_xticks(list(ticks), [f"{lengths[i]}" for i in ticks], rotation=turn)
