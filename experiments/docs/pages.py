@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import ast
 import csv
+import dataclasses
 import functools
 import importlib
 import json
@@ -223,14 +224,11 @@ def one_page() -> dict[str, str]:
     for name, sentence in LISTS["metrics"]().items():
         metric = METRICS[name]
         metrics += [f"## {name}", prose(sentence), f"{metric.unit}; {metric.better} is better."]
-    knobs = [
-        "# Knobs",
-        "Each field of the config with its default, as it is set on a command line.",
-    ]
+    knobs = ["# Knobs", "The fields of the config with their defaults: `--config.lm.layers=4`."]
     for section in docstrings.sections():
+        named = ((flag.rpartition(f".{section.name}.")[2], t) for flag, t in section.knobs.items())
         rows = [
-            [*(f"`{part}`" for part in flag.split("=", 1)), prose(text)]
-            for flag, text in section.knobs.items()
+            [*(f"`{part}`" for part in flag.split("=", 1)), prose(text)] for flag, text in named
         ]
         knobs += [f"## {section.name}", prose(section.sentence)]
         knobs.append(table(("knob", "default", "what it is"), rows))
@@ -240,9 +238,11 @@ def one_page() -> dict[str, str]:
 def described(name: str, cls: type, more: Sequence[str] = ()) -> str:
     """The page of an encoding or a task: docstring, `more` sections, fields and source."""
     doc = sys.modules[cls.__module__].__doc__ or ""
-    fields = f"## Fields and source\n\n::: {cls.__module__}.{cls.__qualname__}\n"
-    fields += "    options:\n      heading_level: 3\n      show_root_heading: true\n"
-    return "\n\n".join([f"# {name}", prose(doc), *more, fields])
+    fields = {field.name: field.default for field in dataclasses.fields(cls)}
+    rows = [[f"`{k}`", f"`{v!r}`"] for k, v in fields.items() if v is not dataclasses.MISSING]
+    shown = f"::: {cls.__module__}.{cls.__qualname__}\n    options:\n      heading_level: 3\n"
+    parts = [f"# {name}", prose(doc), *more, "## Fields and source"]
+    return "\n\n".join([*parts, table(("field", "default"), rows), shown])
 
 
 def encoding(name: str, cls: type) -> str:
@@ -260,8 +260,7 @@ IDEALS = {
 
 def facts(name: str) -> Iterator[str]:
     """Its properties and its figure, as `pe-jax atlas` has found them."""
-    found = {row["encoding"]: row for row in rows("results/atlas/properties.csv")}.get(name, {})
-    if found:
+    if found := properties().get(name):
         asked = [f"- {text}: **{found[column]}**" for column, text in IDEALS.items()]
         yield "## What introductions ask of an ideal encoding\n\n" + "\n".join(asked)
         cells = [[k, v] for k, v in found.items() if k not in ("encoding", "group", *IDEALS)]
@@ -317,12 +316,10 @@ def labels(path: Path) -> dict[str, str]:
 
 
 @functools.cache
-def rows(path: str) -> list[dict[str, str]]:
-    """Of a CSV file; none where there is no such file."""
-    if not (ROOT / path).exists():
-        return []
-    with (ROOT / path).open(encoding="utf-8") as file:
-        return list(csv.DictReader(file))
+def properties() -> dict[str, dict[str, str]]:
+    """{encoding: its row} of the table of the atlas."""
+    with (ROOT / "results/atlas/properties.csv").open(encoding="utf-8") as file:
+        return {row["encoding"]: row for row in csv.DictReader(file)}
 
 
 # The results.
@@ -381,20 +378,14 @@ def navigation(pages: Mapping[str, str]) -> list:
         "Commands": below("reference/commands"),
         "Python": below("reference/names"),
     }
+    tutorials = [*(f"docs/tutorials/{name}.md" for name in tutorials), "docs/positions.md"]
+    project = ("docs/design.md", "docs/numbers.md", "CHANGELOG.md", "CONTRIBUTING.md")
+    single = [f"reference/{name}.md" for name in ("knobs", "metrics", "swaps")]
     return [
         {"Start": "README.md"},
-        {
-            "Tutorials": [
-                *there(*(f"docs/tutorials/{name}.md" for name in tutorials), "docs/positions.md")
-            ]
-        },
+        {"Tutorials": there(*tutorials)},
         {"Guides": there(*(f"docs/{name}.md" for name in guides))},
-        {
-            "Reference": [
-                *({title: section} for title, section in reference.items()),
-                *(f"reference/{name}.md" for name in ("knobs", "metrics", "swaps")),
-            ]
-        },
+        {"Reference": [*({title: section} for title, section in reference.items()), *single]},
         {"Results": [*there("NOTES.md"), *below("results")]},
-        {"Project": there("docs/design.md", "docs/numbers.md", "CHANGELOG.md", "CONTRIBUTING.md")},
+        {"Project": there(*project)},
     ]
