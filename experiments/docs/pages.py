@@ -67,7 +67,7 @@ def linked(text: str, page: str, pages: Mapping[str, str]) -> str:
 
     def led(match: re.Match[str]) -> str:
         target = posixpath.normpath(posixpath.join(posixpath.dirname(page), match[1]))
-        for known in (moved().get(target), f"{target}.md", f"{target}/index.md"):
+        for known in (moved().get(target, ""), f"{target}.md", f"{target}/index.md"):
             if known in pages:
                 return posixpath.relpath(known, posixpath.dirname(page) or ".")
         return match[1]
