@@ -53,6 +53,8 @@ class Versus:
     """Differences within it do not matter, in the unit of the metric; None: none was stated."""
     answers: bool = False
     """Whether all values are answers, right or wrong (`paired.yes_or_no`)."""
+    named: bool = False
+    """Whether a user has named the baseline."""
 
     @property
     def title(self) -> str:
@@ -100,7 +102,7 @@ def versus(
                 for column in samples
             ]
             cells = tuple(zip(others, zip(*columns, strict=True), strict=True))
-            found.append(Versus(table, base.label, cells, margin, answers))
+            found.append(Versus(table, base.label, cells, margin, answers, baseline is not None))
     if baseline and not known:
         raise ValueError(
             f"nothing can be compared with {baseline!r}: that takes two models, or one with swaps, "

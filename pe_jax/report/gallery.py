@@ -47,16 +47,17 @@ def drawn(
     show: tasks of an `overview`, and of each group of results curves, positions, depth, training
     and rates.
 
-    Models that must not be ranked share no line. Positions are compared with the baseline that
-    the table has in `compared`. `width` is in inches.
+    Models that must not be ranked share no line. Positions are compared with the baseline of the
+    table in `compared`, where a user has named it. `width` is in inches.
     """
     by_id = {result.id: result for result in results}
     found = []
     if overview and (figure := multiples.tasks(results, overview, width)):
         found.append(StudyFigure("tasks", "tasks", None, figure, of_tasks(overview)))
     for number, table in enumerate(tables.headlines(reported), 1):
-        base = next((versus.baseline for versus in compared if versus.table is table), None)
-        whole, table = table, tables.first(table, base)
+        against = next((versus for versus in compared if versus.table is table), None)
+        whole, table = table, tables.first(table, against.baseline if against else None)
+        base = against.baseline if against and against.named else None
         own = [by_id[row.run] for row in table.rows if row.trained]
         made = {kind: figure for kind, figure in _figures(own, table, base, width) if figure}
         said = captions(own, table, made, base)
@@ -141,7 +142,7 @@ def of_tasks(overview: Overview) -> str:
     grey = f" Grey: the {others} last of the overview." if others > 0 else ""
     return (
         "Every task, by the first metric of its table, against evaluation length: means over "
-        f"seeds. Upright line: the longest length of training.{grey}"
+        f"seeds with their 95 % intervals. Upright line: the longest length of training.{grey}"
     )
 
 
