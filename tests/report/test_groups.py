@@ -214,7 +214,7 @@ def test_each_table_of_the_first_metric_has_figures_of_its_own_models(tmp_path):
     drawn = [{name for name, _ in style.hits(one.figure)} for one in found]
     first, second = {"rope", "t5"}, {"rope", "alibi"}
     assert drawn == [first, first, second, second]
-    assert "minus those of t5" in found[1].caption and "minus those of rope" in found[3].caption
+    assert "minus those of t5" in found[1].caption and "minus those of alibi" in found[3].caption
     html = (tmp_path / "study" / "report.html").read_text("utf-8")
     places = [html.index(text) for text in (": 350 steps</h2>", "350 steps.</figcaption>")]
     places += [html.index(text) for text in (": 700 steps</h2>", "700 steps.</figcaption>")]

@@ -130,7 +130,7 @@ def of_probability(result: Result) -> Result:
 def test_the_figure_of_positions_is_of_the_metric_of_its_curves(results):
     results = [of_probability(result) for result in results]
     (axes,) = figures.positions(results).axes
-    assert axes.get_ylabel() == "probability, minus those of rope\n(higher is better)"
+    assert axes.get_ylabel() == "probability, minus those of alibi\n(higher is better)"
     html = page.page(results, [tables.extrapolation(results, "probability")], "study")
     assert "Probability against the position in the longest window" in html
     crowd = [of_probability(scored(f"e{i:02d}", [0.3 + 0.01 * i] * 5)) for i in range(20)]
@@ -142,7 +142,7 @@ def test_of_curves_of_two_metrics_the_first_in_their_order_is_drawn(results):
     assert {curve.metric for curve in results[0].curves} == {"nonoverlapping"}
     two = [of_probability(results[0]), *results[1:]]
     (axes,) = figures.positions(two).axes
-    assert axes.get_ylabel().startswith("bits per byte, minus those of rope")
+    assert axes.get_ylabel().startswith("bits per byte, minus those of nope")
     assert {text.get_text() for text in axes.texts} == {"nope", "rope", "trained at 64"}
 
 
