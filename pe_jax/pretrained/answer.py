@@ -67,7 +67,7 @@ class Choice:
 
 
 @dataclasses.dataclass(frozen=True)
-class Answer:
+class Recommendation:
     """The choices, the best first by the first metric."""
 
     result: Result
@@ -107,7 +107,7 @@ def answer(
     encodings: tuple[Encoding, ...],
     margin: float = 0.01,
     baseline: str | None = None,
-) -> Answer:
+) -> Recommendation:
     """From the record of a run of no steps of a model with these encodings. Differences are from
     the swap named `baseline`; None: the best one, or of a run as if trained at fewer tokens the
     model as it is. ValueError, with the nearest names, for a swap that was not scored.
@@ -157,7 +157,7 @@ def answer(
     gain = None
     if lengths[0] < trained and trained in lengths:
         gain = stats.paired(at(first, lengths[0], AS_TRAINED), at(first, trained, AS_TRAINED))
-    return Answer(result, metrics, lengths, names[base], margin, tuple(choices), gain)
+    return Recommendation(result, metrics, lengths, names[base], margin, tuple(choices), gain)
 
 
 def _names(ways: Sequence[Way]) -> dict[Way, str]:
@@ -234,7 +234,7 @@ def _scaling(encodings: tuple[Encoding, ...], way: Way, length: int) -> dict[str
 # As a table
 
 
-def sheet(found: Answer) -> Sheet:
+def sheet(found: Recommendation) -> Sheet:
     """The table with its sentences."""
     first, *others = found.metrics
     metric, shortest = described(first), found.lengths[0]
@@ -273,7 +273,7 @@ def sheet(found: Answer) -> Sheet:
     return Sheet(title, *whole, left=True, spare=(took, *several, short, *scores[::-1]))
 
 
-def _difference(choice: Choice, found: Answer, sign: int) -> str:
+def _difference(choice: Choice, found: Recommendation, sign: int) -> str:
     text = plusminus(choice.change.mean, choice.change.half, "+", DIGITS)
     if choice.name == found.baseline or not choice.change.n:
         return text
@@ -283,7 +283,7 @@ def _difference(choice: Choice, found: Answer, sign: int) -> str:
     return f"{text} " + ("equal within the margin" if choice.equal else "not told apart")
 
 
-def _numbers(found: Answer, choice: Choice) -> dict[str, Any]:
+def _numbers(found: Recommendation, choice: Choice) -> dict[str, Any]:
     scores = dict(zip(found.metrics, choice.scores, strict=True))
     return {
         "swap": choice.name,
@@ -303,7 +303,7 @@ def _numbers(found: Answer, choice: Choice) -> dict[str, Any]:
     }
 
 
-def _sentences(found: Answer) -> list[tuple[str, str]]:
+def _sentences(found: Recommendation) -> list[tuple[str, str]]:
     chosen, why = choose(found)
     return [
         ("What to choose", why),
@@ -314,7 +314,7 @@ def _sentences(found: Answer) -> list[tuple[str, str]]:
     ]
 
 
-def choose(found: Answer) -> tuple[Choice | None, str]:
+def choose(found: Recommendation) -> tuple[Choice | None, str]:
     """The choice, and why: of those that no test tells from the best by any metric, else by the
     first, the model as it is, or one that most programs run, and of these the best by the first.
     """
@@ -354,11 +354,11 @@ def choose(found: Answer) -> tuple[Choice | None, str]:
     return chosen, " ".join(said)
 
 
-def _names_of(choices: Sequence[Choice], found: Answer) -> str:
+def _names_of(choices: Sequence[Choice], found: Recommendation) -> str:
     return "all" if len(choices) == len(found.ranked) else join(c.name for c in choices)
 
 
-def _config(found: Answer, chosen: Choice) -> str:
+def _config(found: Recommendation, chosen: Choice) -> str:
     if chosen.scaling is None:
         return f"{chosen.name} needs own code: no rope_type of config.json stands for it."
     own = {name: value for name, value in chosen.scaling.items() if name != "rope_theta"}
@@ -380,7 +380,7 @@ def _config(found: Answer, chosen: Choice) -> str:
     return " ".join(said)
 
 
-def _can_tell(found: Answer) -> str:
+def _can_tell(found: Recommendation) -> str:
     metric, gain = described(found.metrics[0]), found.own_gain
     if gain is None:
         return (
@@ -404,7 +404,7 @@ def _can_tell(found: Answer) -> str:
     )
 
 
-def _sure(found: Answer) -> str:
+def _sure(found: Recommendation) -> str:
     """What difference could have been told: 80 % power at 5 %, two-sided."""
     from scipy import special
 
@@ -424,7 +424,7 @@ def _sure(found: Answer) -> str:
     )
 
 
-def _form(found: Answer) -> str:
+def _form(found: Recommendation) -> str:
     truth = (
         f"The model was scored as if trained at {found.result.train.length} tokens; {AS_IT_IS}, it "
         "reads all these lengths by its training, which is the truth that swaps are held against. "
