@@ -27,6 +27,7 @@ words             lists, counted nouns and numbers as text
 Draw
 gallery           which figures a study has, with their captions
 figures           the figures of evaluation: against length, position, a row of dots
+bars              differences of a pretrained model's swaps, a panel for each length
 learning          the figures of training: against steps, and against the learning rate
 multiples         the figure of several tasks: a panel for each
 depth             heat maps of samples: length against depth

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pe_jax.errors import nearest
 from pe_jax.record import Replica, Result
 from pe_jax.report import stats
-from pe_jax.report.cells import Row, Table, by_replica, described, values
+from pe_jax.report.cells import Table, TableRow, by_replica, described, values
 
 USUAL = ("rope", "nope")
 """The baseline where none is named: the first of these that a table has."""
@@ -25,7 +25,7 @@ class Against:
 
     `verdict` is "better", "worse", "not distinguishable", or "equal" where all shared replicas have
     the same value to the bit; "" where fewer than two replicas are shared. `p_within` is that of
-    `paired.equivalence` by the margin of the comparison, adjusted in the same way; NaN without one.
+    `stats.equivalence` by the margin of the comparison, adjusted in the same way; NaN without one.
     """
 
     change: stats.Interval
@@ -47,12 +47,12 @@ class Versus:
 
     table: Table
     baseline: str
-    rows: tuple[tuple[Row, tuple[Against, ...]], ...]
+    rows: tuple[tuple[TableRow, tuple[Against, ...]], ...]
     """Each row with a cell for each length."""
     margin: float | None = None
     """Differences within it do not matter, in the unit of the metric; None: none was stated."""
     answers: bool = False
-    """Whether all values are answers, right or wrong (`paired.yes_or_no`)."""
+    """Whether all values are answers, right or wrong (`stats.yes_or_no`)."""
     named: bool = False
     """Whether a user has named the baseline."""
 
@@ -71,7 +71,7 @@ def versus(
 ) -> list[Versus]:
     """Each of the tables `reported` of the results that has the baseline and another row, against
     the baseline; with a `margin`, with tests of equivalence. Beyond the training length those rows
-    alone that are `Row.compared`.
+    alone that are `TableRow.compared`.
 
     `baseline` is a row's label, or a swap of a single model; None is rope, else nope, else the
     first model of a table. A ValueError, with the nearest labels, where no table has it.
@@ -116,7 +116,9 @@ def versus(
     return found
 
 
-def _base(rows: Sequence[Row], by_id: Mapping[str, Result], baseline: str | None) -> Row | None:
+def _base(
+    rows: Sequence[TableRow], by_id: Mapping[str, Result], baseline: str | None
+) -> TableRow | None:
     """The model that is `chosen`, else the swap of that name. None where there is none."""
     trained = {row.run: row for row in rows if row.trained}
     called = {id: row.label for id, row in trained.items()}

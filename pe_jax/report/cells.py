@@ -38,16 +38,16 @@ class Cell:
 
 
 @dataclass(frozen=True)
-class Row:
+class TableRow:
     """One model, as trained or scored in another way: a cell for each length, and what follows
     from them; `replicas` is how many scores a cell is the mean of.
 
     `gain` is the value at the longest length minus the one at the training length, paired over
-    replicas; `effective` and `censored` are those of `paired.effective_length` on the means; `rank`
+    replicas; `effective` and `censored` are those of `stats.effective_length` on the means; `rank`
     is over the lengths beyond training, for models as trained. `rate` is the learning rate, of
     several the chosen one, and `rate_edge` is "lowest" or "highest" where it is that of them;
     `parameters` counts what its encodings learn. Of samples, `beyond` is the mean over all lengths
-    beyond training, and `effective` the longest length that is solved, `paired.solved_length`.
+    beyond training, and `effective` the longest length that is solved, `stats.solved_length`.
     """
 
     run: str
@@ -98,7 +98,7 @@ class Row:
 
     @property
     def summary(self) -> Cell:
-        """What tells the row in one number: `beyond` or the gain."""
+        """The headline number of a row: `beyond`, or the gain."""
         return self.gain if self.beyond is None else self.beyond
 
 
@@ -112,7 +112,7 @@ class Table:
     metric: str
     lengths: tuple[int, ...]
     train_length: int
-    rows: tuple[Row, ...]
+    rows: tuple[TableRow, ...]
     notes: tuple[Note, ...] = ()
     apart: tuple[Condition, ...] = ()
     """What sets its group apart from the others of a study."""
@@ -122,8 +122,8 @@ class Table:
     replicate: str = "seed"  # whose values a cell is the mean of: `record.Replica.kind`
 
     @property
-    def blocks(self) -> list[tuple[str, list[Row]]]:
-        """The rows by their `Row.block`, in order."""
+    def blocks(self) -> list[tuple[str, list[TableRow]]]:
+        """The rows by their `TableRow.block`, in order."""
         return [(name, list(rows)) for name, rows in groupby(self.rows, lambda row: row.block)]
 
     @property

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from pe_jax.metric import Metric
 from pe_jax.record import AS_TRAINED, HELD_OUT, SYMBOLS, Process, Result
 from pe_jax.report import headroom, reference_rows, stats
-from pe_jax.report.cells import SOLVED, Row, Table, by_replica, described, rate, values
+from pe_jax.report.cells import SOLVED, Table, TableRow, by_replica, described, rate, values
 from pe_jax.report.groups import other_text
 from pe_jax.report.labels import WINDOW
 from pe_jax.report.sheet import Note
@@ -211,7 +211,7 @@ def _without_effect(results: Sequence[Result], table: Table) -> Iterator[str]:
         yield f"No effect on these scores, equal to the bit at every length: {'; '.join(same)}."
 
 
-def _equals_as_trained(results: Sequence[Result], row: Row, table: Table) -> bool:
+def _equals_as_trained(results: Sequence[Result], row: TableRow, table: Table) -> bool:
     """Whether a swap's values equal the values of the model as trained, to the bit, at every
     length.
     """

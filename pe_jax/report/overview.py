@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 from pe_jax.record import Result
 from pe_jax.report import groups, tables
-from pe_jax.report.cells import Cell, Row, Table, described, of_samples
+from pe_jax.report.cells import Cell, Table, TableRow, described, of_samples
 from pe_jax.report.notes import UNSOLVED
 from pe_jax.report.sheet import Note
 from pe_jax.report.words import join
@@ -90,7 +90,7 @@ def called(results: Sequence[Result], reported: Sequence[Table]) -> list[str]:
 
 
 def _told(
-    name: str, table: Table, rows: Mapping[str, Row]
+    name: str, table: Table, rows: Mapping[str, TableRow]
 ) -> Iterator[tuple[Column, dict[str, Cell]]]:
     """The columns of a group's table, with their cells by label."""
     metric = described(table.metric)
@@ -108,12 +108,12 @@ def _told(
         yield Column(name, "gain", longest, metric.sign, difference=True), gains
 
 
-def _unmarked(row: Row) -> Row:
+def _unmarked(row: TableRow) -> TableRow:
     cells = tuple(replace(cell, best=False) for cell in row.cells)
     return replace(row, cells=cells, beyond=row.beyond and replace(row.beyond, best=False))
 
 
-def _ranked(trained: Sequence[Mapping[str, Row]], headlines: Sequence[Table]) -> list[str]:
+def _ranked(trained: Sequence[Mapping[str, TableRow]], headlines: Sequence[Table]) -> list[str]:
     """The labels by the share of the models of a group that are better, mean over the groups; all
     are where a label has no value.
     """
@@ -133,7 +133,7 @@ def _ranked(trained: Sequence[Mapping[str, Row]], headlines: Sequence[Table]) ->
     return sorted(places, key=lambda label: (places[label], label))
 
 
-def _as_given(trained: Sequence[Mapping[str, Row]], results: Sequence[Result]) -> list[str]:
+def _as_given(trained: Sequence[Mapping[str, TableRow]], results: Sequence[Result]) -> list[str]:
     label = {row.run: label for own in trained for label, row in own.items()}
     return list(dict.fromkeys(label[result.id] for result in results if result.id in label))
 

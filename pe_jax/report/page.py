@@ -23,7 +23,7 @@ from pe_jax.report import (
     tables,
 )
 from pe_jax.report.baseline import Versus, versus
-from pe_jax.report.cells import Row, Table, described, in_percent
+from pe_jax.report.cells import Table, TableRow, described, in_percent
 from pe_jax.report.overview import Overview, overview
 from pe_jax.report.published import PublishedTable, PublishedTask, hold
 from pe_jax.report.selection import Selection
@@ -64,8 +64,8 @@ def write(
     of several groups of results overview.md, .tex and .csv (`overview.overview`); baseline.md and
     .csv, every model against `baseline` (`baseline.versus`); published.md and .csv, scores beside
     those of the `references` (`published.hold`); and the figures as .png and .pdf
-    (`gallery.drawn`); answer.md and .csv where there is an `answer` (answer.py), with which the
-    page begins. The page tells how to reproduce it: the commands of the runs, then
+    (`gallery.drawn`); answer.md and .csv where there is an `answer` (pretrained/answer.py), with
+    which the page begins. The page tells how to reproduce it: the commands of the runs, then
     `commands`. The sentences `missing`, on runs without a result, stand below the first table.
     ValueError where the results hold no numbers, where no model is called `baseline`, and where a
     reference has nothing of theirs.
@@ -215,7 +215,7 @@ def summary(table: Table, headed: bool = False) -> str:
     return " ".join(said)
 
 
-def _names(table: Table) -> dict[Row, str]:
+def _names(table: Table) -> dict[TableRow, str]:
     """The rows that are compared, and what the paragraph calls them."""
     trained = {row: row.label for row in table.rows if row.trained}
     if len(trained) != 1:
@@ -225,7 +225,7 @@ def _names(table: Table) -> dict[Row, str]:
     return trained | {row: row.label.removeprefix(f"{model.label}, ") for row in swaps}
 
 
-def _setting(table: Table, called: Mapping[Row, str], unit: str) -> str:
+def _setting(table: Table, called: Mapping[TableRow, str], unit: str) -> str:
     """What was trained at which length and evaluated up to which."""
     trained = [row for row in called if row.trained]
     swaps = len(called) - len(trained)
@@ -240,7 +240,7 @@ def _setting(table: Table, called: Mapping[Row, str], unit: str) -> str:
     )
 
 
-def _gains(rows: Mapping[str, Row], sign: int, lengths: str) -> str:
+def _gains(rows: Mapping[str, TableRow], sign: int, lengths: str) -> str:
     better = [name for name, row in rows.items() if sign * row.gain.mean + row.gain.half < 0]
     worse = [name for name, row in rows.items() if sign * row.gain.mean - row.gain.half > 0]
     level = [name for name in rows if name not in better + worse]

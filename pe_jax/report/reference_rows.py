@@ -24,8 +24,8 @@ from pe_jax.report.cells import (
     CROPPED,
     TRAINED_AT,
     Cell,
-    Row,
     Table,
+    TableRow,
     by_replica,
     cell,
     described,
@@ -43,11 +43,11 @@ CROP = ("same_targets", "nonoverlapping", "sliding")
 
 def rows(
     results: Sequence[Result],
-    trained: Sequence[Row],
+    trained: Sequence[TableRow],
     metric: str,
     lengths: Sequence[int],
     oracles: Sequence[Result],
-) -> list[Row]:
+) -> list[TableRow]:
     """The reference rows of the models as `trained`, which the results are of. `lengths` are those
     of the cells; `oracles` are runs of longer training lengths.
     """
@@ -72,7 +72,7 @@ def rows(
     return found
 
 
-def _cropped(row: Row, result: Result, metric: str, lengths: Sequence[int]) -> Row:
+def _cropped(row: TableRow, result: Result, metric: str, lengths: Sequence[int]) -> TableRow:
     length = result.train.length
     at_train = cell(result, metric, length)
     same = values(by_replica(result, metric, length))
@@ -94,7 +94,7 @@ def _cropped(row: Row, result: Result, metric: str, lengths: Sequence[int]) -> R
 
 def _trained_at(
     label: str, runs: Mapping[int, Result], metric: str, lengths: Sequence[int], train: int
-) -> Row:
+) -> TableRow:
     """The row of the runs of a model by their training lengths."""
     cells = [
         cell(runs[n], metric, n) if n in runs else Cell(reason=f"no run of it is trained at {n}")
@@ -105,7 +105,7 @@ def _trained_at(
     ]
     sign = described(metric).sign
     effective, censored = stats.effective_length(lengths, [c.mean for c in cells], train, sign=sign)
-    return Row(
+    return TableRow(
         run="",
         label=f"{label}, trained at E",
         way=AS_TRAINED,
@@ -190,7 +190,7 @@ DASHES = {MOST_FREQUENT: ":", SYMBOL: (0, (1, 3)), "bayes": "--"}
 
 def task_rows(
     results: Sequence[Result], metric: str, lengths: Sequence[int], every: Sequence[int]
-) -> list[Row]:
+) -> list[TableRow]:
     """A row for each method that the results have values of by this metric: those for the task as
     trained first, then those for its variants, the most frequent target before others. Cells are
     at `lengths`, of `every` length scored.
@@ -245,7 +245,7 @@ def _row(
     every: Sequence[int],
     train: int,
     metric: str,
-) -> Row:
+) -> TableRow:
     at = [values.get(length, math.nan) for length in every]
     gain, beyond = Cell(), None
     if in_percent(metric):
@@ -255,7 +255,7 @@ def _row(
         sign = described(metric).sign
         effective, censored = stats.effective_length(every, at, train, sign=sign)
         gain = _cell([values.get(every[-1], math.nan) - values.get(train, math.nan)])
-    return Row(
+    return TableRow(
         run="",
         label=", ".join(filter(None, [f"no model: {NAMES.get(name, name)}", str(way)])),
         way=way,

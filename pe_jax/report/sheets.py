@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from pe_jax.report.baseline import Against, Versus
-from pe_jax.report.cells import Cell, Row, Table, described
+from pe_jax.report.cells import Cell, Table, TableRow, described
 from pe_jax.report.overview import Overview
 from pe_jax.report.sheet import Note, Printed, Sheet, number
 from pe_jax.report.words import count, each, plusminus
@@ -66,7 +66,7 @@ def _extrapolation(table: Table, label: str) -> Sheet:
     )
 
 
-def _row(row: Row, counted: bool, seeds: bool) -> tuple[Printed, ...]:
+def _row(row: TableRow, counted: bool, seeds: bool) -> tuple[Printed, ...]:
     effective = number(row.effective, "≥ {}" if row.censored else "{}")
     if row.effective == 0:
         effective = Printed("none", 0)
@@ -97,7 +97,7 @@ def _caption(table: Table) -> str:
     )
 
 
-def _numbers(table: Table, row: Row) -> dict[str, Any]:
+def _numbers(table: Table, row: TableRow) -> dict[str, Any]:
     """A row of the CSV: mean_E, half_E and n_E for a length E."""
     found: dict[str, Any] = {
         "metric": table.metric,

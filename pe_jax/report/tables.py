@@ -1,5 +1,5 @@
 """From results to the extrapolation table of a metric, as numbers: means over replicas with 95 %
-intervals. `formats` prints a table.
+intervals. `sheets` lays a table out, `sheet` prints it.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from pe_jax.record import AS_TRAINED, Replica, Result, Way
 from pe_jax.report import groups, labels, notes, reference_rows, stats
 from pe_jax.report.cells import (
     SOLVED,
-    Row,
     Table,
+    TableRow,
     by_replica,
     cell,
     describe,
@@ -116,8 +116,8 @@ def extrapolation(
     best first.
 
     `best` marks the models as trained that no test tells apart from the best of their column
-    (`paired.best`); where there is one model, of it and its swaps those that print as the best. In
-    a column where these are more than a third of the rows, `paired.few`, none is marked.
+    (`stats.best`); where there is one model, of it and its swaps those that print as the best. In
+    a column where these are more than a third of the rows, `stats.few`, none is marked.
 
     `oracles` are shown as reference rows (reference_rows.py); `misfits` say why others are not.
 
@@ -171,7 +171,7 @@ def _row(
     every: Sequence[int],
     way: Way,
     together: bool,
-) -> Row:
+) -> TableRow:
     """The row of a result, with cells at `lengths`; it was scored at `every` length."""
     length, sign = result.train.length, described(metric).sign
     cells = tuple(cell(result, metric, column, way) for column in lengths)
@@ -184,7 +184,7 @@ def _row(
         served = [sign * math.inf if c.beyond else c.mean for c in cells]
         effective, censored = stats.effective_length(lengths, served, length, sign=sign)
     solved, compared = _solved(result, metric, way)
-    return Row(
+    return TableRow(
         run=result.id,
         label=labels.in_way(label, way, result.train),
         way=way,
@@ -206,7 +206,7 @@ def _row(
 
 
 def _solved(result: Result, metric: str, way: Way) -> tuple[int | None, bool]:
-    """`Row.solved` and `Row.compared` of a row."""
+    """`TableRow.solved` and `TableRow.compared` of a row."""
     at_train = by_replica(result, metric, result.train.length, way)
     if not in_percent(metric) or not at_train or result.replicas(metric)[0].kind != "seed":
         return None, True
@@ -220,7 +220,7 @@ def _learned(result: Result) -> int | None:
     return trained.encoding if trained else None
 
 
-def _order(row: Row, sign: int) -> tuple[Any, ...]:
+def _order(row: TableRow, sign: int) -> tuple[Any, ...]:
     return (
         _natural(row.block if row.way else ""),
         not row.compared,
@@ -235,12 +235,12 @@ def _natural(text: str) -> list[tuple[int, str]]:
 
 
 def _with_best(
-    rows: list[Row],
+    rows: list[TableRow],
     results: Sequence[Result],
     metric: str,
     lengths: Sequence[int],
     every: Sequence[int],
-) -> list[Row]:
+) -> list[TableRow]:
     by_id, sign = {result.id: result for result in results}, described(metric).sign
     replicas = max((row.replicas for row in rows), default=0)
     several = len({row.run for row in rows}) > 1
@@ -273,8 +273,8 @@ def _with_best(
 
 
 def _with_ranks(
-    rows: list[Row], results: Sequence[Result], metric: str, lengths: Sequence[int]
-) -> list[Row]:
+    rows: list[TableRow], results: Sequence[Result], metric: str, lengths: Sequence[int]
+) -> list[TableRow]:
     compared = [row for row in rows if row.compared]
     scores = beyond(compared, results, metric, lengths)
     if not 2 <= len(compared) <= MODELS or not scores.size:
@@ -284,7 +284,7 @@ def _with_ranks(
 
 
 def beyond(
-    rows: Sequence[Row], results: Sequence[Result], metric: str, lengths: Sequence[int]
+    rows: Sequence[TableRow], results: Sequence[Result], metric: str, lengths: Sequence[int]
 ) -> np.ndarray:
     """The values of the rows, as trained, at lengths beyond training: [rows, replicas, lengths],
     of the replicas that all results have, lower being better, NaN where there is none.

@@ -67,8 +67,8 @@ class Work(NamedTuple):
     begun: Begun | None = None
     """This and the following: of the first process alone."""
     trackers: Trackers | None = None
-    done: Callable[[str], None] = lambda reason: None
-    """Gets the reason that state.json gives for a run which is done."""
+    set_reason: Callable[[str], None] = lambda reason: None
+    """Sets the final message of state.json."""
 
 
 def execute(
@@ -123,7 +123,7 @@ def _execute(run: Run, folder: Folder, command: str, view: View) -> Result:
             work.session.history.check()
             work.trackers.finish(result)
             folder.write(result)
-            work.done(divergence(result.diverged))
+            work.set_reason(divergence(result.diverged))
             return result
 
         return broadcast(finish, kind=Result)
@@ -155,8 +155,8 @@ def evaluate_again(
         "eval": finished.config["eval"] | changes,
         "run": finished.config["run"] | {"seeds": finished.seeds},
     }
-    run = Run.of(alone(folder, asked))
-    if moved := moved_targets(Run.of(alone(folder, finished.config)), run):
+    run = Run.of(without_parent(folder, asked))
+    if moved := moved_targets(Run.of(without_parent(folder, finished.config)), run):
         view.say(f"note: {moved}")
     text = run.load_scored(tokenizer.kept(folder.path, finished.tokenizer), finished.corpus.hash)
     if not run.eval.source and text.about.hash != finished.corpus.hash:
@@ -174,9 +174,10 @@ def evaluate_again(
         return dataclasses.replace(finished, **fields, config=asked, seconds=took)
 
 
-def alone(folder: Folder, config: dict[str, Any]) -> dict[str, Any]:
-    """The config of the run in `folder` if it is not trained: where it started from, which may have
-    gone, does not matter, and its tokens are those in its folder.
+def without_parent(folder: Folder, config: dict[str, Any]) -> dict[str, Any]:
+    """The config to evaluate the trained run in `folder` by: without the model that it started
+    from, which may have gone, and with the tokenizer.json of the folder. A run of no steps keeps
+    its config.
     """
     if not config["train"]["steps"]:
         return config
@@ -201,7 +202,7 @@ def _at_work(run: Run, folder: Folder, command: str, view: View) -> Iterator[Wor
         def hold() -> None:
             nonlocal work
             begun: list[Begun] = []
-            check, done = stack.enter_context(
+            check, set_reason = stack.enter_context(
                 folder.held(view, lambda: begun.append(_begin(run, folder, text, command, view)))
             )
             if damaged := damaged_lines(folder.metrics):
@@ -215,7 +216,7 @@ def _at_work(run: Run, folder: Folder, command: str, view: View) -> Iterator[Wor
 
             history = History(folder.metrics, watch, check)
             session = dataclasses.replace(work.session, history=history)
-            work = Work(text, session, begun[0], trackers, done)
+            work = Work(text, session, begun[0], trackers, set_reason)
             view.begin()
 
         broadcast(hold)
@@ -256,7 +257,7 @@ def _check_groups(run: Run, folder: Folder, devices: Mesh | None) -> None:
         except ValueError as error:
             raise Refused(str(error)) from error
         model = run.lm, run.encodings, run.train, run.task, len(seeds)
-        if seeds not in folder.trained_groups and (lacks := need.lacking(*model, devices)):
+        if seeds not in folder.begun_groups and (lacks := need.lacking(*model, devices)):
             raise Refused(lacks)
 
 
@@ -364,12 +365,13 @@ def _score(run: Run, folder: Folder, models: Models, text: Tokens, session: Sess
     scores: list[Scores] = []
 
     def known() -> frozenset[Key]:
-        scores.append(Scores(folder, run, session.say))
-        scores[0].begin(text.about)
-        return scores[0].known
+        kept = Scores(folder, run, session.say)
+        kept.begin(text.about)
+        scores.append(kept)
+        return kept.known
 
     # XLA's CPU runs the blocks of attention one after another: a second core would be idle.
-    alone = jax.default_backend() == "cpu" and not session.mesh and run.eval.by == "seed"
+    single_core = jax.default_backend() == "cpu" and not session.mesh and run.eval.by == "seed"
     began = time.monotonic()
     try:
         evaluation = evaluate(
@@ -378,7 +380,7 @@ def _score(run: Run, folder: Folder, models: Models, text: Tokens, session: Sess
             run.eval,
             text.tokenizer,
             session,
-            threads=environment.threads() if alone else 1,
+            threads=environment.threads() if single_core else 1,
             known=broadcast(known, kind=frozenset[Key]),
             keep=lambda scored, baselines: scores[0].add(scored, baselines),
         )
@@ -389,7 +391,8 @@ def _score(run: Run, folder: Folder, models: Models, text: Tokens, session: Sess
         return Scoring({}, 0.0)
     fields = {"targets": evaluation.targets, "target_bytes": evaluation.target_bytes}
     fields |= {"scored": text.about if run.eval.source else None, "sources": run.sources()}
-    return Scoring(fields | scores[0].asked(), scores[0].seconds)
+    # The rows come from scores.jsonl, where older ones are, too; `evaluation` has only the new.
+    return Scoring(fields | scores[0].result_fields(), scores[0].seconds)
 
 
 def _result(
@@ -417,36 +420,36 @@ def _at_the_best_rate(run: Run, folder: Folder, command: str, view: View) -> Res
     """Trains the run at each of its rates, chooses one, and scores the run at that one."""
     _same_text(run.load)  # what is wrong with its text is said before anything is written
     with contextlib.ExitStack() as stack:
-        parts: list[Parts] = []
-        done: list[Callable[[str], None]] = []
+        views: list[Parts] = []
+        set_reason: list[Callable[[str], None]] = []
 
         def hold() -> None:
-            check, reason = stack.enter_context(folder.held(view))
+            check, set_it = stack.enter_context(folder.held(view))
             folder.plan(run.label, run.config)
             folder.metrics.unlink(missing_ok=True)  # the parts give theirs anew
             history = History(folder.metrics, view.watch, check)
-            parts.append(Parts(view, history, len(run.train.rates) + 1))
-            done.append(reason)
+            views.append(Parts(view, history, len(run.train.rates) + 1))
+            set_reason.append(set_it)
 
         broadcast(hold)
-        tried, todo, others = list[Tried](), list(run.train.rates), dict[float, float]()
+        tried, todo, seconds = list[Tried](), list(run.train.rates), dict[float, float]()
         while todo:
             part = run.at_rate(rate := todo.pop(0))
             inside = folder.of_rate(part.id)
-            valid = _tuned(part, inside, command, _next(parts))
+            valid = _tuned(part, inside, command, _next(views))
             tried.append(Tried(rate=rate, valid=valid))
-            others[rate] = broadcast(inside.training_seconds)
+            seconds[rate] = broadcast(inside.training_seconds)
             if not todo and (more := wider(tried, len(run.train.rates))):
                 view.say(f"train.rates: {chosen(tried).rate:g} is at the end of those tried")
                 todo.append(more)
         best = chosen(tried).rate
-        del others[best]  # its seconds are those of the result
+        del seconds[best]  # the result has them
         part = run.at_rate(best)
-        result = _execute(part, folder.of_rate(part.id), command, _next(parts))
+        result = _execute(part, folder.of_rate(part.id), command, _next(views))
 
         def finish() -> Result:
             took = result.seconds or record.Seconds(train=0, evaluate=0, total=0)
-            took = {"evaluate": took.evaluate, "total": took.total + sum(others.values())}
+            took = {"evaluate": took.evaluate, "total": took.total + sum(seconds.values())}
             whole = dataclasses.replace(
                 result,
                 id=folder.path.name,
@@ -455,17 +458,17 @@ def _at_the_best_rate(run: Run, folder: Folder, command: str, view: View) -> Res
                 command=command,
                 seconds=record.Seconds(train=took["total"] - took["evaluate"], **took),
             )
-            parts[0].history.check()
+            views[0].history.check()
             folder.write(whole)
-            done[0](divergence(whole.diverged))
+            set_reason[0](divergence(whole.diverged))
             return whole
 
         return broadcast(finish, kind=Result)
 
 
-def _next(parts: Sequence[Parts]) -> View:
+def _next(views: Sequence[Parts]) -> View:
     """The view of the next part, in the first process."""
-    return parts[0].next() if parts else SILENT
+    return views[0].next() if views else SILENT
 
 
 def _tuned(run: Run, folder: Folder, command: str, view: View) -> dict[int, float | None]:

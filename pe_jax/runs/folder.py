@@ -104,7 +104,7 @@ class Folder:
     # Which seeds train together
 
     @property
-    def trained_groups(self) -> list[tuple[int, ...]]:
+    def begun_groups(self) -> list[tuple[int, ...]]:
         """The seeds of each program that has a checkpoint, those of the lowest seed first."""
         steps = (self.path / "checkpoints").glob("*/[0-9]*")
         names = {path.parent.name for path in steps}
@@ -114,7 +114,7 @@ class Folder:
         """The seeds of each program that trains the seeds that are asked for: a seed stays in the
         program with which its training began, and the others begin in programs of their own.
         """
-        begun = [group for group in self.trained_groups if set(group) & set(asked.seeds)]
+        begun = [group for group in self.begun_groups if set(group) & set(asked.seeds)]
         placed = {seed for group in begun for seed in group}
         return (*begun, *asked.groups([seed for seed in asked.seeds if seed not in placed]))
 

@@ -102,7 +102,7 @@ class FinishedRun:
         """(shapes of one seed's parameters by path, digest of those of the seeds that it began
         with) of the final checkpoint. Seeds that come later do not change what starts from it.
         """
-        first = self.folder.trained_groups[0]
+        first = self.folder.begun_groups[0]
         arrays, digests = self._checkpoints(first).describe(self.result.train.steps)
         names = [name for name in arrays if name.startswith("params.")]
         shapes = {name.removeprefix("params."): arrays[name].shape[1:] for name in names}
@@ -131,7 +131,7 @@ class FinishedRun:
     def _rows(self, seeds: Sequence[int]) -> dict[int, dict[str, Any]]:
         """The parameters of each seed, by path, without the axis of seeds."""
         rows = {}
-        for members in self.folder.trained_groups:
+        for members in self.folder.begun_groups:
             if not set(members) & set(seeds):
                 continue
             try:

@@ -116,7 +116,7 @@ class Scores:
         jsonl.append(self.path, map(_encoded, new))
         self.lines += new
 
-    def asked(self) -> dict[str, Any]:
+    def result_fields(self) -> dict[str, Any]:
         """The fields of a record.Result that hold what the run asks for, as far as it is there."""
         asked, seeds = self.run.eval, self.run.run.seeds
         rows = _newest((line.row for line in self.lines if line.row), _key)

@@ -16,7 +16,7 @@ from pe_jax.pretrained.load import Pretrained
 from pe_jax.pretrained.load import load as load_pretrained
 from pe_jax.pretrained.source import KINDS
 from pe_jax.record import Begun, divergence
-from pe_jax.runs.execute import alone, evaluate_again
+from pe_jax.runs.execute import evaluate_again, without_parent
 from pe_jax.runs.folder import Folder
 from pe_jax.runs.progress import RunBar
 from pe_jax.runs.run import Run
@@ -64,8 +64,8 @@ class Trained(TextModel):
         """
         found, begun = find_run(Path(folder))
         found.check_sources(begun)
-        run = Run.of(alone(found, begun.config))
-        groups = (*found.groups(run.run), *found.trained_groups)
+        run = Run.of(without_parent(found, begun.config))
+        groups = (*found.groups(run.run), *found.begun_groups)
         every = sorted({seed for group in groups for seed in group})
         seed = run.run.seeds[0] if seed is None else seed
         group = next((seeds for seeds in groups if seed in seeds), None)
@@ -147,7 +147,7 @@ def find_run(path: Path) -> tuple[Folder, Begun]:
     if begun := folder.begun():
         if not begun.config["train"]["steps"]:
             source = begun.config["train"]["init_from"]
-            raise ValueError(f"{path} has scores alone, of the model {source}: load that")
+            raise ValueError(f"{path} has scores without_parent, of the model {source}: load that")
         return folder, begun
     names = ("config", "result")
     runs = sorted({found.parent for name in names for found in path.glob(f"*/{name}.json")})

@@ -201,7 +201,7 @@ def test_seeds_that_were_cut_off_go_on_with_those_they_began_with(lab, tmp_path)
     flags = {"train.steps": 400, "log.checkpoint_seconds": 0.0}
     folder = Folder.of(run_of(**{"data.source": lab.text} | flags).id, tmp_path)
     running = lab.run(tmp_path, "rope", **flags)
-    running.until(lambda: folder.trained_groups).stop(signal.SIGKILL)
+    running.until(lambda: folder.begun_groups).stop(signal.SIGKILL)
     grown = lab.run(tmp_path, "rope", **flags, **{"run.seeds": (1, 2)}).wait()
     assert grown.code == 0, grown.err
     found = folder.result()
