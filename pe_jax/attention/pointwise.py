@@ -19,7 +19,10 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.extend.core import ClosedJaxpr, Literal
+from jax.extend.core import (
+    ClosedJaxpr,  # pyright: ignore[reportPrivateImportUsage]  # an alias from jax 0.12 on
+    Literal,
+)
 
 MOST = 8192
 """Operations on tiles that a hook and its gradient may have; a program of more takes long to
