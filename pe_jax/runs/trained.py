@@ -147,7 +147,7 @@ def find_run(path: Path) -> tuple[Folder, Begun]:
     if begun := folder.begun():
         if not begun.config["train"]["steps"]:
             source = begun.config["train"]["init_from"]
-            raise ValueError(f"{path} has scores without_parent, of the model {source}: load that")
+            raise ValueError(f"{path} has scores alone, of the model {source}: load that")
         return folder, begun
     names = ("config", "result")
     runs = sorted({found.parent for name in names for found in path.glob(f"*/{name}.json")})
