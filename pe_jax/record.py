@@ -182,7 +182,7 @@ class UsersMetric:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Corpus:
+class CorpusRecord:
     """Which text a run read: what tells it from any other."""
 
     source: str  # as the config names it
@@ -316,7 +316,7 @@ class Begun(Planned, Process):
 
     id: str
     seeds: tuple[int, ...]
-    corpus: Corpus
+    corpus: CorpusRecord
     tokenizer: Vocabulary = Vocabulary()
     sources: dict[str, str] = dataclasses.field(default_factory=dict)
     """SHA-256 of each file outside the package that its config names an encoding or a task of."""
@@ -347,7 +347,9 @@ class Result(Begun):
     digests: dict[str, str] = dataclasses.field(default_factory=dict)
     """SHA-256 of each program's final training state, by its seeds, as in "0-1-2"."""
     rates: tuple[Tried, ...] = ()  # those that were tried, where `train.rates` names several
-    scored: Corpus | None = None  # the text that was scored; None: the one that was trained on
+    scored: CorpusRecord | None = (
+        None  # the text that was scored; None: the one that was trained on
+    )
     scored_by: tuple[Process, ...] = ()  # what computed the scores of this protocol, in order
     converted: str = ""  # how a record of an earlier schema was brought into this one
 

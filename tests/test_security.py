@@ -10,7 +10,7 @@ import pytest
 from commands import Lab, tiny
 
 from pe_jax.commands.cli import COMMANDS
-from pe_jax.record import Corpus, Replica, Result, Row, Training
+from pe_jax.record import CorpusRecord, Replica, Result, Row, Training
 from pe_jax.storage import records
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -81,7 +81,7 @@ def test_a_users_file_runs_only_where_a_run_needs_it(lab, tmp_path):
             label=label,
             config={"pe": {"spec": label}, "run": {"seeds": [0, 1]}},
             seeds=(0, 1),
-            corpus=Corpus(source="stdlib", hash="0" * 64),
+            corpus=CorpusRecord(source="stdlib", hash="0" * 64),
             train=Training(length=64, steps=2),
             rows=tuple(rows),
         )

@@ -60,7 +60,7 @@ def _begun(run: Run) -> record.Begun:
         label=run.label,
         config=run.config,
         seeds=run.run.seeds,
-        corpus=record.Corpus(source=run.data.source, hash=""),
+        corpus=record.CorpusRecord(source=run.data.source, hash=""),
         tokenizer=record.Vocabulary(spec=run.data.tokenizer),
     )
 

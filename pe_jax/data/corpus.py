@@ -36,7 +36,7 @@ class Document(NamedTuple):
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Corpus:
-    """A text, split. `record.Corpus` is what records hold of it."""
+    """A text, split. `record.CorpusRecord` is what records hold of it."""
 
     splits: Mapping[str, tuple[np.ndarray, ...]]
     """The documents of "train", "valid" and "test": UTF-8 bytes, read-only uint8 [n]."""
@@ -62,11 +62,11 @@ class Corpus:
                 digest.update(document.tobytes())
         return digest.hexdigest()
 
-    def describe(self, trained_on: Corpus | None = None) -> record.Corpus:
+    def describe(self, trained_on: Corpus | None = None) -> record.CorpusRecord:
         """What records hold of this text, with its overlap with the training text of `trained_on`,
         which may be this corpus; None: it is not measured.
         """
-        return record.Corpus(
+        return record.CorpusRecord(
             source=self.source,
             hash=self.hash,
             split=self.split,

@@ -113,7 +113,7 @@ class Tokens:
     splits: Mapping[str, tuple[np.ndarray, ...]]
     """The documents of each split: the ids of their tokens, [n]."""
     tokenizer: Tokenizer
-    about: record.Corpus
+    about: record.CorpusRecord
     """What records hold of its text."""
 
 
@@ -151,7 +151,7 @@ def no_text(task: str, identity: str, count: int) -> Tokens:
     """What a task that draws its samples reads: no text. `identity` tells it from any other, and
     `count` is the number of its tokens.
     """
-    about = record.Corpus(source=task, hash=hashes.sha256(identity))
+    about = record.CorpusRecord(source=task, hash=hashes.sha256(identity))
     return Tokens({"train": (), "valid": (), "test": ()}, symbols(count), about)
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from pe_jax.record import HELD_OUT, SYMBOLS, Begun, Corpus, Result
+from pe_jax.record import HELD_OUT, SYMBOLS, Begun, CorpusRecord, Result
 from pe_jax.report.words import plain, text
 
 FREE = {"attention", "memory", "vocab"}
@@ -241,7 +241,7 @@ def conditions(result: Begun) -> dict[str, Any]:
     return shared | dict.fromkeys(OF_TEXT, None) if drawn else shared
 
 
-def other_text(result: Begun) -> Corpus | None:
+def other_text(result: Begun) -> CorpusRecord | None:
     """The text that was scored where it is not the one that was trained on."""
     scored = result.scored if isinstance(result, Result) else None
     return scored if scored and scored.hash != result.corpus.hash else None

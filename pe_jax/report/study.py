@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pe_jax.record import AS_TRAINED, Corpus, Replica, Result, Row, Training, Way
+from pe_jax.record import AS_TRAINED, CorpusRecord, Replica, Result, Row, Training, Way
 from pe_jax.report import cells, figures, labels
 from pe_jax.report.words import join, plain
 from pe_jax.storage import atomic, records
@@ -144,7 +144,7 @@ def _result(run: object, rows: pandas.DataFrame) -> Result:
         label=rows["label"].iloc[0],
         config={},
         seeds=(),
-        corpus=Corpus(source="", hash=""),
+        corpus=CorpusRecord(source="", hash=""),
         train=Training(length=length, steps=0),
         rows=tuple(
             Row(

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable
 from typing import Any
 
-from pe_jax.record import Corpus
+from pe_jax.record import CorpusRecord
 
 
 def join(items: Iterable[Any], word: str = "and") -> str:
@@ -68,7 +68,7 @@ def plain(value: Any) -> str:
     return f"{value:.4g}" if isinstance(value, float) else f"{value}"
 
 
-def text(corpus: Corpus) -> str:
+def text(corpus: CorpusRecord) -> str:
     """Which text it is: as the config names it, with the start of its hash where that is known."""
     digits = corpus.hash.removeprefix("sha256:")[:12]
     return corpus.source + (f" (SHA-256 {digits})" if digits else "")

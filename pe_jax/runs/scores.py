@@ -20,7 +20,7 @@ from pe_jax.errors import Refused
 from pe_jax.evaluation.evaluate import longest
 from pe_jax.evaluation.passes import Key
 from pe_jax.evaluation.scorers import Scored
-from pe_jax.record import Baseline, Corpus, Curve, Process, Reason, Row, UsersMetric, Way
+from pe_jax.record import Baseline, CorpusRecord, Curve, Process, Reason, Row, UsersMetric, Way
 from pe_jax.runs import environment
 from pe_jax.runs.folder import Folder
 from pe_jax.runs.run import Run
@@ -53,7 +53,7 @@ class ScoreLine:
     row: Row | None = None
     curve: Curve | None = None
     baseline: Baseline | None = None
-    text: Corpus | None = None  # at the beginning: what is scored
+    text: CorpusRecord | None = None  # at the beginning: what is scored
     process: Process | None = None  # at the beginning: by what
     seconds: float | None = None  # at the end: how long it took
 
@@ -85,7 +85,7 @@ class Scores:
         """What they took to compute."""
         return sum(line.seconds for line in self.lines if line.seconds)
 
-    def begin(self, text: Corpus) -> None:
+    def begin(self, text: CorpusRecord) -> None:
         """To be called before scores of a text are added. Refused if the scores so far are those of
         another text.
         """

@@ -29,7 +29,7 @@ BEGUN = record.Begun(
     label="rope",
     config={"run": {"seeds": [0, 1]}},
     seeds=(0, 1),
-    corpus=record.Corpus(source="stdlib", hash="0" * 64),
+    corpus=record.CorpusRecord(source="stdlib", hash="0" * 64),
 )
 MINE = """
 import dataclasses

@@ -9,7 +9,7 @@ import pytest
 
 from pe_jax.data.load import load
 from pe_jax.data.overlap import STRIDE, WINDOW, Passages
-from pe_jax.record import TOLD, Corpus, Overlap
+from pe_jax.record import TOLD, CorpusRecord, Overlap
 
 
 def prose(seed: int, size: int = 3000) -> str:
@@ -140,7 +140,7 @@ def test_what_all_files_begin_with_is_recorded_and_not_told(tmp_path):
 def test_a_split_is_told_from_the_documented_share_on():
     def doubts(share: float, splits=("test", "valid")) -> tuple[str, ...]:
         part = Overlap(share=share, document="a", beside="b")
-        return Corpus(source="s", hash="", overlap={"valid": part}).doubts(splits)
+        return CorpusRecord(source="s", hash="", overlap={"valid": part}).doubts(splits)
 
     assert doubts(0.0499) == doubts(0.05, ["test"]) == ()
     assert doubts(0.05) == (

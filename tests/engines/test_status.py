@@ -42,7 +42,7 @@ class Work:
             "label": name,
             "config": {"run": {"seeds": list(seeds)}},
             "seeds": seeds,
-            "corpus": record.Corpus(source="stdlib", hash="0" * 64),
+            "corpus": record.CorpusRecord(source="stdlib", hash="0" * 64),
         }
         moment = time.time() - 60
         for file in files:

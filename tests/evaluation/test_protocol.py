@@ -24,7 +24,7 @@ from pe_jax.evaluation.windows import windows
 from pe_jax.metric import METRICS, Predictions, SampleMetric, TextMetric, named
 from pe_jax.model.config import LmConfig
 from pe_jax.model.memory import Memory
-from pe_jax.record import Corpus, Reason, Replica, Result, Training, Way
+from pe_jax.record import CorpusRecord, Reason, Replica, Result, Training, Way
 from pe_jax.report.tables import extrapolation
 from pe_jax.storage.jsonl import History
 from pe_jax.training.config import TrainConfig
@@ -671,7 +671,7 @@ def result_of(evaluation, number, label):
         label=label,
         config={},
         seeds=(0,),
-        corpus=Corpus(source="stdlib", hash="0" * 64),
+        corpus=CorpusRecord(source="stdlib", hash="0" * 64),
         rows=tuple(
             dataclasses.replace(row, replica=seed(0))
             for row in evaluation.rows

@@ -10,7 +10,7 @@ from pe_jax.compose.parse import parse
 from pe_jax.encoding import Dims
 from pe_jax.pretrained.answer import answer, choose
 from pe_jax.pretrained.answer import sheet as printed
-from pe_jax.record import Corpus, Replica, Result, Row, Training, Way
+from pe_jax.record import CorpusRecord, Replica, Result, Row, Training, Way
 from pe_jax.report import sheet
 
 DIMS = Dims(model=32, heads=4, head=8, layers=2, train_len=64)
@@ -45,7 +45,7 @@ def result(metrics=("same_targets", "kl", "niah_single_1_exact"), reference=64, 
         label="small",
         config=config,
         seeds=(0,),
-        corpus=Corpus(source="files:b", hash=""),
+        corpus=CorpusRecord(source="files:b", hash=""),
         rows=tuple(rows),
         train=Training(length=64, steps=0),
     )

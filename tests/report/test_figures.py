@@ -11,7 +11,7 @@ from drawn import pretrained
 from matplotlib.colors import to_hex
 
 from pe_jax.encodings import ENCODINGS
-from pe_jax.record import Corpus, Curve, Progress, Replica, Result, Row, Training, Tried, Way
+from pe_jax.record import CorpusRecord, Curve, Progress, Replica, Result, Row, Training, Tried, Way
 from pe_jax.report import bars, figures, learning, plane, style
 from pe_jax.report.style import COMMON, looks
 
@@ -41,7 +41,7 @@ def made(label, end=2.5, seeds=(0, 1, 2), spread=0.01, curve=(3.0, 2.5, 2.0), **
         label=label,
         config={"pe": {"spec": label}},
         seeds=seeds,
-        corpus=Corpus(source="s", hash="h"),
+        corpus=CorpusRecord(source="s", hash="h"),
         train=Training(length=64, steps=9),
         rows=tuple(rows),
         curves=tuple(curves),

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from studies import make_record
 
-from pe_jax.record import Corpus, Vocabulary, Way
+from pe_jax.record import CorpusRecord, Vocabulary, Way
 from pe_jax.report import gallery, groups, labels, page, sheet, sheets, style, tables
 from pe_jax.report.baseline import versus
 from pe_jax.report.selection import Selection
@@ -67,8 +67,8 @@ def drawn(label, fields):
     return replace(
         result,
         config=config,
-        corpus=Corpus(source="text", hash=f["corpus"]),
-        scored=f["scored"] and Corpus(source="other", hash=f["scored"]),
+        corpus=CorpusRecord(source="text", hash=f["corpus"]),
+        scored=f["scored"] and CorpusRecord(source="other", hash=f["scored"]),
         tokenizer=f["tokenizer"],
         train=replace(result.train, length=f["length"], steps=f["steps"]),
     )

@@ -8,7 +8,7 @@ import re
 from PIL import Image
 from studies import make_record, make_records
 
-from pe_jax.record import Corpus
+from pe_jax.record import CorpusRecord
 from pe_jax.report import baseline, compare, page, sheet, sheets, tables
 from pe_jax.report.words import short
 
@@ -49,7 +49,7 @@ def test_markdown_has_no_html_and_no_links_of_a_name_a_source_or_an_advice():
     results = [
         dataclasses.replace(
             make_record(f"{name} {LINKS}", [2.5] * 5),
-            corpus=Corpus(source=HTML, hash=""),
+            corpus=CorpusRecord(source=HTML, hash=""),
             advice=(f"{HTML} {LINKS}",),
         )
         for name in ("a", "b")

@@ -14,7 +14,7 @@ from drawn import texts
 from studies import make_record
 
 from pe_jax.metric import METRICS
-from pe_jax.record import AS_TRAINED, Baseline, Corpus, Replica, Row, Way
+from pe_jax.record import AS_TRAINED, Baseline, CorpusRecord, Replica, Row, Way
 from pe_jax.report import page, published, published_sheets
 from pe_jax.report.published import COLUMNS, PublishedNumber, PublishedTable, hold, read
 from pe_jax.storage import atomic, records
@@ -47,7 +47,7 @@ def result(spec, level, task=("reverse_string", {}), way=AS_TRAINED, metric="acc
         for scored in {AS_TRAINED, way}
     )
     train = replace(made.train, length=40, steps=3000, labels=2)
-    corpus = Corpus(source=name, hash="")
+    corpus = CorpusRecord(source=name, hash="")
     config_id = f"{spec}-{name}-{lm}"
     return replace(made, id=config_id, config=config, rows=rows, train=train, corpus=corpus)
 
@@ -145,7 +145,7 @@ def test_fields_that_the_reference_names_must_be_equal_and_others_may_differ():
         replace(
             result("rope", 95, ("copy", {"variant": variant, "alphabet": 20})),
             id=variant,
-            corpus=Corpus(source=variant, hash=""),
+            corpus=CorpusRecord(source=variant, hash=""),
         )
         for variant in ("cmc", "rsc")
     ]

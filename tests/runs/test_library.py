@@ -15,7 +15,7 @@ from commands import tiny_on, write_text
 from studies import make_records, save_runs
 
 import pe_jax
-from pe_jax.record import Corpus, Reason, Replica, Result, Row, Training, Way
+from pe_jax.record import CorpusRecord, Reason, Replica, Result, Row, Training, Way
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -179,7 +179,7 @@ def test_a_repr_says_how_many_seeds_lack_a_score_and_why():
         label="learned",
         config={},
         seeds=(*range(20),),
-        corpus=Corpus(source="", hash=""),
+        corpus=CorpusRecord(source="", hash=""),
         train=Training(length=64, steps=1),
         rows=(*rows, dataclasses.replace(rows[0], way=Way(swap="window"), length=1024)),
     )

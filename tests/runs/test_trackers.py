@@ -9,7 +9,7 @@ import pytest
 from commands import Lab, lines, run_of, the_run, tiny
 
 from pe_jax import errors
-from pe_jax.record import Begun, Corpus, Result, Stage
+from pe_jax.record import Begun, CorpusRecord, Result, Stage
 from pe_jax.runs import execute, trackers, view
 from pe_jax.storage import atomic, jsonl, locks, records
 from pe_jax.training.session import Interrupted
@@ -20,7 +20,7 @@ ABOUT = Begun(
     label="rope",
     config={},
     seeds=(0,),
-    corpus=Corpus(source="files:text", hash="0"),
+    corpus=CorpusRecord(source="files:text", hash="0"),
     commit="abc1234",
     started="2026-01-02T03:04:05+00:00",
 )

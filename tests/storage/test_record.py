@@ -65,7 +65,7 @@ def test_equal_records_give_equal_text():
         label="rope",
         config={"pe": {"spec": "rope"}},
         seeds=(0, 1),
-        corpus=record.Corpus(source="stdlib", hash="00"),
+        corpus=record.CorpusRecord(source="stdlib", hash="00"),
         train=record.Training(length=64, steps=350, loss=(2.5, None)),
         rows=(),
         target_bytes={"same_targets": {64: 512}},

@@ -39,7 +39,7 @@ def drawn(task, spec, reach, *, seeds=(0, 1, 2), labels=2, lengths=LENGTHS, **mo
             "eval": {"lengths": list(lengths), "samples": 128},
         },
         seeds=tuple(seeds),
-        corpus=record.Corpus(source=task, hash=f"{task:a<64}"),
+        corpus=record.CorpusRecord(source=task, hash=f"{task:a<64}"),
         tokenizer=record.Vocabulary(spec=record.SYMBOLS, vocabulary=3),
         train=record.Training(length=TRAIN, steps=3000, tokens=41, labels=labels),
         **{"rows": tuple(rows), "curves": tuple(curves)} | more,

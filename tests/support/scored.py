@@ -30,7 +30,7 @@ def scored(label, values, *, length=64, config=None, more=(), **options):
         label=label,
         config=whole,
         seeds=tuple(range(len(values))),
-        corpus=record.Corpus(source="stdlib", hash="0123456789abcdef" * 4),
+        corpus=record.CorpusRecord(source="stdlib", hash="0123456789abcdef" * 4),
         train=record.Training(length=length, steps=350),
         rows=(*rows(values, **options), *more),
     )
