@@ -33,6 +33,7 @@ def start(lab, *arguments):
     return lab.start("atlas", *arguments).wait()
 
 
+@pytest.mark.slow
 def test_an_atlas_of_specs_of_a_file_and_of_a_run(lab, workdir, tmp_path):
     mine, out = f"{lab.folder / 'mine.py'}:Mine", tmp_path / "out"
     done = start(lab, f"--encodings=alibi,{mine}", f"--workdir={workdir}", f"--out={out}")

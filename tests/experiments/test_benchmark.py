@@ -162,6 +162,7 @@ def test_both_forms_count_the_same_parameters_and_train():
 SMALL = Plan(Workload(LmConfig(vocab=11, layers=1, model=16, heads=2, mlp=32)), ((8, 2, 1),))
 
 
+@pytest.mark.slow
 def test_an_encoding_is_measured_against_nope(tmp_path, capsys):
     """`learned` serves no more positions than it was trained on."""
     plan = Plan(SMALL.work, SMALL.training, (32, 64), turns=2)

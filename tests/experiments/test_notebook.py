@@ -14,6 +14,7 @@ import pe_jax
 import pe_jax.runs.execute
 from pe_jax.storage import records
 
+pytestmark = pytest.mark.slow
 ROOT = Path(__file__).resolve().parents[2]
 NOTEBOOK = json.loads((ROOT / "docs/positions.ipynb").read_text("utf-8"))
 CODE = [cell for cell in NOTEBOOK["cells"] if cell["cell_type"] == "code"]

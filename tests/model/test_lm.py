@@ -486,6 +486,7 @@ def train_two_steps():
     return np.asarray(steps(init(lm, made, config, (0,)), batches)[1]["loss"]).tolist()
 
 
+@pytest.mark.slow
 def test_training_is_the_same_in_the_tree_mode_of_flax():
     here = Path(__file__).parent
     code = "import flax, test_lm; print(flax.config.nnx_graph_mode, test_lm.train_two_steps())"

@@ -50,6 +50,7 @@ def test_an_encoding_is_made_and_a_hook_called():
     assert not np.allclose(turned[1], q[1])
 
 
+@pytest.mark.slow
 def test_the_code_of_the_readme_trains_and_draws(tmp_path, monkeypatch):
     """The block runs as it stands, on a small text and with small numbers."""
     readme = (ROOT / "README.md").read_text("utf-8")

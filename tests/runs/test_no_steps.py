@@ -220,6 +220,7 @@ def test_a_passkey_counts_where_greedy_decoding_gives_all_of_it(model, monkeypat
     assert whole.value == pytest.approx(200 / 3)
 
 
+@pytest.mark.slow
 def test_prompts_have_a_table_and_a_heat_map_of_every_swap(book, tmp_path):
     served = shutil.copytree(GOLDEN / "llama_tied", tmp_path / "served")
     about = json.loads((served / "config.json").read_text()) | {"max_position_embeddings": 300}

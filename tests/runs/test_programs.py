@@ -74,6 +74,7 @@ def kept(home):
     return sorted(path for path in home.glob("pe_jax/programs/*/*"))
 
 
+@pytest.mark.slow
 @needs_sound
 def test_evaluating_again_compiles_nothing_and_gives_the_same_bits(home, counts):
     plain = scores()

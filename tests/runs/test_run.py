@@ -228,6 +228,7 @@ def test_an_id_is_readable():
         assert stem == name and len(code) == 8 and int(code, 16) >= 0
 
 
+@pytest.mark.slow
 def test_seeds_one_after_another_are_solo_runs_to_the_bit(lab):
     apart = start(lab, lab.folder / "apart", **{"run.vmap_seeds": False}).wait()
     assert apart.code == 0, apart.err

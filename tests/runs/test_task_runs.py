@@ -154,6 +154,7 @@ def test_variants_have_rows_depths_and_baselines_of_their_own(tmp_path):
     assert len(curve.value) == 10 and min(found) <= row.value <= max(found)
 
 
+@pytest.mark.slow
 def test_exact_matches_are_what_greedy_decoding_gets_right(tmp_path):
     """By teacher forcing, and token by token from the cache."""
     own = config(lm={"causal": True}, train={"length": 3, "steps": 150, "rate": 1e-2})
@@ -178,6 +179,7 @@ def test_exact_matches_are_what_greedy_decoding_gets_right(tmp_path):
         assert 100 * right / 40 == value
 
 
+@pytest.mark.slow
 def test_a_rate_is_chosen_by_validation_samples(tmp_path):
     rates, chosen = (1e-5, 1e-2), execute(Run.of(config(train={"rates": (1e-5, 1e-2)})), tmp_path)
     assert tuple(one.rate for one in chosen.rates)[:3] == (*rates, 3e-2)
@@ -190,6 +192,7 @@ def test_a_rate_is_chosen_by_validation_samples(tmp_path):
     assert {row.value for row in test.rows}.isdisjoint(alone.train.valid)
 
 
+@pytest.mark.slow
 def test_bits_above_bayes_are_those_of_a_model_minus_those_of_the_baseline(tmp_path):
     sections = {"train": {"length": 16}, "eval": {"lengths": (16, 64), "samples": 8}}
     found = execute(Run.of(config(**sections) | {"task": "markov", "lm": {"layers": 1}}), tmp_path)
