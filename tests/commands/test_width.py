@@ -41,11 +41,11 @@ def printed(lab, *command):
 
 
 def test_help_and_lists_fit(lab):
-    printed(lab, "--help")
+    assert printed(lab, "--help")[0].startswith("usage: pe-jax")
     for name in cli.COMMANDS:
-        printed(lab, name, "--help")
+        assert f"pe-jax {name}" in "\n".join(printed(lab, name, "--help"))
     for what in ("", *LISTS):
-        printed(lab, "list", *filter(None, [what]))
+        assert len(printed(lab, "list", *filter(None, [what]))) > 3
 
 
 def test_tables_of_runs_fit(lab, workdir):

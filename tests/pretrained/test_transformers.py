@@ -63,7 +63,7 @@ def exported(lab, folder, *arguments):
     return folder
 
 
-def same_logits(folder, ours, swap=""):
+def assert_same_logits(folder, ours, swap=""):
     theirs = transformers.AutoModelForCausalLM.from_pretrained(folder).eval()
     for length in (LENGTH, LONGER):
         with torch.no_grad():
@@ -76,7 +76,7 @@ def same_logits(folder, ours, swap=""):
 @pytest.mark.parametrize("swap", SWAPS)
 def test_a_pretrained_model_with_a_scaling_has_the_same_logits_there(lab, llama, swap, tmp_path):
     asked = (f"--model=hf:{llama}", f"--swap={swap}", f"--length={LONGER}")
-    same_logits(exported(lab, tmp_path / "out", *asked), load(f"hf:{llama}"), swap)
+    assert_same_logits(exported(lab, tmp_path / "out", *asked), load(f"hf:{llama}"), swap)
 
 
 @pytest.fixture(scope="module")
@@ -91,4 +91,4 @@ def run(lab):
 @pytest.mark.parametrize("swap", ["", "yarn(factor=4.0)"])
 def test_a_model_trained_here_has_the_same_logits_there(lab, run, swap, tmp_path):
     asked = (f"--workdir={run}", *([f"--swap={swap}"] if swap else []))
-    same_logits(exported(lab, tmp_path / "out", *asked), Trained.of(run), swap)
+    assert_same_logits(exported(lab, tmp_path / "out", *asked), Trained.of(run), swap)
