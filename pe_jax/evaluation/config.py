@@ -1,4 +1,6 @@
-"""What is evaluated, on which text or how many samples: the section `eval` of a config."""
+"""What is evaluated, on which text or how many samples: the section `eval` of a config, and the
+variants of a task that it names.
+"""
 
 from __future__ import annotations
 

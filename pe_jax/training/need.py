@@ -1,7 +1,7 @@
 """The memory that training needs, held against what is free: by arithmetic before anything is
 allocated or compiled, and by the compiled program before its first step. Free is what an
-accelerator
-reports, or on a CPU what the machine, the control group and the limit of the process leave.
+accelerator reports, or on a CPU what the machine, the control group and the limit of the process
+leave.
 """
 
 from __future__ import annotations
