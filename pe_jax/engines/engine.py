@@ -1,5 +1,5 @@
-"""What a sweep asks of an engine: to start commands, to tell how they ended, and to stop them; and the
-engine of one machine, `Local`.
+"""What a sweep asks of an engine: to start commands, to tell how they ended, and to stop them; and
+the engine of one machine, `Local`.
 
 An engine knows nothing of runs that have finished, of retries or of what a folder holds: sweep.py
 does, for all engines alike. The work directory is all that the commands share.

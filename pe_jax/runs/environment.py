@@ -1,5 +1,5 @@
-"""What besides its config decides a run's numbers: commit, versions, device, threads; and the folder
-where compiled programs are kept.
+"""What besides its config decides a run's numbers: commit, versions, device, threads; and the
+folder where compiled programs are kept.
 """
 
 from __future__ import annotations
