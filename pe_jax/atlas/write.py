@@ -1,4 +1,4 @@
-"""The folder of an atlas: the HTML page, the table of properties, every figure and its caption."""
+"""The folder of an atlas: the HTML page, the table of properties, every captioned figure."""
 
 from __future__ import annotations
 

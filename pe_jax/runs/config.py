@@ -1,4 +1,4 @@
-"""The sections of a config as dataclasses: `SECTIONS` names all; data, run and log are here."""
+"""The sections of a config as dataclasses: `SECTIONS` names all of them."""
 
 from __future__ import annotations
 
