@@ -1,5 +1,6 @@
 """A sweep: the queue of its runs, carried out by an engine; or a shard of it, where several
-launchers that know nothing of each other, such as the tasks of a SLURM array, do every n-th run each.
+launchers that know nothing of each other, such as the tasks of a SLURM array, do every n-th run
+each.
 
 Everything that all engines share is here: which runs have finished, which wait, how far they are,
 which are tried again after a kill, and why the others have failed. The state of every run is in its
