@@ -80,13 +80,14 @@ def write(
     matrix = overview(shown, reported, ranked=not choice.rows)
     held = hold(shown, references)
     printed = choice.sheets(sheets.extrapolation(reported))
+    title = out.parent.name if out.name == "report" else out.name  # runs/NAME/report
     texts = {
         "runs.jsonl": "".join(records.encode(result) + "\n" for result in results),
         "table.md": sheet.markdown(printed),
         "table.tex": sheet.latex(printed),
         "table.csv": sheet.csv(printed),
         "report.html": page(
-            shown, reported, out.name, commands, compared, matrix, held, choice, answer
+            shown, reported, title, commands, compared, matrix, held, choice, answer
         ),
     }
     if answer:

@@ -35,7 +35,6 @@ from pe_jax.report.cells import (
 )
 from pe_jax.report.headroom import LEAST
 from pe_jax.report.style import Line, Look
-from pe_jax.report.words import plusminus
 
 CROP = ("same_targets", "nonoverlapping", "sliding")
 """The metrics that score the same tokens at every length."""
@@ -171,8 +170,9 @@ def worth(results: Sequence[Result], table: Table) -> Iterator[str]:
             "of them."
         )
         yield (
-            f"{label} trained at {far} scores {plusminus(start - end, float('nan'), '+')} {unit} "
-            f"below {label} cropped to {train}.{little * (gained < LEAST)}"
+            f"{label} trained at {far} scores {abs(gained):.3f} {unit} "
+            f"{'below' if gained >= 0 else 'above'} {label} cropped to {train}."
+            f"{little * (gained < LEAST)}"
         )
 
 

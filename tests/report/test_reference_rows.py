@@ -104,7 +104,7 @@ def test_reference_rows_are_the_value_at_l_and_the_values_of_who_was_trained_at_
         assert row.rank is None and not row.trained and not any(cell.best for cell in row.cells)
     (found,) = (v for v in versus(PLAIN, [table], "rope"))
     assert [row.label for row, _ in found.rows] == ["t5", "alibi"]
-    assert "+0.400 bits per byte below t5 cropped to 64" in notes(
+    assert "scores 0.400 bits per byte below t5 cropped to 64" in notes(
         table, "What more context is worth"
     )
 
