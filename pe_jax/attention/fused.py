@@ -43,6 +43,7 @@ from typing import Any, Literal, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.ad_checkpoint import checkpoint_name
 from jax.experimental import pallas as pl
 from jax.experimental.pallas import tpu as pltpu
 from jax.experimental.pallas import triton as plgpu
@@ -61,6 +62,8 @@ TABLES = {"bias": "relative_bias", "gate": "relative_gate"}
 PAIRS = "bias", "gate"
 REFUSED = "normalize", "logits", "relative_keys", "relative_queries", "relative_values"
 ALL = slice(None)
+ATTENTION = "attention"
+"""What policies of jax.checkpoint know queries, keys and values by, and the kernel's results."""
 
 
 def refusal(pe: Bound, queries: Rows, keys: Rows, heads: int) -> str:
@@ -472,7 +475,9 @@ def _differentiable(plan: _Plan) -> Callable:
 
     def forward(given, fixed):
         out = _forward(plan, given | fixed)
-        return out["q_out"], (given, fixed, out)
+        vectors = {name: given[name] for name in ("q", "k", "v")}
+        vectors, out = checkpoint_name((vectors, out), ATTENTION)
+        return out["q_out"], (given | vectors, fixed, out)
 
     def backward(residuals, slope):
         given, fixed, out = residuals

@@ -17,12 +17,16 @@ from flax import nnx
 from jaxtyping import Array, Float, Int, Key
 
 from pe_jax.attention.bound import Bound, fold_positions
+from pe_jax.attention.fused import ATTENTION
 from pe_jax.compose.parse import active
 from pe_jax.encoding import Encoding, acts_once, overrides
 from pe_jax.model.cache import LayerPast, Past, Seen, rows_from
 from pe_jax.model.config import DTYPES, LmConfig
-from pe_jax.model.layer import Layer
+from pe_jax.model.layer import Layer, flat
 from pe_jax.model.parameters import init_params
+
+KEPT = jax.checkpoint_policies.save_only_these_names(ATTENTION)
+"""What the backward pass of a rematerialised layer keeps besides the layer's inputs."""
 
 
 class LM(nnx.Module):
@@ -84,7 +88,8 @@ class LM(nnx.Module):
         `at(length)`); of more than the model has, those at the end get no parameters. `key` draws
         random positions: one key for the batch, or one for each sequence. `train` is what the
         `positions` hooks are told. Without `dropout_key` nothing is dropped. With `remat`, the
-        backward pass computes each layer again from its inputs, and nothing else of it is kept.
+        backward pass keeps each layer's inputs, what fused attention reads (q, k and v) and what it
+        gives, and computes the rest of the layer again.
         With `rows`, in place of logits come the rows [B, T, D] that `logits_of` computes them from.
         """
         _check(tokens)
@@ -105,7 +110,9 @@ class LM(nnx.Module):
                 x, seen = x[:, -counts[i] :], seen.last(counts[i])
             own = keys[2 * i + 1 : 2 * i + 3]
             layer = functools.partial(self._layer, i, seen, encodings, pes[i], counts[i + 1], own)
-            x, layer_past = (jax.checkpoint(layer) if remat else layer)(x, layer_past)
+            if remat:
+                layer = jax.checkpoint(layer, policy=KEPT)
+            x, layer_past = layer(x, layer_past)
             layers.append(layer_past)
         past = dataclasses.replace(past, input=input_past, layers=tuple(layers))
         return x if rows else self.logits_of(x), None if cache is None else past
@@ -142,7 +149,7 @@ class LM(nnx.Module):
 
     def logits_of(self, x: Float[Array, "B T D"]) -> Float[Array, "B T V"]:
         """The float32 logits of rows that have left the last layer."""
-        rows = self.norm(x.reshape(-1, self.config.model))
+        rows = self.norm(flat(x))
         if self.config.tie_embeddings:
             table = self.embedding[...] * self.config.model**-0.5 / self.config.embed_std
             logits = rows @ table.T.astype(rows.dtype)

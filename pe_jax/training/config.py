@@ -54,8 +54,9 @@ class TrainConfig:
     """Steps in one jitted scan; metrics are kept for each call."""
     remat: bool = False
     """Rematerialisation (Chen et al., 2016, arXiv:1604.06174): of each layer the backward pass
-    keeps the input alone, and computes the rest again. It takes less memory and more operations;
-    XLA on a CPU undoes it. Results are the same but for rounding, so no run's id depends on it."""
+    keeps the input, and of fused attention queries, keys, values and outputs; the rest is computed
+    again. It takes less memory and more operations; XLA on a CPU undoes it. Results are the same
+    but for rounding, so no run's id depends on it."""
     init_from: str = ""
     """The model whose parameters training starts from: a finished run, <workdir>/<run id>
     (runs/warm_start.py), or a pretrained model, hf:DIR or gguf:PATH (runs/from_pretrained.py); ""

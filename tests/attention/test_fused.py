@@ -245,20 +245,23 @@ def test_a_model_of_shared_keys_and_vmapped_seeds_has_the_gradients_of_dense_att
     config = LmConfig(vocab=11, layers=1, model=16, heads=4, kv_heads=2)
     tokens = jnp.asarray(np.random.default_rng(0).integers(0, 11, (2, 9)), jnp.int32)
 
-    def slopes(form):
+    def slopes(form, remat=False):
         own = dataclasses.replace(config, attention=form)
         model = LM(own, make("rope+t5", own.dims(9)), rngs=nnx.Rngs(params=0, encodings=1))
         graphdef, params = nnx.split(model, nnx.Param)
         seeds = [perturbed(nnx.to_pure_dict(params), seed) for seed in (0, 1)]
 
         def loss(params):
-            logits, _ = nnx.merge(graphdef, params, copy=True)(tokens, size=jnp.int32(7))
+            merged = nnx.merge(graphdef, params, copy=True)
+            logits, _ = merged(tokens, size=jnp.int32(7), remat=remat)
             return (jax.nn.log_softmax(logits[:, :7]) ** 2).mean()
 
         stacked = jax.tree.map(lambda *a: jnp.stack(a), *seeds)
         return jax.jit(jax.vmap(jax.value_and_grad(loss)))(stacked)
 
-    assert_same(slopes("fused"), slopes("dense"))
+    dense = slopes("dense")
+    assert_same(slopes("fused"), dense)
+    assert_same(slopes("fused", remat=True), dense)
 
 
 @pytest.mark.parametrize("form", ["auto", "fused"])
