@@ -235,6 +235,10 @@ def _by_position(curves: Sequence[Curve]) -> dict[float, dict[Replica, float]]:
 
 
 ROW = 0.145  # inches
+NARROW, INSET = (
+    0.1,
+    0.42,
+)  # shares of the width of the axis: rows as narrow go into an inset at INSET
 DARK, LIGHT = np.array([0.03, 0.19, 0.42]), np.array([0.68, 0.82, 0.93])
 TINY = 1e-9  # where an interval that reaches 0 ends on a logarithmic axis
 RING = "#d55e00"  # around the dots of a training length
@@ -265,6 +269,7 @@ def dots(
         _label_rows(axes, rows, lengths[-1])
         _set_axis(axes, rows, name, logarithmic)
         _mark_cuts(axes, rows)
+        _enlarge(axes, rows, trained, colours)
         _add_legend(figure, axes, lengths, trained, colours)
     return figure
 
@@ -297,6 +302,34 @@ def _mark_cuts(axes: Axes, rows: Sequence[Line]) -> None:
                 place = axes.get_yaxis_transform()
                 (mark,) = axes.plot(end, y, transform=place, clip_on=False, gid=CUT)
                 mark.set(marker=marker, markersize=3.5, color=DARK)
+
+
+def _enlarge(axes: Axes, rows: Sequence[Line], trained: Sequence[int], colours: dict) -> None:
+    """An inset beside the first rows, on an axis of their own, where six or more of them lie within
+    a tenth of the width: there the dots of a row cover one another.
+    """
+    low, high = axes.get_xlim()
+    scale = np.log if axes.get_xscale() == "log" else np.asarray
+
+    def share(x: float) -> float:
+        return float((scale(x) - scale(low)) / (scale(high) - scale(low)))
+
+    ends = [share(max(row.mean.max(), row.high[-1])) for row in rows]
+    count = next((i for i, end in enumerate(ends) if end > NARROW), len(rows))
+    if count < 6 or max(ends[count : count + 3], default=0) > INSET:
+        return
+    bottom, top = axes.get_ylim()
+    height = (count + 0.2) / (bottom - top)
+    inset = axes.inset_axes((INSET, 1 - height, 1 - INSET, height))
+    _draw_rows(inset, rows[:count], trained, colours, logarithmic=False)
+    inset.set(ylim=(top + count + 0.2, top), yticks=range(count))
+    inset.tick_params(axis="y", length=0, labelleft=False)
+    inset.grid(color="#ececec", linewidth=0.6)
+    inset.set_axisbelow(True)
+    inset.spines[:].set(visible=True, color="#b0b0b0", linewidth=0.6)
+    axes.hlines(
+        range(count), ends[:count], INSET, "#ececec", lw=0.6, transform=axes.get_yaxis_transform()
+    )
 
 
 def _label_rows(axes: Axes, rows: Sequence[Line], longest: int) -> None:

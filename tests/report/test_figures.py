@@ -143,6 +143,21 @@ def test_an_interval_that_leaves_a_row_of_dots_is_marked():
     assert plane.is_cut(figures.curves([*many, made("wide", 10.0, spread=3)]))
 
 
+def test_rows_of_dots_that_cover_one_another_are_opened_in_an_inset():
+    near, far = (
+        [made(f"e{i}", 2 + i / 100) for i in range(6)],
+        [made(f"f{i}", i) for i in (3.0, 3.1, 3.2, *range(4, 13))],
+    )
+    (axes,) = figures.curves([*near, *far]).axes
+    (inset,) = axes.child_axes
+    names = [label.get_text() for label in axes.get_yticklabels()]
+    assert names[:6] == [f"e{i}" for i in range(6)] and list(inset.get_yticks()) == [*range(6)]
+    for opened, row in zip(inset.collections, axes.collections[:6], strict=True):
+        np.testing.assert_array_equal(opened.get_offsets(), row.get_offsets())
+    (axes,) = figures.curves([*near[:5], *far]).axes
+    assert not axes.child_axes
+
+
 def test_a_single_model_has_a_line_for_each_swap():
     one = made("rope", 3.0)
     swapped = [
