@@ -1,8 +1,10 @@
-"""Benchmarks: a training step beside other libraries, the cost of encodings, long passes.
+"""Benchmarks: a training step beside other libraries, the cost of encodings, long passes, attention
+on an accelerator.
 
 python -m experiments.benchmark step [--turns=12] [--one_core]
 python -m experiments.benchmark encodings [NAME ...] [--turns=6]
 python -m experiments.benchmark passes hf:DIR|RUN [--lengths=8192,131072] [--swaps=pi,window]
+python -m experiments.benchmark attention [--turns=12]
 """
 
 from __future__ import annotations
@@ -17,7 +19,7 @@ def arguments(given: Sequence[str] | None = None) -> argparse.Namespace:
     """The options of a command line; SystemExit with code 2 and a message if they are wrong."""
     parser = argparse.ArgumentParser(
         prog="scripts/benchmark",
-        description=(__doc__ or "").partition("\n")[0],
+        description=(__doc__ or "").partition("\n\n")[0],
         formatter_class=argparse.ArgumentDefaultsHelpFormatter,
     )
     commands = parser.add_subparsers(dest="command", required=True)
@@ -40,6 +42,7 @@ def arguments(given: Sequence[str] | None = None) -> argparse.Namespace:
     passes.add_argument("model", help="hf:DIR, gguf:PATH or the folder of a finished run")
     passes.add_argument("--lengths", type=_numbers, default=[8192, 16384], help="in tokens")
     passes.add_argument("--swaps", type=_swaps, default=[], help="timed beside it")
+    command("attention", 12, "results/benchmark", "each form of attention on one GPU or TPU")
     return parser.parse_args(given)
 
 
@@ -62,7 +65,7 @@ def _swaps(text: str) -> list[str]:
 def main() -> int:
     """The exit code."""
     options = arguments()
-    from experiments.benchmark import compared, encodings
+    from experiments.benchmark import attention, compared, encodings
     from pe_jax.encodings import ENCODINGS
     from pe_jax.errors import Refused
 
@@ -74,6 +77,8 @@ def main() -> int:
         elif options.command == "encodings":
             plan = encodings.Plan(turns=options.turns)
             encodings.run(options.names or [*ENCODINGS], plan, None if options.names else out)
+        elif options.command == "attention":
+            attention.run(attention.Sizes(), options.turns, out)
         else:
             compared.passes(options.model, options.lengths, options.swaps, options.turns, out)
     except (ValueError, RuntimeError, OSError, Refused) as error:
