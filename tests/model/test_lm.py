@@ -26,6 +26,7 @@ from pe_jax.encodings import ENCODINGS
 from pe_jax.encodings.cope import CoPE
 from pe_jax.encodings.shaw import Shaw
 from pe_jax.encodings.ssmax import SSMax
+from pe_jax.model import layer, lm
 from pe_jax.model.config import LmConfig
 from pe_jax.model.lm import LM, _dropout_keys, _rows, decayed
 from pe_jax.training.config import TrainConfig
@@ -138,6 +139,26 @@ def test_bfloat16_activations_under_float32_parameters_and_logits(spec):
     assert {leaf.dtype for leaf in jax.tree.leaves(params)} == {jnp.dtype("float32")}
     logits = run(graphdef, params, text())
     assert logits.dtype == jnp.float32 and np.isfinite(logits).all()
+
+
+@pytest.mark.parametrize("changes", [{}, {"parallel": True, "gated": True, "qk_norm": True}])
+def test_tokens_that_keep_their_batch_axis_give_the_same(changes, monkeypatch):
+    """As on accelerators."""
+    graphdef, params = model("t5+rope", dataclasses.replace(TINY, biases="all", **changes))
+
+    def slopes():
+        def total(params):
+            logits, _ = nnx.merge(graphdef, params, copy=True)(text(), last=LENGTH - 1)
+            return (logits**2).sum(), logits
+
+        return jax.value_and_grad(total, has_aux=True)(params)
+
+    flat = slopes()
+    for module in (layer, lm):
+        monkeypatch.setattr(module, "flat", lambda x: x)
+    jax.tree.map(
+        functools.partial(np.testing.assert_allclose, rtol=1e-4, atol=1e-4), slopes(), flat
+    )
 
 
 def test_rematerialised_layers_keep_their_inputs_alone():
