@@ -36,10 +36,11 @@ def main(given: Sequence[str] | None = None) -> int:
         )
         return 2
     os.environ.update(WITHOUT_TPU)  # before JAX is imported
-    from experiments.accelerators import grid
+    from experiments.accelerators import grid, kernels
 
+    kernels.run(out)
     grid.run(list(grid.cases()), out)
-    print((out / "table.md").read_text())
+    print((out / "table.md").read_text(), (out / "kernels.md").read_text(), sep="\n")
     return 0
 
 
