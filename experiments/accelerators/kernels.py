@@ -51,10 +51,12 @@ def ours(sizes: Sizes, q, k, v) -> Any:
 def others(sizes: Sizes, q, k, v) -> Any:
     """Splash attention."""
     pe, rows = bound("rope", sizes, NO_PARAMETERS)
-    mask = masks.MultiHeadMask([masks.CausalMask((sizes.length,) * 2)] * sizes.heads)
+    mask = masks.MultiHeadMask([masks.CausalMask((sizes.length, sizes.length))] * sizes.heads)
     names = "q", "kv", "kv_compute", "q_dkv", "kv_dkv", "kv_dkv_compute", "q_dq", "kv_dq"
-    blocks = splash.BlockSizes(**{f"block_{name}": BLOCK for name in names})
-    kernel = splash.make_splash_mha(mask, head_shards=1, q_seq_shards=1, block_sizes=blocks)
+    blocks: dict[str, Any] = {f"block_{name}": BLOCK for name in names}
+    kernel: Any = splash.make_splash_mha(
+        mask, head_shards=1, q_seq_shards=1, block_sizes=splash.BlockSizes(**blocks)
+    )
 
     def of_sequence(q, k, v):
         scaled = (q * sizes.head**-0.5).astype(q.dtype)
