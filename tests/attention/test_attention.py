@@ -73,15 +73,21 @@ def settings():
     """(name, kind) worth a compiled gradient: a memory before the queries for all; scattered
     positions and both directions where attention lays distances out or masks. How tiles are put
     together depends on the hooks alone, and a hook on a block is tested by itself: all are slow but
-    for the first encoding of each set of hooks, and compositions.
+    for the first encoding of each set of hooks. Compositions are, too, unless they have a hook that
+    none before them has.
     """
-    yield from itertools.product(CLIPPED, ("memory", "bidirectional"))
-    seen = set()
+    for name in CLIPPED:
+        yield name, "memory"
+        slow = () if name == CLIPPED[0] else pytest.mark.slow
+        yield pytest.param(name, "bidirectional", marks=slow)
+    seen, hooks = set(), set()
     for name in CASES:
         used = {hook for e in encodings(name) for hook in sites(e)}
         kind = frozenset(used - OUTSIDE), any(e.whole_rows for e in encodings(name)), name == WIDER
-        again = pytest.mark.slow if kind in seen else ()
+        known = used <= hooks if len(encodings(name)) > 1 else kind in seen
+        again = pytest.mark.slow if known else ()
         seen.add(kind)
+        hooks |= used
         if "positions" in used:
             yield pytest.param(name, "scattered", marks=again)
             continue
