@@ -111,7 +111,7 @@ def in_place(e, case, **kwargs):
 
 
 def embedded(pe, case):
-    return embed(pe, *(jnp.asarray(a) for a in (case.x, case.tokens, case.pos)))
+    return jax.jit(embed)(pe, *(jnp.asarray(a) for a in (case.x, case.tokens, case.pos)))
 
 
 def test_every_encoding_has_a_reference():
@@ -272,7 +272,8 @@ def dead_fields(name, dims, served=LENGTH):
         except ValueError:  # it refuses this length
             return False
         return not all(
-            np.array_equal(a, b, equal_nan=True) for a, b in zip(marks, base, strict=True)
+            np.shape(a) == np.shape(b) and np.allclose(a, b, 1e-5, 1e-6, equal_nan=True)
+            for a, b in zip(marks, base, strict=True)
         )
 
     return {field for field, encodings in tried.items() if not any(map(differs, encodings))}

@@ -2,6 +2,7 @@
 attention, encodings and models share.
 """
 
+import functools
 import zlib
 
 import jax
@@ -120,18 +121,36 @@ def rows(pe, x, pos):
 
 def output(pe, case, queries=None, form=attend):
     """The attention of the last `queries` tokens of a case over all; only `locate` sees x."""
-    q, k, v = (jnp.asarray(a) for a in (case.q, case.k, case.v))
-    first = len(case.x) - (queries or len(case.x))
-    keys = rows(pe, jnp.asarray(case.x), jnp.asarray(case.pos))
-    return form(pe, q[first:], k, v, keys.take(first, len(case.x) - first), keys)
+    return _output(pe, _arrays(case), queries, form)
 
 
 def layer(pe, case, queries=None, form=attend):
     """The same where x, after every `embed`, is added to q, k and v."""
-    x = embed(pe, jnp.asarray(case.x), jnp.asarray(case.tokens), jnp.asarray(case.pos))
-    heads = x.reshape(case.q.shape)
-    case = case._replace(x=x, q=case.q + heads, k=case.k + heads, v=case.v + heads)
-    return output(pe, case, queries, form)
+    return _layer(pe, _arrays(case), queries, form)
+
+
+def _arrays(case):
+    return {
+        name: jnp.asarray(getattr(case, name)) for name in ("x", "tokens", "pos", "q", "k", "v")
+    }
+
+
+# Compiled: operation by operation, a test would compile dozens of programs.
+@functools.partial(jax.jit, static_argnames=("queries", "form"))
+def _output(pe, case, queries, form):
+    length = len(case["x"])
+    first = length - (queries or length)
+    keys = rows(pe, case["x"], case["pos"])
+    q, k, v = case["q"][first:], case["k"], case["v"]
+    return form(pe, q, k, v, keys.take(first, length - first), keys)
+
+
+@functools.partial(jax.jit, static_argnames=("queries", "form"))
+def _layer(pe, case, queries, form):
+    x = embed(pe, case["x"], case["tokens"], case["pos"])
+    heads = x.reshape(case["q"].shape)
+    moved = {name: case[name] + heads for name in ("q", "k", "v")}
+    return _output(pe, case | {"x": x} | moved, queries, form)
 
 
 def assert_near(got, want, tolerance, what=""):
