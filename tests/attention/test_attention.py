@@ -266,34 +266,37 @@ def test_relative_hooks_laid_out_are_those_asked_for_pair_by_pair(name):
 @pytest.mark.parametrize("name", names_with("qk", "bias", "gate", "scale", "logits"))
 def test_hooks_on_a_block_are_the_block_of_the_whole(name):
     pe, case, _ = setting(name, "scattered")
-    everything = rows(pe, jnp.asarray(case.x), jnp.asarray(case.pos))
+    for hook, (got, want) in on_block_and_whole(pe, case.x, case.pos, case.q, case.k).items():
+        assert_near(got, want, 1e-5 if hook == "logits" else 1e-6, hook)
+
+
+@jax.jit
+def on_block_and_whole(pe, x, pos, q, k):
+    """For each hook and encoding what it gives for queries 9 to 14 and keys 4 to 10, and the same
+    part of what it gives for all.
+    """
+    everything, found = rows(pe, x, pos), {}
     queries, keys = everything.take(9, 6).coords, everything.take(4, 7).coords
-    all_coords = everything.coords
-    q, k = jnp.asarray(case.q), jnp.asarray(case.k)
     for (i, e), params in zip(enumerate(pe.encodings), pe.params, strict=True):
-        whole, pair = (all_coords[i], all_coords[i]), (queries[i], keys[i])
+        whole, pair = (everything.coords[i],) * 2, (queries[i], keys[i])
         if overrides(e, "qk"):
-            for got, want, cut in zip(
-                e.qk(params, q[9:15], k[4:11], *pair),
-                e.qk(params, q, k, *whole),
-                (slice(9, 15), slice(4, 11)),
-                strict=True,
-            ):
-                assert_near(got, want[cut], 1e-6, "qk")
+            block, of_all = e.qk(params, q[9:15], k[4:11], *pair), e.qk(params, q, k, *whole)
+            found[f"queries {i}"] = block[0], of_all[0][9:15]
+            found[f"keys {i}"] = block[1], of_all[1][4:11]
         for hook in ("bias", "gate"):
             if overrides(e, hook):
-                got, want = (getattr(e, hook)(params, *c) for c in (pair, whole))
-                assert_near(got, want[:, 9:15, 4:11], 1e-6, hook)
+                block, of_all = (getattr(e, hook)(params, *c) for c in (pair, whole))
+                found[f"{hook} {i}"] = block, of_all[:, 9:15, 4:11]
         if overrides(e, "scale"):
-            assert_near(e.scale(params, pair[0]), e.scale(params, whole[0])[9:15], 1e-6, "scale")
+            found[f"scale {i}"] = e.scale(params, pair[0]), e.scale(params, whole[0])[9:15]
         if overrides(e, "logits"):
             # A hook that needs whole rows gets all keys, but still any block of queries.
             here = slice(None) if e.whole_rows else slice(4, 11)
             s = jnp.einsum("thk,shk->hts", q, k)
             of_keys = jax.tree.map(lambda a, here=here: a[here], whole[1])
-            got = e.logits(params, s[:, 9:15, here], q[9:15], k[here], pair[0], of_keys)
-            want = e.logits(params, s, q, k, *whole)
-            assert_near(got, want[:, 9:15, here], 1e-5, "logits")
+            block = e.logits(params, s[:, 9:15, here], q[9:15], k[here], pair[0], of_keys)
+            found["logits"] = block, e.logits(params, s, q, k, *whole)[:, 9:15, here]
+    return found
 
 
 @pytest.mark.parametrize("name", ["t5", "shaw", "cope", "forget_gate", "stick_breaking", "rope"])
