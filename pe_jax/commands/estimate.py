@@ -21,37 +21,42 @@ from pe_jax.training.step import structure
 
 
 def show(run: Run) -> None:
-    """Times a window of the shortest length, once it is compiled, and prints for each length how
-    many windows are computed and how long they will take, by the multiplications of each.
+    """Times a window of the shortest length and its compilation, and prints for each length how
+    many windows are computed and how long they will take, by the multiplications of each; and how
+    long their programs will compile.
     """
     run.load()  # what is wrong with the text is said now
     shortest = run.eval.lengths[0]
-    windows, references = passes(run)
-    seconds = _timed(run, shortest)
+    windows, references, programs = passes(run)
+    seconds, compiling = _timed(run, shortest)
     each = {n: seconds * work(run, n) / work(run, shortest) for n in {*windows, *references}}
     print(f"a window of {shortest} tokens takes {seconds:.2g} s here")
-    total = 0.0
+    total = programs * compiling
     for length in sorted(each):
         asked, more = windows[length], references[length]
         total += each[length] * (asked + more)
         extra = f" and {more} to compare with" if more else ""
         line = f"{length} tokens: {count(asked, 'window')}{extra}, about {each[length]:.2g} s each"
         print(line)
+    print(f"{count(programs, 'program')} to compile, about {compiling:.2g} s each")
     print(
         f"in all about {duration(total)}, more with swaps that score keys twice (self_extend, "
-        "rerope, lm_infinite) and to compile each program; the same command without --dry_run "
-        "scores them, and goes on where it is cut off"
+        "rerope, lm_infinite); the same command without --dry_run scores them, and goes on where "
+        "it is cut off"
     )
 
 
-def passes(run: Run) -> tuple[Counter[int], Counter[int]]:
-    """How many windows are computed at each length: to be scored, and to compare with."""
+def passes(run: Run) -> tuple[Counter[int], Counter[int], int]:
+    """How many windows are computed at each length: to be scored, and to compare with; and by how
+    many programs.
+    """
     config = run.eval
     parts = plan(run.encodings, config, run.train.length, run.task)
     windows, references = Counter[int](), Counter[int]()
-    seen = set()
+    seen, programs = set(), set()
     for job in jobs(parts, wanted(parts, config, run.run.seeds)):
         for metrics, replica in shared(job):
+            programs.add((job.part.encodings, job.part.length, metrics))
             prompts = isinstance(named(metrics[0]), PromptMetric)
             many = config.samples if prompts else config.targets // (config.last or 1)
             windows[job.part.length] += 1 if replica.kind != "seed" else many
@@ -59,7 +64,7 @@ def passes(run: Run) -> tuple[Counter[int], Counter[int]]:
                 if (kind, replica) not in seen:
                     seen.add((kind, replica))
                     references[config.reference or 0] += 2 if kind == "keys" else 1
-    return windows, references
+    return windows, references, len(programs)
 
 
 def work(run: Run, length: int) -> float:
@@ -69,8 +74,8 @@ def work(run: Run, length: int) -> float:
     return length * (run.parameters().total + lm.layers * lm.heads * head * length)
 
 
-def _timed(run: Run, length: int) -> float:
-    """Seconds of a window, the second time that it is computed."""
+def _timed(run: Run, length: int) -> tuple[float, float]:
+    """Seconds of a window, and how many more the first one takes, which is compiled before."""
     assert run.start
     seed = run.run.seeds[0]
     params = run.start.models(run.lm, run.encodings, (seed,), run.eval.weights)[seed]
@@ -79,11 +84,11 @@ def _timed(run: Run, length: int) -> float:
     last = min(length, (run.eval.last or 0) + 1)
     tokens = np.zeros((1, length + 1), np.int32)
 
-    def once() -> None:
+    def once() -> float:
+        began = time.monotonic()
         program = {"graphdef": graphdef, "encodings": made, "last": last}
         jax.block_until_ready(target_nats(params, tokens, np.int32(0), **program))
+        return time.monotonic() - began
 
-    once()
-    began = time.monotonic()
-    once()
-    return time.monotonic() - began
+    first, second = once(), once()
+    return second, max(0.0, first - second)

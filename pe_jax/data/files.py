@@ -178,7 +178,8 @@ def _utf8(text: bytes) -> bytes:
 
 def _missing(path: Path) -> str:
     """The first part of the path that does not exist, and the nearest names beside it."""
-    path = path.absolute()
+    path = asked = path.absolute()
     while not path.parent.exists():
         path = path.parent
-    return f"no {path.name} in {path.parent}{nearest(path.name, os.listdir(path.parent), 3)}"
+    names = nearest(path.name, os.listdir(path.parent), 3)
+    return f"{asked} does not exist: no {path.name} in {path.parent}{names}"

@@ -166,8 +166,8 @@ def worth(results: Sequence[Result], table: Table) -> Iterator[str]:
         unit = described(table.metric).unit
         label = row.label.removesuffix(", trained at E")
         little = (
-            f" That is less than {LEAST:g}: the table shows robustness to far tokens, not the use "
-            "of them."
+            f" A longer context is worth less than {LEAST:g} on this text: the table shows "
+            "robustness to far tokens, not the use of them."
         )
         yield (
             f"{label} trained at {far} scores {abs(gained):.3f} {unit} "

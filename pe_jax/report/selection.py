@@ -57,7 +57,7 @@ class Selection:
             exact = [result for result in results if called[result.id] == label]
             found = exact or [r for r in results if label in (printed.get(r.id), r.label)]
             if not found:
-                known = sorted({*called.values()})
+                known = sorted({*printed.values()})
                 raise ValueError(
                     f"no model is called {label!r}{nearest(label, known, 3)} "
                     f"Known: {'; '.join(known)}."
