@@ -7,8 +7,8 @@ bfloat16, three seeds in one program, evaluated at up to 16,384.
 Text as in configs/encodings.py.
 
 What a step of the three seeds takes of the 16 GiB of a TPU v5e is in results/accelerators. Layers
-are rematerialised: where attention is fused, a step then moves no more bytes and needs 0.6 times
-the memory, and CoPE's step would not fit without. Heads have 64 components.
+are rematerialised: where attention is fused, a step then needs 0.6 times the memory and moves at
+most 4 % more bytes, and CoPE's step would not fit without. Heads have 64 components.
 """
 
 from configs import encodings

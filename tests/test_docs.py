@@ -8,7 +8,7 @@ import sys
 
 import pytest
 from commands import write_text
-from documents import ROOT, carry_out, commands, files, small
+from documents import ROOT, assert_works, commands, files, small
 
 import pe_jax
 from pe_jax.commands import cli, docstrings
@@ -55,10 +55,12 @@ def test_the_commands_of_a_page_work(tmp_path, page):
         write_text(tmp_path / name)
     for name, code in files(DOCS[page]).items():
         (tmp_path / name).write_text(code)
-    for command in commands(DOCS[page]):
+    shown = commands(DOCS[page])
+    assert shown
+    for command in shown:
         for text, smaller in SMALLER.items():
             command = command.replace(text, smaller)
-        carry_out(small(command), tmp_path)
+        assert_works(small(command), tmp_path)
 
 
 @pytest.mark.slow

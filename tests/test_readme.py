@@ -5,7 +5,7 @@ import sys
 
 import pytest
 from commands import write_text
-from documents import ROOT, carry_out, commands, files, program, small
+from documents import ROOT, assert_works, commands, files, program, small
 
 README = (ROOT / "README.md").read_text("utf-8")
 
@@ -35,6 +35,6 @@ def test_its_commands_work(tmp_path):
     for name, code in files(README).items():
         (tmp_path / name).write_text(code)
     for command in commands(README):
-        carry_out(small(command), tmp_path)
+        assert_works(small(command), tmp_path)
     assert (tmp_path / "runs/quickstart/report/report.html").is_file()
     assert (tmp_path / "paper/table.tex").is_file()

@@ -3,8 +3,9 @@ the time of its forward and of its forward and backward pass.
 
 Forms are those of attention/choose.py; `jax.nn.dot_product_attention` by cuDNN, which takes rotated
 queries and keys and biases that are written out; and PyTorch's FlexAttention (Dong et al., 2024;
-arXiv:2412.05496) where torch is installed with CUDA. Inputs are bfloat16, tables of biases float32.
-The error of an array is its largest deviation as a share of its largest entry.
+arXiv:2412.05496) where torch is installed with CUDA, whose time leaves out the rotation of queries
+and keys. Inputs are bfloat16, tables of biases float32. The error of an array is its largest
+deviation as a share of its largest entry; gradients are those of q, k and v.
 
 Axes: B sequences, T tokens, H heads, K head size.
 """
@@ -131,7 +132,8 @@ def measure(
     turns.say(f"{spec}: compiling and warming up")
     one = dataclasses.replace(sizes, batch=1)
     wide = jax.tree.map(lambda a: jnp.asarray(a, jnp.float32), first(inputs(spec, sizes)))
-    truth = compiled(functools.partial(ours_of, spec, one, attend), wide).values()
+    with jax.default_matmul_precision("highest"):  # else products are rounded on a TPU or GPU
+        truth = compiled(functools.partial(ours_of, spec, one, attend), wide).values()
     rows, there = [], {}
     for name, compile in sides.items():
         row: dict[str, Any] = {"spec": spec, "form": name}

@@ -235,10 +235,8 @@ def _by_position(curves: Sequence[Curve]) -> dict[float, dict[Replica, float]]:
 
 
 ROW = 0.145  # inches
-NARROW, INSET = (
-    0.1,
-    0.42,
-)  # shares of the width of the axis: rows as narrow go into an inset at INSET
+NARROW = 0.1  # of the width of the axis: rows that end before it go into an inset, too
+INSET = 0.42  # where on the width the inset begins
 DARK, LIGHT = np.array([0.03, 0.19, 0.42]), np.array([0.68, 0.82, 0.93])
 TINY = 1e-9  # where an interval that reaches 0 ends on a logarithmic axis
 RING = "#d55e00"  # around the dots of a training length

@@ -79,9 +79,8 @@ def test_prompts_are_shown_with_the_tokens_of_what_they_ask_for_and_time_is_esti
     # 2 places by 2 text passes, 8 records and 8 needles, as it is and with pi; 2 to compare with
     assert "1800 tokens: 36 windows, about" in dry.out
     assert "1600 tokens: 36 windows and 2 to compare with, about" in dry.out
-    assert "\n12 programs to compile, about" in dry.out, (
-        dry.out
-    )  # 2 lengths, 2 ways, 3 kinds of windows
+    # 2 lengths, 2 ways, 3 kinds of windows
+    assert "\n12 programs to compile, about" in dry.out, dry.out
 
 
 @pytest.mark.parametrize(

@@ -48,7 +48,7 @@ def test_flex_attention_computes_the_same(spec):
     assert error(form().float().numpy(), dense) < 0.01
 
 
-def test_the_table_says_what_a_library_refuses(capsys):
+def test_the_table_says_what_a_library_refuses():
     rows = [row_of("rope", "fused", sides("rope", TINY)["fused"])]
     rows.append(row_of("rope", "cuDNN", lambda: [][0]))
     made = {"device": "A card", "commit": "0" * 40, "jax": jax.__version__, "rows": rows}

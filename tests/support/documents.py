@@ -46,8 +46,8 @@ def small(command: str) -> str:
     return shlex.join([*words, *(f"{n}={value}" for n, value in knobs.items() if n not in given)])
 
 
-def carry_out(command: str, folder: Path) -> None:
-    """The command in a folder, where `pe-jax` is that of the project."""
+def assert_works(command: str, folder: Path) -> None:
+    """That the command ends well in a folder, where `pe-jax` is that of the project."""
     program(folder / "bin/pe-jax", f'exec {sys.executable} -m pe_jax "$@"')
     path = f"{folder / 'bin'}{os.pathsep}{os.environ['PATH']}"
     environment = os.environ | {"PATH": path, "PYTHONPATH": str(ROOT), "COLUMNS": "80"}
