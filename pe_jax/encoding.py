@@ -158,6 +158,16 @@ class Encoding:
         """
         return q, k
 
+    def far(self, q_pos: Coords, k_pos: Coords) -> Bool[Array, "T S"] | bool:
+        """The pairs whose dot product is that of queries and keys at `far_positions`; at most one
+        encoding may override it.
+        """
+        return False
+
+    def far_positions(self, q_pos: Coords, k_pos: Coords) -> tuple[Coords, Coords]:
+        """The positions that `qk` gets of queries and keys for the dot product of `far` pairs."""
+        return q_pos, k_pos
+
     def logits(
         self, params: Params, logits: Logits, q: QArray, k: KArray, q_pos: Coords, k_pos: Coords
     ):

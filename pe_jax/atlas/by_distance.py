@@ -113,7 +113,7 @@ def rotations(subject: Subject, length: int) -> Float[np.ndarray, "P"] | None:
     else to the logits.
     """
     for e, params in zip(subject.encodings, subject.params, strict=True):
-        if isinstance(e, Rotary) and not (overrides(e, "logits") or overrides(e, "locate")):
+        if isinstance(e, Rotary) and not (overrides(e, "far") or overrides(e, "locate")):
             made = e.at(length)
             once, twice = _turned(made, params, 1), _turned(made, params, 2)
             if once is None or twice is None or len(once) != len(twice):

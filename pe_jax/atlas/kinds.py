@@ -129,7 +129,7 @@ GROUPS = {  # an encoding belongs to the first group that has one of its hooks
         "relative_queries",
         "relative_values",
     },
-    "rotation": {"qk"},
+    "rotation": {"qk", "far", "far_positions"},
     "bias": {"bias", "gate", "relative_bias", "relative_gate"},
     "input": {"embed"},
     "scale": {"scale"},

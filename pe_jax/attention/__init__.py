@@ -16,7 +16,8 @@ All compute the following for query i and key j. A name in `...` is a hook of th
 
     q'       = q K^-1/2 scale                `scale`
     q'', k'' = qk(q', k)                     `qk`
-    s_ij     = q''_i . k''_j                 the dot product
+    s_ij     = q''_i . k''_j                 the dot product; where `far`, of the queries and keys
+                                             that `qk` gives at `far_positions`
              + q'_i . r_{i-j}                `relative_keys` gives r
              + r'_{i-j} . k_j                `relative_queries` gives r'
              + b_{i-j}                       `relative_bias`

@@ -16,7 +16,7 @@ from collections.abc import Callable
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Int, Key, Num
+from jaxtyping import Array, Bool, Float, Int, Key, Num
 
 from pe_jax.encoding import RELATIVE, Coords, Encoding, Params, overrides
 
@@ -104,11 +104,10 @@ class Bound:
     """The relative hooks at all distances of such positions (`tabulated`)."""
 
     def __post_init__(self):
-        replaced = [type(e).__name__ for e in self.encodings if overrides(e, "normalize")]
-        if len(replaced) > 1:
-            raise ValueError(
-                f"only one encoding may replace the softmax, got {' and '.join(replaced)}"
-            )
+        for hook, deed in (("normalize", "replace the softmax"), ("far", "move far pairs")):
+            names = [type(e).__name__ for e in self.encodings if overrides(e, hook)]
+            if len(names) > 1:
+                raise ValueError(f"only one encoding may {deed}, got {' and '.join(names)}")
 
     def has(self, hook: str) -> bool:
         """Whether any encoding overrides the hook."""
@@ -178,6 +177,17 @@ class Bound:
         """Queries and keys for the dot product alone: every `qk` hook in turn."""
         for e, params, qc, kc in self._members("qk", q_coords, k_coords):
             q, k = e.qk(params, q, k, qc, kc)
+        return q, k
+
+    def far(self, q_coords, k_coords) -> Bool[Array, "T S"]:
+        """The pairs whose dot product is of `far_qk`, in a model that has the hook."""
+        ((e, _, qc, kc),) = self._members("far", q_coords, k_coords)
+        return e.far(qc, kc)
+
+    def far_qk(self, q, k, q_coords, k_coords):
+        """Queries and keys for the dot product of far pairs: every `qk` hook in turn."""
+        for e, params, qc, kc in self._members("qk", q_coords, k_coords):
+            q, k = e.qk(params, q, k, *e.far_positions(qc, kc))
         return q, k
 
     def bias(self, q_coords, k_coords):

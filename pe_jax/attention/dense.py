@@ -8,6 +8,7 @@ Axes: T queries, S keys, H heads, K head size.
 
 from __future__ import annotations
 
+import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
@@ -37,11 +38,13 @@ def attend(
 
 
 def prepare(pe: Bound, q, k, v, queries: Rows, keys: Rows) -> tuple[Queries, Keys]:
-    """What is computed once for each query and each key: q', q'' and k''."""
+    """Computed once for each query and key: q', q'' and k'', the last two for far pairs, too."""
     scale = jnp.asarray(pe.scale(queries.coords), jnp.float32) * q.shape[-1] ** -0.5
     q = (q * (scale[..., None] if scale.ndim else scale)).astype(q.dtype)
-    rotated_q, rotated_k = pe.qk(q, k, queries.coords, keys.coords)
-    return Queries(q, rotated_q, queries), Keys(k, rotated_k, v, keys)
+    coords = queries.coords, keys.coords
+    rotated_q, rotated_k = pe.qk(q, k, *coords)
+    far_q, far_k = pe.far_qk(q, k, *coords) if pe.has("far") else (None, None)
+    return Queries(q, rotated_q, far_q, queries), Keys(k, rotated_k, far_k, v, keys)
 
 
 def attend_whole_rows(
@@ -65,11 +68,33 @@ def masked_logits(
     def hide(logits):
         return jnp.where(seen, logits, HIDDEN)
 
-    s = jnp.einsum(
-        "htk,hsk->hts", queries.rotated, keys.rotated, preferred_element_type=jnp.float32
-    )
+    s = _products(pe, queries, keys, seen)
     s = s + terms.scores(pe, queries, keys) + pe.bias(q_coords, k_coords)
     return pe.logits(hide(s), queries.q, keys.k, q_coords, k_coords, hide)
+
+
+def _products(
+    pe: Bound, queries: Queries, keys: Keys, seen: Bool[Array, "1 T S"]
+) -> Float[Array, "H T S"]:
+    """The dot products. Of those of near pairs and those of far ones, only what some pair needs is
+    computed: one of the two in most tiles of blockwise attention.
+    """
+
+    def product(q, k):
+        return jnp.einsum("htk,hsk->hts", q, k, preferred_element_type=jnp.float32)
+
+    def of_near():
+        return product(queries.rotated, keys.rotated)
+
+    def of_far():
+        return product(queries.far, keys.far)
+
+    if queries.far is None:
+        return of_near()
+    far = pe.far(queries.rows.coords, keys.rows.coords)[None]
+    some, only = (far & seen).any(), (far | ~seen).all()
+    branches = of_near, lambda: jnp.where(far, of_far(), of_near()), of_far
+    return jax.lax.switch(some.astype(int) + only, branches)
 
 
 def gated_sum(

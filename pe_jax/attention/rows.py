@@ -45,13 +45,15 @@ class Queries(NamedTuple):
     """Times K^-1/2 and `scale`, before the `qk` hooks: what `logits` and `relative_keys` read."""
     rotated: Float[Array, "T H J"]
     """The same after the `qk` hooks, most of which rotate: what the dot product takes."""
+    far: Float[Array, "T H J"] | None
+    """What it takes for far pairs; None where no encoding has the hook `far`."""
     rows: Rows
 
     def heads_first(self) -> Queries:
-        """With `rotated` as [..., H, T, J]. XLA's CPU multiplies such arrays as they lie; others it
-        would lay out anew in every tile, which takes as long as the product.
+        """With `rotated` and `far` as [..., H, T, J]. XLA's CPU multiplies such arrays as they lie;
+        others it would lay out anew in every tile, which takes as long as the product.
         """
-        return self._replace(rotated=jnp.swapaxes(self.rotated, -3, -2))
+        return self._replace(rotated=_swapped(self.rotated), far=_swapped(self.far))
 
 
 class Keys(NamedTuple):
@@ -61,13 +63,19 @@ class Keys(NamedTuple):
     """Before the `qk` hooks: what `logits` and `relative_queries` read."""
     rotated: Float[Array, "S H J"]
     """After the `qk` hooks: what the dot product takes."""
+    far: Float[Array, "S H J"] | None
+    """What it takes for far pairs, as in Queries."""
     v: Float[Array, "S H K"]
     rows: Rows
 
     def heads_first(self) -> Keys:
-        """With `rotated` as [..., H, S, J] and `v` as [..., H, S, K]."""
-        rotated, v = (jnp.swapaxes(a, -3, -2) for a in (self.rotated, self.v))
-        return self._replace(rotated=rotated, v=v)
+        """With `rotated` and `far` as [..., H, S, J] and `v` as [..., H, S, K]."""
+        rotated, far, v = map(_swapped, (self.rotated, self.far, self.v))
+        return self._replace(rotated=rotated, far=far, v=v)
+
+
+def _swapped(a: Array | None) -> Array | None:
+    return None if a is None else jnp.swapaxes(a, -3, -2)
 
 
 def visible(pe: Bound, q_idx: Int[Array, "T"], k_idx: Int[Array, "S"]) -> Bool[Array, "T S"]:

@@ -138,6 +138,9 @@ class _Hooks:
         yield Site("embed", (params, x, tokens, self._of("L", self.pos)), ("L D",))
         yield Site("scale", (params, q), ("T H",), broadcast=True)
         yield Site("qk", (params, *vectors, q, k), ("T H J", "S H J"))
+        yield Site("far", (q, k), ("T S",), jnp.bool_)
+        if not overrides(self.encoding, "locate"):
+            yield Site("far_positions", (q, k), ("T", "S"), jnp.number)
         for hook in RELATIVE:
             of_pairs = hook in ("relative_bias", "relative_gate")
             yield Site(hook, (params, n), ("H N" if of_pairs else "H N K",))
@@ -177,7 +180,7 @@ class _Hooks:
             and array.dtype.itemsize <= 4
             for array, shape in zip(arrays, wanted, strict=True)
         ):
-            kind = "floats" if site.kind is jnp.floating else "numbers"
+            kind = {jnp.floating: "floats", jnp.bool_: "booleans"}.get(site.kind, "numbers")
             words = [
                 f"[{', '.join(axes.split())}]"
                 + f" = [{', '.join(str(sizes.get(axis, axis)) for axis in axes.split())}]"

@@ -29,10 +29,17 @@ class Chunk(Remapped):
     local: Count | None = None
     """w, so that c = s + w. None: what is left of the training length, and at least 1."""
 
-    def _far(self, i, j):
+    @property
+    def _sizes(self) -> tuple[int, int]:
         L = self.dims.train_len
         s = max(1, 3 * L // 4) if self.chunk is None else self.chunk
-        w = max(1, L - s) if self.local is None else self.local
-        apart = i[:, None] // s - j[None] // s
-        far = (apart > 1) | ((apart == 1) & (i % s >= w)[:, None])
-        return far, jnp.full_like(i, s + w - 1), j % s
+        return s, max(1, L - s) if self.local is None else self.local
+
+    def far(self, q_pos, k_pos):
+        s, w = self._sizes
+        apart = q_pos[:, None] // s - k_pos[None] // s
+        return (apart > 1) | ((apart == 1) & (q_pos % s >= w)[:, None])
+
+    def far_positions(self, q_pos, k_pos):
+        s, w = self._sizes
+        return jnp.full_like(q_pos, s + w - 1), k_pos % s

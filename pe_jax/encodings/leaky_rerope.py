@@ -42,6 +42,9 @@ class LeakyReRoPE(Remapped):
         beyond, room = (n - 1 - self._window for n in (length, self.dims.train_len))
         return dataclasses.replace(self, factor=max(1.0, beyond / max(1, room)))
 
-    def _far(self, i, j):
+    def far(self, q_pos, k_pos):
+        return q_pos[:, None] - k_pos[None] > self._window
+
+    def far_positions(self, q_pos, k_pos):
         w, k = self._window, self.factor or 1.0
-        return i[:, None] - j[None] > w, w + (i - w) / k, j / k
+        return w + (q_pos - w) / k, k_pos / k

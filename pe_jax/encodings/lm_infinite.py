@@ -36,6 +36,8 @@ class LMInfinite(Remapped):
     def reach(self):
         return self._window, self.sinks
 
-    def _far(self, i, j):
-        w = self._window
-        return i[:, None] - j[None] > w, jnp.full_like(i, w), jnp.zeros_like(j)
+    def far(self, q_pos, k_pos):
+        return q_pos[:, None] - k_pos[None] > self._window
+
+    def far_positions(self, q_pos, k_pos):
+        return jnp.full_like(q_pos, self._window), jnp.zeros_like(k_pos)

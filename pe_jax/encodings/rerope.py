@@ -23,6 +23,12 @@ class ReRoPE(Remapped):
     window: Count | None = None
     """w. None: half the training length."""
 
-    def _far(self, i, j):
-        w = max(1, self.dims.train_len // 2) if self.window is None else self.window
-        return i[:, None] - j[None] > w, jnp.full_like(i, w), jnp.zeros_like(j)
+    @property
+    def _window(self):
+        return max(1, self.dims.train_len // 2) if self.window is None else self.window
+
+    def far(self, q_pos, k_pos):
+        return q_pos[:, None] - k_pos[None] > self._window
+
+    def far_positions(self, q_pos, k_pos):
+        return jnp.full_like(q_pos, self._window), jnp.zeros_like(k_pos)

@@ -46,6 +46,9 @@ class SelfExtend(Remapped):
         needed = 3 * (length - self._window) // self._room + 1
         return dataclasses.replace(self, group=needed if length > self.dims.train_len else 1)
 
-    def _far(self, i, j):
+    def far(self, q_pos, k_pos):
+        return q_pos[:, None] - k_pos[None] >= self._window
+
+    def far_positions(self, q_pos, k_pos):
         W, G = self._window, self.group or 1
-        return i[:, None] - j[None] >= W, i // G + W - W // G, j // G
+        return q_pos // G + W - W // G, k_pos // G

@@ -35,9 +35,16 @@ class Streaming(Remapped):
         left = max(1, self.dims.train_len - self.sinks)
         return left if self.window is None else self.window
 
+    @property
+    def _last(self):
+        """The last position whose query sees all keys up to its own."""
+        return self.sinks + self._window - 1
+
     def reach(self):
         return self._window, self.sinks
 
-    def _far(self, i, j):
-        last = self.sinks + self._window - 1
-        return (j < self.sinks)[None] & (i > last)[:, None], jnp.full_like(i, last), j
+    def far(self, q_pos, k_pos):
+        return (k_pos < self.sinks)[None] & (q_pos > self._last)[:, None]
+
+    def far_positions(self, q_pos, k_pos):
+        return jnp.full_like(q_pos, self._last), k_pos

@@ -31,6 +31,9 @@ class String(Remapped):
         shift = max(1, self.dims.train_len // 3) if self.shift is None else self.shift
         return shift, min(128, max(1, shift // 2)) if self.window is None else self.window
 
-    def _far(self, i, j):
+    def far(self, q_pos, k_pos):
+        return q_pos[:, None] - k_pos[None] >= self._sizes[0]
+
+    def far_positions(self, q_pos, k_pos):
         shift, window = self._sizes
-        return i[:, None] - j[None] >= shift, i - shift + window, j
+        return q_pos - shift + window, k_pos

@@ -27,7 +27,7 @@ from pe_jax.model.parameters import noisy
 MOST = 64  # tokens of the probe
 IDS = 16  # tokens have ids below it, so that those which a class may know, such as digits, occur
 NEAR = 1e-5  # what the sums of an FFT may differ by
-ATTENTION = ("scale", "qk", "bias", "logits", "normalize", "gate")
+ATTENTION = ("scale", "qk", "far", "far_positions", "bias", "logits", "normalize", "gate")
 READING = ("positions", "embed", "locate", *ATTENTION)  # the others get distances alone
 
 

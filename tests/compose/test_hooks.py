@@ -48,6 +48,8 @@ WRONG = [
     ("locate", zeros(1, L), "arrays [L, ...] = [64, ...], got float32[1, 64]"),
     ("qk", lambda p, q, k, i, j: q, "floats [T, H, J] = [64, 3, J] and [S, H, J]"),
     ("qk", lambda p, q, k, i, j: (q, k[..., :4]), "got (float32[64, 3, 8], float32[64, 3, 4])"),
+    ("far", lambda i, j: i[:, None] - j[None], "booleans [T, S] = [64, 64], got int32[64, 64]"),
+    ("far_positions", lambda i, j: (i, j[1:]), "[T] = [64] and [S] = [64], got (int32[64], int3"),
     ("scale", zeros(L), "floats [T, H] = [64, 3], or what broadcasts to it, got float32[64]"),
     ("relative_bias", zeros(H, K), "floats [H, N] = [3, 127], got float32[3, 8]"),
     ("relative_bias", lambda p, n: n[None] * jnp.ones((H, 1), int), "got int32[3, 127]"),

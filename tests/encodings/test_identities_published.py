@@ -237,6 +237,7 @@ REFUSED = [
     ("fope", {"train_len": 6}, "training length of at least 7, .* got 6"),
     ("stick_breaking", {"causal": False}, "set lm.causal=True"),
     ("stick_breaking+stick_breaking", {}, "only one encoding may replace the softmax"),
+    ("rerope+chunk", {}, "only one encoding may move far pairs, got ReRoPE and Chunk"),
     ("dape_v2(kernel=4)", {}, "kernel must be odd, such as 3 or 5, got 4"),
     ("dape_v2(hidden=0)", {}, "hidden must be an integer of at least 1, got 0"),
 ]

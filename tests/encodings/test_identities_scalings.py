@@ -113,7 +113,7 @@ def test_clipped_rope_takes_the_slow_pairs_down_to_nothing():
 def test_the_first_keys_of_streaming_are_next_to_its_window():
     e = one("streaming(window=5,sinks=2)")
     i, j = jnp.array([6, 7, 30]), jnp.arange(31)
-    far, q_pos, k_pos = e._far(i, j)
+    far, (q_pos, k_pos) = e.far(i, j), e.far_positions(i, j)
     n = np.where(far, q_pos[:, None] - k_pos[None], i[:, None] - j[None])
     assert n[:, :2].tolist() == [[6, 5], [6, 5], [6, 5]] and n[2, 26:].tolist() == [4, 3, 2, 1, 0]
     near = attended("streaming(window=5,sinks=0)")
@@ -227,7 +227,7 @@ def test_a_window_of_one_key_and_rerope_see_no_order():
 def farthest(e, N):
     """The largest distance at which any pair of a text of N tokens is scored."""
     i, j = jnp.arange(N), jnp.arange(N)
-    far, q_pos, k_pos = e._far(i, j)
+    far, (q_pos, k_pos) = e.far(i, j), e.far_positions(i, j)
     n = np.where(far, q_pos[:, None] - k_pos[None], i[:, None] - j[None])
     return n[np.tril_indices(N)].max()
 
