@@ -117,13 +117,13 @@ def _encoding(name: str, ratios: Mapping[str, float]) -> list[str]:
         probed.reads,
         {True: "yes", False: "no", None: "as theirs"}[probed.shift_invariant],
         f"{limit:,}" if limit else "none",
-        "fused" if _is_fused(encoding) else "dense, blockwise",
+        _forms(encoding),
         ", ".join(f"{ratio:.2f}" for ratio in ratios.values()) or "n/a",
     ]
 
 
-def _is_fused(encoding: Any) -> bool:
-    """Whether attention/fused.py serves the encoding; nothing is computed."""
+def _forms(encoding: Any) -> str:
+    """The forms of attention that accelerators choose; nothing is computed."""
     import jax
     import jax.numpy as jnp
 
@@ -142,10 +142,12 @@ def _is_fused(encoding: Any) -> bool:
         place = jnp.arange(dims.train_len)
         x = jnp.zeros((dims.train_len, dims.model))
         rows = Rows(place, place, pe.locate(x, place))
-        why.append(refusal(pe, rows, rows, dims.heads))
+        why.append({t: refusal(pe, rows, rows, dims.heads, t) for t in ("tpu", "gpu")})
 
     jax.eval_shape(ask)
-    return not why[0]
+    served = [target for target, reason in why[0].items() if not reason]
+    unfused = "dense, blockwise"
+    return {2: "fused", 1: f"TPU: fused; GPU: {unfused}", 0: unfused}[len(served)]
 
 
 def paper(docstring: str) -> str:

@@ -6,13 +6,15 @@ softmax. What encodings add is made inside, tile by tile:
 
     relative_bias, relative_gate   numbers at the T + S distances of consecutive positions, of which
                                    a tile reads 2 x block and lays them out along its diagonals
-    bias, gate                     the hook's own program for one pair of tokens (pointwise.py)
+    relative_keys, _queries,       vectors at these distances: the products with 2 x block of them
+    _values                        are laid out in the same way (TPU)
+    bias, gate, far                the hook's own program for one pair of tokens (pointwise.py)
     reach, causality, padding      a mask from indices; tiles without a visible pair are left out
 
 XLA computes everything else before: `scale`, `qk`, `locate`, the relative hooks themselves. The
 backward pass (Dao, 2023; arXiv:2307.08691) keeps the logarithm of each softmax's denominator,
 computes the weights anew, and gives JAX the gradients of what the kernel read: of queries, keys and
-values, of the numbers at each distance, and of parameters and coordinates of pairs' hooks.
+values, of numbers and vectors at each distance, and of parameters and coordinates of pairs' hooks.
 
     p_ij = exp(s_ij - lse_i)         the softmax's weights
     w_ij = p_ij c_ij                 after the gates c
@@ -22,12 +24,14 @@ values, of the numbers at each distance, and of parameters and coordinates of pa
 Products are of the dtype of q, k and v, sums and softmax float32. `o` in delta is the output as
 rounded to v's dtype: in bfloat16 a gradient that is a small difference of large sums, such as an
 MLP's in FIRE, is several times less exact than dense attention's. `refusal` says what has no place
-here: hooks of vectors at distances, hooks that read or replace logits, programs of pairs that are
-not pointwise. TPU and GPU differ in `_Tpu` and `_Gpu` alone: how a program goes through its blocks,
-how diagonals are laid out, and how sums over many programs are made.
+here: hooks that read or replace logits, programs of pairs that are not pointwise, and on a GPU
+vectors at distances, whose products Triton cannot lay out. TPU and GPU differ in `_Tpu` and `_Gpu`
+alone: how a program goes through its blocks, how diagonals are laid out, and how sums over many
+programs are made.
 
 Axes: T queries, S keys, H heads, G heads of one program, J components of the dot product, V of the
-values, B tokens of a block, W distances of padded queries and keys, C numbers of a coordinate.
+values, n of either, B tokens of a block, D = 2 B distances of a tile, W distances of padded queries
+and keys, C numbers of a coordinate.
 """
 
 from __future__ import annotations
@@ -56,17 +60,27 @@ from pe_jax.attention.bound import Bound
 from pe_jax.attention.dense import prepare
 from pe_jax.attention.relative import Tables
 from pe_jax.attention.rows import ABSENT, Rows
-from pe_jax.encoding import HIDDEN, overrides
+from pe_jax.encoding import HIDDEN, RELATIVE, overrides
 
 TABLES = {"bias": "relative_bias", "gate": "relative_gate"}
-PAIRS = "bias", "gate"
-REFUSED = "normalize", "logits", "relative_keys", "relative_queries", "relative_values"
+VECTORS = {"relative_keys": "q", "relative_queries": "k", "relative_values": "q"}
+"""Whose vectors are multiplied with those at distances: the queries' (for values, weights and
+gradients of them) or the keys'."""
+PAIRS = "bias", "gate", "far"
+REFUSED = "normalize", "logits"
+MOST = 2**24
+"""Bytes of one head's vectors at distances, at most: the core keeps them and their gradient."""
+ROWS = "q", "q_far", "q_plain", "k", "k_far", "k_plain", "v"
+"""The vectors of tokens."""
 ALL = slice(None)
 ATTENTION = "attention"
 """What policies of jax.checkpoint know queries, keys and values by, and the kernel's results."""
 
 
-def refusal(pe: Bound, queries: Rows, keys: Rows, heads: int) -> str:
+Target = Literal["tpu", "gpu"]
+
+
+def refusal(pe: Bound, queries: Rows, keys: Rows, heads: int, target: Target) -> str:
     """Why the kernel cannot serve these encodings; "" if it can.
 
     Queries must be the last rows of the keys, whose indices are consecutive or absent: those of a
@@ -74,9 +88,15 @@ def refusal(pe: Bound, queries: Rows, keys: Rows, heads: int) -> str:
     """
     if hooks := [hook for hook in REFUSED if pe.has(hook)]:
         return f"{hooks[0]} has no form for tiles"
-    relative = [hook for hook in TABLES.values() if pe.has(hook)]
+    vectors = [hook for hook in VECTORS if pe.has(hook)]
+    if vectors and target == "gpu":
+        return f"{vectors[0]} has no form for Triton"
+    relative = [hook for hook in RELATIVE if pe.has(hook)]
     if relative and not pe.contiguous:
         return f"{relative[0]} needs consecutive positions"
+    distances = len(queries.idx) + len(keys.idx)
+    if vectors and 4 * len(vectors) * distances * pe.encodings[0].dims.head > MOST:
+        return f"{vectors[0]} at {distances:,} distances is more than a core can keep"
     try:
         _Pairs.of(pe, queries, keys, heads)
     except pointwise.NotPointwise as why:
@@ -91,7 +111,7 @@ def attend_fused(
     v: Float[Array, "S H K"],
     queries: Rows,
     keys: Rows,
-    target: Literal["tpu", "gpu"],
+    target: Target,
     block: int | None = None,
     interpret: bool = False,
 ) -> Float[Array, "T H K"]:
@@ -102,7 +122,8 @@ def attend_fused(
     all_queries, all_keys = prepare(pe, q, k, v, queries, keys)
     pairs = _Pairs.of(pe, queries, keys, q.shape[1])
     kind = {"tpu": _Tpu, "gpu": _Gpu}[target]
-    block = block or kind.block(len(k), v.shape[-1], bool(pairs))
+    wide = bool(pairs) or any(pe.has(hook) for hook in VECTORS)
+    block = block or kind.block(len(k), v.shape[-1], wide)
     plan = _Plan(block, len(q), len(k), q.shape[1], pe.causal, pe.reach, pairs, kind, interpret)
     dtype = jnp.result_type(all_queries.rotated, all_keys.rotated)
     given = {
@@ -110,6 +131,13 @@ def attend_fused(
         "k": plan.vectors(all_keys.rotated.astype(dtype)),
         "v": plan.vectors(v),
     }
+    if pe.has("far"):
+        given["q_far"] = plan.vectors(all_queries.far.astype(dtype))
+        given["k_far"] = plan.vectors(all_keys.far.astype(dtype))
+    if pe.has("relative_keys"):
+        given["q_plain"] = plan.vectors(all_queries.q.astype(dtype))
+    if pe.has("relative_queries"):
+        given["k_plain"] = plan.vectors(all_keys.k.astype(dtype))
     fixed = {
         "q_idx": plan.row(queries.idx, constant_values=ABSENT),
         "k_idx": plan.row(keys.idx, constant_values=ABSENT),
@@ -118,6 +146,10 @@ def attend_fused(
     for name, hook in TABLES.items():
         if hook in tables:
             given[f"{name}_table"] = plan.table(tables[hook])
+    for hook, side in VECTORS.items():
+        if hook in tables:
+            at = plan.vectors_at_distances(tables[hook], side)
+            given[hook] = at.astype(v.dtype if hook == "relative_values" else dtype)
     for name, leaf in pairs.arrays.items() if pairs else ():
         rows = leaf[None] if name == "numbers" else plan.row(leaf)
         (given if _floats(leaf) else fixed)[name] = rows
@@ -130,7 +162,7 @@ def _floats(a: Any) -> bool:
 
 
 class _Pairs(NamedTuple):
-    """The `bias` and `gate` hooks of all encodings, as programs for one pair of tokens.
+    """The hooks of pairs, of all encodings, as programs for one pair of tokens.
 
     The arguments of `forward` are those leaves of the parameters, of the query's coordinates and of
     the key's that a hook reads; its results are what the hooks give, [H] each. `backward` gets the
@@ -138,7 +170,7 @@ class _Pairs(NamedTuple):
     """
 
     names: tuple[str, ...]
-    """Of the results: "bias", "gate"."""
+    """Of the results, as in PAIRS. "far" gives 1 where a pair is far, and has no gradient."""
     arrays: dict[str, Array]
     """What the kernel gets of the coordinates, [L, ...], and of all parameters, "numbers" [P]."""
     arguments: tuple[tuple[str, Any], ...]
@@ -266,6 +298,19 @@ class _Plan:
         a = jnp.broadcast_to(a.astype(jnp.float32), (self.heads, a.shape[1]))
         return jnp.pad(a[:, ::-1], [(0, 0), (first, last)])[:, None]
 
+    def vectors_at_distances(
+        self, a: Float[Array, "H N n"], side: Literal["q", "k"]
+    ) -> Float[Array, "H n W"]:
+        """For keys as in `table`. For queries in the order of `relative.Tables`: of query t and key
+        j, column T' - 1 - t + j of T' padded queries.
+        """
+        if side == "q":
+            first = self.query_blocks * self.block - self.queries
+        else:
+            first, a = self.key_blocks * self.block + self.queries - 1 - a.shape[1], a[:, ::-1]
+        last = self.distances - first - a.shape[1]
+        return jnp.pad(a.swapaxes(1, 2), [(0, 0), (0, 0), (first, last)])
+
     # Which blocks meet, by their numbers. Query t is at the place of key S - T + t.
 
     def keys_of(self, i: Any) -> tuple[Any, Any]:
@@ -365,8 +410,27 @@ class _Tile:
         start = (self.plan.key_blocks - 1 - self.j + self.i) * self.plan.block
         return pl.multiple_of(start, self.plan.block)
 
+    def columns(self, hook: str) -> Any:
+        """The tile's 2 B columns of vectors at distances."""
+        start = (self.plan.query_blocks - 1 - self.i + self.j) * self.plan.block
+        start = pl.multiple_of(start, self.plan.block) if VECTORS[hook] == "q" else self.start
+        return pl.ds(start, 2 * self.plan.block)
+
     def vectors(self, name: str, head: int) -> Float[Array, "n B"]:
         return self.refs[name][head, :, self.at[name[0]]]
+
+    def at_distances(self, hook: str, head: int) -> Float[Array, "n D"]:
+        return self.refs[hook][head, :, self.columns(hook)]
+
+    def dotted(self, hook: str, head: int, vectors: Float[Array, "n B"]) -> Float[Array, "B B"]:
+        """The product of each query's or key's vector with the one at each pair's distance."""
+        wide = _product(vectors, self.at_distances(hook, head), (0, 0))
+        tile = self.target.diagonals(wide)
+        return tile.T if VECTORS[hook] == "q" else tile
+
+    def by_distance(self, hook: str, tile: Float[Array, "B B"], dtype: Any) -> Float[Array, "B D"]:
+        """The transpose: each query's or key's numbers of a tile at the columns of `columns`."""
+        return self.target.spread(tile.T if VECTORS[hook] == "q" else tile).astype(dtype)
 
     def numbers(self, name: str, head: int) -> Array:
         """A number of each token, to be broadcast: [1, B] of queries, [B, 1] of keys."""
@@ -396,8 +460,23 @@ class _Tile:
 
     def logits(self, head: int, hooks: dict[str, Any]) -> Float[Array, "B B"]:
         s = _product(self.vectors("k", head), self.vectors("q", head), (0, 0))
+        if "far" in hooks:
+            far = _product(self.vectors("k_far", head), self.vectors("q_far", head), (0, 0))
+            s = jnp.where(hooks["far"][head] > 0, far, s)
+        for hook, vectors in (("relative_keys", "q_plain"), ("relative_queries", "k_plain")):
+            if hook in self.refs:
+                s += self.dotted(hook, head, self.vectors(vectors, head))
         terms = self.table("bias", head), hooks["bias"][head] if "bias" in hooks else None
         return functools.reduce(operator.add, [term for term in terms if term is not None], s)
+
+    def slopes_of_products(
+        self, head: int, hooks: dict[str, Any], slope: Float[Array, "B B"]
+    ) -> dict[str, Any]:
+        """The gradient of the dot products: "" of near pairs, "_far" of far ones."""
+        if "far" not in hooks:
+            return {"": slope}
+        far = hooks["far"][head] > 0
+        return {"": jnp.where(far, 0.0, slope), "_far": jnp.where(far, slope, 0.0)}
 
     def gate(self, head: int, hooks: dict[str, Any]) -> Any:
         """The product of the gates, [B, B]; None if there are none."""
@@ -428,6 +507,8 @@ class _Tile:
                 return np.float32(0)
             if name == "bias":
                 return slopes[head].logits
+            if name == "far":
+                return np.float32(0)
             return _times(slopes[head].gates, self.table("gate", head))
 
         heads = range(self.plan.heads)
@@ -475,7 +556,7 @@ def _differentiable(plan: _Plan) -> Callable:
 
     def forward(given, fixed):
         out = _forward(plan, given | fixed)
-        vectors = {name: given[name] for name in ("q", "k", "v")}
+        vectors = {name: a for name, a in given.items() if name in ROWS}
         vectors, out = checkpoint_name((vectors, out), ATTENTION)
         return out["q_out"], (given | vectors, fixed, out)
 
@@ -508,7 +589,11 @@ def _forward(plan: _Plan, arrays: dict[str, Any]) -> dict[str, Array]:
         total = total * rescale + w.sum(0, keepdims=True)
         v, gate = tile.vectors("v", head), tile.gate(head, hooks)
         w = w if gate is None else w * gate
-        return [new, total, out * rescale + _product(v, w.astype(v.dtype), (1, 0))]
+        out = out * rescale + _product(v, w.astype(v.dtype), (1, 0))
+        if "relative_values" in tile.refs:
+            wide = tile.by_distance("relative_values", w, v.dtype)
+            out += _product(tile.at_distances("relative_values", head), wide, (1, 1))
+        return [new, total, out]
 
     def finish(out, heads, states, shared):
         for head, (top, total, sums) in zip(heads, states, strict=True):
@@ -543,25 +628,46 @@ class _Slopes(NamedTuple):
 def _slopes(tile: _Tile, hooks: dict[str, Any], seen: Array, head: int) -> _Slopes:
     s = tile.logits(head, hooks)
     p = jnp.where(seen, jnp.exp(s - tile.numbers("q_lse", head)), 0.0)
-    dw = _product(tile.vectors("v", head), tile.vectors("q_slope", head), (0, 0))
+    do = tile.vectors("q_slope", head)
+    dw = _product(tile.vectors("v", head), do, (0, 0))
+    if "relative_values" in tile.refs:
+        dw += tile.dotted("relative_values", head, do)
     gate = tile.gate(head, hooks)
     dp, w = (dw, p) if gate is None else (dw * gate, p * gate)
     return _Slopes(w, p * (dp - tile.numbers("q_delta", head)), p * dw)
 
 
 def _of_queries(plan: _Plan, arrays: dict[str, Any]) -> dict[str, Array]:
-    """The gradients of queries, of their coordinates, of tables and of parameters."""
+    """The gradients of queries, of their coordinates, of tables and vectors at distances, and of
+    parameters.
+    """
     names = [name for name in arrays if name.startswith("q_coord") and _floats(arrays[name])]
     counts = [arrays[name].shape[0] for name in names]
-    summed = [name for name in (*(f"{n}_table" for n in TABLES), "numbers") if name in arrays]
+    rows = [name for name in ROWS if name[0] == "q" and name in arrays]
+    tables = (*(f"{name}_table" for name in TABLES), *VECTORS, "numbers")
+    summed = [name for name in tables if name in arrays]
 
     def step(tile, sums, heads, states, shared):
         hooks, seen = tile.hooks(), tile.seen()
         all_slopes = {head: _slopes(tile, hooks, seen, head) for head in heads}
         new = []
-        for head, (dq,) in zip(heads, states, strict=True):
-            slopes, k = all_slopes[head], tile.vectors("k", head)
-            new.append([dq + _product(k, slopes.logits.astype(k.dtype), (1, 0))])
+        for head, state in zip(heads, states, strict=True):
+            slopes, dq = all_slopes[head], dict(zip(rows, state, strict=True))
+            for kind, ds in tile.slopes_of_products(head, hooks, slopes.logits).items():
+                k = tile.vectors(f"k{kind}", head)
+                dq[f"q{kind}"] += _product(k, ds.astype(k.dtype), (1, 0))
+            for hook, name, slope in (
+                ("relative_keys", "q_plain", slopes.logits),
+                ("relative_queries", "k_plain", slopes.logits),
+                ("relative_values", "q_slope", slopes.weights),
+            ):
+                if hook in sums:
+                    vectors = tile.vectors(name, head)
+                    wide = tile.by_distance(hook, slope, vectors.dtype)
+                    sums[hook][head, :, tile.columns(hook)] += _product(vectors, wide, (1, 0))
+                    if hook == "relative_keys":
+                        dq[name] += _product(tile.at_distances(hook, head), wide, (1, 1))
+            new.append(list(dq.values()))
             if "bias_table" in sums:
                 tile.add_to_table("bias_table", sums, head, slopes.logits)
             if "gate_table" in sums:
@@ -571,16 +677,17 @@ def _of_queries(plan: _Plan, arrays: dict[str, Any]) -> dict[str, Array]:
             of_hooks = tile.hooks_slopes(all_slopes)
             if "numbers" in sums:
                 plan.target.add_numbers(sums["numbers"], of_hooks["numbers"], plan.block)
-            rows = itertools.chain.from_iterable(of_hooks[name] for name in names)
+            slopes = itertools.chain.from_iterable(of_hooks[name] for name in names)
             shared = [
                 old + _whole(x, plan.block).sum(0, keepdims=True)
-                for old, x in zip(shared, rows, strict=True)
+                for old, x in zip(shared, slopes, strict=True)
             ]
         return new, shared
 
     def finish(out, heads, states, shared):
-        for head, (dq,) in zip(heads, states, strict=True):
-            out["q"][head] = dq.astype(out["q"].dtype)
+        for head, state in zip(heads, states, strict=True):
+            for name, dq in zip(rows, state, strict=True):
+                out[name][head] = dq.astype(out[name].dtype)
         rest = iter(shared)
         for name, count in zip(names, counts, strict=True):
             for c in range(count):
@@ -589,9 +696,9 @@ def _of_queries(plan: _Plan, arrays: dict[str, Any]) -> dict[str, Array]:
     kernel = _Kernel(
         "q",
         arrays,
-        {name: _like(arrays[name]) for name in ("q", *names)},
+        {name: _like(arrays[name]) for name in (*rows, *names)},
         {name: jax.ShapeDtypeStruct(arrays[name].shape, jnp.float32) for name in summed},
-        (((arrays["q"].shape[1], plan.block), 0.0),),
+        tuple(((arrays[name].shape[1], plan.block), 0.0) for name in rows),
         ((1, plan.block),) * sum(counts),
         step,
         finish,
@@ -603,16 +710,24 @@ def _of_keys(plan: _Plan, arrays: dict[str, Any]) -> dict[str, Array]:
     """The gradients of keys, of values and of the coordinates of keys."""
     names = [name for name in arrays if name.startswith("k_coord") and _floats(arrays[name])]
     counts = [arrays[name].shape[0] for name in names]
+    rows = [name for name in ROWS if name[0] in "kv" and name in arrays]
 
     def step(tile, sums, heads, states, shared):
         hooks, seen = tile.hooks(), tile.seen()
         all_slopes = {head: _slopes(tile, hooks, seen, head) for head in heads}
         new = []
-        for head, (dk, dv) in zip(heads, states, strict=True):
-            slopes = all_slopes[head]
-            q, do = tile.vectors("q", head), tile.vectors("q_slope", head)
-            dk += _product(q, slopes.logits.astype(q.dtype), (1, 1))
-            new.append([dk, dv + _product(do, slopes.weights.astype(do.dtype), (1, 1))])
+        for head, state in zip(heads, states, strict=True):
+            slopes, dk = all_slopes[head], dict(zip(rows, state, strict=True))
+            for kind, ds in tile.slopes_of_products(head, hooks, slopes.logits).items():
+                q = tile.vectors(f"q{kind}", head)
+                dk[f"k{kind}"] += _product(q, ds.astype(q.dtype), (1, 1))
+            if "relative_queries" in tile.refs:
+                at = tile.at_distances("relative_queries", head)
+                wide = tile.by_distance("relative_queries", slopes.logits, at.dtype)
+                dk["k_plain"] += _product(at, wide, (1, 1))
+            do = tile.vectors("q_slope", head)
+            dk["v"] += _product(do, slopes.weights.astype(do.dtype), (1, 1))
+            new.append(list(dk.values()))
         if names:
             of_hooks = tile.hooks_slopes(all_slopes)
             columns = itertools.chain.from_iterable(of_hooks[name] for name in names)
@@ -623,9 +738,9 @@ def _of_keys(plan: _Plan, arrays: dict[str, Any]) -> dict[str, Array]:
         return new, shared
 
     def finish(out, heads, states, shared):
-        for head, (dk, dv) in zip(heads, states, strict=True):
-            out["k"][head] = dk.astype(out["k"].dtype)
-            out["v"][head] = dv.astype(out["v"].dtype)
+        for head, state in zip(heads, states, strict=True):
+            for name, slope in zip(rows, state, strict=True):
+                out[name][head] = slope.astype(out[name].dtype)
         rest = iter(shared)
         for name, count in zip(names, counts, strict=True):
             for c in range(count):
@@ -635,9 +750,9 @@ def _of_keys(plan: _Plan, arrays: dict[str, Any]) -> dict[str, Array]:
     kernel = _Kernel(
         "k",
         arrays,
-        {name: _like(arrays[name]) for name in ("k", "v", *names)},
+        {name: _like(arrays[name]) for name in (*rows, *names)},
         {},
-        tuple(((arrays[name].shape[1], B), 0.0) for name in "kv"),
+        tuple(((arrays[name].shape[1], B), 0.0) for name in rows),
         ((B, 1),) * sum(counts),
         step,
         finish,
@@ -675,9 +790,9 @@ class _Tpu:
     """
 
     @staticmethod
-    def block(keys: int, components: int, pairs: bool) -> int:
-        """By the memory of a core: a hook of pairs keeps many tiles."""
-        return 128 if pairs else min(512, max(128, pl.next_power_of_2(keys)))
+    def block(keys: int, components: int, wide: bool) -> int:
+        """By the memory of a core: a hook of pairs and one of vectors keep many tiles."""
+        return 128 if wide else min(512, max(128, pl.next_power_of_2(keys)))
 
     @staticmethod
     def components(count: int) -> int:
@@ -705,23 +820,33 @@ class _Tpu:
 
     @staticmethod
     def laid_out(ref: Any, head: int, start: Any, block: int) -> Float[Array, "B B"]:
-        """Row r has the columns of a table from start + B - 1 - r on: each row rolled by one more
-        than the row before.
-        """
-        wide = jnp.broadcast_to(ref[head, :, pl.ds(start, 2 * block)], (block, 2 * block))
-        return pltpu.roll(wide, block + 1, 1, stride=1, stride_axis=0)[:, :block]
+        """The columns of a table from `start` on, as `diagonals` lays them out."""
+        row = ref[head, :, pl.ds(start, 2 * block)]
+        return _Tpu.diagonals(jnp.broadcast_to(row, (block, 2 * block)))
 
     @staticmethod
     def add_diagonals(ref: Any, head: int, start: Any, tile: Float[Array, "B B"]) -> None:
-        """The transpose of `laid_out`: row r is rolled by B - 1 - r, bit by bit since a roll by
-        stride goes one way only, and rows are summed.
+        """Adds the transpose of `laid_out` of a tile."""
+        wide = _Tpu.spread(tile)
+        ref[head, :, pl.ds(start, wide.shape[1])] += wide.sum(0, keepdims=True)
+
+    @staticmethod
+    def diagonals(wide: Float[Array, "B D"]) -> Float[Array, "B B"]:
+        """Of row r the columns from B - 1 - r on: each row is rolled by one more than the last."""
+        block = len(wide)
+        return pltpu.roll(wide, block + 1, 1, stride=1, stride_axis=0)[:, :block]
+
+    @staticmethod
+    def spread(tile: Float[Array, "B B"]) -> Float[Array, "B D"]:
+        """The transpose of `diagonals`: row r is rolled by B - 1 - r, bit by bit since a roll by
+        stride goes one way only.
         """
         block = len(tile)
         wide = jnp.concatenate([tile, jnp.zeros_like(tile)], axis=1)
         shift = block - 1 - jax.lax.broadcasted_iota(jnp.int32, wide.shape, 0)
         for bit in range((block - 1).bit_length()):
             wide = jnp.where((shift >> bit) & 1 == 1, pltpu.roll(wide, 2**bit, 1), wide)
-        ref[head, :, pl.ds(start, 2 * block)] += wide.sum(0, keepdims=True)
+        return wide
 
     @classmethod
     def run(cls, plan: _Plan, kernel: _Kernel) -> dict[str, Array]:
@@ -776,6 +901,8 @@ class _Tpu:
                 kernel.finish(out, heads, states, [ref[...] for ref in shared])
 
         outputs = kernel.outputs | kernel.sums
+        kept = [a for part in (kernel.arrays, kernel.sums) for n, a in part.items() if n in VECTORS]
+        memory = 2**24 + sum(8 * a.size // plan.heads for a in kept)  # two buffers of float32
         scratch = (
             [pltpu.VMEM((plan.group, *shape), jnp.float32) for shape, _ in kernel.head_state],
             [pltpu.VMEM(shape, jnp.float32) for shape in kernel.state],
@@ -787,6 +914,7 @@ class _Tpu:
             out_specs={name: spec(name, a) for name, a in outputs.items()},
             out_shape=outputs,
             scratch_shapes=scratch,
+            compiler_params=pltpu.CompilerParams(vmem_limit_bytes=memory),
             interpret=plan.interpret,
         )(kernel.arrays)
 
@@ -798,9 +926,9 @@ class _Gpu:
     """
 
     @staticmethod
-    def block(keys: int, components: int, pairs: bool) -> int:
+    def block(keys: int, components: int, wide: bool) -> int:
         """By the registers and the shared memory of a program."""
-        return 32 if pairs or components > 64 else 64
+        return 32 if wide or components > 64 else 64
 
     @staticmethod
     def components(count: int) -> int:

@@ -2,6 +2,7 @@
 
 import dataclasses
 import functools
+import itertools
 import re
 
 import jax
@@ -16,9 +17,9 @@ from pe_jax.attention import choose as choosing
 from pe_jax.attention import pointwise
 from pe_jax.attention.choose import choose
 from pe_jax.attention.dense import attend
-from pe_jax.attention.fused import REFUSED, TABLES, attend_fused, refusal
+from pe_jax.attention.fused import REFUSED, VECTORS, attend_fused, refusal
 from pe_jax.compose.parse import make
-from pe_jax.encoding import Encoding, overrides, sites
+from pe_jax.encoding import RELATIVE, Encoding, overrides, sites
 from pe_jax.encodings import ENCODINGS
 from pe_jax.encodings.alibi import ALiBi
 from pe_jax.model.cache import Cache
@@ -27,13 +28,13 @@ from pe_jax.model.lm import LM
 
 TARGETS = "tpu", "gpu"
 LENGTH, QUERIES, BLOCK = 20, 13, 8
-IN_TILES = {"relative_bias", "relative_gate", "bias", "gate", "reach"}
+IN_TILES = {*RELATIVE, "bias", "gate", "far", "reach"}
 """Hooks that change the kernel; all others are called before it."""
 UNFUSED = {
-    "cope", "chunk", "dape", "dape_v2", "deberta", "grape_a", "grape_ap", "leaky_rerope",
-    "lm_infinite", "nezha", "path", "relative_projection", "rerope", "self_extend", "shaw",
-    "stick_breaking", "streaming", "string", "transformer_xl", "tupe",
+    "cope", "dape", "dape_v2", "grape_a", "grape_ap", "path", "relative_projection",
+    "stick_breaking", "tupe",
 }  # fmt: skip
+ON_TPU = {"deberta", "nezha", "shaw", "transformer_xl"}
 
 
 def bound(name, causal=True):
@@ -46,9 +47,14 @@ def bound(name, causal=True):
     return bind(members, contiguous=not moved), case
 
 
-def refused(pe, case):
+def refused(pe, case, target="tpu"):
     keys = rows(pe, jnp.asarray(case.x), jnp.asarray(case.pos))
-    return refusal(pe, keys, keys, case.q.shape[1])
+    return refusal(pe, keys, keys, case.q.shape[1], target)
+
+
+def targets(pe):
+    """Those that serve a bound of consecutive positions."""
+    return ("tpu",) if any(pe.has(hook) for hook in VECTORS) else TARGETS
 
 
 def fused(target, block=BLOCK):
@@ -60,7 +66,7 @@ def settings():
     seen = set()
     for name in CASES:
         used = frozenset(hook for e in encodings(name) for hook in sites(e))
-        moved = "positions" in used and used & set(TABLES.values())
+        moved = "positions" in used and used & set(RELATIVE)
         if moved or used & set(REFUSED) or name == "tupe":
             continue
         again = pytest.mark.slow if used & IN_TILES in seen else ()
@@ -103,7 +109,7 @@ def test_fused_is_dense(name, causal):
     """13 queries, the last of 20 keys, in blocks of 8: the last ones are not full."""
     pe, case = bound(name, causal)
     want = values_and_slopes(pe, case, attend)
-    for target in TARGETS:
+    for target in targets(pe):
         assert_same(values_and_slopes(pe, case, fused(target)), want)
 
 
@@ -115,8 +121,14 @@ def test_an_mlp_and_a_learned_table_together_are_dense():
         assert_same(values_and_slopes(pe, case, fused(target)), want)
 
 
-@pytest.mark.parametrize("target", TARGETS)
-@pytest.mark.parametrize("spec", ["rope+t5", "forget_gate+urpe"])
+@pytest.mark.parametrize(
+    ("spec", "target"),
+    [
+        *itertools.product(["rope+t5", "forget_gate+urpe", "rerope(window=4)"], TARGETS),
+        ("deberta+shaw", "tpu"),
+        ("transformer_xl", "tpu"),
+    ],
+)
 def test_bfloat16_is_near_float32(spec, target):
     """Values and gradients, of numbers that bfloat16 holds exactly."""
     pe, case = bind(make(spec, WIDE)), example(LENGTH, WIDE)
@@ -130,6 +142,7 @@ def test_bfloat16_is_near_float32(spec, target):
 WINDOWS = {
     "window": "t5+window(window=6)",
     "sinks": "window(window=9,sinks=2)+window(window=5,sinks=6)",
+    "vectors at distances": "shaw+window(window=6,sinks=2)",
     "a window and gates": "urpe+window(window=4,sinks=5)",
 }
 
@@ -138,9 +151,10 @@ WINDOWS = {
 @pytest.mark.parametrize("spec", WINDOWS.values(), ids=WINDOWS)
 def test_tiles_that_a_window_leaves_out_and_keys_that_are_not_there_change_nothing(spec, causal):
     """41 keys and 18 queries in blocks of 4: padding at the end, no first keys, later places."""
-    length, queries, target = 41, 18, TARGETS[causal]
+    length, queries = 41, 18
     dims = WIDE._replace(causal=causal)
     pe, case, place = bind(make(spec, dims)), example(length, dims), np.arange(length)
+    target = targets(pe)[-1] if causal else "tpu"
     q, k, v = (jnp.asarray(getattr(case, n)) for n in "qkv")
 
     @functools.partial(jax.jit, static_argnums=0)
@@ -174,13 +188,16 @@ def test_which_encodings_are_fused():
             members = encodings(name)
             moved = any(overrides(e, "positions") for e in members)
             pe = bind(members, contiguous=not moved)
-            reasons[name] = refused(pe, example(LENGTH, WIDE))
-        reasons["scattered"] = refused(bind(make("alibi", WIDE), False), example(LENGTH, WIDE))
+            for target in TARGETS:
+                reasons[target, name] = refused(pe, example(LENGTH, WIDE), target)
+        pe = bind(make("alibi", WIDE), False)
+        reasons["scattered"] = refused(pe, example(LENGTH, WIDE))
+        reasons["long"] = refused(bind(make("shaw", WIDE)), example(2**18, WIDE))
 
     jax.eval_shape(ask)
-    assert "consecutive" in reasons.pop("scattered")
-    assert {name for name, reason in reasons.items() if reason} == UNFUSED
-    assert len(ENCODINGS) - len(UNFUSED) >= 40
+    assert "consecutive" in reasons["scattered"] and "524,288 distances" in reasons["long"]
+    of_target = {t: {n for n in ENCODINGS if reasons[t, n]} for t in TARGETS}
+    assert of_target == {"tpu": UNFUSED, "gpu": UNFUSED | ON_TPU}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -286,7 +303,7 @@ def test_fused_is_for_full_passes_on_one_accelerator(form, monkeypatch):
 
 def test_what_is_not_fused_is_as_before(monkeypatch):
     """Hooks of another kind, and tokens after those of a cache."""
-    pe, case = bind(make("shaw", WIDE)), example(LENGTH, WIDE)
+    pe, case = bind(make("cope", WIDE)), example(LENGTH, WIDE)
     chosen = choose("fused", pe, 1, 3, LENGTH, LENGTH, True)
     np.testing.assert_array_equal(output(pe, case, form=chosen), output(pe, case))
     config = LmConfig(vocab=11, layers=1, model=16, heads=4, attention="fused")
@@ -301,7 +318,10 @@ def test_what_is_not_fused_is_as_before(monkeypatch):
         model(tokens)
 
 
-LOWERED = ["rope+t5", "fire(width=4)", "forget_gate", "urpe", "rope+window(window=8,sinks=2)"]
+LOWERED = [
+    *("rope+t5", "fire(width=4)", "forget_gate", "urpe", "rope+window(window=8,sinks=2)"),
+    *("shaw+deberta", "chunk(chunk=48)"),
+]
 
 
 @pytest.mark.parametrize("spec", LOWERED)
@@ -324,7 +344,7 @@ def test_the_gradient_lowers_for_cuda_and_tpu(spec):
     vectors = jax.ShapeDtypeStruct((2, *case.q.shape), jnp.bfloat16)
     x = jax.ShapeDtypeStruct((2, *case.x.shape), jnp.float32)
     kernels = {"tpu": ("tpu", "tpu_custom_call"), "gpu": ("cuda", "triton")}
-    for target in TARGETS if jax.__version_info__ < (0, 11) else ("tpu",):
+    for target in targets(pe) if jax.__version_info__ < (0, 11) else ("tpu",):
         platform, kernel = kernels[target]
         step = jax.jit(jax.grad(functools.partial(loss, target), argnums=(0, 1, 2, 3, 4)))
         traced = step.trace(pe.params, x, *[vectors] * 3)

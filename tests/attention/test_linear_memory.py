@@ -6,6 +6,7 @@ would never make included.
 """
 
 import functools
+import itertools
 
 import jax
 import jax.numpy as jnp
@@ -66,10 +67,16 @@ def test_no_array_of_a_blockwise_program_is_over_all_pairs(name):
         assert traced(name, contiguous, blockwise) < LENGTH**2, f"{contiguous=}"
 
 
-@pytest.mark.parametrize("target", ["tpu", "gpu"])
 @pytest.mark.parametrize(
-    "name",
-    ["rope", "kerple_log", "urpe", "forget_gate", "fire(width=4)", "t5+window", "randomized+rope"],
+    ("name", "target"),
+    [
+        *itertools.product(
+            "rope kerple_log urpe forget_gate fire(width=4) t5+window rerope".split(),
+            ["tpu", "gpu"],
+        ),
+        ("randomized+rope", "gpu"),
+        ("shaw+deberta", "tpu"),
+    ],
 )
 def test_no_array_of_a_fused_program_is_over_all_pairs(name, target):
     """Nor inside its kernels, whose tiles are 64 by 64. One encoding for each set of hooks that the
