@@ -22,8 +22,10 @@ from pe_jax.storage.hashes import sha256
 NAME = "accelerators.jsonl"
 SOME = ("rope", "alibi", "t5")
 """The encodings whose training is compiled with some changes of the config, too."""
-WINDOW = "rope+window(window=128)"
-"""Whose training is compiled, too: of a window the kernel leaves out most tiles."""
+MORE = ("rope+window(window=128)", "rerope", "shaw", "deberta")
+"""Whose training is compiled, too: the kernel leaves out most tiles of a window; the others have
+the hooks of pairs and of vectors that no encoding of the config has.
+"""
 NO_REMAT = (("train.remat", False),)
 MESHES = tuple((("run.mesh", mesh),) for mesh in ("data:4", "data:8", "fsdp:4", "fsdp:8"))
 HEADS = tuple((("lm.layers", 6), ("lm.model", 384), ("lm.heads", heads)) for heads in (6, 3))
@@ -35,7 +37,7 @@ def cases() -> Iterator[Case]:
     """All programs, in the order of their compilation."""
     for program in ("training", "evaluation"):
         yield from (Case(spec, program) for spec in encodings_gpu.ENCODINGS)
-    yield Case(WINDOW, "training")
+    yield from (Case(spec, "training") for spec in MORE)
     yield from (Case(spec, "training", NO_REMAT) for spec in SOME)
     for changes in MESHES:
         yield from (Case(spec, "training", changes) for spec in SOME)

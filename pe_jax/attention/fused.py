@@ -914,7 +914,7 @@ class _Tpu:
             out_specs={name: spec(name, a) for name, a in outputs.items()},
             out_shape=outputs,
             scratch_shapes=scratch,
-            compiler_params=pltpu.CompilerParams(vmem_limit_bytes=memory),
+            compiler_params=pltpu.CompilerParams(vmem_limit_bytes=memory) if kept else None,
             interpret=plan.interpret,
         )(kernel.arrays)
 
