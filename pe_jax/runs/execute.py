@@ -367,6 +367,12 @@ def _score(run: Run, folder: Folder, models: Models, text: Tokens, session: Sess
     def known() -> frozenset[Key]:
         kept = Scores(folder, run, session.say)
         kept.begin(text.about)
+        if kept.every and not kept.lines:
+            session.say(
+                "note: the scores so far are of other tokens or samples, since places are spread "
+                "over the text by their number, what is scored before each and the longest length: "
+                "all is scored anew, and they are kept"
+            )
         scores.append(kept)
         return kept.known
 
