@@ -369,9 +369,9 @@ def _score(run: Run, folder: Folder, models: Models, text: Tokens, session: Sess
         kept.begin(text.about)
         if kept.every and not kept.lines:
             session.say(
-                "note: the scores so far are of other tokens or samples, since places are spread "
-                "over the text by their number, what is scored before each and the longest length: "
-                "all is scored anew, and they are kept"
+                "note: all is scored anew, and the scores so far are kept: places are spread over "
+                "the text by their number, the tokens scored before each and the longest length, "
+                "of which one has changed, or the samples, or a file of yours"
             )
         scores.append(kept)
         return kept.known
