@@ -104,4 +104,4 @@ def test_the_best_means_beyond_training_are_bold_as_those_of_a_length():
         ("rope", True),
         ("alibi", False),
     ]
-    assert "**66.67**" in sheet.markdown(sheets.extrapolation([table]))
+    assert "**66.67 ± 0.00**" in sheet.markdown(sheets.extrapolation([table]))
