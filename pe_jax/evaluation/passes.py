@@ -153,12 +153,13 @@ def _as_rope(encoding: Encoding) -> Encoding:
     scaling within the training length; else the encoding itself.
     """
     e, cls = encoding, type(encoding)
-    turns = isinstance(e, Rotary) and cls.qk is Rotary.qk and cls._angles is Rotary._angles
-    if not turns or not {*sites(e)} <= {"at", "qk", "scale"}:
+    if not isinstance(e, Rotary) or not {*sites(e)} <= {"at", "qk", "scale"}:
+        return e
+    if any(getattr(cls, own) is not getattr(Rotary, own) for own in ("qk", "_angles")):
         return e
     rope = RoPE(e.dims, e.base, per_layer=e.per_layer, layers=e.layers)
     if overrides(e, "scale"):  # that of ByParts does not depend on positions
-        if cls.scale is not ByParts.scale or (e.scale({}, jnp.zeros(1)) != 1).any():
+        if cls.scale is not ByParts.scale or np.any(np.asarray(e.scale({}, jnp.zeros(1))) != 1):
             return e
     return rope if np.array_equal(e._frequencies(), rope._frequencies()) else e
 
