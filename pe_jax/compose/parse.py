@@ -181,8 +181,8 @@ def _find(name: str) -> type[Encoding]:
     if name in ENCODINGS:
         return ENCODINGS[name]
     raise ValueError(
-        f"unknown encoding {name!r}{nearest(name, ENCODINGS)} "
-        f"Known: {', '.join(sorted(ENCODINGS))}, or your own as dir/file.py:Class."
+        f"unknown encoding {name!r}{nearest(name, ENCODINGS, 3)} `pe-jax list encodings` prints "
+        "all; your own are dir/file.py:Class."
     )
 
 

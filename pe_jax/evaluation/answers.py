@@ -80,7 +80,7 @@ def predict(
     model = merged(graphdef, params, blockwise)
     (tokens, targets, scored), keys = held_out(task, n, numbers, longest, split)
     size = jnp.asarray(task.size(n))
-    logits, _ = model(tokens, encodings=encodings, key=keys, size=size)
+    logits, _ = model(tokens, encodings=encodings, key=keys, size=size, scan=True)
     right = (logits.argmax(-1) == targets) & scored
     nats = optax.softmax_cross_entropy_with_integer_labels(logits, targets)
     first, labels = task.first_label(), task.labels()

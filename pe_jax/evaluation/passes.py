@@ -4,12 +4,19 @@ and with every segment memory; and what is to be computed for them.
 
 from __future__ import annotations
 
+import functools
 import itertools
 from collections.abc import Sequence
 from typing import NamedTuple
 
+import jax.numpy as jnp
+import numpy as np
+
 from pe_jax.compose.swap import swap
 from pe_jax.encoding import Encoding, overrides, sites
+from pe_jax.encodings.by_parts import ByParts
+from pe_jax.encodings.rope import RoPE
+from pe_jax.encodings.rotary import Rotary
 from pe_jax.evaluation.config import EvalConfig, variant
 from pe_jax.model import memory
 from pe_jax.record import Replica, Way
@@ -47,10 +54,10 @@ class Pass(NamedTuple):
 
     def computed(self, tokens: int) -> Pass:
         """The pass that gives the same scores, as it is computed: of its way only a memory is
-        kept, and windows at the end that no sequence of so many tokens is longer than, which hide
-        nothing, are left out.
+        kept, scalings that are RoPE at this length are RoPE, and windows at the end that no
+        sequence of so many tokens is longer than, which hide nothing, are left out.
         """
-        members = self.encodings
+        members = tuple(map(_as_rope, self.encodings))
         while not self.way.memory and members and _hides_nothing(members[-1], tokens):
             members = members[:-1]
         return self._replace(way=Way(memory=self.way.memory), encodings=members)
@@ -138,6 +145,23 @@ def jobs(passes: Sequence[Pass], keys: Sequence[Key]) -> list[Job]:
 def _turn(key: Key) -> int:
     """Seeds share their passes; of places and samples each has its own turn."""
     return 0 if key.replica.kind == "seed" else key.replica.number
+
+
+@functools.cache
+def _as_rope(encoding: Encoding) -> Encoding:
+    """RoPE where the encoding turns by RoPE's frequencies, to the bit, and does nothing else, as a
+    scaling within the training length; else the encoding itself.
+    """
+    e, cls = encoding, type(encoding)
+    if not isinstance(e, Rotary) or not {*sites(e)} <= {"at", "qk", "scale"}:
+        return e
+    if any(getattr(cls, own) is not getattr(Rotary, own) for own in ("qk", "_angles")):
+        return e
+    rope = RoPE(e.dims, e.base, per_layer=e.per_layer, layers=e.layers)
+    if overrides(e, "scale"):  # that of ByParts does not depend on positions
+        if cls.scale is not ByParts.scale or np.any(np.asarray(e.scale({}, jnp.zeros(1))) != 1):
+            return e
+    return rope if np.array_equal(e._frequencies(), rope._frequencies()) else e
 
 
 def _hides_nothing(encoding: Encoding, length: int) -> bool:

@@ -69,7 +69,7 @@ def target_nats(
     keys = _keys(first, len(tokens))
     if memory:
         return _by_segments(model, encodings, tokens, keys, segment, memory)[:, -last:]
-    logits, _ = model(tokens[:, :-1], encodings=encodings, key=keys, last=last)
+    logits, _ = model(tokens[:, :-1], encodings=encodings, key=keys, last=last, scan=True)
     return optax.softmax_cross_entropy_with_integer_labels(logits, tokens[:, -last:])
 
 
@@ -89,7 +89,7 @@ def answer_nats(
     `target_nats`.
     """
     model, keys = merged(graphdef, params, blockwise), _keys(first, len(tokens))
-    logits, _ = model(tokens[:, :-1], encodings=encodings, key=keys, last=last)
+    logits, _ = model(tokens[:, :-1], encodings=encodings, key=keys, last=last, scan=True)
     targets = tokens[:, -last:]
     nats = optax.softmax_cross_entropy_with_integer_labels(logits, targets)
     of_target = jnp.take_along_axis(logits, targets[..., None], -1)[..., 0]
@@ -111,7 +111,7 @@ def last_rows(
     (`LM.logits_of`). Arguments as in `target_nats`.
     """
     model, keys = merged(graphdef, params, blockwise), _keys(first, len(tokens))
-    return model(tokens[:, :-1], encodings=encodings, key=keys, last=last, rows=True)[0]
+    return model(tokens[:, :-1], encodings=encodings, key=keys, last=last, scan=True, rows=True)[0]
 
 
 @functools.partial(jax.jit, static_argnames=("graphdef", "encodings", "last", "blockwise"))
@@ -134,7 +134,7 @@ def divergence(
     """
     params, rows, offset = given
     model, keys = merged(graphdef, params, blockwise), _keys(first, len(tokens))
-    ours, _ = model(tokens[:, :-1], encodings=encodings, key=keys, last=last, rows=True)
+    ours, _ = model(tokens[:, :-1], encodings=encodings, key=keys, last=last, scan=True, rows=True)
     number = first - offset + jnp.arange(len(tokens))
     theirs = jnp.take(rows, number, axis=0, mode="clip")  # a batch may be filled up with copies
 

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import itertools
 from collections.abc import Sequence
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -27,6 +29,8 @@ from pe_jax.model.parameters import init_params
 
 KEPT = jax.checkpoint_policies.save_only_these_names(ATTENTION)
 """What the backward pass of a rematerialised layer keeps besides the layer's inputs."""
+ALIKE = 8
+"""So many layers in a row make a loop: of fewer, one program compiles fast enough."""
 
 
 class LM(nnx.Module):
@@ -74,6 +78,7 @@ class LM(nnx.Module):
         last: int | None = None,
         size: Int[Array, ""] | None = None,
         remat: bool = False,
+        scan: bool = False,
         rows: bool = False,
     ) -> tuple[Float[Array, "B T V"], Past | None]:
         """(float32 logits [B, L, V] of tokens [B, L], the cache with these tokens in it).
@@ -89,8 +94,11 @@ class LM(nnx.Module):
         random positions: one key for the batch, or one for each sequence. `train` is what the
         `positions` hooks are told. Without `dropout_key` nothing is dropped. With `remat`, the
         backward pass keeps each layer's inputs, what fused attention reads (q, k and v) and what it
-        gives, and computes the rest of the layer again.
-        With `rows`, in place of logits come the rows [B, T, D] that `logits_of` computes them from.
+        gives, and computes the rest of the layer again. With `scan`, ALIKE or more consecutive
+        layers in which the encodings act alike are a loop in the full forward pass, so that the
+        program has the code of one of them: it compiles faster, and results are the same but for
+        rounding. With `rows`, in place of logits come the rows [B, T, D] that `logits_of` computes
+        them from.
         """
         _check(tokens)
         encodings = self.encodings if encodings is None else encodings
@@ -105,14 +113,19 @@ class LM(nnx.Module):
         cuts = cache is None and dropout_key is None
         counts = _rows(pes, tokens.shape[1], last, cuts)
         layers = []
-        for i, layer_past in enumerate(past.layers):
+        for run in self._runs(pes, counts, scan and cache is None):
+            i, own = run[0], [keys[2 * i + 1 : 2 * i + 3] for i in run]
             if cuts:
                 x, seen = x[:, -counts[i] :], seen.last(counts[i])
-            own = keys[2 * i + 1 : 2 * i + 3]
-            layer = functools.partial(self._layer, i, seen, encodings, pes[i], counts[i + 1], own)
-            if remat:
-                layer = jax.checkpoint(layer, policy=KEPT)
-            x, layer_past = layer(x, layer_past)
+            if len(run) > 1:
+                x = self._loop(run, seen, encodings, own, train, remat, x)
+                layers += past.layers[i : i + len(run)]
+                continue
+            layer = functools.partial(
+                self._layer, i, seen, encodings, pes[i], counts[i + 1], own[0]
+            )
+            layer = jax.checkpoint(layer, policy=KEPT) if remat else layer
+            x, layer_past = layer(x, past.layers[i])
             layers.append(layer_past)
         past = dataclasses.replace(past, input=input_past, layers=tuple(layers))
         return x if rows else self.logits_of(x), None if cache is None else past
@@ -134,6 +147,57 @@ class LM(nnx.Module):
         x, cache = cache.enter(x)
         x, cache = self._embed(x, seen, encodings, layer, cache)
         return self.blocks[layer](x, pe, seen, last, cache, dropout_keys)
+
+    def _runs(self, pes: Sequence[Bound], counts: Sequence[int], scan: bool) -> list[list[int]]:
+        """The layers in their order, in parts: those that are one loop, and each of the others."""
+        if not scan:
+            return [[i] for i in range(self.config.layers)]
+
+        def code(i: int):
+            """Equal in layers of the same code. Two of them in a row cut no rows."""
+            owned = jax.tree.map(jnp.shape, nnx.to_pure_dict(nnx.state(self.owned[i])))
+            return pes[i].encodings, counts[i], counts[i + 1], owned
+
+        runs = [list(run) for _, run in itertools.groupby(range(self.config.layers), code)]
+        return [part for r in runs for part in ([r] if len(r) >= ALIKE else [[i] for i in r])]
+
+    def _loop(
+        self,
+        run: Sequence[int],
+        seen: Seen,
+        encodings: tuple[Encoding, ...],
+        dropout_keys: Sequence[tuple],
+        train: bool,
+        remat: bool,
+        x: Float[Array, "B L D"],
+    ) -> Float[Array, "B L D"]:
+        """The outputs of the last of these layers, by the code of the first of them with the
+        parameters of each in turn.
+
+        A layer's parameters are looked up in the loop, which costs no memory for a second copy of
+        all. In training they are stacked before it, since the gradient of a look-up would write
+        those of all layers at each.
+        """
+        graphdef, params = nnx.split(self)
+        params, first = nnx.to_pure_dict(params), run[0]
+        of_layers = {name: params[name] for name in ("blocks", "owned") if name in params}
+        parts = [{name: by[i] for name, by in of_layers.items() if i in by} for i in run]
+
+        def look_up(number):
+            return jax.lax.switch(number, [lambda part=part: part for part in parts])
+
+        def step(x, layer):
+            own, keys = layer
+            own = own if train else look_up(own)
+            whole = params | {name: params[name] | {first: part} for name, part in own.items()}
+            model = nnx.merge(graphdef, whole)
+            pe = model._bound(first, encodings)
+            out, _ = model._layer(first, seen, encodings, pe, x.shape[1], keys, x, LayerPast())
+            return out, None
+
+        step = jax.checkpoint(step, policy=KEPT, prevent_cse=False) if remat else step
+        layers = _stacked(parts) if train else jnp.arange(len(run))
+        return jax.lax.scan(step, x, (layers, _stacked(dropout_keys)))[0]
 
     def _bound(self, layer: int, encodings: tuple[Encoding, ...]) -> Bound:
         """The encodings that act in a layer, with their parameters."""
@@ -244,6 +308,10 @@ def _check(tokens: Array) -> None:
 def _dropout_keys(key: Key[Array, ""] | None, count: int) -> tuple[Key[Array, ""] | None, ...]:
     """A key for each of `count` dropouts; None for each where `key` is None."""
     return tuple(None if key is None else jax.random.fold_in(key, i + 1) for i in range(count))
+
+
+def _stacked(trees: Sequence) -> Any:
+    return jax.tree.map(lambda *leaves: jnp.stack(leaves), *trees)
 
 
 def _parameters(arrays) -> nnx.Dict:

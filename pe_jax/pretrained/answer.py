@@ -192,8 +192,7 @@ def _scores(
 ) -> dict[Way, Cell]:
     """The cell of each way; `best` are those of the ranked that no test tells from the best."""
     samples = [_values(result, metric, length, way) for way in ranked]
-    tests = stats.tested(len(ranked), min(map(len, samples), default=0))
-    best = stats.best(samples, described(metric).sign, DIGITS, tests)
+    best = stats.best(samples, described(metric).sign, DIGITS)
     told = dict(zip(ranked, best, strict=True))
     return {
         way: dataclasses.replace(cells.cell(result, metric, length, way), best=told.get(way, False))

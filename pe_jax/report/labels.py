@@ -13,7 +13,7 @@ from pe_jax.report.words import plain
 WINDOW = Way(swap="window")
 WORDS = {"task.name": "{}", "train.length": "trained at {} tokens", "train.rate": "rate {}"}
 """What tells runs of one label apart in few words, in this order."""
-COMPUTED = {"run.mesh", "train.remat"}
+COMPUTED = {"run.mesh", "train.remat", "train.scan"}
 """How a run is computed, whatever it learns."""
 
 

@@ -137,25 +137,21 @@ def _not_bold(table: Table) -> Iterator[str]:
 
 def _marked(table: Table) -> str:
     """Which other cells of a column are bold."""
-    seeds = [row.replicas for row in table.rows if row.trained]
-    equal = "and those equal to it as printed"
+    seeds = [row.replicas for row in table.rows if row.trained or (row.way and row.together)]
+    told = "and all that this study cannot tell from it"
     if len(seeds) < 2:
-        return f"{equal}; it does not say that others are worse" if table.of_swaps else equal
+        return told
     if max(seeds) == 1:
-        return f"{equal}; one {table.replicate} allows no tests"
+        return f"{told}; one {table.replicate} allows no tests, and so none"
+    pairs = count(math.comb(len(seeds), 2), "pair")
     far = f"{stats.standard_errors(len(seeds), max(seeds)):.0f} standard errors"
-    number = f"with {each(seeds, table.replicate)} and {len(seeds)} models"
-    if not stats.tested(len(seeds), max(seeds)):
-        return (
-            f"{equal}. It does not say that others are worse: {number} a test would tell apart "
-            f"only what lies {far} from the best, so none is made"
-        )
     return (
-        "and all that this study cannot tell from it: equal as printed, or not told apart by a "
-        f"paired t test over {table.replicate}s at 5 % (corrected by Holm's method over the "
-        f"{count(math.comb(len(seeds), 2), 'pair')} of models of a column, because the best one is "
-        f"picked by the same {table.replicate}s: the least p counts so many times, the next one "
-        f"time less, and so on; {number} the first pair to be told apart must lie {far} apart)"
+        f"{told}: equal as printed, or not told apart by a paired t test over "
+        f"{table.replicate}s at 5 % (corrected by Holm's method over the {pairs} of "
+        f"rows of a column, because the best one is picked by the same {table.replicate}s: the "
+        f"least p counts so many times, the next one time less, and so on; with "
+        f"{each(seeds, table.replicate)} and {len(seeds)} rows the first pair to be told apart "
+        f"must lie {far} apart)"
     )
 
 

@@ -19,10 +19,6 @@ import numpy as np
 from pe_jax.record import Replica
 
 LEVEL = 0.05
-FAR = 50.0
-"""Standard errors. Where tests would tell apart only what lies farther from the best, as of 54
-models with 3 seeds, nearly all of a column would be marked, however bad: then there are no tests.
-"""
 
 
 def p_value(a: Mapping[Any, float], b: Mapping[Any, float]) -> float:
@@ -129,11 +125,6 @@ def standard_errors(models: int, seeds: int) -> float:
     return float(special.stdtrit(seeds - 1, 1 - LEVEL / (models * (models - 1))))
 
 
-def tested(models: int, seeds: int) -> bool:
-    """Whether so many seeds allow tests of so many models against the best of them."""
-    return models > 1 and seeds > 1 and standard_errors(models, seeds) <= FAR
-
-
 def few(marks: Sequence[bool]) -> list[bool]:
     """The marks of the rows of a column, or none where more than a third of the rows have one: that
     many say nothing. A single mark stays, unless it is that of the only row.
@@ -142,24 +133,21 @@ def few(marks: Sequence[bool]) -> list[bool]:
     return list(marks) if rows > 1 and number <= max(1, rows // 3) else [False] * rows
 
 
-def best(
-    samples: Sequence[Mapping[Any, float]], sign: int = 1, digits: int = 2, tests: bool = True
-) -> list[bool]:
+def best(samples: Sequence[Mapping[Any, float]], sign: int = 1, digits: int = 2) -> list[bool]:
     """Of each model, whether no test tells it apart from the one with the best mean.
 
     `samples` are the values by seed; the least is the best with sign 1, the greatest with -1. The
-    best is among them, and so are those of equal mean to `digits` decimals. A model that shares
-    fewer than two seeds with the best has no test, and without `tests` none has: it is among them
-    only if it is equal.
+    best is among them, and so are those of equal mean to `digits` decimals and those that share
+    fewer than two seeds with it, for which there is no test.
     """
     means = [float(np.mean(list(sample.values()))) if sample else math.nan for sample in samples]
     present = [i for i, mean in enumerate(means) if not math.isnan(mean)]
     if not present:
         return [False] * len(samples)
     first = min(present, key=lambda i: sign * means[i])
-    p = of_best(samples, first) if tests else [math.nan] * len(samples)
+    p = of_best(samples, first)
     equal = [round(mean, digits) == round(means[first], digits) for mean in means]
-    return [i == first or equal[i] or p[i] > LEVEL for i in range(len(samples))]
+    return [i in present and (equal[i] or not p[i] <= LEVEL) for i in range(len(samples))]
 
 
 REPLICATES = 10

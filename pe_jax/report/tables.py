@@ -116,8 +116,8 @@ def extrapolation(
     best first.
 
     `best` marks the models as trained that no test tells apart from the best of their column
-    (`stats.best`); where there is one model, of it and its swaps those that print as the best. In
-    a column where these are more than a third of the rows, `stats.few`, none is marked.
+    (`stats.best`); where there is one model, of it and its swaps. In a column where these are more
+    than a third of the rows, `stats.few`, none is marked.
 
     `oracles` are shown as reference rows (reference_rows.py); `misfits` say why others are not.
 
@@ -242,14 +242,11 @@ def _with_best(
     every: Sequence[int],
 ) -> list[TableRow]:
     by_id, sign = {result.id: result for result in results}, described(metric).sign
-    replicas = max((row.replicas for row in rows), default=0)
-    several = len({row.run for row in rows}) > 1
     train = results[0].train.length
 
     def marked(samples: list[dict[Replica, float]], compared: list[bool]) -> list[bool]:
-        tests = several and stats.tested(sum(compared), replicas)
         kept = [sample for sample, one in zip(samples, compared, strict=True) if one]
-        bold = iter(stats.few(stats.best(kept, sign, tests=tests)))
+        bold = iter(stats.few(stats.best(kept, sign)))
         return [one and next(bold) for one in compared]
 
     ways = [(by_id[row.run], row.way) for row in rows]

@@ -367,6 +367,12 @@ def _score(run: Run, folder: Folder, models: Models, text: Tokens, session: Sess
     def known() -> frozenset[Key]:
         kept = Scores(folder, run, session.say)
         kept.begin(text.about)
+        if kept.every and not kept.lines:
+            session.say(
+                "note: all is scored anew, and the scores so far are kept: places are spread over "
+                "the text by their number, the tokens scored before each and the longest length, "
+                "of which one has changed, or the samples, or a file of yours"
+            )
         scores.append(kept)
         return kept.known
 

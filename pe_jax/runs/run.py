@@ -282,7 +282,9 @@ def _learned_from(task: Task, config: dict[str, Any]) -> dict[str, Any]:
 def _training(train: TrainConfig, start: Start | None) -> dict[str, Any]:
     """What of section `train` decides what a seed learns. Rates that are chosen among may grow."""
     parts = {
-        name: value for name, value in vars(train).items() if name not in ("remat", "curriculum")
+        name: value
+        for name, value in vars(train).items()
+        if name not in ("remat", "scan", "curriculum")
     }
     parts |= {"rate": None, "rates": "chosen"} if train.rates else {}
     # what the parent is, wherever it lies

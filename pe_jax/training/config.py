@@ -57,6 +57,10 @@ class TrainConfig:
     keeps the input, and of fused attention queries, keys, values and outputs; the rest is computed
     again. It takes less memory and more operations; XLA on a CPU undoes it. Results are the same
     but for rounding, so no run's id depends on it."""
+    scan: bool = False
+    """Whether eight or more consecutive layers in which the encodings act alike are a loop, whose
+    program has the code of one layer and compiles faster, at the price of a copy of their
+    parameters. Results are the same but for rounding, so no run's id depends on it."""
     init_from: str = ""
     """The model whose parameters training starts from: a finished run, <workdir>/<run id>
     (runs/warm_start.py), or a pretrained model, hf:DIR or gguf:PATH (runs/from_pretrained.py); ""

@@ -186,6 +186,7 @@ def _loss(graphdef: nnx.GraphDef, config: TrainConfig, draw: samples.Draw) -> Ca
             train=True,
             size=size,
             remat=config.remat,
+            scan=config.scan,
         )
         nats = optax.softmax_cross_entropy_with_integer_labels(logits, targets)
         return nats.mean(where=scored), memory.state() if memory else {}

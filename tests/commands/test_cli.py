@@ -219,7 +219,7 @@ def alternating(mistakes, mistake):
 
 
 CONFIG_MISTAKES = {
-    "unknown encoding": ("ropee", {}, ["'ropee'", "did you mean 'rope'", "alibi"]),
+    "unknown encoding": ("ropee", {}, ["'ropee'", "did you mean 'rope'", "pe-jax list encodings"]),
     "misspelt field": ("rope", {"train.stepz": 3}, ["stepz", '"steps"']),
     "misspelt encoding field": ("rope", {"pe.rope.bas": 3}, ["bas", '"base"']),
     "no number": ("rope", {"train.steps": "1e3x"}, ["config.train.steps", "1e3x"]),

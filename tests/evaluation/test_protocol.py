@@ -19,7 +19,13 @@ from pe_jax.encoding import Encoding
 from pe_jax.evaluation.config import EvalConfig
 from pe_jax.evaluation.evaluate import Models, evaluate, longest
 from pe_jax.evaluation.passes import Key, jobs, plan, wanted
-from pe_jax.evaluation.scoring import by_batches, target_nats
+from pe_jax.evaluation.scoring import (
+    answer_nats,
+    by_batches,
+    divergence,
+    last_rows,
+    target_nats,
+)
 from pe_jax.evaluation.windows import windows
 from pe_jax.metric import METRICS, Predictions, SampleMetric, TextMetric, named
 from pe_jax.model.config import LmConfig
@@ -461,6 +467,22 @@ def test_values_do_not_depend_on_the_batch():
         found.append(values(evaluate(models, markov(200), config)))
     assert found[0][0] != found[0][1]
     np.testing.assert_allclose(found[1:], found[:1] * 2, rtol=1e-5)
+
+
+@pytest.mark.parametrize("program", (target_nats, answer_nats, last_rows, divergence))
+def test_a_program_of_many_layers_has_the_code_of_two(program):
+    def products(layers):
+        config = dataclasses.replace(LM, layers=layers)
+        encodings = make("rope", config.dims(8))
+        graphdef, params = structure(config, encodings)
+        rows = jax.ShapeDtypeStruct((1, 4, LM.model), jnp.float32)
+        given = (params, rows, 0) if program is divergence else params
+        own = {"graphdef": graphdef, "encodings": encodings, "last": 4}
+        lowered = program.lower(given, jax.ShapeDtypeStruct((1, 9), jnp.int32), 0, **own)
+        return lowered.as_text().count("dot_general")
+
+    # One of the loop, and the last one, which computes fewer rows.
+    assert products(12) == products(2)
 
 
 @pytest.mark.parametrize("spec", ("rope", "randomized(max=64)+rope"))

@@ -180,6 +180,40 @@ def test_rematerialised_layers_keep_their_inputs_alone():
     assert kept(4, False) - kept(2, False) > 2 * B * H * T * T
 
 
+@pytest.mark.parametrize(
+    ("spec", "swapped", "causal", "loops"),
+    [
+        ("rope", "yarn", True, [5]),  # the last one computes fewer rows
+        ("t5(per_layer=('table',))", "", False, [5]),
+        ("randomized+learned[:2]+rope", "", True, [2, 3]),
+        ("rope+window(window=5)[3:]", "rerope", True, [2]),
+        ("rope[::2]", "", True, []),
+    ],
+)
+def test_layers_that_are_alike_are_one_loop(spec, swapped, causal, loops, monkeypatch):
+    """It gives the same, with padding, dropout, rematerialised layers and gradients, too."""
+    monkeypatch.setattr(lm, "ALIKE", 2)
+    config = dataclasses.replace(TINY, layers=6, dropout=0.1, causal=causal)
+    made = make(spec, config.dims(LENGTH))
+    graphdef, params = model(made, config)
+    used = swap(made, swapped) if swapped else made
+    train = {"train": True, "dropout_key": KEY, "remat": True}
+
+    def called(params, scan, **options):
+        merged = nnx.merge(graphdef, params, copy=True)
+        return merged(text(), encodings=used, key=KEY, scan=scan, **options)[0]
+
+    @functools.partial(jax.jit, static_argnames="scan")
+    def every(params, scan):
+        slopes = jax.grad(lambda params: (called(params, scan, **train) ** 2).sum())(params)
+        return called(params, scan, last=3), called(params, scan, size=jnp.int32(9)), slopes
+
+    found = jax.make_jaxpr(functools.partial(called, scan=True, last=3))(params).eqns
+    assert [e.params["length"] for e in found if e.primitive.name == "scan"] == loops
+    near = functools.partial(assert_near, tolerance=1e-5)
+    jax.tree.map(near, every(params, True), every(params, False))
+
+
 def test_an_encoding_says_what_it_cannot_serve():
     limited = [name for name in ENCODINGS if make(name, TINY.dims(TRAINED))[0].limit()]
     assert {"learned", "randomized"} <= set(limited)

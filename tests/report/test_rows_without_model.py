@@ -7,7 +7,7 @@ from dataclasses import replace
 from drawn import drawn, guessed, texts
 from rich.console import Console
 
-from pe_jax.record import Baseline, Way
+from pe_jax.record import Baseline, Replica, Way
 from pe_jax.report import page, sheet, sheets, tables
 from pe_jax.report.selection import Selection
 
@@ -92,13 +92,16 @@ def test_a_choice_of_rows_keeps_them_below():
 
 
 def test_the_best_means_beyond_training_are_bold_as_those_of_a_length():
-    one_seed = [
-        drawn("even_pairs", "rope", 2, seeds=(0,)),
-        drawn("even_pairs", "alibi", 1, seeds=(0,)),
-    ]
-    table = tables.extrapolation(one_seed, "accuracy")
+    def alike(spec, reach):
+        """Of three seeds with the same values."""
+        one = drawn("even_pairs", spec, reach, seeds=(0,))
+        seeds = [Replica("seed", number) for number in range(3)]
+        rows = tuple(replace(row, replica=s) for s in seeds for row in one.rows)
+        return replace(one, seeds=(0, 1, 2), rows=rows)
+
+    table = tables.extrapolation([alike("rope", 2), alike("alibi", 1)], "accuracy")
     assert [(row.label, row.beyond.best) for row in table.rows] == [
         ("rope", True),
         ("alibi", False),
     ]
-    assert "**66.67**" in sheet.markdown(sheets.extrapolation([table]))
+    assert "**66.67 ± 0.00**" in sheet.markdown(sheets.extrapolation([table]))

@@ -61,6 +61,16 @@ def trained_steps(folder):
     return [(line["seeds"], line["step"]) for line in lines(folder) if "loss" in line]
 
 
+class Heard(Silent):
+    """Keeps what is said."""
+
+    def __init__(self, words):
+        self.words = words
+
+    def say(self, message):
+        self.words.append(message)
+
+
 def protocols(folder):
     return {line["protocol"] for line in stored.read(folder / "scores.jsonl")}
 
@@ -133,7 +143,9 @@ def test_a_changed_file_of_a_swap_is_scored_anew(lab, again, tmp_path):
     first = execute(run, again)
     assert execute(run, again) == first and len(protocols(folder)) == 2
     path.write_text(path.read_text().replace("    pass", "    window: int | None = 4"))
-    second = execute(asked(lab, **{"eval.swaps": (f"{path}:Mine",)}), again)
+    words = []
+    second = execute(asked(lab, **{"eval.swaps": (f"{path}:Mine",)}), again, view=Heard(words))
+    assert any("scored anew" in line for line in words)
     assert len(protocols(folder)) == 3
     assert [row.value for row in second.rows if str(row.way)] != [
         row.value for row in first.rows if str(row.way)
@@ -253,18 +265,13 @@ def test_the_record_has_every_commit_that_carried_the_run_out(lab, first, tmp_pa
     now = json.loads(config.read_text())["commit"]
     rewrite(config, commit="0" * 40)
 
-    class Heard(Silent):
-        words = []
-
-        def say(self, message):
-            self.words.append(message)
-
+    words = []
     for length in (64, 128):  # the third process is of the same commit as the second
-        result = execute(asked(lab, **{"eval.lengths": (16, length)}), copy, view=Heard())
+        result = execute(asked(lab, **{"eval.lengths": (16, length)}), copy, view=Heard(words))
         assert result.commit == f"{'0' * 40}, then {now}"
         assert json.loads(config.read_text())["commit"] == result.commit
     said = "commit changed since the run was begun; its results are not bit-reproducible"
-    assert sum(said in words for words in Heard.words) == 1
+    assert sum(said in line for line in words) == 1
 
 
 RATES = {"train.rates": (1e-3, 3e-2, 1e30), "run.seeds": (0, 1)}

@@ -187,7 +187,7 @@ def test_equal_configs_have_equal_ids_and_different_ones_do_not():
 
 def test_what_is_logged_and_how_it_is_computed_is_not_part_of_an_id():
     logged = {"log.tensorboard": True, "log.wandb": True, "log.checkpoint_seconds": 5.0}
-    computed = {"run.mesh": "data:2", "train.remat": True}
+    computed = {"run.mesh": "data:2", "train.remat": True, "train.scan": True}
     assert run_of(**logged, **computed).id == run_of().id
 
 

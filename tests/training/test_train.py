@@ -15,6 +15,7 @@ from pe_jax.compose.parse import make
 from pe_jax.data import batches as data
 from pe_jax.encoding import Encoding
 from pe_jax.encodings import ENCODINGS
+from pe_jax.model import lm as language_model
 from pe_jax.model.config import LmConfig
 from pe_jax.storage.checkpoints import digests
 from pe_jax.storage.jsonl import History, read_lines
@@ -311,6 +312,20 @@ def test_rematerialised_layers_train_the_same():
         assert lowered.as_text().count("optimization_barrier") == remat * lm.layers
         found.append(lowered.compile()(state, text))
     jax.tree.map(functools.partial(np.testing.assert_allclose, atol=1e-6), *found)
+
+
+def test_layers_that_are_alike_train_as_one_loop(monkeypatch):
+    monkeypatch.setattr(language_model, "ALIKE", 2)
+    model, found = dataclasses.replace(LM, layers=4, dropout=0.1), []
+    made = make("t5(per_layer=('table',))", model.dims(12))
+    for scan in (False, True):
+        config = dataclasses.replace(CONFIG, scan=scan)
+        state, steps = start(made, config=config, lm=model)
+        lowered = steps.lower(state, batches(2))
+        found.append((lowered.as_text().count("dot_general"), lowered.compile()(state, batches(2))))
+    (unrolled, before), (looped, after) = found
+    assert 3 * looped < unrolled
+    jax.tree.map(functools.partial(np.testing.assert_allclose, atol=1e-6), before, after)
 
 
 def test_wrong_settings_are_named():
