@@ -20,11 +20,15 @@ from pe_jax.encoding import Encoding
 from pe_jax.evaluation.budget import Budget, needed
 from pe_jax.evaluation.windows import Windows
 from pe_jax.model.lm import LM
+from pe_jax.model.logits import of_logits
 from pe_jax.model.memory import Memory
 from pe_jax.record import Reason, sentence
 from pe_jax.training.mesh import place_windows
 from pe_jax.training.processes import gather
 from pe_jax.training.session import Session
+
+NATS = optax.softmax_cross_entropy_with_integer_labels
+"""-ln p of each target."""
 
 
 class Missing(NamedTuple):
@@ -69,8 +73,8 @@ def target_nats(
     keys = _keys(first, len(tokens))
     if memory:
         return _by_segments(model, encodings, tokens, keys, segment, memory)[:, -last:]
-    logits, _ = model(tokens[:, :-1], encodings=encodings, key=keys, last=last, scan=True)
-    return optax.softmax_cross_entropy_with_integer_labels(logits, tokens[:, -last:])
+    rows, _ = model(tokens[:, :-1], encodings=encodings, key=keys, last=last, scan=True, rows=True)
+    return of_logits(NATS, model, rows, tokens[:, -last:])
 
 
 @functools.partial(jax.jit, static_argnames=("graphdef", "encodings", "last", "blockwise"))
@@ -89,11 +93,13 @@ def answer_nats(
     `target_nats`.
     """
     model, keys = merged(graphdef, params, blockwise), _keys(first, len(tokens))
-    logits, _ = model(tokens[:, :-1], encodings=encodings, key=keys, last=last, scan=True)
-    targets = tokens[:, -last:]
-    nats = optax.softmax_cross_entropy_with_integer_labels(logits, targets)
-    of_target = jnp.take_along_axis(logits, targets[..., None], -1)[..., 0]
-    return jnp.stack([nats, logits.max(-1) - of_target], axis=-1)
+    rows, _ = model(tokens[:, :-1], encodings=encodings, key=keys, last=last, scan=True, rows=True)
+
+    def nats_and_lag(logits, targets):
+        of_target = jnp.take_along_axis(logits, targets[..., None], -1)[..., 0]
+        return jnp.stack([NATS(logits, targets), logits.max(-1) - of_target], axis=-1)
+
+    return of_logits(nats_and_lag, model, rows, tokens[:, -last:])
 
 
 @functools.partial(jax.jit, static_argnames=("graphdef", "encodings", "last", "blockwise"))
@@ -180,8 +186,8 @@ def _by_segments(model: LM, encodings: tuple[Encoding, ...], tokens, keys, segme
     def score_segment(kept, piece):
         number, inputs, targets = piece
         own = jax.vmap(jax.random.fold_in, (0, None))(keys, number)
-        logits, kept = model(inputs, kept, encodings=encodings, key=own)
-        return kept, optax.softmax_cross_entropy_with_integer_labels(logits, targets)
+        rows, kept = model(inputs, kept, encodings=encodings, key=own, rows=True)
+        return kept, of_logits(NATS, model, rows, targets)
 
     B, E = tokens.shape[0], tokens.shape[1] - 1
     kept, count, out = Memory.empty(model.config, B, memory), E // segment, []

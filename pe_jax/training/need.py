@@ -19,6 +19,7 @@ from jax.sharding import Mesh
 from pe_jax.encoding import Encoding
 from pe_jax.errors import Refused
 from pe_jax.model.config import DTYPES, LmConfig
+from pe_jax.model.logits import tokens_at_once
 from pe_jax.model.parameters import sizes
 from pe_jax.record import in_bytes
 from pe_jax.task import Task
@@ -94,11 +95,13 @@ def _parts(
     at_once = seeds if mesh or jax.default_backend() != "cpu" else 1  # as step.py has them
     copies = NUMBER * (3 * seeds + at_once)  # parameters and two moments of each seed; gradients
     learned = sum(number for encoding in encodings for number in sizes(encoding).values())
-    hidden = lm.memory * lm.model * lm.layers * jnp.dtype(DTYPES[lm.dtype]).itemsize
+    hidden = lm.model * jnp.dtype(DTYPES[lm.dtype]).itemsize  # of a token, in or after a layer
+    kept = lm.memory * lm.layers * hidden
     width = task.size(train.length)
     rows = min(train.steps_per_call, train.steps) * seeds * train.batch
     read = rows * (width + 1 if task.reads_text else 1)
-    logits = at_once * train.batch * width * lm.vocab
+    together = at_once * train.batch
+    logits = together * tokens_at_once(train.batch, width, lm.vocab) * lm.vocab
     devices = mesh.size if mesh else 1
     return [
         Allocation(name, number // devices, knobs)
@@ -109,7 +112,12 @@ def _parts(
                 "lm.vocab, lm.model, lm.mlp, lm.layers or run.seeds",
             ),
             ("parameters of the encoding", copies * learned, "the encoding's fields or run.seeds"),
-            ("segment memory", seeds * train.batch * hidden, "lm.memory, train.batch or run.seeds"),
+            ("segment memory", seeds * train.batch * kept, "lm.memory, train.batch or run.seeds"),
+            (
+                "outputs of the last layer",
+                together * width * hidden,
+                "train.batch, train.length or lm.model",
+            ),
             ("logits", NUMBER * logits, "train.batch, train.length or lm.vocab"),
             ("batches of a call", NUMBER * read, "train.steps_per_call or train.batch"),
         )

@@ -25,6 +25,7 @@ from jaxtyping import Array, Integer
 from pe_jax.encoding import Encoding
 from pe_jax.model.config import LmConfig
 from pe_jax.model.lm import LM
+from pe_jax.model.logits import of_logits
 from pe_jax.model.memory import Memory
 from pe_jax.task import Task
 from pe_jax.tasks.text import TEXT
@@ -170,14 +171,14 @@ def _loss(graphdef: nnx.GraphDef, config: TrainConfig, draw: samples.Draw) -> Ca
 
     def loss(params, before, batch, key):
         model = nnx.merge(graphdef, params, copy=True)
-        rows, memory = batch, None
+        numbers, memory = batch, None
         if before:
-            rows, fresh = batch
+            numbers, fresh = batch
             memory = Memory.of_state(before).forgotten(fresh)
         positions, dropout = jax.random.split(key)
-        (inputs, targets, scored), size = draw(rows, jax.random.fold_in(key, 2))
+        (inputs, targets, scored), size = draw(numbers, jax.random.fold_in(key, 2))
         tokens = inputs.shape[1] + model.config.memory
-        logits, memory = model(
+        rows, memory = model(
             inputs,
             memory,
             encodings=tuple(e.at(tokens) for e in model.encodings),
@@ -187,8 +188,10 @@ def _loss(graphdef: nnx.GraphDef, config: TrainConfig, draw: samples.Draw) -> Ca
             size=size,
             remat=config.remat,
             scan=config.scan,
+            rows=True,
         )
-        nats = optax.softmax_cross_entropy_with_integer_labels(logits, targets)
+        cross_entropy = optax.softmax_cross_entropy_with_integer_labels
+        nats = of_logits(cross_entropy, model, rows, targets)
         return nats.mean(where=scored), memory.state() if memory else {}
 
     return loss

@@ -47,7 +47,7 @@ TOO_LARGE = [
     ("rope", {"lm.mlp": 2**31 - 1}, "lm.mlp"),
     ("rope", {"lm.layers": 1000, "lm.model": 4096}, "lm.layers"),
     ("rope", {"lm.memory": 2**31 - 1}, "lm.memory"),
-    ("rope", {"train.batch": 10**6}, "train.batch"),
+    ("rope", {"train.batch": 10**7}, "train.batch"),
     ("rope", {"train.steps_per_call": 2**31 - 1, "train.steps": 2**31 - 1}, "steps_per_call"),
     ("learned(length=1000000000)", {}, "encoding's fields"),
     ("t5(buckets=1000000000)", {}, "encoding's fields"),

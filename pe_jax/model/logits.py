@@ -1,0 +1,49 @@
+"""What is made of logits, without those of all tokens at once where they are large.
+
+Axes: B batch, T tokens, D model size, V vocab.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Int
+
+from pe_jax.model.lm import LM
+
+MOST = 2**26
+"""Logits that may be in memory at once, 256 MiB in float32: those of 1,335 tokens of 50,257."""
+
+
+def of_logits(
+    measure: Callable, model: LM, rows: Float[Array, "B T D"], targets: Int[Array, "B T"]
+) -> Float[Array, "B T ..."]:
+    """measure(logits [B, T, V], targets [B, T]), which must take each token apart, from the `rows`
+    that `LM.__call__(rows=True)` gives.
+
+    More than MOST logits are computed for some tokens of each sequence at a time, and once more in
+    the backward pass: of the three products with the vocabulary that makes four.
+    """
+
+    def of_chunk(chunk):
+        rows, targets = chunk
+        return measure(model.logits_of(rows), targets)
+
+    T = rows.shape[1]
+    size = tokens_at_once(*targets.shape, model.config.vocab)
+    if size == T:
+        return of_chunk((rows, targets))
+
+    def chunks(a):
+        padded = jnp.pad(a, [(0, 0), (0, -T % size)] + [(0, 0)] * (a.ndim - 2))
+        return jnp.moveaxis(padded.reshape(len(a), -1, size, *a.shape[2:]), 1, 0)
+
+    out = jax.lax.map(jax.checkpoint(of_chunk), (chunks(rows), chunks(targets)))
+    return jnp.moveaxis(out, 0, 1).reshape(len(rows), -1, *out.shape[3:])[:, :T]
+
+
+def tokens_at_once(batch: int, length: int, vocab: int) -> int:
+    """Of how many tokens of each sequence the logits are in memory at once."""
+    return min(length, max(1, MOST // (batch * vocab)))
