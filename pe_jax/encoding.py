@@ -158,9 +158,9 @@ class Encoding:
         """
         return q, k
 
-    def far(self, q_pos: Coords, k_pos: Coords) -> Bool[Array, "T S"] | bool:
-        """The pairs whose dot product is that of queries and keys at `far_positions`; at most one
-        encoding may override it.
+    def far(self, q_pos: Coords, k_pos: Coords) -> Any:
+        """The pairs, booleans [T, S], whose dot product is that of queries and keys at
+        `far_positions`; at most one encoding may override it.
         """
         return False
 

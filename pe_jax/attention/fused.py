@@ -63,7 +63,11 @@ from pe_jax.attention.rows import ABSENT, Rows
 from pe_jax.encoding import HIDDEN, RELATIVE, overrides
 
 TABLES = {"bias": "relative_bias", "gate": "relative_gate"}
-VECTORS = {"relative_keys": "q", "relative_queries": "k", "relative_values": "q"}
+VECTORS: dict[str, Literal["q", "k"]] = {
+    "relative_keys": "q",
+    "relative_queries": "k",
+    "relative_values": "q",
+}
 """Whose vectors are multiplied with those at distances: the queries' (for values, weights and
 gradients of them) or the keys'."""
 PAIRS = "bias", "gate", "far"
@@ -131,9 +135,9 @@ def attend_fused(
         "k": plan.vectors(all_keys.rotated.astype(dtype)),
         "v": plan.vectors(v),
     }
-    if pe.has("far"):
-        given["q_far"] = plan.vectors(all_queries.far.astype(dtype))
-        given["k_far"] = plan.vectors(all_keys.far.astype(dtype))
+    for name, far in (("q_far", all_queries.far), ("k_far", all_keys.far)):
+        if far is not None:
+            given[name] = plan.vectors(far.astype(dtype))
     if pe.has("relative_keys"):
         given["q_plain"] = plan.vectors(all_queries.q.astype(dtype))
     if pe.has("relative_queries"):
@@ -402,7 +406,7 @@ class _Tile:
 
     def __init__(self, plan: _Plan, refs: dict[str, Any], i: Any, j: Any, at: Any, more: Any):
         self.plan, self.refs, self.i, self.j, self.at, self.more = plan, refs, i, j, at, more
-        self.target = plan.target
+        self.target: Any = plan.target
 
     @property
     def start(self) -> Any:

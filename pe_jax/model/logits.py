@@ -31,8 +31,8 @@ def of_logits(
         rows, targets = chunk
         return measure(model.logits_of(rows), targets)
 
-    T = rows.shape[1]
-    size = tokens_at_once(*targets.shape, model.config.vocab)
+    batch, T = targets.shape
+    size = tokens_at_once(batch, T, model.config.vocab)
     if size == T:
         return of_chunk((rows, targets))
 
