@@ -679,7 +679,7 @@ def test_a_metric_of_ones_own_that_is_better_when_higher_goes_from_windows_to_ta
         [result_of(found, 3, "oracle"), result_of(found, 4, "uniform")], mine.name
     )
     assert [row.label for row in table.rows] == ["oracle", "uniform"]
-    assert [[cell.best for cell in row.cells] for row in table.rows] == [[True] * 2, [False] * 2]
+    assert not any(cell.best for row in table.rows for cell in row.cells)  # one seed, no test
     assert [row.rank.mean for row in table.rows] == [1.0, 0.5]
     for row in table.rows:
         assert row.gain.mean == pytest.approx(0.0, abs=1e-5)
