@@ -100,7 +100,7 @@ def test_metrics_of_the_same_windows_share_a_pass(model, documents):
     config = config_of(("same_targets", "kl", "longppl"), by="seed")
     session = Session(History(None, watch, lambda: None))
     together = values(model, documents, config, session)
-    assert watch.line["of"] == 3 * (2 * 16 + 2 * 32 + 2 * 64)
+    assert watch.line["of"] == 3 * (16 + 32 + 2 * 64)  # within 32 tokens pi is the model itself
     known = {Key(Replica("seed", 0), Way(), "kl", n) for n in config.lengths}
     rest = values(model, documents, config, known=known)
     for key, row in rest.items():
