@@ -79,8 +79,6 @@ ROWS = "q", "q_far", "q_plain", "k", "k_far", "k_plain", "v"
 ALL = slice(None)
 ATTENTION = "attention"
 """What policies of jax.checkpoint know queries, keys and values by, and the kernel's results."""
-
-
 Target = Literal["tpu", "gpu"]
 
 
@@ -507,12 +505,10 @@ class _Tile:
             return {}
 
         def cotangent(name, head):
-            if head not in slopes:
+            if head not in slopes or name == "far":
                 return np.float32(0)
             if name == "bias":
                 return slopes[head].logits
-            if name == "far":
-                return np.float32(0)
             return _times(slopes[head].gates, self.table("gate", head))
 
         heads = range(self.plan.heads)

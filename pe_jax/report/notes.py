@@ -142,7 +142,7 @@ def _marked(table: Table) -> str:
     if len(seeds) < 2:
         return told
     if max(seeds) == 1:
-        return f"{told}; one {table.replicate} allows no tests, and so none"
+        return f"{told}; one {table.replicate} allows no test, so nothing is bold"
     pairs = count(math.comb(len(seeds), 2), "pair")
     far = f"{stats.standard_errors(len(seeds), max(seeds)):.0f} standard errors"
     return (

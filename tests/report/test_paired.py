@@ -68,7 +68,7 @@ def test_what_cannot_be_tested_is_not_told_apart():
     assert stats.best([{}, {0: 2.5}]) == [False, True]
     noisy = [by_seed([2.41, 2.60, 2.30]), by_seed([2.40, 2.41, 2.42])]
     assert stats.best(noisy) == [True, True]
-    for seeds, said in ((1, "allows no tests"), (5, "paired t test")):
+    for seeds, said in ((1, "allows no test"), (5, "paired t test")):
         results = [make_record(f"e{i}", [2.5 + i] * 5, seeds=range(seeds)) for i in range(3)]
         table = tables.extrapolation(results)
         assert said in bold_note(table)
