@@ -367,12 +367,6 @@ def _score(run: Run, folder: Folder, models: Models, text: Tokens, session: Sess
     def known() -> frozenset[Key]:
         kept = Scores(folder, run, session.say)
         kept.begin(text.about)
-        if kept.every and not kept.lines:
-            session.say(
-                "note: everything is scored anew, and the earlier scores are kept: the number of "
-                "places, the tokens scored before each, the longest length, the samples or a file "
-                "of yours has changed"
-            )
         scores.append(kept)
         return kept.known
 

@@ -63,6 +63,7 @@ class Scores:
 
     def __init__(self, folder: Folder, run: Run, say: Callable[[str], None]):
         self.path, self.protocol, self.run = folder.scores, protocol_of(run), run
+        self.say = say
         texts = jsonl.texts(self.path)
         read = [line for line in map(_decoded, texts) if line is not None]
         if len(read) < len(texts):
@@ -86,14 +87,20 @@ class Scores:
         return sum(line.seconds for line in self.lines if line.seconds)
 
     def begin(self, text: CorpusRecord) -> None:
-        """To be called before scores of a text are added. Refused if the scores so far are those of
-        another text.
+        """To be called before scores of a text are added. Says so if the text has scores of another
+        protocol alone. Refused if the scores so far are those of another text.
         """
         scored = [line.text for line in self.lines if line.text]
         if scored and scored[0].hash != text.hash:
             raise Refused(
                 f"{self.path} has scores of other text ({text.source} has changed since): delete "
                 "it to score the text of today"
+            )
+        if not self.lines and any(line.text and line.text.hash == text.hash for line in self.every):
+            self.say(
+                "note: everything is scored anew, and the earlier scores are kept: the number of "
+                "places, the tokens scored before each, the longest length, the samples or a file "
+                "of yours has changed"
             )
         self.begun = ScoreLine(protocol=self.protocol, text=text, process=environment.process())
 
