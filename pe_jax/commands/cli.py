@@ -8,6 +8,7 @@ sys.argv[0] is the command as a user types it again, "pe-jax run", however it wa
 from __future__ import annotations
 
 import contextlib
+import difflib
 import importlib
 import json
 import os
@@ -205,6 +206,16 @@ def _knobs() -> str:
     return "\n".join(lines)
 
 
+def _in_a_section(name: str) -> str:
+    """The end of a sentence on a quoted name that stands where the config has no such name: the
+    flag of the knob, in any section, that resembles it.
+    """
+    flags = [flag.partition("=")[0] for section in docstrings.sections() for flag in section.knobs]
+    by_knob = {flag.rpartition(".")[2]: flag for flag in flags}
+    near = difflib.get_close_matches(name.strip("'"), by_knob, 1)
+    return f"; did you mean {by_knob[near[0]]}?" if near else ""
+
+
 def _flag(text: str) -> str:
     return filled(f"  {text}", " " * 6)
 
@@ -296,7 +307,8 @@ def _words(error: BaseException) -> str:
     if isinstance(error, OSError):
         return in_words(error)
     if isinstance(error, KeyError) and error.args:
-        return f"no such name: {error.args[0]}"
+        name = str(error.args[0])  # quoted; ml_collections adds the nearest of the same section
+        return f"no such name: {name}{'' if 'did you mean' in name else _in_a_section(name)}"
     if isinstance(error, SyntaxError):
         return f"SyntaxError: {error}"
     if isinstance(error, AttributeError) and "has no attribute 'get_config'" in str(error):

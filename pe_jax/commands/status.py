@@ -21,7 +21,7 @@ from pe_jax.runs import progress
 if TYPE_CHECKING:
     from pe_jax.report.sheet import Sheet
 
-LOSS, VALID = "loss (nats)", "valid (bits)"  # a token; a byte, of tasks a token
+LOSS, VALID = "loss (bits)", "valid (bits)"  # a token; a byte, of tasks a token
 OPTIONS = flags.FlagValues()
 _WORKDIR = flags.DEFINE_string("workdir", "runs", "Folder of the runs.", flag_values=OPTIONS)
 
@@ -65,7 +65,7 @@ def _table(standings: list[status.Standing]) -> Sheet:
             run.state,
             run.done,
             "" if run.seeds is None else str(run.seeds),
-            "" if run.loss is None else f"{run.loss:.3f}",
+            "" if run.loss is None else f"{progress.NAT * run.loss:.3f}",
             "" if run.valid is None else f"{run.valid:.3f}",
             "" if run.seconds is None else progress.duration(run.seconds),
         )

@@ -171,7 +171,7 @@ def _facts(result: Result) -> Iterator[tuple[str, str]]:
                 value = {key: value[key] for key in sorted(value) if value[key] != {}}
             yield name.replace("_", " "), plain(value)
     if result.train.loss:
-        yield "final training loss", plain(result.train.loss)
+        yield "final training loss, nats a token", plain(result.train.loss)
 
 
 def summary(table: Table, headed: bool = False) -> str:

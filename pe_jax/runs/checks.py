@@ -17,7 +17,7 @@ from pe_jax.encoding import Dims, Encoding, overrides
 from pe_jax.evaluation.config import EvalConfig
 from pe_jax.fields import check_value
 from pe_jax.metric import Predictions, SampleMetric, TextMetric, named
-from pe_jax.model import causality, memory
+from pe_jax.model import memory, probe
 from pe_jax.model.config import DTYPES, LmConfig
 from pe_jax.model.parameters import learned
 from pe_jax.runs import environment
@@ -100,7 +100,7 @@ def reference(run: RunConfig, train: TrainConfig, task: Task) -> None:
 
 
 def users_hooks(members: Spec, swaps: Sequence[str], dims: Dims, lm: LmConfig) -> None:
-    """ValueError for a wrong hook of a user's own encoding, also of one that is swapped in, and for
+    """ValueError for a wrong hook of a user's own encoding, also of one that is swapped in, such as
     one that reads later tokens in a causal model.
     """
     for spec in (members, *map(parse, swaps)):
@@ -109,8 +109,7 @@ def users_hooks(members: Spec, swaps: Sequence[str], dims: Dims, lm: LmConfig) -
         hooks.check(encodings, names, DTYPES[lm.dtype])
         if any(":" in name for name in names):
             environment.keep_programs()  # before the first program, as above
-            if dims.causal:
-                causality.check(encodings, names)
+            probe.check(encodings, names)
             _positions_are_shared(encodings, dims)
 
 

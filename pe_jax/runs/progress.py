@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import functools
+import math
 import time
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from pe_jax.storage.jsonl import Tail
 
 QUIET_SECONDS = 20.0
 EVALUATION = 0.3  # of a run's time, until a run has shown its own share
+NAT = 1 / math.log(2)  # in bits
 
 
 def duration(seconds: float) -> str:
@@ -38,7 +40,7 @@ def describe(line: dict[str, Any]) -> str:
     if "evaluated" in line:
         return f"evaluating {line['evaluated'] / line['of']:4.0%}"
     losses = [loss for loss in line["loss"] if loss is not None]
-    loss = f"{sum(losses) / len(losses):.3f} nats" if losses else "not finite"
+    loss = f"{NAT * sum(losses) / len(losses):.2f} bits" if losses else "not finite"
     speed = f"{line['tokens_per_second'] / 1e3:.1f} k tokens/s"
     scores = [score for score in line.get("valid", ()) if score is not None]
     valid = f"  validation {sum(scores) / len(scores):.2f} bits" if scores else ""

@@ -314,6 +314,10 @@ COMMAND_MISTAKES = {
     "no argument": (["--config=configs/base.py:rope"], ["pe=SPEC", "'rope'"]),
     "unknown flag": (["--wrokdir=x"], ["unknown flag 'wrokdir'; did you mean 'workdir'?"]),
     "misspelt config flag": (["--conifg.train.steps=1"], ["did you mean 'config'?"]),
+    "knob without section": (
+        ["--config=configs/base.py", "--config.step=1"],
+        ["no such name: 'step'; did you mean --config.train.steps?"],
+    ),
     "no flag": (["--config=configs/base.py", "rope"], ["unknown argument 'rope'"]),
     "nothing to replay": (["--config=configs/replay.py"], ["DIR/config.json"]),
     "missing record": (

@@ -1,4 +1,4 @@
-"""A user's encoding that reads later tokens is refused before a causal model trains with it."""
+"""A user's encoding that reads later tokens or makes numbers infinite is refused."""
 
 import dataclasses
 
@@ -9,7 +9,7 @@ from commands import run_of
 
 from pe_jax.compose.parse import parse
 from pe_jax.encoding import HOOKS, Encoding
-from pe_jax.model import causality
+from pe_jax.model import probe
 from pe_jax.model.config import LmConfig
 from pe_jax.runs import checks
 
@@ -23,9 +23,9 @@ QUICK = ("cope", "stick_breaking", "abacus", "position_coupling", "randomized+t5
         for n in dict.fromkeys((*QUICK, *CASES))
     ],
 )
-def test_no_encoding_of_the_table_and_of_the_tests_reads_later_tokens(name):
+def test_no_encoding_of_the_table_and_of_the_tests_has_a_fault(name):
     members = encodings(name, WIDE)
-    assert [causality.leak(members[: i + 1]) for i in range(len(members))] == [None] * len(members)
+    assert [probe.fault(members[: i + 1]) for i in range(len(members))] == [None] * len(members)
 
 
 def mine(**functions):
@@ -71,14 +71,38 @@ LEAKS = {
 def test_a_hook_that_reads_later_tokens_is_named(leak):
     hook = leak.split()[0]
     with pytest.raises(ValueError, match=rf"^a.py:Mine: {hook} reads later .*, line \d+\)$"):
-        causality.check([LEAKS[leak]], ["a.py:Mine"])
+        probe.check([LEAKS[leak]], ["a.py:Mine"])
 
 
 def test_a_leak_is_found_behind_another_member():
     """Positions of another encoding are floats, and the wrong encoding is named."""
     rope, first = encodings("rope")[0], encodings("randomized")[0]
     with pytest.raises(ValueError, match="^b: logits"):
-        causality.check([first, LEAKS["logits"], rope], ["randomized", "b", "rope"])
+        probe.check([first, LEAKS["logits"], rope], ["randomized", "b", "rope"])
+
+
+ENDLESS = {
+    "embed": lambda params, x, tokens, pos: x / 0.0,
+    "relative_bias": lambda params, n: jnp.broadcast_to(-jnp.log(n * 1.0), (WIDE.heads, n.size)),
+    "qk": lambda params, q, k, q_pos, k_pos: (q * jnp.nan, k),
+}
+
+
+@pytest.mark.parametrize("hook", ENDLESS)
+@pytest.mark.parametrize("causal", [True, False])
+def test_a_hook_that_makes_infinite_numbers_is_named(hook, causal):
+    made = mine(**{hook: ENDLESS[hook]})
+    made = dataclasses.replace(made, dims=WIDE._replace(causal=causal))
+    with pytest.raises(ValueError, match=f"^a.py:Mine: {hook} gives numbers that are infinite "):
+        probe.check([made], ["a.py:Mine"])
+
+
+def test_a_bias_that_hides_keys_by_an_infinite_number_passes():
+    def bias(params, q_pos, k_pos):
+        far = jnp.abs(q_pos[:, None] - k_pos[None]) > 3
+        return jnp.where(far, -jnp.inf, 0.0)[None]
+
+    probe.check([mine(bias=bias)], ["mine"])
 
 
 def test_what_reads_earlier_tokens_alone_passes():
@@ -90,7 +114,7 @@ def test_what_reads_earlier_tokens_alone_passes():
         return jnp.fft.irfft(spectrum, size, axis=0)[: len(x)]
 
     located = mine(embed=mean, locate=lambda params, x, pos, before: jnp.cumsum(x[:, 0]))
-    causality.check([located], ["mine"])
+    probe.check([located], ["mine"])
 
 
 FILE = """
@@ -128,4 +152,4 @@ def test_what_a_hook_raises_in_the_probe_is_one_line():
         raise RuntimeError("no table\nof that size")
 
     with pytest.raises(ValueError, match="^a.py:Mine: raised RuntimeError: no table$"):
-        causality.check([mine(embed=fails)], ["a.py:Mine"])
+        probe.check([mine(embed=fails)], ["a.py:Mine"])
