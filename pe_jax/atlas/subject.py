@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import inspect
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -91,10 +92,13 @@ class Subject:
 
     @property
     def sources(self) -> list[str]:
-        """The docstring of each member's file: formula, defaults and paper."""
+        """The docstring of each member's file: formula, defaults and paper; without one, the class
+        as it is written there.
+        """
         classes = dict.fromkeys(member.cls for member in self.spec)
         return [
-            (sys.modules[cls.__module__].__doc__ or cls.__doc__ or "").strip() for cls in classes
+            (sys.modules[cls.__module__].__doc__ or inspect.getsource(cls)).strip()
+            for cls in classes
         ]
 
     def noisy(self) -> tuple[Params, ...]:

@@ -41,10 +41,10 @@ def write(
     command: str,
     told: Callable[[int, str], None] = lambda done, name: None,
 ) -> list[Path]:
-    """Writes atlas.html, properties.md and .csv, distances and maps (.png, .pdf) into `out`, and
-    NAME.FIGURE.png and .pdf of every encoding into `out`/figures. Returns the paths of the files in
-    `out` itself. `told` hears how many of the subjects are done. Nothing is written where one of
-    them fails.
+    """Writes atlas.html, properties.md and .csv and, of several encodings, distances and maps
+    (.png, .pdf) into `out`, and NAME.FIGURE.png and .pdf of every encoding into `out`/figures.
+    Returns the paths of the files in `out` itself. `told` hears how many of the subjects are done.
+    Nothing is written where one of them fails.
     """
     of_all, entries = [], []
     with atomic.together(out) as draft, atomic.together(out / FIGURES) as drafts:
@@ -270,9 +270,9 @@ def _parameters(numbers: Numbers) -> str:
 
 
 def overviews(of_all: Sequence[Numbers]) -> Iterator[AtlasFigure]:
-    """Those of a dozen encodings."""
+    """Those of a dozen encodings; none for one, whose own figures show as much."""
     shown = overview.dozen(of_all)
-    if shown:
+    if len(of_all) > 1 and shown:
         trained = any(numbers.subject.trained for numbers in shown)
         values = "trained" if trained else "at their initial values"
         yield AtlasFigure(
