@@ -2,6 +2,7 @@
 on an accelerator.
 
 python -m experiments.benchmark step [--turns=12] [--one_core]
+python -m experiments.benchmark profile [SPEC]
 python -m experiments.benchmark encodings [NAME ...] [--turns=6]
 python -m experiments.benchmark passes hf:DIR|RUN [--lengths=8192,131072] [--swaps=pi,window]
 python -m experiments.benchmark attention [--turns=12]
@@ -36,6 +37,8 @@ def arguments(given: Sequence[str] | None = None) -> argparse.Namespace:
         "--one_core", action="store_true", help="CPU time on one core, for less noise"
     )
     step.add_argument("--quick", action="store_true", help="3 turns, printed and not written")
+    profiled = command("profile", 3, "results/benchmark", "the parts of pe_jax's step")
+    profiled.add_argument("spec", nargs="?", default="rope", help="the encoding")
     costs = command("encodings", 6, "results/benchmark_encodings", "every encoding against nope")
     costs.add_argument("names", nargs="*", help="these alone, printed and not written")
     passes = command("passes", 6, "results/benchmark", "a model's forward pass at long lengths")
@@ -65,7 +68,7 @@ def _swaps(text: str) -> list[str]:
 def main() -> int:
     """The exit code."""
     options = arguments()
-    from experiments.benchmark import attention, compared, encodings
+    from experiments.benchmark import attention, compared, encodings, profile
     from pe_jax.encodings import ENCODINGS
     from pe_jax.errors import Refused
 
@@ -74,6 +77,8 @@ def main() -> int:
         if options.command == "step":
             quick = options.quick
             compared.step(3 if quick else options.turns, options.one_core, None if quick else out)
+        elif options.command == "profile":
+            profile.run(options.spec, options.turns, out)
         elif options.command == "encodings":
             plan = encodings.Plan(turns=options.turns)
             encodings.run(options.names or [*ENCODINGS], plan, None if options.names else out)

@@ -45,7 +45,7 @@ def step(count: int, one_core: bool, out: Path | None) -> None:
 
 def step_markdown(record: Mapping[str, Any]) -> str:
     """A row for each side: its time, the ratio of pe_jax's to it, and how it is made."""
-    shape, rows = record["shape"], []
+    rows = []
     for side, times in record["ms"].items():
         facts, paired = record["sides"][side], turns.ratio(record["ms"][OURS], times)
         rows.append(
@@ -61,11 +61,18 @@ def step_markdown(record: Mapping[str, Any]) -> str:
     rows += [[side, "n/a (not installed)"] for side in STEPS if side not in record["ms"]]
     head = ["side", "ms a step (min - max)", f"{OURS} / it (95 %)", "parameters", "threads"]
     return (
-        f"A training step of {shape['layers']} layers, D={shape['model']}, {shape['heads']} heads, "
-        f"mlp {shape['mlp']}, T={shape['length']}, batch {shape['batch']}, float32; "
-        f"{'CPU time on one core' if record['one_core'] else 'wall time'}, {record['pairs']} turns "
-        f"of {CALL} steps. {_conditions(record)}\n\n"
+        f"{step_of(record)}; {'CPU time on one core' if record['one_core'] else 'wall time'}, "
+        f"{record['pairs']} turns of {CALL} steps. {conditions(record)}\n\n"
         + turns.table([*head, "allocator", "form", "versions"], rows)
+    )
+
+
+def step_of(record: Mapping[str, Any]) -> str:
+    """The sizes of a training step in words."""
+    shape = record["shape"]
+    return (
+        f"A training step of {shape['layers']} layers, D={shape['model']}, {shape['heads']} heads, "
+        f"mlp {shape['mlp']}, T={shape['length']}, batch {shape['batch']}, float32"
     )
 
 
@@ -104,7 +111,7 @@ def passes_markdown(record: Mapping[str, Any]) -> str:
     }
     parts = [
         f"A forward pass of {record['model']}, one window at a time; wall time, "
-        f"{record['turns']} turns. {_conditions(record)} "
+        f"{record['turns']} turns. {conditions(record)} "
         + "; ".join(
             f"{_versions(facts)}: its process had {peaks[library]:,.0f} MiB at most"
             for library, facts in record["sides"].items()
@@ -156,7 +163,8 @@ def _about(host: dict[str, Any], workers: Mapping[str, turns.Worker]) -> dict[st
     return {"commit": commit(), "machine": host, "load_after": load, "sides": sides}
 
 
-def _conditions(record: Mapping[str, Any]) -> str:
+def conditions(record: Mapping[str, Any]) -> str:
+    """The machine and its load, in words."""
     host = record["machine"]
     return (
         f"{host['processor']}, {host['cores']} cores, load {host['load_before']} before and "

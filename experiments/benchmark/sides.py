@@ -315,13 +315,17 @@ def rotary(x):
     return jnp.concatenate([a * cos - b * sin, a * sin + b * cos], axis=-1)
 
 
-def main(side: str, *source: str) -> None:
+def serve(make: Callable[[], tuple[Facts, Ask]]) -> None:
     """Serves one side on standard input and output, until the input ends."""
     answers, sys.stdout = sys.stdout, sys.stderr  # what libraries print must not mix with answers
-    facts, ask = PASSES[side](*source) if source else STEPS[side]()
+    facts, ask = make()
     print(json.dumps(facts), file=answers, flush=True)
     for line in sys.stdin:
         print(json.dumps(ask(*line.split())), file=answers, flush=True)
+
+
+def main(side: str, *source: str) -> None:
+    serve(lambda: PASSES[side](*source) if source else STEPS[side]())
 
 
 if __name__ == "__main__":

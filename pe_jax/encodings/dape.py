@@ -22,6 +22,9 @@ from pe_jax.encodings.alibi import ALiBi
 from pe_jax.encodings.kerple_log import KerpleLog
 from pe_jax.fields import Count
 
+QUERIES = 32
+"""Those whose hidden layers, `hidden` numbers for each key, are in memory at once."""
+
 
 def prior_bias(dape, params, q_pos, k_pos):
     """The bias of the distance, b, that `dape`, a DAPE or DAPEv2, adapts: [H, T, S] in float32."""
@@ -53,9 +56,10 @@ class DAPE(Encoding):
         b, z = prior_bias(self, params, q_pos, k_pos), jnp.where(seen(logits), logits, 0.0)
 
         @jax.checkpoint
-        def adapted(query):  # one query at a time: `hidden` numbers for each key
-            x = jnp.einsum("hs,hf->sf", jnp.concatenate(query), params["w1"]) + params["b1"][None]
-            return jnp.einsum("sf,fh->hs", jax.nn.leaky_relu(x), params["w2"])
+        def adapted(x):  # of one query, [S, 2H]
+            h = jax.nn.leaky_relu(x @ params["w1"] + params["b1"][None])
+            return h @ params["w2"]
 
-        f = jax.lax.map(adapted, (z.swapaxes(0, 1), b.swapaxes(0, 1)))
-        return logits + b + f.swapaxes(0, 1)
+        x = jnp.moveaxis(jnp.concatenate([z, b]), 0, -1)
+        f = jax.lax.map(adapted, x, batch_size=QUERIES)
+        return logits + b + jnp.moveaxis(f, -1, 0)

@@ -82,7 +82,6 @@ def _taken(q, k, own, of_keys):
         a = jnp.pad(a, [(0, -S % size)] + [(0, 0)] * (a.ndim - 1))
         return a.reshape(-1, size, *a.shape[1:])
 
-    @jax.checkpoint
     def step(gone, chunk):
         k, w, beta, places = chunk
         passed = places[:, None] <= own[None]

@@ -87,12 +87,14 @@ class Layer(nnx.Module):
         x = x + self._drop(mlp, dropout_keys[1])
         return x.reshape(B, last, D), cache
 
+    @jax.named_scope("mlp")
     def _mlp(self, h: Float[Array, "*tokens D"]) -> Float[Array, "*tokens D"]:
         activation = ACTIVATIONS[self.config.activation]
         if self.config.gated:
             return self.down(activation(self.gate(h)) * self.up(h))
         return self.down(activation(self.up(h)))
 
+    @jax.named_scope("attention")
     def _attention(self, h: Float[Array, "B L D"], pe: Bound, seen: Seen, last: int, cache):
         """(what attention adds to the last tokens, `flat`, the cache), from normalised inputs."""
         B, L, _ = h.shape
@@ -126,7 +128,9 @@ class Layer(nnx.Module):
         full = type(cache) is LayerPast
         attend = choose(self.config.attention, pe, B, H, last, S, full)
         over_batch = jax.vmap(lambda *args: attend(pe, *args), in_axes=(0, 0, 0, axes, axes))
-        return self.out(flat(over_batch(q, k, v, queries, keys).reshape(B, last, -1))), cache
+        with jax.named_scope("attend"):
+            out = over_batch(q, k, v, queries, keys)
+        return self.out(flat(out.reshape(B, last, -1))), cache
 
     def _norm(self, x: Float[Array, "B L D"]) -> Float[Array, "B L D"]:
         return self.attention_norm(flat(x)).reshape(x.shape)

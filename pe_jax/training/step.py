@@ -150,11 +150,13 @@ def _step_of_replica(
         old, batch, seed = replica
         key = jax.random.fold_in(jax.random.fold_in(jax.random.key(seed), 1), step)
         (loss, memory), grads = gradient(old["params"], old["memory"], batch, key)
-        norm = optax.tree.norm(grads)
-        updates, optimizer_state = optimizer.update(grads, old["optimizer"], old["params"])
+        with jax.named_scope("optimizer"):
+            norm = optax.tree.norm(grads)
+            updates, optimizer_state = optimizer.update(grads, old["optimizer"], old["params"])
+            params = optax.apply_updates(old["params"], updates)
         finite = jnp.isfinite(loss) & jnp.isfinite(norm)
         new = {
-            "params": optax.apply_updates(old["params"], updates),
+            "params": params,
             "optimizer": optimizer_state,
             "diverged": jnp.where((old["diverged"] < 0) & ~finite, step, old["diverged"]),
             "memory": memory,
@@ -191,7 +193,8 @@ def _loss(graphdef: nnx.GraphDef, config: TrainConfig, draw: samples.Draw) -> Ca
             rows=True,
         )
         cross_entropy = optax.softmax_cross_entropy_with_integer_labels
-        nats = of_logits(cross_entropy, model, rows, targets)
+        with jax.named_scope("loss"):
+            nats = of_logits(cross_entropy, model, rows, targets)
         return nats.mean(where=scored), memory.state() if memory else {}
 
     return loss

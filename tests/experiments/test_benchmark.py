@@ -1,6 +1,7 @@
 """scripts/benchmark: its arithmetic, its reports, and that its sides train the same model."""
 
 import json
+import os
 from pathlib import Path
 
 import jax
@@ -10,7 +11,7 @@ import pytest
 from flax import nnx
 
 from experiments.benchmark import __main__ as command
-from experiments.benchmark import compared, encodings, turns
+from experiments.benchmark import compared, encodings, profile, turns
 from experiments.benchmark.encodings import Plan, exponent, misses
 from experiments.benchmark.sides import (
     CALL,
@@ -74,6 +75,18 @@ def test_a_model_is_timed_at_every_length_with_every_swap(tmp_path, monkeypatch)
     (plain, _), (pi, _) = found["48"].values()
     assert plain["nats"] != pi["nats"]
     assert (tmp_path / "passes.md").read_text().count("| pe_jax, pi |") == 2
+
+
+def test_a_profile_gives_the_time_of_every_part():
+    facts, ask = profile.side("rope", TINY)
+    found = ask()
+    assert found["parts"].keys() == profile.PARTS.keys()
+    assert 0.2 * found["ms"] < sum(found["parts"].values()) < 1.01 * found["ms"] * os.cpu_count()
+    record = {"machine": HOST, "load_after": 1.0, "shape": TINY.sizes(), "spec": "rope"} | facts
+    text = profile.markdown(record | {"cores": {"1": [found] * 3, "2": [found]}})
+    rows = [line for line in text.splitlines() if line.startswith("| ")]
+    assert len(rows) == 3 + len(profile.PARTS)
+    assert rows[-1] == f"| the step | {found['ms']:.1f} |  | {found['ms']:.1f} |  |"
 
 
 def test_the_model_of_a_run_is_timed_with_a_swap(quick_run):

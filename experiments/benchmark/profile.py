@@ -1,0 +1,131 @@
+"""Where the time of a training step goes: the instructions of XLA's program, by the named scopes of
+the model that they come from. One of several fused into one counts for the last of them.
+"""
+
+from __future__ import annotations
+
+import collections
+import os
+import re
+import resource
+import statistics
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import jax
+
+from experiments.benchmark import turns
+from experiments.benchmark.compared import conditions, step_of
+from experiments.benchmark.sides import CALL, Ask, Facts, Workload, serve, timed
+from pe_jax.report.words import count
+from pe_jax.runs.environment import commit
+from pe_jax.training.step import init, make_steps, structure
+
+PARTS = {
+    "products of dense layers": r"\b(attention|mlp|loss)\b(?!.*\battend\b).*\bdot",
+    "products of attention": r"\battend\b.*\bdot",
+    "softmax, mask, rotation": r"\battend\b",
+    "layouts of heads": r"\battention\b",
+    "activation of the MLP": r"\bmlp\b",
+    "loss over the vocabulary": r"\bloss\b",
+    "optimizer": r"\boptimizer\b",
+    "norms, sums, embedding": "",
+}
+"""The scopes of each part; an instruction belongs to the first that it matches."""
+
+
+def run(spec: str, times: int, out: Path | None) -> None:
+    """Profiles the step of a spec on one core, and on all of them."""
+    cores, host, asked, versions = os.sched_getaffinity(0), turns.machine(), {}, {}
+    for own in ({max(cores)}, cores):
+        worker = turns.Worker("experiments.benchmark.profile", spec, cores=own)
+        asked[str(len(own))], versions = [worker.ask() for _ in range(times)], worker.facts
+        worker.close()
+    record = {"commit": commit(), "machine": host, "load_after": round(os.getloadavg()[0], 2)}
+    record |= {"spec": spec, "shape": Workload().sizes(), "cores": asked} | versions
+    print(text := markdown(record))
+    if out:
+        turns.write(out / "profile", record, text)
+
+
+def markdown(record: Mapping[str, Any]) -> str:
+    """A row for each part: its milliseconds a step on one core, on all, and their shares."""
+    columns, faults = collections.defaultdict(list), []
+    for asked in record["cores"].values():
+        whole = statistics.median(one["ms"] for one in asked)
+        for part in PARTS:
+            ms = statistics.median(one["parts"].get(part, 0.0) for one in asked)
+            columns[part] += [f"{ms:.1f}", f"{ms / whole:.0%}"]
+        columns["the step"] += [f"{whole:.1f}", ""]
+        faults.append(f"{statistics.median(one['faults'] for one in asked):,.0f}")
+    cores = [count(int(n), "core") for n in record["cores"]]
+    head = ["part", *(f"{column}, {on}" for on in cores for column in ("ms", "share"))]
+    faults = " and ".join(faults)
+    return (
+        f"{step_of(record)}, {record['spec']}, jax {record['versions']['jax']}: where its time "
+        f"goes, by XLA's trace. {conditions(record)} Page faults a step: {faults}.\n\n"
+        + turns.table(head, [[part, *cells] for part, cells in columns.items()])
+    )
+
+
+def side(spec: str, work: Workload) -> tuple[Facts, Ask]:
+    """Each answer is of CALL steps in one call: milliseconds a step by the wall and by part, and
+    page faults a step.
+    """
+    encodings = work.encodings(spec)
+    graphdef, params = structure(work.lm, encodings)
+    state, batches = init(work.lm, encodings, work.train, (0,)), work.batches()[:, None]
+    program = make_steps(graphdef, work.train, (0,)).lower(state, batches).compile()
+    scopes = _scopes(program.as_text() or "")
+
+    def call() -> None:
+        nonlocal state
+        state, _ = jax.block_until_ready(program(state, batches))
+
+    def ask() -> Facts:
+        spent: dict[str, float] = collections.defaultdict(float)
+        with tempfile.TemporaryDirectory() as folder:
+            before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+            with jax.profiler.trace(folder):
+                _, times = timed(call, CALL)
+            faults = resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before
+            (path,) = Path(folder).rglob("*.xplane.pb")
+            for name, ms in _events(jax.profiler.ProfileData.from_file(str(path))):
+                if name in scopes:
+                    spent[_part(scopes[name])] += ms / CALL
+        return {"ms": times["ms"], "parts": spent, "faults": faults / CALL}
+
+    call()
+    return {"versions": {name: version(name) for name in ("jax", "flax", "optax")}}, ask
+
+
+def _events(data: Any) -> Iterator[tuple[str, float]]:
+    """(name, milliseconds)."""
+    for plane in data.planes:
+        for line in plane.lines:
+            for event in line.events:
+                yield event.name, event.duration_ns / 1e6
+
+
+def _scopes(program: str) -> dict[str, str]:
+    """The scopes of each instruction, with its operation and its kind at the end, without loops and
+    calls, which hold others.
+    """
+    found = re.findall(r"^\s*(?:ROOT )?%([\w.\-]+) = [^=]*? ([\w\-]+)\((.*)$", program, re.M)
+    return {
+        name: "/".join([*re.findall('op_name="([^"]*)"', rest), kind])
+        for name, kind, rest in found
+        if kind not in ("while", "call", "conditional")
+    }
+
+
+def _part(scope: str) -> str:
+    return next(name for name, pattern in PARTS.items() if re.search(pattern, scope))
+
+
+if __name__ == "__main__":
+    serve(lambda: side(sys.argv[1], Workload()))
