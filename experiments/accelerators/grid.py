@@ -30,6 +30,10 @@ NO_REMAT = (("train.remat", False),)
 MESHES = tuple((("run.mesh", mesh),) for mesh in ("data:4", "data:8", "fsdp:4", "fsdp:8"))
 HEADS = tuple((("lm.layers", 6), ("lm.model", 384), ("lm.heads", heads)) for heads in (6, 3))
 """A model of as many parameters, with heads of 64 and of 128 components; for rope alone."""
+LOOP = (("train.scan", True),)
+"""The layers as one loop; for rope alone."""
+WORDS = (("lm.vocab", 32768),)
+"""A vocabulary of which not all logits fit into memory; for rope alone."""
 PACKAGES = ("jax", "jaxlib", "libtpu", "flax")
 
 
@@ -41,7 +45,7 @@ def cases() -> Iterator[Case]:
     yield from (Case(spec, "training", NO_REMAT) for spec in SOME)
     for changes in MESHES:
         yield from (Case(spec, "training", changes) for spec in SOME)
-    yield from (Case("rope", "training", changes) for changes in HEADS)
+    yield from (Case("rope", "training", changes) for changes in (*HEADS, LOOP, WORDS))
 
 
 def run(todo: Sequence[Case], out: Path) -> None:
