@@ -196,11 +196,13 @@ def _at_work(run: Run, folder: Folder, command: str, view: View) -> Iterator[Wor
     broadcast(_check_groups, run, folder, devices)
     with stopping(view.say) as stop, contextlib.ExitStack() as stack:
         validate = validation(run, text, devices) if run.train.steps else None
-        settings = run.log.checkpoint_seconds, validate, run.log.valid_every
-        work = Work(text, Session(History(), view.say, stop, devices, *settings))
+        settings = devices, run.log.checkpoint_seconds, validate, run.log.valid_every
+        held: list[Work] = []
+
+        def session(history: History) -> Session:
+            return Session(history, view.say, stop, *settings)
 
         def hold() -> None:
-            nonlocal work
             begun: list[Begun] = []
             check, set_reason = stack.enter_context(
                 folder.held(view, lambda: begun.append(_begin(run, folder, text, command, view)))
@@ -215,12 +217,11 @@ def _at_work(run: Run, folder: Folder, command: str, view: View) -> Iterator[Wor
                 view.watch(line)
 
             history = History(folder.metrics, watch, check)
-            session = dataclasses.replace(work.session, history=history)
-            work = Work(text, session, begun[0], trackers, set_reason)
+            held.append(Work(text, session(history), begun[0], trackers, set_reason))
             view.begin()
 
         broadcast(hold)
-        yield work
+        yield held[0] if held else Work(text, session(History()))
 
 
 def _begin(run: Run, folder: Folder, text: Tokens, command: str, view: View) -> Begun:
