@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from pe_jax.errors import nearest
 
 Hooks = Mapping[str, tuple[str, ...]]
-"""The name of each hook, and of its arguments."""
+"""{hook: the names of its arguments}"""
 
 
 def hooks(contract: type) -> dict[str, tuple[str, ...]]:
@@ -41,7 +41,7 @@ def check_class(cls: type, contract: type, hooks: Hooks) -> None:
 
 
 def _after(contract: type, own: Callable) -> Callable:
-    """A class's __post_init__ after that of its contract, whether it calls that or not."""
+    """A __post_init__ that runs the contract's, then the class's `own`, which may call it too."""
 
     def __post_init__(self):
         contract.__post_init__(self)

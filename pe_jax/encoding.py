@@ -63,10 +63,10 @@ class Encoding:
     """Where `embed` acts: once, on the model's input, or on the input of each layer in `layers`."""
 
     family: ClassVar[str | None] = None
-    """The name of the plain class that it is a form of: "RoPE" for every rotation. Two encodings
-    of one family do the same thing, so a model seldom needs both; one can take over the parameters
-    of the other; and one that is swapped into a trained model replaces the plain one. A class that
-    names no family begins one, which its subclasses belong to; NoPE alone has none.
+    """The name of the plain class that this class is a form of: "RoPE" for every rotation. A model
+    seldom needs two encodings of one family, since they do the same thing. One can take over the
+    parameters of another; swapped into a trained model, it replaces the plain class. A class that
+    names no family begins one, with its subclasses; NoPE alone has none.
     """
     whole_rows: ClassVar[bool] = False
     """A hook needs all keys of a query at once: blockwise attention then cuts the queries alone."""
@@ -82,7 +82,7 @@ class Encoding:
         contract.check_class(cls, Encoding, HOOKS)
 
     def __post_init__(self):
-        """What is checked of every encoding, before the checks of its own class."""
+        """Checks every encoding; the __post_init__ of its class, if any, runs after this one."""
         check(self, f"{type(self).__name__}'s ")
         if overrides(self, "embed") and self.where == "input" and self.layers != ":":
             raise ValueError(
@@ -101,8 +101,8 @@ class Encoding:
         return self
 
     def limit(self) -> int | None:
-        """How many positions it can serve (the rows of a learned table); None: any number. Those
-        that its `positions` hands on are below it.
+        """How many positions it can serve (the rows of a learned table); None: any number. The
+        positions that its `positions` returns are below this limit.
         """
         return None
 
@@ -126,7 +126,7 @@ class Encoding:
         """(window, sinks): a query sees keys less than `window` away and the first `sinks` keys."""
         return None
 
-    # Transforms: take what stands at the site, return it.
+    # Transforms: each takes an array (or two) and returns it changed.
 
     def positions(self, tokens: Int[Array, "L"], pos: Num[Array, "L"], key, train: bool):
         """The positions of a sequence, from `pos`: drawn at random, shifted, scaled, or computed
@@ -218,7 +218,7 @@ class Encoding:
 
 
 HOOKS = contract.hooks(Encoding)
-"""The name of each hook, and of its arguments."""
+"""{hook: the names of its arguments}"""
 
 RELATIVE = tuple(hook for hook in HOOKS if hook.startswith("relative_"))
 

@@ -38,7 +38,7 @@ def in_words(error: OSError) -> str:
     path = error.filename2 or error.filename
     if path and error.errno == errno.ENOTDIR:
         above = [Path(path), *Path(path).parents]
-        path = next((one for one in above if one.is_file()), path)
+        path = next((parent for parent in above if parent.is_file()), path)
     place = f"{str(path)!r}: " if path else ""
     remedy = f"; {REMEDIES[error.errno]}" if error.errno in REMEDIES else ""
     return f"{place}{error.strerror[0].lower()}{error.strerror[1:]}{remedy}"

@@ -54,8 +54,8 @@ def hints(cls: type) -> dict[str, Any]:
 def fits(value: Any, hint: Any) -> bool:
     """Whether a field with the annotation `hint` may have this value.
 
-    Integers are accepted for floats; booleans only for booleans. Annotations of other kinds than
-    the fields of configs and encodings have allow everything.
+    Integers are accepted for floats; booleans only for booleans. An annotation of a kind that no
+    field of a config or an encoding has allows everything.
     """
     kind, parts = _parts(hint)
     if kind is Annotated:
@@ -66,7 +66,7 @@ def fits(value: Any, hint: Any) -> bool:
         return any(value == known and type(value) is type(known) for known in parts)
     if kind is tuple and parts[1:] == (...,):
         return isinstance(value, tuple) and all(fits(entry, parts[0]) for entry in value)
-    if not isinstance(kind, type) or kind is typing.ClassVar:
+    if not isinstance(kind, type):
         return True
     if isinstance(value, bool) or kind is bool:
         return type(value) is kind
@@ -80,7 +80,7 @@ def fits(value: Any, hint: Any) -> bool:
 
 @functools.cache
 def _parts(hint: Any) -> tuple[Any, tuple[Any, ...]]:
-    """An annotation without what stands in its brackets, and that."""
+    """(an annotation without its brackets, what stands in them)."""
     return typing.get_origin(hint) or hint, typing.get_args(hint)
 
 

@@ -419,8 +419,8 @@ def named(name: str, kind: type[Kind] = Metric) -> Kind:
 
 
 def sources(names: Iterable[str]) -> dict[str, str]:
-    """SHA-256 of each file outside the package that a metric of these names is in, and of those of
-    its folder that it imports.
+    """SHA-256 of each file outside the package that has a metric of these names, and of each file
+    of its folder that it imports.
     """
     paths = (name.rpartition(":")[0] for name in names if ":" in name)
     return {file: hash for path in paths for file, hash in own_class.sources(path).items()}

@@ -54,8 +54,9 @@ def own_instance(path: str, name: str, contract: type[Contract]) -> Contract:
 
 
 def _module(path: str, name: str, kind: str) -> types.ModuleType:
-    """The module of the file at `path`, of which `name` is wanted as a `kind`. It is executed once
-    per process, and again when it, or a file of its folder that it imports, has changed.
+    """The module of the file at `path`; `name` and `kind`, what is wanted of it, are for the error
+    alone. It is executed once per process, and again when it, or a file of its folder that it
+    imports, has changed.
     """
     file = Path(path).resolve()
     if not file.is_file():
@@ -107,8 +108,8 @@ def _imported(source: bytes) -> set[str]:
 
 
 def _forget(files: Iterable[str]) -> None:
-    """Has Python import such files anew, which may have changed, and whose names files of another
-    user's folder may have. Modules that Python's path leads to stay.
+    """Makes Python import these files anew: they may have changed, or files of another user's
+    folder with the same names may have been imported. Modules on Python's path stay.
     """
     for name in (Path(file).stem for file in files):
         known = getattr(sys.modules.get(name), "__file__", None)

@@ -15,7 +15,7 @@ VERSION = 6
 
 
 HELD_OUT = {"test": "test", "valid": "validation"}  # the splits that are scored, in words
-TOLD = 0.05  # the share of a split in the training text from which on people are told of it
+TOLD = 0.05  # shares of a split in the training text are reported from this one on
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -26,20 +26,6 @@ class Overlap:
     copies: int = 0  # its documents that are equal to one of the training text
     document: str = ""  # a copy, or the one that shares the most; "": none shares any
     beside: str = ""  # the document of the training text that shares the most with it
-
-
-def doubts(overlaps: Mapping[str, Overlap], splits: Iterable[str]) -> tuple[str, ...]:
-    """A sentence for each of these splits that has a copy of a training document, or shares at
-    least TOLD with the training text. Less may be what many texts have, such as a licence.
-    """
-    found = ((HELD_OUT.get(split, split), overlaps.get(split)) for split in splits)
-    return tuple(
-        f"{100 * overlap.share:.3g} % of the {name} text also stands in the training text ("
-        + (f"copies: {overlap.copies}, such as " if overlap.copies else "most of it: ")
-        + f"{overlap.document} has that of {overlap.beside})"
-        for name, overlap in found
-        if overlap and (overlap.copies or overlap.share >= TOLD)
-    )
 
 
 class Reason(enum.Enum):
@@ -67,7 +53,7 @@ def sentence(reason: Reason, at: int | None, free: int | None) -> str:
     """The sentence of a reason, with the numbers that a Row has for it."""
     if reason is not Reason.OUT_OF_MEMORY:
         return SENTENCES[reason].format(at=at)
-    if at is None or free is None:  # the device has told it in the middle of a pass
+    if at is None or free is None:  # the device ran out of it in the middle of a pass
         return "out of memory"
     return SENTENCES[reason].format(at=in_bytes(at), free=in_bytes(free))
 
@@ -75,13 +61,13 @@ def sentence(reason: Reason, at: int | None, free: int | None) -> str:
 def in_bytes(number: int) -> str:
     """A number of bytes, as in "41.2 GB"."""
     units = (10**12, "TB"), (10**9, "GB"), (10**6, "MB")
-    unit, name = next((one for one in units if number >= one[0]), units[-1])
+    unit, name = next((unit for unit in units if number >= unit[0]), units[-1])
     return f"{number / unit:.3g} {name}"
 
 
 def divergence(steps: Mapping[int, int]) -> str:
-    """From which step on the training of seeds went wrong, {seed: step}, in words: "seeds 0, 2:
-    loss or gradient not finite from step 37 on"; "" for none.
+    """{seed: step at which it diverged} in words, as in "seeds 0, 2: loss or gradient not finite
+    from step 37 on"; "" for none.
     """
     by_step: dict[int, list[int]] = {}
     for seed, step in sorted(steps.items()):
@@ -115,10 +101,11 @@ AS_TRAINED = Way()
 
 @dataclasses.dataclass(frozen=True, order=True)
 class Replica:
-    """What the rows of one way, metric and length differ by."""
+    """What a score is of: a seed of training; or, of a single model, a place of the text or a
+    sample. Rows of the same way, metric and length have different replicas.
+    """
 
     kind: Literal["seed", "place", "sample"]
-    """A seed of training; of a single model a place of the text, or a sample."""
     number: int
 
     def __str__(self) -> str:
@@ -137,7 +124,7 @@ class Row:
     reason: Reason | None = None  # why there is no value
     at: int | None = None  # the number in the reason's sentence: positions, step, bytes needed
     free: int | None = None  # the bytes that were free where too few were
-    seconds: float | None = None  # of a pass over one place or sample; None where it was compiled
+    seconds: float | None = None  # of the pass over a place or sample; None if compilation is in it
 
     @property
     def why(self) -> str:
@@ -170,9 +157,7 @@ class Baseline:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class UsersMetric:
-    """A metric in a user's file, as metric.py has it: what a report, which does not read that file,
-    says of it.
-    """
+    """What a report says of a metric in a user's file (metric.py), without reading the file."""
 
     sentence: str
     unit: str
@@ -183,7 +168,7 @@ class UsersMetric:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class CorpusRecord:
-    """Which text a run read: what tells it from any other."""
+    """The text that a run read, and the hash that identifies it."""
 
     source: str  # as the config names it
     hash: str  # SHA-256 of its documents
@@ -194,8 +179,17 @@ class CorpusRecord:
     overlap: dict[str, Overlap] = dataclasses.field(default_factory=dict)  # by split
 
     def doubts(self, splits: Iterable[str] = HELD_OUT) -> tuple[str, ...]:
-        """What people must know of the overlap of these splits: `doubts`."""
-        return doubts(self.overlap, splits)
+        """A sentence for each of these splits that has a copy of a training document, or shares at
+        least TOLD with the training text. Less may be what many texts have, such as a licence.
+        """
+        overlaps = ((HELD_OUT.get(split, split), self.overlap.get(split)) for split in splits)
+        return tuple(
+            f"{100 * overlap.share:.3g} % of the {name} text also stands in the training text ("
+            + (f"copies: {overlap.copies}, such as " if overlap.copies else "most of it: ")
+            + f"{overlap.document} has that of {overlap.beside})"
+            for name, overlap in overlaps
+            if overlap and (overlap.copies or overlap.share >= TOLD)
+        )
 
 
 SYMBOLS = "symbols"  # the tokenizer of a task that draws its samples and reads no text
@@ -203,7 +197,7 @@ SYMBOLS = "symbols"  # the tokenizer of a task that draws its samples and reads 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Vocabulary:
-    """Which tokenizer a run used: what tells it from any other."""
+    """The tokenizer that a run used, and the hash that identifies it."""
 
     spec: str = "bytes"  # as the config names it; or SYMBOLS
     vocabulary: int = 256  # how many tokens it has
@@ -223,7 +217,7 @@ class Device:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Process:
-    """What a process computed its numbers by; as it is: this is not known."""
+    """The code and the device that numbers were computed with; the defaults: they are not known."""
 
     commit: str = "unknown"
     versions: dict[str, str] = dataclasses.field(default_factory=dict)
@@ -235,7 +229,7 @@ class Parent:
     """The run, or the pretrained model, whose parameters a run started from."""
 
     id: str  # of a pretrained model the name of its folder or file
-    parameters: str  # SHA-256 of all its seeds' parameters, or of the digests of its files
+    parameters: str  # SHA-256 of the digests of its first program's parameters, or of its files
     label: str
     config: str  # hash of its config, or of its description
     commit: str
@@ -272,14 +266,16 @@ class Training:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Tried:
-    """A learning rate among which one was chosen by validation text at the training length."""
+    """A learning rate that was tried, and its scores of validation text or samples at the training
+    length, by which one is chosen.
+    """
 
     rate: float
-    valid: dict[int, float | None]  # bits per byte by seed; None: not finite
+    valid: dict[int, float | None]  # bits per byte, or bits, by seed; None: not finite
 
     @property
     def mean(self) -> float:
-        """The mean over seeds, the lowest of which is chosen; infinity where a seed diverged."""
+        """The mean over seeds; infinity where a seed diverged. The lowest mean is chosen."""
         finite = [value for value in self.valid.values() if value is not None]
         return statistics.fmean(finite) if len(finite) == len(self.valid) else math.inf
 
@@ -319,7 +315,7 @@ class Begun(Planned, Process):
     corpus: CorpusRecord
     tokenizer: Vocabulary = Vocabulary()
     sources: dict[str, str] = dataclasses.field(default_factory=dict)
-    """SHA-256 of each file outside the package that its config names an encoding or a task of."""
+    """SHA-256 of the users' files that its encodings and its task come from, by path."""
     parent: Parent | None = None
     advice: tuple[str, ...] = ()
     command: str = ""  # what reproduces it
@@ -347,17 +343,20 @@ class Result(Begun):
     digests: dict[str, str] = dataclasses.field(default_factory=dict)
     """SHA-256 of each program's final training state, by its seeds, as in "0-1-2"."""
     rates: tuple[Tried, ...] = ()  # those that were tried, where `train.rates` names several
-    scored: CorpusRecord | None = (
-        None  # the text that was scored; None: the one that was trained on
-    )
+    scored: CorpusRecord | None = None  # the text that was scored; None: that of training
     scored_by: tuple[Process, ...] = ()  # what computed the scores of this protocol, in order
     converted: str = ""  # how a record of an earlier schema was brought into this one
 
     @property
     def diverged(self) -> dict[int, int]:
-        """The step at which each seed diverged whose training did."""
-        diverged = [row for row in self.rows if row.reason is Reason.DIVERGED]
-        return {row.replica.number: row.at for row in diverged if row.at is not None}
+        """{seed: step at which it diverged}, without the seeds that did not. Places and samples are
+        scores of one seed.
+        """
+        return {
+            row.replica.number if row.replica.kind == "seed" else self.seeds[0]: row.at
+            for row in self.rows
+            if row.reason is Reason.DIVERGED and row.at is not None
+        }
 
     def replicas(self, metric: str) -> tuple[Replica, ...]:
         """The replicas of the rows of a metric, in order."""
@@ -408,7 +407,7 @@ class Stage(enum.Enum):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class State:
-    """How a run stands: state.json. A killed process leaves RUNNING behind; the lock tells."""
+    """How a run stands: state.json. RUNNING, and nobody holds its lock: its process was killed."""
 
     stage: Stage
     since: str  # UTC, ISO 8601

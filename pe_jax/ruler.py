@@ -60,7 +60,7 @@ class PromptText(NamedTuple):
     answers: tuple[tuple[int, int, float], ...]
     """The first character of each answer, the one after its last, and the depth of its needle."""
     needles: tuple[tuple[int, int], ...]
-    """The same two of each needle."""
+    """The first character of each needle, and the one after its last."""
 
 
 def single_1(request: Request) -> Prompt:
@@ -229,8 +229,8 @@ def _behind(before: str, main: PromptText) -> PromptText:
 def _longest(
     request: Request, write: Callable[[int], PromptText], most: int, least: bool = False
 ) -> PromptText:
-    """What is written with as many units of text as fit in `most` tokens. ValueError where it does
-    not fit without any, or with `least` that.
+    """What is written with as many units of text as fit in `most` tokens. Where it does not fit
+    even without any: ValueError, or with `least` what is written without any.
     """
 
     def size(units: int) -> int:

@@ -52,14 +52,14 @@ class Task:
     the last targets are then the same at every evaluation length.
     """
     metrics: ClassVar[tuple[str, ...]] = ("accuracy", "exact_match")
-    """Names of metric.METRICS: how it is scored where eval.metrics does not say it."""
+    """Its metrics, by their names in metric.METRICS, where eval.metrics names none."""
 
     def __init_subclass__(cls, **kwargs: Any):
         super().__init_subclass__(**kwargs)
         contract.check_class(cls, Task, HOOKS)
 
     def __post_init__(self):
-        """What is checked of every task, before the checks of its own class."""
+        """Checks every task; the __post_init__ of its class, if any, runs after this one."""
         check(self, f"{type(self).__name__}'s ")
         if not self.causal and not self.bidirectional:
             raise ValueError(
@@ -74,13 +74,13 @@ class Task:
         raise NotImplementedError
 
     def labels(self) -> int:
-        """How many tokens may be the target of a scored prediction: one guessed at random is right
-        once in so many.
+        """How many tokens may be the target of a scored prediction; a random guess is right with
+        probability 1 / labels.
         """
         return self.vocab()
 
     def first_label(self) -> int:
-        """The lowest of these tokens. Their ids are consecutive."""
+        """The lowest token that may be such a target. The ids of all `labels` are consecutive."""
         return 0
 
     def has(self, n: int) -> bool:
@@ -116,24 +116,24 @@ class Task:
         return None
 
     def guess(self, tokens: Sequence[int]) -> list[int] | None:
-        """What a simple method without a model predicts at each token; None: there is none but the
-        most frequent target of each place.
+        """What a simple method without a model predicts at each token; None: there is no method
+        but the most frequent target of each place.
         """
         return None
 
     def depths(self, tokens: Sequence[int]) -> list[float | None] | None:
-        """How deep what is to be retrieved lies in what stands before each prediction, from 0, the
-        first token, to 1, the token at which it is predicted; None for one that is not scored, and
-        altogether where nothing is retrieved.
+        """The depth of the item to be retrieved, for each prediction: its place among the tokens
+        read so far, from 0, the first token, to 1, the token at which it is predicted. None for a
+        token that is not scored; None in place of the list if the task retrieves nothing.
         """
         return None
 
     def distances(self, tokens: Sequence[int]) -> list[int | None] | None:
-        """How many tokens what decides a target lies before it; None for a token that is not
-        scored, and altogether where no single token decides it.
+        """For each target, how many tokens before it the token that decides it lies. None for a
+        token that is not scored; None in place of the list if no single token decides a target.
         """
         return None
 
 
 HOOKS = contract.hooks(Task)
-"""The name of each hook, and of its arguments."""
+"""{hook: the names of its arguments}"""

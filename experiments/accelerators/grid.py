@@ -23,8 +23,8 @@ NAME = "accelerators.jsonl"
 SOME = ("rope", "alibi", "t5")
 """The encodings whose training is compiled with some changes of the config, too."""
 MORE = ("rope+window(window=128)", "rerope", "shaw", "deberta")
-"""Whose training is compiled, too: the kernel leaves out most tiles of a window; the others have
-the hooks of pairs and of vectors that no encoding of the config has.
+"""Other specs whose training is compiled: the kernel leaves out most tiles of a window; the others
+have hooks of pairs and of vectors that no encoding of the config has.
 """
 NO_REMAT = (("train.remat", False),)
 MESHES = tuple((("run.mesh", mesh),) for mesh in ("data:4", "data:8", "fsdp:4", "fsdp:8"))

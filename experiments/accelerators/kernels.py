@@ -1,7 +1,7 @@
 """The gradient of attention with RoPE by our kernel and by JAX's splash attention, compiled for one
 TPU v5e: why attention/choose.py takes our own for encodings that only rotate, too.
 
-Both get queries and keys rotated by XLA before. Splash attention has the components of a head in
+XLA rotates queries and keys before either kernel. Splash attention has the components of a head in
 the 128 lanes of a register, ours has tokens there: with heads of 64 components half of its lanes
 are padding.
 """

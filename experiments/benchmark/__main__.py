@@ -28,8 +28,7 @@ def arguments(given: Sequence[str] | None = None) -> argparse.Namespace:
     def command(name: str, turns: int, out: str, help: str) -> argparse.ArgumentParser:
         own = commands.add_parser(name, help=help, formatter_class=parser.formatter_class)
         own.add_argument("--out", type=Path, default=Path(out), help="folder of record and table")
-        if turns:
-            own.add_argument("--turns", type=_number, default=turns, help="of each side")
+        own.add_argument("--turns", type=_number, default=turns, help="of each side")
         return own
 
     step = command("step", 12, "results/benchmark", "a training step beside other libraries")

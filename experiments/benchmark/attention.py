@@ -51,7 +51,7 @@ class Sizes:
     head: int = 64
 
     def dims(self) -> Dims:
-        """Of a model of one layer, trained at T."""
+        """The sizes of a model of one layer, trained at T."""
         return Dims(self.heads * self.head, self.heads, self.head, 1, self.length, 256)
 
 
@@ -184,7 +184,7 @@ def markdown(record: Mapping[str, Any]) -> str:
 
 
 def inputs(spec: str, sizes: Sizes) -> Inputs:
-    """Drawn from a normal distribution, and so are the parameters of the encodings."""
+    """Inputs and parameters of the encodings, all drawn from a normal distribution."""
     shape = sizes.batch, sizes.length, sizes.heads, sizes.head
     keys = jax.random.split(jax.random.key(0), 4)
     q, k, v, weights = (jax.random.normal(key, shape, jnp.bfloat16) for key in keys)
@@ -195,7 +195,7 @@ def inputs(spec: str, sizes: Sizes) -> Inputs:
 
 
 def first(given: Inputs) -> Inputs:
-    """Of the first sequence."""
+    """The inputs of the first sequence alone."""
     return Inputs(given.params, *(a[:1] for a in given[1:]))
 
 
@@ -251,7 +251,7 @@ def biases(pe: Bound, sizes: Sizes) -> Any:
 
 
 def cudnn(spec: str, sizes: Sizes, params: Any, q, k, v, implementation: Any = "cudnn") -> Any:
-    """JAX's own attention, with what it takes of an encoding."""
+    """JAX's own attention, with the rotation, the bias and the window of the encodings."""
     pe, rows = bound(spec, sizes, params)
     q, k = jax.vmap(lambda q, k: pe.qk(q, k, rows.coords, rows.coords))(q, k)
     table = biases(pe, sizes)

@@ -15,7 +15,7 @@ from pe_jax.runs.environment import commit
 
 SIDES = "experiments.benchmark.sides"
 OTHERS = {"x-transformers": ("torch", "x_transformers"), "transformers": ("torch", "transformers")}
-"""What must be installed for the sides whose names begin so."""
+"""The packages that sides need whose names begin so."""
 
 Answers = dict[str, list[dict[str, Any]]]
 """{row: what it answered in each turn}"""

@@ -1,5 +1,5 @@
 """Where the time of a training step goes: the instructions of XLA's program, by the named scopes of
-the model that they come from. One of several fused into one counts for the last of them.
+the model that they come from. Several instructions fused into one count for the scope of the last.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ PARTS = {
 """The scopes of each part; an instruction belongs to the first that it matches."""
 
 
-def run(spec: str, times: int, out: Path | None) -> None:
-    """Profiles the step of a spec on one core, and on all of them."""
+def run(spec: str, times: int, out: Path) -> None:
+    """Profiles the step of a spec `times` times on one core, and on all of them."""
     cores, host, asked, versions = os.sched_getaffinity(0), turns.machine(), {}, {}
     for own in ({max(cores)}, cores):
         worker = turns.Worker("experiments.benchmark.profile", spec, cores=own)
@@ -48,8 +48,7 @@ def run(spec: str, times: int, out: Path | None) -> None:
     record = {"commit": commit(), "machine": host, "load_after": round(os.getloadavg()[0], 2)}
     record |= {"spec": spec, "shape": Workload().sizes(), "cores": asked} | versions
     print(text := markdown(record))
-    if out:
-        turns.write(out / "profile", record, text)
+    turns.write(out / "profile", record, text)
 
 
 def markdown(record: Mapping[str, Any]) -> str:
@@ -59,7 +58,7 @@ def markdown(record: Mapping[str, Any]) -> str:
         whole = statistics.median(one["ms"] for one in asked)
         for part in PARTS:
             ms = statistics.median(one["parts"].get(part, 0.0) for one in asked)
-            columns[part] += [f"{ms:.1f}", f"{ms / whole:.0%}"]
+            columns[part] += [f"{ms:.1f}", f"{100 * ms / whole:.0f} %"]
         columns["the step"] += [f"{whole:.1f}", ""]
         faults.append(f"{statistics.median(one['faults'] for one in asked):,.0f}")
     cores = [count(int(n), "core") for n in record["cores"]]

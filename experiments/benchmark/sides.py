@@ -176,7 +176,7 @@ def _trained(call: Callable, params: Any, form: str, *packages: str) -> tuple[Fa
 
 
 def allocator() -> str:
-    """The name of this process's malloc, judged by the libraries that it has mapped."""
+    """The name of this process's malloc, by the libraries that it has mapped."""
     maps = Path("/proc/self/maps")
     text = maps.read_text() if maps.exists() else ""
     known = [name for name in ("tcmalloc", "jemalloc", "mimalloc") if name in text]
@@ -184,7 +184,7 @@ def allocator() -> str:
 
 
 def pass_of_pe_jax(source: str) -> tuple[Facts, Ask]:
-    """A pretrained model, or that of a run's folder, with a swap or as it is."""
+    """A pretrained model, or the model of a run's folder, as it is or with a swap."""
     from pe_jax.compose.swap import swap as swapped
     from pe_jax.pretrained.load import load
     from pe_jax.runs.trained import Trained
@@ -260,7 +260,7 @@ STEPS: dict[str, Callable[[], tuple[Facts, Ask]]] = {
     "x-transformers, rope, flash": lambda: x_transformers_side(Workload(), flash=True),
 }
 PASSES = {"pe_jax": pass_of_pe_jax, "transformers": pass_of_transformers}
-"""By the library, made with the name of a pretrained model."""
+"""The sides of a forward pass, by library, each made with the source of a model."""
 
 
 class PlainBlock(nnx.Module):

@@ -1,4 +1,4 @@
-"""Taking turns, so that noise hits alike what is compared: medians of paired ratios, and tables.
+"""Sides that take turns, so that noise hits all of them alike: paired ratios, medians and tables.
 
 ratio = time of one side / time of another, in the same turn
 """
@@ -34,7 +34,7 @@ class Ratio(NamedTuple):
 
 
 def ratio(times: Sequence[float], others: Sequence[float]) -> Ratio:
-    """Of `times` to `others`, turn by turn. ValueError unless there are as many."""
+    """The ratio of `times` to `others`, turn by turn. ValueError unless there are as many."""
     ratios = [own / other for own, other in zip(times, others, strict=True)]
     bounds = stats.quantile_test(ratios, p=0.5).confidence_interval(0.95)
     interval = None if math.isnan(bounds.low) else (float(bounds.low), float(bounds.high))
@@ -69,7 +69,7 @@ class Worker:
         raise RuntimeError(f"{' '.join(self.command)} ended with code {self.process.wait()}")
 
     def close(self) -> None:
-        """Waits for the end of the process, which its end of input tells it."""
+        """Ends the input of the process, which stops it, and waits for its end."""
         self.process.communicate()
 
 

@@ -1,1 +1,1 @@
-"""What writes the generated parts of README.md and docs/, and executes the notebook."""
+"""Writes the generated parts of README.md and docs/ and the site, and executes the notebook."""

@@ -17,7 +17,7 @@ import numpy as np
 from pe_jax.report import stats
 
 WORSE = 1.0
-"""How much worse than the best the other models are, in standard deviations of the noise: 50."""
+"""How much worse than the best the other models are: 50 standard deviations of equal noise."""
 
 
 def draw(rng: np.random.Generator, models: int, seeds: int, tied: int, spread: float) -> list[dict]:

@@ -26,7 +26,7 @@ from mkdocs.structure.files import File, Files
 ROOT = Path(__file__).resolve().parents[2]
 LINK = re.compile(r"(?<=\]\()(?!\w+:)([^)\s#]+)")
 ORDER = ("NOTES", "README", "overview", "table", "published", "baseline")
-"""Of the Markdown files of a study on its page; others follow."""
+"""The order of the Markdown files of a study on its page; others follow."""
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
@@ -134,7 +134,7 @@ def sources(pages: Mapping[str, str]) -> dict[str, str]:
     return made
 
 
-def fenced(text: str, kind: str = "text") -> str:
+def fenced(text: str, kind: str) -> str:
     return f"````{kind}\n{text.strip()}\n````\n"
 
 

@@ -20,6 +20,7 @@ import functools
 import json
 import os
 import re
+import statistics
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -71,7 +72,31 @@ def speed() -> str:
         f"{against('x-transformers, rope, flash')} with its fused attention, and "
         f"{against('plain JAX, rope')} times that of the same model in plain JAX: medians of "
         f"{record['pairs']} turns with 95 % intervals, by `scripts/benchmark`; threads, allocators "
-        "and versions are in [results/benchmark](../results/benchmark/step.md)."
+        "and versions are in [results/benchmark](../results/benchmark/step.md).\n\n" + _profile()
+    )
+
+
+def _profile() -> str:
+    """Where the time of that step goes."""
+    record = json.loads((ROOT / "results/benchmark/profile.json").read_text("utf-8"))
+
+    def taken(cores: str) -> tuple[float, float, float]:
+        asked = record["cores"][cores]
+        dense, attention = (
+            statistics.median(one["parts"][f"products of {what}"] for one in asked)
+            for what in ("dense layers", "attention")
+        )
+        return dense, attention, statistics.median(one["ms"] for one in asked)
+
+    (dense, attention, whole), (_, again, both) = map(taken, record["cores"])
+    return (
+        f"Of {whole:.0f} ms on one core, the products of dense layers take "
+        f"{100 * dense / whole:.0f} % and those of attention {100 * attention / whole:.0f} %. With "
+        f"{[*record['cores']][1]} cores the step takes {both:.0f} ms, of which attention's "
+        f"products, {attention:.0f} ms on one core, still take {again:.0f}: XLA's CPU computes all "
+        "products of a batch on the same core. [results/benchmark]"
+        "(../results/benchmark/profile.md) has all parts, by `scripts/benchmark profile`, for any "
+        "encoding."
     )
 
 

@@ -53,7 +53,7 @@ def attacks(toy: Toy) -> Iterator[Tally]:
 
 
 def _tried(toy: Toy, arguments: list[str], disk: Path, runs: Path, room: int) -> list[str]:
-    """What is wrong with how a command went on a disk of so little room."""
+    """The faults of a command on a disk with `room` KiB free, and of the same command with room."""
     with _mounted(disk):
         shutil.copytree(next(runs.glob("*/result.json")).parent, disk / "run")
         free = shutil.disk_usage(disk).free

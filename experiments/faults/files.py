@@ -92,7 +92,7 @@ def _halfway(toy: Toy, workdir: Path) -> None:
 
 
 def _again(run: Run, workdir: Path, whole: dict[str, Any]) -> tuple[str, str]:
-    """(what came of it, in words) of a report of the damaged folder, and the same command again."""
+    """(outcome, in words) of loading the damaged results and giving the same command again."""
     heard = Heard()
     try:
         try:

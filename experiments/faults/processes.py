@@ -24,7 +24,7 @@ LAUNCHERS = {
     "three shards": tuple(("--jobs=1", f"--shard={i}/3") for i in (1, 2, 3)),
     "--engine=ray": (("--jobs=2", "--engine=ray"),),
 }
-"""The commands that do a sweep, by their flags."""
+"""The flags of the commands that carry out a sweep together."""
 HOUR = 3600.0
 
 Command = tuple[str, ...]
@@ -38,16 +38,18 @@ def kills(toy: Toy, count: int = 20, seed: int = 0) -> Iterator[Tally]:
     begun = time.monotonic()
     whole = _undisturbed(toy, command, toy.folder / "alone")
     seconds = time.monotonic() - begun
-    kinds = [(f"{number.name} of a run, at random moments", number, count) for number in SIGNALS]
-    kinds.append(
-        ("SIGKILL of a run, then the clock set back by an hour", signal.SIGKILL, count // 4)
-    )
-    for fault, number, wanted in kinds:
-        tally, wanted = Tally(fault), max(1, wanted)
+    back = "SIGKILL of a run, then the clock set back by an hour"
+    kinds = [
+        *((f"{n.name} of a run, at random moments", n, count, False) for n in SIGNALS),
+        (back, signal.SIGKILL, max(1, count // 4), True),
+    ]
+    for fault, number, wanted, clock_back in kinds:
+        tally = Tally(fault)
         while (left := wanted - tally.counts.total()) > 0:
             workdir = toy.folder / f"{number.name}-{rng.randrange(10**9)}"
-            back = "clock" in fault
-            hits, failed = _disturbed(toy, [command], workdir, rng, seconds / 2, number, left, back)
+            hits, failed = _disturbed(
+                toy, [command], workdir, rng, seconds / 2, number, left, clock_back
+            )
             said = _said(workdir)  # Python itself prints one where it is stopped as it starts
             if said.count("Traceback") > said.count("Fatal Python error"):
                 failed = said[-500:]
@@ -66,10 +68,10 @@ def sweeps(toy: Toy, runs: int = 100, seed: int = 0) -> Iterator[Tally]:
     begun = time.monotonic()
     whole = _undisturbed(toy, (*command, "--jobs=2"), toy.folder / "alone")
     every = 2 * (time.monotonic() - begun) / runs
-    for kind, launchers in LAUNCHERS.items():
+    for i, (kind, launchers) in enumerate(LAUNCHERS.items()):
         if "ray" in kind and importlib.util.find_spec("ray") is None:
             continue
-        workdir = toy.folder / f"sweep-{len(launchers)}-{kind.startswith('--')}"
+        workdir = toy.folder / f"sweep-{i}"
         commands = [(*command, *flags) for flags in launchers]
         hits, failed = _disturbed(toy, commands, workdir, rng, every, signal.SIGKILL)
         tally, after = Tally(f"sweep of {runs} runs, {kind}, {hits} kills"), findings(workdir)
@@ -80,7 +82,7 @@ def sweeps(toy: Toy, runs: int = 100, seed: int = 0) -> Iterator[Tally]:
 
 
 def _undisturbed(toy: Toy, command: Command, workdir: Path) -> dict:
-    """What a command finds that nothing disturbs."""
+    """The findings of a command that nothing disturbs."""
     process = toy.start(*command, f"--workdir={workdir}")
     said, _ = process.communicate()
     if process.returncode:
@@ -98,9 +100,10 @@ def _disturbed(
     most: float = float("inf"),
     clock_back: bool = False,
 ) -> tuple[int, str]:
-    """Gives commands until all have ended well, and a signal to one of their processes every
-    `every` seconds in the mean, up to `most` times: how often that was, and what was said if a
-    command has failed by itself. With `clock_back` files get an hour newer after each.
+    """Starts the commands, each again until it ends well, and sends a signal to one of their
+    processes every `every` seconds on average, up to `most` times. With `clock_back` files get an
+    hour newer before a command starts again. Returns the number of signals, and the last output if
+    a command has failed by itself.
     """
 
     def start(i: int) -> None:

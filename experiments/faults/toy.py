@@ -69,7 +69,7 @@ class Toy:
         return {"pe": "rope", "data": {"source": f"files:{self.folder / 'text'}"}} | sections
 
     def sweep(self, runs: int) -> tuple[str, str]:
-        """The same of a sweep of so many runs, which differ in their learning rates."""
+        """The arguments of a sweep over so many learning rates, without --workdir."""
         path = self.folder / f"sweep_{runs}.py"
         rates = [1e-2 * 1.01**i for i in range(runs)]
         path.write_text(SWEEP.format(rates=rates, folder=str(self.folder)))
@@ -87,16 +87,14 @@ class Toy:
         )
 
     def run(self) -> tuple[str, str]:
-        """The arguments that begin a run; they lack its work directory."""
+        """The arguments of a run, without --workdir."""
         path = self.folder / "run.json"
         path.write_text(json.dumps({"config": Run.of(self.config()).config}))
         return "run", f"--config=replay.py:{path}"
 
 
 def findings(workdir: Path) -> dict[str, Any]:
-    """{run: what it has found that does not depend on the clock} of the runs of a work directory
-    that have a whole result.
-    """
+    """{run: `of_result`} of the runs of a work directory that have a whole result."""
     found = {}
     for path in sorted(workdir.glob("*/result.json")):
         try:
@@ -109,7 +107,7 @@ def findings(workdir: Path) -> dict[str, Any]:
 
 
 def of_result(result: Result) -> dict[str, Any]:
-    """What a result has found that does not depend on the clock."""
+    """The parts of a result that do not depend on the clock."""
     names = ("rows", "curves", "targets", "target_bytes", "digests", "rates")
     found = {name: getattr(result, name) for name in names}
     train = result.train
@@ -117,8 +115,8 @@ def of_result(result: Result) -> dict[str, Any]:
 
 
 OUTCOMES = ("survived", "detected", "lost")
-"""The rows are those of an undisturbed run; so they are, or they are not there, and the damage was
-named; there are other rows, or none, without a word, or a traceback.
+"""survived: the rows are those of an undisturbed run. detected: they are, or are missing, and the
+damage was named. lost: anything else, such as other rows or a traceback.
 """
 HEAD = ("fault", "tried", *OUTCOMES)
 

@@ -1,13 +1,14 @@
 """The atlas: what encodings do to attention, within the training length and beyond, in figures, a
 table of properties and one HTML page.
 
-    subject    what is drawn: the encodings of a spec, with their initial or trained parameters
-    probe      attention evaluated with and without them
-    groups     where position enters, by the hooks
-    kinds      what they read of the positions, and whether a shift changes anything
-    facts      the properties, all computed
+    subject      what is drawn: the encodings of a spec, with their initial or trained parameters
+    probe        attention evaluated with and without them
+    kinds        where position enters, by the hooks; what they read of it, by probes
+    ideals       what introductions ask of an ideal encoding
+    facts        the properties, all computed
     by_distance  numbers against distance: means, windows, classes of distances, rotations
-    watch      the attention of a trained model on its own text
-    maps, curves, trained, overview   the figures
-    page, write   the HTML page, and the folder with all files
+    numbers      all that is drawn of one subject, computed
+    maps, curves, overview   the figures
+    watch        the attention of a trained model on its own text, computed and drawn
+    write        the HTML page, and the folder with all files
 """

@@ -9,21 +9,21 @@ from typing import NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float, Int
+from jaxtyping import Bool, Float, Int
 
 from pe_jax.atlas.subject import Subject
 from pe_jax.encoding import RELATIVE, Encoding, Params, overrides
 from pe_jax.encodings.rotary import Rotary
 
 SHARE = 0.9
-"""Of the attention: the effective window holds so much of it."""
+"""The share of a query's attention that its effective window holds."""
 
 
 class Means(NamedTuple):
     """A quantity of pairs against their distance, 0 .. T - 1, later keys left out."""
 
     mean: Float[np.ndarray, "H T"]
-    """Over all pairs of that distance; NaN where there is none that is seen."""
+    """Over all pairs of that distance that are seen; NaN where there is none."""
     low: Float[np.ndarray, "H T"]
     high: Float[np.ndarray, "H T"]
 
@@ -89,7 +89,7 @@ def classes(subject: Subject, length: int) -> Int[np.ndarray, "N"] | None:
         np.moveaxis(np.asarray(values), 1, 0).reshape(length, -1)
         for e, params in zip(subject.encodings, subject.noisy(), strict=True)
         for hook in RELATIVE
-        if overrides(e, hook) and jnp.ndim(values := _at(e, hook, params, n))
+        if overrides(e, hook) and jnp.ndim(values := getattr(e.at(length), hook)(params, n))
     ]
     if not rows:
         return None
@@ -100,10 +100,6 @@ def classes(subject: Subject, length: int) -> Int[np.ndarray, "N"] | None:
         return None
     rank = np.argsort(np.argsort(first))
     return rank[found.reshape(-1)]
-
-
-def _at(e: Encoding, hook: str, params: Params, n: Array) -> Array:
-    return getattr(e.at(len(n)), hook)(params, n)
 
 
 def rotations(subject: Subject, length: int) -> Float[np.ndarray, "P"] | None:
@@ -124,8 +120,8 @@ def rotations(subject: Subject, length: int) -> Float[np.ndarray, "P"] | None:
 
 
 def _turned(e: Encoding, params: Params, position: int) -> Float[np.ndarray, "P"] | None:
-    """By how much unit vectors are turned at a position, a number for each pair that is; None where
-    one does not stay in the plane of two components.
+    """The angles by which unit vectors are turned at a position, one for each pair of components
+    that is turned; None where a vector does not stay in the plane of two components.
     """
     K, H = e.dims.head, e.dims.heads
     unit = jnp.broadcast_to(jnp.eye(K)[:, None], (K, H, K))

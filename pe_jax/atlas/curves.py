@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 DASHES = ("-", (0, (5, 1.5)), (0, (2, 1)), (0, (6, 1.5, 1, 1.5)))
-EDGE = 0.14  # inches beside and above all axes
+EDGE = 0.14  # inches to the right of the last axes
 
 
 def plane(width: float, height: float, count: int) -> tuple[Figure, list[Axes]]:
@@ -43,7 +43,7 @@ def plane(width: float, height: float, count: int) -> tuple[Figure, list[Axes]]:
 
 def distance(numbers: Numbers) -> Figure:
     """Three panels: what is added to the logit against the distance; the share of the last query's
-    attention within a distance; and the effective window of each query.
+    attention within each distance; the effective window of each query.
     """
     import matplotlib
 
@@ -73,7 +73,7 @@ def distance(numbers: Numbers) -> Figure:
 
 
 def name_lines(figure: Figure, axes: Axes) -> None:
-    """The names of what is drawn in the axes, in one row at the top of the figure."""
+    """The legend of the axes, in one row at the top of the figure."""
     handles, names = axes.get_legend_handles_labels()
     figure.legend(
         handles, names, loc="upper center", ncols=5, frameon=False, fontsize=7, borderpad=0
@@ -87,7 +87,7 @@ def _heads(
     band: tuple[np.ndarray, np.ndarray] | None = None,
     first: int = 0,
 ) -> None:
-    """A line for each head that is shown; one line where all of them have the same."""
+    """A line for each head that is shown; one line where all of them have equal values."""
     x = first + np.arange(values.shape[1])
     level, span = float(np.nanmean(values)), np.ptp(values[np.isfinite(values)])
     if not band and span < 1e-3 * abs(level):  # else what is shown is rounding
@@ -176,7 +176,7 @@ def rotary(numbers: Numbers) -> Figure:
 
 
 def turns(angles: Float[np.ndarray, "P"], length: int) -> Float[np.ndarray, "P"]:
-    """Which part of a turn the distances of so many tokens reach, for each pair; at most all."""
+    """The part of a full turn that each pair makes within `length` tokens; at most 1."""
     return np.minimum(1.0, angles * (length - 1) / (2 * np.pi))
 
 

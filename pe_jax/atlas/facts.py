@@ -32,15 +32,15 @@ GROUPS = {
 
 @dataclasses.dataclass(frozen=True)
 class Facts:
-    """What is known of a subject; in tables by these names."""
+    """The properties of a subject. COLUMNS has their names in tables."""
 
     name: str
     group: str
     """A key of GROUPS."""
     family: str
-    """Those of its members."""
+    """The families of its members."""
     sites: str
-    """The hooks of the contract that they override."""
+    """The hooks that its members override."""
     parameters: int
     """Learned numbers of the whole model."""
     reads: str
@@ -72,7 +72,7 @@ class Facts:
     random: str
     """When positions are drawn at random: never, in training, always."""
     adapts: bool
-    """Whether they change with the evaluated length."""
+    """Whether its members change with the evaluated length."""
     causal_only: bool
     """Whether a model that is not causal is refused."""
 

@@ -30,7 +30,7 @@ GROWTH = 1.5
 
 @dataclasses.dataclass(frozen=True)
 class Ideals:
-    """None throughout for an encoding that only moves the positions which others read."""
+    """The three properties; all None for an encoding that only moves positions."""
 
     distinct: bool | None
     """Whether the last query of the longest text shown sees a value of its own at every key."""

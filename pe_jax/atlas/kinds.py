@@ -45,7 +45,7 @@ class _Logits(Encoding):
 
 def kind(spec: str) -> Kind:
     """The kind of the encodings of a spec together, from the outputs of one layer of four random
-    tokens at six sets of positions. Members that move positions count where they are alone.
+    tokens at six sets of positions. Hooks that move positions count only where there are no others.
     """
     encodings = _serving(spec)
     if moves_positions(encodings):

@@ -22,15 +22,13 @@ HIDDEN = "#ffffff"
 UNSERVED = "#e3e3e3"
 LINE = "#202020"
 UNSEEN = "#ececec"
-
-
 QUERY = "query position (tokens)"
 KEY = "key position (tokens)"
 
 
 def logits(numbers: Numbers) -> Figure:
     """What is added to the logits of each query and key: a row of panels for constant content,
-    where it shows anything, and one for random content, where the numbers has it.
+    where it shows anything, and one for random content, where the numbers have it.
     """
     rows = [("every token alike", numbers.same.effect)] if numbers.same.acts else []
     if numbers.random is not None:
@@ -79,7 +77,7 @@ def vectors(numbers: Numbers) -> Figure:
     dots = numbers.vectors @ numbers.vectors.T
     subject, (width, high) = numbers.subject, (0.78 * WIDTH, 2.15)
     earlier = np.where(np.tri(len(dots), dtype=bool), dots, np.nan)[None]
-    mean, low, band = (rows[0] for rows in by_distance.means(earlier))
+    mean, lowest, highest = (rows[0] for rows in by_distance.means(earlier))
     with matplotlib.rc_context({**STYLE, "font.size": 7, "lines.linewidth": 1.1}):
         figure = Figure((width, high))
         left = figure.add_axes((0.6 / width, 0.66 / high, 1.4 / width, 1.4 / high))
@@ -92,7 +90,8 @@ def vectors(numbers: Numbers) -> Figure:
         bar = figure.add_axes((0.6 / width, 0.27 / high, 1.4 / width, 0.06 / high))
         scale(figure, image, bar)
         right.plot(mean, color=COLOURS[0])
-        right.fill_between(range(len(low)), low, band, color=COLOURS[0], alpha=0.15, linewidth=0)
+        band = {"color": COLOURS[0], "alpha": 0.15, "linewidth": 0}
+        right.fill_between(range(len(mean)), lowest, highest, **band)
         right.set(xlabel="distance of two positions", ylabel="dot product")
         beyond(right, subject.length, subject.asked)
     return figure
@@ -131,7 +130,7 @@ def draw(axes: Axes, values: Float[np.ndarray, "T T"], length: int, most: int) -
 
 
 def ends(values: np.ndarray) -> tuple[float, float]:
-    """The ends of the colours: those of all values but the outermost half per cent each."""
+    """The values at the ends of the colours: all but half a per cent at each end lie between."""
     finite = values[np.isfinite(values)]
     if not finite.size:
         return 0.0, 0.0
@@ -174,7 +173,7 @@ def ticks(axes: Axes, length: int, most: int, left: bool) -> None:
 
 
 def scale(figure: Figure, image: Any, axes: Axes) -> None:
-    """The colours of an image with the values at their ends."""
+    """The colour bar of an image, in `axes`, with the values at its ends."""
     figure.colorbar(image, cax=axes, orientation="horizontal")
     low, high = image.norm.vmin, image.norm.vmax
     middle = 0.2 * (high - low) < -low < 0.8 * (high - low)
@@ -188,7 +187,7 @@ def scale(figure: Figure, image: Any, axes: Axes) -> None:
 
 
 def _short(value: float, span: float) -> str:
-    """A number with two digits; 0 where it is nothing beside the span."""
+    """A number with two digits; 0 where it is below a thousandth of the span."""
     if abs(value) < 1e-3 * span:
         return "0"
     text = f"{value:.0f}" if abs(value) >= 100 else f"{value:.2g}"

@@ -19,7 +19,7 @@ DRAWS = 3
 
 
 LOGIT, WEIGHT = "added to the logit", "ln of the weight's factor"
-"""What `Probed.effect` is of."""
+"""The quantities that `Probed.effect` may be."""
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -39,7 +39,7 @@ class Numbers:
     change nothing.
     """
     classes: Int[np.ndarray, "N"] | None
-    """See by_distance.classes; all other fields are None where there is nothing to show, too."""
+    """See by_distance.classes. This and the fields below are None where nothing is to be shown."""
     angles: tuple[Float[np.ndarray, "P"], Float[np.ndarray, "P"]] | None
     """See by_distance.rotations, at the training length and at the longest that is shown."""
     vectors: Float[np.ndarray, "T D"] | None
@@ -49,24 +49,23 @@ class Numbers:
 
     @classmethod
     def of(cls, subject: Subject) -> Numbers:
-        """That of a subject, all of it computed."""
+        """Computes the facts and numbers of a subject."""
         n = subject.served
         same, drawn, other = probe.contents(subject, n)
         shown, random = probe.probe(subject, n, (same, drawn), subject.params)
         noisy = dataclasses.replace(subject, params=subject.noisy())
         of_pairs = probe.probe(subject, n, (drawn, other), noisy.params)
-        seen, others = facts(subject, shown, of_pairs), None
+        properties = facts(subject, shown, of_pairs)
         noised = any(subject.params) and not (shown.acts or random.acts)
         if noised:
             subject = noisy
             shown, random = probe.probe(subject, n, (same, drawn), noisy.params)
-        if seen.content == "others" or (random.acts and not shown.acts):
-            others = random
+        second = properties.content == "others" or (random.acts and not shown.acts)
         return cls(
             subject,
-            seen,
+            properties,
             shown,
-            others,
+            random if second else None,
             noised,
             by_distance.classes(subject, n),
             _angles(subject),
@@ -82,15 +81,19 @@ class Numbers:
     @property
     def heads(self) -> list[int]:
         """The heads that are drawn: at most four, from the first to the last."""
-        count = self.subject.dims.heads
-        return sorted({round(i) for i in np.linspace(0, count - 1, min(4, count))})
+        return spread(self.subject.dims.heads, 4)
 
     @property
     def unit(self) -> str:
-        """What `Probed.effect` is of here."""
+        """Which quantity `same.effect` is."""
         if self.same.on_logits or not self.same.on_weights:
             return LOGIT
         return WEIGHT
+
+
+def spread(count: int, most: int) -> list[int]:
+    """At most `most` of the numbers 0 .. count - 1, evenly from the first to the last."""
+    return sorted({round(i) for i in np.linspace(0, count - 1, min(most, count))})
 
 
 def _angles(subject: Subject) -> tuple[np.ndarray, np.ndarray] | None:

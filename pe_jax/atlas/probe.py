@@ -59,7 +59,7 @@ class Probed:
 
     @property
     def effect(self) -> Float[np.ndarray, "H T T"]:
-        """`added`, or where that is nothing the logarithm of `factor`."""
+        """`added`; where nothing is added, but weights change, the logarithm of `factor`."""
         if self.on_logits or not self.on_weights:
             return self.added
         return np.log(np.maximum(np.abs(self.factor), LEAST))
@@ -71,17 +71,17 @@ class Probed:
 
     @property
     def on_weights(self) -> bool:
-        """Whether the weights are others."""
+        """Whether any weight is changed."""
         return _largest(self.factor - 1) > SMALL
 
     @property
     def acts(self) -> bool:
-        """Whether logits or weights are others than without the encodings."""
+        """Whether logits or weights differ from those without the encodings."""
         return self.on_logits or self.on_weights
 
 
 def contents(subject: Subject, length: int) -> tuple[Content, Content, Content]:
-    """Constant content, random content, and the same random content but for its token `changed`."""
+    """Constant content; random content; the same random content but for the token `changed`."""
     (D, H, K), rng = subject.dims[:3], np.random.default_rng(0)
     signs = rng.choice([-1.0, 1.0], D).astype(np.float32)
     heads = np.resize(signs, (H, K))
@@ -104,7 +104,7 @@ def positions(
 ) -> Num[np.ndarray, "T"]:
     """The positions of a sequence, after every `positions` hook; tokens are random."""
     vocab, rng = subject.dims.vocab, np.random.default_rng(0)
-    tokens = jnp.asarray(rng.integers(0, min(vocab, 13), length), jnp.int32)  # 13: of addition
+    tokens = jnp.asarray(rng.integers(0, min(vocab, 13), length), jnp.int32)  # addition has 13
     places = jnp.arange(length, dtype=jnp.int32)
     moved = fold_positions(
         subject.encodings, tokens[None], places, jax.random.key(seed), train=train

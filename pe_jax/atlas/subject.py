@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from pe_jax.runs.trained import Trained
 
 DIMS = Dims(model=256, heads=4, head=64, layers=4, train_len=64)
-"""Of the model that encodings are drawn for where no checkpoint is given."""
+"""The model that encodings are drawn for where no checkpoint is given."""
 BEYOND = 4
 """How many training lengths are shown."""
 
@@ -44,7 +44,7 @@ class Subject:
 
     @classmethod
     def of(cls, text: str, dims: Dims = DIMS) -> Subject:
-        """That of a spec before training. ValueError for a spec that no model can have."""
+        """A spec before training. ValueError for a spec that no model can have."""
         spec = parse(text)
         encodings, names = spec.encodings(dims), [member.name for member in spec]
         checks.positions(encodings, names)
@@ -55,7 +55,7 @@ class Subject:
 
     @classmethod
     def of_model(cls, model: Trained) -> Subject:
-        """That of a trained model."""
+        """The encodings of a trained model."""
         spec, encodings = parse(model.run.label), model.run.encodings
         layer, here = _chosen(encodings)
         lm = nnx.merge(model.graphdef, jax.tree.map(jnp.asarray, model.params))
@@ -80,7 +80,7 @@ class Subject:
 
     @property
     def served(self) -> int:
-        """The longest of these that the encodings can serve."""
+        """The longest length up to `asked` that the encodings can serve."""
         limits = [n for e in self.encodings if (n := e.at(self.asked).limit()) is not None]
         return min([self.asked, *limits])
 

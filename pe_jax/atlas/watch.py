@@ -1,7 +1,7 @@
 """The attention of a trained model on its own text, or on samples of its task.
 
-An encoding that changes nothing stands behind the model's own, in each layer, and hands over the
-logits that it gets to see: the model itself is run as it is.
+The model is run as it is. Behind its own encodings each layer gets one more, which changes nothing
+and hands over the logits.
 
 Axes: W sequences, T tokens, H heads, Q some of the queries, S tokens of the sentence.
 """
@@ -20,7 +20,8 @@ from flax import nnx
 from jaxtyping import Float, Int
 
 from pe_jax.atlas.curves import DASHES, name_lines, plane
-from pe_jax.atlas.maps import WIDTH
+from pe_jax.atlas.maps import UNSEEN, WIDTH
+from pe_jax.atlas.numbers import spread
 from pe_jax.attention.bound import Bound
 from pe_jax.compose.parse import active
 from pe_jax.encoding import Encoding, seen
@@ -36,11 +37,11 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 SEQUENCES = 16
-"""Of each length, from different places of the text."""
+"""Sequences of each length, from different places of the text."""
 SENTENCE = 40
 """Tokens of the sequence whose attention is drawn with its tokens as labels."""
 MOST = 1024
-"""No sequence is longer than this, or than the training length."""
+"""Tokens of the longest sequence, unless the training length is longer."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -90,7 +91,7 @@ def watch(model: Trained) -> Watched:
 
 
 def _by_distance(weights: Float[np.ndarray, "W H T T"], last: slice) -> Float[np.ndarray, "H T"]:
-    """The mean weight at each distance, of these queries."""
+    """The mean weight at each distance, of the queries `last`."""
     queries = range(*last.indices(weights.shape[2]))
     rows, (H, T) = weights.mean(0), weights.shape[1::2]
     within = [np.bincount(np.abs(np.arange(T) - q), row[q], T) for row in rows for q in queries]
@@ -180,10 +181,7 @@ def _entropy(weights: Float[np.ndarray, "W H Q T"]) -> Float[np.ndarray, "W H Q"
 FEW = 3
 """Layers that are drawn, from the first to the last."""
 BINS = 32
-
-
-def _few(count: int, most: int) -> list[int]:
-    return sorted({round(i) for i in np.linspace(0, count - 1, min(most, count))})
+"""Edges of the bins of distances, before those that round to one number are joined."""
 
 
 def draw_nearness(watched: Watched, length: int) -> Figure:
@@ -191,21 +189,21 @@ def draw_nearness(watched: Watched, length: int) -> Figure:
     import matplotlib
     from matplotlib.ticker import FuncFormatter
 
-    layers = _few(len(watched.by_distance), FEW)
+    layers = spread(len(watched.by_distance), FEW)
     longest = watched.by_distance[0].shape[1]
     edges = np.unique(np.geomspace(1, longest + 1, BINS).round().astype(int))
     with matplotlib.rc_context({**STYLE, "font.size": 7, "lines.linewidth": 1.1}):
         figure, every = plane(_width(layers), 2.0, len(layers))
         for axes, layer in zip(every, layers, strict=True):
             weights = watched.by_distance[layer]
-            for i, head in enumerate(_few(len(weights), len(DASHES))):
+            for i, head in enumerate(spread(len(weights), len(DASHES))):
                 bins = zip(edges[:-1], edges[1:], strict=True)
                 mean = [weights[head, a - 1 : b - 1].mean() for a, b in bins]
                 style = {"color": COLOURS[i], "linestyle": DASHES[i], "label": f"head {head + 1}"}
                 axes.plot(np.sqrt(edges[:-1] * (edges[1:] - 1)), np.maximum(mean, 1e-9), **style)
             axes.set(xscale="log", yscale="log", xlim=(0.9, longest))
             axes.set_ylim(max(axes.get_ylim()[0], 1e-6), 1.1)
-            axes.axvspan(length, longest, color="#ececec", zorder=-1, linewidth=0)
+            axes.axvspan(length, longest, color=UNSEEN, zorder=-1, linewidth=0)
             axes.axhline(1 / longest, color="#808080", linewidth=0.6, linestyle=":")
             axes.set_title(f"layer {layer + 1}", fontsize=7, pad=3)
             axes.set_xlabel("distance + 1 (tokens)")
@@ -222,12 +220,12 @@ def draw_entropy(watched: Watched) -> Figure:
     """The entropy of the weights against the length, a panel a layer and a line a head."""
     import matplotlib
 
-    layers, lengths = _few(len(watched.by_distance), FEW), list(watched.entropy)
+    layers, lengths = spread(len(watched.by_distance), FEW), list(watched.entropy)
     with matplotlib.rc_context({**STYLE, "font.size": 7, "lines.linewidth": 1.1}):
         figure, every = plane(_width(layers), 2.0, len(layers))
         for axes, layer in zip(every, layers, strict=True):
             values = np.stack([watched.entropy[n][layer] for n in lengths])
-            for i, head in enumerate(_few(values.shape[1], len(DASHES))):
+            for i, head in enumerate(spread(values.shape[1], len(DASHES))):
                 style = {"color": COLOURS[i], "linestyle": DASHES[i], "label": f"head {head + 1}"}
                 axes.plot(lengths, values[:, head], marker="o", **style)
             axes.plot(lengths, np.log(lengths), color="#808080", linestyle=":", label="uniform")

@@ -39,12 +39,12 @@ def write(
     subjects: Sequence[Subject],
     out: Path,
     command: str,
-    told: Callable[[int, str], None] = lambda done, name: None,
+    told: Callable[[int, str], None],
 ) -> list[Path]:
     """Writes atlas.html, properties.md and .csv and, of several encodings, distances and maps
     (.png, .pdf) into `out`, and NAME.FIGURE.png and .pdf of every encoding into `out`/figures.
-    Returns the paths of the files in `out` itself. `told` hears how many of the subjects are done.
-    Nothing is written where one of them fails.
+    Returns the paths of the files in `out` itself. `told` gets the number of subjects that are done
+    and the name of the next. Nothing is written where one of them fails.
     """
     of_all, entries = [], []
     with atomic.together(out) as draft, atomic.together(out / FIGURES) as drafts:
@@ -151,20 +151,20 @@ NOTES = {
     "adapts": "whether it is another function at four times the training length, by its own rule.",
     "causal_only": "whether a model that sees later tokens is refused.",
 }
-"""What the columns mean that need a word."""
+"""The meaning of the columns whose titles do not say enough, by field."""
 
 
 class AtlasFigure(NamedTuple):
     """A figure, drawn when it is asked for."""
 
     name: str
-    """Of its files, without what says whose it is."""
+    """The last part of the names of its files."""
     caption: str
     figure: Callable[[], object]
 
 
 def figures(numbers: Numbers, watched: Watched | None = None) -> Iterator[AtlasFigure]:
-    """Those of one encoding, as far as there is something to show."""
+    """The figures of one encoding, as far as there is something to show."""
     if numbers.same.acts or numbers.random is not None:
         yield from _of_pairs(numbers)
     if numbers.vectors is not None:
@@ -270,7 +270,7 @@ def _parameters(numbers: Numbers) -> str:
 
 
 def overviews(of_all: Sequence[Numbers]) -> Iterator[AtlasFigure]:
-    """Those of a dozen encodings; none for one, whose own figures show as much."""
+    """The figures of a dozen encodings; none for one, whose own figures show as much."""
     shown = overview.dozen(of_all)
     if len(of_all) > 1 and shown:
         trained = any(numbers.subject.trained for numbers in shown)

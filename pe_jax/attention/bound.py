@@ -99,7 +99,7 @@ class Bound:
     """
     causal: bool = True
     below: int | None = None
-    """The positions, where they are integers, are below it; None: this is not known."""
+    """A number that integer positions are below; None: not known."""
     tables: dict[str, Array] | None = None
     """The relative hooks at all distances of such positions (`tabulated`)."""
 
@@ -125,8 +125,8 @@ class Bound:
 
     @property
     def span(self) -> int | None:
-        """On how many tokens, its own the last of them, the output of a query depends: those of the
-        narrowest window. None: on all before it.
+        """How many tokens, the last of which is its own, the output of a query depends on: the
+        narrowest window. None: all tokens before it.
         """
         windows = [window for window, sinks in self.reach if not sinks]
         if not windows or not self.causal or self.whole_rows or self.has("locate"):

@@ -59,7 +59,7 @@ def _has_kernels() -> bool:
 def _dense_is_better(pe: Bound, heads: int, queries: int, keys: int) -> bool:
     """Whether the float32 logits of `heads` heads, those of all sequences together, fit in 8 MiB
     on a CPU, for the sake of its caches, or in 1 GiB on an accelerator, and no window hides most.
-    On a CPU also for keys that do not fill two blocks: at 80 tokens a step takes two thirds of it.
+    On a CPU also for keys that do not fill two blocks: at 80 tokens a step takes 2/3 of the time.
 
     Always for a single query, which blockwise attention would pad to a whole block.
     """

@@ -337,7 +337,7 @@ class _Plan:
         return low if self.causal else jnp.where(sink, 0, low), jnp.where(sink, last, high)
 
     def visit_of_query_block(self, i: Any, step: Any) -> tuple[Any, Any]:
-        """(key block, whether it is one more) at a step: those of the sinks, then the near ones."""
+        """(key block, whether to visit it) at a step: blocks of the sinks, then near ones."""
         low, high = self.keys_of(i)
         near = low + step - self._first
         if not self._first:
@@ -347,7 +347,7 @@ class _Plan:
         return jnp.where(first, step, jnp.minimum(near, high)), jnp.where(first, far, near <= high)
 
     def visit_of_key_block(self, j: Any, step: Any) -> tuple[Any, Any]:
-        """(query block, whether it is one more) at a step."""
+        """(query block, whether to visit it) at a step."""
         low, high = self.queries_of(j)
         return jnp.clip(low + step, 0, self.query_blocks - 1), low + step <= high
 
@@ -780,7 +780,7 @@ def _block(plan: _Plan, name: str, array: Any) -> tuple[int, ...]:
 
 
 def _place(array: Any, heads: Any, tokens: Any) -> tuple[Any, ...]:
-    """Its place among such blocks."""
+    """The index of a program's block, counted in blocks as `_block` has them."""
     return (0, tokens) if len(array.shape) == 2 else (heads, 0, tokens)
 
 

@@ -4,8 +4,8 @@ Positions that were drawn at random, stretched or jittered give every pair a dis
 the hooks cannot be evaluated once for each distance, as relative.py does. Hooks that give a vector
 for each pair are evaluated for one row of pairs after the other, and again in the backward pass:
 the largest array is [H, S, K] (or [H, T, K]), never [T, S, K]. Integers below a known number, as
-randomized positions are, have few distances beside many pairs: there `Bound.tabulated` has the
-hooks at all of them, and a pair's value is looked up.
+randomized positions are, may have far fewer distances than pairs: then `Bound.tabulated` evaluates
+the hooks once at each distance, and the value of a pair is looked up.
 
 Axes: T queries, S keys, N distances, H heads, K head size.
 """

@@ -50,7 +50,7 @@ class Tables:
     """A table [H, N] or [H, N, K] for each hook that gives one."""
     first: int
     """How many columns of padding come before column 0, for blocks that extend beyond the tokens.
-    Only `cut` and `tiles`, which leave it at 0, take tables that have some.
+    Only `cut` and `tiles` accept such tables; the tables that they return have no padding.
     """
     queries: int
     """T."""

@@ -142,12 +142,12 @@ def _row_of_index_0(idx: Int[Array, "S"]) -> Int[Array, ""]:
 
 
 def _near_blocks(keys: Keys, begin, near: int, Q: int, block: int):
-    """The `near` key blocks from where a query block's window begins; that of the first query block
-    begins at row `begin`. Rows before the first key or after the last have the index ABSENT.
+    """(own, near_keys): `near_keys(i, own[i])` are the `near` key blocks from where the window of
+    query block i begins; that of the first query block begins at row `begin`. Rows before the first
+    key or after the last have the index ABSENT.
 
-    Few are laid out for every query block, [Q, near, block, ...], so that a program over the query
-    blocks has them as its own. Many would take several times the memory of the keys: None, and each
-    query block cuts its own out. The function gives query block i's from its number and its own.
+    A few blocks are laid out for every query block: `own` is [Q, near, block, ...]. Many would take
+    several times the memory of the keys: `own` is None, and `near_keys` cuts them out.
     """
     around = jax.tree.map(
         lambda a: jax.lax.dynamic_slice_in_dim(a, begin + near * block, (Q + near - 1) * block),

@@ -49,7 +49,7 @@ def main() -> int:
     try:
         out = console.folder(_OUT.value)
         assert out is not None  # it is not empty
-        subjects = list(_subjects())
+        subjects = list(_subjects())  # all, so that mistakes are found before the first figure
         with Bar("atlas", len(subjects)) as view:
             written = write(subjects, out, cli.command_line(), view.update)
     except (Refused, ValueError, TypeError, OSError) as error:
@@ -60,7 +60,7 @@ def main() -> int:
 
 
 def _subjects() -> Iterator[Subject]:
-    """What the flags name; all of it is made before anything is computed."""
+    """The trained models of --workdir, then the encodings of --encodings."""
     from pe_jax.atlas.subject import Subject
     from pe_jax.commands import console
     from pe_jax.compose.parse import parse_list

@@ -30,7 +30,9 @@ from pe_jax.errors import in_words, nearest
 
 INTERRUPTED = 75  # the exit code of a stopped command that goes on when it is given again
 CUT_OFF = 141  # the exit code where nobody reads the output any more, as shells have it
+# errors whose message alone says what is wrong
 TOLD = (ValueError, TypeError, AttributeError, ImportError, RuntimeError, flags.Error)
+# parts of the messages of ml_collections and absl around an error in a config file
 WRAPPED = ("flag --config=", "Error whilst parsing config file", "Configuration is not available")
 COMMANDS = {
     "run": "Trains one model for all its seeds, and evaluates it.",
@@ -96,12 +98,12 @@ def carry_out(
     command: Callable[..., int], options: flags.FlagValues, operands: str = "", about: str = ""
 ) -> NoReturn:
     """Parses the command line into `options` and exits with command()'s code; a user's mistake is
-    one line and code 2. `operands` names the arguments without --, which it gets, as "A [B]",
-    of which B may be left out; `about` stands above the flags in --help.
+    one line and code 2. `operands` names the arguments of command(), those without --: in "A [B]"
+    B is optional. `about` stands above the flags in --help.
     """
 
     def parse(argv: Sequence[str]) -> list[str]:
-        flags.FLAGS(argv[:1])  # those of libraries, which absl wants parsed
+        flags.FLAGS(argv[:1])  # the flags of libraries, which absl wants parsed
         if {"--help", "-h"} & set(argv):
             knobs = _knobs() if "config" in options else ""
             print(f"{_paragraphs(about)}\n\n{_listed(options)}{knobs}")
@@ -154,8 +156,8 @@ def goes_on(line: str) -> str:
 
 
 def fail(mistake: BaseException | str) -> int:
-    """Prints a mistake in one line and gives its exit code. That nobody reads the output any more
-    is none: BrokenPipeError.
+    """Prints a mistake in one line and gives its exit code. A BrokenPipeError is raised again: that
+    nobody reads the output any more is no mistake.
     """
     if isinstance(mistake, BaseException):
         for error in (mistake, mistake.__context__):  # rich exits where a pipe is broken
@@ -207,8 +209,8 @@ def _knobs() -> str:
 
 
 def _in_a_section(name: str) -> str:
-    """The end of a sentence on a quoted name that stands where the config has no such name: the
-    flag of the knob, in any section, that resembles it.
+    """The end of the message for a `name`, in quotes, that a section of the config lacks: the flag
+    of the knob, in any section, that resembles it most.
     """
     flags = [flag.partition("=")[0] for section in docstrings.sections() for flag in section.knobs]
     by_knob = {flag.rpartition(".")[2]: flag for flag in flags}
@@ -251,7 +253,8 @@ def _with_configs_found(argv: Sequence[str]) -> list[str]:
         flag, given, value = argument.partition("=")
         if flag in values:
             raise ValueError(f"{flag} is given twice: give the value that is meant")
-        values |= {flag} if flag.startswith("--config.") else set()
+        if flag.startswith("--config."):
+            values.add(flag)
         if flag in ("--config", "-config"):
             if given:
                 found[i] = f"{flag}={_config(value)}"
@@ -261,8 +264,8 @@ def _with_configs_found(argv: Sequence[str]) -> list[str]:
 
 
 def _config(value: str) -> str:
-    """PATH:ARGUMENT with the path found: NAME.py or configs/NAME.py, where it is no file of the
-    working directory, is that config of the package or of its clone. ValueError if there is none.
+    """PATH:ARGUMENT with the path found: a file of the working directory, else for NAME.py and
+    configs/NAME.py the config of that name in the package or its clone. ValueError without one.
     """
     path, colon, argument = value.partition(":")
     name = Path(path).name

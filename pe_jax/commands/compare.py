@@ -7,8 +7,7 @@ against one of them.
 A and B are results folders (with runs.jsonl) or work directories (with */result.json). Prints the
 values, the differences with their intervals and what else changed; or, with a baseline, the paired
 difference of each model from it at each length, and with a margin which models are equivalent to
-it. Prints the first metric; --out writes compare.md
-and compare.csv with all of them.
+it. Prints the first metric; --out writes compare.md and compare.csv with all of them.
 """
 
 from __future__ import annotations
@@ -80,27 +79,29 @@ def main(a: str, b: str | None = None) -> int:
 
 
 def _side_by_side(terminal: Console, comparison: Comparison, a: str, b: str) -> dict[str, str]:
-    """Prints the comparison of two folders by the first metric; its files by their suffix."""
+    """Prints the comparison of two folders by the first metric, and gives the text of the files by
+    their suffix.
+    """
     from pe_jax.report import compare, sheet
 
-    found = compare.sheets(comparison, a, b)
-    terminal.print(*sheet.terminal(found[:1]))
-    return {"md": sheet.markdown(found, f"A: {a}, B: {b}"), "csv": sheet.csv(found)}
+    printed = compare.sheets(comparison, a, b)
+    terminal.print(*sheet.terminal(printed[:1]))
+    return {"md": sheet.markdown(printed, f"A: {a}, B: {b}"), "csv": sheet.csv(printed)}
 
 
 def _against(
     terminal: Console, results: list[Result], baseline: str, margin: float | None
 ) -> dict[str, str]:
-    """Prints the models of one folder against its baseline by the first metric; its files by their
-    suffix.
+    """Prints the models of one folder against its baseline by the first metric, and gives the text
+    of the files by their suffix.
     """
     from pe_jax.report import sheet, sheets, tables
     from pe_jax.report.baseline import versus
 
-    found = versus(results, tables.study(results), baseline, margin)
-    first = [one for one in found if one.table.metric == found[0].table.metric]
+    comparisons = versus(results, tables.study(results), baseline, margin)
+    first = [one for one in comparisons if one.table.metric == comparisons[0].table.metric]
     terminal.print(*sheet.terminal([sheets.differences(one) for one in first]))
-    every = [sheets.differences(one) for one in found]
+    every = [sheets.differences(one) for one in comparisons]
     return {"md": sheet.markdown(every), "csv": sheet.csv(every)}
 
 

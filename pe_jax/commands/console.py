@@ -1,4 +1,4 @@
-"""What `pe-jax run`, `sweep` and `report` print: a run as it goes on, and tables of results."""
+"""What several commands share: bars of runs that go on, tables of results, and checks of flags."""
 
 from __future__ import annotations
 
@@ -62,14 +62,12 @@ def stdout() -> Console:
 
 
 def folder(out: str | None) -> Path | None:
-    """The folder that --out names, None where it names none. OSError if nothing can be written
-    there: told before the work, not after it.
+    """The folder that --out names, None where it names none. OSError, before the work and not
+    after it, if nothing can be written there.
     """
-    if out and os.path.exists(out):
-        number = None if os.path.isdir(out) else errno.ENOTDIR
-        number = number or (None if os.access(out, os.W_OK) else errno.EACCES)
-        if number:
-            raise OSError(number, os.strerror(number), out)
+    if out and os.path.exists(out) and not (os.path.isdir(out) and os.access(out, os.W_OK)):
+        number = errno.EACCES if os.path.isdir(out) else errno.ENOTDIR
+        raise OSError(number, os.strerror(number), out)
     return Path(out) if out else None
 
 
@@ -114,11 +112,11 @@ def publish(
     answer: Sheet | None = None,
 ) -> None:
     """Prints the first table of each group of results that may be ranked, and how much of their
-    headroom the models use where that is known; with `out`, writes the
-    study there, every model against `baseline`, and prints its paths. `published` are tables of
-    published numbers; `missing` are sentences on the runs without a result, for the files; `again`
-    is the command that makes the report. Of a study with an `answer` (pretrained/answer.py) that
-    alone is printed.
+    headroom the models use where that is known; or an `answer` (pretrained/answer.py) alone. With
+    `out`, writes the study there, every model against `baseline`, and prints its paths.
+
+    `published` are tables of published numbers; `missing` are sentences on the runs without a
+    result, for the files; `again` is the command that makes the report.
     """
     from pe_jax.report import headroom, page, sheet, sheets, tables
 
@@ -129,17 +127,20 @@ def publish(
     written = []
     if out:
         commands = [again or f"pe-jax report --workdir=DIR --out=results/{out.name}"]
-        told = choice, baseline, published, missing, reported, answer
-        written = page.write(results, out, commands, *told)
-    wholes = tables.headlines(reported)
-    wholes += [
-        one for one in reported if one.metric == headroom.HEADROOM.name and one not in wholes
-    ]
-    first = [tables.first(table, baseline) for table in wholes]
+        written = page.write(
+            results, out, commands, choice, baseline, published, missing, reported, answer
+        )
     console = stdout()
     if answer:
         console.print(*sheet.terminal([answer]))
     else:
+        wholes = tables.headlines(reported)
+        wholes += [
+            table
+            for table in reported
+            if table.metric == headroom.HEADROOM.name and table not in wholes
+        ]
+        first = [tables.first(table, baseline) for table in wholes]
         console.print(*sheet.terminal(choice.sheets(sheets.extrapolation(first)), NOTES))
         for left in filter(None, dict.fromkeys(map(tables.left_out, wholes, first))):
             console.print(left)

@@ -49,7 +49,7 @@ def of_file(path: Path) -> str:
 def sentence(text: str | None) -> str:
     """The first sentence of a docstring, or its first paragraph where that ends otherwise."""
     first = " ".join((text or "").partition("\n\n")[0].split())
-    return re.split(r"(?<=\.)(?<!al\.) ", first)[0]
+    return re.split(r"(?<=\.)(?<!al\.) ", first)[0]  # "et al." ends no sentence
 
 
 def _statements(module: str, kind: type[ast.stmt]) -> list[Any]:

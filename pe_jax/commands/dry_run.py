@@ -7,9 +7,11 @@ import statistics
 from pathlib import Path
 
 from pe_jax import record
+from pe_jax.commands.console import stdout
 from pe_jax.engines import engine
 from pe_jax.errors import Refused
 from pe_jax.report import labels
+from pe_jax.report.sheet import Printed, Sheet, terminal
 from pe_jax.report.words import count
 from pe_jax.runs.folder import Folder
 from pe_jax.runs.progress import duration
@@ -20,9 +22,6 @@ from pe_jax.training import need
 
 def show(runs: list[Run], workdir: Path, jobs: int) -> None:
     """Prints a row for each run, and how long those that have not finished will take in all."""
-    from pe_jax.commands.console import stdout
-    from pe_jax.report.sheet import Printed, Sheet, terminal
-
     results = {run.id: Folder.of(run.id, workdir).answer(run.config, run.sources()) for run in runs}
     left = {run.id: run for run in runs if not results[run.id]}
     step = _seconds_of_a_step(workdir)
@@ -54,7 +53,7 @@ def show(runs: list[Run], workdir: Path, jobs: int) -> None:
 
 
 def _begun(run: Run) -> record.Begun:
-    """The run as its config.json will have it, without what only its text tells."""
+    """The run as its config.json will have it, without what only reading its text tells."""
     return record.Begun(
         id=run.id,
         label=run.label,

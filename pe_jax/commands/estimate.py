@@ -13,7 +13,6 @@ import numpy as np
 from pe_jax.evaluation.passes import jobs, plan, wanted
 from pe_jax.evaluation.scorers import compared, shared
 from pe_jax.evaluation.scoring import target_nats
-from pe_jax.metric import PromptMetric, named
 from pe_jax.report.words import count
 from pe_jax.runs.progress import duration
 from pe_jax.runs.run import Run
@@ -47,8 +46,8 @@ def show(run: Run) -> None:
 
 
 def passes(run: Run) -> tuple[Counter[int], Counter[int], int]:
-    """How many windows are computed at each length: to be scored, and to compare with; and by how
-    many programs.
+    """(how many windows are scored at each length; how many are computed to compare with; by how
+    many programs), of a run that is scored place by place.
     """
     config = run.eval
     parts = plan(run.encodings, config, run.train.length, run.task)
@@ -57,9 +56,7 @@ def passes(run: Run) -> tuple[Counter[int], Counter[int], int]:
     for job in jobs(parts, wanted(parts, config, run.run.seeds)):
         for metrics, replica in shared(job):
             programs.add((job.part.encodings, job.part.length, metrics))
-            prompts = isinstance(named(metrics[0]), PromptMetric)
-            many = config.samples if prompts else config.targets // (config.last or 1)
-            windows[job.part.length] += 1 if replica.kind != "seed" else many
+            windows[job.part.length] += 1
             for kind in compared(metrics):
                 if (kind, replica) not in seen:
                     seen.add((kind, replica))
@@ -75,7 +72,7 @@ def work(run: Run, length: int) -> float:
 
 
 def _timed(run: Run, length: int) -> tuple[float, float]:
-    """Seconds of a window, and how many more the first one takes, which is compiled before."""
+    """(seconds of a window, seconds of its compilation)."""
     assert run.start
     seed = run.run.seeds[0]
     params = run.start.models(run.lm, run.encodings, (seed,), run.eval.weights)[seed]

@@ -67,16 +67,16 @@ def _pretrained(source: str, out: Path) -> Sequence[Path]:
     about = there.about
     own = parse(about.spec).encodings(about.lm.dims(about.length))
     encodings, length = _made(own, about.length)
-    if there.text.startswith("hf:"):
+    if source.startswith("hf:"):
         folder = there.files[-1].parent
         config = export.with_scaling(
             json.loads((folder / "config.json").read_text("utf-8")), encodings, length
         )
         weights = [path for path in there.files if path.suffix == ".safetensors"]
         return export.copied(folder, weights, config, out)
-    model = load(there.text)
-    parts = encodings, length, flat(model.params), model.tokenizer.as_json(), out
-    return export.written(about.lm, *parts)
+    model = load(source)
+    params, tokenizer = flat(model.params), model.tokenizer.as_json()
+    return export.written(about.lm, encodings, length, params, tokenizer, out)
 
 
 def _trained(out: Path) -> Sequence[Path]:
@@ -86,8 +86,8 @@ def _trained(out: Path) -> Sequence[Path]:
 
     model = Trained.of(_WORKDIR.value or "", _SEED.value, print)
     encodings, length = _made(model.members, model.run.train.length)
-    parts = encodings, length, flat(model.params), model.tokenizer.as_json(), out
-    return export.written(model.run.lm, *parts)
+    params, tokenizer = flat(model.params), model.tokenizer.as_json()
+    return export.written(model.run.lm, encodings, length, params, tokenizer, out)
 
 
 def _made(own, trained: int):

@@ -143,7 +143,9 @@ def main() -> int:
 
 
 def _run(model: str, source: str) -> Run:
-    """The run that the flags ask for; says what it scores that they do not name."""
+    """The run that the flags ask for. Prints a length that is scored although no flag names it, and
+    a hint where no length is beyond the training length.
+    """
     from pe_jax.commands import console
     from pe_jax.compose.parse import parse_list
     from pe_jax.pretrained.source import Source

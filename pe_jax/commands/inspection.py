@@ -20,7 +20,7 @@ def show(run: Run) -> None:
         )
     text = run.load()
     documents, length = run.scored(text), run.eval.lengths[0]
-    for metric in dict.fromkeys({m.prompt: m for m in metrics}.values()):
+    for metric in {m.prompt: m for m in metrics}.values():
         prompt = metric.prompt(Request(text.tokenizer, length, 0, documents))
         print(f"{metric.name}, prompt 0 at {length} tokens:\n")
         print(text.tokenizer.decode(prompt.tokens).decode("utf-8", "replace"))

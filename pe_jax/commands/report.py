@@ -91,18 +91,18 @@ def main() -> int:
     out = console.folder(_OUT.value) or Path("results", workdirs[0].resolve().name)
     damages = []
     try:
-        published = [published.read(path) for path in _REFERENCE.value]
+        references = [published.read(path) for path in _REFERENCE.value]
         remedy = "make some with `pe-jax sweep --config=FILE --workdir={}`"
         results = study.together(workdirs, remedy, damages.append)
         missing = console.missing(_standings(workdirs), results)
         choice = Selection.of(_ROW.value, _METRIC.value, _COLUMN.value, not _NO_NOTES.value)
         again = _again(len(workdirs), out.name)
-        told = [*missing.values()]
-        console.publish(results, out, choice, _BASELINE.value, published, told, again)
+        sentences = [*missing.values()]
+        console.publish(results, out, choice, _BASELINE.value, references, sentences, again)
     except (ValueError, OSError) as error:
         return cli.fail(error)
     for state, sentence in missing.items():
-        if state != "damaged":  # each of these has a line of its own
+        if state != "damaged":  # each damaged run has a line of its own
             print(f"{sys.argv[0]}: {sentence}", file=sys.stderr)
     return console.left_out(damages)
 
@@ -121,7 +121,7 @@ def _again(folders: int, name: str) -> str:
 
 
 def _standings(workdirs: Iterable[Path]) -> Iterator[Standing]:
-    """How the runs stand of the folders that hold runs, not published results."""
+    """The standing of each run in the folders that hold runs, not a study's results."""
     from pe_jax.engines import status
 
     for workdir in workdirs:

@@ -21,7 +21,7 @@ from pe_jax.runs import progress
 if TYPE_CHECKING:
     from pe_jax.report.sheet import Sheet
 
-LOSS, VALID = "loss (bits)", "valid (bits)"  # a token; a byte, of tasks a token
+LOSS, VALID = "loss (bits)", "valid (bits)"  # per token; per byte of text or token of a task
 OPTIONS = flags.FlagValues()
 _WORKDIR = flags.DEFINE_string("workdir", "runs", "Folder of the runs.", flag_values=OPTIONS)
 
@@ -53,7 +53,7 @@ def show(workdir: Path) -> int:
 
 
 def _table(standings: list[status.Standing]) -> Sheet:
-    """The runs, each with its id, which names its folder and begins as its label does."""
+    """A row for each run; its id is the name of its folder."""
     from pe_jax.report.sheet import Printed, Sheet
 
     columns = ("id", "run", "state", "done", "seeds", LOSS, VALID, "time")

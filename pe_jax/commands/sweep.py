@@ -129,8 +129,8 @@ def main() -> int:
 def _carried_out(
     runs: dict[str, Run], every: dict[str, Run], make: Make, environment: dict[str, str]
 ) -> int:
-    """Does the runs that have not finished by an engine, shows the results, and gives the exit
-    code. `every` are the runs of all shards: their report is written by the one that finishes last.
+    """Does the unfinished `runs` of this shard by an engine, shows the results, and gives the exit
+    code. `every` has the runs of all shards: the shard that finishes last writes their report.
     """
     from pe_jax import errors
     from pe_jax.commands import console
@@ -141,7 +141,7 @@ def _carried_out(
     folders = {id: Folder.of(id, _workdir()) for id in every}
 
     def finished(run: Run) -> Result | None:
-        """Its result; None if what it asks for has not finished."""
+        """The result of a run; None if it has not finished, or lacks what the run asks for."""
         return folders[run.id].answer(run.config, run.sources())
 
     try:
@@ -157,14 +157,14 @@ def _carried_out(
     results = [result for run in (runs if others else every).values() if (result := finished(run))]
     if results:
         try:
-            own = [run for run in status.standings(_workdir()) if run.id in folders]
-            missing = [*console.missing(own, results).values()]
+            standings = [run for run in status.standings(_workdir()) if run.id in folders]
+            missing = [*console.missing(standings, results).values()]
             console.publish(results, None if others else out, missing=missing)
         except (ValueError, OSError) as error:
             return cli.fail(error)
     if others:
-        told = f"{len(others)} of {len(every)} runs are still to be done by other shards"
-        print(told, file=sys.stderr)
+        left = f"{len(others)} of {len(every)} runs are still to be done by other shards"
+        print(left, file=sys.stderr)
     for id, reason in failed.items():
         log = folders[id].path / "log.txt"
         where = f" ({log})" if log.exists() else ""
@@ -176,14 +176,14 @@ def _carried_out(
 
 
 def _check(left: list[Run]) -> None:
-    """Says what is doubtful about the text of the runs that have no result yet. Refused if one of
-    them cannot begin.
+    """Prints what is doubtful about the text of the runs that are left. Refused if a run cannot
+    begin.
     """
     from pe_jax.runs.trackers import require
 
     require({name for run in left for name in run.log.trackers})
     for run in {_needs(run): run for run in left}.values():
-        for doubt in run.load().about.doubts():  # text that is too short is told now, too
+        for doubt in run.load().about.doubts():  # load refuses text that is too short
             print(f"note: {doubt}")
 
 
@@ -245,7 +245,7 @@ def _by_id(runs: list[Run]) -> dict[str, Run]:
 
 
 def _needs(run: Run) -> str:
-    """What a run wants of its text: runs that want the same are checked once."""
+    """A key of what a run needs of its text: runs of equal keys are checked once."""
     return repr((run.data, run.eval, run.train.length, run.train.batch))
 
 

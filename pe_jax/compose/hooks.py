@@ -30,7 +30,11 @@ FACTS: dict[str, tuple[Callable[[Any], bool], str]] = {
         (lambda value: value is None or isinstance(value, int), "an integer or None"),
     ),
     "reach": (
-        lambda value: value is None or [type(part) for part in value] == [int, int],
+        lambda value: (
+            value is None
+            or isinstance(value, tuple | list)
+            and [type(part) for part in value] == [int, int]
+        ),
         "two integers, (window, sinks), or None",
     ),
 }
@@ -42,7 +46,7 @@ class Site(NamedTuple):
     hook: str
     arguments: tuple[Any, ...]
     axes: tuple[str, ...]
-    """Those of each array that it gives, as in "H T S"."""
+    """The axes of each array that it gives, as in "H T S"."""
     kind: Any = jnp.floating
     """What its dtype must be."""
     broadcast: bool = False
@@ -50,8 +54,8 @@ class Site(NamedTuple):
 
 
 def check(encodings: Sequence[Encoding], names: Sequence[str], dtype: Any) -> None:
-    """ValueError for the first wrong hook of the members of a spec, of those that are not of the
-    table. `names` are what to call them; `dtype` is that of activations.
+    """ValueError for the first wrong hook of the members of a spec that are of a user's own class.
+    `names` are what to call the members; `dtype` is that of activations.
     """
     pos: Any = jnp.int32
     for encoding, name in zip(encodings, names, strict=True):
@@ -130,24 +134,24 @@ class _Hooks:
             before = jax.tree.map(lambda a: Shape(a.shape[1:], a.dtype), coords)
         return coords
 
-    def _sites(self, params: Any, k: Any) -> Iterator[Site]:
-        q = jax.tree.map(lambda a: Shape((self.T, *a.shape[1:]), a.dtype), k)
+    def _sites(self, params: Any, k_pos: Any) -> Iterator[Site]:
+        q_pos = jax.tree.map(lambda a: Shape((self.T, *a.shape[1:]), a.dtype), k_pos)
         vectors = self._of("T H K", self.dtype), self._of("S H K", self.dtype)
         logits, n = self._of("H T S", jnp.float32), self._of("N", self.pos)
         x, tokens = self._of("L D", self.dtype), self._of("L", jnp.int32)
         yield Site("embed", (params, x, tokens, self._of("L", self.pos)), ("L D",))
-        yield Site("scale", (params, q), ("T H",), broadcast=True)
-        yield Site("qk", (params, *vectors, q, k), ("T H J", "S H J"))
-        yield Site("far", (q, k), ("T S",), jnp.bool_)
+        yield Site("scale", (params, q_pos), ("T H",), broadcast=True)
+        yield Site("qk", (params, *vectors, q_pos, k_pos), ("T H J", "S H J"))
+        yield Site("far", (q_pos, k_pos), ("T S",), jnp.bool_)
         if not overrides(self.encoding, "locate"):
-            yield Site("far_positions", (q, k), ("T", "S"), jnp.number)
+            yield Site("far_positions", (q_pos, k_pos), ("T", "S"), jnp.number)
         for hook in RELATIVE:
             of_pairs = hook in ("relative_bias", "relative_gate")
             yield Site(hook, (params, n), ("H N" if of_pairs else "H N K",))
-        yield Site("bias", (params, q, k), ("H T S",), broadcast=True)
-        yield Site("logits", (params, logits, *vectors, q, k), ("H T S",))
+        yield Site("bias", (params, q_pos, k_pos), ("H T S",), broadcast=True)
+        yield Site("logits", (params, logits, *vectors, q_pos, k_pos), ("H T S",))
         yield Site("normalize", (params, logits), ("H T S",))
-        yield Site("gate", (params, q, k), ("H T S",), broadcast=True)
+        yield Site("gate", (params, q_pos, k_pos), ("H T S",), broadcast=True)
 
     def _of(self, axes: str, dtype: Any) -> Shape:
         return Shape(tuple(self.sizes[axis] for axis in axes.split()), dtype)
@@ -171,7 +175,7 @@ class _Hooks:
         arrays = found if isinstance(found, tuple) else (found,)
         sizes = self.sizes
         if site.hook == "qk" and len(arrays) == 2:
-            sizes = sizes | {"J": getattr(arrays[0], "shape", (0,))[-1]}
+            sizes = sizes | {"J": (getattr(arrays[0], "shape", ()) or (0,))[-1]}
         wanted = [tuple(sizes.get(axis, 0) for axis in axes.split()) for axes in site.axes]
         if len(arrays) != len(wanted) or not all(
             isinstance(array, Shape)

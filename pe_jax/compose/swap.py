@@ -1,9 +1,9 @@
 """Swaps: other encodings evaluated with the parameters of a trained model, as pi for rope.
 
-This is also where `Encoding.family` is compared. `kin` is the wide question, whether two encodings
-are of one family, which advice.py and runs/matching.py ask too. `replaces` is the narrow one, of
-swaps alone: an encoding replaces its own class, one that it subclasses, or the plain class of its
-family, so that pi replaces rope and not xpos, whose decay would be lost.
+`Encoding.family` is compared here. `kin`: whether two encodings are of one family, which advice.py,
+runs/start.py and runs/parents.py ask too. `replaces`, for swaps alone, is narrower: an encoding
+replaces its own class, one that it subclasses, or the plain class of its family, so that pi
+replaces rope and not xpos, whose decay would be lost.
 """
 
 from __future__ import annotations

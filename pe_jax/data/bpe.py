@@ -55,11 +55,8 @@ def trained(size: int, texts: Iterable[str], corpus: str) -> str:
 
 
 def _train(size: int, texts: Iterable[str]) -> str:
-    tokenizers = library()
-    model = tokenizers.Tokenizer(tokenizers.models.BPE())
-    model.pre_tokenizer = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False)
-    model.decoder = tokenizers.decoders.ByteLevel()
-    trainer = tokenizers.trainers.BpeTrainer(
+    model = _byte_level()
+    trainer = library().trainers.BpeTrainer(
         vocab_size=size, min_frequency=2, initial_alphabet=[*ALPHABET], show_progress=False
     )
     model.train_from_iterator(texts, trainer)
@@ -73,12 +70,16 @@ def _train(size: int, texts: Iterable[str]) -> str:
 
 def of_bytes() -> str:
     """The tokenizer.json of the 256 bytes, each a token with its value as id."""
+    return _byte_level(ALPHABET, []).to_str()
+
+
+def _byte_level(*vocabulary_and_merges: Any) -> Any:
+    """The library's Tokenizer of a byte-level BPE, by default without any token."""
     tokenizers = library()
-    vocab = {**ALPHABET}
-    model = tokenizers.Tokenizer(tokenizers.models.BPE(vocab, []))
+    model = tokenizers.Tokenizer(tokenizers.models.BPE(*vocabulary_and_merges))
     model.pre_tokenizer = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False)
     model.decoder = tokenizers.decoders.ByteLevel()
-    return model.to_str()
+    return model
 
 
 def encode(text: str, documents: Sequence[np.ndarray], dtype: np.dtype) -> list[np.ndarray]:

@@ -26,6 +26,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from pe_jax.data.corpus import FEWEST_FILES, Corpus, Document, by_file, by_position, corpus_of
 from pe_jax.storage import atomic
 from pe_jax.storage.paths import expanded
@@ -223,8 +225,6 @@ def _field(builder: Any) -> str:
 
 
 def _is_integer(feature: Any) -> bool:
-    import numpy as np
-
     return (
         feature is not None and feature.shape == () and np.issubdtype(feature.np_dtype, np.integer)
     )

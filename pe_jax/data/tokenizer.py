@@ -45,7 +45,7 @@ class Tokenizer:
     pieces: tuple[bytes, ...] = dataclasses.field(repr=False)
     """The bytes of each token, by its id."""
     json: str | None = dataclasses.field(default=None, repr=False)
-    """The text of its tokenizer.json; None for bytes."""
+    """The text of its tokenizer.json; None for bytes and for a task's symbols."""
 
     @functools.cached_property
     def sizes(self) -> np.ndarray:
@@ -67,7 +67,7 @@ class Tokenizer:
         return tuple(out)
 
     def _lossy(self, document: np.ndarray) -> bpe.Unfit:
-        """The error for a document that is not what its tokens say."""
+        """The error for a document that differs from the bytes of its tokens."""
         known = {piece[0] for piece in self.pieces if len(piece) == 1}
         if lacking := sorted({*document.tobytes()} - known):
             named = ", ".join(f"0x{byte:02x}" for byte in lacking[:5])
@@ -77,7 +77,7 @@ class Tokenizer:
         return bpe.Unfit.lossy("it changes this text")
 
     def _numbers(self, text: str) -> np.ndarray:
-        """The tokens whose numbers a text has."""
+        """The tokens of a text that lists their numbers, as in "0 1 1"."""
         words = text.split()
         if not all(word.isdecimal() and int(word) < len(self.pieces) for word in words):
             raise ValueError(
@@ -93,12 +93,16 @@ class Tokenizer:
         size = len(self.pieces)
         return b"".join([self.pieces[token] for token in tokens.tolist() if token < size])
 
-    def as_json(self) -> str:
-        """The text of its tokenizer.json; of bytes that of a BPE without merges."""
+    def as_json(self) -> str | None:
+        """The text of its tokenizer.json; of bytes that of a BPE without merges; None for a task's
+        symbols, which no text becomes.
+        """
+        if self.spec == record.SYMBOLS:
+            return None
         return bpe.of_bytes() if self.json is None else self.json
 
     def describe(self) -> record.Vocabulary:
-        """What tells this tokenizer from any other, as records hold it."""
+        """The identity of this tokenizer, for records."""
         digest = None if self.json is None else hashes.sha256(self.json)
         return record.Vocabulary(spec=self.spec, vocabulary=len(self.pieces), sha256=digest)
 

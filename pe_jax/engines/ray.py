@@ -48,7 +48,7 @@ class Ray:
         os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
         import ray
 
-        stopped = signal.getsignal(signal.SIGTERM)
+        handler = signal.getsignal(signal.SIGTERM)
         place: dict[str, Any] = {"address": self.address}
         if not self.address:
             place = {"address": "local", "num_cpus": cores(), "include_dashboard": False}
@@ -57,15 +57,15 @@ class Ray:
             ray.init(**place, log_to_driver=False, logging_level=logging.ERROR)
         except (OSError, RuntimeError, ValueError) as error:
             raise Refused(f"Ray does not start: {str(error).splitlines()[0]}") from error
-        signal.signal(signal.SIGTERM, stopped)  # Ray has put its own handler there
+        signal.signal(signal.SIGTERM, handler)  # Ray has put its own handler there
         self.ray, self.carried_out = ray, ray.remote(max_retries=0)(carry_out)
         for resources in set(self.wanted):
             self._check(_names(resources))
         return self
 
     def _check(self, wanted: dict[str, float]) -> None:
-        """Refused if this machine, which is all there is, has not what a task wants; on a cluster
-        it is said, since a node may come.
+        """Refused if this machine has less than a task wants; on a cluster a message says so, since
+        a node may join.
         """
         nodes = [node["Resources"] for node in self.ray.nodes() if node["Alive"]]
         if any(all(n <= node.get(name, 0.0) for name, n in wanted.items()) for node in nodes):
@@ -82,8 +82,8 @@ class Ray:
         self.ray.shutdown()
 
     def has_room(self, resources: Resources) -> bool:
-        """Whether the nodes together have these resources beside those of the tasks submitted. Of
-        what no node has, one task is submitted: a cluster that grows can see what is asked for.
+        """Whether the nodes together have these resources beside those of the tasks submitted. With
+        no other task, one is submitted all the same: a cluster that grows sees what is asked for.
         """
         if not self.refs:
             return True

@@ -1,8 +1,8 @@
 """How the runs of a work directory stand, from the folder alone.
 
 A run is at work while a process holds the lock of its folder, and queued while a living sweep has
-it in its queue; otherwise its state.json says how it ended. A folder without state.json is of an
-earlier version: its run was begun if config.json is there.
+it in its queue; otherwise its state.json says how it ended. Where it does not, as after a kill at
+the very beginning, the run was begun if config.json is there.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ def _standing(folder: Path, queue: queues.Queue) -> Standing | None:
 
 
 def _seeds(about: Planned) -> int | None:
-    """How many it has; None of a pretrained model, which has none."""
+    """How many seeds the run has; None where its config does not say."""
     return len(about.config["run"]["seeds"]) if "run" in about.config else None
 
 

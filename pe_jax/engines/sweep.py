@@ -35,12 +35,13 @@ RETRIES = 3  # of a run whose process is killed, by the kernel for its memory, s
 WAITING = "waiting for a run that another process holds"
 ENGINES = ("local", "ray")
 Make = Callable[[Sequence[Resources], Callable[[str], None]], Engine]
-"""Makes an engine for runs with these resources, and with what tells the user something."""
+"""make(resources, say): the engine for runs with these resources; `say` tells the user."""
 
 
 def choose(name: str, jobs: int, address: str) -> Make:
-    """The engine of this name, with up to `jobs` runs at a time; `address` is that of a cluster.
-    Refused if there is none, it needs what is not installed, or it has no addresses.
+    """What makes the engine of this name, for up to `jobs` runs at a time, at the `address` of a
+    cluster. Refused for an unknown name, an engine that is not installed, or an address that the
+    engine does not take.
     """
     if name not in ENGINES:
         known = ", ".join(ENGINES)
@@ -63,8 +64,8 @@ def run_all(
     """Does the runs that have not finished: {id: reason} of those that failed; None when a signal
     stopped the sweep.
 
-    `runs` are Runs by their ids, and `folders` theirs in one work directory; `command` is what the
-    records give as reproducing them; `environment` are the environment variables of the processes.
+    `runs` are Runs by their ids, and `folders` their folders, in one work directory. `command` is
+    what the records say reproduces them, `environment` the environment variables of the processes.
     """
     done = [id for id, run in runs.items() if _done(run, folders[id])]
     if done:
@@ -143,8 +144,8 @@ class _Sweep:
         folder, resources = self.folders[id].path, self.runs[id].resources
         # Without the working directory on the path, unless it is on this process's own: a user's
         # file there could hide a module.
-        path = [] if os.getcwd() in sys.path else ["-P"]
-        command = [sys.executable, *path, "-m", "pe_jax", "run"]
+        flags = [] if os.getcwd() in sys.path else ["-P"]
+        command = [sys.executable, *flags, "-m", "pe_jax", "run"]
         command += [f"--config=replay.py:{folder / 'queued.json'}", f"--workdir={folder.parent}"]
         command += [f"--command={self.command}"]
         threads = _threads(self.folders[id]) or engine.threads(resources, len(self.waiting))
@@ -176,13 +177,12 @@ class _Sweep:
             self.waiting.append(id)  # another process was the first to take it
             return
         self.ended += 1
-        if result and result.seconds:
+        if not result:
+            self.failed[id] = _reason(folder, exit)
+            self.view.say(f"{label}: failed")
+        elif result.seconds:
             self.share = result.seconds.evaluate / max(result.seconds.total, 1e-9)
             self.view.say(f"{label}: {progress.duration(result.seconds.total)}")
-        if result:
-            return
-        self.failed[id] = _reason(folder, exit)
-        self.view.say(f"{label}: failed")
 
     def _progress(self, id: str) -> tuple[float, str]:
         """(how much of the run is done, from 0 to 1; what it does now) by its metrics.jsonl."""

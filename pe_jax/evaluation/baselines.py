@@ -109,7 +109,7 @@ def baselines(task: Task, n: int, config: EvalConfig, way: Way = AS_TRAINED) -> 
     if distance is None:
         distance = without
     else:
-        counts = ngrams(task, all_tokens[others], targets[others], scored[others])
+        counts = ngrams(task, all_tokens[others], others_targets, others_scored)
         p = counts[tuple(_context(tokens))]
         p = p / p.sum(-1, keepdims=True)
         chosen = np.clip(wanted - task.first_label(), 0, task.labels() - 1)

@@ -11,7 +11,7 @@ from typing import Literal
 from pe_jax import terms
 from pe_jax.errors import nearest
 from pe_jax.fields import Count, check
-from pe_jax.metric import Metric, PromptMetric, SampleMetric, TextMetric, named
+from pe_jax.metric import PromptMetric, SampleMetric, TextMetric, named
 from pe_jax.places import Scope
 from pe_jax.record import AS_TRAINED, Replica, Way
 from pe_jax.task import Task
@@ -96,7 +96,7 @@ class EvalConfig:
         )
 
     def replicas(self, metric: str, seeds: Sequence[int]) -> tuple[Replica, ...]:
-        """What has a score of its own by a metric, in the order of the record."""
+        """The replicas that have a score of their own by a metric, in the order of the record."""
         if self.by == "seed":
             return tuple(Replica("seed", seed) for seed in seeds)
         if isinstance(named(metric), PromptMetric):
@@ -114,7 +114,7 @@ class EvalConfig:
         return Scope(longest, self.targets, self.last, self.stride)
 
 
-def of_text(name: str) -> Metric:
+def of_text(name: str) -> TextMetric | PromptMetric:
     """The metric of that name, of windows of text or of prompts; ValueError for any other."""
     metric = named(name)
     return metric if isinstance(metric, PromptMetric) else named(name, TextMetric)
@@ -122,13 +122,13 @@ def of_text(name: str) -> Metric:
 
 def _check_text(config: EvalConfig) -> None:
     """ValueError unless windows of text can be scored by the config."""
-    shortest = config.lengths[0]
+    shortest, scope = config.lengths[0], config.scope
     if shortest < 2:
         raise ValueError(f"eval.lengths of text must be at least 2 tokens, got {shortest}")
     metrics = [of_text(name) for name in config.metrics]
-    for name, value in (("stride", config.stride), ("last", config.last)):
+    for name, value in (("stride", scope.stride), ("last", scope.last)):
         used = any(isinstance(metric, TextMetric) and name in metric.uses for metric in metrics)
-        if used and value is not None and not 1 <= value < shortest:
+        if used and not 1 <= value < shortest:
             raise ValueError(
                 f"eval.{name} must be below the shortest evaluation length {shortest} (the "
                 f"training length is always among them), got {value}: lower eval.{name}"
@@ -144,16 +144,16 @@ def _check_text(config: EvalConfig) -> None:
         raise ValueError(
             "prompts, kl and longppl have no segments: leave eval.memory and lm.memory unset"
         )
-    if compared and config.last is not None and config.last >= (config.reference or 0):
+    if compared and scope.last >= (config.reference or 0):
         raise ValueError(
             f"eval.last must be below eval.reference, {config.reference}, by which "
-            f"{compared[0].name} compares, got {config.last}: lower eval.last"
+            f"{compared[0].name} compares, got {scope.last}: lower eval.last"
         )
     if config.variants:
         raise ValueError("eval.variants are of tasks that draw their samples: leave it unset")
-    if config.last is not None and config.targets < config.last:
+    if config.targets < scope.last:
         raise ValueError(
-            f"eval.targets must be at least eval.last, {config.last}, got {config.targets}"
+            f"eval.targets must be at least eval.last, {scope.last}, got {config.targets}"
         )
 
 

@@ -89,13 +89,13 @@ def evaluate(
             session.stop(lambda: None)
     finally:
         pool.shutdown(cancel_futures=True)
-    compared = [] if reads_text else [*_baselines(passes, keys, config)]
-    broadcast(lambda: keep([], compared))
+    of_task = [] if reads_text else [*_baselines(passes, keys, config)]
+    broadcast(lambda: keep([], of_task))
     of_text = [m for m in config.metrics if isinstance(named(m), TextMetric)]
     return Evaluation(
         tuple(scored[key].row for key in keys),
         longest(curve for key in keys if (curve := scored[key].curve)),
-        tuple(compared),
+        tuple(of_task),
         targets={m: cuts[m, config.lengths[0]].targets for m in of_text},
         target_bytes={m: {n: cuts[m, n].bytes for n in config.lengths} for m in of_text},
     )
@@ -122,9 +122,7 @@ def _cuts(
 def _baselines(
     passes: Sequence[Pass], keys: Sequence[Key], config: EvalConfig
 ) -> Iterator[Baseline]:
-    """What methods without a model score at the lengths of these scores, in the task of training
-    and in each variant.
-    """
+    """The baselines at the lengths of these scores, of the task of training and of each variant."""
     scored = {(key.way, key.length) for key in keys}
     for part in passes:
         if (part.way, part.length) in scored and not (part.way.swap or part.way.memory):

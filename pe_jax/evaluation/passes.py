@@ -28,7 +28,7 @@ SHORTEST = 16
 
 
 class Key(NamedTuple):
-    """Which score it is, of all that an evaluation computes."""
+    """Identifies a score of an evaluation."""
 
     replica: Replica
     way: Way
@@ -42,9 +42,9 @@ class Pass(NamedTuple):
     way: Way
     length: int
     longest: int
-    """Samples are padded to the size of those of this length; of text it is `length`."""
+    """The length to whose size samples are padded; of text it is `length`."""
     encodings: tuple[Encoding, ...]
-    """Those for this length, or for the size of the padded samples."""
+    """Made for this length, or for the size of the padded samples."""
     task: Task = TEXT
     """The task of training, or a variant of it."""
     beyond: int | None = None
@@ -53,9 +53,9 @@ class Pass(NamedTuple):
     """
 
     def computed(self, tokens: int) -> Pass:
-        """The pass that gives the same scores, as it is computed: of its way only a memory is
-        kept, scalings that are RoPE at this length are RoPE, and windows at the end that no
-        sequence of so many tokens is longer than, which hide nothing, are left out.
+        """The pass in a form that ways of equal scores share: of its way only a memory is kept,
+        scalings that are RoPE at this length are RoPE, and windows at the end that hide nothing
+        in a sequence of so many tokens are left out.
         """
         members = tuple(map(_as_rope, self.encodings))
         while not self.way.memory and members and _hides_nothing(members[-1], tokens):
@@ -64,7 +64,7 @@ class Pass(NamedTuple):
 
 
 class Job(NamedTuple):
-    """A pass that is computed, once for all ways that come to the same."""
+    """A pass that is computed once for all ways of equal scores."""
 
     part: Pass
     todo: dict[tuple[str, Replica], list[Key]]
@@ -129,7 +129,7 @@ def wanted(passes: Sequence[Pass], config: EvalConfig, seeds: Sequence[int]) -> 
 
 def jobs(passes: Sequence[Pass], keys: Sequence[Key]) -> list[Job]:
     """What is to be computed for the scores `keys`. Places and samples come one after another, each
-    in every way at every length, so that what is there at any time compares all ways.
+    in every way at every length, so that the scores so far always compare all ways.
     """
     computed = {
         (part.way, part.length): part.computed(part.task.size(part.length)) for part in passes

@@ -59,7 +59,7 @@ class Models:
     def stacked(
         cls, graphdef: nnx.GraphDef, params: Any, *fields: Any, seeds: Sequence[int]
     ) -> Models:
-        """From a tree whose leaves have a leading axis of `seeds`; `fields` are the others."""
+        """From a tree whose leaves have a leading axis of `seeds`; `fields` come after `params`."""
         each = {s: jax.tree.map(lambda a, row=row: a[row], params) for row, s in enumerate(seeds)}
         return cls(graphdef, each, *fields)
 
@@ -68,7 +68,7 @@ class Models:
         return {seed: copies(mesh, params) for seed, params in self.params.items()}
 
     def seed(self, replica: Replica) -> int:
-        """Whose model a replica is scored with: a place or a sample that of the only seed."""
+        """The seed whose model a replica is scored with; for a place or a sample, the only seed."""
         return replica.number if replica.kind == "seed" else next(iter(self.params))
 
     def missing(self, job: Job, replica: Replica) -> Missing | None:
@@ -122,8 +122,8 @@ class TextScorer:
                 self.reference.rows(by["divergence"], replica, self._params(replica))
             began = time.monotonic()
             targets = missing or self._targets(job.part, metrics, replica)
-            known = replica.kind != "seed" and (job.part, metrics) in self.compiled
-            seconds = time.monotonic() - began if known else None
+            timed = replica.kind != "seed" and (job.part, metrics) in self.compiled
+            seconds = time.monotonic() - began if timed else None
             self.compiled.add((job.part, metrics))
             for metric in metrics:
                 cut, of_metric = self._of(metric, job.part, replica, targets)
@@ -213,7 +213,7 @@ class SampleScorer:
 
     def __call__(self, job: Job) -> dict[Key, Scored]:
         """What each seed scores in a pass."""
-        part, models = job.part, self.models
+        part, task, models = job.part, job.part.task, self.models
         predicted = {
             replica: models.missing(job, replica)
             or answers(
@@ -226,9 +226,9 @@ class SampleScorer:
             )
             for replica in dict.fromkeys(replica for _, replica in job.todo)
         }
-        samples = part.task, part.length, self.config.samples, part.longest, self.config.split
+        samples = task, part.length, self.config.samples, part.longest, self.config.split
         metrics = [named(metric, SampleMetric) for metric, _ in job.todo]
-        task, used = part.task, {name for metric in metrics for name in metric.uses}
+        used = {name for metric in metrics for name in metric.uses}
         by_depth = any(metric.by_depth for metric in metrics)
         depth = per_token(task.depths, *samples) if by_depth else None
         best = bayes(*samples) if "bayes" in used else None
@@ -346,7 +346,7 @@ def key_tokens(full: np.ndarray, short: np.ndarray) -> np.ndarray:
 
 class Reference:
     """What the models of a run's seeds predict within eval.reference. `cuts` are the windows of
-    each metric and length, that one included.
+    each metric and length, eval.reference included.
     """
 
     def __init__(
@@ -363,8 +363,8 @@ class Reference:
         self.kept: dict[tuple[str, Replica], Any] = {}
 
     def rows(self, metric: str, replica: Replica, params: Any) -> np.ndarray | Missing:
-        """The rows [W, last, D] of the last targets of the windows of a metric, of a place those of
-        its window.
+        """The rows [W, last, D] of the last targets of a metric's windows; of a place, of its one
+        window.
         """
 
         def computed() -> np.ndarray | Missing:
@@ -398,7 +398,7 @@ class Reference:
         return score(cut, program, params, self.config.batch_tokens, self.session, self.budget)
 
     def _once(self, kind: str, replica: Replica, compute: Callable[[], Any]) -> Any:
-        """What is computed for a replica; of places only those of the newest are kept."""
+        """What is computed for a replica; of places only the newest is kept."""
         if (kind, replica) not in self.kept:
             if replica.kind != "seed":
                 self.kept = {key: value for key, value in self.kept.items() if key[1] == replica}

@@ -172,7 +172,7 @@ def _keys(first, count: int):
 
 
 def merged(graphdef: nnx.GraphDef, params: Any, blockwise: bool) -> LM:
-    """The model; with `blockwise`, its attention is so whatever its config says."""
+    """The model; with `blockwise`, its attention is blockwise whatever its config says."""
     model = nnx.merge(graphdef, params, copy=True)
     if blockwise:
         for layer in model.blocks:

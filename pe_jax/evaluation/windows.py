@@ -142,7 +142,6 @@ def windows(
     scorer, scope = of_text(metric), config.scope
     if isinstance(scorer, PromptMetric):
         return _prompts(scorer, length, config.samples, tokenizer, documents)
-    assert isinstance(scorer, TextMetric)
     least = scope.longest + scorer.beyond
     long = [d for d in documents if len(d) >= least]
     if not long:

@@ -50,7 +50,7 @@ class Seen(NamedTuple):
     """
 
     def cut(self, size: Int[Array, ""]) -> Seen:
-        """Those of a full forward pass of which all after the first `size` are padding."""
+        """The tokens of a full forward pass, with all after the first `size` made padding."""
         here = self.index < size
         tokens, index, pos = (
             jnp.where(here, a, ABSENT) for a in (self.tokens, self.index, self.pos)
@@ -58,7 +58,7 @@ class Seen(NamedTuple):
         return Seen(tokens, index, pos, self.start)
 
     def last(self, count: int) -> Seen:
-        """The last `count` of them, of a full forward pass."""
+        """The last `count` tokens of a full forward pass."""
         return Seen(
             self.tokens[:, -count:], self.index[..., -count:], self.pos[..., -count:], self.start
         )

@@ -28,7 +28,7 @@ from pe_jax.fields import Count, NotNegative, check, check_value
 from pe_jax.model.cache import Cache
 
 CHUNK = 16  # tokens decoded in one call
-FIRST = 4096  # the first room, unless the text needs less or the prompt more: growing compiles
+FIRST = 4096  # the first room, unless the text needs less or the prompt more: each room compiles
 
 
 @functools.partial(jax.jit, static_argnames=("graphdef", "encodings", "room"))

@@ -110,7 +110,7 @@ class Layer(nnx.Module):
             k, v = (jnp.repeat(a, H // kv_heads, axis=2) for a in (k, v))
         coords, cache = _locate(pe, h, seen, cache)
 
-        # The batch shares distances between consecutive positions, whatever its positions.
+        # Consecutive positions have the distances of 0 .. S - 1, so the batch can share these.
         keys = Rows(seen.index, jnp.arange(S) if pe.contiguous else seen.pos, coords)
         # The axis of the batch in each of the rows' arrays; None where the batch shares it.
         of_pos = None if seen.pos.ndim == 1 else 0

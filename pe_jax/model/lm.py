@@ -30,7 +30,7 @@ from pe_jax.model.parameters import init_params
 KEPT = jax.checkpoint_policies.save_only_these_names(ATTENTION)
 """What the backward pass of a rematerialised layer keeps besides the layer's inputs."""
 ALIKE = 8
-"""So many layers in a row make a loop: of fewer, one program compiles fast enough."""
+"""The fewest layers in a row that become a loop: fewer compile fast enough one by one."""
 
 
 class LM(nnx.Module):
@@ -114,7 +114,7 @@ class LM(nnx.Module):
         counts = _rows(pes, tokens.shape[1], last, cuts)
         layers = []
         for run in self._runs(pes, counts, scan and cache is None):
-            i, own = run[0], [keys[2 * i + 1 : 2 * i + 3] for i in run]
+            i, own = run[0], [keys[2 * j + 1 : 2 * j + 3] for j in run]
             if cuts:
                 x, seen = x[:, -counts[i] :], seen.last(counts[i])
             if len(run) > 1:
@@ -149,12 +149,12 @@ class LM(nnx.Module):
         return self.blocks[layer](x, pe, seen, last, cache, dropout_keys)
 
     def _runs(self, pes: Sequence[Bound], counts: Sequence[int], scan: bool) -> list[list[int]]:
-        """The layers in their order, in parts: those that are one loop, and each of the others."""
+        """The layers in their order, in groups: several that are one loop, or a single one."""
         if not scan:
             return [[i] for i in range(self.config.layers)]
 
         def code(i: int):
-            """Equal in layers of the same code. Two of them in a row cut no rows."""
+            """Equal for layers of the same code; in a row, these have equally many rows."""
             owned = jax.tree.map(jnp.shape, nnx.to_pure_dict(nnx.state(self.owned[i])))
             return pes[i].encodings, counts[i], counts[i + 1], owned
 

@@ -1,4 +1,4 @@
-"""What is made of logits, without those of all tokens at once where they are large.
+"""Losses and other measures of logits, computed for some tokens at a time where logits are large.
 
 Axes: B batch, T tokens, D model size, V vocab.
 """
@@ -14,7 +14,7 @@ from jaxtyping import Array, Float, Int
 from pe_jax.model.lm import LM
 
 MOST = 2**26
-"""Logits that may be in memory at once, 256 MiB in float32: those of 1,335 tokens of 50,257."""
+"""Logits in memory at once, at most: 256 MiB in float32, 1,335 tokens of a vocabulary of 50,257."""
 
 
 def of_logits(
@@ -24,7 +24,7 @@ def of_logits(
     that `LM.__call__(rows=True)` gives.
 
     More than MOST logits are computed for some tokens of each sequence at a time, and once more in
-    the backward pass: of the three products with the vocabulary that makes four.
+    the backward pass: a training step then makes four products with the vocabulary, not three.
     """
 
     def of_chunk(chunk):
@@ -45,5 +45,5 @@ def of_logits(
 
 
 def tokens_at_once(batch: int, length: int, vocab: int) -> int:
-    """Of how many tokens of each sequence the logits are in memory at once."""
+    """The number of tokens of each sequence whose logits are in memory at once."""
     return min(length, max(1, MOST // (batch * vocab)))

@@ -8,8 +8,8 @@ filled from the end; an empty place has a token below 0 and is hidden. The oldes
 sequence has position 0. So a memory that holds all the text before gives the full forward pass,
 and neither a forgotten text nor another sequence of the batch changes anything.
 
-An encoding that acts on the model's input is refused (`check`): what a layer keeps would have
-positions in it that were counted in an earlier segment, and so are those of other tokens by now.
+An encoding that acts on the model's input is refused (`check`): the inputs that a layer keeps would
+contain positions counted in an earlier segment, which belong to other tokens in this one.
 
 Axes: B batch, L tokens of a segment, M tokens of the memory, S = M + L, D model size.
 """
@@ -48,7 +48,7 @@ class LayerMemory(LayerPast):
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class Memory(Past):
-    """The last M tokens before a segment, and what entered each layer at these."""
+    """The last M tokens before a segment, and the inputs of each layer at these tokens."""
 
     tokens: Leaf
     """[B, M]; ABSENT in empty places."""

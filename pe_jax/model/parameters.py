@@ -43,8 +43,8 @@ def _owned(encoding: Encoding, drawn: Params) -> set[str]:
 
 
 def sizes(encoding: Encoding) -> dict[str, int]:
-    """How many numbers a whole model has for each entry of its parameters. Nothing is computed,
-    and no layer is looked at. ValueError as of init_params.
+    """How many numbers a whole model has for each entry of its parameters, by tracing alone.
+    ValueError as of init_params.
     """
     drawn = jax.eval_shape(encoding.init, jax.random.key(0))
     owned = _owned(encoding, drawn)

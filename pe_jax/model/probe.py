@@ -38,8 +38,8 @@ ENDLESS = "gives numbers that are infinite or undefined (NaN), from which no mod
 
 
 def check(encodings: Sequence[Encoding], names: Sequence[str]) -> None:
-    """ValueError for a member of a spec whose class is not of the table and which has a `fault`.
-    `names` are what to call the members.
+    """ValueError for a member of a spec that is of a user's own class and has a `fault`. `names`
+    are what to call the members.
     """
     for i, (encoding, name) in enumerate(zip(encodings, names, strict=True)):
         if type(encoding) in ENCODINGS.values():
@@ -57,9 +57,9 @@ def check(encodings: Sequence[Encoding], names: Sequence[str]) -> None:
 
 @functools.cache  # a sweep has the same encoding in many runs
 def fault(encodings: tuple[Encoding, ...]) -> tuple[str, str] | None:
-    """The hook of the last encoding, or the hooks one of which it is, that reads later tokens in a
-    causal model or makes embeddings or attention infinite, and which of both; None: there is none.
-    The positions that the encoding gets are those that the others hand on.
+    """(hook, what is wrong) of the last encoding, None if nothing is. LATER: the hook reads later
+    tokens in a causal model. ENDLESS: embeddings or attention are not finite. Hooks that cannot be
+    told apart are named together, with "or". The encoding gets the positions that the others give.
     """
     if not sites(encodings[-1]):
         return None
@@ -102,7 +102,7 @@ def _fault_at(encodings: tuple[Encoding, ...], length: int) -> tuple[str, str] |
 @functools.partial(jax.jit, static_argnames="encodings")
 def _outputs(encodings: tuple[Encoding, ...], params, before, tokens, x, qkv):
     """What `positions`, `embed`, `locate` and the hooks of attention together give, [L, ...] each,
-    of the last encoding. The others hand on the positions of the tokens `before`.
+    of the last encoding. The positions of the other encodings are those for the tokens `before`.
     """
     *others, e = encodings
     key, places = jax.random.key(0), jnp.arange(len(x))

@@ -21,7 +21,7 @@ from pe_jax.model import generate
 
 @dataclasses.dataclass(frozen=True, kw_only=True, repr=False)
 class TextModel:
-    """nnx.merge(graphdef, params) is its LM."""
+    """A model of one seed with its tokenizer; nnx.merge(graphdef, params) is its LM."""
 
     name: str
     """What errors call it."""
@@ -34,7 +34,7 @@ class TextModel:
 
     @property
     def size(self) -> int:
-        """How many numbers its parameters are."""
+        """The number of its parameters."""
         return sum(leaf.size for leaf in jax.tree.leaves(self.params))
 
     def encode(self, text: str | bytes) -> Int[np.ndarray, "L"]:
@@ -47,7 +47,7 @@ class TextModel:
 
     def decode(self, tokens: ArrayLike) -> str:
         """The text of the tokens with these ids [L]. Bytes that are no UTF-8, as those of a
-        character that is cut, become U+FFFD. ValueError for what are no ids.
+        character that is cut, become U+FFFD. ValueError for what is no list of ids.
         """
         ids = self._ids(tokens, "decode", 1)
         return self.tokenizer.decode(ids).decode("utf-8", errors="replace")

@@ -120,7 +120,8 @@ def answer(
     metrics = (first, *(m for m in metrics if m != first))
     ways = tuple(dict.fromkeys(row.way for row in result.rows))
     names = _names(ways)
-    as_if = config["reference"] > result.train.length
+    reference = config["reference"]
+    as_if = reference > result.train.length
     ranked = [way for way in ways if way or not as_if]
     at = functools.partial(_values, result)
     sign = described(first).sign
@@ -153,10 +154,9 @@ def answer(
                 _scaling(encodings, way, lengths[-1]),
             )
         )
-    trained = config["reference"]
     gain = None
-    if lengths[0] < trained and trained in lengths:
-        gain = stats.paired(at(first, lengths[0], AS_TRAINED), at(first, trained, AS_TRAINED))
+    if lengths[0] < reference and reference in lengths:
+        gain = stats.paired(at(first, lengths[0], AS_TRAINED), at(first, reference, AS_TRAINED))
     return Recommendation(result, metrics, lengths, names[base], margin, tuple(choices), gain)
 
 

@@ -16,7 +16,7 @@ import numpy as np
 from pe_jax.encoding import Encoding
 from pe_jax.encodings.dynamic_ntk import DynamicNTK
 from pe_jax.model.config import LmConfig
-from pe_jax.pretrained.rope_scaling import original, rope_parameters
+from pe_jax.pretrained.rope_scaling import rope_parameters
 from pe_jax.storage import atomic
 
 KEPT = ("generation_config.json", "tokenizer_config.json", "special_tokens_map.json")
@@ -32,8 +32,9 @@ def with_scaling(
     usual = {"rope_theta", "rope_scaling", "rope_parameters", "max_position_embeddings"}
     out = {name: value for name, value in config.items() if name not in usual}
     (e,) = encodings
-    # dynamic counts from max_position_embeddings, and grows by itself beyond
-    out["max_position_embeddings"] = original(e) if isinstance(e, DynamicNTK) else length
+    if isinstance(e, DynamicNTK):  # it counts from max_position_embeddings, and grows beyond
+        length = e.length or e.dims.train_len
+    out["max_position_embeddings"] = length
     if "rope_parameters" in config:
         return out | {"rope_parameters": own}
     theta = own.pop("rope_theta")
@@ -60,12 +61,12 @@ def written(
     encodings: Sequence[Encoding],
     length: int,
     params: Mapping[str, Any],
-    tokenizer: str,
+    tokenizer: str | None,
     out: Path,
 ) -> list[Path]:
     """A model of this package as a Llama: `params` are one seed's by path, as in
-    "blocks.0.query.kernel", `tokenizer` is the text of its tokenizer.json. ValueError, before
-    anything is written, for a shape that no Llama has.
+    "blocks.0.query.kernel", `tokenizer` is the text of its tokenizer.json, None for no such
+    file. ValueError, before anything is written, for a shape that no Llama has.
     """
     from safetensors.numpy import save_file
 
@@ -74,8 +75,10 @@ def written(
     with atomic.together(out) as draft:
         save_file(tensors, draft / "model.safetensors", {"format": "pt"})
         atomic.write(draft / "config.json", json.dumps(config, indent=2) + "\n")
-        atomic.write(draft / "tokenizer.json", tokenizer)
-    return [out / name for name in ("config.json", "model.safetensors", "tokenizer.json")]
+        if tokenizer is not None:
+            atomic.write(draft / "tokenizer.json", tokenizer)
+        written = sorted(path.name for path in draft.iterdir())
+    return [out / name for name in written]
 
 
 def llama(lm: LmConfig) -> dict[str, Any]:

@@ -78,8 +78,3 @@ def _scaling(e: Rotary) -> dict[str, Any]:
 def _lengths(e: Any) -> dict[str, Any]:
     """The factor of a scaling and the length that it counts from."""
     return {"factor": float(e._factor), "original_max_position_embeddings": e._length}
-
-
-def original(e: Encoding) -> int:
-    """The length L that a scaling counts from; of plain RoPE the training length."""
-    return getattr(e, "length", None) or e.dims.train_len

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 ROW = 0.17  # inches
 BETTER, WORSE, OPEN = "#0072b2", "#d55e00", "#9a9a9a"
 FAR = 4.0
-"""Bars that reach so many times as far as the median one are cut, so that the others are seen."""
+"""Bars that reach more than so many times as far as the median are cut, so that others show."""
 
 
 def bars(result: Result, metric: str, width: float) -> Figure | None:
@@ -86,8 +86,8 @@ def _end(one: stats.Interval) -> float:
 
 
 def _limit(last: Sequence[float], ends: Sequence[float]) -> float:
-    """Where the axes end: a little beyond all bars but those that reach far by the median of the
-    last panel.
+    """Where the axes end: a little beyond the longest bar that reaches at most FAR times as far as
+    the median bar of the last panel.
     """
     known = [end for end in last if not math.isnan(end)]
     usual = [end for end in ends if known and end <= FAR * statistics.median(known)]
@@ -95,7 +95,9 @@ def _limit(last: Sequence[float], ends: Sequence[float]) -> float:
 
 
 def _bar(axes: Axes, y: int, one: stats.Interval, limit: float, sign: int, label: str) -> None:
-    """`label` is the name of the row and the length, in two lines, for who points at it."""
+    """A bar with its interval. `label`, the name of the row and the length on two lines, is for the
+    text that a page shows where somebody points at the bar.
+    """
     if not one.n:
         axes.text(0, y, " n/a", fontsize=6, va="center")
         return

@@ -1,5 +1,5 @@
-"""Every model, or every swap of a single one, against one of them, the baseline: paired differences
-over seeds, places or samples.
+"""Every model of a table, or every swap of its single model, against the baseline, which is one of
+them: paired differences over seeds, places or samples.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ USUAL = ("rope", "nope")
 @dataclass(frozen=True)
 class Against:
     """A row minus the baseline at one length: the mean difference with its 95 % interval, and the p
-    of the paired t test, adjusted by Holm's method for the rows of this length. Of answers, right
-    or wrong, p is that of McNemar's exact test, and the difference has no interval.
+    of the paired t test, adjusted by Holm's method for the rows of this length. For answers, right
+    or wrong, p is from McNemar's exact test, and the difference has no interval.
 
     `verdict` is "better", "worse", "not distinguishable", or "equal" where all shared replicas have
-    the same value to the bit; "" where fewer than two replicas are shared. `p_within` is that of
-    `stats.equivalence` by the margin of the comparison, adjusted in the same way; NaN without one.
+    the same value to the bit; "" where fewer than two replicas are shared. `p_within` is the p of
+    `stats.equivalence` within `Versus.margin`, adjusted in the same way; NaN without a margin.
     """
 
     change: stats.Interval
@@ -41,8 +41,8 @@ class Against:
 
 @dataclass(frozen=True)
 class Versus:
-    """The rows of one table against the baseline, in the order of the table: the models as trained;
-    of a single one its swaps.
+    """The rows of one table against the baseline, in the order of the table: the models as trained,
+    and the swaps of a single model.
     """
 
     table: Table
@@ -69,9 +69,9 @@ def versus(
     baseline: str | None = None,
     margin: float | None = None,
 ) -> list[Versus]:
-    """Each of the tables `reported` of the results that has the baseline and another row, against
-    the baseline; with a `margin`, with tests of equivalence. Beyond the training length those rows
-    alone that are `TableRow.compared`.
+    """The comparison of each table of `reported` that has the baseline and another row; with a
+    `margin`, with tests of equivalence. Beyond the training length only rows that are
+    `TableRow.compared` have values.
 
     `baseline` is a row's label, or a swap of a single model; None is rope, else nope, else the
     first model of a table. A ValueError, with the nearest labels, where no table has it.
@@ -79,7 +79,7 @@ def versus(
     by_id = {result.id: result for result in results}
     found, known, swaps = [], set[str](), set[str]()
     for table in reported:
-        rows = [row for row in table.rows if row.trained or (row.way and row.together)]
+        rows = [row for row in table.rows if row.candidate]
         if len(rows) < 2:
             continue
         known |= {row.label for row in rows}
@@ -119,7 +119,7 @@ def versus(
 def _base(
     rows: Sequence[TableRow], by_id: Mapping[str, Result], baseline: str | None
 ) -> TableRow | None:
-    """The model that is `chosen`, else the swap of that name. None where there is none."""
+    """The row of the model that is `chosen`, else of the swap called `baseline`; None: no row."""
     trained = {row.run: row for row in rows if row.trained}
     called = {id: row.label for id, row in trained.items()}
     if model := chosen([by_id[id] for id in trained], called, baseline):
@@ -131,8 +131,9 @@ def _base(
 def chosen(
     results: Sequence[Result], called: Mapping[str, str], baseline: str | None = None
 ) -> Result | None:
-    """The result of that name: as it is `called` by its id, else without what tells it from others,
-    else as its config names the encoding, where one alone has it. None where there is no such.
+    """The one result with the label `baseline` in `called`, which has labels by id; else the one
+    with it as the label of its record, else as the spec of its config. None where none or several
+    have it.
 
     Where `baseline` is None: rope, else nope, else the first of the results.
     """

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import statistics
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
@@ -18,11 +18,12 @@ from pe_jax.report.headroom import HEADROOM
 from pe_jax.report.sheet import Note
 
 SOLVED = 99.0
-"""A task is solved at a length where so many percent are right."""
+"""Percent right from which on a seed solves the training length. Solved lengths have a level of
+their own (`stats.solved_length`)."""
 CROPPED, TRAINED_AT = "cropped", "trained at E"
 """The methods of reference rows (reference_rows.py)."""
 COLUMNS = 7
-"""A table of samples has at most so many lengths."""
+"""How many lengths a table of samples has at most."""
 
 
 @dataclass(frozen=True)
@@ -73,7 +74,7 @@ class TableRow:
     """The name of a method without a model, `record.Baseline.name`, or of a reference, CROPPED or
     TRAINED_AT; "": the row is a model's."""
     seconds: float | None = None
-    """Of a pretrained model: what a window of the longest length takes, the median of places."""
+    """Of a pretrained model: of a window of the longest length, the median over places."""
     together: bool = False
     """Whether all swaps stand in one block, as they do where a table has one model."""
 
@@ -83,13 +84,22 @@ class TableRow:
         return not self.way and not self.method
 
     @property
+    def candidate(self) -> bool:
+        """Whether it may be bold and have a baseline: a model as trained, or a swap of a single
+        model.
+        """
+        return self.trained or bool(self.way and self.together)
+
+    @property
     def cost(self) -> float | None:
         """Milliseconds of a training step; of a pretrained model `seconds`."""
         return self.ms_per_step if self.seconds is None else self.seconds
 
     @property
     def block(self) -> str:
-        """Which rows stand together: a swap or a variant of the task has what no model scores."""
+        """The block of the table in which the row stands. The methods without a model stand with
+        the models on a variant of the task, and in a block of their own on the task as trained.
+        """
         if self.way and self.together:
             return "swapped in"
         if self.method in (CROPPED, TRAINED_AT):
@@ -117,7 +127,7 @@ class Table:
     apart: tuple[Condition, ...] = ()
     """What sets its group apart from the others of a study."""
     tokens: int | None = None
-    """Of a sample of the training length; None: as many."""
+    """Tokens of a sample of the training length; None: as many as this length."""
     evaluated: tuple[int, ...] = ()  # all lengths at which values were computed
     replicate: str = "seed"  # whose values a cell is the mean of: `record.Replica.kind`
 
@@ -147,7 +157,7 @@ USERS: dict[str, Metric] = {}
 
 
 def describe(results: Iterable[Result]) -> None:
-    """Takes down what the results say of users' metrics: no user's file is read for a report."""
+    """Registers the users' metrics that the results describe: a report reads no user's file."""
     for result in results:
         for name, told in result.metrics.items():
             like = METRICS["accuracy"] if told.samples else METRICS["same_targets"]
@@ -181,8 +191,8 @@ def in_percent(metric: str) -> bool:
 
 
 def few(lengths: Sequence[int], train: int) -> tuple[int, ...]:
-    """Of many lengths those nearest to the training length and its multiples by powers of two, and
-    the longest; all of COLUMNS or less.
+    """The lengths nearest to the training length and its multiples by powers of two, and the
+    longest; all lengths where they are at most COLUMNS.
     """
     if len(lengths) <= COLUMNS:
         return tuple(lengths)
@@ -195,6 +205,17 @@ def ordered(names: Iterable[str]) -> list[str]:
     """The distinct metrics of these names: those of METRICS first, in its order."""
     present = set(names)
     return [name for name in METRICS if name in present] + sorted(present - METRICS.keys())
+
+
+def curve_metric(results: Iterable[Result], samples: bool) -> str | None:
+    """The first metric, of samples or else of text, that models as trained have curves of."""
+    present = ordered(
+        curve.metric
+        for result in results
+        for curve in result.curves
+        if not curve.way and of_samples(curve.metric) == samples
+    )
+    return present[0] if present else None
 
 
 def value(row: record.Row) -> float:
@@ -226,7 +247,7 @@ def rate(result: Result) -> float | None:
 
 
 def edge(result: Result) -> str:
-    """ "lowest" or "highest" where the chosen learning rate is that of several tried; else ""."""
+    """ "lowest" or "highest" if the chosen learning rate is the end of several tried; else ""."""
     tried = sorted({one.rate for one in result.rates})
     if len(tried) < 2 or rate(result) not in (tried[0], tried[-1]):
         return ""
@@ -234,7 +255,7 @@ def edge(result: Result) -> str:
 
 
 def seconds(result: Result, metric: str, length: int, way: Way) -> float | None:
-    """The median of what the passes took whose rows say it; None where none does."""
+    """The median seconds of a pass over the replicas whose rows have them; None: none has."""
     rows = by_replica(result, metric, length, way).values()
     return statistics.median(known) if (known := [r.seconds for r in rows if r.seconds]) else None
 
@@ -284,14 +305,13 @@ def means_beyond(
 
 def _explained(
     interval: stats.Interval,
-    present: Iterable[Replica],
+    present: Collection[Replica],
     rows: Mapping[Replica, record.Row],
     every: Sequence[Replica],
 ) -> Cell:
-    """The cell of an interval over the replicas that are `present` of `every` one; `rows` say why
-    others are not.
+    """The cell of an interval over the replicas `present`, of `every` replica; `rows` say why the
+    others have no value.
     """
-    present = set(present)
     missing = {replica: rows.get(replica) for replica in every if replica not in present}
     why = {replica: _why(row) for replica, row in missing.items()}
     each = "; ".join(f"{replica} {reason}" for replica, reason in why.items())

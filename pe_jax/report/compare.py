@@ -1,4 +1,4 @@
-"""Two sets of results side by side: what changed between them, what came of it, and its sheets.
+"""Two sets of results, A and B: what changed between them, the differences of scores, and sheets.
 
 Runs are matched by id, then by label where it is unique on both sides. A difference is B - A; its
 95 % interval is paired over seeds, places or samples where both runs have the same ones, else
@@ -147,8 +147,8 @@ def _paired(a: Result, b: Result, metric: str) -> bool:
 
 def _places(result: Result) -> tuple[Any, ...]:
     """What decides which places of a text are scored, besides how many they are."""
-    asked = result.config["eval"]
-    return result.corpus.hash, result.tokenizer.sha256, asked["last"], max(asked["lengths"])
+    config = result.config["eval"]
+    return result.corpus.hash, result.tokenizer.sha256, config["last"], max(config["lengths"])
 
 
 def _changes(matches: Sequence[MatchedRuns]) -> Iterator[str]:
@@ -179,7 +179,7 @@ HEADER = ("run", "length", "A", "B", "B − A", "better")
 
 
 def verdict(comparison: Comparison, metric: str) -> str:
-    """How many differences of a metric point where, in one sentence."""
+    """How many differences of a metric are better in A, in B, or neither, in one sentence."""
     differences = [d for d in comparison.differences if d.metric == metric]
     tested = [d for d in differences if not math.isnan(d.change.half)]
     untested = len(differences) - len(tested)
@@ -210,7 +210,7 @@ def notes(comparison: Comparison) -> list[str]:
 
 
 def _split(comparison: Comparison) -> list[str]:
-    """That validation text was scored in both; where one differs the changes say it."""
+    """A sentence where all runs scored validation text; `_changes` says where runs differ in it."""
     runs = [run for match in comparison.matches for run in (match.a, match.b)]
     valid = all(conditions(run)["eval.split"] == "valid" for run in runs)
     return ["Validation text was scored."] if valid else []

@@ -12,7 +12,7 @@ import numpy as np
 
 from pe_jax.record import AS_TRAINED, Result, Way
 from pe_jax.report import labels, panels
-from pe_jax.report.cells import described, in_percent, of_samples, ordered
+from pe_jax.report.cells import curve_metric, described, in_percent
 from pe_jax.report.style import STYLE
 from pe_jax.report.words import short
 
@@ -22,11 +22,11 @@ if TYPE_CHECKING:
 
 COLUMNS = 4
 HEIGHT = 1.15  # inches of a panel with its name
-FEW, MANY = 6, 14  # lengths whose names fit below a panel, and upright
+FEW, MANY = 6, 14  # how many lengths have room below a panel: level, and turned upright
 TRAINED, CMAP = "#d55e00", "viridis"
 
 Grid = dict[int, tuple[np.ndarray, np.ndarray]]
-"""By length the edges of the bins of depth, and the mean over replicas of each, NaN for none."""
+"""By length, the edges of the bins of depth and the mean over replicas in each; NaN: no value."""
 
 
 def heat(results: Sequence[Result], width: float) -> Figure | None:
@@ -41,7 +41,7 @@ def heat(results: Sequence[Result], width: float) -> Figure | None:
     from matplotlib.colors import Normalize
     from matplotlib.figure import Figure
 
-    metric = depth_metric(results) or ""
+    metric = curve_metric(results, samples=True) or ""
     grids = _grids(results, metric)
     if not grids:
         return None
@@ -72,19 +72,8 @@ def heat(results: Sequence[Result], width: float) -> Figure | None:
     return figure
 
 
-def depth_metric(results: Sequence[Result]) -> str | None:
-    """The first metric of samples that models as trained have curves of."""
-    present = ordered(
-        curve.metric
-        for result in results
-        for curve in result.curves
-        if not curve.way and of_samples(curve.metric)
-    )
-    return present[0] if present else None
-
-
 def _grids(results: Sequence[Result], metric: str) -> dict[str, Grid]:
-    """By the name of a panel: of a single model's swaps that of the swap."""
+    """The grid of each panel by its name, which of a single model's swap is the swap."""
     names, found = labels.names(results), {}
     for result in results:
         by_sample = any(replica.kind == "sample" for replica in result.replicas(metric))

@@ -17,16 +17,13 @@ from pe_jax.metric import Metric
 from pe_jax.record import AS_TRAINED, Curve, Replica, Result
 from pe_jax.report import labels, panels, plane, reference_rows, stats
 from pe_jax.report.baseline import chosen
-from pe_jax.report.cells import cell, described, of_samples, ordered
+from pe_jax.report.cells import cell, curve_metric, described, of_samples
 from pe_jax.report.plane import CUT, Plane
 from pe_jax.report.style import STYLE, Line, looks
 from pe_jax.report.words import short
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
-
-if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 MOST = 16  # curves in one plane
@@ -37,8 +34,8 @@ def curves(
     results: Sequence[Result], metric: str = "same_targets", width: float = 5.5
 ) -> Figure | None:
     """A metric against evaluation length: a line for each encoding, with its 95 % band over seeds;
-    of a single model, for each way in which it was evaluated, as it is and with each swap. What is
-    scored at places of a text is drawn minus the model's value at the training length, paired over
+    of a single model, a line for each way in which it was evaluated, as it is and with each swap.
+    Scores at places of a text are drawn minus the model's value at the training length, paired over
     places, since the places differ by more than the ways do.
 
     `width` is in inches: 5.5 is the text width of most single-column papers. Where an encoding has
@@ -83,7 +80,9 @@ def is_paired(results: Sequence[Result], metric: str) -> bool:
 
 
 def _minus_training_length(result: Result, metric: str) -> Result:
-    """With every value minus that of the model as it is at the training length and that place."""
+    """The result with each value minus the value of the model as it is at the training length and
+    the same place.
+    """
     length = result.train.length
     scored = [(r, r.value) for r in result.rows if r.metric == metric and r.value is not None]
     before = {row.replica: value for row, value in scored if row.length == length and not row.way}
@@ -96,7 +95,7 @@ def _minus_training_length(result: Result, metric: str) -> Result:
 
 
 def _ways(result: Result) -> list[Result]:
-    """The model as it is, and with each swap as if that were a model of its own."""
+    """A result for each way in which the model was evaluated, as if it were a model of its own."""
     found = []
     for way in dict.fromkeys(row.way for row in result.rows):
         rows = tuple(replace(row, way=AS_TRAINED) for row in result.rows if row.way == way)
@@ -115,10 +114,10 @@ def positions(
     """The difference to a baseline against the position in a window of the longest length, paired
     over seeds, with 95 % bands: what is hard in the text is hard for both, and cancels.
 
-    The metric is the first that the models as trained have curves of. `baseline` is a label; it is
-    that of `against` where it is None or has no such curve. Encodings without a curve at that
-    length, or scored on another text than the baseline, are left out. More than 8 have a panel
-    each, the best at the end first. `width` is in inches. None without curves to compare.
+    The metric is `position_metric`. `baseline` is a label; `against` says which model is compared
+    with where it is None or has no such curve. Encodings without a curve at that length, or scored
+    on another text than the baseline, are left out. More than 8 have a panel each, the best at the
+    end first. `width` is in inches. None without curves to compare.
     """
     metric = position_metric(results)
     base = against(results, baseline)
@@ -146,20 +145,17 @@ def positions(
 
 
 def position_metric(results: Sequence[Result]) -> Metric | None:
-    """The metric of text that `positions` draws; None when no model as trained has a curve."""
-    present = ordered(
-        curve.metric
-        for result in results
-        for curve in result.curves
-        if not curve.way and not of_samples(curve.metric)
-    )
-    return described(present[0]) if present else None
+    """The metric of text that `positions` draws: the first that models as trained have curves of;
+    None without any.
+    """
+    name = curve_metric(results, samples=False)
+    return described(name) if name else None
 
 
 def against(results: Sequence[Result], baseline: str | None = None) -> Result | None:
     """The result that `positions` compares with, among those with a curve of the longest windows:
-    the one of that label, else the best at the end of the window, so that what fails beyond the
-    training length does not bend the others. None without any.
+    the one called `baseline`, else the best at the end of the window, since minus a model that
+    fails beyond the training length all lines would bend. None without curves.
     """
     metric = position_metric(results)
     if metric is None:
@@ -174,11 +170,13 @@ def against(results: Sequence[Result], baseline: str | None = None) -> Result | 
 
 
 def _at_end(result: Result, metric: Metric, length: int) -> float:
-    """The mean over seeds at the last position of windows of this length."""
+    """The mean over seeds at the last position of windows of this length; the worst value where
+    no seed has one.
+    """
     by_position = _by_position(_curves(result, metric, length))
-    return (
-        stats.interval([*by_position[max(by_position)].values()]).mean if by_position else math.inf
-    )
+    if not by_position:
+        return metric.sign * math.inf
+    return stats.interval([*by_position[max(by_position)].values()]).mean
 
 
 def lines(results: Sequence[Result], points: Sequence[Sequence[tuple]]) -> list[Line]:
@@ -235,7 +233,7 @@ def _by_position(curves: Sequence[Curve]) -> dict[float, dict[Replica, float]]:
 
 
 ROW = 0.145  # inches
-NARROW = 0.1  # of the width of the axis: rows that end before it go into an inset, too
+NARROW = 0.1  # of the width of the axis: the first rows, if they end before it, get an inset
 INSET = 0.42  # where on the width the inset begins
 DARK, LIGHT = np.array([0.03, 0.19, 0.42]), np.array([0.68, 0.82, 0.93])
 TINY = 1e-9  # where an interval that reaches 0 ends on a logarithmic axis
@@ -243,7 +241,7 @@ RING = "#d55e00"  # around the dots of a training length
 
 
 def dots(
-    lines: Sequence[Line], trained: Sequence[int], name: str, width: float, sign: int = 1
+    lines: Sequence[Line], trained: Sequence[int], name: str, width: float, sign: int
 ) -> Figure:
     """The lines as rows, the best at the longest length first, then those that end before it.
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from pe_jax.record import Result
 from pe_jax.report import bars, depth, figures, labels, learning, multiples, plane, tables
 from pe_jax.report.baseline import Versus
-from pe_jax.report.cells import Table, described, in_percent
+from pe_jax.report.cells import Table, curve_metric, described, in_percent
 from pe_jax.report.groups import draws
 from pe_jax.report.overview import Overview
 
@@ -28,7 +28,7 @@ class StudyFigure:
     """A figure of a table's models, or of a whole study."""
 
     name: str
-    """As of its files: its kind, with a number after the first table's, as in "curves-2"."""
+    """The name of its files: its kind, numbered from the second table on, as in "curves-2"."""
     kind: str
     table: Table | None
     """None: it is of the whole study."""
@@ -47,8 +47,8 @@ def drawn(
     show: tasks of an `overview`, and of each group of results curves, positions, depth, training
     and rates.
 
-    Models that must not be ranked share no line. Positions are compared with the baseline of the
-    table in `compared`, where a user has named it. `width` is in inches.
+    Each group, whose models may be ranked, has figures of its own. Positions are compared with the
+    baseline of the table in `compared`, where a user has named it. `width` is in inches.
     """
     by_id = {result.id: result for result in results}
     found = []
@@ -56,15 +56,15 @@ def drawn(
         found.append(StudyFigure("tasks", "tasks", None, figure, of_tasks(overview)))
     for number, table in enumerate(tables.headlines(reported), 1):
         against = next((versus for versus in compared if versus.table is table), None)
-        whole, table = table, tables.first(table, against.baseline if against else None)
+        shown = tables.first(table, against.baseline if against else None)
         base = against.baseline if against and against.named else None
-        own = [by_id[row.run] for row in table.rows if row.trained]
-        made = {kind: figure for kind, figure in _figures(own, table, base, width) if figure}
-        said = captions(own, table, made, base)
+        own = [by_id[row.run] for row in shown.rows if row.trained]
+        made = {kind: figure for kind, figure in _figures(own, shown, base, width) if figure}
+        said = captions(own, shown, made, base)
         ending = f"-{number}" if number > 1 else ""
         for kind, figure in made.items():
-            caption = " ".join(filter(None, [said[kind], tables.left_out(whole, table)]))
-            found.append(StudyFigure(kind + ending, kind, whole, figure, caption))
+            caption = " ".join(filter(None, [said[kind], tables.left_out(table, shown)]))
+            found.append(StudyFigure(kind + ending, kind, table, figure, caption))
     return found
 
 
@@ -95,7 +95,7 @@ def captions(
     drawn: Mapping[str, Figure],
     baseline: str | None = None,
 ) -> dict[str, str]:
-    """A caption for each of the figures `drawn` of the results, by name, with what sets their table
+    """A caption for each of the figures `drawn` of the results, by kind, with what sets their table
     apart from others; `positions` are differences to `baseline` (`figures.against`).
     """
     said = {
@@ -124,7 +124,7 @@ def captions(
 
 
 def _by_depth(results: Sequence[Result]) -> str:
-    metric = depth.depth_metric(results)
+    metric = curve_metric(results, samples=True)
     if metric is None or in_percent(metric):
         return "How often a model is right"
     return described(metric).title

@@ -14,8 +14,8 @@ from pe_jax.record import HELD_OUT, SYMBOLS, Begun, CorpusRecord, Result
 from pe_jax.report.words import plain, text
 
 FREE = {"attention", "memory", "vocab"}
-"""What of section `lm` may differ: two ways to compute the same attention, the memory of training,
-which the label says, and the vocabulary, which the tokenizer decides.
+"""Fields of section `lm` that may differ within a group: two ways to compute the same attention,
+the memory of training, which the label says, and the vocabulary, which the tokenizer decides.
 """
 WORDS = {
     "train.length": "trained at {} tokens",
@@ -31,20 +31,20 @@ WORDS = {
     "lm.heads": "{} heads",
 }
 OF_TEXT = ("tokenizer", "eval.targets", "eval.stride")
-"""What says nothing of a task that draws its samples: None there, and without words."""
+"""Conditions of text alone: None for a task that draws its samples, and in no heading of it."""
 OF_SAMPLES = {
     "train.length": "trained at lengths up to {}",
     "eval.longest": "evaluated at lengths up to {}",
 }
 EXPECTED = {"eval.split": "test"}
-"""What a reader expects of a table whose heading says nothing else."""
+"""Values that a reader expects: headings name these conditions if any result has another value."""
 
 
 class Condition(NamedTuple):
-    """Something that the results of a group share and others do not have."""
+    """A value that the results of a group share and other results do not have."""
 
     name: str
-    """Its place in the config or the record, as in "train.steps"."""
+    """Where it stands in the config or the record, as in "train.steps"."""
     value: Any
     words: str
     """As in "350 steps"."""
@@ -60,7 +60,7 @@ class Group:
     """Runs that differ in the training length alone, and are shown as "trained at E"
     (`RunConfig.oracle_of`)."""
     misfits: tuple[str, ...] = ()
-    """Why others that were made for this are not shown, a sentence each."""
+    """Why other oracles are not shown, a sentence each."""
 
 
 def heading(apart: Iterable[Condition]) -> str:
@@ -70,7 +70,7 @@ def heading(apart: Iterable[Condition]) -> str:
 
 def groups(results: Iterable[Result]) -> list[Group]:
     """The results in groups, in each of which all `conditions` are equal, in the order of these
-    conditions. What sets the only group apart is at most what is not EXPECTED.
+    conditions. A single group is set apart by conditions that are not EXPECTED, if by any.
 
     Runs with `run.oracle_of` are in no group of their own where results have that training length.
     """
@@ -92,22 +92,22 @@ OF_TRAINING = {"train.length", "train.batch"}
 
 
 def _oracle_of(result: Result) -> int:
-    """The training length of the runs beside which a result of text is shown; 0: none."""
+    """The training length of the models for which a run of text is an oracle; 0: of none."""
     return 0 if draws(result) else result.config.get("run", {}).get("oracle_of", 0)
 
 
 def _with_oracles(group: Group, oracles: Sequence[Result], every: Sequence[Group]) -> Group:
-    """The group with the oracles that fit to it, and why those fit to no group that are made for
-    its training length and are closest to it.
+    """The group with the oracles that fit it, and with a sentence on each oracle of its training
+    length that fits no group and is closest to this one. `every` group has `group` among them.
     """
     fit, misfits = [], []
+    place = next(i for i, other in enumerate(every) if other is group)
     for oracle in oracles:
         differing = {
             i: _differing(oracle, other.results[0])
             for i, other in enumerate(every)
             if other.results[0].train.length == _oracle_of(oracle)
         }
-        place = next(i for i, other in enumerate(every) if other is group)
         if place in differing and not differing[place]:
             fit.append(oracle)
         elif place == min(differing, key=lambda i: len(differing[i])):
@@ -128,8 +128,8 @@ def _differing(oracle: Result, result: Result) -> list[str]:
 
 
 def _protocol(result: Result) -> dict[str, Any]:
-    """The conditions of a result, with the values of what was left to its training length; of the
-    stride only where a metric has one.
+    """The conditions of a result, with the defaults that its training length decides; the stride
+    only where a metric uses it.
     """
     half, scoring = max(1, result.train.length // 2), result.config.get("eval", {})
     slides = any(row.metric == "sliding" for row in result.rows)
@@ -140,7 +140,9 @@ def _protocol(result: Result) -> dict[str, Any]:
 
 
 def names(groups: Sequence[Group]) -> list[str]:
-    """A short name for each group: its text or task, and what sets it apart from others of that."""
+    """A short name for each group: its text or task, and what sets it apart from other groups of
+    the same text or task.
+    """
     firsts = [group.results[0] for group in groups]
     sources = [_source(first) for first in firsts]
     called = []
@@ -152,7 +154,7 @@ def names(groups: Sequence[Group]) -> list[str]:
 
 
 def _source(result: Begun) -> str:
-    """The name of a text, of a folder its last part; of a task, in words."""
+    """The name of a text, of a folder its last part; of a task its name in words."""
     source = result.corpus.source
     if draws(result):
         return (source.partition(".py:")[2] or source).replace("_", " ")
@@ -160,15 +162,15 @@ def _source(result: Begun) -> str:
 
 
 def draws(result: Begun) -> bool:
-    """Whether it is of a task that draws its samples."""
+    """Whether the run is of a task that draws its samples."""
     return result.tokenizer.spec == SYMBOLS
 
 
 def conditions_apart(
     results: Sequence[Begun], usual: Mapping[str, Any] = MappingProxyType({})
 ) -> dict[str, tuple[Condition, ...]]:
-    """Of each result by its id the conditions that not all results share, or that are other than
-    the `usual` ones.
+    """For each result by its id, its conditions that not all results share or that differ from the
+    `usual` ones.
     """
     known = {result.id: conditions(result) for result in results}
     names = dict.fromkeys(name for values in known.values() for name in values)
@@ -200,9 +202,9 @@ def _told(
     results: Sequence[Begun],
     drawn: bool,
 ) -> set[str]:
-    """Of the conditions in which results differ those that a heading of text, or of tasks, tells.
-    Where there are both, which text or task it is tells what sets all of the one kind apart from
-    all of the other.
+    """Of the conditions in which results differ, those that a heading of tasks (`drawn`), or of
+    text, names. Where there are both kinds, a condition that all results of one kind share is left
+    out of their headings, which name the text or task.
     """
     own = [known[result.id] for result in results if draws(result) == drawn]
     if len(own) == len(known):
@@ -214,8 +216,8 @@ def _told(
 def conditions(result: Begun) -> dict[str, Any]:
     """What two results must share to be ranked, by name.
 
-    A record from before a setting was there has it as one that is off: None, as 0 and False. The
-    longest evaluation length is among them because it decides where the scored tokens lie.
+    A field of `lm` that is off, 0 or False, is None, as one that the config lacks. The longest
+    evaluation length is a condition because it decides where the scored tokens lie.
     """
     train, scoring, lm = (result.config.get(name, {}) for name in ("train", "eval", "lm"))
     done = isinstance(result, Result)
@@ -242,13 +244,13 @@ def conditions(result: Begun) -> dict[str, Any]:
 
 
 def other_text(result: Begun) -> CorpusRecord | None:
-    """The text that was scored where it is not the one that was trained on."""
+    """The scored text if it is not the text of training; else None."""
     scored = result.scored if isinstance(result, Result) else None
     return scored if scored and scored.hash != result.corpus.hash else None
 
 
 def _words(name: str, value: Any, result: Begun, ambiguous: bool) -> str:
-    """A condition in words. `ambiguous`: there are several texts or tasks of the result's name."""
+    """A condition in words. `ambiguous`: several texts or tasks have the name of the result's."""
     if draws(result) and name in OF_TEXT or name == "eval.samples" and value is None:
         return ""
     if draws(result) and name in OF_SAMPLES:

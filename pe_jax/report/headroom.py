@@ -1,13 +1,13 @@
-"""The share of the headroom that a model uses: what a longer context gains it, over what the same
-context gains an oracle.
+"""The share of the headroom that a model uses: the model's gain from a longer context, over an
+oracle's gain from the same context.
 
     100 (value at L - value at E) / (oracle at L - oracle at E)
 
-in percent, for each replicate, at each evaluation length E beyond the training length L. Of a task
-whose targets are drawn the oracle is the Bayes-optimal prediction, by the metric BITS, whose values
-the record has among its baselines. Of text it is a model trained at each length E, by the metric
+in percent, for each replica, at each evaluation length E beyond the training length L. Of a task
+whose targets are drawn, the oracle is the Bayes-optimal prediction, by the metric BITS; the record
+has its values among its baselines. Of text, it is a model trained at each length E, by the metric
 TEXT (reference_rows.py), the mean over its seeds, at the lengths at which it gains at least LEAST.
-As trained and with a swap, the value at L is that of the same way of evaluation.
+The model's values at L and E are scored in the same way: both as trained, or both with one swap.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ BAYES, LONGER = "the Bayes-optimal prediction", "a model trained at that length"
 
 
 def _without_predictions(predictions: Predictions) -> float:
-    return math.nan  # it compares two lengths
+    return math.nan  # `added` computes it, from the values at two lengths
 
 
 HEADROOM = SampleMetric(
@@ -70,7 +70,8 @@ def added(results: Iterable[Result]) -> list[Result]:
 
 def _of_oracle(group: Group) -> dict[tuple[Way, int], float]:
     """The values of the oracle of a group of text, at the training length and at the lengths at
-    which it gains LEAST or more; of several, of the one with the lowest value at the longest.
+    which it gains LEAST or more; of several oracles, the one with the lowest value at its longest
+    length.
     """
     length, found = group.results[0].train.length, []
     trained = {result.label: result for result in group.results}
@@ -99,19 +100,22 @@ def _mean(run: Result) -> float:
 
 
 def _rows(result: Result, metric: str, best: Mapping[tuple[Way, int], float]) -> list[Row]:
-    """The shares of a result, by the values of the oracle for each way and length."""
+    """The shares of a result as rows; `best` has the oracle's values by way and length."""
     train = result.train.length
     scored = [row for row in result.rows if row.metric == metric]
     starts = {(row.replica, row.way): row for row in scored if row.length == train}
     shares = []
     for row in scored:
-        task = row.way if (row.way, train) in best else AS_TRAINED  # a variant has its own
+        # A variant of the task has an oracle of its own.
+        task = row.way if (row.way, train) in best else AS_TRAINED
         start, ends = starts.get((row.replica, row.way)), ((task, train), (task, row.length))
         if row.length <= train or start is None or not best.keys() >= {*ends}:
             continue
+        if (most := best[ends[0]] - best[ends[1]]) <= 0:  # no context to use
+            continue
         share = None
         if start.value is not None and row.value is not None:
-            share = 100 * (start.value - row.value) / (best[ends[0]] - best[ends[1]])
+            share = 100 * (start.value - row.value) / most
         why = start if start.value is None else row
         shares.append(replace(why, metric=HEADROOM.name, length=row.length, value=share))
     return shares

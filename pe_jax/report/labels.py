@@ -12,9 +12,9 @@ from pe_jax.report.words import plain
 
 WINDOW = Way(swap="window")
 WORDS = {"task.name": "{}", "train.length": "trained at {} tokens", "train.rate": "rate {}"}
-"""What tells runs of one label apart in few words, in this order."""
+"""How `short` words these values of the config, which it tries first, in this order."""
 COMPUTED = {"run.mesh", "train.remat", "train.scan"}
-"""How a run is computed, whatever it learns."""
+"""Paths of the config that say how a run is computed, not what it learns."""
 
 
 def names(results: Iterable[Begun]) -> dict[str, str]:
@@ -31,11 +31,9 @@ def names(results: Iterable[Begun]) -> dict[str, str]:
         labels[result.id] = ", ".join(filter(None, words))
     for label in _repeated(labels):
         same = [result for result in results if labels[result.id] == label]
-        labels |= {id: f"{label}{values}" for id, values in _differing(same).items()}
-    repeated = _repeated(labels)
-    return {
-        id: f"{label} ({id[-8:]})" if label in repeated else label for id, label in labels.items()
-    }
+        for id, values in differing(same).items():
+            labels[id] += "".join(f", {key} {plain(value)}" for key, value in values.items())
+    return _distinct(labels)
 
 
 def short(results: Iterable[Begun]) -> dict[str, str]:
@@ -43,20 +41,17 @@ def short(results: Iterable[Begun]) -> dict[str, str]:
     in "rope, trained at 256 tokens": the task first, the training next.
     """
     results = list(results)
-    found = {result.id: on_one_line(result.label) for result in results}
-    for label in _repeated(found):
-        values = differing([result for result in results if found[result.id] == label])
+    labels = {result.id: on_one_line(result.label) for result in results}
+    for label in _repeated(labels):
+        values = differing([result for result in results if labels[result.id] == label])
         paths = sorted(next(iter(values.values())), key=lambda path: (*_rank(path), path))
-        told = {id: (label,) for id in values}
+        parts = {id: (label,) for id in values}
         for path in paths:
-            more = {id: (*told[id], *_words(path, values[id][path])) for id in values}
-            if len({*more.values()}) > len({*told.values()}):
-                told = more
-        found |= {id: ", ".join(parts) for id, parts in told.items()}
-    repeated = _repeated(found)
-    return {
-        id: f"{label} ({id[-8:]})" if label in repeated else label for id, label in found.items()
-    }
+            more = {id: (*parts[id], *_words(path, values[id][path])) for id in values}
+            if len({*more.values()}) > len({*parts.values()}):
+                parts = more
+        labels |= {id: ", ".join(own) for id, own in parts.items()}
+    return _distinct(labels)
 
 
 def _words(path: str, value: Any) -> list[str]:
@@ -66,17 +61,17 @@ def _words(path: str, value: Any) -> list[str]:
 
 
 def _rank(path: str) -> tuple[int, bool]:
-    """The place of a path of the config among those by which labels are told apart."""
+    """A key that puts the paths of WORDS first, and of the others those of section `eval` last."""
     return [*WORDS, path].index(path), path.startswith("eval.")
 
 
 def on_one_line(label: str) -> str:
-    """The label with a space for every piece of space, since a path in it may have line ends."""
+    """The label with one space for each run of whitespace: a path in it may have line ends."""
     return " ".join(label.split())
 
 
 def in_way(label: str, way: Way, train: Training) -> str:
-    """`rope, window 64`: a model's name with the way in which it is scored."""
+    """A model's label with the way in which it is scored, as in "rope, window 64"."""
     window = f"window {train.tokens or train.length}"
     return ", ".join(filter(None, [label, window if way == WINDOW else str(way)]))
 
@@ -91,9 +86,9 @@ def settings(config: dict[str, Any]) -> dict[str, Any]:
 
 
 def differing(results: Sequence[Begun]) -> dict[str, dict[str, Any]]:
-    """The values of the config in which the results differ, by their paths, of each result by its
-    id; None where a config lacks the path. A path that only some configs have, as the field of an
-    encoding, counts where these differ.
+    """For each result by its id, the values of the config in which the results differ, by their
+    paths; None where its config lacks the path. A path that only some configs have, as the field of
+    an encoding, counts where these configs differ.
     """
     configs = {result.id: settings(result.config) for result in results}
     values: dict[str, set[str]] = {}
@@ -107,8 +102,8 @@ def differing(results: Sequence[Begun]) -> dict[str, dict[str, Any]]:
 def _flatten(section: dict[str, Any], prefix: str = "") -> dict[str, Any]:
     flat = {}
     for key, value in section.items():
-        inner = _flatten(value, f"{prefix}{key}.") if isinstance(value, dict) else None
-        flat |= {f"{prefix}{key}": value} if inner is None else inner
+        path = f"{prefix}{key}"
+        flat |= _flatten(value, f"{path}.") if isinstance(value, dict) else {path: value}
     return flat
 
 
@@ -116,9 +111,9 @@ def _repeated(labels: dict[str, str]) -> set[str]:
     return {label for label, number in Counter(labels.values()).items() if number > 1}
 
 
-def _differing(results: Sequence[Begun]) -> dict[str, str]:
-    """The values of `differing` in words, ", train.rate 0.001", of each result by its id."""
+def _distinct(labels: dict[str, str]) -> dict[str, str]:
+    """The labels by id; those that are equal get the hash in their id."""
+    repeated = _repeated(labels)
     return {
-        id: "".join(f", {key} {plain(value)}" for key, value in values.items())
-        for id, values in differing(results).items()
+        id: f"{label} ({id[-8:]})" if label in repeated else label for id, label in labels.items()
     }

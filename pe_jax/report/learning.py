@@ -108,10 +108,10 @@ def _alone(results: Sequence[Result], metric: str) -> Iterator[Line]:
         rate = rest.pop("train.rate", None)
         if rate is not None:
             by_rest.setdefault(f"{result.label} {sorted(rest.items())}", {})[rate] = result
-    chosen = [list(same.values()) for same in by_rest.values()]
-    look = looks([same[0] for same in chosen])
-    for one, (first, *_) in zip(by_rest.values(), chosen, strict=True):
-        cells = {rate: cell(one[rate], metric, first.train.length) for rate in sorted(one)}
+    firsts = [next(iter(by_rate.values())) for by_rate in by_rest.values()]
+    look = looks(firsts)
+    for by_rate, first in zip(by_rest.values(), firsts, strict=True):
+        cells = {rate: cell(by_rate[rate], metric, first.train.length) for rate in sorted(by_rate)}
         points = [(rate, c.mean, c.half) for rate, c in cells.items() if not c.reason]
         if len(points) > 1:
             yield Line.through(points, labels.on_one_line(first.label), look[first.id])

@@ -46,6 +46,7 @@ def tasks(results: Sequence[Result], overview: Overview, width: float) -> Figure
     if len(shown) < 2:
         return None
     look = colours(results, overview)
+    by_id = {result.id: result for result in results}
     width = max(width, LEAST)
     with matplotlib.rc_context({**STYLE, "lines.linewidth": 1.1, "lines.markersize": 2}):
         columns = 2 if len(shown) in (2, 4) else COLUMNS
@@ -53,7 +54,7 @@ def tasks(results: Sequence[Result], overview: Overview, width: float) -> Figure
         figure = Figure((width, HEIGHT * rows + 0.25), layout="constrained")
         grid = figure.subplots(rows, columns, squeeze=False, sharey=True).ravel().tolist()
         for axes, table, name in zip(grid, shown, called(results, shown), strict=False):
-            _panel(axes, table, name, look, {result.id: result for result in results})
+            _panel(axes, table, name, look, by_id)
         for i, axes in enumerate(grid):
             axes.set_visible(i < len(shown))
             axes.tick_params(labelsize=6.5, length=2, pad=2)
@@ -66,7 +67,7 @@ def tasks(results: Sequence[Result], overview: Overview, width: float) -> Figure
 
 def colours(results: Sequence[Result], overview: Overview) -> dict[str, Look]:
     """The look of each encoding that was trained on a task, by its label, in the order of the
-    overview: that of the first of its results; grey after the first 16.
+    overview: the look of the first of its results, and GREY after the first 16 encodings.
     """
     by_id = {result.id: result for result in results}
     runs: dict[str, Result] = {}
@@ -116,7 +117,7 @@ def _panel(
 
 
 def _legend(figure: Figure, look: Mapping[str, Look], chance: bool) -> None:
-    """One legend above the panels, in as many columns as fit, by a higher figure."""
+    """A legend above the panels, in as many columns as fit; the figure becomes higher by it."""
     from matplotlib.lines import Line2D
 
     own = {short(name, LETTERS): one for name, one in look.items() if one is not GREY}

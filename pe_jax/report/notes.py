@@ -1,12 +1,12 @@
-"""The notes of a table: what was measured, and how to read it. What came out is in `summary`.
+"""The notes of a table: what was measured, and how to read it. `page.summary` says what came out.
 
-Every sentence is computed from the results, so none can disagree with the table beside it.
+Every sentence is computed from the results, so none can disagree with the table.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from pe_jax.metric import Metric
 from pe_jax.record import AS_TRAINED, HELD_OUT, SYMBOLS, Process, Result
@@ -22,27 +22,26 @@ from pe_jax.report.words import count, each, join
 def notes(results: Sequence[Result], table: Table) -> tuple[Note, ...]:
     """What a reader must know to use the table's numbers, one sentence or two each."""
     metric = described(table.metric)
+    own: dict[str, Iterable[str]] = {
+        "What was measured": [" ".join(filter(None, _measured(results, table)))],
+        "How the models were trained": [setting(results, table.metric), *rates(results, table)],
+        "What is doubtful": [f"{why}." for why in (*edges(results, table), *doubts(results))],
+        "What differs": filter(None, [differing(results)]),
+        "What more context is worth": reference_rows.worth(results, table),
+        "What does not look further": _blind(results, table),
+        "What had no effect": _without_effect(results, table),
+        "How the models rank": _ranks(table),
+        "What is not compared": _unsolved(table),
+        "What is not bold": _not_bold(table),
+    }
+    general: dict[str, Iterable[str]] = {
+        "How to read the columns": [_columns(table, metric)],
+        "What bold means": [_bold(table, metric)],
+        "How to read the rows": _rows(results, table),
+    }
     return (
-        Note("What was measured", " ".join(filter(None, _measured(results, table)))),
-        Note("How the models were trained", setting(results, table.metric)),
-        *(Note("How the models were trained", note) for note in rates(results, table)),
-        *(
-            Note("What is doubtful", f"{doubt}.")
-            for doubt in (*edges(results, table), *doubts(results))
-        ),
-        *(Note("What differs", note) for note in filter(None, [differing(results)])),
-        *(
-            Note("What more context is worth", note)
-            for note in reference_rows.worth(results, table)
-        ),
-        *(Note("What does not look further", note) for note in _blind(results, table)),
-        *(Note("What had no effect", note) for note in _without_effect(results, table)),
-        *(Note("How the models rank", note) for note in _ranks(table)),
-        *(Note("What is not compared", note) for note in _unsolved(table)),
-        *(Note("What is not bold", note) for note in _not_bold(table)),
-        Note("How to read the columns", _columns(table, metric), general=True),
-        Note("What bold means", _bold(table, metric), general=True),
-        *(Note("How to read the rows", note, general=True) for note in _rows(results, table)),
+        *(Note(question, text) for question, texts in own.items() for text in texts),
+        *(Note(question, text, True) for question, texts in general.items() for text in texts),
     )
 
 
@@ -91,8 +90,8 @@ def _unsolved(table: Table) -> Iterator[str]:
 SAME = ("same_targets", "last_bits")
 """Metrics whose targets are the same at every length, so that a change comes from context alone."""
 STILL = 1e-4
-"""A value that changes by less, in bits, from the training length to FAR times it, or to the
-longest length, does not depend on what lies beyond the training length."""
+"""Bits. A value that changes by less from the training length to FAR times it (where this was not
+evaluated, to the longest length) does not depend on what lies beyond the training length."""
 FAR = 16
 
 
@@ -122,7 +121,7 @@ def _blind(results: Sequence[Result], table: Table) -> Iterator[str]:
 
 def _not_bold(table: Table) -> Iterator[str]:
     """In which columns too many rows are as good as the best."""
-    rows = [row for row in table.rows if row.trained or (row.way and row.together)]
+    rows = [row for row in table.rows if row.candidate]
     columns = []
     for i, length in enumerate(table.lengths):
         cells = [row.cells[i] for row in rows if row.compared or length <= table.train_length]
@@ -137,7 +136,7 @@ def _not_bold(table: Table) -> Iterator[str]:
 
 def _marked(table: Table) -> str:
     """Which other cells of a column are bold."""
-    seeds = [row.replicas for row in table.rows if row.trained or (row.way and row.together)]
+    seeds = [row.replicas for row in table.rows if row.candidate]
     told = "and all that this study cannot tell from it"
     if len(seeds) < 2:
         return told
@@ -242,8 +241,8 @@ def _rank(rank: Rank) -> str:
 
 
 def _measured(results: Sequence[Result], table: Table) -> Iterator[str]:
-    """The metric's sentence with the split, how many tokens were scored, and of which text where it
-    is not that of training.
+    """The metric's sentence with the split, how many tokens were scored, and the scored text where
+    it is not the text of training.
     """
     scoring = results[0].config.get("eval", {})
     metric = described(table.metric)
@@ -363,15 +362,15 @@ def edges(results: Sequence[Result], table: Table) -> Iterator[str]:
         yield f"The chosen learning rate is {told}: a better one may lie beyond"
 
 
-# By what code runs were carried out, and what is doubtful
+# The code, versions and devices of runs, and what is doubtful
 
 
-THEN = ", then "  # between the commits that carried one run out
+THEN = ", then "  # between the commits of one run in a record
 
 
 def differing(results: Sequence[Result]) -> str:
-    """On the commits, versions and devices in which the runs, or the processes that scored them,
-    differ; "" if in none.
+    """In which commits, versions and devices the runs, or the processes that scored them, differ;
+    "" if in none.
     """
     runs = [*_parts(results), *_changed(results)]
     scored_by = [process for result in results for process in result.scored_by]
@@ -394,7 +393,7 @@ def doubts(results: Sequence[Result]) -> Iterator[str]:
 
 
 def _parts(processes: Sequence[Process]) -> Iterator[str]:
-    """What of several processes differs."""
+    """The commits, versions and devices in which processes differ."""
     commits = {commit for process in processes for commit in process.commit.split(THEN)}
     if len(commits) > 1:
         yield f"{count(len(commits), 'commit')} of the code"

@@ -18,7 +18,7 @@ from pe_jax.report.words import join
 
 @dataclass(frozen=True)
 class Column:
-    """What is told of each encoding by one group."""
+    """A column of the overview: one number of each encoding in one group of results."""
 
     group: str
     """As in "reverse string" (`groups.names`)."""
@@ -52,7 +52,6 @@ class Overview:
     notes: tuple[Note, ...]
     tasks: tuple[Table, ...]
     """The tables of tasks whose samples are scored, each by its first metric."""
-    title: str = "Overview"
 
 
 def overview(
@@ -60,8 +59,7 @@ def overview(
 ) -> Overview | None:
     """The overview of the tables `reported` of the results; None where they are of one group.
 
-    The best rows come first (`_ranked`); those that are not `ranked` are in the order of the
-    results.
+    The best rows come first (`_ranked`), or, if not `ranked`, they are in the order of the results.
     """
     headlines = tables.headlines(reported)
     if len(headlines) < 2:
@@ -94,7 +92,7 @@ def _told(
 ) -> Iterator[tuple[Column, dict[str, Cell]]]:
     """The columns of a group's table, with their cells by label."""
     metric = described(table.metric)
-    if table.of_swaps:  # its model is held against its swaps, which are no rows here
+    if table.of_swaps:  # bold is the best of the model and its swaps, which are no rows here
         rows = {label: _unmarked(row) for label, row in rows.items()}
     if any(row.beyond for row in rows.values()):
         cells = {label: row.summary for label, row in rows.items()}
@@ -114,8 +112,8 @@ def _unmarked(row: TableRow) -> TableRow:
 
 
 def _ranked(trained: Sequence[Mapping[str, TableRow]], headlines: Sequence[Table]) -> list[str]:
-    """The labels by the share of the models of a group that are better, mean over the groups; all
-    are where a label has no value.
+    """The labels by the share of the models of a group that are better, mean over the groups. Of a
+    label without a value in a group all its models are better.
     """
     places: dict[str, float] = {}
     for own, table in zip(trained, headlines, strict=True):

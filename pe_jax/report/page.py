@@ -57,8 +57,8 @@ def write(
     reported: Sequence[Table] | None = None,
     answer: sheet.Sheet | None = None,
 ) -> list[Path]:
-    """Writes a study into the folder `out` and returns the paths. All but the records shows the
-    models of the `choice` alone.
+    """Writes a study into the folder `out` and returns the paths. Only models of the `choice` are
+    shown; runs.jsonl has all results.
 
     runs.jsonl, in the present version of the schema; table.md, table.tex, table.csv, report.html;
     of several groups of results overview.md, .tex and .csv (`overview.overview`); baseline.md and
@@ -124,9 +124,8 @@ def page(
 ) -> str:
     """The HTML page of a study called `name`: one file, inline figures, no outside resources.
 
-    It opens with the `answer` or the overview `matrix`, where there is one.
-    Below each table stand its models
-    against the baseline, where `compared` has them.
+    It opens with the `answer` or the overview `matrix`, where there is one. Below each table stand
+    its models against the baseline, where `compared` has them.
     """
     import jinja2
 
@@ -178,8 +177,8 @@ def summary(table: Table, headed: bool = False) -> str:
     """Who is best at the longest length and who uses the context: of the models as trained, or,
     where there is one model, of it and its swaps.
 
-    It begins with what sets the table's group apart, where there are several and it is not `headed`
-    by that.
+    It begins with what sets the table's group apart, unless it is `headed`: stands below a heading
+    that says so.
     """
     metric, longest = described(table.metric), table.lengths[-1]
     called = _names(table)
@@ -217,7 +216,7 @@ def summary(table: Table, headed: bool = False) -> str:
 
 
 def _names(table: Table) -> dict[TableRow, str]:
-    """The rows that are compared, and what the paragraph calls them."""
+    """The rows that `summary` compares, and what it calls them."""
     trained = {row: row.label for row in table.rows if row.trained}
     if len(trained) != 1:
         return trained

@@ -20,17 +20,17 @@ if TYPE_CHECKING:
 
 LABEL = 0.15  # inches from one label to the next
 INDENT = 0.15  # inches from the axes to the labels
-AXES = 2.0  # inches that the axes keep beside long labels, by a wider figure
+AXES = 2.0  # least inches of the axes: long labels make the figure wider
 RING: dict[str, Any] = {"markersize": 7, "markeredgewidth": 0.8}
 CUT = "cut"  # the id of the marks where a band or a line leaves the axes
 
 
 @dataclass(frozen=True)
 class Plane:
-    """What lines are drawn in."""
+    """The axes in which lines are drawn."""
 
     x: str
-    """What the axis below says."""
+    """The title of the axis; so is y."""
     y: str
     unit: str
     """A value of x in a text, as in "{} tokens"."""
@@ -78,8 +78,8 @@ def draw(lines: Sequence[Line], plane: Plane, width: float) -> Figure | None:
 
 
 def limits(lines: Sequence[Line], plane: Plane) -> tuple[float, float]:
-    """Both ends of y: those of the bands, which go at most half of the range of the means beyond
-    it, since an interval of two seeds may be huge.
+    """Both ends of y: the ends of the bands, at most half of the range of the means beyond this
+    range, since an interval of two seeds may be huge.
     """
     if plane.ends:
         return plane.ends
@@ -179,7 +179,7 @@ def is_cut(figure: Figure) -> bool:
 
 
 def _name_training(axes: Axes, lengths: Sequence[int]) -> None:
-    """The lengths of training above their lines; the first of several stands left of its line."""
+    """Writes each length of training above its line, the first of several left of the line."""
     low, high = axes.get_xlim()
     lengths = [length for length in lengths if low <= length <= high]
     for i, length in enumerate(lengths):

@@ -6,6 +6,7 @@ results/reference/README.md says what the columns of a file mean; published_shee
 from __future__ import annotations
 
 import csv
+import dataclasses
 import itertools
 import math
 import re
@@ -26,11 +27,11 @@ from pe_jax.report.words import join
 NEAR = 2.0
 """Within so many points of chance a score is taken to be a guess."""
 CLOSE = 0.05
-"""A multiple of the training length is any length within this part of it."""
+"""A length within this share of a multiple of the training length counts as this multiple."""
 
 
 class PublishedColumn(NamedTuple):
-    """Where scores are held against each other."""
+    """A length and variant at which published scores and ours are compared, and their units."""
 
     at: str
     variant: str
@@ -50,7 +51,7 @@ class PublishedLine:
     published: tuple[float, ...]
     ours: tuple[Cell, ...]
     run: str = ""  # "": there is none
-    more: int = 0  # runs that the reference's spec fits as well
+    more: int = 0  # how many other runs have the published spec, too
 
 
 @dataclass(frozen=True)
@@ -103,16 +104,16 @@ class PublishedTask:
 
 
 def hold(results: Sequence[Result], references: Sequence[PublishedTable]) -> list[PublishedTask]:
-    """Each task of the references that results have, a table for each group of results that may be
-    ranked; where one of them shows an order, only those that do. ValueError for a reference of
-    which nothing is found.
+    """Each task of the references that results have, for each group of results that may be ranked;
+    of these only the ones with two encodings or more on both sides, if there are such. ValueError
+    for a reference of which no task and encoding is found.
     """
     found = []
     for reference in references:
-        here = list(_held(results, reference))
-        if not here:
+        tasks = list(_held(results, reference))
+        if not tasks:
             raise ValueError(nothing(results, reference))
-        found += [one for one in here if any(a.n > 1 for a in one.agreements)] or here
+        found += [one for one in tasks if any(a.n > 1 for a in one.agreements)] or tasks
     return found
 
 
@@ -199,7 +200,7 @@ def _cell(result: Result, column: PublishedColumn, swap: str = "") -> Cell:
 
 
 def _known(way: Way) -> tuple[Any, ...]:
-    """The parts of a way; the fields of a variant in any order and spacing."""
+    """A way for comparison: the fields of its variant may have any order and spacing."""
     return way.swap, fields_of(way.variant), way.memory
 
 
@@ -253,7 +254,7 @@ def does(result: Result, task: str) -> bool:
 
 
 def _task(result: Result) -> dict[str, Any]:
-    """The task of a result with its fields; records from before there were tasks have none."""
+    """The task of a result with its fields; {} where its config names none."""
     return result.config.get("task", {})
 
 
@@ -289,7 +290,7 @@ def _reads(wanted: str, found: str, fields: Mapping[str, Mapping[str, Any]]) -> 
 
 
 def _named(fields: Mapping[str, Any], asked: Mapping[str, Any]) -> bool:
-    """Whether the fields have the values that are asked for."""
+    """Whether the fields have all the values of `asked`."""
     return all(name in fields and fields[name] == value for name, value in asked.items())
 
 
@@ -336,7 +337,7 @@ def _done(result: Result) -> str:
 
 
 FEWEST = 5
-"""Below so many encodings the signs of pairs are counted."""
+"""With fewer encodings than these, pairs ordered alike are counted."""
 SQUARES = {4: 0, 5: 2, 6: 6, 7: 16, 8: 30, 9: 48, 10: 72}
 """The largest sum of squared differences of ranks, by the number of encodings n, to which one of 20
 random orders comes at most: Spearman's rho is then 1 - 6 sum / (n (n^2 - 1)).
@@ -344,7 +345,9 @@ random orders comes at most: Spearman's rho is then 1 - 6 sum / (n (n^2 - 1)).
 
 
 class PairCount(NamedTuple):
-    """How many pairs of encodings are ordered as published, of those that are not equal there."""
+    """How many pairs of encodings are ordered as published, of pairs with unequal published
+    values.
+    """
 
     alike: int
     of: int
@@ -380,25 +383,15 @@ def pairs(published: Sequence[float], ours: Sequence[float]) -> PairCount:
     return PairCount(sum(theirs * own > 0 for theirs, own in told), len(told))
 
 
-COLUMNS = (
-    "task",
-    "spec",
-    "at",
-    "swap",
-    "variant",
-    "value",
-    "better",
-    "unit",
-    "source",
-    "status",
-    "setting",
-)
+# The files of published numbers
+
+
 BEYOND = "beyond"  # `at` of a mean over the lengths beyond training
 
 
 @dataclass(frozen=True)
 class PublishedNumber:
-    """A published number: a line of the file."""
+    """A line of a file, with its columns in order."""
 
     task: str
     spec: str
@@ -415,12 +408,15 @@ class PublishedNumber:
     setting: str
 
 
+COLUMNS = tuple(field.name for field in dataclasses.fields(PublishedNumber))
+
+
 @dataclass(frozen=True)
 class PublishedTable:
-    """A published table."""
+    """The published numbers of one file."""
 
     name: str
-    """That of its file, without the ending."""
+    """The name of the file without its suffix."""
     entries: tuple[PublishedNumber, ...]
 
     @property

@@ -8,7 +8,7 @@ from typing import Any
 
 from pe_jax.record import Result
 from pe_jax.report.cells import described
-from pe_jax.report.published import NEAR, Agreement, PublishedColumn, PublishedTask
+from pe_jax.report.published import BEYOND, NEAR, Agreement, PublishedColumn, PublishedTask
 from pe_jax.report.sheet import Note, Printed, Sheet, number
 from pe_jax.report.sheets import mean
 from pe_jax.report.words import count, each, join, plusminus
@@ -26,7 +26,7 @@ HOW = (
 
 def where(column: PublishedColumn, train: int) -> str:
     """As in "mean beyond 40, ignore=0.98"."""
-    at = f"mean beyond {train}" if column.at == "beyond" else f"at {column.at}"
+    at = f"mean beyond {train}" if column.at == BEYOND else f"at {column.at}"
     return ", ".join(filter(None, [at, column.variant]))
 
 

@@ -1,5 +1,5 @@
-"""The reference rows of a table, which no training of this table's models has made. In a table of
-text they show what a longer context is worth:
+"""The reference rows of a table, with which its models are compared by eye. In a table of text they
+show what a longer context is worth:
 
 A, cropped to L       the value of A at the training length L, at every longer length: what A scores
                       where it never sees more than L tokens at once
@@ -7,8 +7,8 @@ A, trained at E       at each length E the value at E of A trained at E: the run
                       `run.oracle_of` is L, and at L the value of A itself
 
 A is the model with such runs, else the model with the best value at L. In a table of samples they
-are the methods without a model, as the most frequent answer. Reference rows have no rank, no bold
-and no test.
+are the methods without a model, such as the most frequent answer. Reference rows have no rank, no
+bold and no test.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from pe_jax.metric import METRICS, TextMetric
 from pe_jax.record import AS_TRAINED, Replica, Result, Way
 from pe_jax.report import stats
 from pe_jax.report.cells import (
@@ -47,8 +46,8 @@ def rows(
     lengths: Sequence[int],
     oracles: Sequence[Result],
 ) -> list[TableRow]:
-    """The reference rows of the models as `trained`, which the results are of. `lengths` are those
-    of the cells; `oracles` are runs of longer training lengths.
+    """The reference rows of the models as trained, whose rows are `trained`. `lengths` are those of
+    the cells; `oracles` are runs of longer training lengths.
     """
     length = results[0].train.length
     if of_samples(metric) or lengths[-1] <= length:
@@ -119,15 +118,15 @@ def _trained_at(
     )
 
 
-# What the table says of them
+# Notes on reference rows
 
 
 TIMES = 4
-"""Where a context so many times as long gains less than LEAST, a study is one of robustness."""
+"""Where a context so many times as long gains less than LEAST, a study measures robustness."""
 
 
 def note(table: Table) -> Iterator[str]:
-    """What the reference rows are, where the table has some."""
+    """What the reference rows of text are, where the table has some."""
     methods = {row.method for row in table.rows}
     if CROPPED in methods:
         yield (
@@ -145,10 +144,9 @@ def note(table: Table) -> Iterator[str]:
 
 
 def worth(results: Sequence[Result], table: Table) -> Iterator[str]:
-    """How far below the value at the training length a model trained at a longer length is."""
+    """How much better a model trained at a longer length is than the one cropped to `train`."""
     lengths, train = table.lengths, table.train_length
-    learned = results[0].train.steps and isinstance(METRICS.get(table.metric), TextMetric)
-    if not learned or table.metric != "same_targets" or lengths[-1] <= train:
+    if not results[0].train.steps or table.metric != "same_targets" or lengths[-1] <= train:
         return
     oracles = [row for row in table.rows if row.method == TRAINED_AT]
     if not oracles:
@@ -176,6 +174,9 @@ def worth(results: Sequence[Result], table: Table) -> Iterator[str]:
         )
 
 
+# Methods without a model
+
+
 MOST_FREQUENT, SYMBOL = "most frequent", "most frequent symbol"
 NAMES = {MOST_FREQUENT: "most frequent target", SYMBOL: SYMBOL, "bayes": "Bayes"}
 SAID = {
@@ -191,32 +192,21 @@ DASHES = {MOST_FREQUENT: ":", SYMBOL: (0, (1, 3)), "bayes": "--"}
 def task_rows(
     results: Sequence[Result], metric: str, lengths: Sequence[int], every: Sequence[int]
 ) -> list[TableRow]:
-    """A row for each method that the results have values of by this metric: those for the task as
-    trained first, then those for its variants, the most frequent target before others. Cells are
-    at `lengths`, of `every` length scored.
-
-    The samples are the same for all results of a table, so the values of one result are those of
-    all; the results are asked in the order of their ids.
+    """A row for each method with values of this metric: on the task as trained first, then on its
+    variants, the most frequent target before other methods. Cells are at `lengths`, of `every`
+    length scored.
     """
-    found: dict[tuple[Way, str], dict[int, float]] = {}
-    for result in sorted(results, key=lambda result: result.id):
-        for one in result.baselines:
-            if one.metric == metric:
-                found.setdefault((one.way, one.name), {}).setdefault(one.length, one.value)
-    train = results[0].train.length
-    order = sorted(found, key=lambda pair: (str(pair[0]), pair[1] != MOST_FREQUENT, pair[1]))
-    return [_row(name, way, found[way, name], lengths, every, train, metric) for way, name in order]
+    scores, train = _scores(results, metric), results[0].train.length
+    order = sorted(scores, key=lambda pair: (str(pair[0]), pair[1] != MOST_FREQUENT, pair[1]))
+    return [
+        _row(name, way, scores[way, name], lengths, every, train, metric) for way, name in order
+    ]
 
 
 def task_lines(results: Sequence[Result], metric: str) -> list[Line]:
-    """A grey line for each method that the results have values of by this metric, on the task as
-    trained.
-    """
-    values: dict[str, dict[int, float]] = {}
-    for result in sorted(results, key=lambda result: result.id):
-        for one in result.baselines:
-            if one.metric == metric and not one.way:
-                values.setdefault(one.name, {}).setdefault(one.length, one.value)
+    """A grey line for each method with values of this metric, on the task as trained."""
+    scores = _scores(results, metric)
+    values = {name: by_length for (way, name), by_length in scores.items() if not way}
     return [
         Line.through(
             [(length, value, math.nan) for length, value in sorted(points.items())],
@@ -225,6 +215,20 @@ def task_lines(results: Sequence[Result], metric: str) -> list[Line]:
         )
         for name, points in sorted(values.items())
     ]
+
+
+def _scores(results: Sequence[Result], metric: str) -> dict[tuple[Way, str], dict[int, float]]:
+    """The values of each method by length, by the way of evaluation and the method's name.
+
+    The samples are the same for all results of a table, and so are the values: the first result in
+    the order of ids that has one gives it.
+    """
+    scores: dict[tuple[Way, str], dict[int, float]] = {}
+    for result in sorted(results, key=lambda result: result.id):
+        for one in result.baselines:
+            if one.metric == metric:
+                scores.setdefault((one.way, one.name), {}).setdefault(one.length, one.value)
+    return scores
 
 
 def task_note(table: Table) -> Iterator[str]:
@@ -272,7 +276,7 @@ def _row(
 
 
 def _cell(values: Sequence[float]) -> Cell:
-    """The mean of values that are no seeds', so that there is no interval."""
+    """The mean of a method's values, without an interval; no value where one is missing."""
     if not values or any(math.isnan(value) for value in values):
         return Cell(reason="not evaluated")
     return Cell(mean=sum(values) / len(values), n=1)

@@ -39,10 +39,11 @@ class Selection:
         return cls(named, tuple(metrics), tuple(columns), notes)
 
     def results(self, results: Sequence[Result]) -> list[Result]:
-        """The chosen results in the order of the choice, by their names.
+        """The chosen results in the order of the choice, each with the name it is shown by.
 
-        A label chooses what the page calls so, or else what tables call so, or else all that were
-        trained under it. A ValueError, with the nearest labels, where there is none.
+        A label is looked for among the labels on the page, then among those in tables and in the
+        records, where it may choose several. A ValueError, with the nearest labels, where no result
+        has it.
         """
         if not self.rows:
             return list(results)
@@ -55,24 +56,24 @@ class Selection:
         chosen: dict[str, Result] = {}
         for label, name in self.rows:
             exact = [result for result in results if called[result.id] == label]
-            found = exact or [r for r in results if label in (printed.get(r.id), r.label)]
-            if not found:
+            labelled = exact or [r for r in results if label in (printed.get(r.id), r.label)]
+            if not labelled:
                 known = sorted({*printed.values()})
                 raise ValueError(
                     f"no model is called {label!r}{nearest(label, known, 3)} "
                     f"Known: {'; '.join(known)}."
                 )
-            for result in found:
-                as_told = result if name == label else replace(result, label=name)
-                chosen.setdefault(result.id, as_told)
+            for result in labelled:
+                named = result if name == label else replace(result, label=name)
+                chosen.setdefault(result.id, named)
         for result in results:
-            if result.id not in printed:  # an oracle, which is no row but a reference
+            if result.id not in printed:  # an oracle: shown in reference rows alone
                 chosen.setdefault(result.id, result)
         return list(chosen.values())
 
     def tables(self, tables: Sequence[Table], results: Sequence[Result]) -> list[Table]:
-        """Those of the chosen metrics, with the rows of each block in the order of these chosen
-        results. ValueError, with the nearest metrics, for one that no table has.
+        """The tables of the chosen metrics, with the rows of each block in the order of `results`.
+        ValueError, with the nearest metrics, for a metric that no table has.
         """
         known = list(dict.fromkeys(table.metric for table in tables))
         for metric in self.metrics:
@@ -89,7 +90,7 @@ class Selection:
             return table
         place = {result.id: i for i, result in enumerate(results)}
         blocks = [name for name, _ in table.blocks]
-        last = len(place)  # what no model scores
+        last = len(place)  # rows without a model
         rows = sorted(
             table.rows, key=lambda row: (blocks.index(row.block), place.get(row.run, last))
         )

@@ -11,7 +11,7 @@ import dataclasses
 import functools
 import math
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pe_jax.errors import nearest
@@ -27,7 +27,7 @@ LINE = 84  # characters of a row that fit a line of LaTeX at a readable size
 GAP = 2  # terminal: characters between columns
 NARROW, WIDE = 80, 120  # terminal: least width of notes, width of general ones
 PIECE = re.compile(r"[^\s+,]*[+,]*\s*")  # of a label, after which a line of it may end
-FIRST = "What is doubtful"  # the question whose notes a terminal prints first
+FIRST = "What is doubtful"  # the question whose notes a terminal with few lines prints first
 FORMULA = ("=", "+", "-", "@", "\t", "\r")
 TEX = str.maketrans(
     {c: f"\\{c}" for c in "&%$#_{}"}
@@ -52,7 +52,7 @@ class Note(str):
 
 
 class Printed(NamedTuple):
-    """The text of a cell, and what goes with it."""
+    """A cell: its text, and how it sorts, prints and is explained."""
 
     text: str
     key: str | float = math.nan
@@ -104,6 +104,10 @@ class Sheet:
         """The number of a cell's footnote; 0: none."""
         return self.footnotes.index(cell.reason) + 1 if cell.reason else 0
 
+    def marked(self, cell: Printed) -> str:
+        """A cell's text in a terminal, with the number of its footnote."""
+        return cell.text + (f" [{self.mark(cell)}]" if cell.reason else "")
+
     def only(self, columns: Sequence[str]) -> Sheet:
         """The sheet with the label and these columns, in this order; a title is named by all of it
         or by its first word. ValueError, with the nearest titles, for one that is not there.
@@ -123,14 +127,14 @@ class Sheet:
         return dataclasses.replace(chosen, spare=())
 
     def fitting(self, room: int) -> tuple[Sheet, list[str]]:
-        """(the sheet with as many columns as a line of `room` characters has room for, the titles
-        of the others): first `spare` ones are left out, then the last. The label and one more
-        column stay.
+        """(the sheet with as many columns as fit a line of `room` characters, the titles of the
+        other columns). `spare` columns are left out first, then the last ones. The label and one
+        more column stay.
         """
         texts = [[title.replace("\n", " ")] for title in self.columns]
         for row in self.rows:
             for column, cell in zip(texts, row, strict=True):
-                column.append(cell.text + (f" [{self.mark(cell)}]" if cell.reason else ""))
+                column.append(self.marked(cell))
         least = {i: max(map(_longest_word, column)) for i, column in enumerate(texts)}
         least[0] = max(map(_longest_piece, texts[0]))
         spare = [self.columns.index(title) for title in self.spare]
@@ -182,15 +186,39 @@ def markdown(sheets: Sequence[Sheet], title: str = "") -> str:
 
 
 def _markdown(sheet: Sheet) -> Iterator[str]:
+    import pandas
+
     def cell(cell: Printed) -> str:
         text, mark = _md(cell.text), sheet.mark(cell)
         return (f"**{text}**" if cell.bold else text) + (f" <sup>{mark}</sup>" if mark else "")
 
     align = ["left"] + ["left" if sheet.left else "right"] * (len(sheet.columns) - 1)
+    frame = pandas.DataFrame(
+        [[*map(cell, row)] for row in sheet.rows], columns=[*map(_md, sheet.columns)]
+    )
     yield _md_heading(3, sheet.title)
-    yield _md_table([title.replace("\n", " ") for title in sheet.columns], sheet.rows, align, cell)
+    yield frame.to_markdown(index=False, disable_numparse=True, colalign=align)
     yield from (_md_note(question, " ".join(told)) for question, told in own_notes(sheet).items())
     yield from (f"<sup>{i}</sup> {_md(why)}" for i, why in enumerate(sheet.footnotes, 1))
+
+
+SPECIAL = re.compile(r"[\\|*<]|(?<=\])[(\[:]|:(?=//)|(?<=www)\.")
+"""What would begin a cell, emphasis, HTML or a link."""
+
+
+def _md(plain: str) -> str:
+    """The text on one line, with a backslash before each character that Markdown would read."""
+    return SPECIAL.sub(r"\\\g<0>", " ".join(plain.splitlines()))
+
+
+def _md_heading(level: int, plain: str) -> str:
+    """A heading of that level, 1 being the highest."""
+    return f"{'#' * level} {_md(plain)}"
+
+
+def _md_note(question: str, plain: str) -> str:
+    """A paragraph that begins with the question that it answers, in bold."""
+    return f"**{_md(question)}.** {_md(plain)}"
 
 
 # CSV
@@ -329,7 +357,7 @@ class Fitted:
 
         sheet, left_out = self.sheet.fitting(options.max_width)
         titles = [title.replace("\n", " ") for title in sheet.columns]
-        blocks = [[[*map(self._text, row)] for row in rows] for _, rows in sheet.blocks]
+        blocks = [[[*map(self.sheet.marked, row)] for row in rows] for _, rows in sheet.blocks]
         widths = _widths([titles, *(row for rows in blocks for row in rows)], options.max_width)
         table = Table(
             title=Text(sheet.title),
@@ -365,9 +393,6 @@ class Fitted:
         named = [*left_out[:3], f"{len(left_out) - 3} more"] if many else left_out
         below += [f"Left out, too wide: {join(named)}.".replace("\n", " ")] if left_out else []
         yield Dim(tuple(below), _total(widths))
-
-    def _text(self, cell: Printed) -> str:
-        return cell.text + (f" [{self.sheet.mark(cell)}]" if cell.reason else "")
 
 
 class Dim(NamedTuple):
@@ -430,37 +455,3 @@ def _in_lines(label: str, width: int) -> str:
 def _longest_word(text: str) -> int:
     """The width of the longest part that is not broken: a word, or a mean with its half width."""
     return max(map(len, text.replace(" ± ", "_±_").split()), default=0)
-
-
-SPECIAL = re.compile(r"[\\|*<]|(?<=\])[(\[:]|:(?=//)|(?<=www)\.")
-"""What would begin a cell, emphasis, HTML or a link."""
-
-
-def _md(plain: str) -> str:
-    """The text on one line, with a backslash before each character that Markdown would read."""
-    return SPECIAL.sub(r"\\\g<0>", " ".join(plain.splitlines()))
-
-
-def _md_heading(level: int, plain: str) -> str:
-    """A heading of that level, 1 being the highest."""
-    return f"{'#' * level} {_md(plain)}"
-
-
-def _md_note(question: str, plain: str) -> str:
-    """A paragraph that begins with the question that it answers, in bold."""
-    return f"**{_md(question)}.** {_md(plain)}"
-
-
-def _md_table(
-    names: Sequence[str],
-    rows: Iterable[Sequence[Any]],
-    align: Sequence[str],
-    cell: Callable[[Any], str] = _md,
-) -> str:
-    """A table of the columns `names`, each aligned "left" or "right"; `cell` prints a cell."""
-    import pandas
-
-    body = [[cell(one) for one in row] for row in rows]
-    return pandas.DataFrame(body, columns=list(map(_md, names))).to_markdown(
-        index=False, disable_numparse=True, colalign=align
-    )

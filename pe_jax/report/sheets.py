@@ -1,4 +1,4 @@
-"""What tables of scores, of differences and of several groups look like as sheets."""
+"""Builders of sheets: of scores, of differences from a baseline, and of the overview."""
 
 from __future__ import annotations
 
@@ -241,7 +241,7 @@ def overview(found: Overview) -> Sheet:
         for label, cells in found.rows
     ]
     return Sheet(
-        found.title,
+        "Overview",
         ("encoding", *columns),
         (("", tuple(rows)),),
         found.notes,

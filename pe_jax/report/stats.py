@@ -126,8 +126,8 @@ def standard_errors(models: int, seeds: int) -> float:
 
 
 def few(marks: Sequence[bool]) -> list[bool]:
-    """The marks of the rows of a column, or none where more than a third of the rows have one: that
-    many say nothing. A single mark stays, unless it is that of the only row.
+    """The marks of the rows of a column, or no marks where more than a third of the rows have one:
+    so many say nothing. A single mark stays, unless the column has only one row.
     """
     number, rows = sum(marks), len(marks)
     return list(marks) if rows > 1 and number <= max(1, rows // 3) else [False] * rows

@@ -27,8 +27,8 @@ def load(
 ) -> list[Result]:
     """The results of `<workdir>/runs.jsonl`, or of every `<workdir>/*/result.json`, by their id.
 
-    What is damaged is left out, which `warn` is told, or without `warn` is a ValueError. Where
-    there is no result, a ValueError says so, and then `remedy`: how to make some.
+    A damaged record is left out, and `warn` is called with a sentence on it; without `warn` it is a
+    ValueError. Without any result, a ValueError ends with `remedy`: how to make some.
     """
     workdir = Path(workdir)
     published = workdir / "runs.jsonl"
@@ -58,21 +58,21 @@ def load(
 def together(
     folders: Iterable[str | Path], remedy: str = "", warn: Callable[[str], None] | None = None
 ) -> list[Result]:
-    """The results of several folders by their id, as `load` has those of each; {} in the remedy
-    stands for the folder.
+    """The results that `load` reads from several folders, by their id; {} in the remedy stands for
+    the folder.
 
-    A run that lies in several of them counts once; ValueError where it is not the same in all.
+    A run that lies in several folders counts once; ValueError where its results differ.
     """
-    found: dict[str, tuple[Path, Result]] = {}
+    by_id: dict[str, tuple[Path, Result]] = {}
     for folder in map(Path, folders):
         for result in load(folder, remedy.format(folder), warn):
-            other, known = found.setdefault(result.id, (folder, result))
-            if known != result:
+            first_folder, first = by_id.setdefault(result.id, (folder, result))
+            if first != result:
                 raise ValueError(
-                    f"{str(other)!r} and {str(folder)!r} both have the run {result.id}, with "
-                    "different results: `pe-jax compare` says what differs"
+                    f"{str(first_folder)!r} and {str(folder)!r} both have the run {result.id}, "
+                    "with different results: `pe-jax compare` says what differs"
                 )
-    return sorted((result for _, result in found.values()), key=lambda result: result.id)
+    return sorted((result for _, result in by_id.values()), key=lambda result: result.id)
 
 
 def frame(workdir: str | Path) -> pandas.DataFrame:
@@ -87,9 +87,9 @@ def frame_of(results: Sequence[Result]) -> pandas.DataFrame:
 
     Columns: run, label, seed, way, metric, length and train_length in tokens, value in the unit of
     the metric, and reason, a sentence where value is NaN. Scores of places or samples have the
-    column place or sample, by number, and no seed. Then, by its path, as "train.rate", a column for
-    each value of the config in which the results differ; what is no number, text or boolean there
-    is in words, and what a config lacks is missing.
+    column place or sample, by number, and no seed. Then a column for each value of the config in
+    which the results differ, by its path, as "train.rate"; a value that is no number, text or
+    boolean is in words, and one that a config lacks is missing.
     """
     import pandas
 
@@ -137,7 +137,7 @@ def curves(frame: pandas.DataFrame, metric: str = "same_targets") -> Figure:
 
 
 def _result(run: object, rows: pandas.DataFrame) -> Result:
-    """What the figure needs of a run, from its rows in a frame."""
+    """A run as `figures.curves` needs it, from its rows in a frame."""
     length = int(rows["train_length"].iloc[0])
     return Result(
         id=str(run),

@@ -44,7 +44,7 @@ STYLE: dict[Any, Any] = {
 
 
 class Look(NamedTuple):
-    """How the lines of an encoding are drawn (`looks`)."""
+    """The colour, dash and marker of an encoding's lines (`looks`)."""
 
     colour: str
     dash: Any
@@ -94,8 +94,8 @@ class Line:
         return np.clip(self.mean + np.nan_to_num(self.half), *self.bounds)
 
     def said(self, unit: str) -> str:
-        """What a page says of the line: its name, then a text for each point, on lines of their
-        own. An artist that has this label is found by `hits`.
+        """What a page shows where somebody points at the line: its name, then a text for each
+        point, one to a line. `hits` finds artists that have this as their label.
         """
         values = (plusminus(*pair) for pair in zip(self.mean, self.half, strict=True))
         texts = (
@@ -200,7 +200,7 @@ def looks(results: Sequence[Result]) -> dict[str, Look]:
 
 
 def _spec(result: Result) -> str:
-    """The spec that the config names; the label where there is no config, as in a frame."""
+    """The spec in the config; the label where there is no config (`study.curves`)."""
     return result.config.get("pe", {}).get("spec") or result.label
 
 
@@ -210,8 +210,8 @@ def _name(spec: str) -> str:
 
 
 def _colours(names: Sequence[str]) -> dict[str, str]:
-    """The colour of each name: its own of the common ones, else the next of MORE that is free from
-    the one at its hash on, then one of COLOURS; the first of these where none is free.
+    """The colour of each name: that in COMMON, else the first free one of MORE, in turn from the
+    place that its hash says, and then of COLOURS; where none is free, the one at that place.
     """
     found = {name: COMMON[name] for name in names if name in COMMON}
     for name in names:
@@ -223,8 +223,8 @@ def _colours(names: Sequence[str]) -> dict[str, str]:
 
 
 def _variants(colour: str, start: int) -> Iterator[Look]:
-    """Looks of this colour: four dashes from the one at `start` on, with each marker; then those of
-    the next colours.
+    """Looks of this colour: with each marker the four dashes, in turn from the one at `start`; then
+    looks of the next colours.
     """
     first = PALETTE.index(colour)
     for tint, marker, dash in product(range(len(PALETTE)), MARKERS, range(len(DASHES))):

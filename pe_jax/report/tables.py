@@ -19,6 +19,7 @@ from pe_jax.report.cells import (
     SOLVED,
     Table,
     TableRow,
+    beyond,
     by_replica,
     cell,
     describe,
@@ -35,7 +36,6 @@ from pe_jax.report.cells import (
     value,
     values,
 )
-from pe_jax.report.cells import beyond as cells_beyond
 from pe_jax.report.sheet import Note
 from pe_jax.report.words import count
 
@@ -46,9 +46,9 @@ lines of more cannot be told apart, and take minutes to draw.
 
 
 def metrics(results: Iterable[Result]) -> list[str]:
-    """The metrics that the results have rows of: those of text first, then in the order in which
-    most of the results have them, then in that of METRICS. What the results say of users' metrics
-    is known from here on.
+    """The metrics that the results have rows of: those of text first, then by their mean place
+    among a result's metrics, then in the order of METRICS. Registers the users' metrics of the
+    results (`cells.describe`).
     """
     results = list(results)
     describe(results)
@@ -70,7 +70,7 @@ def study(results: Sequence[Result]) -> list[Table]:
 
 
 def headlines(reported: Iterable[Table]) -> list[Table]:
-    """Of each group the table of its first metric, in the order of the tables."""
+    """The first table of each group, in the order of the tables."""
     first: list[Table] = []
     for table in reported:
         if table.apart not in [other.apart for other in first]:
@@ -121,9 +121,8 @@ def extrapolation(
 
     `oracles` are shown as reference rows (reference_rows.py); `misfits` say why others are not.
 
-    A ValueError says when no result has the metric, or when what they were trained or scored on
-    differs, so that they must not be ranked: `grouped` gives a table for each group, with what sets
-    it `apart`.
+    ValueError where no result has the metric, and where the results are of several groups, so that
+    they must not be ranked: `grouped` makes a table of each group, with what sets it `apart`.
     """
     scored = [row for result in results for row in result.rows if row.metric == metric]
     if not scored:
@@ -172,7 +171,7 @@ def _row(
     way: Way,
     together: bool,
 ) -> TableRow:
-    """The row of a result, with cells at `lengths`; it was scored at `every` length."""
+    """The row of a result in one way, with cells at `lengths`; it was scored at `every` length."""
     length, sign = result.train.length, described(metric).sign
     cells = tuple(cell(result, metric, column, way) for column in lengths)
     if in_percent(metric):
@@ -201,7 +200,7 @@ def _row(
         rate_edge=edge(result),
         solved=solved,
         compared=compared,
-        beyond=cells_beyond(result, metric, every, way) if in_percent(metric) else None,
+        beyond=beyond(result, metric, every, way) if in_percent(metric) else None,
     )
 
 
@@ -215,7 +214,7 @@ def _solved(result: Result, metric: str, way: Way) -> tuple[int | None, bool]:
 
 
 def _learned(result: Result) -> int | None:
-    """The parameters of its encodings; None where none were trained or it is not known."""
+    """The parameters of the encodings; None where none were trained or the record lacks them."""
     trained = result.train.steps and result.parameters
     return trained.encoding if trained else None
 
@@ -273,18 +272,19 @@ def _with_ranks(
     rows: list[TableRow], results: Sequence[Result], metric: str, lengths: Sequence[int]
 ) -> list[TableRow]:
     compared = [row for row in rows if row.compared]
-    scores = beyond(compared, results, metric, lengths)
+    scores = _scores_beyond(compared, results, metric, lengths)
     if not 2 <= len(compared) <= MODELS or not scores.size:
         return rows
     ranks = iter(stats.reciprocal_ranks(scores))
     return [replace(row, rank=next(ranks)) if row.compared else row for row in rows]
 
 
-def beyond(
+def _scores_beyond(
     rows: Sequence[TableRow], results: Sequence[Result], metric: str, lengths: Sequence[int]
 ) -> np.ndarray:
-    """The values of the rows, as trained, at lengths beyond training: [rows, replicas, lengths],
-    of the replicas that all results have, lower being better, NaN where there is none.
+    """The values of rows of models as trained at lengths beyond training, with a sign by which
+    lower is better: [rows, replicas, lengths], of the replicas that all results have. NaN: no
+    value.
     """
     by_id = {result.id: result for result in results}
     replicas = sorted(set.intersection(*(set(result.replicas(metric)) for result in results)))

@@ -28,7 +28,7 @@ def count(n: int, noun: str) -> str:
 
 
 def each(numbers: Iterable[int], noun: str) -> str:
-    """How many of something each of several has: "3 seeds", "2 to 3 seeds"."""
+    """The range of these numbers with their noun: "3 seeds", "2 to 3 seeds"."""
     low, high = min(numbers := list(numbers)), max(numbers)
     return count(high, noun) if low == high else f"{low:,} to {count(high, noun)}"
 
@@ -69,6 +69,6 @@ def plain(value: Any) -> str:
 
 
 def text(corpus: CorpusRecord) -> str:
-    """Which text it is: as the config names it, with the start of its hash where that is known."""
+    """The name of a text in the config, with the start of its hash if that is known."""
     digits = corpus.hash.removeprefix("sha256:")[:12]
     return corpus.source + (f" (SHA-256 {digits})" if digits else "")

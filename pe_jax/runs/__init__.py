@@ -5,8 +5,8 @@ folder     where all of it lies on disk
 execute    trains and scores what is missing, and writes the record; with several rates chooses one
 scores     the scores of its models, kept line by line
 start      the parameters that it starts from, of another model (parents)
-validation scored while it trains
+validation scores validation text or samples while it trains
 trained    the trained model, for Python
 view       what shows it, for example a bar (progress); trackers copy its history to other programs
-environment, programs  the machine, and compiled programs that are kept
+environment  the code and the machine, and where compiled programs are kept; its cores (resources)
 """

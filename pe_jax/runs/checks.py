@@ -40,8 +40,8 @@ def users_task(task: Task, name: str, train: TrainConfig, lengths: Sequence[int]
     shortest of training to the longest of evaluation, contradicts its oracle or its Bayes-optimal
     prediction, where it has one.
     """
-    without = type(task).oracle is Task.oracle and type(task).bayes is Task.bayes
-    if type(task) in TASKS.values() or without:
+    nothing_to_check = type(task).oracle is Task.oracle and type(task).bayes is Task.bayes
+    if type(task) in TASKS.values() or nothing_to_check:
         return
     environment.keep_programs()  # before the first program, which decides whether JAX keeps any
     trained = (n for part in samples.parts(task, train) for n in part.lengths)
@@ -55,7 +55,7 @@ def users_task(task: Task, name: str, train: TrainConfig, lengths: Sequence[int]
 
 
 def no_steps(train: TrainConfig, evaluation: EvalConfig, run: RunConfig) -> None:
-    """ValueError unless a run of no steps starts from a model, and places are of one seed."""
+    """ValueError unless a run of no steps starts from a model, and eval.by=place has one seed."""
     if not train.steps and not train.init_from:
         raise ValueError(
             "train.steps=0 trains nothing: name by train.init_from the model that is scored, or "
@@ -88,9 +88,7 @@ def devices(run: RunConfig, train: TrainConfig) -> None:
 
 
 def reference(run: RunConfig, train: TrainConfig, task: Task) -> None:
-    """ValueError unless the run is of text and of a longer training length than those beside which
-    it is shown.
-    """
+    """ValueError unless a run with run.oracle_of is of text, and of a longer training length."""
     if run.oracle_of and (run.oracle_of >= train.length or not task.reads_text):
         raise ValueError(
             f"run.oracle_of must be below train.length, {train.length}, and of text, got "

@@ -156,7 +156,7 @@ def with_tuples(fields: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def users_files(config: Mapping[str, Any]) -> dict[str, str]:
-    """SHA-256 of each file outside the package that a config names an encoding or a task of."""
+    """SHA-256 of the users' files that a config's encodings and task come from, by path."""
     return parse.sources(config["pe"]["spec"]) | tasks.sources(config["task"])
 
 

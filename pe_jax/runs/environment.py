@@ -28,11 +28,7 @@ PACKAGES = ("jax", "jaxlib", "flax", "optax", "numpy", "grain", "orbax-checkpoin
 
 
 def environment() -> dict[str, Any]:
-    """What a record holds of these: "commit", "versions" by package and "device", the fields of
-    record.Device.
-    """
-    import jax
-
+    """The "commit", the "versions" by package, and the "device", as the fields of record.Device."""
     devices = jax.devices()
     return {
         "commit": commit(),
@@ -40,7 +36,7 @@ def environment() -> dict[str, Any]:
         | {name: _version(name) for name in PACKAGES},
         "device": {
             "platform": devices[0].platform,
-            "kind": _processor() if devices[0].platform == "cpu" else devices[0].device_kind,
+            "kind": _processor_model() if devices[0].platform == "cpu" else devices[0].device_kind,
             "count": len(devices),
             "threads": threads(),
             "xla_flags": os.environ.get("XLA_FLAGS", ""),
@@ -49,7 +45,7 @@ def environment() -> dict[str, Any]:
 
 
 def process() -> Process:
-    """The same as records hold it."""
+    """`environment()` as a record holds it."""
     here = environment()
     device = Device(**here["device"])
     return Process(commit=here["commit"], versions=here["versions"], device=device)
@@ -125,7 +121,7 @@ def _version(name: str) -> str:
         return "not installed"
 
 
-def _processor() -> str:
+def _processor_model() -> str:
     """The model of the processor."""
     with contextlib.suppress(OSError):
         for line in Path("/proc/cpuinfo").read_text().splitlines():

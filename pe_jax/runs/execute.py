@@ -263,6 +263,7 @@ def _check_groups(run: Run, folder: Folder, devices: Mesh | None) -> None:
 
 
 def _mesh(run: Run) -> Mesh | None:
+    """The devices of run.mesh; Refused where they do not suffice."""
     try:
         return mesh.make(run.run.mesh)
     except ValueError as error:
@@ -294,7 +295,9 @@ def _same_text(load: Callable[[], Tokens]) -> Tokens:
 
 
 def _train(run: Run, folder: Folder, work: Work) -> list[SeedGroup]:
-    """Trains the programs of the run's seeds, one after another; what has ended is read."""
+    """Trains the programs of the run's seeds, one after another; one that has ended is read from
+    its checkpoint.
+    """
     if not run.train.steps:
         return []
     groups = broadcast(folder.groups, run.run, kind=tuple[tuple[int, ...], ...])
@@ -352,11 +355,12 @@ def _scored_text(run: Run, work: Work) -> Tokens:
 
 
 class Scoring(NamedTuple):
-    """What the scores of a run make of its record, in the first process; empty in the others."""
+    """What the scores give to the record, in the first process; empty in the others."""
 
     fields: dict[str, Any]
-    """Of record.Result."""
+    """Fields of record.Result."""
     seconds: float
+    """Seconds that scoring took."""
 
 
 def _score(run: Run, folder: Folder, models: Models, text: Tokens, session: Session) -> Scoring:
@@ -365,7 +369,7 @@ def _score(run: Run, folder: Folder, models: Models, text: Tokens, session: Sess
         session.say(f"note: {doubt}")
     scores: list[Scores] = []
 
-    def known() -> frozenset[Key]:
+    def open_scores() -> frozenset[Key]:
         kept = Scores(folder, run, session.say)
         kept.begin(text.about)
         scores.append(kept)
@@ -382,7 +386,7 @@ def _score(run: Run, folder: Folder, models: Models, text: Tokens, session: Sess
             text.tokenizer,
             session,
             threads=environment.threads() if single_core else 1,
-            known=broadcast(known, kind=frozenset[Key]),
+            known=broadcast(open_scores, kind=frozenset[Key]),
             keep=lambda scored, baselines: scores[0].add(scored, baselines),
         )
     finally:

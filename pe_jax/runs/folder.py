@@ -1,4 +1,4 @@
-"""The folder of a run: where everything lies that is known of it on disk.
+"""The folder of a run, which holds all that is kept of it on disk:
 
 queued.json      what a sweep is about to run
 config.json      the run when it begins, and tokenizer.json if its text has one
@@ -121,8 +121,8 @@ class Folder:
     # Whether it has what is asked for
 
     def answer(self, config: dict[str, Any], sources: dict[str, str]) -> Result | None:
-        """The result, if it is whole, and of the seeds, the evaluation and the rates of a run's
-        config and of these users' files (`Run.sources`).
+        """The result, if it is whole, and answers a run's config: its seeds, its evaluation, its
+        rates and its users' files (`Run.sources`) are the same.
         """
         try:
             result = self.result()
@@ -209,8 +209,8 @@ class Folder:
         return about
 
     def _go_on(self, earlier: Begun, about: Begun, view: View) -> Begun:
-        """What is known of a run that was begun before. Refused where it was begun with another
-        text or other tokens.
+        """`about` with the start, and the commits, of a run that was begun before. Refused where it
+        was begun with another text or other tokens.
         """
         data = about.config["data"]
         if earlier.corpus.hash != about.corpus.hash:
@@ -280,12 +280,12 @@ class Folder:
 
 
 def starved(result: Result) -> list[Row]:
-    """The rows that too little memory has left without a value."""
+    """The rows without a value for which there was too little memory."""
     return [row for row in result.rows if row.reason is Reason.OUT_OF_MEMORY]
 
 
 WIDENINGS = 4
-"""So many rates are tried at most beyond those that are asked for."""
+"""How many rates are tried at most beyond those that are asked for."""
 
 
 def wider(tried: Sequence[Tried], asked: int) -> float | None:

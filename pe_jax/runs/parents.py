@@ -8,7 +8,7 @@ import dataclasses
 import functools
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -26,13 +26,10 @@ from pe_jax.record import divergence
 from pe_jax.runs.config import DataConfig, members_of
 from pe_jax.runs.folder import Folder
 from pe_jax.storage import hashes
-from pe_jax.storage.checkpoints import flat
+from pe_jax.storage.checkpoints import Checkpoints, flat
 from pe_jax.storage.hashes import canonical
 from pe_jax.storage.paths import expanded
 from pe_jax.training.step import structure
-
-if TYPE_CHECKING:
-    from pe_jax.storage.checkpoints import Checkpoints
 
 Shapes = Mapping[str, tuple[int, ...]]
 """The shapes of one seed's parameters, by their path in the model."""
@@ -99,8 +96,8 @@ class FinishedRun:
 
     @functools.cached_property
     def _stored(self) -> tuple[Shapes, str]:
-        """(shapes of one seed's parameters by path, digest of those of the seeds that it began
-        with) of the final checkpoint. Seeds that come later do not change what starts from it.
+        """(shapes of one seed's parameters by path, digest of the parameters) of the program of the
+        lowest seed, at its end. Later programs of higher seeds change neither.
         """
         first = self.folder.begun_groups[0]
         arrays, digests = self._checkpoints(first).describe(self.result.train.steps)
@@ -143,8 +140,6 @@ class FinishedRun:
         return rows
 
     def _checkpoints(self, group: Sequence[int]) -> Checkpoints:
-        from pe_jax.storage.checkpoints import Checkpoints  # Orbax, which few runs need planned
-
         return Checkpoints(self.folder.checkpoints(group), read_only=True)
 
     def about(self) -> record.Parent:
@@ -164,11 +159,15 @@ def _finished(init_from: str) -> tuple[Folder, record.Result]:
     """The folder of a finished run, and its result. ValueError if it is none."""
     folder = Folder(Path(expanded(init_from, "train.init_from")))
     try:
-        if result := folder.result():
-            return folder.of_one_rate(), result
+        result = folder.result()
     except errors.Refused as error:
         raise ValueError(str(error)) from error
     path = folder.path
+    if result and not result.train.steps:
+        source = result.config["train"]["init_from"]
+        raise ValueError(f"{path} has scores alone, of the model {source}: start from that")
+    if result:
+        return folder.of_one_rate(), result
     if (path / "config.json").exists():
         raise ValueError(f"{path} has not finished: run it to its end, then start from it")
     inside = path if path.is_dir() else path.parent
@@ -217,7 +216,7 @@ class PretrainedModel:
 
     @property
     def name(self) -> str:
-        """That of its folder or file."""
+        """The name of its folder or file."""
         return self.source.name
 
     @property
@@ -299,14 +298,15 @@ def is_pretrained(init_from: Any) -> bool:
 
 
 def completed(config: Mapping[str, Any]) -> dict[str, Any]:
-    """A config in sections with what the pretrained model of its train.init_from says where the
-    config leaves a field at its default: its shape (section `lm`), its tokens (data.tokenizer) and,
-    of a member of the spec that is of the family of one of its own encodings, the fields that both
-    have, as in a swap; the `length` of a scaling is the length it was trained for. A field that is
-    set in the spec itself, as in "rope(base=10000.0)", stays as it is. A run of no steps gets its
-    training length, and one seed. Without a pretrained model the config is as it is.
+    """A config in sections, completed by the pretrained model of its train.init_from; without one
+    it stays as it is. Fields that the config leaves at their defaults get the model's values:
 
-    ValueError for a field of section `lm` that is set to another value.
+    - section `lm`, the shape; ValueError for a field of it that is set to another value;
+    - data.tokenizer;
+    - of a member of the spec, the fields that it shares with the model's encoding of its family, as
+      in a swap, and the `length` of a scaling, which is the model's training length. What the spec
+      itself sets, as in "rope(base=10000.0)", stays;
+    - of a run of no steps, the training length; and it gets one seed.
     """
     train = config.get("train", {})
     source = train.get("init_from")
@@ -338,23 +338,23 @@ def _shape(given: Mapping[str, Any], there: Source) -> dict[str, Any]:
 
 
 def _encodings(section: Mapping[str, Any], there: Source) -> dict[str, Any]:
-    """Section `pe` with the fields that the model's own encodings give to those of the spec."""
+    """Section `pe`, completed by the fields of the model's own encodings."""
     spec, given = members_of(section)
     filled = {}
     for member in parse(spec):
         fields = given.get(member.id, {})
         usual = defaults(member.cls)
         free = {n for n, value in usual.items() if fields.get(n, value) == value} - {*member.fields}
-        own = _said(member, there.about)
+        own = _fields_of(member, there.about)
         filled[member.id] = {**fields, **{name: own[name] for name in own.keys() & free}}
     return {**section, **{id: fields for id, fields in filled.items() if fields}}
 
 
-def _said(member: Member, about: Described) -> dict[str, Any]:
-    """What the model says of the fields of a member."""
-    said = {"length": about.length} if issubclass(member.cls, Scaled) else {}
+def _fields_of(member: Member, about: Described) -> dict[str, Any]:
+    """The fields that the model gives to a member."""
+    length = {"length": about.length} if issubclass(member.cls, Scaled) else {}
     old = next((old for old in parse(about.spec) if kin(member.cls, old.cls)), None)
-    return said | (old.fields if old else {})
+    return length | (old.fields if old else {})
 
 
 @functools.cache

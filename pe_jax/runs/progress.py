@@ -86,7 +86,7 @@ class Share:
 
 
 class Watch:
-    """How far a run at work is, by its metrics.jsonl, of which each look reads what is new."""
+    """How far a run at work is, by its metrics.jsonl; each look reads the new lines alone."""
 
     def __init__(self, path: Path, seeds: int, evaluation: float):
         self.tail, self.new = Tail(path), functools.partial(Share, seeds, evaluation)
@@ -129,7 +129,7 @@ class Bar:
     def __init__(self, name: str, total: float, done: float = 0.0):
         self.console = Console(stderr=True)
         self.name, self.total, self.done, self.begun_at = name, total, done, done
-        self.begun = self.told = time.monotonic()
+        self.begun = self.printed = time.monotonic()
         self.live, self.notebook = self.console.is_terminal, self.console.is_jupyter
         self.width = 0  # of the notebook's line
         self.progress = Progress(
@@ -161,9 +161,9 @@ class Bar:
         self.done = done
         self.progress.update(self.task, completed=done, state=state)
         now = time.monotonic()
-        if self.live or not (self.notebook or now - self.told > QUIET_SECONDS):
+        if self.live or not (self.notebook or now - self.printed > QUIET_SECONDS):
             return
-        self.told = now
+        self.printed = now
         left = time_left(now - self.begun, done - self.begun_at, done, self.total)
         (self._write_over if self.notebook else self.say)(
             f"{self.name}: {done / self.total:.0%}, {left}; {state}"

@@ -192,7 +192,7 @@ class Run:
             if self.train.steps:
                 self._check_batches(tokens.splits["train"])
             if not self.eval.source:
-                self._check_room(tokens)
+                self._check_windows(tokens)
         except (ValueError, OSError) as error:
             raise Refused(str(error)) from error
         return tokens
@@ -208,7 +208,7 @@ class Run:
             corpus = load(self.eval.source or self.data.source, self.data.data_dir)
             seen = self._training_text(trained_on) if self.eval.source else corpus
             tokens = tokenizer.cut(corpus, tokens_of, seen)
-            self._check_room(tokens)
+            self._check_windows(tokens)
         except (ValueError, OSError) as error:
             raise Refused(str(error)) from error
         return tokens
@@ -218,8 +218,8 @@ class Run:
         names = SPLITS if self.eval.split == "all" else (self.eval.split,)
         return tuple(document for name in names for document in text.splits[name])
 
-    def _check_room(self, text: tokenizer.Tokens) -> None:
-        """ValueError where the text does not suffice for every metric and length."""
+    def _check_windows(self, text: tokenizer.Tokens) -> None:
+        """ValueError where the text is too short for a metric at one of the lengths."""
         for name in self.eval.metrics:
             prompts = isinstance(metric.named(name), metric.PromptMetric)
             asked = dataclasses.replace(self.eval, samples=1) if prompts else self.eval
@@ -271,7 +271,7 @@ def _learned_from(task: Task, config: dict[str, Any]) -> dict[str, Any]:
     """What a seed learns from, text or samples."""
     if task.reads_text:
         data = config["data"]
-        if data["tokenizer"] == config["train"]["init_from"]:  # a pretrained model's, wherever
+        if data["tokenizer"] == config["train"]["init_from"]:  # the model's own, wherever it lies
             return {"data": data | {"tokenizer": "own"}, "sources": users_files(config)}
         files = users_files(config) | tokenizer.sources(data["tokenizer"])
         return {"data": data, "sources": files}
@@ -280,7 +280,9 @@ def _learned_from(task: Task, config: dict[str, Any]) -> dict[str, Any]:
 
 
 def _training(train: TrainConfig, start: Start | None) -> dict[str, Any]:
-    """What of section `train` decides what a seed learns. Rates that are chosen among may grow."""
+    """What of section `train` decides what a seed learns. Of train.rates only that one of them is
+    chosen: their list may grow.
+    """
     parts = {
         name: value
         for name, value in vars(train).items()

@@ -45,9 +45,7 @@ DRAWN = ("split", "samples", "last", "weights")
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ScoreLine:
-    """A line of scores.jsonl: a score, a baseline, or the beginning or the end of a process that
-    computes some.
-    """
+    """A line of scores.jsonl: a score, a baseline, or the beginning or the end of an evaluation."""
 
     protocol: str
     row: Row | None = None
@@ -65,13 +63,11 @@ class Scores:
         self.path, self.protocol, self.run = folder.scores, protocol_of(run), run
         self.say = say
         texts = jsonl.texts(self.path)
-        read = [line for line in map(_decoded, texts) if line is not None]
-        if len(read) < len(texts):
-            damaged = len(texts) - len(read)
+        self.every = [line for line in map(_decoded, texts) if line is not None]
+        if damaged := len(texts) - len(self.every):
             say(f"{self.path}: {damaged} lines are damaged, and what they said is computed again")
-        self.every = read
-        self.begun: ScoreLine | None = None
-        self.lines = [line for line in read if line.protocol == self.protocol]
+        self.unwritten: ScoreLine | None = None  # the beginning, until the first score is there
+        self.lines = [line for line in self.every if line.protocol == self.protocol]
 
     @property
     def known(self) -> frozenset[Key]:
@@ -83,7 +79,7 @@ class Scores:
 
     @property
     def seconds(self) -> float:
-        """What they took to compute."""
+        """Seconds that computing the protocol's scores took."""
         return sum(line.seconds for line in self.lines if line.seconds)
 
     def begin(self, text: CorpusRecord) -> None:
@@ -102,21 +98,21 @@ class Scores:
                 "places, the tokens scored before each, the longest length, the samples or a file "
                 "of yours has changed"
             )
-        self.begun = ScoreLine(protocol=self.protocol, text=text, process=environment.process())
+        self.unwritten = ScoreLine(protocol=self.protocol, text=text, process=environment.process())
 
     def add(self, scored: Iterable[Scored], baselines: Iterable[Baseline]) -> None:
         """Appends what a pass has scored."""
         new = [ScoreLine(protocol=self.protocol, row=row, curve=curve) for row, curve in scored]
         new += [ScoreLine(protocol=self.protocol, baseline=baseline) for baseline in baselines]
-        if new and self.begun:
+        if new and self.unwritten:
             jsonl.replace(self.path, map(_encoded, self.every))  # without what a kill has cut off
-            new.insert(0, self.begun)
-            self.begun = None
+            new.insert(0, self.unwritten)
+            self.unwritten = None
         self._append(new)
 
     def end(self, seconds: float) -> None:
-        """To be called after scores were added, which took so many seconds."""
-        if self.begun is None:
+        """To be called after the scores, which took so many seconds; writes nothing without any."""
+        if self.unwritten is None:
             self._append([ScoreLine(protocol=self.protocol, seconds=seconds)])
 
     def _append(self, new: Sequence[ScoreLine]) -> None:
@@ -130,10 +126,9 @@ class Scores:
         curves = _newest((line.curve for line in self.lines if line.curve), _key)
         baselines = _newest((line.baseline for line in self.lines if line.baseline), _compared)
         columns = [*itertools.product(asked.ways, asked.lengths, asked.metrics)]
-        of_curves = itertools.product(asked.ways, asked.metrics)
         ordered = [
             Key(replica, way, name, length)
-            for way, name in of_curves
+            for way, name in itertools.product(asked.ways, asked.metrics)
             for replica in asked.replicas(name, seeds)
             for length in asked.lengths
         ]
@@ -196,7 +191,7 @@ def _compared(baseline: Baseline) -> tuple[Way, int, str, str]:
 
 
 def _newest(items: Iterable[Item], key: Callable[[Item], Hashable]) -> dict[Any, Item]:
-    """Of the items of one key the last one, by the key."""
+    """The last item of each key, by the key."""
     return {key(item): item for item in items}
 
 

@@ -96,7 +96,7 @@ class Start:
 
     @property
     def label(self) -> str:
-        """The parent's, for names of runs that start from it."""
+        """The parent's label, for names of runs that start from it."""
         return self.parent.label
 
     @property

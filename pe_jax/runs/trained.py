@@ -62,17 +62,17 @@ class Trained(TextModel):
 
         ValueError or Refused if there is no such run, seed or checkpoint.
         """
-        found, begun = find_run(Path(folder))
-        found.check_sources(begun)
-        run = Run.of(without_parent(found, begun.config))
-        groups = (*found.groups(run.run), *found.begun_groups)
+        home, begun = find_run(Path(folder))
+        home.check_sources(begun)
+        run = Run.of(without_parent(home, begun.config))
+        groups = (*home.groups(run.run), *home.begun_groups)
         every = sorted({seed for group in groups for seed in group})
         seed = run.run.seeds[0] if seed is None else seed
         group = next((seeds for seeds in groups if seed in seeds), None)
         if group is None:
             known = ", ".join(map(str, every))
-            raise ValueError(f"{found.path} has no model of seed {seed}; its seeds are {known}")
-        step, state = _restored(found, run, group, seed, warn)
+            raise ValueError(f"{home.path} has no model of seed {seed}; its seeds are {known}")
+        step, state = _restored(home, run, group, seed, warn)
         params = jax.tree.map(lambda a: a[group.index(seed)], state["params"])
         graphdef, _ = structure(run.lm, run.encodings)
         return cls(
@@ -80,8 +80,8 @@ class Trained(TextModel):
             graphdef=graphdef,
             params=params,
             members=run.encodings,
-            tokenizer=tokenizer.kept(found.path, begun.tokenizer),
-            folder=found.path,
+            tokenizer=tokenizer.kept(home.path, begun.tokenizer),
+            folder=home.path,
             run=run,
             seed=seed,
             step=step,
@@ -150,7 +150,7 @@ def find_run(path: Path) -> tuple[Folder, Begun]:
             raise ValueError(f"{path} has scores alone, of the model {source}: load that")
         return folder, begun
     names = ("config", "result")
-    runs = sorted({found.parent for name in names for found in path.glob(f"*/{name}.json")})
+    runs = sorted({file.parent for name in names for file in path.glob(f"*/{name}.json")})
     if len(runs) == 1:
         return find_run(runs[0])
     if not runs:

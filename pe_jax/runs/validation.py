@@ -1,5 +1,5 @@
-"""Validation text or samples scored while a run trains: by what `train.rate` is chosen, and what
-shows whether training goes on, has come to a halt or diverges.
+"""Validation text or samples scored while a run trains: one of train.rates is chosen by this score,
+and it shows whether training goes on, has come to a halt or diverges.
 """
 
 from __future__ import annotations

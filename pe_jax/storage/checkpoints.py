@@ -2,10 +2,9 @@
 before it is restored.
 
 Orbax commits a step atomically, so a kill or a full disk leaves the older steps whole. But it does
-not notice flipped bits, and does not fall back: both are added here. Digests of files are looked
-at first, since Orbax prints tracebacks where it reads a damaged file; the digests of arrays are
-those of the arrays that were to be written. Digests of files are in SHA256SUMS, a text that
-`sha256sum --check` reads.
+not notice flipped bits, and does not fall back: both are added here. Digests of files are checked
+first, since Orbax prints tracebacks where it reads a damaged file; they are in SHA256SUMS, which
+`sha256sum --check` reads. Digests of arrays are taken in memory, before anything is written.
 """
 
 from __future__ import annotations
@@ -41,7 +40,7 @@ class _Newest(ocp.checkpoint_managers.PreservationPolicy):
     def should_preserve(self, checkpoints, *, context) -> list[bool]:
         steps = sorted(checkpoint.step for checkpoint in checkpoints)
         kept = {*steps[-KEPT:]}
-        kept |= {step for end in self.before for step in [s for s in steps if s < end][-1:]}
+        kept |= {max(older) for end in self.before if (older := [s for s in steps if s < end])}
         return [checkpoint.step in kept for checkpoint in checkpoints]
 
 
@@ -54,7 +53,7 @@ class Checkpoints:
 
     def __init__(self, folder: Path, read_only: bool = False):
         self.folder, self.read_only = folder.absolute(), read_only
-        self._newest = _Newest()
+        self._policy = _Newest()
 
     @functools.cached_property
     def manager(self) -> ocp.CheckpointManager:
@@ -64,7 +63,7 @@ class Checkpoints:
         process = jax.process_index()
         with _quiet():
             options = ocp.CheckpointManagerOptions(
-                preservation_policy=None if self.read_only else self._newest,
+                preservation_policy=None if self.read_only else self._policy,
                 enable_async_checkpointing=False,
                 read_only=self.read_only,
                 create=False,
@@ -102,7 +101,7 @@ class Checkpoints:
         self._tidy()
         arrays = flat(jax.device_get(state))
         meta = {"note": note, "kinds": kinds_of(arrays), "digests": digests(arrays)}
-        self._newest.before = before
+        self._policy.before = before
         args = ocp.args.Composite(state=ocp.args.StandardSave(arrays), meta=ocp.args.JsonSave(meta))
         try:
             self._reserve(sum(array.nbytes for array in arrays.values()))
@@ -243,8 +242,8 @@ def write_sums(folder: Path) -> None:
 
 def check_sums(folder: Path, part: str) -> None:
     """ValueError, which names the file, if one below `<folder>/<part>` is missing or not as it was
-    when the sums were written. Nothing is checked where there are none, as in what a process has
-    left that was killed before it wrote them.
+    when the sums were written. Without sums nothing is checked: a kill may have come before they
+    were written.
     """
     if not (folder / SUMS).exists():
         return

@@ -27,7 +27,7 @@ FIELDS = {
     "rope.freq_base": "rope_theta",
     "vocab_size": "vocab_size",
 }
-"""What the fields of a config.json are called behind "llama."."""
+"""{name of a GGUF field behind "llama.": name of the field of a config.json}."""
 
 TENSORS = {
     "attn_norm": "input_layernorm",
@@ -40,10 +40,10 @@ TENSORS = {
     "ffn_up": "mlp.up_proj",
     "ffn_down": "mlp.down_proj",
 }
-"""What the tensors of a layer are called behind "blk.i."."""
+"""{name of a layer's tensor behind "blk.i.": its name in HuggingFace's Llama}."""
 
 DIGITS = {"smollm": True, "gpt-2": False}
-"""For each kind of text splitting that can be read whether digits are tokens of their own."""
+"""{way of splitting text that can be read: whether each digit is a token of its own}."""
 
 
 def read(path: Path) -> GgufFile:

@@ -21,8 +21,8 @@ Stamp = tuple[int, int]
 
 def stamp(path: Path) -> Stamp:
     """The stamp of a file."""
-    found = path.stat()
-    return found.st_size, found.st_mtime_ns
+    status = path.stat()
+    return status.st_size, status.st_mtime_ns
 
 
 def sha256_of_file(path: Path) -> str:

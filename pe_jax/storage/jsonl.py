@@ -146,9 +146,9 @@ class Tail:
         except FileNotFoundError:
             return [], False
         with file:
-            found = os.fstat(file.fileno())
-            anew = found.st_ino != self.inode or found.st_size < self.offset
-            self.inode, self.offset = found.st_ino, 0 if anew else self.offset
+            status = os.fstat(file.fileno())
+            anew = status.st_ino != self.inode or status.st_size < self.offset
+            self.inode, self.offset = status.st_ino, 0 if anew else self.offset
             file.seek(self.offset)
             whole, end, _ = file.read().rpartition(b"\n")
         self.offset += len(whole) + len(end)

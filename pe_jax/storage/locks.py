@@ -7,12 +7,12 @@ touches it every BEAT seconds, its heartbeat.
 - Taking is the renaming of a folder that has the claim in it already to `.held`. That is one step,
   on NFS, too, and succeeds only where `.held` is empty or not there: one of many processes gets it.
 - The claim of a dead process is deleted by its name: nobody can delete a newer claim by mistake.
-- A process of this host has died if it has ended, so that its lock is free at
-  once, and the living keep theirs. A process elsewhere has died if its heartbeat has not changed
-  for SILENT seconds of the observer's monotonic clock: no clock is compared with another.
+- A process of this host counts as dead once it has ended: its lock is free at once, and the living
+  keep theirs. A process elsewhere counts as dead if its heartbeat has not changed for SILENT
+  seconds of the observer's monotonic clock: no clock is compared with another.
 - A process that was suspended and lost its lock goes on when it wakes up. It calls `check` before
-  it writes, which raises TakenOver. The file that it was writing then it still finishes, which does
-  no harm where files are replaced as a whole.
+  it writes, which raises TakenOver. A file that it was in the middle of writing it still finishes,
+  which does no harm where files are replaced as a whole.
 
 flock(2) is not used: many shared file systems do not carry it from host to host. Nor is the package
 filelock 4: where a file system cannot exchange two names, as NFS, the lease of a dead process stays

@@ -75,8 +75,8 @@ def parse(kind: type[Schema], text: str) -> Schema:
 
 
 def decode(kind: type[Schema], data: Any, text: str = "") -> Schema:
-    """A record from parsed JSON; `text` is the JSON, if it is at hand.
-    ValueError says what is wrong with it.
+    """A record from parsed JSON; `text` is the JSON, if it is at hand. ValueError says what is
+    wrong with the record.
     """
     if not isinstance(data, dict):
         raise ValueError("it is not a JSON object")

@@ -62,9 +62,9 @@ class TrainConfig:
     program has the code of one layer and compiles faster, at the price of a copy of their
     parameters. Results are the same but for rounding, so no run's id depends on it."""
     init_from: str = ""
-    """The model whose parameters training starts from: a finished run, <workdir>/<run id>
-    (runs/warm_start.py), or a pretrained model, hf:DIR or gguf:PATH (runs/from_pretrained.py); ""
-    is none. A pretrained model also gives what section lm and data.tokenizer leave open."""
+    """The model whose parameters training starts from: a finished run, <workdir>/<run id>, or a
+    pretrained model, hf:DIR or gguf:PATH; "" is none (runs/start.py). A pretrained model also gives
+    what section lm and data.tokenizer leave open."""
     init_drop: bool = False
     """Whether parameters of init_from without a place in this model may be dropped."""
 

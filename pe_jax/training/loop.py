@@ -66,7 +66,8 @@ def train(
     first, state, before = _begin(checkpoints, begin, like, config, seeds, session, start)
     divergence.note(gather(state["diverged"]))
     _rewind(session, seeds, first)
-    step, begun = first, (saved := time.monotonic())
+    step = first
+    begun = saved = time.monotonic()
 
     def save() -> State:
         note, arrays = {"seconds": before + time.monotonic() - begun}, gather(state)

@@ -157,7 +157,7 @@ def available() -> int | None:
     (containers, batch systems), and that its own limit does (ulimit -v). None where the system
     tells nothing (macOS, Windows).
     """
-    return min((left for left in (*_machine(), *_groups(), *_limit())), default=None)
+    return min((*_machine(), *_groups(), *_limit()), default=None)
 
 
 def _machine() -> Iterator[int]:

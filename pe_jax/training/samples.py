@@ -21,7 +21,7 @@ from pe_jax.task import Sample, Task
 from pe_jax.training.config import TrainConfig
 
 SHAPES = 4
-"""A training program is compiled for so many sizes of samples at most."""
+"""The most sizes of samples that a training program is compiled for."""
 
 
 class Batch(NamedTuple):
@@ -63,7 +63,7 @@ def parts(task: Task, config: TrainConfig) -> tuple[Part, ...]:
 
 
 def part_of(parts: Sequence[Part], config: TrainConfig, step: Int[Array, ""]):
-    """(number of the part, how many of all lengths may be drawn): that of a step."""
+    """(number of the part, how many of all lengths may be drawn) at a step."""
     ends = np.cumsum([len(part.lengths) for part in parts])
     count = jnp.int32(ends[-1])
     if config.curriculum == "staged":
@@ -94,7 +94,7 @@ def drawing(task: Task, parts: Sequence[Part], number: int, count: Int[Array, ""
 
 
 def rows(steps: int, seeds: int, batch: int) -> Int[np.ndarray, "C R B"]:
-    """The numbers of the rows of so many steps."""
+    """The numbers of the rows of a batch, for each of C steps and R seeds."""
     return np.broadcast_to(np.arange(batch, dtype=np.int32), (steps, seeds, batch))
 
 

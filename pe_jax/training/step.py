@@ -34,8 +34,8 @@ from pe_jax.training.config import TrainConfig
 from pe_jax.training.mesh import constrained, shardings
 
 State = dict[str, Any]
-"""Of a training: "params", "optimizer", "diverged" and "memory", every leaf with a leading axis of
-replicas, and "step", how many steps are done.
+"""The state of training: "params", "optimizer", "diverged" and "memory", every leaf with a leading
+axis of replicas, and "step", how many steps are done.
 """
 
 
@@ -120,13 +120,11 @@ def make_steps(
         step = state["step"]
         number, count = samples.part_of(parts, config, step)
         replicas = {name: leaf for name, leaf in state.items() if name != "step"}
-        steps = [
-            _step_of_replica(graphdef, config, samples.drawing(task, parts, i, count), step)
-            for i in range(len(parts))
-        ]
+        draws = [samples.drawing(task, parts, i, count) for i in range(len(parts))]
+        of_parts = [_step_of_replica(graphdef, config, draw, step) for draw in draws]
         replicas, measured = jax.lax.switch(
             number,
-            [functools.partial(_each, step, mesh=mesh) for step in steps],
+            [functools.partial(_each, step_replica, mesh=mesh) for step_replica in of_parts],
             (replicas, batches, jnp.asarray(seeds, jnp.uint32)),
         )
         return constrained(mesh, replicas | {"step": step + 1}), measured

@@ -15,7 +15,7 @@ from test_families import GOLDEN, logits
 
 from pe_jax.compose.parse import parse
 from pe_jax.compose.swap import swap
-from pe_jax.data.tokenizer import BYTES
+from pe_jax.data.tokenizer import BYTES, symbols
 from pe_jax.encoding import Dims
 from pe_jax.model.config import LmConfig
 from pe_jax.pretrained.config import described
@@ -102,5 +102,8 @@ def test_a_model_trained_here_becomes_a_llama(fields, tmp_path):
     again = load(f"hf:{tmp_path / 'out'}")
     np.testing.assert_allclose(logits(again, tokens), wanted, atol=1e-4)
     assert again.length == 64 and again.tokenizer.pieces == BYTES.pieces
+    of_a_task = symbols(256).as_json()
+    paths = written(lm, encodings, 64, flat(params), of_a_task, tmp_path / "task")
+    assert [path.name for path in paths] == ["config.json", "model.safetensors"]
     with pytest.raises(ValueError, match="no Llama has lm.norm='layer': .*gated=True"):
         llama(LmConfig(activation="silu", gated=True, norm="layer"))

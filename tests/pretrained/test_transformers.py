@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from commands import Lab
 
-from pe_jax.data.tokenizer import BYTES
+from pe_jax.data.bpe import of_bytes
 from pe_jax.pretrained.load import load
 from pe_jax.runs.trained import Trained
 
@@ -53,7 +53,7 @@ def llama(lab):
     for parameter in model.parameters():
         torch.nn.init.normal_(parameter, std=0.2)
     model.save_pretrained(lab.folder / "llama")
-    (lab.folder / "llama" / "tokenizer.json").write_text(BYTES.as_json())
+    (lab.folder / "llama" / "tokenizer.json").write_text(of_bytes())
     return lab.folder / "llama"
 
 

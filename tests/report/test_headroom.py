@@ -44,6 +44,12 @@ def test_it_is_the_gain_over_the_gain_of_the_best_prediction():
     assert shares(with_swap) == pytest.approx({(0, 80): 50})
 
 
+def test_where_the_best_prediction_gains_nothing_there_is_no_share():
+    flat = result("alibi", [{40: 2.9, 80: 2.8, 160: 2.7}], bayes={40: 2.8, 80: 2.8, 160: 2.6})
+    (found,) = headroom.added([flat])
+    assert shares(found) == pytest.approx({(0, 160): 100})
+
+
 def test_a_missing_value_says_why_and_other_tasks_have_none():
     rows = tuple(
         replace(row, value=None, reason=Reason.DIVERGED, at=7) if row.length == 40 else row

@@ -7,7 +7,7 @@ import signal
 import jax
 import numpy as np
 import pytest
-from commands import Lab, damage, lines, result, run_of, the_run
+from commands import Lab, damage, lines, result, rewrite, run_of, the_run
 
 from pe_jax import errors
 from pe_jax.configs import replay
@@ -192,6 +192,11 @@ def test_a_folder_that_is_no_finished_run_is_told(lab, parent, tmp_path):
         with pytest.raises(ValueError, match=words):
             child(lab, path, "learned+t5")
     copy = shutil.copytree(parent, tmp_path / "copy")
+    whole = result(copy)
+    whole["config"]["train"]["init_from"] = "hf:llama"
+    rewrite(copy / "result.json", config=whole["config"], train=whole["train"] | {"steps": 0})
+    with pytest.raises(ValueError, match="has scores alone, of the model hf:llama: start from"):
+        child(lab, copy, "learned+t5")
     (copy / "result.json").unlink()
     with pytest.raises(ValueError, match="has not finished"):
         child(lab, copy, "learned+t5")

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from helpers import trained_line
+from scored import scored
 
 from pe_jax import record
 from pe_jax.errors import Refused
@@ -20,6 +21,18 @@ from pe_jax.runs import environment, run
 from pe_jax.storage import atomic, jsonl, records
 from pe_jax.storage.hashes import canonical, sha256
 from pe_jax.storage.jsonl import History
+
+
+def test_what_diverged_are_seeds_also_where_places_are_scored():
+    def gone(replica, at):
+        found = {"value": None, "reason": record.Reason.DIVERGED, "at": at}
+        return record.Row(replica=replica, metric="same_targets", length=64, **found)
+
+    of_seeds = scored("rope", [{64: 2.0}] * 3, more=[gone(record.Replica("seed", 2), 37)])
+    assert of_seeds.diverged == {2: 37}
+    places = [gone(record.Replica("place", i), 37) for i in range(4)]
+    of_places = dataclasses.replace(scored("rope", [{64: 2.0}], more=places), seeds=(5000,))
+    assert of_places.diverged == {5000: 37}
 
 
 def test_equal_configs_give_equal_text():
