@@ -209,7 +209,7 @@ def test_a_table_of_runs_is_printed_with_reasons_below(work, capsys):
         "t5",
         "finished",
         "2",
-        "2.250",
+        "3.246",
         "3.250",
         "1",
         "min",
