@@ -30,6 +30,7 @@ MOST = 64  # tokens of the probe
 IDS = 16  # tokens have ids below it, so that those which a class may know, such as digits, occur
 NEAR = 1e-5  # what the sums of an FFT may differ by
 ATTENTION = ("scale", "qk", "far", "far_positions", "bias", "logits", "normalize", "gate")
+READING = ("positions", "embed", "locate", *ATTENTION)  # the others get distances alone
 LATER = (
     "reads later tokens, which a causal model is to predict: what it gives for a token may depend "
     "on that token and those before it alone"
@@ -64,7 +65,9 @@ def fault(encodings: tuple[Encoding, ...]) -> tuple[str, str] | None:
     if not sites(encodings[-1]):
         return None
     longest = min(encodings[-1].dims.train_len, MOST)
-    for length in (longest, longest - 2):  # the middles have no common divisor, as blocks may be
+    reads = any(overrides(encodings[-1], hook) for hook in READING)
+    # Two lengths for what may read later tokens: a middle could be the end of a block of them.
+    for length in (longest, longest - 2) if reads else (longest,):
         if length > 1 and (found := _fault_at(encodings, length)):
             return found
     return None
