@@ -44,6 +44,11 @@ def in_words(error: OSError) -> str:
     return f"{place}{error.strerror[0].lower()}{error.strerror[1:]}{remedy}"
 
 
+def first_line(error: Exception) -> str:
+    """The first line of an error's message, at most 200 characters; "" where it says nothing."""
+    return (str(error).strip().splitlines() or [""])[0][:200]
+
+
 @contextlib.contextmanager
 def concerning(path: Path) -> Iterator[None]:
     """An OSError inside is raised as one of this path: writing to an open file names none, and a

@@ -93,8 +93,7 @@ def _profile() -> str:
         f"Of {whole:.0f} ms on one core, the products of dense layers take "
         f"{100 * dense / whole:.0f} % and those of attention {100 * attention / whole:.0f} %. With "
         f"{[*record['cores']][1]} cores the step takes {both:.0f} ms, of which attention's "
-        f"products, {attention:.0f} ms on one core, still take {again:.0f}: XLA's CPU computes all "
-        "products of a batch on the same core. [results/benchmark]"
+        f"products, {attention:.0f} ms on one core, take {again:.0f}. [results/benchmark]"
         "(../results/benchmark/profile.md) has all parts, by `scripts/benchmark profile`, for any "
         "encoding."
     )

@@ -23,6 +23,7 @@ from jax import ShapeDtypeStruct as Shape
 
 from pe_jax.encoding import RELATIVE, Encoding, overrides
 from pe_jax.encodings import ENCODINGS
+from pe_jax.errors import first_line
 
 FACTS: dict[str, tuple[Callable[[Any], bool], str]] = {
     **dict.fromkeys(
@@ -165,9 +166,8 @@ class _Hooks:
         try:
             return call()
         except Exception as error:  # the code is the user's
-            first = (str(error).strip().splitlines() or [""])[0][:200]
             raise ValueError(
-                f"{self.name}: {hook} raised {type(error).__name__}: {first} "
+                f"{self.name}: {hook} raised {type(error).__name__}: {first_line(error)} "
                 f"({place(self.encoding, hook, error)})"
             ) from error
 

@@ -23,7 +23,7 @@ from pe_jax.encodings.kerple_log import KerpleLog
 from pe_jax.fields import Count
 
 QUERIES = 32
-"""Those whose hidden layers, `hidden` numbers for each key, are in memory at once."""
+"""Queries whose hidden layers are in memory at once, `hidden` numbers for each key."""
 
 
 def prior_bias(dape, params, q_pos, k_pos):

@@ -24,6 +24,7 @@ from pe_jax.attention.rows import Rows
 from pe_jax.compose.hooks import place
 from pe_jax.encoding import RELATIVE, Encoding, overrides, sites
 from pe_jax.encodings import ENCODINGS
+from pe_jax.errors import first_line
 from pe_jax.model.parameters import noisy
 
 MOST = 64  # tokens of the probe
@@ -48,8 +49,8 @@ def check(encodings: Sequence[Encoding], names: Sequence[str]) -> None:
         try:
             found = fault(tuple(encodings[: i + 1]))
         except Exception as error:  # the code is the user's
-            first = (str(error).strip().splitlines() or [""])[0][:200]
-            raise ValueError(f"{name}: raised {type(error).__name__}: {first}") from error
+            said = f"{type(error).__name__}: {first_line(error)}"
+            raise ValueError(f"{name}: raised {said}") from error
         if found:
             hook, words = found
             line = place(encoding, hook.split()[0])
@@ -89,12 +90,10 @@ def _fault_at(encodings: tuple[Encoding, ...], length: int) -> tuple[str, str] |
     def named(hooks: Sequence[str]) -> str:
         return " or ".join(hook for hook in hooks if overrides(encodings[-1], hook))
 
-    for hook, *outputs in zip(
-        ("positions", "embed", "locate", named(ATTENTION)), first, second, strict=True
-    ):
+    hooks = "positions", "embed", "locate", named(ATTENTION)
+    for hook, *outputs in zip(hooks, first, second, strict=True) if dims.causal else ():
         for a, b in zip(*map(jax.tree.leaves, outputs), strict=True):
-            same = jnp.allclose(a[:middle], b[:middle], NEAR, NEAR, equal_nan=True)
-            if dims.causal and not same:
+            if not jnp.allclose(a[:middle], b[:middle], NEAR, NEAR, equal_nan=True):
                 return hook, LATER
     for hook, output in ("embed", first[1]), (named((*ATTENTION, *RELATIVE)), first[3]):
         if not jnp.isfinite(output).all():

@@ -25,6 +25,7 @@ import jax
 import numpy as np
 import orbax.checkpoint as ocp
 
+from pe_jax.errors import first_line
 from pe_jax.storage import atomic
 from pe_jax.storage.hashes import sha256_of_file
 from pe_jax.storage.loggers import quiet
@@ -147,7 +148,7 @@ class Checkpoints:
                     return step, self._state(step, like, meta["digests"]), meta["note"]
             except Exception as error:  # many types; at damage every one means the same
                 aside = atomic.set_aside(self.folder / str(step), f"corrupt-{step}")
-                why = _first_line(error)
+                why = first_line(error) or type(error).__name__
                 warn(f"the checkpoint of step {step} is damaged ({why}): set aside as {aside.name}")
                 with _quiet():
                     self.manager.reload()
@@ -193,7 +194,7 @@ class Checkpoints:
         except Exception as error:  # many types; at damage every one means the same
             raise ValueError(
                 f"the checkpoint of step {step} in {self.folder} is damaged or gone "
-                f"({_first_line(error)}): run it again, in another folder"
+                f"({first_line(error) or type(error).__name__}): run it again, in another folder"
             ) from error
 
     def _state(self, step: int, like: Any, digests: dict[str, str]) -> Any:
@@ -224,10 +225,6 @@ class Checkpoints:
 def _quiet():
     """Silences the logger of Orbax, which logs what it raises, too."""
     return quiet("absl", logging.CRITICAL)
-
-
-def _first_line(error: Exception) -> str:
-    return (str(error).strip().splitlines() or [type(error).__name__])[0][:200]
 
 
 SUMS = "SHA256SUMS"
