@@ -11,7 +11,7 @@ eight, --config.run.mesh= for one). One run alone is
     pe-jax run --config='configs/continued.py:pe=yarn(factor=4.0)' ...
 
 Shape, tokens, the base of RoPE and the length before scaling are the model's own
-(runs/parents.py). Every run scores the same targets, up to twice the new length.
+(runs/start.py). Every run scores the same targets, up to twice the new length.
 """
 
 from pe_jax.configs import base

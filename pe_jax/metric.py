@@ -55,8 +55,96 @@ from typing import Literal, NamedTuple, TypeVar
 import numpy as np
 from jaxtyping import Bool, Float
 
-from pe_jax import own_class, places, prompts, ruler
+from pe_jax import contract, prompts, ruler
 from pe_jax.errors import nearest
+
+# The windows of each metric of text, from the documents' sizes in tokens and the length E
+
+
+class Scope(NamedTuple):
+    """What the config of an evaluation fixes for every length, in tokens."""
+
+    longest: int
+    """The longest evaluation length."""
+    targets: int
+    """Tokens scored at each length."""
+    last: int
+    """k of same_targets and last_k: the scored tokens at the end of each window."""
+    stride: int
+    """Tokens by which the windows of `sliding` move."""
+
+
+class Place(NamedTuple):
+    """A window of a document, and the rows of it that are scored, begin <= row < end.
+
+    The window begins at token `start`. Row r sees the tokens start .. start + r and predicts the
+    next one.
+    """
+
+    document: int
+    start: int
+    begin: int
+    end: int
+
+
+class NoRoom(ValueError):
+    """The documents are too short for as many targets as were asked for."""
+
+
+def same_targets(sizes, E, scope) -> Iterator[Place]:
+    k = scope.last
+    for document, e in _ends(sizes, scope.targets // k, scope.longest, k):
+        yield Place(document, e - E, E - 1 - k, E - 1)
+
+
+def last_k(sizes, E, scope) -> Iterator[Place]:
+    k = min(scope.last, E)
+    for document, e in _ends(sizes, scope.targets // scope.last, E + 1, k):
+        yield Place(document, e - E - 1, E - k, E)
+
+
+def nonoverlapping(sizes, E, scope) -> Iterator[Place]:
+    for document, begin, end in _spans(sizes, scope):
+        for start in range(begin, end, E):
+            yield Place(document, start, 0, min(E, end - start))
+
+
+def sliding(sizes, E, scope) -> Iterator[Place]:
+    for document, begin, end in _spans(sizes, scope):
+        for first in range(begin, end, scope.stride):
+            last = min(first + scope.stride, end)
+            start = max(0, last - E)
+            yield Place(document, start, first - start, last - start)
+
+
+def _spans(sizes, scope) -> Iterator[tuple[int, int, int]]:
+    """(document, begin, end) of spans of the longest E; the last is cut so that all have `targets`
+    tokens together.
+    """
+    count, left = math.ceil(scope.targets / scope.longest), scope.targets
+    for document, end in _ends(sizes, count, scope.longest + 1, scope.longest):
+        begin = end - 1 - scope.longest
+        yield document, begin, begin + min(scope.longest, left)
+        left -= scope.longest
+
+
+def _ends(sizes, count: int, least: int, apart: int) -> list[tuple[int, int]]:
+    """(document, e) of `count` places e, evenly spread over the documents, with e >= least and at
+    least `apart` tokens between two of one document. Raises NoRoom if they do not fit.
+    """
+    room = [max(0, (size - least) // apart + 1) for size in sizes]
+    if count < 1 or sum(room) < count:
+        raise NoRoom(f"room for {sum(room) * apart} targets")
+    slots = np.linspace(0, sum(room) - 1, count).round().astype(int)
+    document = np.searchsorted(np.cumsum(room), slots, side="right")
+    before = np.cumsum([0, *room])[document]
+    return [
+        (int(d), int(least + (s - b) * apart))
+        for d, s, b in zip(document, slots, before, strict=True)
+    ]
+
+
+# Metrics: what is scored, and how scores become one number
 
 
 def bits_per_byte(nats: np.ndarray, sizes: np.ndarray) -> float:
@@ -107,7 +195,7 @@ class Metric:
 class TextMetric(Metric):
     """How windows of text are scored."""
 
-    places: Callable[[Sequence[int], int, places.Scope], Iterator[places.Place]]
+    places: Callable[[Sequence[int], int, Scope], Iterator[Place]]
     """The windows, from the documents' sizes in tokens and the evaluation length E. Raises
     places.NoRoom if there are too few.
     """
@@ -246,7 +334,7 @@ METRICS: dict[str, Metric] = {
             "places in {split} documents, L being the training length. Only the window before "
             "these places grows, so differences come from context alone, and the value at L is "
             "what a model that crops the longer context away scores at every length.",
-            places=places.same_targets,
+            places=same_targets,
             beyond=0,
             uses=("last",),
         ),
@@ -255,21 +343,21 @@ METRICS: dict[str, Metric] = {
             "{split} documents are cut into windows of the evaluation length and every token is "
             "scored. Short windows hold a larger share of tokens with little context, so part of "
             "a negative gain is that share shrinking.",
-            places=places.nonoverlapping,
+            places=nonoverlapping,
             by_position=True,
         ),
         TextMetric(
             "sliding",
             "Windows of the evaluation length move over {split} documents by a fixed stride. Only "
             "the tokens that are new in a window are scored.",
-            places=places.sliding,
+            places=sliding,
             uses=("stride",),
         ),
         TextMetric(
             "last_k",
             "{split} documents are cut into windows of the evaluation length. Only the last k "
             "tokens of each window are scored.",
-            places=places.last_k,
+            places=last_k,
             uses=("last",),
         ),
         TextMetric(
@@ -279,7 +367,7 @@ METRICS: dict[str, Metric] = {
             "in a window of the training length, q in the way and at the length at hand. It needs "
             "no luck of the text, and a change that improves the prediction counts, too.",
             unit="nats per token",
-            places=places.same_targets,
+            places=same_targets,
             beyond=0,
             uses=("last",),
             compares="divergence",
@@ -292,7 +380,7 @@ METRICS: dict[str, Metric] = {
             "training length, the model gives them -ln p below 2 nats, and more than 2 nats more "
             "where it sees a quarter of it. Every way is scored on the same keys.",
             unit="perplexity of key tokens",
-            places=places.same_targets,
+            places=same_targets,
             beyond=0,
             uses=("last",),
             compares="keys",
@@ -404,7 +492,7 @@ def named(name: str, kind: type[Kind] = Metric) -> Kind:
     """
     if ":" in name:
         path, _, attribute = name.rpartition(":")
-        own = own_class.own_instance(path, attribute, Metric)
+        own = contract.own_instance(path, attribute, Metric)
         found = dataclasses.replace(own, name=name)
     else:
         found = METRICS.get(name)
@@ -423,4 +511,4 @@ def sources(names: Iterable[str]) -> dict[str, str]:
     of its folder that it imports.
     """
     paths = (name.rpartition(":")[0] for name in names if ":" in name)
-    return {file: hash for path in paths for file, hash in own_class.sources(path).items()}
+    return {file: hash for path in paths for file, hash in contract.sources(path).items()}

@@ -20,7 +20,7 @@ TOLD = 0.05  # shares of a split in the training text are reported from this one
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Overlap:
-    """How much of a split also stands in the training text, as data/overlap.py measures it."""
+    """How much of a split also stands in the training text, as data/corpus.py measures it."""
 
     share: float  # of its bytes, with case and white space folded
     copies: int = 0  # its documents that are equal to one of the training text

@@ -57,7 +57,7 @@ RETRIEVAL = "tests/tasks/test_retrieval.py"
 BUGS = {
     "attention": (
         Bug(  # the last query of a block sits on the first key of a tile
-            "attention/tiles.py",
+            "attention/blockwise.py",
             "seen &= first <= q_last",
             "seen &= first < q_last",
             (
@@ -86,7 +86,7 @@ BUGS = {
             ),
         ),
         Bug(  # neighbouring heads share a key head, not every second one
-            "model/layer.py",
+            "model/lm.py",
             "jnp.repeat(a, H // kv_heads, axis=2)",
             "jnp.tile(a, (1, 1, H // kv_heads, 1))",
             (FORMS, FAMILIES),
@@ -113,7 +113,7 @@ BUGS = {
     ),
     "evaluation": (
         Bug(  # the last, smaller batch is dropped
-            "evaluation/answers.py",
+            "evaluation/scoring.py",
             "for first in range(0, samples, batch)]",
             "for first in range(0, samples - batch + 1, batch)]",
             (TASK_RUNS, BASELINES),
@@ -125,7 +125,7 @@ BUGS = {
             (PROTOCOL,),
         ),
         Bug(  # random positions drawn by the key of the sample
-            "evaluation/answers.py",
+            "evaluation/scoring.py",
             "(keys[:, 0]), keys[:, 1]",
             "(keys[:, 0]), keys[:, 0]",
             (BASELINES,),
@@ -137,7 +137,7 @@ BUGS = {
             (NO_STEPS, "tests/evaluation/test_reference.py"),
         ),
         Bug(  # nothing before the span is seen
-            "places.py",
+            "metric.py",
             "start = max(0, last - E)",
             "start = max(begin, last - E)",
             (PROTOCOL,),
@@ -164,7 +164,7 @@ BUGS = {
             (BASELINES,),
         ),
         Bug(  # an audit: a token early
-            "places.py",
+            "metric.py",
             "yield Place(document, e - E, E - 1 - k, E - 1)",
             "yield Place(document, e - E, E - 2 - k, E - 2)",
             (PROTOCOL,),
@@ -280,7 +280,7 @@ BUGS = {
             (FAMILIES, NO_STEPS),
         ),
         Bug(  # an audit: all queries first, then all keys, then all values
-            "pretrained/tensors.py",
+            "pretrained/load.py",
             "kernel.reshape(lm.heads, 3, size, lm.model)",
             "kernel.reshape(3, lm.heads, size, lm.model).swapaxes(0, 1)",
             (FAMILIES,),

@@ -18,7 +18,7 @@ SOURCES = [
     path for name in ("pe_jax", "experiments", "configs") for path in (ROOT / name).rglob("*.py")
 ]
 SCRIPTS = [path for path in (ROOT / "scripts").iterdir() if path.is_file()]
-EXECUTES_A_USERS_FILE = "own_class.py"
+EXECUTES_A_USERS_FILE = "contract.py"
 MODULES = {"pickle", "marshal", "shelve", "dill", "cloudpickle", "joblib", "_pickle", "jsonpickle"}
 CALLS = {"eval", "exec", "torch.load", "yaml.load", "yaml.unsafe_load", "pandas.read_pickle"}
 READS = {"np.load", "numpy.load"}

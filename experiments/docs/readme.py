@@ -124,7 +124,7 @@ def encodings() -> str:
 def _encoding(name: str, ratios: Mapping[str, float]) -> list[str]:
     """The cells of one encoding; its cost in time is n/a where there are no ratios."""
     from configs import base
-    from pe_jax.atlas.kinds import kind
+    from pe_jax.atlas.facts import kind
     from pe_jax.encoding import sites
     from pe_jax.runs.run import Run
 
@@ -267,7 +267,7 @@ def main() -> int:
         "--check", action="store_true", help="change nothing; exit 1 if a file is out of date"
     )
     arguments = parser.parse_args()
-    # The probes of kinds.py are small: what takes time is compiling them.
+    # The probes of atlas/facts.py are small: what takes time is compiling them.
     os.environ |= {"JAX_PLATFORMS": "cpu", "XLA_FLAGS": FAST_COMPILATION}
     stale = False
     notes = [str(path.relative_to(ROOT)) for path in ROOT.glob("results/*/NOTES.md")]

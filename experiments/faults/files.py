@@ -17,8 +17,8 @@ from experiments.faults.toy import Tally, Toy, findings, of_result
 from pe_jax.errors import Refused
 from pe_jax.report import study
 from pe_jax.runs.execute import execute
+from pe_jax.runs.progress import Silent
 from pe_jax.runs.run import Run
-from pe_jax.runs.view import Silent
 from pe_jax.storage.jsonl import read_lines
 
 

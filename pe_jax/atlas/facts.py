@@ -1,5 +1,5 @@
 """The properties of the encodings of a subject. All are computed: by the facts of their classes,
-and by probes of attention (probe.py, kinds.py).
+and by probes of attention (probe.py).
 """
 
 from __future__ import annotations
@@ -7,15 +7,20 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterable, Sequence
 
+import jax
+import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Float, Int
 
 from pe_jax.atlas import by_distance, probe
-from pe_jax.atlas.ideals import ideals
-from pe_jax.atlas.kinds import group, kind, moves_positions
-from pe_jax.atlas.probe import SMALL, Probed
+from pe_jax.atlas.probe import LEAST, SMALL, Content, Probed, embedded
 from pe_jax.atlas.subject import Subject
-from pe_jax.encoding import overrides, sites
-from pe_jax.model.parameters import learned
+from pe_jax.attention.bound import Bound
+from pe_jax.attention.dense import attend
+from pe_jax.attention.rows import Rows
+from pe_jax.compose.parse import parse
+from pe_jax.encoding import RELATIVE, Dims, Encoding, overrides, sites
+from pe_jax.model.parameters import init_params, learned, noisy
 
 GROUPS = {
     "input": "Added to the input",
@@ -192,3 +197,245 @@ def by_group(every: Sequence[Facts]) -> dict[str, list[Facts]]:
     """{title of a group: its members}, in the order of GROUPS; groups without members left out."""
     found = {title: [one for one in every if one.group == g] for g, title in GROUPS.items()}
     return {title: members for title, members in found.items() if members}
+
+
+# Ideals, by probes of attention: what introductions ask of an encoding. A value of its own for each
+# position, the same difference between two places whatever the length of the text, bounded values.
+#
+# The value of a key for a query is what the encoding adds to the logit of the pair; where it
+# leaves all logits as they are, the logarithm of the weight over the query's largest. All tokens
+# of a probe have one content, so that nothing but their places differs: input, query and key with
+# normal and independent components. CONTENTS such contents give so many values in each head.
+# Parameters have noise, since some encodings change nothing at their initial values.
+
+
+CONTENTS = 4
+NEAR, FAR = (2**10, 64), (2**20, 256)
+"""Lengths of two texts, and how many of their tokens are probed. From the first to the second a
+logarithm of the length doubles, and a sum over tokens is four times as large.
+"""
+GROWTH = 1.5
+"""The ratio of root mean squares of values from which they grow: halfway to a logarithm's."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Ideals:
+    """The three properties; all None for an encoding that only moves positions."""
+
+    distinct: bool | None
+    """Whether the last query of the longest text shown sees a value of its own at every key."""
+    same_at_any_length: bool | None
+    """Whether two places have the same value in a text as in one of half its length or less."""
+    bounded: bool | None
+    """Whether values stay as large at distances that are a thousand times as far. An encoding that
+    serves a limited number of positions has bounded values.
+    """
+
+
+def ideals(subject: Subject) -> Ideals:
+    """The three properties of the encodings of a subject together."""
+    if moves_positions(subject.encodings):
+        return Ideals(None, None, None)
+    longest = subject.served
+    long, short = (values(subject, n) for n in (longest, min(subject.length, longest // 2)))
+    T = short.shape[-1]
+    scale = max(1.0, float(np.abs(short).max()))
+    return Ideals(
+        distinct=_distinct(long[..., -1, :].reshape(-1, longest)),
+        same_at_any_length=bool(np.abs(long[..., :T, :T] - short).max() < SMALL * scale),
+        bounded=_bounded(subject),
+    )
+
+
+def values(
+    subject: Subject, length: int, places: Int[np.ndarray, "T"] | None = None
+) -> Float[np.ndarray, "C H T T"]:
+    """The value of each key for each query; 0 where the query does not see the key."""
+    (D, H, K), rng = subject.dims[:3], np.random.default_rng(0)
+    sizes = ((1, D), (1, H, K), (1, H, K))
+    tokens = length if places is None else len(places)
+    drawn = [
+        Content(*(np.repeat(rng.normal(size=s).astype(np.float32), tokens, axis=0) for s in sizes))
+        for _ in range(CONTENTS)
+    ]
+    return np.nan_to_num(
+        [_value(one) for one in probe.probe(subject, length, drawn, subject.noisy(), places)]
+    )
+
+
+def _value(probed: Probed) -> Float[np.ndarray, "H T T"]:
+    if probed.on_logits:
+        return probed.added
+    weights = np.where(np.isnan(probed.factor), np.nan, np.maximum(np.abs(probed.weights), LEAST))
+    return np.log(weights / np.maximum(np.nanmax(weights, axis=-1, keepdims=True), LEAST))
+
+
+def _distinct(rows: Float[np.ndarray, "N T"]) -> bool:
+    """Whether each two columns differ."""
+    apart = np.zeros((rows.shape[1],) * 2)
+    for row in rows:
+        np.maximum(apart, np.abs(row[:, None] - row), out=apart)
+    np.fill_diagonal(apart, np.inf)
+    return bool(apart.min() > SMALL)
+
+
+def _bounded(subject: Subject) -> bool:
+    if any(e.limit() is not None for e in subject.encodings):
+        return True
+
+    def size(length: int, tokens: int) -> float:
+        places = np.sort(np.random.default_rng(0).choice(length, tokens, replace=False))
+        of_pairs = values(subject, length, places.astype(np.int32))
+        return float(np.sqrt(np.mean(np.square(of_pairs))))
+
+    return size(*FAR) < GROWTH * max(size(*NEAR), SMALL)
+
+
+# Kinds: what encodings read of the positions, found by probing one layer; none is known by name
+
+
+FARTHEST = 40  # the longest sequence whose positions a probe uses
+
+
+@dataclasses.dataclass(frozen=True)
+class Kind:
+    """What probes find of one encoding."""
+
+    reads: str
+    """absolute: the output depends on a token's own position. relative: on the positions of two
+    tokens, and not while all are equal. both: on either. order: on no position, at most on which
+    token comes first. moved: the encoding moves the positions that others read.
+    """
+    shift_invariant: bool | None
+    """Whether the output stays the same when all positions are shifted equally. None for an
+    encoding that moves positions: that depends on the encoding which reads them.
+    """
+
+
+@dataclasses.dataclass(frozen=True)
+class _Logits(Encoding):
+    """Leaves out the softmax, which would hide a term that is the same for all keys of a query."""
+
+    def normalize(self, params, logits):
+        return logits
+
+
+def kind(spec: str) -> Kind:
+    """The kind of the encodings of a spec together, from the outputs of one layer of four random
+    tokens at six sets of positions. Hooks that move positions count only where there are no others.
+    """
+    encodings = _serving(spec)
+    if moves_positions(encodings):
+        return Kind("moved", None)
+    bare = () if _has(encodings, "normalize") else (_Logits(encodings[0].dims),)
+    here = np.arange(4) + 2
+    start, shifted, stretched, stretched_and_shifted, all_at_3, all_at_28 = range(6)
+    apart = 3 * here
+    places = jnp.asarray(
+        [here, here + 25, apart, apart + 20, 0 * here + 3, 0 * here + 28],
+    )
+    both = jax.jit(lambda places: [_layer(encodings, places, more) for more in ((), bare)])
+    out, raw = map(np.asarray, both(places))  # with and without the softmax
+    absolute = _differ(raw[all_at_3], raw[all_at_28])
+    relative = any(_has(encodings, hook) for hook in RELATIVE) or (
+        not absolute and _differ(raw[start], raw[stretched])
+    )
+    reads = {(True, True): "both", (True, False): "absolute", (False, True): "relative"}
+    moved = _differ(out[start], out[shifted])  # the second is of pairs that are further apart
+    moved = moved or _differ(out[stretched], out[stretched_and_shifted])
+    return Kind(reads.get((absolute, relative), "order"), not moved)
+
+
+def _has(encodings: tuple[Encoding, ...], hook: str) -> bool:
+    return any(overrides(e, hook) for e in encodings)
+
+
+def _serving(spec: str) -> tuple[Encoding, ...]:
+    """The encodings for sequences of FARTHEST tokens, trained at length 8, so that rules that begin
+    beyond the training length show; or trained at FARTHEST, if else they serve fewer positions.
+    """
+
+    def trained_at(length: int) -> tuple[Encoding, ...]:
+        dims = Dims(model=16, heads=2, head=8, layers=1, train_len=length)
+        return tuple(
+            member.cls(dims, **{**member.fields, "layers": ":"}).at(FARTHEST)
+            for member in parse(spec)
+        )
+
+    short = trained_at(8)
+    return (
+        short if all((e.limit() or FARTHEST) >= FARTHEST for e in short) else trained_at(FARTHEST)
+    )
+
+
+def _layer(
+    encodings: tuple[Encoding, ...], places: jax.Array, more: tuple[Encoding, ...]
+) -> jax.Array:
+    """The attention of one layer at each row of `places`, with noisy parameters."""
+    rng, (L, D, H, K) = np.random.default_rng(0), (places.shape[1], *encodings[0].dims[:3])
+
+    def normal(*shape: int) -> jax.Array:
+        return jnp.asarray(rng.normal(size=shape), jnp.float32)
+
+    def drawn(member: int, encoding: Encoding):
+        shared, owned = init_params(encoding, jax.random.key(member))
+        return noisy(shared | owned.get(0, {}), member)
+
+    params = [drawn(member, e) for member, e in enumerate(encodings)]
+    x, (q, k, v) = normal(L, D), normal(3, L, H, K)
+    tokens, index = jnp.arange(L, dtype=jnp.int32), jnp.arange(L)
+    bound = Bound((*params, *({} for _ in more)), (*encodings, *more))
+
+    def attention_at(positions):
+        h = embedded(encodings, tuple(params), x, positions, tokens)
+        heads = h.reshape(L, H, K)
+        keys = Rows(index, positions, bound.locate(h, positions))
+        return attend(bound, q + heads, k + heads, v + heads, keys, keys)
+
+    return jax.vmap(attention_at)(places)
+
+
+def _differ(a: np.ndarray, b: np.ndarray) -> bool:
+    return bool(np.abs(a - b).max() > 1e-3 * np.abs(a).max())
+
+
+FACTS = {"at", "limit"}  # hooks that change no array
+HOOKS_OF_GROUP = {  # an encoding belongs to the first group that has one of its hooks
+    "content": {
+        "locate",
+        "logits",
+        "normalize",
+        "relative_keys",
+        "relative_queries",
+        "relative_values",
+    },
+    "rotation": {"qk", "far", "far_positions"},
+    "bias": {"bias", "gate", "relative_bias", "relative_gate"},
+    "input": {"embed"},
+    "scale": {"scale"},
+    "mask": {"reach"},
+}
+
+
+def group(encodings: Sequence[Encoding]) -> str:
+    """Where position enters: content (together with the content of queries, keys or values),
+    rotation, bias, input, scale or mask; "none" where it does not enter, as in nope.
+    """
+    used = _used(encodings)
+    return next((name for name, hooks in HOOKS_OF_GROUP.items() if used & hooks), "none")
+
+
+def moves_positions(encodings: Sequence[Encoding]) -> bool:
+    """Whether they change positions and nothing else: alone they are the same as nope."""
+    used = _used(encodings)
+    return bool(used) and used <= FACTS | {"positions"}
+
+
+def spec_of(name: str, dims: Dims) -> str:
+    """The spec to measure an encoding by: its name, with rope where it only moves positions."""
+    alone = [member.cls(dims, **member.fields) for member in parse(name)]
+    return f"{name}+rope" if moves_positions(alone) else name
+
+
+def _used(encodings: Sequence[Encoding]) -> set[str]:
+    return {site for encoding in encodings for site in sites(encoding)}

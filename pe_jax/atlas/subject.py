@@ -17,7 +17,7 @@ from pe_jax.compose import hooks
 from pe_jax.compose.parse import Spec, active, parse
 from pe_jax.encoding import Dims, Encoding, Params
 from pe_jax.model.parameters import init_params, noisy
-from pe_jax.runs import checks
+from pe_jax.runs import run
 
 if TYPE_CHECKING:
     from pe_jax.runs.trained import Trained
@@ -47,7 +47,7 @@ class Subject:
         """A spec before training. ValueError for a spec that no model can have."""
         spec = parse(text)
         encodings, names = spec.encodings(dims), [member.name for member in spec]
-        checks.positions(encodings, names)
+        run.check_positions(encodings, names)
         hooks.check(encodings, names, np.dtype(np.float32))
         layer, here = _chosen(encodings)
         params = [_initial(encodings[i], i, layer) for i in here]

@@ -19,8 +19,7 @@ import numpy as np
 from flax import nnx
 from jaxtyping import Float, Int
 
-from pe_jax.atlas.curves import DASHES, name_lines, plane
-from pe_jax.atlas.maps import UNSEEN, WIDTH
+from pe_jax.atlas.figures import DASHES, UNSEEN, WIDTH, name_lines, plane
 from pe_jax.atlas.numbers import spread
 from pe_jax.attention.bound import Bound
 from pe_jax.compose.parse import active

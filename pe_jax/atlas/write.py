@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from pe_jax.atlas import by_distance, curves, maps, overview, watch
+from pe_jax.atlas import by_distance, figures, watch
 from pe_jax.atlas.facts import COLUMNS, Facts, by_group, texts
 from pe_jax.atlas.numbers import LOGIT, WEIGHT, Numbers
 from pe_jax.atlas.subject import Subject
@@ -52,7 +52,7 @@ def write(
             told(i, subject.name)
             numbers = Numbers.of(subject)
             watched = watch.watch(subject.trained) if subject.trained else None
-            drawn = figures(numbers, watched)
+            drawn = figures_of(numbers, watched)
             shown = [_shown(one, drafts / f"{name}.{one.name}") for one in drawn]
             facts = list(zip(COLUMNS.values(), texts(numbers.facts), strict=True))
             of_all.append(numbers)
@@ -163,7 +163,7 @@ class AtlasFigure(NamedTuple):
     figure: Callable[[], object]
 
 
-def figures(numbers: Numbers, watched: Watched | None = None) -> Iterator[AtlasFigure]:
+def figures_of(numbers: Numbers, watched: Watched | None = None) -> Iterator[AtlasFigure]:
     """The figures of one encoding, as far as there is something to show."""
     if numbers.same.acts or numbers.random is not None:
         yield from _of_pairs(numbers)
@@ -172,7 +172,7 @@ def figures(numbers: Numbers, watched: Watched | None = None) -> Iterator[AtlasF
             "vectors",
             "Dot products of the vectors that positions add to the input; right: their mean "
             "against the distance, with a band from the lowest to the highest.",
-            lambda: maps.vectors(numbers),
+            lambda: figures.vectors(numbers),
         )
     if numbers.angles is not None:
         length, most = numbers.subject.length, numbers.subject.asked
@@ -182,20 +182,20 @@ def figures(numbers: Numbers, watched: Watched | None = None) -> Iterator[AtlasF
             f"open circles make less than one turn within {length} tokens. Right: the angles "
             "between tokens that training shows, as part of a turn, and those that are new within "
             f"{most} tokens.",
-            lambda: curves.rotary(numbers),
+            lambda: figures.rotary(numbers),
         )
     if numbers.classes is not None:
         yield AtlasFigure(
             "classes",
             "Distances of one class are told apart by no relative term, whatever its parameters. "
             "T5 calls them buckets.",
-            lambda: curves.classes(numbers),
+            lambda: figures.classes(numbers),
         )
     if numbers.moved is not None:
         yield AtlasFigure(
             "positions",
             "The positions that are handed on, in training and in evaluation.",
-            lambda: curves.moved(numbers),
+            lambda: figures.moved(numbers),
         )
     if watched is not None:
         yield from _of_model(numbers, watched)
@@ -217,7 +217,7 @@ def _of_pairs(numbers: Numbers) -> Iterator[AtlasFigure]:
         f"{what} of each query and key, where every token has {content}"
         f"{_parameters(numbers)}. Dashed: the training length, {subject.length} tokens; evaluated "
         f"at {subject.served}. White: keys that the query does not see.{note}{second}",
-        lambda: maps.logits(numbers),
+        lambda: figures.logits(numbers),
     )
     if not numbers.same.acts:
         return
@@ -228,7 +228,7 @@ def _of_pairs(numbers: Numbers) -> Iterator[AtlasFigure]:
         "the last query's attention that lies within a distance. Right: how many keys, counted "
         f"from the query outwards, hold {by_distance.SHARE:.0%} of its attention. Shaded: beyond "
         "the training length.",
-        lambda: curves.distance(numbers),
+        lambda: figures.distance(numbers),
     )
 
 
@@ -271,7 +271,7 @@ def _parameters(numbers: Numbers) -> str:
 
 def overviews(of_all: Sequence[Numbers]) -> Iterator[AtlasFigure]:
     """The figures of a dozen encodings; none for one, whose own figures show as much."""
-    shown = overview.dozen(of_all)
+    shown = figures.dozen(of_all)
     if len(of_all) > 1 and shown:
         trained = any(numbers.subject.trained for numbers in shown)
         values = "trained" if trained else "at their initial values"
@@ -280,11 +280,11 @@ def overviews(of_all: Sequence[Numbers]) -> Iterator[AtlasFigure]:
             "What encodings add to the logit of a query and a key, against their distance, where "
             f"every token has the same content. Learned parameters are {values}. Bands, where the "
             "logit depends on more than the distance: from the lowest pair to the highest.",
-            lambda: overview.distances(shown),
+            lambda: figures.distances(shown),
         )
         yield AtlasFigure(
             "maps",
             "The same of each query and key, in the second head. Dashed: the training length. "
             "Grey: positions that the encoding does not serve.",
-            lambda: overview.maps(shown),
+            lambda: figures.maps(shown),
         )

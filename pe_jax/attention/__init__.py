@@ -2,11 +2,10 @@
 
     bound      the encodings of a layer, with their parameters, taken as one
     rows       what is known of each token, query and key; and the mask
-    relative   the terms of the distance alone, from tables, where positions are consecutive
-    pairwise   the same terms, pair by pair, where they are not
+    relative   the terms of the distance alone: from tables where positions are consecutive, else
+               pair by pair
     dense      attention over all queries and keys at once
-    tiles      which key blocks a query block visits, and the arrays cut accordingly
-    blockwise  attention by blocks, with an online softmax
+    blockwise  attention by blocks, with an online softmax; which key blocks a query block visits
     fused      the same in one kernel of a TPU or GPU, for the encodings that it serves
     pointwise  hooks of pairs inside that kernel
     choose     dense, blockwise or fused, by hooks, size and device

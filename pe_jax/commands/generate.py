@@ -21,7 +21,7 @@ from absl import flags
 from pe_jax.commands import cli
 
 if TYPE_CHECKING:
-    from pe_jax.model.text_model import TextModel
+    from pe_jax.model.generate import TextModel
 
 OPTIONS = flags.FlagValues()
 _WORKDIR = flags.DEFINE_string(

@@ -91,7 +91,7 @@ def _run() -> int:
     from pe_jax.errors import Refused
     from pe_jax.runs.execute import execute
     from pe_jax.runs.folder import Folder
-    from pe_jax.runs.view import SILENT
+    from pe_jax.runs.progress import SILENT
     from pe_jax.training.session import Interrupted
 
     workdir, folder = Path(_WORKDIR.value), Folder.of(run.id, _WORKDIR.value)

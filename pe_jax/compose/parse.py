@@ -17,7 +17,7 @@ import operator
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from pe_jax import own_class, terms
+from pe_jax import contract, terms
 from pe_jax.encoding import Dims, Encoding
 from pe_jax.encodings import ENCODINGS
 from pe_jax.errors import nearest
@@ -167,7 +167,7 @@ def sources(*specs: str) -> dict[str, str]:
     """
     members = (member for spec in specs for member in parse(spec))
     paths = (member.name.rpartition(":")[0] for member in members if ":" in member.name)
-    return {file: hash for path in paths for file, hash in own_class.sources(path).items()}
+    return {file: hash for path in paths for file, hash in contract.sources(path).items()}
 
 
 def _embeds(cls: type[Encoding]) -> bool:
@@ -177,7 +177,7 @@ def _embeds(cls: type[Encoding]) -> bool:
 def _find(name: str) -> type[Encoding]:
     if ":" in name:
         path, _, cls = name.rpartition(":")
-        return own_class.own_class(path, cls, Encoding)
+        return contract.own_class(path, cls, Encoding)
     if name in ENCODINGS:
         return ENCODINGS[name]
     raise ValueError(

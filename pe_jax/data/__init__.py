@@ -1,10 +1,9 @@
 """From text to batches of tokens.
 
-load               the corpus that data.source names
-corpus             documents of bytes, and how they are split
-files, tfds_text   read a corpus: from files and the standard library, from TFDS datasets
-overlap            how much held-out text stands in the training text, too
-prepare            makes TFDS datasets without TensorFlow
-tokenizer, bpe     a corpus in tokens; bpe is the one place that calls the library `tokenizers`
-batches            windows of tokens, by step
+load       the corpus that data.source names; from files and the standard library
+tfds_text  a corpus from TFDS datasets
+corpus     documents of bytes, how they are split, how much test text is in the training text
+prepare    makes TFDS datasets without TensorFlow
+tokenizer  a corpus in tokens: bytes, or a byte-level BPE
+batches    windows of tokens, by step
 """

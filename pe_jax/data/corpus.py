@@ -1,4 +1,5 @@
-"""A corpus: documents of bytes, split into text to train on, to validate on and to test on.
+"""A corpus: documents of bytes, split into text to train on, to validate on and to test on; and how
+much of a test split also stands in the training text.
 
 A document is the UTF-8 bytes of a whole file, or of a part of it. `by_file` and `by_position` split
 documents that come without a split.
@@ -6,18 +7,19 @@ documents that come without a split.
 
 from __future__ import annotations
 
+import codecs
 import dataclasses
 import functools
 import hashlib
 import math
 import os
-from collections.abc import Callable, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 from pe_jax import record
-from pe_jax.data.overlap import Passages
 from pe_jax.record import HELD_OUT, Overlap
 
 SPLITS = ("train", "valid", "test")
@@ -139,3 +141,127 @@ def boundary(text: bytes, cut: int) -> int:
     while text[cut] & 0xC0 == 0x80:
         cut -= 1
     return cut
+
+
+# Overlap of one text with another, in the sense in which language models are checked for test
+# text that they were trained on: the share of its bytes that lie in a passage which also stands
+# there. Texts are compared with case folded and every run of white space as one space, so that
+# line ends, indentation and capitals make no difference; bytes are counted in that form.
+#
+# A passage is WINDOW bytes, about the 13 words of GPT-3's check (Brown et al., 2020,
+# arXiv:2005.14165). Windows of the training text are hashed at every STRIDE-th byte, and those of
+# the text that is checked at every byte. So what both have in common is found wherever it begins,
+# if it is at least WINDOW + STRIDE - 1 bytes long; up to STRIDE - 1 bytes at either end are not
+# counted. A document that is equal to one of the training text counts whole, however short it is.
+# Shorter lines that are shuffled or numbered, and text that is rewritten, are not found.
+
+
+WINDOW = 64
+STRIDE = 16
+PIECE = 1 << 20  # bytes of a document that are folded at once
+_SPACES = bytes.maketrans(b"\t\n\v\f\r\x1c\x1d\x1e\x1f", 9 * b" ")
+_WIDE_SPACES = re.compile(r"[^\S\x00-\x7f]")
+_FACTORS = np.random.default_rng(0).integers(1 << 63, size=WINDOW // 8, dtype=np.uint64) | 1
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Passages:
+    """The passages of a training text."""
+
+    documents: Sequence[np.ndarray]
+    """uint8 [n] each."""
+    names: Sequence[str]
+
+    def overlap(self, documents: Sequence[np.ndarray], names: Sequence[str]) -> Overlap:
+        """How much of other documents stands in these, and in which of them most of it does."""
+        documents = [_folded(document) for document in documents]
+        copied = [self._first.get(_digest(document)) for document in documents]
+        found = _found([_hashes(document) for document in documents], self._known)
+        shared = [
+            _covered(windows) if copy is None else document.size
+            for document, copy, windows in zip(documents, copied, found, strict=True)
+        ]
+        share = sum(shared) / max(1, sum(document.size for document in documents))
+        if not share:
+            return Overlap(share=share)
+        most = max(range(len(documents)), key=lambda i: (copied[i] is not None, shared[i]))
+        beside = copied[most]
+        if beside is None:
+            windows = _found(self._hashes, np.sort(_hashes(documents[most])))
+            beside = int(np.argmax([which.sum() for which in windows]))
+        return Overlap(
+            share=share,
+            copies=sum(copy is not None for copy in copied),
+            document=names[most],
+            beside=self.names[beside],
+        )
+
+    @functools.cached_property
+    def _digests_and_hashes(self) -> list[tuple[bytes, np.ndarray]]:
+        """Of each document, folded: its digest, and the hashes of its windows."""
+        folded = map(_folded, self.documents)
+        return [(_digest(document), _hashes(document, STRIDE)) for document in folded]
+
+    @functools.cached_property
+    def _first(self) -> dict[bytes, int]:
+        """The index of the first document with a digest."""
+        digests = [digest for digest, _ in self._digests_and_hashes]
+        return {digest: i for i, digest in reversed([*enumerate(digests)])}
+
+    @property
+    def _hashes(self) -> list[np.ndarray]:
+        return [hashes for _, hashes in self._digests_and_hashes]
+
+    @functools.cached_property
+    def _known(self) -> np.ndarray:
+        return np.sort(np.concatenate(self._hashes))
+
+
+def _folded(document: np.ndarray) -> np.ndarray:
+    """The UTF-8 bytes of a document with case folded and every run of white space one space."""
+    text = np.frombuffer(b"".join(_pieces(document)).strip(), np.uint8)
+    word = text != ord(" ")
+    return text[word | np.append(True, word[:-1])] if text.size else text
+
+
+def _pieces(document: np.ndarray) -> Iterator[bytes]:
+    """Its pieces with case folded and every white space a space."""
+    decoder = codecs.getincrementaldecoder("utf-8")("replace")
+    for start in range(0, document.size, PIECE):
+        text = decoder.decode(document[start : start + PIECE].tobytes()).casefold()
+        text = text if text.isascii() else _WIDE_SPACES.sub(" ", text)
+        yield text.encode().translate(_SPACES)
+
+
+def _digest(document: np.ndarray) -> bytes:
+    return hashlib.sha256(document.data).digest()
+
+
+def _covered(windows: np.ndarray) -> int:
+    """How many bytes lie in the windows that bool [n] marks by their first byte."""
+    starts = np.flatnonzero(windows)
+    return int(np.minimum(np.diff(starts), WINDOW).sum()) + WINDOW * bool(starts.size)
+
+
+def _found(parts: Sequence[np.ndarray], known: np.ndarray) -> list[np.ndarray]:
+    """bool [n] for each part: which of its hashes are among `known`, which is sorted."""
+    hashes = np.concatenate(parts)
+    order = np.argsort(hashes)  # values in order are found many times faster
+    hashes = hashes[order]
+    first, after = (np.searchsorted(known, hashes, side) for side in ("left", "right"))
+    found = np.empty(len(hashes), bool)
+    found[order] = first < after
+    return np.split(found, np.cumsum([len(part) for part in parts])[:-1])
+
+
+def _hashes(document: np.ndarray, stride: int = 1) -> np.ndarray:
+    """uint64 [n]: of each window that begins at a multiple of `stride`; none where the document is
+    shorter than a window.
+    """
+    count = max(0, (document.size - WINDOW) // stride + 1)
+    total = np.zeros(count, np.uint64)
+    if count:
+        for i, factor in enumerate(_FACTORS):
+            words = np.ndarray(count, "<u8", document, 8 * i, (stride,))
+            total += (words ^ (words >> 32)) * factor
+    return total ^ (total >> 32)

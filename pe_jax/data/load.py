@@ -1,14 +1,34 @@
-"""The corpus that data.source names. The one place that tells the kinds of source apart, and that
-prepares a TFDS dataset which is missing, where that is possible without TensorFlow.
+"""The corpus that data.source names: of files, of the standard library, or of TFDS (tfds_text.py).
+A TFDS dataset that is missing is prepared, where that is possible without TensorFlow.
 """
 
 from __future__ import annotations
 
+import contextlib
+import glob
+import gzip
+import itertools
+import lzma
+import os
+import platform
+import re
+import sysconfig
+import zlib
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
-from pe_jax.data import files, prepare, tfds_text
-from pe_jax.data.corpus import Corpus
+from pe_jax.data import prepare, tfds_text
+from pe_jax.data.corpus import (
+    FEWEST_FILES,
+    SPLITS,
+    Corpus,
+    Document,
+    by_file,
+    by_position,
+    corpus_of,
+)
 from pe_jax.errors import nearest
+from pe_jax.storage.paths import expanded
 
 FORMS = {
     "stdlib": "the sources of the running Python's standard library",
@@ -30,9 +50,9 @@ def load(source: str, root: str = "") -> Corpus:
     """
     kind, _, rest = source.partition(":")
     if source == "stdlib":
-        return files.stdlib()
+        return stdlib()
     if kind == "files" and rest.strip(" ,"):
-        return files.files(rest, root)
+        return files(rest, root)
     if kind == "tfds" and rest:
         return _dataset(source, root)
     raise ValueError(_unknown(source))
@@ -51,3 +71,163 @@ def _unknown(source: str) -> str:
     else:
         hint = nearest(source.partition(":")[0], FORMS)
     return f"unknown source {source!r}{hint} Known: {forms}."
+
+
+# Text from files: the standard library of the running Python, or files, folders and globs
+#
+# The standard library needs no download; it differs between versions of Python, so the version is
+# part of the record. Packing a file changes no corpus: names are sorted and hashed without .gz or
+# .xz.
+
+
+BY_FOLDER = "by folder: train, {}, test; files outside them are left out"
+BY_TWO_FOLDERS = (
+    "by folder: train, test; a twentieth of train, by {}, is valid; files outside them are left out"
+)
+BY_FILE = (
+    "by file: ranked by the sha256 of the relative name, the first 5 % are test, the next 5 % "
+    "valid, the rest train"
+)
+BY_POSITION = "by position: the last tenth of each file is halved into valid and test"
+
+# Names of files that are read in a folder, and those of packed ones.
+_TEXT = re.compile(r"\.(txt|text|md|py)(\.gz|\.xz)?$", re.IGNORECASE)
+_PACKED = re.compile(r"\.(gz|xz)$", re.IGNORECASE)
+_NOT_STDLIB = {"test", "tests", "idle_test", "site-packages", "dist-packages", "__pycache__"}
+# What describes one build of Python, and one generated text larger than a whole test split.
+_NOT_SOURCE = re.compile(r"_sysconfigdata|config-|pydoc_data/")
+
+
+def stdlib() -> Corpus:
+    """The .py files of the standard library outside test folders, split by file; those that are not
+    UTF-8, empty, or copies of another are left out. ValueError for a Python that is installed
+    without them.
+    """
+    root = Path(sysconfig.get_path("stdlib"))
+    names = sorted(path.relative_to(root).as_posix() for path in _walk(root, _NOT_STDLIB))
+    texts: dict[bytes, str] = {}
+    for name in names:
+        if name.endswith(".py") and not _NOT_SOURCE.match(name):
+            with contextlib.suppress(UnicodeDecodeError):
+                texts.setdefault(_utf8((root / name).read_bytes()), name)
+    texts.pop(b"", None)
+    if len(texts) < FEWEST_FILES:
+        raise ValueError(
+            f"this Python has only {len(texts)} source files of its standard library under {root}; "
+            "use another text with files:PATH"
+        )
+    named = [Document(name, text) for text, name in texts.items()]
+    return corpus_of("stdlib", by_file(named), BY_FILE, platform.python_version())
+
+
+def files(where: str, root: str = "") -> Corpus:
+    """The text of `where`, which is a file, a folder, or files and globs with commas between.
+
+    `~` and environment variables are expanded; a relative path begins at `root`, or at the working
+    directory if that is empty. In a folder every file whose name ends in .txt, .text, .md or .py,
+    with or without .gz or .xz, is read, at any depth, hidden ones excepted; a file or a glob may
+    have any name.
+
+    A folder with the folders train, valid (or validation) and test is split by these. With train
+    and test alone, validation text is what a split of train by file or by position holds out for
+    it. Otherwise ten or more files are split by file, and each of fewer by position (corpus.py).
+
+    Raises ValueError for files that are empty, damaged or not UTF-8, and for a split without
+    documents; FileNotFoundError for a path that is not there.
+    """
+    source, where = f"files:{where}", _located(where, root)
+    folder = Path(where)
+    valid = "valid" if (folder / "valid").is_dir() else "validation"
+    folders = dict(zip(SPLITS, (folder / "train", folder / valid, folder / "test"), strict=True))
+    present = {split: path for split, path in folders.items() if path.is_dir()}
+    if {"train", "test"} <= set(present):
+        splits = {s: _read(_expand(f"{path}"), f"{path.name}/") for s, path in present.items()}
+        if "valid" in present:
+            return corpus_of(source, splits, BY_FOLDER.format(valid))
+        rule = "file" if len(splits["train"]) >= FEWEST_FILES else "position"
+        parts = (by_file if rule == "file" else by_position)(splits["train"])
+        splits |= {"train": parts["train"] + parts["test"], "valid": parts["valid"]}
+        return corpus_of(source, splits, BY_TWO_FOLDERS.format(rule))
+    patterns = [where] if folder.exists() else filter(None, map(str.strip, where.split(",")))
+    texts = _read(itertools.chain.from_iterable(map(_expand, patterns)))
+    if len(texts) >= FEWEST_FILES:
+        return corpus_of(source, by_file(texts), BY_FILE)
+    return corpus_of(source, by_position(texts), BY_POSITION)
+
+
+def _located(where: str, root: str) -> str:
+    """`where`, or each part of it between commas, with `root` before it and variables expanded."""
+    parts = [where] if "," not in where else [part.strip() for part in where.split(",")]
+    root = expanded(root, "data.data_dir")
+    parts = [expanded(part, f"files:{where}") for part in parts if part]
+    return ",".join(os.path.join(root, part) for part in parts)
+
+
+def _walk(root: Path, skip: Iterable[str] = ()) -> Iterator[Path]:
+    """Regular files under `root`, but nothing hidden and no folder named in `skip`."""
+    for folder, folders, names in os.walk(root):
+        folders[:] = [name for name in folders if not name.startswith(".") and name not in skip]
+        paths = (Path(folder, name) for name in names if not name.startswith("."))
+        yield from (path for path in paths if path.is_file())
+
+
+def _expand(pattern: str) -> list[tuple[str, Path]]:
+    """The files that a file, folder or glob stands for, with their names: relative to the folder,
+    or to the part of a glob before its first wildcard.
+    """
+    path = Path(pattern)
+    if path.is_dir():
+        root, paths = path, [p for p in _walk(path) if _TEXT.search(p.name)]
+    elif path.exists():
+        root, paths = path.parent, [path]
+    elif glob.escape(pattern) != pattern:
+        root = Path(*itertools.takewhile(lambda part: glob.escape(part) == part, path.parts))
+        paths = [p for p in map(Path, glob.glob(str(path), recursive=True)) if p.is_file()]
+    else:
+        raise FileNotFoundError(_missing(path))
+    if not paths:
+        kinds = "ending in .txt, .text, .md or .py (or these with .gz or .xz) in"
+        raise FileNotFoundError(f"no file {kinds if path.is_dir() else 'matches'} {path}")
+    return sorted((_PACKED.sub("", p.relative_to(root).as_posix()), p) for p in paths)
+
+
+def _read(files: Iterable[tuple[str, Path]], prefix: str = "") -> list[Document]:
+    """The texts of files, each file once, sorted by their names, which get the prefix; ValueError
+    for empty ones.
+    """
+    unique = {path.resolve(): (name, path) for name, path in files}
+    documents = [Document(prefix + name, _text(path)) for name, path in unique.values()]
+    pairs = zip(unique.values(), documents, strict=True)
+    if empty := [str(path) for (_, path), document in pairs if not document.text]:
+        raise ValueError(f"empty: {', '.join(empty)}; remove these files or put text into them")
+    return sorted(documents, key=lambda document: document.name)
+
+
+def _text(path: Path) -> bytes:
+    """The bytes of a file, unpacked; ValueError for one that is damaged or not UTF-8."""
+    openers: dict[str, Callable] = {".gz": gzip.open, ".xz": lzma.open}
+    try:
+        with openers.get(path.suffix.lower(), open)(path, "rb") as file:
+            return _utf8(file.read())
+    except (EOFError, gzip.BadGzipFile, zlib.error, lzma.LZMAError) as error:
+        raise ValueError(f"{path} is truncated or damaged ({error}); pack it again") from error
+    except UnicodeDecodeError as error:
+        raise ValueError(
+            f"{path} is not UTF-8 at byte {error.start} (0x{error.object[error.start]:02x}); "
+            f"convert it, for Latin-1 by: iconv -f ISO-8859-1 -t UTF-8 {path}"
+        ) from error
+
+
+def _utf8(text: bytes) -> bytes:
+    """The same bytes; UnicodeDecodeError if they are not UTF-8."""
+    text.decode("utf-8")
+    return text
+
+
+def _missing(path: Path) -> str:
+    """The first part of the path that does not exist, and the nearest names beside it."""
+    path = asked = path.absolute()
+    while not path.parent.exists():
+        path = path.parent
+    names = nearest(path.name, os.listdir(path.parent), 3)
+    return f"{asked} does not exist: no {path.name} in {path.parent}{names}"

@@ -7,14 +7,18 @@ the very beginning, the run was begun if config.json is there.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
+import shutil
 import time
-from collections.abc import Sequence
+import uuid
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from pe_jax import errors
-from pe_jax.engines import queues
 from pe_jax.record import Begun, Planned, Result, Stage, divergence
 from pe_jax.runs import progress
 from pe_jax.storage import atomic, jsonl, locks, records
@@ -45,12 +49,12 @@ def standings(workdir: Path) -> list[Standing]:
     """Every run of the folder, by its id; none if the folder is not there. OSError if it cannot be
     read.
     """
-    queue = queues.read(workdir)
+    queue = read_queue(workdir)
     folders = [path for path in atomic.entries(workdir) if path.is_dir()]
     return [standing for folder in folders if (standing := _standing(folder, queue))]
 
 
-def _standing(folder: Path, queue: queues.Queue) -> Standing | None:
+def _standing(folder: Path, queue: Queue) -> Standing | None:
     """How the run of a folder stands; None if it is no run's."""
     locked = locks.is_locked(folder)  # before the result is looked for: it is written under it
     try:
@@ -87,7 +91,7 @@ def _seeds(about: Planned) -> int | None:
     return len(about.config["run"]["seeds"]) if "run" in about.config else None
 
 
-def _asked_for_more(folder: Path, locked: bool, queue: queues.Queue) -> bool:
+def _asked_for_more(folder: Path, locked: bool, queue: Queue) -> bool:
     """Whether a run that has a result is to give, or has failed to give, another one."""
     if locked or folder.name in queue.waiting | queue.started:
         return True
@@ -95,7 +99,7 @@ def _asked_for_more(folder: Path, locked: bool, queue: queues.Queue) -> bool:
     return written is not None and written.stage in (Stage.RUNNING, Stage.STOPPED, Stage.FAILED)
 
 
-def _state(folder: Path, locked: bool, queue: queues.Queue) -> tuple[str, str]:
+def _state(folder: Path, locked: bool, queue: Queue) -> tuple[str, str]:
     """(state, why it is not at work) of a run that has no result."""
     if locked:
         waited = folder.name in queue.waiting
@@ -139,3 +143,56 @@ def _age(path: Path) -> float:
         return max(0.0, time.time() - path.stat().st_mtime)
     except FileNotFoundError:
         return 0.0
+
+
+# The queue of a sweep: the runs that it still has to do. A sweep holds the lock of a folder of its
+# own in <workdir>/.sweeps/ while it lives; one that no process holds is of a sweep that was killed.
+
+
+FOLDER = ".sweeps"
+FILE = "queue.json"
+
+
+class Queue(msgspec.Struct):
+    """Runs by their ids."""
+
+    waiting: set[str] = msgspec.field(default_factory=set)
+    """Those whose process is still to be started."""
+    started: set[str] = msgspec.field(default_factory=set)
+    """Those whose process is at work, or about to be."""
+
+
+@contextlib.contextmanager
+def kept_queue(workdir: Path) -> Iterator[Callable[[Iterable[str], Iterable[str]], None]]:
+    """Gives a function that writes down which runs wait in this sweep and which it has started. The
+    folders of sweeps that were killed are deleted.
+    """
+    sweeps = workdir / FOLDER
+    own = sweeps / uuid.uuid4().hex
+
+    def put(waiting: Iterable[str], started: Iterable[str]) -> None:
+        queue = Queue({*waiting}, {*started})
+        atomic.write(own / FILE, msgspec.json.encode(queue).decode())
+
+    for path in sweeps.glob(f"*/{FILE}"):  # which is written under the lock
+        if not locks.is_locked(path.parent):
+            shutil.rmtree(path.parent, ignore_errors=True)
+    try:
+        with locks.locked(own):
+            yield put
+    finally:
+        shutil.rmtree(own, ignore_errors=True)
+        with contextlib.suppress(OSError):  # another sweep is there
+            sweeps.rmdir()
+
+
+def read_queue(workdir: Path) -> Queue:
+    """The runs of all sweeps that are at work in the work directory now."""
+    every = Queue()
+    for path in (workdir / FOLDER).glob(f"*/{FILE}"):
+        if locks.is_locked(path.parent):
+            with contextlib.suppress(OSError, msgspec.DecodeError):  # it has ended, or is damaged
+                queue = msgspec.json.decode(path.read_bytes(), type=Queue)
+                every.waiting |= queue.waiting
+                every.started |= queue.started
+    return every

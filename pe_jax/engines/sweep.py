@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 from pe_jax import record
-from pe_jax.engines import queues, ray
+from pe_jax.engines import ray, status
 from pe_jax.engines.engine import Command, Engine, Exit, Local
 from pe_jax.errors import Refused, concerning, nearest
 from pe_jax.record import Stage
@@ -75,7 +75,7 @@ def run_all(
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     name = "1 run" if len(runs) == 1 else f"{len(runs)} runs"
     view = progress.Bar(name, len(runs), len(done))
-    with queues.kept(folders[next(iter(runs))].path.parent) as put, view:
+    with status.kept_queue(folders[next(iter(runs))].path.parent) as put, view:
         sweep = _Sweep(runs, folders, done, view, command, environment, put)
         try:
             sweep.queue()

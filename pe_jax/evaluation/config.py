@@ -11,8 +11,7 @@ from typing import Literal
 from pe_jax import terms
 from pe_jax.errors import nearest
 from pe_jax.fields import Count, check
-from pe_jax.metric import PromptMetric, SampleMetric, TextMetric, named
-from pe_jax.places import Scope
+from pe_jax.metric import PromptMetric, SampleMetric, Scope, TextMetric, named
 from pe_jax.record import AS_TRAINED, Replica, Way
 from pe_jax.task import Task
 from pe_jax.tasks.text import TEXT

@@ -19,14 +19,15 @@ from flax import nnx
 from jax.sharding import Mesh
 
 from pe_jax.encoding import Encoding
-from pe_jax.evaluation.answers import Answers, answers
 from pe_jax.evaluation.baselines import bayes, per_token
 from pe_jax.evaluation.budget import Budget
 from pe_jax.evaluation.config import EvalConfig
 from pe_jax.evaluation.passes import Job, Key, Pass
 from pe_jax.evaluation.scoring import (
+    Answers,
     Missing,
     answer_nats,
+    answers,
     divergence,
     last_rows,
     score,

@@ -16,8 +16,7 @@ import numpy as np
 
 from pe_jax.data.tokenizer import BYTES, Tokenizer
 from pe_jax.evaluation.config import EvalConfig, of_text
-from pe_jax.metric import Predictions, PromptMetric, TextMetric
-from pe_jax.places import NoRoom
+from pe_jax.metric import NoRoom, Predictions, PromptMetric, TextMetric
 from pe_jax.prompts import Request
 
 CURVE_BINS = 64

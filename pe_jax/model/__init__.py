@@ -4,7 +4,8 @@ config      its shape
 parameters  the parameters of an encoding, drawn for a model
 cache       what a model keeps of earlier tokens, and the key/value cache
 memory      the segment memory, which keeps the inputs of layers instead
-layer       one layer: attention and an MLP
-lm          the model: `logits, cache = model(tokens, cache)`
-generate    decoding, token by token
+lm          the model and its layers: `logits, cache = model(tokens, cache)`
+logits      losses, computed for some tokens at a time where logits are large
+probe       whether a user's own encoding is finite and causal
+generate    decoding, token by token; a model with its tokens
 """

@@ -21,16 +21,11 @@ sheet             a table as it prints: terminal, Markdown, LaTeX, CSV; notes an
 sheets            tables of scores, of differences and of several groups as sheets
 published_sheets  scores beside published ones as sheets
 notes             notes below a table: protocol, training, doubts, how to read it
-page              the published folder with its HTML page (report.html.j2, report.js)
+page              the published folder with its figures and HTML page (report.html.j2, report.js)
 words             lists, counted nouns and numbers as text
 
 Draw
-gallery           which figures a study has, with their captions
-figures           the figures of evaluation: against length, position, a row of dots
-bars              differences of a pretrained model's swaps, a panel for each length
-learning          the figures of training: against steps, and against the learning rate
-multiples         the figure of several tasks: a panel for each
-depth             heat maps of samples: length against depth
-plane, panels     lines in one plane, or a panel for each of many encodings
+figures           against length, position and depth; dots, bars and panels; training
+plane             lines in one plane, or a panel for each of many encodings
 style             colours, dashes and markers of encodings, and how figures are saved
 """

@@ -1,5 +1,6 @@
-"""The figures of a study's evaluation: score against evaluation length and against position, and a
-row of dots for each of many encodings.
+"""The figures of a study: scores against evaluation length and against position, a row of dots for
+each of many encodings, training, heat maps of length and depth, a panel for each of several tasks,
+bars of the swaps of one model.
 
 All figures are made with matplotlib's object interface (no pyplot, no global state).
 """
@@ -7,20 +8,23 @@ All figures are made with matplotlib's object interface (no pyplot, no global st
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+import statistics
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from pe_jax.metric import Metric
-from pe_jax.record import AS_TRAINED, Curve, Replica, Result
-from pe_jax.report import labels, panels, plane, reference_rows, stats
+from pe_jax.record import AS_TRAINED, Curve, Progress, Replica, Result, Way
+from pe_jax.report import cells, labels, plane, reference_rows, stats
 from pe_jax.report.baseline import chosen
-from pe_jax.report.cells import cell, curve_metric, described, of_samples
+from pe_jax.report.cells import Table, cell, curve_metric, described, in_percent, of_samples
+from pe_jax.report.groups import draws
+from pe_jax.report.overview import Overview, called
 from pe_jax.report.plane import CUT, Plane
-from pe_jax.report.style import STYLE, Line, looks
-from pe_jax.report.words import short
+from pe_jax.report.style import STYLE, Line, Look, looks
+from pe_jax.report.words import plusminus, short
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -141,7 +145,7 @@ def positions(
         return plane.draw(drawn, axes, width)
     others = [line for line in drawn if line.label != name]
     others.sort(key=lambda line: (-line.x[-1], metric.sign * line.mean[-1]))
-    return panels.draw(others, axes, width)
+    return plane.draw_panels(others, axes, width)
 
 
 def position_metric(results: Sequence[Result]) -> Metric | None:
@@ -232,7 +236,7 @@ def _by_position(curves: Sequence[Curve]) -> dict[float, dict[Replica, float]]:
     return found
 
 
-ROW = 0.145  # inches
+DOTS_ROW = 0.145  # inches
 NARROW = 0.1  # of the width of the axis: the first rows, if they end before it, get an inset
 INSET = 0.42  # where on the width the inset begins
 DARK, LIGHT = np.array([0.03, 0.19, 0.42]), np.array([0.68, 0.82, 0.93])
@@ -258,7 +262,7 @@ def dots(
     share = np.linspace(0, 1, len(lengths))[:, None]
     colours = dict(zip(lengths, (1 - share) * LIGHT + share * DARK, strict=True))
     with matplotlib.rc_context(STYLE):
-        figure = Figure((width, 0.75 + ROW * len(rows)), layout="constrained")
+        figure = Figure((width, 0.75 + DOTS_ROW * len(rows)), layout="constrained")
         axes = figure.add_subplot()
         logarithmic = bool(np.concatenate([line.mean for line in rows]).min() > 0)
         _draw_rows(axes, rows, trained, colours, logarithmic)
@@ -375,3 +379,490 @@ def _add_legend(
         handletextpad=0.1,
         columnspacing=1.0,
     )
+
+
+# Training: validation while training, and against the learning rate
+
+
+UNIFORM = 8.0  # bits per byte of a model that knows nothing: what is worse has diverged
+
+
+def validation(results: Sequence[Result]) -> str:
+    """What was scored while training: "validation bits per byte", of tasks that draw their samples
+    "validation bits per token".
+    """
+    return f"validation bits per {'token' if draws(results[0]) else 'byte'}"
+
+
+def training(results: Sequence[Result], width: float = 5.5) -> Figure | None:
+    """Validation bits at the training length against steps: means over the seeds that have a
+    finite value, with 95 % bands; a cross where a seed has none from there on.
+
+    Of text a logarithmic axis that ends at 8 bits, where a model that knows nothing stands; of
+    tasks, whose bits may come near 0, a linear one. More than 8 encodings have a panel each.
+    `width` is in inches. None where no result has values of several steps, and for more than 16
+    encodings, whose panels would be alike.
+    """
+    called, look = labels.short(results), looks(results)
+    lines = []
+    for result in results:
+        by_step = _by_step(result.train.progress)
+        points = [(step, stats.interval(list(own.values()))) for step, own in by_step.items()]
+        points = [(step, i.mean, i.half) for step, i in points if i.n]
+        if len(by_step) > 1 and points:
+            broken = tuple(filter(None, map(_broken, result.train.progress)))
+            line = Line.through(points, called[result.id], look[result.id])
+            lines.append(replace(line, broken=broken))
+    if len(lines) > MOST:
+        return None
+    axes = Plane(
+        x="training step",
+        y=f"{validation(results)}\n(lower is better)",
+        unit="step {}",
+        base=0,
+        top=UNIFORM,
+        log_y=not draws(results[0]),
+    )
+    return _drawn(lines, axes, width, NOISY)
+
+
+def rates(results: Sequence[Result], metric: str, width: float = 5.5) -> Figure | None:
+    """Bits per byte at the training length against the learning rate: means over seeds with 95 %
+    bands; a rate at which a seed diverged has no value.
+
+    Of the results that have tried several rates, by validation text, with a ring around the rate
+    that was chosen; where none has, of those that differ in their rate alone, by `metric`. More
+    than 16 encodings have a panel each. `width` is in inches. None without such results.
+    """
+    tried = any(result.rates for result in results)
+    shown = described(metric)
+    lines = list(_tried(results) if tried else _alone(results, metric))
+    axes = Plane(
+        x="learning rate",
+        y=f"{validation(results)}\n(lower is better)"
+        if tried
+        else f"{shown.measured}\n{better(shown)}",
+        unit="rate {}",
+        ticks=sorted({float(x) for line in lines for x in line.x}),
+        base=10,
+        markers=True,
+        top=UNIFORM if tried else None,
+        log_y=tried and not draws(results[0]),
+    )
+    return _drawn(lines, axes, width, MOST)
+
+
+def _tried(results: Sequence[Result]) -> Iterator[Line]:
+    called, look = labels.short(results), looks(results)
+    for result in results:
+        points = [
+            (one.rate, *stats.interval(list(_finite(one.valid).values()))[:2])
+            for one in sorted(result.rates, key=lambda one: one.rate)
+            if math.isfinite(one.mean)
+        ]
+        if points:
+            best = min(result.rates, key=lambda one: one.mean)
+            line = Line.through(points, called[result.id], look[result.id])
+            yield replace(line, ringed=(best.rate, best.mean))
+
+
+def _alone(results: Sequence[Result], metric: str) -> Iterator[Line]:
+    """A line for each label whose results differ in `train.rate` and in nothing else."""
+    by_rest: dict[str, dict[float, Result]] = {}
+    for result in results:
+        rest = labels.settings(result.config)
+        rate = rest.pop("train.rate", None)
+        if rate is not None:
+            by_rest.setdefault(f"{result.label} {sorted(rest.items())}", {})[rate] = result
+    firsts = [next(iter(by_rate.values())) for by_rate in by_rest.values()]
+    look = looks(firsts)
+    for by_rate, first in zip(by_rest.values(), firsts, strict=True):
+        cells = {rate: cell(by_rate[rate], metric, first.train.length) for rate in sorted(by_rate)}
+        points = [(rate, c.mean, c.half) for rate, c in cells.items() if not c.reason]
+        if len(points) > 1:
+            yield Line.through(points, labels.on_one_line(first.label), look[first.id])
+
+
+def _drawn(lines: Sequence[Line], axes: Plane, width: float, most: int) -> Figure | None:
+    if len(lines) > most:
+        return plane.draw_panels(sorted(lines, key=lambda line: line.mean.min()), axes, width)
+    return plane.draw(lines, axes, width)
+
+
+def _by_step(progress: Sequence[Progress]) -> dict[int, dict[int, float]]:
+    """The finite values by step and seed."""
+    found: dict[int, dict[int, float]] = {}
+    for one in progress:
+        for step, value in zip(one.step, one.valid, strict=True):
+            found.setdefault(step, {}).update(_finite({one.seed: value}))
+    return dict(sorted(found.items()))
+
+
+def _broken(progress: Progress) -> tuple[float, float] | None:
+    """(step, value) of the last finite value of a seed that does not end with one."""
+    known = [
+        (float(step), value)
+        for step, value in zip(progress.step, progress.valid, strict=True)
+        if value is not None and math.isfinite(value)
+    ]
+    ends = known and known[-1][0] == progress.step[-1]
+    return None if ends or not known else known[-1]
+
+
+def _finite(valid: Mapping[int, float | None]) -> dict[int, float]:
+    return {k: v for k, v in valid.items() if v is not None and math.isfinite(v)}
+
+
+# Heat maps: how often a model is right at each length and depth, or what it scores by the first
+# metric that is drawn by depth, a panel for each encoding
+
+
+HEAT_COLUMNS = 4
+HEAT_HEIGHT = 1.15  # inches of a panel with its name
+FEW, MANY = 6, 14  # how many lengths have room below a panel: level, and turned upright
+TRAINED, CMAP = "#d55e00", "viridis"
+
+Grid = dict[int, tuple[np.ndarray, np.ndarray]]
+"""By length, the edges of the bins of depth and the mean over replicas in each; NaN: no value."""
+
+
+def heat(results: Sequence[Result], width: float) -> Figure | None:
+    """The curves of samples of the models as trained, and of a single model with each swap, too: a
+    column for each length, depth downwards, and the mean over replicas as colour. Cells without a
+    value are hatched, and an upright line stands after the lengths of training.
+
+    `width` is in inches. None where no result has such curves.
+    """
+    import matplotlib
+    from matplotlib.cm import ScalarMappable
+    from matplotlib.colors import Normalize
+    from matplotlib.figure import Figure
+
+    metric = curve_metric(results, samples=True) or ""
+    grids = _grids(results, metric)
+    if not grids:
+        return None
+    lengths = sorted({length for grid in grids.values() for length in grid})
+    means = np.concatenate([means for grid in grids.values() for _, means in grid.values()])
+    ends = (0, 100) if in_percent(metric) else (0, float(np.nanmax(means)))
+    cmap = CMAP if described(metric).better == "higher" else f"{CMAP}_r"  # bright: found
+    columns = min(HEAT_COLUMNS, len(grids))
+    rows = math.ceil(len(grids) / columns)
+    with matplotlib.rc_context(STYLE):
+        width = width if columns > 2 else width * (0.28 + 0.25 * columns)
+        figure = Figure((width, HEAT_HEIGHT * rows + 0.4), layout="constrained")
+        grid = figure.subplots(rows, columns, squeeze=False, sharex=True, sharey=True)
+        for i, (axes, (name, own)) in enumerate(zip(grid.ravel(), grids.items(), strict=False)):
+            _heat_panel(axes, own, lengths, ends, cmap)
+            axes.tick_params(labelbottom=i + columns >= len(grids))  # no panel stands below it
+            _mark_training(axes, lengths, results[0].train.length)
+            axes.set_title(plane.wrapped(short(name)), fontsize=5.5, pad=3)
+        for axes in grid.ravel()[len(grids) :]:
+            axes.set_visible(False)
+        colours = ScalarMappable(Normalize(*ends), cmap)
+        bar = figure.colorbar(colours, ax=grid, shrink=0.9, aspect=25 * rows / 2, pad=0.015)
+        bar.set_label("right (in %)" if in_percent(metric) else described(metric).unit)
+        bar.outline.set_linewidth(0.6)
+        bar.ax.tick_params(labelsize=6.5, length=2)
+        figure.supxlabel("evaluation length", fontsize=8)
+        figure.supylabel("depth (in %)", fontsize=8)
+    return figure
+
+
+def _grids(results: Sequence[Result], metric: str) -> dict[str, Grid]:
+    """The grid of each panel by its name, which of a single model's swap is the swap."""
+    names, found = labels.names(results), {}
+    for result in results:
+        by_sample = any(replica.kind == "sample" for replica in result.replicas(metric))
+        ways = dict.fromkeys(curve.way for curve in result.curves if curve.metric == metric)
+        for way in ways if by_sample else [AS_TRAINED]:
+            if grid := _grid(result, metric, way):
+                name = "" if way and len(results) == 1 else names[result.id]
+                found[labels.in_way(name, way, result.train)] = grid
+    return found
+
+
+def _grid(result: Result, metric: str, way: Way) -> Grid:
+    values: dict[int, dict[float, list[float]]] = {}
+    for curve in result.curves:
+        if curve.metric == metric and curve.way == way:
+            own = values.setdefault(curve.length, {})
+            for depth, value in zip(curve.position, curve.value, strict=True):
+                kept = own.setdefault(depth, [])
+                if value is not None and math.isfinite(value):
+                    kept.append(value)
+    return {length: _column(own) for length, own in values.items() if any(own.values())}
+
+
+def _column(values: Mapping[float, Sequence[float]]) -> tuple[np.ndarray, np.ndarray]:
+    depths = sorted(values)
+    middles = [(a + b) / 2 for a, b in zip(depths, depths[1:], strict=False)]
+    means = [np.mean(values[depth]) if values[depth] else math.nan for depth in depths]
+    return 100 * np.array([0, *middles, 1]), np.array(means)
+
+
+def _heat_panel(
+    axes: Axes, grid: Grid, lengths: Sequence[int], ends: tuple[float, float], cmap: str
+) -> None:
+    from matplotlib.colors import Normalize
+    from matplotlib.patches import Rectangle
+
+    axes.add_patch(
+        Rectangle(
+            (0, 0),
+            1,
+            1,
+            transform=axes.transAxes,
+            facecolor="#efefef",
+            edgecolor="#b0b0b0",
+            hatch="/////",
+            linewidth=0,
+            zorder=0,
+        )
+    )
+    for i, length in enumerate(lengths):
+        if length in grid:
+            edges, means = grid[length]
+            cells = np.ma.masked_invalid(means[:, None])
+            norm = Normalize(*ends)
+            axes.pcolormesh([i - 0.5, i + 0.5], edges, cells, norm=norm, cmap=cmap, zorder=1)
+    ticks = range(0, len(lengths), math.ceil(len(lengths) / MANY))
+    turn = 90 if len(lengths) > FEW else 0
+    axes.set_xticks(list(ticks), [f"{lengths[i]}" for i in ticks], rotation=turn)
+    axes.set(xlim=(-0.5, len(lengths) - 0.5), ylim=(100, 0), yticks=[0, 50, 100])
+    axes.tick_params(labelsize=5.5, length=2, pad=2)
+
+
+def _mark_training(axes: Axes, lengths: Sequence[int], train: int) -> None:
+    after = sum(length <= train for length in lengths)
+    if 0 < after < len(lengths):
+        axes.axvline(after - 0.5, color=TRAINED, linewidth=1.2, zorder=2)
+
+
+# Several tasks: a panel for each
+
+
+TASKS_COLUMNS = 3
+TASKS_WIDTH = 5.5  # inches of the figure
+LETTERS = 34  # of a name in the legend
+TASKS_HEIGHT = 1.35  # inches of a panel with its name
+LEGEND_ROW, HANDLE, LETTER = 0.14, 0.5, 0.058  # inches of the legend: a row, a stroke and a letter
+GREY = Look("#c8c8c8", "-", "")
+PERCENT = (-4.0, 104.0)
+CHANCE: dict[str, Any] = dict(color="#808080", linewidth=0.8, linestyle=(0, (1, 2)), zorder=0)
+
+
+def tasks(results: Sequence[Result], overview: Overview, width: float) -> Figure | None:
+    """A panel for each task of the study: the means of the first metric of its table against
+    length with their 95 % bands, the training length as an upright line, and as a dotted one what
+    the most frequent target of each place scores; of a task whose results lack that, a token
+    guessed at random.
+
+    The first 16 encodings of the overview have lines of their own, the others grey ones. `width` is
+    in inches, 5.5 at least. None without at least two tasks.
+    """
+    import matplotlib
+    from matplotlib.figure import Figure
+
+    shown = overview.tasks
+    if len(shown) < 2:
+        return None
+    look = colours(results, overview)
+    by_id = {result.id: result for result in results}
+    width = max(width, TASKS_WIDTH)
+    with matplotlib.rc_context({**STYLE, "lines.linewidth": 1.1, "lines.markersize": 2}):
+        columns = 2 if len(shown) in (2, 4) else TASKS_COLUMNS
+        rows = math.ceil(len(shown) / columns)
+        figure = Figure((width, TASKS_HEIGHT * rows + 0.25), layout="constrained")
+        grid = figure.subplots(rows, columns, squeeze=False, sharey=True).ravel().tolist()
+        for axes, table, name in zip(grid, shown, called(results, shown), strict=False):
+            _task_panel(axes, table, name, look, by_id)
+        for i, axes in enumerate(grid):
+            axes.set_visible(i < len(shown))
+            axes.tick_params(labelsize=6.5, length=2, pad=2)
+        units = sorted({described(table.metric).unit for table in shown})
+        figure.supxlabel("evaluation length", fontsize=8)
+        figure.supylabel("; ".join(units), fontsize=8)
+        _tasks_legend(figure, look, chance=any(table.metric == "accuracy" for table in shown))
+    return figure
+
+
+def colours(results: Sequence[Result], overview: Overview) -> dict[str, Look]:
+    """The look of each encoding that was trained on a task, by its label, in the order of the
+    overview: the look of the first of its results, and GREY after the first 16 encodings.
+    """
+    by_id = {result.id: result for result in results}
+    runs: dict[str, Result] = {}
+    for table in overview.tasks:
+        for row in table.rows:
+            if row.trained:
+                runs.setdefault(row.label, by_id[row.run])
+    found = looks(list(runs.values()))
+    order = [label for label, _ in overview.rows if label in runs]
+    return {label: found[runs[label].id] if i < MOST else GREY for i, label in enumerate(order)}
+
+
+def _task_panel(
+    axes: Axes, table: Table, name: str, look: Mapping[str, Look], by_id: Mapping[str, Result]
+) -> None:
+    lines, train = [], table.train_length
+    for row in reversed(table.rows):  # the best are drawn last, above the others
+        if row.trained:
+            found = [(n, cell(by_id[row.run], table.metric, n)) for n in table.evaluated]
+            points = [(n, own.mean, own.half) for n, own in found if own.n]
+            if points:
+                line = Line.through(points, row.label, look[row.label])
+                lines.append(replace(line, bounds=(0.0, 100.0)))
+    lines.sort(key=lambda line: line.look is not GREY)
+    first, last = table.evaluated[0], table.evaluated[-1]
+    log = last >= 4 * first
+    shown = Plane(
+        x="",
+        y="",
+        unit="{}",
+        base=2 if log else 0,
+        ticks=plane.doublings(train, first, last) if log else None,
+        trained=[train],
+    )
+    plane.fill(axes, lines, shown, PERCENT)
+    axes.set_title(plane.wrapped(short(name)), fontsize=7.5, pad=3)
+    axes.set_yticks([0, 25, 50, 75, 100])
+    own = [by_id[row.run] for row in table.rows if row.trained]
+    known = [n for result in own if (n := result.train.labels)]
+    by_place = reference_rows.NAMES[reference_rows.MOST_FREQUENT]
+    for line in reference_rows.task_lines(own, table.metric):
+        if line.label == by_place:
+            axes.plot(line.x, line.mean, **CHANCE)
+            return
+    if table.metric == "accuracy" and known:
+        axes.axhline(100 / max(known), **CHANCE)
+
+
+def _tasks_legend(figure: Figure, look: Mapping[str, Look], chance: bool) -> None:
+    """A legend above the panels, in as many columns as fit; the figure becomes higher by it."""
+    from matplotlib.lines import Line2D
+
+    own = {short(name, LETTERS): one for name, one in look.items() if one is not GREY}
+    styles: dict[str, dict[str, Any]] = {
+        name: dict(color=one.colour, linestyle=one.dash) for name, one in own.items()
+    }
+    if len(own) < len(look):
+        styles[f"{len(look) - len(own)} others"] = dict(color=GREY.colour)
+    if chance:
+        styles["no model"] = CHANCE
+    handles = [Line2D([], [], label=name, **style) for name, style in styles.items()]
+    longest = max(map(len, styles))
+    columns = max(1, int(figure.get_figwidth() / (HANDLE + LETTER * longest)))
+    rows = math.ceil(len(handles) / columns)
+    figure.set_figheight(figure.get_figheight() + LEGEND_ROW * rows)
+    figure.legend(
+        handles=handles,
+        loc="outside upper center",
+        ncols=columns,
+        frameon=False,
+        fontsize=7,
+        handlelength=2.4,
+        columnspacing=1.2,
+        labelspacing=0.25,
+    )
+
+
+# Swaps of a single model that is scored at places of a text: by how much each differs from the
+# model as it is at its training length, as bars, a panel for each evaluation length
+
+
+BARS_ROW = 0.17  # inches
+BETTER, WORSE, OPEN = "#0072b2", "#d55e00", "#9a9a9a"
+BARS_FAR = 4.0
+"""Bars that reach more than so many times as far as the median are cut, so that others show."""
+
+
+def bars(result: Result, metric: str, width: float) -> Figure | None:
+    """A row for each way, the best at the longest length first: its value minus that of the model
+    as it is at the training length, paired over places, with the 95 % interval. Bars whose interval
+    holds 0 are grey, others blue where they are better and orange where they are worse. A bar that
+    is cut has its number at the frame. `width` is in inches. None without the training length.
+    """
+    import matplotlib
+    from matplotlib.figure import Figure
+
+    before = cells.values(cells.by_replica(result, metric, result.train.length))
+    lengths = sorted({row.length for row in result.rows if row.metric == metric})
+    if not before or len(lengths) < 2:
+        return None
+    ways = dict.fromkeys(row.way for row in result.rows if row.metric == metric)
+    every = {
+        (way, n): stats.paired(cells.values(cells.by_replica(result, metric, n, way)), before)
+        for way in ways
+        for n in lengths
+    }
+    sign = cells.described(metric).sign
+    order = sorted(ways, key=lambda way: _bar_rank(every[way, lengths[-1]].mean, sign))
+    last = [_bar_end(every[way, lengths[-1]]) for way in ways]
+    limit = _bar_limit(last, [_bar_end(one) for one in every.values()])
+    with matplotlib.rc_context(STYLE):
+        figure = Figure((width, 0.75 + BARS_ROW * len(order)), layout="constrained")
+        panels = figure.subplots(1, len(lengths), squeeze=False, sharey=True, sharex=True)[0]
+        for axes, length in zip(panels, lengths, strict=True):
+            for y, way in enumerate(order):
+                _bar(
+                    axes, y, every[way, length], limit, sign, f"{_bar_name(result, way)}\n{length}"
+                )
+            trained = " (trained)" if length == result.train.length else ""
+            axes.set_title(f"{length} tokens{trained}", fontsize=7)
+            axes.axvline(0, color="black", linewidth=0.6)
+            axes.grid(axis="x", color="#ececec", linewidth=0.6)
+            axes.set_axisbelow(True)
+            axes.tick_params(axis="y", length=0)
+            axes.tick_params(axis="x", labelsize=6.5)
+            axes.spines["left"].set_visible(False)
+        names = [short(_bar_name(result, way)) for way in order]
+        panels[0].set_yticks(range(len(order)), names, fontsize=7)
+        panels[0].set(xlim=(-limit, limit), ylim=(len(order) - 0.4, -0.6))
+        panels[0].locator_params(axis="x", nbins=4)
+        unit = cells.described(metric).unit
+        figure.supxlabel(f"{unit} minus those as it is at {result.train.length}", fontsize=8)
+    return figure
+
+
+def _bar_name(result: Result, way: Way) -> str:
+    return labels.in_way("", way, result.train) if way else "as it is"
+
+
+def _bar_rank(mean: float, sign: int) -> tuple[bool, float]:
+    return math.isnan(mean), sign * mean
+
+
+def _bar_end(one: stats.Interval) -> float:
+    """How far from 0 a bar reaches with its interval; NaN without a value."""
+    return abs(one.mean) + float(np.nan_to_num(one.half))
+
+
+def _bar_limit(last: Sequence[float], ends: Sequence[float]) -> float:
+    """Where the axes end: a little beyond the longest bar of at most BARS_FAR times the length of
+    the median bar of the last panel.
+    """
+    known = [end for end in last if not math.isnan(end)]
+    usual = [end for end in ends if known and end <= BARS_FAR * statistics.median(known)]
+    return 1.1 * max(usual, default=0) or 1.0
+
+
+def _bar(axes: Axes, y: int, one: stats.Interval, limit: float, sign: int, label: str) -> None:
+    """A bar with its interval. `label`, the name of the row and the length on two lines, is for the
+    text that a page shows where somebody points at the bar.
+    """
+    if not one.n:
+        axes.text(0, y, " n/a", fontsize=6, va="center")
+        return
+    half = float(np.nan_to_num(one.half))
+    settled = abs(one.mean) > half
+    colour = (BETTER if sign * one.mean < 0 else WORSE) if settled else OPEN
+    axes.barh(y, one.mean, height=0.62, color=colour, zorder=2)
+    axes.plot([one.mean - half, one.mean + half], [y, y], color="black", linewidth=0.8, zorder=3)
+    text = plusminus(one.mean, one.half, "+", 3)
+    point: dict[str, Any] = dict(s=4, color="black", zorder=3)
+    axes.scatter([min(max(one.mean, -limit), limit)], [y], label=f"{label}: {text}", **point)
+    if abs(one.mean) > limit:
+        side, number = "right" if one.mean > 0 else "left", f"{one.mean:+.2g}".replace("-", "−")
+        place: dict[str, Any] = dict(ha=side, va="center", fontsize=5.5, color="white", zorder=4)
+        axes.text(0.96 * math.copysign(limit, one.mean), y, number, **place)

@@ -28,26 +28,27 @@ from pe_jax import record
 from pe_jax.data import tokenizer
 from pe_jax.data.tokenizer import Tokens
 from pe_jax.errors import Refused
+from pe_jax.evaluation.config import EvalConfig
 from pe_jax.evaluation.evaluate import Models, evaluate
-from pe_jax.evaluation.passes import Key
+from pe_jax.evaluation.passes import Key, jobs, plan, wanted
+from pe_jax.evaluation.scorers import SampleScorer
+from pe_jax.evaluation.windows import windows
 from pe_jax.record import Begun, Result, Tried, divergence
 from pe_jax.runs import environment
 from pe_jax.runs.config import users_files
 from pe_jax.runs.folder import Folder, chosen, wider
-from pe_jax.runs.progress import EVALUATION, RunBar
+from pe_jax.runs.progress import EVALUATION, SILENT, Parts, RunBar, View
 from pe_jax.runs.run import Run
 from pe_jax.runs.scores import Scores, moved_targets
 from pe_jax.runs.trackers import Trackers, require
-from pe_jax.runs.validation import validation
-from pe_jax.runs.view import SILENT, Parts, View
 from pe_jax.storage import locks, records
 from pe_jax.storage.checkpoints import Checkpoints, digests
 from pe_jax.storage.hashes import canonical, sha256
 from pe_jax.storage.jsonl import History, damaged_lines, read_lines
 from pe_jax.training import mesh, need
 from pe_jax.training.loop import final, train
-from pe_jax.training.processes import broadcast, each, gather_texts
-from pe_jax.training.session import Session, stopping
+from pe_jax.training.processes import broadcast, each, gather, gather_texts
+from pe_jax.training.session import Session, Validate, stopping
 from pe_jax.training.step import State, init, structure
 
 
@@ -507,3 +508,67 @@ def _check_ends(run: Run, folder: Folder, trained: Sequence[SeedGroup]) -> None:
                 f"which a learning rate is chosen: delete {folder.path} and run the same command "
                 "again"
             )
+
+
+# Validation: text or samples that are scored while a run trains. By this score one of train.rates
+# is chosen, and it shows whether training goes on, has come to a halt or diverges.
+
+VALIDATED = 8192
+"""Scored tokens, where the validation text has as many; of a task the tokens of its samples."""
+
+
+def validation(run: Run, text: Tokens, mesh: Mesh | None) -> Validate | None:
+    """What scores the validation text by `same_targets` at the training length; None where that
+    text is shorter than one window. Of a task that draws its samples it scores those of the split
+    "valid" at the training length by `bits`.
+    """
+    if not run.task.reads_text:
+        return _validation_of_samples(run, mesh)
+    documents = text.splits["valid"]
+    config = _validation_config(run.train.length, documents)
+    if config is None:
+        return None
+    config = dataclasses.replace(config, batch_tokens=run.eval.batch_tokens)
+    graphdef, _ = structure(run.lm, run.encodings)
+
+    def validate(params: Any) -> list[float | None]:
+        replicas = range(len(jax.tree.leaves(params)[0]))
+        models = Models.stacked(graphdef, gather(params), run.encodings, seeds=replicas)
+        scored = evaluate(models, documents, config, text.tokenizer, Session(mesh=mesh))
+        return [row.value for row in scored.rows]
+
+    return validate
+
+
+def _validation_of_samples(run: Run, mesh: Mesh | None) -> Validate:
+    length, task = run.train.length, run.task
+    samples = max(1, VALIDATED // int(task.size(length)))
+    config = EvalConfig((length,), ("bits",), (), samples=samples, split="valid")
+    config = dataclasses.replace(config, batch_tokens=run.eval.batch_tokens)
+    config = config.resolved(length, task=task)
+    graphdef, _ = structure(run.lm, run.encodings)
+
+    def validate(params: Any) -> list[float | None]:
+        seeds = range(len(jax.tree.leaves(params)[0]))
+        fields = graphdef, gather(params), run.encodings, {}, length, task
+        models = Models.stacked(*fields, seeds=seeds)
+        passes = plan(run.encodings, config, task=task)
+        (job,) = jobs(passes, keys := wanted(passes, config, seeds))
+        scored = SampleScorer(models, config, Session(mesh=mesh))(job)
+        return [scored[key].row.value for key in keys]
+
+    return validate
+
+
+def _validation_config(length: int, documents: Sequence[np.ndarray]) -> EvalConfig | None:
+    """The evaluation of VALIDATED targets, or of half or a quarter of them and so on."""
+    targets = VALIDATED
+    while targets >= max(1, length // 2):
+        config = EvalConfig((length,), ("same_targets",), (), targets=targets).resolved(length)
+        try:
+            windows(documents, "same_targets", length, config)
+        except ValueError:
+            targets //= 2
+        else:
+            return config
+    return None

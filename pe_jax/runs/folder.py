@@ -27,7 +27,7 @@ from pe_jax import record
 from pe_jax.errors import Refused, in_words
 from pe_jax.record import Begun, Reason, Result, Row, Stage, Tried
 from pe_jax.runs.config import RunConfig, section, users_files, with_tuples
-from pe_jax.runs.view import View
+from pe_jax.runs.progress import View
 from pe_jax.storage import atomic, locks, records
 from pe_jax.storage.jsonl import read_lines
 from pe_jax.task import Task

@@ -10,24 +10,32 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import jax
+import jax.numpy as jnp
 import numpy as np
+from jax import ShapeDtypeStruct
 
 from pe_jax import metric
+from pe_jax.attention.bound import fold_positions
+from pe_jax.compose import hooks
 from pe_jax.compose.advice import advice
 from pe_jax.compose.parse import Spec, parse, sources
 from pe_jax.data import batches, tokenizer
 from pe_jax.data.corpus import SPLITS, Corpus
 from pe_jax.data.load import load
-from pe_jax.encoding import Encoding
+from pe_jax.encoding import Dims, Encoding, overrides
 from pe_jax.errors import Refused
 from pe_jax.evaluation.config import EvalConfig
 from pe_jax.evaluation.passes import plan
 from pe_jax.evaluation.windows import windows
-from pe_jax.model.config import LmConfig
+from pe_jax.fields import check_value
+from pe_jax.metric import Predictions, SampleMetric, TextMetric, named
+from pe_jax.model import memory, probe
+from pe_jax.model.config import DTYPES, LmConfig
 from pe_jax.model.parameters import learned
 from pe_jax.pretrained.source import Source
 from pe_jax.record import Parameters, few
-from pe_jax.runs import checks
+from pe_jax.runs import environment
 from pe_jax.runs.config import (
     SECTIONS,
     DataConfig,
@@ -39,12 +47,13 @@ from pe_jax.runs.config import (
     whole_sections,
     with_tuples,
 )
-from pe_jax.runs.parents import completed
 from pe_jax.runs.resources import Resources
-from pe_jax.runs.start import Start
+from pe_jax.runs.start import Start, completed
 from pe_jax.storage.hashes import canonical, sha256
 from pe_jax.task import Task
+from pe_jax.tasks import TASKS, oracle
 from pe_jax.tasks import section as tasks
+from pe_jax.training import mesh, samples
 from pe_jax.training.config import TrainConfig
 from pe_jax.training.step import model_size
 
@@ -92,23 +101,23 @@ class Run:
         whole |= {"task": tasks.whole(with_tuples(config["task"]))}
         whole |= {name: vars(section) for name, section in sections.items()}
         task = tasks.make(whole["task"], lm.causal)
-        checks.predicts(task, lm, train)
-        checks.devices(run, train)
-        checks.reference(run, train, task)
+        _check_predicts(task, lm, train)
+        _check_devices(run, train)
+        _check_reference(run, train, task)
         lm = sections["lm"] = dataclasses.replace(lm, vocab=_vocabulary(task, lm, data))
         evaluation = sections["eval"] = sections["eval"].resolved(train.length, lm.memory, task)
         whole["eval"] = whole["eval"] | {"metrics": evaluation.metrics}
-        checks.users_metrics(evaluation.metrics, task)
-        checks.users_task(task, whole["task"]["name"], train, evaluation.lengths)
+        _check_users_metrics(evaluation.metrics, task)
+        _check_users_task(task, whole["task"]["name"], train, evaluation.lengths)
         dims = lm.dims(task.size(train.length))
         encodings = members.encodings(dims)
-        checks.users_hooks(members, evaluation.swaps, dims, lm)
-        checks.parameters(encodings)
-        checks.positions(encodings, [member.id for member in members])
-        checks.segment_memory(lm, encodings, train)
+        _check_users_hooks(members, evaluation.swaps, dims, lm)
+        _check_parameters(encodings)
+        check_positions(encodings, [member.id for member in members])
+        _check_segment_memory(lm, encodings, train)
         plan(encodings, evaluation, train.length, task)  # ValueError for an impossible one
         start = Start.of(train, lm, spec, encodings, run.seeds)
-        checks.no_steps(train, evaluation, run)
+        _check_no_steps(train, evaluation, run)
         name = _label(members, lm, start)
         if start and not train.steps and encodings == parse(start.parent.spec).encodings(dims):
             name = start.parent.name
@@ -291,3 +300,125 @@ def _training(train: TrainConfig, start: Start | None) -> dict[str, Any]:
     parts |= {"rate": None, "rates": "chosen"} if train.rates else {}
     # what the parent is, wherever it lies
     return parts | ({"init_from": start.identity} if start else {})
+
+
+# Checks of the sections of a config together
+
+
+def _check_predicts(task: Task, lm: LmConfig, train: TrainConfig) -> None:
+    """ValueError unless the model can be trained on the task."""
+    samples.parts(task, train)
+    if task.reads_text and lm.vocab < 256:
+        raise ValueError(f"lm.vocab must be at least 256, since text is bytes, got {lm.vocab}")
+
+
+def _check_users_task(task: Task, name: str, train: TrainConfig, lengths: Sequence[int]) -> None:
+    """ValueError if a user's own task raises, or if one of a hundred samples, of lengths from the
+    shortest of training to the longest of evaluation, contradicts its oracle or its Bayes-optimal
+    prediction, where it has one.
+    """
+    nothing_to_check = type(task).oracle is Task.oracle and type(task).bayes is Task.bayes
+    if type(task) in TASKS.values() or nothing_to_check:
+        return
+    environment.keep_programs()  # before the first program, which decides whether JAX keeps any
+    trained = (n for part in samples.parts(task, train) for n in part.lengths)
+    every = sorted({*trained, *lengths})
+    spread = {every[i] for i in np.linspace(0, len(every) - 1, 10).astype(int)}
+    try:
+        oracle.check(task, tuple(sorted(spread)), -(-100 // len(spread)))
+    except Exception as error:  # the code is the user's
+        kind = "" if type(error) is ValueError else f"{type(error).__name__}: "
+        raise ValueError(f"{name}: {kind}{error}") from error
+
+
+def _check_no_steps(train: TrainConfig, evaluation: EvalConfig, run: RunConfig) -> None:
+    """ValueError unless a run of no steps starts from a model, and eval.by=place has one seed."""
+    if not train.steps and not train.init_from:
+        raise ValueError(
+            "train.steps=0 trains nothing: name by train.init_from the model that is scored, or "
+            "give train.steps"
+        )
+    if evaluation.by == "place" and len(run.seeds) > 1:
+        raise ValueError(
+            f"eval.by=place scores one model, got {len(run.seeds)} seeds: set run.seeds to one"
+        )
+
+
+def _check_users_metrics(names: Sequence[str], task: Task) -> None:
+    """ValueError if a user's own metric raises, or gives no number, for two tokens or samples."""
+    for name in (name for name in names if ":" in name):
+        metric = named(name, TextMetric if task.reads_text else SampleMetric)
+        try:
+            if isinstance(metric, TextMetric):
+                value = metric.value(np.array([0.5, 2.0]), np.array([1, 3]))
+            else:
+                scored, nats = np.ones((2, 1), bool), np.array([[0.5], [2.0]])
+                value = metric.value(Predictions(scored, nats < 1, nats, nats, nats, nats))
+        except Exception as error:  # the code is the user's
+            raise ValueError(f"{name}: {type(error).__name__}: {error}") from error
+        check_value(value, float, f"the value of {name}")
+
+
+def _check_devices(run: RunConfig, train: TrainConfig) -> None:
+    """ValueError unless the devices can share out the seeds of one program and a batch."""
+    mesh.check(run.mesh, len(run.groups(run.seeds)[0]), train.batch)
+
+
+def _check_reference(run: RunConfig, train: TrainConfig, task: Task) -> None:
+    """ValueError unless a run with run.oracle_of is of text, and of a longer training length."""
+    if run.oracle_of and (run.oracle_of >= train.length or not task.reads_text):
+        raise ValueError(
+            f"run.oracle_of must be below train.length, {train.length}, and of text, got "
+            f"{run.oracle_of}: it is the training length of the runs beside which a report shows "
+            "this run"
+        )
+
+
+def _check_users_hooks(members: Spec, swaps: Sequence[str], dims: Dims, lm: LmConfig) -> None:
+    """ValueError for a wrong hook of a user's own encoding, also of one that is swapped in, such as
+    one that reads later tokens in a causal model.
+    """
+    for spec in (members, *map(parse, swaps)):
+        names = [member.name for member in spec]
+        encodings = spec.encodings(dims)
+        hooks.check(encodings, names, DTYPES[lm.dtype])
+        if any(":" in name for name in names):
+            environment.keep_programs()  # before the first program, as above
+            probe.check(encodings, names)
+            _positions_are_shared(encodings, dims)
+
+
+def _positions_are_shared(encodings: tuple[Encoding, ...], dims: Dims) -> None:
+    """TypeError for a class that reads the tokens in `positions` and is not `per_sequence`."""
+    L = dims.train_len
+    tokens, pos = ShapeDtypeStruct((2, L), jnp.int32), ShapeDtypeStruct((L,), jnp.int32)
+    for train in (True, False):
+        fold = functools.partial(fold_positions, encodings, key=jax.random.key(0), train=train)
+        jax.eval_shape(fold, tokens, pos)
+
+
+def _check_parameters(encodings: Sequence[Encoding]) -> None:
+    """ValueError unless layers can own the parameters that `per_layer` names."""
+    for encoding in encodings:
+        if encoding.per_layer:
+            learned(encoding)
+
+
+def check_positions(encodings: Sequence[Encoding], names: Sequence[str]) -> None:
+    """ValueError unless each encoding can serve the positions that those before it hand on."""
+    highest, whose = 0, ""
+    for encoding, name in zip(encodings, names, strict=True):
+        limit = encoding.limit()
+        if overrides(encoding, "positions"):
+            highest, whose = encoding.highest_position() or 0, name
+        elif limit is not None and limit <= highest:
+            raise ValueError(
+                f"{name} serves the positions 0 .. {limit - 1}, and {whose} hands on positions to "
+                f"{highest} or more: give {name} room for them, or lower those of {whose}"
+            )
+
+
+def _check_segment_memory(lm: LmConfig, encodings: Sequence[Encoding], train: TrainConfig) -> None:
+    """ValueError unless the encodings can be trained with the segment memory of lm.memory."""
+    if lm.memory:
+        memory.check(encodings, lm.memory, train.length)

@@ -1,6 +1,6 @@
 """Where training starts that does not start at random: at the parameters of the parent that
-train.init_from names, a finished run or a pretrained model (parents.py). The optimizer, the
-learning rate and the order of the batches begin anew.
+train.init_from names, a finished run or a pretrained model. The optimizer, the learning rate
+and the order of the batches begin anew.
 
 Parameters are matched by name and shape. A parameter of an encoding is named by its section of the
 config, as in `pe.t5.table` or `pe.transformer_xl.layers.1.r`, and not by its place in the spec. A
@@ -11,19 +11,31 @@ member that the other spec does not have takes over the parameters of one of its
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 
-from pe_jax import record
+from pe_jax import errors, record
 from pe_jax.compose.parse import Member, defaults, parse
 from pe_jax.compose.swap import kin
-from pe_jax.data.tokenizer import Tokenizer
+from pe_jax.data.tokenizer import BYTES, Tokenizer, named
 from pe_jax.encoding import Encoding
-from pe_jax.model.config import LmConfig
-from pe_jax.runs.parents import ParentModel, Shapes, listed, parent_of
-from pe_jax.storage.checkpoints import flat
+from pe_jax.encodings.scaled import Scaled
+from pe_jax.model.config import DTYPES, LmConfig
+from pe_jax.pretrained.config import Described
+from pe_jax.pretrained.load import load
+from pe_jax.pretrained.source import KINDS, Source
+from pe_jax.record import divergence
+from pe_jax.runs.config import DataConfig, members_of
+from pe_jax.runs.folder import Folder
+from pe_jax.storage import hashes
+from pe_jax.storage.checkpoints import Checkpoints, flat
+from pe_jax.storage.hashes import canonical
+from pe_jax.storage.paths import expanded
 from pe_jax.training.config import TrainConfig
 from pe_jax.training.step import State, structure
 
@@ -210,3 +222,354 @@ def _named(paths: Iterable[str], ids: Sequence[str]) -> dict[str, str]:
         return path
 
     return {name(path): path for path in paths}
+
+
+# Parents: a finished run or a pretrained model, by what train.init_from names
+
+
+Shapes = Mapping[str, tuple[int, ...]]
+"""The shapes of one seed's parameters, by their path in the model."""
+FREE = ("dropout", "dtype", "attention", "memory")
+"""Fields of section `lm` that a pretrained model does not decide."""
+
+
+def parent_of(init_from: str, lm: LmConfig, seeds: Sequence[int]) -> ParentModel:
+    """The parent that train.init_from names, for models of these seeds. ValueError if it cannot
+    serve; FileNotFoundError for a pretrained model that is not there.
+    """
+    if is_pretrained(init_from):
+        return PretrainedModel(Source.of(init_from))
+    folder, result = _finished(init_from)
+    _check_seeds(folder, result, seeds)
+    _check_heads(folder, result, lm)
+    return FinishedRun(folder, result)
+
+
+@dataclasses.dataclass(frozen=True)
+class FinishedRun:
+    """A finished run: each seed starts from the same seed's parameters."""
+
+    folder: Folder
+    result: record.Result
+
+    @property
+    def place(self) -> str:
+        """Where it lies, for messages."""
+        return str(self.folder.path)
+
+    @property
+    def name(self) -> str:
+        return self.result.id
+
+    @property
+    def in_words(self) -> str:
+        """The parent in a line for people."""
+        return self.result.id
+
+    @property
+    def label(self) -> str:
+        return self.result.label
+
+    @property
+    def spec(self) -> str:
+        """Its encodings."""
+        return self.result.config["pe"]["spec"]
+
+    @property
+    def lm(self) -> dict[str, Any]:
+        """Its section `lm`."""
+        return self.result.config["lm"] | {"vocab": self.shapes["embedding"][0]}
+
+    @property
+    def shapes(self) -> Shapes:
+        """The shapes of one seed's parameters."""
+        return self._stored[0]
+
+    @property
+    def identity(self) -> dict[str, Any]:
+        """What of it decides the numbers of a run that starts from it, wherever it lies."""
+        return {"id": self.result.id, "parameters": self._stored[1]}
+
+    @functools.cached_property
+    def _stored(self) -> tuple[Shapes, str]:
+        """(shapes of one seed's parameters by path, digest of the parameters) of the program of the
+        lowest seed, at its end. Later programs of higher seeds change neither.
+        """
+        first = self.folder.begun_groups[0]
+        arrays, digests = self._checkpoints(first).describe(self.result.train.steps)
+        names = [name for name in arrays if name.startswith("params.")]
+        shapes = {name.removeprefix("params."): arrays[name].shape[1:] for name in names}
+        of_params = {"-".join(map(str, first)): {name: digests[name] for name in names}}
+        return shapes, hashes.sha256(canonical(of_params))
+
+    def check_tokens(self, tokens: record.Vocabulary) -> None:
+        """ValueError if its embeddings are those of other tokens."""
+        theirs = self.result.tokenizer
+        if theirs.sha256 != tokens.sha256:
+            remedy = f"file:{self.folder.path / 'tokenizer.json'}" if theirs.sha256 else BYTES.spec
+            raise ValueError(
+                f"{self.place} has learned other tokens ({theirs.spec}) than "
+                f"data.tokenizer={tokens.spec} gives here: use --config.data.tokenizer={remedy}"
+            )
+
+    def read(self, seeds: Sequence[int]) -> dict[str, jax.Array]:
+        """Its parameters by path, each with a leading axis of seeds. Refused if damaged or gone."""
+        rows = self._rows(seeds)
+        return {path: jnp.stack([rows[seed][path] for seed in seeds]) for path in self.shapes}
+
+    def read_one(self, seed: int, dtype: str) -> dict[str, jax.Array]:
+        """Its parameters of one seed by path, stored in `dtype`. Refused if damaged or gone."""
+        return {path: jnp.asarray(a, DTYPES[dtype]) for path, a in self._rows([seed])[seed].items()}
+
+    def _rows(self, seeds: Sequence[int]) -> dict[int, dict[str, Any]]:
+        """The parameters of each seed, by path, without the axis of seeds."""
+        rows = {}
+        for members in self.folder.begun_groups:
+            if not set(members) & set(seeds):
+                continue
+            try:
+                arrays = self._checkpoints(members).load(self.result.train.steps)
+            except ValueError as error:
+                raise errors.Refused(str(error)) from error
+            for row, seed in enumerate(members):
+                rows[seed] = {path: arrays[f"params.{path}"][row] for path in self.shapes}
+        return rows
+
+    def _checkpoints(self, group: Sequence[int]) -> Checkpoints:
+        return Checkpoints(self.folder.checkpoints(group), read_only=True)
+
+    def about(self) -> record.Parent:
+        """The parent, as the record of a run holds it."""
+        return record.Parent(
+            id=self.result.id,
+            parameters=self.identity["parameters"],
+            label=self.label,
+            config=hashes.sha256(canonical(self.result.config)),
+            commit=self.result.commit,
+            new=(),
+            dropped=(),
+        )
+
+
+def _finished(init_from: str) -> tuple[Folder, record.Result]:
+    """The folder of a finished run, and its result. ValueError if it is none."""
+    folder = Folder(Path(expanded(init_from, "train.init_from")))
+    try:
+        result = folder.result()
+    except errors.Refused as error:
+        raise ValueError(str(error)) from error
+    path = folder.path
+    if result and not result.train.steps:
+        source = result.config["train"]["init_from"]
+        raise ValueError(f"{path} has scores alone, of the model {source}: start from that")
+    if result:
+        return folder.of_one_rate(), result
+    if (path / "config.json").exists():
+        raise ValueError(f"{path} has not finished: run it to its end, then start from it")
+    inside = path if path.is_dir() else path.parent
+    runs = sorted(result.parent.name for result in inside.glob("*/result.json"))
+    near = errors.nearest(path.name, runs, 3)
+    has = f" {inside} has {listed(runs)}." if runs else ""
+    raise ValueError(
+        f"train.init_from={init_from} is no run's folder, <workdir>/<run id>{near}{has}"
+    )
+
+
+def _check_seeds(folder: Folder, parent: record.Result, seeds: Sequence[int]) -> None:
+    """ValueError unless the parent has every seed, and none of them has diverged."""
+    lacking = [seed for seed in seeds if seed not in parent.seeds]
+    if lacking:
+        raise ValueError(
+            f"{folder.path} has the seeds {listed(parent.seeds)}, not {listed(lacking)}: each seed "
+            "starts from the same seed, so set run.seeds to some of them"
+        )
+    if told := divergence({s: at for s, at in parent.diverged.items() if s in seeds}):
+        raise ValueError(f"{folder.path} has no model to start from: {told}; leave these seeds out")
+
+
+def _check_heads(folder: Folder, parent: record.Result, lm: LmConfig) -> None:
+    """ValueError unless the parent has as many heads, which the shapes do not show."""
+    heads = parent.config["lm"].get("heads", lm.heads)
+    if heads != lm.heads:
+        raise ValueError(
+            f"lm.heads is {heads} in {folder.path} and {lm.heads} here: its heads would be cut "
+            "apart; make them equal"
+        )
+
+
+@dataclasses.dataclass(frozen=True)
+class PretrainedModel:
+    """A pretrained model: every seed starts from the same parameters. Seeds differ in the order of
+    the batches, and in parameters that the model does not have.
+    """
+
+    source: Source
+
+    @property
+    def place(self) -> str:
+        """Where it lies, for messages."""
+        return self.source.text
+
+    @property
+    def name(self) -> str:
+        """The name of its folder or file."""
+        return self.source.name
+
+    @property
+    def in_words(self) -> str:
+        """The parent in a line for people."""
+        return f"{self.source.name} ({self.label} with {self.spec})"
+
+    @property
+    def label(self) -> str:
+        """Its family and size, "llama 135M", wherever it lies."""
+        about = self.source.about
+        count = sum(leaf.size for leaf in jax.tree.leaves(_shapes(about)))
+        return f"{about.family} {_short(count)}"
+
+    @property
+    def spec(self) -> str:
+        """Its encodings."""
+        return self.source.about.spec
+
+    @property
+    def lm(self) -> dict[str, Any]:
+        """Its section `lm`."""
+        return vars(self.source.about.lm)
+
+    @property
+    def shapes(self) -> Shapes:
+        """The shapes of one seed's parameters."""
+        return {path: leaf.shape for path, leaf in flat(_shapes(self.source.about)).items()}
+
+    @property
+    def identity(self) -> dict[str, Any]:
+        """What of it decides the numbers of a run that starts from it, wherever it lies."""
+        return {"pretrained": hashes.sha256(canonical(sorted(self.source.digests.values())))}
+
+    def check_tokens(self, tokens: record.Vocabulary) -> None:
+        """ValueError if its embeddings are those of other tokens."""
+        if tokens.sha256 != named(self.source.text).describe().sha256:
+            raise ValueError(
+                f"{self.place} has learned other tokens than data.tokenizer={tokens.spec} gives: "
+                f"use --config.data.tokenizer={self.place}"
+            )
+
+    def read(self, seeds: Sequence[int]) -> dict[str, jax.Array]:
+        """Its parameters by path, each with a leading axis of seeds. Refused if damaged or gone."""
+        theirs = self.read_one(seeds[0], "float32")
+        return {path: jnp.stack([array] * len(seeds)) for path, array in theirs.items()}
+
+    def read_one(self, seed: int, dtype: str) -> dict[str, jax.Array]:
+        """Its parameters of one seed by path, stored in `dtype`. Refused if damaged or gone."""
+        try:
+            model = load(self.source.text, dtype)
+        except (ValueError, OSError) as error:
+            raise errors.Refused(str(error)) from error
+        if model.files != self.source.digests:
+            raise errors.Refused(f"{self.place} has changed: give the same command again")
+        return flat(model.params)
+
+    def about(self) -> record.Parent:
+        """The parent, as the record of a run holds it."""
+        return record.Parent(
+            id=self.source.name,
+            parameters=self.identity["pretrained"],
+            label=self.label,
+            config=hashes.sha256(canonical(dataclasses.asdict(self.source.about))),
+            commit="",
+            new=(),
+            dropped=(),
+            source=self.place,
+            files=self.source.digests,
+        )
+
+
+ParentModel = FinishedRun | PretrainedModel
+
+
+def is_pretrained(init_from: Any) -> bool:
+    """Whether train.init_from names a pretrained model."""
+    return isinstance(init_from, str) and init_from.partition(":")[0] in KINDS
+
+
+def completed(config: Mapping[str, Any]) -> dict[str, Any]:
+    """A config in sections, completed by the pretrained model of its train.init_from; without one
+    it stays as it is. Fields that the config leaves at their defaults get the model's values:
+
+    - section `lm`, the shape; ValueError for a field of it that is set to another value;
+    - data.tokenizer;
+    - of a member of the spec, the fields that it shares with the model's encoding of its family, as
+      in a swap, and the `length` of a scaling, which is the model's training length. What the spec
+      itself sets, as in "rope(base=10000.0)", stays;
+    - of a run of no steps, the training length; and it gets one seed.
+    """
+    train = config.get("train", {})
+    source = train.get("init_from")
+    if not is_pretrained(source):
+        return {**config}
+    there = Source.of(source)
+    data = config.get("data", {})
+    if data.get("tokenizer", DataConfig.tokenizer) == DataConfig.tokenizer:
+        data = {**data, "tokenizer": source}
+    lm = {**config.get("lm", {}), **_shape(config.get("lm", {}), there)}
+    whole = {**config, "lm": lm, "data": data, "pe": _encodings(config["pe"], there)}
+    if train.get("steps") == 0:
+        whole["train"] = {"length": there.about.length, **train}
+        whole["run"] = {"seeds": (0,), **config.get("run", {})}
+    return whole
+
+
+def _shape(given: Mapping[str, Any], there: Source) -> dict[str, Any]:
+    """The fields of section `lm` that the model decides."""
+    own = {name: value for name, value in vars(there.about.lm).items() if name not in FREE}
+    usual = vars(LmConfig())
+    for name, value in own.items():
+        if given.get(name, value) not in (value, usual[name]):
+            raise ValueError(
+                f"lm.{name} is {value!r} in {there.text}, got {given[name]!r}: leave it out, since "
+                "the shape of a pretrained model is its own"
+            )
+    return own
+
+
+def _encodings(section: Mapping[str, Any], there: Source) -> dict[str, Any]:
+    """Section `pe`, completed by the fields of the model's own encodings."""
+    spec, given = members_of(section)
+    filled = {}
+    for member in parse(spec):
+        fields = given.get(member.id, {})
+        usual = defaults(member.cls)
+        free = {n for n, value in usual.items() if fields.get(n, value) == value} - {*member.fields}
+        own = _fields_of(member, there.about)
+        filled[member.id] = {**fields, **{name: own[name] for name in own.keys() & free}}
+    return {**section, **{id: fields for id, fields in filled.items() if fields}}
+
+
+def _fields_of(member: Member, about: Described) -> dict[str, Any]:
+    """The fields that the model gives to a member."""
+    length = {"length": about.length} if issubclass(member.cls, Scaled) else {}
+    old = next((old for old in parse(about.spec) if kin(member.cls, old.cls)), None)
+    return length | (old.fields if old else {})
+
+
+@functools.cache
+def _shapes(about: Described) -> Any:
+    """The model's parameters as a tree of shapes."""
+    encodings = parse(about.spec).encodings(about.lm.dims(about.length))
+    return structure(about.lm, encodings)[1]
+
+
+def _short(count: int) -> str:
+    """A number of parameters as people say it: "135M"."""
+    for unit, name in ((1e9, "B"), (1e6, "M"), (1e3, "k")):
+        if count >= unit:
+            return f"{count / unit:.3g}{name}"
+    return str(count)
+
+
+def listed(items: Iterable[Any]) -> str:
+    """ "a, b, c"; the first eight of many."""
+    names = list(map(str, items))
+    more = f" and {len(names) - 8} more" if len(names) > 8 else ""
+    return (", ".join(names[:8]) or "none") + more

@@ -11,16 +11,15 @@ from typing import TYPE_CHECKING, Any
 import jax
 
 from pe_jax.data import tokenizer
-from pe_jax.model.text_model import TextModel
+from pe_jax.model.generate import TextModel
 from pe_jax.pretrained.load import Pretrained
 from pe_jax.pretrained.load import load as load_pretrained
 from pe_jax.pretrained.source import KINDS
 from pe_jax.record import Begun, divergence
 from pe_jax.runs.execute import evaluate_again, without_parent
 from pe_jax.runs.folder import Folder
-from pe_jax.runs.progress import RunBar
+from pe_jax.runs.progress import SILENT, RunBar
 from pe_jax.runs.run import Run
-from pe_jax.runs.view import SILENT
 from pe_jax.storage.checkpoints import Checkpoints
 from pe_jax.training.step import State, init, structure
 

@@ -7,7 +7,7 @@ import typing
 from collections.abc import Mapping
 from typing import Any
 
-from pe_jax import own_class
+from pe_jax import contract
 from pe_jax.errors import nearest
 from pe_jax.task import Task
 from pe_jax.tasks import TASKS
@@ -54,7 +54,7 @@ def sources(section: Mapping[str, Any]) -> dict[str, str]:
     imports: part of a run's identity.
     """
     path = str(section.get("name", "text")).rpartition(":")[0]
-    return own_class.sources(path) if path else {}
+    return contract.sources(path) if path else {}
 
 
 def _defaults(name: str) -> dict[str, Any]:
@@ -71,4 +71,4 @@ def _find(name: str) -> type[Task]:
     if name in TASKS:
         return TASKS[name]
     path, _, cls = name.rpartition(":")
-    return own_class.own_class(path, cls, Task)
+    return contract.own_class(path, cls, Task)

@@ -4,7 +4,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from pe_jax.atlas import by_distance, facts, maps, probe, write
+from pe_jax.atlas import by_distance, facts, figures, probe, write
 from pe_jax.atlas.numbers import Numbers
 from pe_jax.atlas.subject import Subject
 from pe_jax.encoding import Dims, overrides
@@ -74,7 +74,7 @@ def whole():
 @pytest.mark.parametrize("name", list(whole()))
 def test_every_encoding_has_its_facts_and_figures(numbers, name):
     one = numbers(name)
-    assert all(drawn.figure().axes for drawn in write.figures(one))
+    assert all(drawn.figure().axes for drawn in write.figures_of(one))
     if "locate" in one.facts.sites:
         assert one.angles is None
 
@@ -151,7 +151,7 @@ def test_what_changes_nothing_at_first_is_shown_with_noise(numbers):
         numbers("cope").noised and numbers("cope").same.acts and numbers("cope").random is not None
     )
     assert not numbers("alibi").noised and numbers("alibi").random is None
-    assert "noise" in next(iter(write.figures(numbers("cope")))).caption
+    assert "noise" in next(iter(write.figures_of(numbers("cope")))).caption
 
 
 def test_each_figure_is_drawn_where_there_is_something_to_show(numbers):
@@ -163,14 +163,14 @@ def test_each_figure_is_drawn_where_there_is_something_to_show(numbers):
         "shape": ["positions"],
         "repo": ["logits"],
     }.items():
-        drawn = list(write.figures(numbers(spec)))
+        drawn = list(write.figures_of(numbers(spec)))
         assert [one.name for one in drawn] == names
         assert all(one.figure().axes and one.caption for one in drawn)
 
 
 def test_the_training_length_is_drawn_in_every_panel(numbers):
     panels = [
-        axes for axes in maps.logits(numbers("alibi")).axes if axes.images and axes.get_title()
+        axes for axes in figures.logits(numbers("alibi")).axes if axes.images and axes.get_title()
     ]
     assert [axes.get_title() for axes in panels] == ["head 1", "head 2"]
     for axes in panels:

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from pe_jax.atlas.ideals import Ideals, ideals, values
+from pe_jax.atlas.facts import Ideals, ideals, values
 from pe_jax.atlas.subject import Subject
 from pe_jax.encoding import Dims
 from pe_jax.geometry import slopes

@@ -7,8 +7,8 @@ import shutil
 import numpy as np
 import pytest
 
+from pe_jax.data.corpus import STRIDE, WINDOW, Passages
 from pe_jax.data.load import load
-from pe_jax.data.overlap import STRIDE, WINDOW, Passages
 from pe_jax.record import TOLD, CorpusRecord, Overlap
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pe_jax.data import files as text_files
+from pe_jax.data import load as text_files
 from pe_jax.data.corpus import SPLITS, Corpus
 from pe_jax.data.load import load
 from pe_jax.storage import records

@@ -20,7 +20,7 @@ from tokenizers import AddedToken, Regex, models, normalizers, pre_tokenizers
 
 from pe_jax import record
 from pe_jax.compose.parse import make
-from pe_jax.data import bpe
+from pe_jax.data import tokenizer
 from pe_jax.data.corpus import SPLITS, Corpus
 from pe_jax.data.tokenizer import BYTES, kept, tokenize, vocabulary
 from pe_jax.errors import Refused
@@ -93,7 +93,7 @@ TEXTS = {
     "space": " \t\r\n \u00a0\u3000 ",
     "any character": any_text(1),
     "decomposed": unicodedata.normalize("NFD", varied(50)),
-    "all bytes of GPT-2's alphabet": "".join(bpe.ALPHABET),
+    "all bytes of GPT-2's alphabet": "".join(tokenizer.ALPHABET),
 }
 
 
@@ -111,11 +111,11 @@ def test_a_long_document_is_encoded_as_if_at_once(trained, seed, monkeypatch):
     text = any_text(seed) + varied(3000, seed).replace(" ", "\n ", 200)
     whole = tokenizers.Tokenizer.from_str(trained.json).encode(text).ids
     parts = []
-    monkeypatch.setattr(bpe, "_parts", noting(bpe._parts, parts))
+    monkeypatch.setattr(tokenizer, "_parts", noting(tokenizer._parts, parts))
     for size in (1, 100, 5000):
         parts.clear()
-        monkeypatch.setattr(bpe, "PART", size)
-        monkeypatch.setattr(bpe, "GROUP", 3 * size)
+        monkeypatch.setattr(tokenizer, "PART", size)
+        monkeypatch.setattr(tokenizer, "GROUP", 3 * size)
         documents = [document(text), document(""), document(PROSE)]
         found = trained.encode(documents)
         assert found[0].tolist() == whole and found[1].size == 0
@@ -134,7 +134,7 @@ def noting(function, calls):
 
 def test_pieces_are_the_bytes_of_the_librarys_own_tokens(trained):
     library = tokenizers.Tokenizer.from_str(trained.json)
-    assert set(bpe.ALPHABET) == set(pre_tokenizers.ByteLevel.alphabet())
+    assert set(tokenizer.ALPHABET) == set(pre_tokenizers.ByteLevel.alphabet())
     assert sorted(p for p in trained.pieces if len(p) == 1) == [bytes([b]) for b in range(256)]
     assert len(set(trained.pieces)) == len(trained.pieces) == library.get_vocab_size() == SIZE
     text = any_text(2)
@@ -247,7 +247,7 @@ def test_what_is_trained_is_kept_and_found_again(tmp_path, monkeypatch, trained)
     (kept,) = (tmp_path / "pe_jax").iterdir()
     whole = kept.read_bytes()
     with monkeypatch.context() as patch:
-        patch.setattr(bpe, "_train", None)
+        patch.setattr(tokenizer, "_train", None)
         assert tokenize(corpus(varied()), f"bpe:{SIZE}").tokenizer.json == first
     for damaged in (b"", whole[: len(whole) // 2], whole.replace(b"a", b"b", 1), b"\xff"):
         kept.write_bytes(damaged)

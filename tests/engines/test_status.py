@@ -13,7 +13,7 @@ from helpers import trained_line
 
 from pe_jax import record
 from pe_jax.commands import status as command
-from pe_jax.engines import queues, status, sweep
+from pe_jax.engines import status, sweep
 from pe_jax.engines.engine import Exit
 from pe_jax.record import Stage
 from pe_jax.runs.folder import Folder
@@ -74,7 +74,7 @@ class Work:
 
     def sweep(self, waiting=(), started=()):
         """A sweep that lives, with a queue."""
-        put = self.held.enter_context(queues.kept(self.folder))
+        put = self.held.enter_context(status.kept_queue(self.folder))
         put(*([f"{name}-1a2b3c4d" for name in names] for names in (waiting, started)))
 
     def states(self):
@@ -154,16 +154,18 @@ def test_a_run_that_a_later_sweep_leaves_out_is_not_queued(work):
 
 
 def test_the_queues_of_several_sweeps_are_one_and_that_of_a_dead_one_is_none(tmp_path):
-    dead = tmp_path / queues.FOLDER / "1"
+    dead = tmp_path / status.FOLDER / "1"
     atomic.write(dead / "queue.json", json.dumps({"waiting": ["a"], "started": []}))
     with contextlib.ExitStack() as other:
-        other.enter_context(locks.locked(tmp_path / queues.FOLDER / "2"))
+        other.enter_context(locks.locked(tmp_path / status.FOLDER / "2"))
         queue = json.dumps({"waiting": ["b"], "started": ["c"]})
-        atomic.write(tmp_path / queues.FOLDER / "2/queue.json", queue)
-        with queues.kept(tmp_path) as put:
+        atomic.write(tmp_path / status.FOLDER / "2/queue.json", queue)
+        with status.kept_queue(tmp_path) as put:
             put(["d"], [])
-            assert queues.read(tmp_path) == queues.Queue({"b", "d"}, {"c"}) and not dead.exists()
-    assert queues.read(tmp_path) == queues.Queue()
+            assert (
+                status.read_queue(tmp_path) == status.Queue({"b", "d"}, {"c"}) and not dead.exists()
+            )
+    assert status.read_queue(tmp_path) == status.Queue()
 
 
 def test_a_run_that_another_process_holds_is_waited_for(work):

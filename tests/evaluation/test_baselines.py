@@ -8,9 +8,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from pe_jax.evaluation.answers import held_out
 from pe_jax.evaluation.baselines import baselines, most_frequent, per_token
 from pe_jax.evaluation.config import EvalConfig, variant
+from pe_jax.evaluation.scoring import held_out
 from pe_jax.tasks import TASKS
 from pe_jax.tasks.flip_flop import FlipFlop
 

@@ -26,7 +26,7 @@ from pe_jax.encodings import ENCODINGS
 from pe_jax.encodings.cope import CoPE
 from pe_jax.encodings.shaw import Shaw
 from pe_jax.encodings.ssmax import SSMax
-from pe_jax.model import layer, lm
+from pe_jax.model import lm
 from pe_jax.model.config import LmConfig
 from pe_jax.model.lm import LM, _dropout_keys, _rows, decayed
 from pe_jax.training.config import TrainConfig
@@ -154,7 +154,7 @@ def test_tokens_that_keep_their_batch_axis_give_the_same(changes, monkeypatch):
         return jax.value_and_grad(total, has_aux=True)(params)
 
     flat = slopes()
-    for module in (layer, lm):
+    for module in (lm, lm):
         monkeypatch.setattr(module, "flat", lambda x: x)
     jax.tree.map(
         functools.partial(np.testing.assert_allclose, rtol=1e-4, atol=1e-4), slopes(), flat

@@ -11,7 +11,7 @@ from pe_jax.compose.parse import parse
 from pe_jax.encoding import HOOKS, Encoding
 from pe_jax.model import probe
 from pe_jax.model.config import LmConfig
-from pe_jax.runs import checks
+from pe_jax.runs import run
 
 QUICK = ("cope", "stick_breaking", "abacus", "position_coupling", "randomized+t5")
 
@@ -142,7 +142,7 @@ def test_a_run_with_such_an_encoding_is_refused(tmp_path):
         with pytest.raises(ValueError, match=r"Leak: embed reads later .*mine.py, line 8\)"):
             run_of(spec, **values)
     both_sides = LmConfig(causal=False)
-    checks.users_hooks(parse(f"{path}:Leak"), (), both_sides.dims(16), both_sides)
+    run.users_hooks(parse(f"{path}:Leak"), (), both_sides.dims(16), both_sides)
     with pytest.raises(TypeError, match="per_sequence = True"):
         run_of(f"{path}:Reads")
 

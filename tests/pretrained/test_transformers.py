@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from commands import Lab
 
-from pe_jax.data.bpe import of_bytes
+from pe_jax.data.tokenizer import of_bytes
 from pe_jax.pretrained.load import load
 from pe_jax.runs.trained import Trained
 

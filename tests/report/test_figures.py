@@ -12,7 +12,7 @@ from matplotlib.colors import to_hex
 
 from pe_jax.encodings import ENCODINGS
 from pe_jax.record import CorpusRecord, Curve, Progress, Replica, Result, Row, Training, Tried, Way
-from pe_jax.report import bars, figures, learning, plane, style
+from pe_jax.report import figures, plane, style
 from pe_jax.report.style import COMMON, looks
 
 SEVEN = ("alibi", "learned", "nope", "rope", "sinusoidal", "t5", "transformer_xl")
@@ -109,8 +109,8 @@ def test_a_line_looks_alike_in_all_figures():
     results = [
         with_training(made(label, end), end) for label, end in (("fire", 2.5), ("cope", 3.0))
     ]
-    every = (figures.curves, figures.positions, learning.training)
-    found = [figure(results) for figure in every] + [learning.rates(results, "same_targets")]
+    every = (figures.curves, figures.positions, figures.training)
+    found = [figure(results) for figure in every] + [figures.rates(results, "same_targets")]
     for result in results:
         named = [
             line
@@ -198,19 +198,19 @@ def test_swaps_are_bars_of_differences_at_each_length_with_their_intervals():
         return replace(row, way=Way(swap=swap), value=value)
 
     told = pretrained(replace(one, rows=tuple(changed(row, swap) for row in rows for swap in by)))
-    figure = bars.bars(told, "same_targets", 5.5)
+    figure = figures.bars(told, "same_targets", 5.5)
     last = figure.axes[-1]
     names = [tick.get_text() for tick in figure.axes[0].get_yticklabels()]
     assert names == ["yarn", "ntk", "pi", "as it is"]
     assert [bar.get_width() for bar in last.patches] == pytest.approx([-0.25, 0.1, 0.5, 3.0])
     colours = [to_hex(bar.get_facecolor()) for bar in last.patches]
-    assert colours == [bars.BETTER, bars.OPEN, bars.WORSE, bars.WORSE]
+    assert colours == [figures.BETTER, figures.OPEN, figures.WORSE, figures.WORSE]
     half = 0.3 * 4.302653 / np.sqrt(3)  # by Student's t of 2 degrees of freedom
     assert last.lines[1].get_xdata() == pytest.approx([0.1 - half, 0.1 + half])
     assert last.get_xlim()[1] < 3 and [text.get_text() for text in last.texts] == ["+3"]
     assert all(bar.get_width() == 0 for bar in figure.axes[0].patches)
     alone = replace(told, rows=tuple(row for row in told.rows if row.length == longest))
-    assert bars.bars(alone, "same_targets", 5.5) is None
+    assert figures.bars(alone, "same_targets", 5.5) is None
 
 
 def test_axes_say_which_way_is_better():
@@ -288,7 +288,7 @@ def with_training(result, end, broken=()):
 
 def test_training_draws_means_over_seeds_and_marks_those_that_break_off():
     results = [with_training(made("rope"), 2.5), with_training(made("t5"), 2.6, broken=(1,))]
-    figure = learning.training(results)
+    figure = figures.training(results)
     np.testing.assert_allclose(drawn(figure)["rope"], [[10, 6], [20, 3], [30, 2.5]])
     np.testing.assert_allclose(drawn(figure)["t5"], [[10, 6], [20, 3], [30, 2.6]])
     crosses = [line for line in figure.axes[0].lines if line.get_marker() == "X"]
@@ -296,21 +296,21 @@ def test_training_draws_means_over_seeds_and_marks_those_that_break_off():
     assert crosses[0].get_color() == COMMON["t5"]
     assert figure.axes[0].get_xlabel() == "training step"
     assert figure.axes[0].get_ylabel().startswith("validation bits per byte")
-    assert learning.training([made("rope")]) is None
+    assert figures.training([made("rope")]) is None
     end = Progress(seed=0, step=(9,), loss=(1.0,), valid=(3.0,))
     once = replace(results[0].train, progress=(end,))
-    assert learning.training([replace(results[0], train=once)]) is None  # a point is no line
+    assert figures.training([replace(results[0], train=once)]) is None  # a point is no line
 
 
 def test_a_run_that_diverges_leaves_the_axes_marked_and_flattens_no_other():
     calm, wild = with_training(made("rope"), 2.5), with_training(made("t5"), 900.0)
-    figure = learning.training([calm, wild])
+    figure = figures.training([calm, wild])
     assert figure.axes[0].get_ylim()[1] < 10 and plane.is_cut(figure)
 
 
 def test_rates_are_drawn_where_all_seeds_have_a_value_with_a_ring_at_the_chosen_one():
     results = [with_training(made("rope"), 2.5), with_training(made("t5"), 2.6)]
-    figure = learning.rates(results, "same_targets")
+    figure = figures.rates(results, "same_targets")
     np.testing.assert_allclose(drawn(figure)["rope"], [[1e-3, 2.502], [3e-3, 2.5]])
     rings = [line for line in figure.axes[0].lines if line.get_markerfacecolor() == "none"]
     assert [line.get_xydata().tolist() for line in rings] == [[[3e-3, 2.5]], [[3e-3, 2.6]]]
@@ -320,7 +320,7 @@ def test_rates_are_drawn_where_all_seeds_have_a_value_with_a_ring_at_the_chosen_
 def test_rates_that_one_of_several_seeds_has_tried_are_drawn():
     one = with_training(made("rope"), 2.5)
     one = replace(one, rates=tuple(replace(r, valid={0: r.valid[0]}) for r in one.rates))
-    assert drawn(learning.rates([one], "same_targets"))["rope"][:, 0].tolist() == [1e-3, 3e-3]
+    assert drawn(figures.rates([one], "same_targets"))["rope"][:, 0].tolist() == [1e-3, 3e-3]
 
 
 def test_results_that_differ_in_their_rate_alone_are_a_curve_over_the_rate():
@@ -329,14 +329,14 @@ def test_results_that_differ_in_their_rate_alone_are_a_curve_over_the_rate():
         return replace(made(label, 2 + rate), config=config, id=f"{label}-{rate}-{steps}")
 
     results = [at(0.1), at(0.3), at(0.1, "t5"), at(0.1, steps=99)]
-    figure = learning.rates(results, "same_targets")
+    figure = figures.rates(results, "same_targets")
     np.testing.assert_allclose(drawn(figure)["rope"], [[0.1, 2.11], [0.3, 2.31]])
     assert set(drawn(figure)) == {"rope"}
-    assert learning.rates(results[1:3], "same_targets") is None
+    assert figures.rates(results[1:3], "same_targets") is None
 
 
 def test_the_points_that_a_page_tells_of_lie_on_the_figure():
-    for chosen in (figures.curves, figures.positions, learning.training):
+    for chosen in (figures.curves, figures.positions, figures.training):
         figure = chosen([with_training(made(label), 2.5) for label in ("rope", "nope")])
         svg = style.svg(figure)
         height, width = (72 * size for size in (figure.get_figheight(), figure.get_figwidth()))

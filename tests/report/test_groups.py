@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from studies import make_record
 
 from pe_jax.record import CorpusRecord, Vocabulary, Way
-from pe_jax.report import gallery, groups, labels, page, sheet, sheets, style, tables
+from pe_jax.report import groups, labels, page, sheet, sheets, style, tables
 from pe_jax.report.baseline import versus
 from pe_jax.report.selection import Selection
 
@@ -208,7 +208,7 @@ def test_each_table_of_the_first_metric_has_figures_of_its_own_models(tmp_path):
     kinds = ("curves", "positions")
     assert {f"{kind}{end}.png" for kind in kinds for end in ("", "-2")} <= written
     reported = tables.study(results)
-    found = gallery.drawn(results, reported, versus(results, reported, "t5"), width=5.5)
+    found = page.drawn(results, reported, versus(results, reported, "t5"), width=5.5)
     assert [one.name for one in found] == [f"{kind}{end}" for end in ("", "-2") for kind in kinds]
     assert [one.caption.endswith(" 700 steps.") for one in found] == [False] * 2 + [True] * 2
     drawn = [{name for name, _ in style.hits(one.figure)} for one in found]

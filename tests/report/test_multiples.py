@@ -8,7 +8,7 @@ import pytest
 from drawn import depths, drawn
 
 from pe_jax.record import Way
-from pe_jax.report import depth, figures, multiples, style, tables
+from pe_jax.report import figures, style, tables
 from pe_jax.report.overview import overview
 
 TASKS = ("even_pairs", "odds_first", "bucket_sort", "reverse_string")
@@ -24,7 +24,7 @@ def study(encodings=("rope", "alibi", "t5"), tasks=TASKS, **more):
 
 
 def test_each_task_has_a_panel_with_its_chance_and_the_training_length():
-    figure = multiples.tasks(*study(), 5.5)
+    figure = figures.tasks(*study(), 5.5)
     shown = [axes for axes in figure.axes if axes.get_visible()]
     names = ["bucket sort", "even pairs", "odds first", "reverse string"]
     assert [axes.get_title() for axes in shown] == names
@@ -35,12 +35,12 @@ def test_each_task_has_a_panel_with_its_chance_and_the_training_length():
         chance = 20 if axes.get_title() == "bucket sort" else 50
         assert [line.get_ydata()[0] for line in still if line.get_linestyle() != "-"] == [chance]
         assert any(list(line.get_xdata()) == [40, 40] for line in axes.lines)
-        assert axes.get_ylim() == multiples.PERCENT
+        assert axes.get_ylim() == figures.PERCENT
         np.testing.assert_allclose(lines["rope"].get_ydata()[:2], 100)
 
 
 def test_an_encoding_has_one_look_in_all_panels():
-    figure = multiples.tasks(*study(), 5.5)
+    figure = figures.tasks(*study(), 5.5)
     for spec in ("rope", "alibi", "t5"):
         drawings = {
             (line.get_color(), str(line.get_linestyle()))
@@ -58,7 +58,7 @@ def overlap(a, b):
 @pytest.mark.parametrize("count", [2, 8, 20])
 def test_the_legend_covers_nothing_and_stays_within_the_figure(tmp_path, count):
     names = [f"randomized(max=2048)+encoding_{i}" for i in range(count)]
-    figure = multiples.tasks(*study(names), 5.5)
+    figure = figures.tasks(*study(names), 5.5)
     style.save(figure, tmp_path / "tasks")
     (legend,) = figure.legends
     box = legend.get_window_extent()
@@ -78,7 +78,7 @@ def test_a_heat_map_has_a_column_for_each_length_and_hatches_what_is_missing(tmp
         drawn("passkey", "alibi", 2, curves=tuple(c for c in curves if c.length < 320)),
         drawn("passkey", "t5", 2),
     ]
-    figure = depth.heat(results, 5.5)
+    figure = figures.heat(results, 5.5)
     style.save(figure, tmp_path / "depth")
     panels = [axes for axes in figure.axes if axes.get_visible() and axes.get_title()]
     assert [axes.get_title() for axes in panels] == ["rope", "alibi"]  # t5 has no curves
@@ -96,7 +96,7 @@ def test_a_heat_map_has_a_column_for_each_length_and_hatches_what_is_missing(tmp
 def test_lengths_are_named_below_the_lowest_panel_of_each_column():
     curves = depths(lambda *_: 50.0)
     results = [drawn("passkey", f"e{i}", 2, curves=curves) for i in range(6)]
-    panels = [axes for axes in depth.heat(results, 5.5).axes if axes.get_title()]
+    panels = [axes for axes in figures.heat(results, 5.5).axes if axes.get_title()]
     named = [axes.xaxis.get_tick_params()["labelbottom"] for axes in panels]
     assert named == [False, False, True, True, True, True]
 
@@ -106,12 +106,12 @@ def test_curves_of_samples_are_no_positions_of_text():
         drawn("passkey", spec, 2, curves=depths(lambda *_: 50.0)) for spec in ("rope", "alibi")
     ]
     assert figures.positions(results) is None and figures.against(results) is None
-    assert depth.heat([replace(one, curves=()) for one in results], 5.5) is None
+    assert figures.heat([replace(one, curves=()) for one in results], 5.5) is None
     empty = [replace(one, curves=depths(lambda *_: None)) for one in results]
-    assert depth.heat(empty, 5.5) is None
+    assert figures.heat(empty, 5.5) is None
     swapped = [
         replace(one, curves=tuple(replace(c, way=Way(swap="window")) for c in one.curves))
         for one in results
     ]
-    assert depth.heat(swapped, 5.5) is None
-    assert math.isfinite(depth.heat(results, 5.5).get_figheight())
+    assert figures.heat(swapped, 5.5) is None
+    assert math.isfinite(figures.heat(results, 5.5).get_figheight())

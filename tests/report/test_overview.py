@@ -10,16 +10,7 @@ from drawn import drawn, guessed, pretrained
 from studies import make_record
 from test_report import run
 
-from pe_jax.report import (
-    gallery,
-    groups,
-    labels,
-    page,
-    sheet,
-    sheets,
-    study,
-    tables,
-)
+from pe_jax.report import groups, labels, page, sheet, sheets, study, tables
 from pe_jax.report.overview import overview
 from pe_jax.report.selection import Selection
 from pe_jax.storage.records import encode
@@ -141,7 +132,7 @@ def test_a_study_of_one_group_has_the_files_it_had(tmp_path):
 
 def test_every_group_has_the_figures_of_its_first_table():
     results = both()
-    drawings = gallery.drawn(results, tables.study(results), [], 5.5, made(results))
+    drawings = page.drawn(results, tables.study(results), [], 5.5, made(results))
     names = {one.name: one.table and one.table.metric for one in drawings}
     assert names["curves"] == "same_targets"
     assert names["curves-2"] == names["curves-3"] == "accuracy"

@@ -24,19 +24,7 @@ from studies import make_record, make_records, parsed, save_runs, written
 
 from pe_jax import record
 from pe_jax.record import Reason, Way
-from pe_jax.report import (
-    cells,
-    compare,
-    figures,
-    gallery,
-    labels,
-    page,
-    sheet,
-    sheets,
-    study,
-    style,
-    tables,
-)
+from pe_jax.report import cells, compare, figures, labels, page, sheet, sheets, study, style, tables
 from pe_jax.report.selection import Selection
 from pe_jax.report.style import looks
 from pe_jax.runs.folder import chosen
@@ -520,7 +508,7 @@ def test_everything_says_that_validation_text_was_scored(tmp_path):
             for path in out.iterdir()
             if path.suffix not in (".png", ".pdf")
         }
-        captions = [one.caption for one in gallery.drawn(results, tables.study(results), [], 5.0)]
+        captions = [one.caption for one in page.drawn(results, tables.study(results), [], 5.0)]
         both = compare.compare(results, results)
         compared = sheet.markdown(compare.sheets(both, "A", "B"))
         floats = re.findall(r"\\caption{(.*)}", texts["table.tex"])
@@ -642,7 +630,7 @@ def test_a_caption_says_that_an_arrow_head_marks_a_cut_where_there_is_one(record
     cut = replace(records[0], rows=tuple(wide))
     for results, said in ((records, False), ([cut, *records[1:]], True)):
         drawn = {"curves": figures.curves(results)}
-        told = gallery.captions(results, tables.extrapolation(results), drawn)
+        told = page.captions(results, tables.extrapolation(results), drawn)
         assert ("arrow head" in told["curves"]) == said
 
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 from drawn import drawn, guessed, texts
 from scored import rows
 
-from pe_jax.report import multiples, overview, sheets, tables
+from pe_jax.report import figures, overview, sheets, tables
 from pe_jax.report.baseline import versus
 from pe_jax.report.page import summary
 
@@ -77,12 +77,12 @@ def test_a_panel_has_the_most_frequent_target_on_its_axis():
     results = [SOLVES, model("rope", [100] * 3, [60, 61, 62], "reverse")]
     results[0] = replace(results[0], baselines=guessed("parity", labels=4, lengths=(40, 80, 160)))
     found = overview.overview(results, tables.study(results))
-    panels = [axes for axes in multiples.tasks(results, found, 5.5).axes if axes.get_visible()]
+    panels = [axes for axes in figures.tasks(results, found, 5.5).axes if axes.get_visible()]
     dotted = {
         axes.get_title(): [*line.get_ydata()]
         for axes in panels
         for line in axes.lines
-        if line.get_color() == multiples.CHANCE["color"]
+        if line.get_color() == figures.CHANCE["color"]
     }
     assert dotted["parity"] == [25.0] * 3 and set(dotted["reverse"]) == {50.0}
 

@@ -9,7 +9,7 @@ from commands import run_of, the_run, write_text
 from pe_jax.record import Begun
 from pe_jax.report import notes, sheet, tables
 from pe_jax.runs.execute import evaluate_again, execute
-from pe_jax.runs.view import Silent
+from pe_jax.runs.progress import Silent
 from pe_jax.storage import records
 
 

@@ -10,8 +10,8 @@ from commands import Lab, lines, result, run_of, the_run
 from pe_jax.engines import status
 from pe_jax.record import Reason, Result, Stage
 from pe_jax.runs.execute import evaluate_again, execute
+from pe_jax.runs.progress import Silent
 from pe_jax.runs.trained import Trained
-from pe_jax.runs.view import Silent
 from pe_jax.storage import records
 
 POISON = """

@@ -20,8 +20,8 @@ from pe_jax.report import study
 from pe_jax.runs import environment
 from pe_jax.runs.execute import evaluate_again, execute
 from pe_jax.runs.folder import Folder, chosen, starved
+from pe_jax.runs.progress import Silent
 from pe_jax.runs.trained import Trained
-from pe_jax.runs.view import Silent
 from pe_jax.storage import jsonl as stored
 from pe_jax.storage import records
 from pe_jax.training import need

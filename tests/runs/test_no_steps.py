@@ -21,10 +21,10 @@ from pe_jax.evaluation.passes import plan
 from pe_jax.evaluation.windows import windows
 from pe_jax.pretrained.load import load
 from pe_jax.prompts import Request, passkey
-from pe_jax.report import depth, sheets, tables
+from pe_jax.report import figures, sheets, tables
 from pe_jax.runs.execute import execute
+from pe_jax.runs.progress import SILENT, Silent
 from pe_jax.runs.run import Run
-from pe_jax.runs.view import SILENT, Silent
 from pe_jax.storage import hashes
 from pe_jax.tasks.passkey import FILLER
 
@@ -247,7 +247,7 @@ def test_prompts_have_a_table_and_a_heat_map_of_every_swap(book, tmp_path):
     assert sheets.extrapolation([table])[0].columns[-1] == "seconds a window"
     notes = " ".join(table.notes)
     assert "same numbers with every swap" in notes and "3 samples" in notes
-    figure = depth.heat([result], 5.5)
+    figure = figures.heat([result], 5.5)
     titles = [axes.get_title() for axes in figure.axes if axes.get_visible()]
     assert titles[:3] == ["served", "pi", "window 300"]
 

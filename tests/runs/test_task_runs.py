@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from pe_jax import Trained
-from pe_jax.evaluation.answers import predict
+from pe_jax.evaluation.scoring import predict
 from pe_jax.report.tables import grouped
 from pe_jax.runs.execute import execute
 from pe_jax.runs.folder import Folder

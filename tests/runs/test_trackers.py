@@ -10,7 +10,7 @@ from commands import Lab, lines, run_of, the_run, tiny
 
 from pe_jax import errors
 from pe_jax.record import Begun, CorpusRecord, Result, Stage
-from pe_jax.runs import execute, trackers, view
+from pe_jax.runs import execute, progress, trackers
 from pe_jax.storage import atomic, jsonl, locks, records
 from pe_jax.training.session import Interrupted
 
@@ -26,7 +26,7 @@ ABOUT = Begun(
 )
 
 
-class Seen(view.Silent):
+class Seen(progress.Silent):
     """Notes what is said, and watches by a function."""
 
     def __init__(self, watch=lambda line: None):

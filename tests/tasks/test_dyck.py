@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from test_tasks import samples
 
-from pe_jax.evaluation.answers import held_out
 from pe_jax.evaluation.baselines import baselines
 from pe_jax.evaluation.config import EvalConfig
+from pe_jax.evaluation.scoring import held_out
 from pe_jax.tasks.dyck import Dyck
 
 
