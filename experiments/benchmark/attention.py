@@ -33,7 +33,7 @@ from pe_jax.attention.fused import attend_fused
 from pe_jax.attention.rows import Rows
 from pe_jax.compose.parse import make
 from pe_jax.encoding import Dims
-from pe_jax.model.parameters import init_params
+from pe_jax.model.lm import init_params
 from pe_jax.runs import environment
 
 SPECS = "rope", "alibi", "t5", "rope+window(window=512)"

@@ -155,7 +155,7 @@ def _forms(encoding: Any) -> str:
     from pe_jax.attention.fused import refusal
     from pe_jax.attention.rows import Rows
     from pe_jax.encoding import overrides
-    from pe_jax.model.parameters import init_params
+    from pe_jax.model.lm import init_params
 
     dims, why = encoding.dims, []
 

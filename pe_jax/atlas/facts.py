@@ -20,7 +20,7 @@ from pe_jax.attention.dense import attend
 from pe_jax.attention.rows import Rows
 from pe_jax.compose.parse import parse
 from pe_jax.encoding import RELATIVE, Dims, Encoding, overrides, sites
-from pe_jax.model.parameters import init_params, learned, noisy
+from pe_jax.model.lm import init_params, learned, noisy
 
 GROUPS = {
     "input": "Added to the input",

@@ -16,7 +16,7 @@ from flax import nnx
 from pe_jax.compose import hooks
 from pe_jax.compose.parse import Spec, active, parse
 from pe_jax.encoding import Dims, Encoding, Params
-from pe_jax.model.parameters import init_params, noisy
+from pe_jax.model.lm import init_params, noisy
 from pe_jax.runs import run
 
 if TYPE_CHECKING:

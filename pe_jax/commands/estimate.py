@@ -13,7 +13,7 @@ import numpy as np
 from pe_jax.evaluation.passes import jobs, plan, wanted
 from pe_jax.evaluation.scorers import compared, shared
 from pe_jax.evaluation.scoring import target_nats
-from pe_jax.report.words import count
+from pe_jax.report.words import count, rounded
 from pe_jax.runs.progress import duration
 from pe_jax.runs.run import Run
 from pe_jax.training.step import structure
@@ -29,15 +29,15 @@ def show(run: Run) -> None:
     windows, references, programs = passes(run)
     seconds, compiling = _timed(run, shortest)
     each = {n: seconds * work(run, n) / work(run, shortest) for n in {*windows, *references}}
-    print(f"a window of {shortest} tokens takes {seconds:.2g} s here")
+    print(f"a window of {shortest} tokens takes {rounded(seconds)} s here")
     total = programs * compiling
     for length in sorted(each):
         asked, more = windows[length], references[length]
         total += each[length] * (asked + more)
-        extra = f" and {more} to compare with" if more else ""
-        line = f"{length} tokens: {count(asked, 'window')}{extra}, about {each[length]:.2g} s each"
-        print(line)
-    print(f"{count(programs, 'program')} to compile, about {compiling:.2g} s each")
+        compared = f" and {more} to compare with" if more else ""
+        text = f"{count(asked, 'window')}{compared}"
+        print(f"{length} tokens: {text}, about {rounded(each[length])} s each")
+    print(f"{count(programs, 'program')} to compile, about {rounded(compiling)} s each")
     print(
         f"in all about {duration(total)}, more with swaps that score keys twice (self_extend, "
         "rerope, lm_infinite); the same command without --dry_run scores them, and goes on where "

@@ -20,7 +20,6 @@ from jax.sharding import Mesh
 
 from pe_jax.encoding import Encoding
 from pe_jax.evaluation.baselines import bayes, per_token
-from pe_jax.evaluation.budget import Budget
 from pe_jax.evaluation.config import EvalConfig
 from pe_jax.evaluation.passes import Job, Key, Pass
 from pe_jax.evaluation.scoring import (
@@ -39,6 +38,7 @@ from pe_jax.record import Curve, Reason, Replica, Row
 from pe_jax.task import Task
 from pe_jax.tasks.text import TEXT
 from pe_jax.training.mesh import copies
+from pe_jax.training.need import Budget
 from pe_jax.training.session import Session
 
 

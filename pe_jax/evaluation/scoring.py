@@ -19,7 +19,6 @@ from flax import nnx
 from jaxtyping import Array, Bool, Float, Int, Key
 
 from pe_jax.encoding import Encoding
-from pe_jax.evaluation.budget import Budget, needed
 from pe_jax.evaluation.config import EvalConfig
 from pe_jax.evaluation.passes import Pass
 from pe_jax.evaluation.windows import Windows
@@ -29,6 +28,7 @@ from pe_jax.model.memory import Memory
 from pe_jax.record import Reason, sentence
 from pe_jax.task import Sample, Task
 from pe_jax.training.mesh import place_windows
+from pe_jax.training.need import Budget, needed
 from pe_jax.training.processes import gather
 from pe_jax.training.session import Session
 

@@ -1,7 +1,6 @@
 """The language model under encodings.
 
 config      its shape
-parameters  the parameters of an encoding, drawn for a model
 cache       what a model keeps of earlier tokens, and the key/value cache
 memory      the segment memory, which keeps the inputs of layers instead
 lm          the model and its layers: `logits, cache = model(tokens, cache)`

@@ -25,7 +25,7 @@ from pe_jax.compose.hooks import place
 from pe_jax.encoding import RELATIVE, Encoding, overrides, sites
 from pe_jax.encodings import ENCODINGS
 from pe_jax.errors import first_line
-from pe_jax.model.parameters import noisy
+from pe_jax.model.lm import noisy
 
 MOST = 64  # tokens of the probe
 IDS = 16  # tokens have ids below it, so that those which a class may know, such as digits, occur

@@ -24,7 +24,7 @@ from pe_jax.record import AS_TRAINED, Replica, Result, Way
 from pe_jax.report import cells, stats
 from pe_jax.report.cells import Cell, described
 from pe_jax.report.sheet import Note, Printed, Sheet, number
-from pe_jax.report.words import count, join, plusminus
+from pe_jax.report.words import count, join, plusminus, rounded
 
 DIGITS = 3
 LEAST_GAIN = 0.03
@@ -261,7 +261,9 @@ def sheet(found: Recommendation) -> Sheet:
                 Printed(
                     plusminus(choice.short.mean, choice.short.half, "+", DIGITS), choice.short.mean
                 ),
-                number(choice.seconds, "{:.2g}"),
+                Printed("n/a")
+                if choice.seconds is None
+                else Printed(rounded(choice.seconds), choice.seconds),
                 Printed(", ".join(choice.read_by) or "own code", ", ".join(choice.read_by)),
             )
         )

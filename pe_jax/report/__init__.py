@@ -12,14 +12,13 @@ reference_rows    rows below the models: cropped, trained at E, methods without 
 overview          all groups of a study side by side
 baseline          every model, or swap of a single one, against one of them: paired differences
 compare           two sets of results: which runs match, what differs, as sheets
-published         published numbers, scores beside them, agreement of the order
+published         published numbers, scores beside them, agreement of the order; as sheets
 stats             intervals, ranks, paired tests and their correction for many comparisons
 labels            what a run is called in tables and figures
 
 Print
 sheet             a table as it prints: terminal, Markdown, LaTeX, CSV; notes and footnotes
 sheets            tables of scores, of differences and of several groups as sheets
-published_sheets  scores beside published ones as sheets
 notes             notes below a table: protocol, training, doubts, how to read it
 page              the published folder with its figures and HTML page (report.html.j2, report.js)
 words             lists, counted nouns and numbers as text

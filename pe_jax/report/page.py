@@ -13,17 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pe_jax.record import Result
-from pe_jax.report import (
-    figures,
-    headroom,
-    labels,
-    plane,
-    published_sheets,
-    sheet,
-    sheets,
-    style,
-    tables,
-)
+from pe_jax.report import figures, headroom, labels, plane, published, sheet, sheets, style, tables
 from pe_jax.report.baseline import Versus, versus
 from pe_jax.report.cells import Table, TableRow, curve_metric, described, in_percent
 from pe_jax.report.groups import draws
@@ -108,7 +98,7 @@ def write(
         texts["baseline.md"] = sheet.markdown(against_baseline)
         texts["baseline.csv"] = sheet.csv(against_baseline)
     if held:
-        beside = [*map(choice.noted, published_sheets.sheets(held))]
+        beside = [*map(choice.noted, published.sheets(held))]
         texts["published.md"], texts["published.csv"] = sheet.markdown(beside), sheet.csv(beside)
     with atomic.together(out) as draft:
         written = [atomic.write(draft / name, text) for name, text in texts.items()]
@@ -153,7 +143,7 @@ def page(
         overview=whole,
         tables=list(zip(reported, printed, strict=True)),
         differences=by_table,
-        published=[*map(choice.noted, published_sheets.sheets(held))] if held else [],
+        published=[*map(choice.noted, published.sheets(held))] if held else [],
         glossary=sheet.glossary(every),
         own_notes=sheet.own_notes,
         by_question=sheet.by_question,

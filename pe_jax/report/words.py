@@ -33,6 +33,11 @@ def each(numbers: Iterable[int], noun: str) -> str:
     return count(high, noun) if low == high else f"{low:,} to {count(high, noun)}"
 
 
+def rounded(value: float) -> str:
+    """A number to two digits: "0.012", "9.8", "160"."""
+    return f"{float(f'{value:.2g}'):,g}"
+
+
 def commit(text: str) -> str:
     """A record's commit with the first 12 digits of each hash in it."""
     return re.sub(r"[0-9a-f]{40}", lambda sha: sha[0][:12], text)

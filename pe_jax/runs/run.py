@@ -32,7 +32,7 @@ from pe_jax.fields import check_value
 from pe_jax.metric import Predictions, SampleMetric, TextMetric, named
 from pe_jax.model import memory, probe
 from pe_jax.model.config import DTYPES, LmConfig
-from pe_jax.model.parameters import learned
+from pe_jax.model.lm import learned
 from pe_jax.pretrained.source import Source
 from pe_jax.record import Parameters, few
 from pe_jax.runs import environment

@@ -1,13 +1,15 @@
-"""The memory that training needs, held against what is free: by arithmetic before anything is
-allocated or compiled, and by the compiled program before its first step. Free is what an
-accelerator reports, or on a CPU what the machine, the control group and the limit of the process
-leave.
+"""The memory that training and evaluation need, held against what is free. Of training it is known
+by arithmetic before anything is allocated or compiled, and by the compiled program before its first
+step; of a pass of evaluation by its compiled program. Free is what an accelerator reports, or on a
+CPU what the machine, the control group and the limit of the process leave.
 """
 
 from __future__ import annotations
 
 import contextlib
+import functools
 import math
+import threading
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -19,8 +21,8 @@ from jax.sharding import Mesh
 from pe_jax.encoding import Encoding
 from pe_jax.errors import Refused
 from pe_jax.model.config import DTYPES, LmConfig
+from pe_jax.model.lm import sizes
 from pe_jax.model.logits import tokens_at_once
-from pe_jax.model.parameters import sizes
 from pe_jax.record import in_bytes
 from pe_jax.task import Task
 from pe_jax.training.config import TrainConfig
@@ -195,3 +197,57 @@ def _limit() -> Iterator[int]:
         pages = int((PROC / "self" / "statm").read_text().split()[0])
         if most != resource.RLIM_INFINITY:
             yield max(0, most - pages * resource.getpagesize())
+
+
+# The memory of a pass of evaluation, and the share of each pass where several run at a time.
+# Compiling needs little memory however long the windows are, so a pass that does not fit is not
+# run, and the system does not have to kill the process.
+
+
+def needed(program: functools.partial, *arguments: Any, **options: Any) -> int:
+    """Bytes on one device of a program, a jitted function with some arguments given, called with
+    the others: what goes in, what comes out, and what lies between. It is compiled, and not run;
+    a call after that finds it compiled.
+    """
+    lowered = program.func.lower(*arguments, **program.keywords, **options)
+    stats = lowered.compile().memory_analysis()
+    parts = ("argument", "output", "temp")
+    return sum(getattr(stats, f"{part}_size_in_bytes", 0) for part in parts)
+
+
+class Budget:
+    """What passes that run at a time may allocate together, on the devices of a mesh or on one."""
+
+    def __init__(self, mesh: Mesh | None):
+        self.devices = jax.local_devices()[:1] if mesh is None else [*mesh.devices.flat]
+        self.changed = threading.Condition()
+        self.taken: list[int] = []
+        self.free: int | None = None
+        """What was free when nothing was taken."""
+
+    def lacks(self, size: int) -> int | None:
+        """The bytes that are free where they are fewer than `size`; None where it fits."""
+        with self.changed:
+            self._look()
+            return self.free if self.free is not None and size > self.free else None
+
+    @contextlib.contextmanager
+    def take(self, size: int) -> Iterator[None]:
+        """Holds `size` bytes, once they fit beside what others hold."""
+        with self.changed:
+            self.changed.wait_for(lambda: self._fits(size))
+            self._look()
+            self.taken.append(size)
+        try:
+            yield
+        finally:
+            with self.changed:
+                self.taken.remove(size)
+                self.changed.notify_all()
+
+    def _fits(self, size: int) -> bool:
+        return not self.taken or self.free is None or sum(self.taken) + size <= self.free
+
+    def _look(self) -> None:
+        if not self.taken:
+            self.free = free_bytes(self.devices)

@@ -37,7 +37,7 @@ from pe_jax.encodings.t5 import T5
 from pe_jax.encodings.transformer_xl import TransformerXL
 from pe_jax.encodings.xpos import XPos
 from pe_jax.geometry import inverse_timescales
-from pe_jax.model.parameters import init_params
+from pe_jax.model.lm import init_params
 
 DIMS = Dims(model=24, heads=3, head=8, layers=6, train_len=16)
 

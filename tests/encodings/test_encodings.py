@@ -32,7 +32,7 @@ from pe_jax.compose.swap import swap
 from pe_jax.encoding import RELATIVE, overrides, sites
 from pe_jax.encodings import ENCODINGS
 from pe_jax.encodings.sinusoidal import Sinusoidal
-from pe_jax.model.parameters import init_params
+from pe_jax.model.lm import init_params
 
 every_encoding = pytest.mark.parametrize("name", ENCODINGS)
 INPUT = {"at", "limit", "positions", "embed"}  # sites that attention does not see

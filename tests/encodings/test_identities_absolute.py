@@ -9,7 +9,7 @@ from helpers import DIMS, assert_near, bind, example
 from pe_jax.compose.parse import make
 from pe_jax.compose.swap import swap
 from pe_jax.encodings import ENCODINGS
-from pe_jax.model.parameters import init_params
+from pe_jax.model.lm import init_params
 
 LENGTH = 20
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from pe_jax.compose.parse import make
-from pe_jax.evaluation import budget, scoring
+from pe_jax.evaluation import scoring
 from pe_jax.evaluation.config import EvalConfig
 from pe_jax.evaluation.evaluate import Models, evaluate
 from pe_jax.model.config import LmConfig
@@ -66,7 +66,7 @@ def test_attention_is_blockwise_where_dense_does_not_fit(free):
 
 def test_passes_that_do_not_fit_together_run_one_after_another(free):
     free(10)
-    whole, entered, left = budget.Budget(None), threading.Event(), threading.Event()
+    whole, entered, left = need.Budget(None), threading.Event(), threading.Event()
 
     def hold():
         with whole.take(5):

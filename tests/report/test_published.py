@@ -15,7 +15,7 @@ from studies import make_record
 
 from pe_jax.metric import METRICS
 from pe_jax.record import AS_TRAINED, Baseline, CorpusRecord, Replica, Row, Way
-from pe_jax.report import page, published, published_sheets
+from pe_jax.report import page, published
 from pe_jax.report.published import COLUMNS, PublishedNumber, PublishedTable, hold, read
 from pe_jax.storage import atomic, records
 
@@ -116,12 +116,12 @@ def test_ours_is_the_mean_beyond_training_and_what_a_side_lacks_is_told():
     held = hold(
         [result("rope", 95), result("nope", 90)], [reference(entry("rope", 99.0), entry("path", 1))]
     )[0]
-    assert texts(published_sheets.sheets([held])[1]) == [
+    assert texts(published.sheets([held])[1]) == [
         ["rope", "99.00", "89.00 ± 2.48"],
         ["path", "1.00", "n/a"],
         ["nope", "n/a", "84.00 ± 2.48"],
     ]
-    titles = published_sheets.sheets([held])[1].columns[1:]
+    titles = published.sheets([held])[1].columns[1:]
     assert titles == ("mean beyond 40: published", "mean beyond 40: ours")
 
 
@@ -168,7 +168,7 @@ def test_guesses_are_told_on_either_side():
     at_chance = ranked([57, 56.5, 56, 57, 56.2])[0]
     assert at_chance.agreements[0].verdict == "guesses: ours"
     assert "all our values lie within noise of a guess at random, 50 %" in str(
-        published_sheets.notes(at_chance)[-1]
+        published.notes(at_chance)[-1]
     )
     printed = ranked([95, 94, 93, 92, 91], (50.5, 49.0, 50.0, 51.0, 48.5))[0]
     assert printed.agreements[0].verdict == "guesses: published"
@@ -192,11 +192,11 @@ def test_perplexity_is_held_against_bits_per_byte():
     held = hold(text, [reference(*lines)])[0]
     assert held.columns[0].metric == "same_targets"
     assert held.agreements[0].verdict == "0 of 1 pairs"
-    assert "perplexity is held against bits per byte" in str(published_sheets.notes(held)[-1])
+    assert "perplexity is held against bits per byte" in str(published.notes(held)[-1])
 
 
 def test_the_settings_of_both_sides_are_said():
-    told = str(published_sheets.notes(ranked([95, 94, 93, 92, 91])[0])[1])
+    told = str(published.notes(ranked([95, 94, 93, 92, 91])[0])[1])
     assert told == (
         "Published: encoders of 5 layers. Ours: encoders of 3 layers, width 64, 8 heads, 3,000 "
         "steps of 64, reverse_string, trained at length up to 40, scored at 20, 40, 60 and 80, 3 "
@@ -208,7 +208,7 @@ def test_groups_that_may_not_be_ranked_have_tables_of_their_own():
     results = [result(s, 90, layers=layers) for s in ("rope", "t5") for layers in (2, 3)]
     held = hold(results, [reference(entry("rope", 9.0), entry("t5", 8.0))])
     assert [one.heading for one in held] == ["2 layers", "3 layers"]
-    assert [row[1] for row in texts(published_sheets.sheets(held)[0])] == [
+    assert [row[1] for row in texts(published.sheets(held)[0])] == [
         "reverse_string, 2 layers",
         "reverse_string, 3 layers",
     ]

@@ -14,7 +14,7 @@ from scored import rows, scored
 from pe_jax.record import Replica, Way
 from pe_jax.report import sheets, stats, tables
 from pe_jax.report.baseline import versus
-from pe_jax.report.words import plusminus
+from pe_jax.report.words import plusminus, rounded
 from pe_jax.storage.records import encode
 
 BASE = scored("rope", [{64: 2.0 + seed / 100} for seed in range(4)])
@@ -38,6 +38,7 @@ def test_differences_have_thousandths():
     assert plusminus(4e-3, 1e-4, sign="+") == "+0.004 ± 0.000"
     assert plusminus(2e-10, 1e-10, sign="+") == "+0.000 ± 0.000"
     assert plusminus(-0.0123, math.nan, sign="+") == "−0.012"
+    assert [*map(rounded, (0.0123, 9.84, 164.2, 1234))] == ["0.012", "9.8", "160", "1,200"]
     assert plusminus(2.0123, 0.02) == "2.01 ± 0.02"
     gains = [scored("rope", [{64: 2.0, 128: 2.0 + 2e-10}]), scored("t5", [{64: 2.0, 128: 2.004}])]
     (table,) = tables.study(gains)

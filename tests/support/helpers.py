@@ -15,7 +15,7 @@ from pe_jax.attention.bound import Bound, fold_positions
 from pe_jax.attention.dense import attend
 from pe_jax.attention.rows import Rows
 from pe_jax.encoding import Dims, overrides, sites
-from pe_jax.model.parameters import init_params
+from pe_jax.model.lm import init_params
 
 DIMS = Dims(model=24, heads=3, head=8, layers=2, train_len=8, vocab=13)  # the tokens of addition
 

@@ -11,7 +11,7 @@ from commands import Lab, run_of, tiny
 from pe_jax.compose.parse import make
 from pe_jax.errors import Refused
 from pe_jax.model.config import LmConfig
-from pe_jax.model.parameters import sizes
+from pe_jax.model.lm import sizes
 from pe_jax.tasks.text import TEXT
 from pe_jax.training import need
 from pe_jax.training.config import TrainConfig
