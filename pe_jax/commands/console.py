@@ -140,7 +140,7 @@ def publish(
             for table in reported
             if table.metric == headroom.HEADROOM.name and table not in wholes
         ]
-        first = [tables.first(table, baseline) for table in wholes]
+        first = [tables.shortened(table, baseline) for table in wholes]
         console.print(*sheet.terminal(choice.sheets(sheets.extrapolation(first)), NOTES))
         for left in filter(None, dict.fromkeys(map(tables.left_out, wholes, first))):
             console.print(left)

@@ -44,7 +44,7 @@ def show(workdir: Path) -> int:
     out = stdout()
     out.print(*sheet.terminal([_table(standings)]))
     numbers = Counter(run.state for run in standings)
-    states = ", ".join(f"{n} {state}" for state, n in numbers.items())
+    states = ", ".join(f"{n:,} {state}" for state, n in numbers.items())
     out.print(f"{count(len(standings), 'run')}: {states}")
     for run in standings:
         if run.reason:

@@ -60,7 +60,7 @@ def write(
     of several groups of results overview.md, .tex and .csv (`overview.overview`); baseline.md and
     .csv, every model against `baseline` (`baseline.versus`); published.md and .csv, scores beside
     those of the `references` (`published.hold`); and the figures as .png and .pdf
-    (`gallery.drawn`); answer.md and .csv where there is an `answer` (pretrained/answer.py), with
+    (`drawn`); answer.md and .csv where there is an `answer` (pretrained/answer.py), with
     which the page begins. The page tells how to reproduce it: the commands of the runs, then
     `commands`. The sentences `missing`, on runs without a result, stand below the first table.
     ValueError where the results hold no numbers, where no model is called `baseline`, and where a
@@ -277,8 +277,7 @@ def drawn(
     overview: Overview | None = None,
 ) -> list[StudyFigure]:
     """The figures of the tables `reported` of the results, as far as the results have what they
-    show: tasks of an `overview`, and of each group of results curves, positions, depth, training
-    and rates.
+    show: tasks of an `overview`, and those of `_figures` of each group of results.
 
     Each group, whose models may be ranked, has figures of its own. Positions are compared with the
     baseline of the table in `compared`, where a user has named it. `width` is in inches.
@@ -289,7 +288,7 @@ def drawn(
         found.append(StudyFigure("tasks", "tasks", None, figure, of_tasks(overview)))
     for number, table in enumerate(tables.headlines(reported), 1):
         against = next((versus for versus in compared if versus.table is table), None)
-        shown = tables.first(table, against.baseline if against else None)
+        shown = tables.shortened(table, against.baseline if against else None)
         base = against.baseline if against and against.named else None
         own = [by_id[row.run] for row in shown.rows if row.trained]
         made = {kind: figure for kind, figure in _figures(own, shown, base, width) if figure}

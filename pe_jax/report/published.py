@@ -23,7 +23,7 @@ from pe_jax.record import Result, Way
 from pe_jax.report import cells, groups, labels, tables
 from pe_jax.report.cells import Cell, described
 from pe_jax.report.sheet import Note, Printed, Sheet, number
-from pe_jax.report.sheets import mean
+from pe_jax.report.sheets import printed
 from pe_jax.report.words import count, each, join, plusminus
 
 NEAR = 2.0
@@ -546,7 +546,7 @@ def _beside(held: PublishedTask) -> Sheet:
             *(
                 cell
                 for published, ours in zip(line.published, line.ours, strict=True)
-                for cell in (_number(published), mean(ours))
+                for cell in (_number(published), printed(ours))
             ),
         )
         for line in held.lines

@@ -14,8 +14,8 @@ from pe_jax.report.sheet import Note, Printed, Sheet, number
 from pe_jax.report.words import count, each, plusminus
 
 
-def mean(cell: Cell, sign: str = "") -> Printed:
-    """A mean with the half width of its interval."""
+def printed(cell: Cell, sign: str = "") -> Printed:
+    """A cell as it prints: its mean ± the half width of its interval, or "n/a" with the reason."""
     text = plusminus(cell.mean, cell.half, sign)
     return Printed(text, cell.mean, cell.reason, cell.best)
 
@@ -72,8 +72,8 @@ def _row(row: TableRow, counted: bool, seeds: bool) -> tuple[Printed, ...]:
         effective = Printed("none", 0)
     return (
         Printed(row.label, row.label, run=row.run),
-        *map(mean, row.cells),
-        mean(row.summary, "" if row.beyond else "+"),
+        *map(printed, row.cells),
+        printed(row.summary, "" if row.beyond else "+"),
         effective,
         *[number(row.solved, f"{{}} of {row.replicas}")] * seeds,
         *[number(row.parameters)] * counted,
@@ -234,7 +234,7 @@ def overview(found: Overview) -> Sheet:
         (
             Printed(label, label),
             *(
-                mean(cell, "+" if column.difference else "")
+                printed(cell, "+" if column.difference else "")
                 for column, cell in zip(found.columns, cells, strict=True)
             ),
         )

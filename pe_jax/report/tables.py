@@ -78,7 +78,7 @@ def headlines(reported: Iterable[Table]) -> list[Table]:
     return first
 
 
-def first(table: Table, baseline: str | None = None) -> Table:
+def shortened(table: Table, baseline: str | None = None) -> Table:
     """The table; of more than MODELS models, with the SHOWN best, and the one called `baseline`."""
     trained = [row for row in table.rows if row.trained]
     shown = {row.run for row in trained[:SHOWN]} | {r.run for r in trained if r.label == baseline}

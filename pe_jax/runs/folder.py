@@ -171,7 +171,9 @@ class Folder:
                 nonlocal ending
                 ending = Stage.DONE, reason
 
-            records.read_whole(Result, self.path / "result.json", view.say)  # it is made anew
+            records.read_whole(
+                Result, self.path / "result.json", view.say
+            )  # a damaged one is set aside
             try:
                 yield check, done
             except Interrupted as error:

@@ -105,7 +105,7 @@ class Scores:
         new = [ScoreLine(protocol=self.protocol, row=row, curve=curve) for row, curve in scored]
         new += [ScoreLine(protocol=self.protocol, baseline=baseline) for baseline in baselines]
         if new and self.unwritten:
-            jsonl.replace(self.path, map(_encoded, self.every))  # without what a kill has cut off
+            jsonl.replace(self.path, map(_encoded, self.every))  # without lines that a kill cut off
             new.insert(0, self.unwritten)
             self.unwritten = None
         self._append(new)

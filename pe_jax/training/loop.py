@@ -63,14 +63,16 @@ def train(
         call.compiled(min(config.steps_per_call, config.steps))  # before anything is allocated
         return fresh()
 
-    first, state, before = _begin(checkpoints, begin, like, config, seeds, session, start)
+    first, state, earlier = _newest_or_fresh(
+        checkpoints, begin, like, config, seeds, session, start
+    )
     divergence.note(gather(state["diverged"]))
     _rewind(session, seeds, first)
     step = first
     begun = saved = time.monotonic()
 
     def save() -> State:
-        note, arrays = {"seconds": before + time.monotonic() - begun}, gather(state)
+        note, arrays = {"seconds": earlier + time.monotonic() - begun}, gather(state)
         broadcast(checkpoints.save, step, arrays, note, divergence.steps.values())
         return arrays
 
@@ -88,8 +90,8 @@ def train(
             saved = time.monotonic()
         session.stop(save)
     if first == step:  # nothing was left to train
-        return gather(state), before
-    return save(), before + time.monotonic() - begun
+        return gather(state), earlier
+    return save(), earlier + time.monotonic() - begun
 
 
 class _Calls:
@@ -137,7 +139,7 @@ class _Calls:
         return state, out, (time.monotonic() - called) / (count * self.seeds)
 
 
-def _begin(
+def _newest_or_fresh(
     checkpoints: Checkpoints,
     fresh: Callable[[], State],
     like: State,

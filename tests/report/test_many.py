@@ -20,7 +20,7 @@ def test_of_many_models_the_best_are_shown_and_none_is_ranked(count, shown):
     assert len(trained) == count
     assert all((row.rank is None) == (shown < count) for row in trained)
     base = trained[-1].label
-    part, more = tables.first(table), tables.first(table, base)
+    part, more = tables.shortened(table), tables.shortened(table, base)
     assert [row for row in part.rows if row.trained] == trained[:shown]
     assert {row.label for row in more.rows if row.trained} - {row.label for row in part.rows} <= {
         base
