@@ -190,7 +190,7 @@ def in_percent(metric: str) -> bool:
     return isinstance(found, SampleMetric) and found.percent
 
 
-def few(lengths: Sequence[int], train: int) -> tuple[int, ...]:
+def column_lengths(lengths: Sequence[int], train: int) -> tuple[int, ...]:
     """The lengths nearest to the training length and its multiples by powers of two, and the
     longest; all lengths where they are at most COLUMNS.
     """

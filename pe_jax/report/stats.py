@@ -125,7 +125,7 @@ def standard_errors(models: int, seeds: int) -> float:
     return float(special.stdtrit(seeds - 1, 1 - LEVEL / (models * (models - 1))))
 
 
-def few(marks: Sequence[bool]) -> list[bool]:
+def unless_many(marks: Sequence[bool]) -> list[bool]:
     """The marks of the rows of a column, or no marks where more than a third of the rows have one:
     so many say nothing. A single mark stays, unless the column has only one row.
     """

@@ -22,10 +22,10 @@ from pe_jax.report.cells import (
     beyond,
     by_replica,
     cell,
+    column_lengths,
     describe,
     described,
     edge,
-    few,
     gain,
     in_percent,
     means_beyond,
@@ -117,7 +117,7 @@ def extrapolation(
 
     `best` marks the models as trained that no test tells apart from the best of their column
     (`stats.best`); where there is one model, of it and its swaps. In a column where these are more
-    than a third of the rows, `stats.few`, none is marked.
+    than a third of the rows, `stats.unless_many`, none is marked.
 
     `oracles` are shown as reference rows (reference_rows.py); `misfits` say why others are not.
 
@@ -136,7 +136,7 @@ def extrapolation(
         )
     results = [result for result in results if result.replicas(metric)]
     every = tuple(sorted({row.length for row in scored}))
-    lengths = few(every, results[0].train.length) if of_samples(metric) else every
+    lengths = column_lengths(every, results[0].train.length) if of_samples(metric) else every
     sign = described(metric).sign
     label = labels.names(results)
     of = results[0].replicas(metric)[0].kind
@@ -245,7 +245,7 @@ def _with_best(
 
     def marked(samples: list[dict[Replica, float]], compared: list[bool]) -> list[bool]:
         kept = [sample for sample, one in zip(samples, compared, strict=True) if one]
-        bold = iter(stats.few(stats.best(kept, sign)))
+        bold = iter(stats.unless_many(stats.best(kept, sign)))
         return [one and next(bold) for one in compared]
 
     ways = [(by_id[row.run], row.way) for row in rows]
