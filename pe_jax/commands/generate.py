@@ -10,7 +10,6 @@ hf:DIR or gguf:PATH. Tokens a second go to stderr.
 from __future__ import annotations
 
 import codecs
-import os
 import statistics
 import sys
 import time
@@ -76,10 +75,7 @@ def main() -> int:
         pieces = model.stream(prompt, _TOKENS.value, sampling, _SEED.value, _SWAP.value)
     except (Refused, ValueError, OSError) as error:
         return cli.fail(error)
-    try:
-        _stream(prompt, pieces, model.tokenizer)
-    except BrokenPipeError:  # the reader has had enough, as `| head` has
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    _stream(prompt, pieces, model.tokenizer)
     return 0
 
 

@@ -61,7 +61,7 @@ def load(source: str, root: str = "") -> Corpus:
 def _dataset(source: str, root: str) -> Corpus:
     dataset, folder = tfds_text.parse(source), tfds_text.data_dir(root)
     path = tfds_text.find(folder, dataset.name, dataset.version)
-    return tfds_text.read(source, path or prepare.stock(dataset.name, folder), dataset.split)
+    return tfds_text.read(source, path or prepare.stock(dataset, folder), dataset.split)
 
 
 def _unknown(source: str) -> str:

@@ -52,15 +52,22 @@ def prepare(corpus: Corpus, name: str, folder: Path) -> Path:
     return path
 
 
-def stock(name: str, folder: Path) -> Path:
+def stock(dataset: tfds_text.Dataset, folder: Path) -> Path:
     """Prepares one of TFDS's own datasets in the data_dir `folder`; returns the dataset's path.
 
-    Only tiny_shakespeare can be prepared without TensorFlow and a network: from its input.txt in
-    manual/, in downloads/manual/ or in the data_dir itself, which must have TFDS's checksum. Raises
-    ValueError, with what to do, for every other name, and for a file that is missing or differs.
+    Only tiny_shakespeare of one version can be prepared without TensorFlow and a network: from its
+    input.txt in manual/, in downloads/manual/ or in the data_dir itself, which must have TFDS's
+    checksum. Raises ValueError, with what to do, for every other name and version, and for a file
+    that is missing or differs.
     """
+    name = dataset.name
     if name != "tiny_shakespeare":
         raise ValueError(_unprepared(name, folder))
+    if dataset.version not in (None, VERSION):
+        raise ValueError(
+            f"{name}:{dataset.version} is not prepared in {folder}, and without TensorFlow it can "
+            f"be prepared in version {VERSION} alone: use tfds:{name}:{VERSION}"
+        )
     from tensorflow_datasets.core.download.download_manager import (
         DownloadConfig,
         NonMatchingChecksumError,

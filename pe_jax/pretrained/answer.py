@@ -19,7 +19,7 @@ from pe_jax.compose.swap import swap
 from pe_jax.encoding import Encoding
 from pe_jax.errors import nearest
 from pe_jax.metric import TextMetric
-from pe_jax.pretrained.rope_scaling import READ_BY, rope_parameters
+from pe_jax.pretrained.rope_scaling import READ_BY, max_position_embeddings, rope_parameters
 from pe_jax.record import AS_TRAINED, Replica, Result, Way
 from pe_jax.report import cells, stats
 from pe_jax.report.cells import Cell, described
@@ -33,6 +33,7 @@ swaps to be seen there."""
 KEPT = 0.85
 """The share of a score on short texts that still counts as reading (NoLiMa; Modarressi et al.,
 2025; arXiv:2502.05167)."""
+LONGEST = "max_position_embeddings"
 AS_IT_IS = "as it is"
 
 
@@ -58,7 +59,8 @@ class Choice:
     seconds: float | None
     """Of a window of the first metric."""
     scaling: Mapping[str, Any] | None
-    """What config.json says of it; None where it needs code of its own."""
+    """What config.json says of it: the fields of rope_scaling, rope_theta and LONGEST; None where
+    it needs code of its own."""
 
     @property
     def read_by(self) -> tuple[str, ...]:
@@ -223,11 +225,12 @@ def _effective(
 
 
 def _scaling(encodings: tuple[Encoding, ...], way: Way, length: int) -> dict[str, Any] | None:
-    members = swap(encodings, way.swap) if way.swap else encodings
+    members = [e.at(length) for e in (swap(encodings, way.swap) if way.swap else encodings)]
     try:
-        return rope_parameters([e.at(length) for e in members])
+        own = rope_parameters(members)
     except ValueError:
         return None
+    return own | {LONGEST: max_position_embeddings(members[0], length)}
 
 
 # As a table
@@ -362,11 +365,9 @@ def _names_of(choices: Sequence[Choice], found: Recommendation) -> str:
 def _config(found: Recommendation, chosen: Choice) -> str:
     if chosen.scaling is None:
         return f"{chosen.name} needs own code: no rope_type of config.json stands for it."
-    own = {name: value for name, value in chosen.scaling.items() if name != "rope_theta"}
-    lines = {"rope_theta": chosen.scaling["rope_theta"]}
+    own = dict(chosen.scaling)
+    lines = {name: own.pop(name) for name in ("rope_theta", LONGEST)}
     lines |= {} if own["rope_type"] == "default" else {"rope_scaling": own}
-    longest = found.result.train.length if own["rope_type"] == "dynamic" else found.longest
-    lines |= {"max_position_embeddings": longest}
     said = [f"{json.dumps(lines)[1:-1]}."]
     if chosen.way:
         model, spec = found.result.config["train"]["init_from"], chosen.way.swap

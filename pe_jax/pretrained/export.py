@@ -14,9 +14,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from pe_jax.encoding import Encoding
-from pe_jax.encodings.dynamic_ntk import DynamicNTK
 from pe_jax.model.config import LmConfig
-from pe_jax.pretrained.rope_scaling import rope_parameters
+from pe_jax.pretrained.rope_scaling import max_position_embeddings, rope_parameters
 from pe_jax.storage import atomic
 
 KEPT = ("generation_config.json", "tokenizer_config.json", "special_tokens_map.json")
@@ -31,10 +30,7 @@ def with_scaling(
     own = rope_parameters(encodings)
     usual = {"rope_theta", "rope_scaling", "rope_parameters", "max_position_embeddings"}
     out = {name: value for name, value in config.items() if name not in usual}
-    (e,) = encodings
-    if isinstance(e, DynamicNTK):  # it counts from max_position_embeddings, and grows beyond
-        length = e.length or e.dims.train_len
-    out["max_position_embeddings"] = length
+    out["max_position_embeddings"] = max_position_embeddings(encodings[0], length)
     if "rope_parameters" in config:
         return out | {"rope_parameters": own}
     theta = own.pop("rope_theta")

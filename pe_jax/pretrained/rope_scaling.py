@@ -75,6 +75,13 @@ def _scaling(e: Rotary) -> dict[str, Any]:
     raise ValueError(f"no rope_type of config.json is {type(e).__name__}: it needs own code")
 
 
+def max_position_embeddings(e: Encoding, length: int) -> int:
+    """What a config.json with this rotation, made for `length` tokens, says of its length. That is
+    the length; dynamic NTK counts from it and grows beyond, so it is the length where that begins.
+    """
+    return e.length or e.dims.train_len if isinstance(e, DynamicNTK) else length
+
+
 def _lengths(e: Any) -> dict[str, Any]:
     """The factor of a scaling and the length that it counts from."""
     return {"factor": float(e._factor), "original_max_position_embeddings": e._length}

@@ -293,9 +293,10 @@ class FinishedRun:
     @functools.cached_property
     def _stored(self) -> tuple[Shapes, str]:
         """(shapes of one seed's parameters by path, digest of the parameters) of the program of the
-        lowest seed, at its end. Later programs of higher seeds change neither.
+        lowest seeds that have a model, at its end. Later programs of higher seeds change neither.
         """
-        first = self.folder.begun_groups[0]
+        gone = {*self.result.diverged}
+        first = next(seeds for seeds in self.folder.begun_groups if {*seeds} - gone)
         arrays, digests = self._checkpoints(first).describe(self.result.train.steps)
         names = [name for name in arrays if name.startswith("params.")]
         shapes = {name.removeprefix("params."): arrays[name].shape[1:] for name in names}

@@ -76,7 +76,8 @@ def test_no_value_of_a_table_is_broken(columns):
 
 
 def test_a_reader_that_leaves_ends_the_command_quietly(workdir):
-    commands = ["sweep --help", f"status --workdir={workdir}"]
+    text = f"generate --workdir={the_run(workdir)} --prompt=a --tokens=2"
+    commands = ["sweep --help", f"status --workdir={workdir}", text]
     for command in commands:
         shell = f"{sys.executable} -m pe_jax {command} | true; exit ${{PIPESTATUS[0]}}"
         done = subprocess.run(["bash", "-c", shell], cwd=ROOT, capture_output=True, text=True)

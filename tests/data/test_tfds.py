@@ -304,6 +304,8 @@ def test_tiny_shakespeare_is_prepared_from_its_file(corpora, tmp_path, place):
 def test_tiny_shakespeare_is_held_against_its_checksum(tmp_path):
     with pytest.raises(ValueError, match=r"is not prepared in .* curl .*manual/input.txt https://"):
         load("tfds:tiny_shakespeare", str(tmp_path))
+    with pytest.raises(ValueError, match="0.9.0 is not prepared .*: use tfds:tiny_shakespeare:1.0"):
+        load("tfds:tiny_shakespeare:0.9.0", str(tmp_path))
     (tmp_path / "manual").mkdir()
     (tmp_path / "manual/input.txt").write_text("First Citizen:\n")
     with pytest.raises(ValueError, match="(?s)wrong checksum.*86c4e6aa.*curl"):

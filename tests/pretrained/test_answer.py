@@ -87,6 +87,16 @@ def test_the_choice_is_one_that_no_score_tells_from_the_best_and_that_programs_r
     assert choose(alone)[1].startswith("Choose yarn. ")
 
 
+def test_dynamic_ntk_counts_from_its_own_length_in_config_json(monkeypatch):
+    """As in the folder that is exported: dynamic NTK grows beyond max_position_embeddings."""
+    spec = "dynamic_ntk(length=32)"
+    monkeypatch.setitem(WORSE, spec, -0.1)
+    monkeypatch.setitem(SCATTER, spec, 0.0)
+    made = answer(result(("same_targets",)), parse("rope").encodings(DIMS))
+    text = sheet.markdown([printed(made)])
+    assert '"rope_type": "dynamic"' in text and '"max_position_embeddings": 32' in text
+
+
 def test_a_model_that_no_score_tells_from_its_swaps_stays_as_it_is(monkeypatch):
     monkeypatch.setitem(WORSE, "", 0.0005)
     alone = answer(result(("same_targets",)), parse("rope").encodings(DIMS))

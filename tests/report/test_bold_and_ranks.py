@@ -27,7 +27,9 @@ def test_a_third_of_the_rows_may_be_bold_and_no_more():
     assert stats.unless_many([True, False, False]) == [True, False, False]
     assert stats.unless_many([True, True, False, False, False]) == [False] * 5
     assert stats.unless_many([True, True, *[False] * 4]) == [True, True, *[False] * 4]
-    assert stats.unless_many([True, False]) == [True, False] and stats.unless_many([True]) == [False]
+    assert stats.unless_many([True, False]) == [True, False] and stats.unless_many([True]) == [
+        False
+    ]
 
 
 def test_a_column_of_models_that_no_test_tells_apart_has_no_bold():

@@ -2,14 +2,19 @@
 
 import re
 import shutil
+from types import SimpleNamespace
 
+import jax
 import numpy as np
 import pytest
 from commands import Lab, lines, result, run_of, the_run
+from studies import make_record
 
 from pe_jax.engines import status
 from pe_jax.record import Reason, Result, Stage
+from pe_jax.runs import start
 from pe_jax.runs.execute import evaluate_again, execute
+from pe_jax.runs.folder import Folder
 from pe_jax.runs.progress import Silent
 from pe_jax.runs.trained import Trained
 from pe_jax.storage import records
@@ -120,6 +125,17 @@ def test_a_run_cannot_start_from_a_model_that_diverged(lab, diverged):
     why = re.escape(words[1].rpartition(":")[0])
     with pytest.raises(ValueError, match=f"no model to start from: {why}; leave these seeds out"):
         run_of("nope", **{"run.seeds": (1,), "train.init_from": str(folder)})
+
+
+def test_a_parent_is_known_by_the_first_of_its_programs_that_has_a_model(tmp_path, monkeypatch):
+    """Seed 0 has diverged in a program of its own, which has no parameters at the last step."""
+    for group in ("0", "1-2"):
+        (tmp_path / "checkpoints" / group / "9").mkdir(parents=True)
+    arrays = {"params.w": jax.ShapeDtypeStruct((2, 3), np.dtype("float32"))}
+    stored = {(1, 2): SimpleNamespace(describe=lambda step: (arrays, {"params.w": "digest"}))}
+    monkeypatch.setattr(start.FinishedRun, "_checkpoints", lambda self, group: stored[group])
+    parent = start.FinishedRun(Folder(tmp_path), make_record("rope", [2.5] * 5, diverged=(0,)))
+    assert parent.shapes == {"w": (3,)}
 
 
 def test_the_commands_tell_it_in_a_line(lab, diverged):
