@@ -124,7 +124,7 @@ def _module(path: str, name: str, kind: str) -> types.ModuleType:
     if module is None:
         module = sys.modules[module_name] = types.ModuleType(module_name)
         module.__file__ = str(file)
-        _forget(every)
+        _forget(every, file.parent)
         added = [] if str(file.parent) in sys.path else [str(file.parent)]
         sys.path += added
         try:  # no import: its cache takes a file of the same size and second for unchanged
@@ -139,8 +139,8 @@ def _module(path: str, name: str, kind: str) -> types.ModuleType:
 
 
 def sources(path: str) -> dict[str, str]:
-    """The SHA-256 of the user's file at `path`, and of each file beside it that it imports, itself
-    or through another, by their paths: part of a run's identity.
+    """The SHA-256 of the user's file at `path`, and of each module and package beside it that it
+    imports, itself or through another, by the paths of their files: part of a run's identity.
     """
     found, left = {}, [path]
     while left:
@@ -148,9 +148,16 @@ def sources(path: str) -> dict[str, str]:
             continue
         source = Path(file).read_bytes()
         found[file] = hashlib.sha256(source).hexdigest()
-        names = (os.path.join(os.path.dirname(path), f"{name}.py") for name in _imported(source))
-        left += sorted(filter(os.path.isfile, names))
+        for name in sorted(_imported(source)):
+            left += _beside(os.path.join(os.path.dirname(path), name))
     return found
+
+
+def _beside(path: str) -> list[str]:
+    """The files of the package or the module `path`; none where there is neither."""
+    if os.path.isdir(path):
+        return sorted(map(str, Path(path).rglob("*.py")))
+    return [f"{path}.py"] if os.path.isfile(f"{path}.py") else []
 
 
 def _imported(source: bytes) -> set[str]:
@@ -164,11 +171,13 @@ def _imported(source: bytes) -> set[str]:
     return {name.partition(".")[0] for name in names}
 
 
-def _forget(files: Iterable[str]) -> None:
-    """Makes Python import these files anew: they may have changed, or files of another user's
-    folder with the same names may have been imported. Modules on Python's path stay.
+def _forget(files: Iterable[str], folder: Path) -> None:
+    """Makes Python import these files of the folder anew: they may have changed, or files of
+    another user's folder with the same names may have been imported. Modules on Python's path stay.
     """
-    for name in (Path(file).stem for file in files):
+    for file in files:
+        parts = Path(file).relative_to(folder).with_suffix("").parts
+        name = ".".join(parts).removesuffix(".__init__")
         known = getattr(sys.modules.get(name), "__file__", None)
-        if known and os.path.dirname(known) not in sys.path:
+        if known and str(Path(known).parents[len(parts) - 1]) not in sys.path:
             del sys.modules[name]

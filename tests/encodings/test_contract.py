@@ -538,15 +538,18 @@ def test_a_file_of_ones_own_imports_those_beside_it(tmp_path):
         (tmp_path / folder).mkdir()
         own = tmp_path / folder / "own.py"
         own.write_text(f"import random, slopes\n{OWN.replace('2.0', 'slopes.first()')}")
-        own.with_name("slopes.py").write_text("import deeper\ndef first(): return deeper.SLOPE\n")
-        own.with_name("deeper.py").write_text(f"SLOPE = {slope}\n")
+        first = "from deeper import down\ndef first(): return down.SLOPE\n"
+        own.with_name("slopes.py").write_text(first)
+        (package := own.with_name("deeper")).mkdir()
+        (package / "__init__.py").write_text("")
+        (package / "down.py").write_text(f"SLOPE = {slope}\n")
         own.with_name("random.py").write_text("raise ImportError('not the one of Python')\n")
         specs.append(f"{own}:Mine")
     assert [make(spec, DIMS)[0].slope for spec in specs] == [1.5, 2.5]
     assert sys.path == before
     known = sources(specs[0])
-    assert {Path(file).name for file in known} > {"own.py", "slopes.py", "deeper.py"}
-    (tmp_path / "a/deeper.py").write_text("SLOPE = 30.5\n")
+    assert {Path(file).name for file in known} > {"own.py", "slopes.py", "down.py"}
+    (tmp_path / "a/deeper/down.py").write_text("SLOPE = 30.5\n")
     assert sources(specs[0]) != known and make(specs[0], DIMS)[0].slope == 30.5
 
 
