@@ -7,7 +7,8 @@ A number of prose is marked by the place that it comes from,
     <!-- results/STUDY LABEL METRIC LENGTH -->2.57
 
 and is written anew, with as many decimals, from the results of that study: the mean over replicas
-of the model as trained with that label, by that metric at that length.
+of the row with that label ("rope", or "rope, yarn" with a swap), by that metric at that length, or
+`beyond`: over all lengths beyond training. results/STUDY:TASK is one task of a study of several.
 
 python -m experiments.docs.readme [--check]
 """
@@ -33,7 +34,8 @@ from pe_jax.report.words import plusminus
 
 ROOT = Path(__file__).resolve().parents[2]
 NUMBER = re.compile(
-    r"<!-- (?P<study>results/\S+) (?P<label>\S+) (?P<metric>\S+) (?P<length>\d+) -->−?\d+(\.\d+)?"
+    r"<!-- (?P<study>results/[^\s:]+)(:(?P<task>\S+))? (?P<label>[^>]+?) (?P<metric>\w+) "
+    r"(?P<length>\d+|beyond) -->−?\d+(\.\d+)?"
 )
 FAST_COMPILATION = "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true"
 
@@ -234,20 +236,26 @@ def tasks() -> str:
 
 def number(marked: re.Match[str]) -> str:
     """A marked number, from the results of its study. ValueError where they do not have it."""
-    table = extrapolated(marked["study"], marked["metric"])
-    rows = [row for row in table.rows if row.trained and row.label == marked["label"]]
-    length = int(marked["length"])
-    if len(rows) != 1 or length not in table.lengths:
-        raise ValueError(f"{marked[0]!r}: the study has not one such model and length")
+    found = []
+    for table in of_study(marked["study"], marked["task"], marked["metric"]):
+        for row in table.rows:
+            if (row.trained or row.way) and row.label == marked["label"]:
+                cells = dict(zip(map(str, table.lengths), row.cells, strict=True))
+                found.append((cells | {"beyond": row.beyond}).get(marked["length"]))
+    if len(found) != 1 or found[0] is None:
+        raise ValueError(f"{marked[0]!r}: the study has not one such row and length")
     mark, _, old = marked[0].partition("-->")
     decimals = len(old.partition(".")[2])
-    value = rows[0].cells[table.lengths.index(length)].mean
-    return f"{mark}-->{value:.{decimals}f}".replace("-->-", "-->−")
+    return f"{mark}-->{found[0].mean:.{decimals}f}".replace("-->-", "-->−")
 
 
 @functools.cache
-def extrapolated(folder: str, metric: str) -> Table:
-    return tables.extrapolation(headroom.added(study.load(ROOT / folder)), metric)
+def of_study(folder: str, task: str | None, metric: str) -> list[Table]:
+    """The tables of a metric, of the results on one task or on all."""
+    results = headroom.added(study.load(ROOT / folder))
+    if task:
+        results = [result for result in results if result.config["task"]["name"] == task]
+    return tables.grouped(results, metric)
 
 
 PARTS = {
