@@ -1,5 +1,6 @@
-"""What the contracts of encodings and tasks share: a class overrides hooks, methods whose names and
-arguments the contract knows, and has fields and helpers of its own; and it may be a user's own.
+"""What the contracts of encodings, tasks and metrics share. A subclass of the contract overrides
+hooks, methods whose names and arguments the contract knows, and has fields and helpers of its own.
+It may be in a user's own file.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import sys
 import types
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from pe_jax.errors import nearest
 
@@ -30,9 +31,9 @@ def hooks(contract: type) -> dict[str, tuple[str, ...]]:
 
 
 def check_class(cls: type, contract: type, hooks: Hooks) -> None:
-    """TypeError unless every public method of a subclass of the contract is a hook, with the hook's
-    arguments. A misspelt one would do nothing, in silence. The subclass's __post_init__ is made to
-    run after that of the contract.
+    """TypeError unless every public method of `cls`, a subclass of the contract, is a hook and has
+    the hook's arguments: a misspelt one would do nothing, in silence. The __post_init__ of `cls` is
+    made to run after the contract's.
     """
     if own := vars(cls).get("__post_init__"):
         cls.__post_init__ = _after(contract, own)  # pyright: ignore[reportAttributeAccessIssue]
@@ -68,28 +69,17 @@ def _check_hook(owner: str, name: str, function: Callable, contract: type, hooks
         raise TypeError(f"{owner}.{name} takes {given}, and the hook takes {hooks[name]}")
 
 
-# The classes and metrics of a user's own file, which configs name as path/to/file.py:NAME. The file
-# may import others of its folder, which is the last on Python's path while the file is executed.
+# Users' own files, of which configs name a class or a metric as path/to/file.py:NAME. A file may
+# import others of its folder, which is the last on Python's path while the file is executed.
 
 Contract = TypeVar("Contract")
 
 
 def own_class(path: str, name: str, contract: type[Contract]) -> type[Contract]:
-    """The class `name`, a subclass of the contract, of the Python file at `path`.
-
-    ValueError if the file does not exist or does not run, or if it has no such class, or one that
-    is no dataclass.
+    """The class `name`, a subclass of the contract, of the Python file at `path`. ValueError if the
+    file does not exist or does not run, or if it has no such class, or one that is no dataclass.
     """
-    kind = contract.__name__.lower()
-    module = _module(path, name, kind)
-    cls = getattr(module, name, None)
-    if not (isinstance(cls, type) and issubclass(cls, contract)):
-        known = [
-            n
-            for n, c in vars(module).items()
-            if isinstance(c, type) and issubclass(c, contract) and c.__module__ == module.__name__
-        ]
-        raise ValueError(f"{path} has no {kind} {name!r}; it has {', '.join(known) or 'none'}")
+    cls = _found(path, name, contract, lambda v: isinstance(v, type) and issubclass(v, contract))
     if "__dataclass_fields__" not in vars(cls):
         raise ValueError(
             f"{path}:{name} lacks the line @dataclasses.dataclass(frozen=True) above its class"
@@ -98,26 +88,51 @@ def own_class(path: str, name: str, contract: type[Contract]) -> type[Contract]:
 
 
 def own_instance(path: str, name: str, contract: type[Contract]) -> Contract:
-    """The value `name`, an instance of the contract, of the Python file at `path`. ValueError as by
-    `own_class`.
+    """The value `name`, an instance of the contract, of the Python file at `path`. ValueError if
+    the file does not exist or does not run, or if it has no such value.
     """
-    kind = contract.__name__.lower()
-    module = _module(path, name, kind)
-    found = getattr(module, name, None)
-    if not isinstance(found, contract):
-        known = [n for n, value in vars(module).items() if isinstance(value, contract)]
-        raise ValueError(f"{path} has no {kind} {name!r}; it has {', '.join(known) or 'none'}")
+    return _found(path, name, contract, lambda value: isinstance(value, contract))
+
+
+def sources(path: str) -> dict[str, str]:
+    """The SHA-256 of the user's file at `path`, and of the modules and packages of its folder that
+    it imports, directly or through others, by the paths of the files: part of a run's identity.
+    """
+    found, left = {}, [path]
+    while left:
+        if (file := left.pop()) in found:
+            continue
+        source = Path(file).read_bytes()
+        found[file] = hashlib.sha256(source).hexdigest()
+        for name in sorted(_imported(source)):
+            left += _files_of(os.path.join(os.path.dirname(path), name))
     return found
 
 
-def _module(path: str, name: str, kind: str) -> types.ModuleType:
-    """The module of the file at `path`; `name` and `kind`, what is wanted of it, are for the error
-    alone. It is executed once per process, and again when it, or a file of its folder that it
-    imports, has changed.
+def _found(path: str, name: str, contract: type, fits: Callable[[Any], bool]) -> Any:
+    """The value `name` of the Python file at `path`. ValueError unless it fits, with the names of
+    the values that do; classes that the file imports are not among them.
+    """
+    kind = contract.__name__.lower()
+    module = _module(path, f"{kind} {path}:{name}")
+    value = getattr(module, name, None)
+    if not fits(value):
+        known = [
+            n
+            for n, v in vars(module).items()
+            if fits(v) and not (isinstance(v, type) and v.__module__ != module.__name__)
+        ]
+        raise ValueError(f"{path} has no {kind} {name!r}; it has {', '.join(known) or 'none'}")
+    return value
+
+
+def _module(path: str, wanted: str) -> types.ModuleType:
+    """The module of the file at `path`; `wanted` is for the error message. It is executed once per
+    process, and again when it, or a file of its folder that it imports, has changed.
     """
     file = Path(path).resolve()
     if not file.is_file():
-        raise ValueError(f"no file {path!r} for the {kind} {path}:{name}")
+        raise ValueError(f"no file {path!r} for the {wanted}")
     every = sources(str(file))
     module_name = f"pe_jax_user_{hashlib.sha256(repr(every).encode()).hexdigest()[:16]}"
     module = sys.modules.get(module_name)
@@ -138,22 +153,7 @@ def _module(path: str, name: str, kind: str) -> types.ModuleType:
     return module
 
 
-def sources(path: str) -> dict[str, str]:
-    """The SHA-256 of the user's file at `path`, and of each module and package beside it that it
-    imports, itself or through another, by the paths of their files: part of a run's identity.
-    """
-    found, left = {}, [path]
-    while left:
-        if (file := left.pop()) in found:
-            continue
-        source = Path(file).read_bytes()
-        found[file] = hashlib.sha256(source).hexdigest()
-        for name in sorted(_imported(source)):
-            left += _beside(os.path.join(os.path.dirname(path), name))
-    return found
-
-
-def _beside(path: str) -> list[str]:
+def _files_of(path: str) -> list[str]:
     """The files of the package or the module `path`; none where there is neither."""
     if os.path.isdir(path):
         return sorted(map(str, Path(path).rglob("*.py")))

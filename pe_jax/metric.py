@@ -58,99 +58,6 @@ from jaxtyping import Bool, Float
 from pe_jax import contract, prompts, ruler
 from pe_jax.errors import nearest
 
-# The windows of each metric of text, from the documents' sizes in tokens and the length E
-
-
-class Scope(NamedTuple):
-    """What the config of an evaluation fixes for every length, in tokens."""
-
-    longest: int
-    """The longest evaluation length."""
-    targets: int
-    """Tokens scored at each length."""
-    last: int
-    """k of same_targets and last_k: the scored tokens at the end of each window."""
-    stride: int
-    """Tokens by which the windows of `sliding` move."""
-
-
-class Place(NamedTuple):
-    """A window of a document, and the rows of it that are scored, begin <= row < end.
-
-    The window begins at token `start`. Row r sees the tokens start .. start + r and predicts the
-    next one.
-    """
-
-    document: int
-    start: int
-    begin: int
-    end: int
-
-
-class NoRoom(ValueError):
-    """The documents are too short for as many targets as were asked for."""
-
-
-def same_targets(sizes, E, scope) -> Iterator[Place]:
-    k = scope.last
-    for document, e in _ends(sizes, scope.targets // k, scope.longest, k):
-        yield Place(document, e - E, E - 1 - k, E - 1)
-
-
-def last_k(sizes, E, scope) -> Iterator[Place]:
-    k = min(scope.last, E)
-    for document, e in _ends(sizes, scope.targets // scope.last, E + 1, k):
-        yield Place(document, e - E - 1, E - k, E)
-
-
-def nonoverlapping(sizes, E, scope) -> Iterator[Place]:
-    for document, begin, end in _spans(sizes, scope):
-        for start in range(begin, end, E):
-            yield Place(document, start, 0, min(E, end - start))
-
-
-def sliding(sizes, E, scope) -> Iterator[Place]:
-    for document, begin, end in _spans(sizes, scope):
-        for first in range(begin, end, scope.stride):
-            last = min(first + scope.stride, end)
-            start = max(0, last - E)
-            yield Place(document, start, first - start, last - start)
-
-
-def _spans(sizes, scope) -> Iterator[tuple[int, int, int]]:
-    """(document, begin, end) of spans of the longest E; the last is cut so that all have `targets`
-    tokens together.
-    """
-    count, left = math.ceil(scope.targets / scope.longest), scope.targets
-    for document, end in _ends(sizes, count, scope.longest + 1, scope.longest):
-        begin = end - 1 - scope.longest
-        yield document, begin, begin + min(scope.longest, left)
-        left -= scope.longest
-
-
-def _ends(sizes, count: int, least: int, apart: int) -> list[tuple[int, int]]:
-    """(document, e) of `count` places e, evenly spread over the documents, with e >= least and at
-    least `apart` tokens between two of one document. Raises NoRoom if they do not fit.
-    """
-    room = [max(0, (size - least) // apart + 1) for size in sizes]
-    if count < 1 or sum(room) < count:
-        raise NoRoom(f"room for {sum(room) * apart} targets")
-    slots = np.linspace(0, sum(room) - 1, count).round().astype(int)
-    document = np.searchsorted(np.cumsum(room), slots, side="right")
-    before = np.cumsum([0, *room])[document]
-    return [
-        (int(d), int(least + (s - b) * apart))
-        for d, s, b in zip(document, slots, before, strict=True)
-    ]
-
-
-# Metrics: what is scored, and how scores become one number
-
-
-def bits_per_byte(nats: np.ndarray, sizes: np.ndarray) -> float:
-    """sum(nats) / sum(sizes) / ln 2, of -ln p in nats and sizes in bytes, both [n]."""
-    return float(nats.sum(dtype=np.float64) / sizes.sum(dtype=np.int64) / math.log(2))
-
 
 @dataclasses.dataclass(frozen=True)
 class Metric:
@@ -191,13 +98,48 @@ class Metric:
         return self.name.rpartition(":")[2].replace("_", " ")
 
 
+class Scope(NamedTuple):
+    """What the config of an evaluation fixes for every length, in tokens."""
+
+    longest: int
+    """The longest evaluation length."""
+    targets: int
+    """Tokens scored at each length."""
+    last: int
+    """k of same_targets and last_k: the scored tokens at the end of each window."""
+    stride: int
+    """Tokens by which the windows of `sliding` move."""
+
+
+class Place(NamedTuple):
+    """A window of a document, and the rows of it that are scored, begin <= row < end.
+
+    The window begins at token `start`. Row r sees the tokens start .. start + r and predicts the
+    next one.
+    """
+
+    document: int
+    start: int
+    begin: int
+    end: int
+
+
+class NoRoom(ValueError):
+    """The documents are too short for as many targets as were asked for."""
+
+
+def bits_per_byte(nats: np.ndarray, sizes: np.ndarray) -> float:
+    """sum(nats) / sum(sizes) / ln 2, of -ln p in nats and sizes in bytes, both [n]."""
+    return float(nats.sum(dtype=np.float64) / sizes.sum(dtype=np.int64) / math.log(2))
+
+
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class TextMetric(Metric):
     """How windows of text are scored."""
 
     places: Callable[[Sequence[int], int, Scope], Iterator[Place]]
-    """The windows, from the documents' sizes in tokens and the evaluation length E. Raises
-    places.NoRoom if there are too few.
+    """The windows, from the documents' sizes in tokens and the evaluation length E. Raises NoRoom
+    if there are too few.
     """
     beyond: int = 1
     """Tokens that a document needs beyond the longest window."""
@@ -209,7 +151,8 @@ class TextMetric(Metric):
     """Whether every row of its windows is scored, so that results can be drawn by position."""
     compares: Literal["", "divergence", "keys"] = ""
     """What is computed with the model as it is in windows of its training length: the divergence
-    from it, which `value` then gets in place of -ln p; or key tokens, which alone are scored."""
+    from it, which `value` then gets in place of -ln p; or key tokens, which alone are scored.
+    """
     value: Callable[[np.ndarray, np.ndarray], float] = bits_per_byte
     """One number from the scored targets' -ln p, in nats, float [n], and their sizes in bytes, int
     [n].
@@ -272,6 +215,95 @@ class PromptMetric(SampleMetric):
     """The prompt of a number at the evaluation length E. ValueError where E is too short for it."""
 
 
+Kind = TypeVar("Kind", bound=Metric)
+
+
+def named(name: str, kind: type[Kind] = Metric) -> Kind:
+    """The metric of that name, in METRICS or as path/to/file.py:NAME; ValueError, with the nearest
+    name, unless there is one of that kind.
+    """
+    if ":" in name:
+        path, _, attribute = name.rpartition(":")
+        found = dataclasses.replace(contract.own_instance(path, attribute, Metric), name=name)
+    else:
+        found = METRICS.get(name)
+    if isinstance(found, kind):
+        return found
+    of = {TextMetric: " of text", SampleMetric: " of samples that are drawn"}.get(kind, "")
+    known = [known for known, metric in METRICS.items() if isinstance(metric, kind)]
+    raise ValueError(
+        f"no metric{of} {name!r}{nearest(name, known)} Known: {', '.join(known)}, or your own as "
+        "path/to/file.py:NAME."
+    )
+
+
+def sources(names: Iterable[str]) -> dict[str, str]:
+    """SHA-256 of the users' files that have a metric of these names, and of each file of their
+    folders that they import.
+    """
+    paths = (name.rpartition(":")[0] for name in names if ":" in name)
+    return {file: hash for path in paths for file, hash in contract.sources(path).items()}
+
+
+# The windows of text, from the sizes of the documents in tokens and the evaluation length E
+
+
+def same_targets(sizes, E, scope) -> Iterator[Place]:
+    k = scope.last
+    for document, e in _ends(sizes, scope.targets // k, scope.longest, k):
+        yield Place(document, e - E, E - 1 - k, E - 1)
+
+
+def last_k(sizes, E, scope) -> Iterator[Place]:
+    k = min(scope.last, E)
+    for document, e in _ends(sizes, scope.targets // scope.last, E + 1, k):
+        yield Place(document, e - E - 1, E - k, E)
+
+
+def nonoverlapping(sizes, E, scope) -> Iterator[Place]:
+    for document, begin, end in _spans(sizes, scope):
+        for start in range(begin, end, E):
+            yield Place(document, start, 0, min(E, end - start))
+
+
+def sliding(sizes, E, scope) -> Iterator[Place]:
+    for document, begin, end in _spans(sizes, scope):
+        for first in range(begin, end, scope.stride):
+            last = min(first + scope.stride, end)
+            start = max(0, last - E)
+            yield Place(document, start, first - start, last - start)
+
+
+def _spans(sizes, scope) -> Iterator[tuple[int, int, int]]:
+    """(document, begin, end) of spans of the longest E; the last is cut so that all have `targets`
+    tokens together.
+    """
+    count, left = math.ceil(scope.targets / scope.longest), scope.targets
+    for document, end in _ends(sizes, count, scope.longest + 1, scope.longest):
+        begin = end - 1 - scope.longest
+        yield document, begin, begin + min(scope.longest, left)
+        left -= scope.longest
+
+
+def _ends(sizes, count: int, least: int, apart: int) -> list[tuple[int, int]]:
+    """(document, e) of `count` places e, evenly spread over the documents, with e >= least and at
+    least `apart` tokens between two of one document. Raises NoRoom if they do not fit.
+    """
+    room = [max(0, (size - least) // apart + 1) for size in sizes]
+    if count < 1 or sum(room) < count:
+        raise NoRoom(f"room for {sum(room) * apart} targets")
+    slots = np.linspace(0, sum(room) - 1, count).round().astype(int)
+    document = np.searchsorted(np.cumsum(room), slots, side="right")
+    before = np.cumsum([0, *room])[document]
+    return [
+        (int(d), int(least + (s - b) * apart))
+        for d, s, b in zip(document, slots, before, strict=True)
+    ]
+
+
+# The values of samples and prompts, from the predictions
+
+
 def _accuracy(predictions: Predictions) -> float:
     return 100 * float(predictions.right[predictions.scored].mean())
 
@@ -281,8 +313,7 @@ def _exact_match(predictions: Predictions) -> float:
 
 
 def _bits(predictions: Predictions) -> float:
-    nats = predictions.nats[predictions.scored]
-    return float(nats.mean(dtype=np.float64) / math.log(2))
+    return _nats(predictions) / math.log(2)
 
 
 def _nats(predictions: Predictions) -> float:
@@ -297,6 +328,9 @@ def _by_distance(predictions: Predictions) -> float:
     distance = predictions.distance[predictions.scored]
     p = np.exp(-predictions.label_nats[predictions.scored].astype(np.float64))
     return 100 * float(np.mean([p[distance == one].mean() for one in np.unique(distance)]))
+
+
+# The metrics that the package has
 
 
 def _of_ruler(
@@ -481,34 +515,3 @@ METRICS: dict[str, Metric] = {
         ),
     )
 }
-
-
-Kind = TypeVar("Kind", bound=Metric)
-
-
-def named(name: str, kind: type[Kind] = Metric) -> Kind:
-    """The metric of that kind and name, one of METRICS or path/to/file.py:NAME; ValueError, with
-    the nearest name, if there is none.
-    """
-    if ":" in name:
-        path, _, attribute = name.rpartition(":")
-        own = contract.own_instance(path, attribute, Metric)
-        found = dataclasses.replace(own, name=name)
-    else:
-        found = METRICS.get(name)
-    if isinstance(found, kind):
-        return found
-    of = {TextMetric: " of text", SampleMetric: " of samples that are drawn"}.get(kind, "")
-    known = [known for known, metric in METRICS.items() if isinstance(metric, kind)]
-    raise ValueError(
-        f"no metric{of} {name!r}{nearest(name, known)} Known: {', '.join(known)}, or your own as "
-        "path/to/file.py:NAME."
-    )
-
-
-def sources(names: Iterable[str]) -> dict[str, str]:
-    """SHA-256 of each file outside the package that has a metric of these names, and of each file
-    of its folder that it imports.
-    """
-    paths = (name.rpartition(":")[0] for name in names if ":" in name)
-    return {file: hash for path in paths for file, hash in contract.sources(path).items()}

@@ -1,11 +1,11 @@
-"""The properties of the encodings of a subject. All are computed: by the facts of their classes,
+"""The properties of the encodings of a subject. All are computed: from the hooks of their classes,
 and by probes of attention (probe.py).
 """
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, KeysView, Sequence
 
 import jax
 import jax.numpy as jnp
@@ -19,25 +19,13 @@ from pe_jax.attention.bound import Bound
 from pe_jax.attention.dense import attend
 from pe_jax.attention.rows import Rows
 from pe_jax.compose.parse import parse
-from pe_jax.encoding import RELATIVE, Dims, Encoding, overrides, sites
+from pe_jax.encoding import RELATIVE, Dims, Encoding, sites
 from pe_jax.model.lm import init_params, learned, noisy
-
-GROUPS = {
-    "input": "Added to the input",
-    "rotation": "Rotations of queries and keys",
-    "bias": "Biases of the distance",
-    "content": "Together with content",
-    "positions": "Change the positions that others read",
-    "scale": "Temperatures",
-    "mask": "Windows",
-    "none": "None",
-}
-"""The titles of the groups, in the order of the page."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Facts:
-    """The properties of a subject. COLUMNS has their names in tables."""
+    """The properties of a subject. COLUMNS has their titles in a table."""
 
     name: str
     group: str
@@ -49,16 +37,16 @@ class Facts:
     parameters: int
     """Learned numbers of the whole model."""
     reads: str
-    """See kinds.Kind."""
+    """`Kind.reads`."""
     distance_alone: bool | None
-    """Whether outputs stay the same when all positions are shifted equally."""
+    """`Kind.shift_invariant`."""
     distinct: bool | None
-    """See ideals.Ideals."""
+    """Of `Ideals`, as are the next two."""
     same_at_any_length: bool | None
     bounded: bool | None
     content: str
-    """What the term added to the logit of a query and a key depends on, besides positions: "no"
-    content; that of the "pair" alone; that of "others", too.
+    """The content that the term added to the logit of a query and a key depends on: "no" content,
+    that of the "pair" alone, or that of "others", too.
     """
     decays: str
     """In how many heads the logit falls with the distance, and nowhere rises, up to four training
@@ -83,26 +71,26 @@ class Facts:
 
 
 def facts(subject: Subject, same: Probed, of_pairs: Sequence[Probed]) -> Facts:
-    """The facts, from what was probed of constant content with the parameters that are shown, and
-    of the two random contents with noisy ones.
+    """The facts of a subject. `same` is its probe of constant content with the parameters that are
+    shown, `of_pairs` the probes of the two contents of `_content` with noisy ones.
     """
     encodings = subject.encodings
     probed, limits = kind(subject.name), [e.limit() for e in encodings]
     hidden = [reach for e in encodings if (reach := e.reach())]
     windows = by_distance.window(same.weights)[:, -1]
     low, high = int(windows.min()), int(windows.max())
-    asked = ideals(subject)
+    found = ideals(subject)
     return Facts(
         name=subject.name,
         group="positions" if moves_positions(encodings) else group(encodings),
         family=", ".join(dict.fromkeys(e.family for e in encodings if e.family)),
-        sites=", ".join(dict.fromkeys(site for e in encodings for site in sites(e))),
+        sites=", ".join(_hooks(encodings)),
         parameters=sum(map(learned, encodings)),
         reads=probed.reads,
         distance_alone=probed.shift_invariant,
-        distinct=asked.distinct,
-        same_at_any_length=asked.same_at_any_length,
-        bounded=asked.bounded,
+        distinct=found.distinct,
+        same_at_any_length=found.same_at_any_length,
+        bounded=found.bounded,
         content=_content(of_pairs),
         decays=_decays(same),
         window=str(low) if low == high else f"{low} to {high}",
@@ -117,6 +105,7 @@ def facts(subject: Subject, same: Probed, of_pairs: Sequence[Probed]) -> Facts:
 
 
 def _content(of_pairs: Sequence[Probed]) -> str:
+    """`Facts.content`, from two random contents that differ at one place."""
     one, other = (np.where(np.isfinite(p.added), p.added, 0.0) for p in of_pairs)
     differ = np.abs(one - other) > SMALL * max(1.0, float(np.abs(one).max()))
     changed = probe.changed(one.shape[-1])
@@ -136,7 +125,7 @@ def _highest(values: Iterable[int | None]) -> int | None:
 
 
 def _random(subject: Subject) -> str:
-    if not any(overrides(e, "positions") for e in subject.encodings):
+    if "positions" not in _hooks(subject.encodings):
         return "never"
 
     def drawn(train: bool) -> bool:
@@ -154,6 +143,22 @@ def _causal_only(subject: Subject) -> bool:
     except ValueError:
         return True
     return False
+
+
+# Facts as a table, by groups
+
+
+GROUPS = {
+    "input": "Added to the input",
+    "rotation": "Rotations of queries and keys",
+    "bias": "Biases of the distance",
+    "content": "Together with content",
+    "positions": "Change the positions that others read",
+    "scale": "Temperatures",
+    "mask": "Windows",
+    "none": "None",
+}
+"""The titles of the groups (`Facts.group`), in the order of the page."""
 
 
 COLUMNS: dict[str, str] = {
@@ -182,10 +187,10 @@ COLUMNS: dict[str, str] = {
 
 def texts(one: Facts) -> list[str]:
     """The cells of a row, in the order of COLUMNS."""
-    return [_text(getattr(one, field)) for field in COLUMNS]
+    return [_cell(getattr(one, field)) for field in COLUMNS]
 
 
-def _text(value: object) -> str:
+def _cell(value: object) -> str:
     if value is None or value == "":
         return "–"
     if isinstance(value, bool):
@@ -199,14 +204,54 @@ def by_group(every: Sequence[Facts]) -> dict[str, list[Facts]]:
     return {title: members for title, members in found.items() if members}
 
 
-# Ideals, by probes of attention: what introductions ask of an encoding. A value of its own for each
-# position, the same difference between two places whatever the length of the text, bounded values.
-#
-# The value of a key for a query is what the encoding adds to the logit of the pair; where it
-# leaves all logits as they are, the logarithm of the weight over the query's largest. All tokens
-# of a probe have one content, so that nothing but their places differs: input, query and key with
-# normal and independent components. CONTENTS such contents give so many values in each head.
-# Parameters have noise, since some encodings change nothing at their initial values.
+# Groups, by the hooks that an encoding overrides
+
+
+CHANGE_NO_ARRAY = {"at", "limit"}
+HOOKS_OF_GROUP = {  # an encoding belongs to the first group that has one of its hooks
+    "content": {
+        "locate",
+        "logits",
+        "normalize",
+        "relative_keys",
+        "relative_queries",
+        "relative_values",
+    },
+    "rotation": {"qk", "far", "far_positions"},
+    "bias": {"bias", "gate", "relative_bias", "relative_gate"},
+    "input": {"embed"},
+    "scale": {"scale"},
+    "mask": {"reach"},
+}
+
+
+def group(encodings: Sequence[Encoding]) -> str:
+    """Where position enters: content (together with the content of queries, keys or values),
+    rotation, bias, input, scale or mask; "none" where it does not enter, as in nope.
+    """
+    used = _hooks(encodings)
+    return next((name for name, hooks in HOOKS_OF_GROUP.items() if used & hooks), "none")
+
+
+def moves_positions(encodings: Sequence[Encoding]) -> bool:
+    """Whether they change positions and nothing else: without others they are the same as nope."""
+    used = _hooks(encodings)
+    return bool(used) and used <= CHANGE_NO_ARRAY | {"positions"}
+
+
+def spec_of(name: str, dims: Dims) -> str:
+    """The spec to measure an encoding by: its name, with rope where it only moves positions."""
+    encodings = [member.cls(dims, **member.fields) for member in parse(name)]
+    return f"{name}+rope" if moves_positions(encodings) else name
+
+
+def _hooks(encodings: Sequence[Encoding]) -> KeysView[str]:
+    """The hooks that any of them overrides, in the order of the encodings and of the contract."""
+    return dict.fromkeys(hook for encoding in encodings for hook in sites(encoding)).keys()
+
+
+# What introductions ask of an encoding: a value of its own for each position, the same difference
+# between two places whatever the length of the text, bounded values
 
 
 CONTENTS = 4
@@ -220,7 +265,7 @@ GROWTH = 1.5
 
 @dataclasses.dataclass(frozen=True)
 class Ideals:
-    """The three properties; all None for an encoding that only moves positions."""
+    """The three properties; None for an encoding that only moves positions."""
 
     distinct: bool | None
     """Whether the last query of the longest text shown sees a value of its own at every key."""
@@ -241,7 +286,7 @@ def ideals(subject: Subject) -> Ideals:
     T = short.shape[-1]
     scale = max(1.0, float(np.abs(short).max()))
     return Ideals(
-        distinct=_distinct(long[..., -1, :].reshape(-1, longest)),
+        distinct=_columns_differ(long[..., -1, :].reshape(-1, longest)),
         same_at_any_length=bool(np.abs(long[..., :T, :T] - short).max() < SMALL * scale),
         bounded=_bounded(subject),
     )
@@ -250,7 +295,14 @@ def ideals(subject: Subject) -> Ideals:
 def values(
     subject: Subject, length: int, places: Int[np.ndarray, "T"] | None = None
 ) -> Float[np.ndarray, "C H T T"]:
-    """The value of each key for each query; 0 where the query does not see the key."""
+    """The value of each key for each query, in each of CONTENTS contents: what the encodings add to
+    the logit of the pair; where they leave all logits as they are, the logarithm of the weight over
+    the query's largest. 0 where the query does not see the key.
+
+    In each content all tokens are alike, so that nothing but their places differs: input, query and
+    key have normal and independent components. Parameters have noise, since some encodings change
+    nothing at their initial values.
+    """
     (D, H, K), rng = subject.dims[:3], np.random.default_rng(0)
     sizes = ((1, D), (1, H, K), (1, H, K))
     tokens = length if places is None else len(places)
@@ -259,19 +311,19 @@ def values(
         for _ in range(CONTENTS)
     ]
     return np.nan_to_num(
-        [_value(one) for one in probe.probe(subject, length, drawn, subject.noisy(), places)]
+        [_values_of(one) for one in probe.probe(subject, length, drawn, subject.noisy(), places)]
     )
 
 
-def _value(probed: Probed) -> Float[np.ndarray, "H T T"]:
+def _values_of(probed: Probed) -> Float[np.ndarray, "H T T"]:
     if probed.on_logits:
         return probed.added
     weights = np.where(np.isnan(probed.factor), np.nan, np.maximum(np.abs(probed.weights), LEAST))
     return np.log(weights / np.maximum(np.nanmax(weights, axis=-1, keepdims=True), LEAST))
 
 
-def _distinct(rows: Float[np.ndarray, "N T"]) -> bool:
-    """Whether each two columns differ."""
+def _columns_differ(rows: Float[np.ndarray, "N T"]) -> bool:
+    """Whether every two columns differ, each pair in one row at least."""
     apart = np.zeros((rows.shape[1],) * 2)
     for row in rows:
         np.maximum(apart, np.abs(row[:, None] - row), out=apart)
@@ -291,7 +343,7 @@ def _bounded(subject: Subject) -> bool:
     return size(*FAR) < GROWTH * max(size(*NEAR), SMALL)
 
 
-# Kinds: what encodings read of the positions, found by probing one layer; none is known by name
+# What an encoding reads of the positions, by probing one layer; none is known by its name
 
 
 FARTHEST = 40  # the longest sequence whose positions a probe uses
@@ -299,7 +351,7 @@ FARTHEST = 40  # the longest sequence whose positions a probe uses
 
 @dataclasses.dataclass(frozen=True)
 class Kind:
-    """What probes find of one encoding."""
+    """What an encoding reads of the positions."""
 
     reads: str
     """absolute: the output depends on a token's own position. relative: on the positions of two
@@ -327,27 +379,26 @@ def kind(spec: str) -> Kind:
     encodings = _serving(spec)
     if moves_positions(encodings):
         return Kind("moved", None)
-    bare = () if _has(encodings, "normalize") else (_Logits(encodings[0].dims),)
+    used = _hooks(encodings)
+    bare = () if "normalize" in used else (_Logits(encodings[0].dims),)
     here = np.arange(4) + 2
     start, shifted, stretched, stretched_and_shifted, all_at_3, all_at_28 = range(6)
     apart = 3 * here
     places = jnp.asarray(
         [here, here + 25, apart, apart + 20, 0 * here + 3, 0 * here + 28],
     )
-    both = jax.jit(lambda places: [_layer(encodings, places, more) for more in ((), bare)])
+    both = jax.jit(lambda places: [_layer_outputs(encodings, places, more) for more in ((), bare)])
     out, raw = map(np.asarray, both(places))  # with and without the softmax
-    absolute = _differ(raw[all_at_3], raw[all_at_28])
-    relative = any(_has(encodings, hook) for hook in RELATIVE) or (
-        not absolute and _differ(raw[start], raw[stretched])
+    absolute = _outputs_differ(raw[all_at_3], raw[all_at_28])
+    relative = bool(used & {*RELATIVE}) or (
+        not absolute and _outputs_differ(raw[start], raw[stretched])
     )
     reads = {(True, True): "both", (True, False): "absolute", (False, True): "relative"}
-    moved = _differ(out[start], out[shifted])  # the second is of pairs that are further apart
-    moved = moved or _differ(out[stretched], out[stretched_and_shifted])
+    moved = _outputs_differ(
+        out[start], out[shifted]
+    )  # the second is of pairs that are further apart
+    moved = moved or _outputs_differ(out[stretched], out[stretched_and_shifted])
     return Kind(reads.get((absolute, relative), "order"), not moved)
-
-
-def _has(encodings: tuple[Encoding, ...], hook: str) -> bool:
-    return any(overrides(e, hook) for e in encodings)
 
 
 def _serving(spec: str) -> tuple[Encoding, ...]:
@@ -368,10 +419,12 @@ def _serving(spec: str) -> tuple[Encoding, ...]:
     )
 
 
-def _layer(
+def _layer_outputs(
     encodings: tuple[Encoding, ...], places: jax.Array, more: tuple[Encoding, ...]
 ) -> jax.Array:
-    """The attention of one layer at each row of `places`, with noisy parameters."""
+    """The attention of one layer of these encodings, and `more` that have no parameters, at each
+    row of `places`. Input, queries, keys and values are random, and parameters noisy.
+    """
     rng, (L, D, H, K) = np.random.default_rng(0), (places.shape[1], *encodings[0].dims[:3])
 
     def normal(*shape: int) -> jax.Array:
@@ -395,47 +448,5 @@ def _layer(
     return jax.vmap(attention_at)(places)
 
 
-def _differ(a: np.ndarray, b: np.ndarray) -> bool:
+def _outputs_differ(a: np.ndarray, b: np.ndarray) -> bool:
     return bool(np.abs(a - b).max() > 1e-3 * np.abs(a).max())
-
-
-FACTS = {"at", "limit"}  # hooks that change no array
-HOOKS_OF_GROUP = {  # an encoding belongs to the first group that has one of its hooks
-    "content": {
-        "locate",
-        "logits",
-        "normalize",
-        "relative_keys",
-        "relative_queries",
-        "relative_values",
-    },
-    "rotation": {"qk", "far", "far_positions"},
-    "bias": {"bias", "gate", "relative_bias", "relative_gate"},
-    "input": {"embed"},
-    "scale": {"scale"},
-    "mask": {"reach"},
-}
-
-
-def group(encodings: Sequence[Encoding]) -> str:
-    """Where position enters: content (together with the content of queries, keys or values),
-    rotation, bias, input, scale or mask; "none" where it does not enter, as in nope.
-    """
-    used = _used(encodings)
-    return next((name for name, hooks in HOOKS_OF_GROUP.items() if used & hooks), "none")
-
-
-def moves_positions(encodings: Sequence[Encoding]) -> bool:
-    """Whether they change positions and nothing else: alone they are the same as nope."""
-    used = _used(encodings)
-    return bool(used) and used <= FACTS | {"positions"}
-
-
-def spec_of(name: str, dims: Dims) -> str:
-    """The spec to measure an encoding by: its name, with rope where it only moves positions."""
-    alone = [member.cls(dims, **member.fields) for member in parse(name)]
-    return f"{name}+rope" if moves_positions(alone) else name
-
-
-def _used(encodings: Sequence[Encoding]) -> set[str]:
-    return {site for encoding in encodings for site in sites(encoding)}

@@ -23,7 +23,6 @@ Axes: T queries, S keys, H heads, K head size, Q query blocks.
 
 from __future__ import annotations
 
-import functools
 import itertools
 from collections.abc import Callable
 from typing import Any, NamedTuple, TypeVar
@@ -37,6 +36,10 @@ from pe_jax.attention.dense import attend_whole_rows, gated_sum, masked_logits, 
 from pe_jax.attention.relative import Relative, relative_terms
 from pe_jax.attention.rows import ABSENT, Keys, Queries, Rows, visible
 from pe_jax.encoding import HIDDEN
+
+Tokens = TypeVar("Tokens", Queries, Keys)
+EMPTY, NEAR, FAR = 0, 1, 2  # the kinds of tiles, see `_tile_kind`
+LAID_OUT = 4  # key blocks of a window that are laid out for every query block, at most
 
 
 def attend_blockwise(
@@ -58,12 +61,85 @@ def attend_blockwise(
     T = q.shape[0]
     terms = relative_terms(pe, queries.pos, keys.pos, room=block)
     all_queries, all_keys = prepare(pe, q, k, v, queries, keys)
-    all_queries = pad(all_queries, block)
+    all_queries = _pad(all_queries, block)
     if pe.whole_rows:
         out = _by_whole_rows(pe, all_queries, all_keys, terms, block, T)
     else:
         out = _by_tiles(pe, all_queries, all_keys, terms, block)
     return out.reshape(-1, *out.shape[2:])[:T].astype(v.dtype)
+
+
+# By tiles, with the online softmax
+
+
+def _by_tiles(
+    pe: Bound, queries: Queries, keys: Keys, terms: Relative, block: int
+) -> Float[Array, "Q T H K"]:
+    """Each query block along the key blocks that it visits."""
+    own, groups = _visits(pe, queries.rows, keys, terms, block)
+    blocks = _into_blocks(queries, block).heads_first()
+
+    @jax.checkpoint
+    def attend_query_block(numbered_and_own):
+        (i, queries), own = numbered_and_own
+        return _along_key_blocks(pe, queries, groups(i, own))
+
+    return jax.lax.map(attend_query_block, ((jnp.arange(len(blocks.q)), blocks), own))
+
+
+def _along_key_blocks(pe: Bound, queries: Queries, groups) -> Float[Array, "T H K"]:
+    """The output of one query block from the `groups` of tiles that it visits (`_visits`).
+
+    Each tile takes the branch of its kind. In a far one all pairs have the same relative terms:
+    instead of a vector for each distance, shifted into place, one serves the whole tile.
+
+    The arguments of a branch are kept for the backward pass at every step. So a branch gets the
+    keys and terms of its tile alone, and does not cut them from those of all tiles.
+    """
+
+    def empty(running, tile):
+        return running
+
+    def near(running, tile):
+        return running.update(pe, queries, *tile)
+
+    def far(running, tile):
+        keys, terms = tile
+        return running.update(pe, queries, keys, terms.constant())
+
+    branches = [empty, jax.checkpoint(near)]  # in the order of EMPTY, NEAR, FAR
+    if pe.constant_from is not None:
+        branches.append(jax.checkpoint(far))
+
+    def step(running, tile):
+        kind = _tile_kind(pe, queries.rows.idx, tile[0].rows.idx)
+        return jax.lax.switch(kind, branches, running, tile), None
+
+    running = Running.start(*queries.q.shape)
+    for tiles in groups:
+        running, _ = jax.lax.scan(step, running, tiles)
+    return running.output()
+
+
+def _tile_kind(pe: Bound, q_idx: Int[Array, "T"], k_idx: Int[Array, "S"]) -> Int[Array, ""]:
+    """EMPTY: the mask hides every pair. FAR: every pair is so far apart that the relative hooks are
+    constant, by `Bound.constant_from`. NEAR: any other.
+
+    It looks at the first and the last index of the blocks alone, so a tile whose pairs are all
+    hidden may come out as NEAR or FAR.
+    """
+    first, last = jnp.min(jnp.where(k_idx >= 0, k_idx, 2**30)), jnp.max(k_idx)
+    q_first, q_last = q_idx[0], jnp.max(q_idx)
+    seen = last >= 0
+    if pe.causal:
+        seen &= first <= q_last
+    for window, sinks in pe.reach:
+        near = (last > q_first - window) & (first < q_last + window)
+        seen &= near | (first < sinks)
+    if pe.constant_from is None:
+        return seen.astype(int)  # False is EMPTY, True is NEAR
+    is_far = jnp.maximum(q_first - last, first - q_last) >= pe.constant_from
+    return jnp.where(seen, NEAR + is_far, EMPTY)  # NEAR + True is FAR
 
 
 class Running(NamedTuple):
@@ -100,55 +176,7 @@ class Running(NamedTuple):
         return out.swapaxes(0, 1)
 
 
-def _by_tiles(
-    pe: Bound, queries: Queries, keys: Keys, terms: Relative, block: int
-) -> Float[Array, "Q T H K"]:
-    """Each query block along the key blocks that it visits, with the online softmax."""
-    own, groups = visits(pe, queries.rows, keys, terms, block)
-    blocks = into_blocks(queries, block).heads_first()
-
-    @jax.checkpoint
-    def attend_query_block(numbered_and_own):
-        (i, queries), own = numbered_and_own
-        return _along_key_blocks(pe, queries, groups(i, own))
-
-    return jax.lax.map(attend_query_block, ((jnp.arange(len(blocks.q)), blocks), own))
-
-
-def _along_key_blocks(pe: Bound, queries: Queries, groups) -> Float[Array, "T H K"]:
-    """The output of one query block from the `groups` of tiles that it visits (`tiles.visits`).
-
-    Each tile takes the branch of its kind. In a far one all pairs have the same relative terms:
-    instead of a vector for each distance, shifted into place, one serves the whole tile.
-
-    The arguments of a branch are kept for the backward pass at every step. So a branch gets the
-    keys and terms of its tile alone, and does not cut them from those of all tiles.
-    """
-
-    def empty(running, tile):
-        return running
-
-    def near(running, tile):
-        keys, terms = tile
-        return running.update(pe, queries, keys, terms)
-
-    def far(running, tile):
-        keys, terms = tile
-        return running.update(pe, queries, keys, terms.constant())
-
-    branches = [empty, jax.checkpoint(near)]  # in the order of EMPTY, NEAR, FAR
-    if pe.constant_from is not None:
-        branches.append(jax.checkpoint(far))
-
-    def step(running, tile):
-        keys, _ = tile
-        kind = tile_kind(pe, queries.rows.idx, keys.rows.idx)
-        return jax.lax.switch(kind, branches, running, tile), None
-
-    running = Running.start(*queries.q.shape)
-    for tiles in groups:
-        running, _ = jax.lax.scan(step, running, tiles)
-    return running.output()
+# By whole rows
 
 
 def _by_whole_rows(
@@ -159,35 +187,33 @@ def _by_whole_rows(
     which spares 3/8 of the pairs.
     """
     S = keys.k.shape[0]
-    blocks = into_blocks(queries, block).heads_first()
+    blocks = _into_blocks(queries, block).heads_first()
     count = len(blocks.q)
     numbered = jnp.arange(count), blocks
     in_quarters = pe.causal and T == S and count >= 8
     ends = [0, *(count * part // 4 for part in (1, 2, 3) if in_quarters), count]
-    outs = []
-    for begin, end in itertools.pairwise(ends):
+
+    def attended(begin: int, end: int):
+        """What query blocks `begin` to `end` give."""
         size = S if end == count else end * block
-        attend_query_block = functools.partial(
-            _with_keys, pe, jax.tree.map(lambda a, size=size: a[:size], keys).heads_first(), terms
-        )
-        part = jax.tree.map(lambda a, begin=begin, end=end: a[begin:end], numbered)
-        outs.append(jax.lax.map(jax.checkpoint(attend_query_block), part))
-    return jnp.concatenate(outs)
+        some = jax.tree.map(lambda a: a[:size], keys).heads_first()
+
+        @jax.checkpoint
+        def attend_query_block(numbered):
+            i, queries = numbered
+            return attend_whole_rows(pe, queries, some, terms.cut(i * block, block, size))
+
+        return jax.lax.map(attend_query_block, jax.tree.map(lambda a: a[begin:end], numbered))
+
+    return jnp.concatenate([attended(*pair) for pair in itertools.pairwise(ends)])
 
 
-def _with_keys(pe: Bound, keys: Keys, terms: Relative, numbered) -> Float[Array, "T H K"]:
-    """The output of a query block, given with its number, that gets all of `keys` at once."""
-    i, queries = numbered
-    block, S = queries.q.shape[0], keys.k.shape[0]
-    return attend_whole_rows(pe, queries, keys, terms.cut(i * block, block, S))
-
-
-# Tiles: which key blocks a query block visits, and the arrays cut accordingly
+# Which key blocks a query block visits, and the arrays cut accordingly
 #
-# Queries and keys are padded and cut into blocks of equal size. The pairs of one query block and
-# one key block are a tile. A query block visits all key blocks; or, where an encoding has a
-# `reach`, those that its window overlaps (near), and those of the sinks (first). A key that is in
-# both is masked among the first ones. The work is then linear in the length.
+# Queries and keys are padded and cut into blocks of equal size. A query block visits all key
+# blocks; or, where an encoding has a `reach`, those that its window overlaps (near), and those of
+# the sinks (first). A key that is in both is masked among the first ones. The work is then linear
+# in the length.
 #
 # Where a window overlaps few key blocks, those of every query block are laid out before the loop
 # over query blocks, as [Q, near, ...], so a key is there several times. Were they cut out of all
@@ -197,33 +223,7 @@ def _with_keys(pe: Bound, keys: Keys, terms: Relative, numbered) -> Float[Array,
 # gradients of cuts.
 
 
-Tokens = TypeVar("Tokens", Queries, Keys)
-EMPTY, NEAR, FAR = 0, 1, 2  # the kinds of tiles, see `tile_kind`
-LAID_OUT = 4  # near key blocks that are laid out for every query block, at most
-
-
-def tile_kind(pe: Bound, q_idx: Int[Array, "T"], k_idx: Int[Array, "S"]) -> Int[Array, ""]:
-    """EMPTY: the mask hides every pair. FAR: every pair is so far apart that the relative hooks are
-    constant, by `Bound.constant_from`. NEAR: any other.
-
-    It looks at the first and the last index of the blocks alone, so a tile whose pairs are all
-    hidden may come out as NEAR or FAR.
-    """
-    first, last = jnp.min(jnp.where(k_idx >= 0, k_idx, 2**30)), jnp.max(k_idx)
-    q_first, q_last = q_idx[0], jnp.max(q_idx)
-    seen = last >= 0
-    if pe.causal:
-        seen &= first <= q_last
-    for window, sinks in pe.reach:
-        near = (last > q_first - window) & (first < q_last + window)
-        seen &= near | (first < sinks)
-    if pe.constant_from is None:
-        return seen.astype(int)  # False is EMPTY, True is NEAR
-    is_far = jnp.maximum(q_first - last, first - q_last) >= pe.constant_from
-    return jnp.where(seen, NEAR + is_far, EMPTY)  # NEAR + True is FAR
-
-
-def visits(
+def _visits(
     pe: Bound, queries: Rows, keys: Keys, terms: Relative, block: int
 ) -> tuple[Any, Callable[[Any, Any], list[tuple[Keys, Relative]]]]:
     """(own, groups): arrays [Q, ...] that differ between query blocks, for a loop to slice; and a
@@ -240,24 +240,23 @@ def visits(
     near = -(-(window - 1 + block + (0 if pe.causal else window - 1)) // block)
     first = -(-sinks // block)
     if (near + first) * block < S:
-        return _near_and_first(pe, queries, keys, terms, block, window, near, first)
-    return _all(queries, keys, terms, block)
+        return _visit_near_and_first(pe, queries, keys, terms, block, window, near, first)
+    return _visit_all(queries, keys, terms, block)
 
 
-def _all(queries: Rows, keys: Keys, terms: Relative, block: int):
-    """`visits` of all key blocks, which every query block shares."""
-    keys = into_blocks(pad(keys, block), block).heads_first()
+def _visit_all(queries: Rows, keys: Keys, terms: Relative, block: int):
+    """`_visits` of all key blocks, which every query block shares."""
+    keys = _into_blocks(_pad(keys, block), block).heads_first()
     Q, count = queries.idx.shape[0] // block, keys.rows.idx.shape[0]
     tiles = terms.tiles(block, Q * block, count * block)
 
     def groups(i, own):
-        along = jax.tree.map(lambda t: jax.lax.dynamic_slice_in_dim(t, Q - 1 - i, count), tiles)
-        return [(keys, along)]
+        return [(keys, _cut(tiles, Q - 1 - i, count))]
 
     return None, groups
 
 
-def _near_and_first(
+def _visit_near_and_first(
     pe: Bound,
     queries: Rows,
     keys: Keys,
@@ -267,7 +266,7 @@ def _near_and_first(
     near: int,
     first: int,
 ):
-    """`visits` of the `near` key blocks from where a query block's window begins, and of the
+    """`_visits` of the `near` key blocks from where a query block's window begins, and of the
     `first` key blocks of the sequence.
 
     The near blocks begin where the window of the query block's first query does, not at a multiple
@@ -297,7 +296,7 @@ def _near_and_first(
         is_near = (after_begin >= 0) & (after_begin < near * block)
         idx = jnp.where(is_near, ABSENT, first_keys.rows.idx)
         others = first_keys._replace(rows=first_keys.rows._replace(idx=idx))
-        others = into_blocks(others, block).heads_first()
+        others = _into_blocks(others, block).heads_first()
         return [(others, first_tiles), (near_keys(i, laid_out), near_tiles)]
 
     return (laid_out, first_tiles), groups
@@ -319,16 +318,12 @@ def _near_blocks(keys: Keys, begin, near: int, Q: int, block: int):
     A few blocks are laid out for every query block: `own` is [Q, near, block, ...]. Many would take
     several times the memory of the keys: `own` is None, and `near_keys` cuts them out.
     """
-    around = jax.tree.map(
-        lambda a: jax.lax.dynamic_slice_in_dim(a, begin + near * block, (Q + near - 1) * block),
-        pad(keys, block, before=near * block, after=near * block),
-    )
-    around = into_blocks(around, block).heads_first()
+    padded = _pad(keys, block, before=near * block, after=near * block)
+    around = _cut(padded, begin + near * block, (Q + near - 1) * block)
+    around = _into_blocks(around, block).heads_first()
     if near <= LAID_OUT:
         return _overlapping(around, near, Q), lambda i, own: own
-    return None, lambda i, own: jax.tree.map(
-        lambda a: jax.lax.dynamic_slice_in_dim(a, i, near), around
-    )
+    return None, lambda i, own: _cut(around, i, near)
 
 
 def _first_keys(keys: Keys, row_of_index_0, terms: Relative, first: int, Q: int, block: int):
@@ -337,9 +332,7 @@ def _first_keys(keys: Keys, row_of_index_0, terms: Relative, first: int, Q: int,
     """
     size = first * block
     start = jnp.clip(row_of_index_0, 0, max(0, keys.rows.idx.shape[0] - size))
-    first_keys = jax.tree.map(
-        lambda a: jax.lax.dynamic_slice_in_dim(a, start, size), pad(keys, block)
-    )
+    first_keys = _cut(_pad(keys, block), start, size)
     tiles = terms.tiles(block, Q * block, size, start)
     # Query block i has tiles Q - 1 - i on: those of the last query block come first.
     return first_keys, jax.tree.map(lambda t: t[::-1], _overlapping(tiles, first, Q))
@@ -350,7 +343,7 @@ def _overlapping(tree: Any, count: int, runs: int) -> Any:
     return jax.tree.map(lambda a: jnp.stack([a[j : j + runs] for j in range(count)], axis=1), tree)
 
 
-def pad(tokens: Tokens, block: int, before: int = 0, after: int = 0) -> Tokens:
+def _pad(tokens: Tokens, block: int, before: int = 0, after: int = 0) -> Tokens:
     """Every array lengthened with rows of the index ABSENT: `before` and `after`, and at the end as
     many more as fill the last block.
     """
@@ -365,6 +358,11 @@ def pad(tokens: Tokens, block: int, before: int = 0, after: int = 0) -> Tokens:
     return padded._replace(rows=padded.rows._replace(idx=idx))
 
 
-def into_blocks(tree: Any, block: int) -> Any:
+def _cut(tree: Any, start, size: int) -> Any:
+    """`size` entries of every array from `start` on, which may be traced."""
+    return jax.tree.map(lambda a: jax.lax.dynamic_slice_in_dim(a, start, size), tree)
+
+
+def _into_blocks(tree: Any, block: int) -> Any:
     """Every array from [L, ...] to [L / block, block, ...]."""
     return jax.tree.map(lambda a: a.reshape(-1, block, *a.shape[1:]), tree)

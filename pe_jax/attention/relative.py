@@ -33,6 +33,9 @@ def relative_terms(pe: Bound, q_pos, k_pos, room: int = 0) -> Relative:
     return Tables.of(pe, q_pos, k_pos, room) if pe.contiguous else Pairs()
 
 
+# Tables: where positions are consecutive integers
+
+
 @functools.partial(
     jax.tree_util.register_dataclass, data_fields=["of_hook"], meta_fields=["first", "queries"]
 )
@@ -121,7 +124,7 @@ class Tables:
         if "relative_bias" in self.of_hook:
             columns += self.of_hook["relative_bias"][:, None]
         if isinstance(columns, jax.Array):
-            out += _laid_out(columns, T, S)
+            out += _over_keys(columns, T, S)
         if "relative_queries" in self.of_hook:
             out += _dotted_with_keys(k, self.of_hook["relative_queries"].astype(k.dtype), T)
         return out
@@ -131,7 +134,7 @@ class Tables:
         if "relative_gate" not in self.of_hook:
             return 1.0
         columns = self.of_hook["relative_gate"][:, None]
-        return _laid_out(columns, queries.q.shape[0], keys.k.shape[0])
+        return _over_keys(columns, queries.q.shape[0], keys.k.shape[0])
 
     def values(self, pe: Bound, w, queries: Queries, keys: Keys):
         """What is added to the output for the weights w: [H, T, K], or 0.0."""
@@ -141,6 +144,121 @@ class Tables:
         if table.shape[1] == 1:
             return jnp.einsum("ht,hk->htk", w.sum(-1), table[:, 0])
         return jnp.einsum("htn,hnk->htk", unshift(w, table.shape[1]), table)
+
+
+def _over_keys(columns, queries: int, keys: int):
+    """[H, T or 1, N] to [H, T, S]; a single column stays as it is, to broadcast over the keys."""
+    H, _, N = columns.shape
+    if N == 1:
+        return columns
+    return shift(jnp.broadcast_to(columns, (H, queries, N)), keys)
+
+
+def _dotted_with_keys(k, table, queries: int):
+    """r'_{i-j} . k_j, with r' from the table of `relative_queries`: [H, T, S].
+
+    Here rows are keys and not queries, and along the queries the columns of the table fall. `shift`
+    wants them to rise, so it gets both axes reversed: row S - 1 - j and column T - 1 - t.
+    """
+    S = k.shape[0]
+    if table.shape[1] == 1:
+        return jnp.einsum("shk,hk->hs", k, table[:, 0], preferred_element_type=jnp.float32)[:, None]
+    if queries == 1:  # a decoding step: each key meets the query at one of the S distances
+        dots = jnp.einsum("shk,hsk->hs", k, table[:, :S], preferred_element_type=jnp.float32)
+        return dots[:, None]
+    dots = jnp.einsum("shk,hnk->hsn", k[::-1], table, preferred_element_type=jnp.float32)
+    dots = jnp.pad(dots, [(0, 0), (0, 0), (0, max(0, queries + S - 1 - table.shape[1]))])
+    return shift(dots, queries)[:, ::-1, ::-1].swapaxes(1, 2)
+
+
+# Pairs: where positions are not consecutive integers
+#
+# Positions that were drawn at random, stretched or jittered give every pair a distance of its own.
+# Hooks that give a vector for each pair are evaluated for one row of pairs after the other, and
+# again in the backward pass: the largest array is [H, S, K] (or [H, T, K]). Integers below a known
+# number, as randomized positions are, may have far fewer distances than pairs: then
+# `Bound.tabulated` evaluates the hooks once at each distance, and a pair's value is looked up.
+
+
+class Pairs(NamedTuple):
+    """The relative terms from the positions in the rows of the queries and keys that are given.
+
+    It has the methods of `Tables`, which keeps arrays of values and must cut them to the queries
+    and keys at hand. This keeps no array (as a pytree it has no leaves), so it serves any queries
+    and keys as it is, and the first three methods have nothing to cut.
+    """
+
+    def cut(self, start, queries: int, keys: int) -> Pairs:
+        """The terms of a range of queries."""
+        return self
+
+    def tiles(self, block: int, queries: int, keys: int, start: Any = 0) -> Pairs:
+        """The terms of each pair of blocks."""
+        return self
+
+    def constant(self) -> Pairs:
+        """The terms of a block of pairs that all have the same."""
+        return self
+
+    def scores(self, pe: Bound, queries: Queries, keys: Keys):
+        """What is added to the logits: [H, T, S], or what broadcasts to it."""
+        q_pos, k_pos = queries.rows.pos, keys.rows.pos
+        out = self._pair_by_pair(pe, "relative_bias", queries, keys, 0.0)
+        if self._is_given(pe, "relative_keys", k_pos):
+            out += self._row_by_row(pe, "relative_keys", queries.q, q_pos, -k_pos).swapaxes(0, 1)
+        if self._is_given(pe, "relative_queries", k_pos):
+            dots = self._row_by_row(pe, "relative_queries", keys.k, -k_pos, q_pos)
+            out += jnp.moveaxis(dots, 0, 2)
+        return out
+
+    def gate(self, pe: Bound, queries: Queries, keys: Keys):
+        """What multiplies the weights: [H, T, S], or 1.0."""
+        return self._pair_by_pair(pe, "relative_gate", queries, keys, 1.0)
+
+    def values(self, pe: Bound, w, queries: Queries, keys: Keys):
+        """What is added to the output for the weights w: [H, T, K], or 0.0."""
+        hook, q_pos, k_pos = "relative_values", queries.rows.pos, keys.rows.pos
+        if not self._is_given(pe, hook, k_pos):
+            return 0.0
+
+        @jax.checkpoint
+        def weighted_sum_of_a_query(row):
+            w, pos = row
+            return jnp.einsum("hn,hnk->hk", w, pe.relative(hook, pos - k_pos))
+
+        return jax.lax.map(weighted_sum_of_a_query, (w.swapaxes(0, 1), q_pos)).swapaxes(0, 1)
+
+    def _is_given(self, pe: Bound, hook: str, pos) -> bool:
+        """Whether the hook gives an array: an encoding that overrides it may still return a plain
+        number, by one of its fields.
+        """
+        return jax.eval_shape(functools.partial(pe.relative, hook), pos).ndim > 0
+
+    def _pair_by_pair(self, pe: Bound, hook: str, queries: Queries, keys: Keys, otherwise: float):
+        """A hook that gives a number for each pair: [H, T, S]; `otherwise` where none is given."""
+        if not self._is_given(pe, hook, keys.rows.pos):
+            return otherwise
+        n = queries.rows.pos[:, None] - keys.rows.pos[None, :]
+        return jnp.reshape(pe.relative(hook, n.ravel()), (-1, *n.shape))
+
+    def _row_by_row(self, pe: Bound, hook: str, x, pos, others):
+        """The dot products of each row of x, [R, H, K], with a hook's vectors at the distances
+        pos + others, where `pos` [R] has the row's own: [R, H, len(others)].
+        """
+
+        @jax.checkpoint
+        def dots_of_a_row(row):
+            x, pos = row
+            r = pe.relative(hook, pos + others)
+            return jnp.einsum("hk,hnk->hn", x.astype(jnp.float32), r)
+
+        return jax.lax.map(dots_of_a_row, (x, pos))
+
+
+Relative = Tables | Pairs
+
+
+# The shifts of `Tables`: from distances to keys, and back
 
 
 def shift(a: Array, keys: int) -> Array:
@@ -169,121 +287,3 @@ def unshift(w: Array, width: int) -> Array:
     flat = padded.reshape(*lead, queries * (full - 1))
     flat = jnp.pad(flat, [(0, 0)] * len(lead) + [(queries - 1, 1)])
     return flat.reshape(*lead, queries, full)[..., :width]
-
-
-def _laid_out(columns, queries: int, keys: int):
-    """[H, T or 1, N] to [H, T, S]; a single column stays as it is, to broadcast over the keys."""
-    H, _, N = columns.shape
-    if N == 1:
-        return columns
-    return shift(jnp.broadcast_to(columns, (H, queries, N)), keys)
-
-
-def _dotted_with_keys(k, table, queries: int):
-    """r'_{i-j} . k_j, with r' from the table of `relative_queries`: [H, T, S].
-
-    Here rows are keys and not queries, and along the queries the columns of the table fall. `shift`
-    wants them to rise, so it gets both axes reversed: row S - 1 - j and column T - 1 - t.
-    """
-    S = k.shape[0]
-    if table.shape[1] == 1:
-        return jnp.einsum("shk,hk->hs", k, table[:, 0], preferred_element_type=jnp.float32)[:, None]
-    if queries == 1:  # a decoding step: each key meets the query at one of the S distances
-        dots = jnp.einsum("shk,hsk->hs", k, table[:, :S], preferred_element_type=jnp.float32)
-        return dots[:, None]
-    dots = jnp.einsum("shk,hnk->hsn", k[::-1], table, preferred_element_type=jnp.float32)
-    dots = jnp.pad(dots, [(0, 0), (0, 0), (0, max(0, queries + S - 1 - table.shape[1]))])
-    return shift(dots, queries)[:, ::-1, ::-1].swapaxes(1, 2)
-
-
-# Pairs: the relative terms where positions are not consecutive integers
-#
-# Positions that were drawn at random, stretched or jittered give every pair a distance of its
-# own. So the hooks cannot be evaluated once for each distance, as for `Tables`. Hooks that give a
-# vector for each pair are evaluated for one row of pairs after the other, and again in the
-# backward pass: the largest array is [H, S, K] (or [H, T, K]), never [T, S, K]. Integers below a
-# known number, as randomized positions are, may have far fewer distances than pairs: then
-# `Bound.tabulated` evaluates the hooks once at each distance, and the value of a pair is looked
-# up.
-
-
-class Pairs(NamedTuple):
-    """The relative terms from the positions in the rows of the queries and keys that are given.
-
-    It has the methods of `relative.Tables`, which keeps an array of values and must cut it to the
-    queries and keys at hand. This keeps no array (as a pytree it has no leaves), so it serves any
-    queries and keys as it is, and the first three methods have nothing to cut.
-    """
-
-    def cut(self, start, queries: int, keys: int) -> Pairs:
-        """The terms of a range of queries."""
-        return self
-
-    def tiles(self, block: int, queries: int, keys: int, start: Any = 0) -> Pairs:
-        """The terms of each pair of blocks."""
-        return self
-
-    def constant(self) -> Pairs:
-        """The terms of a block of pairs that all have the same."""
-        return self
-
-    def scores(self, pe: Bound, queries: Queries, keys: Keys):
-        """What is added to the logits: [H, T, S], or what broadcasts to it."""
-        q_pos, k_pos = queries.rows.pos, keys.rows.pos
-        out = 0.0
-        if self._is_given(pe, "relative_bias", k_pos):
-            out = self._of_pairs(pe, "relative_bias", q_pos, k_pos)
-        if self._is_given(pe, "relative_keys", k_pos):
-            dots = self._row_by_row(pe, "relative_keys", queries.q, q_pos, -k_pos)
-            out = out + dots.swapaxes(0, 1)
-        if self._is_given(pe, "relative_queries", k_pos):
-            dots = self._row_by_row(pe, "relative_queries", keys.k, -k_pos, q_pos)
-            out = out + jnp.moveaxis(dots, 0, 2)
-        return out
-
-    def gate(self, pe: Bound, queries: Queries, keys: Keys):
-        """What multiplies the weights: [H, T, S], or 1.0."""
-        q_pos, k_pos = queries.rows.pos, keys.rows.pos
-        if not self._is_given(pe, "relative_gate", k_pos):
-            return 1.0
-        return self._of_pairs(pe, "relative_gate", q_pos, k_pos)
-
-    def values(self, pe: Bound, w, queries: Queries, keys: Keys):
-        """What is added to the output for the weights w: [H, T, K], or 0.0."""
-        hook, q_pos, k_pos = "relative_values", queries.rows.pos, keys.rows.pos
-        if not self._is_given(pe, hook, k_pos):
-            return 0.0
-
-        @jax.checkpoint
-        def weighted_sum_of_a_query(row):
-            w, pos = row
-            return jnp.einsum("hn,hnk->hk", w, pe.relative(hook, pos - k_pos))
-
-        return jax.lax.map(weighted_sum_of_a_query, (w.swapaxes(0, 1), q_pos)).swapaxes(0, 1)
-
-    def _is_given(self, pe: Bound, hook: str, pos) -> bool:
-        """Whether the hook gives an array: an encoding that overrides it may still return a plain
-        number, by one of its fields.
-        """
-        return jax.eval_shape(functools.partial(pe.relative, hook), pos).ndim > 0
-
-    def _of_pairs(self, pe: Bound, hook: str, q_pos, k_pos):
-        """A hook that gives a number for each pair: [H, T, S]."""
-        n = q_pos[:, None] - k_pos[None, :]
-        return jnp.reshape(pe.relative(hook, n.ravel()), (-1, *n.shape))
-
-    def _row_by_row(self, pe: Bound, hook: str, x, pos, others):
-        """The dot products of each row of x, [R, H, K], with a hook's vectors at the distances
-        pos + others, where `pos` [R] has the row's own: [R, H, len(others)].
-        """
-
-        @jax.checkpoint
-        def dots_of_a_row(row):
-            x, pos = row
-            r = pe.relative(hook, pos + others)
-            return jnp.einsum("hk,hnk->hn", x.astype(jnp.float32), r)
-
-        return jax.lax.map(dots_of_a_row, (x, pos))
-
-
-Relative = Tables | Pairs

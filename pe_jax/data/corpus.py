@@ -1,8 +1,7 @@
 """A corpus: documents of bytes, split into text to train on, to validate on and to test on; and how
 much of a test split also stands in the training text.
 
-A document is the UTF-8 bytes of a whole file, or of a part of it. `by_file` and `by_position` split
-documents that come without a split.
+A document is the UTF-8 bytes of a whole file, or of a part of it.
 """
 
 from __future__ import annotations
@@ -68,6 +67,10 @@ class Corpus:
         """What records hold of this text, with its overlap with the training text of `trained_on`,
         which may be this corpus; None: it is not measured.
         """
+        overlap = {}
+        if trained_on:
+            passages = Passages(trained_on.splits["train"], trained_on.names["train"])
+            overlap = {s: passages.overlap(self.splits[s], self.names[s]) for s in HELD_OUT}
         return record.CorpusRecord(
             source=self.source,
             hash=self.hash,
@@ -75,14 +78,8 @@ class Corpus:
             documents={name: len(self.splits[name]) for name in SPLITS},
             bytes={name: sum(d.size for d in self.splits[name]) for name in SPLITS},
             python=self.python,
-            overlap=self._overlap(trained_on) if trained_on else {},
+            overlap=overlap,
         )
-
-    def _overlap(self, trained_on: Corpus) -> dict[str, Overlap]:
-        passages = Passages(trained_on.splits["train"], trained_on.names["train"])
-        return {
-            split: passages.overlap(self.splits[split], self.names[split]) for split in HELD_OUT
-        }
 
 
 def corpus_of(
@@ -103,17 +100,16 @@ def corpus_of(
     return Corpus(arrays, names, source, rule, python)
 
 
-def by_name(document: Document) -> bytes:
-    """What `by_file` ranks files by."""
-    return os.fsencode(document.name)
+# How documents that come without a split are split
 
 
 def by_file(
-    documents: Sequence[Document], rank: Callable[[Document], bytes] = by_name
+    documents: Sequence[Document],
+    rank: Callable[[Document], bytes] = lambda document: os.fsencode(document.name),
 ) -> dict[str, list[Document]]:
-    """{split: documents}, no document divided. Ranked by the SHA-256 of what `rank` gives of each,
-    the first 5 % (rounded up) are test, as many valid, the rest train. Within a split they keep
-    their order.
+    """{split: documents}, no document divided. Ranked by the SHA-256 of what `rank` gives of each
+    (its name), the first 5 % (rounded up) are test, as many valid, the rest train. Within a split
+    they keep their order.
     """
     hashes = [hashlib.sha256(rank(document)).digest() for document in documents]
     ranked = sorted(range(len(documents)), key=hashes.__getitem__)
@@ -143,10 +139,12 @@ def boundary(text: bytes, cut: int) -> int:
     return cut
 
 
-# Overlap of one text with another, in the sense in which language models are checked for test
-# text that they were trained on: the share of its bytes that lie in a passage which also stands
-# there. Texts are compared with case folded and every run of white space as one space, so that
-# line ends, indentation and capitals make no difference; bytes are counted in that form.
+# How much of a text also stands in a training text
+#
+# It is the share of its bytes that lie in a passage which stands there, too, as language models are
+# checked for test text that they were trained on. Texts are compared with case folded and every run
+# of white space as one space, so that line ends, indentation and capitals make no difference; bytes
+# are counted in that form.
 #
 # A passage is WINDOW bytes, about the 13 words of GPT-3's check (Brown et al., 2020,
 # arXiv:2005.14165). Windows of the training text are hashed at every STRIDE-th byte, and those of
@@ -159,9 +157,9 @@ def boundary(text: bytes, cut: int) -> int:
 WINDOW = 64
 STRIDE = 16
 PIECE = 1 << 20  # bytes of a document that are folded at once
-_SPACES = bytes.maketrans(b"\t\n\v\f\r\x1c\x1d\x1e\x1f", 9 * b" ")
-_WIDE_SPACES = re.compile(r"[^\S\x00-\x7f]")
-_FACTORS = np.random.default_rng(0).integers(1 << 63, size=WINDOW // 8, dtype=np.uint64) | 1
+SPACES = bytes.maketrans(b"\t\n\v\f\r\x1c\x1d\x1e\x1f", 9 * b" ")
+WIDE_SPACES = re.compile(r"[^\S\x00-\x7f]")
+FACTORS = np.random.default_rng(0).integers(1 << 63, size=WINDOW // 8, dtype=np.uint64) | 1
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -175,10 +173,10 @@ class Passages:
     def overlap(self, documents: Sequence[np.ndarray], names: Sequence[str]) -> Overlap:
         """How much of other documents stands in these, and in which of them most of it does."""
         documents = [_folded(document) for document in documents]
-        copied = [self._first.get(_digest(document)) for document in documents]
-        found = _found([_hashes(document) for document in documents], self._known)
+        copied = [self._by_digest.get(_digest(document)) for document in documents]
+        found = _found_in([_window_hashes(document) for document in documents], self._known)
         shared = [
-            _covered(windows) if copy is None else document.size
+            _bytes_covered(windows) if copy is None else document.size
             for document, copy, windows in zip(documents, copied, found, strict=True)
         ]
         share = sum(shared) / max(1, sum(document.size for document in documents))
@@ -187,7 +185,7 @@ class Passages:
         most = max(range(len(documents)), key=lambda i: (copied[i] is not None, shared[i]))
         beside = copied[most]
         if beside is None:
-            windows = _found(self._hashes, np.sort(_hashes(documents[most])))
+            windows = _found_in(self._hashes, np.sort(_window_hashes(documents[most])))
             beside = int(np.argmax([which.sum() for which in windows]))
         return Overlap(
             share=share,
@@ -200,50 +198,52 @@ class Passages:
     def _digests_and_hashes(self) -> list[tuple[bytes, np.ndarray]]:
         """Of each document, folded: its digest, and the hashes of its windows."""
         folded = map(_folded, self.documents)
-        return [(_digest(document), _hashes(document, STRIDE)) for document in folded]
+        return [(_digest(document), _window_hashes(document, STRIDE)) for document in folded]
 
     @functools.cached_property
-    def _first(self) -> dict[bytes, int]:
-        """The index of the first document with a digest."""
+    def _by_digest(self) -> dict[bytes, int]:
+        """The number of the first document with each digest."""
         digests = [digest for digest, _ in self._digests_and_hashes]
         return {digest: i for i, digest in reversed([*enumerate(digests)])}
 
     @property
     def _hashes(self) -> list[np.ndarray]:
+        """Of each document, the hashes of its windows."""
         return [hashes for _, hashes in self._digests_and_hashes]
 
     @functools.cached_property
     def _known(self) -> np.ndarray:
+        """The hashes of all windows, sorted."""
         return np.sort(np.concatenate(self._hashes))
 
 
 def _folded(document: np.ndarray) -> np.ndarray:
     """The UTF-8 bytes of a document with case folded and every run of white space one space."""
-    text = np.frombuffer(b"".join(_pieces(document)).strip(), np.uint8)
+    text = np.frombuffer(b"".join(_folded_pieces(document)).strip(), np.uint8)
     word = text != ord(" ")
     return text[word | np.append(True, word[:-1])] if text.size else text
 
 
-def _pieces(document: np.ndarray) -> Iterator[bytes]:
+def _folded_pieces(document: np.ndarray) -> Iterator[bytes]:
     """Its pieces with case folded and every white space a space."""
     decoder = codecs.getincrementaldecoder("utf-8")("replace")
     for start in range(0, document.size, PIECE):
         text = decoder.decode(document[start : start + PIECE].tobytes()).casefold()
-        text = text if text.isascii() else _WIDE_SPACES.sub(" ", text)
-        yield text.encode().translate(_SPACES)
+        text = text if text.isascii() else WIDE_SPACES.sub(" ", text)
+        yield text.encode().translate(SPACES)
 
 
 def _digest(document: np.ndarray) -> bytes:
     return hashlib.sha256(document.data).digest()
 
 
-def _covered(windows: np.ndarray) -> int:
+def _bytes_covered(windows: np.ndarray) -> int:
     """How many bytes lie in the windows that bool [n] marks by their first byte."""
     starts = np.flatnonzero(windows)
     return int(np.minimum(np.diff(starts), WINDOW).sum()) + WINDOW * bool(starts.size)
 
 
-def _found(parts: Sequence[np.ndarray], known: np.ndarray) -> list[np.ndarray]:
+def _found_in(parts: Sequence[np.ndarray], known: np.ndarray) -> list[np.ndarray]:
     """bool [n] for each part: which of its hashes are among `known`, which is sorted."""
     hashes = np.concatenate(parts)
     order = np.argsort(hashes)  # values in order are found many times faster
@@ -254,14 +254,14 @@ def _found(parts: Sequence[np.ndarray], known: np.ndarray) -> list[np.ndarray]:
     return np.split(found, np.cumsum([len(part) for part in parts])[:-1])
 
 
-def _hashes(document: np.ndarray, stride: int = 1) -> np.ndarray:
+def _window_hashes(document: np.ndarray, stride: int = 1) -> np.ndarray:
     """uint64 [n]: of each window that begins at a multiple of `stride`; none where the document is
     shorter than a window.
     """
     count = max(0, (document.size - WINDOW) // stride + 1)
     total = np.zeros(count, np.uint64)
     if count:
-        for i, factor in enumerate(_FACTORS):
+        for i, factor in enumerate(FACTORS):
             words = np.ndarray(count, "<u8", document, 8 * i, (stride,))
             total += (words ^ (words >> 32)) * factor
     return total ^ (total >> 32)

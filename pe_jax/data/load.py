@@ -41,8 +41,8 @@ def load(source: str, root: str = "") -> Corpus:
     """Reads the corpus that `source` names: `stdlib`, `files:PATH` or `tfds:NAME[:SPLIT]`.
 
     `root` is where a relative PATH begins ("": the working directory), and for `tfds` the data_dir
-    ("": TFDS's own). `~` and environment variables in PATH and `root` are expanded. files.py
-    and tfds_text.py say what is read and how it is split.
+    ("": TFDS's own). `~` and environment variables in PATH and `root` are expanded. `stdlib`,
+    `files` and tfds_text.py say what is read and how it is split.
 
     Raises ValueError for an unknown source, for text that is empty, damaged or not UTF-8, for a
     split without documents and for a dataset that is not prepared; FileNotFoundError for a path
@@ -54,26 +54,18 @@ def load(source: str, root: str = "") -> Corpus:
     if kind == "files" and rest.strip(" ,"):
         return files(rest, root)
     if kind == "tfds" and rest:
-        return _dataset(source, root)
-    raise ValueError(_unknown(source))
-
-
-def _dataset(source: str, root: str) -> Corpus:
-    dataset, folder = tfds_text.parse(source), tfds_text.data_dir(root)
-    path = tfds_text.find(folder, dataset.name, dataset.version)
-    return tfds_text.read(source, path or prepare.stock(dataset, folder), dataset.split)
-
-
-def _unknown(source: str) -> str:
+        dataset, folder = tfds_text.parse(source), tfds_text.data_dir(root)
+        path = tfds_text.find(folder, dataset.name, dataset.version)
+        return tfds_text.read(source, path or prepare.stock(dataset, folder), dataset.split)
     forms = "; ".join(f"{form} ({meaning})" for form, meaning in FORMS.items())
     if source and Path(source).expanduser().exists():
         hint = f"; for a path write files:{source}."
     else:
-        hint = nearest(source.partition(":")[0], FORMS)
-    return f"unknown source {source!r}{hint} Known: {forms}."
+        hint = nearest(kind, FORMS)
+    raise ValueError(f"unknown source {source!r}{hint} Known: {forms}.")
 
 
-# Text from files: the standard library of the running Python, or files, folders and globs
+# Text from files
 #
 # The standard library needs no download; it differs between versions of Python, so the version is
 # part of the record. Packing a file changes no corpus: names are sorted and hashed without .gz or
@@ -91,11 +83,11 @@ BY_FILE = (
 BY_POSITION = "by position: the last tenth of each file is halved into valid and test"
 
 # Names of files that are read in a folder, and those of packed ones.
-_TEXT = re.compile(r"\.(txt|text|md|py)(\.gz|\.xz)?$", re.IGNORECASE)
-_PACKED = re.compile(r"\.(gz|xz)$", re.IGNORECASE)
-_NOT_STDLIB = {"test", "tests", "idle_test", "site-packages", "dist-packages", "__pycache__"}
+TEXT_NAME = re.compile(r"\.(txt|text|md|py)(\.gz|\.xz)?$", re.IGNORECASE)
+PACKED_NAME = re.compile(r"\.(gz|xz)$", re.IGNORECASE)
+NOT_STDLIB = {"test", "tests", "idle_test", "site-packages", "dist-packages", "__pycache__"}
 # What describes one build of Python, and one generated text larger than a whole test split.
-_NOT_SOURCE = re.compile(r"_sysconfigdata|config-|pydoc_data/")
+NOT_SOURCE = re.compile(r"_sysconfigdata|config-|pydoc_data/")
 
 
 def stdlib() -> Corpus:
@@ -104,10 +96,10 @@ def stdlib() -> Corpus:
     without them.
     """
     root = Path(sysconfig.get_path("stdlib"))
-    names = sorted(path.relative_to(root).as_posix() for path in _walk(root, _NOT_STDLIB))
+    names = sorted(path.relative_to(root).as_posix() for path in _walk(root, NOT_STDLIB))
     texts: dict[bytes, str] = {}
     for name in names:
-        if name.endswith(".py") and not _NOT_SOURCE.match(name):
+        if name.endswith(".py") and not NOT_SOURCE.match(name):
             with contextlib.suppress(UnicodeDecodeError):
                 texts.setdefault(_utf8((root / name).read_bytes()), name)
     texts.pop(b"", None)
@@ -141,7 +133,7 @@ def files(where: str, root: str = "") -> Corpus:
     folders = dict(zip(SPLITS, (folder / "train", folder / valid, folder / "test"), strict=True))
     present = {split: path for split, path in folders.items() if path.is_dir()}
     if {"train", "test"} <= set(present):
-        splits = {s: _read(_expand(f"{path}"), f"{path.name}/") for s, path in present.items()}
+        splits = {s: _read(_files_of(f"{path}"), f"{path.name}/") for s, path in present.items()}
         if "valid" in present:
             return corpus_of(source, splits, BY_FOLDER.format(valid))
         rule = "file" if len(splits["train"]) >= FEWEST_FILES else "position"
@@ -149,7 +141,7 @@ def files(where: str, root: str = "") -> Corpus:
         splits |= {"train": parts["train"] + parts["test"], "valid": parts["valid"]}
         return corpus_of(source, splits, BY_TWO_FOLDERS.format(rule))
     patterns = [where] if folder.exists() else filter(None, map(str.strip, where.split(",")))
-    texts = _read(itertools.chain.from_iterable(map(_expand, patterns)))
+    texts = _read(itertools.chain.from_iterable(map(_files_of, patterns)))
     if len(texts) >= FEWEST_FILES:
         return corpus_of(source, by_file(texts), BY_FILE)
     return corpus_of(source, by_position(texts), BY_POSITION)
@@ -171,24 +163,24 @@ def _walk(root: Path, skip: Iterable[str] = ()) -> Iterator[Path]:
         yield from (path for path in paths if path.is_file())
 
 
-def _expand(pattern: str) -> list[tuple[str, Path]]:
+def _files_of(pattern: str) -> list[tuple[str, Path]]:
     """The files that a file, folder or glob stands for, with their names: relative to the folder,
     or to the part of a glob before its first wildcard.
     """
     path = Path(pattern)
     if path.is_dir():
-        root, paths = path, [p for p in _walk(path) if _TEXT.search(p.name)]
+        root, paths = path, [p for p in _walk(path) if TEXT_NAME.search(p.name)]
     elif path.exists():
         root, paths = path.parent, [path]
     elif glob.escape(pattern) != pattern:
         root = Path(*itertools.takewhile(lambda part: glob.escape(part) == part, path.parts))
         paths = [p for p in map(Path, glob.glob(str(path), recursive=True)) if p.is_file()]
     else:
-        raise FileNotFoundError(_missing(path))
+        raise FileNotFoundError(_where_missing(path))
     if not paths:
         kinds = "ending in .txt, .text, .md or .py (or these with .gz or .xz) in"
         raise FileNotFoundError(f"no file {kinds if path.is_dir() else 'matches'} {path}")
-    return sorted((_PACKED.sub("", p.relative_to(root).as_posix()), p) for p in paths)
+    return sorted((PACKED_NAME.sub("", p.relative_to(root).as_posix()), p) for p in paths)
 
 
 def _read(files: Iterable[tuple[str, Path]], prefix: str = "") -> list[Document]:
@@ -196,14 +188,14 @@ def _read(files: Iterable[tuple[str, Path]], prefix: str = "") -> list[Document]
     for empty ones.
     """
     unique = {path.resolve(): (name, path) for name, path in files}
-    documents = [Document(prefix + name, _text(path)) for name, path in unique.values()]
+    documents = [Document(prefix + name, _unpacked(path)) for name, path in unique.values()]
     pairs = zip(unique.values(), documents, strict=True)
     if empty := [str(path) for (_, path), document in pairs if not document.text]:
         raise ValueError(f"empty: {', '.join(empty)}; remove these files or put text into them")
     return sorted(documents, key=lambda document: document.name)
 
 
-def _text(path: Path) -> bytes:
+def _unpacked(path: Path) -> bytes:
     """The bytes of a file, unpacked; ValueError for one that is damaged or not UTF-8."""
     openers: dict[str, Callable] = {".gz": gzip.open, ".xz": lzma.open}
     try:
@@ -224,7 +216,7 @@ def _utf8(text: bytes) -> bytes:
     return text
 
 
-def _missing(path: Path) -> str:
+def _where_missing(path: Path) -> str:
     """The first part of the path that does not exist, and the nearest names beside it."""
     path = asked = path.absolute()
     while not path.parent.exists():

@@ -65,19 +65,20 @@ class Tokenizer:
             return tuple(self._numbers(document.tobytes().decode()) for document in documents)
         if self.json is None:
             return tuple(documents)
-        out = encode(self.json, documents, np.min_scalar_type(len(self.pieces) - 1))
+        model = _library_tokenizer(self.spec, self.json)
+        out = _encoded(model, documents, np.min_scalar_type(len(self.pieces) - 1))
         for document, tokens in zip(documents, out, strict=True):
             if self.decode(tokens) != document.tobytes():
-                raise ValueError(f"the tokenizer {self.spec} {self._lossy(document)}")
+                raise _lossy(self.spec, self._loss(document))
         return tuple(out)
 
-    def _lossy(self, document: np.ndarray) -> Unfit:
-        """The error for a document that differs from the bytes of its tokens."""
+    def _loss(self, document: np.ndarray) -> str:
+        """Why a document differs from the bytes of its tokens."""
         known = {piece[0] for piece in self.pieces if len(piece) == 1}
         if lacking := sorted({*document.tobytes()} - known):
             named = ", ".join(f"0x{byte:02x}" for byte in lacking[:5])
-            return Unfit.lossy(f"it has no token for {len(lacking)} bytes of this text, as {named}")
-        return Unfit.lossy("it changes this text")
+            return f"it has no token for {len(lacking)} bytes of this text, as {named}"
+        return "it changes this text"
 
     def _numbers(self, text: str) -> np.ndarray:
         """The tokens of a text that lists their numbers, as in "0 1 1"."""
@@ -135,7 +136,7 @@ def tokenize(corpus: Corpus, spec: str, trained_on: Corpus | None = None) -> Tok
     kind, rest = _parse(spec)
     if kind == "bpe":
         texts = (document.tobytes().decode() for document in corpus.splits["train"])
-        tokenizer = byte_level(spec, trained(int(rest), texts, corpus.hash))
+        tokenizer = _byte_level(spec, _trained(int(rest), texts, corpus.hash))
     elif kind in IN_FILES:
         tokenizer = named(spec)
     return cut(corpus, tokenizer, trained_on)
@@ -178,7 +179,7 @@ def kept(folder: Path, about: record.Vocabulary) -> Tokenizer:
         return BYTES
     if about.spec == record.SYMBOLS:
         return symbols(about.vocabulary)
-    return byte_level(about.spec, _read(folder / "tokenizer.json"))
+    return _byte_level(about.spec, _read_json(folder / "tokenizer.json"))
 
 
 def sources(spec: str) -> dict[str, str]:
@@ -186,7 +187,7 @@ def sources(spec: str) -> dict[str, str]:
     part of a run's id.
     """
     kind, path = _parse(spec)
-    return {path: hashes.sha256(_text(kind, path))} if kind in IN_FILES else {}
+    return {path: hashes.sha256(_json_of(kind, path))} if kind in IN_FILES else {}
 
 
 def _parse(spec: str) -> tuple[str, str]:
@@ -209,26 +210,18 @@ def _parse(spec: str) -> tuple[str, str]:
 
 def named(spec: str) -> Tokenizer:
     """The tokenizer of file:PATH, hf:DIR or gguf:PATH."""
-    return byte_level(spec, _text(*_parse(spec)))
+    return _byte_level(spec, _json_of(*_parse(spec)))
 
 
-def byte_level(spec: str, json: str) -> Tokenizer:
-    """The tokenizer of a tokenizer.json; ValueError if it is not a lossless byte-level BPE."""
-    try:
-        return Tokenizer(spec, pieces(json), json)
-    except Unfit as error:
-        raise ValueError(f"the tokenizer {spec} {error}") from error
-
-
-def _text(kind: str, path: str) -> str:
+def _json_of(kind: str, path: str) -> str:
     """The text of the tokenizer.json of a spec, one of IN_FILES."""
     place = Path(expanded(path, "data.tokenizer"))
     if kind == "gguf":
         return gguf_file.read(existing(place, "model")).tokenizer()
-    return _read(existing(place, "model") / "tokenizer.json" if kind == "hf" else place)
+    return _read_json(existing(place, "model") / "tokenizer.json" if kind == "hf" else place)
 
 
-def _read(place: Path) -> str:
+def _read_json(place: Path) -> str:
     """The text of a tokenizer.json; FileNotFoundError with similar names in its folder, ValueError
     for what is not UTF-8.
     """
@@ -244,78 +237,81 @@ def _read(place: Path) -> str:
 # (or ~/.cache/pe_jax), one file for each corpus, number of tokens and version of the library.
 
 
-class Unfit(ValueError):
-    """A tokenizer that cannot be used. The message lacks its subject, as in "is no tokenizer.json":
-    who catches the error puts the name of the tokenizer before it.
+LARGEST = 2**24
+"""The most ids of a tokenizer."""
+PART = 2**18
+"""The least size of a part of a document, in bytes."""
+GROUP = 2**22
+"""The least size of the parts that are encoded at once, in bytes."""
+# GPT-2's pattern never has a visible character and the newline after it in one match, and looks
+# ahead only: it cuts here whatever the text before and after is.
+LINE_END = re.compile(rb"[!-~](?=\n)")
+
+
+def _byte_level(spec: str, text: str) -> Tokenizer:
+    """The tokenizer of a tokenizer.json with this text; a piece is b"" where an id is not in use.
+    ValueError unless it is a lossless byte-level BPE.
     """
+    model = _library_tokenizer(spec, text)
+    vocab = model.get_vocab(with_added_tokens=False)
+    added = {i: token.content for i, token in model.get_added_tokens_decoder().items()}
+    own = {i: token for token, i in vocab.items() if i not in added}
+    size = 1 + max([*own, *added])
+    if size > LARGEST:
+        large = f"a token with the id {size - 1}: ids up to {LARGEST - 1} are read"
+        raise ValueError(f"the tokenizer {spec} has {large}")
+    parts = json.loads(model.to_str())
+    first = parts["pre_tokenizer"] or {}  # one step, or a sequence of steps
+    steps = [s for s in first.get("pretokenizers", [first]) if s.get("type") == "ByteLevel"]
+    for wrong, reason in (
+        (parts["model"]["type"] != "BPE", f"it is a {parts['model']['type']}, no BPE"),
+        (parts["model"].get("dropout"), "it drops merges at random (dropout)"),
+        (parts["normalizer"], "it changes the text first (normalizer)"),
+        (not steps, "its pre_tokenizer is not ByteLevel"),
+        (any(s["add_prefix_space"] for s in steps), "it adds a space (add_prefix_space)"),
+        (not all(ALPHABET.keys() >= set(t) for t in own.values()), "not all tokens are bytes"),
+    ):
+        if wrong:
+            raise _lossy(spec, reason)
+    pieces = [b""] * size
+    for i, token in own.items():
+        pieces[i] = bytes(ALPHABET[character] for character in token)
+    for i, content in added.items():
+        pieces[i] = content.encode()
+    return Tokenizer(spec, tuple(pieces), text)
 
-    @classmethod
-    def lossy(cls, reason: str) -> Unfit:
-        """The error for a tokenizer that does not keep every byte of a text, with the reason."""
-        return cls(
-            f"is not lossless: {reason}; bits per byte need a byte-level BPE that neither changes "
-            "a text nor adds to it, as bpe:N trains"
-        )
 
-
-def trained(size: int, texts: Iterable[str], corpus: str) -> str:
-    """A BPE of `size` tokens, trained on the texts or taken from the cache.
-
-    `corpus` is the hash of the corpus that the texts are part of. The first 256 tokens are bytes;
-    a pair that occurs only once in the texts is not merged. ValueError where they have too few
-    pairs for `size` tokens.
-    """
-    version = library().__version__
-    root = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    path = Path(root, "pe_jax", f"bpe-{size}-{hashes.sha256(f'{corpus} {version}')[:16]}")
-    with contextlib.suppress(OSError, UnicodeDecodeError):
-        digest, _, cached = path.read_text("utf-8").partition("\n")
-        if digest == hashes.sha256(cached):
-            return cached
-    made = _train(size, texts)
-    with contextlib.suppress(OSError):  # the cache is a convenience: do without where it fails
-        atomic.write(path, f"{hashes.sha256(made)}\n{made}")
-    return made
-
-
-def _train(size: int, texts: Iterable[str]) -> str:
-    model = _byte_level()
-    trainer = library().trainers.BpeTrainer(
-        vocab_size=size, min_frequency=2, initial_alphabet=[*ALPHABET], show_progress=False
+def _lossy(spec: str, reason: str) -> ValueError:
+    """The error for a tokenizer that does not keep every byte of a text, with the reason."""
+    return ValueError(
+        f"the tokenizer {spec} is not lossless: {reason}; bits per byte need a byte-level BPE that "
+        "neither changes a text nor adds to it, as bpe:N trains"
     )
-    model.train_from_iterator(texts, trainer)
-    if model.get_vocab_size() < size:
-        raise ValueError(
-            f"data.tokenizer=bpe:{size}: the training split has no pairs left to merge at "
-            f"{model.get_vocab_size()} tokens; ask for fewer, or give more text"
-        )
-    return model.to_str()
 
 
-def of_bytes() -> str:
-    """The tokenizer.json of the 256 bytes, each a token with its value as id."""
-    return _byte_level(ALPHABET, []).to_str()
-
-
-def _byte_level(*vocabulary_and_merges: Any) -> Any:
-    """The library's Tokenizer of a byte-level BPE, by default without any token."""
-    tokenizers = library()
-    model = tokenizers.Tokenizer(tokenizers.models.BPE(*vocabulary_and_merges))
-    model.pre_tokenizer = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False)
-    model.decoder = tokenizers.decoders.ByteLevel()
+def _library_tokenizer(spec: str, text: str) -> Any:
+    """The library's Tokenizer of a tokenizer.json, without the padding and truncation that the file
+    may ask for. ValueError for other text.
+    """
+    tokenizers = _library()
+    try:
+        model = tokenizers.Tokenizer.from_str(text)
+    except Exception as error:  # the library has no narrower class
+        raise ValueError(f"the tokenizer {spec} is no tokenizer.json: {error}") from error
+    model.no_padding()
+    model.no_truncation()
     return model
 
 
-def encode(text: str, documents: Sequence[np.ndarray], dtype: np.dtype) -> list[np.ndarray]:
-    """The tokens of each document (uint8 [n], UTF-8) by the tokenizer.json `text`.
+def _encoded(model: Any, documents: Sequence[np.ndarray], dtype: np.dtype) -> list[np.ndarray]:
+    """The tokens of each document (uint8 [n], UTF-8) by a Tokenizer of the library.
 
     The library needs some 100 bytes of memory for each byte of text, so long documents are encoded
     in parts. They are cut only where the tokenizer's own first step, a plain ByteLevel, always
     cuts, so the tokens are those of the whole document.
     """
-    model = load(text)
     first = model.pre_tokenizer
-    plain = isinstance(first, library().pre_tokenizers.ByteLevel) and first.use_regex
+    plain = isinstance(first, _library().pre_tokenizers.ByteLevel) and first.use_regex
     size = PART if plain and not model.get_added_tokens_decoder() else sys.maxsize
     out: list[list[np.ndarray]] = [[] for _ in documents]
     for group in _groups(documents, size):
@@ -345,57 +341,58 @@ def _parts(text: bytes, size: int) -> Iterator[bytes]:
     is left.
     """
     start = 0
-    while end := _LINE_END.search(text, start + size):
+    while end := LINE_END.search(text, start + size):
         yield text[start : end.end()]
         start = end.end()
     yield text[start:]
 
 
-def load(text: str) -> Any:
-    """The library's Tokenizer of a tokenizer.json, without the padding and truncation that the file
-    may ask for. Raises Unfit for other text.
+def _trained(size: int, texts: Iterable[str], corpus: str) -> str:
+    """A BPE of `size` tokens, trained on the texts or taken from the cache.
+
+    `corpus` is the hash of the corpus that the texts are part of. The first 256 tokens are bytes;
+    a pair that occurs only once in the texts is not merged. ValueError where they have too few
+    pairs for `size` tokens.
     """
-    tokenizers = library()
-    try:
-        model = tokenizers.Tokenizer.from_str(text)
-    except Exception as error:  # the library has no narrower class
-        raise Unfit(f"is no tokenizer.json: {error}") from error
-    model.no_padding()
-    model.no_truncation()
+    version = _library().__version__
+    root = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    path = Path(root, "pe_jax", f"bpe-{size}-{hashes.sha256(f'{corpus} {version}')[:16]}")
+    with contextlib.suppress(OSError, UnicodeDecodeError):
+        digest, _, cached = path.read_text("utf-8").partition("\n")
+        if digest == hashes.sha256(cached):
+            return cached
+    made = _train(size, texts)
+    with contextlib.suppress(OSError):  # the cache is a convenience: do without where it fails
+        atomic.write(path, f"{hashes.sha256(made)}\n{made}")
+    return made
+
+
+def _train(size: int, texts: Iterable[str]) -> str:
+    model = _library_bpe()
+    trainer = _library().trainers.BpeTrainer(
+        vocab_size=size, min_frequency=2, initial_alphabet=[*ALPHABET], show_progress=False
+    )
+    model.train_from_iterator(texts, trainer)
+    if model.get_vocab_size() < size:
+        raise ValueError(
+            f"data.tokenizer=bpe:{size}: the training split has no pairs left to merge at "
+            f"{model.get_vocab_size()} tokens; ask for fewer, or give more text"
+        )
+    return model.to_str()
+
+
+def of_bytes() -> str:
+    """The tokenizer.json of the 256 bytes, each a token with its value as id."""
+    return _library_bpe(ALPHABET, []).to_str()
+
+
+def _library_bpe(*vocabulary_and_merges: Any) -> Any:
+    """The library's Tokenizer of a byte-level BPE, by default without any token."""
+    tokenizers = _library()
+    model = tokenizers.Tokenizer(tokenizers.models.BPE(*vocabulary_and_merges))
+    model.pre_tokenizer = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False)
+    model.decoder = tokenizers.decoders.ByteLevel()
     return model
-
-
-def pieces(text: str) -> tuple[bytes, ...]:
-    """The bytes of each token of a tokenizer.json, by its id; b"" where an id is not in use.
-
-    Raises Unfit unless it is a lossless byte-level BPE.
-    """
-    model = load(text)
-    vocab = model.get_vocab(with_added_tokens=False)
-    added = {i: token.content for i, token in model.get_added_tokens_decoder().items()}
-    own = {i: token for token, i in vocab.items() if i not in added}
-    size = 1 + max([*own, *added])
-    if size > LARGEST:
-        raise Unfit(f"has a token with the id {size - 1}: ids up to {LARGEST - 1} are read")
-    parts = json.loads(model.to_str())
-    first = parts["pre_tokenizer"] or {}  # one step, or a sequence of steps
-    steps = [s for s in first.get("pretokenizers", [first]) if s.get("type") == "ByteLevel"]
-    for wrong, reason in (
-        (parts["model"]["type"] != "BPE", f"it is a {parts['model']['type']}, no BPE"),
-        (parts["model"].get("dropout"), "it drops merges at random (dropout)"),
-        (parts["normalizer"], "it changes the text first (normalizer)"),
-        (not steps, "its pre_tokenizer is not ByteLevel"),
-        (any(s["add_prefix_space"] for s in steps), "it adds a space (add_prefix_space)"),
-        (not all(ALPHABET.keys() >= set(t) for t in own.values()), "not all tokens are bytes"),
-    ):
-        if wrong:
-            raise Unfit.lossy(reason)
-    out = [b""] * size
-    for i, token in own.items():
-        out[i] = bytes(ALPHABET[character] for character in token)
-    for i, content in added.items():
-        out[i] = content.encode()
-    return tuple(out)
 
 
 def _alphabet() -> dict[str, int]:
@@ -410,18 +407,9 @@ def _alphabet() -> dict[str, int]:
 
 
 ALPHABET = _alphabet()
-LARGEST = 2**24
-"""The most ids of a tokenizer."""
-PART = 2**18
-"""The least size of a part of a document, in bytes."""
-GROUP = 2**22
-"""The least size of the parts that are encoded at once, in bytes."""
-# GPT-2's pattern never has a visible character and the newline after it in one match, and looks
-# ahead only: it cuts here whatever the text before and after is.
-_LINE_END = re.compile(rb"[!-~](?=\n)")
 
 
-def library() -> Any:
+def _library() -> Any:
     """The module `tokenizers`; ValueError, with what to install, where it is missing."""
     try:
         import tokenizers

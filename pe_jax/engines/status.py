@@ -12,7 +12,7 @@ import dataclasses
 import shutil
 import time
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +26,7 @@ from pe_jax.storage import atomic, jsonl, locks, records
 
 @dataclasses.dataclass(frozen=True)
 class Standing:
-    """One run."""
+    """How one run stands."""
 
     label: str
     id: str
@@ -40,14 +40,14 @@ class Standing:
     valid: float | None = None
     """The newest bits per byte of validation text at the training length, mean over seeds."""
     seconds: float | None = None
-    """What it took in all; at work: since its process began."""
+    """How long it took in all; of a run at work, how long ago its process began."""
     reason: str = ""
-    """Why it is not at work; finished: which of its seeds diverged."""
+    """Why it is not at work; of a finished run, which of its seeds diverged."""
 
 
 def standings(workdir: Path) -> list[Standing]:
-    """Every run of the folder, by its id; none if the folder is not there. OSError if it cannot be
-    read.
+    """How every run of the work directory stands, in the order of their ids; none if the directory
+    is not there. OSError if it cannot be read.
     """
     queue = read_queue(workdir)
     folders = [path for path in atomic.entries(workdir) if path.is_dir()]
@@ -55,52 +55,38 @@ def standings(workdir: Path) -> list[Standing]:
 
 
 def _standing(folder: Path, queue: Queue) -> Standing | None:
-    """How the run of a folder stands; None if it is no run's."""
-    locked = locks.is_locked(folder)  # before the result is looked for: it is written under it
+    """How the run of a folder stands; None if it is no run's folder."""
+    locked = locks.is_locked(folder)  # before the result is read, which is written under the lock
     try:
         result = records.read(Result, folder / "result.json")
         about = result or records.read(Begun, folder / "config.json")
         about = about or records.read(Planned, folder / "queued.json")
         if about is None:
             return None
-        if result and _asked_for_more(folder, locked, queue):
-            result = None
-        stage, reason = (
-            ("finished", divergence(result.diverged)) if result else _state(folder, locked, queue)
-        )
+        state, reason = _state(folder, result, locked, queue)
+        result = result if state == "finished" else None
         lines = [] if result else jsonl.read_lines(folder / "metrics.jsonl")
     except errors.Refused as error:
         return Standing(folder.name, folder.name, "damaged", reason=str(error))
     except OSError as error:
         return Standing(folder.name, folder.name, "unreadable", reason=errors.in_words(error))
-    seeds = _seeds(about)
+    seeds = len(about.config["run"]["seeds"]) if "run" in about.config else None
     seconds = result.seconds.total if result and result.seconds else None
-    done = _done(lines[-1], seeds) if lines else ""
-    if locked and not result:
+    done = _in_words(lines[-1], seeds) if lines else ""
+    if locked:
         seconds = _age(folder / locks.HELD)
         silent = progress.duration(_age(folder / "metrics.jsonl")) if done else ""
         done = f"{done}, {silent} ago" if done else "compiling"
     loss = result.train.loss if result else _newest(lines, "loss")
     valid = result.train.valid if result else _newest(lines, "valid")
-    numbers = seeds, _mean(loss), _mean(valid), seconds
-    return Standing(about.label, folder.name, stage, done, *numbers, reason)
+    numbers = seeds, progress.mean(loss), progress.mean(valid), seconds
+    return Standing(about.label, folder.name, state, done, *numbers, reason)
 
 
-def _seeds(about: Planned) -> int | None:
-    """How many seeds the run has; None where its config does not say."""
-    return len(about.config["run"]["seeds"]) if "run" in about.config else None
-
-
-def _asked_for_more(folder: Path, locked: bool, queue: Queue) -> bool:
-    """Whether a run that has a result is to give, or has failed to give, another one."""
-    if locked or folder.name in queue.waiting | queue.started:
-        return True
-    written = records.state_of(folder)
-    return written is not None and written.stage in (Stage.RUNNING, Stage.STOPPED, Stage.FAILED)
-
-
-def _state(folder: Path, locked: bool, queue: Queue) -> tuple[str, str]:
-    """(state, why it is not at work) of a run that has no result."""
+def _state(folder: Path, result: Result | None, locked: bool, queue: Queue) -> tuple[str, str]:
+    """(state, reason) of a run, as in Standing. A run that has a result is not finished while it is
+    to give another one, or where it has failed to.
+    """
     if locked:
         waited = folder.name in queue.waiting
         return "running", "a sweep waits for the process that holds it" if waited else ""
@@ -109,17 +95,19 @@ def _state(folder: Path, locked: bool, queue: Queue) -> tuple[str, str]:
     if folder.name in queue.started:
         return "starting", ""
     written = records.state_of(folder)
-    stage = written.stage if written else None
-    if written and stage in (Stage.FAILED, Stage.STOPPED):
+    if written and written.stage in (Stage.FAILED, Stage.STOPPED):
         log = folder / "log.txt"
-        told = f" ({log})" if stage is Stage.FAILED and log.exists() else ""
-        return stage.value, written.reason + told
-    if stage is Stage.RUNNING:
+        told = f" ({log})" if written.stage is Stage.FAILED and log.exists() else ""
+        return written.stage.value, written.reason + told
+    if written and written.stage is Stage.RUNNING:
         return "stopped", "without a last word"
+    if result:
+        return "finished", divergence(result.diverged)
     return "stopped" if (folder / "config.json").exists() else "not begun", ""
 
 
-def _done(line: dict[str, Any], seeds: int | None) -> str:
+def _in_words(line: dict[str, Any], seeds: int | None) -> str:
+    """How far a run is by the newest line of its metrics.jsonl."""
     if "evaluated" in line:
         return f"evaluating {line['evaluated'] / line['of']:.0%}"
     step = f"step {line['step']}/{line['of']}"
@@ -129,12 +117,8 @@ def _done(line: dict[str, Any], seeds: int | None) -> str:
 
 
 def _newest(lines: list[dict[str, Any]], name: str) -> list[float | None]:
+    """The numbers of the newest line that has them, one a seed."""
     return next((line[name] for line in reversed(lines) if name in line), [])
-
-
-def _mean(values: Sequence[float | None]) -> float | None:
-    known = [value for value in values if value is not None]
-    return sum(known) / len(known) if known else None
 
 
 def _age(path: Path) -> float:
@@ -145,21 +129,21 @@ def _age(path: Path) -> float:
         return 0.0
 
 
-# The queue of a sweep: the runs that it still has to do. A sweep holds the lock of a folder of its
-# own in <workdir>/.sweeps/ while it lives; one that no process holds is of a sweep that was killed.
+# The queues of sweeps, with the runs that each still has to do. While a sweep lives it holds the
+# lock of a folder of its own in <workdir>/.sweeps/; a folder whose lock no process holds was left
+# by a sweep that was killed.
 
-
-FOLDER = ".sweeps"
-FILE = "queue.json"
+SWEEPS = ".sweeps"
+QUEUE = "queue.json"
 
 
 class Queue(msgspec.Struct):
-    """Runs by their ids."""
+    """The ids of the runs that sweeps still have to do."""
 
     waiting: set[str] = msgspec.field(default_factory=set)
-    """Those whose process is still to be started."""
+    """Their process is still to be started."""
     started: set[str] = msgspec.field(default_factory=set)
-    """Those whose process is at work, or about to be."""
+    """Their process is at work, or about to be."""
 
 
 @contextlib.contextmanager
@@ -167,14 +151,14 @@ def kept_queue(workdir: Path) -> Iterator[Callable[[Iterable[str], Iterable[str]
     """Gives a function that writes down which runs wait in this sweep and which it has started. The
     folders of sweeps that were killed are deleted.
     """
-    sweeps = workdir / FOLDER
+    sweeps = workdir / SWEEPS
     own = sweeps / uuid.uuid4().hex
 
     def put(waiting: Iterable[str], started: Iterable[str]) -> None:
         queue = Queue({*waiting}, {*started})
-        atomic.write(own / FILE, msgspec.json.encode(queue).decode())
+        atomic.write(own / QUEUE, msgspec.json.encode(queue).decode())
 
-    for path in sweeps.glob(f"*/{FILE}"):  # which is written under the lock
+    for path in sweeps.glob(f"*/{QUEUE}"):  # which is written under the lock
         if not locks.is_locked(path.parent):
             shutil.rmtree(path.parent, ignore_errors=True)
     try:
@@ -187,9 +171,9 @@ def kept_queue(workdir: Path) -> Iterator[Callable[[Iterable[str], Iterable[str]
 
 
 def read_queue(workdir: Path) -> Queue:
-    """The runs of all sweeps that are at work in the work directory now."""
+    """The queues of all sweeps that live in the work directory now, as one."""
     every = Queue()
-    for path in (workdir / FOLDER).glob(f"*/{FILE}"):
+    for path in (workdir / SWEEPS).glob(f"*/{QUEUE}"):
         if locks.is_locked(path.parent):
             with contextlib.suppress(OSError, msgspec.DecodeError):  # it has ended, or is damaged
                 queue = msgspec.json.decode(path.read_bytes(), type=Queue)

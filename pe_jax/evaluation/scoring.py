@@ -44,11 +44,7 @@ class Missing(NamedTuple):
     free: int | None = None
 
 
-Computed = TypeVar("Computed")
-Program = Callable[[np.ndarray, int], Any]
-"""(tokens [B, E + 1], index of the first window) -> nats [B, last]: -ln p of the targets of each
-window's last rows.
-"""
+# Windows of text
 
 
 @functools.partial(
@@ -74,12 +70,36 @@ def target_nats(
     that the first may be shorter; each layer then also sees what entered it at the `memory` tokens
     before a segment. With `blockwise`, attention is blockwise whatever the model's config says.
     """
-    model = merged(graphdef, params, blockwise)
+    model = _merged(graphdef, params, blockwise)
     keys = _keys(first, len(tokens))
     if memory:
         return _by_segments(model, encodings, tokens, keys, segment, memory)[:, -last:]
     rows, _ = model(tokens[:, :-1], encodings=encodings, key=keys, last=last, scan=True, rows=True)
     return of_logits(NATS, model, rows, tokens[:, -last:])
+
+
+def _by_segments(model: LM, encodings: tuple[Encoding, ...], tokens, keys, segment, memory):
+    """-ln p of every target of the windows, [B, E], segment by segment."""
+
+    def score_segment(kept, piece):
+        number, inputs, targets = piece
+        own = jax.vmap(jax.random.fold_in, (0, None))(keys, number)
+        rows, kept = model(inputs, kept, encodings=encodings, key=own, rows=True)
+        return kept, of_logits(NATS, model, rows, targets)
+
+    B, E = tokens.shape[0], tokens.shape[1] - 1
+    kept, count, out = Memory.empty(model.config, B, memory), E // segment, []
+    if head := E % segment:
+        kept, nats = score_segment(kept, (count, tokens[:, :head], tokens[:, 1 : head + 1]))
+        out = [nats]
+    if count:
+        inputs, targets = (
+            jnp.moveaxis(part.reshape(B, count, segment), 1, 0)
+            for part in (tokens[:, head:-1], tokens[:, head + 1 :])
+        )
+        _, nats = jax.lax.scan(score_segment, kept, (jnp.arange(count), inputs, targets))
+        out.append(jnp.moveaxis(nats, 0, 1).reshape(B, -1))
+    return jnp.concatenate(out, axis=1)
 
 
 @functools.partial(jax.jit, static_argnames=("graphdef", "encodings", "last", "blockwise"))
@@ -97,7 +117,7 @@ def answer_nats(
     highest ones, 0 where the target is the first choice: float32 [B, last, 2]. Arguments as in
     `target_nats`.
     """
-    model, keys = merged(graphdef, params, blockwise), _keys(first, len(tokens))
+    model, keys = _merged(graphdef, params, blockwise), _keys(first, len(tokens))
     rows, _ = model(tokens[:, :-1], encodings=encodings, key=keys, last=last, scan=True, rows=True)
 
     def nats_and_lag(logits, targets):
@@ -121,7 +141,7 @@ def last_rows(
     """The rows [B, last, D] that the logits of each window's last targets are computed from
     (`LM.logits_of`). Arguments as in `target_nats`.
     """
-    model, keys = merged(graphdef, params, blockwise), _keys(first, len(tokens))
+    model, keys = _merged(graphdef, params, blockwise), _keys(first, len(tokens))
     return model(tokens[:, :-1], encodings=encodings, key=keys, last=last, scan=True, rows=True)[0]
 
 
@@ -144,7 +164,7 @@ def divergence(
     arguments are as in `target_nats`. Logits are computed for BLOCK targets at a time.
     """
     params, rows, offset = given
-    model, keys = merged(graphdef, params, blockwise), _keys(first, len(tokens))
+    model, keys = _merged(graphdef, params, blockwise), _keys(first, len(tokens))
     ours, _ = model(tokens[:, :-1], encodings=encodings, key=keys, last=last, scan=True, rows=True)
     number = first - offset + jnp.arange(len(tokens))
     theirs = jnp.take(rows, number, axis=0, mode="clip")  # a batch may be filled up with copies
@@ -176,53 +196,6 @@ def _keys(first, count: int):
     return jax.vmap(lambda i: jax.random.fold_in(jax.random.key(0), i))(first + jnp.arange(count))
 
 
-def merged(graphdef: nnx.GraphDef, params: Any, blockwise: bool) -> LM:
-    """The model; with `blockwise`, its attention is blockwise whatever its config says."""
-    model = nnx.merge(graphdef, params, copy=True)
-    if blockwise:
-        for layer in model.blocks:
-            layer.config = dataclasses.replace(layer.config, attention="blockwise")
-    return model
-
-
-def _by_segments(model: LM, encodings: tuple[Encoding, ...], tokens, keys, segment, memory):
-    """-ln p of every target of the windows, [B, E], segment by segment."""
-
-    def score_segment(kept, piece):
-        number, inputs, targets = piece
-        own = jax.vmap(jax.random.fold_in, (0, None))(keys, number)
-        rows, kept = model(inputs, kept, encodings=encodings, key=own, rows=True)
-        return kept, of_logits(NATS, model, rows, targets)
-
-    B, E = tokens.shape[0], tokens.shape[1] - 1
-    kept, count, out = Memory.empty(model.config, B, memory), E // segment, []
-    if head := E % segment:
-        kept, nats = score_segment(kept, (count, tokens[:, :head], tokens[:, 1 : head + 1]))
-        out = [nats]
-    if count:
-        inputs, targets = (
-            jnp.moveaxis(part.reshape(B, count, segment), 1, 0)
-            for part in (tokens[:, head:-1], tokens[:, head + 1 :])
-        )
-        _, nats = jax.lax.scan(score_segment, kept, (jnp.arange(count), inputs, targets))
-        out.append(jnp.moveaxis(nats, 0, 1).reshape(B, -1))
-    return jnp.concatenate(out, axis=1)
-
-
-def by_batches(windows: Windows, program: Program, batch: int) -> np.ndarray:
-    """What the program gives for every window, [W, last], called with `batch` windows at a time.
-    The last batch is filled up with copies of the last window, so that all have one shape.
-    """
-    count = len(windows.tokens)
-    batch = min(batch, count)
-    out = []
-    for first in range(0, count, batch):
-        part = windows.tokens[first : first + batch]
-        full = np.concatenate([part, np.repeat(part[-1:], batch - len(part), axis=0)])
-        out.append(np.asarray(program(full, first))[: len(part)])
-    return np.concatenate(out)
-
-
 def score(
     windows: Windows,
     program: functools.partial,
@@ -231,14 +204,13 @@ def score(
     session: Session,
     budget: Budget,
 ) -> np.ndarray | Missing:
-    """-ln p of the targets of each window's last rows, in nats, [W, last], or why there is none:
-    there is too little memory, or a value is not finite.
+    """What the program gives of each window's last targets, [W, last, ...], or why there is none.
 
-    `program` is target_nats with all but `params`, `tokens`, `first` and `last` given.
+    `program` is one of those above with all but `params`, `tokens`, `first` and `last` given.
     `batch_tokens` tokens of windows are computed at once.
     """
     mesh = session.mesh
-    batch = batch_of(windows.length, batch_tokens, len(windows.tokens), session)
+    batch = _batch_size(windows.length, batch_tokens, len(windows.tokens), session)
     like = place_windows(mesh, np.repeat(windows.tokens[:1], batch, axis=0))
     program = functools.partial(program, last=windows.last)
 
@@ -250,53 +222,28 @@ def score(
 
         return by_batches(windows, on_devices, batch)
 
-    nats = within_budget(
-        program, (params, like, np.int32(0)), windows.length, session, budget, compute
-    )
-    if isinstance(nats, Missing):
-        return nats
-    return nats if np.isfinite(nats).all() else Missing(Reason.NOT_FINITE)
+    arguments = params, like, np.int32(0)
+    return _within_budget(program, arguments, windows.length, session, budget, compute)
 
 
-def batch_of(tokens: int, batch_tokens: int, count: int, session: Session) -> int:
-    """How many of `count` sequences of so many tokens are computed at once: about `batch_tokens`
-    tokens, and equally many, at least one, on each device of the mesh.
+def by_batches(
+    windows: Windows, program: Callable[[np.ndarray, int], Any], batch: int
+) -> np.ndarray:
+    """program(tokens [B, E + 1], index of the first window), [B, last, ...], of all windows, with
+    `batch` of them at a time. The last batch is filled up with copies of the last window, so that
+    all have one shape.
     """
-    devices = session.mesh.size if session.mesh else 1
-    return min(max(1, batch_tokens // tokens // devices) * devices, count)
+    count = len(windows.tokens)
+    batch = min(batch, count)
+    out = []
+    for first in range(0, count, batch):
+        part = windows.tokens[first : first + batch]
+        full = np.concatenate([part, np.repeat(part[-1:], batch - len(part), axis=0)])
+        out.append(np.asarray(program(full, first))[: len(part)])
+    return np.concatenate(out)
 
 
-def within_budget(
-    program: functools.partial,
-    arguments: tuple[Any, ...],
-    tokens: int,
-    session: Session,
-    budget: Budget,
-    compute: Callable[[functools.partial], Computed],
-) -> Computed | Missing:
-    """compute(program), or why there is too little memory for it.
-
-    `program` is called with such `arguments`, on sequences of so many tokens. Where it needs more
-    memory than is free, attention is blockwise, which the session is told.
-    """
-    size = needed(program, *arguments)
-    if (left := budget.lacks(size)) is not None:
-        why = sentence(Reason.OUT_OF_MEMORY, size, left)
-        program, dense = functools.partial(program, blockwise=True), size
-        size = needed(program, *arguments)
-        if (left := budget.lacks(size)) is not None:
-            return Missing(Reason.OUT_OF_MEMORY, min(size, dense), left)
-        session.say(f"{tokens} tokens: attention is blockwise, since the pass {why}")
-    try:
-        with budget.take(size):
-            return compute(program)
-    except jax.errors.JaxRuntimeError as error:
-        if "RESOURCE_EXHAUSTED" not in str(error):
-            raise
-        return Missing(Reason.OUT_OF_MEMORY)
-
-
-# Predictions in the samples of a task, at one length at a time
+# Samples of a task
 #
 # Samples are drawn inside the program, from keys of their length and number alone (of a task
 # whose samples are `nested`, of their number), which training never uses: all models and seeds
@@ -352,16 +299,14 @@ def predict(
     """The predictions of one seed's `params` in the samples of a split of length n with these
     numbers, which are padded to the size of `longest`.
     """
-    model = merged(graphdef, params, blockwise)
+    model = _merged(graphdef, params, blockwise)
     (tokens, targets, scored), keys = held_out(task, n, numbers, longest, split)
     size = jnp.asarray(task.size(n))
     logits, _ = model(tokens, encodings=encodings, key=keys, size=size, scan=True)
     right = (logits.argmax(-1) == targets) & scored
-    nats = optax.softmax_cross_entropy_with_integer_labels(logits, targets)
+    nats = NATS(logits, targets)
     first, labels = task.first_label(), task.labels()
-    among = optax.softmax_cross_entropy_with_integer_labels(
-        logits[..., first : first + labels], jnp.clip(targets - first, 0, labels - 1)
-    )
+    among = NATS(logits[..., first : first + labels], jnp.clip(targets - first, 0, labels - 1))
     return Answers(right, scored, jnp.where(scored, nats, 0), jnp.where(scored, among, 0))
 
 
@@ -373,11 +318,9 @@ def answers(
     session: Session,
     budget: Budget,
 ) -> Answers | Missing:
-    """The predictions in the samples of the length of a pass, or why there are none: there is too
-    little memory, or a value is not finite.
-    """
+    """The predictions in the samples of the length of a pass, or why there are none."""
     tokens, samples = part.task.size(part.longest), config.samples
-    batch = batch_of(tokens, config.batch_tokens, samples, session)
+    batch = _batch_size(tokens, config.batch_tokens, samples, session)
     program = functools.partial(
         predict,
         graphdef=graphdef,
@@ -395,7 +338,59 @@ def answers(
         batches = [gather(program(params, numbers(first), n)) for first in range(0, samples, batch)]
         return jax.tree.map(lambda *parts: np.concatenate(parts)[:samples], *batches)
 
-    found = within_budget(program, (params, numbers(0), n), tokens, session, budget, compute)
-    if isinstance(found, Missing):
-        return found
-    return found if np.isfinite(found.nats).all() else Missing(Reason.NOT_FINITE)
+    return _within_budget(program, (params, numbers(0), n), tokens, session, budget, compute)
+
+
+# For windows and samples: how many at once, within the memory that is free
+
+
+Computed = TypeVar("Computed", np.ndarray, Answers)
+
+
+def _within_budget(
+    program: functools.partial,
+    arguments: tuple[Any, ...],
+    tokens: int,
+    session: Session,
+    budget: Budget,
+    compute: Callable[[functools.partial], Computed],
+) -> Computed | Missing:
+    """compute(program), or why there is none: there is too little memory, or a value is not finite.
+
+    `program` is called with such `arguments`, on sequences of so many tokens. Where it needs more
+    memory than is free, attention is blockwise, which the session is told.
+    """
+    size = needed(program, *arguments)
+    if (left := budget.lacks(size)) is not None:
+        why = sentence(Reason.OUT_OF_MEMORY, size, left)
+        program, dense = functools.partial(program, blockwise=True), size
+        size = needed(program, *arguments)
+        if (left := budget.lacks(size)) is not None:
+            return Missing(Reason.OUT_OF_MEMORY, min(size, dense), left)
+        session.say(f"{tokens} tokens: attention is blockwise, since the pass {why}")
+    try:
+        with budget.take(size):
+            found = compute(program)
+    except jax.errors.JaxRuntimeError as error:
+        if "RESOURCE_EXHAUSTED" not in str(error):
+            raise
+        return Missing(Reason.OUT_OF_MEMORY)
+    nats = found.nats if isinstance(found, Answers) else found
+    return found if np.isfinite(nats).all() else Missing(Reason.NOT_FINITE)
+
+
+def _batch_size(tokens: int, batch_tokens: int, count: int, session: Session) -> int:
+    """How many of `count` sequences of so many tokens are computed at once: about `batch_tokens`
+    tokens, and equally many, at least one, on each device of the mesh.
+    """
+    devices = session.mesh.size if session.mesh else 1
+    return min(max(1, batch_tokens // tokens // devices) * devices, count)
+
+
+def _merged(graphdef: nnx.GraphDef, params: Any, blockwise: bool) -> LM:
+    """The model; with `blockwise`, its attention is blockwise whatever its config says."""
+    model = nnx.merge(graphdef, params, copy=True)
+    if blockwise:
+        for layer in model.blocks:
+            layer.config = dataclasses.replace(layer.config, attention="blockwise")
+    return model

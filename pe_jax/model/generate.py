@@ -1,9 +1,5 @@
-"""Decoding, token by token, from a cache; how the next token is drawn; and a model with its tokens.
-
-The room of the cache is a power of two of tokens, and is doubled when it is full, so the program is
-compiled once for each power of two that is needed. One call of it decodes CHUNK tokens, since the
-call itself takes as long as a token of a small model. Positions are fixed before decoding begins:
-random ones are drawn once, for the prompt and all that follows.
+"""A model with its tokens, which reads and continues text: how the next token is drawn, and
+decoding, token by token, from a cache.
 
 Axes: B batch, L prompt, T new tokens, V vocab.
 """
@@ -32,46 +28,6 @@ from pe_jax.model.cache import Cache
 
 CHUNK = 16  # tokens decoded in one call
 FIRST = 4096  # the first room, unless the text needs less or the prompt more: each room compiles
-
-
-@functools.partial(jax.jit, static_argnames=("graphdef", "encodings", "room"))
-def prefill(
-    params: Any,
-    prompt: Int[Array, "B L"],
-    pos: Num[Array, "..."] | None,
-    *,
-    graphdef: nnx.GraphDef,
-    encodings: tuple[Encoding, ...],
-    room: int,
-) -> tuple[Float[Array, "B V"], Cache]:
-    """The logits of the token that follows the prompt, and a cache with room for `room` tokens that
-    holds the prompt.
-
-    `pos` is what `positions` returns, for at least `room` tokens. ValueError if the model is not
-    causal.
-    """
-    model = nnx.merge(graphdef, params, copy=True)
-    if not model.config.causal:
-        raise ValueError("only a causal model can be decoded: this one has lm.causal=False")
-    cache = Cache.empty(model.config.layers, pos)
-    logits, cache = model(prompt, cache, encodings=encodings, last=1)
-    return logits[:, -1], cache.grown(room)
-
-
-@functools.partial(jax.jit, static_argnames=("graphdef", "encodings"), donate_argnames="cache")
-def step(
-    params: Any,
-    tokens: Int[Array, "B T"],
-    cache: Cache,
-    *,
-    graphdef: nnx.GraphDef,
-    encodings: tuple[Encoding, ...],
-) -> tuple[Float[Array, "B T V"], Cache]:
-    """The logits of these tokens, and the cache with them in it. There must be room for them.
-
-    The buffers of the cache that is given are donated: it cannot be used again.
-    """
-    return nnx.merge(graphdef, params, copy=True)(tokens, cache, encodings=encodings)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -104,115 +60,6 @@ class Sampling:
             ranked = jnp.where(jnp.cumsum(p, axis=-1) - p < self.top_p, ranked, -jnp.inf)
         rank = jax.random.categorical(key, ranked)
         return jnp.take_along_axis(order, rank[:, None], axis=-1)[:, 0].astype(jnp.int32)
-
-
-@functools.partial(
-    jax.jit, static_argnames=("graphdef", "encodings", "sampling"), donate_argnames="cache"
-)
-def _chunk(params, logits, cache, key, *, graphdef, encodings, sampling):
-    """(CHUNK new tokens [B, CHUNK], the logits after them, the cache with them in it).
-
-    `logits` [B, V] are those after the last token in the cache.
-    """
-    model = nnx.merge(graphdef, params, copy=True)
-
-    def draw_and_decode(carry, _):
-        logits, cache = carry
-        token = sampling(logits, jax.random.fold_in(key, cache.length))
-        logits, cache = model(token[:, None], cache, encodings=encodings)
-        return (logits[:, -1], cache), token
-
-    (logits, cache), tokens = jax.lax.scan(draw_and_decode, (logits, cache), length=CHUNK)
-    return tokens.T, logits, cache
-
-
-def generate(
-    graphdef: nnx.GraphDef,
-    params: Any,
-    encodings: tuple[Encoding, ...],
-    prompt: Int[np.ndarray, "B L"],
-    tokens: int,
-    sampling: Sampling = Sampling(),  # noqa: B008
-    seed: int = 0,
-) -> Iterator[Int[np.ndarray, "B T"]]:
-    """An iterator over `tokens` new tokens after each prompt, in pieces of at most CHUNK, as they
-    are decoded.
-
-    `encodings` are set for sequences of L + `tokens` (`Encoding.at`). The random key of each draw
-    depends on the seed and the token's place alone. ValueError without a prompt or new tokens, for
-    an encoding that cannot serve that many positions, and for a number that is no 32-bit integer.
-    """
-    B, L = prompt.shape
-    check_value(L, Count, "the number of tokens of the prompt")
-    check_value(tokens, Count, "tokens")
-    check_value(seed, int, "seed")
-    total = L + tokens
-    encodings = tuple(e.at(total) for e in encodings)
-    _check_limits(encodings, L, tokens)
-    positions_key, tokens_key = jax.random.split(jax.random.key(seed))
-    pos = positions(encodings, B, total, _room(total), positions_key)
-    program = functools.partial(_chunk, graphdef=graphdef, encodings=encodings, sampling=sampling)
-
-    def stream():
-        room = min(_room(total), max(FIRST, _room(L)))
-        logits, cache = prefill(
-            params, jnp.asarray(prompt), pos, graphdef=graphdef, encodings=encodings, room=room
-        )
-        for done in range(0, tokens, CHUNK):
-            if L + done + CHUNK > cache.room:
-                cache = cache.grown(2 * cache.room)
-            new, logits, cache = program(params, logits, cache, tokens_key)
-            yield np.asarray(new)[:, : tokens - done]
-
-    return stream()
-
-
-def _check_limits(encodings: tuple[Encoding, ...], prompt: int, tokens: int) -> None:
-    """ValueError for an encoding that cannot serve a prompt and new tokens of these lengths."""
-    for e in encodings:
-        limit = e.limit()
-        if limit is not None and limit < prompt + tokens:
-            raise ValueError(
-                f"{type(e).__name__} serves {limit} positions, but {prompt} tokens of the prompt "
-                f"and {tokens} new ones are {prompt + tokens}: ask for at most "
-                f"{max(0, limit - prompt)} new ones"
-            )
-
-
-def positions(
-    encodings: tuple[Encoding, ...], batch: int, total: int, room: int, key: Key[Array, ""]
-) -> Num[Array, "..."] | None:
-    """The positions of sequences of `total` tokens, drawn once; the last is repeated up to `room`:
-    [room], or [batch, room] where they differ between sequences.
-
-    None where a `positions` hook reads the tokens, which are not known yet: the model then calls
-    the hooks for every new token, without a key.
-    """
-    if not any(overrides(e, "positions") for e in encodings):
-        return jnp.arange(room)
-    if any(_reads_tokens(e, total, key) for e in encodings):
-        return None
-    tokens = jnp.zeros((batch, total), jnp.int32)
-    pos = fold_positions(encodings, tokens, jnp.arange(total), key, False)
-    return jnp.pad(pos, [(0, 0)] * (pos.ndim - 1) + [(0, room - total)], mode="edge")
-
-
-def _reads_tokens(e: Encoding, total: int, key) -> bool:
-    """Whether the encoding's positions depend on the tokens, found by a trace of the hook."""
-    pos, tokens = jnp.arange(total), jnp.zeros((1, total), jnp.int32)
-
-    def of_tokens(tokens):
-        return e.positions(tokens, pos, key, False)
-
-    return jax.eval_shape(functools.partial(shared_positions, of_tokens), tokens) is None
-
-
-def _room(tokens: int) -> int:
-    """The least power of two that has room for these tokens and for a chunk more."""
-    return 1 << (tokens + CHUNK - 1).bit_length()
-
-
-# A model with its tokens: what reads and continues text
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, repr=False)
@@ -295,8 +142,8 @@ class TextModel:
         seed: int = 0,
         swap: str = "",
     ) -> Iterator[Int[np.ndarray, "T"]]:
-        """The ids of the `tokens` tokens that follow the prompt, piece by piece as they are
-        decoded. See model/generate.py.
+        """The ids of the `tokens` tokens that follow the prompt, piece by piece as the function
+        `generate` decodes them.
         """
         start = self.encode(prompt)[None]
         pieces = generate(
@@ -311,6 +158,145 @@ class TextModel:
 
 @functools.partial(jax.jit, static_argnames=("graphdef", "encodings"))
 def _logits(params, tokens, *, graphdef: nnx.GraphDef, encodings: tuple[Encoding, ...]):
+    """The logits of every token of the rows, with the random positions of evaluation."""
     keys = jax.vmap(lambda i: jax.random.fold_in(jax.random.key(0), i))(np.arange(len(tokens)))
     model = nnx.merge(graphdef, params, copy=True)
     return model(tokens, encodings=encodings, key=keys)[0]
+
+
+# Decoding, token by token, from a cache
+#
+# The room of the cache is a power of two of tokens, and is doubled when it is full, so the program
+# is compiled once for each power of two that is needed. One call of it decodes CHUNK tokens, since
+# the call itself takes as long as a token of a small model. Positions are fixed before decoding
+# begins: random ones are drawn once, for the prompt and all that follows.
+
+
+def generate(
+    graphdef: nnx.GraphDef,
+    params: Any,
+    encodings: tuple[Encoding, ...],
+    prompt: Int[np.ndarray, "B L"],
+    tokens: int,
+    sampling: Sampling = Sampling(),  # noqa: B008
+    seed: int = 0,
+) -> Iterator[Int[np.ndarray, "B T"]]:
+    """An iterator over `tokens` new tokens after each prompt, in pieces of at most CHUNK, as they
+    are decoded.
+
+    `encodings` are set for sequences of L + `tokens` (`Encoding.at`). The random key of each draw
+    depends on the seed and the token's place alone. ValueError without a prompt or new tokens, for
+    an encoding that cannot serve that many positions, and for a number that is no 32-bit integer.
+    """
+    B, L = prompt.shape
+    check_value(L, Count, "the number of tokens of the prompt")
+    check_value(tokens, Count, "tokens")
+    check_value(seed, int, "seed")
+    total = L + tokens
+    encodings = tuple(e.at(total) for e in encodings)
+    _check_limits(encodings, L, tokens)
+    positions_key, tokens_key = jax.random.split(jax.random.key(seed))
+    pos = positions(encodings, B, total, _room(total), positions_key)
+    decode = functools.partial(_decode, graphdef=graphdef, encodings=encodings, sampling=sampling)
+
+    def stream():
+        room = min(_room(total), max(FIRST, _room(L)))
+        logits, cache = prefill(
+            params, jnp.asarray(prompt), pos, graphdef=graphdef, encodings=encodings, room=room
+        )
+        for done in range(0, tokens, CHUNK):
+            if L + done + CHUNK > cache.room:
+                cache = cache.grown(2 * cache.room)
+            new, logits, cache = decode(params, logits, cache, tokens_key)
+            yield np.asarray(new)[:, : tokens - done]
+
+    return stream()
+
+
+def _check_limits(encodings: tuple[Encoding, ...], prompt: int, tokens: int) -> None:
+    """ValueError for an encoding that cannot serve a prompt and new tokens of these lengths."""
+    for e in encodings:
+        limit = e.limit()
+        if limit is not None and limit < prompt + tokens:
+            raise ValueError(
+                f"{type(e).__name__} serves {limit} positions, but {prompt} tokens of the prompt "
+                f"and {tokens} new ones are {prompt + tokens}: ask for at most "
+                f"{max(0, limit - prompt)} new ones"
+            )
+
+
+def positions(
+    encodings: tuple[Encoding, ...], batch: int, total: int, room: int, key: Key[Array, ""]
+) -> Num[Array, "..."] | None:
+    """The positions of sequences of `total` tokens, drawn once; the last is repeated up to `room`:
+    [room], or [batch, room] where they differ between sequences.
+
+    None where a `positions` hook reads the tokens, which are not known yet: the model then calls
+    the hooks for every new token, without a key.
+    """
+    if not any(overrides(e, "positions") for e in encodings):
+        return jnp.arange(room)
+    if any(_reads_tokens(e, total, key) for e in encodings):
+        return None
+    tokens = jnp.zeros((batch, total), jnp.int32)
+    pos = fold_positions(encodings, tokens, jnp.arange(total), key, False)
+    return jnp.pad(pos, [(0, 0)] * (pos.ndim - 1) + [(0, room - total)], mode="edge")
+
+
+def _reads_tokens(e: Encoding, total: int, key) -> bool:
+    """Whether the encoding's positions depend on the tokens, found by a trace of the hook."""
+    pos, tokens = jnp.arange(total), jnp.zeros((1, total), jnp.int32)
+
+    def of_tokens(tokens):
+        return e.positions(tokens, pos, key, False)
+
+    return jax.eval_shape(functools.partial(shared_positions, of_tokens), tokens) is None
+
+
+def _room(tokens: int) -> int:
+    """The least power of two that has room for these tokens and for a chunk more."""
+    return 1 << (tokens + CHUNK - 1).bit_length()
+
+
+@functools.partial(jax.jit, static_argnames=("graphdef", "encodings", "room"))
+def prefill(
+    params: Any,
+    prompt: Int[Array, "B L"],
+    pos: Num[Array, "..."] | None,
+    *,
+    graphdef: nnx.GraphDef,
+    encodings: tuple[Encoding, ...],
+    room: int,
+) -> tuple[Float[Array, "B V"], Cache]:
+    """The logits of the token that follows the prompt, and a cache with room for `room` tokens that
+    holds the prompt.
+
+    `pos` is what `positions` returns, for at least `room` tokens. ValueError if the model is not
+    causal.
+    """
+    model = nnx.merge(graphdef, params, copy=True)
+    if not model.config.causal:
+        raise ValueError("only a causal model can be decoded: this one has lm.causal=False")
+    cache = Cache.empty(model.config.layers, pos)
+    logits, cache = model(prompt, cache, encodings=encodings, last=1)
+    return logits[:, -1], cache.grown(room)
+
+
+@functools.partial(
+    jax.jit, static_argnames=("graphdef", "encodings", "sampling"), donate_argnames="cache"
+)
+def _decode(params, logits, cache, key, *, graphdef, encodings, sampling):
+    """(CHUNK new tokens [B, CHUNK], the logits after them, the cache with them in it).
+
+    `logits` [B, V] are those after the last token in the cache.
+    """
+    model = nnx.merge(graphdef, params, copy=True)
+
+    def draw_and_decode(carry, _):
+        logits, cache = carry
+        token = sampling(logits, jax.random.fold_in(key, cache.length))
+        logits, cache = model(token[:, None], cache, encodings=encodings)
+        return (logits[:, -1], cache), token
+
+    (logits, cache), tokens = jax.lax.scan(draw_and_decode, (logits, cache), length=CHUNK)
+    return tokens.T, logits, cache

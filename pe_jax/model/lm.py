@@ -1,8 +1,9 @@
 """The language model: a pre-norm transformer (Flax NNX). It owns every array, and calls the hooks
-of its encodings at fixed sites: `positions` and `embed` here, all others in its layers.
+of its encodings at fixed sites: `positions` and `embed` before a layer, all others in it.
 
-Parameters are float32, activations `config.dtype`. Axes: B batch, L new tokens, T those of them
-whose logits are wanted, S all tokens that they may look at (cache.py), D model size, V vocab.
+Parameters are float32, activations `config.dtype`. Axes: B batch, L tokens that enter the model or
+a layer, T the last of these, whose logits or outputs are wanted (the queries), S all tokens that
+they may look at (the keys, see cache.py), H heads, D model size, F size of the MLP, V vocab.
 """
 
 from __future__ import annotations
@@ -59,10 +60,10 @@ class LM(nnx.Module):
         self.dropout = nnx.Dropout(config.dropout)
         key = rngs.encodings()
         drawn = [init_params(e, jax.random.fold_in(key, i)) for i, e in enumerate(self.encodings)]
-        self.shared = nnx.List([_parameters(shared) for shared, _ in drawn])
+        self.shared = nnx.List([_as_nnx(shared) for shared, _ in drawn])
         self.owned = nnx.List(
             [
-                nnx.List([_parameters(layers.get(layer, {})) for _, layers in drawn])
+                nnx.List([_as_nnx(layers.get(layer, {})) for _, layers in drawn])
                 for layer in range(config.layers)
             ]
         )
@@ -101,7 +102,7 @@ class LM(nnx.Module):
         rounding. With `rows`, in place of logits come the rows [B, T, D] that `logits_of` computes
         them from.
         """
-        _check(tokens)
+        _check_tokens(tokens)
         encodings = self.encodings if encodings is None else encodings
         past = Past.none(self.config.layers) if cache is None else cache
         seen, past = _see(past, tokens, encodings, key, train, size)
@@ -109,10 +110,10 @@ class LM(nnx.Module):
 
         x = self.embedding[...][tokens].astype(DTYPES[self.config.dtype])
         x, input_past = self._embed(x, seen, encodings, None, past.input)
-        x = self.dropout(x, deterministic=keys[0] is None, rngs=keys[0])
+        x = _dropped(self.dropout, x, keys[0])
         pes = [self._bound(layer, encodings) for layer in range(self.config.layers)]
         cuts = cache is None and dropout_key is None
-        counts = _rows(pes, tokens.shape[1], last, cuts)
+        counts = _row_counts(pes, tokens.shape[1], last, cuts)
         layers = []
         for run in self._runs(pes, counts, scan and cache is None):
             i, own = run[0], [keys[2 * j + 1 : 2 * j + 3] for j in run]
@@ -258,6 +259,16 @@ class LM(nnx.Module):
         return rows_from(x, seen.start, count), cache
 
 
+def _check_tokens(tokens: Array) -> None:
+    if tokens.ndim != 2:
+        raise ValueError(
+            f"tokens must be [B, L], a batch of sequences, got the shape {tokens.shape}; "
+            "pass tokens[None] for a single sequence"
+        )
+    if not jnp.issubdtype(tokens.dtype, jnp.integer):
+        raise ValueError(f"tokens must be integers, got {tokens.dtype}; pass tokens.astype(int)")
+
+
 def _see(
     past: Past, tokens: Array, encodings: tuple[Encoding, ...], key, train: bool, size
 ) -> tuple[Seen, Past]:
@@ -272,18 +283,7 @@ def _see(
     return seen._replace(pos=pos[..., : seen.tokens.shape[1]]), past
 
 
-def decayed(params) -> dict:
-    """A tree of booleans, true where weight decay acts: on the kernels of dense layers, and on no
-    parameter of an encoding.
-    """
-
-    def is_kernel(path, _):
-        return path[-1].key == "kernel" and path[0].key not in ("shared", "owned")
-
-    return jax.tree.map_with_path(is_kernel, params)
-
-
-def _rows(pes: Sequence[Bound], length: int, last: int | None, cuts: bool) -> list[int]:
+def _row_counts(pes: Sequence[Bound], length: int, last: int | None, cuts: bool) -> list[int]:
     """How many of the last tokens' rows enter each layer, and how many leave the last one: all
     `length`, or where only the `last` ones are wanted and `cuts` is true, those that they depend on
     by the windows of the layers.
@@ -296,36 +296,17 @@ def _rows(pes: Sequence[Bound], length: int, last: int | None, cuts: bool) -> li
     return counts[::-1]
 
 
-def _check(tokens: Array) -> None:
-    if tokens.ndim != 2:
-        raise ValueError(
-            f"tokens must be [B, L], a batch of sequences, got the shape {tokens.shape}; "
-            "pass tokens[None] for a single sequence"
-        )
-    if not jnp.issubdtype(tokens.dtype, jnp.integer):
-        raise ValueError(f"tokens must be integers, got {tokens.dtype}; pass tokens.astype(int)")
-
-
-def _dropout_keys(key: Key[Array, ""] | None, count: int) -> tuple[Key[Array, ""] | None, ...]:
-    """A key for each of `count` dropouts; None for each where `key` is None."""
-    return tuple(None if key is None else jax.random.fold_in(key, i + 1) for i in range(count))
-
-
 def _stacked(trees: Sequence) -> Any:
     return jax.tree.map(lambda *leaves: jnp.stack(leaves), *trees)
 
 
-def _parameters(arrays) -> nnx.Dict:
+def _as_nnx(arrays) -> nnx.Dict:
     return nnx.Dict({name: nnx.Param(value) for name, value in arrays.items()})
 
 
 # A layer: attention, then an MLP
 #
-# Hooks and attention are vmapped over the batch, all else takes its tokens as `flat` leaves them.
-#
-# Axes: B batch, L tokens that enter the layer, T the last of these, whose outputs are wanted (the
-# queries), S all tokens that they may look at (the keys), H heads, D model size, F size of the
-# MLP.
+# Hooks and attention are vmapped over the batch; all else takes its tokens as `flat` leaves them.
 
 
 class Layer(nnx.Module):
@@ -385,11 +366,12 @@ class Layer(nnx.Module):
         for the dropout of attention and of the MLP; None: nothing is dropped.
         """
         B, L, D = x.shape
-        attended, cache = self._attention(self._norm(x), pe, seen, last, cache)
+        h = self.attention_norm(flat(x)).reshape(x.shape)
+        attended, cache = self._attention(h, pe, seen, last, cache)
         before = flat(x[:, L - last :])
-        x = before + self._drop(attended, dropout_keys[0])
+        x = before + _dropped(self.dropout, attended, dropout_keys[0])
         mlp = self._mlp(self.mlp_norm(before if self.config.parallel else x))
-        x = x + self._drop(mlp, dropout_keys[1])
+        x = x + _dropped(self.dropout, mlp, dropout_keys[1])
         return x.reshape(B, last, D), cache
 
     @jax.named_scope("mlp")
@@ -437,21 +419,6 @@ class Layer(nnx.Module):
             out = over_batch(q, k, v, queries, keys)
         return self.out(flat(out.reshape(B, last, -1))), cache
 
-    def _norm(self, x: Float[Array, "B L D"]) -> Float[Array, "B L D"]:
-        return self.attention_norm(flat(x)).reshape(x.shape)
-
-    def _drop(self, x: Array, key: Key[Array, ""] | None) -> Array:
-        return self.dropout(x, deterministic=key is None, rngs=key)
-
-
-def flat(x: Float[Array, "B L D"]) -> Float[Array, "*tokens D"]:
-    """On a CPU [B*L, D], since there the gradient of a product with three axes takes two to three
-    times as long. On an accelerator x itself, since there the heads of attention would have to be
-    copied from one memory layout to another: on a TPU v5e a step with RoPE would move 89 GB in
-    place of 72, one with ALiBi 75 in place of 56 (configs/encodings_gpu.py without train.remat).
-    """
-    return x.reshape(-1, x.shape[-1]) if jax.default_backend() == "cpu" else x
-
 
 def _locate(pe: Bound, x: Float[Array, "B L D"], seen: Seen, cache: LayerPast):
     """(coordinates of all S tokens for each encoding, the cache), from the normalised input x.
@@ -473,7 +440,26 @@ def _locate(pe: Bound, x: Float[Array, "B L D"], seen: Seen, cache: LayerPast):
     return tuple(seen.pos if c is None else c for c in coords), cache
 
 
-# The parameters of an encoding, drawn: those that all layers share, and those of each layer
+def flat(x: Float[Array, "B L D"]) -> Float[Array, "*tokens D"]:
+    """The rows that dense layers take. On a CPU [B*L, D], since there the gradient of a product
+    with three axes takes two to three times as long. On an accelerator x itself, since there the
+    heads of attention would have to be copied from one memory layout to another: on a TPU v5e a
+    step with RoPE would move 89 GB in place of 72, one with ALiBi 75 in place of 56
+    (configs/encodings_gpu.py without train.remat).
+    """
+    return x.reshape(-1, x.shape[-1]) if jax.default_backend() == "cpu" else x
+
+
+def _dropout_keys(key: Key[Array, ""] | None, count: int) -> tuple[Key[Array, ""] | None, ...]:
+    """A key for each of `count` dropouts; None for each where `key` is None."""
+    return tuple(None if key is None else jax.random.fold_in(key, i + 1) for i in range(count))
+
+
+def _dropped(dropout: nnx.Dropout, x: Array, key: Key[Array, ""] | None) -> Array:
+    return dropout(x, deterministic=key is None, rngs=key)
+
+
+# The parameters of encodings: those that all layers share, and those of each layer
 
 
 def init_params(encoding: Encoding, key: Key[Array, ""]) -> tuple[Params, dict[int, Params]]:
@@ -483,8 +469,8 @@ def init_params(encoding: Encoding, key: Key[Array, ""]) -> tuple[Params, dict[i
     among them, or if the encoding acts once, on the model's input, where no layer can own anything.
     """
     shared = encoding.init(key)
-    owned = _owned(encoding, shared)
-    layers = sorted(layers_of(encoding)) if owned else []
+    owned = _owned_names(encoding, shared)
+    layers = layers_of(encoding) if owned else []
     draws = {layer: encoding.init(jax.random.fold_in(key, layer + 1)) for layer in layers}
     return (
         {name: value for name, value in shared.items() if name not in owned},
@@ -492,7 +478,7 @@ def init_params(encoding: Encoding, key: Key[Array, ""]) -> tuple[Params, dict[i
     )
 
 
-def _owned(encoding: Encoding, drawn: Params) -> set[str]:
+def _owned_names(encoding: Encoding, drawn: Params) -> set[str]:
     """The names of `drawn` that each layer owns. ValueError as of init_params."""
     owned = set(drawn) if encoding.per_layer == ("*",) else set(encoding.per_layer)
     if unknown := sorted(owned - set(drawn)):
@@ -513,7 +499,7 @@ def sizes(encoding: Encoding) -> dict[str, int]:
     ValueError as of init_params.
     """
     drawn = jax.eval_shape(encoding.init, jax.random.key(0))
-    owned = _owned(encoding, drawn)
+    owned = _owned_names(encoding, drawn)
     layers = len(layers_of(encoding)) if owned else 1
     return {name: a.size * (layers if name in owned else 1) for name, a in drawn.items()}
 
@@ -531,3 +517,14 @@ def noisy(params: Params, seed: int) -> Params:
     return {
         name: a + (0.3 * rng.normal(size=a.shape)).astype(np.float32) for name, a in params.items()
     }
+
+
+def decayed(params) -> dict:
+    """A tree of booleans, true where weight decay acts: on the kernels of dense layers, and on no
+    parameter of an encoding.
+    """
+
+    def is_kernel(path, _):
+        return path[-1].key == "kernel" and path[0].key not in ("shared", "owned")
+
+    return jax.tree.map_with_path(is_kernel, params)

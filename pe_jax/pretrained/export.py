@@ -118,8 +118,8 @@ def llama(lm: LmConfig) -> dict[str, Any]:
 
 
 def _tensors(lm: LmConfig, params: Mapping[str, Any]) -> dict[str, np.ndarray]:
-    """The parameters under the names of a Llama: the inverse of tensors.parameters. Tied embeddings
-    become an output matrix of their own, since their scale is another.
+    """The parameters under the names of a Llama: the inverse of load.py. Tied embeddings become an
+    output matrix of their own, since their scale is another.
     """
 
     def of(path: str) -> np.ndarray:

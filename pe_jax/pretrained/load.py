@@ -77,8 +77,8 @@ def load(source: str, weights: str = "float32", activations: str = "float32") ->
 
 
 def _parameters(there: Source, tensors: Tensors, dtype: Any) -> dict[str, jax.Array]:
-    """All parameters by their names, as in "blocks/0/query/kernel". ValueError for a tensor that is
-    missing or not understood.
+    """All parameters, as `_by_our_names` gives them. ValueError for a tensor that is missing or not
+    understood.
     """
     used: set[str] = set()
 
@@ -94,7 +94,7 @@ def _parameters(there: Source, tensors: Tensors, dtype: Any) -> dict[str, jax.Ar
             )
         return array
 
-    found = parameters(there.about.family, there.about.lm, read)
+    found = _by_our_names(there.about.family, there.about.lm, read)
     if left := sorted(name for name in tensors.names - used if not name.endswith(BUFFERS)):
         raise ValueError(f"{there.text} has tensors that are not understood: {', '.join(left[:5])}")
     return found
@@ -124,20 +124,20 @@ BUFFERS = ("rotary_emb.inv_freq", ".attention.bias", ".attention.masked_bias")
 """How the names of tensors end that old versions of their libraries stored and never read."""
 
 
-def parameters(family: str, lm: LmConfig, read: Read) -> dict[str, Any]:
+def _by_our_names(family: str, lm: LmConfig, read: Read) -> dict[str, Any]:
     """{name: array} of all parameters, names as in "blocks/0/query/kernel"."""
-    neox = family == "gpt_neox"
-    top, layer = (_neox_top, _neox_layer) if neox else (_llama_top, _llama_layer)
-    out = top(lm, read)
+    if family == "gpt_neox":
+        embedding, norm, head = "gpt_neox.embed_in", "gpt_neox.final_layer_norm", "embed_out"
+        layer = _neox_layer
+    else:
+        embedding, norm, head = "model.embed_tokens", "model.norm", "lm_head"
+        layer = _llama_layer
+    out = {"embedding": read(f"{embedding}.weight"), **_norm("norm", norm, read, lm)}
+    if not lm.tie_embeddings:
+        out["head/kernel"] = read(f"{head}.weight").T
     for i in range(lm.layers):
         out |= {f"blocks/{i}/{name}": value for name, value in layer(lm, read, i).items()}
     return out
-
-
-def _llama_top(lm: LmConfig, read: Read) -> dict[str, Any]:
-    out = {"embedding": read("model.embed_tokens.weight")}
-    out |= _norm("norm", "model.norm", read, lm)
-    return out if lm.tie_embeddings else out | {"head/kernel": read("lm_head.weight").T}
 
 
 def _llama_layer(lm: LmConfig, read: Read, i: int) -> dict[str, Any]:
@@ -155,7 +155,7 @@ def _llama_layer(lm: LmConfig, read: Read, i: int) -> dict[str, Any]:
         **_dense("out", f"{at}self_attn.o_proj", read, own),
         **_dense("gate", f"{at}mlp.gate_proj", read, own),
         **_dense("up", f"{at}mlp.up_proj", read, own),
-        **_down(f"{at}mlp.down_proj", read, own),
+        **_dense("down", f"{at}mlp.down_proj", read, own),
     }
     if lm.qk_norm:
         out |= _norm("query_norm", f"{at}self_attn.q_norm", read, lm)
@@ -163,23 +163,17 @@ def _llama_layer(lm: LmConfig, read: Read, i: int) -> dict[str, Any]:
     return out
 
 
-def _neox_top(lm: LmConfig, read: Read) -> dict[str, Any]:
-    out = {"embedding": read("gpt_neox.embed_in.weight")}
-    out |= _norm("norm", "gpt_neox.final_layer_norm", read, lm)
-    return out if lm.tie_embeddings else out | {"head/kernel": read("embed_out.weight").T}
-
-
 def _neox_layer(lm: LmConfig, read: Read, i: int) -> dict[str, Any]:
     at = f"gpt_neox.layers.{i}."
-    size = lm.model // lm.heads
-    kernel = read(f"{at}attention.query_key_value.weight")
+    joined, size = f"{at}attention.query_key_value", lm.model // lm.heads
+    kernel = read(f"{joined}.weight")
     if kernel.shape != (3 * lm.model, lm.model):
         raise ValueError(
-            f"the tensor {at}attention.query_key_value.weight has the shape {kernel.shape}; by the "
-            f"model's description it is {(3 * lm.model, lm.model)}"
+            f"the tensor {joined}.weight has the shape {kernel.shape}; by the model's description "
+            f"it is {(3 * lm.model, lm.model)}"
         )
     kernel = kernel.reshape(lm.heads, 3, size, lm.model)
-    bias = read(f"{at}attention.query_key_value.bias").reshape(lm.heads, 3, size)
+    bias = read(f"{joined}.bias").reshape(lm.heads, 3, size)
     q, k, v = (kernel[:, part].reshape(-1, lm.model).T for part in range(3))
     of_q, of_k, of_v = (bias[:, part].reshape(-1) for part in range(3))
     return {
@@ -191,7 +185,7 @@ def _neox_layer(lm: LmConfig, read: Read, i: int) -> dict[str, Any]:
         "key_value/bias": jnp.concatenate([of_k, of_v], axis=-1),
         **_dense("out", f"{at}attention.dense", read, True),
         **_dense("up", f"{at}mlp.dense_h_to_4h", read, True),
-        **_down(f"{at}mlp.dense_4h_to_h", read, True),
+        **_dense("down", f"{at}mlp.dense_4h_to_h", read, True),
     }
 
 
@@ -201,10 +195,6 @@ def _norm(name: str, theirs: str, read: Read, lm: LmConfig) -> dict[str, Any]:
 
 
 def _dense(name: str, theirs: str, read: Read, bias: bool) -> dict[str, Any]:
-    out = {f"{name}/kernel": read(f"{theirs}.weight").T}
+    weight = read(f"{theirs}.weight")
+    out = {f"{name}/kernel": weight if name == "down" else weight.T}
     return out | {f"{name}/bias": read(f"{theirs}.bias")} if bias else out
-
-
-def _down(theirs: str, read: Read, bias: bool) -> dict[str, Any]:
-    out = {"down/kernel": read(f"{theirs}.weight")}
-    return out | {"down/bias": read(f"{theirs}.bias")} if bias else out

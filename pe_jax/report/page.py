@@ -1,5 +1,5 @@
-"""The folder that a study publishes: results, tables, figures, the summary of what came out, and
-one self-contained HTML page.
+"""The folder that a study publishes: results, tables, figures, and one self-contained HTML page
+with a summary of each table and a caption of each figure.
 
 The same results give the same bytes.
 """
@@ -18,7 +18,7 @@ from pe_jax.report.baseline import Versus, versus
 from pe_jax.report.cells import Table, TableRow, curve_metric, described, in_percent
 from pe_jax.report.groups import draws
 from pe_jax.report.overview import Overview, overview
-from pe_jax.report.published import PublishedTable, PublishedTask, hold
+from pe_jax.report.published import PublishedTable, PublishedTask
 from pe_jax.report.selection import Selection
 from pe_jax.report.words import count, each, join, plain, plusminus
 from pe_jax.storage import atomic, records
@@ -58,11 +58,12 @@ def write(
 
     runs.jsonl, in the present version of the schema; table.md, table.tex, table.csv, report.html;
     of several groups of results overview.md, .tex and .csv (`overview.overview`); baseline.md and
-    .csv, every model against `baseline` (`baseline.versus`); published.md and .csv, scores beside
-    those of the `references` (`published.hold`); and the figures as .png and .pdf
-    (`drawn`); answer.md and .csv where there is an `answer` (pretrained/answer.py), with
-    which the page begins. The page tells how to reproduce it: the commands of the runs, then
-    `commands`. The sentences `missing`, on runs without a result, stand below the first table.
+    .csv, every model against `baseline` (`baseline.versus`); published.md and .csv, scores and the
+    published ones of the `references` (`published.hold`); and the figures as .png and .pdf
+    (`drawn`); answer.md and .csv where there is an `answer` (pretrained/answer.py), with which the
+    page begins. The tables `reported` are those of `tables.study` unless they are given. The page
+    tells how to reproduce it: the commands of the runs, then `commands`. The sentences `missing`,
+    on runs without a result, stand below the first table.
     ValueError where the results hold no numbers, where no model is called `baseline`, and where a
     reference has nothing of theirs.
     """
@@ -74,32 +75,20 @@ def write(
     reported[0] = replace(reported[0], notes=(*reported[0].notes, *absent))
     compared = versus(shown, reported, baseline)
     matrix = overview(shown, reported, ranked=not choice.rows)
-    held = hold(shown, references)
-    printed = choice.sheets(sheets.extrapolation(reported))
+    held = published.hold(shown, references)
+    printed = _sheets(reported, compared, matrix, held, choice)
     title = out.parent.name if out.name == "report" else out.name  # runs/NAME/report
     texts = {
         "runs.jsonl": "".join(records.encode(result) + "\n" for result in results),
-        "table.md": sheet.markdown(printed),
-        "table.tex": sheet.latex(printed),
-        "table.csv": sheet.csv(printed),
+        **_texts("table", printed["table"]),
         "report.html": page(
             shown, reported, title, commands, compared, matrix, held, choice, answer
         ),
+        **_texts("answer", [answer] if answer else []),
+        **_texts("overview", printed["overview"]),
+        **_texts("baseline", printed["baseline"]),
+        **_texts("published", printed["published"]),
     }
-    if answer:
-        texts["answer.md"], texts["answer.csv"] = sheet.markdown([answer]), sheet.csv([answer])
-    if matrix:
-        whole = [choice.noted(sheets.overview(matrix))]
-        texts["overview.md"] = sheet.markdown(whole)
-        texts["overview.tex"] = sheet.latex(whole)
-        texts["overview.csv"] = sheet.csv(whole)
-    if compared:
-        against_baseline = [choice.noted(sheets.differences(versus)) for versus in compared]
-        texts["baseline.md"] = sheet.markdown(against_baseline)
-        texts["baseline.csv"] = sheet.csv(against_baseline)
-    if held:
-        beside = [*map(choice.noted, published.sheets(held))]
-        texts["published.md"], texts["published.csv"] = sheet.markdown(beside), sheet.csv(beside)
     with atomic.together(out) as draft:
         written = [atomic.write(draft / name, text) for name, text in texts.items()]
         for one in drawn(shown, reported, compared, 5.5, matrix):
@@ -120,8 +109,8 @@ def page(
 ) -> str:
     """The HTML page of a study called `name`: one file, inline figures, no outside resources.
 
-    It opens with the `answer` or the overview `matrix`, where there is one. Below each table stand
-    its models against the baseline, where `compared` has them.
+    It opens with the `answer` or the overview `matrix`, where there is one. Below each table its
+    models are compared with the baseline, where `compared` has that.
     """
     import jinja2
 
@@ -132,19 +121,16 @@ def page(
         Path(__file__).with_name(f"report.{kind}").read_text("utf-8") for kind in ("html.j2", "js")
     )
     called = labels.names(results)
-    printed = choice.sheets(sheets.extrapolation(reported))
-    by_table = [(v.table, choice.noted(sheets.differences(v))) for v in compared]
-    whole = choice.noted(sheets.overview(matrix)) if matrix else None
-    every = [*([whole] if whole else []), *printed, *(one for _, one in by_table)]
+    printed = _sheets(reported, compared, matrix, held, choice)
     return environment.from_string(source).render(
         name=name,
         headlines=tables.headlines(reported),
         answer=answer,
-        overview=whole,
-        tables=list(zip(reported, printed, strict=True)),
-        differences=by_table,
-        published=[*map(choice.noted, published.sheets(held))] if held else [],
-        glossary=sheet.glossary(every),
+        overview=next(iter(printed["overview"]), None),
+        tables=list(zip(reported, printed["table"], strict=True)),
+        differences=[*zip((one.table for one in compared), printed["baseline"], strict=True)],
+        published=printed["published"],
+        glossary=sheet.glossary([*printed["overview"], *printed["table"], *printed["baseline"]]),
         own_notes=sheet.own_notes,
         by_question=sheet.by_question,
         gallery=drawn(results, reported, compared, 4.6, matrix),
@@ -155,6 +141,30 @@ def page(
         style=style,
         script=script,
     )
+
+
+def _sheets(
+    reported: Sequence[Table],
+    compared: Sequence[Versus],
+    matrix: Overview | None,
+    held: Sequence[PublishedTask],
+    choice: Selection,
+) -> dict[str, list[sheet.Sheet]]:
+    """The tables of a study as they print, by the name of their files."""
+    return {
+        "table": choice.sheets(sheets.extrapolation(reported)),
+        "overview": [choice.noted(sheets.overview(matrix))] if matrix else [],
+        "baseline": [choice.noted(sheets.differences(one)) for one in compared],
+        "published": [*map(choice.noted, published.sheets(held))] if held else [],
+    }
+
+
+def _texts(name: str, found: Sequence[sheet.Sheet]) -> dict[str, str]:
+    """The text of each file of these sheets; none without sheets."""
+    formats = {"md": sheet.markdown, "tex": sheet.latex, "csv": sheet.csv}
+    if name not in ("table", "overview"):
+        del formats["tex"]
+    return {f"{name}.{ending}": text(found) for ending, text in formats.items() if found}
 
 
 def _facts(result: Result) -> Iterator[tuple[str, str]]:
@@ -173,14 +183,13 @@ def summary(table: Table, headed: bool = False) -> str:
     """Who is best at the longest length and who uses the context: of the models as trained, or,
     where there is one model, of it and its swaps.
 
-    It begins with what sets the table's group apart, unless it is `headed`: stands below a heading
-    that says so.
+    It begins with what sets the table's group apart, unless it is `headed`, below a heading that
+    says this.
     """
     metric, longest = described(table.metric), table.lengths[-1]
-    called = _names(table)
+    called = _compared(table)
     train = table.train_length
-    told = "" if headed else table.heading
-    heading = f"{told[:1].upper()}{told[1:]}: " if told else ""
+    heading = "" if headed or not table.heading else f"{_capital(table.heading)}: "
     unit = "" if table.tokens else " tokens"
     said = [f"{heading}{_setting(table, called, unit)}."]
     reached = sorted(
@@ -202,7 +211,7 @@ def summary(table: Table, headed: bool = False) -> str:
         return " ".join(said)
     compared = {called[row]: row for row in reached if not math.isnan(row.gain.half)}
     if compared:
-        said.append(_gains(compared, metric.sign, f"{longest} against {train}{unit}"))
+        said.append(_who_gains(compared, metric.sign, f"{longest} against {train}{unit}"))
     kept = [called[row] for row in reached if row.censored and row.effective == longest]
     if kept:
         solved = in_percent(table.metric)
@@ -211,7 +220,7 @@ def summary(table: Table, headed: bool = False) -> str:
     return " ".join(said)
 
 
-def _names(table: Table) -> dict[TableRow, str]:
+def _compared(table: Table) -> dict[TableRow, str]:
     """The rows that `summary` compares, and what it calls them."""
     trained = {row: row.label for row in table.rows if row.trained}
     if len(trained) != 1:
@@ -222,7 +231,7 @@ def _names(table: Table) -> dict[TableRow, str]:
 
 
 def _setting(table: Table, called: Mapping[TableRow, str], unit: str) -> str:
-    """What was trained at which length and evaluated up to which."""
+    """Which models the table has, the length of training and the longest of evaluation."""
     trained = [row for row in called if row.trained]
     swaps = len(called) - len(trained)
     what = f"{trained[0].label}," if swaps else count(len(trained), "encoding")
@@ -236,7 +245,10 @@ def _setting(table: Table, called: Mapping[TableRow, str], unit: str) -> str:
     )
 
 
-def _gains(rows: Mapping[str, TableRow], sign: int, lengths: str) -> str:
+def _who_gains(rows: Mapping[str, TableRow], sign: int, lengths: str) -> str:
+    """Which rows, by name, are better at the longest length than at the training length, which
+    worse, and of which neither is shown.
+    """
     better = [name for name, row in rows.items() if sign * row.gain.mean + row.gain.half < 0]
     worse = [name for name, row in rows.items() if sign * row.gain.mean - row.gain.half > 0]
     level = [name for name in rows if name not in better + worse]
@@ -264,7 +276,7 @@ class StudyFigure:
     """The name of its files: its kind, numbered from the second table on, as in "curves-2"."""
     kind: str
     table: Table | None
-    """None: it is of the whole study."""
+    """None: the figure is of the whole study."""
     figure: Figure
     caption: str
 
@@ -276,16 +288,16 @@ def drawn(
     width: float,
     overview: Overview | None = None,
 ) -> list[StudyFigure]:
-    """The figures of the tables `reported` of the results, as far as the results have what they
-    show: tasks of an `overview`, and those of `_figures` of each group of results.
+    """The figures of a study, as far as the results have something to draw: `figures.tasks` of an
+    `overview`, and `_figures` of the first table of each group of results.
 
-    Each group, whose models may be ranked, has figures of its own. Positions are compared with the
-    baseline of the table in `compared`, where a user has named it. `width` is in inches.
+    Positions are compared with the baseline of the table in `compared`, where a user has named it.
+    `width` is in inches.
     """
     by_id = {result.id: result for result in results}
     found = []
     if overview and (figure := figures.tasks(results, overview, width)):
-        found.append(StudyFigure("tasks", "tasks", None, figure, of_tasks(overview)))
+        found.append(StudyFigure("tasks", "tasks", None, figure, _tasks_caption(overview)))
     for number, table in enumerate(tables.headlines(reported), 1):
         against = next((versus for versus in compared if versus.table is table), None)
         shown = tables.shortened(table, against.baseline if against else None)
@@ -313,10 +325,7 @@ def _figures(
     yield "rates", figures.rates(results, table.metric, width)
 
 
-# Captions
-
-
-CUT = (
+CUT_SENTENCE = (
     "An arrow head at the frame: the line of its colour, or its interval, goes on beyond the axes."
 )
 
@@ -330,46 +339,37 @@ def captions(
     """A caption for each of the figures `drawn` of the results, by kind, with what sets their table
     apart from others; `positions` are differences to `baseline` (`figures.against`).
     """
+    title = described(table.metric).title
+    minus, by_depth = "", "How often a model is right"
+    if figures.is_paired(results, table.metric):
+        minus = f", minus that of the model as it is at {table.train_length}, paired over places"
+    if (metric := curve_metric(results, samples=True)) and not in_percent(metric):
+        by_depth = described(metric).title
     said = {
-        "curves": f"{described(table.metric).title} against evaluation length"
-        f"{_minus(results, table)}: means over {table.replicate}s with their 95 % "
-        "intervals.",
-        "differences": f"{described(table.metric).title}: by how much each swap differs from the "
+        "curves": f"{title} against evaluation length{minus}: means over {table.replicate}s with "
+        "their 95 % intervals.",
+        "differences": f"{title}: by how much each swap differs from the "
         f"model as it is at {table.train_length} tokens, paired over places, with 95 % intervals. "
         "Grey: the interval holds 0; blue: better; orange: worse. The best at the longest length "
         "come first; a bar that leaves the axes has its number.",
-        "positions": " ".join(_positions(results, baseline)),
-        "depth": f"{_by_depth(results)} at each evaluation length, by the depth in the sample "
+        "positions": _positions_caption(results, baseline),
+        "depth": f"{by_depth} at each evaluation length, by the depth in the sample "
         f"of what is to be found (0: its first token): means over {table.replicate}s. Right of the "
         "upright line: longer than in training. Hatched: no value.",
-        "training": f"{_validation(results)} at the training length while training: means over "
-        "the seeds that have a finite value, with their 95 % intervals. A cross: a seed has none "
-        "from there on. The axis ends at 8 bits or below"
+        "training": f"{_capital(figures.validation(results))} at the training length while "
+        "training: means over the seeds that have a finite value, with their 95 % intervals. A "
+        "cross: a seed has none from there on. The axis ends at 8 bits or below"
         f"{'' if draws(results[0]) else ': a model that knows nothing has 8'}.",
-        "rates": " ".join(_rates(results, table.metric)),
+        "rates": _rates_caption(results, title),
     }
-    heading = f" {table.heading[:1].upper()}{table.heading[1:]}." if table.heading else ""
+    heading = f" {_capital(table.heading)}." if table.heading else ""
     return {
-        name: said[name] + (f" {CUT}" if plane.is_cut(figure) else "") + heading
+        name: said[name] + (f" {CUT_SENTENCE}" if plane.is_cut(figure) else "") + heading
         for name, figure in drawn.items()
     }
 
 
-def _by_depth(results: Sequence[Result]) -> str:
-    metric = curve_metric(results, samples=True)
-    if metric is None or in_percent(metric):
-        return "How often a model is right"
-    return described(metric).title
-
-
-def _minus(results: Sequence[Result], table: Table) -> str:
-    if not figures.is_paired(results, table.metric):
-        return ""
-    return f", minus that of the model as it is at {table.train_length}, paired over places"
-
-
-def of_tasks(overview: Overview) -> str:
-    """The caption of the figure of several tasks."""
+def _tasks_caption(overview: Overview) -> str:
     others = len(overview.rows) - figures.MOST
     grey = f" Grey: the {others} last of the overview." if others > 0 else ""
     return (
@@ -378,27 +378,27 @@ def of_tasks(overview: Overview) -> str:
     )
 
 
-def _positions(results: Sequence[Result], baseline: str | None) -> Iterator[str]:
+def _positions_caption(results: Sequence[Result], baseline: str | None) -> str:
     metric, base = figures.position_metric(results), figures.against(results, baseline)
-    if metric and base:
-        name = labels.short(results)[base.id]
-        unit = metric.unit[:1].upper() + metric.unit[1:]
-        yield (
-            f"{unit} against the position in the longest window, minus those of {name} at the same "
-            "tokens, paired over seeds: means with their 95 % intervals. Upright lines: training "
-            "lengths."
-        )
+    if metric is None or base is None:
+        return ""
+    return (
+        f"{_capital(metric.unit)} against the position in the longest window, minus those of "
+        f"{labels.short(results)[base.id]} at the same tokens, paired over seeds: means with their "
+        "95 % intervals. Upright lines: training lengths."
+    )
 
 
-def _validation(results: Sequence[Result]) -> str:
-    return figures.validation(results).capitalize()
+def _rates_caption(results: Sequence[Result], title: str) -> str:
+    tried = any(result.rates for result in results)
+    note = " (a ring: the rate that was chosen; a rate at which a seed diverged has no value)"
+    return (
+        f"{_capital(figures.validation(results)) if tried else title} at the training length "
+        f"against the learning rate{note if tried else ''}: means over seeds with their 95 % "
+        "intervals."
+    )
 
 
-def _rates(results: Sequence[Result], metric: str) -> Iterator[str]:
-    what = described(metric).title
-    if any(result.rates for result in results):
-        yield f"{_validation(results)} at the training length against the learning rate"
-        yield "(a ring: the rate that was chosen; a rate at which a seed diverged has no value):"
-    else:
-        yield f"{what} at the training length against the learning rate:"
-    yield "means over seeds with their 95 % intervals."
+def _capital(text: str) -> str:
+    """The text with a capital letter at its start."""
+    return text[:1].upper() + text[1:]

@@ -1,4 +1,6 @@
-"""Lines with their bands in one plane, each with its name at its end."""
+"""Lines with their bands in a plane: all in one, each with its name at its end, or a panel for each
+line.
+"""
 
 from __future__ import annotations
 
@@ -19,11 +21,11 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from matplotlib.text import Text
 
-LABEL = 0.15  # inches from one label to the next
-INDENT = 0.15  # inches from the axes to the labels
-AXES = 2.0  # least inches of the axes: long labels make the figure wider
-RING: dict[str, Any] = {"markersize": 7, "markeredgewidth": 0.8}
 CUT = "cut"  # the id of the marks where a band or a line leaves the axes
+LEAST_WIDTH = 5.5  # inches of a figure of panels
+LETTERS = 21  # of a name on one line above a panel
+GUIDE: dict[str, Any] = {"color": "#808080", "linewidth": 0.6, "zorder": 0}
+"""Lines at 0 and at lengths of training."""
 
 
 @dataclass(frozen=True)
@@ -31,35 +33,30 @@ class Plane:
     """The axes in which lines are drawn."""
 
     x: str
-    """The title of the axis; so is y."""
+    """The title of the axis of x."""
     y: str
+    """The title of the axis of y."""
     unit: str
     """A value of x in a text, as in "{} tokens"."""
     ticks: Sequence[int | float] | None = None
-    """Of x; None: matplotlib's."""
+    """Ticks of x; None: matplotlib's."""
     base: int = 2
-    """Of the logarithm of x; 0: x is linear."""
+    """The base of the logarithm of x; 0: x is linear."""
     trained: Sequence[int] = ()
     """Values of x that are marked as lengths of training."""
     markers: bool = False
     top: float | None = None
-    """The highest y that is shown; None: the highest mean."""
+    """The highest y that is shown where `ends` is None; None: no bound."""
     log_y: bool = False
     ends: tuple[float, float] | None = None
-    """Both ends of y; None: those of the means, up to `top`."""
+    """Both ends of y; None: as `limits` finds them."""
     zero: bool = False
     """Whether a line is drawn at y = 0."""
 
 
-def doublings(length: int, low: float, high: float) -> list[float]:
-    """The length, its doubles and its halves from `low` to `high`."""
-    powers = range(-math.ceil(math.log2(length)), math.ceil(math.log2(max(high / length, 1))) + 1)
-    return [tick for power in powers if low <= (tick := length * 2.0**power) <= high]
-
-
 def draw(lines: Sequence[Line], plane: Plane, width: float) -> Figure | None:
-    """The lines in one plane, `width` inches wide, wider where the names need it; None without
-    lines.
+    """All lines in one plane, each with its name at its end. The figure is `width` inches wide,
+    wider where the names need it. None without lines.
     """
     import matplotlib
     from matplotlib.figure import Figure
@@ -72,9 +69,43 @@ def draw(lines: Sequence[Line], plane: Plane, width: float) -> Figure | None:
         axes = figure.add_subplot()
         axes.set(xlabel=plane.x, ylabel=plane.y)
         fill(axes, lines, plane, limits(lines, plane))
-        mark_cuts(figure, axes, lines)
+        _mark_cuts(figure, axes, lines)
         _name_training(axes, plane.trained)
         _label_ends(figure, axes, lines)
+    return figure
+
+
+def draw_panels(lines: Sequence[Line], plane: Plane, width: float) -> Figure:
+    """A panel for each line, in the order of the lines, and the same axes in all.
+
+    The means of the tenth of the lines that goes highest do not set the ends of y, so that one
+    encoding that fails does not flatten the others; where a line leaves the axes it is marked.
+    `width` is in inches, LEAST_WIDTH at least.
+    """
+    import matplotlib
+    from matplotlib.figure import Figure
+
+    width = max(width, LEAST_WIDTH)
+    columns = int((width - LEFT) / WIDTH)
+    rows = math.ceil(len(lines) / columns)
+    usual = sorted(lines, key=lambda line: line.mean.max())[: math.ceil(0.9 * len(lines))]
+    with matplotlib.rc_context({**STYLE, "lines.linewidth": 1.0, "lines.markersize": 2}):
+        figure = Figure((width, BELOW + HEIGHT * rows))
+        panels = _panel_axes(figure, rows, columns)
+        ends = limits(usual, plane)
+        if plane.ticks is not None:
+            plane = replace(plane, ticks=plane.ticks[::-2][::-1])
+        for i, (axes, line) in enumerate(zip(panels, lines, strict=False)):
+            fill(axes, [line], plane, ends)
+            _mark_cuts(figure, axes, [line])
+            _name_panel(axes, line, below=i + columns >= len(lines))
+        for axes in panels[len(lines) :]:
+            axes.set_visible(False)
+        middle = (1 + LEFT / width) / 2
+        figure.supxlabel(
+            plane.x, fontsize=8, x=middle, y=0.05 / figure.get_figheight(), va="bottom"
+        )
+        figure.supylabel(plane.y, fontsize=8, x=0.05 / width, ha="left", ma="center")
     return figure
 
 
@@ -100,11 +131,6 @@ def limits(lines: Sequence[Line], plane: Plane) -> tuple[float, float]:
     return low - room, high + room
 
 
-def _range(arrays: Sequence[np.ndarray]) -> tuple[float, float]:
-    joined = np.concatenate(arrays)
-    return float(joined.min()), float(joined.max())
-
-
 def fill(axes: Axes, lines: Sequence[Line], plane: Plane, ends: tuple[float, float]) -> None:
     """Lines, bands and ticks in these axes, with these ends of y."""
     _set_scales(axes, plane)
@@ -116,8 +142,8 @@ def fill(axes: Axes, lines: Sequence[Line], plane: Plane, ends: tuple[float, flo
         axes.plot(line.x, line.mean, label=line.said(plane.unit), **style)
         if line.ringed:
             cut = not ends[0] <= line.ringed[1] <= ends[1]  # else whole at the edge of the axes
-            ring = {"marker": "o", "color": colour, "markerfacecolor": "none", "clip_on": cut}
-            axes.plot(*line.ringed, **ring, **RING)
+            (ring,) = axes.plot(*line.ringed, marker="o", color=colour, clip_on=cut)
+            ring.set(markersize=7, markerfacecolor="none", markeredgewidth=0.8)
         for x, y in line.broken:
             axes.plot(x, y, marker="X", markersize=5, color=colour, markeredgecolor="white")
     axes.set(xlim=axes.get_xlim(), ylim=ends)
@@ -125,9 +151,52 @@ def fill(axes: Axes, lines: Sequence[Line], plane: Plane, ends: tuple[float, flo
         colour = line.look.colour
         axes.fill_between(line.x, line.low, line.high, color=colour, alpha=0.15, linewidth=0)
     for length in plane.trained:
-        axes.axvline(length, color="#808080", linewidth=0.6, zorder=0)
+        axes.axvline(length, **GUIDE)
     if plane.zero:
-        axes.axhline(0, color="#808080", linewidth=0.6, zorder=0)
+        axes.axhline(0, **GUIDE)
+
+
+def is_cut(figure: Figure) -> bool:
+    """Whether anything in the figure leaves its axes."""
+    return any(line.get_gid() == CUT for axes in figure.axes for line in axes.lines)
+
+
+def doublings(length: int, low: float, high: float) -> list[float]:
+    """The length, its doubles and its halves from `low` to `high`."""
+    powers = range(-math.ceil(math.log2(length)), math.ceil(math.log2(max(high / length, 1))) + 1)
+    return [tick for power in powers if low <= (tick := length * 2.0**power) <= high]
+
+
+def wrapped(name: str) -> str:
+    """The name on lines of at most LETTERS letters where it has places to break."""
+    lines = [""]
+    for part in re.split(r"(?<=[+,(\]])", name):
+        if lines[-1] and len(lines[-1] + part) > LETTERS:
+            lines.append("")
+        lines[-1] += part
+    return "\n".join(lines)
+
+
+def name_to_end(line: Line, longest: float) -> str:
+    """A line's name for a figure, with where it ends if that is before the `longest` x."""
+    return short(line.label) + ("" if line.x[-1] == longest else f" (to {line.x[-1]:g})")
+
+
+def align_ends(axes: Axes) -> None:
+    """Keeps the outermost tick labels of x within the axes, off those of the next panel."""
+    labels = axes.get_xticklabels()
+    if len(labels) > 1:
+        labels[0].set(ha="left")
+        labels[-1].set(ha="right")
+
+
+# Ends and scales of the axes, and marks where a line leaves them
+
+
+def _range(arrays: Sequence[np.ndarray]) -> tuple[float, float]:
+    """The lowest and the highest value of all arrays."""
+    joined = np.concatenate(arrays)
+    return float(joined.min()), float(joined.max())
 
 
 def _set_scales(axes: Axes, plane: Plane) -> None:
@@ -145,7 +214,7 @@ def _set_scales(axes: Axes, plane: Plane) -> None:
         axes.yaxis.set_minor_locator(NullLocator())
 
 
-def mark_cuts(figure: Figure, axes: Axes, lines: Sequence[Line]) -> None:
+def _mark_cuts(figure: Figure, axes: Axes, lines: Sequence[Line]) -> None:
     """An arrow head at the frame, in a line's colour, for each stretch of points where the line or
     its band leaves the axes, at the point that is farthest out.
     """
@@ -153,13 +222,13 @@ def mark_cuts(figure: Figure, axes: Axes, lines: Sequence[Line]) -> None:
     from matplotlib.transforms import ScaledTranslation
 
     low, high = axes.get_ylim()
-    beside: Counter[tuple[float, int]] = Counter()
+    marked: Counter[tuple[float, int]] = Counter()
     for line in lines:
         outside = ((1, CARETUPBASE, line.high - high), (0, CARETDOWNBASE, low - line.low))
         for end, marker, beyond in outside:
             for i in _farthest(beyond):
-                step = 5 * beside[line.x[i], end] / 72  # inches: marks stand beside each other
-                beside[line.x[i], end] += 1
+                step = 5 * marked[line.x[i], end] / 72  # inches: no two marks of a point overlap
+                marked[line.x[i], end] += 1
                 shift = ScaledTranslation(-step, 0, figure.dpi_scale_trans)
                 place = axes.get_xaxis_transform() + shift
                 (mark,) = axes.plot(line.x[i], end, transform=place, clip_on=False, gid=CUT)
@@ -174,9 +243,12 @@ def _farthest(beyond: np.ndarray) -> Iterator[int]:
             yield int(stretch[np.argmax(beyond[stretch])])
 
 
-def is_cut(figure: Figure) -> bool:
-    """Whether anything in the figure leaves its axes."""
-    return any(line.get_gid() == CUT for axes in figure.axes for line in axes.lines)
+# Names at the ends of the lines
+
+
+LABEL = 0.15  # inches from one label to the next
+INDENT = 0.15  # inches from the axes to the labels
+AXES = 2.0  # least inches of the axes: long labels make the figure wider
 
 
 def _name_training(axes: Axes, lengths: Sequence[int]) -> None:
@@ -197,7 +269,7 @@ def _name_training(axes: Axes, lengths: Sequence[int]) -> None:
 
 
 def _label_ends(figure: Figure, axes: Axes, lines: Sequence[Line]) -> None:
-    """Write each line's name right of the axes, as near to its end as the other names allow."""
+    """Writes each line's name right of the axes, as near to its end as the other names allow."""
     from scipy.optimize import isotonic_regression
 
     right = max(line.x[-1] for line in lines)
@@ -225,68 +297,32 @@ def _shown_end(axes: Axes, line: Line) -> tuple[float, float]:
 
 def _label(axes: Axes, line: Line, right: float) -> Text:
     """A line's name, with a stroke from the line's end when that is at the right of the axes."""
-    reaches = line.x[-1] == right
     colour = line.look.colour
     stroke = dict(arrowstyle="-", color=colour, linewidth=0.6, relpos=(0, 0.5), patchA=None)
     label = axes.annotate(
-        short(line.label) + ("" if reaches else f" (to {line.x[-1]:g})"),
+        name_to_end(line, right),
         _shown_end(axes, line),
         xytext=(1, 0),
         textcoords="axes fraction",
         va="center",
         color=line.look.ink,
         annotation_clip=False,
-        arrowprops=stroke if reaches else None,
+        arrowprops=stroke if line.x[-1] == right else None,
     )
     label.set_in_layout(False)
     return label
 
 
-# Panels: one for each of many encodings, all with the same axes
+# Panels
 
 
 WIDTH, HEIGHT = 0.81, 0.8  # inches of a panel with its name
-LEAST = 5.5  # inches of the figure
 NAME, GAP = 0.24, 0.08  # inches of the name, and between two panels
 LEFT, BELOW = 0.6, 0.42  # inches of the labels of the axes with their ticks
-LETTERS, FITTING = 21, 18  # of a name on one line, and how many fit in the usual size
-SHOWN = 0.9  # the share of the lines whose means set the ends of y
+FITTING = 18  # letters of a line of a name that fit in the usual size
 
 
-def draw_panels(lines: Sequence[Line], plane: Plane, width: float) -> Figure:
-    """A panel for each line, in the order of the lines, and the same axes in all.
-
-    The ends of y are such that the means of nine in ten lines lie within, so that one encoding that
-    fails does not flatten the others; what leaves the axes is marked. `width` is in inches,
-    5.5 at least.
-    """
-    import matplotlib
-    from matplotlib.figure import Figure
-
-    width = max(width, LEAST)
-    columns = int((width - LEFT) / WIDTH)
-    rows = -(-len(lines) // columns)
-    with matplotlib.rc_context({**STYLE, "lines.linewidth": 1.0, "lines.markersize": 2}):
-        figure = Figure((width, BELOW + HEIGHT * rows))
-        panels = _grid(figure, rows, columns)
-        ends = limits(_usual(lines), plane)
-        if plane.ticks is not None:
-            plane = replace(plane, ticks=plane.ticks[::-2][::-1])
-        for i, (axes, line) in enumerate(zip(panels, lines, strict=False)):
-            fill(axes, [line], plane, ends)
-            mark_cuts(figure, axes, [line])
-            _set_panel(axes, line, below=i + columns >= len(lines))
-        for axes in panels[len(lines) :]:
-            axes.set_visible(False)
-        middle = (1 + LEFT / width) / 2
-        figure.supxlabel(
-            plane.x, fontsize=8, x=middle, y=0.05 / figure.get_figheight(), va="bottom"
-        )
-        figure.supylabel(plane.y, fontsize=8, x=0.05 / width, ha="left", ma="center")
-    return figure
-
-
-def _grid(figure: Figure, rows: int, columns: int) -> list[Axes]:
+def _panel_axes(figure: Figure, rows: int, columns: int) -> list[Axes]:
     """Axes that share both scales, with room of their own inches for names, ticks and labels."""
     width, height = figure.get_size_inches()
     figure.subplots_adjust(
@@ -300,28 +336,14 @@ def _grid(figure: Figure, rows: int, columns: int) -> list[Axes]:
     return figure.subplots(rows, columns, squeeze=False, sharex=True, sharey=True).ravel().tolist()
 
 
-def _usual(lines: Sequence[Line]) -> list[Line]:
-    """The lines without the tenth that goes highest."""
-    highest = sorted(lines, key=lambda line: line.mean.max())
-    return highest[: int(np.ceil(SHOWN * len(lines)))]
-
-
-def _set_panel(axes: Axes, line: Line, below: bool) -> None:
+def _name_panel(axes: Axes, line: Line, below: bool) -> None:
+    """A panel's name and the sizes of its ticks. The ticks of x have labels if it is the lowest of
+    its column, `below`.
+    """
     name = wrapped(short(line.label))
     size = min(5.2, 5.2 * FITTING / max(map(len, name.split("\n"))))
     axes.set_title(name, fontsize=size, color=line.look.ink, pad=3.5)
     axes.tick_params(labelsize=5.5, length=2, pad=1.5, labelbottom=below)
     axes.locator_params(axis="y", nbins=4)
-    if below and len(ticks := axes.get_xticklabels()) > 1:  # else they run into the next panel's
-        ticks[0].set(ha="left")
-        ticks[-1].set(ha="right")
-
-
-def wrapped(name: str) -> str:
-    """The name on lines of at most LETTERS letters where it has places to break."""
-    lines = [""]
-    for part in re.split(r"(?<=[+,(\]])", name):
-        if lines[-1] and len(lines[-1] + part) > LETTERS:
-            lines.append("")
-        lines[-1] += part
-    return "\n".join(lines)
+    if below:
+        align_ends(axes)

@@ -1,4 +1,4 @@
-"""Published numbers, read from the files of results/reference/, and the scores beside them.
+"""Published numbers, read from the files of results/reference/, and scores compared with them.
 
 results/reference/README.md says what the columns of a file mean.
 """
@@ -24,7 +24,114 @@ from pe_jax.report import cells, groups, labels, tables
 from pe_jax.report.cells import Cell, described
 from pe_jax.report.sheet import Note, Printed, Sheet, number
 from pe_jax.report.sheets import printed
-from pe_jax.report.words import count, each, join, plusminus
+from pe_jax.report.words import count, each, join
+
+# Files of published numbers
+
+
+BEYOND = "beyond"  # `at` of a mean over the lengths beyond the training length
+
+
+@dataclass(frozen=True)
+class PublishedNumber:
+    """A line of a file; the fields are the columns."""
+
+    task: str
+    spec: str
+    at: str
+    swap: str
+    """The spec of encodings that were swapped in, as in "rerope"."""
+    variant: str
+    """Fields of the task other than in training, as in "ignore=0.98"."""
+    value: float
+    better: str
+    unit: str
+    source: str
+    status: str
+    setting: str
+
+
+COLUMNS = tuple(field.name for field in dataclasses.fields(PublishedNumber))
+GIVE = "Give a file as those of results/reference/ are."
+HAS = f"The columns are {', '.join(COLUMNS)}."
+
+
+@dataclass(frozen=True)
+class PublishedTable:
+    """The published numbers of one file."""
+
+    name: str
+    """The name of the file without its suffix."""
+    entries: tuple[PublishedNumber, ...]
+
+    @property
+    def tasks(self) -> tuple[str, ...]:
+        """Its tasks, in the order of the file."""
+        return tuple(dict.fromkeys(entry.task for entry in self.entries))
+
+
+def read(path: str | Path) -> PublishedTable:
+    """The table in a file. ValueError, with the line, for what is wrong in it; OSError where it
+    cannot be read.
+    """
+    path = Path(path)
+    if not path.exists():
+        known = [other.name for other in sorted(path.parent.glob("*.csv"))]
+        raise ValueError(f"no file {str(path)!r}{nearest(path.name, known)} {GIVE}")
+    try:
+        lines = list(csv.reader(path.read_text("utf-8").splitlines()))
+    except (UnicodeDecodeError, csv.Error) as error:
+        raise ValueError(f"{path} is no CSV file ({error}). {GIVE}") from error
+    header = lines[0] if lines else []
+    for name in header:
+        if name not in COLUMNS:
+            near = nearest(name, set(COLUMNS) - {*header})
+            raise ValueError(f"{path} has an unknown column {name!r}{near} {HAS}")
+    if missing := [name for name in COLUMNS if name not in header]:
+        raise ValueError(f"{path} lacks the column {missing[0]!r}: add it. {HAS}")
+    entries = []
+    for i, line in enumerate(lines[1:], 2):
+        if line:
+            entries.append(_entry(dict(zip(header, line, strict=False)), f"{path}, line {i}"))
+    if not entries:
+        raise ValueError(f"{path} holds no numbers. {GIVE}")
+    seen: dict[tuple, int] = {}
+    for i, entry in enumerate(entries):
+        key = entry.task, entry.spec, entry.at, entry.swap, entry.variant
+        if seen.setdefault(key, i) != i:
+            raise ValueError(
+                f"{path} has two numbers of {entry.spec} for {entry.task} at {entry.at!r}: put the "
+                "other setting into a file of its own"
+            )
+    return PublishedTable(path.stem, tuple(entries))
+
+
+def _entry(cells: Mapping[str, str], place: str) -> PublishedNumber:
+    """The number of a line with these cells by column; `place` is the line in errors."""
+    cells = {name: cells.get(name, "").strip() for name in COLUMNS}
+    try:
+        value = float(cells["value"])
+    except ValueError:
+        value = math.nan
+    if not math.isfinite(value):
+        raise ValueError(f"{place}: value is no number, {cells['value']!r}: leave the line out")
+    if cells["better"] not in ("higher", "lower"):
+        raise ValueError(f"{place}: better is {cells['better']!r}: write higher or lower")
+    if not re.fullmatch(r"beyond|[1-9]\d*|\d+(\.\d+)?x", cells["at"]):
+        raise ValueError(
+            f"{place}: at is {cells['at']!r}: write beyond, a length as in 24, or a multiple of "
+            "the training length as in 4x"
+        )
+    for name in ("task", "spec"):
+        try:
+            _members(cells[name])
+        except ValueError as error:
+            raise ValueError(f"{place}: {error}") from error
+    return PublishedNumber(**{**cells, "value": value})
+
+
+# Scores of results at the lengths and variants of published ones
+
 
 NEAR = 2.0
 """Within so many points of chance a score is taken to be a guess."""
@@ -39,9 +146,9 @@ class PublishedColumn(NamedTuple):
     variant: str
     """The variant of the task."""
     unit: str
-    """Of the published numbers."""
+    """The unit of the published numbers."""
     metric: str
-    """Ours; "" if the runs have none in which the same direction is better."""
+    """The metric of ours; "" if the runs have none in which the same direction is better."""
 
 
 @dataclass(frozen=True)
@@ -49,19 +156,21 @@ class PublishedLine:
     """An encoding: the published numbers, NaN where there is none, and ours, in each column."""
 
     spec: str
-    """With what is swapped in, if anything: "rope, rerope"."""
+    """The spec, and a swap after a comma: "rope, rerope"."""
     published: tuple[float, ...]
     ours: tuple[Cell, ...]
-    run: str = ""  # "": there is none
-    more: int = 0  # how many other runs have the published spec, too
+    run: str = ""
+    """The id of the result that is ours; "": there is none."""
+    more: int = 0
+    """How many other results have the published spec, too."""
 
 
 @dataclass(frozen=True)
 class Agreement:
     """How far the order of the encodings that both have is the published one, in a column.
 
-    `guesses` are the sides of which all values lie within noise of `chance`: their order says
-    nothing.
+    `guesses` are the sides, "published" or "ours", of which all values lie within noise of
+    `chance`: their order says nothing.
     """
 
     n: int
@@ -73,7 +182,7 @@ class Agreement:
 
     @property
     def verdict(self) -> str:
-        """In a word: "agrees", "not shown", "3 of 6 pairs", or why there is none."""
+        """What a table says: "agrees", "not shown", "3 of 6 pairs", or why there is no order."""
         if self.n < 2:
             return "n/a"
         if self.guesses:
@@ -100,8 +209,15 @@ class PublishedTask:
     agreements: tuple[Agreement, ...]
 
     @property
+    def places(self) -> list[str]:
+        """The columns in words, as in "mean beyond 40, ignore=0.98"."""
+        beyond = f"mean beyond {self.results[0].train.length}"
+        found = [(beyond if c.at == BEYOND else f"at {c.at}", c.variant) for c in self.columns]
+        return [", ".join(filter(None, pair)) for pair in found]
+
+    @property
     def title(self) -> str:
-        """As in "reverse_string, beside chomsky"."""
+        """The title of its sheet, as in "reverse_string, beside chomsky"."""
         return ": ".join(filter(None, [f"{self.task}, beside {self.reference}", self.heading]))
 
 
@@ -112,21 +228,22 @@ def hold(results: Sequence[Result], references: Sequence[PublishedTable]) -> lis
     """
     found = []
     for reference in references:
-        tasks = list(_held(results, reference))
+        tasks = list(_tasks_of(results, reference))
         if not tasks:
-            raise ValueError(nothing(results, reference))
+            raise ValueError(_nothing_to_compare(results, reference))
         found += [one for one in tasks if any(a.n > 1 for a in one.agreements)] or tasks
     return found
 
 
-def _held(results: Sequence[Result], reference: PublishedTable) -> Iterator[PublishedTask]:
+def _tasks_of(results: Sequence[Result], reference: PublishedTable) -> Iterator[PublishedTask]:
     for task in reference.tasks:
         entries = tuple(entry for entry in reference.entries if entry.task == task)
-        for group in groups.groups([result for result in results if does(result, task)]):
+        for group in groups.groups([result for result in results if _is_of_task(result, task)]):
             metrics = tables.metrics(group.results)
             columns = tuple(
                 dict.fromkeys(
-                    PublishedColumn(e.at, e.variant, e.unit, _metric(e, metrics)) for e in entries
+                    PublishedColumn(e.at, e.variant, e.unit, _our_metric(e, metrics))
+                    for e in entries
                 )
             )
             lines = _lines(entries, group.results, columns)
@@ -140,7 +257,7 @@ def _held(results: Sequence[Result], reference: PublishedTable) -> Iterator[Publ
             )
 
 
-def _metric(entry: PublishedNumber, metrics: Sequence[str]) -> str:
+def _our_metric(entry: PublishedNumber, metrics: Sequence[str]) -> str:
     """The metric in the unit of a published number, else the first one of its direction."""
     alike = [name for name in metrics if described(name).unit == entry.unit]
     same = [name for name in metrics if described(name).better == entry.better]
@@ -152,17 +269,18 @@ def _lines(
     results: Sequence[Result],
     columns: Sequence[PublishedColumn],
 ) -> tuple[PublishedLine, ...]:
+    """A line for each published encoding, then one for each result that fits none of them."""
     values = {(e.spec, e.swap, e.at, e.variant): e.value for e in entries}
     lines, used = [], set[str]()
     for spec, swap in dict.fromkeys((entry.spec, entry.swap) for entry in entries):
         fitting = sorted(
-            (result for result in results if fits(result, spec)),
-            key=lambda result: (spec_of(result) != spec, result.id),
+            (result for result in results if _has_encodings(result, spec)),
+            key=lambda result: (_spec_of(result) != spec, result.id),
         )
         used |= {result.id for result in fitting}
         published = tuple(values.get((spec, swap, c.at, c.variant), math.nan) for c in columns)
         ours = fitting[0] if fitting else None
-        found = tuple(_cell(ours, column, swap) if ours else Cell() for column in columns)
+        found = tuple(_our_cell(ours, column, swap) if ours else Cell() for column in columns)
         name = ", ".join(filter(None, [spec, swap]))
         lines.append(
             PublishedLine(name, published, found, ours.id if ours else "", len(fitting[1:]))
@@ -170,7 +288,7 @@ def _lines(
     called = labels.names(results)
     for result in results:
         if result.id not in used:
-            found = tuple(_cell(result, column) for column in columns)
+            found = tuple(_our_cell(result, column) for column in columns)
             lines.append(
                 PublishedLine(called[result.id], (math.nan,) * len(columns), found, result.id)
             )
@@ -190,10 +308,11 @@ def _lengths(result: Result, column: PublishedColumn) -> list[int]:
     return [int(column.at)] if int(column.at) in scored else []
 
 
-def _cell(result: Result, column: PublishedColumn, swap: str = "") -> Cell:
+def _our_cell(result: Result, column: PublishedColumn, swap: str = "") -> Cell:
+    """A result's score in a column, with the swap; empty where it has none there."""
     lengths = _lengths(result, column)
-    wanted = _known(Way(swap=swap, variant=column.variant))
-    way = next((row.way for row in result.rows if _known(row.way) == wanted), None)
+    wanted = _comparable(Way(swap=swap, variant=column.variant))
+    way = next((row.way for row in result.rows if _comparable(row.way) == wanted), None)
     if not lengths or way is None:
         return Cell()
     if column.at == BEYOND:
@@ -201,7 +320,7 @@ def _cell(result: Result, column: PublishedColumn, swap: str = "") -> Cell:
     return cells.cell(result, column.metric, lengths[0], way)
 
 
-def _known(way: Way) -> tuple[Any, ...]:
+def _comparable(way: Way) -> tuple[Any, ...]:
     """A way for comparison: the fields of its variant may have any order and spacing."""
     return way.swap, fields_of(way.variant), way.memory
 
@@ -245,14 +364,181 @@ def _chance(result: Result, column: PublishedColumn) -> float:
     return sum(known) / len(known) if known else 0.0
 
 
-# Which results a published number means: by the task and the encoding that its line names
+def _nothing_to_compare(results: Sequence[Result], reference: PublishedTable) -> str:
+    """Why a reference cannot be used: in one line, the tasks and encodings of both sides."""
+    specs = list(dict.fromkeys(entry.spec for entry in reference.entries))
+    ours = list(dict.fromkeys(map(_spec_of, results)))
+    done = list(dict.fromkeys(map(_task_in_words, results)))
+    if any(_is_of_task(result, task) for result in results for task in reference.tasks):
+        return (
+            f"the reference {reference.name} has other encodings than these runs"
+            f"{nearest(ours[0], specs)} It has {join(specs)}; the runs have {join(ours)}: run some "
+            "of its encodings"
+        )
+    return (
+        f"the reference {reference.name} has other tasks than these runs"
+        f"{nearest(done[0], reference.tasks)} It has {join(reference.tasks)}, with the encodings "
+        f"{join(specs)}; the runs have {join(done)}, with {join(ours)}: give another file"
+    )
 
 
-def does(result: Result, task: str) -> bool:
+def _task_in_words(result: Result) -> str:
+    """The task of a result in a word, with the fields that are not at their defaults."""
+    return result.corpus.source if _task(result).get("name", "text") != "text" else "text"
+
+
+# The comparison as sheets, with their notes
+
+
+SUMMARY = ("reference", "task", "scores", "n", "rho", "5 % critical", "pairs as published", "order")
+HOW = (
+    "n encodings are on both sides. rho is Spearman's, between the published scores and ours; the "
+    "order agrees where it reaches the critical value, which one of 20 random orders does "
+    "(one-sided, 5 %). Below five encodings only pairs are counted: how many are ordered as "
+    "published, of those that are not equal there. Rows of one task are scores of the same models, "
+    "so they do not add up as evidence. A published score is one number, often of a "
+    "best or a mean over seeds that is not given, and n/a is what one side lacks."
+)
+
+
+def sheets(found: Sequence[PublishedTask]) -> list[Sheet]:
+    """How far the orders agree, then a table for each task of a reference."""
+    return [_orders(found), *map(_scores, found)]
+
+
+def _orders(found: Sequence[PublishedTask]) -> Sheet:
+    """A row for each column of each task."""
+    rows = tuple(
+        (
+            Printed(held.reference, held.reference),
+            Printed(_task_and_heading(held)),
+            Printed(place),
+            number(one.n),
+            printed(Cell(one.rho)),
+            printed(Cell(one.critical)),
+            Printed(f"{one.pairs.alike} of {one.pairs.of}" if one.pairs.of else "n/a"),
+            Printed(one.verdict),
+        )
+        for held in found
+        for place, one in zip(held.places, held.agreements, strict=True)
+    )
+    notes = (Note("How to read the agreement", HOW),)
+    return Sheet("Order of the encodings, published and ours", SUMMARY, (("", rows),), notes)
+
+
+def _scores(held: PublishedTask) -> Sheet:
+    """A row for each encoding: in each column the published score and ours."""
+    titles = [f"{place}: {side}" for place in held.places for side in ("published", "ours")]
+    rows = tuple(
+        (
+            Printed(line.spec, line.spec, run=line.run),
+            *(
+                cell
+                for published, ours in zip(line.published, line.ours, strict=True)
+                for cell in (printed(Cell(published)), printed(ours))
+            ),
+        )
+        for line in held.lines
+    )
+    return Sheet(
+        held.title, ("encoding", *titles), (("", rows),), tuple(notes(held)), tuple(_csv_rows(held))
+    )
+
+
+def notes(held: PublishedTask) -> list[Note]:
+    """Where the numbers are from, why the level differs, and which ranks say nothing."""
+    sources = dict.fromkeys(f"{e.source} ({e.status})" for e in held.entries)
+    settings = dict.fromkeys(e.setting for e in held.entries)
+    units = {c.unit: described(c.metric).measured for c in held.columns if c.metric}
+    differ = [f"{unit} is held against {ours}" for unit, ours in units.items() if unit != ours]
+    guesses = [
+        _guess_sentence(place, one)
+        for place, one in zip(held.places, held.agreements, strict=True)
+        if one.guesses
+    ]
+    several = [f"{line.spec} fits {line.more + 1} runs" for line in held.lines if line.more]
+    told = [Note("Where the numbers are from", f"{join(sources)}.")]
+    level = f"Published: {'; or '.join(settings)}. Ours: {_our_setting(held.results)}."
+    told.append(Note("Why the level differs", " ".join([level, *(f"{d}." for d in differ)])))
+    if guesses:
+        told.append(Note("Which orders say nothing", " ".join(guesses)))
+    if several:
+        told.append(Note("What else to know", f"{join(several)}, of which one is shown."))
+    return told
+
+
+def _our_setting(results: Sequence[Result]) -> str:
+    """How our models were trained and scored, of one group."""
+    result = results[0]
+    lm, train = (result.config.get(section, {}) for section in ("lm", "train"))
+    kind = "decoders" if lm.get("causal", True) else "encoders"
+    sizes = [count(lm["layers"], "layer")] if "layers" in lm else []
+    sizes += [f"width {lm['model']}"] if "model" in lm else []
+    sizes += [count(lm["heads"], "head")] if "heads" in lm else []
+    batch = f" of {train['batch']}" if "batch" in train else ""
+    fixed = train.get("curriculum") == "fixed" or not _task(result)
+    lengths = sorted({row.length for row in result.rows})
+    many = f"{len(lengths)} lengths from {lengths[0]} to {lengths[-1]}"
+    parts = [
+        f"{kind} of {', '.join(sizes)}" if sizes else kind,
+        f"{result.train.steps:,} steps{batch}",
+        result.corpus.source,
+        f"trained at length {'' if fixed else 'up to '}{result.train.length}",
+        f"scored at {join(lengths) if len(lengths) < 8 else many}",
+        each([len(one.seeds) for one in results], "seed"),
+    ]
+    return ", ".join(parts)
+
+
+def _csv_rows(held: PublishedTask) -> Iterator[dict[str, Any]]:
+    """The rows of the CSV: one for each encoding and column."""
+    for i, (column, one) in enumerate(zip(held.columns, held.agreements, strict=True)):
+        for line in held.lines:
+            yield {
+                "reference": held.reference,
+                "task": _task_and_heading(held),
+                "at": column.at,
+                "variant": column.variant,
+                "encoding": line.spec,
+                "run": line.run,
+                "published": line.published[i],
+                "unit": column.unit,
+                "metric": column.metric,
+                "mean": line.ours[i].mean,
+                "half": line.ours[i].half,
+                "seeds": line.ours[i].n,
+                "n": one.n,
+                "rho": one.rho,
+                "critical": one.critical,
+                "pairs_alike": one.pairs.alike,
+                "pairs": one.pairs.of,
+                "order": one.verdict,
+            }
+
+
+def _task_and_heading(held: PublishedTask) -> str:
+    """The task as the runs have it, and what sets them apart from other runs of it."""
+    return ", ".join(filter(None, [held.results[0].corpus.source, held.heading]))
+
+
+def _guess_sentence(place: str, one: Agreement) -> str:
+    sides = {"published": "published values", "ours": "our values"}
+    who = join(sides[side] for side in one.guesses)
+    return (
+        f"{place[:1].upper()}{place[1:]}, all {who} lie within noise of a guess at random, "
+        f"{one.chance:.3g} %: {NEAR:g} points or the half width of their interval. A rank among "
+        "guesses means nothing."
+    )
+
+
+# Which results a published number means: by the task and the encoding of its line
+
+
+def _is_of_task(result: Result, task: str) -> bool:
     """Whether a result is of a task, with the fields that are named."""
     name, asked = member(task)
     fields = _task(result)
-    return fields.get("name", "text") == name and _named(fields, asked)
+    return fields.get("name", "text") == name and _has_fields(fields, asked)
 
 
 def _task(result: Result) -> dict[str, Any]:
@@ -260,22 +546,22 @@ def _task(result: Result) -> dict[str, Any]:
     return result.config.get("task", {})
 
 
-def spec_of(result: Result) -> str:
+def _spec_of(result: Result) -> str:
     """The spec of a result's encodings, as its config has it."""
     return result.config.get("pe", {}).get("spec", "")
 
 
-def fits(result: Result, wanted: str) -> bool:
+def _has_encodings(result: Result, wanted: str) -> bool:
     """Whether a result has the encodings of a published spec, with the fields that it names."""
     fields = result.config.get("pe", {})
     sections = {id: found for id, found in fields.items() if isinstance(found, dict)}
     try:
-        return _reads(wanted, spec_of(result), sections)
+        return _same_encodings(wanted, _spec_of(result), sections)
     except ValueError:  # a spec that cannot be read is of no published encoding
         return False
 
 
-def _reads(wanted: str, found: str, fields: Mapping[str, Mapping[str, Any]]) -> bool:
+def _same_encodings(wanted: str, found: str, fields: Mapping[str, Mapping[str, Any]]) -> bool:
     """Whether an encoding `found`, with the `fields` of its members by their ids, is the one that
     is `wanted`: it has the same members, with each field that `wanted` names.
     """
@@ -286,12 +572,12 @@ def _reads(wanted: str, found: str, fields: Mapping[str, Mapping[str, Any]]) -> 
     for (name, own, _), (_, asked, _) in zip(ours, theirs, strict=True):
         used[name] = used.get(name, 0) + 1
         id = name if used[name] == 1 else f"{name}_{used[name]}"
-        if not _named({**own, **fields.get(id, {})}, asked):
+        if not _has_fields({**own, **fields.get(id, {})}, asked):
             return False
     return True
 
 
-def _named(fields: Mapping[str, Any], asked: Mapping[str, Any]) -> bool:
+def _has_fields(fields: Mapping[str, Any], asked: Mapping[str, Any]) -> bool:
     """Whether the fields have all the values of `asked`."""
     return all(name in fields and fields[name] == value for name, value in asked.items())
 
@@ -310,29 +596,6 @@ def fields_of(variant: str) -> dict[str, Any]:
 def _members(spec: str) -> list[tuple[str, dict[str, Any], str | None]]:
     parts = [(part, terms.Term.of(part, spec)) for part in terms.members(spec)]
     return [(term.name, terms.literals(term.fields, part), term.layers) for part, term in parts]
-
-
-def nothing(results: Sequence[Result], reference: PublishedTable) -> str:
-    """Why a reference cannot be used: in one line, the tasks and encodings of both sides."""
-    specs = list(dict.fromkeys(entry.spec for entry in reference.entries))
-    ours = list(dict.fromkeys(map(spec_of, results)))
-    done = list(dict.fromkeys(map(_done, results)))
-    if any(does(result, task) for result in results for task in reference.tasks):
-        return (
-            f"the reference {reference.name} has other encodings than these runs"
-            f"{nearest(ours[0], specs)} It has {join(specs)}; the runs have {join(ours)}: run some "
-            "of its encodings"
-        )
-    return (
-        f"the reference {reference.name} has other tasks than these runs"
-        f"{nearest(done[0], reference.tasks)} It has {join(reference.tasks)}, with the encodings "
-        f"{join(specs)}; the runs have {join(done)}, with {join(ours)}: give another file"
-    )
-
-
-def _done(result: Result) -> str:
-    """The task of a result in a word, with the fields that are not at their defaults."""
-    return result.corpus.source if _task(result).get("name", "text") != "text" else "text"
 
 
 # How far two rankings of the same encodings agree
@@ -383,268 +646,3 @@ def pairs(published: Sequence[float], ours: Sequence[float]) -> PairCount:
     every = list(itertools.combinations(zip(published, ours, strict=True), 2))
     told = [(p - q, a - b) for (p, a), (q, b) in every if p != q]
     return PairCount(sum(theirs * own > 0 for theirs, own in told), len(told))
-
-
-# The files of published numbers
-
-
-BEYOND = "beyond"  # `at` of a mean over the lengths beyond training
-
-
-@dataclass(frozen=True)
-class PublishedNumber:
-    """A line of a file, with its columns in order."""
-
-    task: str
-    spec: str
-    at: str
-    swap: str
-    """The spec of encodings that were swapped in, as in "rerope"."""
-    variant: str
-    """Fields of the task other than in training, as in "ignore=0.98"."""
-    value: float
-    better: str
-    unit: str
-    source: str
-    status: str
-    setting: str
-
-
-COLUMNS = tuple(field.name for field in dataclasses.fields(PublishedNumber))
-
-
-@dataclass(frozen=True)
-class PublishedTable:
-    """The published numbers of one file."""
-
-    name: str
-    """The name of the file without its suffix."""
-    entries: tuple[PublishedNumber, ...]
-
-    @property
-    def tasks(self) -> tuple[str, ...]:
-        """Its tasks, in order."""
-        return tuple(dict.fromkeys(entry.task for entry in self.entries))
-
-
-def read(path: str | Path) -> PublishedTable:
-    """The table in a file. ValueError, with the line, for what is wrong in it; OSError where it
-    cannot be read.
-    """
-    path = Path(path)
-    if not path.exists():
-        known = [other.name for other in sorted(path.parent.glob("*.csv"))]
-        raise ValueError(f"no file {str(path)!r}{nearest(path.name, known)} {_GIVE}")
-    try:
-        lines = list(csv.reader(path.read_text("utf-8").splitlines()))
-    except (UnicodeDecodeError, csv.Error) as error:
-        raise ValueError(f"{path} is no CSV file ({error}). {_GIVE}") from error
-    header = lines[0] if lines else []
-    for name in header:
-        if name not in COLUMNS:
-            near = nearest(name, set(COLUMNS) - {*header})
-            raise ValueError(f"{path} has an unknown column {name!r}{near} {_HAS}")
-    if missing := [name for name in COLUMNS if name not in header]:
-        raise ValueError(f"{path} lacks the column {missing[0]!r}: add it. {_HAS}")
-    entries = []
-    for i, line in enumerate(lines[1:], 2):
-        if line:
-            entries.append(_entry(dict(zip(header, line, strict=False)), f"{path}, line {i}"))
-    if not entries:
-        raise ValueError(f"{path} holds no numbers. {_GIVE}")
-    seen: dict[tuple, int] = {}
-    for i, entry in enumerate(entries):
-        key = entry.task, entry.spec, entry.at, entry.swap, entry.variant
-        if seen.setdefault(key, i) != i:
-            raise ValueError(
-                f"{path} has two numbers of {entry.spec} for {entry.task} at {entry.at!r}: put the "
-                "other setting into a file of its own"
-            )
-    return PublishedTable(path.stem, tuple(entries))
-
-
-def _entry(cells: Mapping[str, str], place: str) -> PublishedNumber:
-    cells = {name: cells.get(name, "").strip() for name in COLUMNS}
-    try:
-        value = float(cells["value"])
-    except ValueError:
-        value = math.nan
-    if not math.isfinite(value):
-        raise ValueError(f"{place}: value is no number, {cells['value']!r}: leave the line out")
-    if cells["better"] not in ("higher", "lower"):
-        raise ValueError(f"{place}: better is {cells['better']!r}: write higher or lower")
-    if not re.fullmatch(r"beyond|[1-9]\d*|\d+(\.\d+)?x", cells["at"]):
-        raise ValueError(
-            f"{place}: at is {cells['at']!r}: write beyond, a length as in 24, or a multiple of "
-            "the training length as in 4x"
-        )
-    for name in ("task", "spec"):
-        try:
-            for part in terms.members(cells[name]):
-                terms.literals(terms.Term.of(part, cells[name]).fields, part)
-        except ValueError as error:
-            raise ValueError(f"{place}: {error}") from error
-    return PublishedNumber(**{**cells, "value": value})
-
-
-_GIVE = "Give a file as those of results/reference/ are."
-_HAS = f"The columns are {', '.join(COLUMNS)}."
-
-
-# Scores beside published ones as sheets, with their sentences
-
-
-SUMMARY = ("reference", "task", "scores", "n", "rho", "5 % critical", "pairs as published", "order")
-HOW = (
-    "n encodings are on both sides. rho is Spearman's, between the published scores and ours; the "
-    "order agrees where it reaches the critical value, which one of 20 random orders does "
-    "(one-sided, 5 %). Below five encodings only pairs are counted: how many are ordered as "
-    "published, of those that are not equal there. Rows of one task are scores of the same models, "
-    "so they do not add up as evidence. A published score is one number, often of a "
-    "best or a mean over seeds that is not given, and n/a is what one side lacks."
-)
-
-
-def where(column: PublishedColumn, train: int) -> str:
-    """As in "mean beyond 40, ignore=0.98"."""
-    at = f"mean beyond {train}" if column.at == BEYOND else f"at {column.at}"
-    return ", ".join(filter(None, [at, column.variant]))
-
-
-def sheets(found: Sequence[PublishedTask]) -> list[Sheet]:
-    """How far the orders agree, then a table for each task of a reference."""
-    return [_summary(found), *map(_beside, found)]
-
-
-def _summary(found: Sequence[PublishedTask]) -> Sheet:
-    """A row for each column of each task."""
-    rows = tuple(
-        (
-            Printed(held.reference, held.reference),
-            Printed(_task_and_heading(held)),
-            Printed(where(column, held.results[0].train.length)),
-            number(one.n),
-            _number(one.rho),
-            _number(one.critical),
-            Printed(f"{one.pairs.alike} of {one.pairs.of}") if one.pairs.of else Printed("n/a"),
-            Printed(one.verdict),
-        )
-        for held in found
-        for column, one in zip(held.columns, held.agreements, strict=True)
-    )
-    notes = (Note("How to read the agreement", HOW),)
-    return Sheet("Order of the encodings, published and ours", SUMMARY, (("", rows),), notes)
-
-
-def _beside(held: PublishedTask) -> Sheet:
-    """A row for each encoding: in each column the published score and ours."""
-    train = held.results[0].train.length
-    titles = [f"{where(c, train)}: {side}" for c in held.columns for side in ("published", "ours")]
-    rows = tuple(
-        (
-            Printed(line.spec, line.spec, run=line.run),
-            *(
-                cell
-                for published, ours in zip(line.published, line.ours, strict=True)
-                for cell in (_number(published), printed(ours))
-            ),
-        )
-        for line in held.lines
-    )
-    return Sheet(
-        held.title, ("encoding", *titles), (("", rows),), tuple(notes(held)), tuple(_numbers(held))
-    )
-
-
-def notes(held: PublishedTask) -> list[Note]:
-    """Where the numbers are from, why the level differs, and which ranks say nothing."""
-    sources = dict.fromkeys(f"{e.source} ({e.status})" for e in held.entries)
-    settings = dict.fromkeys(e.setting for e in held.entries)
-    units = {c.unit: described(c.metric).measured for c in held.columns if c.metric}
-    differ = [f"{unit} is held against {ours}" for unit, ours in units.items() if unit != ours]
-    train = held.results[0].train.length
-    guesses = [
-        _guesses(where(c, train), one)
-        for c, one in zip(held.columns, held.agreements, strict=True)
-        if one.guesses
-    ]
-    several = [f"{line.spec} fits {line.more + 1} runs" for line in held.lines if line.more]
-    told = [Note("Where the numbers are from", f"{join(sources)}.")]
-    level = f"Published: {'; or '.join(settings)}. Ours: {setting(held.results)}."
-    told.append(Note("Why the level differs", " ".join([level, *(f"{d}." for d in differ)])))
-    if guesses:
-        told.append(Note("Which orders say nothing", " ".join(guesses)))
-    if several:
-        told.append(Note("What else to know", f"{join(several)}, of which one is shown."))
-    return told
-
-
-def setting(results: Sequence[Result]) -> str:
-    """How our models were trained and scored, of one group."""
-    result = results[0]
-    lm, train = (result.config.get(section, {}) for section in ("lm", "train"))
-    kind = "decoders" if lm.get("causal", True) else "encoders"
-    sizes = [count(lm["layers"], "layer")] if "layers" in lm else []
-    sizes += [f"width {lm['model']}"] if "model" in lm else []
-    sizes += [count(lm["heads"], "head")] if "heads" in lm else []
-    batch = f" of {train['batch']}" if "batch" in train else ""
-    fixed = train.get("curriculum") == "fixed" or result.config.get("task", {}) == {}
-    lengths = sorted({row.length for row in result.rows})
-    parts = [
-        f"{kind} of {', '.join(sizes)}" if sizes else kind,
-        f"{result.train.steps:,} steps{batch}",
-        result.corpus.source,
-        f"trained at length {'' if fixed else 'up to '}{result.train.length}",
-        f"scored at {join(lengths) if len(lengths) < 8 else _many(lengths)}",
-        each([len(one.seeds) for one in results], "seed"),
-    ]
-    return ", ".join(parts)
-
-
-def _numbers(held: PublishedTask) -> Iterator[dict[str, Any]]:
-    """The rows of the CSV: one for each encoding and column."""
-    for i, column in enumerate(held.columns):
-        for line in held.lines:
-            yield {
-                "reference": held.reference,
-                "task": _task_and_heading(held),
-                "at": column.at,
-                "variant": column.variant,
-                "encoding": line.spec,
-                "run": line.run,
-                "published": line.published[i],
-                "unit": column.unit,
-                "metric": column.metric,
-                "mean": line.ours[i].mean,
-                "half": line.ours[i].half,
-                "seeds": line.ours[i].n,
-                "n": held.agreements[i].n,
-                "rho": held.agreements[i].rho,
-                "critical": held.agreements[i].critical,
-                "pairs_alike": held.agreements[i].pairs.alike,
-                "pairs": held.agreements[i].pairs.of,
-                "order": held.agreements[i].verdict,
-            }
-
-
-def _task_and_heading(held: PublishedTask) -> str:
-    """The task as the runs have it, and what sets them apart from other runs of it."""
-    return ", ".join(filter(None, [held.results[0].corpus.source, held.heading]))
-
-
-def _guesses(place: str, one: Agreement) -> str:
-    sides = {"published": "published values", "ours": "our values"}
-    who = join(sides[side] for side in one.guesses)
-    return (
-        f"{place[:1].upper()}{place[1:]}, all {who} lie within noise of a guess at random, "
-        f"{one.chance:.3g} %: {NEAR:g} points or the half width of their interval. A rank among "
-        "guesses means nothing."
-    )
-
-
-def _many(lengths: Sequence[int]) -> str:
-    return f"{len(lengths)} lengths from {lengths[0]} to {lengths[-1]}"
-
-
-def _number(value: float) -> Printed:
-    return Printed(plusminus(value, math.nan), value)

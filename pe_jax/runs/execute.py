@@ -3,11 +3,6 @@ a kill; with more seeds, or another section `eval`, it trains and scores what is
 
 Of several processes, on one host or many, all do the same. The first alone reads and writes the
 run's folder, and tells the others what is there (training/processes.py).
-
-With several train.rates a run has a run inside for each of them. The rate is chosen by the bits of
-validation text or samples at the training length, the mean over all seeds; where it is the lowest
-or the highest of them, more are tried. What the seeds score beyond that length, or on other text,
-has no part in the choice.
 """
 
 from __future__ import annotations
@@ -52,26 +47,6 @@ from pe_jax.training.session import Session, Validate, stopping
 from pe_jax.training.step import State, init, structure
 
 
-class SeedGroup(NamedTuple):
-    """Seeds that train together, at the end of their training."""
-
-    seeds: tuple[int, ...]
-    state: State
-    seconds: float = 0.0
-
-
-class Work(NamedTuple):
-    """What carrying out a run needs besides the run and its folder."""
-
-    text: Tokens
-    session: Session
-    begun: Begun | None = None
-    """This and the following: of the first process alone."""
-    trackers: Trackers | None = None
-    set_reason: Callable[[str], None] = lambda reason: None
-    """Sets the final message of state.json."""
-
-
 def execute(
     run: Run,
     workdir: str | Path,
@@ -87,7 +62,7 @@ def execute(
     elsewhere a line every 20 s on stderr; nothing with verbose=False. `view` is another view in
     their place. `command` is what the record says reproduces the run.
 
-    Raises Refused for what the user can mend, as text that is too short, and Interrupted after
+    Raises Refused for what the user can mend, such as text that is too short, and Interrupted after
     SIGINT or SIGTERM, with the training state saved: the same call goes on. state.json says how the
     run ended.
 
@@ -105,31 +80,6 @@ def execute(
         return _execute(run, folder, command, view)
 
 
-def _execute(run: Run, folder: Folder, command: str, view: View) -> Result:
-    if result := broadcast(folder.complete, run.config, run.sources(), kind=Result | None):
-        return result
-    broadcast(require, run.log.trackers)
-    if run.train.rates:
-        return _at_the_best_rate(run, folder, command, view)
-    with _at_work(run, folder, command, view) as work:
-        if result := broadcast(folder.complete, run.config, run.sources(), kind=Result | None):
-            return result  # of another process, which has ended since
-        trained = _train(run, folder, work)
-        models = _models(run, trained)
-        scored = _score(run, folder, models, _scored_text(run, work), work.session)
-
-        def finish() -> Result:
-            assert work.begun and work.trackers
-            result = _result(run, folder, work.begun, trained, scored)
-            work.session.history.check()
-            work.trackers.finish(result)
-            folder.write(result)
-            work.set_reason(divergence(result.diverged))
-            return result
-
-        return broadcast(finish, kind=Result)
-
-
 def evaluate_again(
     path: Path,
     changes: Mapping[str, Any],
@@ -139,10 +89,10 @@ def evaluate_again(
     """The result of the finished run in the folder `path` with these fields of its section `eval`
     changed, for all its seeds or some. Nothing is trained, and result.json stays as it is.
 
-    Of its text, the part that is scored must be there; the training text need not if eval.source
-    names other text. Refused or ValueError if the run has not finished, a checkpoint is damaged, or
-    the evaluation is not possible. Interrupted after SIGINT or SIGTERM: the scores so far are kept,
-    and the same call computes the rest.
+    The text that is scored must be there; the training text need not be if eval.source names other
+    text. Refused or ValueError if the run has not finished, a checkpoint is damaged, or the
+    evaluation is not possible. Interrupted after SIGINT or SIGTERM: the scores so far are kept, and
+    the same call computes the rest.
     """
     environment.keep_programs()
     finished = Folder(path).result()
@@ -171,8 +121,9 @@ def evaluate_again(
         models = _models(run, _trained_before(run, folder))
         fields, seconds = _score(run, folder, models, text, session)
         training = finished.seconds.train if finished.seconds else 0.0
-        took = _seconds(training, seconds)
-        return dataclasses.replace(finished, **fields, config=asked, seconds=took)
+        return dataclasses.replace(
+            finished, **fields, config=asked, seconds=_seconds(training, seconds)
+        )
 
 
 def without_parent(folder: Folder, config: dict[str, Any]) -> dict[str, Any]:
@@ -188,22 +139,67 @@ def without_parent(folder: Folder, config: dict[str, Any]) -> dict[str, Any]:
     return config | {"train": train, "data": config["data"] | tokens}
 
 
-@contextlib.contextmanager
-def _at_work(run: Run, folder: Folder, command: str, view: View) -> Iterator[Work]:
-    """Reads the text of a run and holds its folder. Refused in all processes where it is in one, as
-    for text that is too short, devices that do not suffice, or too little memory.
+# One run
+
+
+def _execute(run: Run, folder: Folder, command: str, view: View) -> Result:
+    """As `execute`, with the view that shows the run."""
+    if result := broadcast(folder.complete, run.config, run.sources(), kind=Result | None):
+        return result
+    broadcast(require, run.log.trackers)
+    if run.train.rates:
+        return _execute_at_best_rate(run, folder, command, view)
+    with _held_work(run, folder, command, view) as work:
+        if result := broadcast(folder.complete, run.config, run.sources(), kind=Result | None):
+            return result  # another process has written it meanwhile
+        trained = _train(run, folder, work)
+        models = _models(run, trained)
+        scored = _score(run, folder, models, _scored_text(run, work), work.session)
+
+        def finish() -> Result:
+            assert work.begun and work.trackers
+            result = _result(run, folder, work.begun, trained, scored)
+            work.session.history.check()
+            work.trackers.finish(result)
+            folder.write(result)
+            work.set_reason(divergence(result.diverged))
+            return result
+
+        return broadcast(finish, kind=Result)
+
+
+class Work(NamedTuple):
+    """What carrying out a run needs besides the run and its folder. The last three fields are for
+    the first process alone.
     """
-    text, devices = _same_text(run.load), _mesh(run)
+
+    text: Tokens
+    session: Session
+    begun: Begun | None = None
+    trackers: Trackers | None = None
+    set_reason: Callable[[str], None] = lambda reason: None
+    """Sets the final message of state.json."""
+
+
+@contextlib.contextmanager
+def _held_work(run: Run, folder: Folder, command: str, view: View) -> Iterator[Work]:
+    """Reads the text of a run and holds its folder while the run is carried out. Refused in all
+    processes where one of them is refused, as for text that is too short, devices that do not
+    suffice, or too little memory.
+    """
+    text = _same_text(run.load)
+    try:
+        devices = mesh.make(run.run.mesh)
+    except ValueError as error:
+        raise Refused(str(error)) from error
     broadcast(_check_groups, run, folder, devices)
     with stopping(view.say) as stop, contextlib.ExitStack() as stack:
-        validate = validation(run, text, devices) if run.train.steps else None
+        validate = _validation(run, text, devices) if run.train.steps else None
         settings = devices, run.log.checkpoint_seconds, validate, run.log.valid_every
-        held: list[Work] = []
-
-        def session(history: History) -> Session:
-            return Session(history, view.say, stop, *settings)
+        work = Work(text, Session(History(), view.say, stop, *settings))
 
         def hold() -> None:
+            nonlocal work
             begun: list[Begun] = []
             check, set_reason = stack.enter_context(
                 folder.held(view, lambda: begun.append(_begin(run, folder, text, command, view)))
@@ -218,11 +214,12 @@ def _at_work(run: Run, folder: Folder, command: str, view: View) -> Iterator[Wor
                 view.watch(line)
 
             history = History(folder.metrics, watch, check)
-            held.append(Work(text, session(history), begun[0], trackers, set_reason))
+            session = dataclasses.replace(work.session, history=history)
+            work = Work(text, session, begun[0], trackers, set_reason)
             view.begin()
 
         broadcast(hold)
-        yield held[0] if held else Work(text, session(History()))
+        yield work
 
 
 def _begin(run: Run, folder: Folder, text: Tokens, command: str, view: View) -> Begun:
@@ -263,26 +260,9 @@ def _check_groups(run: Run, folder: Folder, devices: Mesh | None) -> None:
             raise Refused(lacks)
 
 
-def _mesh(run: Run) -> Mesh | None:
-    """The devices of run.mesh; Refused where they do not suffice."""
-    try:
-        return mesh.make(run.run.mesh)
-    except ValueError as error:
-        raise Refused(str(error)) from error
-
-
-def _devices(run: Run, view: View) -> Mesh | None:
-    """The devices of the run's mesh; one device, which the view is told, where they are too few."""
-    try:
-        return _mesh(run)
-    except Refused as error:
-        view.say(f"evaluating on one device: {error}")
-        return None
-
-
 def _same_text(load: Callable[[], Tokens]) -> Tokens:
-    """What `load` gives in each process. Refused in all if it is refused in one, or if the text or
-    its tokens differ.
+    """The tokens that `load` gives in each process. Refused in all processes if it is refused in
+    one, or if their texts or tokens differ.
     """
     text = each(load)
     read = gather_texts(f"{text.about.hash} {text.tokenizer.describe().sha256}")
@@ -295,15 +275,26 @@ def _same_text(load: Callable[[], Tokens]) -> Tokens:
     return text
 
 
+def _devices(run: Run, view: View) -> Mesh | None:
+    """The devices of run.mesh; where they are too few one device, of which the view is told."""
+    try:
+        return mesh.make(run.run.mesh)
+    except ValueError as error:
+        view.say(f"evaluating on one device: {error}")
+        return None
+
+
+# Training
+
+
 def _train(run: Run, folder: Folder, work: Work) -> list[SeedGroup]:
     """Trains the programs of the run's seeds, one after another; one that has ended is read from
     its checkpoint.
     """
     if not run.train.steps:
         return []
-    groups = broadcast(folder.groups, run.run, kind=tuple[tuple[int, ...], ...])
     trained = []
-    for seeds in groups:
+    for seeds in broadcast(folder.groups, run.run, kind=tuple[tuple[int, ...], ...]):
         state, seconds = train(
             *(run.lm, run.encodings, run.train, seeds),
             work.text.splits["train"],
@@ -316,22 +307,30 @@ def _train(run: Run, folder: Folder, work: Work) -> list[SeedGroup]:
     return trained
 
 
+class SeedGroup(NamedTuple):
+    """Seeds that train together in one program, at the end of their training."""
+
+    seeds: tuple[int, ...]
+    state: State
+    seconds: float = 0.0
+
+
 def _trained_before(run: Run, folder: Folder) -> list[SeedGroup]:
-    """The programs of a finished run. ValueError if a checkpoint of their end is damaged or gone;
-    the one before it is not taken.
+    """The programs of a finished run, from their last checkpoints. ValueError if one of these is
+    damaged or gone; the checkpoint before it is not taken.
     """
     if not run.train.steps:
         return []
-    programs = []
+    trained = []
     for seeds in folder.groups(run.run):
         like = jax.eval_shape(lambda seeds=seeds: init(run.lm, run.encodings, run.train, seeds))
         checkpoints = Checkpoints(folder.checkpoints(seeds), read_only=True)
-        programs.append(SeedGroup(seeds, final(checkpoints, like, run.train.steps)))
-    return programs
+        trained.append(SeedGroup(seeds, final(checkpoints, like, run.train.steps)))
+    return trained
 
 
 def _models(run: Run, trained: Sequence[SeedGroup]) -> Models:
-    """The models of the run's seeds; of a run of no steps those of its parent."""
+    """The models of the run's seeds; a run of no steps has the models of its parent."""
     graphdef, _ = structure(run.lm, run.encodings)
     params: dict[int, Any] = {}
     diverged: dict[int, int] = {}
@@ -347,25 +346,19 @@ def _models(run: Run, trained: Sequence[SeedGroup]) -> Models:
     return Models(graphdef, asked, run.encodings, diverged, run.train.length, run.task)
 
 
+# Scores and the record
+
+
 def _scored_text(run: Run, work: Work) -> Tokens:
-    """The text that is scored: that of training, or the one that eval.source names."""
+    """The text that is scored: the text of training, or the text that eval.source names."""
     if not run.eval.source:
         return work.text
     tokens, trained_on = work.text.tokenizer, work.text.about.hash
     return _same_text(lambda: run.load_scored(tokens, trained_on))
 
 
-class Scoring(NamedTuple):
-    """What the scores give to the record, in the first process; empty in the others."""
-
-    fields: dict[str, Any]
-    """Fields of record.Result."""
-    seconds: float
-    """Seconds that scoring took."""
-
-
 def _score(run: Run, folder: Folder, models: Models, text: Tokens, session: Session) -> Scoring:
-    """Scores what is missing."""
+    """Scores what the folder does not have yet."""
     for doubt in text.about.doubts([run.eval.split]) if run.eval.source else ():
         session.say(f"note: {doubt}")
     scores: list[Scores] = []
@@ -401,19 +394,28 @@ def _score(run: Run, folder: Folder, models: Models, text: Tokens, session: Sess
     return Scoring(fields | scores[0].result_fields(), scores[0].seconds)
 
 
+class Scoring(NamedTuple):
+    """What the record says of the scores, in the first process; empty in the others."""
+
+    fields: dict[str, Any]
+    """Fields of record.Result."""
+    seconds: float
+    """Seconds that scoring took."""
+
+
 def _result(
     run: Run, folder: Folder, begun: Begun, trained: Sequence[SeedGroup], scored: Scoring
 ) -> Result:
     """The record of a run."""
     return Result(
         **vars(dataclasses.replace(begun, seeds=run.run.seeds)) | scored.fields,
-        seconds=_seconds(sum(program.seconds for program in trained), scored.seconds),
+        seconds=_seconds(sum(group.seconds for group in trained), scored.seconds),
         parameters=run.parameters(),
         train=folder.training(run.train, run.task, run.run.seeds),
         peak_memory_mib=environment.peak_memory_mib(),
         digests={
-            "-".join(map(str, program.seeds)): sha256(canonical(digests(program.state)))
-            for program in trained
+            "-".join(map(str, group.seeds)): sha256(canonical(digests(group.state)))
+            for group in trained
         },
     )
 
@@ -422,27 +424,33 @@ def _seconds(train: float, evaluate: float) -> record.Seconds:
     return record.Seconds(train=train, evaluate=evaluate, total=train + evaluate)
 
 
-def _at_the_best_rate(run: Run, folder: Folder, command: str, view: View) -> Result:
-    """Trains the run at each of its rates, chooses one, and scores the run at that one."""
-    _same_text(run.load)  # what is wrong with its text is said before anything is written
+# A run with several train.rates, which has a run inside for each of them. The rate is chosen by the
+# validation score at the training length, the mean over all seeds. What the seeds score beyond that
+# length, or on other text, has no part in the choice.
+
+
+def _execute_at_best_rate(run: Run, folder: Folder, command: str, view: View) -> Result:
+    """Trains the run at each of its rates, chooses one, and scores the run at that one. Where the
+    best is the lowest or the highest of them, more are tried.
+    """
+    _same_text(run.load)  # a text that cannot serve is refused before anything is written
     with contextlib.ExitStack() as stack:
-        views: list[Parts] = []
-        set_reason: list[Callable[[str], None]] = []
+        parts = Parts(view, History(), len(run.train.rates) + 1)
+        set_reason: Callable[[str], None] | None = None
 
         def hold() -> None:
-            check, set_it = stack.enter_context(folder.held(view))
+            nonlocal set_reason
+            check, set_reason = stack.enter_context(folder.held(view))
             folder.plan(run.label, run.config)
             folder.metrics.unlink(missing_ok=True)  # the parts give theirs anew
-            history = History(folder.metrics, view.watch, check)
-            views.append(Parts(view, history, len(run.train.rates) + 1))
-            set_reason.append(set_it)
+            parts.history = History(folder.metrics, view.watch, check)
 
         broadcast(hold)
         tried, todo, seconds = list[Tried](), list(run.train.rates), dict[float, float]()
         while todo:
             part = run.at_rate(rate := todo.pop(0))
             inside = folder.of_rate(part.id)
-            valid = _tuned(part, inside, command, _next(views))
+            valid = _valid_at_end(part, inside, command, parts.next())
             tried.append(Tried(rate=rate, valid=valid))
             seconds[rate] = broadcast(inside.training_seconds)
             if not todo and (more := wider(tried, len(run.train.rates))):
@@ -451,40 +459,35 @@ def _at_the_best_rate(run: Run, folder: Folder, command: str, view: View) -> Res
         best = chosen(tried).rate
         del seconds[best]  # the result has them
         part = run.at_rate(best)
-        result = _execute(part, folder.of_rate(part.id), command, _next(views))
+        result = _execute(part, folder.of_rate(part.id), command, parts.next())
 
         def finish() -> Result:
-            took = result.seconds or record.Seconds(train=0, evaluate=0, total=0)
-            took = {"evaluate": took.evaluate, "total": took.total + sum(seconds.values())}
+            assert set_reason
+            took = result.seconds or _seconds(0.0, 0.0)
             whole = dataclasses.replace(
                 result,
                 id=folder.path.name,
                 config=_as_read_back(run.config),
                 rates=tuple(tried),
                 command=command,
-                seconds=record.Seconds(train=took["total"] - took["evaluate"], **took),
+                seconds=_seconds(took.train + sum(seconds.values()), took.evaluate),
             )
-            views[0].history.check()
+            parts.history.check()
             folder.write(whole)
-            set_reason[0](divergence(whole.diverged))
+            set_reason(divergence(whole.diverged))
             return whole
 
         return broadcast(finish, kind=Result)
 
 
-def _next(views: Sequence[Parts]) -> View:
-    """The view of the next part, in the first process."""
-    return views[0].next() if views else SILENT
-
-
-def _tuned(run: Run, folder: Folder, command: str, view: View) -> dict[int, float | None]:
-    """The validation score of each seed after training, which is done if it is missing. Nothing
-    else is scored. Refused where the validation text is shorter than a window.
+def _valid_at_end(run: Run, folder: Folder, command: str, view: View) -> dict[int, float | None]:
+    """The validation score of each seed at the end of its training; seeds that lack it are trained,
+    and nothing else is scored. Refused where the validation text is shorter than a window.
     """
     end = run.run.seeds, run.train.steps
     valid = broadcast(folder.valid, *end, kind=dict[int, float | None])
     if None in valid.values():
-        with _at_work(run, folder, command, view) as work:
+        with _held_work(run, folder, command, view) as work:
             if work.session.validate is None:
                 raise Refused(
                     "train.rates are chosen among by validation text, of which there is not one "
@@ -510,61 +513,51 @@ def _check_ends(run: Run, folder: Folder, trained: Sequence[SeedGroup]) -> None:
             )
 
 
-# Validation: text or samples that are scored while a run trains. By this score one of train.rates
-# is chosen, and it shows whether training goes on, has come to a halt or diverges.
+# Validation: text or samples that are scored while a run trains. One of train.rates is chosen by
+# this score, and it shows whether training goes on, has come to a halt or diverges.
 
 VALIDATED = 8192
 """Scored tokens, where the validation text has as many; of a task the tokens of its samples."""
 
 
-def validation(run: Run, text: Tokens, mesh: Mesh | None) -> Validate | None:
-    """What scores the validation text by `same_targets` at the training length; None where that
-    text is shorter than one window. Of a task that draws its samples it scores those of the split
-    "valid" at the training length by `bits`.
+def _validation(run: Run, text: Tokens, mesh: Mesh | None) -> Validate | None:
+    """Scores the validation text by `same_targets`, or the samples of the split "valid" by `bits`,
+    at the training length. None where the text is shorter than one window.
     """
-    if not run.task.reads_text:
-        return _validation_of_samples(run, mesh)
-    documents = text.splits["valid"]
-    config = _validation_config(run.train.length, documents)
+    config = _of_text(run, text.splits["valid"]) if run.task.reads_text else _of_samples(run)
     if config is None:
         return None
-    config = dataclasses.replace(config, batch_tokens=run.eval.batch_tokens)
     graphdef, _ = structure(run.lm, run.encodings)
 
     def validate(params: Any) -> list[float | None]:
-        replicas = range(len(jax.tree.leaves(params)[0]))
-        models = Models.stacked(graphdef, gather(params), run.encodings, seeds=replicas)
-        scored = evaluate(models, documents, config, text.tokenizer, Session(mesh=mesh))
-        return [row.value for row in scored.rows]
+        seeds, session = range(len(jax.tree.leaves(params)[0])), Session(mesh=mesh)
+        fields = graphdef, gather(params), run.encodings, {}, run.train.length, run.task
+        models = Models.stacked(*fields, seeds=seeds)
+        if run.task.reads_text:
+            scored = evaluate(models, text.splits["valid"], config, text.tokenizer, session)
+            return [row.value for row in scored.rows]
+        passes = plan(run.encodings, config, task=run.task)
+        (job,) = jobs(passes, keys := wanted(passes, config, seeds))
+        of_samples = SampleScorer(models, config, session)(job)
+        return [of_samples[key].row.value for key in keys]
 
     return validate
 
 
-def _validation_of_samples(run: Run, mesh: Mesh | None) -> Validate:
-    length, task = run.train.length, run.task
-    samples = max(1, VALIDATED // int(task.size(length)))
+def _of_samples(run: Run) -> EvalConfig:
+    """The evaluation of samples that have about VALIDATED tokens."""
+    length, samples = run.train.length, max(1, VALIDATED // int(run.task.size(run.train.length)))
     config = EvalConfig((length,), ("bits",), (), samples=samples, split="valid")
     config = dataclasses.replace(config, batch_tokens=run.eval.batch_tokens)
-    config = config.resolved(length, task=task)
-    graphdef, _ = structure(run.lm, run.encodings)
-
-    def validate(params: Any) -> list[float | None]:
-        seeds = range(len(jax.tree.leaves(params)[0]))
-        fields = graphdef, gather(params), run.encodings, {}, length, task
-        models = Models.stacked(*fields, seeds=seeds)
-        passes = plan(run.encodings, config, task=task)
-        (job,) = jobs(passes, keys := wanted(passes, config, seeds))
-        scored = SampleScorer(models, config, Session(mesh=mesh))(job)
-        return [scored[key].row.value for key in keys]
-
-    return validate
+    return config.resolved(length, task=run.task)
 
 
-def _validation_config(length: int, documents: Sequence[np.ndarray]) -> EvalConfig | None:
+def _of_text(run: Run, documents: Sequence[np.ndarray]) -> EvalConfig | None:
     """The evaluation of VALIDATED targets, or of half or a quarter of them and so on."""
-    targets = VALIDATED
+    length, targets = run.train.length, VALIDATED
+    whole = EvalConfig((length,), ("same_targets",), (), batch_tokens=run.eval.batch_tokens)
     while targets >= max(1, length // 2):
-        config = EvalConfig((length,), ("same_targets",), (), targets=targets).resolved(length)
+        config = dataclasses.replace(whole, targets=targets).resolved(length)
         try:
             windows(documents, "same_targets", length, config)
         except ValueError:

@@ -7,6 +7,7 @@ from __future__ import annotations
 import functools
 import math
 import time
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
@@ -17,106 +18,62 @@ from rich.text import Text
 
 from pe_jax.storage.jsonl import History, Tail
 
-QUIET_SECONDS = 20.0
-EVALUATION = 0.3  # of a run's time, until a run has shown its own share
+QUIET_SECONDS = 20.0  # between two lines where there is neither a terminal nor a notebook
+EVALUATION = 0.3  # the share of a run's time, until a run has shown its own
 NAT = 1 / math.log(2)  # in bits
 
-
-def duration(seconds: float) -> str:
-    """`42 s`, `3 min 05 s`, `2 h 10 min`."""
-    minutes, rest = divmod(round(seconds), 60)
-    if minutes >= 60:
-        return f"{minutes // 60} h {minutes % 60:02d} min"
-    return f"{minutes} min {rest:02d} s" if minutes else f"{rest} s"
+# Views: what shows a run while it is carried out
 
 
-def describe(line: dict[str, Any]) -> str:
-    """A line of metrics.jsonl in words."""
-    if "part" in line:
-        own = {name: value for name, value in line.items() if name not in ("part", "parts")}
-        number, last = line["part"] + 1, line["parts"] - 1  # after the rates, the best is evaluated
-        rate = f"learning rate {number} of {max(number, last)}"
-        return f"{'best learning rate' if 'evaluated' in own else rate}: {describe(own)}"
-    if "evaluated" in line:
-        return f"evaluating {line['evaluated'] / line['of']:4.0%}"
-    losses = [loss for loss in line["loss"] if loss is not None]
-    loss = f"{NAT * sum(losses) / len(losses):.2f} bits" if losses else "not finite"
-    speed = f"{line['tokens_per_second'] / 1e3:.1f} k tokens/s"
-    scores = [score for score in line.get("valid", ()) if score is not None]
-    valid = f"  validation {sum(scores) / len(scores):.2f} bits" if scores else ""
-    return f"step {line['step']}/{line['of']}  loss {loss}{valid}  {speed}"
+@runtime_checkable  # the tests check types as they run
+class View(Protocol):
+    """Hears what a run does."""
+
+    def begin(self) -> None:
+        """Called once, when the run's text, devices and folder are found fit, before it trains."""
+
+    def watch(self, line: dict[str, Any]) -> None:
+        """Gets every line of metrics.jsonl (see History)."""
+
+    def say(self, message: str) -> None:
+        """Gets messages for people."""
 
 
-def time_left(elapsed: float, gained: float, done: float, total: float) -> str:
-    """The time left in words, from the seconds that `gained` of the work has taken. Less than a
-    fiftieth of all is too little to tell: most of it is compilation.
-    """
-    if gained < 0.02 * total or not elapsed:
-        return "time left: measuring"
-    return f"{duration(elapsed * (total - done) / gained)} left"
+class Silent(View):
+    """A view that shows nothing."""
 
 
-class Share:
-    """How much of a run is done, by the lines of its metrics.jsonl.
+SILENT = Silent()
 
-    `evaluation` is the part of its time that evaluation takes. Seeds that are trained one after
-    another count in turn.
+
+class Parts:
+    """The view of a run that consists of several: their lines go to the history of the whole, each
+    with `part`, counted from 0, and `parts`.
     """
 
-    def __init__(self, seeds: int, evaluation: float = EVALUATION):
-        self.seeds, self.evaluation, self.part = seeds, evaluation, -1
-        self.trained, self.evaluated = {}, 0.0
+    def __init__(self, view: View, history: History, parts: int):
+        self.view, self.history, self.parts = view, history, parts
+        self.part, self.begun = -1, False
 
-    def add(self, line: dict[str, Any]) -> float:
-        """How much is done after a line of metrics.jsonl, from 0 to 1. The lines of a run with
-        several learning rates have `part` and `parts`: a rate each, and the evaluation of the best.
-        """
-        if "part" in line:
-            own = dict(line)
-            part, parts = own.pop("part"), own.pop("parts")
-            if part != self.part:
-                self.part, self.trained, self.evaluated = part, {}, 0.0
-            return (part + self.add(own)) / parts
-        if "evaluated" in line:
-            self.evaluated = line["evaluated"] / line["of"]
-        else:
-            self.trained[tuple(line["seeds"])] = len(line["seeds"]) * line["step"] / line["of"]
-        trained = sum(self.trained.values()) / self.seeds
-        return (1 - self.evaluation) * trained + self.evaluation * self.evaluated
+    def next(self) -> Parts:
+        """To be called before each part."""
+        self.part += 1
+        self.parts = max(self.parts, self.part + 1)
+        return self
 
+    def begin(self) -> None:
+        if not self.begun:
+            self.view.begin()
+        self.begun = True
 
-class Watch:
-    """How far a run at work is, by its metrics.jsonl; each look reads the new lines alone."""
+    def watch(self, line: dict[str, Any]) -> None:
+        self.history.add(**line, part=self.part, parts=self.parts)
 
-    def __init__(self, path: Path, seeds: int, evaluation: float):
-        self.tail, self.new = Tail(path), functools.partial(Share, seeds, evaluation)
-        self.share, self.done, self.last = self.new(), 0.0, None
-
-    def look(self) -> tuple[float, dict[str, Any] | None]:
-        """(how much of the run is done, from 0 to 1; its newest line, None without one)."""
-        lines, anew = self.tail.read()
-        if anew:
-            self.share, self.done, self.last = self.new(), 0.0, None
-        for line in lines:
-            self.done, self.last = self.share.add(line), line
-        return self.done, self.last
+    def say(self, message: str) -> None:
+        self.view.say(message)
 
 
-class TimeLeft(ProgressColumn):
-    """The column of the time left."""
-
-    def render(self, task) -> Text:
-        if task.finished:
-            return Text(duration(task.elapsed or 0.0))
-        gained = task.completed - task.fields["begun_at"]
-        return Text(time_left(task.elapsed or 0.0, gained, task.completed, task.total or 0.0))
-
-
-class Doing(ProgressColumn):
-    """The column of what the runs at work do, cut where the terminal ends."""
-
-    def render(self, task) -> Text:
-        return Text(task.fields["state"], "dim", no_wrap=True, overflow="ellipsis")
+# Bars
 
 
 class Bar:
@@ -184,6 +141,23 @@ class Bar:
         self.width = len(line)
 
 
+class TimeLeft(ProgressColumn):
+    """The column of the time left."""
+
+    def render(self, task) -> Text:
+        if task.finished:
+            return Text(duration(task.elapsed or 0.0))
+        gained = task.completed - task.fields["begun_at"]
+        return Text(time_left(task.elapsed or 0.0, gained, task.completed, task.total or 0.0))
+
+
+class Doing(ProgressColumn):
+    """The column that says what the runs at work do, cut where the terminal ends."""
+
+    def render(self, task) -> Text:
+        return Text(task.fields["state"], "dim", no_wrap=True, overflow="ellipsis")
+
+
 class RunBar(Bar):
     """The bar of one run, from its beginning or the first line of its metrics.jsonl on; a run of
     which nothing is computed shows nothing. `evaluation` is as in Share.
@@ -197,62 +171,98 @@ class RunBar(Bar):
         return self
 
     def begin(self) -> None:
-        """Shows the run, once nothing stands in its way."""
+        """Shows the run."""
         self.progress.start()
         self.update(0.0, "compiling")
 
     def watch(self, line: dict[str, Any]) -> None:
-        """Shows how far a line of metrics.jsonl says that it is."""
+        """Shows how far the run is, by a line of its metrics.jsonl."""
         self.progress.start()
         self.update(self.share.add(line), describe(line))
 
 
-# Views: what shows a run while it is carried out, such as a bar; no part of the record
+# How far a run is, by the lines of its metrics.jsonl
 
 
-@runtime_checkable  # the tests check types as they run
-class View(Protocol):
-    """Hears what a run does."""
+class Watch:
+    """How far a run at work is; each look reads the new lines of its metrics.jsonl alone."""
 
-    def begin(self) -> None:
-        """Called once, when the run's text, devices and folder are found fit, before it trains."""
+    def __init__(self, path: Path, seeds: int, evaluation: float):
+        self.tail, self.new = Tail(path), functools.partial(Share, seeds, evaluation)
+        self.share, self.done, self.last = self.new(), 0.0, None
 
-    def watch(self, line: dict[str, Any]) -> None:
-        """Gets every line of metrics.jsonl (see History)."""
-
-    def say(self, message: str) -> None:
-        """Gets messages for people."""
-
-
-class Silent(View):
-    """A view that shows nothing."""
-
-
-SILENT = Silent()
+    def look(self) -> tuple[float, dict[str, Any] | None]:
+        """(how much of the run is done, from 0 to 1; its newest line, None without one)."""
+        lines, anew = self.tail.read()
+        if anew:
+            self.share, self.done, self.last = self.new(), 0.0, None
+        for line in lines:
+            self.done, self.last = self.share.add(line), line
+        return self.done, self.last
 
 
-class Parts:
-    """The view of a run that consists of several: their lines go to the history of the whole, each
-    with `part`, counted from 0, and `parts`.
+class Share:
+    """How much of a run is done. `evaluation` is the part of its time that evaluation takes. Seeds
+    that are trained one after another count in turn.
     """
 
-    def __init__(self, view: View, history: History, parts: int):
-        self.view, self.history, self.parts = view, history, parts
-        self.part, self.begun = -1, False
+    def __init__(self, seeds: int, evaluation: float = EVALUATION):
+        self.seeds, self.evaluation, self.part = seeds, evaluation, -1
+        self.trained, self.evaluated = {}, 0.0
 
-    def next(self) -> Parts:
-        """To be called before each part."""
-        self.part += 1
-        self.parts = max(self.parts, self.part + 1)
-        return self
+    def add(self, line: dict[str, Any]) -> float:
+        """How much is done after a line of metrics.jsonl, from 0 to 1. The lines of a run with
+        several learning rates have `part` and `parts`: a rate each, and the evaluation of the best.
+        """
+        part = line.get("part", self.part)
+        if part != self.part:
+            self.part, self.trained, self.evaluated = part, {}, 0.0
+        if "evaluated" in line:
+            self.evaluated = line["evaluated"] / line["of"]
+        else:
+            self.trained[tuple(line["seeds"])] = len(line["seeds"]) * line["step"] / line["of"]
+        trained = sum(self.trained.values()) / self.seeds
+        done = (1 - self.evaluation) * trained + self.evaluation * self.evaluated
+        return (part + done) / line["parts"] if "part" in line else done
 
-    def begin(self) -> None:
-        if not self.begun:
-            self.view.begin()
-        self.begun = True
 
-    def watch(self, line: dict[str, Any]) -> None:
-        self.history.add(**line, part=self.part, parts=self.parts)
+# In words
 
-    def say(self, message: str) -> None:
-        self.view.say(message)
+
+def describe(line: dict[str, Any]) -> str:
+    """A line of metrics.jsonl in words."""
+    rate = ""
+    if "part" in line:
+        number, rates = line["part"] + 1, line["parts"] - 1  # the last part evaluates the best rate
+        rate = f"learning rate {number} of {max(number, rates)}: "
+    if "evaluated" in line:
+        rate = "best learning rate: " if rate else ""
+        return f"{rate}evaluating {line['evaluated'] / line['of']:4.0%}"
+    loss, valid = mean(line["loss"]), mean(line.get("valid", ()))
+    in_bits = "not finite" if loss is None else f"{NAT * loss:.2f} bits"
+    validation = "" if valid is None else f"  validation {valid:.2f} bits"
+    speed = f"{line['tokens_per_second'] / 1e3:.1f} k tokens/s"
+    return f"{rate}step {line['step']}/{line['of']}  loss {in_bits}{validation}  {speed}"
+
+
+def time_left(elapsed: float, gained: float, done: float, total: float) -> str:
+    """The time left in words, from the seconds that `gained` of the work has taken. Less than a
+    fiftieth of all is too little to tell: most of it is compilation.
+    """
+    if gained < 0.02 * total or not elapsed:
+        return "time left: measuring"
+    return f"{duration(elapsed * (total - done) / gained)} left"
+
+
+def duration(seconds: float) -> str:
+    """`42 s`, `3 min 05 s`, `2 h 10 min`."""
+    minutes, rest = divmod(round(seconds), 60)
+    if minutes >= 60:
+        return f"{minutes // 60} h {minutes % 60:02d} min"
+    return f"{minutes} min {rest:02d} s" if minutes else f"{rest} s"
+
+
+def mean(values: Iterable[float | None]) -> float | None:
+    """The mean of the values that are not None; None where there are none."""
+    known = [value for value in values if value is not None]
+    return sum(known) / len(known) if known else None

@@ -1,5 +1,5 @@
-"""What one run is: its config in sections, each with its defaults, all of it checked. execute.py
-carries it out.
+"""What one run is: its config in sections, completed by defaults and checked, without reading text.
+execute.py carries the run out.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from pe_jax.evaluation.config import EvalConfig
 from pe_jax.evaluation.passes import plan
 from pe_jax.evaluation.windows import windows
 from pe_jax.fields import check_value
-from pe_jax.metric import Predictions, SampleMetric, TextMetric, named
+from pe_jax.metric import Predictions, PromptMetric, SampleMetric, TextMetric, named
 from pe_jax.model import memory, probe
 from pe_jax.model.config import DTYPES, LmConfig
 from pe_jax.model.lm import learned
@@ -60,13 +60,12 @@ from pe_jax.training.step import model_size
 
 @dataclasses.dataclass(frozen=True, repr=False)
 class Run:
-    """What one run is: a config with everything checked that can be checked without reading text,
-    made by Run.of. Its repr says what it trains and scores; `config` has every value.
-    """
+    """A run, made by Run.of. Its repr says what it trains and scores; `config` has every value."""
 
     config: dict[str, Any]
     label: str
-    """Its name in tables: the spec, with the memory it is trained with and what it starts from."""
+    """Its name in tables: the spec, with the memory it is trained with and the label of its parent.
+    """
     id: str
     """The label and a hash of all that decides what one seed learns; the name of its folder. What
     is evaluated, and how many seeds there are, is no part of it.
@@ -89,8 +88,8 @@ class Run:
     def of(cls, config: Mapping[str, Any]) -> Run:
         """From a dictionary with the sections pe, task, lm, train, eval, data, run, log and
         resources, of which all but `pe` may be left out; {"pe": "rope"} is {"pe": {"spec": "rope"}}
-        and {"task": "dyck"} is {"task": {"name": "dyck"}}. ValueError, TypeError or OSError, as of
-        a tokenizer.json that is not there, for what cannot be run.
+        and {"task": "dyck"} is {"task": {"name": "dyck"}}. ValueError, TypeError or OSError for a
+        config that cannot be run, as where its tokenizer.json is not there.
         """
         config = completed(whole_sections(config))
         spec, fields = members_of(config["pe"])
@@ -101,8 +100,8 @@ class Run:
         whole |= {"task": tasks.whole(with_tuples(config["task"]))}
         whole |= {name: vars(section) for name, section in sections.items()}
         task = tasks.make(whole["task"], lm.causal)
-        _check_predicts(task, lm, train)
-        _check_devices(run, train)
+        _check_task(task, lm, train)
+        mesh.check(run.mesh, len(run.groups(run.seeds)[0]), train.batch)
         _check_reference(run, train, task)
         lm = sections["lm"] = dataclasses.replace(lm, vocab=_vocabulary(task, lm, data))
         evaluation = sections["eval"] = sections["eval"].resolved(train.length, lm.memory, task)
@@ -111,10 +110,14 @@ class Run:
         _check_users_task(task, whole["task"]["name"], train, evaluation.lengths)
         dims = lm.dims(task.size(train.length))
         encodings = members.encodings(dims)
-        _check_users_hooks(members, evaluation.swaps, dims, lm)
-        _check_parameters(encodings)
-        check_positions(encodings, [member.id for member in members])
-        _check_segment_memory(lm, encodings, train)
+        check_users_hooks(members, evaluation.swaps, dims, lm)
+        for encoding in encodings:
+            if encoding.per_layer:
+                learned(encoding)  # ValueError unless layers can own these parameters
+        names = [member.id for member in members]
+        check_positions(encodings, names)
+        if lm.memory:
+            memory.check(encodings, lm.memory, train.length)
         plan(encodings, evaluation, train.length, task)  # ValueError for an impossible one
         start = Start.of(train, lm, spec, encodings, run.seeds)
         _check_no_steps(train, evaluation, run)
@@ -124,9 +127,9 @@ class Run:
         trained_by = {
             "pe": members.section(),
             "lm": vars(lm),
-            "train": _training(train, start),
+            "train": _train_identity(train, start),
             "vmap_seeds": run.vmap_seeds,
-            **_learned_from(task, whole),
+            **_data_identity(task, whole),
         }
         return cls(
             config=whole,
@@ -136,16 +139,16 @@ class Run:
             task=task,
             **sections,
             start=start,
-            advice=tuple(advice(encodings, [member.id for member in members])),
+            advice=tuple(advice(encodings, names)),
         )
 
     @classmethod
     def pretrained(
         cls, source: str, text: str, evaluation: Mapping[str, Any], trained: int | None = None
     ) -> Run:
-        """The run of no steps that scores the pretrained model hf:DIR or gguf:PATH on a text, named
-        as in data.source, place by place, with these fields of section `eval`; as if it had been
-        `trained` at so many tokens, if not None. Raises as `of`.
+        """The run of no steps that scores the pretrained model hf:DIR or gguf:PATH place by place
+        on a text, named as in data.source, with these fields of section `eval`. `trained` is the
+        training length; None: the model's own. Raises as `of`.
         """
         length = {} if trained is None else {"length": trained}
         return cls.of(
@@ -158,11 +161,11 @@ class Run:
         )
 
     def sources(self) -> dict[str, str]:
-        """SHA-256 of each file outside the package that trains or scores the run."""
+        """SHA-256 of each user's file that trains or scores the run."""
         return users_files(self.config) | self.scoring_sources()
 
     def scoring_sources(self) -> dict[str, str]:
-        """SHA-256 of each file outside the package that a swap or a metric of the run is in."""
+        """SHA-256 of each user's file that a swap or a metric of the run is in."""
         return sources(*self.eval.swaps) | metric.sources(self.eval.metrics)
 
     def __repr__(self) -> str:
@@ -185,21 +188,22 @@ class Run:
         return _parameters(self.lm, self.encodings)
 
     def load(self) -> tokenizer.Tokens:
-        """The text of training in tokens, none where the task draws its samples; Refused if it
-        lacks what training and, unless eval.source names other text, evaluation ask for.
+        """The text of training in tokens, no text where the task draws its samples. Refused if it
+        cannot serve training, or evaluation unless eval.source names other text.
         """
         if not self.task.reads_text:
-            section = self.config["task"]
-            identity = canonical([section, tasks.sources(section)])
-            return tokenizer.no_text(tasks.described(section), identity, self.task.vocab())
+            task = self.config["task"]
+            identity = canonical([task, tasks.sources(task)])
+            return tokenizer.no_text(tasks.described(task), identity, self.task.vocab())
         try:
             corpus = load(self.data.source, self.data.data_dir)
             seen = corpus if self.train.steps else None  # else nothing is trained on any of it
             tokens = tokenizer.tokenize(corpus, self.data.tokenizer, seen)
             if self.start:
                 self.start.check(tokens.tokenizer)
-            if self.train.steps:
-                self._check_batches(tokens.splits["train"])
+            if self.train.steps:  # ValueError if the text is shorter than a batch
+                seed = self.run.seeds[0]
+                batches.batches(tokens.splits["train"], self.train.length, self.train.batch, seed)
             if not self.eval.source:
                 self._check_windows(tokens)
         except (ValueError, OSError) as error:
@@ -208,8 +212,8 @@ class Run:
 
     def load_scored(self, tokens_of: tokenizer.Tokenizer, trained_on: str) -> tokenizer.Tokens:
         """The text that is evaluated, in the tokens of training; Refused if it is too short. Its
-        overlap is measured with the training text, whose hash is `trained_on`, if that is there. As
-        `load` where the task draws its samples.
+        overlap with the training text, whose hash is `trained_on`, is measured if that text is
+        there. As `load` where the task draws its samples.
         """
         if not self.task.reads_text:
             return self.load()
@@ -230,7 +234,7 @@ class Run:
     def _check_windows(self, text: tokenizer.Tokens) -> None:
         """ValueError where the text is too short for a metric at one of the lengths."""
         for name in self.eval.metrics:
-            prompts = isinstance(metric.named(name), metric.PromptMetric)
+            prompts = isinstance(named(name), PromptMetric)
             asked = dataclasses.replace(self.eval, samples=1) if prompts else self.eval
             for length in self.eval.lengths:
                 windows(self.scored(text), name, length, asked, text.tokenizer)
@@ -243,9 +247,54 @@ class Run:
             return None
         return corpus if corpus.hash == hash else None
 
-    def _check_batches(self, documents: Sequence[np.ndarray]) -> None:
-        """ValueError if the training text is shorter than a batch."""
-        batches.batches(documents, self.train.length, self.train.batch, self.run.seeds[0])
+
+# The name of a run
+
+
+def run_id(label: str, identity: Mapping[str, Any]) -> str:
+    """The label as a file name, "-" and the first 8 digits of the SHA-256 of `identity`."""
+    name = re.sub(r"[^A-Za-z0-9._+-]+", "_", label.rpartition("/")[2]).strip("_")[:60]
+    return f"{name}-{sha256(canonical(identity))[:8]}"
+
+
+def _label(members: Spec, lm: LmConfig, start: Start | None) -> str:
+    """The label of the run (`Run.label`)."""
+    name = str(members)
+    if lm.memory:
+        name = f"{name} trained with memory {lm.memory}"
+    return f"{name} from {start.parent.label}" if start else name
+
+
+def _train_identity(train: TrainConfig, start: Start | None) -> dict[str, Any]:
+    """The part of section `train` that decides what a seed learns. Of train.rates only that one of
+    them is chosen: their list may grow.
+    """
+    left_out = "remat", "scan", "curriculum"
+    parts = {name: value for name, value in vars(train).items() if name not in left_out}
+    parts |= {"rate": None, "rates": "chosen"} if train.rates else {}
+    return parts | ({"init_from": start.parent.identity} if start else {})
+
+
+def _data_identity(task: Task, config: dict[str, Any]) -> dict[str, Any]:
+    """The text or the samples that a seed learns from."""
+    files, data = {"sources": users_files(config)}, config["data"]
+    if not task.reads_text:
+        return {"task": config["task"], "curriculum": config["train"]["curriculum"], **files}
+    if data["tokenizer"] == config["train"]["init_from"]:  # the model's own, wherever it lies
+        return {"data": data | {"tokenizer": "own"}, **files}
+    return {"data": data, "sources": files["sources"] | tokenizer.sources(data["tokenizer"])}
+
+
+# The size of a model
+
+
+def _vocabulary(task: Task, lm: LmConfig, data: DataConfig) -> int:
+    """How many tokens the model has: the task's, or with text lm.vocab and at least the
+    tokenizer's.
+    """
+    if task.reads_text:
+        return max(lm.vocab, tokenizer.vocabulary(data.tokenizer))
+    return task.vocab()
 
 
 @functools.cache  # a sweep of a thousand learning rates has one model
@@ -255,61 +304,76 @@ def _parameters(lm: LmConfig, encodings: tuple[Encoding, ...]) -> Parameters:
     return Parameters(total=model_size(lm) + encoding, encoding=encoding)
 
 
-def run_id(label: str, identity: Mapping[str, Any]) -> str:
-    """The label as a file name, "-" and the first 8 digits of the SHA-256 of `identity`."""
-    name = re.sub(r"[^A-Za-z0-9._+-]+", "_", label.rpartition("/")[2]).strip("_")[:60]
-    return f"{name}-{sha256(canonical(identity))[:8]}"
+# Checks that Run.of makes
 
 
-def _vocabulary(task: Task, lm: LmConfig, data: DataConfig) -> int:
-    """The number of tokens: those of the task, or of text at least those of the tokenizer."""
-    if task.reads_text:
-        return max(lm.vocab, tokenizer.vocabulary(data.tokenizer))
-    return task.vocab()
-
-
-def _label(members: Spec, lm: LmConfig, start: Start | None) -> str:
-    """Run.label."""
-    name = str(members)
-    if lm.memory:
-        name = f"{name} trained with memory {lm.memory}"
-    return f"{name} from {start.label}" if start else name
-
-
-def _learned_from(task: Task, config: dict[str, Any]) -> dict[str, Any]:
-    """What a seed learns from, text or samples."""
-    if task.reads_text:
-        data = config["data"]
-        if data["tokenizer"] == config["train"]["init_from"]:  # the model's own, wherever it lies
-            return {"data": data | {"tokenizer": "own"}, "sources": users_files(config)}
-        files = users_files(config) | tokenizer.sources(data["tokenizer"])
-        return {"data": data, "sources": files}
-    drawn = {"task": config["task"], "curriculum": config["train"]["curriculum"]}
-    return drawn | {"sources": users_files(config)}
-
-
-def _training(train: TrainConfig, start: Start | None) -> dict[str, Any]:
-    """What of section `train` decides what a seed learns. Of train.rates only that one of them is
-    chosen: their list may grow.
+def check_users_hooks(members: Spec, swaps: Sequence[str], dims: Dims, lm: LmConfig) -> None:
+    """ValueError for a wrong hook of a user's own encoding, such as one that reads later tokens in
+    a causal model; the encodings that are swapped in are checked, too.
     """
-    parts = {
-        name: value
-        for name, value in vars(train).items()
-        if name not in ("remat", "scan", "curriculum")
-    }
-    parts |= {"rate": None, "rates": "chosen"} if train.rates else {}
-    # what the parent is, wherever it lies
-    return parts | ({"init_from": start.identity} if start else {})
+    for spec in (members, *map(parse, swaps)):
+        names = [member.name for member in spec]
+        encodings = spec.encodings(dims)
+        hooks.check(encodings, names, DTYPES[lm.dtype])
+        if any(":" in name for name in names):
+            environment.keep_programs()  # before the first program, as below
+            probe.check(encodings, names)
+            _check_positions_are_shared(encodings, dims)
 
 
-# Checks of the sections of a config together
+def _check_positions_are_shared(encodings: tuple[Encoding, ...], dims: Dims) -> None:
+    """TypeError for an encoding that reads the tokens in `positions` and is not `per_sequence`."""
+    L = dims.train_len
+    tokens, pos = ShapeDtypeStruct((2, L), jnp.int32), ShapeDtypeStruct((L,), jnp.int32)
+    for train in (True, False):
+        fold = functools.partial(fold_positions, encodings, key=jax.random.key(0), train=train)
+        jax.eval_shape(fold, tokens, pos)
 
 
-def _check_predicts(task: Task, lm: LmConfig, train: TrainConfig) -> None:
+def check_positions(encodings: Sequence[Encoding], names: Sequence[str]) -> None:
+    """ValueError unless each encoding can serve the positions that those before it hand on."""
+    highest, whose = 0, ""
+    for encoding, name in zip(encodings, names, strict=True):
+        limit = encoding.limit()
+        if overrides(encoding, "positions"):
+            highest, whose = encoding.highest_position() or 0, name
+        elif limit is not None and limit <= highest:
+            raise ValueError(
+                f"{name} serves the positions 0 .. {limit - 1}, and {whose} hands on positions to "
+                f"{highest} or more: give {name} room for them, or lower those of {whose}"
+            )
+
+
+def _check_task(task: Task, lm: LmConfig, train: TrainConfig) -> None:
     """ValueError unless the model can be trained on the task."""
     samples.parts(task, train)
     if task.reads_text and lm.vocab < 256:
         raise ValueError(f"lm.vocab must be at least 256, since text is bytes, got {lm.vocab}")
+
+
+def _check_reference(run: RunConfig, train: TrainConfig, task: Task) -> None:
+    """ValueError unless a run with run.oracle_of reads text, and has a longer training length."""
+    if run.oracle_of and (run.oracle_of >= train.length or not task.reads_text):
+        raise ValueError(
+            f"run.oracle_of must be below train.length, {train.length}, and of text, got "
+            f"{run.oracle_of}: it is the training length of the runs beside which a report shows "
+            "this run"
+        )
+
+
+def _check_users_metrics(names: Sequence[str], task: Task) -> None:
+    """ValueError if a user's own metric raises, or gives no number, for two tokens or samples."""
+    for name in (name for name in names if ":" in name):
+        own = named(name, TextMetric if task.reads_text else SampleMetric)
+        try:
+            if isinstance(own, TextMetric):
+                value = own.value(np.array([0.5, 2.0]), np.array([1, 3]))
+            else:
+                scored, nats = np.ones((2, 1), bool), np.array([[0.5], [2.0]])
+                value = own.value(Predictions(scored, nats < 1, nats, nats, nats, nats))
+        except Exception as error:  # the code is the user's
+            raise ValueError(f"{name}: {type(error).__name__}: {error}") from error
+        check_value(value, float, f"the value of {name}")
 
 
 def _check_users_task(task: Task, name: str, train: TrainConfig, lengths: Sequence[int]) -> None:
@@ -332,7 +396,7 @@ def _check_users_task(task: Task, name: str, train: TrainConfig, lengths: Sequen
 
 
 def _check_no_steps(train: TrainConfig, evaluation: EvalConfig, run: RunConfig) -> None:
-    """ValueError unless a run of no steps starts from a model, and eval.by=place has one seed."""
+    """ValueError for no steps without train.init_from, and for eval.by=place of several seeds."""
     if not train.steps and not train.init_from:
         raise ValueError(
             "train.steps=0 trains nothing: name by train.init_from the model that is scored, or "
@@ -342,83 +406,3 @@ def _check_no_steps(train: TrainConfig, evaluation: EvalConfig, run: RunConfig) 
         raise ValueError(
             f"eval.by=place scores one model, got {len(run.seeds)} seeds: set run.seeds to one"
         )
-
-
-def _check_users_metrics(names: Sequence[str], task: Task) -> None:
-    """ValueError if a user's own metric raises, or gives no number, for two tokens or samples."""
-    for name in (name for name in names if ":" in name):
-        metric = named(name, TextMetric if task.reads_text else SampleMetric)
-        try:
-            if isinstance(metric, TextMetric):
-                value = metric.value(np.array([0.5, 2.0]), np.array([1, 3]))
-            else:
-                scored, nats = np.ones((2, 1), bool), np.array([[0.5], [2.0]])
-                value = metric.value(Predictions(scored, nats < 1, nats, nats, nats, nats))
-        except Exception as error:  # the code is the user's
-            raise ValueError(f"{name}: {type(error).__name__}: {error}") from error
-        check_value(value, float, f"the value of {name}")
-
-
-def _check_devices(run: RunConfig, train: TrainConfig) -> None:
-    """ValueError unless the devices can share out the seeds of one program and a batch."""
-    mesh.check(run.mesh, len(run.groups(run.seeds)[0]), train.batch)
-
-
-def _check_reference(run: RunConfig, train: TrainConfig, task: Task) -> None:
-    """ValueError unless a run with run.oracle_of is of text, and of a longer training length."""
-    if run.oracle_of and (run.oracle_of >= train.length or not task.reads_text):
-        raise ValueError(
-            f"run.oracle_of must be below train.length, {train.length}, and of text, got "
-            f"{run.oracle_of}: it is the training length of the runs beside which a report shows "
-            "this run"
-        )
-
-
-def _check_users_hooks(members: Spec, swaps: Sequence[str], dims: Dims, lm: LmConfig) -> None:
-    """ValueError for a wrong hook of a user's own encoding, also of one that is swapped in, such as
-    one that reads later tokens in a causal model.
-    """
-    for spec in (members, *map(parse, swaps)):
-        names = [member.name for member in spec]
-        encodings = spec.encodings(dims)
-        hooks.check(encodings, names, DTYPES[lm.dtype])
-        if any(":" in name for name in names):
-            environment.keep_programs()  # before the first program, as above
-            probe.check(encodings, names)
-            _positions_are_shared(encodings, dims)
-
-
-def _positions_are_shared(encodings: tuple[Encoding, ...], dims: Dims) -> None:
-    """TypeError for a class that reads the tokens in `positions` and is not `per_sequence`."""
-    L = dims.train_len
-    tokens, pos = ShapeDtypeStruct((2, L), jnp.int32), ShapeDtypeStruct((L,), jnp.int32)
-    for train in (True, False):
-        fold = functools.partial(fold_positions, encodings, key=jax.random.key(0), train=train)
-        jax.eval_shape(fold, tokens, pos)
-
-
-def _check_parameters(encodings: Sequence[Encoding]) -> None:
-    """ValueError unless layers can own the parameters that `per_layer` names."""
-    for encoding in encodings:
-        if encoding.per_layer:
-            learned(encoding)
-
-
-def check_positions(encodings: Sequence[Encoding], names: Sequence[str]) -> None:
-    """ValueError unless each encoding can serve the positions that those before it hand on."""
-    highest, whose = 0, ""
-    for encoding, name in zip(encodings, names, strict=True):
-        limit = encoding.limit()
-        if overrides(encoding, "positions"):
-            highest, whose = encoding.highest_position() or 0, name
-        elif limit is not None and limit <= highest:
-            raise ValueError(
-                f"{name} serves the positions 0 .. {limit - 1}, and {whose} hands on positions to "
-                f"{highest} or more: give {name} room for them, or lower those of {whose}"
-            )
-
-
-def _check_segment_memory(lm: LmConfig, encodings: Sequence[Encoding], train: TrainConfig) -> None:
-    """ValueError unless the encodings can be trained with the segment memory of lm.memory."""
-    if lm.memory:
-        memory.check(encodings, lm.memory, train.length)

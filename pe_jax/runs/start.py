@@ -1,11 +1,6 @@
-"""Where training starts that does not start at random: at the parameters of the parent that
-train.init_from names, a finished run or a pretrained model. The optimizer, the learning rate
-and the order of the batches begin anew.
-
-Parameters are matched by name and shape. A parameter of an encoding is named by its section of the
-config, as in `pe.t5.table` or `pe.transformer_xl.layers.1.r`, and not by its place in the spec. A
-member that the other spec does not have takes over the parameters of one of its family
-(compose/swap.py).
+"""The parent of a run, a finished run or a pretrained model that train.init_from names: the run's
+training starts from its parameters, and not at random. The optimizer, the learning rate and the
+order of the batches begin anew.
 """
 
 from __future__ import annotations
@@ -19,12 +14,13 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from pe_jax import errors, record
+from pe_jax import record
 from pe_jax.compose.parse import Member, defaults, parse
 from pe_jax.compose.swap import kin
 from pe_jax.data.tokenizer import BYTES, Tokenizer, named
 from pe_jax.encoding import Encoding
 from pe_jax.encodings.scaled import Scaled
+from pe_jax.errors import Refused, nearest
 from pe_jax.model.config import DTYPES, LmConfig
 from pe_jax.pretrained.config import Described
 from pe_jax.pretrained.load import load
@@ -32,9 +28,8 @@ from pe_jax.pretrained.source import KINDS, Source
 from pe_jax.record import divergence
 from pe_jax.runs.config import DataConfig, members_of
 from pe_jax.runs.folder import Folder
-from pe_jax.storage import hashes
 from pe_jax.storage.checkpoints import Checkpoints, flat
-from pe_jax.storage.hashes import canonical
+from pe_jax.storage.hashes import canonical, sha256
 from pe_jax.storage.paths import expanded
 from pe_jax.training.config import TrainConfig
 from pe_jax.training.step import State, structure
@@ -61,9 +56,8 @@ class Start:
         encodings: Sequence[Encoding],
         seeds: Sequence[int],
     ) -> Start | None:
-        """What `train` asks for; None where train.init_from is "". ValueError if the parent cannot
-        serve, would lose parameters that train.init_drop does not give up, or lacks parameters of a
-        run of no steps.
+        """None where train.init_from is "". ValueError if the parent cannot serve, would lose
+        parameters that train.init_drop does not give up, or lacks parameters of a run of no steps.
         """
         if not train.init_from:
             return None
@@ -75,20 +69,19 @@ class Start:
                 f"{parent.place} lacks {listed(match.new)}, and train.steps=0 trains nothing: name "
                 "the encodings that it has, or give train.steps"
             )
-        dropped = match.dropped(parent.place, spec, parent.lm, lm, train.init_drop)
+        dropped = match.dropped(parent, spec, lm, train.init_drop)
         return cls(parent, match.taken, match.new, dropped)
 
     def check(self, tokens: Tokenizer) -> None:
-        """ValueError if the embeddings that are taken over are those of other tokens."""
+        """ValueError if embeddings are taken over that belong to other tokens."""
         if "embedding" in self.taken:
             self.parent.check_tokens(tokens.describe())
 
     def __call__(self, state: State, seeds: Sequence[int]) -> State:
-        """`state`, that before the first step, with the parent's parameters of these seeds in it.
+        """The state before the first step, with the parent's parameters of these seeds in it.
         Refused if they are damaged or gone.
         """
-        theirs = self.parent.read(seeds)
-        return state | {"params": self._filled(state["params"], theirs)}
+        return state | {"params": self._filled(state["params"], self.parent.read(seeds))}
 
     def models(
         self, lm: LmConfig, encodings: Sequence[Encoding], seeds: Sequence[int], dtype: str
@@ -98,7 +91,7 @@ class Start:
         return {seed: self._filled(like, self.parent.read_one(seed, dtype)) for seed in seeds}
 
     def _filled(self, tree: Any, theirs: Mapping[str, jax.Array]) -> Any:
-        """The tree of parameters with what is taken in its places."""
+        """The tree of parameters with the parent's in the places of those that are taken over."""
 
         def place(path, leaf):
             name = jax.tree_util.keystr(path, simple=True, separator=".")
@@ -106,19 +99,9 @@ class Start:
 
         return jax.tree.map_with_path(place, tree)
 
-    @property
-    def label(self) -> str:
-        """The parent's label, for names of runs that start from it."""
-        return self.parent.label
-
-    @property
-    def identity(self) -> dict[str, Any]:
-        """What of the parent decides the numbers of a run that starts from it, wherever it lies."""
-        return self.parent.identity
-
     def about(self) -> record.Parent:
         """The parent, as the record of a run holds it."""
-        return dataclasses.replace(self.parent.about(), new=self.new, dropped=self.dropped)
+        return self.parent.about(self.new, self.dropped)
 
     def summary(self) -> str:
         """What is taken over, as a line for people."""
@@ -128,109 +111,71 @@ class Start:
         )
 
 
-@dataclasses.dataclass(frozen=True)
-class Match:
-    """How the parameters of a model ("here") are taken from another model's ("there")."""
+# Configs that name a pretrained model
 
-    taken: dict[str, str]
-    """{path of a parameter here: its path there}."""
-    new: tuple[str, ...]
-    """Names of the parameters here that are not taken over."""
-    unfit: dict[str, tuple[tuple[int, ...], tuple[int, ...]]]
-    """{name: (shape there, shape here)} of those that have one name and two shapes."""
-    lost: tuple[str, ...]
-    """Names of the parameters there that no parameter here has."""
 
-    @classmethod
-    def of(cls, ours: Shapes, spec: str, theirs: Shapes, their_spec: str) -> Match:
-        """Matches the parameters of a model with the encodings of `spec` to those of another."""
-        members, their_members = parse(spec).members, parse(their_spec).members
-        heirs = _heirs(members, their_members)
-        here = _named(ours, [member.id for member in members])
-        there = _named(theirs, [heirs.get(member.id, member.id) for member in their_members])
-        both = here.keys() & there.keys()
-        shapes = {name: (theirs[there[name]], ours[here[name]]) for name in sorted(both)}
-        unfit = {name: pair for name, pair in shapes.items() if pair[0] != pair[1]}
-        taken = {here[name]: there[name] for name in both.difference(unfit)}
-        new = sorted(name for name in here if here[name] not in taken)
-        return cls(taken, tuple(new), unfit, tuple(sorted(there.keys() - both)))
+def completed(config: Mapping[str, Any]) -> dict[str, Any]:
+    """A config in sections, completed by the pretrained model of its train.init_from; without one
+    it stays as it is. Fields that the config leaves at their defaults get the model's values:
 
-    def dropped(
-        self, place: str, spec: str, before: Mapping[str, Any], lm: LmConfig, drop: bool
-    ) -> tuple[str, ...]:
-        """Names of the parameters there that have no place here. ValueError if there are any and
-        `drop` does not give them up; `before` is the section `lm` of the model at `place`.
-        """
-        if self.unfit and not drop:
-            raise ValueError(self._why_unfit(place, spec, before, lm))
-        if self.lost and not drop:
+    - section `lm`, the shape; ValueError for a field of it that is set to another value;
+    - data.tokenizer;
+    - of a member of the spec, the fields that it shares with the model's encoding of its family, as
+      in a swap, and the `length` of a scaling, which is the model's training length. What the spec
+      itself sets, as in "rope(base=10000.0)", stays;
+    - of a run of no steps, the training length; and it gets one seed.
+    """
+    train = config.get("train", {})
+    source = train.get("init_from")
+    if not is_pretrained(source):
+        return {**config}
+    there = Source.of(source)
+    data = config.get("data", {})
+    if data.get("tokenizer", DataConfig.tokenizer) == DataConfig.tokenizer:
+        data = {**data, "tokenizer": source}
+    lm = {**config.get("lm", {}), **_lm_fields(config.get("lm", {}), there)}
+    whole = {**config, "lm": lm, "data": data, "pe": _pe_section(config["pe"], there)}
+    if train.get("steps") == 0:
+        whole["train"] = {"length": there.about.length, **train}
+        whole["run"] = {"seeds": (0,), **config.get("run", {})}
+    return whole
+
+
+def _lm_fields(given: Mapping[str, Any], there: Source) -> dict[str, Any]:
+    """The fields of section `lm` that the model decides. ValueError where `given` changes one."""
+    free = "dropout", "dtype", "attention", "memory"  # these the model leaves to the config
+    own = {name: value for name, value in vars(there.about.lm).items() if name not in free}
+    usual = vars(LmConfig())
+    for name, value in own.items():
+        if given.get(name, value) not in (value, usual[name]):
             raise ValueError(
-                f"{place} has {listed(self.lost)}, which would be lost: no parameter here has "
-                "that name; name its encoding in the spec too, or allow it by "
-                "--config.train.init_drop=True"
+                f"lm.{name} is {value!r} in {there.text}, got {given[name]!r}: leave it out, since "
+                "the shape of a pretrained model is its own"
             )
-        return (*self.unfit, *self.lost)
-
-    def _why_unfit(self, place: str, spec: str, before: Mapping[str, Any], lm: LmConfig) -> str:
-        """Why parameters of one name and two shapes cannot be taken over, and what can be done.
-        `before` is the section `lm` of the model at `place`.
-        """
-        name, (theirs, ours) = next(iter(self.unfit.items()))
-        more = f" (and {len(self.unfit) - 1} more)" if len(self.unfit) > 1 else ""
-        changed = [
-            f"lm.{field} is {before[field]} there and {value} here"
-            for field, value in dataclasses.asdict(lm).items()
-            if before.get(field, value) != value
-        ]
-        remedy = f"{listed(changed)}: make them equal" if changed else "take another encoding"
-        if name.startswith("pe."):
-            id = name.split(".")[1]
-            fields = defaults(next(member.cls for member in parse(spec) if member.id == id))
-            own = listed(field for field in fields if field not in ("layers", "where", "per_layer"))
-            remedy = f"set a field of pe.{id} ({own}) so that it fits, or take another encoding"
-        return (
-            f"{name} is {list(theirs)} in {place} and {list(ours)} here{more}: {remedy}, "
-            "or let it begin anew by --config.train.init_drop=True"
-        )
+    return own
 
 
-def _heirs(members: Sequence[Member], theirs: Sequence[Member]) -> dict[str, str]:
-    """{id of a member of the other spec: id of the one that takes over its parameters}: the member
-    of the same id, else the first of its family that has not taken over another's.
-    """
-    ids = {member.id for member in members}
-    heirs = {other.id: other.id for other in theirs if other.id in ids}
-    for other in theirs:
-        for member in members:
-            taken = other.id in heirs or member.id in heirs.values()
-            if not taken and kin(member.cls, other.cls):
-                heirs[other.id] = member.id
-    return heirs
+def _pe_section(section: Mapping[str, Any], there: Source) -> dict[str, Any]:
+    """Section `pe`, completed by the fields of the model's encodings."""
+    spec, given = members_of(section)
+    filled = {}
+    for member in parse(spec):
+        fields = given.get(member.id, {})
+        usual = defaults(member.cls)
+        free = {n for n, value in usual.items() if fields.get(n, value) == value} - {*member.fields}
+        own = _member_fields(member, there.about)
+        filled[member.id] = {**fields, **{name: own[name] for name in own.keys() & free}}
+    return {**section, **{id: fields for id, fields in filled.items() if fields}}
 
 
-def _named(paths: Iterable[str], ids: Sequence[str]) -> dict[str, str]:
-    """{name: path}. The model has lists of its encodings' parameters, `shared.0.table`; their names
-    have the ids of the members instead, `pe.t5.table`.
-    """
-
-    def name(path: str) -> str:
-        match path.split("."):
-            case ["shared", i, *rest]:
-                return ".".join(["pe", ids[int(i)], *rest])
-            case ["owned", layer, i, *rest]:
-                return ".".join(["pe", ids[int(i)], "layers", layer, *rest])
-        return path
-
-    return {name(path): path for path in paths}
+def _member_fields(member: Member, about: Described) -> dict[str, Any]:
+    """The fields that the model gives to a member of the spec."""
+    length = {"length": about.length} if issubclass(member.cls, Scaled) else {}
+    old = next((old for old in parse(about.spec) if kin(member.cls, old.cls)), None)
+    return length | (old.fields if old else {})
 
 
-# Parents: a finished run or a pretrained model, by what train.init_from names
-
-
-Shapes = Mapping[str, tuple[int, ...]]
-"""The shapes of one seed's parameters, by their path in the model."""
-FREE = ("dropout", "dtype", "attention", "memory")
-"""Fields of section `lm` that a pretrained model does not decide."""
+# Parents
 
 
 def parent_of(init_from: str, lm: LmConfig, seeds: Sequence[int]) -> ParentModel:
@@ -239,10 +184,15 @@ def parent_of(init_from: str, lm: LmConfig, seeds: Sequence[int]) -> ParentModel
     """
     if is_pretrained(init_from):
         return PretrainedModel(Source.of(init_from))
-    folder, result = _finished(init_from)
+    folder, result = _finished_run(init_from)
     _check_seeds(folder, result, seeds)
     _check_heads(folder, result, lm)
     return FinishedRun(folder, result)
+
+
+def is_pretrained(init_from: Any) -> bool:
+    """Whether train.init_from names a pretrained model."""
+    return isinstance(init_from, str) and init_from.partition(":")[0] in KINDS
 
 
 @dataclasses.dataclass(frozen=True)
@@ -261,10 +211,8 @@ class FinishedRun:
     def name(self) -> str:
         return self.result.id
 
-    @property
-    def in_words(self) -> str:
-        """The parent in a line for people."""
-        return self.result.id
+    in_words = name
+    """The parent in a line for people."""
 
     @property
     def label(self) -> str:
@@ -277,7 +225,7 @@ class FinishedRun:
 
     @property
     def lm(self) -> dict[str, Any]:
-        """Its section `lm`."""
+        """Its section `lm`, with the number of tokens that its embeddings have."""
         return self.result.config["lm"] | {"vocab": self.shapes["embedding"][0]}
 
     @property
@@ -287,7 +235,7 @@ class FinishedRun:
 
     @property
     def identity(self) -> dict[str, Any]:
-        """What of it decides the numbers of a run that starts from it, wherever it lies."""
+        """The part of a run's id that says what it starts from: the same wherever this lies."""
         return {"id": self.result.id, "parameters": self._stored[1]}
 
     @functools.cached_property
@@ -301,10 +249,10 @@ class FinishedRun:
         names = [name for name in arrays if name.startswith("params.")]
         shapes = {name.removeprefix("params."): arrays[name].shape[1:] for name in names}
         of_params = {"-".join(map(str, first)): {name: digests[name] for name in names}}
-        return shapes, hashes.sha256(canonical(of_params))
+        return shapes, sha256(canonical(of_params))
 
     def check_tokens(self, tokens: record.Vocabulary) -> None:
-        """ValueError if its embeddings are those of other tokens."""
+        """ValueError if its embeddings belong to other tokens."""
         theirs = self.result.tokenizer
         if theirs.sha256 != tokens.sha256:
             remedy = f"file:{self.folder.path / 'tokenizer.json'}" if theirs.sha256 else BYTES.spec
@@ -331,7 +279,7 @@ class FinishedRun:
             try:
                 arrays = self._checkpoints(members).load(self.result.train.steps)
             except ValueError as error:
-                raise errors.Refused(str(error)) from error
+                raise Refused(str(error)) from error
             for row, seed in enumerate(members):
                 rows[seed] = {path: arrays[f"params.{path}"][row] for path in self.shapes}
         return rows
@@ -339,25 +287,25 @@ class FinishedRun:
     def _checkpoints(self, group: Sequence[int]) -> Checkpoints:
         return Checkpoints(self.folder.checkpoints(group), read_only=True)
 
-    def about(self) -> record.Parent:
+    def about(self, new: tuple[str, ...], dropped: tuple[str, ...]) -> record.Parent:
         """The parent, as the record of a run holds it."""
         return record.Parent(
             id=self.result.id,
             parameters=self.identity["parameters"],
             label=self.label,
-            config=hashes.sha256(canonical(self.result.config)),
+            config=sha256(canonical(self.result.config)),
             commit=self.result.commit,
-            new=(),
-            dropped=(),
+            new=new,
+            dropped=dropped,
         )
 
 
-def _finished(init_from: str) -> tuple[Folder, record.Result]:
-    """The folder of a finished run, and its result. ValueError if it is none."""
+def _finished_run(init_from: str) -> tuple[Folder, record.Result]:
+    """The folder of a finished run, and its result. ValueError if there is none."""
     folder = Folder(Path(expanded(init_from, "train.init_from")))
     try:
         result = folder.result()
-    except errors.Refused as error:
+    except Refused as error:
         raise ValueError(str(error)) from error
     path = folder.path
     if result and not result.train.steps:
@@ -369,7 +317,7 @@ def _finished(init_from: str) -> tuple[Folder, record.Result]:
         raise ValueError(f"{path} has not finished: run it to its end, then start from it")
     inside = path if path.is_dir() else path.parent
     runs = sorted(result.parent.name for result in inside.glob("*/result.json"))
-    near = errors.nearest(path.name, runs, 3)
+    near = nearest(path.name, runs, 3)
     has = f" {inside} has {listed(runs)}." if runs else ""
     raise ValueError(
         f"train.init_from={init_from} is no run's folder, <workdir>/<run id>{near}{has}"
@@ -425,8 +373,8 @@ class PretrainedModel:
     def label(self) -> str:
         """Its family and size, "llama 135M", wherever it lies."""
         about = self.source.about
-        count = sum(leaf.size for leaf in jax.tree.leaves(_shapes(about)))
-        return f"{about.family} {_short(count)}"
+        count = sum(leaf.size for leaf in jax.tree.leaves(_structure_of(about)))
+        return f"{about.family} {_rounded(count)}"
 
     @property
     def spec(self) -> str:
@@ -441,15 +389,15 @@ class PretrainedModel:
     @property
     def shapes(self) -> Shapes:
         """The shapes of one seed's parameters."""
-        return {path: leaf.shape for path, leaf in flat(_shapes(self.source.about)).items()}
+        return {path: leaf.shape for path, leaf in flat(_structure_of(self.source.about)).items()}
 
     @property
     def identity(self) -> dict[str, Any]:
-        """What of it decides the numbers of a run that starts from it, wherever it lies."""
-        return {"pretrained": hashes.sha256(canonical(sorted(self.source.digests.values())))}
+        """The part of a run's id that says what it starts from: the same wherever this lies."""
+        return {"pretrained": sha256(canonical(sorted(self.source.digests.values())))}
 
     def check_tokens(self, tokens: record.Vocabulary) -> None:
-        """ValueError if its embeddings are those of other tokens."""
+        """ValueError if its embeddings belong to other tokens."""
         if tokens.sha256 != named(self.source.text).describe().sha256:
             raise ValueError(
                 f"{self.place} has learned other tokens than data.tokenizer={tokens.spec} gives: "
@@ -466,107 +414,145 @@ class PretrainedModel:
         try:
             model = load(self.source.text, dtype)
         except (ValueError, OSError) as error:
-            raise errors.Refused(str(error)) from error
+            raise Refused(str(error)) from error
         if model.files != self.source.digests:
-            raise errors.Refused(f"{self.place} has changed: give the same command again")
+            raise Refused(f"{self.place} has changed: give the same command again")
         return flat(model.params)
 
-    def about(self) -> record.Parent:
+    def about(self, new: tuple[str, ...], dropped: tuple[str, ...]) -> record.Parent:
         """The parent, as the record of a run holds it."""
         return record.Parent(
             id=self.source.name,
             parameters=self.identity["pretrained"],
             label=self.label,
-            config=hashes.sha256(canonical(dataclasses.asdict(self.source.about))),
+            config=sha256(canonical(dataclasses.asdict(self.source.about))),
             commit="",
-            new=(),
-            dropped=(),
+            new=new,
+            dropped=dropped,
             source=self.place,
             files=self.source.digests,
         )
 
 
-ParentModel = FinishedRun | PretrainedModel
-
-
-def is_pretrained(init_from: Any) -> bool:
-    """Whether train.init_from names a pretrained model."""
-    return isinstance(init_from, str) and init_from.partition(":")[0] in KINDS
-
-
-def completed(config: Mapping[str, Any]) -> dict[str, Any]:
-    """A config in sections, completed by the pretrained model of its train.init_from; without one
-    it stays as it is. Fields that the config leaves at their defaults get the model's values:
-
-    - section `lm`, the shape; ValueError for a field of it that is set to another value;
-    - data.tokenizer;
-    - of a member of the spec, the fields that it shares with the model's encoding of its family, as
-      in a swap, and the `length` of a scaling, which is the model's training length. What the spec
-      itself sets, as in "rope(base=10000.0)", stays;
-    - of a run of no steps, the training length; and it gets one seed.
-    """
-    train = config.get("train", {})
-    source = train.get("init_from")
-    if not is_pretrained(source):
-        return {**config}
-    there = Source.of(source)
-    data = config.get("data", {})
-    if data.get("tokenizer", DataConfig.tokenizer) == DataConfig.tokenizer:
-        data = {**data, "tokenizer": source}
-    lm = {**config.get("lm", {}), **_shape(config.get("lm", {}), there)}
-    whole = {**config, "lm": lm, "data": data, "pe": _encodings(config["pe"], there)}
-    if train.get("steps") == 0:
-        whole["train"] = {"length": there.about.length, **train}
-        whole["run"] = {"seeds": (0,), **config.get("run", {})}
-    return whole
-
-
-def _shape(given: Mapping[str, Any], there: Source) -> dict[str, Any]:
-    """The fields of section `lm` that the model decides."""
-    own = {name: value for name, value in vars(there.about.lm).items() if name not in FREE}
-    usual = vars(LmConfig())
-    for name, value in own.items():
-        if given.get(name, value) not in (value, usual[name]):
-            raise ValueError(
-                f"lm.{name} is {value!r} in {there.text}, got {given[name]!r}: leave it out, since "
-                "the shape of a pretrained model is its own"
-            )
-    return own
-
-
-def _encodings(section: Mapping[str, Any], there: Source) -> dict[str, Any]:
-    """Section `pe`, completed by the fields of the model's own encodings."""
-    spec, given = members_of(section)
-    filled = {}
-    for member in parse(spec):
-        fields = given.get(member.id, {})
-        usual = defaults(member.cls)
-        free = {n for n, value in usual.items() if fields.get(n, value) == value} - {*member.fields}
-        own = _fields_of(member, there.about)
-        filled[member.id] = {**fields, **{name: own[name] for name in own.keys() & free}}
-    return {**section, **{id: fields for id, fields in filled.items() if fields}}
-
-
-def _fields_of(member: Member, about: Described) -> dict[str, Any]:
-    """The fields that the model gives to a member."""
-    length = {"length": about.length} if issubclass(member.cls, Scaled) else {}
-    old = next((old for old in parse(about.spec) if kin(member.cls, old.cls)), None)
-    return length | (old.fields if old else {})
-
-
 @functools.cache
-def _shapes(about: Described) -> Any:
-    """The model's parameters as a tree of shapes."""
+def _structure_of(about: Described) -> Any:
+    """The parameters of a pretrained model as a tree of shapes."""
     encodings = parse(about.spec).encodings(about.lm.dims(about.length))
     return structure(about.lm, encodings)[1]
 
 
-def _short(count: int) -> str:
+def _rounded(count: int) -> str:
     """A number of parameters as people say it: "135M"."""
     for unit, name in ((1e9, "B"), (1e6, "M"), (1e3, "k")):
         if count >= unit:
             return f"{count / unit:.3g}{name}"
     return str(count)
+
+
+ParentModel = FinishedRun | PretrainedModel
+
+
+# Matching by name and shape. An encoding's parameter is named by its section of the config, as in
+# `pe.t5.table` or `pe.transformer_xl.layers.1.r`, not by its place in the spec. A member that the
+# other spec does not have takes over the parameters of one of its family (compose/swap.py).
+
+Shapes = Mapping[str, tuple[int, ...]]
+"""The shapes of one seed's parameters, by their path in the model."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Match:
+    """How the parameters of a model ("here") are taken from another model's ("there")."""
+
+    taken: dict[str, str]
+    """{path of a parameter here: its path there}."""
+    new: tuple[str, ...]
+    """Names of the parameters here that are not taken over."""
+    unfit: dict[str, tuple[tuple[int, ...], tuple[int, ...]]]
+    """{name: (shape there, shape here)} of the parameters of one name and two shapes."""
+    lost: tuple[str, ...]
+    """Names of the parameters there that no parameter here has."""
+
+    @classmethod
+    def of(cls, ours: Shapes, spec: str, theirs: Shapes, their_spec: str) -> Match:
+        """Matches the parameters of a model, whose encodings `spec` names, to another's."""
+        members, their_members = parse(spec).members, parse(their_spec).members
+        heirs = _heirs(members, their_members)
+        here = _paths_by_name(ours, [member.id for member in members])
+        there = _paths_by_name(
+            theirs, [heirs.get(member.id, member.id) for member in their_members]
+        )
+        both = here.keys() & there.keys()
+        shapes = {name: (theirs[there[name]], ours[here[name]]) for name in sorted(both)}
+        unfit = {name: pair for name, pair in shapes.items() if pair[0] != pair[1]}
+        taken = {here[name]: there[name] for name in both.difference(unfit)}
+        new = sorted(name for name in here if here[name] not in taken)
+        return cls(taken, tuple(new), unfit, tuple(sorted(there.keys() - both)))
+
+    def dropped(self, parent: ParentModel, spec: str, lm: LmConfig, drop: bool) -> tuple[str, ...]:
+        """Names of the parent's parameters that have no place in a model of this spec and section
+        `lm`. ValueError if there are any and `drop` does not give them up.
+        """
+        if self.unfit and not drop:
+            raise ValueError(self._why_unfit(parent, spec, lm))
+        if self.lost and not drop:
+            raise ValueError(
+                f"{parent.place} has {listed(self.lost)}, which would be lost: no parameter here "
+                "has that name; name its encoding in the spec too, or allow it by "
+                "--config.train.init_drop=True"
+            )
+        return (*self.unfit, *self.lost)
+
+    def _why_unfit(self, parent: ParentModel, spec: str, lm: LmConfig) -> str:
+        """Why parameters of one name and two shapes cannot be taken over, and what can be done."""
+        before = parent.lm
+        name, (theirs, ours) = next(iter(self.unfit.items()))
+        more = f" (and {len(self.unfit) - 1} more)" if len(self.unfit) > 1 else ""
+        changed = [
+            f"lm.{field} is {before[field]} there and {value} here"
+            for field, value in dataclasses.asdict(lm).items()
+            if before.get(field, value) != value
+        ]
+        remedy = f"{listed(changed)}: make them equal" if changed else "take another encoding"
+        if name.startswith("pe."):
+            id = name.split(".")[1]
+            fields = defaults(next(member.cls for member in parse(spec) if member.id == id))
+            own = listed(field for field in fields if field not in ("layers", "where", "per_layer"))
+            remedy = f"set a field of pe.{id} ({own}) so that it fits, or take another encoding"
+        return (
+            f"{name} is {list(theirs)} in {parent.place} and {list(ours)} here{more}: {remedy}, "
+            "or let it begin anew by --config.train.init_drop=True"
+        )
+
+
+def _heirs(members: Sequence[Member], theirs: Sequence[Member]) -> dict[str, str]:
+    """{id of a member of the other spec: id of the member here that takes over its parameters}: the
+    member of the same id, else the first of its family that does not take over another's.
+    """
+    ids = {member.id for member in members}
+    heirs = {other.id: other.id for other in theirs if other.id in ids}
+    for other in theirs:
+        for member in members:
+            taken = other.id in heirs or member.id in heirs.values()
+            if not taken and kin(member.cls, other.cls):
+                heirs[other.id] = member.id
+    return heirs
+
+
+def _paths_by_name(paths: Iterable[str], ids: Sequence[str]) -> dict[str, str]:
+    """{name: path} of parameters. In a path an encoding is an index, as in `shared.0.table`; in a
+    name it is the id of the member, as in `pe.t5.table`.
+    """
+
+    def name(path: str) -> str:
+        match path.split("."):
+            case ["shared", i, *rest]:
+                return ".".join(["pe", ids[int(i)], *rest])
+            case ["owned", layer, i, *rest]:
+                return ".".join(["pe", ids[int(i)], "layers", layer, *rest])
+        return path
+
+    return {name(path): path for path in paths}
 
 
 def listed(items: Iterable[Any]) -> str:

@@ -1,7 +1,6 @@
-"""The memory that training and evaluation need, held against what is free. Of training it is known
-by arithmetic before anything is allocated or compiled, and by the compiled program before its first
-step; of a pass of evaluation by its compiled program. Free is what an accelerator reports, or on a
-CPU what the machine, the control group and the limit of the process leave.
+"""The memory that training and evaluation need, compared with the memory that is free. For training
+it is estimated from the config before anything is allocated or compiled, and read from the compiled
+program before the first step; for a pass of evaluation it is read from the compiled program.
 """
 
 from __future__ import annotations
@@ -31,14 +30,6 @@ from pe_jax.training.step import model_size
 NUMBER = 4  # bytes of a float32 or an int32
 
 
-class Allocation(NamedTuple):
-    """A part of what training allocates on each device."""
-
-    name: str
-    bytes: int
-    knobs: str
-
-
 def lacking(
     lm: LmConfig,
     encodings: Sequence[Encoding],
@@ -50,7 +41,7 @@ def lacking(
     """Why a program that trains so many seeds does not fit on the devices, in one line; "" where it
     may.
     """
-    parts = _parts(lm, encodings, train, task, seeds, mesh)
+    parts = _allocations(lm, encodings, train, task, seeds, mesh)
     need, largest = sum(part.bytes for part in parts), max(parts, key=lambda part: part.bytes)
     free = free_bytes(_devices(mesh))
     if free is None or need <= free:
@@ -62,14 +53,13 @@ def lacking(
 
 
 def check_compiled(program: Any, state: Any, mesh: Mesh | None) -> None:
-    """Refused where a compiled program needs more memory than is free beside the `state`, which it
-    takes and overwrites; None: there is none yet.
+    """Refused where the compiled program of training needs more memory than is free. Its `state` is
+    allocated already, and the program overwrites it; None where it is not allocated yet.
     """
     stats, free = program.memory_analysis(), free_bytes(_devices(mesh))
     if stats is None or free is None:
         return
-    need = stats.argument_size_in_bytes + stats.output_size_in_bytes + stats.temp_size_in_bytes
-    need -= stats.alias_size_in_bytes
+    need = _allocated(stats) - stats.alias_size_in_bytes
     there = sum(
         math.prod(leaf.sharding.shard_shape(leaf.shape)) * leaf.dtype.itemsize
         for leaf in jax.tree.leaves(state)
@@ -83,7 +73,16 @@ def check_compiled(program: Any, state: Any, mesh: Mesh | None) -> None:
         )
 
 
-def _parts(
+class Allocation(NamedTuple):
+    """A part of what training allocates on each device."""
+
+    name: str
+    bytes: int
+    knobs: str
+    """The fields of the config that make it smaller when they are lowered."""
+
+
+def _allocations(
     lm: LmConfig,
     encodings: Sequence[Encoding],
     train: TrainConfig,
@@ -91,10 +90,10 @@ def _parts(
     seeds: int,
     mesh: Mesh | None,
 ) -> list[Allocation]:
-    """What training has in memory at one time, by the sizes of the config alone. Activations, and
-    what XLA copies, come on top.
+    """What training has in memory at one time, by the sizes in the config. Activations and the
+    copies that XLA makes are not counted.
     """
-    at_once = seeds if mesh or jax.default_backend() != "cpu" else 1  # as step.py has them
+    at_once = seeds if mesh or jax.default_backend() != "cpu" else 1  # as in step.py
     copies = NUMBER * (3 * seeds + at_once)  # parameters and two moments of each seed; gradients
     learned = sum(number for encoding in encodings for number in sizes(encoding).values())
     hidden = lm.model * jnp.dtype(DTYPES[lm.dtype]).itemsize  # of a token, in or after a layer
@@ -126,100 +125,24 @@ def _parts(
     ]
 
 
-def _devices(mesh: Mesh | None) -> list[Any]:
-    return jax.local_devices()[:1] if mesh is None else [*mesh.devices.flat]
-
-
-SHARE = 0.9
-"""How much of what is free may be allocated: the process itself needs some, too."""
-PROC, GROUPS = Path("/proc"), Path("/sys/fs/cgroup")
-FILES = {  # by version: the limit, what is used, and the part of it that can be given back
-    "": ("memory.max", "memory.current", "inactive_file"),
-    "memory": ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"),
-}
-
-
-def free_bytes(devices: Sequence[Any]) -> int | None:
-    """Bytes that a program may still allocate on each of the devices. None where that is not known,
-    and with several processes, which must not come to different answers.
-    """
-    if jax.process_count() > 1:
-        return None
-    if devices[0].platform == "cpu":  # all its devices share one memory
-        whole = available()
-        return None if whole is None else int(SHARE * whole / len(devices))
-    stats = [device.memory_stats() or {} for device in devices]
-    if not all("bytes_limit" in each for each in stats):
-        return None
-    return int(SHARE * min(each["bytes_limit"] - each["bytes_in_use"] for each in stats))
-
-
-def available() -> int | None:
-    """The fewest bytes that the machine has, that the control groups of this process leave it
-    (containers, batch systems), and that its own limit does (ulimit -v). None where the system
-    tells nothing (macOS, Windows).
-    """
-    return min((*_machine(), *_groups(), *_limit()), default=None)
-
-
-def _machine() -> Iterator[int]:
-    with contextlib.suppress(OSError):
-        for line in (PROC / "meminfo").read_text().splitlines():
-            if line.startswith("MemAvailable:"):
-                yield int(line.split()[1]) * 1024
-
-
-def _groups() -> Iterator[int]:
-    """What is left of each group that limits the memory of this process."""
-    with contextlib.suppress(OSError):
-        for line in (PROC / "self" / "cgroup").read_text().splitlines():
-            _, controllers, path = line.split(":", 2)
-            if controllers in FILES:
-                own = GROUPS / controllers / path.lstrip("/")
-                for folder in (own, *own.parents):
-                    if folder.is_relative_to(GROUPS / controllers):
-                        yield from _left(folder, *FILES[controllers])
-
-
-def _left(folder: Path, limit: str, used: str, cache: str) -> Iterator[int]:
-    with contextlib.suppress(OSError, ValueError):  # no such file, or "max"
-        most, now = (int((folder / name).read_text()) for name in (limit, used))
-        stat = dict(line.split() for line in (folder / "memory.stat").read_text().splitlines())
-        yield max(0, most - now + int(stat.get(cache, 0)))
-
-
-def _limit() -> Iterator[int]:
-    """What is left of the address space that the process may have."""
-    with contextlib.suppress(ImportError, OSError):
-        import resource
-
-        most, _ = resource.getrlimit(resource.RLIMIT_AS)
-        pages = int((PROC / "self" / "statm").read_text().split()[0])
-        if most != resource.RLIM_INFINITY:
-            yield max(0, most - pages * resource.getpagesize())
-
-
-# The memory of a pass of evaluation, and the share of each pass where several run at a time.
-# Compiling needs little memory however long the windows are, so a pass that does not fit is not
-# run, and the system does not have to kill the process.
+# Passes of evaluation. Compiling takes little memory however long the windows are, so a pass that
+# does not fit is found before it runs, and the system does not have to kill the process.
 
 
 def needed(program: functools.partial, *arguments: Any, **options: Any) -> int:
-    """Bytes on one device of a program, a jitted function with some arguments given, called with
-    the others: what goes in, what comes out, and what lies between. It is compiled, and not run;
-    a call after that finds it compiled.
+    """Bytes on one device of a program's input, output and intermediate values. `program` is a
+    jitted function with some arguments given; the others come after it. It is compiled, and not
+    run; a call after that finds it compiled.
     """
     lowered = program.func.lower(*arguments, **program.keywords, **options)
-    stats = lowered.compile().memory_analysis()
-    parts = ("argument", "output", "temp")
-    return sum(getattr(stats, f"{part}_size_in_bytes", 0) for part in parts)
+    return _allocated(lowered.compile().memory_analysis())
 
 
 class Budget:
-    """What passes that run at a time may allocate together, on the devices of a mesh or on one."""
+    """The free memory that passes share which run at the same time."""
 
     def __init__(self, mesh: Mesh | None):
-        self.devices = jax.local_devices()[:1] if mesh is None else [*mesh.devices.flat]
+        self.devices = _devices(mesh)
         self.changed = threading.Condition()
         self.taken: list[int] = []
         self.free: int | None = None
@@ -233,7 +156,7 @@ class Budget:
 
     @contextlib.contextmanager
     def take(self, size: int) -> Iterator[None]:
-        """Holds `size` bytes, once they fit beside what others hold."""
+        """Holds `size` bytes, as soon as they fit next to what other passes hold."""
         with self.changed:
             self.changed.wait_for(lambda: self._fits(size))
             self._look()
@@ -251,3 +174,85 @@ class Budget:
     def _look(self) -> None:
         if not self.taken:
             self.free = free_bytes(self.devices)
+
+
+def _allocated(stats: Any) -> int:
+    """Bytes of the memory analysis of a compiled program; 0 where the backend gives no analysis."""
+    parts = ("argument", "output", "temp")
+    return sum(getattr(stats, f"{part}_size_in_bytes", 0) for part in parts)
+
+
+def _devices(mesh: Mesh | None) -> list[Any]:
+    """The devices of a mesh; without one the first device."""
+    return jax.local_devices()[:1] if mesh is None else [*mesh.devices.flat]
+
+
+# Free memory: what an accelerator reports; on a CPU what the machine, the control groups of the
+# process and its own limit leave
+
+SHARE = 0.9
+"""The part of the free memory that may be allocated: the process itself needs some, too."""
+PROC, GROUPS = Path("/proc"), Path("/sys/fs/cgroup")
+GROUP_FILES = {  # by version: the limit, what is used, and the part of it that can be given back
+    "": ("memory.max", "memory.current", "inactive_file"),
+    "memory": ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"),
+}
+
+
+def free_bytes(devices: Sequence[Any]) -> int | None:
+    """Bytes that a program may still allocate on each of the devices. None where that is not known,
+    and with several processes, each of which might get another answer.
+    """
+    if jax.process_count() > 1:
+        return None
+    if devices[0].platform == "cpu":  # all its devices share one memory
+        whole = available()
+        return None if whole is None else int(SHARE * whole / len(devices))
+    stats = [device.memory_stats() or {} for device in devices]
+    if not all("bytes_limit" in each for each in stats):
+        return None
+    return int(SHARE * min(each["bytes_limit"] - each["bytes_in_use"] for each in stats))
+
+
+def available() -> int | None:
+    """The fewest of the bytes that the machine, the control groups (containers, batch systems) and
+    the process's own limit (ulimit -v) leave. None where the system tells none (macOS, Windows).
+    """
+    return min((*_left_by_machine(), *_left_by_groups(), *_left_by_limit()), default=None)
+
+
+def _left_by_machine() -> Iterator[int]:
+    with contextlib.suppress(OSError):
+        for line in (PROC / "meminfo").read_text().splitlines():
+            if line.startswith("MemAvailable:"):
+                yield int(line.split()[1]) * 1024
+
+
+def _left_by_groups() -> Iterator[int]:
+    """Bytes that are left of each control group that limits the memory of this process."""
+    with contextlib.suppress(OSError):
+        for line in (PROC / "self" / "cgroup").read_text().splitlines():
+            _, controllers, path = line.split(":", 2)
+            if controllers in GROUP_FILES:
+                own = GROUPS / controllers / path.lstrip("/")
+                for folder in (own, *own.parents):
+                    if folder.is_relative_to(GROUPS / controllers):
+                        yield from _left_by_group(folder, *GROUP_FILES[controllers])
+
+
+def _left_by_group(folder: Path, limit: str, used: str, cache: str) -> Iterator[int]:
+    with contextlib.suppress(OSError, ValueError):  # no such file, or "max"
+        most, now = (int((folder / name).read_text()) for name in (limit, used))
+        stat = dict(line.split() for line in (folder / "memory.stat").read_text().splitlines())
+        yield max(0, most - now + int(stat.get(cache, 0)))
+
+
+def _left_by_limit() -> Iterator[int]:
+    """Bytes that are left of the address space that the process may have."""
+    with contextlib.suppress(ImportError, OSError):
+        import resource
+
+        most, _ = resource.getrlimit(resource.RLIMIT_AS)
+        pages = int((PROC / "self" / "statm").read_text().split()[0])
+        if most != resource.RLIM_INFINITY:
+            yield max(0, most - pages * resource.getpagesize())

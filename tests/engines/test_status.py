@@ -154,12 +154,12 @@ def test_a_run_that_a_later_sweep_leaves_out_is_not_queued(work):
 
 
 def test_the_queues_of_several_sweeps_are_one_and_that_of_a_dead_one_is_none(tmp_path):
-    dead = tmp_path / status.FOLDER / "1"
+    dead = tmp_path / status.SWEEPS / "1"
     atomic.write(dead / "queue.json", json.dumps({"waiting": ["a"], "started": []}))
     with contextlib.ExitStack() as other:
-        other.enter_context(locks.locked(tmp_path / status.FOLDER / "2"))
+        other.enter_context(locks.locked(tmp_path / status.SWEEPS / "2"))
         queue = json.dumps({"waiting": ["b"], "started": ["c"]})
-        atomic.write(tmp_path / status.FOLDER / "2/queue.json", queue)
+        atomic.write(tmp_path / status.SWEEPS / "2/queue.json", queue)
         with status.kept_queue(tmp_path) as put:
             put(["d"], [])
             assert (

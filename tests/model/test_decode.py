@@ -27,7 +27,7 @@ from pe_jax.encodings.rope import RoPE
 from pe_jax.encodings.shaw import Shaw
 from pe_jax.model.cache import Cache
 from pe_jax.model.config import LmConfig
-from pe_jax.model.generate import CHUNK, Sampling, generate, positions, prefill, step
+from pe_jax.model.generate import CHUNK, Sampling, generate, positions, prefill
 from pe_jax.runs.trained import Trained
 
 ONE = LmConfig(vocab=32, layers=1, model=24, heads=3, attention="dense")
@@ -151,11 +151,16 @@ def test_several_tokens_at_once_by_blocks_and_in_a_cache_that_grows(name):
     graphdef, params = model(members, TWO)
     blocks, _ = model(members, dataclasses.replace(TWO, attention="blockwise"))
     tokens, static = text(TOTAL), {"graphdef": blocks, "encodings": members}
+
+    @jax.jit
+    def step(params, tokens, cache):
+        return nnx.merge(blocks, params, copy=True)(tokens, cache, encodings=members)
+
     first, cache = prefill(params, tokens[:, :PROMPT], jnp.arange(32), room=16, **static)
     out = [first[:, None]]
     for begin, end in ((7, 12), (12, 13), (13, 18)):
         cache = cache.grown(32) if end > cache.room else cache
-        logits, cache = step(params, tokens[:, begin:end], cache, **static)
+        logits, cache = step(params, tokens[:, begin:end], cache)
         out.append(logits)
     want = full(params, tokens, graphdef, members)[:, PROMPT - 1 : 18]
     assert int(cache.length) == 18 and cache.room == 32

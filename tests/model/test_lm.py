@@ -28,7 +28,7 @@ from pe_jax.encodings.shaw import Shaw
 from pe_jax.encodings.ssmax import SSMax
 from pe_jax.model import lm
 from pe_jax.model.config import LmConfig
-from pe_jax.model.lm import LM, _dropout_keys, _rows, decayed
+from pe_jax.model.lm import LM, _dropout_keys, _row_counts, decayed
 from pe_jax.training.config import TrainConfig
 from pe_jax.training.step import init, make_steps, structure
 
@@ -154,8 +154,7 @@ def test_tokens_that_keep_their_batch_axis_give_the_same(changes, monkeypatch):
         return jax.value_and_grad(total, has_aux=True)(params)
 
     flat = slopes()
-    for module in (lm, lm):
-        monkeypatch.setattr(module, "flat", lambda x: x)
+    monkeypatch.setattr(lm, "flat", lambda x: x)
     jax.tree.map(
         functools.partial(np.testing.assert_allclose, rtol=1e-4, atol=1e-4), slopes(), flat
     )
@@ -283,7 +282,7 @@ def test_layers_compute_the_rows_that_the_last_ones_depend_on():
     def rows(spec, last=3, cuts=True, causal=True):
         made = make(spec, TINY.dims(TRAINED))
         pe = Bound(({},) * len(made), made, causal=causal)
-        return _rows([pe] * 3, 40, last, cuts)
+        return _row_counts([pe] * 3, 40, last, cuts)
 
     assert rows("window(window=6)") == rows("rope+window(window=6)") == [18, 13, 8, 3]
     assert rows("window(window=6)+window(window=3)") == [9, 7, 5, 3]

@@ -142,7 +142,7 @@ def test_a_run_with_such_an_encoding_is_refused(tmp_path):
         with pytest.raises(ValueError, match=r"Leak: embed reads later .*mine.py, line 8\)"):
             run_of(spec, **values)
     both_sides = LmConfig(causal=False)
-    run.users_hooks(parse(f"{path}:Leak"), (), both_sides.dims(16), both_sides)
+    run.check_users_hooks(parse(f"{path}:Leak"), (), both_sides.dims(16), both_sides)
     with pytest.raises(TypeError, match="per_sequence = True"):
         run_of(f"{path}:Reads")
 

@@ -73,7 +73,7 @@ def test_the_arithmetic_refuses_nothing_that_fits_and_the_program_what_does_not(
     free, monkeypatch, tmp_path
 ):
     model, needed = (SHALLOW, make("rope", SHALLOW.dims(TRAIN.length)), TRAIN), []
-    least = sum(part.bytes for part in need._parts(*model, TEXT, 2, None))
+    least = sum(part.bytes for part in need._allocations(*model, TEXT, 2, None))
     monkeypatch.setattr(need, "in_bytes", lambda number: needed.append(number) or str(number))
     free(least - 1)
     assert need.lacking(*model, TEXT, 2, None)
