@@ -12,7 +12,7 @@ from commands import Lab, lines, result, run_of
 from flax import nnx
 
 from configs import continued
-from pe_jax.commands import sweep
+from pe_jax.commands import dry_run
 from pe_jax.data.batches import batches
 from pe_jax.errors import Refused
 from pe_jax.pretrained.load import load
@@ -253,6 +253,6 @@ def test_the_config_for_accelerators_is_planned_without_reading_weights(tmp_path
     run = Run.of(config.to_dict())
     assert run.encodings[0].base == 100000.0 and run.encodings[0].length == 8192
     assert run.train.length == 32768 and run.lm.dtype == "bfloat16" and run.lm.kv_heads == 3
-    sweep.show([run], tmp_path / "runs", 1)
+    dry_run.show([run], tmp_path / "runs", 1)
     out = capsys.readouterr().out
     assert "134,515,008" in out and "1 run, 1 to do" in out and "yarn(factor=4.0" in out
