@@ -104,7 +104,7 @@ def sources(path: str) -> dict[str, str]:
             continue
         source = Path(file).read_bytes()
         found[file] = hashlib.sha256(source).hexdigest()
-        for name in sorted(_imported(source)):
+        for name in sorted(_imported(source) - {"pe_jax"}):  # in a clone it is beside the file
             left += _files_of(os.path.join(os.path.dirname(path), name))
     return found
 

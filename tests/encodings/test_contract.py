@@ -549,6 +549,9 @@ def test_a_file_of_ones_own_imports_those_beside_it(tmp_path):
     assert sys.path == before
     known = sources(specs[0])
     assert {Path(file).name for file in known} > {"own.py", "slopes.py", "down.py"}
+    (tmp_path / "a/pe_jax").mkdir()  # as in a clone, of which the file is in the first folder
+    (tmp_path / "a/pe_jax/encoding.py").write_text("")
+    assert sources(specs[0]) == known
     (tmp_path / "a/deeper/down.py").write_text("SLOPE = 30.5\n")
     assert sources(specs[0]) != known and make(specs[0], DIMS)[0].slope == 30.5
 
