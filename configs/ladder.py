@@ -1,0 +1,32 @@
+"""Does a tiny model predict a larger one? Six encodings at 0.1 and 1.6 M parameters, below and above
+the 0.5 M of configs/headroom.py, whose text, lengths, bytes, steps and rates they have.
+
+    PE_JAX_CORPORA=DIR pe-jax sweep --config=configs/ladder.py --workdir=runs/ladder
+    pe-jax report --workdir=runs/ladder --also=runs/headroom --out=results/ladder
+
+Rungs are 2 layers of width 64 with five seeds, 4 of 96 with three, and 6 of 144 with one.
+
+Stated before the runs. Measured is Spearman's rho between two orders of the six encodings: of each
+pair of rungs, and of each rung with table 3 of KERPLE (arXiv:2205.09921; without fire) and table 5
+of DAPE (arXiv:2405.14722; without sinusoidal), at 2, 4, 8 and 16 times the training length. A rung
+predicts another at a length where rho is significant, one-sided at 5 %: from 0.829 on with six
+encodings, from 0.9 on with five. Expected: that of every pair of rungs at all four lengths, and of
+every rung with DAPE's table.
+"""
+
+from configs import headroom
+
+RUNGS = {(2, 64): 5, (6, 144): 1}  # (layers, width): seeds
+ENCODINGS = ("rope", "alibi", "t5", "kerple_log", "fire", "sinusoidal")
+
+
+def get_config(arg="pe=rope", size=(2, 64)):
+    c = headroom.get_config(arg, size)
+    c.run.seeds = tuple(range(RUNGS[size]))
+    return c
+
+
+def get_sweep():
+    for size in RUNGS:
+        for spec in ENCODINGS:
+            yield get_config(f"pe={spec}", size)
