@@ -4,9 +4,9 @@ at up to 4,096, beside RoPE trained at 1,024, and RoPE with windows of 64 and 32
     PE_JAX_CORPORA=DIR pe-jax sweep --config=configs/headroom.py --workdir=DIR
     --out=results/headroom
 
-0.5 M parameters, a step of 16,384 bytes, 33 M bytes in all. Each encoding has the learning rate with
-the lowest bits of validation text, all three seeds choosing. The last 128 bytes of every window are
-scored, the same at every length. The same sizes are the middle rung of configs/ladder.py.
+0.5 M parameters, a step of 16,384 bytes, 33 M bytes in all. Each encoding has the learning rate
+with the lowest bits of validation text, all three seeds choosing. The last 128 bytes of every window
+are scored, the same at every length. The same sizes are the middle rung of configs/ladder.py.
 """
 
 from configs import encodings

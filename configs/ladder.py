@@ -1,5 +1,5 @@
-"""Does a tiny model predict a larger one? Six encodings at 0.1 and 1.6 M parameters, below and above
-the 0.5 M of configs/headroom.py, whose text, lengths, bytes, steps and rates they have.
+"""Does a tiny model predict a larger one? Six encodings at 0.1 and 1.6 M parameters, below and
+above the 0.5 M of configs/headroom.py, whose text, lengths, bytes, steps and rates they have.
 
     PE_JAX_CORPORA=DIR pe-jax sweep --config=configs/ladder.py --workdir=runs/ladder
     pe-jax report --workdir=runs/ladder --also=runs/headroom --out=results/ladder
