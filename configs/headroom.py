@@ -5,8 +5,8 @@ at up to 4,096, beside RoPE trained at 1,024, and RoPE with windows of 64 and 32
     --out=results/headroom
 
 0.5 M parameters, a step of 16,384 bytes, 33 M bytes in all. Each encoding has the learning rate
-with the lowest bits of validation text, all three seeds choosing. The last 128 bytes of every window
-are scored, the same at every length. The same sizes are the middle rung of configs/ladder.py.
+with the lowest bits of validation text, all three seeds choosing. Of every window the last 128
+bytes are scored, the same at every length. These sizes are the middle rung of configs/ladder.py.
 """
 
 from configs import encodings
