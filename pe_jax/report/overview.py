@@ -4,15 +4,18 @@ may be ranked, the headline of its table. Here as numbers; sheets.py prints it.
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from pe_jax.record import Result
 from pe_jax.report import groups, tables
 from pe_jax.report.cells import Cell, Table, TableRow, described, of_samples
 from pe_jax.report.notes import UNSOLVED
 from pe_jax.report.sheet import Note
+from pe_jax.report.stats import FEWEST, spearman
 from pe_jax.report.words import join
 
 
@@ -43,6 +46,17 @@ class Column:
         return f"{group}: {' '.join(rest)}"
 
 
+class SameOrder(NamedTuple):
+    """How far two groups of models of text order the encodings that both have alike."""
+
+    first: str
+    second: str
+    n: int
+    """Encodings that both have."""
+    rho: dict[str, float]
+    """Spearman's rho of their values, by the length as a multiple of the training length, "4x"."""
+
+
 @dataclass(frozen=True)
 class Overview:
     """A cell for each column of each encoding, by its label without what sets groups apart."""
@@ -52,6 +66,7 @@ class Overview:
     notes: tuple[Note, ...]
     tasks: tuple[Table, ...]
     """The tables of tasks whose samples are scored, each by its first metric."""
+    orders: tuple[SameOrder, ...] = ()
 
 
 def overview(
@@ -75,7 +90,8 @@ def overview(
     rows = zip(names, zip(*found, strict=True), strict=True)
     tasks = tuple(table for table in headlines if of_samples(table.metric))
     return Overview(
-        tuple(columns), tuple(rows), tuple(_notes(headlines, groups_called, ranked)), tasks
+        *(tuple(columns), tuple(rows), tuple(_notes(headlines, groups_called, ranked)), tasks),
+        tuple(_orders(dict(zip(groups_called, headlines, strict=True)))),
     )
 
 
@@ -104,6 +120,42 @@ def _told(
     if table.lengths[-1] > table.train_length:
         gains = {label: row.gain for label, row in rows.items()}
         yield Column(name, "gain", longest, metric.sign, difference=True), gains
+
+
+def _orders(tables: Mapping[str, Table]) -> Iterator[SameOrder]:
+    """Every two tables of text, by the names of their groups, with the same metric and as many
+    encodings in common as a test of their order needs.
+    """
+    for (first, one), (second, other) in itertools.combinations(tables.items(), 2):
+        if one.metric == other.metric and not of_samples(one.metric):
+            mine, theirs = _values(one), _values(other)
+            shared = [label for label in mine if label in theirs]
+            if len(shared) >= FEWEST:
+                multiples = [at for at in _multiples(one) if at in _multiples(other)]
+                rho = {
+                    at: spearman(
+                        [mine[label][at] for label in shared],
+                        [theirs[label][at] for label in shared],
+                    )
+                    for at in multiples
+                }
+                yield SameOrder(first, second, len(shared), rho)
+
+
+def _multiples(table: Table) -> list[str]:
+    """Its lengths as multiples of the training length, as in "4x"."""
+    return [f"{length / table.train_length:g}x" for length in table.lengths]
+
+
+def _values(table: Table) -> dict[str, dict[str, float]]:
+    """Of each model as trained, by its label, the means at all lengths, by the multiple; without
+    models that lack one.
+    """
+    return {
+        row.label: dict(zip(_multiples(table), (cell.mean for cell in row.cells), strict=True))
+        for row in table.rows
+        if row.trained and all(cell.n for cell in row.cells)
+    }
 
 
 def _unmarked(row: TableRow) -> TableRow:

@@ -57,13 +57,14 @@ def write(
     shown; runs.jsonl has all results.
 
     runs.jsonl, in the present version of the schema; table.md, table.tex, table.csv, report.html;
-    of several groups of results overview.md, .tex and .csv (`overview.overview`); baseline.md and
-    .csv, every model against `baseline` (`baseline.versus`); published.md and .csv, scores and the
-    published ones of the `references` (`published.hold`); and the figures as .png and .pdf
-    (`drawn`); answer.md and .csv where there is an `answer` (pretrained/answer.py), with which the
-    page begins. The tables `reported` are those of `tables.study` unless they are given. The page
-    tells how to reproduce it: the commands of the runs, then `commands`. The sentences `missing`,
-    on runs without a result, stand below the first table.
+    of several groups of results overview.md, .tex and .csv (`overview.overview`), and orders.md and
+    .csv where two of them have models of text in common; baseline.md and .csv, every model against
+    `baseline` (`baseline.versus`); published.md and .csv, scores and the published ones of the
+    `references` (`published.hold`); and the figures as .png and .pdf (`drawn`); answer.md and .csv
+    where there is an `answer` (pretrained/answer.py), with which the page begins. The tables
+    `reported` are those of `tables.study` unless they are given. The page tells how to reproduce
+    it: the commands of the runs, then `commands`. The sentences `missing`, on runs without a
+    result, stand below the first table.
     ValueError where the results hold no numbers, where no model is called `baseline`, and where a
     reference has nothing of theirs.
     """
@@ -86,6 +87,7 @@ def write(
         ),
         **_texts("answer", [answer] if answer else []),
         **_texts("overview", printed["overview"]),
+        **_texts("orders", printed["orders"]),
         **_texts("baseline", printed["baseline"]),
         **_texts("published", printed["published"]),
     }
@@ -126,7 +128,7 @@ def page(
         name=name,
         headlines=tables.headlines(reported),
         answer=answer,
-        overview=next(iter(printed["overview"]), None),
+        overview=[*printed["overview"], *printed["orders"]],
         tables=list(zip(reported, printed["table"], strict=True)),
         differences=[*zip((one.table for one in compared), printed["baseline"], strict=True)],
         published=printed["published"],
@@ -154,6 +156,7 @@ def _sheets(
     return {
         "table": choice.sheets(sheets.extrapolation(reported)),
         "overview": [choice.noted(sheets.overview(matrix))] if matrix else [],
+        "orders": [choice.noted(sheets.orders(matrix.orders))] if matrix and matrix.orders else [],
         "baseline": [choice.noted(sheets.differences(one)) for one in compared],
         "published": [*map(choice.noted, published.sheets(held))] if held else [],
     }

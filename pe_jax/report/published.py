@@ -15,8 +15,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from pe_jax import terms
 from pe_jax.errors import nearest
 from pe_jax.record import Result, Way
@@ -24,6 +22,7 @@ from pe_jax.report import cells, groups, labels, tables
 from pe_jax.report.cells import Cell, described
 from pe_jax.report.sheet import Note, Printed, Sheet, number
 from pe_jax.report.sheets import printed
+from pe_jax.report.stats import FEWEST, critical, spearman
 from pe_jax.report.words import count, each, join
 
 # Files of published numbers
@@ -601,14 +600,6 @@ def _members(spec: str) -> list[tuple[str, dict[str, Any], str | None]]:
 # How far two rankings of the same encodings agree
 
 
-FEWEST = 5
-"""With fewer encodings than these, pairs ordered alike are counted."""
-SQUARES = {4: 0, 5: 2, 6: 6, 7: 16, 8: 30, 9: 48, 10: 72}
-"""The largest sum of squared differences of ranks, by the number of encodings n, to which one of 20
-random orders comes at most: Spearman's rho is then 1 - 6 sum / (n (n^2 - 1)).
-"""
-
-
 class PairCount(NamedTuple):
     """How many pairs of encodings are ordered as published, of pairs with unequal published
     values.
@@ -616,29 +607,6 @@ class PairCount(NamedTuple):
 
     alike: int
     of: int
-
-
-def spearman(a: Sequence[float], b: Sequence[float]) -> float:
-    """Spearman's rho, equal values sharing the mean of their ranks; NaN where all of a side are
-    equal, or below two values.
-    """
-    from scipy.stats import rankdata
-
-    ranks = [rankdata(side) for side in (a, b)]
-    if len(a) < 2 or any(np.ptp(rank) == 0 for rank in ranks):
-        return math.nan
-    return float(np.corrcoef(*ranks)[0, 1])
-
-
-def critical(n: int) -> float:
-    """The smallest rho of n encodings that is significant, one-sided at 5 %; NaN below four, where
-    no order is. Above ten the normal approximation.
-    """
-    if n < min(SQUARES):
-        return math.nan
-    if n in SQUARES:
-        return 1 - 6 * SQUARES[n] / (n * (n**2 - 1))
-    return 1.6449 / math.sqrt(n - 1)
 
 
 def pairs(published: Sequence[float], ours: Sequence[float]) -> PairCount:

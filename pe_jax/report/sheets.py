@@ -9,8 +9,9 @@ from typing import Any
 
 from pe_jax.report.baseline import Against, Versus
 from pe_jax.report.cells import Cell, Table, TableRow, described
-from pe_jax.report.overview import Overview
+from pe_jax.report.overview import Overview, SameOrder
 from pe_jax.report.sheet import Note, Printed, Sheet, number
+from pe_jax.report.stats import critical
 from pe_jax.report.words import count, each, plusminus
 
 
@@ -257,6 +258,29 @@ def overview(found: Overview) -> Sheet:
         ),
         label="tab:overview",
     )
+
+
+def orders(found: Sequence[SameOrder]) -> Sheet:
+    """Whether the order of the encodings in one group of results is that of another."""
+    multiples = tuple(dict.fromkeys(at for one in found for at in one.rho))
+    absent = Cell(reason="not a length of both")
+    rows = tuple(
+        (
+            Printed(f"{one.first}; {one.second}"),
+            number(one.n),
+            printed(Cell(critical(one.n))),
+            *(printed(Cell(one.rho[at]) if at in one.rho else absent) for at in multiples),
+        )
+        for one in found
+    )
+    how = (
+        "Spearman's rho between the means of the encodings that both groups have, at the same "
+        "multiple of their training lengths: 1 is the same order. From the critical value on it is "
+        "significant, one-sided at 5 %: one of 20 random orders reaches it."
+    )
+    titles = "groups", "n", "5 % critical", *multiples
+    note = Note("How to read the agreement", how)
+    return Sheet("Order of the encodings in two groups", titles, (("", rows),), (note,))
 
 
 def _reasons(cells: Sequence[Cell]) -> str:

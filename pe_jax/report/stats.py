@@ -295,3 +295,34 @@ def reciprocal_ranks(values: np.ndarray) -> list[Rank]:
         Rank(float(mean), float(low), float(high))
         for mean, (low, high) in zip(by_seed.mean(axis=1), ends, strict=True)
     ]
+
+
+FEWEST = 5
+"""With fewer encodings than these no agreement of two orders is tested."""
+SQUARES = {4: 0, 5: 2, 6: 6, 7: 16, 8: 30, 9: 48, 10: 72}
+"""The largest sum of squared differences of ranks, by the number of encodings n, to which one of 20
+random orders comes at most: Spearman's rho is then 1 - 6 sum / (n (n^2 - 1)).
+"""
+
+
+def spearman(a: Sequence[float], b: Sequence[float]) -> float:
+    """Spearman's rho, equal values sharing the mean of their ranks; NaN where all of a side are
+    equal, or below two values.
+    """
+    from scipy.stats import rankdata
+
+    ranks = [rankdata(side) for side in (a, b)]
+    if len(a) < 2 or any(np.ptp(rank) == 0 for rank in ranks):
+        return math.nan
+    return float(np.corrcoef(*ranks)[0, 1])
+
+
+def critical(n: int) -> float:
+    """The smallest rho of n encodings that is significant, one-sided at 5 %; NaN below four, where
+    no order is. Above ten the normal approximation.
+    """
+    if n < min(SQUARES):
+        return math.nan
+    if n in SQUARES:
+        return 1 - 6 * SQUARES[n] / (n * (n**2 - 1))
+    return 1.6449 / math.sqrt(n - 1)

@@ -92,6 +92,23 @@ def test_rows_are_in_the_order_that_was_asked_for():
     assert "ordered" not in " ".join(found.notes)
 
 
+def test_the_order_of_five_encodings_in_one_table_is_held_against_that_in_another():
+    """The same text and lengths, 350 and 9 steps; from 4 times on two have changed places."""
+    specs = ("rope", "alibi", "t5", "nope", "fire")
+    first = [make_record(spec, [2.0 + i] * 5) for i, spec in enumerate(specs)]
+    ranks = (0, 3, 2, 1, 4)
+    values = [[2.5 + i, 2.6 + i, *[2.7 + rank] * 3] for i, rank in enumerate(ranks)]
+    other = [make_record(spec, row) for spec, row in zip(specs, values, strict=True)]
+    other = [replace(r, id=f"{r.id}9", train=replace(r.train, steps=9)) for r in other]
+    found = made([*first, *other])
+    (one,) = found.orders
+    assert one.n == 5 and list(one.rho) == ["1x", "2x", "4x", "8x", "16x"]
+    assert list(one.rho.values()) == pytest.approx([1, 1, 0.6, 0.6, 0.6])
+    (row,) = sheets.orders(found.orders).rows
+    assert [cell.text for cell in row[1:5]] == ["5", "0.90", "1.00", "1.00"]
+    assert not made([*first[:4], *other]).orders  # four have no order that is significant
+
+
 def test_the_forms_hold_every_cell(tmp_path):
     found = made(both())
     text = sheet.markdown([sheets.overview(found)])

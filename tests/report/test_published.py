@@ -15,7 +15,7 @@ from studies import make_record
 
 from pe_jax.metric import METRICS
 from pe_jax.record import AS_TRAINED, Baseline, CorpusRecord, Replica, Row, Way
-from pe_jax.report import page, published
+from pe_jax.report import page, published, stats
 from pe_jax.report.published import COLUMNS, PublishedNumber, PublishedTable, hold, read
 from pe_jax.storage import atomic, records
 
@@ -76,23 +76,23 @@ def test_critical_values_are_those_of_all_orders():
             sum((a - b) ** 2 for a, b in zip(first, p, strict=True))
             for p in itertools.permutations(first)
         ]
-        most = published.SQUARES[n]
+        most = stats.SQUARES[n]
         assert sum(s <= most for s in squares) / len(squares) <= 0.05
         assert sum(s <= most + 2 for s in squares) / len(squares) > 0.05
-        assert round(published.critical(n), 2) == critical
+        assert round(stats.critical(n), 2) == critical
 
 
 def test_critical_values_of_more_encodings_are_those_of_tables():
-    known = [round(published.critical(n), 2) for n in (8, 9, 10)]
+    known = [round(stats.critical(n), 2) for n in (8, 9, 10)]
     assert known == [0.64, 0.60, 0.56]
-    assert math.isnan(published.critical(3))
-    assert 0.50 < published.critical(11) < 0.56
+    assert math.isnan(stats.critical(3))
+    assert 0.50 < stats.critical(11) < 0.56
 
 
 def test_rho_is_spearmans_with_ties():
     a, b = [1.0, 2.0, 2.0, 4.0, 5.0], [3.0, 1.0, 4.0, 4.0, 9.0]
-    assert published.spearman(a, b) == pytest.approx(scipy.stats.spearmanr(a, b).statistic)
-    assert math.isnan(published.spearman([1.0, 1.0], [1.0, 2.0]))
+    assert stats.spearman(a, b) == pytest.approx(scipy.stats.spearmanr(a, b).statistic)
+    assert math.isnan(stats.spearman([1.0, 1.0], [1.0, 2.0]))
 
 
 def test_a_pair_that_is_equal_in_print_is_left_out_and_one_that_is_equal_here_is_not_alike():
