@@ -2,7 +2,7 @@
 above the 0.5 M of configs/headroom.py, whose text, lengths, bytes, steps and rates they have.
 
     PE_JAX_CORPORA=DIR pe-jax sweep --config=configs/ladder.py --workdir=runs/ladder
-    pe-jax report --workdir=runs/ladder --also=runs/headroom --out=results/ladder
+    pe-jax report --workdir=runs/ladder --workdir=runs/headroom --out=results/ladder
 
 Rungs are 2 layers of width 64 with five seeds, 4 of 96 with three, and 6 of 144 with one.
 
