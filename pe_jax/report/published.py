@@ -11,7 +11,7 @@ import itertools
 import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -28,6 +28,7 @@ from pe_jax.report.words import count, each, join
 # Files of published numbers
 
 
+NATS = "nats a token"
 BEYOND = "beyond"  # `at` of a mean over the lengths beyond the training length
 
 
@@ -257,8 +258,14 @@ def _tasks_of(results: Sequence[Result], reference: PublishedTable) -> Iterator[
 
 
 def _our_metric(entry: PublishedNumber, metrics: Sequence[str]) -> str:
-    """The metric in the unit of a published number, else the first one of its direction."""
-    alike = [name for name in metrics if described(name).unit == entry.unit]
+    """The metric in the unit of a published number, which of NATS is that of all tokens of the
+    windows; else the first one of its direction.
+    """
+    alike = [
+        name
+        for name in metrics
+        if described(name).unit == entry.unit or (entry.unit, name) == (NATS, "nonoverlapping")
+    ]
     same = [name for name in metrics if described(name).better == entry.better]
     return next(iter([*alike, *same]), "")
 
@@ -315,8 +322,17 @@ def _our_cell(result: Result, column: PublishedColumn, swap: str = "") -> Cell:
     if not lengths or way is None:
         return Cell()
     if column.at == BEYOND:
-        return cells.beyond(result, column.metric, lengths, way)
-    return cells.cell(result, column.metric, lengths[0], way)
+        found = cells.beyond(result, column.metric, lengths, way)
+    else:
+        found = cells.cell(result, column.metric, lengths[0], way)
+    if not _in_nats(column, result):
+        return found
+    return replace(found, mean=found.mean * math.log(2), half=found.half * math.log(2))
+
+
+def _in_nats(column: PublishedColumn, result: Result) -> bool:
+    """Whether bits per byte times ln 2 are nats a token: tokens are bytes."""
+    return column.unit == NATS and result.tokenizer.spec == "bytes"
 
 
 def _comparable(way: Way) -> tuple[Any, ...]:
@@ -448,7 +464,11 @@ def notes(held: PublishedTask) -> list[Note]:
     """Where the numbers are from, why the level differs, and which ranks say nothing."""
     sources = dict.fromkeys(f"{e.source} ({e.status})" for e in held.entries)
     settings = dict.fromkeys(e.setting for e in held.entries)
-    units = {c.unit: described(c.metric).measured for c in held.columns if c.metric}
+    units = {
+        c.unit: c.unit if _in_nats(c, held.results[0]) else described(c.metric).measured
+        for c in held.columns
+        if c.metric
+    }
     differ = [f"{unit} is held against {ours}" for unit, ours in units.items() if unit != ours]
     guesses = [
         _guess_sentence(place, one)

@@ -55,7 +55,7 @@ def result(spec, level, task=("reverse_string", {}), way=AS_TRAINED, metric="acc
 def entry(
     spec, value, task="reverse_string", at="beyond", unit="accuracy in %", swap="", variant=""
 ) -> PublishedNumber:
-    better = "lower" if unit == "perplexity" else "higher"
+    better = "lower" if unit in ("perplexity", published.NATS) else "higher"
     told = "Somebody 2024, table 1", "read in the paper", "encoders of 5 layers"
     return PublishedNumber(task, spec, at, swap, variant, value, better, unit, *told)
 
@@ -67,6 +67,19 @@ def reference(*entries) -> PublishedTable:
 def ranked(ours, published=(90.0, 80.0, 75.0, 70.0, 65.0)) -> list:
     results = [result(spec, level) for spec, level in zip(SPECS, ours, strict=True)]
     return hold(results, [reference(*map(entry, SPECS, published))])
+
+
+def test_nats_a_token_are_held_against_the_bits_of_all_bytes_times_ln_2():
+    results = [make_record(s, [2.0, 3.0, 3.5, 4.0, 5.0]) for s in ("rope", "t5")]
+    lines = [entry(s, 3.0, "text", "4x", "nats a token") for s in ("rope", "t5")]
+    (held,) = hold(results, [reference(*lines)])
+    bits = 3.5 + 0.25 + 0.01  # nonoverlapping at 256, the mean of three seeds
+    assert held.lines[0].ours[0].mean == pytest.approx(bits * math.log(2))
+    assert "held against" not in " ".join(published.notes(held))
+    pieces = [replace(r, tokenizer=replace(r.tokenizer, spec="bpe:2048")) for r in results]
+    (held,) = hold(pieces, [reference(*lines)])
+    assert held.lines[0].ours[0].mean == pytest.approx(bits)
+    assert "nats a token is held against" in " ".join(published.notes(held))
 
 
 def test_critical_values_are_those_of_all_orders():
