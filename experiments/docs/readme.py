@@ -8,7 +8,8 @@ A number of prose is marked by the place that it comes from,
 
 and is written anew, with as many decimals, from the results of that study: the mean over replicas
 of the row with that label ("rope", or "rope, yarn" with a swap), by that metric at that length, or
-`beyond`: over all lengths beyond training. results/STUDY:TASK is one task of a study of several.
+`beyond`: over all lengths beyond training. A last word, `nats`, turns bits into nats.
+results/STUDY:TASK is one task of a study of several, results/STUDY:64 one training length.
 
 python -m experiments.docs.readme [--check]
 """
@@ -19,6 +20,7 @@ import argparse
 import dataclasses
 import functools
 import json
+import math
 import os
 import re
 import statistics
@@ -34,8 +36,8 @@ from pe_jax.report.words import plusminus
 
 ROOT = Path(__file__).resolve().parents[2]
 NUMBER = re.compile(
-    r"<!-- (?P<study>results/[^\s:]+)(:(?P<task>\S+))? (?P<label>[^>]+?) (?P<metric>\w+) "
-    r"(?P<length>\d+|beyond) -->−?\d+(\.\d+)?"
+    r"<!-- (?P<study>results/[^\s:]+)(:(?P<part>\S+))? (?P<label>[^>]+?) (?P<metric>\w+) "
+    r"(?P<length>\d+|beyond)(?P<nats> nats)? -->−?\d+(\.\d+)?"
 )
 FAST_COMPILATION = "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true"
 
@@ -237,7 +239,7 @@ def tasks() -> str:
 def number(marked: re.Match[str]) -> str:
     """A marked number, from the results of its study. ValueError where they do not have it."""
     found = []
-    for table in of_study(marked["study"], marked["task"], marked["metric"]):
+    for table in of_study(marked["study"], marked["part"], marked["metric"]):
         for row in table.rows:
             if (row.trained or row.way) and row.label == marked["label"]:
                 cells = dict(zip(map(str, table.lengths), row.cells, strict=True))
@@ -246,15 +248,16 @@ def number(marked: re.Match[str]) -> str:
         raise ValueError(f"{marked[0]!r}: the study has not one such row and length")
     mark, _, old = marked[0].partition("-->")
     decimals = len(old.partition(".")[2])
-    return f"{mark}-->{found[0].mean:.{decimals}f}".replace("-->-", "-->−")
+    mean = found[0].mean * (math.log(2) if marked["nats"] else 1)
+    return f"{mark}-->{mean:.{decimals}f}".replace("-->-", "-->−")
 
 
 @functools.cache
-def of_study(folder: str, task: str | None, metric: str) -> list[Table]:
-    """The tables of a metric, of the results on one task or on all."""
+def of_study(folder: str, part: str | None, metric: str) -> list[Table]:
+    """The tables of a metric, of the results on one task or of one training length, or of all."""
     results = headroom.added(study.load(ROOT / folder))
-    if task:
-        results = [result for result in results if result.config["task"]["name"] == task]
+    if part:
+        results = [r for r in results if part in (r.config["task"]["name"], str(r.train.length))]
     return tables.grouped(results, metric)
 
 
