@@ -149,7 +149,9 @@ class _Sweep:
         command += [f"--config=replay.py:{folder / 'queued.json'}", f"--workdir={folder.parent}"]
         command += [f"--command={self.command}"]
         threads = _threads(self.folders[id]) or engine.threads(resources, len(self.waiting))
-        environment = {"NPROC": str(threads)} | self.environment
+        # Runs may share a GPU, of whose memory a process would take three quarters at once.
+        own = {"NPROC": str(threads), "XLA_PYTHON_CLIENT_PREALLOCATE": "false"}
+        environment = own | self.environment
         records.put_state(folder, Stage.QUEUED)
         log = (folder / "log.txt").absolute()
         with concerning(log), open(log, "a") as file:

@@ -470,15 +470,16 @@ def heat(results: Sequence[Result], width: float) -> Figure | None:
 
 
 def _depth_grids(results: Sequence[Result], metric: str) -> dict[str, DepthGrid]:
-    """The grid of each panel by its name, which for a swap of a single model is the swap."""
+    """The grid of each panel by its name, which of a single model with swaps is the swap alone."""
     names, found = labels.names(results), {}
     for result in results:
         by_sample = any(replica.kind == "sample" for replica in result.replicas(metric))
         ways = dict.fromkeys(curve.way for curve in result.curves if curve.metric == metric)
-        for way in ways if by_sample else [AS_TRAINED]:
+        ways = list(ways) if by_sample else [AS_TRAINED]
+        name = "" if len(results) == 1 < len(ways) else names[result.id]
+        for way in ways:
             if grid := _depth_grid(result, metric, way):
-                name = "" if way and len(results) == 1 else names[result.id]
-                found[labels.in_way(name, way, result.train)] = grid
+                found[labels.in_way(name, way, result.train) or "as it is"] = grid
     return found
 
 

@@ -33,6 +33,11 @@ class Mine(Encoding):
     def relative_bias(self, params, n):
         return jnp.broadcast_to(-self.slope * jnp.abs(n), (self.dims.heads, n.size))
 """
+SAYING = """
+import os
+
+print("GPU memory at once:", os.environ.get("XLA_PYTHON_CLIENT_PREALLOCATE"))
+"""
 STUDY = """
 from pe_jax.configs import base
 
@@ -67,7 +72,11 @@ def get_sweep():
 @pytest.fixture(scope="module")
 def lab(tmp_path_factory):
     lab = Lab(tmp_path_factory.mktemp("lab"), tmp_path_factory.getbasetemp() / "programs")
-    for name, text in {"mine.py": MINE + FAILING, "study.py": STUDY, "grid.py": GRID}.items():
+    for name, text in {
+        "mine.py": MINE + FAILING + SAYING,
+        "study.py": STUDY,
+        "grid.py": GRID,
+    }.items():
         (lab.folder / name).write_text(text)
     return lab
 
@@ -163,8 +172,9 @@ def test_a_failing_run_is_told_and_stops_no_other(lab, study):
     assert len(failed) == 1 and "mine.py:Failing: ArithmeticError: this hook fails" in failed[0]
     assert "the same command tries again what has failed: " in done.err.splitlines()[-1]
     assert "1 of 4 runs has failed and is not shown: " in (out / "table.md").read_text()
-    log = Path(failed[0].rpartition("(")[2].rstrip(")"))
-    assert "Traceback" in log.read_text() and "this hook fails" in log.read_text()
+    log = Path(failed[0].rpartition("(")[2].rstrip(")")).read_text()
+    assert "Traceback" in log and "this hook fails" in log
+    assert "GPU memory at once: false" in log  # of a GPU that several runs may share
 
 
 def test_ones_own_encoding_is_in_the_table_with_the_others(study):
