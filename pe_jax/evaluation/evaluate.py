@@ -9,7 +9,7 @@ ones.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Container, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -18,7 +18,7 @@ import numpy as np
 from pe_jax.data.tokenizer import BYTES, Tokenizer
 from pe_jax.evaluation.baselines import baselines
 from pe_jax.evaluation.config import EvalConfig
-from pe_jax.evaluation.passes import Key, Pass, jobs, plan, wanted
+from pe_jax.evaluation.passes import Key, Pass, equal, jobs, key_of, plan, wanted
 from pe_jax.evaluation.scorers import Models, SampleScorer, Scored, TextScorer
 from pe_jax.evaluation.windows import Windows, windows
 from pe_jax.metric import SampleMetric, TextMetric, named
@@ -53,7 +53,7 @@ def evaluate(
     tokenizer: Tokenizer = BYTES,
     session: Session | None = None,
     threads: int = 1,
-    known: Container[Key] = (),
+    known: Sequence[Scored] = (),
     keep: Callable[[list[Scored], list[Baseline]], object] = lambda scored, baselines: None,
 ) -> Evaluation:
     """Scores the models by a resolved config: on `documents`, the token ids [n] of each, or where
@@ -63,12 +63,15 @@ def evaluate(
     scores, and at the end the baselines; of several processes the first alone calls it. ValueError
     where the text does not suffice, Interrupted when `session.stop` says so.
 
-    A `known` score is neither computed nor compiled, and has no row or curve in what comes back;
-    all else is what it would be without it, to the bit. `longest` joins old curves of text and new.
+    A `known` score is neither computed nor compiled, and has no row or curve in what comes back; a
+    score of another way that shares its pass is it. All else is what it would be without it, to the
+    bit. `longest` joins old curves of text and new.
     """
     session = session or Session()
     passes = plan(models.encodings, config, models.segment, models.task)
-    keys = [key for key in wanted(passes, config, tuple(models.params)) if key not in known]
+    there = {key_of(one.row): one for one in known}
+    keys = [key for key in wanted(passes, config, tuple(models.params)) if key not in there]
+    scored = {key: there[old].of(key.way) for key, old in equal(passes, there, keys).items()}
     reads_text = models.task.reads_text
     cuts = _cuts(documents, config, tokenizer) if reads_text else {}
     scorer = (
@@ -76,12 +79,13 @@ def evaluate(
         if reads_text
         else SampleScorer(models, config, session)
     )
-    todo = jobs(passes, keys)
-    costs, scored = [scorer.tokens(job) for job in todo], dict[Key, Scored]()
+    todo = jobs(passes, [key for key in keys if key not in scored])
+    costs = [scorer.tokens(job) for job in todo]
     pool = ThreadPoolExecutor(threads)
     # One thread means this one, since all processes must use their devices in one order.
     scores: Iterator[dict[Key, Scored]] = (pool.map if threads > 1 else map)(scorer, todo)
     try:
+        broadcast(lambda: keep([*scored.values()], []))
         for i, new in enumerate(scores):
             scored |= new
             broadcast(lambda new=new: keep([*new.values()], []))

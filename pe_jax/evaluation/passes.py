@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import functools
 import itertools
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 import jax.numpy as jnp
@@ -19,7 +19,7 @@ from pe_jax.encodings.rope import RoPE
 from pe_jax.encodings.rotary import Rotary
 from pe_jax.evaluation.config import EvalConfig, variant
 from pe_jax.model import memory
-from pe_jax.record import Replica, Way
+from pe_jax.record import Curve, Replica, Row, Way
 from pe_jax.task import Task
 from pe_jax.tasks.text import TEXT
 
@@ -34,6 +34,11 @@ class Key(NamedTuple):
     way: Way
     metric: str
     length: int
+
+
+def key_of(scored: Row | Curve) -> Key:
+    """What identifies a score or its curve."""
+    return Key(scored.replica, scored.way, scored.metric, scored.length)
 
 
 class Pass(NamedTuple):
@@ -131,15 +136,31 @@ def jobs(passes: Sequence[Pass], keys: Sequence[Key]) -> list[Job]:
     """What is to be computed for the scores `keys`. Places and samples come one after another, each
     in every way at every length, so that the scores so far always compare all ways.
     """
-    computed = {
-        (part.way, part.length): part.computed(part.task.size(part.length)) for part in passes
-    }
+    computed = _computed(passes)
     jobs: dict[tuple[int, Pass], Job] = {}
     for key in sorted(keys, key=_turn):
         part = computed[key.way, key.length]
         job = jobs.setdefault((_turn(key), part), Job(part, {}))
         job.todo.setdefault((key.metric, key.replica), []).append(key)
     return list(jobs.values())
+
+
+def equal(passes: Sequence[Pass], known: Iterable[Key], keys: Sequence[Key]) -> dict[Key, Key]:
+    """For those of `keys` that share a pass with a known score, this one."""
+    computed, there = _computed(passes), dict[tuple[Pass, str, Replica], Key]()
+
+    def place(key: Key) -> tuple[Pass, str, Replica]:
+        return computed[key.way, key.length], key.metric, key.replica
+
+    for key in known:
+        if (key.way, key.length) in computed:
+            there[place(key)] = key
+    return {key: there[place(key)] for key in keys if place(key) in there}
+
+
+def _computed(passes: Sequence[Pass]) -> dict[tuple[Way, int], Pass]:
+    """`Pass.computed` of each, by its way and length."""
+    return {(part.way, part.length): part.computed(part.task.size(part.length)) for part in passes}
 
 
 def _turn(key: Key) -> int:

@@ -34,7 +34,7 @@ from pe_jax.evaluation.scoring import (
 )
 from pe_jax.evaluation.windows import Windows
 from pe_jax.metric import Predictions, PromptMetric, SampleMetric, named
-from pe_jax.record import Curve, Reason, Replica, Row
+from pe_jax.record import Curve, Reason, Replica, Row, Way
 from pe_jax.task import Task
 from pe_jax.tasks.text import TEXT
 from pe_jax.training.mesh import copies
@@ -85,6 +85,11 @@ class Scored(NamedTuple):
 
     row: Row
     curve: Curve | None
+
+    def of(self, way: Way) -> Scored:
+        """The same in another way, which shares its pass."""
+        curve = self.curve and dataclasses.replace(self.curve, way=way)
+        return Scored(dataclasses.replace(self.row, way=way), curve)
 
 
 class TextScorer:

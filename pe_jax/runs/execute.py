@@ -25,8 +25,8 @@ from pe_jax.data.tokenizer import Tokens
 from pe_jax.errors import Refused
 from pe_jax.evaluation.config import EvalConfig
 from pe_jax.evaluation.evaluate import Models, evaluate
-from pe_jax.evaluation.passes import Key, jobs, plan, wanted
-from pe_jax.evaluation.scorers import SampleScorer
+from pe_jax.evaluation.passes import jobs, plan, wanted
+from pe_jax.evaluation.scorers import SampleScorer, Scored
 from pe_jax.evaluation.windows import windows
 from pe_jax.record import Begun, Result, Tried, divergence
 from pe_jax.runs import environment
@@ -363,7 +363,7 @@ def _score(run: Run, folder: Folder, models: Models, text: Tokens, session: Sess
         session.say(f"note: {doubt}")
     scores: list[Scores] = []
 
-    def open_scores() -> frozenset[Key]:
+    def open_scores() -> tuple[Scored, ...]:
         kept = Scores(folder, run, session.say)
         kept.begin(text.about)
         scores.append(kept)
@@ -380,7 +380,7 @@ def _score(run: Run, folder: Folder, models: Models, text: Tokens, session: Sess
             text.tokenizer,
             session,
             threads=environment.threads() if single_core else 1,
-            known=broadcast(open_scores, kind=frozenset[Key]),
+            known=broadcast(open_scores, kind=tuple[Scored, ...]),
             keep=lambda scored, baselines: scores[0].add(scored, baselines),
         )
     finally:

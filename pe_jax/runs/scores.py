@@ -18,7 +18,7 @@ import msgspec
 from pe_jax import metric
 from pe_jax.errors import Refused
 from pe_jax.evaluation.evaluate import longest
-from pe_jax.evaluation.passes import Key
+from pe_jax.evaluation.passes import Key, key_of
 from pe_jax.evaluation.scorers import Scored
 from pe_jax.record import Baseline, CorpusRecord, Curve, Process, Reason, Row, UsersMetric, Way
 from pe_jax.runs import environment
@@ -70,12 +70,12 @@ class Scores:
         self.lines = [line for line in self.every if line.protocol == self.protocol]
 
     @property
-    def known(self) -> frozenset[Key]:
+    def known(self) -> tuple[Scored, ...]:
         """The scores that are there. One for which there was too little memory is not: there may be
         more today.
         """
-        rows = (line.row for line in self.lines if line.row)
-        return frozenset(_key(row) for row in rows if row.reason is not Reason.OUT_OF_MEMORY)
+        there = (Scored(line.row, line.curve) for line in self.lines if line.row)
+        return tuple(one for one in there if one.row.reason is not Reason.OUT_OF_MEMORY)
 
     @property
     def seconds(self) -> float:
@@ -122,8 +122,8 @@ class Scores:
     def result_fields(self) -> dict[str, Any]:
         """The fields of a record.Result that hold what the run asks for, as far as it is there."""
         asked, seeds = self.run.eval, self.run.run.seeds
-        rows = _newest((line.row for line in self.lines if line.row), _key)
-        curves = _newest((line.curve for line in self.lines if line.curve), _key)
+        rows = _newest((line.row for line in self.lines if line.row), key_of)
+        curves = _newest((line.curve for line in self.lines if line.curve), key_of)
         baselines = _newest((line.baseline for line in self.lines if line.baseline), _compared)
         columns = [*itertools.product(asked.ways, asked.lengths, asked.metrics)]
         ordered = [
@@ -180,10 +180,6 @@ def moved_targets(before: Run, after: Run) -> str:
         f"lengths up to {longest[1]} tokens move the targets, which lay in documents of at least "
         f"{longest[0]} tokens before: compare these values with each other, not with the run's own"
     )
-
-
-def _key(scored: Row | Curve) -> Key:
-    return Key(scored.replica, scored.way, scored.metric, scored.length)
 
 
 def _compared(baseline: Baseline) -> tuple[Way, int, str, str]:
