@@ -23,8 +23,8 @@ What differs from the published setting:
 
 A bigram model is the baseline: the counts of the first nine tenths, 0.01 added to each, have 2.488
 nats a byte on the last tenth, 2.502 on the last twentieth and 2.490 on the part of it that is
-scored. Adam moves a parameter by about the rate a step, so in 300 steps s stays below 3, and a slope
-of 3 / L tells hardly any near keys apart: the 2.490 to 2.498 nats of the paper's four columns
+scored. Adam moves a parameter by about the rate a step, so in 300 steps s stays below 3, and slopes
+of 3 / L tell hardly any near keys apart: the 2.490 to 2.498 nats of the paper's four columns
 besides RoPE are what a bigram model has.
 
 The swaps ntk and yarn(variant='paper') are their NTK and YaRN + affine, whose table is at 32,768.
