@@ -122,11 +122,11 @@ def _told(
         yield Column(name, "gain", longest, metric.sign, difference=True), gains
 
 
-def _orders(tables: Mapping[str, Table]) -> Iterator[SameOrder]:
+def _orders(by_name: Mapping[str, Table]) -> Iterator[SameOrder]:
     """Every two tables of text, by the names of their groups, with the same metric and as many
     encodings in common as a test of their order needs.
     """
-    for (first, one), (second, other) in itertools.combinations(tables.items(), 2):
+    for (first, one), (second, other) in itertools.combinations(by_name.items(), 2):
         if one.metric == other.metric and not of_samples(one.metric):
             mine, theirs = _values(one), _values(other)
             shared = [label for label in mine if label in theirs]
