@@ -213,6 +213,7 @@ class Device:
     count: int
     threads: int  # of XLA on the CPU
     xla_flags: str = ""
+    precision: str = ""  # jax_default_matmul_precision; without it a GPU rounds float32 to TF32
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

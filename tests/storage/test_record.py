@@ -262,7 +262,10 @@ def test_a_record_is_read_from_its_file_or_refused(tmp_path):
 def test_the_environment_says_what_decides_the_bits():
     import jax
 
+    with jax.default_matmul_precision("highest"):
+        assert environment.environment()["device"]["precision"] == "highest"
     found = environment.environment()
+    assert found["device"]["precision"] == ""
     assert json.loads(canonical(found)) == found
     assert found["versions"]["jax"] == jax.__version__
     assert found["versions"]["python"] == ".".join(map(str, sys.version_info[:3]))
