@@ -9,7 +9,8 @@ A number of prose is marked by the place that it comes from,
 and is written anew, with as many decimals, from the results of that study: the mean over replicas
 of the row with that label ("rope", or "rope, yarn" with a swap), by that metric at that length, or
 `beyond`: over all lengths beyond training. A last word, `nats`, turns bits into nats.
-results/STUDY:TASK is one task of a study of several, results/STUDY:64 one training length.
+results/STUDY:TASK is one task of a study of several, results/STUDY:64 one training length and
+results/STUDY:width=64 one width of the model.
 
 python -m experiments.docs.readme [--check]
 """
@@ -30,6 +31,7 @@ from pathlib import Path
 from typing import Any
 
 from experiments.docs import picture
+from pe_jax.record import Result
 from pe_jax.report import headroom, study, tables
 from pe_jax.report.cells import Table
 from pe_jax.report.words import plusminus
@@ -254,10 +256,15 @@ def number(marked: re.Match[str]) -> str:
 
 @functools.cache
 def of_study(folder: str, part: str | None, metric: str) -> list[Table]:
-    """The tables of a metric, of the results on one task or of one training length, or of all."""
+    """The tables of a metric, of the results that `part` names, or of all."""
+
+    def names(one: Result) -> tuple[str, ...]:
+        width = one.config["lm"]["model"]
+        return one.config["task"]["name"], str(one.train.length), f"width={width}"
+
     results = headroom.added(study.load(ROOT / folder))
     if part:
-        results = [r for r in results if part in (r.config["task"]["name"], str(r.train.length))]
+        results = [one for one in results if part in names(one)]
     return tables.grouped(results, metric)
 
 

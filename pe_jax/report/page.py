@@ -176,7 +176,7 @@ def _facts(result: Result) -> Iterator[tuple[str, str]]:
         value = records.plain(getattr(result, name))
         if value not in (None, "") and (result.train.steps or name != "seeds"):
             if isinstance(value, dict):
-                value = {key: value[key] for key in sorted(value) if value[key] != {}}
+                value = {key: value[key] for key in sorted(value) if value[key] not in ({}, "")}
             yield name.replace("_", " "), plain(value)
     if result.train.loss:
         yield "final training loss, nats a token", plain(result.train.loss)

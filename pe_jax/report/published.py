@@ -495,7 +495,7 @@ def _our_setting(results: Sequence[Result]) -> str:
     sizes += [f"width {lm['model']}"] if "model" in lm else []
     sizes += [count(lm["heads"], "head")] if "heads" in lm else []
     batch = f" of {train['batch']}" if "batch" in train else ""
-    fixed = train.get("curriculum") == "fixed" or not _task(result)
+    fixed = train.get("curriculum") == "fixed" or _task(result).get("name", "text") == "text"
     lengths = sorted({row.length for row in result.rows})
     many = f"{len(lengths)} lengths from {lengths[0]} to {lengths[-1]}"
     parts = [

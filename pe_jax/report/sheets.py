@@ -280,7 +280,12 @@ def orders(found: Sequence[SameOrder]) -> Sheet:
     )
     titles = "groups", "n", "5 % critical", *multiples
     note = Note("How to read the agreement", how)
-    return Sheet("Order of the encodings in two groups", titles, (("", rows),), (note,))
+    numbers = tuple(
+        {"first": one.first, "second": one.second, "n": one.n, "critical": critical(one.n)}
+        | {f"rho_{at}": one.rho.get(at) for at in multiples}
+        for one in found
+    )
+    return Sheet("Order of the encodings in two groups", titles, (("", rows),), (note,), numbers)
 
 
 def _reasons(cells: Sequence[Cell]) -> str:

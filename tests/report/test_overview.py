@@ -104,8 +104,11 @@ def test_the_order_of_five_encodings_in_one_table_is_held_against_that_in_anothe
     (one,) = found.orders
     assert one.n == 5 and list(one.rho) == ["1x", "2x", "4x", "8x", "16x"]
     assert list(one.rho.values()) == pytest.approx([1, 1, 0.6, 0.6, 0.6])
-    (row,) = sheets.orders(found.orders).rows
+    printed = sheets.orders(found.orders)
+    (row,) = printed.rows
     assert [cell.text for cell in row[1:5]] == ["5", "0.90", "1.00", "1.00"]
+    (line,) = csv.DictReader(io.StringIO(sheet.csv([printed])))
+    assert float(line["rho_4x"]) == one.rho["4x"] and float(line["critical"]) == 0.9
     assert not made([*first[:4], *other]).orders  # four have no order that is significant
 
 
