@@ -71,7 +71,10 @@ def write(path: Path, record: Planned | State) -> Path:
 
 def parse(kind: type[Schema], text: str) -> Schema:
     """A record from the text of its file, as `decode` makes it."""
-    return decode(kind, json.loads(text), text)
+    try:
+        return decode(kind, msgspec.json.decode(text), text)
+    except msgspec.DecodeError as error:
+        raise ValueError(f"{error}") from error
 
 
 def decode(kind: type[Schema], data: Any, text: str = "") -> Schema:

@@ -646,7 +646,7 @@ def test_load_sorts_by_id_and_names_what_is_damaged(tmp_path, records):
     save_runs(tmp_path, reversed(records))
     assert study.load(tmp_path) == records
     broken = tmp_path / "rope-1a2b3c4d" / "result.json"
-    for text, why in (('{"id": "rope', "Unterminated"), ('{"version": 6}', "lacks label, .*rows")):
+    for text, why in (('{"id": "rope', "truncated"), ('{"version": 6}', "lacks label, .*rows")):
         broken.write_text(text, "utf-8")
         with pytest.raises(ValueError, match=rf"rope-1a2b3c4d.result.json is damaged \(.*{why}"):
             study.load(tmp_path)
