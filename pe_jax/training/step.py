@@ -52,6 +52,7 @@ def structure(config: LmConfig, encodings: Sequence[Encoding]) -> tuple[nnx.Grap
     return graphdef, nnx.to_pure_dict(params)
 
 
+@functools.cache  # the encodings of a sweep share one model
 def model_size(config: LmConfig) -> int:
     """How many numbers one seed learns besides those of encodings. No more than two layers are
     built: all are alike.
