@@ -6,27 +6,34 @@ from __future__ import annotations
 
 import time
 from collections import Counter
+from collections.abc import Collection
 
 import jax
 import numpy as np
 
-from pe_jax.evaluation.passes import jobs, plan, wanted
+from pe_jax.evaluation.passes import Key, equal, jobs, key_of, plan, wanted
 from pe_jax.evaluation.scorers import compared, shared
 from pe_jax.evaluation.scoring import target_nats
 from pe_jax.report.words import count, rounded
+from pe_jax.runs.folder import Folder
 from pe_jax.runs.progress import duration
 from pe_jax.runs.run import Run
+from pe_jax.runs.scores import Scores
 from pe_jax.training.step import structure
 
 
-def show(run: Run) -> None:
+def show(run: Run, folder: Folder) -> None:
     """Times a window of the shortest length and its compilation, and prints for each length how
     many windows are computed and how long they will take, by the multiplications of each; and how
-    long their programs will compile.
+    long their programs will compile. Scores that the folder has are not computed again.
     """
     run.load()  # what is wrong with the text is said now
+    known = {key_of(one.row) for one in Scores(folder, run, print).known}
     shortest = run.eval.lengths[0]
-    windows, references, programs = passes(run)
+    windows, references, programs = passes(run, known)
+    if not programs:
+        print("nothing is left to score: the same command without --dry_run writes the tables")
+        return
     seconds, compiling = _timed(run, shortest)
     each = {n: seconds * work(run, n) / work(run, shortest) for n in {*windows, *references}}
     print(f"a window of {shortest} tokens takes {rounded(seconds)} s here")
@@ -45,15 +52,17 @@ def show(run: Run) -> None:
     )
 
 
-def passes(run: Run) -> tuple[Counter[int], Counter[int], int]:
+def passes(run: Run, known: Collection[Key] = ()) -> tuple[Counter[int], Counter[int], int]:
     """(how many windows are scored at each length; how many are computed to compare with; by how
-    many programs), of a run that is scored place by place.
+    many programs), of a run that is scored place by place and whose `known` scores are there.
     """
     config = run.eval
     parts = plan(run.encodings, config, run.train.length, run.task)
     windows, references = Counter[int](), Counter[int]()
     seen, programs = set(), set()
-    for job in jobs(parts, wanted(parts, config, run.run.seeds)):
+    keys = [key for key in wanted(parts, config, run.run.seeds) if key not in known]
+    there = equal(parts, known, keys)
+    for job in jobs(parts, [key for key in keys if key not in there]):
         for metrics, replica in shared(job):
             programs.add((job.part.encodings, job.part.length, metrics))
             windows[job.part.length] += 1

@@ -127,7 +127,7 @@ def main() -> int:
             inspection.show(run)
             return 0
         if _DRY_RUN.value:
-            estimate.show(run)
+            estimate.show(run, Folder.of(run.id, _WORKDIR.value))
             return 0
         with console.RunView(run) as view:
             result = execute(run, _WORKDIR.value, cli.command_line(), view)

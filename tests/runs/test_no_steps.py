@@ -12,17 +12,19 @@ import pytest
 from flax import nnx
 from helpers import DIMS
 
+from pe_jax.commands import estimate
 from pe_jax.compose.parse import make
 from pe_jax.compose.swap import swap
 from pe_jax.errors import Refused
 from pe_jax.evaluation.config import EvalConfig
 from pe_jax.evaluation.evaluate import Models, evaluate
-from pe_jax.evaluation.passes import plan
+from pe_jax.evaluation.passes import key_of, plan
 from pe_jax.evaluation.windows import windows
 from pe_jax.pretrained.load import load
 from pe_jax.prompts import Request, passkey
 from pe_jax.report import figures, sheets, tables
 from pe_jax.runs.execute import execute
+from pe_jax.runs.folder import Folder
 from pe_jax.runs.progress import SILENT, Silent
 from pe_jax.runs.run import Run
 from pe_jax.storage import hashes
@@ -161,7 +163,7 @@ def scores(result):
     return [dataclasses.replace(row, seconds=None) for row in result.rows]
 
 
-def test_what_was_cut_off_goes_on_with_what_it_lacks(asked, book, tmp_path):
+def test_what_was_cut_off_goes_on_with_what_it_lacks(asked, book, tmp_path, capsys):
     whole = execute(asked, tmp_path / "whole", view=SILENT)
     first, second, third = Stops(10), Stops(0), Stops(0)
     with pytest.raises(KeyboardInterrupt):
@@ -176,10 +178,13 @@ def test_what_was_cut_off_goes_on_with_what_it_lacks(asked, book, tmp_path):
     assert execute(asked, tmp_path / "runs", view=third).rows == result.rows
     assert not third.passes
     more = run_of(book, swaps=("pi", "window", "ntk"))
+    assert estimate.passes(more, {key_of(row) for row in result.rows}) == ({64: 3}, {}, 1)
     grown = execute(more, tmp_path / "runs", view=third)
     assert third.passes == 3 and set(result.rows) < set(grown.rows)  # of 64 tokens alone
     anew = execute(more, tmp_path / "anew", view=SILENT)
     assert scores(grown) == scores(anew)
+    estimate.show(more, Folder.of(more.id, tmp_path / "runs"))
+    assert "nothing is left to score" in capsys.readouterr().out
     book.write_text(book.read_text() + "moth\n")
     with pytest.raises(Refused, match="other text .*has changed since"):
         execute(asked, tmp_path / "runs", view=SILENT)
