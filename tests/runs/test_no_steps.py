@@ -256,7 +256,7 @@ def test_prompts_have_a_table_and_a_heat_map_of_every_swap(book, tmp_path):
     assert "same numbers with every swap" in notes and "3 samples" in notes
     figure = figures.heat([result], 5.5)
     titles = [axes.get_title() for axes in figure.axes if axes.get_visible()]
-    assert titles[:3] == ["served", "pi", "window 300"]
+    assert titles[:3] == ["as it is", "pi", "window 300"]
 
 
 def test_the_table_says_what_its_intervals_are_over(asked, tmp_path):
