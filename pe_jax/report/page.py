@@ -79,18 +79,12 @@ def write(
     held = published.hold(shown, references)
     printed = _sheets(reported, compared, matrix, held, choice)
     title = out.parent.name if out.name == "report" else out.name  # runs/NAME/report
-    texts = {
-        "runs.jsonl": "".join(records.encode(result) + "\n" for result in results),
-        **_texts("table", printed["table"]),
-        "report.html": page(
-            shown, reported, title, commands, compared, matrix, held, choice, answer
-        ),
-        **_texts("answer", [answer] if answer else []),
-        **_texts("overview", printed["overview"]),
-        **_texts("orders", printed["orders"]),
-        **_texts("baseline", printed["baseline"]),
-        **_texts("published", printed["published"]),
-    }
+    texts = {"runs.jsonl": "".join(records.encode(result) + "\n" for result in results)}
+    for name, found in {**printed, "answer": [answer] if answer else []}.items():
+        texts |= _texts(name, found)
+    texts["report.html"] = page(
+        shown, reported, title, commands, compared, matrix, held, choice, answer
+    )
     with atomic.together(out) as draft:
         written = [atomic.write(draft / name, text) for name, text in texts.items()]
         for one in drawn(shown, reported, compared, 5.5, matrix):
