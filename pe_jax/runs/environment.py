@@ -40,7 +40,7 @@ def environment() -> dict[str, Any]:
             "count": len(devices),
             "threads": threads(),
             "xla_flags": os.environ.get("XLA_FLAGS", ""),
-            "precision": jax.config.jax_default_matmul_precision or "",
+            "precision": jax.config.values["jax_default_matmul_precision"] or "",
         },
     }
 
