@@ -11,7 +11,7 @@ from collections.abc import Collection
 import jax
 import numpy as np
 
-from pe_jax.evaluation.passes import Key, equal, jobs, key_of, plan, wanted
+from pe_jax.evaluation.passes import Key, key_of, left, plan
 from pe_jax.evaluation.scorers import compared, shared
 from pe_jax.evaluation.scoring import target_nats
 from pe_jax.report.words import count, rounded
@@ -52,7 +52,7 @@ def show(run: Run, folder: Folder) -> None:
     )
 
 
-def passes(run: Run, known: Collection[Key] = ()) -> tuple[Counter[int], Counter[int], int]:
+def passes(run: Run, known: Collection[Key]) -> tuple[Counter[int], Counter[int], int]:
     """(how many windows are scored at each length; how many are computed to compare with; by how
     many programs), of a run that is scored place by place and whose `known` scores are there.
     """
@@ -60,9 +60,8 @@ def passes(run: Run, known: Collection[Key] = ()) -> tuple[Counter[int], Counter
     parts = plan(run.encodings, config, run.train.length, run.task)
     windows, references = Counter[int](), Counter[int]()
     seen, programs = set(), set()
-    keys = [key for key in wanted(parts, config, run.run.seeds) if key not in known]
-    there = equal(parts, known, keys)
-    for job in jobs(parts, [key for key in keys if key not in there]):
+    _, _, todo = left(parts, config, run.run.seeds, known)
+    for job in todo:
         for metrics, replica in shared(job):
             programs.add((job.part.encodings, job.part.length, metrics))
             windows[job.part.length] += 1

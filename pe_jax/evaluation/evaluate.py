@@ -18,7 +18,7 @@ import numpy as np
 from pe_jax.data.tokenizer import BYTES, Tokenizer
 from pe_jax.evaluation.baselines import baselines
 from pe_jax.evaluation.config import EvalConfig
-from pe_jax.evaluation.passes import Key, Pass, equal, jobs, key_of, plan, wanted
+from pe_jax.evaluation.passes import Key, Pass, key_of, left, plan
 from pe_jax.evaluation.scorers import Models, SampleScorer, Scored, TextScorer
 from pe_jax.evaluation.windows import Windows, windows
 from pe_jax.metric import SampleMetric, TextMetric, named
@@ -70,8 +70,8 @@ def evaluate(
     session = session or Session()
     passes = plan(models.encodings, config, models.segment, models.task)
     there = {key_of(one.row): one for one in known}
-    keys = [key for key in wanted(passes, config, tuple(models.params)) if key not in there]
-    scored = {key: there[old].of(key.way) for key, old in equal(passes, there, keys).items()}
+    keys, equal, todo = left(passes, config, tuple(models.params), there)
+    scored = {key: there[old].of(key.way) for key, old in equal.items()}
     reads_text = models.task.reads_text
     cuts = _cuts(documents, config, tokenizer) if reads_text else {}
     scorer = (
@@ -79,7 +79,6 @@ def evaluate(
         if reads_text
         else SampleScorer(models, config, session)
     )
-    todo = jobs(passes, [key for key in keys if key not in scored])
     costs = [scorer.tokens(job) for job in todo]
     pool = ThreadPoolExecutor(threads)
     # One thread means this one, since all processes must use their devices in one order.

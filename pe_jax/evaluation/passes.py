@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import functools
 import itertools
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
 import jax.numpy as jnp
@@ -145,8 +145,12 @@ def jobs(passes: Sequence[Pass], keys: Sequence[Key]) -> list[Job]:
     return list(jobs.values())
 
 
-def equal(passes: Sequence[Pass], known: Iterable[Key], keys: Sequence[Key]) -> dict[Key, Key]:
-    """For those of `keys` that share a pass with a known score, this one."""
+def left(
+    passes: Sequence[Pass], config: EvalConfig, seeds: Sequence[int], known: Collection[Key]
+) -> tuple[list[Key], dict[Key, Key], list[Job]]:
+    """(the scores that are wanted and not `known`, in the order of the record; for those of them
+    that share a pass with a known score, this one; what is to be computed for the others).
+    """
     computed, there = _computed(passes), dict[tuple[Pass, str, Replica], Key]()
 
     def place(key: Key) -> tuple[Pass, str, Replica]:
@@ -155,7 +159,9 @@ def equal(passes: Sequence[Pass], known: Iterable[Key], keys: Sequence[Key]) -> 
     for key in known:
         if (key.way, key.length) in computed:
             there[place(key)] = key
-    return {key: there[place(key)] for key in keys if place(key) in there}
+    keys = [key for key in wanted(passes, config, seeds) if key not in known]
+    equal = {key: there[place(key)] for key in keys if place(key) in there}
+    return keys, equal, jobs(passes, [key for key in keys if key not in equal])
 
 
 def _computed(passes: Sequence[Pass]) -> dict[tuple[Way, int], Pass]:

@@ -399,7 +399,7 @@ def _nothing_to_compare(results: Sequence[Result], reference: PublishedTable) ->
 
 def _task_in_words(result: Result) -> str:
     """The task of a result in a word, with the fields that are not at their defaults."""
-    return result.corpus.source if _task(result).get("name", "text") != "text" else "text"
+    return "text" if _task_name(result) == "text" else result.corpus.source
 
 
 # The comparison as sheets, with their notes
@@ -495,7 +495,7 @@ def _our_setting(results: Sequence[Result]) -> str:
     sizes += [f"width {lm['model']}"] if "model" in lm else []
     sizes += [count(lm["heads"], "head")] if "heads" in lm else []
     batch = f" of {train['batch']}" if "batch" in train else ""
-    fixed = train.get("curriculum") == "fixed" or _task(result).get("name", "text") == "text"
+    fixed = train.get("curriculum") == "fixed" or _task_name(result) == "text"
     lengths = sorted({row.length for row in result.rows})
     many = f"{len(lengths)} lengths from {lengths[0]} to {lengths[-1]}"
     parts = [
@@ -556,8 +556,11 @@ def _guess_sentence(place: str, one: Agreement) -> str:
 def _is_of_task(result: Result, task: str) -> bool:
     """Whether a result is of a task, with the fields that are named."""
     name, asked = member(task)
-    fields = _task(result)
-    return fields.get("name", "text") == name and _has_fields(fields, asked)
+    return _task_name(result) == name and _has_fields(_task(result), asked)
+
+
+def _task_name(result: Result) -> str:
+    return _task(result).get("name", "text")
 
 
 def _task(result: Result) -> dict[str, Any]:

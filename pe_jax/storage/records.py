@@ -72,9 +72,10 @@ def write(path: Path, record: Planned | State) -> Path:
 def parse(kind: type[Schema], text: str) -> Schema:
     """A record from the text of its file, as `decode` makes it."""
     try:
-        return decode(kind, msgspec.json.decode(text), text)
+        data = msgspec.json.decode(text)
     except msgspec.DecodeError as error:
         raise ValueError(f"{error}") from error
+    return decode(kind, data, text)
 
 
 def decode(kind: type[Schema], data: Any, text: str = "") -> Schema:
