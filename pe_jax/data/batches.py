@@ -5,117 +5,110 @@ that goes on after a kill needs nothing but its step.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-if TYPE_CHECKING:
-    import grain
-
 FOLLOWED = 8
-"""A row of `segments` stays in one document for this many times the memory."""
+"""A row of `Segments` stays in one document for this many times the memory."""
 SHUFFLED = 4096
 """The fewest items that are shuffled at once: fewer windows are repeated until they are so many,
 since Grain's shuffle takes milliseconds for each item where there are only a few."""
 
 
 class _Windows:
-    """A random-access source for Grain: window i holds length + 1 tokens of one document."""
+    """Windows by their numbers: each holds length + 1 tokens of one document."""
 
     def __init__(self, documents: Sequence[np.ndarray], length: int):
         self.documents, self.length = documents, length
         # Of each document: how many windows it has, and how many it and those before it have.
         self.counts = np.array([max(document.size - 1, 0) // length for document in documents])
         self.ends = np.cumsum(self.counts)
-        self.passes = -(-SHUFFLED // int(self.ends[-1]))
+        self.count = int(self.ends[-1])
 
-    def __len__(self) -> int:
-        return self.passes * int(self.ends[-1])
-
-    def __getitem__(self, index: int) -> np.ndarray:
-        document, start = self.place(index % int(self.ends[-1]))
-        return self.documents[document][start : start + self.length + 1].astype(np.int32)
-
-    def place(self, window: int) -> tuple[int, int]:
-        """(number of the document, its first token in there) of a window."""
-        document = int(np.searchsorted(self.ends, window, side="right"))
-        return document, int(window - self.ends[document] + self.counts[document]) * self.length
+    def read(self, windows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """(tokens int32 [n, length + 1], the place of the first one in its document [n])."""
+        numbers = np.searchsorted(self.ends, windows, side="right")
+        starts = (windows - self.ends[numbers] + self.counts[numbers]) * self.length
+        tokens = np.empty((len(windows), self.length + 1), np.int32)
+        for row, number, start in zip(tokens, numbers.tolist(), starts.tolist(), strict=True):
+            row[:] = self.documents[number][start : start + self.length + 1]
+        return tokens, starts
 
 
-class _Segments:
-    """A random-access source for Grain: item s * batch + b is row b of step s, (window, whether it
-    begins a piece of text).
-    """
-
-    def __init__(self, windows: _Windows, batch: int):
-        self.windows, self.batch, self.count = windows, batch, int(windows.ends[-1])
-
-    def __len__(self) -> int:
-        return self.count * self.batch
-
-    def __getitem__(self, index: int) -> tuple[np.ndarray, bool]:
-        step, row = divmod(index, self.batch)
-        window = (row * self.count // self.batch + step) % self.count
-        return self.windows[window], self.windows.place(window)[1] == 0
-
-
-def batches(
-    documents: Sequence[np.ndarray], length: int, batch: int, seed: int
-) -> grain.MapDataset:
-    """Batches of shuffled windows: ds[step] is int32 [batch, length + 1] for every step >= 0.
+class Batches:
+    """Batches of shuffled windows: batches[step] is int32 [batch, length + 1] for every step >= 0.
 
     A window holds length + 1 tokens of one document: inputs are [:length], targets [1:]. Windows
     begin at multiples of `length`, so a document of n tokens has (n - 1) // length of them,
     neighbours share one token, and no token is a target twice in an epoch. The last
     (n - 1) % length tokens of a document are left out.
 
-    Every epoch has each window equally often (once, from 4096 windows on), in an order of its own.
-    A batch may end one epoch and begin the next. Documents are not copied.
+    Every epoch has each window equally often (once, from 4096 windows on), in an order of its own,
+    which is that of Grain's `MapDataset.source(windows).seed(seed).shuffle().repeat()`. A batch may
+    end one epoch and begin the next. Documents are not copied.
 
     Raises ValueError for no window at all, sizes below 1 and seeds outside 0 .. 2**32 - 1.
     """
-    _check(documents, length, batch, seed)
-    import grain  # imports jax: seconds
 
-    source = grain.MapDataset.source(_Windows(documents, length))
-    return source.seed(seed).shuffle().repeat().batch(batch, drop_remainder=True)
+    def __init__(self, documents: Sequence[np.ndarray], length: int, batch: int, seed: int):
+        _check(documents, length, batch, seed)
+        self.windows, self.batch = _Windows(documents, length), batch
+        self.epoch = self.windows.count * -(-SHUFFLED // self.windows.count)
+        # Grain's seed for what stands one transformation behind its source.
+        self.seed = int(np.random.SeedSequence([seed, 1]).generate_state(1)[0])
+
+    def __getitem__(self, step: int) -> np.ndarray:
+        from grain.experimental import index_shuffle  # imports jax: seconds
+
+        shuffled = []
+        for item in range(step * self.batch, (step + 1) * self.batch):
+            epoch, place = divmod(item, self.epoch)
+            seed = (self.seed + epoch) % 2**32
+            shuffled.append(index_shuffle(place, max_index=self.epoch - 1, seed=seed, rounds=4))
+        return self.windows.read(np.array(shuffled) % self.windows.count)[0]
 
 
-def segments(
-    documents: Sequence[np.ndarray], length: int, batch: int, seed: int, memory: int
-) -> grain.MapDataset:
-    """Batches of consecutive windows, for a segment memory: ds[step] is (int32 [batch, length + 1],
-    bool [batch]). The bool is true where a row does not continue its text of the step before.
+class Segments:
+    """Batches of consecutive windows, for a segment memory: segments[step] is (int32
+    [batch, length + 1], bool [batch]). The bool is true where a row does not continue its text of
+    the step before.
 
     Documents are cut into pieces of FOLLOWED times `memory` tokens (rounded up to whole windows),
     in an order drawn from the seed, the same in every epoch. A row reads one piece after another;
     row b begins b / batch of the way through all of them, and after the last piece comes the first.
     Pieces are shorter than documents so that a short training sees many documents. Windows and
-    errors are those of `batches`.
+    errors are those of `Batches`.
     """
-    _check(documents, length, batch, seed)
-    import grain  # imports jax: seconds
 
-    size = FOLLOWED * -(-memory // length) * length
-    pieces = [
-        document[start : start + size + 1]
-        for document in documents
-        for start in range(0, document.size - length, size)
-    ]
-    order = np.random.default_rng(seed).permutation(len(pieces))
-    windows = _Windows([pieces[i] for i in order], length)
-    source = grain.MapDataset.source(_Segments(windows, batch))
-    return source.repeat().batch(batch, drop_remainder=True)
+    def __init__(
+        self, documents: Sequence[np.ndarray], length: int, batch: int, seed: int, memory: int
+    ):
+        _check(documents, length, batch, seed)
+        size = FOLLOWED * -(-memory // length) * length
+        pieces = [
+            document[start : start + size + 1]
+            for document in documents
+            for start in range(0, document.size - length, size)
+        ]
+        order = np.random.default_rng(seed).permutation(len(pieces))
+        self.windows, self.batch = _Windows([pieces[i] for i in order], length), batch
+
+    def __getitem__(self, step: int) -> tuple[np.ndarray, np.ndarray]:
+        count = self.windows.count
+        begins = np.arange(self.batch) * count // self.batch
+        tokens, starts = self.windows.read((begins + step) % count)
+        return tokens, starts == 0
 
 
-def stack(datasets: Sequence[grain.MapDataset], first: int, count: int) -> Any:
-    """The batches of steps first .. first + count - 1 of R replicas, one dataset each, as one:
-    every array of a batch has the axes [count, R] in front.
+def stack(replicas: Sequence[Batches] | Sequence[Segments], first: int, count: int) -> Any:
+    """The batches of steps first .. first + count - 1 of R replicas as one: every array of a batch
+    has the axes [count, R] in front.
     """
     import jax
 
-    items = [ds[step] for step in range(first, first + count) for ds in datasets]
-    lead = (count, len(datasets))
+    items = [batches[step] for step in range(first, first + count) for batches in replicas]
+    lead = (count, len(replicas))
     return jax.tree.map(lambda *a: np.stack(a).reshape(*lead, *a[0].shape), *items)
 
 

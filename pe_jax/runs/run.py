@@ -203,7 +203,7 @@ class Run:
                 self.start.check(tokens.tokenizer)
             if self.train.steps:  # ValueError if the text is shorter than a batch
                 seed = self.run.seeds[0]
-                batches.batches(tokens.splits["train"], self.train.length, self.train.batch, seed)
+                batches.Batches(tokens.splits["train"], self.train.length, self.train.batch, seed)
             if not self.eval.source:
                 self._check_windows(tokens)
         except (ValueError, OSError) as error:

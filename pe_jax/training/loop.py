@@ -8,6 +8,7 @@ from __future__ import annotations
 import functools
 import time
 from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -60,7 +61,7 @@ def train(
     call = _Calls(lm, encodings, config, seeds, documents, like, session.mesh, task)
 
     def begin() -> State:
-        call.compiled(min(config.steps_per_call, config.steps))  # before anything is allocated
+        call.compiled(call.count(0))  # before anything is allocated
         return fresh()
 
     first, state, earlier = _newest_or_fresh(
@@ -77,8 +78,8 @@ def train(
         return arrays
 
     while step < config.steps and not divergence.of_all:
-        count = min(config.steps_per_call, config.steps - step)
-        state, out, seconds = call(state, step, count)
+        count = call.count(step)
+        state, out, seconds = call(state, step)
         step += count
         divergence.note(out["diverged"][-1])
         line = _measured(config, task, step, out, seconds)
@@ -113,7 +114,10 @@ class _Calls:
         graphdef, _ = structure(lm, encodings)
         self.steps = make_steps(graphdef, config, seeds, mesh, task)
         self.seeds, self.like, self.mesh = len(seeds), like, mesh
+        self.config = config
         self.programs: dict[int, Any] = {}
+        self.reader = ThreadPoolExecutor(1)
+        self.ahead: dict[int, Future] = {}  # by the step that the call begins with
 
     def compiled(self, count: int, state: State | None = None) -> Any:
         """The program of `count` steps. Refused where it needs more memory than is free beside the
@@ -125,14 +129,28 @@ class _Calls:
             self.programs[count] = program
         return self.programs[count]
 
-    def __call__(
-        self, state: State, step: int, count: int
-    ) -> tuple[State, dict[str, np.ndarray], float]:
-        """Makes `count` steps after `step` of them. Gives the state, the losses and norms, and the
-        seconds of a step of one seed without compilation.
+    def count(self, step: int) -> int:
+        """How many steps the call makes that begins after `step` of them."""
+        return min(self.config.steps_per_call, self.config.steps - step)
+
+    def batches(self, step: int) -> Any:
+        """What is read for the call after `step` steps; that of the call after it is read while
+        the device computes.
         """
+        ahead = self.ahead.pop(step, None) or self.reader.submit(self.read, step, self.count(step))
+        following = step + self.count(step)
+        if following < self.config.steps:
+            count = self.count(following)
+            self.ahead[following] = self.reader.submit(self.read, following, count)
+        return ahead.result()
+
+    def __call__(self, state: State, step: int) -> tuple[State, dict[str, np.ndarray], float]:
+        """Makes the steps of the call after `step` of them. Gives the state, the losses and norms,
+        and the seconds of a step of one seed without reading and compilation.
+        """
+        count = self.count(step)
         program = self.compiled(count, state)
-        batches = place_batches(self.mesh, self.read(step, count))
+        batches = place_batches(self.mesh, self.batches(step))
         called = time.monotonic()
         state, out = program(state, batches)
         out = gather(out)
@@ -193,10 +211,10 @@ def _reading(
         return lambda step, count: samples.rows(count, len(seeds), config.batch)
     shape = config.length, config.batch
     if lm.memory:
-        datasets = [data.segments(documents, *shape, seed, lm.memory) for seed in seeds]
+        replicas = [data.Segments(documents, *shape, seed, lm.memory) for seed in seeds]
     else:
-        datasets = [data.batches(documents, *shape, seed) for seed in seeds]
-    return lambda step, count: data.stack(datasets, step, count)
+        replicas = [data.Batches(documents, *shape, seed) for seed in seeds]
+    return lambda step, count: data.stack(replicas, step, count)
 
 
 def _shapes_of_batches(

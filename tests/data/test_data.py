@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pe_jax.data.batches import batches, stack
+from pe_jax.data.batches import Batches, stack
 
 
 def numbers(windows: int, length: int = 4) -> list[np.ndarray]:
@@ -15,7 +15,7 @@ def numbers(windows: int, length: int = 4) -> list[np.ndarray]:
 
 def epochs(windows: int, count: int, seed: int = 0, batch: int = 5) -> np.ndarray:
     """[count, windows]: which window came when."""
-    ds = batches(numbers(windows), 4, batch, seed)
+    ds = Batches(numbers(windows), 4, batch, seed)
     steps = -(-windows * count // batch)
     firsts = np.concatenate([ds[step][:, 0] for step in range(steps)])
     return (firsts // 4)[: windows * count].reshape(count, windows)
@@ -23,9 +23,9 @@ def epochs(windows: int, count: int, seed: int = 0, batch: int = 5) -> np.ndarra
 
 def test_a_batch_is_a_function_of_seed_and_step():
     documents = [np.random.default_rng(i).integers(0, 256, 500, np.uint8) for i in range(3)]
-    ds = batches(documents, 8, 6, 1)
+    ds = Batches(documents, 8, 6, 1)
     asked = {step: ds[step] for step in (0, 1, 40, 7, 1000003)}
-    again, other = batches(documents, 8, 6, 1), batches(documents, 8, 6, 2)
+    again, other = Batches(documents, 8, 6, 1), Batches(documents, 8, 6, 2)
     for step in reversed(asked):
         assert asked[step].dtype == np.int32 and asked[step].shape == (6, 9)
         np.testing.assert_array_equal(asked[step], again[step])
@@ -55,14 +55,14 @@ def test_an_order_is_shuffled():
 
 
 def test_windows_are_neighbours_and_share_one_token():
-    rows = np.unique(batches(numbers(6), 4, 4096, 0)[0], axis=0)
+    rows = np.unique(Batches(numbers(6), 4, 4096, 0)[0], axis=0)
     np.testing.assert_array_equal(rows, 4 * np.arange(6)[:, None] + np.arange(5))
 
 
 def test_windows_never_cross_documents():
     sizes = {1: 5, 2: 9, 3: 4, 4: 30, 5: 1, 6: 8}
     documents = [np.full(size, value, np.uint8) for value, size in sizes.items()]
-    rows = batches(documents, 4, 11 * -(-4096 // 11), 0)[0]
+    rows = Batches(documents, 4, 11 * -(-4096 // 11), 0)[0]
     assert (rows == rows[:, :1]).all()
     values, counts = np.unique(rows[:, 0], return_counts=True)
     share = dict(zip(values.tolist(), (counts * 11 / len(rows)).tolist(), strict=True))
@@ -70,33 +70,32 @@ def test_windows_never_cross_documents():
 
 
 def test_the_last_tokens_of_a_document_are_left_out():
-    ds = batches([np.arange(12)], 4, 20, 0)
+    ds = Batches([np.arange(12)], 4, 20, 0)
     assert sorted(set(ds[0].ravel().tolist())) == list(range(9))
 
 
 def test_fewer_windows_than_a_batch_serve():
-    assert set((batches(numbers(3), 4, 30, 0)[0][:, 0] // 4).tolist()) == {0, 1, 2}
-    assert (batches(numbers(1), 4, 8, 0)[5] == np.arange(5)).all()
+    assert set((Batches(numbers(3), 4, 30, 0)[0][:, 0] // 4).tolist()) == {0, 1, 2}
+    assert (Batches(numbers(1), 4, 8, 0)[5] == np.arange(5)).all()
 
 
 def test_batches_do_not_alias_the_corpus():
     document = np.arange(9, dtype=np.int32)
-    batches([document], 4, 2, 0)[0][:] = -1
+    Batches([document], 4, 2, 0)[0][:] = -1
     np.testing.assert_array_equal(document, np.arange(9))
 
 
-def test_it_is_a_grain_dataset_whose_iterator_agrees():
+@pytest.mark.parametrize("windows, seed", [(20, 5), (5000, 2**32 - 1)])
+def test_the_order_is_that_of_grains_shuffle(windows, seed):
     grain = pytest.importorskip("grain")
-    ds = batches(numbers(20), 4, 3, 5)
-    assert isinstance(ds, grain.MapDataset)
-    options = grain.ReadOptions(num_threads=0, prefetch_buffer_size=0)
-    iterator = iter(ds.to_iter_dataset(options))
-    for step in range(9):
-        np.testing.assert_array_equal(next(iterator), ds[step])
+    items = range(windows) if windows >= 4096 else np.tile(range(windows), -(-4096 // windows))
+    ds = grain.MapDataset.source(items).seed(seed).shuffle().repeat()
+    got = epochs(windows, 3 * (-(-4096 // windows)), seed, 64).ravel()
+    np.testing.assert_array_equal(got, [ds[i] for i in range(got.size)])
 
 
 def test_stack_is_steps_by_replicas():
-    replicas = [batches(numbers(50), 4, 3, seed) for seed in (0, 1)]
+    replicas = [Batches(numbers(50), 4, 3, seed) for seed in (0, 1)]
     stacked = stack(replicas, 7, 4)
     assert stacked.shape == (4, 2, 3, 5) and stacked.dtype == np.int32
     for step in range(4):
@@ -108,10 +107,10 @@ def test_too_short_a_text_says_what_it_needs():
     documents = [np.zeros(size, np.uint8) for size in (5, 37, 0)]
     message = r"has 37 tokens, a window needs 65 \(train.length \+ 1\)"
     with pytest.raises(ValueError, match=message):
-        batches(documents, 64, 2, 0)
+        Batches(documents, 64, 2, 0)
     with pytest.raises(ValueError, match="has 37 tokens, a window needs 38"):
-        batches(documents, 37, 2, 0)
-    assert batches(documents, 36, 2, 0)[0].shape == (2, 37)
+        Batches(documents, 37, 2, 0)
+    assert Batches(documents, 36, 2, 0)[0].shape == (2, 37)
 
 
 @pytest.mark.parametrize(
@@ -125,7 +124,7 @@ def test_too_short_a_text_says_what_it_needs():
 )
 def test_sizes_and_seeds_are_checked(length, batch, seed, message):
     with pytest.raises(ValueError, match=message):
-        batches(numbers(3), length, batch, seed)
+        Batches(numbers(3), length, batch, seed)
 
 
 def test_importing_the_module_does_not_import_grain():
@@ -146,7 +145,7 @@ from pe_jax.storage import locks
 from pe_jax.data.load import load
 corpus = load("files:a.txt", {str(tmp_path)!r})
 documents = tokenizer.tokenize(corpus, "bytes").splits["train"]
-assert batches.batches(documents, 8, 2, 0)[0].shape == (2, 9)
+assert batches.Batches(documents, 8, 2, 0)[0].shape == (2, 9)
 folder = Path({str(tmp_path)!r}, "run")
 with locks.locked(folder):
     assert locks.is_locked(folder)

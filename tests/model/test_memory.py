@@ -248,7 +248,7 @@ def documents(sizes=(81, 23, 9, 200)):
 def test_each_row_follows_a_document_segment_by_segment_and_then_another():
     texts, batch, length, memory = documents(), 3, 4, 5
     piece = data.FOLLOWED * 8  # two windows hold the memory
-    ds = data.segments(texts, length, batch, 1, memory)
+    ds = data.Segments(texts, length, batch, 1, memory)
     windows = sum((text.size - 1) // length for text in texts)
     steps = [ds[step] for step in range(2 * windows)]
     tokens, fresh = (np.stack(part) for part in zip(*steps, strict=True))
@@ -262,7 +262,7 @@ def test_each_row_follows_a_document_segment_by_segment_and_then_another():
         assert len(set(begins[:windows])) == windows  # an epoch has every window once
         np.testing.assert_array_equal(begins[windows:], begins[:windows])
     assert len(set(tokens[0, :, 0])) == batch
-    again, other = (data.segments(texts, length, batch, seed, memory) for seed in (1, 2))
+    again, other = (data.Segments(texts, length, batch, seed, memory) for seed in (1, 2))
     np.testing.assert_array_equal(again[17][0], tokens[17])
     assert any((other[step][0] != tokens[step]).any() for step in range(windows))
 

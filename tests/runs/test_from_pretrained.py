@@ -13,7 +13,7 @@ from flax import nnx
 
 from configs import continued
 from pe_jax.commands import dry_run
-from pe_jax.data.batches import batches
+from pe_jax.data.batches import Batches
 from pe_jax.errors import Refused
 from pe_jax.pretrained.load import load
 from pe_jax.record import Result
@@ -161,7 +161,7 @@ def test_the_first_loss_is_that_of_the_pretrained_model(lab, folder):
     model = load(f"hf:{folder}")
     logits = jax.jit(lambda tokens: nnx.merge(model.graphdef, model.params)(tokens)[0])
     for seed, loss in zip((0, 1), line["loss"], strict=True):
-        read = batches(run.load().splits["train"], LENGTH, run.train.batch, seed)
+        read = Batches(run.load().splits["train"], LENGTH, run.train.batch, seed)
         window = np.asarray(read[0])
         log_p = jax.nn.log_softmax(logits(jnp.asarray(window[:, :-1])))
         nats = -np.take_along_axis(np.asarray(log_p), window[:, 1:, None], -1).mean()

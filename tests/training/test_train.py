@@ -400,7 +400,7 @@ def test_the_metrics_of_a_diverged_seed_are_null(tmp_path):
 
 def test_training_is_on_the_batches_of_each_seed_in_turn(solo):
     text = np.random.default_rng(0).integers(0, 15, 400)
-    order = data.batches([text], CONFIG.length, CONFIG.batch, 1)
+    order = data.Batches([text], CONFIG.length, CONFIG.batch, 1)
     config = dataclasses.replace(CONFIG, steps=9, steps_per_call=3)
     state, steps = start(make("randomized+rope", DIMS), (1,), config)
     for call, line in enumerate(solo[2]):
