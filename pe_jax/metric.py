@@ -71,6 +71,10 @@ class Metric:
     """
     unit: str = "bits per byte"
     better: Literal["lower", "higher"] = "lower"
+    logarithm: bool = False
+    """Whether reports show the natural logarithm of the value, and `unit` is that of the logarithm:
+    of perplexities a mean and its scatter are those of the worst.
+    """
 
     @property
     def sign(self) -> int:
@@ -412,8 +416,10 @@ METRICS: dict[str, Metric] = {
             "LongPPL (Fang et al., 2024): exp of the mean of -ln p over the key tokens among the "
             "targets of same_targets, which need the far context: as it is, in a window of the "
             "training length, the model gives them -ln p below 2 nats, and more than 2 nats more "
-            "where it sees a quarter of it. Every way is scored on the same keys.",
-            unit="perplexity of key tokens",
+            "where it sees a quarter of it. Every way is scored on the same keys. Tables have its "
+            "logarithm, whose differences can be tested.",
+            unit="nats per key token",
+            logarithm=True,
             places=same_targets,
             beyond=0,
             uses=("last",),

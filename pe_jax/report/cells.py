@@ -226,12 +226,18 @@ def value(row: record.Row) -> float:
 def by_replica(
     result: Result, metric: str, length: int, way: Way = AS_TRAINED
 ) -> dict[Replica, record.Row]:
-    """The result's rows that one cell is made of."""
-    return {
-        row.replica: row
+    """The result's rows that one cell is made of, their values as reports show them."""
+    rows = [
+        row
         for row in result.rows
         if row.length == length and row.way == way and row.metric == metric
-    }
+    ]
+    if described(metric).logarithm:
+        rows = [
+            row if math.isnan(value(row)) else dataclasses.replace(row, value=math.log(value(row)))
+            for row in rows
+        ]
+    return {row.replica: row for row in rows}
 
 
 def values(rows: Mapping[Replica, record.Row]) -> dict[Replica, float]:

@@ -11,7 +11,7 @@ from pe_jax.encoding import Dims
 from pe_jax.pretrained.answer import answer, choose
 from pe_jax.pretrained.answer import sheet as printed
 from pe_jax.record import CorpusRecord, Replica, Result, Row, Training, Way
-from pe_jax.report import sheet
+from pe_jax.report import sheet, stats
 
 DIMS = Dims(model=32, heads=4, head=8, layers=2, train_len=64)
 LENGTHS, PLACES = (16, 64, 128), 8
@@ -33,6 +33,8 @@ def result(metrics=("same_targets", "kl", "niah_single_1_exact"), reference=64, 
                 values = {"same_targets": text, "kl": (length == 128) * (WORSE[swap] + 0.01)}
                 right = {"yarn": 80, "pi": 90, "rerope": 100}.get(swap, 0) if length == 128 else 90
                 values["niah_single_1_exact"] = right if place else 100
+                broken = (not swap and length == 128) * (8 + 2 * NOISE[i, place])
+                values["longppl"] = np.exp(0.5 + 0.1 * NOISE[5, place] + broken)
                 for metric in metrics:
                     kind = "sample" if metric.startswith("niah") else "place"
                     where = {"replica": Replica(kind, place), "way": Way(swap=swap)}
@@ -85,6 +87,21 @@ def test_the_choice_is_one_that_no_score_tells_from_the_best_and_that_programs_r
     assert "pe-jax export '--model=hf:my models' --swap=yarn --length=128 --out=DIR" in text
     alone = answer(result(("same_targets", "kl")), parse("rope").encodings(DIMS))
     assert choose(alone)[1].startswith("Choose yarn. ")
+
+
+def test_perplexities_are_compared_by_their_logarithms():
+    """By themselves those of a model that breaks down scatter so much that no test tells it from
+    the best.
+    """
+    scored = result(("longppl",))
+    found = answer(scored, parse("rope").encodings(DIMS))
+    by = {c.name: c for c in found.choices}
+    values = [np.log(r.value) for r in scored.rows if not r.way and r.length == LENGTHS[-1]]
+    assert by["as it is"].scores[0].mean == pytest.approx(np.mean(values))
+    assert by["as it is"].scores[0].half == pytest.approx(stats.interval(values).half)
+    assert by["as it is"].change.mean == pytest.approx(8)
+    assert by["as it is"].p < 0.001 and not by["as it is"].scores[0].best
+    assert "nats per key token" in sheet.markdown([printed(found)])
 
 
 def test_dynamic_ntk_counts_from_its_own_length_in_config_json(monkeypatch):
