@@ -9,6 +9,7 @@ import itertools
 from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 
@@ -25,6 +26,8 @@ from pe_jax.tasks.text import TEXT
 
 SHORTEST = 16
 """The shortest length to which samples are padded."""
+REMAPS = "far", "far_positions", "reach"
+"""The hooks by which pairs of tokens get other distances than i - j, or are hidden."""
 
 
 class Key(NamedTuple):
@@ -59,10 +62,10 @@ class Pass(NamedTuple):
 
     def computed(self, tokens: int) -> Pass:
         """The pass in a form that ways of equal scores share: of its way only a memory is kept,
-        scalings that are RoPE at this length are RoPE, and windows at the end that hide nothing
-        in a sequence of so many tokens are left out.
+        what is RoPE in a sequence of so many tokens is RoPE, and windows at the end that hide
+        nothing in it are left out.
         """
-        members = tuple(map(_as_rope, self.encodings))
+        members = tuple(_as_rope(e, tokens) for e in self.encodings)
         while not self.way.memory and members and _hides_nothing(members[-1], tokens):
             members = members[:-1]
         return self._replace(way=Way(memory=self.way.memory), encodings=members)
@@ -175,12 +178,12 @@ def _turn(key: Key) -> int:
 
 
 @functools.cache
-def _as_rope(encoding: Encoding) -> Encoding:
-    """RoPE where the encoding turns by RoPE's frequencies, to the bit, and does nothing else, as a
-    scaling within the training length; else the encoding itself.
+def _as_rope(encoding: Encoding, tokens: int) -> Encoding:
+    """RoPE where the encoding turns by RoPE's frequencies, to the bit, and does nothing else in a
+    sequence of so many tokens, as a scaling within the training length; else the encoding itself.
     """
     e, cls = encoding, type(encoding)
-    if not isinstance(e, Rotary) or not {*sites(e)} <= {"at", "qk", "scale"}:
+    if not isinstance(e, Rotary) or not {*sites(e)} <= {"at", "qk", "scale", *REMAPS}:
         return e
     if any(getattr(cls, own) is not getattr(Rotary, own) for own in ("qk", "_angles")):
         return e
@@ -188,7 +191,26 @@ def _as_rope(encoding: Encoding) -> Encoding:
     if overrides(e, "scale"):  # that of ByParts does not depend on positions
         if cls.scale is not ByParts.scale or np.any(np.asarray(e.scale({}, jnp.zeros(1))) != 1):
             return e
+    if {*sites(e)} & {*REMAPS} and not _keeps_all_distances(e, tokens):
+        return e
     return rope if np.array_equal(e._frequencies(), rope._frequencies()) else e
+
+
+def _keeps_all_distances(encoding: Encoding, tokens: int) -> bool:
+    """Whether every query of a sequence of so many tokens sees all keys before it, at i - j."""
+    reach, positions = encoding.reach(), jnp.arange(tokens)
+    if reach is not None and sum(reach) < tokens:  # the last keys, and the first
+        return False
+    if not overrides(encoding, "far"):
+        return True
+
+    @jax.jit
+    def moved():
+        own = positions[:, None] - positions[None]
+        q, k = encoding.far_positions(positions, positions)
+        return (encoding.far(positions, positions) & (q[:, None] - k[None] != own) & (own >= 0)).any()
+
+    return not moved()
 
 
 def _hides_nothing(encoding: Encoding, length: int) -> bool:
