@@ -208,7 +208,9 @@ def _keeps_all_distances(encoding: Encoding, tokens: int) -> bool:
     def moved():
         own = positions[:, None] - positions[None]
         q, k = encoding.far_positions(positions, positions)
-        return (encoding.far(positions, positions) & (q[:, None] - k[None] != own) & (own >= 0)).any()
+        return (
+            encoding.far(positions, positions) & (q[:, None] - k[None] != own) & (own >= 0)
+        ).any()
 
     return not moved()
 

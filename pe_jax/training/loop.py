@@ -117,7 +117,7 @@ class _Calls:
         self.config = config
         self.programs: dict[int, Any] = {}
         self.reader = ThreadPoolExecutor(1)
-        self.ahead: dict[int, Future] = {}  # by the step that the call begins with
+        self.ahead: dict[int, Future] = {}  # what is read for the call after so many steps
 
     def compiled(self, count: int, state: State | None = None) -> Any:
         """The program of `count` steps. Refused where it needs more memory than is free beside the
@@ -137,12 +137,10 @@ class _Calls:
         """What is read for the call after `step` steps; that of the call after it is read while
         the device computes.
         """
-        ahead = self.ahead.pop(step, None) or self.reader.submit(self.read, step, self.count(step))
-        following = step + self.count(step)
-        if following < self.config.steps:
-            count = self.count(following)
-            self.ahead[following] = self.reader.submit(self.read, following, count)
-        return ahead.result()
+        for first in (step, step + self.count(step)):
+            if first < self.config.steps and first not in self.ahead:
+                self.ahead[first] = self.reader.submit(self.read, first, self.count(first))
+        return self.ahead.pop(step).result()
 
     def __call__(self, state: State, step: int) -> tuple[State, dict[str, np.ndarray], float]:
         """Makes the steps of the call after `step` of them. Gives the state, the losses and norms,
