@@ -340,9 +340,12 @@ def choose(found: Recommendation) -> tuple[Choice | None, str]:
         unit = described(found.metrics[0]).unit
         within = f"Within {found.margin:g} {unit} of {found.baseline}"
         said.append(f"{within}: {_names_of(close, found)}.")
-    unchanged = [c.name for c in found.ranked if len(c.read_by) == 3]
+    unchanged = [c for c in found.ranked if len(c.read_by) == len(READ_BY["default"])]
     if unchanged:
-        said.append(f"Run unchanged in {join(READ_BY['default'])}: {join(unchanged)}.")
+        names, best = join(c.name for c in unchanged), ""
+        if chosen not in unchanged and len(unchanged) > 1:
+            best = f", of which {unchanged[0].name} is the best"
+        said.append(f"Run unchanged in {join(READ_BY['default'])}: {names}{best}.")
     if by_all or len(found.metrics) == 1:
         enough = "" if chosen.way else ": these scores tell no swap to be better"
         said.insert(
@@ -363,9 +366,18 @@ def _names_of(choices: Sequence[Choice], found: Recommendation) -> str:
 
 
 def _config(found: Recommendation, chosen: Choice) -> str:
-    if chosen.scaling is None:
-        return f"{chosen.name} needs own code: no rope_type of config.json stands for it."
-    own = dict(chosen.scaling)
+    if chosen.scaling is not None:
+        return _lines(found, chosen)
+    said = f"{chosen.name} needs own code: no rope_type of config.json stands for it."
+    named = [choice for choice in found.ranked if choice.way and choice.scaling is not None]
+    return (
+        f"{said} The best with one is {named[0].name}: {_lines(found, named[0])}" if named else said
+    )
+
+
+def _lines(found: Recommendation, chosen: Choice) -> str:
+    """The lines of a choice that config.json can name, and the command that writes them."""
+    own = dict(chosen.scaling or {})
     lines = {name: own.pop(name) for name in ("rope_theta", LONGEST)}
     lines |= {} if own["rope_type"] == "default" else {"rope_scaling": own}
     said = [f"{json.dumps(lines)[1:-1]}."]

@@ -122,6 +122,17 @@ def test_a_model_that_no_score_tells_from_its_swaps_stays_as_it_is(monkeypatch):
     assert not any("export" in note for note in printed(alone).notes)
 
 
+def test_where_the_best_needs_own_code_the_best_that_programs_run_is_named(monkeypatch):
+    monkeypatch.setitem(WORSE, "rerope", -0.1)
+    monkeypatch.setitem(SCATTER, "rerope", 0.0)
+    made = answer(result(("same_targets",)), parse("rope").encodings(DIMS))
+    chosen, why = choose(made)
+    assert chosen.name == "rerope" and "yarn, pi and as it is, of which yarn is the best" in why
+    text = sheet.markdown([printed(made)])
+    assert "rerope needs own code" in text and "The best with one is yarn" in text
+    assert '"rope_type": "yarn"' in text and "--swap=yarn --length=128" in text
+
+
 def test_effective_length_is_the_longest_at_85_percent_of_short_texts(found):
     """The base is the mean at 16, a quarter of the training length: 91.25 %."""
     by = {c.name: c.effective for c in found.choices}
