@@ -191,18 +191,18 @@ def _as_rope(encoding: Encoding, tokens: int) -> Encoding:
     if overrides(e, "scale"):  # that of ByParts does not depend on positions
         if cls.scale is not ByParts.scale or np.any(np.asarray(e.scale({}, jnp.zeros(1))) != 1):
             return e
-    if {*sites(e)} & {*REMAPS} and not _keeps_all_distances(e, tokens):
+    if not _keeps_all_distances(e, tokens):
         return e
     return rope if np.array_equal(e._frequencies(), rope._frequencies()) else e
 
 
 def _keeps_all_distances(encoding: Encoding, tokens: int) -> bool:
     """Whether every query of a sequence of so many tokens sees all keys before it, at i - j."""
-    reach, positions = encoding.reach(), jnp.arange(tokens)
-    if reach is not None and sum(reach) < tokens:  # the last keys, and the first
+    if _hides(encoding, tokens):
         return False
     if not overrides(encoding, "far"):
         return True
+    positions = jnp.arange(tokens)
 
     @jax.jit
     def moved():
@@ -215,7 +215,15 @@ def _keeps_all_distances(encoding: Encoding, tokens: int) -> bool:
     return not moved()
 
 
-def _hides_nothing(encoding: Encoding, length: int) -> bool:
-    """Whether it is a window, and nothing besides, that is as wide as the sequence."""
+def _hides(encoding: Encoding, tokens: int) -> bool:
+    """Whether a key before a query of a sequence of so many tokens is not among the last and the
+    first that the query sees.
+    """
     reach = encoding.reach()
-    return reach is not None and reach[0] >= length and {*sites(encoding)} <= {"reach", "at"}
+    return reach is not None and sum(reach) < tokens
+
+
+def _hides_nothing(encoding: Encoding, tokens: int) -> bool:
+    """Whether it is a window, and nothing besides, that hides no key of the sequence."""
+    window = "reach" in sites(encoding) and {*sites(encoding)} <= {"reach", "at"}
+    return window and not _hides(encoding, tokens)
