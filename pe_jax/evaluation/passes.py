@@ -20,7 +20,7 @@ from pe_jax.encodings.rope import RoPE
 from pe_jax.encodings.rotary import Rotary
 from pe_jax.evaluation.config import EvalConfig, variant
 from pe_jax.model import memory
-from pe_jax.record import Curve, Replica, Row, Way
+from pe_jax.record import AS_TRAINED, Curve, Replica, Row, Way
 from pe_jax.task import Task
 from pe_jax.tasks.text import TEXT
 
@@ -61,14 +61,18 @@ class Pass(NamedTuple):
     """
 
     def computed(self, tokens: int) -> Pass:
-        """The pass in a form that ways of equal scores share: of its way only a memory is kept,
-        what is RoPE in a sequence of so many tokens is RoPE, and windows at the end that hide
-        nothing in it are left out.
+        """The pass in a form that ways of equal scores share: its way is left out, what is RoPE in
+        a sequence of so many tokens at the positions 0, 1, .. is RoPE, and windows at the end that
+        hide nothing in it are left out. One with a memory is shared by no other way.
         """
-        members = tuple(_as_rope(e, tokens) for e in self.encodings)
-        while not self.way.memory and members and _hides_nothing(members[-1], tokens):
+        members = self.encodings
+        if self.way.memory:
+            return self
+        if not any(overrides(e, "positions") for e in members):
+            members = tuple(_as_rope(e, tokens) for e in members)
+        while members and _hides_nothing(members[-1], tokens):
             members = members[:-1]
-        return self._replace(way=Way(memory=self.way.memory), encodings=members)
+        return self._replace(way=AS_TRAINED, encodings=members)
 
 
 class Job(NamedTuple):
@@ -181,6 +185,7 @@ def _turn(key: Key) -> int:
 def _as_rope(encoding: Encoding, tokens: int) -> Encoding:
     """RoPE where the encoding turns by RoPE's frequencies, to the bit, and does nothing else in a
     sequence of so many tokens, as a scaling within the training length; else the encoding itself.
+    Positions are 0, 1, ..
     """
     e, cls = encoding, type(encoding)
     if not isinstance(e, Rotary) or not {*sites(e)} <= {"at", "qk", "scale", *REMAPS}:
@@ -208,9 +213,7 @@ def _keeps_all_distances(encoding: Encoding, tokens: int) -> bool:
     def moved():
         own = positions[:, None] - positions[None]
         q, k = encoding.far_positions(positions, positions)
-        return (
-            encoding.far(positions, positions) & (q[:, None] - k[None] != own) & (own >= 0)
-        ).any()
+        return (encoding.far(positions, positions) & (q[:, None] - k[None] != own)).any()
 
     return not moved()
 

@@ -367,17 +367,18 @@ def _names_of(choices: Sequence[Choice], found: Recommendation) -> str:
 
 def _config(found: Recommendation, chosen: Choice) -> str:
     if chosen.scaling is not None:
-        return _lines(found, chosen)
+        return _lines(found, chosen, chosen.scaling)
     said = f"{chosen.name} needs own code: no rope_type of config.json stands for it."
-    named = [choice for choice in found.ranked if choice.way and choice.scaling is not None]
-    return (
-        f"{said} The best with one is {named[0].name}: {_lines(found, named[0])}" if named else said
-    )
+    for choice in found.ranked:  # the best first
+        if choice.way and choice.scaling is not None:
+            lines = _lines(found, choice, choice.scaling)
+            return f"{said} The best with one is {choice.name}: {lines}"
+    return said
 
 
-def _lines(found: Recommendation, chosen: Choice) -> str:
-    """The lines of a choice that config.json can name, and the command that writes them."""
-    own = dict(chosen.scaling or {})
+def _lines(found: Recommendation, chosen: Choice, scaling: Mapping[str, Any]) -> str:
+    """What config.json says of a choice, and the command that writes it."""
+    own = dict(scaling)
     lines = {name: own.pop(name) for name in ("rope_theta", LONGEST)}
     lines |= {} if own["rope_type"] == "default" else {"rope_scaling": own}
     said = [f"{json.dumps(lines)[1:-1]}."]

@@ -129,6 +129,18 @@ def test_scalings_share_the_pass_of_rope_where_they_are_rope():
     assert len({computed[way, 128] for way in ("", *same, *others)}) == 1 + len(same) + len(others)
 
 
+def test_a_pass_is_not_shared_where_positions_are_not_those_of_the_sequence():
+    """Random positions lie farther apart than there are tokens, and a memory moves them."""
+    members = make("randomized(max=1024)+rope", DIMS._replace(train_len=64))
+    config = EvalConfig(lengths=(64,), swaps=("rerope(window=63)",), last=16).resolved(64)
+    as_trained, swapped = (p.computed(64) for p in plan(members, config))
+    assert as_trained != swapped
+    chunk = make("chunk", DIMS._replace(train_len=64))
+    config = EvalConfig(lengths=(64,), memory=(64,), last=16).resolved(64)
+    with_memory = next(p for p in plan(chunk, config, segment=64) if p.way.memory)
+    assert with_memory.computed(64).encodings == with_memory.encodings
+
+
 MINE = """
 import dataclasses
 from pe_jax.encodings.rotary import Rotary
