@@ -70,7 +70,7 @@ def _pretrained(source: str, out: Path) -> Sequence[Path]:
     if source.startswith("hf:"):
         folder = there.files[-1].parent
         config = export.with_scaling(
-            json.loads((folder / "config.json").read_text("utf-8")), encodings, length
+            json.loads((folder / "config.json").read_text("utf-8")), encodings, length, own
         )
         weights = [path for path in there.files if path.suffix == ".safetensors"]
         return export.copied(folder, weights, config, out)

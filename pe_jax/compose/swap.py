@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+from collections.abc import Sequence
 
 import jax
 
@@ -39,8 +40,12 @@ def swap(encodings: tuple[Encoding, ...], spec: str) -> tuple[Encoding, ...]:
     it takes that place in these layers alone, and the replaced one stays in its others. If it
     replaces none it is appended.
 
-    ValueError if it could replace two, if it needs parameters that the replaced one does not have,
-    if it takes the place of one with parameters in a part of the layers, and if it would be
+    Of several that it could replace, as in Gemma 3, it takes the place of the one that acts in all
+    the layers that its spec names, and where it names none, of the one that acts where no window
+    does: what lies within a window, a longer text does not change.
+
+    ValueError if it could still replace two, if it needs parameters that the replaced one does not
+    have, if it takes the place of one with parameters in a part of the layers, and if it would be
     appended beside one of its family (pi beside xpos would rotate twice).
     """
     out = list(encodings)
@@ -48,8 +53,12 @@ def swap(encodings: tuple[Encoding, ...], spec: str) -> tuple[Encoding, ...]:
         new = member.encoding(encodings[0].dims)
         places = [i for i, old in enumerate(out) if replaces(type(new), type(old))]
         if len(places) > 1:
+            fits = _covers if "layers" in member.fields else _without_window
+            places = [i for i in places if fits(out, out[i], new)] or places
+        if len(places) > 1:
             raise ValueError(
-                f"{spec!r} could replace {len(places)} members of this model: no swap is clear"
+                f"{spec!r} could replace {len(places)} members of this model: no swap is clear; "
+                f"name layers of one of them, as {member.name}[{layers_of(out[places[0]])[0]}]"
             )
         old = out[places[0]] if places else None
         if old:
@@ -79,6 +88,17 @@ def swap(encodings: tuple[Encoding, ...], spec: str) -> tuple[Encoding, ...]:
         else:
             out.append(new)
     return tuple(out)
+
+
+def _covers(members: Sequence[Encoding], old: Encoding, new: Encoding) -> bool:
+    """Whether the old one acts in all layers of the new one."""
+    return {*layers_of(new)} <= {*layers_of(old)}
+
+
+def _without_window(members: Sequence[Encoding], old: Encoding, new: Encoding) -> bool:
+    """Whether the old one acts in no layer in which a window does."""
+    windowed = {layer for e in members if e.reach() for layer in layers_of(e)}
+    return windowed.isdisjoint(layers_of(old))
 
 
 @functools.cache

@@ -46,14 +46,22 @@ class Batches:
 
     Every epoch has each window equally often (once, from 4096 windows on), in an order of its own,
     which is that of Grain's `MapDataset.source(windows).seed(seed).shuffle().repeat()`. A batch may
-    end one epoch and begin the next. Documents are not copied.
+    end one epoch and begin the next. Documents are not copied. `bos` (`Tokenizer.bos`) takes the
+    place of the first token of every window.
 
     Raises ValueError for no window at all, sizes below 1 and seeds outside 0 .. 2**32 - 1.
     """
 
-    def __init__(self, documents: Sequence[np.ndarray], length: int, batch: int, seed: int):
+    def __init__(
+        self,
+        documents: Sequence[np.ndarray],
+        length: int,
+        batch: int,
+        seed: int,
+        bos: int | None = None,
+    ):
         _check(documents, length, batch, seed)
-        self.windows, self.batch = _Windows(documents, length), batch
+        self.windows, self.batch, self.bos = _Windows(documents, length), batch, bos
         self.epoch = self.windows.count * -(-SHUFFLED // self.windows.count)
         # Grain's seed for what stands one transformation behind its source.
         self.seed = int(np.random.SeedSequence([seed, 1]).generate_state(1)[0])
@@ -66,7 +74,10 @@ class Batches:
             epoch, place = divmod(item, self.epoch)
             seed = (self.seed + epoch) % 2**32
             shuffled.append(index_shuffle(place, max_index=self.epoch - 1, seed=seed, rounds=4))
-        return self.windows.read(np.array(shuffled) % self.windows.count)[0]
+        tokens, _ = self.windows.read(np.array(shuffled) % self.windows.count)
+        if self.bos is not None:
+            tokens[:, 0] = self.bos
+        return tokens
 
 
 class Segments:
@@ -78,11 +89,17 @@ class Segments:
     in an order drawn from the seed, the same in every epoch. A row reads one piece after another;
     row b begins b / batch of the way through all of them, and after the last piece comes the first.
     Pieces are shorter than documents so that a short training sees many documents. Windows and
-    errors are those of `Batches`.
+    errors are those of `Batches`; `bos` takes the place of the first token of every piece.
     """
 
     def __init__(
-        self, documents: Sequence[np.ndarray], length: int, batch: int, seed: int, memory: int
+        self,
+        documents: Sequence[np.ndarray],
+        length: int,
+        batch: int,
+        seed: int,
+        memory: int,
+        bos: int | None = None,
     ):
         _check(documents, length, batch, seed)
         size = FOLLOWED * -(-memory // length) * length
@@ -93,12 +110,16 @@ class Segments:
         ]
         order = np.random.default_rng(seed).permutation(len(pieces))
         self.windows, self.batch = _Windows([pieces[i] for i in order], length), batch
+        self.bos = bos
 
     def __getitem__(self, step: int) -> tuple[np.ndarray, np.ndarray]:
         count = self.windows.count
         begins = np.arange(self.batch) * count // self.batch
         tokens, starts = self.windows.read((begins + step) % count)
-        return tokens, starts == 0
+        begins_piece = starts == 0
+        if self.bos is not None:
+            tokens[begins_piece, 0] = self.bos
+        return tokens, begins_piece
 
 
 def stack(replicas: Sequence[Batches] | Sequence[Segments], first: int, count: int) -> Any:

@@ -1,4 +1,4 @@
-"""Text cut into tokens: its bytes, or the tokens of a byte-level BPE.
+"""Text cut into tokens: its bytes, or the tokens of a BPE of bytes or characters.
 
 `bytes` is the default. `bpe:N` trains a byte-level BPE of N tokens (Sennrich et al., 2016,
 arXiv:1508.07909, on bytes) on the training split. `file:PATH` reads a tokenizer.json, `hf:DIR` and
@@ -34,7 +34,7 @@ from pe_jax.storage.paths import existing, expanded
 FORMS = {
     "bytes": "the bytes of the text",
     "bpe": "bpe:N, a byte-level BPE of N tokens trained on the training split",
-    "file": "file:PATH, a byte-level BPE in a tokenizer.json",
+    "file": "file:PATH, a BPE in a tokenizer.json",
     "hf": "hf:DIR, that of a pretrained model's folder",
     "gguf": "gguf:PATH, that of a model in llama.cpp's format",
 }
@@ -56,6 +56,17 @@ class Tokenizer:
     def sizes(self) -> np.ndarray:
         """Bytes of each token: int32 [V]."""
         return np.array([len(piece) for piece in self.pieces], np.int32)
+
+    @functools.cached_property
+    def bos(self) -> int | None:
+        """The token that its tokenizer.json puts before every text, as <bos> of Llama and Gemma;
+        None where it puts none. `encode` leaves it out, since documents are cut into windows.
+        """
+        if self.json is None:
+            return None
+        model = _library_tokenizer(self.spec, self.json)
+        whole, text = (model.encode("a", add_special_tokens=s).ids[:1] for s in (True, False))
+        return None if whole == text else whole[0]
 
     def encode(self, documents: Sequence[np.ndarray]) -> tuple[np.ndarray, ...]:
         """The tokens of each document (uint8 [n], UTF-8) in the smallest unsigned dtype that holds
@@ -136,7 +147,7 @@ def tokenize(corpus: Corpus, spec: str, trained_on: Corpus | None = None) -> Tok
     kind, rest = _parse(spec)
     if kind == "bpe":
         texts = (document.tobytes().decode() for document in corpus.splits["train"])
-        tokenizer = _byte_level(spec, _trained(int(rest), texts, corpus.hash))
+        tokenizer = _of_json(spec, _trained(int(rest), texts, corpus.hash))
     elif kind in IN_FILES:
         tokenizer = named(spec)
     return cut(corpus, tokenizer, trained_on)
@@ -179,7 +190,7 @@ def kept(folder: Path, about: record.Vocabulary) -> Tokenizer:
         return BYTES
     if about.spec == record.SYMBOLS:
         return symbols(about.vocabulary)
-    return _byte_level(about.spec, _read_json(folder / "tokenizer.json"))
+    return _of_json(about.spec, _read_json(folder / "tokenizer.json"))
 
 
 def sources(spec: str) -> dict[str, str]:
@@ -210,14 +221,14 @@ def _parse(spec: str) -> tuple[str, str]:
 
 def named(spec: str) -> Tokenizer:
     """The tokenizer of file:PATH, hf:DIR or gguf:PATH."""
-    return _byte_level(spec, _json_of(*_parse(spec)))
+    return _of_json(spec, _json_of(*_parse(spec)))
 
 
 def _json_of(kind: str, path: str) -> str:
     """The text of the tokenizer.json of a spec, one of IN_FILES."""
     place = Path(expanded(path, "data.tokenizer"))
     if kind == "gguf":
-        return gguf_file.read(existing(place, "model")).tokenizer()
+        return gguf_file.read(existing(place, "model")).tokenizer
     return _read_json(existing(place, "model") / "tokenizer.json" if kind == "hf" else place)
 
 
@@ -248,9 +259,10 @@ GROUP = 2**22
 LINE_END = re.compile(rb"[!-~](?=\n)")
 
 
-def _byte_level(spec: str, text: str) -> Tokenizer:
+def _of_json(spec: str, text: str) -> Tokenizer:
     """The tokenizer of a tokenizer.json with this text; a piece is b"" where an id is not in use.
-    ValueError unless it is a lossless byte-level BPE.
+    ValueError unless it is a lossless BPE: a byte-level one, or one of characters as SentencePiece
+    makes it, which writes a space as SPACE and a character without a token as its bytes.
     """
     model = _library_tokenizer(spec, text)
     vocab = model.get_vocab(with_added_tokens=False)
@@ -261,30 +273,55 @@ def _byte_level(spec: str, text: str) -> Tokenizer:
         large = f"a token with the id {size - 1}: ids up to {LARGEST - 1} are read"
         raise ValueError(f"the tokenizer {spec} has {large}")
     parts = json.loads(model.to_str())
-    first = parts["pre_tokenizer"] or {}  # one step, or a sequence of steps
-    steps = [s for s in first.get("pretokenizers", [first]) if s.get("type") == "ByteLevel"]
+    characters = parts["normalizer"] == SPACES
+    faults = _of_characters(parts, vocab) if characters else _of_bytes(parts, own.values())
     for wrong, reason in (
         (parts["model"]["type"] != "BPE", f"it is a {parts['model']['type']}, no BPE"),
         (parts["model"].get("dropout"), "it drops merges at random (dropout)"),
-        (parts["normalizer"], "it changes the text first (normalizer)"),
-        (not steps, "its pre_tokenizer is not ByteLevel"),
-        (any(s["add_prefix_space"] for s in steps), "it adds a space (add_prefix_space)"),
-        (not all(ALPHABET.keys() >= set(t) for t in own.values()), "not all tokens are bytes"),
+        *faults,
     ):
         if wrong:
             raise _lossy(spec, reason)
     pieces = [b""] * size
     for i, token in own.items():
-        pieces[i] = bytes(ALPHABET[character] for character in token)
+        pieces[i] = _characters(token) if characters else bytes(ALPHABET[c] for c in token)
     for i, content in added.items():
-        pieces[i] = content.encode()
+        pieces[i] = _characters(content) if characters else content.encode()
     return Tokenizer(spec, tuple(pieces), text)
+
+
+SPACES = {"type": "Replace", "pattern": {"String": " "}, "content": gguf_file.SPACE}
+"""The normalizer of SentencePiece: it writes another character for a space, and adds none."""
+
+
+def _of_bytes(parts: Any, own: Iterable[str]) -> Iterator[tuple[bool, str]]:
+    """(whether a byte-level BPE with these tokens loses something, why)."""
+    first = parts["pre_tokenizer"] or {}  # one step, or a sequence of steps
+    steps = [s for s in first.get("pretokenizers", [first]) if s.get("type") == "ByteLevel"]
+    yield bool(parts["normalizer"]), "it changes the text first (normalizer)"
+    yield not steps, "its pre_tokenizer is not ByteLevel"
+    yield any(s["add_prefix_space"] for s in steps), "it adds a space (add_prefix_space)"
+    yield not all(ALPHABET.keys() >= set(t) for t in own), "not all tokens are bytes"
+
+
+def _of_characters(parts: Any, vocab: Mapping[str, int]) -> Iterator[tuple[bool, str]]:
+    """The same of a BPE of characters."""
+    bytes_there = all(f"<0x{byte:02X}>" in vocab for byte in range(256))
+    yield not parts["model"].get("byte_fallback"), "it loses unknown characters (byte_fallback)"
+    yield not bytes_there, "it has no token for some bytes"
+
+
+def _characters(token: str) -> bytes:
+    """The bytes of a token of a BPE of characters, "<0x0A>" for one byte."""
+    if found := re.fullmatch("<0x([0-9A-F]{2})>", token):
+        return bytes.fromhex(found[1])
+    return token.replace(gguf_file.SPACE, " ").encode()
 
 
 def _lossy(spec: str, reason: str) -> ValueError:
     """The error for a tokenizer that does not keep every byte of a text, with the reason."""
     return ValueError(
-        f"the tokenizer {spec} is not lossless: {reason}; bits per byte need a byte-level BPE that "
+        f"the tokenizer {spec} is not lossless: {reason}; bits per byte need a BPE of bytes that "
         "neither changes a text nor adds to it, as bpe:N trains"
     )
 

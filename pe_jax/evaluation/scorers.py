@@ -328,6 +328,8 @@ class Short(NamedTuple):
                 pieces.append(piece)
                 hi.append(context - 1 + min(stride, end + 1 - first))
         stacked, lo = np.stack(pieces), np.full(len(pieces), context - 1)
+        if whole.bos is not None:
+            stacked[:, 0] = whole.bos
         size = context + stride - 1
         sizes = np.ones((len(pieces), size), int)
         return Windows(whole.metric, size, stacked, sizes, lo, np.array(hi))

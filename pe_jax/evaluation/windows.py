@@ -1,6 +1,9 @@
 """Documents cut into the windows of a metric (metric.py says where), or prompts of a metric as
 windows, and the metric's value and curve from what a model says of their targets.
 
+Where the tokenizer has a token that stands before every text (`Tokenizer.bos`), it takes the place
+of the first token of each window, and stands before each prompt.
+
 A window of E tokens has rows 0 .. E - 1. Row r of a window that starts at token s of its document
 sees the tokens s .. s + r and predicts token s + r + 1. Windows never cross the end of a document,
 and every length and encoding scores the same number of tokens.
@@ -46,6 +49,8 @@ class Windows:
     NaN where nothing is asked for."""
     first: int = 0
     """The number of the first window among those that this is a part of."""
+    bos: int | None = None
+    """The token that every window begins with; None: the text's own."""
 
     def only(self, number: int) -> Windows:
         """The window of that number alone."""
@@ -161,10 +166,12 @@ def windows(
     for row, place in zip(tokens, places, strict=True):
         piece = long[place.document][place.start : place.start + length + 1]
         row[: len(piece)] = piece
+    if tokenizer.bos is not None:
+        tokens[:, 0] = tokenizer.bos
     lo, hi = (np.array([getattr(place, end) for place in places]) for end in ("begin", "end"))
     targets = tokens[:, 1:]
     sizes = np.ones_like(targets) if tokenizer is BYTES else tokenizer.sizes[targets]
-    return Windows(scorer, length, tokens, sizes, lo, hi)
+    return Windows(scorer, length, tokens, sizes, lo, hi, bos=tokenizer.bos)
 
 
 def _prompts(
@@ -179,10 +186,12 @@ def _prompts(
     """
     tokens = np.zeros((samples, length + 1), np.int32)
     depths = np.full((samples, length), np.nan)
+    begin = [] if tokenizer.bos is None else [tokenizer.bos]
     for number in range(samples):
-        prompt = metric.prompt(Request(tokenizer, length, number, documents))
-        tokens[number, : len(prompt.tokens)] = prompt.tokens
-        depths[number, prompt.answer - 1] = prompt.depths
+        prompt = metric.prompt(Request(tokenizer, length - len(begin), number, documents))
+        whole = [*begin, *prompt.tokens]
+        tokens[number, : len(whole)] = whole
+        depths[number, prompt.answer - 1 + len(begin)] = prompt.depths
     chosen = ~np.isnan(depths)
     lo, hi = chosen.argmax(axis=1), length - chosen[:, ::-1].argmax(axis=1)
     sizes = tokenizer.sizes[tokens[:, 1:]]

@@ -20,7 +20,7 @@ ACTIVATIONS = {
     "relu": jax.nn.relu,
     "silu": jax.nn.silu,
 }
-NORMS = {"rms": nnx.RMSNorm, "layer": nnx.LayerNorm}
+NORMS = {"rms": nnx.RMSNorm, "layer": nnx.LayerNorm, "sandwich": nnx.RMSNorm}
 DTYPES = {"float32": jnp.float32, "bfloat16": jnp.bfloat16}
 ATTENTIONS = ("auto", "dense", "blockwise", "fused")
 
@@ -53,7 +53,8 @@ class LmConfig:
     biases: Literal["", "qkv", "all"] = ""
     """Matrices with a bias: none, qkv (queries, keys and values), or all of a layer."""
     norm: str = "rms"
-    """rms or layer."""
+    """rms, layer, or sandwich: rms not only of what attention and the MLP read, but also of what
+    they add (Gemma 2 and 3)."""
     norm_eps: Positive | None = None
     """Added to the variance by norms; None: 1e-6."""
     qk_norm: bool = False

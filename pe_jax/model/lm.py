@@ -310,7 +310,9 @@ def _as_nnx(arrays) -> nnx.Dict:
 
 
 class Layer(nnx.Module):
-    """x + attention(norm(x)), then x + mlp(norm(x)); with lm.parallel both at once."""
+    """x + attention(norm(x)), then x + mlp(norm(x)); with lm.parallel both at once. With
+    lm.norm=sandwich both are normalised again before they are added.
+    """
 
     def __init__(self, config: LmConfig, *, rngs: nnx.Rngs):
         D, F = config.model, config.mlp or 4 * config.model
@@ -330,6 +332,9 @@ class Layer(nnx.Module):
 
         residual = 1 / (2 * config.layers)  # 2 * layers matrices add to the residual stream
         self.attention_norm, self.mlp_norm = config.make_norm(D, rngs), config.make_norm(D, rngs)
+        if config.norm == "sandwich":
+            self.attended_norm = config.make_norm(D, rngs)
+            self.mlp_out_norm = config.make_norm(D, rngs)
         self.query = dense(D, config.heads * K, bias=qkv)
         self.key_value = dense(D, 2 * (config.kv_heads or config.heads) * K, bias=qkv)
         self.out = dense(config.heads * K, D, residual)
@@ -368,9 +373,13 @@ class Layer(nnx.Module):
         B, L, D = x.shape
         h = self.attention_norm(flat(x)).reshape(x.shape)
         attended, cache = self._attention(h, pe, seen, last, cache)
+        if self.config.norm == "sandwich":
+            attended = self.attended_norm(attended)
         before = flat(x[:, L - last :])
         x = before + _dropped(self.dropout, attended, dropout_keys[0])
         mlp = self._mlp(self.mlp_norm(before if self.config.parallel else x))
+        if self.config.norm == "sandwich":
+            mlp = self.mlp_out_norm(mlp)
         x = x + _dropped(self.dropout, mlp, dropout_keys[1])
         return x.reshape(B, last, D), cache
 

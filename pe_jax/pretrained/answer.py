@@ -227,7 +227,7 @@ def _effective(
 def _scaling(encodings: tuple[Encoding, ...], way: Way, length: int) -> dict[str, Any] | None:
     members = [e.at(length) for e in (swap(encodings, way.swap) if way.swap else encodings)]
     try:
-        own = rope_parameters(members)
+        own = rope_parameters(members, encodings)
     except ValueError:
         return None
     return own | {LONGEST: max_position_embeddings(members[0], length)}

@@ -1,5 +1,5 @@
-"""The description of a model in a HuggingFace config.json, of Llama, Mistral, Qwen2, Qwen3 and
-GPT-NeoX (Pythia), as the model and the encodings of this package.
+"""The description of a model in a HuggingFace config.json, of Llama, Mistral, Qwen2, Qwen3, Gemma 3
+and GPT-NeoX (Pythia), as the model and the encodings of this package.
 """
 
 from __future__ import annotations
@@ -147,6 +147,76 @@ def _no_window(family: str, fields: _Fields) -> None:
         )
 
 
+def _gemma3(family: str, fields: _Fields) -> Described:
+    """Gemma 3: most layers have a window and a base of their own, every sixth has neither."""
+    layers, head = fields.number("num_hidden_layers"), fields.number("head_dim", 256)
+    length = fields.number("max_position_embeddings", 131072)
+    lm = LmConfig(
+        vocab=fields.number("vocab_size", 262208),
+        layers=layers,
+        model=fields.number("hidden_size"),
+        heads=fields.number("num_attention_heads"),
+        head=head,
+        kv_heads=fields.number("num_key_value_heads"),
+        mlp=fields.number("intermediate_size"),
+        activation="gelu",
+        gated=True,
+        norm="sandwich",
+        norm_eps=fields.number("rms_norm_eps", 1e-6, hint=Positive),
+        qk_norm=True,
+        tie_embeddings=True,
+    )
+    fields.must("hidden_activation", "gelu_pytorch_tanh")
+    fields.must("tie_word_embeddings", True)
+    if (scale := fields.take("query_pre_attn_scalar", 256)) != head:
+        raise ValueError(
+            f"config.json has query_pre_attn_scalar={scale} and heads of {head}: this package "
+            "divides the logits of attention by the root of the size of a head"
+        )
+    fields.must("attention_bias", False)
+    fields.must("use_bidirectional_attention", False, None)
+    for name in ("final_logit_softcapping", "attn_logit_softcapping"):
+        fields.must(name, None)
+    window = fields.number("sliding_window", 4096)
+    period = fields.take("_sliding_window_pattern", fields.take("sliding_window_pattern", 6))
+    usual = [f"{'full' if (i + 1) % period == 0 else 'sliding'}_attention" for i in range(layers)]
+    kinds = fields.take("layer_types", usual)
+    near = [i for i, kind in enumerate(kinds) if kind == "sliding_attention"]
+    far = [i for i, kind in enumerate(kinds) if kind == "full_attention"]
+    if not near or not far or len(near) + len(far) != layers or len(kinds) != layers:
+        raise ValueError(
+            f"config.json has layer_types={kinds!r}: of the {layers} layers of a Gemma 3 each is "
+            "sliding_attention or full_attention, and there are both"
+        )
+    theirs = fields.take("rope_parameters", {}) or {
+        "full_attention": {
+            "rope_theta": fields.take("rope_theta", 1e6),
+            **fields.take("rope_scaling", {}),
+        },
+        "sliding_attention": {"rope_theta": fields.take("rope_local_base_freq", 1e4)},
+    }
+    parts = _Fields(theirs, "rope_parameters.")
+    far_rope, near_rope = (
+        _rotary(family, _Fields({"rope_parameters": parts.take(f"{kind}_attention")}), length)
+        for kind in ("full", "sliding")
+    )
+    parts.finish()
+    local = f"[{_ranges(near)}]"
+    spec = f"{far_rope}[{_ranges(far)}]+{near_rope}{local}+window(window={window}){local}"
+    return Described(family, lm, spec, length)
+
+
+def _ranges(numbers: list[int]) -> str:
+    """Ascending numbers as slices and single ones: "0:5,6:11" or "5,11"."""
+    runs: list[list[int]] = []
+    for number in numbers:
+        if runs and runs[-1][-1] == number - 1:
+            runs[-1].append(number)
+        else:
+            runs.append([number])
+    return ",".join(f"{r[0]}:{r[-1] + 1}" if len(r) > 1 else str(r[0]) for r in runs)
+
+
 def _gpt_neox(family: str, fields: _Fields) -> Described:
     model, length = fields.number("hidden_size"), fields.number("max_position_embeddings")
     activation = fields.take("hidden_act", "gelu")
@@ -254,5 +324,6 @@ FAMILIES = {
     "mistral": _llama,
     "qwen2": _llama,
     "qwen3": _llama,
+    "gemma3_text": _gemma3,
     "gpt_neox": _gpt_neox,
 }

@@ -22,17 +22,23 @@ KEPT = ("generation_config.json", "tokenizer_config.json", "special_tokens_map.j
 
 
 def with_scaling(
-    config: Mapping[str, Any], encodings: Sequence[Encoding], length: int
+    config: Mapping[str, Any],
+    encodings: Sequence[Encoding],
+    length: int,
+    before: Sequence[Encoding] = (),
 ) -> dict[str, Any]:
-    """A config.json with these encodings, made for `length` tokens, in place of its own. ValueError
-    for encodings that it cannot say.
+    """A config.json with these encodings, made for `length` tokens, in place of its own, which are
+    those `before`. ValueError for encodings that it cannot say.
     """
-    own = rope_parameters(encodings)
+    own = rope_parameters(encodings, before)
     usual = {"rope_theta", "rope_scaling", "rope_parameters", "max_position_embeddings"}
     out = {name: value for name, value in config.items() if name not in usual}
     out["max_position_embeddings"] = max_position_embeddings(encodings[0], length)
     if "rope_parameters" in config:
-        return out | {"rope_parameters": own}
+        by_layers = (
+            config["rope_parameters"] if "full_attention" in config["rope_parameters"] else {}
+        )
+        return out | {"rope_parameters": by_layers | {"full_attention": own} if by_layers else own}
     theta = own.pop("rope_theta")
     scaling = None if own["rope_type"] == "default" else own
     return out | {"rope_theta": theta, "rope_scaling": scaling}

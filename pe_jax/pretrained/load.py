@@ -126,13 +126,14 @@ BUFFERS = ("rotary_emb.inv_freq", ".attention.bias", ".attention.masked_bias")
 
 def _by_our_names(family: str, lm: LmConfig, read: Read) -> dict[str, Any]:
     """{name: array} of all parameters, names as in "blocks/0/query/kernel"."""
+    layer, scale = _llama_layer, 1.0
+    embedding, norm, head = "model.embed_tokens", "model.norm", "lm_head"
     if family == "gpt_neox":
         embedding, norm, head = "gpt_neox.embed_in", "gpt_neox.final_layer_norm", "embed_out"
         layer = _neox_layer
-    else:
-        embedding, norm, head = "model.embed_tokens", "model.norm", "lm_head"
-        layer = _llama_layer
-    out = {"embedding": read(f"{embedding}.weight"), **_norm("norm", norm, read, lm)}
+    if family == "gemma3_text":
+        layer, scale = _gemma3_layer, lm.model**0.5  # its input is scaled, its output is not
+    out = {"embedding": scale * read(f"{embedding}.weight"), **_norm("norm", norm, read, lm)}
     if not lm.tie_embeddings:
         out["head/kernel"] = read(f"{head}.weight").T
     for i in range(lm.layers):
@@ -142,14 +143,31 @@ def _by_our_names(family: str, lm: LmConfig, read: Read) -> dict[str, Any]:
 
 def _llama_layer(lm: LmConfig, read: Read, i: int) -> dict[str, Any]:
     at = f"model.layers.{i}."
+    return {
+        **_llama_matrices(lm, read, at),
+        **_norm("attention_norm", f"{at}input_layernorm", read, lm),
+        **_norm("mlp_norm", f"{at}post_attention_layernorm", read, lm),
+    }
+
+
+def _gemma3_layer(lm: LmConfig, read: Read, i: int) -> dict[str, Any]:
+    at = f"model.layers.{i}."
+    return {
+        **_llama_matrices(lm, read, at),
+        **_norm("attention_norm", f"{at}input_layernorm", read, lm),
+        **_norm("attended_norm", f"{at}post_attention_layernorm", read, lm),
+        **_norm("mlp_norm", f"{at}pre_feedforward_layernorm", read, lm),
+        **_norm("mlp_out_norm", f"{at}post_feedforward_layernorm", read, lm),
+    }
+
+
+def _llama_matrices(lm: LmConfig, read: Read, at: str) -> dict[str, Any]:
     own, qkv = lm.biases == "all", lm.biases != ""
     keys, values = (_dense("", f"{at}self_attn.{name}_proj", read, qkv) for name in ("k", "v"))
     joined = {
         f"key_value{name}": jnp.concatenate([keys[name], values[name]], axis=-1) for name in keys
     }
     out = {
-        **_norm("attention_norm", f"{at}input_layernorm", read, lm),
-        **_norm("mlp_norm", f"{at}post_attention_layernorm", read, lm),
         **_dense("query", f"{at}self_attn.q_proj", read, qkv),
         **joined,
         **_dense("out", f"{at}self_attn.o_proj", read, own),
@@ -190,7 +208,8 @@ def _neox_layer(lm: LmConfig, read: Read, i: int) -> dict[str, Any]:
 
 
 def _norm(name: str, theirs: str, read: Read, lm: LmConfig) -> dict[str, Any]:
-    out = {f"{name}/scale": read(f"{theirs}.weight")}
+    one = 1.0 if lm.norm == "sandwich" else 0.0  # which Gemma adds to what it stores
+    out = {f"{name}/scale": one + read(f"{theirs}.weight")}
     return out | {f"{name}/bias": read(f"{theirs}.bias")} if lm.norm == "layer" else out
 
 

@@ -31,16 +31,17 @@ READ_BY = {
 reads dynamic, too, but takes one base for all lengths."""
 
 
-def rope_parameters(encodings: Sequence[Encoding]) -> dict[str, Any]:
-    """What a config.json says of these encodings, made for the length that is to be served: its
-    rope_type, rope_theta and the numbers of the scaling. ValueError for encodings that no rope_type
-    stands for.
+def rope_parameters(encodings: Sequence[Encoding], own: Sequence[Encoding] = ()) -> dict[str, Any]:
+    """What a config.json says of the first of these encodings, made for the length that is to be
+    served: its rope_type, rope_theta and the numbers of the scaling. `own` are those of the model
+    whose config.json it is, which says the others already, as the windows of Mistral and Gemma.
+    ValueError for encodings that no rope_type stands for.
     """
-    e = encodings[0]
-    if len(encodings) != 1 or not isinstance(e, Rotary):
+    e, *others = encodings
+    if not isinstance(e, Rotary) or others != [*own[1:]]:
         names = " and ".join(type(e).__name__ for e in encodings)
         raise ValueError(f"config.json can say a rotation alone, not {names}: it needs own code")
-    if {*layers_of(e)} != {*range(e.dims.layers)}:
+    if layers_of(e) != (layers_of(own[0]) if own else [*range(e.dims.layers)]):
         raise ValueError("config.json has one rotation for all layers: it needs own code")
     return {"rope_theta": float(e.base), **_scaling(e)}
 

@@ -302,6 +302,7 @@ def _train(run: Run, folder: Folder, work: Work) -> list[SeedGroup]:
             work.session,
             run.start,
             run.task,
+            work.text.tokenizer.bos,
         )
         trained.append(SeedGroup(seeds, state, seconds))
     return trained

@@ -1,19 +1,24 @@
-"""A Llama in llama.cpp's format GGUF, as HuggingFace would describe and store it.
+"""A Llama or a Gemma 3 in llama.cpp's format GGUF, as HuggingFace would describe and store it.
 
-The conversion to GGUF stores rotary pairs as neighbours: the rows of each head of queries and keys
-are permuted, which is undone here. Quantised tensors are dequantised by the package `gguf`.
+The conversion to GGUF stores rotary pairs of a Llama as neighbours: the rows of each head of
+queries and keys are permuted, which is undone here, as is the 1 that it adds to the norms of a
+Gemma. Quantised tensors are dequantised by the package `gguf`.
 """
 
 from __future__ import annotations
 
 import functools
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from pe_jax.storage import hashes
+
+FAMILIES = {"llama": "llama", "gemma3": "gemma3_text"}
+"""{architecture: model_type of its config.json}."""
 
 FIELDS = {
     "block_count": "num_hidden_layers",
@@ -23,11 +28,12 @@ FIELDS = {
     "attention.head_count": "num_attention_heads",
     "attention.head_count_kv": "num_key_value_heads",
     "attention.key_length": "head_dim",
+    "attention.sliding_window": "sliding_window",
     "attention.layer_norm_rms_epsilon": "rms_norm_eps",
     "rope.freq_base": "rope_theta",
     "vocab_size": "vocab_size",
 }
-"""{name of a GGUF field behind "llama.": name of the field of a config.json}."""
+"""{name of a GGUF field behind "llama." or "gemma3.": name of the field of a config.json}."""
 
 TENSORS = {
     "attn_norm": "input_layernorm",
@@ -41,6 +47,18 @@ TENSORS = {
     "ffn_down": "mlp.down_proj",
 }
 """{name of a layer's tensor behind "blk.i.": its name in HuggingFace's Llama}."""
+
+OF_GEMMA3 = {
+    "attn_q_norm": "self_attn.q_norm",
+    "attn_k_norm": "self_attn.k_norm",
+    "post_attention_norm": "post_attention_layernorm",
+    "ffn_norm": "pre_feedforward_layernorm",
+    "post_ffw_norm": "post_feedforward_layernorm",
+}
+"""The same of a Gemma 3, where it differs."""
+
+SPACE = "\u2581"
+"""What stands for a space in the tokens of SentencePiece."""
 
 DIGITS = {"smollm": True, "gpt-2": False}
 """{way of splitting text that can be read: whether each digit is a token of its own}."""
@@ -64,30 +82,41 @@ class GgufFile:
         except (ValueError, IndexError, KeyError) as error:
             raise ValueError(f"{path} is no whole GGUF file: {error}") from error
         self.fields = reader.fields
-        if (kind := self._value("general.architecture")) != "llama":
-            raise ValueError(f"{path} is of the architecture {kind!r}: of GGUF, llama can be read")
-        self.tensors = {_named(tensor.name): tensor for tensor in reader.tensors}
+        self.kind = self._value("general.architecture")
+        if self.kind not in FAMILIES:
+            raise ValueError(
+                f"{path} is of the architecture {self.kind!r}: of GGUF, {' and '.join(FAMILIES)} "
+                "can be read"
+            )
+        parts = TENSORS | (OF_GEMMA3 if self.kind == "gemma3" else {})
+        self.tensors = {_named(tensor.name, parts): tensor for tensor in reader.tensors}
         self.config = self._config(path)
 
     def _config(self, path: Path) -> dict[str, Any]:
-        own = {name.removeprefix("llama.") for name in self.fields if name.startswith("llama.")}
-        head = self._value("llama.rope.dimension_count")
-        if left := sorted(own - FIELDS.keys() - {"rope.dimension_count"}):
-            names = ", ".join(f"llama.{name}={self._value(f'llama.{name}')!r}" for name in left)
+        start = f"{self.kind}."
+        own = {name.removeprefix(start) for name in self.fields if name.startswith(start)}
+        sizes = {"rope.dimension_count", "attention.value_length"}
+        if left := sorted(own - FIELDS.keys() - sizes):
+            names = ", ".join(f"{start}{name}={self._value(start + name)!r}" for name in left)
             raise ValueError(f"{path} has fields that are not understood: {names}")
         config = {
-            theirs: self._value(f"llama.{name}") for name, theirs in FIELDS.items() if name in own
+            theirs: self._value(start + name) for name, theirs in FIELDS.items() if name in own
         }
         size = config.get("head_dim", config["hidden_size"] // config["num_attention_heads"])
-        if head not in (None, size):
-            raise ValueError(f"{path} turns {head} of {size} components of a head: not supported")
+        for name in sorted(sizes & own):
+            if (other := self._value(start + name)) != size:
+                raise ValueError(f"{path} has heads of {size} and {name}={other}: not supported")
+        config.setdefault("vocab_size", len(self._value("tokenizer.ggml.tokens")))
         tied = "lm_head.weight" not in self.tensors
-        return config | {"model_type": "llama", "tie_word_embeddings": tied}
+        config |= {"model_type": FAMILIES[self.kind], "tie_word_embeddings": tied}
+        return config | ({"query_pre_attn_scalar": size} if self.kind == "gemma3" else {})
 
     def read(self, name: str) -> np.ndarray:
         """The tensor of a HuggingFace name, float32."""
         tensor = self.tensors[name]
         values = self.library.dequantize(tensor.data, tensor.tensor_type).astype(np.float32)
+        if self.kind == "gemma3":
+            return values - 1 if name.endswith("norm.weight") else values
         if name.endswith(("q_proj.weight", "k_proj.weight")):
             which = "num_attention_heads" if "q_proj" in name else "num_key_value_heads"
             heads = self.config.get(which, self.config["num_attention_heads"])
@@ -95,41 +124,93 @@ class GgufFile:
             values = pairs.swapaxes(1, 2).reshape(values.shape)
         return values
 
+    @functools.cached_property
     def tokenizer(self) -> str:
         """The text of a tokenizer.json. ValueError unless it is a byte-level BPE whose splitting of
-        text is known.
+        text is known, or one of SentencePiece that puts no space before a text.
         """
         kind, split = self._value("tokenizer.ggml.model"), self._value("tokenizer.ggml.pre")
-        if kind != "gpt2" or split not in DIGITS:
+        if kind == "gpt2" and split in DIGITS:
+            made = self._byte_level(DIGITS[split])
+        elif kind == "llama" and self._value("tokenizer.ggml.add_space_prefix") is False:
+            made = self._sentencepiece()
+        else:
             raise ValueError(
                 f"a GGUF file's tokenizer of the kind {kind!r} with the splitting {split!r} cannot "
-                f"be read; known is gpt2 with {' or '.join(DIGITS)}"
+                f"be read; known are gpt2 with {' or '.join(DIGITS)}, and llama without "
+                "add_space_prefix"
             )
-        tokens = self._value("tokenizer.ggml.tokens")
-        kinds = self._value("tokenizer.ggml.token_type")
-        special = [i for i, kind in enumerate(kinds) if kind == self.library.TokenType.CONTROL]
-        steps = [{"type": "Digits", "individual_digits": True}] if DIGITS[split] else []
-        byte_level = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True}
+        tokens, kinds = (self._value(f"tokenizer.ggml.{name}") for name in ("tokens", "token_type"))
+        of_kind = self.library.TokenType
+        added = {of_kind.CONTROL: True, of_kind.USER_DEFINED: False}
+        bos = self._value("tokenizer.ggml.bos_token_id")
+        begins = self._value("tokenizer.ggml.add_bos_token")
         return json.dumps(
             {
                 "version": "1.0",
                 "truncation": None,
                 "padding": None,
-                "added_tokens": [_added(i, tokens[i]) for i in special],
-                "normalizer": None,
-                "pre_tokenizer": {
-                    "type": "Sequence",
-                    "pretokenizers": [*steps, byte_level | {"use_regex": True}],
-                },
-                "post_processor": None,
-                "decoder": byte_level | {"use_regex": True},
-                "model": {
-                    "type": "BPE",
-                    "vocab": {token: i for i, token in enumerate(tokens)},
-                    "merges": [m.split(" ", 1) for m in self._value("tokenizer.ggml.merges")],
-                },
+                "added_tokens": [
+                    _added(i, tokens[i], added[kind])
+                    for i, kind in enumerate(kinds)
+                    if kind in added
+                ],
+                "post_processor": _before_all(bos, tokens[bos]) if begins else None,
+                **made,
             }
         )
+
+    def _byte_level(self, digits: bool) -> dict[str, Any]:
+        """The parts of a byte-level BPE, with each digit as a token of its own or not."""
+        tokens = self._value("tokenizer.ggml.tokens")
+        steps = [{"type": "Digits", "individual_digits": True}] if digits else []
+        byte_level = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True}
+        return {
+            "normalizer": None,
+            "pre_tokenizer": {
+                "type": "Sequence",
+                "pretokenizers": [*steps, byte_level | {"use_regex": True}],
+            },
+            "decoder": byte_level | {"use_regex": True},
+            "model": {
+                "type": "BPE",
+                "vocab": {token: i for i, token in enumerate(tokens)},
+                "merges": [m.split(" ", 1) for m in self._value("tokenizer.ggml.merges")],
+            },
+        }
+
+    def _sentencepiece(self) -> dict[str, Any]:
+        """The parts of a BPE of SentencePiece, which has scores in place of merges: of all pairs of
+        neighbours it joins the one whose whole has the highest score.
+        """
+        tokens, scores = (self._value(f"tokenizer.ggml.{name}") for name in ("tokens", "scores"))
+        kinds = self._value("tokenizer.ggml.token_type")
+        vocab = {token: i for i, token in enumerate(tokens)}
+        usual = {tokens[i] for i, kind in enumerate(kinds) if kind == self.library.TokenType.NORMAL}
+        best_first = sorted(usual, key=lambda token: (-scores[vocab[token]], vocab[token]))
+        return {
+            "normalizer": {"type": "Replace", "pattern": {"String": " "}, "content": SPACE},
+            "pre_tokenizer": None,
+            "decoder": {
+                "type": "Sequence",
+                "decoders": [
+                    {"type": "Replace", "pattern": {"String": SPACE}, "content": " "},
+                    {"type": "ByteFallback"},
+                    {"type": "Fuse"},
+                ],
+            },
+            "model": {
+                "type": "BPE",
+                "byte_fallback": True,
+                "vocab": vocab,
+                "merges": [
+                    [token[:cut], token[cut:]]
+                    for token in best_first
+                    for cut in range(1, len(token))
+                    if token[:cut] in usual and token[cut:] in usual
+                ],
+            },
+        }
 
     def _value(self, name: str) -> Any:
         """A field's value; None where it is missing."""
@@ -141,18 +222,20 @@ def _read(path: Path, stamp: hashes.Stamp) -> GgufFile:
     return GgufFile(path)
 
 
-def _named(name: str) -> str:
-    """A tensor's name in HuggingFace's Llama; one that is not known stays as it is."""
+def _named(name: str, parts: Mapping[str, str]) -> str:
+    """A tensor's name at HuggingFace, those of a layer by `parts`; one that is not known stays as
+    it is.
+    """
     top = {"token_embd": "model.embed_tokens", "output_norm": "model.norm", "output": "lm_head"}
     stem, _, kind = name.rpartition(".")
     if stem in top:
         return f"{top[stem]}.{kind}"
     layer, _, part = stem.removeprefix("blk.").partition(".")
-    return f"model.layers.{layer}.{TENSORS[part]}.{kind}" if part in TENSORS else name
+    return f"model.layers.{layer}.{parts[part]}.{kind}" if part in parts else name
 
 
-def _added(i: int, token: str) -> dict[str, Any]:
-    """A special token, which is found in a text before all else."""
+def _added(i: int, token: str, special: bool) -> dict[str, Any]:
+    """A token that is found in a text before all else."""
     return {
         "id": i,
         "content": token,
@@ -160,7 +243,20 @@ def _added(i: int, token: str) -> dict[str, Any]:
         "lstrip": False,
         "rstrip": False,
         "normalized": False,
-        "special": True,
+        "special": special,
+    }
+
+
+def _before_all(i: int, token: str) -> dict[str, Any]:
+    """The last step of a tokenizer that puts a token before every text."""
+    return {
+        "type": "TemplateProcessing",
+        "single": [
+            {"SpecialToken": {"id": token, "type_id": 0}},
+            {"Sequence": {"id": "A", "type_id": 0}},
+        ],
+        "pair": [{"Sequence": {"id": "A", "type_id": 0}}, {"Sequence": {"id": "B", "type_id": 1}}],
+        "special_tokens": {token: {"id": token, "ids": [i], "tokens": [token]}},
     }
 
 

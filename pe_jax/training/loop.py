@@ -45,11 +45,13 @@ def train(
     session: Session,
     start: Starting | None = None,
     task: Task = TEXT,
+    bos: int | None = None,
 ) -> tuple[State, float]:
     """Trains `seeds` together in one program, from the newest checkpoint in `folder` on. Gives the
     final state and the seconds of training in all, those before a resumption included.
 
-    `documents` are the tokens [n] of the training text, for a task that reads text.
+    `documents` are the tokens [n] of the training text, for a task that reads text; `bos` stands
+    before every window of them, as for `data.Batches`.
     `folder` gets a checkpoint every `session.checkpoint_seconds` and one at the end; one from
     before a divergence is kept. Every call of the program begins at a multiple of steps_per_call,
     so a resumed training makes the same calls as an undisturbed one. Raises Interrupted when
@@ -58,7 +60,8 @@ def train(
     checkpoints, divergence = Checkpoints(folder), Divergence(seeds, session.say)
     fresh = functools.partial(init, lm, encodings, config, seeds, session.mesh)
     like = placed_shapes(session.mesh, jax.eval_shape(fresh))
-    call = _Calls(lm, encodings, config, seeds, documents, like, session.mesh, task)
+    read = _reading(lm, config, documents, seeds, task, bos)
+    call = _Calls(lm, encodings, config, seeds, read, like, session.mesh, task)
 
     def begin() -> State:
         call.compiled(call.count(0))  # before anything is allocated
@@ -104,12 +107,12 @@ class _Calls:
         encodings: Sequence[Encoding],
         config: TrainConfig,
         seeds: Sequence[int],
-        documents: Sequence[np.ndarray],
+        read: Callable[[int, int], Any],
         like: State,
         mesh: Mesh | None,
         task: Task,
     ):
-        self.read = _reading(lm, config, documents, seeds, task)
+        self.read = read
         self.shapes = functools.partial(_shapes_of_batches, lm, config, len(seeds), mesh, task)
         graphdef, _ = structure(lm, encodings)
         self.steps = make_steps(graphdef, config, seeds, mesh, task)
@@ -201,6 +204,7 @@ def _reading(
     documents: Sequence[np.ndarray],
     seeds: Sequence[int],
     task: Task,
+    bos: int | None,
 ) -> Callable[[int, int], Any]:
     """read(step, count): the batches of `count` steps of each seed, as make_steps takes them: of
     windows, with a memory of segments of documents, or the rows of samples that are drawn.
@@ -209,9 +213,9 @@ def _reading(
         return lambda step, count: samples.rows(count, len(seeds), config.batch)
     shape = config.length, config.batch
     if lm.memory:
-        replicas = [data.Segments(documents, *shape, seed, lm.memory) for seed in seeds]
+        replicas = [data.Segments(documents, *shape, seed, lm.memory, bos) for seed in seeds]
     else:
-        replicas = [data.Batches(documents, *shape, seed) for seed in seeds]
+        replicas = [data.Batches(documents, *shape, seed, bos) for seed in seeds]
     return lambda step, count: data.stack(replicas, step, count)
 
 

@@ -619,6 +619,17 @@ def test_a_swap_takes_the_place_of_the_plain_one_of_its_family(monkeypatch):
         swap(make("rope[::2]+rope[1::2]", DIMS), "slow")
 
 
+def test_of_two_a_swap_takes_the_place_in_its_layers_or_where_no_window_is():
+    model = make("rope(base=9.0)[2::3]+rope(base=7.0)[::3]+window(window=4)[::3]", DIMS)
+    far, near, window = model
+    yarn = make("yarn(base=9.0)[2::3]", DIMS)[0]
+    assert swap(model, "yarn") == (yarn, near, window)
+    assert swap(model, "yarn[::3]") == (far, make("yarn(base=7.0)[::3]", DIMS)[0], window)
+    assert swap(model, "yarn[2::3]+ntk[::3]")[1] == make("ntk(base=7.0)[::3]", DIMS)[0]
+    with pytest.raises(ValueError, match=r"name layers of one of them, as yarn\[2\]"):
+        swap(model, "yarn[:]")
+
+
 def test_a_swap_in_some_layers_leaves_the_others_as_they_were():
     model = make("t5+rope(base=7.0)", DIMS)
     assert swap(model, "yarn[1:]") == make("t5+rope(base=7.0)[0]+yarn(base=7.0)[1:]", DIMS)

@@ -10,6 +10,7 @@ Nothing of pe_jax is imported.
 """
 
 import importlib.metadata
+import json
 import shutil
 from pathlib import Path
 
@@ -46,6 +47,7 @@ YARN = {
     "factor": 4.0,
     "original_max_position_embeddings": 16,
 }
+LOCAL = {"rope_type": "default", "rope_theta": 100.0}
 LINEAR = {"rope_type": "linear", "rope_theta": 5000.0, "factor": 3.0}
 DYNAMIC = {"rope_type": "dynamic", "rope_theta": 5000.0, "factor": 2.0}
 LONGROPE = {
@@ -70,6 +72,13 @@ MODELS = {
     "mistral": ("MistralConfig", SHARED | {"sliding_window": 9, "rms_norm_eps": 1e-5}),
     "qwen2": ("Qwen2Config", SHARED | {"rope_parameters": YARN}),
     "qwen3": ("Qwen3Config", SHARED | {"head_dim": 8, "tie_word_embeddings": True}),
+    "gemma3": (
+        "Gemma3TextConfig",
+        SHARED
+        | {"head_dim": 8, "query_pre_attn_scalar": 8, "sliding_window": 9}
+        | {"layer_types": ["sliding_attention", "full_attention"]}
+        | {"rope_parameters": {"full_attention": YARN, "sliding_attention": LOCAL}},
+    ),
     "gpt_neox": (
         "GPTNeoXConfig",
         SHAPE | {"rope_parameters": HALF},
@@ -96,8 +105,16 @@ def main():
         (folder / "generation_config.json").unlink()
         tokenizer().save(str(folder / "tokenizer.json"))
         logits(model, folder)
-    torch.manual_seed(0)
-    write_gguf(ROOT / "gguf")
+    for name, write in {"gguf": write_llama, "gguf_gemma3": write_gemma3}.items():
+        torch.manual_seed(0)
+        folder = ROOT / name
+        folder.mkdir(parents=True)
+        write(folder / "model.gguf")
+        read = transformers.AutoModelForCausalLM.from_pretrained(
+            folder, gguf_file="model.gguf", dtype=torch.float32
+        )
+        logits(read.eval(), folder)
+    cut_text(ROOT / "gguf_gemma3")
 
 
 def randomised(model):
@@ -127,12 +144,9 @@ def tokenizer():
     return out
 
 
-def write_gguf(folder):
-    """A Llama as llama.cpp's conversion writes it, and the logits of transformers, which reads it.
-    Matrices are quantised to 8 bits where their rows are long enough.
-    """
-    folder.mkdir(parents=True)
-    writer = gguf.GGUFWriter(folder / "model.gguf", "llama")
+def write_llama(path):
+    """A Llama as llama.cpp's conversion writes it. Matrices are quantised to 8 bits."""
+    writer = gguf.GGUFWriter(path, "llama")
     model, heads, shared, hidden = 64, 4, 2, 96
     writer.add_block_count(2)
     writer.add_context_length(32)
@@ -167,14 +181,77 @@ def write_gguf(folder):
             add(writer, f"blk.{layer}.{name}.weight", shape)
         for name in ("attn_norm", "ffn_norm"):
             add(writer, f"blk.{layer}.{name}.weight", (model,))
+    close(writer)
+
+
+def write_gemma3(path):
+    """A Gemma 3 of six layers, of which the last has no window, with a tokenizer of SentencePiece:
+    special tokens, the bytes, and pieces that it joins by their scores, the highest first.
+    """
+    writer = gguf.GGUFWriter(path, "gemma3")
+    model, heads, shared, head, hidden = 32, 1, 1, 256, 64  # transformers takes 256 for the scale
+    writer.add_block_count(6)
+    writer.add_context_length(32)
+    writer.add_embedding_length(model)
+    writer.add_feed_forward_length(hidden)
+    writer.add_head_count(heads)
+    writer.add_head_count_kv(shared)
+    writer.add_key_length(head)
+    writer.add_value_length(head)
+    writer.add_layer_norm_rms_eps(1e-6)
+    writer.add_rope_freq_base(1000.0)
+    writer.add_sliding_window(9)
+    special = ["<pad>", "<eos>", "<bos>", "<unk>", "\n", "\n\n", "  "]
+    letters = [*"\u2581aehnopst"]
+    joined = ["\u2581t", "he", "\u2581a", "th", "\u2581the", "an", "\u2581an", "pat", "at", "pa"]
+    single = [f"<0x{byte:02X}>" for byte in range(256)]
+    tokens = [*special, *single, *joined, *letters]
+    kinds = [3] * 4 + [4] * 3 + [6] * 256 + [1] * (len(joined) + len(letters))
+    scores = [-1000.0] * 7 + [0.0] * 256 + [-float(i) for i in range(len(joined) + len(letters))]
+    writer.add_tokenizer_model("llama")
+    writer.add_tokenizer_pre("default")
+    writer.add_token_list(tokens)
+    writer.add_token_types(kinds)
+    writer.add_token_scores(scores)
+    writer.add_bos_token_id(2)
+    writer.add_add_bos_token(True)
+    writer.add_add_space_prefix(False)
+    shapes = {
+        "attn_q": (heads * head, model),
+        "attn_k": (shared * head, model),
+        "attn_v": (shared * head, model),
+        "attn_output": (model, heads * head),
+        "ffn_gate": (hidden, model),
+        "ffn_up": (hidden, model),
+        "ffn_down": (model, hidden),
+    }
+    norms = ("attn_norm", "post_attention_norm", "ffn_norm", "post_ffw_norm")
+    add(writer, "token_embd.weight", (len(tokens), model))
+    add(writer, "output_norm.weight", (model,))
+    for layer in range(6):
+        for name, shape in shapes.items():
+            add(writer, f"blk.{layer}.{name}.weight", shape)
+        for name in norms:
+            add(writer, f"blk.{layer}.{name}.weight", (model,))
+        for name in ("attn_q_norm", "attn_k_norm"):
+            add(writer, f"blk.{layer}.{name}.weight", (head,))
+    close(writer)
+
+
+TEXT = "the  path\n\n\nand then the patent, an \u00e9t\u00e9 at 12"
+
+
+def cut_text(folder):
+    """The tokens of a text by transformers, which makes a tokenizer of the scores."""
+    cut = transformers.AutoTokenizer.from_pretrained(folder, gguf_file="model.gguf")
+    (folder / "tokens.json").write_text(json.dumps({"text": TEXT, "tokens": cut(TEXT).input_ids}))
+
+
+def close(writer):
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()
     writer.close()
-    read = transformers.AutoModelForCausalLM.from_pretrained(
-        folder, gguf_file="model.gguf", dtype=torch.float32
-    )
-    logits(read.eval(), folder)
 
 
 def add(writer, name, shape):

@@ -17,7 +17,7 @@ from pe_jax.pretrained.load import load
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "pretrained"
 ABSENT = object()
-FAMILIES = sorted(path.name for path in GOLDEN.iterdir() if path.name != "gguf")
+FAMILIES = sorted(path.name for path in GOLDEN.iterdir() if not path.name.startswith("gguf"))
 CONFIG = json.loads((GOLDEN / "llama" / "config.json").read_text())
 
 
@@ -43,6 +43,19 @@ def test_the_logits_of_a_gguf_file_are_huggingfaces_and_so_is_its_text():
     (tokens,) = model.tokenizer.encode([text])
     pieces = [model.tokenizer.pieces[token] for token in tokens]
     assert pieces == [b"th", b"e", b" ", b"1", b"2", b" ", b"p", b"a", b"th", b"s"]
+
+
+def test_a_gguf_file_of_gemma_3_is_read_with_the_tokenizer_of_its_scores():
+    model = load(f"gguf:{GOLDEN / 'gguf_gemma3' / 'model.gguf'}")
+    golden = np.load(GOLDEN / "gguf_gemma3" / "logits.npz")
+    np.testing.assert_allclose(logits(model, golden["tokens"]), golden["logits"], atol=1e-4)
+    assert golden["logits"].std() > 0.3
+    local = "rope(base=10000.0)[0:5]+window(window=9)[0:5]"
+    assert model.spec == f"rope(base=1000.0)[5]+{local}" and model.tokenizer.bos == 2
+    cut = json.loads((GOLDEN / "gguf_gemma3" / "tokens.json").read_text())
+    tokens = model.encode(cut["text"])
+    assert tokens.tolist() == cut["tokens"] and tokens[0] == 2
+    assert model.decode(tokens) == "<bos>" + cut["text"]
 
 
 def test_weights_are_kept_in_bfloat16_where_that_is_asked_for():
