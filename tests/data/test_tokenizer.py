@@ -316,6 +316,36 @@ def test_a_tokenizer_that_is_not_lossless_is_refused(tmp_path, trained, name):
     assert "as bpe:N trains" in str(told.value)
 
 
+def of_characters(**fields):
+    """A BPE of SentencePiece: "▁" for a space, and bytes for what it has no token for."""
+    single = {f"<0x{byte:02X}>": byte for byte in range(256)}
+    vocab = single | {"▁": 256, "t": 257, "h": 258, "th": 259, "▁th": 260}
+    merges = [("t", "h"), ("▁", "th")]
+    model = tokenizers.Tokenizer(models.BPE(vocab, merges, **{"byte_fallback": True, **fields}))
+    model.normalizer = normalizers.Replace(" ", "▁")
+    return model
+
+
+def test_a_bpe_of_characters_that_knows_every_byte_serves(tmp_path):
+    of_characters().save(str(tmp_path / "tokenizer.json"))
+    spec = f"file:{tmp_path / 'tokenizer.json'}"
+    found = tokenize(corpus(PROSE + " th  th"), spec)
+    assert found.tokenizer.decode(found.splits["train"][0]) == (PROSE + " th  th").encode()
+    assert found.splits["train"][0][-3:].tolist() == [260, 256, 260]
+    with pytest.raises(ValueError, match="not lossless: it changes this text"):
+        tokenize(corpus("a ▁ b"), spec)
+
+
+@pytest.mark.parametrize("wrong", ["byte_fallback", "no token for some bytes"])
+def test_a_bpe_of_characters_that_loses_some_is_refused(tmp_path, wrong):
+    parts = json.loads(of_characters(byte_fallback=wrong != "byte_fallback").to_str())
+    if wrong != "byte_fallback":
+        del parts["model"]["vocab"]["<0x41>"]
+    (tmp_path / "tokenizer.json").write_text(json.dumps(parts))
+    with pytest.raises(ValueError, match=f"not lossless: .*{wrong}"):
+        vocabulary(f"file:{tmp_path / 'tokenizer.json'}")
+
+
 FIT = {
     "as it is": lambda model: None,
     "digits apart": sequence(pre_tokenizers.Digits(individual_digits=True), BYTE_LEVEL),

@@ -30,6 +30,7 @@ SWAPS = {
     "qwen2": "yarn(base=5000.0,factor=4.0,length=16)",
     "llama_linear": "pi(base=5000.0,factor=3.0)",
     "llama_dynamic": "dynamic_ntk(base=5000.0,factor=2.0)",
+    "gemma3": "yarn(base=5000.0,factor=4.0,length=16)",
     "llama_longrope": "longrope(base=5000.0,factor=2.0,short=(1.0,1.1),long=(1.5,2.5),length=16)",
 }
 
@@ -40,22 +41,30 @@ def test_an_exported_scaling_gives_the_logits_of_transformers(name, tmp_path):
     them again by a swap on plain RoPE.
     """
     theirs = json.loads((GOLDEN / name / "config.json").read_text())
-    plain = theirs | {"rope_parameters": {"rope_type": "default", "rope_theta": 777.0}}
+    wanted, default = theirs["rope_parameters"], {"rope_type": "default", "rope_theta": 777.0}
+    plain = theirs | {"rope_parameters": default}
+    if name == "gemma3":
+        local, wanted = wanted["sliding_attention"], wanted["full_attention"]
+        plain["rope_parameters"] = {"full_attention": default, "sliding_attention": local}
     folder = Path(shutil.copytree(GOLDEN / name, tmp_path / "plain"))
     (folder / "config.json").write_text(json.dumps(plain))
     about = described(plain)
     own = parse(about.spec).encodings(about.lm.dims(about.length))
     encodings = tuple(e.at(32) for e in swap(own, SWAPS[name]))
-    config = with_scaling(plain, encodings, 32)
+    config = with_scaling(plain, encodings, 32, own)
     scaling = config["rope_parameters"]
-    usual = {"beta_fast": 32.0, "beta_slow": 1.0} if name == "qwen2" else {}
-    assert scaling == theirs["rope_parameters"] | usual
+    if name == "gemma3":
+        assert scaling["sliding_attention"] == local
+        scaling = scaling["full_attention"]
+    usual = {"beta_fast": 32.0, "beta_slow": 1.0} if "yarn" in SWAPS[name] else {}
+    assert scaling == wanted | usual
     copied(folder, [folder / "model.safetensors"], config, tmp_path / "out")
     golden = np.load(GOLDEN / name / "logits.npz")
     found = logits(load(f"hf:{tmp_path / 'out'}"), golden["tokens"])
     np.testing.assert_allclose(found, golden["logits"], atol=1e-4)
     older = {k: v for k, v in plain.items() if k != "rope_parameters"} | {"rope_theta": 777.0}
-    before_5 = with_scaling(older, encodings, 32)
+    older |= {"rope_local_base_freq": local["rope_theta"]} if name == "gemma3" else {}
+    before_5 = with_scaling(older, encodings, 32, own)
     assert described(before_5).spec == described(config).spec
     assert before_5["rope_scaling"]["rope_type"] == scaling["rope_type"]
 

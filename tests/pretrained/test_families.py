@@ -119,12 +119,30 @@ WRONG = {
 }
 
 
+WRONG_GEMMA = {
+    "scale": ({"query_pre_attn_scalar": 168}, "query_pre_attn_scalar=168 and heads of 8"),
+    "cap": ({"final_logit_softcapping": 30.0}, "softcapping=30.0; this package has None alone"),
+    "no far layer": ({"layer_types": ["sliding_attention"] * 2}, "of the 2 layers .* both"),
+    "a layer too many": ({"layer_types": ["full_attention", "sliding_attention"] * 2}, "2 layers"),
+}
+
+
 def test_a_description_that_is_not_understood_is_refused(subtests):
-    for case in WRONG:
-        with subtests.test(case=case):
-            change, message = WRONG[case]
-            with pytest.raises(ValueError, match=message):
-                described(CONFIG | change)
+    gemma = json.loads((GOLDEN / "gemma3" / "config.json").read_text())
+    for config, wrong in ((CONFIG, WRONG), (gemma, WRONG_GEMMA)):
+        for case, (change, message) in wrong.items():
+            with subtests.test(case=case), pytest.raises(ValueError, match=message):
+                described(config | change)
+
+
+def test_gemma_3_is_described_by_the_fields_of_transformers_4_too():
+    newer = json.loads((GOLDEN / "gemma3" / "config.json").read_text())
+    left_out = ("rope_parameters", "layer_types", "_sliding_window_pattern")
+    older = {name: value for name, value in newer.items() if name not in left_out}
+    scaling = dict(newer["rope_parameters"]["full_attention"])
+    older |= {"rope_theta": scaling.pop("rope_theta"), "rope_scaling": scaling}
+    older |= {"rope_local_base_freq": 100.0, "sliding_window_pattern": 2}
+    assert described(older) == described(newer)
 
 
 @pytest.mark.parametrize(

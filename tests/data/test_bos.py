@@ -1,0 +1,87 @@
+"""A token that a tokenizer puts before every text stands before all that a model reads: windows of
+training and of evaluation, short contexts, prompts and what is generated from.
+"""
+
+import dataclasses
+
+import numpy as np
+import pytest
+import tokenizers
+from tokenizers import processors
+
+from pe_jax.data.batches import Batches, Segments
+from pe_jax.data.tokenizer import BYTES, named, of_bytes
+from pe_jax.evaluation.config import EvalConfig
+from pe_jax.evaluation.scorers import Short
+from pe_jax.evaluation.windows import windows
+
+BOS = 256
+TEXT = np.tile(np.frombuffer(b"The quick brown fox jumps over the lazy dog. ", np.uint8), 90)
+
+
+def of_template(tmp_path, single):
+    model = tokenizers.Tokenizer.from_str(of_bytes())
+    model.add_special_tokens(["<s>", "</s>"])
+    model.post_processor = processors.TemplateProcessing(
+        single=single, special_tokens=[("<s>", BOS), ("</s>", 257)]
+    )
+    model.save(str(tmp_path / "tokenizer.json"))
+    return named(f"file:{tmp_path / 'tokenizer.json'}")
+
+
+@pytest.fixture
+def tokenizer(tmp_path):
+    return of_template(tmp_path, "<s> $A </s>")
+
+
+def cut(metric, length, tokenizer):
+    config = EvalConfig((128, 256), (metric,), (), targets=64, last=32, samples=2, reference=128)
+    (tokens,) = tokenizer.encode([TEXT])
+    return windows([tokens], metric, length, config.resolved(128), tokenizer)
+
+
+def test_it_is_what_the_template_begins_with(tmp_path, tokenizer):
+    assert tokenizer.bos == BOS and BYTES.bos is None
+    assert of_template(tmp_path, "$A </s>").bos is None
+    (tokens,) = tokenizer.encode([TEXT])
+    assert BOS not in tokens and tokenizer.decode(tokens) == TEXT.tobytes()
+
+
+@pytest.mark.parametrize("metric", ["same_targets", "sliding", "longppl"])
+def test_it_takes_the_place_of_the_first_token_of_a_window(tokenizer, metric):
+    with_it, without = cut(metric, 256, tokenizer), cut(metric, 256, BYTES)
+    assert (with_it.tokens[:, 0] == BOS).all()
+    np.testing.assert_array_equal(with_it.tokens[:, 1:], without.tokens[:, 1:])
+    np.testing.assert_array_equal(with_it.scored, without.scored)
+    np.testing.assert_array_equal(with_it.sizes, without.sizes)
+
+
+def test_it_begins_the_short_contexts_of_key_tokens(tokenizer):
+    short = Short.of(128)
+    pieces, usual = (short.windows(cut("longppl", 128, t)) for t in (tokenizer, BYTES))
+    assert (pieces.tokens[:, 0] == BOS).all() and short.tokens == 32
+    np.testing.assert_array_equal(pieces.tokens[:, 1:], usual.tokens[:, 1:])
+
+
+@pytest.mark.parametrize("metric", ["passkey", "niah_single_1"])
+def test_it_stands_before_a_prompt_that_is_shorter_by_it(tokenizer, metric):
+    length = 512 if metric == "passkey" else 1024
+    config = EvalConfig((length,), (metric,), (), samples=3).resolved(length)
+    with_it, shorter = (
+        windows([TEXT], metric, n, dataclasses.replace(config, lengths=(n,)), t)
+        for n, t in ((length, tokenizer), (length - 1, BYTES))
+    )
+    assert (with_it.tokens[:, 0] == BOS).all()
+    np.testing.assert_array_equal(with_it.tokens[:, 1:], shorter.tokens)
+    np.testing.assert_array_equal(with_it.scored[:, 1:], shorter.scored)
+
+
+def test_training_reads_it_before_every_window_and_every_piece_of_a_memory():
+    documents = [np.arange(100, dtype=np.int32), np.arange(100, 300, dtype=np.int32)]
+    of_windows, usual = (Batches(documents, 8, 6, 1, bos)[3] for bos in (999, None))
+    assert (of_windows[:, 0] == 999).all()
+    np.testing.assert_array_equal(of_windows[:, 1:], usual[:, 1:])
+    (tokens, fresh), (before, _) = (Segments(documents, 8, 6, 1, 4, bos)[0] for bos in (999, None))
+    assert fresh.any() and not fresh.all()
+    np.testing.assert_array_equal(tokens[:, 0] == 999, fresh)
+    np.testing.assert_array_equal(tokens[:, 1:], before[:, 1:])
