@@ -5,12 +5,13 @@ RoPE, a window and other encodings swapped in; and which of them it should get. 
                   [--lengths=2048,8192,16384] [--swaps=pi,yarn] [--places=8]
                   [--last=4096] [--weights=bfloat16] [--out=DIR2]
 
---model is hf:DIR, a folder of HuggingFace's with a Llama, Mistral, Qwen2, Qwen3 or GPT-NeoX
-(Pythia), or gguf:PATH, a Llama in llama.cpp's format. The last --last tokens before each of
---places places of the text are scored, the same at every length and with every swap, and with
-prompts among the --metrics --samples of each. With --as_if=N the model is scored as if trained at N
-tokens, where the truth is known: as it is, it can read all that it was really trained for. It is a
-run of no steps: the same command goes on where it was cut off, and computes only what it lacks.
+--model is hf:DIR, a folder of HuggingFace's with a Llama, Mistral, Qwen2, Qwen3, Gemma 3 or
+GPT-NeoX (Pythia), or gguf:PATH, a Llama or Gemma 3 in llama.cpp's format. The last --last tokens
+before each of --places places of the text are scored, the same at every length and with every swap,
+and with prompts among the --metrics --samples of each. With --as_if=N the model is scored as if
+trained at N tokens, where the truth is known: as it is, it can read all that it was really trained
+for. It is a run of no steps: the same command goes on where it was cut off, and computes only what
+it lacks.
 --dry_run says beforehand how long it will take, --inspect prints the prompts.
 """
 

@@ -1,6 +1,6 @@
 """What lies at hf:DIR, a folder with config.json, *.safetensors and tokenizer.json, or at
-gguf:PATH, a Llama in the format of llama.cpp: the description of a model, and its weights, which
-are read later.
+gguf:PATH, a Llama or Gemma 3 in the format of llama.cpp: the description of a model, and its
+weights, which are read later.
 """
 
 from __future__ import annotations
