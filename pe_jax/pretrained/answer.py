@@ -19,7 +19,12 @@ from pe_jax.compose.swap import swap
 from pe_jax.encoding import Encoding
 from pe_jax.errors import nearest
 from pe_jax.metric import TextMetric
-from pe_jax.pretrained.rope_scaling import READ_BY, max_position_embeddings, rope_parameters
+from pe_jax.pretrained.rope_scaling import (
+    READ_BY,
+    max_position_embeddings,
+    read_by,
+    rope_parameters,
+)
 from pe_jax.record import AS_TRAINED, Replica, Result, Way
 from pe_jax.report import cells, stats
 from pe_jax.report.cells import Cell, described
@@ -61,11 +66,8 @@ class Choice:
     scaling: Mapping[str, Any] | None
     """What config.json says of it: the fields of rope_scaling, rope_theta and LONGEST; None where
     it needs code of its own."""
-
-    @property
-    def read_by(self) -> tuple[str, ...]:
-        """The programs that compute it as it is."""
-        return READ_BY[self.scaling["rope_type"]] if self.scaling else ()
+    read_by: tuple[str, ...]
+    """The programs that compute it as it is."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -142,6 +144,7 @@ def answer(
     choices = []
     for way in order:
         change = stats.paired(at(first, lengths[-1], way), of_base)
+        scaling = _scaling(encodings, way, lengths[-1])
         choices.append(
             Choice(
                 names[way],
@@ -153,7 +156,8 @@ def answer(
                 stats.paired(at(first, lengths[0], way), at(first, lengths[0], AS_TRAINED)),
                 _effective(result, metrics, lengths, way),
                 cells.seconds(result, first, lengths[-1], way),
-                _scaling(encodings, way, lengths[-1]),
+                scaling,
+                read_by(scaling["rope_type"], encodings) if scaling else (),
             )
         )
     gain = None

@@ -31,6 +31,15 @@ READ_BY = {
 reads dynamic, too, but takes one base for all lengths."""
 
 
+def read_by(rope_type: str, own: Sequence[Encoding]) -> tuple[str, ...]:
+    """READ_BY of a model with these encodings. Of one with two bases, as Gemma 3, llama.cpp's
+    conversion refuses every scaling but linear.
+    """
+    two_bases = sum(isinstance(e, Rotary) for e in own) > 1
+    refused = {"llama.cpp"} if two_bases and rope_type not in ("default", "linear") else {}
+    return tuple(program for program in READ_BY[rope_type] if program not in refused)
+
+
 def rope_parameters(encodings: Sequence[Encoding], own: Sequence[Encoding] = ()) -> dict[str, Any]:
     """What a config.json says of the first of these encodings, made for the length that is to be
     served: its rope_type, rope_theta and the numbers of the scaling. `own` are those of the model

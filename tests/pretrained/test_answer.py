@@ -89,6 +89,15 @@ def test_the_choice_is_one_that_no_score_tells_from_the_best_and_that_programs_r
     assert choose(alone)[1].startswith("Choose yarn. ")
 
 
+def test_beside_layers_with_a_window_and_a_base_of_their_own_config_json_says_the_scaling():
+    gemma = parse("rope[1]+rope(base=100.0)[0]+window(window=9)[0]").encodings(DIMS)
+    found = {c.name: c for c in answer(result(), gemma).choices}
+    assert found["yarn"].scaling["rope_type"] == "yarn"
+    assert found["yarn"].read_by == ("transformers", "vLLM")
+    assert found["pi"].read_by == found["as it is"].read_by == (*found["yarn"].read_by, "llama.cpp")
+    assert not found["rerope"].read_by
+
+
 def test_perplexities_are_compared_by_their_logarithms():
     """By themselves those of a model that breaks down scatter so much that no test tells it from
     the best.
