@@ -41,8 +41,8 @@ def swap(encodings: tuple[Encoding, ...], spec: str) -> tuple[Encoding, ...]:
     replaces none it is appended.
 
     Of several that it could replace, as in Gemma 3, it takes the place of the one that acts in all
-    the layers that its spec names, and where it names none, of the one that acts where no window
-    does: what lies within a window, a longer text does not change.
+    the layers that its spec names, or, where it names none, in all layers without a window: what
+    lies within a window, a longer text does not change.
 
     ValueError if it could still replace two, if it needs parameters that the replaced one does not
     have, if it takes the place of one with parameters in a part of the layers, and if it would be
@@ -53,8 +53,8 @@ def swap(encodings: tuple[Encoding, ...], spec: str) -> tuple[Encoding, ...]:
         new = member.encoding(encodings[0].dims)
         places = [i for i, old in enumerate(out) if replaces(type(new), type(old))]
         if len(places) > 1:
-            fits = _covers if "layers" in member.fields else _without_window
-            places = [i for i in places if fits(out, out[i], new)] or places
+            meant = {*layers_of(new)} if "layers" in member.fields else _without_window(out)
+            places = [i for i in places if meant <= {*layers_of(out[i])}] or places
         if len(places) > 1:
             raise ValueError(
                 f"{spec!r} could replace {len(places)} members of this model: no swap is clear; "
@@ -90,15 +90,10 @@ def swap(encodings: tuple[Encoding, ...], spec: str) -> tuple[Encoding, ...]:
     return tuple(out)
 
 
-def _covers(members: Sequence[Encoding], old: Encoding, new: Encoding) -> bool:
-    """Whether the old one acts in all layers of the new one."""
-    return {*layers_of(new)} <= {*layers_of(old)}
-
-
-def _without_window(members: Sequence[Encoding], old: Encoding, new: Encoding) -> bool:
-    """Whether the old one acts in no layer in which a window does."""
+def _without_window(members: Sequence[Encoding]) -> set[int]:
+    """The layers in which no window acts."""
     windowed = {layer for e in members if e.reach() for layer in layers_of(e)}
-    return windowed.isdisjoint(layers_of(old))
+    return {*range(members[0].dims.layers)} - windowed
 
 
 @functools.cache

@@ -35,10 +35,9 @@ def with_scaling(
     out = {name: value for name, value in config.items() if name not in usual}
     out["max_position_embeddings"] = max_position_embeddings(encodings[0], length)
     if "rope_parameters" in config:
-        by_layers = (
-            config["rope_parameters"] if "full_attention" in config["rope_parameters"] else {}
-        )
-        return out | {"rope_parameters": by_layers | {"full_attention": own} if by_layers else own}
+        if "full_attention" in (by_layers := config["rope_parameters"]):  # of Gemma 3
+            own = by_layers | {"full_attention": own}
+        return out | {"rope_parameters": own}
     theta = own.pop("rope_theta")
     scaling = None if own["rope_type"] == "default" else own
     return out | {"rope_theta": theta, "rope_scaling": scaling}

@@ -155,8 +155,11 @@ class GgufFile:
                     for i, kind in enumerate(kinds)
                     if kind in added
                 ],
+                "normalizer": made["normalizer"],
+                "pre_tokenizer": made["pre_tokenizer"],
                 "post_processor": _before_all(bos, tokens[bos]) if begins else None,
-                **made,
+                "decoder": made["decoder"],
+                "model": made["model"],
             }
         )
 

@@ -620,13 +620,13 @@ def test_a_swap_takes_the_place_of_the_plain_one_of_its_family(monkeypatch):
 
 
 def test_of_two_a_swap_takes_the_place_in_its_layers_or_where_no_window_is():
-    model = make("rope(base=9.0)[2::3]+rope(base=7.0)[::3]+window(window=4)[::3]", DIMS)
+    model = make("rope(base=9.0)[1::3,2::3]+rope(base=7.0)[::3]+window(window=4)[::3]", DIMS)
     far, near, window = model
-    yarn = make("yarn(base=9.0)[2::3]", DIMS)[0]
+    yarn = make("yarn(base=9.0)[1::3,2::3]", DIMS)[0]
     assert swap(model, "yarn") == (yarn, near, window)
     assert swap(model, "yarn[::3]") == (far, make("yarn(base=7.0)[::3]", DIMS)[0], window)
     assert swap(model, "yarn[2::3]+ntk[::3]")[1] == make("ntk(base=7.0)[::3]", DIMS)[0]
-    with pytest.raises(ValueError, match=r"name layers of one of them, as yarn\[2\]"):
+    with pytest.raises(ValueError, match=r"name layers of one of them, as yarn\[1\]"):
         swap(model, "yarn[:]")
 
 
