@@ -124,6 +124,12 @@ BUGS = {
             "targets = tokens[:, :-1]",
             (PROTOCOL,),
         ),
+        Bug(  # windows begin as documents do, not as texts that the model knows
+            "evaluation/windows.py",
+            "tokens[:, 0] = tokenizer.bos",
+            "tokens[:1, 0] = tokenizer.bos",
+            ("tests/data/test_bos.py",),
+        ),
         Bug(  # random positions drawn by the key of the sample
             "evaluation/scoring.py",
             "(keys[:, 0]), keys[:, 1]",
@@ -132,8 +138,8 @@ BUGS = {
         ),
         Bug(  # an answer is scored a token late
             "evaluation/windows.py",
-            "depths[number, prompt.answer - 1] = prompt.depths",
-            "depths[number, prompt.answer] = prompt.depths",
+            "depths[number, prompt.answer - 1 + len(begin)] = prompt.depths",
+            "depths[number, prompt.answer + len(begin)] = prompt.depths",
             (NO_STEPS, "tests/evaluation/test_reference.py"),
         ),
         Bug(  # nothing before the span is seen

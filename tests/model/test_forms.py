@@ -25,6 +25,7 @@ FORMS = {
     "biases of qkv": {"biases": "qkv"},
     "all biases": {"biases": "all", "gated": True, "norm": "layer"},
     "normalised queries and keys": {"qk_norm": True, "kv_heads": 2},
+    "normalised again": {"norm": "sandwich", "gated": True},
     "both branches at once": {"parallel": True, "norm": "layer", "activation": "gelu_erf"},
     "another epsilon": {"norm_eps": 0.1},
 }
