@@ -43,7 +43,7 @@ class Prompt(NamedTuple):
     """A text with its answer."""
 
     tokens: Int[np.ndarray, "N"]
-    """At most E + 1 tokens."""
+    """At most E + 1 tokens, less those that stand before it."""
     answer: Int[np.ndarray, "A"]
     """The numbers of the tokens that are scored."""
     depths: Float[np.ndarray, "A"]
@@ -71,12 +71,19 @@ class Request:
     """What a prompt is written for."""
 
     tokenizer: Pieces
-    length: int
-    """E."""
+    evaluated: int
+    """E, the evaluation length."""
     number: int
     """Which prompt: all that is drawn depends on it alone, and is the same at every length."""
     documents: Sequence[np.ndarray] = ()
     """The tokens [n] of each text that is scored, for prompts that hide something in such text."""
+    before: int = 0
+    """How many tokens stand before the prompt."""
+
+    @property
+    def length(self) -> int:
+        """The evaluation length that is left to the prompt."""
+        return self.evaluated - self.before
 
     def encode(self, text: bytes) -> np.ndarray:
         """The tokens of a text."""
@@ -100,8 +107,8 @@ class Request:
     def short(self, name: str, needed: int) -> ValueError:
         """The error where the sentences of a prompt alone have more tokens than a window."""
         return ValueError(
-            f"the sentences of {name} alone have {needed - 1} tokens, got the length "
-            f"{self.length}: give eval.lengths of at least {needed - 1}"
+            f"the sentences of {name} alone have {needed - 1 + self.before} tokens, got the length "
+            f"{self.evaluated}: give eval.lengths of at least {needed - 1 + self.before}"
         )
 
 

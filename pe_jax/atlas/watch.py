@@ -150,7 +150,10 @@ def _read(model: Trained) -> tuple[Int[np.ndarray, "W T"], Int[np.ndarray, "S"]]
         document = long[i % len(long)]
         start = int(rng.integers(0, len(document) - size + 1))
         out.append(document[start : start + size])
-    return np.stack(out).astype(np.int32), _sentence(model, documents)
+    windows = np.stack(out).astype(np.int32)
+    if (bos := model.tokenizer.bos) is not None:
+        windows[:, 0] = bos
+    return windows, _sentence(model, documents)
 
 
 def _sentence(model: Trained, documents: Sequence[np.ndarray]) -> Int[np.ndarray, "S"]:
@@ -163,7 +166,7 @@ def _sentence(model: Trained, documents: Sequence[np.ndarray]) -> Int[np.ndarray
             tokens = model.encode(found[0])
             if 2 * SENTENCE // 3 <= len(tokens) <= SENTENCE:
                 return tokens
-    return documents[0][:SENTENCE].astype(np.int32)
+    return model.encode(model.tokenizer.decode(documents[0][:SENTENCE]))[:SENTENCE]
 
 
 def _labels(model: Trained, tokens: Int[np.ndarray, "T"]) -> list[str]:

@@ -6,8 +6,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from pe_jax.evaluation.windows import written
 from pe_jax.metric import PromptMetric, named
-from pe_jax.prompts import Prompt, Request
+from pe_jax.prompts import Prompt
 from pe_jax.runs.run import Run
 
 
@@ -21,7 +22,7 @@ def show(run: Run) -> None:
     text = run.load()
     documents, length = run.scored(text), run.eval.lengths[0]
     for metric in {m.prompt: m for m in metrics}.values():
-        prompt = metric.prompt(Request(text.tokenizer, length, 0, documents))
+        prompt = written(metric, text.tokenizer, length, 0, documents)
         print(f"{metric.name}, prompt 0 at {length} tokens:\n")
         print(text.tokenizer.decode(prompt.tokens).decode("utf-8", "replace"))
         print()

@@ -35,30 +35,30 @@ def replaces(new: Class, old: Class) -> bool:
 def swap(encodings: tuple[Encoding, ...], spec: str) -> tuple[Encoding, ...]:
     """The encodings of a trained model with those of `spec` swapped in.
 
-    Each takes the place of the one encoding that it `replaces`, and keeps that one's values of the
-    fields that both have and the spec does not set. If its spec names layers, as yarn[3::4] does,
-    it takes that place in these layers alone, and the replaced one stays in its others. If it
-    replaces none it is appended.
+    Each takes the place of the one encoding of its layers that it `replaces`, and keeps that one's
+    values of the fields that both have and the spec does not set. If its spec names layers, as
+    yarn[3::4] does, it takes that place in these layers alone, and the replaced one stays in its
+    others. If it replaces none it is appended.
 
-    Of several that it could replace, as in Gemma 3, it takes the place of the one that acts in all
-    the layers that its spec names, or, where it names none, in all layers without a window: what
-    lies within a window, a longer text does not change.
+    In a model of whose layers some have a window, as Gemma 3, a spec that names no layers means
+    those without one: what lies within a window, a longer text does not change.
 
-    ValueError if it could still replace two, if it needs parameters that the replaced one does not
-    have, if it takes the place of one with parameters in a part of the layers, and if it would be
-    appended beside one of its family (pi beside xpos would rotate twice).
+    ValueError if it could replace two encodings of its layers, if it needs parameters that the
+    replaced one does not have, if it takes the place of one with parameters in a part of the
+    layers, and if it would be appended beside one of its family (pi beside xpos would rotate
+    twice).
     """
-    out = list(encodings)
+    out, far = list(encodings), _without_window(encodings)
     for member in parse(spec):
+        if far and "layers" not in member.fields and "where" not in defaults(member.cls):
+            member = member.with_fields({"layers": far})
         new = member.encoding(encodings[0].dims)
-        places = [i for i, old in enumerate(out) if replaces(type(new), type(old))]
-        if len(places) > 1:
-            meant = {*layers_of(new)} if "layers" in member.fields else _without_window(out)
-            places = [i for i in places if meant <= {*layers_of(out[i])}] or places
+        here = [i for i, e in enumerate(out) if {*layers_of(new)} & {*layers_of(e)}]
+        places = [i for i in here if replaces(type(new), type(out[i]))]
         if len(places) > 1:
             raise ValueError(
                 f"{spec!r} could replace {len(places)} members of this model: no swap is clear; "
-                f"name layers of one of them, as {member.name}[{layers_of(out[places[0]])[0]}]"
+                f"name layers of one of them, as in [{layers_of(out[places[0]])[0]}]"
             )
         old = out[places[0]] if places else None
         if old:
@@ -81,19 +81,23 @@ def swap(encodings: tuple[Encoding, ...], spec: str) -> tuple[Encoding, ...]:
             out.append(new)
         elif old:
             out[places[0]] = new
-        elif doubled := [type(e).__name__ for e in out if kin(type(new), type(e))]:
+        elif doubled := [type(out[i]) for i in here if kin(type(new), type(out[i]))]:
+            own = doubled[0].__name__
             raise ValueError(
-                f"{spec!r} would do a second time what this model's {doubled[0]} does: no swap"
+                f"{spec!r} would do a second time what this model's {own} does: no swap"
             )
         else:
             out.append(new)
     return tuple(out)
 
 
-def _without_window(members: Sequence[Encoding]) -> set[int]:
-    """The layers in which no window acts."""
+def _without_window(members: Sequence[Encoding]) -> str | None:
+    """The layers in which no window acts, as a spec names them; None where there are none, or no
+    window acts in any.
+    """
     windowed = {layer for e in members if e.reach() for layer in layers_of(e)}
-    return {*range(members[0].dims.layers)} - windowed
+    others = [layer for layer in range(members[0].dims.layers) if layer not in windowed]
+    return ",".join(map(str, others)) if windowed and others else None
 
 
 @functools.cache

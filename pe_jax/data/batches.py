@@ -47,7 +47,7 @@ class Batches:
     Every epoch has each window equally often (once, from 4096 windows on), in an order of its own,
     which is that of Grain's `MapDataset.source(windows).seed(seed).shuffle().repeat()`. A batch may
     end one epoch and begin the next. Documents are not copied. `bos` (`Tokenizer.bos`) takes the
-    place of the first token of every window.
+    place of the first token of every window: what follows is predicted from it.
 
     Raises ValueError for no window at all, sizes below 1 and seeds outside 0 .. 2**32 - 1.
     """

@@ -51,22 +51,14 @@ class Tokenizer:
     """The bytes of each token, by its id."""
     json: str | None = dataclasses.field(default=None, repr=False)
     """The text of its tokenizer.json; None for bytes and for a task's symbols."""
+    bos: int | None = None
+    """The token that its tokenizer.json puts before every text, as <bos> of Llama 3 and Gemma; None
+    where it puts none. `encode` leaves it out: it stands before windows, not documents."""
 
     @functools.cached_property
     def sizes(self) -> np.ndarray:
         """Bytes of each token: int32 [V]."""
         return np.array([len(piece) for piece in self.pieces], np.int32)
-
-    @functools.cached_property
-    def bos(self) -> int | None:
-        """The token that its tokenizer.json puts before every text, as <bos> of Llama and Gemma;
-        None where it puts none. `encode` leaves it out, since documents are cut into windows.
-        """
-        if self.json is None:
-            return None
-        model = _library_tokenizer(self.spec, self.json)
-        whole, text = (model.encode("a", add_special_tokens=s).ids[:1] for s in (True, False))
-        return None if whole == text else whole[0]
 
     def encode(self, documents: Sequence[np.ndarray]) -> tuple[np.ndarray, ...]:
         """The tokens of each document (uint8 [n], UTF-8) in the smallest unsigned dtype that holds
@@ -229,7 +221,23 @@ def _json_of(kind: str, path: str) -> str:
     place = Path(expanded(path, "data.tokenizer"))
     if kind == "gguf":
         return gguf_file.read(existing(place, "model")).tokenizer
-    return _read_json(existing(place, "model") / "tokenizer.json" if kind == "hf" else place)
+    if kind == "hf":
+        return _embedded(existing(place, "model"))
+    return _read_json(place)
+
+
+def _embedded(folder: Path) -> str:
+    """The text of a model's tokenizer.json without added tokens that its config.json gives no
+    embedding, as that of images in Gemma 3 for text: these are cut as other characters are.
+    """
+    text = _read_json(folder / "tokenizer.json")
+    with contextlib.suppress(OSError, ValueError, KeyError, TypeError):  # which load.py tells
+        size = json.loads((folder / "config.json").read_text("utf-8"))["vocab_size"]
+        parts = json.loads(text)
+        inside = [token for token in parts["added_tokens"] if token["id"] < size]
+        if len(inside) < len(parts["added_tokens"]):
+            return json.dumps(parts | {"added_tokens": inside})
+    return text
 
 
 def _read_json(place: Path) -> str:
@@ -259,10 +267,11 @@ GROUP = 2**22
 LINE_END = re.compile(rb"[!-~](?=\n)")
 
 
+@functools.lru_cache(maxsize=4)
 def _of_json(spec: str, text: str) -> Tokenizer:
     """The tokenizer of a tokenizer.json with this text; a piece is b"" where an id is not in use.
     ValueError unless it is a lossless BPE: a byte-level one, or one of characters as SentencePiece
-    makes it, which writes a space as SPACE and a character without a token as its bytes.
+    makes it, which writes a space as "▁" and a character without a token as its bytes.
     """
     model = _library_tokenizer(spec, text)
     vocab = model.get_vocab(with_added_tokens=False)
@@ -287,7 +296,19 @@ def _of_json(spec: str, text: str) -> Tokenizer:
         pieces[i] = _characters(token) if characters else bytes(ALPHABET[c] for c in token)
     for i, content in added.items():
         pieces[i] = _characters(content) if characters else content.encode()
-    return Tokenizer(spec, tuple(pieces), text)
+    return Tokenizer(spec, tuple(pieces), text, _bos(spec, model, size))
+
+
+def _bos(spec: str, model: Any, size: int) -> int | None:
+    """The token that a Tokenizer of the library puts before every text; ValueError for more."""
+    whole, own = (model.encode("a", add_special_tokens=added).ids for added in (True, False))
+    before = whole[: next(i for i in range(len(whole) + 1) if whole[i : i + len(own)] == own)]
+    if len(before) > 1 or any(i >= size for i in before):
+        raise ValueError(
+            f"the tokenizer {spec} puts the tokens {before} before every text: one of its own "
+            f"{size} tokens can stand there"
+        )
+    return before[0] if before else None
 
 
 SPACES = {"type": "Replace", "pattern": {"String": " "}, "content": gguf_file.SPACE}
@@ -295,7 +316,7 @@ SPACES = {"type": "Replace", "pattern": {"String": " "}, "content": gguf_file.SP
 
 
 def _of_bytes(parts: Any, own: Iterable[str]) -> Iterator[tuple[bool, str]]:
-    """(whether a byte-level BPE with these tokens loses something, why)."""
+    """What a byte-level BPE with these tokens is refused for: (whether it is so, the reason)."""
     first = parts["pre_tokenizer"] or {}  # one step, or a sequence of steps
     steps = [s for s in first.get("pretokenizers", [first]) if s.get("type") == "ByteLevel"]
     yield bool(parts["normalizer"]), "it changes the text first (normalizer)"
@@ -305,7 +326,7 @@ def _of_bytes(parts: Any, own: Iterable[str]) -> Iterator[tuple[bool, str]]:
 
 
 def _of_characters(parts: Any, vocab: Mapping[str, int]) -> Iterator[tuple[bool, str]]:
-    """The same of a BPE of characters."""
+    """What a BPE of characters is refused for: (whether it is so, the reason)."""
     bytes_there = all(f"<0x{byte:02X}>" in vocab for byte in range(256))
     yield not parts["model"].get("byte_fallback"), "it loses unknown characters (byte_fallback)"
     yield not bytes_there, "it has no token for some bytes"
@@ -321,8 +342,8 @@ def _characters(token: str) -> bytes:
 def _lossy(spec: str, reason: str) -> ValueError:
     """The error for a tokenizer that does not keep every byte of a text, with the reason."""
     return ValueError(
-        f"the tokenizer {spec} is not lossless: {reason}; bits per byte need a BPE of bytes that "
-        "neither changes a text nor adds to it, as bpe:N trains"
+        f"the tokenizer {spec} is not lossless: {reason}; bits per byte need a BPE of bytes, or of "
+        "characters and bytes, that neither changes a text nor adds to it, as bpe:N trains"
     )
 
 

@@ -20,7 +20,7 @@ import numpy as np
 from pe_jax.data.tokenizer import BYTES, Tokenizer
 from pe_jax.evaluation.config import EvalConfig, of_text
 from pe_jax.metric import NoRoom, Predictions, PromptMetric, TextMetric
-from pe_jax.prompts import Request
+from pe_jax.prompts import Prompt, Request
 
 CURVE_BINS = 64
 
@@ -186,13 +186,30 @@ def _prompts(
     """
     tokens = np.zeros((samples, length + 1), np.int32)
     depths = np.full((samples, length), np.nan)
-    begin = [] if tokenizer.bos is None else [tokenizer.bos]
     for number in range(samples):
-        prompt = metric.prompt(Request(tokenizer, length - len(begin), number, documents))
-        whole = [*begin, *prompt.tokens]
-        tokens[number, : len(whole)] = whole
-        depths[number, prompt.answer - 1 + len(begin)] = prompt.depths
+        prompt = written(metric, tokenizer, length, number, documents)
+        tokens[number, : len(prompt.tokens)] = prompt.tokens
+        depths[number, prompt.answer - 1] = prompt.depths
     chosen = ~np.isnan(depths)
     lo, hi = chosen.argmax(axis=1), length - chosen[:, ::-1].argmax(axis=1)
     sizes = tokenizer.sizes[tokens[:, 1:]]
-    return Windows(metric, length, tokens, sizes, lo, hi, chosen, depths)
+    return Windows(metric, length, tokens, sizes, lo, hi, chosen, depths, bos=tokenizer.bos)
+
+
+def written(
+    metric: PromptMetric,
+    tokenizer: Tokenizer,
+    length: int,
+    number: int,
+    documents: Sequence[np.ndarray],
+) -> Prompt:
+    """The prompt of a number at the evaluation length, with the token that stands before texts."""
+    if tokenizer.bos is None:
+        return metric.prompt(Request(tokenizer, length, number, documents))
+    own = metric.prompt(Request(tokenizer, length, number, documents, before=1))
+    return Prompt(
+        np.array([tokenizer.bos, *own.tokens], np.int32),
+        own.answer + 1,
+        own.depths,
+        tuple((first + 1, end + 1) for first, end in own.needles),
+    )

@@ -81,14 +81,15 @@ class TextModel:
         return sum(leaf.size for leaf in jax.tree.leaves(self.params))
 
     def encode(self, text: str | bytes) -> Int[np.ndarray, "L"]:
-        """The ids of the tokens of a text, int32 [L], after the token that stands before every text
-        (`Tokenizer.bos`), if there is one. ValueError for a text that has no tokens, as letters
-        have none in a model whose tokens are numbers ("0 1 1").
+        """The ids of the tokens of a text, int32 [L]. The first is the token that stands before
+        every text (`Tokenizer.bos`) where there is one, and `decode` gives it back, as "<bos>".
+        ValueError for a text that has no tokens, as letters have none in a model whose tokens are
+        numbers ("0 1 1").
         """
         data = text.encode() if isinstance(text, str) else text
         (tokens,) = self.tokenizer.encode([np.frombuffer(data, np.uint8)])
-        bos = self.tokenizer.bos
-        return np.concatenate([[] if bos is None else [bos], tokens]).astype(np.int32)
+        bos = [] if self.tokenizer.bos is None else [self.tokenizer.bos]
+        return np.array([*bos, *tokens], np.int32)
 
     def decode(self, tokens: ArrayLike) -> str:
         """The text of the tokens with these ids [L]. Bytes that are no UTF-8, as those of a

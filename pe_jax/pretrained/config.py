@@ -13,10 +13,10 @@ from pe_jax.fields import Count, Positive, check_value
 from pe_jax.model.config import LmConfig
 
 NO_MATTER = frozenset(
-    "architectures attention_dropout auto_map bos_token_id classifier_dropout dtype eos_token_id "
-    "gradient_checkpointing hidden_dropout initializer_range is_decoder model_type _name_or_path "
-    "name_or_path pad_token_id pretraining_tp tokenizer_class torch_dtype transformers_version "
-    "unk_token_id use_cache".split()
+    "architectures attention_dropout auto_map bos_token_id cache_implementation "
+    "classifier_dropout dtype eos_token_id gradient_checkpointing hidden_dropout "
+    "initializer_range is_decoder model_type _name_or_path name_or_path pad_token_id "
+    "pretraining_tp tokenizer_class torch_dtype transformers_version unk_token_id use_cache".split()
 )
 """Fields that decide nothing of the logits of a given text."""
 
@@ -178,29 +178,28 @@ def _gemma3(family: str, fields: _Fields) -> Described:
     for name in ("final_logit_softcapping", "attn_logit_softcapping"):
         fields.must(name, None)
     window = fields.number("sliding_window", 4096)
-    period = fields.take("_sliding_window_pattern", fields.take("sliding_window_pattern", 6))
+    period = fields.number("sliding_window_pattern", 6)
+    period = fields.number("_sliding_window_pattern", period)
     usual = [f"{'full' if (i + 1) % period == 0 else 'sliding'}_attention" for i in range(layers)]
     kinds = fields.take("layer_types", usual)
-    near = [i for i, kind in enumerate(kinds) if kind == "sliding_attention"]
-    far = [i for i, kind in enumerate(kinds) if kind == "full_attention"]
-    if not near or not far or len(near) + len(far) != layers or len(kinds) != layers:
+    listed = kinds if isinstance(kinds, list) else []
+    near = [i for i, kind in enumerate(listed) if kind == "sliding_attention"]
+    far = [i for i, kind in enumerate(listed) if kind == "full_attention"]
+    if not near or not far or len(near) + len(far) != layers or len(listed) != layers:
         raise ValueError(
             f"config.json has layer_types={kinds!r}: of the {layers} layers of a Gemma 3 each is "
             "sliding_attention or full_attention, and there are both"
         )
-    theirs = fields.take("rope_parameters", {}) or {
-        "full_attention": {
-            "rope_theta": fields.take("rope_theta", 1e6),
-            **fields.take("rope_scaling", {}),
-        },
-        "sliding_attention": {"rope_theta": fields.take("rope_local_base_freq", 1e4)},
-    }
-    parts = _Fields(theirs, "rope_parameters.")
-    far_rope, near_rope = (
-        _rotary(family, _Fields({"rope_parameters": parts.take(f"{kind}_attention")}), length)
-        for kind in ("full", "sliding")
-    )
+    far_base = fields.number("rope_theta", 1e6, hint=Positive)
+    near_base = fields.number("rope_local_base_freq", 1e4, hint=Positive)
+    scaling = fields.take("rope_scaling", {})
+    parts = _Fields(fields.take("rope_parameters", {}), "rope_parameters.")
+    of_far, of_near = (parts.take(f"{kind}_attention", {}) for kind in ("full", "sliding"))
     parts.finish()
+    far_rope, near_rope = (
+        _rotary(family, _Fields({"rope_theta": base, "rope_parameters": own}), length)
+        for base, own in ((far_base, of_far or scaling), (near_base, of_near))
+    )
     local = f"[{_ranges(near)}]"
     spec = f"{far_rope}[{_ranges(far)}]+{near_rope}{local}+window(window={window}){local}"
     return Described(family, lm, spec, length)

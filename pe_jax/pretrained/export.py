@@ -35,7 +35,8 @@ def with_scaling(
     out = {name: value for name, value in config.items() if name not in usual}
     out["max_position_embeddings"] = max_position_embeddings(encodings[0], length)
     if "rope_parameters" in config:
-        if "full_attention" in (by_layers := config["rope_parameters"]):  # of Gemma 3
+        by_layers = config["rope_parameters"] or {}
+        if "full_attention" in by_layers:  # of Gemma 3
             own = by_layers | {"full_attention": own}
         return out | {"rope_parameters": own}
     theta = own.pop("rope_theta")
@@ -100,7 +101,7 @@ def llama(lm: LmConfig) -> dict[str, Any]:
     if wrong:
         needed = ", ".join(f"{name}={value!r}" for name, value in wanted.items())
         raise ValueError(
-            f"no Llama has {', '.join(wrong)}: a model that is to be exported is trained with "
+            f"no Llama has {', '.join(wrong)}: what is exported from a run or a GGUF file has "
             f"{needed} and biases '' or 'all'"
         )
     return {

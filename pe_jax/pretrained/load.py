@@ -82,11 +82,14 @@ def _parameters(there: Source, tensors: Tensors, dtype: Any) -> dict[str, jax.Ar
     """
     used: set[str] = set()
 
-    def read(name: str) -> jax.Array:
+    def read(name: str, change: Change | None = None) -> jax.Array:
         if name not in tensors.names:
             raise ValueError(f"{there.text} lacks the tensor {name}{nearest(name, tensors.names)}")
         used.add(name)
-        array = jnp.asarray(tensors.read(name), dtype)
+        array = tensors.read(name)
+        if change is not None:  # in float32, whatever is kept
+            array = change(jnp.asarray(array, jnp.float32))
+        array = jnp.asarray(array, dtype)
         if not jnp.isfinite(array).all():
             raise ValueError(
                 f"{there.text} has NaN or infinity in the tensor {name}: the file is damaged, or "
@@ -117,8 +120,9 @@ def _placed(found: dict[str, Any], path: Any, like: jax.ShapeDtypeStruct) -> Any
 # [inputs of the layer, F], as theirs. Rotary pairs are (i, i + K/2) in both.
 
 
-Read = Callable[[str], Any]
-"""The tensor of a name."""
+Change = Callable[[jax.Array], jax.Array]
+Read = Callable[..., Any]
+"""read(name, change): the tensor of a name, changed where that is not None."""
 
 BUFFERS = ("rotary_emb.inv_freq", ".attention.bias", ".attention.masked_bias")
 """How the names of tensors end that old versions of their libraries stored and never read."""
@@ -126,14 +130,14 @@ BUFFERS = ("rotary_emb.inv_freq", ".attention.bias", ".attention.masked_bias")
 
 def _by_our_names(family: str, lm: LmConfig, read: Read) -> dict[str, Any]:
     """{name: array} of all parameters, names as in "blocks/0/query/kernel"."""
-    layer, scale = _llama_layer, 1.0
+    layer, scaled = _llama_layer, None
     embedding, norm, head = "model.embed_tokens", "model.norm", "lm_head"
     if family == "gpt_neox":
         embedding, norm, head = "gpt_neox.embed_in", "gpt_neox.final_layer_norm", "embed_out"
         layer = _neox_layer
     if family == "gemma3_text":
-        layer, scale = _gemma3_layer, lm.model**0.5  # its input is scaled, its output is not
-    out = {"embedding": scale * read(f"{embedding}.weight"), **_norm("norm", norm, read, lm)}
+        layer, scaled = _gemma3_layer, lambda table: table * lm.model**0.5  # of its input alone
+    out = {"embedding": read(f"{embedding}.weight", scaled), **_norm("norm", norm, read, lm)}
     if not lm.tie_embeddings:
         out["head/kernel"] = read(f"{head}.weight").T
     for i in range(lm.layers):
@@ -208,8 +212,8 @@ def _neox_layer(lm: LmConfig, read: Read, i: int) -> dict[str, Any]:
 
 
 def _norm(name: str, theirs: str, read: Read, lm: LmConfig) -> dict[str, Any]:
-    one = 1.0 if lm.norm == "sandwich" else 0.0  # which Gemma adds to what it stores
-    out = {f"{name}/scale": one + read(f"{theirs}.weight")}
+    added = (lambda scale: 1 + scale) if lm.norm == "sandwich" else None  # as Gemma stores it
+    out = {f"{name}/scale": read(f"{theirs}.weight", added)}
     return out | {f"{name}/bias": read(f"{theirs}.bias")} if lm.norm == "layer" else out
 
 

@@ -49,9 +49,14 @@ def rope_parameters(encodings: Sequence[Encoding], own: Sequence[Encoding] = ())
     e, *others = encodings
     if not isinstance(e, Rotary) or others != [*own[1:]]:
         names = " and ".join(type(e).__name__ for e in encodings)
-        raise ValueError(f"config.json can say a rotation alone, not {names}: it needs own code")
+        raise ValueError(
+            f"config.json can say another rotation alone, not {names}: it needs own code"
+        )
     if layers_of(e) != (layers_of(own[0]) if own else [*range(e.dims.layers)]):
-        raise ValueError("config.json has one rotation for all layers: it needs own code")
+        raise ValueError(
+            "config.json scales RoPE in all layers, or in all without a window: other layers need "
+            "own code"
+        )
     return {"rope_theta": float(e.base), **_scaling(e)}
 
 

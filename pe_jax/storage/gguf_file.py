@@ -106,7 +106,10 @@ class GgufFile:
         for name in sorted(sizes & own):
             if (other := self._value(start + name)) != size:
                 raise ValueError(f"{path} has heads of {size} and {name}={other}: not supported")
-        config.setdefault("vocab_size", len(self._value("tokenizer.ggml.tokens")))
+        if "vocab_size" not in config and (
+            embedding := self.tensors.get("model.embed_tokens.weight")
+        ):
+            config["vocab_size"] = int(embedding.shape[1])
         tied = "lm_head.weight" not in self.tensors
         config |= {"model_type": FAMILIES[self.kind], "tie_word_embeddings": tied}
         return config | ({"query_pre_attn_scalar": size} if self.kind == "gemma3" else {})
@@ -143,8 +146,12 @@ class GgufFile:
         tokens, kinds = (self._value(f"tokenizer.ggml.{name}") for name in ("tokens", "token_type"))
         of_kind = self.library.TokenType
         added = {of_kind.CONTROL: True, of_kind.USER_DEFINED: False}
-        bos = self._value("tokenizer.ggml.bos_token_id")
-        begins = self._value("tokenizer.ggml.add_bos_token")
+        bos, begins = (
+            self._value(f"tokenizer.ggml.{n}") for n in ("bos_token_id", "add_bos_token")
+        )
+        begins = kind == "llama" if begins is None else begins  # as llama.cpp takes it
+        if begins and bos is None:
+            raise ValueError("a GGUF file with add_bos_token lacks tokenizer.ggml.bos_token_id")
         return json.dumps(
             {
                 "version": "1.0",

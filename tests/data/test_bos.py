@@ -3,17 +3,21 @@ training and of evaluation, short contexts, prompts and what is generated from.
 """
 
 import dataclasses
+import json
 
 import numpy as np
 import pytest
 import tokenizers
+from commands import run_of
 from tokenizers import processors
 
 from pe_jax.data.batches import Batches, Segments
 from pe_jax.data.tokenizer import BYTES, named, of_bytes
 from pe_jax.evaluation.config import EvalConfig
 from pe_jax.evaluation.scorers import Short
-from pe_jax.evaluation.windows import windows
+from pe_jax.evaluation.windows import windows, written
+from pe_jax.metric import METRICS
+from pe_jax.prompts import Request
 
 BOS = 256
 TEXT = np.tile(np.frombuffer(b"The quick brown fox jumps over the lazy dog. ", np.uint8), 90)
@@ -23,7 +27,7 @@ def of_template(tmp_path, single):
     model = tokenizers.Tokenizer.from_str(of_bytes())
     model.add_special_tokens(["<s>", "</s>"])
     model.post_processor = processors.TemplateProcessing(
-        single=single, special_tokens=[("<s>", BOS), ("</s>", 257)]
+        single=single, special_tokens=[("<s>", BOS), ("</s>", 257), ("<t>", 999)]
     )
     model.save(str(tmp_path / "tokenizer.json"))
     return named(f"file:{tmp_path / 'tokenizer.json'}")
@@ -38,6 +42,22 @@ def cut(metric, length, tokenizer):
     config = EvalConfig((128, 256), (metric,), (), targets=64, last=32, samples=2, reference=128)
     (tokens,) = tokenizer.encode([TEXT])
     return windows([tokens], metric, length, config.resolved(128), tokenizer)
+
+
+@pytest.mark.parametrize(
+    ("single", "said"),
+    [("<s> </s> $A", r"puts the tokens \[256, 257\] before"), ("<t> $A", r"the tokens \[999\]")],
+)
+def test_more_than_one_or_one_that_is_not_its_own_is_refused(tmp_path, single, said):
+    with pytest.raises(ValueError, match=said):
+        of_template(tmp_path, single)
+
+
+def test_a_run_that_reads_it_is_another_run(tmp_path, tokenizer):
+    with_it = run_of(**{"data.tokenizer": tokenizer.spec})
+    text = json.loads((tmp_path / "tokenizer.json").read_text())
+    (tmp_path / "tokenizer.json").write_text(json.dumps(text | {"post_processor": None}))
+    assert run_of(**{"data.tokenizer": tokenizer.spec}).id != with_it.id
 
 
 def test_it_is_what_the_template_begins_with(tmp_path, tokenizer):
@@ -74,6 +94,20 @@ def test_it_stands_before_a_prompt_that_is_shorter_by_it(tokenizer, metric):
     assert (with_it.tokens[:, 0] == BOS).all()
     np.testing.assert_array_equal(with_it.tokens[:, 1:], shorter.tokens)
     np.testing.assert_array_equal(with_it.scored[:, 1:], shorter.scored)
+    prompt = written(METRICS[metric], tokenizer, length, 0, [TEXT])
+    (first, end), *_ = prompt.needles
+    usual = METRICS[metric].prompt(Request(BYTES, length - 1, 0, [TEXT]))
+    assert tokenizer.decode(prompt.tokens[first:end]) == BYTES.decode(
+        usual.tokens[slice(*usual.needles[0])]
+    )
+    assert prompt.tokens[prompt.answer].tolist() == usual.tokens[usual.answer].tolist()
+
+
+def test_a_prompt_without_room_is_told_the_length_that_was_asked_for(tokenizer):
+    for n, before in ((100, 1), (101, 0)):
+        request = Request(tokenizer, n, 0, before=before)
+        with pytest.raises(ValueError, match=f"got the length {n}: .* at least {150 + before}"):
+            raise request.short("this", 151)
 
 
 def test_training_reads_it_before_every_window_and_every_piece_of_a_memory():

@@ -620,14 +620,29 @@ def test_a_swap_takes_the_place_of_the_plain_one_of_its_family(monkeypatch):
 
 
 def test_of_two_a_swap_takes_the_place_in_its_layers_or_where_no_window_is():
-    model = make("rope(base=9.0)[1::3,2::3]+rope(base=7.0)[::3]+window(window=4)[::3]", DIMS)
+    model = make("rope(base=9.0)[1,2,4,5]+rope(base=7.0)[::3]+window(window=4)[::3]", DIMS)
     far, near, window = model
-    yarn = make("yarn(base=9.0)[1::3,2::3]", DIMS)[0]
+    yarn = make("yarn(base=9.0)[1,2,4,5]", DIMS)[0]
     assert swap(model, "yarn") == (yarn, near, window)
     assert swap(model, "yarn[::3]") == (far, make("yarn(base=7.0)[::3]", DIMS)[0], window)
     assert swap(model, "yarn[2::3]+ntk[::3]")[1] == make("ntk(base=7.0)[::3]", DIMS)[0]
-    with pytest.raises(ValueError, match=r"name layers of one of them, as yarn\[1\]"):
-        swap(model, "yarn[:]")
+    with pytest.raises(ValueError, match=r"name layers of one of them, as in \[1\]"):
+        swap(model, "yarn[2:]")
+
+
+def test_beside_windows_in_some_layers_a_swap_acts_in_the_others():
+    model = make("rope+window(window=4)[::3]", DIMS)
+    rope, window = model
+    assert swap(model, "window(window=9)") == (*model, *make("window(window=9)[1,2,4,5]", DIMS))
+    assert swap(model, "alibi")[2] == make("alibi[1,2,4,5]", DIMS)[0]
+    assert swap(model, "yarn") == (
+        make("rope[0,3]", DIMS)[0],
+        window,
+        make("yarn[1,2,4,5]", DIMS)[0],
+    )
+    assert swap(make("rope", DIMS), "window[0]+yarn")[0] == make("yarn", DIMS)[0]
+    everywhere = make("rope+window(window=4)", DIMS)
+    assert swap(everywhere, "window(window=9)")[1] == make("window(window=9)", DIMS)[0]
 
 
 def test_a_swap_in_some_layers_leaves_the_others_as_they_were():

@@ -88,8 +88,8 @@ def test_a_scaling_is_read_back_with_its_frequencies_and_temperature(spec):
     ("spec", "words"),
     [
         ("rerope", "no rope_type of config.json is ReRoPE"),
-        ("rope+window", "a rotation alone, not RoPE and Window"),
-        ("yarn[0]", "one rotation for all layers"),
+        ("rope+window", "another rotation alone, not RoPE and Window"),
+        ("yarn[0]", "other layers need"),
         ("yarn(variant='paper')", "is YaRN"),
         ("alibi", "not ALiBi"),
     ],

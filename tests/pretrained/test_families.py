@@ -2,6 +2,7 @@
 refused. tests/golden/make_pretrained.py made the models.
 """
 
+import copy
 import json
 import shutil
 from pathlib import Path
@@ -9,11 +10,13 @@ from pathlib import Path
 import jax.numpy as jnp
 import numpy as np
 import pytest
+import tokenizers
 from flax import nnx
 
 from pe_jax.compose.parse import parse
 from pe_jax.pretrained.config import described
 from pe_jax.pretrained.load import load
+from pe_jax.storage import gguf_file
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "pretrained"
 ABSENT = object()
@@ -123,6 +126,9 @@ WRONG_GEMMA = {
     "scale": ({"query_pre_attn_scalar": 168}, "query_pre_attn_scalar=168 and heads of 8"),
     "cap": ({"final_logit_softcapping": 30.0}, "softcapping=30.0; this package has None alone"),
     "no far layer": ({"layer_types": ["sliding_attention"] * 2}, "of the 2 layers .* both"),
+    "no list": ({"layer_types": 2}, "layer_types=2"),
+    "no period": ({"_sliding_window_pattern": 0}, "_sliding_window_pattern must be an integer"),
+    "no object": ({"rope_parameters": None, "rope_scaling": 5}, "must be an object"),
     "a layer too many": ({"layer_types": ["full_attention", "sliding_attention"] * 2}, "2 layers"),
 }
 
@@ -143,6 +149,48 @@ def test_gemma_3_is_described_by_the_fields_of_transformers_4_too():
     older |= {"rope_theta": scaling.pop("rope_theta"), "rope_scaling": scaling}
     older |= {"rope_local_base_freq": 100.0, "sliding_window_pattern": 2}
     assert described(older) == described(newer)
+    del older["rope_scaling"], older["rope_theta"], older["rope_local_base_freq"]
+    plain = described(older | {"cache_implementation": "hybrid"})
+    local = "rope(base=10000.0)[0]+window(window=9)[0]"
+    assert plain.spec == f"rope(base=1000000.0)[1]+{local}"
+
+
+def test_added_tokens_without_an_embedding_are_no_tokens(tmp_path):
+    """The tokenizer.json of Gemma 3 1B has one for images."""
+    folder = Path(shutil.copytree(GOLDEN / "llama", tmp_path / "llama"))
+    own = tokenizers.Tokenizer.from_file(str(folder / "tokenizer.json"))
+    own.add_special_tokens(["<image>"])
+    own.save(str(folder / "tokenizer.json"))
+    model = load(f"hf:{folder}")
+    assert len(model.tokenizer.pieces) == model.lm.vocab == 257
+    assert model.decode(model.encode("an <image>")) == "an <image>"
+
+
+def test_a_gguf_file_that_does_not_say_it_has_a_token_before_texts(tmp_path):
+    """Of SentencePiece llama.cpp takes it to have one, of other tokenizers none."""
+    read = gguf_file.read(GOLDEN / "gguf_gemma3" / "model.gguf")
+    other = gguf_file.read(GOLDEN / "gguf" / "model.gguf")
+    made = json.loads(without(read, "add_bos_token").tokenizer)
+    assert made["post_processor"]["special_tokens"]["<bos>"]["ids"] == [2]
+    assert json.loads(other.tokenizer)["post_processor"] is None
+    with pytest.raises(ValueError, match="lacks tokenizer.ggml.bos_token_id"):
+        without(read, "bos_token_id").tokenizer  # noqa: B018
+
+
+def without(file, name):
+    """The file without a field of its tokenizer."""
+    out = copy.copy(file)
+    vars(out).pop("tokenizer", None)
+    out.fields = {k: v for k, v in file.fields.items() if k != f"tokenizer.ggml.{name}"}
+    return out
+
+
+def test_gemma_3_keeps_its_norms_in_bfloat16_as_they_are_in_float32():
+    """It adds 1 to what it stores, which bfloat16 would round before the sum."""
+    source = f"hf:{GOLDEN / 'gemma3'}"
+    rounded, whole = (load(source, weights=w).params for w in ("bfloat16", "float32"))
+    of_norm = [p["blocks"][0]["mlp_out_norm"]["scale"] for p in (rounded, whole)]
+    np.testing.assert_array_equal(of_norm[0], of_norm[1].astype(jnp.bfloat16))
 
 
 @pytest.mark.parametrize(
