@@ -75,6 +75,11 @@ class Tokenizer:
                 raise _lossy(self.spec, self._loss(document))
         return tuple(out)
 
+    def begun(self, tokens: np.ndarray) -> np.ndarray:
+        """The tokens of a text after `bos`, where there is one: int32."""
+        before = np.array([] if self.bos is None else [self.bos], np.int32)
+        return np.concatenate([before, tokens.astype(np.int32)])
+
     def _loss(self, document: np.ndarray) -> str:
         """Why a document differs from the bytes of its tokens."""
         known = {piece[0] for piece in self.pieces if len(piece) == 1}

@@ -88,8 +88,7 @@ class TextModel:
         """
         data = text.encode() if isinstance(text, str) else text
         (tokens,) = self.tokenizer.encode([np.frombuffer(data, np.uint8)])
-        bos = [] if self.tokenizer.bos is None else [self.tokenizer.bos]
-        return np.array([*bos, *tokens], np.int32)
+        return self.tokenizer.begun(tokens)
 
     def decode(self, tokens: ArrayLike) -> str:
         """The text of the tokens with these ids [L]. Bytes that are no UTF-8, as those of a

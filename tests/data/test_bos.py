@@ -64,6 +64,8 @@ def test_it_is_what_the_template_begins_with(tmp_path, tokenizer):
     assert tokenizer.bos == BOS and BYTES.bos is None
     assert of_template(tmp_path, "$A </s>").bos is None
     (tokens,) = tokenizer.encode([TEXT])
+    assert tokenizer.begun(tokens)[:2].tolist() == [BOS, tokens[0]]
+    assert BYTES.begun(tokens).tolist() == tokens.tolist()
     assert BOS not in tokens and tokenizer.decode(tokens) == TEXT.tobytes()
 
 
