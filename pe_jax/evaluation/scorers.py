@@ -129,7 +129,10 @@ class TextScorer:
             began = time.monotonic()
             targets = missing or self._targets(job.part, metrics, replica)
             timed = replica.kind != "seed" and (job.part, metrics) in self.compiled
-            seconds = time.monotonic() - began if timed else None
+            took = time.monotonic() - began
+            if "divergence" in by and not missing and self.reference.is_of(job.part):
+                took += self.reference.seconds[replica]
+            seconds = took if timed else None
             self.compiled.add((job.part, metrics))
             for metric in metrics:
                 cut, of_metric = self._of(metric, job.part, replica, targets)
@@ -152,7 +155,7 @@ class TextScorer:
             rows = self.reference.rows(by, replica, params)
             if isinstance(rows, Missing):
                 return rows
-            program = functools.partial(divergence, **own)
+            program = functools.partial(divergence, **own, own=self.reference.is_of(part))
             params = params, copies(self.session.mesh, rows), np.int32(cut.first)
         elif isinstance(cut.metric, PromptMetric):
             program = functools.partial(answer_nats, **own)
@@ -369,6 +372,14 @@ class Reference:
         self.graphdef, self.encodings, self.cuts = graphdef, encodings, cuts
         self.config, self.session, self.budget = config, session, budget
         self.kept: dict[tuple[str, Replica], Any] = {}
+        self.seconds: dict[Replica, float] = {}
+        """How long the rows of each took."""
+
+    def is_of(self, part: Pass) -> bool:
+        """Whether a pass, as it is computed, is that of the models within eval.reference."""
+        made = tuple(e.at(part.length) for e in self.encodings)
+        same = part._replace(encodings=made).computed(part.task.size(part.length))
+        return part.length == self.config.reference and not part.way.memory and part == same
 
     def rows(self, metric: str, replica: Replica, params: Any) -> np.ndarray | Missing:
         """The rows [W, last, D] of the last targets of a metric's windows; of a place, of its one
@@ -376,7 +387,10 @@ class Reference:
         """
 
         def computed() -> np.ndarray | Missing:
-            return self._scored(last_rows, self._whole(metric, replica), params)
+            began = time.monotonic()
+            rows = self._scored(last_rows, self._whole(metric, replica), params)
+            self.seconds[replica] = time.monotonic() - began
+            return rows
 
         return self._once("rows", replica, computed)
 

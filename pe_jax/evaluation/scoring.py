@@ -145,7 +145,7 @@ def last_rows(
     return model(tokens[:, :-1], encodings=encodings, key=keys, last=last, scan=True, rows=True)[0]
 
 
-@functools.partial(jax.jit, static_argnames=("graphdef", "encodings", "last", "blockwise"))
+@functools.partial(jax.jit, static_argnames=("graphdef", "encodings", "last", "blockwise", "own"))
 def divergence(
     given,
     tokens,
@@ -155,19 +155,23 @@ def divergence(
     encodings: tuple[Encoding, ...],
     last: int,
     blockwise: bool = False,
+    own: bool = False,
 ):
     """Of each window's last targets -ln q, in nats, and KL(p || q) = sum_v p_v (ln p_v - ln q_v)
     over the vocabulary, float32 [B, last, 2]: q is what the model predicts in these windows, p what
-    it predicts from other `rows` of the same targets.
+    it predicts from other `rows` of the same targets. With `own`, these are the rows of the windows
+    themselves, and are not computed again.
 
     `given` is (params, rows [W, last, D], the index of the first of these W windows); other
     arguments are as in `target_nats`. Logits are computed for BLOCK targets at a time.
     """
     params, rows, offset = given
     model, keys = _merged(graphdef, params, blockwise), _keys(first, len(tokens))
-    ours, _ = model(tokens[:, :-1], encodings=encodings, key=keys, last=last, scan=True, rows=True)
     number = first - offset + jnp.arange(len(tokens))
     theirs = jnp.take(rows, number, axis=0, mode="clip")  # a batch may be filled up with copies
+    ours, inputs = theirs, tokens[:, :-1]
+    if not own:
+        ours, _ = model(inputs, encodings=encodings, key=keys, last=last, scan=True, rows=True)
 
     def of_block(block):
         p, q = (jax.nn.log_softmax(model.logits_of(part[None])[0]) for part in block[:2])

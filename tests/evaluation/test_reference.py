@@ -16,6 +16,7 @@ from pe_jax.evaluation.evaluate import evaluate
 from pe_jax.evaluation.scorers import Models, Scored, Short, key_tokens
 from pe_jax.evaluation.windows import Windows, windows
 from pe_jax.metric import METRICS
+from pe_jax.model.lm import LM
 from pe_jax.pretrained.load import load
 from pe_jax.record import Reason
 from pe_jax.storage.jsonl import History
@@ -106,6 +107,30 @@ def test_metrics_of_the_same_windows_share_a_pass(model, documents):
     for key, row in rest.items():
         assert row.reason is together[key].reason
         assert row.value is None or row.value == pytest.approx(together[key].value, rel=1e-5)
+
+
+def test_the_model_within_its_training_length_is_computed_once_for_both_scores(
+    model, documents, monkeypatch
+):
+    """Its rows are those that the others diverge from."""
+    alone = values(model, documents, config_of(("same_targets",), lengths=(32, 64)))
+    passed = []
+    whole = LM.__call__
+
+    def counted(self, tokens, *args, **kwargs):
+        passed.append(tokens.shape[1])
+        return whole(self, tokens, *args, **kwargs)
+
+    monkeypatch.setattr(LM, "__call__", counted)
+    jax.clear_caches()
+    both = values(model, documents, config_of(("same_targets", "kl"), lengths=(32, 64)))
+    ways = {key[1] for key in both}
+    assert passed.count(32) == 1 and passed.count(64) == len(ways)
+    for place in range(3):
+        truth = both["same_targets", "", 32, place].value
+        assert truth == pytest.approx(alone["same_targets", "", 32, place].value, rel=1e-5)
+        assert both["kl", "", 32, place].value == 0
+        assert both["kl", "", 64, place].value > 1e-4
 
 
 def test_longppl_is_that_of_its_authors_package_for_fixed_logits():
