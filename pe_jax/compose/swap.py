@@ -40,8 +40,9 @@ def swap(encodings: tuple[Encoding, ...], spec: str) -> tuple[Encoding, ...]:
     yarn[3::4] does, it takes that place in these layers alone, and the replaced one stays in its
     others. If it replaces none it is appended.
 
-    In a model of whose layers some have a window, as Gemma 3, a spec that names no layers means
-    those without one: what lies within a window, a longer text does not change.
+    If some layers of the model, but not all, have a window, as in Gemma 3, a member of the spec
+    that names no layers acts in those without one, since a longer text brings no new distances
+    within a window. Encodings of the input, with a field `where`, are exempt.
 
     ValueError if it could replace two encodings of its layers, if it needs parameters that the
     replaced one does not have, if it takes the place of one with parameters in a part of the

@@ -52,7 +52,7 @@ class Tokenizer:
     json: str | None = dataclasses.field(default=None, repr=False)
     """The text of its tokenizer.json; None for bytes and for a task's symbols."""
     bos: int | None = None
-    """The token that its tokenizer.json puts before every text, as <bos> of Llama 3 and Gemma; None
+    """The token that its tokenizer.json puts before every text, as <bos> of Gemma; None
     where it puts none. `encode` leaves it out: it stands before windows, not documents."""
 
     @functools.cached_property
