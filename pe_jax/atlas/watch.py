@@ -166,7 +166,7 @@ def _sentence(model: Trained, documents: Sequence[np.ndarray]) -> Int[np.ndarray
             tokens = model.encode(found[0])
             if 2 * SENTENCE // 3 <= len(tokens) <= SENTENCE:
                 return tokens
-    return model.tokenizer.begun(documents[0])[:SENTENCE]
+    return model.tokenizer.begun(documents[0][:SENTENCE])[:SENTENCE]
 
 
 def _labels(model: Trained, tokens: Int[np.ndarray, "T"]) -> list[str]:

@@ -11,8 +11,7 @@ before each of --places places of the text are scored, the same at every length 
 and with prompts among the --metrics --samples of each. With --as_if=N the model is scored as if
 trained at N tokens, where the truth is known: as it is, it can read all that it was really trained
 for. It is a run of no steps: the same command goes on where it was cut off, and computes only what
-it lacks.
---dry_run says beforehand how long it will take, --inspect prints the prompts.
+it lacks. --dry_run says beforehand how long it will take, --inspect prints the prompts.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -133,17 +133,17 @@ class GgufFile:
         text is known, or one of SentencePiece that puts no space before a text.
         """
         kind, split = self._value("tokenizer.ggml.model"), self._value("tokenizer.ggml.pre")
+        tokens, kinds = (self._value(f"tokenizer.ggml.{name}") for name in ("tokens", "token_type"))
         if kind == "gpt2" and split in DIGITS:
-            made = self._byte_level(DIGITS[split])
+            made = self._byte_level(tokens, DIGITS[split])
         elif kind == "llama" and self._value("tokenizer.ggml.add_space_prefix") is False:
-            made = self._sentencepiece()
+            made = self._sentencepiece(tokens, kinds)
         else:
             raise ValueError(
                 f"a GGUF file's tokenizer of the kind {kind!r} with the splitting {split!r} cannot "
                 f"be read; known are gpt2 with {' or '.join(DIGITS)}, and llama without "
                 "add_space_prefix"
             )
-        tokens, kinds = (self._value(f"tokenizer.ggml.{name}") for name in ("tokens", "token_type"))
         of_kind = self.library.TokenType
         added = {of_kind.CONTROL: True, of_kind.USER_DEFINED: False}
         bos, begins = (
@@ -170,9 +170,8 @@ class GgufFile:
             }
         )
 
-    def _byte_level(self, digits: bool) -> dict[str, Any]:
+    def _byte_level(self, tokens: Sequence[str], digits: bool) -> dict[str, Any]:
         """The parts of a byte-level BPE, with each digit as a token of its own or not."""
-        tokens = self._value("tokenizer.ggml.tokens")
         steps = [{"type": "Digits", "individual_digits": True}] if digits else []
         byte_level = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True}
         return {
@@ -189,12 +188,11 @@ class GgufFile:
             },
         }
 
-    def _sentencepiece(self) -> dict[str, Any]:
+    def _sentencepiece(self, tokens: Sequence[str], kinds: Sequence[int]) -> dict[str, Any]:
         """The parts of a BPE of SentencePiece, which has scores in place of merges: of all pairs of
         neighbours it joins the one whose whole has the highest score.
         """
-        tokens, scores = (self._value(f"tokenizer.ggml.{name}") for name in ("tokens", "scores"))
-        kinds = self._value("tokenizer.ggml.token_type")
+        scores = self._value("tokenizer.ggml.scores")
         vocab = {token: i for i, token in enumerate(tokens)}
         usual = {tokens[i] for i, kind in enumerate(kinds) if kind == self.library.TokenType.NORMAL}
         best_first = sorted(usual, key=lambda token: (-scores[vocab[token]], vocab[token]))
