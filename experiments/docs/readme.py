@@ -2,15 +2,7 @@
 README.md, the ratios of the benchmarks and the marked numbers of prose; from the code the tables of
 encodings and tasks.
 
-A number of prose is marked by the place that it comes from,
-
-    <!-- results/STUDY LABEL METRIC LENGTH -->2.57
-
-and is written anew, with as many decimals, from the results of that study: the mean over replicas
-of the row with that label ("rope", or "rope, yarn" with a swap), by that metric at that length, or
-`beyond`: over all lengths beyond training. A last word, `nats`, turns bits into nats.
-results/STUDY:TASK is one task of a study of several, results/STUDY:64 one training length and
-results/STUDY:width=64 one width of the model.
+A number of prose that carries a mark (`numbers`) is written anew from the results that it names.
 
 python -m experiments.docs.readme [--check]
 """
@@ -19,9 +11,7 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
-import functools
 import json
-import math
 import os
 import re
 import statistics
@@ -30,17 +20,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from experiments.docs import picture
-from pe_jax.record import Result
-from pe_jax.report import headroom, study, tables
-from pe_jax.report.cells import Table
+from experiments.docs import numbers, picture
 from pe_jax.report.words import plusminus
 
 ROOT = Path(__file__).resolve().parents[2]
-NUMBER = re.compile(
-    r"<!-- (?P<study>results/[^\s:]+)(:(?P<part>\S+))? (?P<label>[^>]+?) (?P<metric>\w+) "
-    r"(?P<length>\d+|beyond)(?P<nats> nats)? -->−?\d+(\.\d+)?"
-)
 FAST_COMPILATION = "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true"
 
 
@@ -238,36 +221,6 @@ def tasks() -> str:
     return "\n".join(f"| {' | '.join(cells)} |" for cells in rows)
 
 
-def number(marked: re.Match[str]) -> str:
-    """A marked number, from the results of its study. ValueError where they do not have it."""
-    found = []
-    for table in of_study(marked["study"], marked["part"], marked["metric"]):
-        for row in table.rows:
-            if (row.trained or row.way) and row.label == marked["label"]:
-                cells = dict(zip(map(str, table.lengths), row.cells, strict=True))
-                found.append((cells | {"beyond": row.beyond}).get(marked["length"]))
-    if len(found) != 1 or found[0] is None:
-        raise ValueError(f"{marked[0]!r}: the study has not one such row and length")
-    mark, _, old = marked[0].partition("-->")
-    decimals = len(old.partition(".")[2])
-    mean = found[0].mean * (math.log(2) if marked["nats"] else 1)
-    return f"{mark}-->{mean:.{decimals}f}".replace("-->-", "-->−")
-
-
-@functools.cache
-def of_study(folder: str, part: str | None, metric: str) -> list[Table]:
-    """The tables of a metric, of the results that `part` names, or of all."""
-
-    def names(one: Result) -> tuple[str, ...]:
-        width = one.config["lm"]["model"]
-        return one.config["task"]["name"], str(one.train.length), f"width={width}"
-
-    results = headroom.added(study.load(ROOT / folder))
-    if part:
-        results = [one for one in results if part in names(one)]
-    return tables.grouped(results, metric)
-
-
 PARTS = {
     "README.md": (quickstart,),
     "docs/encodings.md": (encodings, costs),
@@ -295,7 +248,7 @@ def main() -> int:
             begin, end = f"<!-- begin {part.__name__} -->", f"<!-- end {part.__name__} -->"
             block = f"{begin}\n{part()}\n{end}"
             text = re.sub(f"{begin}.*?{end}", lambda _, b=block: b, text, flags=re.S)
-        text = NUMBER.sub(number, text)
+        text = numbers.written(text)
         stale |= text != old
         if not arguments.check:
             (ROOT / file).write_text(text, "utf-8")

@@ -1,0 +1,81 @@
+"""Marked numbers of prose, of two studies whose scores are given."""
+
+import pytest
+from scored import scored
+from studies import save_runs
+
+from experiments.docs import numbers
+from pe_jax.record import Way
+
+
+@pytest.fixture(autouse=True)
+def studies(tmp_path, monkeypatch):
+    """`a` has two models trained at 64 tokens and one at 128, `b` two of another width."""
+
+    def model(label, values, width=32, **options):
+        config = {"task": {"name": "text"}, "lm": {"model": width}}
+        return scored(label, values, config=config, **options)
+
+    rope = [{64: 2.0, 128: 3.0}, {64: 2.1, 128: 3.3}, {64: 2.3, 128: 3.2}]
+    alibi = [{64: 2.4, 128: 2.5}, {64: 2.4, 128: 2.4}, {64: 2.4, 128: 2.3}]
+    yarn = scored("rope", [{128: 2.6}] * 3, way=Way(swap="yarn")).rows
+    a = [
+        model("rope", rope, more=yarn),
+        model("alibi", alibi),
+        model("alibi", [{128: 2.2}, {128: 2.3}, {128: 2.3}], length=128),
+    ]
+    b = [model("rope", [{64: 3, 128: 3}], 16), model("alibi", [{64: 2, 128: 4}], 16)]
+    for name, records in (("a", a), ("b", b)):
+        save_runs(tmp_path / "results" / name, records)
+    published = tmp_path / "results/reference/paper.csv"
+    published.parent.mkdir()
+    published.write_text(
+        "task,spec,at,swap,variant,value,better,unit,source,status,setting\n"
+        "text,rope,2x,,,9,lower,perplexity,a paper,read,large\n"
+        "text,alibi,2x,,,8,lower,perplexity,a paper,read,large\n"
+    )
+    monkeypatch.setattr(numbers, "ROOT", tmp_path)
+    numbers._results.cache_clear()
+    numbers._tables.cache_clear()
+
+
+@pytest.mark.parametrize(
+    ("place", "old", "number"),
+    [
+        ("a:64 rope same_targets 64", "9.99", "2.13"),
+        ("a:64 rope same_targets 64", "1.0 ± 0.000", "2.1 ± 0.379"),
+        ("a:64 rope, yarn same_targets 128", "0.0", "2.6"),
+        ("a:64 rope same_targets 128 less 64", "+0.00 ± 0.00", "+1.03 ± 0.38"),
+        ("a:64 rope same_targets 64 less 128", "0.00", "−1.03"),
+        ("a:64 rope same_targets 64 less 128 nats", "0.00", "−0.72"),
+        ("a:64 rope same_targets 128 less 64 each", "0.0, 0.0, 0.0", "1.0, 1.2, 0.9"),
+        ("a:64 alibi same_targets 128 less 64 each", "+0.0, −0.2", "+0.1, +0.0, −0.1"),
+        ("a:64 rope same_targets 128 less alibi 64", "0.000", "0.767"),
+        ("a:64 rope same_targets 128 less rope, yarn 128", "0.000", "0.567"),
+        ("a:128 alibi same_targets 128 less results/a:64 64", "0.00", "−0.13"),
+        ("a:128 alibi same_targets 128 less results/a:64 rope 64", "+0.00", "+0.13"),
+        ("a:width=32 rope same_targets 64", "0.00", "2.13"),
+        ("b rope same_targets 64", "0", "3"),
+        ("a:64 results/b rho 64", "0.0", "−1.0"),
+        ("a:64 results/b rho 128", "0.0", "−1.0"),
+        ("a:64 paper rho 2x", "+0.00", "+1.00"),
+    ],
+)
+def test_a_number_is_computed_anew_with_the_decimals_and_the_sign_that_it_has(place, old, number):
+    text = "It has <!-- results/{} -->{} bits, 1.23 elsewhere."
+    assert numbers.written(text.format(place, old)) == text.format(place, number)
+
+
+@pytest.mark.parametrize(
+    ("place", "said"),
+    [
+        ("a:64 rope gain", "cannot be read: <!-- results/a:64 rope gain -->1.23"),
+        ("a alibi same_targets 128", "results/a has 2 rows 'alibi' of same_targets"),
+        ("a:64 rope same_targets 96", "rope has no same_targets at 96"),
+        ("a:64 rope same_targets 128 less rop 64", "has 0 rows 'rop'"),
+        ("a:64 paper rho 4x", "0 columns at 4x of paper"),
+    ],
+)
+def test_a_mark_without_a_number_is_an_error(place, said):
+    with pytest.raises(ValueError, match=said):
+        numbers.written(f"It has <!-- results/{place} -->1.23 bits.")
