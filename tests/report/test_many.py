@@ -29,9 +29,9 @@ def test_of_many_models_the_best_are_shown_and_none_is_ranked(count, shown):
 
 
 def seconds(*arguments):
-    """The CPU seconds of a command, user and system."""
+    """The CPU seconds of Python with these arguments, user and system."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    command = [sys.executable, "-m", "pe_jax", *map(str, arguments)]
+    command = [sys.executable, *map(str, arguments)]
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL, cwd=ROOT)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
@@ -39,9 +39,11 @@ def seconds(*arguments):
 
 @pytest.mark.slow
 def test_status_and_report_of_two_thousand_runs_take_seconds(tmp_path):
-    """The limits are twice what a quiet core takes."""
+    """In the time that Python's json module takes to read the records; twice what was measured."""
     many.write(tmp_path / "runs", 2000)
-    assert seconds("status", f"--workdir={tmp_path / 'runs'}") < 4
-    out = f"--out={tmp_path / 'out'}"
-    assert seconds("report", f"--workdir={tmp_path / 'runs'}", out) < 40
+    workdir, out = f"--workdir={tmp_path / 'runs'}", f"--out={tmp_path / 'out'}"
+    read = "import glob, json, sys; [json.load(open(f)) for f in glob.glob(sys.argv[1])]"
+    reading = seconds("-c", read, tmp_path / "runs/*/*.json")
+    assert seconds("-m", "pe_jax", "status", workdir) < 5 * reading
+    assert seconds("-m", "pe_jax", "report", workdir, out) < 70 * reading
     assert "of 2,000 models" in (tmp_path / "out" / "report.html").read_text()

@@ -61,8 +61,11 @@ def alone(lab, folder, **values):
 
 
 def assert_rows_near(found, one):
+    """Devices add in another order, and Adam divides a gradient by its own size: a weight whose
+    gradients cancel moves by what rounding leaves of them. One seed of four has such a weight.
+    """
     values = [[row["value"] for row in found["rows"]], [row.value for row in one.rows]]
-    np.testing.assert_allclose(*values, atol=1e-5)
+    np.testing.assert_allclose(*values, rtol=1e-5)
 
 
 def test_two_processes_give_the_rows_of_one_though_one_is_told_to_stop(lab, tmp_path):
