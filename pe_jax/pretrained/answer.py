@@ -346,10 +346,10 @@ def choose(found: Recommendation) -> tuple[Choice | None, str]:
         said.append(f"{within}: {_names_of(close, found)}.")
     unchanged = [c for c in found.ranked if len(c.read_by) == len(READ_BY["default"])]
     if unchanged:
-        names, best = join(c.name for c in unchanged), ""
+        names = join(c.name for c in unchanged)
+        said.append(f"Run unchanged in {join(READ_BY['default'])}: {names}.")
         if chosen not in unchanged and len(unchanged) > 1:
-            best = f", of which {unchanged[0].name} is the best"
-        said.append(f"Run unchanged in {join(READ_BY['default'])}: {names}{best}.")
+            said.append(_best_of(unchanged, found))
     if by_all or len(found.metrics) == 1:
         enough = "" if chosen.way else ": these scores tell no swap to be better"
         said.insert(
@@ -363,6 +363,21 @@ def choose(found: Recommendation) -> tuple[Choice | None, str]:
         ]
         said.insert(0, f"Choose {chosen.name} for text, and {join(other)}: none is best by all.")
     return chosen, " ".join(said)
+
+
+def _best_of(choices: Sequence[Choice], found: Recommendation) -> str:
+    """Which of the choices no test tells from the best of them, by each metric that tells any."""
+    by: dict[str, list[str]] = {}
+    for metric in found.metrics:
+        samples = [_values(found.result, metric, found.longest, c.way) for c in choices]
+        best = stats.best(samples, described(metric).sign, DIGITS)
+        if all(samples) and not all(best):
+            names = join(c.name for c, one in zip(choices, best, strict=True) if one)
+            by.setdefault(names, []).append(described(metric).words)
+    if not by:
+        return "No score tells these apart."
+    each = "; ".join(f"{names} by {join(words)}" for names, words in by.items())
+    return f"Best of these: {each}."
 
 
 def _names_of(choices: Sequence[Choice], found: Recommendation) -> str:

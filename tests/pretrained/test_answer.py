@@ -134,12 +134,18 @@ def test_a_model_that_no_score_tells_from_its_swaps_stays_as_it_is(monkeypatch):
 def test_where_the_best_needs_own_code_the_best_that_programs_run_is_named(monkeypatch):
     monkeypatch.setitem(WORSE, "rerope", -0.1)
     monkeypatch.setitem(SCATTER, "rerope", 0.0)
-    made = answer(result(("same_targets",)), parse("rope").encodings(DIMS))
+    made = answer(result(), parse("rope").encodings(DIMS))
     chosen, why = choose(made)
-    assert chosen.name == "rerope" and "yarn, pi and as it is, of which yarn is the best" in why
+    assert chosen.name == "rerope" and "llama.cpp: yarn, pi and as it is." in why
+    assert "Best of these: yarn by same targets and kl; pi by niah single 1 exact." in why
     text = sheet.markdown([printed(made)])
     assert "rerope needs own code" in text and "The best with one is yarn" in text
     assert '"rope_type": "yarn"' in text and "--swap=yarn --length=128" in text
+    for swap in ("yarn", "pi", ""):
+        monkeypatch.setitem(WORSE, swap, 0.0)
+        monkeypatch.setitem(SCATTER, swap, 0.01)
+    alike = answer(result(("same_targets",)), parse("rope").encodings(DIMS))
+    assert choose(alike)[1].endswith("No score tells these apart.")
 
 
 def test_effective_length_is_the_longest_at_85_percent_of_short_texts(found):
