@@ -5,22 +5,20 @@
 is the mean over replicas of the row with that label ("rope", or "rope, yarn" with a swap), by that
 metric at that length, or at `beyond`: over all lengths beyond training. results/STUDY:TASK is one
 task of a study of several, results/STUDY:64 one training length and results/STUDY:width=64 one
-width of the model. `less` subtracts, paired over replicas, the row of another study, label or
-length, each the same where it is left out; what follows "±" is the half width of the 95 % interval:
+width of the model. After "±" stands the half width of the 95 % interval. `less` subtracts the value
+at another length, of the same study and label unless it names others, from that of each replica
+that has both; `nats` turns bits into nats, and `each` asks for every replica instead of the mean:
 
     <!-- results/STUDY rope same_targets 1024 less 64 -->+3.20 ± 1.83
-    <!-- results/STUDY rope same_targets 1024 less alibi 1024 -->3.19
-    <!-- results/STUDY:256 rope same_targets 256 less results/STUDY:64 rope 64 -->−0.01
+    <!-- results/STUDY rope same_targets 1024 less alibi 1024 nats -->2.21
+    <!-- results/STUDY:256 rope same_targets 256 less results/STUDY:64 rope 64 each -->−0.01, 0.02
 
-With the metric `rho` the number is Spearman's, with a file of results/reference at a multiple of
-the training length, or with the labels that another study shares, by the same_targets of a length:
+With the metric `rho` the number is Spearman's. In place of the label stands what the order of the
+encodings is compared with: a file of results/reference, in its column `at`, or another study, by
+the same_targets of the labels that both have:
 
     <!-- results/STUDY kerple rho 2x -->0.90
     <!-- results/STUDY:64 results/STUDY:256 rho 512 -->0.83
-
-A last word, `nats`, turns bits into nats, and `each` asks for the value of each replica:
-
-    <!-- results/STUDY rope same_targets 1024 less alibi 1024 each -->+3.10, +3.30, +3.17
 
 Numbers keep their decimals, and their plus signs if they have any.
 """
@@ -30,6 +28,7 @@ from __future__ import annotations
 import functools
 import math
 import re
+import statistics
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -38,61 +37,64 @@ from pe_jax.report import cells, headroom, published, stats, study, tables
 from pe_jax.report.cells import Table
 
 ROOT = Path(__file__).resolve().parents[2]
+NUMBER = r"[+−]?\d+(?:\.\d+)?"
 MARK = re.compile(
     r"<!-- (?P<study>results/\S+) (?P<label>[^>]+?) (?P<metric>\w+) (?P<length>\d+x?|beyond)"
-    r"(?: less (?:(?P<less_study>results/\S+) )?(?:(?P<less_label>[^>]+?) )?"
+    r"(?P<less> less (?:(?P<less_study>results/\S+) )?(?:(?P<less_label>[^>]+?) )?"
     r"(?P<less_length>\d+|beyond))?(?P<nats> nats)?(?P<each> each)? -->"
-    r"(?P<means>[+−]?\d+(?:\.\d+)?(?(each)(?:, [+−]?\d+(?:\.\d+)?)*))"
-    r"(?: ± (?P<half>\d+(?:\.\d+)?))?"
+    rf"(?P<numbers>{NUMBER}(?(each)(?:,\s+{NUMBER})*)(?P<interval>\s±\s{NUMBER})?)(?![\d.,]*\d|e-?\d)"
 )
+AT_BEGINNING = re.compile(r"^[ \t]*(?:[-*] )?<!-- results/.*", re.M)
 
 
 def written(text: str) -> str:
     """The text with its marked numbers computed anew. ValueError for a mark that cannot be read, or
-    whose study has not what it names.
+    whose study has not what it names, and for one that begins a line, which no Markdown follows.
     """
-    marks = len(re.findall("<!-- results/", text))
-    text, read = MARK.subn(_number, text)
-    if read < marks:
-        unread = re.findall(r"<!-- results/.*?-->\S*", MARK.sub("", text))
+    if unread := re.findall(r"<!-- results/.*?-->\S*", MARK.sub("", text), re.S):
         raise ValueError(f"marks that cannot be read: {', '.join(unread)}")
-    return text
+    if first := AT_BEGINNING.findall(text):
+        raise ValueError(f"marks that begin a line make it HTML: {', '.join(first)}")
+    return MARK.sub(_anew, text)
 
 
-def _number(mark: re.Match[str]) -> str:
+def _anew(mark: re.Match[str]) -> str:
     try:
-        if mark["metric"] == "rho":
-            means, half = [_rho(mark["study"], mark["label"], mark["length"])], math.nan
-        else:
-            found = _differences(mark)
-            mean, half, _ = stats.interval(found)
-            means = found if mark["each"] else [mean]
+        values = _rho(mark) if mark["metric"] == "rho" else _scores(mark)
+        if len(values) != len(re.findall(NUMBER, mark["numbers"])):
+            raise ValueError(f"there are {len(values)} numbers")
+        if not all(map(math.isfinite, values)):
+            raise ValueError("there is no such number")
     except ValueError as error:
         raise ValueError(f"{mark[0]}: {error}") from error
-    unit = math.log(2) if mark["nats"] else 1.0
-    sign = "+" if "+" in mark["means"] else ""
-    decimals = len(mark["means"].partition(",")[0].partition(".")[2])
-    numbers = ", ".join(f"{unit * mean:{sign}.{decimals}f}" for mean in means).replace("-", "−")
-    interval = ""
-    if mark["half"]:
-        interval = f" ± {unit * half:.{len(mark['half'].partition('.')[2])}f}"
-    return f"{mark[0].partition('-->')[0]}-->{numbers}{interval}"
+    interval, left = mark["numbers"].find("±"), iter(values)
+
+    def number(old: re.Match[str]) -> str:
+        in_interval = 0 <= interval < old.start()
+        sign = "+" if "+" in mark["numbers"] and not in_interval else ""
+        return f"{next(left):{sign}.{len(old[0].partition('.')[2])}f}".replace("-", "−")
+
+    return f"{mark[0].partition('-->')[0]}-->{re.sub(NUMBER, number, mark['numbers'])}"
 
 
-def _differences(mark: re.Match[str]) -> list[float]:
-    """The value of each replica, without that of `less`."""
+def _scores(mark: re.Match[str]) -> list[float]:
+    """The mean, or the value of each replica; then the half width of the interval, if there is one
+    in the text.
+    """
     where, label, metric = mark["study"], mark["label"], mark["metric"]
     found = _values(where, label, metric, mark["length"])
-    other = dict.fromkeys(found, 0.0)
-    if mark["less_length"]:
-        rest = mark["less_study"] or where, mark["less_label"] or label
-        other = _values(*rest, metric, mark["less_length"])
-    return [found[replica] - other[replica] for replica in sorted(found.keys() & other.keys())]
-
-
-def _rho(where: str, label: str, length: str) -> float:
-    """Spearman's rho with a file of results/reference, or with another study."""
-    return _between(where, label, length) if "/" in label else _beside(where, label, length)
+    less = dict.fromkeys(found, 0.0)
+    if mark["less"]:
+        other = mark["less_study"] or where, mark["less_label"] or label
+        less = _values(*other, metric, mark["less_length"])
+    values = [found[replica] - less[replica] for replica in sorted(found.keys() & less.keys())]
+    mean, half, _ = stats.interval(values)
+    values = [*(values if mark["each"] else [mean]), *([half] if mark["interval"] else [])]
+    if not mark["nats"]:
+        return values
+    if not (unit := cells.described(metric).unit).startswith("bits"):
+        raise ValueError(f"{metric} is in {unit}, not in bits")
+    return [math.log(2) * value for value in values]
 
 
 def _values(where: str, label: str, metric: str, length: str) -> Mapping[Replica, float]:
@@ -109,16 +111,27 @@ def _values(where: str, label: str, metric: str, length: str) -> Mapping[Replica
     result, way, lengths = rows[0]
     if length == "beyond":
         found = cells.means_beyond(result, metric, lengths, way)
-    else:
+    elif length.isdecimal():
         found = cells.values(cells.by_replica(result, metric, int(length), way))
+    else:
+        raise ValueError(f"{length} is no length in tokens")
     if not found:
         raise ValueError(f"{label} has no {metric} at {length}")
     return found
 
 
-def _beside(where: str, reference: str, at: str) -> float:
-    """Spearman's rho with a file of published numbers."""
-    file = published.read(ROOT / f"results/reference/{reference}.csv")
+def _rho(mark: re.Match[str]) -> list[float]:
+    where, other, at = mark["study"], mark["label"], mark["length"]
+    if mark["less"] or mark["nats"] or mark["each"] or mark["interval"]:
+        raise ValueError("rho is one number, without less, nats, each or an interval")
+    if other.startswith("results/"):
+        labels = sorted(_labels(where) & _labels(other))
+        means = [
+            [statistics.fmean(_values(side, one, "same_targets", at).values()) for one in labels]
+            for side in (where, other)
+        ]
+        return [stats.spearman(*means)]
+    file = published.read(ROOT / f"results/reference/{other}.csv")
     agreements = [
         agreement
         for held in published.hold(_results(where), [file])
@@ -126,24 +139,14 @@ def _beside(where: str, reference: str, at: str) -> float:
         if column.at == at
     ]
     if len(agreements) != 1:
-        raise ValueError(f"{len(agreements)} columns at {at} of {reference} are beside {where}")
-    return agreements[0].rho
+        raise ValueError(f"{len(agreements)} columns at {at} of {other} are beside {where}")
+    return [agreements[0].rho]
 
 
-def _between(where: str, other: str, length: str) -> float:
-    """Spearman's rho between the models as trained of two studies."""
-    one, two = (
-        {
-            row.label: cells.cell(result, "same_targets", int(length)).mean
-            for table in _tables(name, "same_targets")
-            for row in table.rows
-            for result in _results(name)
-            if row.trained and row.run == result.id
-        }
-        for name in (where, other)
-    )
-    shared = sorted(one.keys() & two.keys())
-    return stats.spearman([one[label] for label in shared], [two[label] for label in shared])
+def _labels(where: str) -> set[str]:
+    """The labels of the models as trained."""
+    every = [row for table in _tables(where, "same_targets") for row in table.rows]
+    return {row.label for row in every if row.trained}
 
 
 @functools.cache
@@ -156,7 +159,10 @@ def _results(where: str) -> list[Result]:
 
     folder, _, part = where.partition(":")
     found = headroom.added(study.load(ROOT / folder))
-    return [one for one in found if part in names(one)] if part else found
+    found = [one for one in found if not part or part in names(one)]
+    if not found:
+        raise ValueError(f"{folder} has no part {part!r}")
+    return found
 
 
 @functools.cache

@@ -369,15 +369,16 @@ def _best_of(choices: Sequence[Choice], found: Recommendation) -> str:
     """Which of the choices no test tells from the best of them, by each metric that tells any."""
     by: dict[str, list[str]] = {}
     for metric in found.metrics:
-        samples = [_values(found.result, metric, found.longest, c.way) for c in choices]
-        best = stats.best(samples, described(metric).sign, DIGITS)
-        if all(samples) and not all(best):
-            names = join(c.name for c, one in zip(choices, best, strict=True) if one)
+        every = {c.name: _values(found.result, metric, found.longest, c.way) for c in choices}
+        scored = {name: sample for name, sample in every.items() if sample}
+        best = stats.best([*scored.values()], described(metric).sign, DIGITS)
+        if not all(best):
+            names = join(name for name, one in zip(scored, best, strict=True) if one)
             by.setdefault(names, []).append(described(metric).words)
     if not by:
         return "No score tells these apart."
     each = "; ".join(f"{names} by {join(words)}" for names, words in by.items())
-    return f"Best of these: {each}."
+    return f"Of these, not told from the best: {each}."
 
 
 def _names_of(choices: Sequence[Choice], found: Recommendation) -> str:
@@ -391,7 +392,8 @@ def _config(found: Recommendation, chosen: Choice) -> str:
     for choice in found.ranked:  # the best first
         if choice.way and choice.scaling is not None:
             lines = _lines(found, choice, choice.scaling)
-            return f"{said} The best with one is {choice.name}: {lines}"
+            by = described(found.metrics[0]).words
+            return f"{said} The best with one, by {by}, is {choice.name}: {lines}"
     return said
 
 

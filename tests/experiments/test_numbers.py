@@ -24,7 +24,13 @@ def studies(tmp_path, monkeypatch):
         model("alibi", alibi),
         model("alibi", [{128: 2.2}, {128: 2.3}, {128: 2.3}], length=128),
     ]
-    b = [model("rope", [{64: 3, 128: 3}], 16), model("alibi", [{64: 2, 128: 4}], 16)]
+    b = [
+        model("rope", [{64: 3, 128: 3}], 16),
+        model("alibi", [{64: 2, 128: 4}], 16),
+        model("t5", [{64: 2.5, 128: 2}], 16),
+        model("nope", [{64: 1, 128: 1}], 16),
+    ]
+    a.append(model("t5", [{64: 2.0, 128: 2.0, 256: 9.0}] * 3))
     for name, records in (("a", a), ("b", b)):
         save_runs(tmp_path / "results" / name, records)
     published = tmp_path / "results/reference/paper.csv"
@@ -49,15 +55,19 @@ def studies(tmp_path, monkeypatch):
         ("a:64 rope same_targets 64 less 128", "0.00", "−1.03"),
         ("a:64 rope same_targets 64 less 128 nats", "0.00", "−0.72"),
         ("a:64 rope same_targets 128 less 64 each", "0.0, 0.0, 0.0", "1.0, 1.2, 0.9"),
-        ("a:64 alibi same_targets 128 less 64 each", "+0.0, −0.2", "+0.1, +0.0, −0.1"),
+        ("a:64 alibi same_targets 128 less 64 each", "+0.0, −0.2, 1.0", "+0.1, +0.0, −0.1"),
         ("a:64 rope same_targets 128 less alibi 64", "0.000", "0.767"),
         ("a:64 rope same_targets 128 less rope, yarn 128", "0.000", "0.567"),
         ("a:128 alibi same_targets 128 less results/a:64 64", "0.00", "−0.13"),
         ("a:128 alibi same_targets 128 less results/a:64 rope 64", "+0.00", "+0.13"),
         ("a:width=32 rope same_targets 64", "0.00", "2.13"),
         ("b rope same_targets 64", "0", "3"),
-        ("a:64 results/b rho 64", "0.0", "−1.0"),
-        ("a:64 results/b rho 128", "0.0", "−1.0"),
+        ("a:64 rope same_targets 64 less 128 nats each", "0.0,\n0.0, 0.0", "−0.7,\n−0.8, −0.6"),
+        ("a:64 rope same_targets 64 nats", "0.0\n± 0.000", "1.5\n± 0.263"),
+        ("a:text t5 same_targets 128", "0", "2"),
+        ("a:text t5 same_targets beyond", "0.0", "5.5"),
+        ("a:64 results/b rho 64", "0.0", "−0.5"),
+        ("a:64 results/b rho 128", "0.0", "0.5"),
         ("a:64 paper rho 2x", "+0.00", "+1.00"),
     ],
 )
@@ -74,8 +84,28 @@ def test_a_number_is_computed_anew_with_the_decimals_and_the_sign_that_it_has(pl
         ("a:64 rope same_targets 96", "rope has no same_targets at 96"),
         ("a:64 rope same_targets 128 less rop 64", "has 0 rows 'rop'"),
         ("a:64 paper rho 4x", "0 columns at 4x of paper"),
+        ("a:64 results/b rho 256", "has no same_targets at 256"),
+        ("a:64 paper rho 2x nats", "rho is one number, without"),
+        ("a:64 rope same_targets 2x", "2x is no length in tokens"),
+        ("a:64 rope same_targets 64 each", "there are 3 numbers"),
+        ("a:96 rope same_targets 64", "results/a has no part '96'"),
     ],
 )
 def test_a_mark_without_a_number_is_an_error(place, said):
     with pytest.raises(ValueError, match=said):
         numbers.written(f"It has <!-- results/{place} -->1.23 bits.")
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("of <!-- results/b rope same_targets 64 -->3.00 ± 0.10 bits", "there is no such number"),
+        ("of <!-- results/b rope same_targets 64 -->1,024.5 bits", "cannot be read"),
+        ("of <!-- results/b rope same_targets 64 -->1e-5 bits", "cannot be read"),
+        ("of\n  <!-- results/b rope same_targets 64 -->3.00 bits", "begin a line"),
+        ("of\n- <!-- results/b rope same_targets 64 -->3.00 bits", "begin a line"),
+    ],
+)
+def test_text_in_which_a_mark_would_be_lost_is_an_error(text, said):
+    with pytest.raises(ValueError, match=said):
+        numbers.written(text)

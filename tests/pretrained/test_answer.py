@@ -137,9 +137,12 @@ def test_where_the_best_needs_own_code_the_best_that_programs_run_is_named(monke
     made = answer(result(), parse("rope").encodings(DIMS))
     chosen, why = choose(made)
     assert chosen.name == "rerope" and "llama.cpp: yarn, pi and as it is." in why
-    assert "Best of these: yarn by same targets and kl; pi by niah single 1 exact." in why
+    assert (
+        "Of these, not told from the best: yarn by same targets and kl; pi by niah single 1 exact."
+        in why
+    )
     text = sheet.markdown([printed(made)])
-    assert "rerope needs own code" in text and "The best with one is yarn" in text
+    assert "rerope needs own code" in text and "The best with one, by same targets, is yarn" in text
     assert '"rope_type": "yarn"' in text and "--swap=yarn --length=128" in text
     for swap in ("yarn", "pi", ""):
         monkeypatch.setitem(WORSE, swap, 0.0)
