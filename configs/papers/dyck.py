@@ -7,11 +7,10 @@ section 5.3 of MapFormer (Rambaud et al., 2025, arXiv:2511.19279): one layer, wi
 Its score is no accuracy: after Hewitt et al. (2020, arXiv:2010.07515) it is p of the right closing,
 renormalised over the closings, as a mean over the distances from a closing to its opening. It is
 `by_distance` here, of the depth of training and of 12, with a 3-gram beside it, and accuracy as a
-second table. The replication (PrashRangarajan/mapformer, train_dyck.py) differs in this: its loss
-is that of every token, here of the closings alone; its score counts every place with an open
-bracket, here every closing; each of its sequences reaches the depth of 4; it has dropout of 0.1 and
-a weight decay of 0.01. Of its encodings MapPoPE is not here. Each of the runs takes an hour of a
-core; dyck_small.py takes minutes.
+second table. By the code of the replication (PrashRangarajan/mapformer, train_dyck.py) every token
+predicts the next, with dropout. Otherwise than here, its score counts every place with an open
+bracket, here every closing, and each of its sequences reaches the depth of 4. MapPoPE, which is
+among its encodings, is not here. A run takes up to an hour of a core; dyck_small.py takes minutes.
 """
 
 from pe_jax.configs import base
@@ -22,10 +21,10 @@ ENCODINGS = ("rope", "pope", "mapformer(rank=2)", "cope", "nope", "alibi", "forg
 def get_config(arg="task=dyck,pe=rope"):
     c = base.get_config(arg)
     c.task.types, c.task.deepest = 2, 4
-    c.lm.layers, c.lm.model, c.lm.heads = 1, 64, 1
-    c.train.length, c.train.curriculum = 32, "fixed"
+    c.lm.layers, c.lm.model, c.lm.heads, c.lm.dropout = 1, 64, 1, 0.1
+    c.train.length, c.train.curriculum, c.train.loss = 32, "fixed", "all"
     c.train.batch, c.train.steps = 128, 560_000 // 128
-    c.train.rate, c.train.warmup = 1e-4, 100
+    c.train.rate, c.train.decay, c.train.warmup = 1e-4, 0.01, 218  # 5 % of the steps
     c.eval.lengths, c.eval.samples, c.eval.swaps = (32, 64, 128), 512, ()
     c.eval.variants = ("deepest=12",)
     c.eval.metrics = ("by_distance", "accuracy")

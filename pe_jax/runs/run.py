@@ -269,7 +269,7 @@ def _train_identity(train: TrainConfig, start: Start | None) -> dict[str, Any]:
     """The part of section `train` that decides what a seed learns. Of train.rates only that one of
     them is chosen: their list may grow.
     """
-    left_out = "remat", "scan", "curriculum"
+    left_out = "remat", "scan", "curriculum", "loss"
     parts = {name: value for name, value in vars(train).items() if name not in left_out}
     parts |= {"rate": None, "rates": "chosen"} if train.rates else {}
     return parts | ({"init_from": start.parent.identity} if start else {})
@@ -279,7 +279,8 @@ def _data_identity(task: Task, config: dict[str, Any]) -> dict[str, Any]:
     """The text or the samples that a seed learns from."""
     files, data = {"sources": users_files(config)}, config["data"]
     if not task.reads_text:
-        return {"task": config["task"], "curriculum": config["train"]["curriculum"], **files}
+        drawn = {"task": config["task"], "curriculum": config["train"]["curriculum"], **files}
+        return drawn | ({"loss": "all"} if config["train"]["loss"] == "all" else {})
     if data["tokenizer"] == config["train"]["init_from"]:  # the model's own, wherever it lies
         return {"data": data | {"tokenizer": "own"}, **files}
     return {"data": data, "sources": files["sources"] | tokenizer.sources(data["tokenizer"])}
@@ -347,6 +348,11 @@ def check_positions(encodings: Sequence[Encoding], names: Sequence[str]) -> None
 def _check_task(task: Task, lm: LmConfig, train: TrainConfig) -> None:
     """ValueError unless the model can be trained on the task."""
     samples.parts(task, train)
+    if train.loss == "all" and not lm.causal:
+        raise ValueError(
+            "train.loss=all has each token predict the next, which a model with lm.causal=False "
+            "sees: use lm.causal=True or train.loss=scored"
+        )
     if task.reads_text and lm.vocab < 256:
         raise ValueError(f"lm.vocab must be at least 256, since text is bytes, got {lm.vocab}")
 

@@ -25,6 +25,9 @@ class TrainConfig:
     """The lengths n of drawn samples, one length a step: uniform, all up to L; fixed, L alone;
     staged, all up to a length that rises to L in the first half of the steps. Windows of text
     always have L."""
+    loss: Literal["scored", "all"] = "scored"
+    """Whose predictions the loss of drawn samples counts: of the scored tokens; or of all, each of
+    which predicts the next unless it has a target of its own."""
     batch: Count = 32
     """Windows or samples a step, for each seed."""
     rate: Positive = 9e-3

@@ -4,6 +4,7 @@ Lengths up to the training length L are shared out to at most SHAPES parts, and 
 to the size of the longest of its part. Each step has samples of one length n, drawn uniformly:
 first the part, by the step alone, so that all seeds of a program run the same branch; then n within
 it, by seed and step. Samples depend on seed, step and row of the batch, so none is met twice.
+With train.loss=all, tokens without a target predict the next token.
 """
 
 from __future__ import annotations
@@ -73,7 +74,9 @@ def part_of(parts: Sequence[Part], config: TrainConfig, step: Int[Array, ""]):
     return jnp.searchsorted(jnp.asarray(ends), drawn, side="right"), count
 
 
-def drawing(task: Task, parts: Sequence[Part], number: int, count: Int[Array, ""]) -> Draw:
+def drawing(
+    task: Task, config: TrainConfig, parts: Sequence[Part], number: int, count: Int[Array, ""]
+) -> Draw:
     """What draws the samples of a step in part `number`, of which only the first `count` of all
     lengths may be drawn; for a task that reads text `rows` are its windows.
     """
@@ -87,10 +90,22 @@ def drawing(task: Task, parts: Sequence[Part], number: int, count: Int[Array, ""
         high = jnp.clip(count - before, 1, len(part.lengths))
         n = jnp.asarray(part.lengths)[jax.random.randint(of_length, (), 0, high)]
         keys = jax.vmap(jax.random.fold_in, (None, 0))(of_rows, rows)
-        samples = jax.vmap(lambda key: task.sample(key, n, part.longest))(keys)
-        return Batch(samples, jnp.asarray(task.size(n)))
+        size = jnp.asarray(task.size(n))
+
+        def sample(key):
+            drawn = task.sample(key, n, part.longest)
+            return _of_every_token(drawn, size) if config.loss == "all" else drawn
+
+        return Batch(jax.vmap(sample)(keys), size)
 
     return draw
+
+
+def _of_every_token(sample: Sample, size: Int[Array, ""]) -> Sample:
+    """The sample with the next token as the target of each token that has none."""
+    tokens, targets, scored = sample
+    following = jnp.arange(len(tokens)) < size - 1
+    return Sample(tokens, jnp.where(scored, targets, jnp.roll(tokens, -1)), scored | following)
 
 
 def rows(steps: int, seeds: int, batch: int) -> Int[np.ndarray, "C R B"]:

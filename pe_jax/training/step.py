@@ -107,9 +107,9 @@ def make_steps(
 
     `batches` are windows of text, tokens [C, R, B, T + 1], or for a task that draws its samples the
     numbers of the rows, [C, R, B]. With a memory they are a pair of windows and of bool [C, R, B],
-    which says which rows begin a document. Losses, in nats a scored token, norms and the steps of
-    divergence so far are [C, R]. The buffers of `state` are donated. With a mesh, state and batches
-    must lie on it (mesh.py).
+    which says which rows begin a document. Losses, in nats a predicted token, norms and the steps
+    of divergence so far are [C, R]. The buffers of `state` are donated. With a mesh, state and
+    batches must lie on it (mesh.py).
 
     A seed diverges at the first step, counted from 0, whose loss or gradient norm is not finite.
     Its updates go on, since the other seeds are in the same program, and its parameters mean
@@ -121,7 +121,7 @@ def make_steps(
         step = state["step"]
         number, count = samples.part_of(parts, config, step)
         replicas = {name: leaf for name, leaf in state.items() if name != "step"}
-        draws = [samples.drawing(task, parts, i, count) for i in range(len(parts))]
+        draws = [samples.drawing(task, config, parts, i, count) for i in range(len(parts))]
         of_parts = [_step_of_replica(graphdef, config, draw, step) for draw in draws]
         replicas, measured = jax.lax.switch(
             number,
@@ -166,7 +166,7 @@ def _step_of_replica(
 
 
 def _loss(graphdef: nnx.GraphDef, config: TrainConfig, draw: samples.Draw) -> Callable:
-    """`loss(params, before, batch, key) -> (mean nats a scored token, the memory after the
+    """`loss(params, before, batch, key) -> (mean nats a predicted token, the memory after the
     segment)` of one replica; `before` is the state of the memory before it, {} without one.
     """
 

@@ -243,6 +243,11 @@ def test_an_encoding_with_too_few_positions_has_no_value_and_says_why(tmp_path):
     assert all(row.value is not None for row in found.rows if row.length <= 8)
 
 
+def test_a_model_that_is_not_causal_cannot_predict_every_token():
+    with pytest.raises(ValueError, match="train.loss=all has each token predict the next"):
+        Run.of(config(train={"loss": "all"}))
+
+
 def test_ids_tell_tasks_curricula_and_a_users_file(tmp_path):
     own = tmp_path / "mine.py"
     own.write_text(
@@ -253,9 +258,11 @@ def test_ids_tell_tasks_curricula_and_a_users_file(tmp_path):
     ids = {Run.of(CONFIG | {"task": task}).id for task in ("reverse_string", "reverse", mine)}
     ids.add(Run.of(config(train={"curriculum": "staged"})).id)
     ids.add(Run.of(config(train={"curriculum": "fixed"})).id)
+    ids.add(Run.of(config(train={"loss": "all"}, lm={"causal": True})).id)
+    ids.add(Run.of(config(lm={"causal": True})).id)
     own.write_text(own.read_text() + "# another\n")
     ids.add(Run.of(CONFIG | {"task": mine}).id)
-    assert len(ids) == 6
+    assert len(ids) == 8
     again = json.loads(json.dumps(Run.of(CONFIG | {"task": mine}).config))
     assert Run.of(again).id in ids
 

@@ -21,6 +21,7 @@ WRONG = {
     "train.rates": ((-1.0,), (1e-3, 1e-3), ("a",)),
     "train.steps": (0, 10**20, 1.5, "350", True, None),
     "train.schedule": ("linear", 3),
+    "train.loss": ("every", 1),
     "train.cooldown": (0.0, 1.0),
     "train.init_from": (3,),
     "train.init_drop": ("False", 0),

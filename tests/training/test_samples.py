@@ -10,6 +10,7 @@ import pytest
 
 from pe_jax.compose.parse import make
 from pe_jax.model.config import LmConfig
+from pe_jax.task import Sample
 from pe_jax.tasks.dyck import Dyck
 from pe_jax.tasks.reverse_string import ReverseString
 from pe_jax.tasks.text import Text
@@ -27,7 +28,7 @@ def lengths_of_steps(task, config, seed=0):
     def step(step):
         number, count = samples.part_of(parts, config, step)
         key = jax.random.fold_in(jax.random.key(seed), step)
-        draws = [samples.drawing(task, parts, i, count) for i in range(len(parts))]
+        draws = [samples.drawing(task, config, parts, i, count) for i in range(len(parts))]
         rows, S = jnp.arange(config.batch), task.size(config.length)
 
         def padded(draw):
@@ -81,6 +82,30 @@ def test_what_is_not_scored_has_no_part_in_the_loss():
         _, out = steps(init(lm, members, config, (0,)), samples.rows(4, 1, config.batch))
         losses.append(out["loss"])
     np.testing.assert_array_equal(*losses)
+
+
+def test_with_a_loss_of_all_each_token_without_a_target_predicts_the_next():
+    """`([])` in samples padded to 10: the closings keep their targets, padding has none."""
+    task, whole = Dyck(types=2), dataclasses.replace(CONFIG, loss="all", curriculum="fixed")
+    part, rows, key = samples.Part((4, 10)), jnp.arange(64), jax.random.key(0)
+    drawn = []
+    for config in (dataclasses.replace(whole, loss="scored"), whole):
+        draw = samples.drawing(task, config, [part], 0, jnp.int32(1))  # the shorter length alone
+        batch, size = draw(rows, key)
+        assert size == 4
+        drawn.append(jax.tree.map(np.asarray, batch))
+    scored, every = drawn
+    np.testing.assert_array_equal(every.tokens, scored.tokens)
+    assert (every.scored == [[True] * 3 + [False] * 7]).all() and not (scored.scored[:, :3]).all()
+    np.testing.assert_array_equal(every.targets[:, :3], scored.tokens[:, 1:4])
+    given = Sample(*map(jnp.array, ([7, 8, 9, 0], [0, 5, 0, 0], [False, True, False, False])))
+    kept = samples._of_every_token(given, jnp.int32(3))
+    assert kept.targets[:2].tolist() == [8, 5] and kept.scored.tolist() == [
+        True,
+        True,
+        False,
+        False,
+    ]
 
 
 def test_no_sample_of_many_bits_comes_twice():
