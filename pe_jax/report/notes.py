@@ -290,11 +290,13 @@ def setting(results: Sequence[Result], metric: str) -> str:
     if spec == SYMBOLS:
         config = results[0].config
         kind = "decoders" if config.get("lm", {}).get("causal", True) else "encoders"
-        fixed = config.get("train", {}).get("curriculum") == "fixed"
+        trained = config.get("train", {})
+        fixed, every = trained.get("curriculum") == "fixed", trained.get("loss") == "all"
         return (
             f"Trained as {kind} on {train.steps:,} batches of samples of "
             f"{results[0].corpus.source}, of {'length' if fixed else 'lengths up to'} "
-            f"{train.length}; {spread}.{_chance(train.labels)}"
+            f"{train.length}{', with a loss of all tokens' if every else ''}; {spread}."
+            f"{_chance(train.labels)}"
         )
     if not train.steps:
         known = results[0].parameters

@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 import pytest
+from drawn import drawn as of_task
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from studies import make_record
@@ -290,3 +291,18 @@ def test_of_equal_models_none_is_called_the_best():
     table = tables.extrapolation([*results, better])
     assert "Lowest bits per byte at 1024: alibi (" in page.summary(table)
     assert "How the models rank" in sheet.by_question(table.notes)
+
+
+def test_models_of_a_loss_of_all_tokens_are_ranked_apart():
+    """A record that says nothing of the loss had one of the scored tokens."""
+    rope, alibi, t5 = (of_task("dyck", spec, 1) for spec in ("rope", "alibi", "t5"))
+    trained = {loss: rope.config["train"] | {"loss": loss} for loss in ("scored", "all")}
+    alibi = replace(alibi, config=alibi.config | {"train": trained["scored"]})
+    t5 = replace(t5, config=t5.config | {"train": trained["all"]})
+    of_all, of_scored = tables.grouped([rope, alibi, t5], "accuracy")
+    assert (of_all.heading, of_scored.heading) == (
+        "a loss of all tokens",
+        "a loss of scored tokens",
+    )
+    assert {row.label for row in of_scored.rows if row.trained} == {"rope", "alibi"}
+    assert any("with a loss of all tokens; 3 seeds" in note for note in of_all.notes)
