@@ -19,6 +19,8 @@ from pe_jax.compose.swap import swap
 from pe_jax.encoding import Encoding
 from pe_jax.errors import nearest
 from pe_jax.metric import TextMetric
+from pe_jax.model.config import LmConfig
+from pe_jax.pretrained import export
 from pe_jax.pretrained.rope_scaling import (
     READ_BY,
     max_position_embeddings,
@@ -403,7 +405,7 @@ def _lines(found: Recommendation, chosen: Choice, scaling: Mapping[str, Any]) ->
     lines = {name: own.pop(name) for name in ("rope_theta", LONGEST)}
     lines |= {} if own["rope_type"] == "default" else {"rope_scaling": own}
     said = [f"{json.dumps(lines)[1:-1]}."]
-    if chosen.way:
+    if chosen.way and _exportable(found.result):
         model, spec = found.result.config["train"]["init_from"], chosen.way.swap
         asked = (f"--model={model}", f"--swap={spec}", f"--length={found.longest}", "--out=DIR")
         said.append(f"The folder with it is written by {shlex.join(('pe-jax', 'export', *asked))}.")
@@ -414,6 +416,17 @@ def _lines(found: Recommendation, chosen: Choice, scaling: Mapping[str, Any]) ->
                 f"scored by --swaps='{spec}(factor={own['factor']:g})'."
             )
     return " ".join(said)
+
+
+def _exportable(result: Result) -> bool:
+    """Whether pe-jax export writes the model: from its folder, or as a Llama."""
+    if not result.config["train"]["init_from"].startswith("gguf:"):
+        return True
+    try:
+        export.llama(LmConfig(**result.config["lm"]))
+    except ValueError:
+        return False
+    return True
 
 
 def _can_tell(found: Recommendation) -> str:

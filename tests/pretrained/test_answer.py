@@ -123,6 +123,18 @@ def test_dynamic_ntk_counts_from_its_own_length_in_config_json(monkeypatch):
     assert '"rope_type": "dynamic"' in text and '"max_position_embeddings": 32' in text
 
 
+def test_the_command_of_an_export_is_given_where_the_model_can_be_exported(monkeypatch):
+    """A GGUF file is exported as a Llama, which a Gemma is not."""
+    monkeypatch.setitem(WORSE, "yarn", -0.1)
+    llama = {"activation": "silu", "gated": True}
+    for kind, lm, can in (("hf", {}, True), ("gguf", llama, True), ("gguf", {}, False)):
+        made = result(("same_targets",))
+        config = made.config | {"train": {"init_from": f"{kind}:model"}, "lm": lm}
+        found = answer(dataclasses.replace(made, config=config), parse("rope").encodings(DIMS))
+        text = sheet.markdown([printed(found)])
+        assert '"rope_type": "yarn"' in text and ("pe-jax export" in text) == can
+
+
 def test_a_model_that_no_score_tells_from_its_swaps_stays_as_it_is(monkeypatch):
     monkeypatch.setitem(WORSE, "", 0.0005)
     alone = answer(result(("same_targets",)), parse("rope").encodings(DIMS))
