@@ -236,6 +236,12 @@ BUGS = {
         Bug(  # lengths rise a stage too late
             "training/samples.py", "jnp.ceil(stage", "jnp.floor(stage", (SAMPLES,)
         ),
+        Bug(  # padding is predicted, too
+            "training/samples.py",
+            "jnp.arange(len(tokens)) < size - 1",
+            "jnp.arange(len(tokens)) < size",
+            (SAMPLES,),
+        ),
         Bug(  # encodings are not told of the memory
             "training/step.py",
             "tokens = inputs.shape[1] + model.config.memory",
