@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 
 from pe_jax import terms
 from pe_jax.errors import nearest
+from pe_jax.metric import Metric, TextMetric
 from pe_jax.record import Result, Way
 from pe_jax.report import cells, groups, labels, tables
 from pe_jax.report.cells import Cell, described
@@ -258,16 +259,17 @@ def _tasks_of(results: Sequence[Result], reference: PublishedTable) -> Iterator[
 
 
 def _our_metric(entry: PublishedNumber, metrics: Sequence[str]) -> str:
-    """The metric in the unit of a published number, which of NATS is that of all tokens of the
+    """The metric in the unit of a published number, for NATS one that scores all tokens of its
     windows; else the first one of its direction.
     """
-    alike = [
-        name
-        for name in metrics
-        if described(name).unit == entry.unit or (entry.unit, name) == (NATS, "nonoverlapping")
-    ]
+
+    def alike(metric: Metric) -> bool:
+        if entry.unit == NATS:
+            return isinstance(metric, TextMetric) and metric.by_position
+        return metric.unit == entry.unit
+
     same = [name for name in metrics if described(name).better == entry.better]
-    return next(iter([*alike, *same]), "")
+    return next(iter([*(name for name in metrics if alike(described(name))), *same]), "")
 
 
 def _lines(
