@@ -4,8 +4,8 @@
 
 is the mean over replicas of the row with that label ("rope", or "rope, yarn" with a swap), by that
 metric at that length, or at `beyond`: over all lengths beyond training. results/STUDY:TASK is one
-task of a study of several, results/STUDY:64 one training length and results/STUDY:width=64 one
-width of the model. After "±" stands the half width of the 95 % interval. `less` subtracts the value
+task of a study of several, results/STUDY:64 one training length, results/STUDY:width=64 one width
+of the model and results/STUDY:loss=all one train.loss. After "±" stands the half width of the 95 % interval. `less` subtracts the value
 at another length, of the same study and label unless it names others, from that of each replica
 that has both; `nats` turns bits into nats, and `each` asks for every replica instead of the mean:
 
@@ -154,8 +154,9 @@ def _results(where: str) -> list[Result]:
     """The results of a study, or of the part of it that follows a colon."""
 
     def names(one: Result) -> tuple[str, ...]:
-        width = one.config["lm"]["model"]
-        return one.config["task"]["name"], str(one.train.length), f"width={width}"
+        width, loss = one.config["lm"]["model"], one.config["train"].get("loss", "scored")
+        task, length = one.config["task"]["name"], str(one.train.length)
+        return task, length, f"width={width}", f"loss={loss}"
 
     folder, _, part = where.partition(":")
     found = headroom.added(study.load(ROOT / folder))
