@@ -5,9 +5,10 @@
 is the mean over replicas of the row with that label ("rope", or "rope, yarn" with a swap), by that
 metric at that length, or at `beyond`: over all lengths beyond training. results/STUDY:TASK is one
 task of a study of several, results/STUDY:64 one training length, results/STUDY:width=64 one width
-of the model and results/STUDY:loss=all one train.loss. After "±" stands the half width of the 95 % interval. `less` subtracts the value
-at another length, of the same study and label unless it names others, from that of each replica
-that has both; `nats` turns bits into nats, and `each` asks for every replica instead of the mean:
+of the model and results/STUDY:loss=all one train.loss. After "±" stands the half width of the 95 %
+interval. `less` subtracts the value at another length, of the same study and label unless it names
+others, from that of each replica that has both; `nats` turns bits into nats, and `each` asks for
+every replica instead of the mean:
 
     <!-- results/STUDY rope same_targets 1024 less 64 -->+3.20 ± 1.83
     <!-- results/STUDY rope same_targets 1024 less alibi 1024 nats -->2.21

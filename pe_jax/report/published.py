@@ -496,6 +496,7 @@ def _our_setting(results: Sequence[Result]) -> str:
     sizes = [count(lm["layers"], "layer")] if "layers" in lm else []
     sizes += [f"width {lm['model']}"] if "model" in lm else []
     sizes += [count(lm["heads"], "head")] if "heads" in lm else []
+    sizes += [f"dropout {lm['dropout']:g}"] if lm.get("dropout") else []
     batch = f" of {train['batch']}" if "batch" in train else ""
     fixed = train.get("curriculum") == "fixed" or _task_name(result) == "text"
     lengths = sorted({row.length for row in result.rows})
@@ -503,6 +504,7 @@ def _our_setting(results: Sequence[Result]) -> str:
     parts = [
         f"{kind} of {', '.join(sizes)}" if sizes else kind,
         f"{result.train.steps:,} steps{batch}",
+        *(["a loss of all tokens"] if train.get("loss") == "all" else []),
         result.corpus.source,
         f"trained at length {'' if fixed else 'up to '}{result.train.length}",
         f"scored at {join(lengths) if len(lengths) < 8 else many}",

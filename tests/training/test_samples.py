@@ -100,12 +100,8 @@ def test_with_a_loss_of_all_each_token_without_a_target_predicts_the_next():
     np.testing.assert_array_equal(every.targets[:, :3], scored.tokens[:, 1:4])
     given = Sample(*map(jnp.array, ([7, 8, 9, 0], [0, 5, 0, 0], [False, True, False, False])))
     kept = samples._of_every_token(given, jnp.int32(3))
-    assert kept.targets[:2].tolist() == [8, 5] and kept.scored.tolist() == [
-        True,
-        True,
-        False,
-        False,
-    ]
+    assert kept.targets[:2].tolist() == [8, 5]
+    assert kept.scored.tolist() == [True, True, False, False]
 
 
 def test_no_sample_of_many_bits_comes_twice():
