@@ -26,14 +26,15 @@ if TYPE_CHECKING:
     from pe_jax.report.published import PublishedTable
     from pe_jax.report.selection import Selection
     from pe_jax.report.sheet import Sheet
+    from pe_jax.runs.folder import Folder
 
 
 class RunView(progress.RunBar):
-    """The view of one run, with its parameters above the bar."""
+    """The view of one run and its folder, with its parameters above the bar."""
 
-    def __init__(self, run: Any):
+    def __init__(self, run: Any, folder: Folder):
         evaluation = progress.EVALUATION if run.train.steps else 1.0
-        super().__init__(run.label, len(run.run.seeds), evaluation)
+        super().__init__(run.label, len(run.run.seeds), evaluation, folder.metrics)
         self.run = run
 
     def begin(self) -> None:

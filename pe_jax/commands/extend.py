@@ -129,7 +129,7 @@ def main() -> int:
         if _DRY_RUN.value:
             estimate.show(run, Folder.of(run.id, _WORKDIR.value))
             return 0
-        with console.RunView(run) as view:
+        with console.RunView(run, Folder.of(run.id, _WORKDIR.value)) as view:
             result = execute(run, _WORKDIR.value, cli.command_line(), view)
         found = answer.answer(result, run.encodings, _MARGIN.value, _BASELINE.value)
         console.publish([result], out, answer=answer.sheet(found))

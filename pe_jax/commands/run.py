@@ -100,7 +100,7 @@ def _run() -> int:
     view = SILENT
     try:
         finished = broadcast(lambda: folder.complete(run.config, run.sources()) is not None)
-        with console.RunView(run) if first else contextlib.nullcontext(SILENT) as view:
+        with console.RunView(run, folder) if first else contextlib.nullcontext(SILENT) as view:
             result = execute(run, workdir, command, view)
     except Interrupted as error:
         view.say(f"stopped by {error}, saved: {cli.goes_on(command)}")

@@ -75,7 +75,7 @@ def execute(
         shown = contextlib.nullcontext((view or SILENT) if first else SILENT)
     else:
         evaluation = EVALUATION if run.train.steps else 1.0
-        shown = RunBar(run.label, len(run.run.seeds), evaluation)
+        shown = RunBar(run.label, len(run.run.seeds), evaluation, folder.metrics)
     with shown as view:
         return _execute(run, folder, command, view)
 

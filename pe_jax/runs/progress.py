@@ -16,7 +16,7 @@ from rich.progress import BarColumn, Progress, ProgressColumn, TextColumn
 from rich.table import Column
 from rich.text import Text
 
-from pe_jax.storage.jsonl import History, Tail
+from pe_jax.storage.jsonl import History, Tail, read_lines
 
 QUIET_SECONDS = 20.0  # between two lines where there is neither a terminal nor a notebook
 EVALUATION = 0.3  # the share of a run's time, until a run has shown its own
@@ -85,20 +85,21 @@ class Bar:
 
     def __init__(self, name: str, total: float, done: float = 0.0):
         self.console = Console(stderr=True)
-        self.name, self.total, self.done, self.begun_at = name, total, done, done
+        self.name, self.total, self.done = name, total, done
         self.begun = self.printed = time.monotonic()
+        self.measured_from = self.begun, done
         self.live, self.notebook = self.console.is_terminal, self.console.is_jupyter
         self.width = 0  # of the notebook's line
         self.progress = Progress(
             TextColumn("{task.description}"),
             BarColumn(bar_width=24, table_column=Column(no_wrap=True)),
             TextColumn("{task.percentage:3.0f} %"),
-            TimeLeft(table_column=Column(no_wrap=True)),
+            TimeLeft(self, table_column=Column(no_wrap=True)),
             Doing(),
             console=self.console,
             disable=not self.live,
         )
-        self.task = self.progress.add_task(name, total=total, begun_at=done, state="")
+        self.task = self.progress.add_task(name, total=total, state="")
         self.progress.update(self.task, completed=done)
 
     def __enter__(self):
@@ -121,10 +122,14 @@ class Bar:
         if self.live or not (self.notebook or now - self.printed > QUIET_SECONDS):
             return
         self.printed = now
-        left = time_left(now - self.begun, done - self.begun_at, done, self.total)
         (self._write_over if self.notebook else self.say)(
-            f"{self.name}: {done / self.total:.0%}, {left}; {state}"
+            f"{self.name}: {done / self.total:.0%}, {self.left()}; {state}"
         )
+
+    def left(self) -> str:
+        """The time left in words."""
+        begun, done = self.measured_from
+        return time_left(time.monotonic() - begun, self.done - done, self.done, self.total)
 
     def say(self, message: str) -> None:
         """Prints a line above the bar."""
@@ -142,13 +147,14 @@ class Bar:
 
 
 class TimeLeft(ProgressColumn):
-    """The column of the time left."""
+    """The column of the time left; of what is done, the time that it took."""
+
+    def __init__(self, bar: Bar, **options: Any):
+        super().__init__(**options)
+        self.bar = bar
 
     def render(self, task) -> Text:
-        if task.finished:
-            return Text(duration(task.elapsed or 0.0))
-        gained = task.completed - task.fields["begun_at"]
-        return Text(time_left(task.elapsed or 0.0, gained, task.completed, task.total or 0.0))
+        return Text(duration(task.elapsed or 0.0) if task.finished else self.bar.left())
 
 
 class Doing(ProgressColumn):
@@ -160,12 +166,25 @@ class Doing(ProgressColumn):
 
 class RunBar(Bar):
     """The bar of one run, from its beginning or the first line of its metrics.jsonl on; a run of
-    which nothing is computed shows nothing. `evaluation` is as in Share.
+    which nothing is computed shows nothing. `evaluation` is as in Share. `metrics` is
+    its metrics.jsonl, by which an earlier call may have trained some of the seeds.
+
+    The time left is measured from the first line on, neither by compilation nor by what was done
+    before.
     """
 
-    def __init__(self, name: str, seeds: int, evaluation: float = EVALUATION):
+    def __init__(
+        self,
+        name: str,
+        seeds: int,
+        evaluation: float = EVALUATION,
+        metrics: Path | None = None,
+    ):
         super().__init__(name, 1.0)
-        self.share = Share(seeds, evaluation)
+        self.share, self.heard = Share(seeds, evaluation), False
+        for line in read_lines(metrics) if metrics else ():
+            if "loss" in line:  # what was scored is counted anew
+                self.share.add(line)
 
     def __enter__(self):
         return self
@@ -178,7 +197,10 @@ class RunBar(Bar):
     def watch(self, line: dict[str, Any]) -> None:
         """Shows how far the run is, by a line of its metrics.jsonl."""
         self.progress.start()
-        self.update(self.share.add(line), describe(line))
+        done = self.share.add(line)
+        if not self.heard:
+            self.heard, self.measured_from = True, (time.monotonic(), done)
+        self.update(done, describe(line))
 
 
 # How far a run is, by the lines of its metrics.jsonl

@@ -11,6 +11,7 @@ from commands import ROOT, Lab, Terminal, lines, result, run_of, tiny
 from pe_jax.commands import cli
 from pe_jax.runs import progress
 from pe_jax.storage import locks
+from pe_jax.storage.jsonl import History
 
 
 @pytest.fixture(scope="module")
@@ -109,6 +110,35 @@ def test_ctrl_c_in_a_sweep_lets_its_runs_save_and_prints_the_command(lab, tmp_pa
     assert f"--workdir={tmp_path}" in arguments
     listed = lab.start("sweep", *arguments, "--dry_run").wait()
     assert listed.code == 0 and folder.name in listed.out
+
+
+def test_seeds_that_are_trained_already_count_as_done_and_not_in_the_pace(
+    tmp_path, monkeypatch, capsys
+):
+    """Of 4 seeds of 100 steps a call has trained 2; another trains the others at a step a second,
+    after 60 s of compilation.
+    """
+    history = History(tmp_path / "metrics.jsonl")
+
+    def line(seeds, step):
+        values = [0.0] * len(seeds)
+        settings = {"rate": 1.0, "ms_per_step": 1.0, "tokens_per_second": 1.0}
+        history.add(seeds=seeds, step=step, of=100, loss=values, grad_norm=values, **settings)
+
+    line([0, 1], 100)
+    now = [0.0]
+    monkeypatch.setattr(progress.time, "monotonic", lambda: now[0])
+    view = progress.RunBar("rope", 4, 0.2, tmp_path / "metrics.jsonl")
+    history.watch = view.watch
+    for second in (60, 85, 110):
+        now[0] = second
+        line([2, 3], second - 50)
+    # 80 % are training, half of it done before; 50 steps are 20 % of all, and took 50 s
+    assert [text.split(";")[0] for text in capsys.readouterr().err.splitlines()] == [
+        "rope: 44%, time left: measuring",
+        "rope: 54%, 1 min 55 s left",
+        "rope: 64%, 1 min 30 s left",
+    ]
 
 
 def test_a_quiet_line_now_and_then_without_a_terminal(monkeypatch, capsys):
