@@ -156,8 +156,11 @@ def _column(
     """The values by replica of each row against those of the baseline, at one length."""
     changes = [stats.paired(sample, of_base) for sample in samples]
     changes = [change.bare if answers else change for change in changes]
-    test = stats.mcnemar if answers else stats.p_value
-    adjusted = stats.holm([test(sample, of_base) for sample in samples])
+    if answers:
+        p_values = [stats.mcnemar(sample, of_base) for sample in samples]
+    else:
+        p_values = stats.p_values(samples, of_base)
+    adjusted = stats.holm(p_values)
     within = [math.nan] * len(samples)
     if margin is not None and not answers:
         within = stats.holm([stats.equivalence(each, of_base, margin) for each in samples])

@@ -26,8 +26,14 @@ def p_value(a: Mapping[Any, float], b: Mapping[Any, float]) -> float:
     have, as scipy.stats.ttest_rel has it. NaN below two of them; differences that are all the same
     number have p 0, or 1 if that is 0.
     """
-    differences = [a[key] - b[key] for key in sorted(a.keys() & b.keys())]
-    return float(_p_values(np.array([differences]))[0])
+    return p_values([a], b)[0]
+
+
+def p_values(samples: Sequence[Mapping[Any, float]], base: Mapping[Any, float]) -> list[float]:
+    """`p_value` of each of the samples against the same one."""
+    keys = sorted(base)
+    differences = [[sample.get(key, math.nan) - base[key] for key in keys] for sample in samples]
+    return _p_values(np.reshape(differences, (len(samples), len(keys)))).tolist()
 
 
 def yes_or_no(samples: Iterable[Mapping[Replica, float]]) -> bool:
