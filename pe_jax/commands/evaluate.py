@@ -3,7 +3,8 @@ trained.
 
     pe-jax evaluate --workdir=DIR/RUN --lengths=128,4096 [--metrics=sliding]
                     [--swaps=window] [--source=files:PATH] [--split=valid]
-                    [--variant="ignore=0.98" ...] [--out=DIR2]
+                    [--variant="ignore=0.98" ...] [--last=1024 --targets=4096]
+                    [--out=DIR2]
 
 DIR is one run's folder or a work directory: then all its finished runs are evaluated. What is not
 given is as in each run's own config. What is scored is kept in RUN/scores.jsonl, after Ctrl-C too:
@@ -40,6 +41,15 @@ _VARIANTS = flags.DEFINE_multi_string(
 _SOURCE = flags.DEFINE_string("source", None, "Text, as in data.source.", flag_values=OPTIONS)
 _SPLIT = flags.DEFINE_string(
     "split", None, "The part of the text that is scored, as in eval.split.", flag_values=OPTIONS
+)
+_LAST = flags.DEFINE_integer(
+    "last", None, "Scored tokens at the end of a window, as in eval.last.", flag_values=OPTIONS
+)
+_TARGETS = flags.DEFINE_integer(
+    "targets",
+    None,
+    "Scored tokens at each length, as in eval.targets; by --last the number of windows.",
+    flag_values=OPTIONS,
 )
 _OUT = flags.DEFINE_string(
     "out", None, "Folder for the tables and the report; default: none.", flag_values=OPTIONS
@@ -89,5 +99,7 @@ def _changes() -> dict[str, Any]:
         "variants": _VARIANTS.value and tuple(_VARIANTS.value),
         "source": _SOURCE.value,
         "split": _SPLIT.value,
+        "last": _LAST.value,
+        "targets": _TARGETS.value,
     }
     return {name: value for name, value in asked.items() if value is not None}

@@ -55,9 +55,11 @@ def test_a_run_is_scored_at_another_length_and_reported(lab, workdir, tmp_path):
 def test_every_finished_run_of_a_work_directory_is_scored(lab, workdir, tmp_path):
     several = shutil.copytree(workdir, tmp_path / "runs")
     assert lab.run(several, "nope").wait().code == 0
-    done = start(lab, f"--workdir={several}", "--lengths=16,24", f"--out={tmp_path / 'out'}")
+    flags = ["--lengths=16,24", "--last=4", "--targets=8", "--metrics=same_targets"]
+    done = start(lab, f"--workdir={several}", *flags, f"--out={tmp_path / 'out'}")
     assert done.code == 0, done.err
     assert [r["label"] for r in published(tmp_path / "out")] == ["nope", "rope"]
+    assert {run["targets"]["same_targets"] for run in published(tmp_path / "out")} == {8}
     assert {row["length"] for r in published(tmp_path / "out") for row in r["rows"]} == {16, 24}
     assert "move the targets" in done.err
 
