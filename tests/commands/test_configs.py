@@ -40,6 +40,7 @@ def test_the_models_of_pj_rope_have_the_published_setting():
 COUNTS = {
     "quickstart": 8,
     "headroom": 10,
+    "code": 10,
     "ladder": 12,
     "pi": 2,
     "memory": 4,
