@@ -4,8 +4,8 @@ PoPE's learned phases, and at the frequencies of RoPE, half as many, each for tw
     logit_ij = sum_c softplus(q_ic) softplus(k_jc) cos((j - i) w_c) / sqrt(K),
     w_c = base^(-2 floor(c / 2) / K), c = 0 .. K - 1
 
-No paper proposes it. results/dyck trains it to find out whether this is why the published PoPE has
-fewer right closings than the paper's.
+No paper proposes it. results/dyck trains it to find out whether this is why the replication's PoPE
+closes fewer brackets rightly than the paper's does there. It is not: both have the same level.
 """
 
 import dataclasses
