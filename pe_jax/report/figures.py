@@ -42,7 +42,10 @@ LEGEND: dict[str, Any] = dict(loc="outside upper center", frameon=False, fontsiz
 
 
 def curves(
-    results: Sequence[Result], metric: str = "same_targets", width: float = 5.5
+    results: Sequence[Result],
+    metric: str = "same_targets",
+    width: float = 5.5,
+    oracles: Sequence[Line] = (),
 ) -> Figure | None:
     """A metric against evaluation length: a line for each encoding, with its 95 % band over seeds;
     of a single model, a line for each way in which it was evaluated, as it is and with each swap.
@@ -50,9 +53,9 @@ def curves(
     places, since the places differ by more than the ways do.
 
     `width` is in inches: 5.5 is the text width of most single-column papers. Where an encoding has
-    no value at the longest length, its label says where it ends. Methods without a model have grey
-    lines. More than 16 encodings are drawn as a row of dots each (`_dots`), without these. None
-    when no value was computed.
+    no value at the longest length, its label says where it ends. Methods without a model, and the
+    lines `oracles` (`reference_rows.oracle_lines`), are grey. More than 16 encodings are drawn as a
+    row of dots each (`_dots`), without these. None when no value was computed.
     """
     without_model = reference_rows.task_lines(results, metric)
     paired = is_paired(results, metric)
@@ -79,7 +82,7 @@ def curves(
         trained=trained,
         markers=True,
     )
-    return plane.draw(drawn + without_model if drawn else [], axes, width)
+    return plane.draw([*drawn, *oracles, *without_model] if drawn else [], axes, width)
 
 
 def is_paired(results: Sequence[Result], metric: str) -> bool:

@@ -13,7 +13,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pe_jax.record import Result
-from pe_jax.report import figures, headroom, labels, plane, published, sheet, sheets, style, tables
+from pe_jax.report import (
+    figures,
+    headroom,
+    labels,
+    plane,
+    published,
+    reference_rows,
+    sheet,
+    sheets,
+    style,
+    tables,
+)
 from pe_jax.report.baseline import Versus, versus
 from pe_jax.report.cells import Table, TableRow, curve_metric, described, in_percent
 from pe_jax.report.groups import draws
@@ -315,7 +326,8 @@ def _figures(
     if len(results) == 1 and figures.is_paired(results, table.metric):
         yield "differences", figures.bars(results[0], table.metric, width)
     else:
-        yield "curves", figures.curves(results, table.metric, width)
+        oracles = reference_rows.oracle_lines(table)
+        yield "curves", figures.curves(results, table.metric, width, oracles)
     yield "positions", figures.positions(results, width, baseline)
     yield "depth", figures.heat(results, width)
     yield "training", figures.training(results, width)
@@ -337,14 +349,16 @@ def captions(
     apart from others; `positions` are differences to `baseline` (`figures.against`).
     """
     title = described(table.metric).title
-    minus, by_depth = "", "How often a model is right"
+    minus, of_oracles, by_depth = "", "", "How often a model is right"
+    if reference_rows.oracle_lines(table):
+        of_oracles = " Grey diamonds: trained at the length E of each point."
     if figures.is_paired(results, table.metric):
         minus = f", minus that of the model as it is at {table.train_length}, paired over places"
     if (metric := curve_metric(results, samples=True)) and not in_percent(metric):
         by_depth = described(metric).title
     said = {
         "curves": f"{title} against evaluation length{minus}: means over {table.replicate}s with "
-        "their 95 % intervals.",
+        f"their 95 % intervals.{of_oracles}",
         "differences": f"{title}: by how much each swap differs from the "
         f"model as it is at {table.train_length} tokens, paired over places, with 95 % intervals. "
         "Grey: the interval holds 0; blue: better; orange: worse. The best at the longest length "

@@ -203,6 +203,19 @@ def task_rows(
     ]
 
 
+def oracle_lines(table: Table) -> list[Line]:
+    """A grey line for each row "trained at E" of the table, at the lengths that it has."""
+    return [
+        Line.through(
+            [(n, c.mean, math.nan) for n, c in zip(table.lengths, row.cells, strict=True) if c.n],
+            row.label,
+            Look("#808080", ":", "D"),
+        )
+        for row in table.rows
+        if row.method == TRAINED_AT
+    ]
+
+
 def task_lines(results: Sequence[Result], metric: str) -> list[Line]:
     """A grey line for each method with values of this metric, on the task as trained."""
     scores = _scores(results, metric)

@@ -5,11 +5,12 @@ headroom.
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 from scored import scored
 
 from pe_jax.record import Tried
-from pe_jax.report import headroom, tables
+from pe_jax.report import headroom, page, tables
 from pe_jax.report.baseline import versus
 from pe_jax.report.selection import Selection
 from pe_jax.runs.run import Run
@@ -107,6 +108,16 @@ def test_reference_rows_are_the_value_at_l_and_the_values_of_who_was_trained_at_
     assert "scores 0.400 bits per byte below t5 cropped to 64" in notes(
         table, "What more context is worth"
     )
+
+
+def test_the_figure_shows_who_was_trained_at_e_at_the_lengths_that_there_are():
+    (table,) = (t for t in tables.study([*PLAIN, ORACLES[0]]) if t.metric == "same_targets")
+    drawn = {figure.kind: figure for figure in page.drawn(PLAIN, [table], (), 5.5)}["curves"]
+    (line,) = (n for n in drawn.figure.axes[0].lines if "trained at E" in str(n.get_label()))
+    np.testing.assert_allclose(line.get_xydata(), [(64, 2.105), (128, 1.905)])
+    assert "Grey diamonds: trained at the length" in drawn.caption
+    (without,) = tables.study(PLAIN)
+    assert "diamonds" not in page.drawn(PLAIN, [without], (), 5.5)[0].caption
 
 
 def test_without_such_runs_the_best_model_at_the_training_length_is_cropped():
