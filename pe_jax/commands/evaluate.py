@@ -48,7 +48,7 @@ _LAST = flags.DEFINE_integer(
 _TARGETS = flags.DEFINE_integer(
     "targets",
     None,
-    "Scored tokens at each length, as in eval.targets; by --last the number of windows.",
+    "Scored tokens at each length, as in eval.targets; same_targets reads targets / last windows.",
     flag_values=OPTIONS,
 )
 _OUT = flags.DEFINE_string(

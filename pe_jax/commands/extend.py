@@ -123,13 +123,14 @@ def main() -> int:
     try:
         out = console.folder(_OUT.value)
         run = _run(model, source)
+        folder = Folder.of(run.id, _WORKDIR.value)
         if _INSPECT.value:
             inspection.show(run)
             return 0
         if _DRY_RUN.value:
-            estimate.show(run, Folder.of(run.id, _WORKDIR.value))
+            estimate.show(run, folder)
             return 0
-        with console.RunView(run, Folder.of(run.id, _WORKDIR.value)) as view:
+        with console.RunView(run, folder) as view:
             result = execute(run, _WORKDIR.value, cli.command_line(), view)
         found = answer.answer(result, run.encodings, _MARGIN.value, _BASELINE.value)
         console.publish([result], out, answer=answer.sheet(found))
