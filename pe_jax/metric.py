@@ -71,6 +71,8 @@ class Metric:
     """
     unit: str = "bits per byte"
     better: Literal["lower", "higher"] = "lower"
+    reach: str = "effective length"
+    """The title of the column of the longest length up to which a model holds."""
     logarithm: bool = False
     """Whether reports show the natural logarithm of the value, and `unit` is that of the logarithm:
     of perplexities a mean and its scatter are those of the worst.
@@ -189,6 +191,7 @@ class SampleMetric(Metric):
     better: Literal["lower", "higher"] = "higher"
     percent: bool = True
     """Whether 100 is the best value, so that a length can be solved."""
+    reach: str = "solved length"
     by_depth: bool = False
     """Whether it is also drawn by the depth of what is retrieved."""
     uses: tuple[str, ...] = ()

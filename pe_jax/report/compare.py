@@ -79,14 +79,16 @@ class Comparison:
 def compare(a: Sequence[Result], b: Sequence[Result]) -> Comparison:
     """The comparison of two sets of results; a ValueError says when they share no number."""
     matches = _matched(a, b)
-    called = [names(results) for results in (a, b)]
     if not matches:
-        known = [words.join(labels.values()) for labels in called]
-        raise ValueError(f"A and B share no run: A has {known[0]}; B has {known[1]}")
-    taken = {id(result) for match in matches for result in (match.a, match.b)}
+        known = [words.join(result.label for result in side) for side in (a, b)]
+        raise ValueError(
+            "A and B share no run (the same id, or a label that each has once): "
+            f"A has {known[0]}; B has {known[1]}"
+        )
+    taken = {result.id for match in matches for result in (match.a, match.b)}
     only_a, only_b = (
-        tuple(sorted(labels[result.id] for result in results if id(result) not in taken))
-        for labels, results in zip(called, (a, b), strict=True)
+        tuple(sorted(name for id, name in names(side).items() if id not in taken))
+        for side in (a, b)
     )
     differences = tuple(_differences(matches))
     if not differences:

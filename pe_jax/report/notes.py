@@ -49,8 +49,9 @@ def _columns(table: Table, metric: Metric) -> str:
     if any(row.beyond for row in table.rows):
         return (
             "Mean beyond a length: over all evaluated lengths beyond it, of which the table may "
-            "show a few. Solved length: the longest evaluated length up to which more than half of "
-            f"the {table.replicate}s have at least 90 % (≥: no length beyond it was evaluated)."
+            f"show a few. {metric.reach.capitalize()}: the longest evaluated length up to which "
+            f"more than half of the {table.replicate}s have at least 90 % (≥: no length beyond it "
+            "was evaluated)."
             + f" A seed solves the training length with at least {SOLVED:g} %, and a model whose "
             "mean is below is not compared with others beyond it: it has no rank, no bold and no "
             "test there, and stands below them." * any(row.solved is not None for row in table.rows)

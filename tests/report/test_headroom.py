@@ -69,7 +69,10 @@ def test_tables_have_it_and_the_best_prediction_as_a_row():
     best = bits.rows[-1]
     assert best.label == "no model: Bayes" and best.gain.mean == pytest.approx(-0.4)
     assert best.effective == 160 and best.beyond is None
-    assert [row[0] for row in texts(sheets.extrapolation([share])[0])] == ["alibi", "rope"]
+    (sheet,) = sheets.extrapolation([share])
+    assert [row[0] for row in texts(sheet)] == ["alibi", "rope"]
+    assert sheet.columns[-3:-1] == ("mean beyond 40", "90 % used up to")
+    assert any("90 % used up to: the longest" in note for note in sheet.notes)
     assert share.rows[0].beyond.mean == pytest.approx((50 + 50 + 0 - 25) / 4)
 
 
