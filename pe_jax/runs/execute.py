@@ -28,7 +28,7 @@ from pe_jax.evaluation.evaluate import Models, evaluate
 from pe_jax.evaluation.passes import jobs, plan, wanted
 from pe_jax.evaluation.scorers import SampleScorer, Scored
 from pe_jax.evaluation.windows import windows
-from pe_jax.record import Begun, Result, Tried, divergence
+from pe_jax.record import Baseline, Begun, Result, Tried, divergence
 from pe_jax.runs import environment
 from pe_jax.runs.config import users_files
 from pe_jax.runs.folder import Folder, chosen, wider
@@ -370,6 +370,10 @@ def _score(run: Run, folder: Folder, models: Models, text: Tokens, session: Sess
         scores.append(kept)
         return kept.known
 
+    def keep(scored: list[Scored], baselines: list[Baseline]) -> None:
+        session.history.check()
+        scores[0].add(scored, baselines)
+
     # XLA's CPU runs the blocks of attention one after another: a second core would be idle.
     single_core = jax.default_backend() == "cpu" and not session.mesh and run.eval.by == "seed"
     began = time.monotonic()
@@ -382,10 +386,11 @@ def _score(run: Run, folder: Folder, models: Models, text: Tokens, session: Sess
             session,
             threads=environment.threads() if single_core else 1,
             known=broadcast(open_scores, kind=tuple[Scored, ...]),
-            keep=lambda scored, baselines: scores[0].add(scored, baselines),
+            keep=keep,
         )
     finally:
         for kept in scores:
+            session.history.check()
             kept.end(time.monotonic() - began)
     if not scores:
         return Scoring({}, 0.0)

@@ -24,6 +24,7 @@ from pe_jax.runs.progress import Silent
 from pe_jax.runs.trained import Trained
 from pe_jax.storage import jsonl as stored
 from pe_jax.storage import records
+from pe_jax.storage.locks import TakenOver
 from pe_jax.training import need
 
 # the tasks that Orbax leaves when a file is missing complain as they are collected
@@ -110,6 +111,20 @@ def test_scores_say_what_process_computed_them(lab, again, monkeypatch):
     grown = evaluate_again(folder, {"lengths": (16, 24, 32)})
     assert grown.scored_by == (here, other) and grown.commit == here.commit
     assert evaluate_again(folder, {"split": "valid"}).scored_by == (other,)
+
+
+def test_no_scores_are_written_once_the_folder_is_another_process_s(again):
+    folder = the_run(again)
+
+    class Suspended(Silent):
+        def watch(self, line):
+            shutil.rmtree(folder / ".held")
+            self.scores = (folder / "scores.jsonl").read_bytes()
+
+    view = Suspended()
+    with pytest.raises(TakenOver, match="was taken over by another process, or deleted"):
+        evaluate_again(folder, {"lengths": (24, 32)}, view=view)
+    assert (folder / "scores.jsonl").read_bytes() == view.scores
 
 
 @pytest.mark.parametrize(
