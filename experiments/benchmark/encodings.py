@@ -34,6 +34,7 @@ from pe_jax.evaluation.scoring import target_nats
 from pe_jax.model.config import LmConfig
 from pe_jax.report import words
 from pe_jax.runs import environment
+from pe_jax.storage import records
 from pe_jax.training.step import init, make_steps, structure
 
 Measurement = Mapping[str, Any]
@@ -131,7 +132,7 @@ def run(names: Sequence[str], plan: Plan, out: Path | None) -> None:
         parse(name)
     settings = {"training": plan.training, "evaluation": plan.evaluation, "turns": plan.turns}
     about = {"shape": plan.work.sizes(), "plan": settings, "machine": turns.machine()}
-    ran_on = environment.environment()
+    ran_on = records.plain(environment.process())
     kept, nopes = {"about": about | ran_on, "found": []}, {}
     for i, name in enumerate(names, 1):
         measured = measure(name, plan, nopes)

@@ -43,7 +43,7 @@ def main(given: Sequence[str] | None = None) -> int:
     os.environ["NPROC"] = "1"  # the number of threads decides the last bits
     from experiments.faults import disk, files, processes, toy
     from pe_jax.runs import environment
-    from pe_jax.storage import atomic
+    from pe_jax.storage import atomic, records
 
     quick, seed = options.quick, options.seed
     attacks = {
@@ -61,7 +61,7 @@ def main(given: Sequence[str] | None = None) -> int:
     text = toy.table(tallies)
     print(f"\n{text}")
     if options.out:
-        about = environment.environment() | {"seed": seed, "quick": quick}
+        about = records.plain(environment.process()) | {"seed": seed, "quick": quick}
         about["faults"] = [dict(zip(toy.HEAD, tally.row(), strict=True)) for tally in tallies]
         atomic.write(options.out / "faults.json", json.dumps(about, indent=1) + "\n")
         print(atomic.write(options.out / "table.md", text))

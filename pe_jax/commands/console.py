@@ -44,19 +44,6 @@ class RunView(progress.RunBar):
         super().begin()
 
 
-class EvaluationView(progress.Bar):
-    """The view of one run that is evaluated again, the `part`th of several, counted from 0."""
-
-    def __init__(self, name: str, part: int, parts: int):
-        super().__init__(f"{name} ({part + 1} of {parts})", 1.0)
-
-    def begin(self) -> None:
-        """Nothing: it is shown from the start."""
-
-    def watch(self, line: dict[str, Any]) -> None:
-        self.update(line["evaluated"] / line["of"], progress.describe(line))
-
-
 def stdout() -> Console:
     """What prints tables, as wide as the terminal, and plain text."""
     return Console(width=cli.columns(), highlight=False, markup=False)
@@ -183,20 +170,16 @@ def left_out(damages: Sequence[str]) -> int:
 
 def parameter_table(run: Any) -> Table:
     """What one seed learns: name, shape, number."""
-    import jax
-
+    from pe_jax.storage.checkpoints import flat
     from pe_jax.training.step import structure
 
     table = Table(title=f"{run.label}: parameters of one seed", title_justify="left")
     table.add_column("name")
     table.add_column("shape")
     table.add_column("number", justify="right")
-    _, shapes = structure(run.lm, run.encodings)
-    total = 0
-    for path, leaf in jax.tree_util.tree_flatten_with_path(shapes)[0]:
-        name = jax.tree_util.keystr(path, simple=True, separator=".")
+    shapes = flat(structure(run.lm, run.encodings)[1])
+    for name, leaf in shapes.items():
         table.add_row(name, " x ".join(map(str, leaf.shape)), f"{leaf.size:,}")
-        total += leaf.size
     table.add_section()
-    table.add_row("total", "", f"{total:,}")
+    table.add_row("total", "", f"{sum(leaf.size for leaf in shapes.values()):,}")
     return table

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import statistics
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from pe_jax import record
 from pe_jax.commands.console import stdout
@@ -22,10 +24,14 @@ from pe_jax.training import need
 
 def show(runs: list[Run], workdir: Path, jobs: int) -> None:
     """Prints a row for each run, and how long those that have not finished will take in all."""
-    results = {run.id: Folder.of(run.id, workdir).answer(run.config, run.sources()) for run in runs}
+    results = {run.id: Folder.of(run.id, workdir).answer(run) for run in runs}
     left = {run.id: run for run in runs if not results[run.id]}
     step = _seconds_of_a_step(workdir)
-    times = {run.id: step * run.train.steps * len(run.run.seeds) for run in runs if step}
+    times = {
+        run.id: step * run.train.steps * _trainings(run.run.seeds, run.train.rates)
+        for run in runs
+        if step
+    }
     for id, result in results.items():
         if result and result.seconds:
             times[id] = result.seconds.total
@@ -66,16 +72,22 @@ def _begun(run: Run) -> record.Begun:
 
 def _seconds_of_a_step(workdir: Path) -> float | None:
     """The median over the finished runs of a work directory of their seconds for a training step of
-    one seed, compilation and evaluation included; None without such a run. A run with a diverged
-    seed does not count: its training may have ended early.
+    one seed at one rate, compilation and evaluation included; None without such a run. A run with a
+    diverged seed does not count: its training may have ended early.
     """
     found = []
     for path in workdir.glob("*/result.json"):
         with contextlib.suppress(Refused):  # a damaged record
             result = records.read(record.Result, path)
             if result and result.seconds and result.train.steps and not result.diverged:
-                found.append(result.seconds.total / result.train.steps / len(result.seeds))
+                trainings = _trainings(result.seeds, result.rates)
+                found.append(result.seconds.total / result.train.steps / trainings)
     return statistics.median(found) if found else None
+
+
+def _trainings(seeds: Sequence[int], rates: Sequence[Any]) -> int:
+    """How often a model is trained: for each seed, at each of the rates to choose from, if any."""
+    return len(seeds) * max(1, len(rates))
 
 
 def _total(seconds: list[float | None], jobs: int, workdir: Path) -> str:

@@ -63,14 +63,17 @@ def main() -> int:
     from pe_jax.errors import Refused
     from pe_jax.record import divergence
     from pe_jax.runs.execute import evaluate_again
+    from pe_jax.runs.progress import RunBar
     from pe_jax.training.session import Interrupted
 
     try:
         out = console.folder(_OUT.value)
         folders, changes = console.finished(Path(_WORKDIR.value)), _changes()
         results = []
-        for i, folder in enumerate(folders):
-            with console.EvaluationView(folder.name, i, len(folders)) as view:
+        for i, folder in enumerate(folders, 1):
+            name = f"{folder.name} ({i} of {len(folders)})"
+            with RunBar(name, seeds=1, evaluation=1.0) as view:
+                view.begin()
                 results.append(evaluate_again(folder, changes, view=view))
                 if told := divergence(results[-1].diverged):
                     view.say(f"{folder.name}: {told}: no scores")

@@ -139,7 +139,7 @@ def main() -> int:
         return cli.INTERRUPTED
     except (Refused, ValueError, TypeError, OSError) as error:
         return cli.fail(error if isinstance(error, OSError) else _in_flags(error))
-    print(Folder.of(run.id, _WORKDIR.value).path / "result.json")
+    print(folder.path / "result.json")
     return 0
 
 

@@ -99,7 +99,7 @@ def _run() -> int:
     first = jax.process_index() == 0
     view = SILENT
     try:
-        finished = broadcast(lambda: folder.complete(run.config, run.sources()) is not None)
+        finished = broadcast(lambda: folder.complete(run) is not None)
         with console.RunView(run, folder) if first else contextlib.nullcontext(SILENT) as view:
             result = execute(run, workdir, command, view)
     except Interrupted as error:

@@ -142,7 +142,7 @@ def _carried_out(
 
     def finished(run: Run) -> Result | None:
         """The result of a run; None if it has not finished, or lacks what the run asks for."""
-        return folders[run.id].answer(run.config, run.sources())
+        return folders[run.id].answer(run)
 
     try:
         _check([run for run in runs.values() if not finished(run)])

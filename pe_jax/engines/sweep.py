@@ -18,7 +18,7 @@ import signal
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 from pe_jax import record
 from pe_jax.engines import ray, status
@@ -169,7 +169,7 @@ class _Sweep:
 
     def _end(self, id: str, exit: Exit) -> None:
         folder, label = self.folders[id].path, self.runs[id].label
-        result = _answer(self.runs[id], self.folders[id])
+        result = self.folders[id].answer(self.runs[id])
         if not result and exit.code < 0 and self.killed[id] < RETRIES:
             self.killed[id] += 1
             self.view.say(f"{label}: {_killed(exit)}; it goes on")
@@ -215,13 +215,8 @@ def _done(run: Any, folder: Folder) -> bool:
     """Whether a process would have nothing to do. Whether scores that lacked memory have it now is
     for the process to find out: it alone takes hold of an accelerator.
     """
-    result = _answer(run, folder)
+    result = folder.answer(run)
     return result is not None and not starved(result)
-
-
-def _answer(run: Any, folder: Folder) -> record.Result | None:
-    """The result that the run asks for; None if it has not finished."""
-    return folder.answer(run.config, run.sources())
 
 
 def _written(folder: Path) -> record.State | None:
@@ -254,7 +249,6 @@ def _reason(folder: Path, exit: Exit) -> str:
 
 
 SLURM = "slurm"
-Item = TypeVar("Item")
 
 
 class Shard(NamedTuple):
@@ -263,7 +257,7 @@ class Shard(NamedTuple):
     number: int = 1
     of: int = 1
 
-    def own(self, runs: Sequence[Item]) -> list[Item]:
+    def own(self, runs: Sequence[Any]) -> list[Any]:
         """Its runs: the one of its number, and every `of`-th after that."""
         return list(runs[self.number - 1 :: self.of])
 

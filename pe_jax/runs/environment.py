@@ -12,7 +12,6 @@ import re
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import jax
 import jaxlib.version
@@ -27,29 +26,22 @@ STATUS = Path("/proc/self/status")
 PACKAGES = ("jax", "jaxlib", "flax", "optax", "numpy", "grain", "orbax-checkpoint", "pe_jax")
 
 
-def environment() -> dict[str, Any]:
-    """The "commit", the "versions" by package, and the "device", as the fields of record.Device."""
-    devices = jax.devices()
-    return {
-        "commit": commit(),
-        "versions": {"python": platform.python_version()}
-        | {name: _version(name) for name in PACKAGES},
-        "device": {
-            "platform": devices[0].platform,
-            "kind": _processor_model() if devices[0].platform == "cpu" else devices[0].device_kind,
-            "count": len(devices),
-            "threads": threads(),
-            "xla_flags": os.environ.get("XLA_FLAGS", ""),
-            "precision": jax.config.values["jax_default_matmul_precision"] or "",
-        },
-    }
-
-
 def process() -> Process:
-    """`environment()` as a record holds it."""
-    here = environment()
-    device = Device(**here["device"])
-    return Process(commit=here["commit"], versions=here["versions"], device=device)
+    """The commit, the versions and the device of the process that runs."""
+    devices = jax.devices()
+    first = devices[0]
+    return Process(
+        commit=commit(),
+        versions={"python": platform.python_version()} | {n: _version(n) for n in PACKAGES},
+        device=Device(
+            platform=first.platform,
+            kind=_processor_model() if first.platform == "cpu" else first.device_kind,
+            count=len(devices),
+            threads=threads(),
+            xla_flags=os.environ.get("XLA_FLAGS", ""),
+            precision=jax.config.values["jax_default_matmul_precision"] or "",
+        ),
+    )
 
 
 def threads() -> int:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import json
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -144,13 +143,13 @@ def without_parent(folder: Folder, config: dict[str, Any]) -> dict[str, Any]:
 
 def _execute(run: Run, folder: Folder, command: str, view: View) -> Result:
     """As `execute`, with the view that shows the run."""
-    if result := broadcast(folder.complete, run.config, run.sources(), kind=Result | None):
+    if result := broadcast(folder.complete, run, kind=Result | None):
         return result
     broadcast(require, run.log.trackers)
     if run.train.rates:
         return _execute_at_best_rate(run, folder, command, view)
     with _held_work(run, folder, command, view) as work:
-        if result := broadcast(folder.complete, run.config, run.sources(), kind=Result | None):
+        if result := broadcast(folder.complete, run, kind=Result | None):
             return result  # another process has written it meanwhile
         trained = _train(run, folder, work)
         models = _models(run, trained)
@@ -228,7 +227,7 @@ def _begin(run: Run, folder: Folder, text: Tokens, command: str, view: View) -> 
         id=folder.path.name,
         label=run.label,
         command=command,
-        config=_as_read_back(run.config),
+        config=records.plain(run.config),
         seeds=run.run.seeds,
         corpus=text.about,
         tokenizer=text.tokenizer.describe(),
@@ -241,11 +240,6 @@ def _begin(run: Run, folder: Folder, text: Tokens, command: str, view: View) -> 
     start = [run.start.summary()] if run.start and run.train.steps else []
     notes = [*start, *(f"note: {doubt}" for doubt in (*run.advice, *text.about.doubts()))]
     return folder.begin(about, text.tokenizer.json, notes, view)
-
-
-def _as_read_back(config: dict[str, Any]) -> dict[str, Any]:
-    """A config as it is read from JSON: lists, no tuples."""
-    return json.loads(canonical(config))
 
 
 def _check_groups(run: Run, folder: Folder, devices: Mesh | None) -> None:
@@ -473,7 +467,7 @@ def _execute_at_best_rate(run: Run, folder: Folder, command: str, view: View) ->
             whole = dataclasses.replace(
                 result,
                 id=folder.path.name,
-                config=_as_read_back(run.config),
+                config=records.plain(run.config),
                 rates=tuple(tried),
                 command=command,
                 seconds=_seconds(took.train + sum(seconds.values()), took.evaluate),

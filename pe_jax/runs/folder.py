@@ -120,22 +120,22 @@ class Folder:
 
     # Whether it has what is asked for
 
-    def answer(self, config: dict[str, Any], sources: dict[str, str]) -> Result | None:
-        """The result, if it is whole, and answers a run's config: its seeds, its evaluation, its
-        rates and its users' files (`Run.sources`) are the same.
+    def answer(self, run: Any) -> Result | None:
+        """The result, if it is whole, and answers the Run `run`: the seeds, the evaluation, the
+        rates and the users' files (`Run.sources`) are the same.
         """
         try:
             result = self.result()
         except Refused:  # it is made anew
             return None
-        if result is None or set(result.seeds) != set(config["run"]["seeds"]):
+        if result is None or set(result.seeds) != set(run.run.seeds):
             return None
-        same = _asked(config) == _asked(result.config) and sources == result.sources
+        same = _asked(run.config) == _asked(result.config) and run.sources() == result.sources
         return result if same else None
 
-    def complete(self, config: dict[str, Any], sources: dict[str, str]) -> Result | None:
+    def complete(self, run: Any) -> Result | None:
         """The answer, unless it lacks scores that there is memory for by now."""
-        result = self.answer(config, sources)
+        result = self.answer(run)
         if result is None or not starved(result):
             return result
         left = need.free_bytes(jax.local_devices())

@@ -173,13 +173,7 @@ class RunBar(Bar):
     before.
     """
 
-    def __init__(
-        self,
-        name: str,
-        seeds: int,
-        evaluation: float = EVALUATION,
-        metrics: Path | None = None,
-    ):
+    def __init__(self, name: str, seeds: int, evaluation: float, metrics: Path | None = None):
         super().__init__(name, 1.0)
         self.share, self.heard = Share(seeds, evaluation), False
         for line in read_lines(metrics) if metrics else ():
@@ -228,7 +222,7 @@ class Share:
     that are trained one after another count in turn.
     """
 
-    def __init__(self, seeds: int, evaluation: float = EVALUATION):
+    def __init__(self, seeds: int, evaluation: float):
         self.seeds, self.evaluation, self.part = seeds, evaluation, -1
         self.trained, self.evaluated = {}, 0.0
 

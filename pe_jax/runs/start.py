@@ -92,12 +92,11 @@ class Start:
 
     def _filled(self, tree: Any, theirs: Mapping[str, jax.Array]) -> Any:
         """The tree of parameters with the parent's in the places of those that are taken over."""
-
-        def place(path, leaf):
-            name = jax.tree_util.keystr(path, simple=True, separator=".")
-            return theirs[self.taken[name]] if name in self.taken else leaf
-
-        return jax.tree.map_with_path(place, tree)
+        leaves = [
+            theirs[self.taken[name]] if name in self.taken else leaf
+            for name, leaf in flat(tree).items()
+        ]
+        return jax.tree.unflatten(jax.tree.structure(tree), leaves)
 
     def about(self) -> record.Parent:
         """The parent, as the record of a run holds it."""
@@ -192,7 +191,7 @@ def parent_of(init_from: str, lm: LmConfig, seeds: Sequence[int]) -> ParentModel
 
 def is_pretrained(init_from: Any) -> bool:
     """Whether train.init_from names a pretrained model."""
-    return isinstance(init_from, str) and init_from.partition(":")[0] in KINDS
+    return isinstance(init_from, str) and init_from.startswith(tuple(f"{kind}:" for kind in KINDS))
 
 
 @dataclasses.dataclass(frozen=True)

@@ -14,12 +14,12 @@ from pe_jax.data import tokenizer
 from pe_jax.model.generate import TextModel
 from pe_jax.pretrained.load import Pretrained
 from pe_jax.pretrained.load import load as load_pretrained
-from pe_jax.pretrained.source import KINDS
 from pe_jax.record import Begun, divergence
 from pe_jax.runs.execute import evaluate_again, without_parent
 from pe_jax.runs.folder import Folder
 from pe_jax.runs.progress import SILENT, RunBar
 from pe_jax.runs.run import Run
+from pe_jax.runs.start import is_pretrained
 from pe_jax.storage.checkpoints import Checkpoints
 from pe_jax.training.step import State, init, structure
 
@@ -111,8 +111,7 @@ def load(model: str | Path, **options: Any) -> Trained | Pretrained:
 
     >>> load("runs/mine/rope-1a2b3c4d").generate("def ", 100)
     """
-    kind, _, rest = str(model).partition(":")
-    if kind in KINDS and rest:
+    if is_pretrained(str(model)):
         return load_pretrained(str(model), **options)
     return Trained.of(model, **options)
 

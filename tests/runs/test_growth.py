@@ -167,7 +167,7 @@ def test_a_changed_file_of_a_swap_is_scored_anew(lab, again, tmp_path):
     ]
     path.write_text(path.read_text().replace("= 4", "= 5"))
     evaluate_again(folder, {}, seeds=(0,))  # the other seed is still without scores by this file
-    assert Folder(folder).answer(run.config, run.sources()) is None
+    assert Folder(folder).answer(run) is None
 
 
 def test_a_model_is_not_read_with_another_encoding_than_it_was_trained_with(lab, tmp_path):
@@ -351,12 +351,12 @@ def test_a_file_that_is_swapped_in_is_scored_once_at_the_chosen_rate(lab, tuned,
     path = tmp_path / "mine.py"
     path.write_text(WINDOW)
     run = run_of("rope", **{"data.source": lab.text, "eval.swaps": (f"{path}:Mine",)} | RATES)
-    assert Folder(the_run(copy)).answer(run.config, run.sources()) is None
+    assert Folder(the_run(copy)).answer(run) is None
     found = execute(run, copy)
-    known = Folder(the_run(copy)).answer(run.config, run.sources())
+    known = Folder(the_run(copy)).answer(run)
     assert known is not None and known.rows == found.rows
     path.write_text(WINDOW + "# changed\n")
-    assert Folder(the_run(copy)).answer(run.config, run.sources()) is None
+    assert Folder(the_run(copy)).answer(run) is None
 
 
 @pytest.mark.slow
@@ -433,9 +433,7 @@ def test_a_score_that_lacked_memory_is_computed_once_there_is_some(lab, first, a
         assert {(row.length, row.free) for row in starved(found)} == {
             (length, 4_000) for length in (16, 32, 64)
         }
-        assert Folder(folder).answer(run.config, run.sources()) == found and not sweep._done(
-            run, Folder(folder)
-        )
+        assert Folder(folder).answer(run) == found and not sweep._done(run, Folder(folder))
     monkeypatch.setattr(need, "free_bytes", lambda devices: 10**9)
     whole = execute(run, again)
     assert starved(whole) == [] and sweep._done(run, Folder(folder))

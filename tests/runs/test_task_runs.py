@@ -73,8 +73,8 @@ def test_more_lengths_train_nothing(tmp_path):
     assert (folder / "metrics.jsonl").read_text().count('"loss"') == lines
     assert sum("row" in line for line in stored.read(folder / "scores.jsonl")) == 24
     more, less = Run.of(config(eval={"lengths": (8, 24)})), Run.of(CONFIG)
-    assert Folder(folder).complete(more.config, more.sources()) == longer
-    assert Folder(folder).complete(less.config, less.sources()) is None  # other lengths
+    assert Folder(folder).complete(more) == longer
+    assert Folder(folder).complete(less) is None  # other lengths
 
 
 def test_a_finished_run_is_scored_at_other_lengths_afterwards(tmp_path):

@@ -263,26 +263,25 @@ def test_the_environment_says_what_decides_the_bits():
     import jax
 
     with jax.default_matmul_precision("highest"):
-        assert environment.environment()["device"]["precision"] == "highest"
-    found = environment.environment()
-    assert found["device"]["precision"] == ""
-    assert json.loads(canonical(found)) == found
-    assert found["versions"]["jax"] == jax.__version__
-    assert found["versions"]["python"] == ".".join(map(str, sys.version_info[:3]))
-    assert found["device"]["platform"] == jax.devices()[0].platform
-    assert found["device"]["threads"] >= 1 and found["device"]["kind"]
-    assert found["device"]["xla_flags"] == os.environ.get("XLA_FLAGS", "")
-    assert "not installed" not in found["versions"]["flax"]
+        assert environment.process().device.precision == "highest"
+    found = environment.process()
+    assert found.versions["jax"] == jax.__version__
+    assert found.versions["python"] == ".".join(map(str, sys.version_info[:3]))
+    assert "not installed" not in found.versions["flax"]
+    assert found.device.precision == ""
+    assert found.device.platform == jax.devices()[0].platform
+    assert found.device.threads >= 1 and found.device.kind
+    assert found.device.xla_flags == os.environ.get("XLA_FLAGS", "")
     assert environment._version("no-such-package") == "not installed"
 
 
 def test_the_threads_are_those_that_nproc_leaves(monkeypatch):
     monkeypatch.setenv("NPROC", "3")
-    assert environment.environment()["device"]["threads"] == 3
+    assert environment.process().device.threads == 3
     for wrong in ("abc", "-1", "2.5"):
         monkeypatch.setenv("NPROC", wrong)
         with pytest.raises(Refused, match=f"NPROC is a number of threads.* got '{wrong}'"):
-            environment.environment()
+            environment.process()
 
 
 def repository(folder, package="pe_jax"):
