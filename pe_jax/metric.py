@@ -71,8 +71,8 @@ class Metric:
     """
     unit: str = "bits per byte"
     better: Literal["lower", "higher"] = "lower"
-    reach: str = "effective length"
-    """The title of the column of the longest length up to which a model holds."""
+    reach: str = "solved length"
+    """Of a metric in percent: what tables call the longest length up to which it is at least 90."""
     logarithm: bool = False
     """Whether reports show the natural logarithm of the value, and `unit` is that of the logarithm:
     of perplexities a mean and its scatter are those of the worst.
@@ -191,7 +191,6 @@ class SampleMetric(Metric):
     better: Literal["lower", "higher"] = "higher"
     percent: bool = True
     """Whether 100 is the best value, so that a length can be solved."""
-    reach: str = "solved length"
     by_depth: bool = False
     """Whether it is also drawn by the depth of what is retrieved."""
     uses: tuple[str, ...] = ()

@@ -163,6 +163,8 @@ class UsersMetric:
     unit: str
     better: Literal["lower", "higher"]
     samples: bool  # whether it scores drawn samples, or text
+    percent: bool = True  # of samples: whether 100 is the best value
+    logarithm: bool = False  # whether reports show the natural logarithm of the value
     sources: dict[str, str]  # SHA-256 of its file and of the files of the folder that it imports
 
 

@@ -138,7 +138,7 @@ def answer(
     of_base = at(first, lengths[-1], base)
     samples = [at(first, lengths[-1], way) for way in others]
     if baseline or as_if:
-        tests = stats.holm([stats.p_value(sample, of_base) for sample in samples])
+        tests = stats.holm(stats.p_values(samples, of_base))
     else:
         tests = stats.of_best([of_base, *samples], 0)[1:]
     p = dict(zip(others, tests, strict=True))

@@ -155,8 +155,8 @@ def _column(
 ) -> list[Against]:
     """The values by replica of each row against those of the baseline, at one length."""
     changes = [stats.paired(sample, of_base) for sample in samples]
-    changes = [change.bare if answers else change for change in changes]
     if answers:
+        changes = [change._replace(half=math.nan) for change in changes]
         p_values = [stats.mcnemar(sample, of_base) for sample in samples]
     else:
         p_values = stats.p_values(samples, of_base)

@@ -160,10 +160,16 @@ def describe(results: Iterable[Result]) -> None:
     """Registers the users' metrics that the results describe: a report reads no user's file."""
     for result in results:
         for name, told in result.metrics.items():
+            own = {
+                "name": name,
+                "sentence": told.sentence,
+                "unit": told.unit,
+                "better": told.better,
+                "logarithm": told.logarithm,
+            }
             like = METRICS["accuracy"] if told.samples else METRICS["same_targets"]
-            USERS[name] = dataclasses.replace(
-                like, name=name, sentence=told.sentence, unit=told.unit, better=told.better
-            )
+            percent = {"percent": told.percent} if told.samples else {}
+            USERS[name] = dataclasses.replace(like, **own, **percent)
 
 
 def described(name: str) -> Metric:
@@ -293,7 +299,7 @@ def beyond(result: Result, metric: str, lengths: Sequence[int], way: Way) -> Cel
         replica: row[replica]
         for replica in every
         for row in rows
-        if replica in row and replica not in means
+        if replica not in means and replica not in values(row) and replica in row
     }
     return _explained(stats.interval(list(means.values())), means, missing, every)
 

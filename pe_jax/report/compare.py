@@ -20,7 +20,7 @@ from pe_jax.report.cells import Cell, by_replica, cell, described, values
 from pe_jax.report.groups import conditions
 from pe_jax.report.labels import in_way, names, settings, short
 from pe_jax.report.sheet import Note, Printed, Sheet
-from pe_jax.report.words import count, join, plusminus
+from pe_jax.report.words import capital, count, join, plusminus
 from pe_jax.storage import records
 
 MISSING = "not there"
@@ -112,11 +112,10 @@ def _matched(a: Sequence[Result], b: Sequence[Result]) -> tuple[MatchedRuns, ...
 
 def _differences(matches: Sequence[MatchedRuns]) -> Iterator[Difference]:
     for metric in tables.metrics([match.a for match in matches]):
-        for as_trained in (True, False):
-            for match in matches:
-                for way, length in _shared(match, metric):
-                    if (not way) == as_trained:
-                        yield _difference(match, way, metric, length)
+        shared = [(match, *cell) for match in matches for cell in _shared(match, metric)]
+        as_trained_first = sorted(shared, key=lambda cell: bool(cell[1]))
+        for match, way, length in as_trained_first:
+            yield _difference(match, way, metric, length)
 
 
 def _shared(match: MatchedRuns, metric: str) -> list[tuple[Way, int]]:
@@ -249,9 +248,7 @@ def _missing(comparison: Comparison) -> list[str]:
         for side, value in (("A", d.a), ("B", d.b)):
             if value.reason:
                 reasons.setdefault(value.reason, []).append(f"{d.name} in {side}")
-    return [
-        f"{reason[:1].upper()}{reason[1:]}: {join(places)}." for reason, places in reasons.items()
-    ]
+    return [f"{capital(reason)}: {join(places)}." for reason, places in reasons.items()]
 
 
 def sheets(comparison: Comparison, a: str, b: str) -> list[Sheet]:

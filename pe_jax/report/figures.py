@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import math
+import operator
 import statistics
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -92,13 +93,14 @@ def is_paired(results: Sequence[Result], metric: str) -> bool:
 
 def _minus_training_length(result: Result, metric: str) -> Result:
     """The result with each value minus the value of the model as it is at the training length and
-    the same place.
+    the same place; over it where a logarithm is shown, of which the difference remains.
     """
+    minus = operator.truediv if described(metric).logarithm else operator.sub
     length = result.train.length
     scored = [(r, r.value) for r in result.rows if r.metric == metric and r.value is not None]
     before = {row.replica: value for row, value in scored if row.length == length and not row.way}
     rows = [
-        replace(row, value=value - before[row.replica])
+        replace(row, value=minus(value, before[row.replica]))
         for row, value in scored
         if row.replica in before
     ]

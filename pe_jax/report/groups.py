@@ -85,7 +85,7 @@ def groups(results: Iterable[Result]) -> list[Group]:
         key = repr([condition.value for condition in apart[result.id]])
         members.setdefault(key, []).append(result)
     found = [Group(tuple(group), apart[group[0].id]) for group in members.values()]
-    return sorted((_with_oracles(group, oracles, found) for group in found), key=_order)
+    return sorted(_with_oracles(found, oracles), key=_order)
 
 
 OF_TRAINING = {"train.length", "train.batch"}
@@ -97,26 +97,31 @@ def _oracle_of(result: Result) -> int:
     return 0 if draws(result) else result.config.get("run", {}).get("oracle_of", 0)
 
 
-def _with_oracles(group: Group, oracles: Sequence[Result], every: Sequence[Group]) -> Group:
-    """The group with the oracles that fit it, and with a sentence on each oracle of its training
-    length that fits no group and is closest to this one. `every` group has `group` among them.
+def _with_oracles(groups: Sequence[Group], oracles: Sequence[Result]) -> list[Group]:
+    """The groups with the oracles that fit them, and with a sentence on each oracle that fits no
+    group of its training length: the closest of them has it.
     """
-    fit, misfits = [], []
-    place = next(i for i, other in enumerate(every) if other is group)
+    fit: list[list[Result]] = [[] for _ in groups]
+    misfits: list[list[str]] = [[] for _ in groups]
     for oracle in oracles:
         differing = {
-            i: _differing(oracle, other.results[0])
-            for i, other in enumerate(every)
-            if other.results[0].train.length == _oracle_of(oracle)
+            i: _differing(oracle, group.results[0])
+            for i, group in enumerate(groups)
+            if group.results[0].train.length == _oracle_of(oracle)
         }
-        if place in differing and not differing[place]:
-            fit.append(oracle)
-        elif place == min(differing, key=lambda i: len(differing[i])):
-            misfits.append(
+        closest = min(differing, key=lambda i: len(differing[i]))
+        if differing[closest]:
+            misfits[closest].append(
                 f"{oracle.label} trained at {oracle.train.length} is not shown as trained at E: "
-                f"{'; '.join(differing[place])}."
+                f"{'; '.join(differing[closest])}."
             )
-    return replace(group, oracles=tuple(fit), misfits=tuple(misfits))
+        for i in differing:
+            if not differing[i]:
+                fit[i].append(oracle)
+    return [
+        replace(group, oracles=tuple(fitting), misfits=tuple(why))
+        for group, fitting, why in zip(groups, fit, misfits, strict=True)
+    ]
 
 
 def _differing(oracle: Result, result: Result) -> list[str]:
@@ -140,11 +145,10 @@ def _protocol(result: Result) -> dict[str, Any]:
     }
 
 
-def names(groups: Sequence[Group]) -> list[str]:
-    """A short name for each group: its text or task, and what sets it apart from other groups of
-    the same text or task.
+def names(firsts: Sequence[Result]) -> list[str]:
+    """A short name for the group of each of these results: its text or task, and what sets it apart
+    from the groups of the others of the same text or task.
     """
-    firsts = [group.results[0] for group in groups]
     sources = [_source(first) for first in firsts]
     called = []
     for first, source in zip(firsts, sources, strict=True):
@@ -242,7 +246,7 @@ def conditions(result: Begun) -> dict[str, Any]:
         "eval.longest": max([*scoring.get("lengths", ()), length or 0]) or None,
         **{f"lm.{name}": value or None for name, value in lm.items() if name not in FREE},
     }
-    return shared | dict.fromkeys(OF_TEXT, None) if drawn else shared
+    return shared | dict.fromkeys(OF_TEXT) if drawn else shared
 
 
 def other_text(result: Begun) -> CorpusRecord | None:

@@ -17,7 +17,7 @@ import statistics
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
-from pe_jax.metric import Predictions, SampleMetric
+from pe_jax.metric import SampleMetric
 from pe_jax.record import AS_TRAINED, Result, Row, Way
 from pe_jax.report import groups
 from pe_jax.report.groups import Group
@@ -30,10 +30,6 @@ BAYES, LONGER = "the Bayes-optimal prediction", "a model trained at that length"
 """The oracles of tasks and of text in words."""
 
 
-def _without_predictions(predictions: Predictions) -> float:
-    return math.nan  # `added` computes it, from the values at two lengths
-
-
 HEADROOM = SampleMetric(
     "headroom",
     "The headroom used at a length: the bits that the model gains from the training length to it, "
@@ -41,7 +37,7 @@ HEADROOM = SampleMetric(
     "well as by it; 0 %: it is not used; below 0: it harms.",
     unit="headroom used in %",
     reach="90 % used up to",
-    value=_without_predictions,
+    value=lambda predictions: math.nan,  # `added` computes it, from the values at two lengths
 )
 
 

@@ -9,14 +9,14 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 
 from pe_jax.metric import Metric
-from pe_jax.record import AS_TRAINED, HELD_OUT, SYMBOLS, Process, Result
+from pe_jax.record import AS_TRAINED, HELD_OUT, Process, Result
 from pe_jax.report import headroom, reference_rows, stats
 from pe_jax.report.cells import SOLVED, Table, TableRow, by_replica, described, rate, values
-from pe_jax.report.groups import other_text
+from pe_jax.report.groups import draws, other_text
 from pe_jax.report.labels import WINDOW
 from pe_jax.report.sheet import Note
 from pe_jax.report.stats import Rank
-from pe_jax.report.words import count, each, join
+from pe_jax.report.words import capital, count, each, join
 
 
 def notes(results: Sequence[Result], table: Table) -> tuple[Note, ...]:
@@ -251,10 +251,10 @@ def _measured(results: Sequence[Result], table: Table) -> Iterator[str]:
     split = HELD_OUT.get(part) or part
     alike = "for all models and seeds" if table.replicate == "seed" else "with every swap"
     sentence = metric.sentence.replace("{split}", split).replace("{alike}", alike)
-    oracle = headroom.BAYES if results[0].tokenizer.spec == SYMBOLS else headroom.LONGER
+    oracle = headroom.BAYES if draws(results[0]) else headroom.LONGER
     sentence = sentence.replace("{oracle}", oracle)
     sentence = sentence.replace("{last}", str(scoring.get("last") or "L/2"))
-    yield sentence[:1].upper() + sentence[1:]
+    yield capital(sentence)
     yield _scored(results, table.metric)
     if other := other_text(results[0]):
         told = any(condition.name == "scored" for condition in table.apart)  # by the heading
@@ -288,7 +288,7 @@ def setting(results: Sequence[Result], metric: str) -> str:
         spread = f"one {of}, so there are no intervals"
     else:
         spread = f"{each(numbers, of)}, ± is the half width of their 95 % interval by Student's t"
-    if spec == SYMBOLS:
+    if draws(results[0]):
         config = results[0].config
         kind = "decoders" if config.get("lm", {}).get("causal", True) else "encoders"
         trained = config.get("train", {})
@@ -345,7 +345,7 @@ def rates(results: Sequence[Result], table: Table) -> Iterator[str]:
 
 def validated(results: Sequence[Result]) -> str:
     """The score by which a learning rate is chosen."""
-    if results[0].tokenizer.spec == SYMBOLS:
+    if draws(results[0]):
         return "bits per token of validation samples"
     return "bits per byte of validation text"
 

@@ -98,9 +98,8 @@ def overview(
 def called(results: Sequence[Result], reported: Sequence[Table]) -> list[str]:
     """A short name for the group of each of the tables."""
     by_id = {result.id: result for result in results}
-    own = [tuple(by_id[row.run] for row in table.rows if row.run) for table in reported]
-    apart = [table.apart for table in reported]
-    return groups.names([groups.Group(*pair) for pair in zip(own, apart, strict=True)])
+    firsts = [next(row.run for row in table.rows if row.run) for table in reported]
+    return groups.names([by_id[run] for run in firsts])
 
 
 def _told(

@@ -31,7 +31,7 @@ from pe_jax.report.groups import draws
 from pe_jax.report.overview import Overview, overview
 from pe_jax.report.published import PublishedTable, PublishedTask
 from pe_jax.report.selection import Selection
-from pe_jax.report.words import count, each, join, plain, plusminus
+from pe_jax.report.words import capital, count, each, join, plain, plusminus
 from pe_jax.storage import atomic, records
 
 if TYPE_CHECKING:
@@ -197,7 +197,7 @@ def summary(table: Table, headed: bool = False) -> str:
     metric, longest = described(table.metric), table.lengths[-1]
     called = _compared(table)
     train = table.train_length
-    heading = "" if headed or not table.heading else f"{_capital(table.heading)}: "
+    heading = "" if headed or not table.heading else f"{capital(table.heading)}: "
     unit = "" if table.tokens else " tokens"
     said = [f"{heading}{_setting(table, called, unit)}."]
     reached = sorted(
@@ -367,13 +367,13 @@ def captions(
         "depth": f"{by_depth} at each evaluation length, by the depth in the sample "
         f"of what is to be found (0: its first token): means over {table.replicate}s. Right of the "
         "upright line: longer than in training. Hatched: no value.",
-        "training": f"{_capital(figures.validation(results))} at the training length while "
+        "training": f"{capital(figures.validation(results))} at the training length while "
         "training: means over the seeds that have a finite value, with their 95 % intervals. A "
         "cross: a seed has none from there on. The axis ends at 8 bits or below"
         f"{'' if draws(results[0]) else ': a model that knows nothing has 8'}.",
         "rates": _rates_caption(results, title),
     }
-    heading = f" {_capital(table.heading)}." if table.heading else ""
+    heading = f" {capital(table.heading)}." if table.heading else ""
     return {
         name: said[name] + (f" {CUT_SENTENCE}" if plane.is_cut(figure) else "") + heading
         for name, figure in drawn.items()
@@ -394,7 +394,7 @@ def _positions_caption(results: Sequence[Result], baseline: str | None) -> str:
     if metric is None or base is None:
         return ""
     return (
-        f"{_capital(metric.unit)} against the position in the longest window, minus those of "
+        f"{capital(metric.unit)} against the position in the longest window, minus those of "
         f"{labels.short(results)[base.id]} at the same tokens, paired over seeds: means with their "
         "95 % intervals. Upright lines: training lengths."
     )
@@ -404,12 +404,7 @@ def _rates_caption(results: Sequence[Result], title: str) -> str:
     tried = any(result.rates for result in results)
     note = " (a ring: the rate that was chosen; a rate at which a seed diverged has no value)"
     return (
-        f"{_capital(figures.validation(results)) if tried else title} at the training length "
+        f"{capital(figures.validation(results)) if tried else title} at the training length "
         f"against the learning rate{note if tried else ''}: means over seeds with their 95 % "
         "intervals."
     )
-
-
-def _capital(text: str) -> str:
-    """The text with a capital letter at its start."""
-    return text[:1].upper() + text[1:]

@@ -24,7 +24,7 @@ from pe_jax.report.cells import Cell, described
 from pe_jax.report.sheet import Note, Printed, Sheet, number
 from pe_jax.report.sheets import printed
 from pe_jax.report.stats import FEWEST, critical, spearman
-from pe_jax.report.words import count, each, join
+from pe_jax.report.words import capital, count, each, join
 
 # Files of published numbers
 
@@ -548,7 +548,7 @@ def _guess_sentence(place: str, one: Agreement) -> str:
     sides = {"published": "published values", "ours": "our values"}
     who = join(sides[side] for side in one.guesses)
     return (
-        f"{place[:1].upper()}{place[1:]}, all {who} lie within noise of a guess at random, "
+        f"{capital(place)}, all {who} lie within noise of a guess at random, "
         f"{one.chance:.3g} %: {NEAR:g} points or the half width of their interval. A rank among "
         "guesses means nothing."
     )

@@ -178,7 +178,7 @@ def worth(results: Sequence[Result], table: Table) -> Iterator[str]:
 
 
 MOST_FREQUENT, SYMBOL = "most frequent", "most frequent symbol"
-NAMES = {MOST_FREQUENT: "most frequent target", SYMBOL: SYMBOL, "bayes": "Bayes"}
+NAMES = {MOST_FREQUENT: "most frequent target", "bayes": "Bayes"}
 SAID = {
     "bayes": "the prediction that is best on average, given the tokens so far",
     MOST_FREQUENT: "the target that its place has most often in other samples",

@@ -131,18 +131,15 @@ class Sheet:
         other columns). `spare` columns are left out first, then the last ones. The label and one
         more column stay.
         """
-        texts = [[title.replace("\n", " ")] for title in self.columns]
-        for row in self.rows:
-            for column, cell in zip(texts, row, strict=True):
-                column.append(self.marked(cell))
-        least = {i: max(map(_longest_word, column)) for i, column in enumerate(texts)}
-        least[0] = max(map(_longest_piece, texts[0]))
+        titles = [title.replace("\n", " ") for title in self.columns]
+        texts = [titles, *([*map(self.marked, row)] for row in self.rows)]
+        least = dict(enumerate(_least([*zip(*texts, strict=True)])))
         spare = [self.columns.index(title) for title in self.spare]
         last = [i for i in reversed(least) if i not in spare]
-        for i in [*spare, *last][: len(texts) - 2]:
+        for i in [*spare, *last][: len(titles) - 2]:
             if _total(least.values()) > room:
                 del least[i]
-        return self._kept(list(least)), [t for i, t in enumerate(self.columns) if i not in least]
+        return self._kept(list(least)), [t for i, t in enumerate(titles) if i not in least]
 
     def _kept(self, columns: Sequence[int]) -> Sheet:
         blocks = tuple(
@@ -251,7 +248,10 @@ def latex(sheets: Sequence[Sheet]) -> str:
     for sheet in sheets:
         fitted, left_out = sheet.fitting(LINE)
         if left_out:
-            parts.append(f"% Left out: {join(left_out)}; --column=NAME chooses the columns.")
+            parts.append(
+                f"% Left out: {join(left_out)}. The CSV file has all columns; --column=NAME "
+                "chooses those of table.tex."
+            )
         parts += _floats(fitted)
     parts += [f"% {question}. {' '.join(told)}" for question, told in glossary(sheets).items()]
     return "\n".join(parts).rstrip("\n") + "\n"
@@ -391,7 +391,7 @@ class Fitted:
         below = ["; ".join(below)] if below and self.lines else below
         many = self.lines and len(left_out) > 5
         named = [*left_out[:3], f"{len(left_out) - 3} more"] if many else left_out
-        below += [f"Left out, too wide: {join(named)}.".replace("\n", " ")] if left_out else []
+        below += [f"Left out, too wide: {join(named)}."] if left_out else []
         yield Dim(tuple(below), _total(widths))
 
 
@@ -423,13 +423,18 @@ def _widths(rows: Sequence[Sequence[str]], room: int) -> list[int]:
     """
     columns = list(zip(*rows, strict=True))
     widths = [max(map(len, column)) for column in columns]
-    least = [max(map(_longest_word, column)) for column in columns]
-    least[0] = max(map(_longest_piece, columns[0]))
+    least = _least(columns)
     while _total(least) > room and least[0] > 1:  # the label alone is too long
         least[0] -= 1
     while _total(widths) > room and (wide := [i for i, w in enumerate(widths) if w > least[i]]):
         widths[max(wide, key=lambda i: widths[i])] -= 1
     return widths
+
+
+def _least(columns: Sequence[Sequence[str]]) -> list[int]:
+    """The least widths of columns, of which the first has the labels."""
+    labels, *others = columns
+    return [max(map(_longest_piece, labels)), *(max(map(_longest_word, c)) for c in others)]
 
 
 def _total(widths: Collection[int]) -> int:

@@ -42,8 +42,9 @@ def _extrapolation(table: Table, label: str) -> Sheet:
     samples = any(row.beyond for row in table.rows)
     counted = any(row.parameters is not None for row in table.rows)
     seeds = any(row.solved is not None for row in table.rows)
-    told = [f"mean beyond {table.train_length}" if samples else "gain"]
-    told += [described(table.metric).reach]
+    told = ["gain", "effective length"]
+    if samples:
+        told = [f"mean beyond {table.train_length}", described(table.metric).reach]
     told += [f"seeds that solve {table.train_length}"] * seeds
     cost = "ms a step" if table.replicate == "seed" else "seconds a window"
     columns = ["encoding", *lengths(table), *told, *["parameters"] * counted, cost]

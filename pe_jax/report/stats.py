@@ -19,18 +19,16 @@ import numpy as np
 from pe_jax.record import Replica
 
 LEVEL = 0.05
-
-
-def p_value(a: Mapping[Any, float], b: Mapping[Any, float]) -> float:
-    """The two-sided p of the paired t test of a[replica] - b[replica] over the replicas that both
-    have, as scipy.stats.ttest_rel has it. NaN below two of them; differences that are all the same
-    number have p 0, or 1 if that is 0.
-    """
-    return p_values([a], b)[0]
+TOLERANCE, SOLVED_BEYOND = 0.01, 90.0
+"""How much worse than at the training length a value may be that holds, as a share of its size; and
+the percent from which on a seed has solved a length beyond it."""
 
 
 def p_values(samples: Sequence[Mapping[Any, float]], base: Mapping[Any, float]) -> list[float]:
-    """`p_value` of each of the samples against the same one."""
+    """The two-sided p of the paired t test of sample[replica] - base[replica], for each sample,
+    over the replicas that both have, as scipy.stats.ttest_rel has it. NaN below two of them;
+    differences that are all the same number have p 0, or 1 if that is 0.
+    """
     keys = sorted(base)
     differences = [[sample.get(key, math.nan) - base[key] for key in keys] for sample in samples]
     return _p_values(np.reshape(differences, (len(samples), len(keys)))).tolist()
@@ -167,11 +165,6 @@ class Interval(NamedTuple):
     half: float
     n: int
 
-    @property
-    def bare(self) -> Interval:
-        """The mean alone."""
-        return self._replace(half=math.nan)
-
 
 class Rank(NamedTuple):
     """A mean reciprocal rank with the ends of its 95 % interval."""
@@ -224,29 +217,27 @@ def welch(a: Sequence[float], b: Sequence[float]) -> Interval:
 
 def effective_length(
     lengths: Sequence[int],
-    values: Sequence[float | None],
+    values: Sequence[float],
     train_length: int,
-    tolerance: float = 0.01,
     sign: int = 1,
 ) -> tuple[int | None, bool]:
     """The longest evaluated length up to which values stay close to the one at `train_length`.
 
     It is the longest E such that no evaluated length from `train_length` to E has a value that is
-    worse than the one at `train_length` by more than `tolerance` times its size. Lower is better
-    with sign 1, higher with -1. None or NaN counts as not evaluated, infinity times the sign as a
-    length that cannot be served. Returns (E, censored); censored says that no longer length was
-    evaluated, so the truth is "at least E". (None, False) when the value at `train_length` is
-    missing.
+    worse than the one at `train_length` by more than TOLERANCE times its size. Lower is better with
+    sign 1, higher with -1. NaN counts as not evaluated, infinity times the sign as a length that
+    cannot be served. Returns (E, censored); censored says that no longer length was evaluated, so
+    the truth is "at least E". (None, False) when the value at `train_length` is missing.
     """
     measured = {
         length: value
         for length, value in sorted(zip(lengths, values, strict=True))
-        if length >= train_length and value is not None and not math.isnan(value)
+        if length >= train_length and not math.isnan(value)
     }
     if train_length not in measured:
         return None, False
     trained = measured[train_length]
-    bound = (1 + math.copysign(tolerance, sign * trained)) * trained
+    bound = (1 + math.copysign(TOLERANCE, sign * trained)) * trained
     longest = train_length
     for length, value in measured.items():
         if sign * value > sign * bound:
@@ -259,18 +250,17 @@ def solved_length(
     lengths: Sequence[int],
     values: Sequence[Sequence[float]],
     train_length: int,
-    level: float = 90.0,
 ) -> tuple[int, bool]:
     """(E, censored) of the longest evaluated length E such that at every one from `train_length` to
-    E more than half of the seeds have at least `level`; `values` are those of all seeds at each
-    length, NaN for one that is missing. Censored says that no longer length was evaluated. (0,
+    E more than half of the seeds have at least SOLVED_BEYOND; `values` are those of all seeds at
+    each length, NaN for one that is missing. Censored says that no longer length was evaluated. (0,
     False) where the training length itself is not solved.
     """
     longest = 0
     for length, of_seeds in sorted(zip(lengths, values, strict=True)):
         if length < train_length:
             continue
-        if 2 * sum(value >= level for value in of_seeds) <= len(of_seeds):
+        if 2 * sum(value >= SOLVED_BEYOND for value in of_seeds) <= len(of_seeds):
             return longest, False
         longest = length
     return longest, longest > 0

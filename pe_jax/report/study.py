@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pe_jax.record import AS_TRAINED, CorpusRecord, Replica, Result, Row, Training, Way
+from pe_jax.record import CorpusRecord, Replica, Result, Row, Training, Way
 from pe_jax.report import cells, figures, labels
 from pe_jax.report.words import join, plain
 from pe_jax.storage import atomic, records
@@ -149,7 +149,7 @@ def _result(run: object, rows: pandas.DataFrame) -> Result:
         rows=tuple(
             Row(
                 replica=_replica(row),
-                way=Way(swap=row["way"]) if row["way"] else AS_TRAINED,
+                way=Way(swap=row["way"]),
                 metric=row["metric"],
                 length=row["length"],
                 value=None if math.isnan(row["value"]) else row["value"],

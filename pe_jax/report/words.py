@@ -22,6 +22,11 @@ def short(name: str, letters: int = 40) -> str:
     return name if len(name) <= letters else f"{name[:half]}…{name[-half + 1 :]}"
 
 
+def capital(text: str) -> str:
+    """The text with a capital first letter."""
+    return text[:1].upper() + text[1:]
+
+
 def count(n: int, noun: str) -> str:
     """A number with its noun: "1 seed", "3 seeds"."""
     return f"{n:,} {noun}" + ("" if n == 1 else "s")

@@ -199,6 +199,8 @@ def _users_metrics(names: Iterable[str]) -> dict[str, UsersMetric]:
             unit=found.unit,
             better=found.better,
             samples=isinstance(found, metric.SampleMetric),
+            percent=isinstance(found, metric.SampleMetric) and found.percent,
+            logarithm=found.logarithm,
             sources=metric.sources([name]),
         )
         for name in names

@@ -184,6 +184,14 @@ def test_scores_of_places_are_differences_to_the_model_at_its_training_length():
     assert lines_of(figure)["pi"][0][2].endswith("0.00")  # the places shift all of their values
 
 
+def test_of_perplexities_the_logarithms_are_subtracted():
+    one = made("rope", 20.0)
+    rows = [replace(row, metric="longppl") for row in one.rows if row.metric == "same_targets"]
+    rows = [replace(row, value=row.value * (1 + (row.length == 128))) for row in rows]
+    drawn_line = drawn(figures.curves([pretrained(replace(one, rows=tuple(rows)))], "longppl"))
+    assert drawn_line["rope"][:, 1] == pytest.approx([0, np.log(2)])
+
+
 def test_swaps_are_bars_of_differences_at_each_length_with_their_intervals():
     one = made("rope")
     longest = max(row.length for row in one.rows)

@@ -124,6 +124,13 @@ def test_the_forms_hold_every_cell(tmp_path):
     assert body.count(r"\begin{table}") == 1 and r"\label{tab:overview}" in body
 
 
+def test_columns_that_latex_has_no_room_for_are_named_in_a_comment():
+    many = [drawn(f"task_{name}", "rope", 2) for name in "abcdefghij"]
+    above = sheet.latex([sheets.overview(made(many))]).partition(r"\begin{table}")[0]
+    assert "% Left out: task f: accuracy in % beyond 40 ↑, task g: " in above
+    assert all(line.startswith("%") for line in above.splitlines() if line)
+
+
 def test_a_long_overview_is_split_into_floats_that_fit_a_page():
     many = [drawn(task, f"e{i:02d}", 2) for task in TASKS for i in range(50)]
     body = sheet.latex([sheets.overview(made(many))])

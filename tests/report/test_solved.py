@@ -5,7 +5,8 @@ from dataclasses import replace
 from drawn import drawn, guessed, texts
 from scored import rows
 
-from pe_jax.report import figures, overview, sheets, tables
+from pe_jax.record import Reason, UsersMetric
+from pe_jax.report import cells, figures, overview, sheets, tables
 from pe_jax.report.baseline import versus
 from pe_jax.report.page import summary
 
@@ -91,3 +92,25 @@ def test_a_column_is_not_said_to_lack_bold_where_nobody_is_compared():
     results = [model(label, [95] * 3, [90, 91, 92]) for label in ("rope", "t5", "nope")]
     (said,) = (note for note in table_of(results).notes if note.question == "What is not bold")
     assert "at 40:" in said
+
+
+def test_a_users_metric_that_is_not_in_percent_solves_nothing():
+    told = UsersMetric(
+        sentence="", unit="bits", better="lower", samples=True, percent=False, sources={}
+    )
+    one = replace(model("rope", [0.1, 0.2, 0.1], [0.5, 0.6, 0.5]), metrics={"mine.py:Bits": told})
+    one = replace(one, rows=tuple(replace(row, metric="mine.py:Bits") for row in one.rows))
+    cells.describe([one])
+    table = table_of([one])
+    assert table.rows[0].solved is None and table.rows[0].compared and table.rows[0].beyond is None
+    assert "effective length" in sheets.extrapolation([table])[0].columns
+
+
+def test_why_there_is_no_mean_beyond_is_said_of_the_length_that_is_missing():
+    one = model("rope", [100] * 3, [90, 91, 92])
+    missing = [
+        replace(row, value=None, reason=Reason.OUT_OF_MEMORY) if row.length == 80 else row
+        for row in one.rows
+    ]
+    (table,) = tables.study([replace(one, rows=tuple(missing))])
+    assert table.rows[0].beyond.reason == table.rows[0].cells[1].reason != ""
