@@ -222,8 +222,8 @@ def summary(table: Table, headed: bool = False) -> str:
         said.append(_who_gains(compared, metric.sign, f"{longest} against {train}{unit}"))
     kept = [called[row] for row in reached if row.censored and row.effective == longest]
     if kept:
-        held = f"Within 1 % of their value at {train}"
-        kind = "At least 90 %" if in_percent(table.metric) else held
+        solved = in_percent(table.metric)
+        kind = "Solved" if solved else f"Within 1 % of their value at {train}"
         said.append(f"{kind} at every longer length: {join(kept)}.")
     return " ".join(said)
 

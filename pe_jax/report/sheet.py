@@ -248,10 +248,8 @@ def latex(sheets: Sequence[Sheet]) -> str:
     for sheet in sheets:
         fitted, left_out = sheet.fitting(LINE)
         if left_out:
-            parts.append(
-                f"% Left out: {join(left_out)}. The CSV file has all columns; --column=NAME "
-                "chooses those of table.tex."
-            )
+            advice = "; --column=NAME chooses the columns" if sheet.spare else ""  # of scores alone
+            parts.append(f"% Left out: {join(left_out)}{advice}.")
         parts += _floats(fitted)
     parts += [f"% {question}. {' '.join(told)}" for question, told in glossary(sheets).items()]
     return "\n".join(parts).rstrip("\n") + "\n"
