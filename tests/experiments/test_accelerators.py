@@ -10,12 +10,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from helpers import covering
+from helpers import DIMS, covering
 
 from configs import encodings, encodings_gpu
 from experiments.accelerators import __main__ as command
 from experiments.accelerators import grid, programs, table
 from experiments.accelerators.programs import Case, measure
+from pe_jax.compose.parse import make
 from pe_jax.encoding import Encoding
 from pe_jax.runs.run import Run
 from pe_jax.training import mesh
@@ -23,6 +24,8 @@ from pe_jax.training import mesh
 PLATFORMS = ("cuda", "tpu")
 ALONE = [name for name, beside in encodings.BESIDE.items() if not beside]
 SPECS = (*encodings.specs(), *ALONE)
+FEW = ("nope", "t5", "deberta", "cope", "stick_breaking", "randomized+sinusoidal")
+REST = [pytest.param(spec, marks=pytest.mark.slow) for spec in SPECS if spec not in FEW]
 OF_JAX = {"cu_threefry2x32_ffi"}  # custom calls that every JAX for CUDA has: random bits
 
 
@@ -58,13 +61,13 @@ def assert_lowers(own, form):
     assert_portable(lowered(program, inputs, **static))
 
 
-@pytest.mark.parametrize("spec", covering(SPECS, lambda spec: run(spec).encodings))
+@pytest.mark.parametrize("spec", covering(SPECS, lambda spec: make(spec, DIMS)))
 def test_training_lowers_for_cuda_and_tpu(spec):
     assert_portable(lowered(*programs.training(run(spec))))
 
 
 @pytest.mark.parametrize("form", ["blockwise", pytest.param("dense", marks=pytest.mark.slow)])
-@pytest.mark.parametrize("spec", covering(SPECS, lambda spec: run(spec).encodings))
+@pytest.mark.parametrize("spec", [*FEW, *REST])
 def test_evaluation_lowers_for_cuda_and_tpu(spec, form):
     """Dense is what training is, too, so that it is slow here."""
     assert_lowers(run(spec), form)

@@ -1,6 +1,7 @@
 """Runs on tasks whose samples are drawn: trained, scored by length, resumed, extended, reported."""
 
 import json
+import shutil
 
 import jax
 import numpy as np
@@ -38,8 +39,19 @@ def config(**sections):
 
 
 @pytest.fixture(scope="module")
-def result(tmp_path_factory):
-    return execute(Run.of(CONFIG), tmp_path_factory.mktemp("runs"))
+def workdir(tmp_path_factory):
+    return tmp_path_factory.mktemp("runs")
+
+
+@pytest.fixture(scope="module")
+def result(workdir):
+    return execute(Run.of(CONFIG), workdir)
+
+
+@pytest.fixture
+def finished(result, workdir, tmp_path):
+    """A work directory of its own with the finished run."""
+    return shutil.copytree(workdir, tmp_path / "again")
 
 
 def test_every_seed_metric_and_length_has_a_row(result):
@@ -64,11 +76,10 @@ def test_a_score_depends_neither_on_the_batch_nor_on_what_else_is_asked(result, 
     assert all(row.value == known[row.replica.number, row.metric, row.length] for row in other.rows)
 
 
-def test_more_lengths_train_nothing(tmp_path):
-    execute(Run.of(CONFIG), tmp_path)
-    (folder,) = (path for path in tmp_path.iterdir() if path.is_dir())
+def test_more_lengths_train_nothing(finished):
+    (folder,) = (path for path in finished.iterdir() if path.is_dir())
     lines = (folder / "metrics.jsonl").read_text().count('"loss"')
-    longer = execute(Run.of(config(eval={"lengths": (8, 24)})), tmp_path)
+    longer = execute(Run.of(config(eval={"lengths": (8, 24)})), finished)
     assert {row.length for row in longer.rows} == {8, 24}
     assert (folder / "metrics.jsonl").read_text().count('"loss"') == lines
     assert sum("row" in line for line in stored.read(folder / "scores.jsonl")) == 24
@@ -77,9 +88,8 @@ def test_more_lengths_train_nothing(tmp_path):
     assert Folder(folder).complete(less) is None  # other lengths
 
 
-def test_a_finished_run_is_scored_at_other_lengths_afterwards(tmp_path):
-    execute(Run.of(CONFIG), tmp_path)
-    longer = Trained.of(tmp_path).evaluate(lengths=(8, 20, 24))
+def test_a_finished_run_is_scored_at_other_lengths_afterwards(finished):
+    longer = Trained.of(finished).evaluate(lengths=(8, 20, 24))
     assert set(longer["length"]) == {8, 20, 24}
 
 

@@ -128,7 +128,7 @@ def test_any_file_that_is_gone_or_empty_gives_the_whole_state_or_the_one_before(
     for i, name in enumerate(names):
         for hurt in (Path.unlink, lambda path: path.write_bytes(b"")):
             folder = tmp_path / f"{i}-{hurt.__name__}"
-            subprocess.run(["cp", "-r", tmp_path / "whole", folder], check=True)
+            shutil.copytree(tmp_path / "whole", folder)
             hurt(folder / name)
             step, _, said = restored(folder)  # asserts the bits
             assert (step, len(said)) in ((7, 0), (3, 1)), name
@@ -144,7 +144,7 @@ def test_a_flipped_bit_anywhere_gives_the_whole_state_or_the_one_before(tmp_path
         places = np.linspace(0, 0.999, 12 if name.parts[1] == "meta" else 2)
         for i, place in enumerate(places if (tmp_path / "whole" / name).stat().st_size else ()):
             folder = tmp_path / f"{i}-{'-'.join(name.parts)}"
-            subprocess.run(["cp", "-r", tmp_path / "whole", folder], check=True)
+            shutil.copytree(tmp_path / "whole", folder)
             flip(folder / name, place)
             step, _, said = restored(folder)  # asserts the bits
             assert (step, len(said)) in ((7, 0), (3, 1)), (name, place)
@@ -186,7 +186,7 @@ def test_the_sums_are_those_of_sha256sum(tmp_path):
 def test_what_a_killed_save_has_left_is_removed_by_the_next(tmp_path):
     checkpoints(tmp_path, 3)
     for name in ("5.orbax-checkpoint-tmp", "5.orbax-checkpoint-tmp-17"):
-        subprocess.run(["cp", "-r", tmp_path / "3", tmp_path / name], check=True)
+        shutil.copytree(tmp_path / "3", tmp_path / name)
     assert restored(tmp_path)[::2] == (3, [])  # who only reads removes nothing
     assert len(list(tmp_path.glob("*tmp*"))) == 2
     checkpoints(tmp_path, 4)

@@ -80,12 +80,19 @@ def sampled(names, members, adding=()):
     are `adding` something.
 
     What caches and memories must get right depends on the hooks and not on their values: a kind is
-    the hooks of a member. `embed` may read anything, so what overrides it is a kind of its own.
+    the hooks of a member, but for those that choose a length before. `embed` may read anything, so
+    what overrides it is a kind of its own.
     """
     seen, out = set(), []
     for name in names:
         kind = tuple(
-            (sites(e), e.whole_rows, e.per_sequence, e.layers, name * overrides(e, "embed"))
+            (
+                frozenset(sites(e)) - {"at", "limit"},
+                e.whole_rows,
+                e.per_sequence,
+                e.layers,
+                name * overrides(e, "embed"),
+            )
             for e in members(name)
         )
         composed = len(kind) > 1 and name not in adding

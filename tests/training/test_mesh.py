@@ -197,6 +197,7 @@ def test_more_devices_than_there_are_is_refused_before_anything_is_written(lab, 
     assert "Traceback" not in done.err and not (tmp_path / "runs").exists()
 
 
+@pytest.mark.slow
 def test_the_record_says_how_many_devices_there_were(lab, tmp_path):
     done = lab.run(tmp_path / "runs", **{"run.mesh": "data:2", "train.batch": 8}).wait()
     assert done.code == 0, done.err
