@@ -227,13 +227,18 @@ def test_finished_runs_are_skipped_and_it_says_so(lab, study):
 
 
 def test_a_dry_run_estimates_by_the_median_step_of_the_finished_runs(study, tmp_path, capsys):
-    """Of three runs that took 12, 24 and 60 s for 2 seeds of 12 steps; the new one has 24 steps."""
+    """Of three runs of 2 seeds and 12 steps, two of 12 and 60 s and one of 72 s that chose of three
+    rates; the new one has 24 steps, at one rate or at two.
+    """
     folders = sorted(path.parent for path in study[0].glob("*/result.json"))
-    for folder, seconds in zip(folders, (12.0, 60.0, 24.0), strict=True):
+    for folder, seconds in zip(folders, (12.0, 60.0, 72.0), strict=True):
         copy = shutil.copytree(folder, tmp_path / folder.name)
         rewrite(copy / "result.json", seconds={"train": 1.0, "evaluate": 1.0, "total": seconds})
-    dry_run.show([run_of("rope", **{"train.steps": 24})], tmp_path, 1)
-    assert "1 run, 1 to do: about 48 s" in capsys.readouterr().out
+    tried = [{"rate": rate, "valid": {"0": 2.0, "1": 2.0}} for rate in (1e-3, 2e-3, 4e-3)]
+    rewrite(copy / "result.json", rates=tried)
+    for rates, time in (((), "48 s"), ((1e-3, 2e-3), "1 min 36 s")):
+        dry_run.show([run_of("rope", **{"train.steps": 24, "train.rates": rates})], tmp_path, 1)
+        assert f"1 run, 1 to do: about {time}" in capsys.readouterr().out
 
 
 def id_of(lab, spec):
