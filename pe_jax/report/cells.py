@@ -18,8 +18,8 @@ from pe_jax.report.headroom import HEADROOM
 from pe_jax.report.sheet import Note
 
 SOLVED = 99.0
-"""Percent right from which on a seed solves the training length. Solved lengths have a level of
-their own (`stats.solved_length`)."""
+"""Percent right from which on a seed solves the training length; beyond it, it is
+`stats.SOLVED_BEYOND`."""
 CROPPED, TRAINED_AT = "cropped", "trained at E"
 """The methods of reference rows (reference_rows.py)."""
 COLUMNS = 7

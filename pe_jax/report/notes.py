@@ -49,7 +49,7 @@ def _columns(table: Table, metric: Metric) -> str:
     if any(row.beyond for row in table.rows):
         return (
             "Mean beyond a length: over all evaluated lengths beyond it, of which the table may "
-            f"show a few. {metric.reach.capitalize()}: the longest evaluated length up to which "
+            f"show a few. {capital(metric.reach)}: the longest evaluated length up to which "
             f"more than half of the {table.replicate}s have at least 90 % (≥: no length beyond it "
             "was evaluated)."
             + f" A seed solves the training length with at least {SOLVED:g} %, and a model whose "

@@ -222,8 +222,9 @@ def summary(table: Table, headed: bool = False) -> str:
         said.append(_who_gains(compared, metric.sign, f"{longest} against {train}{unit}"))
     kept = [called[row] for row in reached if row.censored and row.effective == longest]
     if kept:
-        solved = in_percent(table.metric)
-        kind = "Solved" if solved else f"Within 1 % of their value at {train}"
+        kind = f"Within 1 % of their value at {train}"
+        if in_percent(table.metric):
+            kind = "At least 90 %" if metric is headroom.HEADROOM else "Solved"
         said.append(f"{kind} at every longer length: {join(kept)}.")
     return " ".join(said)
 

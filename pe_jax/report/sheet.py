@@ -248,7 +248,8 @@ def latex(sheets: Sequence[Sheet]) -> str:
     for sheet in sheets:
         fitted, left_out = sheet.fitting(LINE)
         if left_out:
-            advice = "; --column=NAME chooses the columns" if sheet.spare else ""  # of scores alone
+            # --column chooses the columns of tables of scores: they alone have spare ones.
+            advice = "; --column=NAME chooses the columns" if sheet.spare else ""
             parts.append(f"% Left out: {join(left_out)}{advice}.")
         parts += _floats(fitted)
     parts += [f"% {question}. {' '.join(told)}" for question, told in glossary(sheets).items()]

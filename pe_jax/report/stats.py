@@ -89,7 +89,7 @@ def holm(p: Sequence[float] | np.ndarray) -> list[float]:
 
 
 def of_best(samples: Sequence[Mapping[Any, float]], first: int) -> list[float]:
-    """The p values of every model against the model number `first`, by `p_value`, adjusted by
+    """The p values of every model against the model number `first`, by `p_values`, adjusted by
     `holm` over all pairs of the models; NaN for `first` itself and where there was no test.
 
     The family is that of all pairs because the same seeds decide which model is the best: counted
@@ -106,7 +106,7 @@ def of_best(samples: Sequence[Mapping[Any, float]], first: int) -> list[float]:
 
 
 def _p_values(differences: np.ndarray) -> np.ndarray:
-    """`p_value` of each row of differences [pairs, replicas], NaN where one is missing."""
+    """The p of `p_values` for each row of differences [pairs, replicas], NaN of less than two."""
     from scipy import special  # scipy.stats would cost seconds
 
     n = (~np.isnan(differences)).sum(axis=1)

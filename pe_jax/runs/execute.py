@@ -384,8 +384,9 @@ def _score(run: Run, folder: Folder, models: Models, text: Tokens, session: Sess
         )
     finally:
         for kept in scores:
-            session.history.check()
-            kept.end(time.monotonic() - began)
+            with contextlib.suppress(locks.TakenOver):  # what ended the scoring matters
+                session.history.check()
+                kept.end(time.monotonic() - began)
     if not scores:
         return Scoring({}, 0.0)
     fields = {"targets": evaluation.targets, "target_bytes": evaluation.target_bytes}

@@ -190,7 +190,7 @@ def parent_of(init_from: str, lm: LmConfig, seeds: Sequence[int]) -> ParentModel
 
 
 def is_pretrained(init_from: Any) -> bool:
-    """Whether train.init_from names a pretrained model."""
+    """Whether train.init_from names a pretrained model, as hf:... or gguf:..., and not a run."""
     return isinstance(init_from, str) and init_from.startswith(tuple(f"{kind}:" for kind in KINDS))
 
 

@@ -551,7 +551,12 @@ def gradient_memory(name, length, form):
     return compiled.memory_analysis().temp_size_in_bytes
 
 
-@pytest.mark.parametrize("name", ["t5", "shaw"])
+DEAR = [
+    pytest.param(name, marks=pytest.mark.slow) for name in ("fire", "transformer_xl", "deberta")
+]
+
+
+@pytest.mark.parametrize("name", ["t5", "shaw", *DEAR])
 def test_the_memory_of_a_blockwise_gradient_grows_linearly(name):
     form = functools.partial(attend_blockwise, block=128)
     half, full = (gradient_memory(name, length, form) for length in (1024, 2048))

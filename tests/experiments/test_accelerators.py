@@ -24,8 +24,7 @@ from pe_jax.training import mesh
 PLATFORMS = ("cuda", "tpu")
 ALONE = [name for name, beside in encodings.BESIDE.items() if not beside]
 SPECS = (*encodings.specs(), *ALONE)
-FEW = ("nope", "t5", "deberta", "cope", "stick_breaking", "randomized+sinusoidal")
-REST = [pytest.param(spec, marks=pytest.mark.slow) for spec in SPECS if spec not in FEW]
+COVERING = covering(SPECS, lambda spec: make(spec, DIMS))
 OF_JAX = {"cu_threefry2x32_ffi"}  # custom calls that every JAX for CUDA has: random bits
 
 
@@ -61,13 +60,13 @@ def assert_lowers(own, form):
     assert_portable(lowered(program, inputs, **static))
 
 
-@pytest.mark.parametrize("spec", covering(SPECS, lambda spec: make(spec, DIMS)))
+@pytest.mark.parametrize("spec", COVERING)
 def test_training_lowers_for_cuda_and_tpu(spec):
     assert_portable(lowered(*programs.training(run(spec))))
 
 
 @pytest.mark.parametrize("form", ["blockwise", pytest.param("dense", marks=pytest.mark.slow)])
-@pytest.mark.parametrize("spec", [*FEW, *REST])
+@pytest.mark.parametrize("spec", COVERING)
 def test_evaluation_lowers_for_cuda_and_tpu(spec, form):
     """Dense is what training is, too, so that it is slow here."""
     assert_lowers(run(spec), form)

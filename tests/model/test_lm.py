@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 from exotic import PairGate, Selective
 from flax import nnx
-from helpers import assert_near, perturbed
+from helpers import assert_near, covering, perturbed
 
 from pe_jax.attention.bound import Bound
 from pe_jax.compose.parse import active, make
@@ -110,11 +110,7 @@ def text(length=LENGTH, batch=2, vocab=TINY.vocab, seed=0):
     return jnp.asarray(np.random.default_rng(seed).integers(0, vocab, (batch, length)), jnp.int32)
 
 
-FEW = ("nope", "rope", "t5", "learned", "cope", "stick_breaking", "randomized")
-REST = [pytest.param(name, marks=pytest.mark.slow) for name in ENCODINGS if name not in FEW]
-
-
-@pytest.mark.parametrize("spec", (*FEW, *COMPOSED, *REST))
+@pytest.mark.parametrize("spec", (*covering(ENCODINGS, encodings), *COMPOSED))
 def test_the_model_with_an_encoding(spec):
     """At 16 times the training length, two seeds at once: causal, finite, and as one by blocks."""
     (graphdef, params), (_, other) = model(spec), model(spec, seed=1)
@@ -136,7 +132,11 @@ def test_the_model_with_an_encoding(spec):
     assert_near(alone, logits[1, :, -80:], 1e-5, "a seed alone, blockwise")
 
 
-@pytest.mark.parametrize("spec", ("nope", "rope", "cope", "bipe", "selective+shaw"))
+FEW = ("nope", "rope", "cope", "bipe", "selective+shaw")
+REST = [pytest.param(name, marks=pytest.mark.slow) for name in ENCODINGS if name not in FEW]
+
+
+@pytest.mark.parametrize("spec", (*FEW, *REST))
 def test_bfloat16_activations_under_float32_parameters_and_logits(spec):
     config = dataclasses.replace(TINY, dtype="bfloat16")
     graphdef, params = model(spec, config)

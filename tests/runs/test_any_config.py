@@ -14,7 +14,7 @@ from pe_jax.runs.config import SECTIONS
 from pe_jax.runs.run import Run
 from pe_jax.storage.hashes import canonical
 
-settings.register_profile("same", derandomize=True, database=None, deadline=None, max_examples=25)
+settings.register_profile("same", derandomize=True, database=None, deadline=None, max_examples=60)
 settings.load_profile("same")
 
 FIELDS = [f"{name}.{field}" for name, kind in SECTIONS.items() for field in hints(kind)]
@@ -54,20 +54,20 @@ def assert_made_or_refused(config):
     assert Run.of(json.loads(canonical(run.config))).id == run.id
 
 
-@settings(max_examples=60)
+@settings(max_examples=150)
 @given(st.dictionaries(st.sampled_from(FIELDS), VALUES, min_size=1, max_size=3))
 def test_any_values_of_a_config_make_a_run_or_are_refused_in_one_line(values):
     assert_made_or_refused(config_of(values))
 
 
-@settings(max_examples=60)
+@settings(max_examples=150)
 @given(st.sampled_from(sorted(ENCODINGS)), st.data())
 def test_any_values_of_an_encodings_fields_make_a_run_or_are_refused_in_one_line(name, data):
     fields = st.dictionaries(st.sampled_from(sorted(defaults(ENCODINGS[name]))), VALUES, max_size=2)
     assert_made_or_refused({"pe": {"spec": name, name: data.draw(fields)}})
 
 
-@settings(max_examples=60)
+@settings(max_examples=150)
 @given(st.lists(st.sampled_from([*"+()[]:=,.'\"-", *"0123", "\n", "é", *ENCODINGS]), max_size=8))
 def test_any_text_is_a_spec_that_is_read_again_as_itself_or_is_refused_in_one_line(parts):
     text = "".join(parts)

@@ -125,6 +125,7 @@ def test_a_parameter_that_the_model_lacks_is_new_and_listed(lab, folder):
         ({"lm.layers": 3}, "lm.layers is 2 in .*got 3"),
         ({"train.init_from": "hf:{}_tide"}, "no model .*llama_tide; did you mean .*'llama_tied'"),
         ({"train.init_from": "hf:"}, "is hf:DIR or gguf:PATH, got 'hf:'"),
+        ({"train.init_from": "hf"}, "train.init_from=hf is no run's folder"),
         ({"train.init_from": "hf:{}_tied/.."}, "no config.json in"),
     ],
 )

@@ -80,7 +80,7 @@ def sampled(names, members, adding=()):
     are `adding` something.
 
     What caches and memories must get right depends on the hooks and not on their values: a kind is
-    the hooks of a member, but for those that choose a length before. `embed` may read anything, so
+    the hooks of a member without `at` and `limit`, which act before. `embed` may read anything, so
     what overrides it is a kind of its own.
     """
     seen, out = set(), []
