@@ -167,7 +167,9 @@ def _imported(source: bytes) -> set[str]:
     except (SyntaxError, ValueError):
         return set()
     names = [alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names]
-    names += [node.module or "" for node in nodes if isinstance(node, ast.ImportFrom)]
+    # A relative import is of a package, all of whose files count already.
+    froms = [node for node in nodes if isinstance(node, ast.ImportFrom) and not node.level]
+    names += [node.module or "" for node in froms]
     return {name.partition(".")[0] for name in names}
 
 

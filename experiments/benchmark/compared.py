@@ -90,7 +90,7 @@ def passes(
         asked = {library: (worker, (length,)) for library, worker in workers.items()}
         asked |= {f"pe_jax, {swap}": (workers["pe_jax"], (length, swap)) for swap in swaps}
         answers[str(length)] = _taken(count, asked)
-    record = _about(host, workers) | {"model": source.rpartition("/")[2], "turns": count}
+    record = _about(host, workers) | {"model": Path(source.rpartition(":")[2]).name, "turns": count}
     record |= {"lengths": answers}
     _finish(record, passes_markdown(record), out / "passes")
 

@@ -294,25 +294,28 @@ def results(name: str) -> Iterator[str]:
     """The rows of results/encodings that have it, and the studies that name it."""
     tables = {path.parent: labels(path) for path in sorted((ROOT / "results").glob("*/table.md"))}
     of_all = tables.pop(ROOT / "results/encodings")
-    lines = [line for label, line in of_all.items() if name in label.partition(",")[0].split("+")]
-    others = [f.name for f, rows in tables.items() if re.search(rf"\b{name}\b", "\n".join(rows))]
+    lines = [line for label, line in of_all if name in label.partition(",")[0].split("+")]
+    others = [
+        folder.name
+        for folder, rows in tables.items()
+        if re.search(rf"\b{name}\b", "\n".join(label for label, _ in rows))
+    ]
     if lines or others:
         yield "## Results"
     if lines:
         yield "Bits per byte by length, [one protocol](../../results/encodings/table.md)."
-        yield "\n".join([*list(of_all.values())[:2], *lines])
+        yield "\n".join([*(line for _, line in of_all[:2]), *lines])
     if others:
         links = (f"[{folder}](../../results/{folder}/table.md)" for folder in others)
         yield f"Studies that have it, too: {', '.join(links)}."
 
 
-def labels(path: Path) -> dict[str, str]:
-    """{label without fields and marks: line} of the first table of a file, its head first."""
+def labels(path: Path) -> list[tuple[str, str]]:
+    """(label without fields and marks, line) of the first table of a file, its head first."""
     table = path.read_text("utf-8").partition("\n\n**")[0]
     lines = [line for line in table.splitlines() if line.startswith("|")]
-    return {
-        re.sub(r"\(.*?\)|\[.*?\]|[*|]|\s+$", "", line.split("|")[1]).strip(): line for line in lines
-    }
+    labels = [re.sub(r"\(.*?\)|\[.*?\]|[*|]", "", line.split("|")[1]).strip() for line in lines]
+    return list(zip(labels, lines, strict=True))
 
 
 @functools.cache

@@ -6,6 +6,7 @@ well.
 from __future__ import annotations
 
 import contextlib
+import shlex
 import shutil
 import subprocess
 from collections.abc import Iterator
@@ -37,13 +38,14 @@ def attacks(toy: Toy) -> Iterator[Tally]:
     except (OSError, subprocess.CalledProcessError) as error:
         print(f"full disks are not tried, since a tmpfs cannot be mounted here: {error}")
         return
-    names = {"sweep": " ".join(toy.sweep(2)), "run": " ".join(toy.run())}
-    names |= {"text": str(toy.folder / "text"), "runs": str(runs), "disk": str(disk)}
-    code, said = _said(toy, f"{names['sweep']} --workdir={runs}".split())
+    names = {"sweep": shlex.join(toy.sweep(2)), "run": shlex.join(toy.run())}
+    places = {"text": toy.folder / "text", "runs": runs, "disk": disk}
+    names |= {name: shlex.quote(str(path)) for name, path in places.items()}
+    code, said = _said(toy, [*toy.sweep(2), f"--workdir={runs}"])
     if code:
         raise RuntimeError(f"the sweep on a disk with room has failed: {said[-300:]}")
     for case, rooms in CASES.items():
-        arguments = case.format(**names).split()
+        arguments = shlex.split(case.format(**names))
         tally = Tally(f"full disk, {arguments[0]}")
         for room in rooms:
             faults = _tried(toy, arguments, disk, runs, room)

@@ -75,7 +75,11 @@ def facts(subject: Subject, same: Probed, of_pairs: Sequence[Probed]) -> Facts:
     shown, `of_pairs` the probes of the two contents of `_content` with noisy ones.
     """
     encodings = subject.encodings
-    probed, limits = kind(subject.name), [e.limit() for e in encodings]
+    try:
+        probed = kind(subject.name)
+    except ValueError:  # its fields are for heads of the subject's size
+        probed = kind(subject.name, subject.dims.head)
+    limits = [e.limit() for e in encodings]
     hidden = [reach for e in encodings if (reach := e.reach())]
     windows = by_distance.window(same.weights)[:, -1]
     low, high = int(windows.min()), int(windows.max())
@@ -85,7 +89,7 @@ def facts(subject: Subject, same: Probed, of_pairs: Sequence[Probed]) -> Facts:
         group="positions" if moves_positions(encodings) else group(encodings),
         family=", ".join(dict.fromkeys(e.family for e in encodings if e.family)),
         sites=", ".join(_hooks(encodings)),
-        parameters=sum(map(learned, encodings)),
+        parameters=sum(map(learned, subject.spec.encodings(subject.dims))),
         reads=probed.reads,
         distance_alone=probed.shift_invariant,
         distinct=found.distinct,
@@ -138,8 +142,7 @@ def _random(subject: Subject) -> str:
 def _causal_only(subject: Subject) -> bool:
     dims = subject.dims._replace(causal=False)
     try:
-        for encoding in subject.encodings:
-            dataclasses.replace(encoding, dims=dims)
+        subject.spec.encodings(dims)
     except ValueError:
         return True
     return False
@@ -372,11 +375,12 @@ class _Logits(Encoding):
         return logits
 
 
-def kind(spec: str) -> Kind:
+def kind(spec: str, head: int = 8) -> Kind:
     """The kind of the encodings of a spec together, from the outputs of one layer of four random
     tokens at six sets of positions. Hooks that move positions count only where there are no others.
+    ValueError where a field of the spec does not fit heads of that size.
     """
-    encodings = _serving(spec)
+    encodings = _serving(spec, head)
     if moves_positions(encodings):
         return Kind("moved", None)
     used = _hooks(encodings)
@@ -401,13 +405,13 @@ def kind(spec: str) -> Kind:
     return Kind(reads.get((absolute, relative), "order"), not moved)
 
 
-def _serving(spec: str) -> tuple[Encoding, ...]:
+def _serving(spec: str, head: int) -> tuple[Encoding, ...]:
     """The encodings for sequences of FARTHEST tokens, trained at length 8, so that rules that begin
     beyond the training length show; or trained at FARTHEST, if else they serve fewer positions.
     """
 
     def trained_at(length: int) -> tuple[Encoding, ...]:
-        dims = Dims(model=16, heads=2, head=8, layers=1, train_len=length)
+        dims = Dims(model=2 * head, heads=2, head=head, layers=1, train_len=length)
         return tuple(
             member.cls(dims, **{**member.fields, "layers": ":"}).at(FARTHEST)
             for member in parse(spec)

@@ -186,5 +186,4 @@ def vectors(subject: Subject, length: int) -> Float[np.ndarray, "T D"] | None:
 
 def _largest(array: np.ndarray) -> float:
     """The largest finite absolute value; 0 without any."""
-    finite = np.abs(array[np.isfinite(array)])
-    return float(finite.max()) if finite.size else 0.0
+    return float(np.max(np.abs(array), initial=0, where=np.isfinite(array)))

@@ -74,13 +74,12 @@ def watch(model: Trained) -> Watched:
     """The attention of a model at its training length, at twice and at four times this, as far as
     its encodings serve these lengths. ValueError or Refused if its text is not there.
     """
-    (text, sentence), length = _read(model), model.run.train.length
+    texts, sentence = _read(model)
     limits = [n for e in model.run.encodings if (n := e.limit()) is not None]
-    most = min([text.shape[1], max(MOST, length), *limits])
-    lengths = [n for n in (length, 2 * length, 4 * length) if n <= most] or [most]
+    most = min([max(texts), max(MOST, model.run.encodings[0].dims.train_len), *limits])
     entropy, nearest = {}, []
-    for n in lengths:
-        rows = [attention(model, sequence[:n]) for sequence in text]
+    for n in [n for n in texts if n <= most] or [most]:
+        rows = [attention(model, sequence[:n]) for sequence in texts.get(n, texts[max(texts)])]
         layers = [np.stack([row[layer] for row in rows]) for layer in range(len(rows[0]))]
         last = slice(n - max(1, n // 8), n)
         entropy[n] = [_entropy(weights[:, :, last]).mean((0, 2)) for weights in layers]
@@ -128,17 +127,24 @@ def _weights(
     return np.asarray(jnp.where(seen(s), pe.normalize(s), 0.0))
 
 
-def _read(model: Trained) -> tuple[Int[np.ndarray, "W T"], Int[np.ndarray, "S"]]:
-    """(sequences of four training lengths, or of fewer tokens where there is less text, one
-    sentence), from the text that is evaluated, or samples of the task.
+def _read(model: Trained) -> tuple[dict[int, Int[np.ndarray, "W T"]], Int[np.ndarray, "S"]]:
+    """(sequences by their tokens, one sentence): of one, two and four training lengths of the text
+    that is evaluated, or of fewer tokens where there is less text; or samples of the task of these
+    lengths, of the longest one below where it has none of them.
     """
     run, length = model.run, model.run.train.length
     wanted = min(4 * length, max(MOST, length))
     if not run.task.reads_text:
         keys = jax.random.split(jax.random.key(0), SEQUENCES)
-        n = next(n for n in (4 * length, 2 * length, length) if run.task.has(n))
-        drawn = np.asarray(jax.vmap(lambda key: run.task.sample(key, jnp.int32(n), n).tokens)(keys))
-        return drawn, drawn[0, :SENTENCE]
+
+        def drawn(n: int) -> Int[np.ndarray, "W T"]:
+            sample = jax.vmap(lambda key: run.task.sample(key, jnp.int32(n), n).tokens)
+            return np.asarray(sample(keys))
+
+        there = [n for n in (length, 2 * length, 4 * length) if run.task.has(n)]
+        there = there or [max(filter(run.task.has, range(1, length)))]
+        samples = {int(run.task.size(n)): drawn(n) for n in there}
+        return samples, samples[max(samples)][0, :SENTENCE]
     begun = records.read(Begun, model.folder / "config.json")
     assert begun is not None  # the model was restored from this folder
     tokens = run.load_scored(model.tokenizer, begun.corpus.hash)
@@ -153,7 +159,8 @@ def _read(model: Trained) -> tuple[Int[np.ndarray, "W T"], Int[np.ndarray, "S"]]
     windows = np.stack(out).astype(np.int32)
     if (bos := model.tokenizer.bos) is not None:
         windows[:, 0] = bos
-    return windows, _sentence(model, documents)
+    texts = {n: windows[:, :n] for n in (length, 2 * length, 4 * length) if n <= size}
+    return texts or {size: windows}, _sentence(model, documents)
 
 
 def _sentence(model: Trained, documents: Sequence[np.ndarray]) -> Int[np.ndarray, "S"]:

@@ -1,6 +1,7 @@
 """The atlas as a user makes it: of specs, of a file of one's own, of a trained run."""
 
 import csv
+import dataclasses
 import re
 
 import jax.numpy as jnp
@@ -10,6 +11,7 @@ from commands import Lab, run_of, the_run
 from test_atlas_facts import MINE
 
 from pe_jax.atlas import watch
+from pe_jax.runs.run import Run
 from pe_jax.runs.trained import Trained
 
 
@@ -88,6 +90,18 @@ def test_the_attention_of_a_trained_model(workdir, monkeypatch):
     assert sentence.shape == (2, len(found.sentence), len(found.sentence))
     np.testing.assert_allclose(sentence.sum(-1), 1.0, rtol=1e-5)
     assert not np.triu(sentence[0], 1).any()
+
+
+def test_samples_are_watched_whole_at_the_lengths_that_their_task_has(workdir):
+    for name, length, lengths in (
+        ("addition", 5, (5, 10, 20)),
+        ("indirect_indexing(letters=12)", 16, (12,)),
+    ):
+        run = Run.of({"pe": "nope", "task": name, "train": {"length": length}})
+        samples, sentence = watch._read(dataclasses.replace(Trained.of(workdir), run=run))
+        assert list(samples) == [int(run.task.size(n)) for n in lengths]
+        assert all(drawn.shape == (watch.SEQUENCES, size) for size, drawn in samples.items())
+        assert len(sentence) == min(watch.SENTENCE, max(samples))
 
 
 def test_the_weights_that_are_watched_are_those_of_the_layer(workdir):

@@ -57,11 +57,18 @@ def numbers():
         ("shape", {"random": "in training"}),
         ("nope", {"random": "never", "content": "no", "causal_only": False, "decays": "none"}),
         ("rope[1::2]+alibi", {"family": "RoPE, ALiBi", "distance_alone": True}),
+        ("rope[::2]+cope[1::2]", {"parameters": 9 * 8, "causal_only": True}),
     ],
 )
 def test_properties(numbers, spec, known):
     found = numbers(spec).facts
     assert {name: getattr(found, name) for name in known} == known
+
+
+def test_a_spec_whose_fields_fit_its_own_heads_alone_has_facts():
+    dims = DIMS._replace(model=64, head=32)
+    found = Numbers.of(Subject.of("partial_rope(rotary_pct=0.1)", dims)).facts
+    assert (found.reads, found.distance_alone) == ("relative", True)
 
 
 def whole():

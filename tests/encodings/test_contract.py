@@ -541,14 +541,16 @@ def test_a_file_of_ones_own_imports_those_beside_it(tmp_path):
         first = "from deeper import down\ndef first(): return down.SLOPE\n"
         own.with_name("slopes.py").write_text(first)
         (package := own.with_name("deeper")).mkdir()
-        (package / "__init__.py").write_text("")
+        (package / "__init__.py").write_text("from . import down\n")
         (package / "down.py").write_text(f"SLOPE = {slope}\n")
+        own.with_name("unrelated.py").write_text("")
         own.with_name("random.py").write_text("raise ImportError('not the one of Python')\n")
         specs.append(f"{own}:Mine")
     assert [make(spec, DIMS)[0].slope for spec in specs] == [1.5, 2.5]
     assert sys.path == before
     known = sources(specs[0])
-    assert {Path(file).name for file in known} > {"own.py", "slopes.py", "down.py"}
+    names = {"own.py", "slopes.py", "__init__.py", "down.py", "random.py"}
+    assert {Path(file).name for file in known} == names
     (tmp_path / "a/pe_jax").mkdir()  # as in a clone, of which the file is in the first folder
     (tmp_path / "a/pe_jax/encoding.py").write_text("")
     assert sources(specs[0]) == known
