@@ -208,6 +208,8 @@ def active(encoding: Encoding, layer: int) -> bool:
 
 def _slices(text: str) -> list[slice]:
     try:
+        if set(text) - set("0123456789:,- "):
+            raise ValueError
         (subscript,) = ast.parse(f"_[{text}]").body
         inside = subscript.value.slice  # type: ignore[attr-defined]
         return [_slice(part) for part in getattr(inside, "elts", [inside])]

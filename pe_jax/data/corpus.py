@@ -171,7 +171,9 @@ class Passages:
     names: Sequence[str]
 
     def overlap(self, documents: Sequence[np.ndarray], names: Sequence[str]) -> Overlap:
-        """How much of other documents stands in these, and in which of them most of it does."""
+        """How much of other documents stands in these, and which of them is a copy, else shares the
+        most.
+        """
         documents = [_folded(document) for document in documents]
         copied = [self._by_digest.get(_digest(document)) for document in documents]
         found = _found_in([_window_hashes(document) for document in documents], self._known)

@@ -148,10 +148,13 @@ def files(where: str, root: str = "") -> Corpus:
 
 
 def _located(where: str, root: str) -> str:
-    """`where`, or each part of it between commas, with `root` before it and variables expanded."""
-    parts = [where] if "," not in where else [part.strip() for part in where.split(",")]
-    root = expanded(root, "data.data_dir")
-    parts = [expanded(part, f"files:{where}") for part in parts if part]
+    """`where`, or each part of it between commas, with `root` before it and variables expanded. A
+    file whose name has commas is one part.
+    """
+    root, named = expanded(root, "data.data_dir"), f"files:{where}"
+    if os.path.exists(whole := os.path.join(root, expanded(where, named))) or "," not in where:
+        return whole
+    parts = [expanded(part, named) for part in map(str.strip, where.split(",")) if part]
     return ",".join(os.path.join(root, part) for part in parts)
 
 

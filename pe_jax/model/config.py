@@ -90,6 +90,8 @@ class LmConfig:
                 raise ValueError(
                     f"lm.{name} must be one of {', '.join(known)}, got {getattr(self, name)!r}"
                 )
+        if self.tie_embeddings and not self.embed_std:
+            raise ValueError("lm.tie_embeddings divides by lm.embed_std, got 0: set it above 0")
         if self.head is None and self.model % self.heads:
             raise ValueError(
                 f"lm.heads must divide lm.model, got {self.heads} heads for {self.model}; "

@@ -27,12 +27,11 @@ def number(key: Key[Array, ""], count: Int[Array, ""], longest: int) -> Int[Arra
 
 
 def to_limbs(bits: Int[Array, "N"]) -> Int[Array, "L"]:
-    bits = jnp.pad(bits, (0, -len(bits) % 8)).reshape(-1, 8)
-    return (bits << jnp.arange(8)[None, :]).sum(axis=1)
+    return jnp.packbits(bits, bitorder="little").astype(jnp.int32)
 
 
 def to_bits(limbs: Int[Array, "L"]) -> Int[Array, "N"]:
-    return (limbs[:, None] >> jnp.arange(8)[None, :] & 1).reshape(-1)
+    return jnp.unpackbits(limbs.astype(jnp.uint8), bitorder="little").astype(jnp.int32)
 
 
 def carried(sums: Int[Array, "L"]):

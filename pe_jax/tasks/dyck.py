@@ -17,7 +17,8 @@ and m = 10, train on lengths to 700 and test to 1400.
 The guess is the closing of the last opening, closed or not, which needs no stack. It is right where
 the closing stands behind its opening, and at chance elsewhere: with k = 2, m = 4 and n = 32 at 0.81
 of all closings, but at 0.50 of those that stand behind a closing. With behind_closing=True these
-alone are scored, which need a memory of what is still open: above, 2 at place 2.
+alone are scored, which need a memory of what is still open: above, 2 at place 2. Strings that have
+none, such as `()[]`, are not drawn then.
 
 Hewitt et al. measure p(right closing), renormalised over the closings, by the distance from a
 closing to its opening: the metric `by_distance` is its mean over the distances, in which the many
@@ -66,23 +67,25 @@ class Dyck(Task):
     def sample(self, key, n, longest):
         for_steps, for_types = jax.random.split(key)
         place = jnp.arange(longest)
-        weights = self._weights(longest)
+        weights, flat_weights = self._weights(longest)
 
         def step(state, drawn):
-            depth, stack = state
+            depth, stack, flat = state  # flat: it has not been deeper than 1, and must be
             left, share, kind = drawn
             to_close, to_open = weights[left, :, depth]
+            to_close -= jnp.where(flat & (depth == 1), flat_weights[left], 0)
             opens = share * (to_close + to_open) < to_open
             token = jnp.where(opens, kind, self.types + stack[depth - 1])
             stack = jnp.where(opens & (jnp.arange(self.deepest) == depth), kind, stack)
-            return (jnp.where(opens, depth + 1, jnp.maximum(depth - 1, 0)), stack), token
+            depth = jnp.where(opens, depth + 1, jnp.maximum(depth - 1, 0))
+            return (depth, stack, flat & (depth < 2)), token
 
         drawn = (
             jnp.maximum(n - 1 - place, 0),
             jax.random.uniform(for_steps, (longest,)),
             jax.random.randint(for_types, (longest,), 0, self.types),
         )
-        start = jnp.int32(0), jnp.zeros(self.deepest, jnp.int32)
+        start = jnp.int32(0), jnp.zeros(self.deepest, jnp.int32), jnp.bool_(self.behind_closing)
         tokens = jax.lax.scan(step, start, drawn)[1]
         targets = jnp.where(place < n - 1, jnp.roll(tokens, -1), 0)
         counts = (tokens >= self.types) | (not self.behind_closing)
@@ -90,18 +93,21 @@ class Dyck(Task):
 
     def _weights(self, longest):
         """Weights of the ways to the end that begin with (a closing, an opening), for 0 .. longest
-        - 1 steps after that and each depth. Those of as many steps have one unknown factor.
+        - 1 steps after that and each depth; and of the way from depth 0 that is never deeper than
+        1, for as many steps. Those of as many steps have one unknown factor.
         """
         depth = jnp.arange(self.deepest + 1)
 
-        def back(weight, _):
+        def back(state, _):
+            weight, flat = state
             to_close = jnp.where(depth > 0, jnp.roll(weight, 1), 0)
             to_close = jnp.where(depth == self.deepest, 2, 1) * to_close
             to_open = jnp.where(depth < self.deepest, jnp.roll(weight, -1), 0)
             total = to_close + to_open
-            return total / total.sum(), jnp.stack([to_close, to_open])
+            before = total / total.sum(), flat / total.sum()
+            return before, (jnp.stack([to_close, to_open]), flat)
 
-        end = jnp.where(depth == 0, 1.0, 0.0)
+        end = jnp.where(depth == 0, 1.0, 0.0), jnp.float32(1)
         return jax.lax.scan(back, end, length=longest)[1]
 
     def oracle(self, tokens):

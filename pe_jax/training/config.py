@@ -44,7 +44,7 @@ class TrainConfig:
     warmup: Natural = 50
     """Steps of linear warm-up; with the schedule cosine at most a tenth of `steps`."""
     final: Fraction = 0.1
-    """The last learning rate, as a fraction of the highest."""
+    """What the learning rate falls to, after the last step, as a fraction of the highest."""
     decay: NotNegative = 0.1
     """Weight decay, on the kernels of dense layers alone."""
     clip: Positive = 1.0
@@ -75,7 +75,7 @@ class TrainConfig:
         check(self, "train.")
         if len(set(self.rates)) < len(self.rates):
             raise ValueError(f"train.rates must be different, got {self.rates}")
-        if self.schedule == "wsd" and self.decays_from < max(1, self.warmup):
+        if self.steps and self.schedule == "wsd" and self.decays_from < max(1, self.warmup):
             raise ValueError(
                 f"with train.schedule=wsd the rate would fall from step {self.decays_from} on, "
                 f"before the {self.warmup} steps of train.warmup are over: raise train.steps, or "

@@ -198,6 +198,13 @@ def test_a_folder_whose_name_looks_like_globs_is_a_folder(tmp_path):
     assert strings(load(f"files:{tmp_path}/a,b [1]"))["train"] == ["a" * 18]
 
 
+def test_a_file_whose_name_has_a_comma_is_a_file(tmp_path):
+    write(tmp_path, {"a, b.txt": "a" * 20, "b.txt": "b" * 20})
+    assert strings(load(f"files:{tmp_path}/a, b.txt"))["train"] == ["a" * 18]
+    assert strings(load("files:a, b.txt", str(tmp_path)))["train"] == ["a" * 18]
+    assert len(strings(load("files:b.txt,b.txt", str(tmp_path)))["train"]) == 1
+
+
 def test_a_file_that_is_named_may_have_any_suffix(tmp_path):
     write(tmp_path, {"corpus.tex": "t" * 20})
     assert strings(load(f"files:{tmp_path}/corpus.tex"))["valid"] == ["t"]

@@ -182,7 +182,7 @@ def test_layers_are_slices_and_numbers(subtests):
             assert [layer for layer in range(6) if active(e, layer)] == want
 
 
-NO_SLICES = ["", "3.5", "a:", "1:2:3:4", "1.5:", "--1:", "0,a"]
+NO_SLICES = ["", "0][1", "True", "3.5", "a:", "1:2:3:4", "1.5:", "--1:", "0,a"]
 
 
 def test_layers_that_are_no_slice_are_an_error(subtests):

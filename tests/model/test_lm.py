@@ -517,6 +517,7 @@ REFUSED = (
     ({"layers": 0}, ("lm.layers", "0")),
     ({"vocab": 0}, ("lm.vocab", "0")),
     ({"dropout": 1.0}, ("lm.dropout", "1.0")),
+    ({"embed_std": 0.0, "tie_embeddings": True}, ("lm.tie_embeddings", "lm.embed_std")),
     ({"dropout": -0.1}, ("lm.dropout", "-0.1")),
     ({"activation": "swish"}, ("lm.activation", "'swish'", "gelu", "relu", "silu")),
     ({"norm": "batch"}, ("lm.norm", "'batch'", "rms", "layer")),

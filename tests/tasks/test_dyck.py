@@ -50,6 +50,19 @@ def test_ways_have_the_probabilities_of_the_source():
         assert found[steps] / 4000 == pytest.approx(weight / sum(weights.values()), abs=0.03)
 
 
+def test_strings_without_a_closing_behind_another_are_not_drawn_where_these_are_scored():
+    """The others are drawn as before: of six tokens with m = 2 three ways are left."""
+    for n in (4, 6, 8):
+        drawn = samples(Dyck(types=2, behind_closing=True), n, 300)
+        assert all(any(scored) for *_, scored in drawn)
+    task = Dyck(types=1, deepest=2, behind_closing=True)
+    found = collections.Counter(tuple(map(int, drawn[0])) for drawn in samples(task, 6, 4000))
+    weights = {(0, 0, 1, 1, 0, 1): 2, (0, 1, 0, 0, 1, 1): 2, (0, 0, 1, 0, 1, 1): 4}
+    assert {way: found[way] / 4000 for way in found} == {
+        way: pytest.approx(weight / 8, abs=0.03) for way, weight in weights.items()
+    }
+
+
 def test_the_guess_is_better_than_chance_and_far_from_right():
     task = Dyck(types=2, deepest=4)
     right = []

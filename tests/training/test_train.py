@@ -337,6 +337,9 @@ def test_wrong_settings_are_named():
             TrainConfig(**{field: 0.0})
     with pytest.raises(ValueError, match="train.rate.*nan"):
         TrainConfig(rate=math.nan)
+    with pytest.raises(ValueError, match="schedule=wsd the rate would fall from step 8"):
+        TrainConfig(steps=10, schedule="wsd")
+    assert TrainConfig(steps=0, schedule="wsd").steps == 0  # a model that is scored as it is
 
 
 def run_train(folder, seeds, encodings=None, text=None, stop=lambda save: None):
