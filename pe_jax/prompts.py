@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Float, Int
+
+from pe_jax.data.tokenizer import Tokenizer
 
 FILLER = (
     b"The grass is green. The sky is blue. The sun is yellow. Here we go. There and back again. "
@@ -53,24 +55,11 @@ class Prompt(NamedTuple):
     its last."""
 
 
-@runtime_checkable  # the tests check types as they run
-class Pieces(Protocol):
-    """What a prompt needs of a tokenizer (data/tokenizer.py)."""
-
-    @property
-    def pieces(self) -> tuple[bytes, ...]: ...
-
-    sizes: Any  # int32 [V], the bytes of each
-
-    def encode(self, documents: Sequence[np.ndarray]) -> tuple[np.ndarray, ...]: ...
-    def decode(self, tokens: np.ndarray) -> bytes: ...
-
-
 @dataclasses.dataclass(frozen=True, eq=False)
 class Request:
     """What a prompt is written for."""
 
-    tokenizer: Pieces
+    tokenizer: Tokenizer
     evaluated: int
     """E, the evaluation length."""
     number: int
@@ -128,7 +117,10 @@ def passkey(request: Request) -> Prompt:
     room = request.length + 1 - sum(map(len, (first, needle, end)))
     if room < 0:
         raise request.short("passkey", request.length + 1 - room)
-    depth, filler = number % DEPTHS / (DEPTHS - 1), encode(FILLER * request.length)
+    copies = 1
+    while len(filler := encode(FILLER * copies)) < room + 16:  # the last tokens depend on the cut
+        copies *= 2
+    depth = number % DEPTHS / (DEPTHS - 1)
     before = round(depth * room)
     tokens = np.concatenate([first, filler[:before], needle, filler[: room - before], end])
     answer = np.arange(_alike(encode(asked[:-DIGITS]), end), len(end)) + len(tokens) - len(end)

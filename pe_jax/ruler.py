@@ -179,11 +179,19 @@ def _niah(request: Request, keys: int, queries: int, essay: bool) -> Prompt:
 
 
 def _words(request: Request, start: float) -> list[str]:
-    """The words of a passage of the scored text, at most twice as many tokens as the window."""
+    """The words of a passage of the scored text, at most twice as many tokens as the window.
+    ValueError where it has none.
+    """
     longest = max(map(len, request.documents), default=0)
     passage = request.passage(min(2 * request.length, longest) or 1, start)
     text = request.tokenizer.decode(passage).decode("utf-8", "ignore")
-    return re.sub(r"\s+", " ", text).strip().split(" ")[1:-1]  # words that may be cut
+    words = re.sub(r"\s+", " ", text).strip().split(" ")[1:-1]  # words that may be cut
+    if not words:
+        raise ValueError(
+            "the text around RULER's needles is cut at spaces, and the scored text has too few: "
+            "give other text, or leave its metrics out of eval.metrics"
+        )
+    return words
 
 
 def _names(rng: np.random.Generator, size: int) -> list[str]:

@@ -125,6 +125,8 @@ def _check_text(config: EvalConfig) -> None:
     if shortest < 2:
         raise ValueError(f"eval.lengths of text must be at least 2 tokens, got {shortest}")
     metrics = [of_text(name) for name in config.metrics]
+    if any(isinstance(metric, PromptMetric) and metric.uses for metric in metrics):
+        raise ValueError("eval.metrics: a metric of prompts has no `uses`: leave it out there")
     for name, value in (("stride", scope.stride), ("last", scope.last)):
         used = any(isinstance(metric, TextMetric) and name in metric.uses for metric in metrics)
         if used and not 1 <= value < shortest:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -33,7 +34,7 @@ from pe_jax.evaluation.scoring import (
     target_nats,
 )
 from pe_jax.evaluation.windows import Windows
-from pe_jax.metric import Predictions, PromptMetric, SampleMetric, named
+from pe_jax.metric import Predictions, PromptMetric, SampleMetric, TextMetric, named
 from pe_jax.record import Curve, Reason, Replica, Row, Way
 from pe_jax.task import Task
 from pe_jax.tasks.text import TEXT
@@ -371,7 +372,8 @@ class Reference:
     ):
         self.graphdef, self.encodings, self.cuts = graphdef, encodings, cuts
         self.config, self.session, self.budget = config, session, budget
-        self.kept: dict[tuple[str, Replica], Any] = {}
+        self.kept: dict[tuple[Any, Replica], Any] = {}
+        self.lock = threading.Lock()
         self.seconds: dict[Replica, float] = {}
         """How long the rows of each took."""
 
@@ -392,7 +394,7 @@ class Reference:
             self.seconds[replica] = time.monotonic() - began
             return rows
 
-        return self._once("rows", replica, computed)
+        return self._once("rows", metric, replica, computed)
 
     def keys(self, metric: str, replica: Replica, params: Any) -> np.ndarray | Missing:
         """Which of these targets are key tokens: bool [W, last]."""
@@ -408,7 +410,7 @@ class Reference:
                 return little
             return key_tokens(full, short.spread(whole, little))
 
-        return self._once("keys", replica, computed)
+        return self._once("keys", metric, replica, computed)
 
     def _whole(self, metric: str, replica: Replica) -> Windows:
         whole = self.cuts[metric, self.config.reference or 0]
@@ -419,10 +421,14 @@ class Reference:
         program = functools.partial(program, graphdef=self.graphdef, encodings=made)
         return score(cut, program, params, self.config.batch_tokens, self.session, self.budget)
 
-    def _once(self, kind: str, replica: Replica, compute: Callable[[], Any]) -> Any:
-        """What is computed for a replica; of places only the newest is kept."""
-        if (kind, replica) not in self.kept:
-            if replica.kind != "seed":
-                self.kept = {key: value for key, value in self.kept.items() if key[1] == replica}
-            self.kept[kind, replica] = compute()
-        return self.kept[kind, replica]
+    def _once(self, kind: str, metric: str, replica: Replica, compute: Callable[[], Any]) -> Any:
+        """What is computed for a replica, once for metrics of the same windows and for all threads;
+        of places only the newest is kept.
+        """
+        key = (kind, named(metric, TextMetric).places), replica
+        with self.lock:
+            if key not in self.kept:
+                if replica.kind != "seed":
+                    self.kept = {old: rows for old, rows in self.kept.items() if old[1] == replica}
+                self.kept[key] = compute()
+            return self.kept[key]

@@ -51,10 +51,13 @@ class Windows:
     """The number of the first window among those that this is a part of."""
     bos: int | None = None
     """The token that every window begins with; None: the text's own."""
+    at_least: int = 0
+    """Of a part, the `last` of the whole: one program serves all parts."""
 
     def only(self, number: int) -> Windows:
         """The window of that number alone."""
-        return dataclasses.replace(self._of(np.array([number])), first=number)
+        one = self._of(np.array([number]))
+        return dataclasses.replace(one, first=number, at_least=self.last)
 
     def _of(self, rows: np.ndarray) -> Windows:
         """The windows of these numbers."""
@@ -84,7 +87,7 @@ class Windows:
     @property
     def last(self) -> int:
         """The fewest last rows of a window that include every scored one, in all windows."""
-        return self.length - int(self.lo.min())
+        return max(self.at_least, self.length - int(self.lo.min()))
 
     def value(self, targets: np.ndarray) -> float:
         """The metric's value from `targets` [W, last], what is computed of the targets of each

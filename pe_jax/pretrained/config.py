@@ -15,8 +15,9 @@ from pe_jax.model.config import LmConfig
 NO_MATTER = frozenset(
     "architectures attention_dropout auto_map bos_token_id cache_implementation "
     "classifier_dropout dtype eos_token_id gradient_checkpointing hidden_dropout "
-    "initializer_range is_decoder model_type _name_or_path name_or_path pad_token_id "
-    "pretraining_tp tokenizer_class torch_dtype transformers_version unk_token_id use_cache".split()
+    "initializer_range is_decoder is_llama_config model_type _name_or_path name_or_path "
+    "pad_token_id pretraining_tp tokenizer_class torch_dtype transformers.js_config "
+    "transformers_version unk_token_id use_cache".split()
 )
 """Fields that decide nothing of the logits of a given text."""
 
@@ -73,8 +74,8 @@ class _Fields:
         return value
 
     def must(self, name: str, *allowed: Any) -> None:
-        """ValueError unless a field is missing or has one of the allowed values."""
-        value = self.left.pop(name, allowed[0])
+        """ValueError unless a field is missing, null, or has one of the allowed values."""
+        value = self.take(name, allowed[0])
         if value not in allowed:
             wanted = " or ".join(map(repr, allowed))
             raise ValueError(
@@ -249,7 +250,7 @@ def _rotary(family: str, fields: _Fields, length: int) -> str:
     part = fields.take("partial_rotary_factor", part)
     older, newer = fields.take("rope_scaling", {}), fields.take("rope_parameters", {})
     scaling = _Fields(older or newer, "rope_scaling." if older else "rope_parameters.")
-    kind = scaling.take("rope_type", scaling.take("type", "default"))
+    kind = str(scaling.take("rope_type", scaling.take("type", "default")))
     base = float(scaling.number("rope_theta", base, hint=Positive))
     part = scaling.take("partial_rotary_factor", part)
     if kind == "default" and family != "gpt_neox":
@@ -269,6 +270,8 @@ def _rotary(family: str, fields: _Fields, length: int) -> str:
         options |= {} if value is None else {ours: value}
     options = {n: tuple(v) if isinstance(v, list) else v for n, v in options.items()}
     if kind == "longrope":
+        name_of_length = f"config.json {scaling.within}original_max_position_embeddings"
+        check_value(options["length"], Count, name_of_length)
         options.setdefault("factor", max(1.0, length / options["length"]))
     scaling.must("truncate", True)
     scaling.finish()

@@ -31,7 +31,8 @@ def with_scaling(
     those `before`. ValueError for encodings that it cannot say.
     """
     own = rope_parameters(encodings, before)
-    usual = {"rope_theta", "rope_scaling", "rope_parameters", "max_position_embeddings"}
+    base = "rotary_emb_base" if config.get("model_type") == "gpt_neox" else "rope_theta"
+    usual = {base, "rope_scaling", "rope_parameters", "max_position_embeddings"}
     out = {name: value for name, value in config.items() if name not in usual}
     out["max_position_embeddings"] = max_position_embeddings(encodings[0], length)
     if "rope_parameters" in config:
@@ -41,7 +42,7 @@ def with_scaling(
         return out | {"rope_parameters": own}
     theta = own.pop("rope_theta")
     scaling = None if own["rope_type"] == "default" else own
-    return out | {"rope_theta": theta, "rope_scaling": scaling}
+    return out | {base: theta, "rope_scaling": scaling}
 
 
 def copied(
@@ -119,6 +120,8 @@ def llama(lm: LmConfig) -> dict[str, Any]:
         "attention_bias": lm.biases == "all",
         "mlp_bias": lm.biases == "all",
         "tie_word_embeddings": False,
+        "bos_token_id": None,  # by default 1 and 2, which end texts
+        "eos_token_id": None,
         "torch_dtype": "float32",
     }
 

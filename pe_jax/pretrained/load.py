@@ -98,6 +98,12 @@ def _parameters(there: Source, tensors: Tensors, dtype: Any) -> dict[str, jax.Ar
         return array
 
     found = _by_our_names(there.about.family, there.about.lm, read)
+    if there.about.lm.tie_embeddings:  # some trainers write the tied matrix twice
+        neox = there.about.family == "gpt_neox"
+        head = "embed_out.weight" if neox else "lm_head.weight"
+        table = "gpt_neox.embed_in.weight" if neox else "model.embed_tokens.weight"
+        if head in tensors.names and jnp.array_equal(tensors.read(head), tensors.read(table)):
+            used.add(head)
     if left := sorted(name for name in tensors.names - used if not name.endswith(BUFFERS)):
         raise ValueError(f"{there.text} has tensors that are not understood: {', '.join(left[:5])}")
     return found

@@ -19,14 +19,9 @@ from pe_jax.encodings.rope import RoPE
 from pe_jax.encodings.rotary import Rotary
 from pe_jax.encodings.yarn import YaRN
 
-READ_BY = {
-    "default": ("transformers", "vLLM", "llama.cpp"),
-    "linear": ("transformers", "vLLM", "llama.cpp"),
-    "llama3": ("transformers", "vLLM", "llama.cpp"),
-    "longrope": ("transformers", "vLLM", "llama.cpp"),
-    "yarn": ("transformers", "vLLM", "llama.cpp"),
-    "dynamic": ("transformers",),
-}
+ALL: tuple[str, ...] = ("transformers", "vLLM", "llama.cpp")
+READ_BY = dict.fromkeys(("default", "linear", "llama3", "longrope", "yarn"), ALL)
+READ_BY |= {"dynamic": ("transformers",)}
 """By rope_type the programs that compute it from config.json, llama.cpp after its conversion. vLLM
 reads dynamic, too, but takes one base for all lengths."""
 

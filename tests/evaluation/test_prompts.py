@@ -1,5 +1,6 @@
 """Prompts: what their text is, where the answers and what they ask for lie, and their scores."""
 
+import dataclasses
 import json
 import re
 from pathlib import Path
@@ -9,6 +10,7 @@ import pytest
 
 from pe_jax import ruler
 from pe_jax.data.tokenizer import BYTES, named
+from pe_jax.evaluation.config import EvalConfig
 from pe_jax.metric import METRICS, Predictions, PromptMetric
 from pe_jax.prompts import RECORDS, Request
 
@@ -99,3 +101,15 @@ def test_a_window_too_short_for_a_prompt_is_refused():
             asked(name, BYTES, 256)
     with pytest.raises(ValueError, match="the longest document has"):
         asked("records", BYTES, 90_000)
+
+
+def test_a_metric_of_prompts_has_no_uses(monkeypatch):
+    monkeypatch.setitem(METRICS, "mine", dataclasses.replace(METRICS["passkey"], uses=("last",)))
+    with pytest.raises(ValueError, match="a metric of prompts has no `uses`"):
+        EvalConfig((300,), ("mine",), swaps=()).resolved(300)
+
+
+def test_a_text_without_spaces_cannot_be_rulers_haystack():
+    text = np.frombuffer(b"one_long_word" * 500, np.uint8)
+    with pytest.raises(ValueError, match="cut at spaces, and the scored text has too few"):
+        METRICS["niah_single_2"].prompt(Request(BYTES, 3000, 0, [text]))

@@ -2,6 +2,9 @@
 
 import dataclasses
 import functools
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import jax
@@ -13,12 +16,12 @@ from flax import nnx
 from pe_jax.compose.swap import swap
 from pe_jax.evaluation.config import EvalConfig
 from pe_jax.evaluation.evaluate import evaluate
-from pe_jax.evaluation.scorers import Models, Scored, Short, key_tokens
+from pe_jax.evaluation.scorers import Models, Reference, Scored, Short, key_tokens
 from pe_jax.evaluation.windows import Windows, windows
 from pe_jax.metric import METRICS
 from pe_jax.model.lm import LM
 from pe_jax.pretrained.load import load
-from pe_jax.record import Reason
+from pe_jax.record import Reason, Replica
 from pe_jax.storage.jsonl import History
 from pe_jax.training.session import Session
 
@@ -131,6 +134,38 @@ def test_the_model_within_its_training_length_is_computed_once_for_both_scores(
         assert truth == pytest.approx(alone["same_targets", "", 32, place].value, rel=1e-5)
         assert both["kl", "", 32, place].value == 0
         assert both["kl", "", 64, place].value > 1e-4
+
+
+def test_what_is_kept_of_the_reference_is_of_the_windows_and_computed_once(monkeypatch):
+    """Metrics of the same windows share it; one of the user's own with others does not."""
+    own = dataclasses.replace(METRICS["kl"], places=METRICS["last_k"].places, beyond=1)
+    monkeypatch.setitem(METRICS, "mine", own)
+    made = object.__new__(Reference)
+    made.kept, made.lock = {}, threading.Lock()
+    place, computed = Replica("place", 0), []
+
+    def compute():
+        computed.append(0)
+        time.sleep(0.05)
+        return len(computed)
+
+    with ThreadPoolExecutor(4) as pool:
+        kept = list(pool.map(lambda name: made._once("rows", name, place, compute), ["kl"] * 4))
+        assert kept == [1] * 4 and made._once("rows", "longppl", place, compute) == 1
+        assert made._once("rows", "mine", place, compute) == 2
+        assert made._once("keys", "kl", place, compute) == 3
+
+
+def test_one_program_serves_the_windows_of_all_places():
+    tokens, sizes = np.zeros((2, 9), np.int32), np.ones((2, 8), np.int64)
+    whole = Windows(METRICS["kl"], 8, tokens, sizes, np.array([2, 5]), np.array([4, 7]))
+    assert [whole.only(n).last for n in (0, 1)] == [whole.last] * 2 == [6, 6]
+    values = np.arange(12.0).reshape(2, 6)
+    for n in (0, 1):
+        assert whole.only(n).scored.sum() == 2
+        part = dataclasses.replace(whole.only(n), metric=METRICS["same_targets"])
+        wanted = values[n][part.scored[0, -6:]].sum() / 2 / np.log(2)
+        assert part.value(values[n : n + 1]) == pytest.approx(wanted)
 
 
 def test_longppl_is_that_of_its_authors_package_for_fixed_logits():

@@ -69,6 +69,17 @@ def test_an_exported_scaling_gives_the_logits_of_transformers(name, tmp_path):
     assert before_5["rope_scaling"]["rope_type"] == scaling["rope_type"]
 
 
+def test_the_base_of_a_gpt_neox_keeps_its_name():
+    """transformers takes rotary_emb_base where both names stand there."""
+    config = json.loads((GOLDEN / "gpt_neox" / "config.json").read_text())
+    config = {k: v for k, v in config.items() if k != "rope_parameters"}
+    config |= {"rotary_pct": 1.0, "rotary_emb_base": 10000}
+    about = described(config)
+    (e,) = parse("ntk(factor=4.0)").encodings(about.lm.dims(about.length))
+    exported = with_scaling(config, (e,), 128)
+    assert "rope_theta" not in exported and exported["rotary_emb_base"] > 40000
+
+
 DIMS = Dims(model=32, heads=4, head=8, layers=2, train_len=64)
 
 

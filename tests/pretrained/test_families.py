@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 import tokenizers
 from flax import nnx
+from safetensors.numpy import load_file, save_file
 
 from pe_jax.compose.parse import parse
 from pe_jax.pretrained.config import described
@@ -94,6 +95,7 @@ def test_the_fields_of_a_scaling_are_those_of_its_encoding():
     assert member.fields == wanted | {"attention_factor": 1.5}
 
 
+LONGROPE = {"rope_type": "longrope", "short_factor": [1.0] * 4, "long_factor": [2.0] * 4}
 WRONG = {
     "family": ({"model_type": "lama"}, "'lama' cannot be read; did you mean 'llama'"),
     "field": ({"logit_softcap": 30.0}, "not understood: logit_softcap=30.0"),
@@ -112,6 +114,11 @@ WRONG = {
     "no object": ({"rope_scaling": 5}, "rope_scaling must be an object, .*got 5"),
     "linear's factor": ({"rope_parameters": {"rope_type": "linear"}}, "lacks .*factor"),
     "yarn's factor": ({"rope_parameters": {"rope_type": "yarn"}}, "lacks .*factor"),
+    "a kind that is a list": ({"rope_parameters": {"rope_type": ["su"]}}, "scales RoPE by"),
+    "longrope's length": (
+        {"rope_parameters": LONGROPE | {"original_max_position_embeddings": 0}},
+        "original_max_position_embeddings must be an integer of at least 1, got 0",
+    ),
     **{
         f"llama3's {name}": (
             {"rope_parameters": {k: v for k, v in CONFIG["rope_parameters"].items() if k != name}},
@@ -205,6 +212,7 @@ def test_gemma_3_keeps_its_norms_in_bfloat16_as_they_are_in_float32():
         ("gpt_neox", {"rope_parameters": None}, "partial_rope(base=10000.0,rotary_pct=0.25)"),
         ("mistral", {"sliding_window": ABSENT}, "rope(base=10000.0)+window(window=4096)"),
         ("mistral", {"sliding_window": None}, "rope(base=10000.0)"),
+        ("llama_tied", {"hidden_act": None, "is_llama_config": True}, "rope(base=10000.0)"),
     ],
 )
 def test_what_a_description_leaves_out_is_as_in_huggingfaces_library(family, change, spec):
@@ -260,6 +268,18 @@ def test_weights_that_are_not_those_of_the_description_are_refused(folder):
         load(changed(num_hidden_layers=1))
     with pytest.raises(ValueError, match="down/kernel has the shape .*it is"):
         load(changed(intermediate_size=32))
+
+
+def test_a_tied_matrix_may_stand_there_twice_if_it_is_the_same(tmp_path):
+    folder = Path(shutil.copytree(GOLDEN / "llama_tied", tmp_path / "tied"))
+    tensors = load_file(folder / "model.safetensors")
+    for head in (tensors["model.embed_tokens.weight"], tensors["model.embed_tokens.weight"] + 1):
+        save_file(tensors | {"lm_head.weight": head}, folder / "model.safetensors")
+        if head is tensors["model.embed_tokens.weight"]:
+            load(f"hf:{folder}")
+            continue
+        with pytest.raises(ValueError, match="not understood: lm_head.weight"):
+            load(f"hf:{folder}")
 
 
 def rewritten(path, dtype="F32", nan=False):
