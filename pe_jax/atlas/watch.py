@@ -129,8 +129,8 @@ def _weights(
 
 def _read(model: Trained) -> tuple[dict[int, Int[np.ndarray, "W T"]], Int[np.ndarray, "S"]]:
     """(sequences by their tokens, one sentence): of one, two and four training lengths of the text
-    that is evaluated, or of fewer tokens where there is less text; or samples of the task of these
-    lengths, of the longest one below where it has none of them.
+    that is evaluated, or of fewer tokens where there is less text; or samples of the task of those
+    lengths that it has.
     """
     run, length = model.run, model.run.train.length
     wanted = min(4 * length, max(MOST, length))
@@ -141,8 +141,7 @@ def _read(model: Trained) -> tuple[dict[int, Int[np.ndarray, "W T"]], Int[np.nda
             sample = jax.vmap(lambda key: run.task.sample(key, jnp.int32(n), n).tokens)
             return np.asarray(sample(keys))
 
-        there = [n for n in (length, 2 * length, 4 * length) if run.task.has(n)]
-        there = there or [max(filter(run.task.has, range(1, length)))]
+        there = filter(run.task.has, (length, 2 * length, 4 * length))
         samples = {int(run.task.size(n)): drawn(n) for n in there}
         return samples, samples[max(samples)][0, :SENTENCE]
     begun = records.read(Begun, model.folder / "config.json")

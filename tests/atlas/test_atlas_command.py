@@ -93,11 +93,11 @@ def test_the_attention_of_a_trained_model(workdir, monkeypatch):
 
 
 def test_samples_are_watched_whole_at_the_lengths_that_their_task_has(workdir):
-    for name, length, lengths in (
-        ("addition", 5, (5, 10, 20)),
-        ("indirect_indexing(letters=12)", 16, (12,)),
+    for task, length, lengths in (
+        ({"name": "addition"}, 5, (5, 10, 20)),
+        ({"name": "indirect_indexing", "letters": 12}, 8, (8,)),
     ):
-        run = Run.of({"pe": "nope", "task": name, "train": {"length": length}})
+        run = Run.of({"pe": "nope", "task": task, "train": {"length": length}})
         samples, sentence = watch._read(dataclasses.replace(Trained.of(workdir), run=run))
         assert list(samples) == [int(run.task.size(n)) for n in lengths]
         assert all(drawn.shape == (watch.SEQUENCES, size) for size, drawn in samples.items())
