@@ -270,9 +270,10 @@ def _rotary(family: str, fields: _Fields, length: int) -> str:
         options |= {} if value is None else {ours: value}
     options = {n: tuple(v) if isinstance(v, list) else v for n, v in options.items()}
     if kind == "longrope":
-        name_of_length = f"config.json {scaling.within}original_max_position_embeddings"
-        check_value(options["length"], Count, name_of_length)
-        options.setdefault("factor", max(1.0, length / options["length"]))
+        trained: Any = options["length"]
+        field = f"config.json {scaling.within}original_max_position_embeddings"
+        check_value(trained, Count, field)
+        options.setdefault("factor", max(1.0, length / trained))
     scaling.must("truncate", True)
     scaling.finish()
     written = ",".join(f"{key}={value!r}" for key, value in options.items())

@@ -19,9 +19,11 @@ from pe_jax.encodings.rope import RoPE
 from pe_jax.encodings.rotary import Rotary
 from pe_jax.encodings.yarn import YaRN
 
-ALL: tuple[str, ...] = ("transformers", "vLLM", "llama.cpp")
-READ_BY = dict.fromkeys(("default", "linear", "llama3", "longrope", "yarn"), ALL)
-READ_BY |= {"dynamic": ("transformers",)}
+ALL = ("transformers", "vLLM", "llama.cpp")
+READ_BY: dict[str, tuple[str, ...]] = {
+    **{kind: ALL for kind in ("default", "linear", "llama3", "longrope", "yarn")},
+    "dynamic": ("transformers",),
+}
 """By rope_type the programs that compute it from config.json, llama.cpp after its conversion. vLLM
 reads dynamic, too, but takes one base for all lengths."""
 

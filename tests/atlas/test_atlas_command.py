@@ -97,7 +97,8 @@ def test_samples_are_watched_whole_at_the_lengths_that_their_task_has(workdir):
         ({"name": "addition"}, 5, (5, 10, 20)),
         ({"name": "indirect_indexing", "letters": 12}, 8, (8,)),
     ):
-        run = Run.of({"pe": "nope", "task": task, "train": {"length": length}})
+        evaluated = {"lengths": (length,)}
+        run = Run.of({"pe": "nope", "task": task, "train": {"length": length}, "eval": evaluated})
         samples, sentence = watch._read(dataclasses.replace(Trained.of(workdir), run=run))
         assert list(samples) == [int(run.task.size(n)) for n in lengths]
         assert all(drawn.shape == (watch.SEQUENCES, size) for size, drawn in samples.items())
