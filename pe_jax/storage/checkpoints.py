@@ -198,7 +198,8 @@ class Checkpoints:
             ) from error
 
     def _state(self, step: int, like: Any, digests: dict[str, str]) -> Any:
-        shapes = jax.tree.map(lambda a: jax.ShapeDtypeStruct(a.shape, a.dtype), flat(like))
+        # jax.tree.map would sort the names: blocks.10 stands before blocks.2.
+        shapes = {n: jax.ShapeDtypeStruct(a.shape, a.dtype) for n, a in flat(like).items()}
         arrays = self._arrays(step, shapes, digests)
         return jax.tree.unflatten(jax.tree.structure(like), [arrays[name] for name in shapes])
 

@@ -75,6 +75,13 @@ def test_a_saved_state_comes_back_bit_by_bit(tmp_path):
     assert got["optimizer"][1].dtype == jnp.bfloat16
 
 
+def test_the_layers_of_a_deep_model_come_back_in_their_order(tmp_path):
+    deep = {"params": {"blocks": [{"kernel": jnp.full(3, layer)} for layer in range(12)]}}
+    Checkpoints(tmp_path).save(1, deep, {})
+    found = Checkpoints(tmp_path).restore(deep, print)
+    assert [block["kernel"][0] for block in found[1]["params"]["blocks"]] == [*range(12)]
+
+
 def test_the_newest_from_before_a_step_is_kept_and_taken(tmp_path):
     made = checkpoints(tmp_path, 1, 2, 3)
     for step in (4, 5, 6, 7):
