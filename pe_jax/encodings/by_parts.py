@@ -30,6 +30,7 @@ class ByParts(Rotary, Scaled):
     """The slope of the temperature; 0: logits are not sharpened."""
 
     def __post_init__(self):
+        super().__post_init__()
         if not self.alpha < self.beta or self.base <= 1:
             raise ValueError(
                 f"{type(self).__name__.lower()} needs alpha below beta and a base above 1, got "

@@ -37,5 +37,5 @@ class CPB(Encoding):
         n = n.astype(jnp.float32)
         if self.variant == "paper":
             return mlp(params, (jnp.sign(n) * jnp.log1p(jnp.abs(n)))[:, None]).T
-        part = 8 * jnp.abs(n) / (self.dims.train_len - 1)
+        part = 8 * jnp.abs(n) / max(1, self.dims.train_len - 1)
         return 16 * jax.nn.sigmoid(mlp(params, (jnp.sign(n) * jnp.log2(1 + part) / 3)[:, None])).T

@@ -27,6 +27,11 @@ class EVQCosh(Rotary):
     tau: Positive | None = None
     """None: the head size divided by the square root of the training length."""
 
+    def __post_init__(self):
+        super().__post_init__()
+        if self.tau is not None and self.tau > 700:  # sinh ends at 710
+            raise ValueError(f"evq_cosh's tau must be at most 700, got {self.tau}")
+
     def _frequencies(self):
         K = self.dims.head
         tau = K / self.dims.train_len**0.5 if self.tau is None else self.tau

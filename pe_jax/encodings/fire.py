@@ -8,7 +8,7 @@ training length distances are measured against the query's position, so that f m
 
 The threshold T is 512 in the paper, for a training length of 2048; None is the training length. As
 in the paper's listing 1e-6 is added to the divisor. Deviations: f has no output bias, which would
-cancel in the softmax; a bidirectional model uses |i - j|.
+cancel in the softmax; a bidirectional model uses |i - j|, and meets more than 1 at early queries.
 """
 
 import dataclasses

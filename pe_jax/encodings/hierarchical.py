@@ -55,7 +55,7 @@ class Hierarchical(Encoding):
 
     def embed(self, params, x, tokens, pos):
         N, table = self._rows, params["table"]
-        pos = jnp.minimum(pos, N**2 - 1) if self.clip else pos
+        pos = jnp.minimum(pos, min(N**2, 2**31) - 1) if self.clip else pos
         far = lookup(table, pos // N) - table[:1]
         vectors = lookup(table, pos % N) + self.alpha / (1 - self.alpha) * far
         return x + vectors.astype(x.dtype)

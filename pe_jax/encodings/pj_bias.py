@@ -50,6 +50,8 @@ class PJBias(Encoding):
     def __post_init__(self):
         if not self._parts:
             raise ValueError("pj_bias needs one of jets, line and lightcone")
+        if self.order > 34:
+            raise ValueError(f"pj_bias's order must be at most 34, got {self.order}: float32 ends")
 
     @property
     def _parts(self):
@@ -84,7 +86,7 @@ class PJBias(Encoding):
                 bias = bias - gate * jax.nn.softplus(params["slope"])[:, None] * x
             elif part == "jets":
                 damped = jnp.exp(-jax.nn.softplus(params["damping"])[:, None] * x)
-                powers = [x**r / math.factorial(r) for r in orders]
+                powers = [x**r / float(math.factorial(r)) for r in orders]
                 bias = bias + gate * damped * self._waves(params, part, L * x, powers)
             else:
                 beta = x / jnp.sqrt(x**2 + 1)

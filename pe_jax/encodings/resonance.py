@@ -23,7 +23,8 @@ class Resonance(Rotary):
     """q and k rotated by their positions, at whole wavelengths."""
 
     def _wavelengths(self):
-        return jnp.round(2 * jnp.pi / inverse_timescales(self.dims.head, self.base))
+        frequencies = inverse_timescales(self.dims.head, self.base)
+        return jnp.maximum(1.0, jnp.round(2 * jnp.pi / frequencies))
 
     def _frequencies(self):
         return 2 * jnp.pi / self._wavelengths()

@@ -64,6 +64,8 @@ def curves(
         results = [_minus_training_length(result, metric) for result in results]
     results = _as_models(results[0]) if len(results) == 1 else results
     lengths = sorted({row.length for r in results for row in r.rows if row.metric == metric})
+    if not lengths:  # of places, where none was scored at the training length
+        return None
     points = [_points((n, cell(result, metric, n)) for n in lengths) for result in results]
     shown = described(metric)
     name, samples = shown.measured, of_samples(metric)
@@ -401,9 +403,8 @@ def _at_end(result: Result, metric: Metric, length: int) -> float:
     """The mean over seeds at the last position of windows of this length; the worst value where
     no seed has one.
     """
-    by_position = _by_position(result, metric.name, length)
-    known = [list(values.values()) for values in by_position.values() if values]
-    return stats.interval(known[-1]).mean if known else metric.sign * math.inf
+    *_, last = _by_position(result, metric.name, length).values()
+    return stats.interval([*last.values()]).mean if last else metric.sign * math.inf
 
 
 def _differences(

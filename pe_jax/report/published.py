@@ -80,7 +80,7 @@ def read(path: str | Path) -> PublishedTable:
         known = [other.name for other in sorted(path.parent.glob("*.csv"))]
         raise ValueError(f"no file {str(path)!r}{nearest(path.name, known)} {GIVE}")
     try:
-        lines = list(csv.reader(path.read_text("utf-8").splitlines()))
+        lines = list(csv.reader(path.read_text("utf-8-sig").splitlines()))
     except (UnicodeDecodeError, csv.Error) as error:
         raise ValueError(f"{path} is no CSV file ({error}). {GIVE}") from error
     header = lines[0] if lines else []
@@ -123,9 +123,9 @@ def _entry(cells: Mapping[str, str], place: str) -> PublishedNumber:
             f"{place}: at is {cells['at']!r}: write beyond, a length as in 24, or a multiple of "
             "the training length as in 4x"
         )
-    for name in ("task", "spec"):
+    for name, read_cell in (("task", _members), ("spec", _members), ("variant", fields_of)):
         try:
-            _members(cells[name])
+            read_cell(cells[name])
         except ValueError as error:
             raise ValueError(f"{place}: {error}") from error
     return PublishedNumber(**{**cells, "value": value})
@@ -320,7 +320,8 @@ def _our_cell(result: Result, column: PublishedColumn, swap: str = "") -> Cell:
     """A result's score in a column, with the swap; empty where it has none there."""
     lengths = _lengths(result, column)
     wanted = _comparable(Way(swap=swap, variant=column.variant))
-    way = next((row.way for row in result.rows if _comparable(row.way) == wanted), None)
+    ways = dict.fromkeys(row.way for row in result.rows)
+    way = next((way for way in ways if _comparable(way) == wanted), None)
     if not lengths or way is None:
         return Cell()
     if column.at == BEYOND:

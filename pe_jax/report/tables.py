@@ -272,8 +272,10 @@ def _with_ranks(
     rows: list[TableRow], results: Sequence[Result], metric: str, lengths: Sequence[int]
 ) -> list[TableRow]:
     compared = [row for row in rows if row.compared]
+    if not 2 <= len(compared) <= MODELS:
+        return rows
     scores = _scores_beyond(compared, results, metric, lengths)
-    if not 2 <= len(compared) <= MODELS or not scores.size:
+    if not scores.size:
         return rows
     ranks = iter(stats.reciprocal_ranks(scores))
     return [replace(row, rank=next(ranks)) if row.compared else row for row in rows]

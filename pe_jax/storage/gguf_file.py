@@ -102,6 +102,9 @@ class GgufFile:
         config = {
             theirs: self._value(start + name) for name, theirs in FIELDS.items() if name in own
         }
+        needed = ("embedding_length", "attention.head_count")
+        if lacking := [start + name for name in needed if name not in own]:
+            raise ValueError(f"{path} lacks {' and '.join(lacking)}")
         size = config.get("head_dim", config["hidden_size"] // config["num_attention_heads"])
         for name in sorted(sizes & own):
             if (other := self._value(start + name)) != size:
@@ -133,7 +136,7 @@ class GgufFile:
         text is known, or one of SentencePiece that puts no space before a text.
         """
         kind, split = self._value("tokenizer.ggml.model"), self._value("tokenizer.ggml.pre")
-        tokens, kinds = (self._value(f"tokenizer.ggml.{name}") for name in ("tokens", "token_type"))
+        tokens, kinds = map(self._needed, ("tokenizer.ggml.tokens", "tokenizer.ggml.token_type"))
         if kind == "gpt2" and split in DIGITS:
             made = self._byte_level(tokens, DIGITS[split])
         elif kind == "llama" and self._value("tokenizer.ggml.add_space_prefix") is False:
@@ -184,7 +187,7 @@ class GgufFile:
             "model": {
                 "type": "BPE",
                 "vocab": {token: i for i, token in enumerate(tokens)},
-                "merges": [m.split(" ", 1) for m in self._value("tokenizer.ggml.merges")],
+                "merges": [m.split(" ", 1) for m in self._needed("tokenizer.ggml.merges")],
             },
         }
 
@@ -192,7 +195,7 @@ class GgufFile:
         """The parts of a BPE of SentencePiece, which has scores in place of merges: of all pairs of
         neighbours it joins the one whose whole has the highest score.
         """
-        scores = self._value("tokenizer.ggml.scores")
+        scores = self._needed("tokenizer.ggml.scores")
         vocab = {token: i for i, token in enumerate(tokens)}
         usual = {tokens[i] for i, kind in enumerate(kinds) if kind == self.library.TokenType.NORMAL}
         best_first = sorted(usual, key=lambda token: (-scores[vocab[token]], vocab[token]))
@@ -223,6 +226,12 @@ class GgufFile:
     def _value(self, name: str) -> Any:
         """A field's value; None where it is missing."""
         return self.fields[name].contents() if name in self.fields else None
+
+    def _needed(self, name: str) -> Any:
+        """A field's value; ValueError where it is missing."""
+        if (value := self._value(name)) is None:
+            raise ValueError(f"the GGUF file lacks {name}")
+        return value
 
 
 @functools.lru_cache(maxsize=2)

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from cases import APART, CASE, LENGTH, one
-from helpers import DIMS, assert_near, bind, output
+from helpers import DIMS, assert_near, bind, example, layer, output
 
 from pe_jax.compose.parse import make
 from pe_jax.compose.swap import swap
@@ -233,6 +233,10 @@ def test_the_taps_of_dape_v2_read_the_keys_beside():
 
 REFUSED = [
     ("resonance", {"head": 7}, "head size must be even for RoPE, got 7"),
+    ("yarn", {"head": 5}, "head size must be even for RoPE, got 5"),
+    ("mrrope", {"head": 5}, "head size must be even for RoPE, got 5"),
+    ("evq_cosh(tau=800.0)", {}, "tau must be at most 700, got 800.0"),
+    ("pj_bias(order=35)", {}, "order must be at most 34, got 35"),
     ("fope(std=-1.0)", {}, "std must be a finite number of at least 0, got -1.0"),
     ("fope", {"train_len": 6}, "training length of at least 7, .* got 6"),
     ("stick_breaking", {"causal": False}, "set lm.causal=True"),
@@ -241,6 +245,19 @@ REFUSED = [
     ("dape_v2(kernel=4)", {}, "kernel must be odd, such as 3 or 5, got 4"),
     ("dape_v2(hidden=0)", {}, "hidden must be an integer of at least 1, got 0"),
 ]
+
+
+def test_fields_at_the_ends_of_their_ranges_are_finite(subtests):
+    for spec, dims in (
+        ("pj_bias(order=34)", {}),
+        ("cpb(variant='code')", {"train_len": 1}),
+        ("resonance(base=0.005)", {}),
+        ("hierarchical(length=46341,clip=True)", {}),
+        ("evq_cosh(tau=700.0)", {}),
+    ):
+        with subtests.test(spec=spec):
+            pe = bind(make(spec, DIMS._replace(**dims)))
+            assert np.isfinite(layer(pe, example(LENGTH))).all()
 
 
 def test_what_cannot_be_is_said(subtests):

@@ -182,6 +182,13 @@ def test_a_gguf_file_that_does_not_say_it_has_a_token_before_texts(tmp_path):
     assert json.loads(other.tokenizer)["post_processor"] is None
     with pytest.raises(ValueError, match="lacks tokenizer.ggml.bos_token_id"):
         without(read, "bos_token_id").tokenizer  # noqa: B018
+    for file, name in ((read, "scores"), (read, "tokens"), (other, "merges")):
+        with pytest.raises(ValueError, match=f"lacks tokenizer.ggml.{name}"):
+            without(file, name).tokenizer  # noqa: B018
+    lacking = copy.copy(other)
+    lacking.fields = {k: v for k, v in other.fields.items() if not k.endswith("embedding_length")}
+    with pytest.raises(ValueError, match="model.gguf lacks llama.embedding_length"):
+        lacking._config(Path("model.gguf"))
 
 
 def without(file, name):

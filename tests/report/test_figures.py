@@ -184,6 +184,13 @@ def test_scores_of_places_are_differences_to_the_model_at_its_training_length():
     assert lines_of(figure)["pi"][0][2].endswith("0.00")  # the places shift all of their values
 
 
+def test_places_without_a_score_at_the_training_length_have_no_curves():
+    one = made("rope")
+    rows = tuple(row for row in one.rows if row.length != one.train.length)
+    far = [pretrained(replace(one, rows=rows, id=f"{i}")) for i in "ab"]
+    assert figures.curves(far) is None
+
+
 def test_of_perplexities_the_logarithms_are_subtracted():
     one = made("rope", 20.0)
     rows = [replace(row, metric="longppl") for row in one.rows if row.metric == "same_targets"]

@@ -268,12 +268,19 @@ def test_a_wrong_line_is_told_in_one_line(tmp_path):
         (GOOD.replace("higher", "up"), "better is 'up': write higher or lower"),
         (GOOD.replace("beyond", "far"), "at is 'far': write beyond, a length as in 24"),
         (GOOD.replace("rope", "rope(base"), "line 2: cannot read 'rope"),
+        (GOOD.replace("beyond,,,", "beyond,,ignore,"), "line 2: cannot read the fields of"),
         (f"{GOOD}\n{GOOD}", "two numbers of rope for reverse_string at 'beyond'"),
         ("", "holds no numbers"),
     ):
         with pytest.raises(ValueError) as error:
             read(file(tmp_path, wrong))
         assert message in str(error.value) and "\n" not in str(error.value)
+
+
+def test_a_file_of_a_spreadsheet_is_read_without_its_mark(tmp_path):
+    path = file(tmp_path, GOOD)
+    path.write_text(path.read_text(), "utf-8-sig")
+    assert read(path).entries[0].spec == "rope"
 
 
 def test_a_wrong_header_is_told_with_the_nearest_column(tmp_path):
