@@ -6,6 +6,7 @@ It may be in a user's own file.
 from __future__ import annotations
 
 import ast
+import dataclasses
 import hashlib
 import inspect
 import os
@@ -77,13 +78,21 @@ Contract = TypeVar("Contract")
 
 def own_class(path: str, name: str, contract: type[Contract]) -> type[Contract]:
     """The class `name`, a subclass of the contract, of the Python file at `path`. ValueError if the
-    file does not exist or does not run, or if it has no such class, or one that is no dataclass.
+    file does not exist or does not run, or if it has no such class, one that is no dataclass, or
+    one with a field without a default.
     """
     cls = _found(path, name, contract, lambda v: isinstance(v, type) and issubclass(v, contract))
     if "__dataclass_fields__" not in vars(cls):
         raise ValueError(
             f"{path}:{name} lacks the line @dataclasses.dataclass(frozen=True) above its class"
         )
+    theirs = {field.name for field in dataclasses.fields(contract)}  # pyright: ignore
+    for field in dataclasses.fields(cls):  # pyright: ignore
+        if field.init and field.name not in theirs and field.default is dataclasses.MISSING:
+            raise ValueError(
+                f"{path}:{name}.{field.name} needs a default, as in `{field.name}: float = 1.0`; a "
+                "default_factory is none"
+            )
     return cls
 
 

@@ -18,6 +18,7 @@ from pe_jax.compose.parse import Spec, active, parse
 from pe_jax.encoding import Dims, Encoding, Params
 from pe_jax.model.lm import init_params, noisy
 from pe_jax.runs import run
+from pe_jax.runs.config import members_of
 
 if TYPE_CHECKING:
     from pe_jax.runs.trained import Trained
@@ -56,7 +57,8 @@ class Subject:
     @classmethod
     def of_model(cls, model: Trained) -> Subject:
         """The encodings of a trained model."""
-        spec, encodings = parse(model.run.label), model.run.encodings
+        text, fields = members_of(model.run.config["pe"])
+        spec, encodings = parse(text).with_fields(fields), model.run.encodings
         layer, here = _chosen(encodings)
         lm = nnx.merge(model.graphdef, jax.tree.map(jnp.asarray, model.params))
         params = [lm.params_of(i, layer) for i in here]

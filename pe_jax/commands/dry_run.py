@@ -30,7 +30,7 @@ def show(runs: list[Run], workdir: Path, jobs: int) -> None:
     times = {
         run.id: step * run.train.steps * _trainings(run.run.seeds, run.train.rates)
         for run in runs
-        if step
+        if step and run.train.steps
     }
     for id, result in results.items():
         if result and result.seconds:

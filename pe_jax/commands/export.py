@@ -93,13 +93,20 @@ def _trained(out: Path) -> Sequence[Path]:
 def _made(own, trained: int):
     """(the encodings with the swap, made for the length; the length)."""
     from pe_jax.compose.swap import swap
+    from pe_jax.fields import Count, check_value
 
     encodings = swap(own, _SWAP.value) if _SWAP.value else own
-    factors = [f for e in encodings if (f := getattr(e, "factor", None)) is not None]
-    length = _LENGTH.value or int(trained * max([1.0, *factors]))
-    if _SWAP.value and length <= trained and not _LENGTH.value:
-        raise ValueError(
-            f"--swap={_SWAP.value} depends on the length that the model is to read, and {trained} "
-            "is what it was trained for: give --length"
-        )
+    length = _LENGTH.value
+    if length is None:
+        # The length that a model reads by a scaling of its own is the one that it was trained for.
+        length = trained
+        for e in encodings if _SWAP.value else ():
+            if (factor := getattr(e, "factor", None)) is not None:
+                length = max(length, int(factor * (getattr(e, "length", None) or trained)))
+        if _SWAP.value and length == trained:
+            raise ValueError(
+                f"--swap={_SWAP.value} depends on the length that the model is to read, and "
+                f"{trained} is what it was trained for: give --length"
+            )
+    check_value(length, Count, "--length")
     return tuple(e.at(length) for e in encodings), length

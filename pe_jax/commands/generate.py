@@ -91,13 +91,16 @@ def _trained(folder: str) -> TextModel:
 
 def _stream(prompt: bytes, pieces, tokenizer) -> None:
     """Prints whole characters as their bytes come, then the speed."""
+    import numpy as np
+
     decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
 
     def put(text: bytes, final: bool = False) -> None:
         sys.stdout.write(decoder.decode(text, final))
         sys.stdout.flush()
 
-    put(prompt)
+    encoded = tokenizer.encode([np.frombuffer(prompt, np.uint8)])[0]
+    put(tokenizer.decode(encoded))  # of symbols with a space behind the last
     begun, count, rates = time.monotonic(), 0, []
     called = begun
     for piece in pieces:

@@ -117,7 +117,7 @@ def defaults(cls: type[Encoding]) -> dict[str, Any]:
     overrides `embed`.
     """
     fixed = {"dims"} if _embeds(cls) else {"dims", "where"}
-    return {f.name: f.default for f in dataclasses.fields(cls) if f.name not in fixed}
+    return {f.name: f.default for f in dataclasses.fields(cls) if f.init and f.name not in fixed}
 
 
 def parse(text: str) -> Spec:

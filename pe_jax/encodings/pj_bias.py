@@ -69,7 +69,7 @@ class PJBias(Encoding):
         if self.jets or self.lightcone:
             cycles = jnp.linspace(*CYCLES, H) if H > 1 else jnp.array([CYCLES[1]])
             params["frequency"] = 2 * math.pi * cycles / self.dims.train_len
-        for part in {*self._parts} - {"line"}:
+        for part in (part for part in self._parts if part != "line"):
             draws = jax.random.normal(jax.random.fold_in(key, [*GATES].index(part)), (2, H, orders))
             u, v = 0.02 * draws
             params |= {f"{part}_u": u, f"{part}_v": v, f"{part}_orders": jnp.zeros((H, orders))}

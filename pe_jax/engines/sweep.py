@@ -145,6 +145,8 @@ class _Sweep:
         # Without the working directory on the path, unless it is on this process's own: a user's
         # file there could hide a module.
         flags = [] if os.getcwd() in sys.path else ["-P"]
+        # Another sweep of this folder may have asked the run for other seeds or scores meanwhile.
+        self.folders[id].plan(self.runs[id].label, self.runs[id].config)
         command = [sys.executable, *flags, "-m", "pe_jax", "run"]
         command += [f"--config=replay.py:{folder / 'queued.json'}", f"--workdir={folder.parent}"]
         command += [f"--command={self.command}"]
@@ -170,6 +172,8 @@ class _Sweep:
     def _end(self, id: str, exit: Exit) -> None:
         folder, label = self.folders[id].path, self.runs[id].label
         result = self.folders[id].answer(self.runs[id])
+        if result and exit.code and starved(result):  # the result of before
+            result = None
         if not result and exit.code < 0 and self.killed[id] < RETRIES:
             self.killed[id] += 1
             self.view.say(f"{label}: {_killed(exit)}; it goes on")
@@ -237,6 +241,8 @@ def _reason(folder: Path, exit: Exit) -> str:
         return written.reason
     if written and written.stage is Stage.STOPPED:
         return f"stopped {written.reason}"
+    if written and written.stage is Stage.DONE:
+        return "another command has asked it for other seeds, scores or rates meanwhile"
     try:
         lines = (folder / "log.txt").read_text(errors="replace").strip().splitlines()
     except FileNotFoundError:  # it was there when the process was started

@@ -109,12 +109,13 @@ def baselines(task: Task, n: int, config: EvalConfig, way: Way = AS_TRAINED) -> 
     if distance is None:
         distance = without
     else:
-        counts = ngrams(task, all_tokens[others], others_targets, others_scored)
-        p = counts[tuple(_context(tokens))]
-        p = p / p.sum(-1, keepdims=True)
-        chosen = np.clip(wanted - task.first_label(), 0, task.labels() - 1)
-        nats = -np.log(np.take_along_axis(p, chosen[..., None], -1)[..., 0])
-        methods[f"{CONTEXT}-gram"] = p.argmax(-1) + task.first_label(), nats, nats
+        known = _contexts(all_tokens[others])[others_scored], others_targets[others_scored]
+        p = ngrams(_contexts(tokens)[counted], *known, task)
+        of_target = p[np.arange(len(p)), wanted[counted] - task.first_label()]
+        likely, nats = np.zeros_like(tokens), without.copy()
+        likely[counted] = p.argmax(-1) + task.first_label()
+        nats[counted] = -np.log(of_target)
+        methods[f"{CONTEXT}-gram"] = likely, nats, nats
     for name, (predicted, nats, of_labels) in methods.items():
         right = (predicted == wanted) & counted
         made = Predictions(counted, right, nats, of_labels, best, distance)
@@ -128,23 +129,23 @@ CONTEXT = 3
 """How many tokens an n-gram predicts from."""
 
 
-def _context(tokens: np.ndarray) -> list[np.ndarray]:
-    """The tokens 2, 1 and 0 places before each of the tokens [B, S]; before the first, the last
-    possible index.
+def _contexts(tokens: np.ndarray) -> np.ndarray:
+    """The tokens 2, 1 and 0 places before each of the tokens [B, S]: [B, S, CONTEXT], -1 before the
+    first.
     """
     padded = np.pad(tokens, ((0, 0), (CONTEXT - 1, 0)), constant_values=-1)
-    return [padded[:, i : i + tokens.shape[1]] for i in range(CONTEXT)]
+    return np.lib.stride_tricks.sliding_window_view(padded, CONTEXT, axis=1)
 
 
-def ngrams(task: Task, tokens: np.ndarray, targets: np.ndarray, scored: np.ndarray) -> np.ndarray:
-    """How often each label is the scored target behind each CONTEXT tokens, and one more: [V + 1,
-    V + 1, V + 1, labels], where index -1 stands for a token before the first.
+def ngrams(ours: np.ndarray, others: np.ndarray, targets: np.ndarray, task: Task) -> np.ndarray:
+    """p of each label behind each of `ours`, contexts [N, CONTEXT]: how often it is the target
+    [M] behind the same one of `others` [M, CONTEXT], and one more, over the sum of the labels.
     """
-    V = task.vocab() + 1
-    counts = np.ones((V,) * CONTEXT + (task.labels(),))
-    behind = [context[scored] for context in _context(tokens)]
-    np.add.at(counts, (*behind, targets[scored] - task.first_label()), 1)
-    return counts
+    known, place = np.unique(np.concatenate([ours, others]), axis=0, return_inverse=True)
+    place = place.reshape(-1)
+    counts = np.ones((len(known), task.labels()))
+    np.add.at(counts, (place[len(ours) :], targets - task.first_label()), 1)
+    return (counts / counts.sum(-1, keepdims=True))[place[: len(ours)]]
 
 
 def most_frequent(targets: np.ndarray, scored: np.ndarray, places: np.ndarray) -> np.ndarray:

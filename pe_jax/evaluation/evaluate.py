@@ -59,9 +59,9 @@ def evaluate(
     """Scores the models by a resolved config: on `documents`, the token ids [n] of each, or where
     their task draws its samples on these.
 
-    `threads` passes run at a time. After each pass the session's history gets a line and `keep` the
-    scores, and at the end the baselines; of several processes the first alone calls it. ValueError
-    where the text does not suffice, Interrupted when `session.stop` says so.
+    `threads` passes run at a time. `keep` gets the baselines first, and after each pass the scores,
+    and then the session's history gets a line; of several processes the first alone calls it.
+    ValueError where the text does not suffice, Interrupted when `session.stop` says so.
 
     A `known` score is neither computed nor compiled, and has no row or curve in what comes back; a
     score of another way that shares its pass is it. All else is what it would be without it, to the
@@ -84,7 +84,9 @@ def evaluate(
     # One thread means this one, since all processes must use their devices in one order.
     scores: Iterator[dict[Key, Scored]] = (pool.map if threads > 1 else map)(scorer, todo)
     try:
-        broadcast(lambda: keep([*scored.values()], []))
+        # The baselines are of the lengths of missing scores: after a kill these would be fewer.
+        of_task = [] if reads_text else [*_baselines(passes, keys, config)]
+        broadcast(lambda: keep([*scored.values()], of_task))
         for i, new in enumerate(scores):
             scored |= new
             broadcast(lambda new=new: keep([*new.values()], []))
@@ -92,8 +94,6 @@ def evaluate(
             session.stop(lambda: None)
     finally:
         pool.shutdown(cancel_futures=True)
-    of_task = [] if reads_text else [*_baselines(passes, keys, config)]
-    broadcast(lambda: keep([], of_task))
     of_text = [m for m in config.metrics if isinstance(named(m), TextMetric)]
     return Evaluation(
         tuple(scored[key].row for key in keys),

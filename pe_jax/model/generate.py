@@ -194,6 +194,8 @@ def generate(
     check_value(L, Count, "the number of tokens of the prompt")
     check_value(tokens, Count, "tokens")
     check_value(seed, int, "seed")
+    if not all(e.dims.causal for e in encodings):
+        raise ValueError("only a causal model can be decoded: this one has lm.causal=False")
     total = L + tokens
     encodings = tuple(e.at(total) for e in encodings)
     _check_limits(encodings, L, tokens)
@@ -273,12 +275,9 @@ def prefill(
     """The logits of the token that follows the prompt, and a cache with room for `room` tokens that
     holds the prompt.
 
-    `pos` is what `positions` returns, for at least `room` tokens. ValueError if the model is not
-    causal.
+    `pos` is what `positions` returns, for at least `room` tokens.
     """
     model = nnx.merge(graphdef, params, copy=True)
-    if not model.config.causal:
-        raise ValueError("only a causal model can be decoded: this one has lm.causal=False")
     cache = Cache.empty(model.config.layers, pos)
     logits, cache = model(prompt, cache, encodings=encodings, last=1)
     return logits[:, -1], cache.grown(room)

@@ -187,7 +187,7 @@ def _base(names: Mapping[Way, str], baseline: str | None, usual: Way) -> Way:
     if baseline is None:
         return usual
     for way, name in names.items():
-        if name == baseline:
+        if baseline in (name, str(way)):
             return way
     raise ValueError(
         f"no swap that was scored is called {baseline!r}{nearest(baseline, names.values(), 3)} "

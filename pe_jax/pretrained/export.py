@@ -39,6 +39,8 @@ def with_scaling(
         by_layers = config["rope_parameters"] or {}
         if "full_attention" in by_layers:  # of Gemma 3
             own = by_layers | {"full_attention": own}
+        if "partial_rotary_factor" in by_layers:  # of GPT-NeoX
+            own |= {"partial_rotary_factor": by_layers["partial_rotary_factor"]}
         return out | {"rope_parameters": own}
     theta = own.pop("rope_theta")
     scaling = None if own["rope_type"] == "default" else own

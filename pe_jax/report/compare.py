@@ -124,7 +124,9 @@ def _shared(match: MatchedRuns, metric: str) -> list[tuple[Way, int]]:
         {(row.way, row.length) for row in run.rows if row.metric == metric}
         for run in (match.a, match.b)
     ]
-    return sorted(evaluated[0] & evaluated[1], key=lambda pair: (str(pair[0]), pair[1]))
+    return sorted(
+        evaluated[0] & evaluated[1], key=lambda pair: (tables.natural(str(pair[0])), pair[1])
+    )
 
 
 def _difference(match: MatchedRuns, way: Way, metric: str, length: int) -> Difference:

@@ -221,14 +221,14 @@ def _learned(result: Result) -> int | None:
 
 def _order(row: TableRow, sign: int) -> tuple[Any, ...]:
     return (
-        _natural(row.block if row.way else ""),
+        natural(row.block if row.way else ""),
         not row.compared,
         *((not c.n, sign * c.mean if c.n else 0.0) for c in reversed(row.cells)),
-        _natural(row.label),
+        natural(row.label),
     )
 
 
-def _natural(text: str) -> list[tuple[int, str]]:
+def natural(text: str) -> list[tuple[int, str]]:
     """A key that puts "memory 48" before "memory 192"."""
     return [(int(part) if part.isdecimal() else -1, part) for part in re.split(r"(\d+)", text)]
 

@@ -86,7 +86,7 @@ def _digest(package: Path) -> str:
     """The first 8 digits of the SHA-256 of its Python files and their names."""
     files = {str(path.relative_to(package)): path for path in package.rglob("*.py")}
     content = "".join(
-        f"{name} {sha256(files[name].read_text(errors='replace'))}\n" for name in sorted(files)
+        f"{name} {sha256(files[name].read_text('utf-8', 'replace'))}\n" for name in sorted(files)
     )
     return sha256(content)[:8]
 

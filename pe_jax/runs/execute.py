@@ -103,7 +103,7 @@ def evaluate_again(
     finished = dataclasses.replace(finished, seeds=tuple(seeds or finished.seeds))
     asked = finished.config | {
         "eval": finished.config["eval"] | changes,
-        "run": finished.config["run"] | {"seeds": finished.seeds},
+        "run": finished.config["run"] | {"seeds": finished.seeds} | ({"mesh": ""} if seeds else {}),
     }
     run = Run.of(without_parent(folder, asked))
     if moved := moved_targets(Run.of(without_parent(folder, finished.config)), run):
@@ -119,6 +119,7 @@ def evaluate_again(
         session = Session(History(None, view.watch, check), view.say, stop, devices)
         models = _models(run, _trained_before(run, folder))
         fields, seconds = _score(run, folder, models, text, session)
+        session.stop(lambda: None)  # which no pass has looked at where all scores are there
         training = finished.seconds.train if finished.seconds else 0.0
         return dataclasses.replace(
             finished, **fields, config=asked, seconds=_seconds(training, seconds)
@@ -495,6 +496,7 @@ def _valid_at_end(run: Run, folder: Folder, command: str, view: View) -> dict[in
                     f"window of {run.train.length} tokens: give more text, or one train.rate"
                 )
             broadcast(_check_ends, run, folder, _train(run, folder, work))
+            work.session.stop(lambda: None)
         valid = broadcast(folder.valid, *end, kind=dict[int, float | None])
     return valid
 

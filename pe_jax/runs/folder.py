@@ -293,14 +293,16 @@ WIDENINGS = 4
 def wider(tried: Sequence[Tried], asked: int) -> float | None:
     """The rate to try next where the best of those tried is the lowest or the highest of them: as
     far beyond it as its neighbour lies within, by a factor of 3 at most. None where it lies between
-    others, with a single rate, and after WIDENINGS more than were `asked`. Refused as in `chosen`.
+    others, with a single rate, after WIDENINGS more than were `asked`, and where it would be one of
+    those tried. Refused as in `chosen`.
     """
     best, rates = chosen(tried).rate, sorted(one.rate for one in tried)
     if len(rates) < 2 or len(rates) >= asked + WIDENINGS or best not in (rates[0], rates[-1]):
         return None
-    if best == rates[0]:
-        return float(f"{best / min(3, rates[1] / best):.3g}")
-    return float(f"{best * min(3, best / rates[-2]):.3g}")
+    lower = best == rates[0]
+    beyond = best / min(3, rates[1] / best) if lower else best * min(3, best / rates[-2])
+    rounded = float(f"{beyond:.3g}")
+    return None if rounded in rates else rounded
 
 
 def chosen(tried: Sequence[Tried]) -> Tried:

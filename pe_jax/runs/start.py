@@ -243,8 +243,13 @@ class FinishedRun:
         lowest seeds that have a model, at its end. Later programs of higher seeds change neither.
         """
         gone = {*self.result.diverged}
-        first = next(seeds for seeds in self.folder.begun_groups if {*seeds} - gone)
-        arrays, digests = self._checkpoints(first).describe(self.result.train.steps)
+        steps = self.result.train.steps
+        first = next(
+            seeds
+            for seeds in self.folder.begun_groups
+            if {*seeds} - gone and steps in self._checkpoints(seeds).steps
+        )
+        arrays, digests = self._checkpoints(first).describe(steps)
         names = [name for name in arrays if name.startswith("params.")]
         shapes = {name.removeprefix("params."): arrays[name].shape[1:] for name in names}
         of_params = {"-".join(map(str, first)): {name: digests[name] for name in names}}

@@ -147,6 +147,8 @@ class Checkpoints:
                 if meta["kinds"] == kinds_of(flat(like)):
                     return step, self._state(step, like, meta["digests"]), meta["note"]
             except Exception as error:  # many types; at damage every one means the same
+                if _of_the_machine(error):
+                    raise
                 aside = atomic.set_aside(self.folder / str(step), f"corrupt-{step}")
                 why = first_line(error) or type(error).__name__
                 warn(f"the checkpoint of step {step} is damaged ({why}): set aside as {aside.name}")
@@ -192,6 +194,8 @@ class Checkpoints:
         try:
             yield
         except Exception as error:  # many types; at damage every one means the same
+            if _of_the_machine(error):
+                raise
             raise ValueError(
                 f"the checkpoint of step {step} in {self.folder} is damaged or gone "
                 f"({first_line(error) or type(error).__name__}): run it again, in another folder"
@@ -255,6 +259,12 @@ def check_sums(folder: Path, part: str) -> None:
 def digests(state: Any) -> dict[str, str]:
     """SHA-256 of the dtype, shape and bytes of each array of a tree, by its path (see `flat`)."""
     return {name: digest_of(array) for name, array in flat(state).items()}
+
+
+def _of_the_machine(error: Exception) -> bool:
+    """Whether an error says nothing of the checkpoint: no memory, or a disk that cannot be read."""
+    of_disk = isinstance(error, OSError) and not isinstance(error, FileNotFoundError)
+    return of_disk or isinstance(error, MemoryError | jax.errors.JaxRuntimeError)
 
 
 def flat(state: Any) -> dict[str, Any]:

@@ -82,7 +82,8 @@ class History:
 
     def rewind(self, seeds: Sequence[int], step: int) -> bool:
         """Removes the lines of evaluation, and those of training `seeds` beyond `step`: a training
-        that goes on from `step` writes them again. Gives whether the line of `step` is there.
+        that goes on from `step` writes them again. So go those of a program that had some of these
+        seeds and others, and never got a checkpoint. Gives whether the line of `step` is there.
         """
         if self.path is None:
             return True
@@ -90,7 +91,12 @@ class History:
         kept = [
             line
             for line in read_lines(self.path)
-            if "loss" in line and (line["seeds"] != list(seeds) or line["step"] <= step)
+            if "loss" in line
+            and (
+                line["step"] <= step
+                if line["seeds"] == list(seeds)
+                else {*seeds}.isdisjoint(line["seeds"])
+            )
         ]
         replace(self.path, kept)
         return any((line["seeds"], line["step"]) == (list(seeds), step) for line in kept)

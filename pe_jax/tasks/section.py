@@ -59,7 +59,8 @@ def sources(section: Mapping[str, Any]) -> dict[str, str]:
 
 def _defaults(name: str) -> dict[str, Any]:
     """The fields that a user may set, with their defaults."""
-    return {f.name: f.default for f in dataclasses.fields(_find(name)) if f.name != "causal"}
+    fields = dataclasses.fields(_find(name))
+    return {f.name: f.default for f in fields if f.init and f.name != "causal"}
 
 
 def _find(name: str) -> type[Task]:

@@ -86,7 +86,7 @@ def train(
         step += count
         divergence.note(out["diverged"][-1])
         line = _measured(config, task, step, out, seconds)
-        line |= _valid(session, config, step, count, state)
+        line |= _valid(session, config, step, count, state, out["diverged"][-1])
         broadcast(session.history.add, seeds=list(seeds), step=step, **line)
         late = broadcast(lambda at=saved: time.monotonic() - at >= session.checkpoint_seconds)
         if late and step < config.steps:
@@ -249,15 +249,16 @@ def _measured(
 
 
 def _valid(
-    session: Session, config: TrainConfig, step: int, count: int, state: State
+    session: Session, config: TrainConfig, step: int, count: int, state: State, diverged: np.ndarray
 ) -> dict[str, Any]:
     """What the line of a call that made `count` steps, up to `step`, holds of validation text:
-    nothing where its score is not due.
+    nothing where its score is not due, None for a seed that has diverged.
     """
     due = step == config.steps or step % session.valid_every < count
     if session.validate is None or not due:
         return {}
-    return {"valid": session.validate(state["params"])}
+    scores = zip(session.validate(state["params"]), diverged, strict=True)
+    return {"valid": [None if step >= 0 else score for score, step in scores]}
 
 
 def _finite(values: np.ndarray) -> list[float | None]:

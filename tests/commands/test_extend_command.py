@@ -62,6 +62,18 @@ def test_a_pretrained_model_writes_what_the_library_decodes(lab):
     assert both.code == 2 and "give either --workdir=RUN" in both.err
 
 
+def test_a_scaling_that_the_model_has_makes_an_export_no_longer(lab, tmp_path):
+    folder = ROOT / "tests" / "golden" / "pretrained" / "llama"  # llama3, of 16 tokens by 4
+    for flags, length in (((), 32), (("--swap=yarn(factor=3.0)",), 96), (("--length=48",), 48)):
+        out = tmp_path / f"{length}"
+        done = lab.start("export", f"--model=hf:{folder}", *flags, f"--out={out}").wait()
+        assert done.code == 0, done.err
+        config = json.loads((out / "config.json").read_text())
+        assert config["max_position_embeddings"] == length
+    wrong = lab.start("export", f"--model=hf:{folder}", "--length=0", f"--out={tmp_path / 'no'}")
+    assert "--length must be an integer of at least 1, got 0" in wrong.wait().err
+
+
 def test_prompts_are_shown_with_the_tokens_of_what_they_ask_for_and_time_is_estimated(lab):
     folder = shutil.copytree(MODEL.partition("hf:")[2], lab.folder / "longer")
     about = json.loads((folder / "config.json").read_text()) | {"max_position_embeddings": 1600}

@@ -12,10 +12,12 @@ from commands import FAILING, TINY, Lab, lines, result, rewrite, run_of, tiny
 from configs import base, quickstart
 from pe_jax.commands import dry_run
 from pe_jax.commands.sweep import runs_of
-from pe_jax.engines.engine import Local
+from pe_jax.engines import sweep as engines_sweep
+from pe_jax.engines.engine import Exit, Local
+from pe_jax.record import Stage
 from pe_jax.runs.resources import Resources
 from pe_jax.runs.run import Run
-from pe_jax.storage import atomic, locks
+from pe_jax.storage import atomic, locks, records
 from pe_jax.storage.hashes import canonical
 
 MINE = """
@@ -239,6 +241,13 @@ def test_a_dry_run_estimates_by_the_median_step_of_the_finished_runs(study, tmp_
     for rates, time in (((), "48 s"), ((1e-3, 2e-3), "1 min 36 s")):
         dry_run.show([run_of("rope", **{"train.steps": 24, "train.rates": rates})], tmp_path, 1)
         assert f"1 run, 1 to do: about {time}" in capsys.readouterr().out
+
+
+def test_a_run_that_another_command_has_finished_otherwise_is_not_marked_as_failed(tmp_path):
+    records.put_state(tmp_path, Stage.DONE)
+    (tmp_path / "log.txt").write_text("runs/x/result.json\n")
+    assert "another command has asked it for other" in engines_sweep._reason(tmp_path, Exit(0))
+    assert records.state_of(tmp_path).stage is Stage.DONE
 
 
 def id_of(lab, spec):

@@ -19,7 +19,7 @@ from pe_jax.errors import Refused
 from pe_jax.report import study
 from pe_jax.runs import environment
 from pe_jax.runs.execute import evaluate_again, execute
-from pe_jax.runs.folder import Folder, chosen, starved
+from pe_jax.runs.folder import Folder, chosen, starved, wider
 from pe_jax.runs.progress import Silent
 from pe_jax.runs.trained import Trained
 from pe_jax.storage import jsonl as stored
@@ -56,6 +56,16 @@ def first(lab):
 @pytest.fixture
 def again(first, tmp_path):
     return shutil.copytree(first, tmp_path / "again")
+
+
+def test_the_grid_is_widened_by_rates_that_were_not_tried():
+    def tried(*rates):
+        return [record.Tried(rate=rate, valid={0: float(i)}) for i, rate in enumerate(rates)]
+
+    assert wider(tried(1e-3, 3e-3), 2) == pytest.approx(3.33e-4)
+    assert wider(tried(9e-3, 3e-3), 2) == pytest.approx(27e-3)
+    assert wider(tried(3e-3, 1e-3, 9e-3), 3) is None
+    assert wider(tried(1e-3, 1.0002e-3), 2) is None  # it would be 1e-3 again
 
 
 def trained_steps(folder):

@@ -12,6 +12,7 @@ from pe_jax.evaluation.scoring import predict
 from pe_jax.report.tables import grouped
 from pe_jax.runs.execute import execute
 from pe_jax.runs.folder import Folder
+from pe_jax.runs.progress import Silent
 from pe_jax.runs.run import Run
 from pe_jax.storage import jsonl as stored
 from pe_jax.training import samples
@@ -86,6 +87,18 @@ def test_more_lengths_train_nothing(finished):
     more, less = Run.of(config(eval={"lengths": (8, 24)})), Run.of(CONFIG)
     assert Folder(folder).complete(more) == longer
     assert Folder(folder).complete(less) is None  # other lengths
+
+
+def test_an_evaluation_that_is_cut_off_has_all_baselines_in_the_end(result, tmp_path):
+    class CutOff(Silent):
+        def watch(self, line):
+            if "evaluated" in line:
+                raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        execute(Run.of(CONFIG), tmp_path, view=CutOff())
+    again = execute(Run.of(CONFIG), tmp_path)
+    assert again.baselines == result.baselines and {b.length for b in again.baselines} >= {8, 20}
 
 
 def test_a_finished_run_is_scored_at_other_lengths_afterwards(finished):

@@ -98,6 +98,20 @@ def test_the_newest_from_before_a_step_is_kept_and_taken(tmp_path):
     assert made.manager.reload() is None and made.steps == [7, 8]
 
 
+@pytest.mark.parametrize("trouble", [MemoryError(), OSError(5, "Input/output error")])
+def test_trouble_of_the_machine_sets_no_checkpoint_aside(tmp_path, monkeypatch, trouble):
+    made = checkpoints(tmp_path, 1, 2)
+
+    def fails(*_):
+        raise trouble
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Checkpoints, "_state", fails)
+        with pytest.raises(type(trouble)):
+            made.restore(state(0), print)
+    assert restored(tmp_path)[0] == 2
+
+
 def test_the_newest_is_taken_and_the_oldest_forgotten(tmp_path):
     checkpoints(tmp_path, 1, 9, 10)
     assert restored(tmp_path)[0] == 10

@@ -215,6 +215,8 @@ def test_rewind_forgets_the_later_steps_of_these_seeds_and_the_evaluation(tmp_pa
     metrics.rewind([0, 1], 2)
     left = [(line["seeds"], line["step"]) for line in jsonl.read_lines(metrics.path)]
     assert left == [([0, 1], 2), ([2], 2), ([2], 4), ([2], 6)]
+    metrics.rewind([2, 3], 0)  # the program of seed 2 alone never got a checkpoint
+    assert [line["seeds"] for line in jsonl.read_lines(metrics.path)] == [[0, 1]]
 
 
 def test_a_line_that_a_kill_cut_off_is_left_out_and_overwritten(tmp_path):

@@ -121,6 +121,8 @@ def test_a_run_of_many_devices_is_evaluated_where_there_are_fewer(runs, tmp_path
     more = run.config["run"] | {"mesh": "seed:2,data:8"}
     rewrite(tmp_path / run.id / "result.json", config=run.config | {"run": more})
     assert evaluate_again(tmp_path / run.id, {"swaps": ()}).rows == before[: len(before) // 2]
+    alone = evaluate_again(tmp_path / run.id, {"swaps": ()}, (run.run.seeds[0],)).rows
+    assert alone and {row.replica.number for row in alone} == {run.run.seeds[0]}
 
 
 class Enough(Exception):
