@@ -7,12 +7,10 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 from jaxtyping import Float, Int
-
-from pe_jax.data.tokenizer import Tokenizer
 
 FILLER = (
     b"The grass is green. The sky is blue. The sun is yellow. Here we go. There and back again. "
@@ -55,11 +53,24 @@ class Prompt(NamedTuple):
     its last."""
 
 
+@runtime_checkable  # the tests check types as they run
+class Pieces(Protocol):
+    """What a prompt needs of a tokenizer (data/tokenizer.py)."""
+
+    @property
+    def pieces(self) -> tuple[bytes, ...]: ...
+
+    sizes: Any  # int32 [V], the bytes of each
+
+    def encode(self, documents: Sequence[np.ndarray]) -> tuple[np.ndarray, ...]: ...
+    def decode(self, tokens: np.ndarray) -> bytes: ...
+
+
 @dataclasses.dataclass(frozen=True, eq=False)
 class Request:
     """What a prompt is written for."""
 
-    tokenizer: Tokenizer
+    tokenizer: Pieces
     evaluated: int
     """E, the evaluation length."""
     number: int
