@@ -79,20 +79,23 @@ def watch(model: Trained) -> Watched:
     most = min([max(texts), max(MOST, model.run.encodings[0].dims.train_len), *limits])
     entropy, nearest = {}, []
     for n in [n for n in texts if n <= most] or [most]:
-        rows = [attention(model, sequence[:n]) for sequence in texts.get(n, texts[max(texts)])]
-        layers = [np.stack([row[layer] for row in rows]) for layer in range(len(rows[0]))]
-        last = slice(n - max(1, n // 8), n)
-        entropy[n] = [_entropy(weights[:, :, last]).mean((0, 2)) for weights in layers]
-        nearest = [_by_distance(weights, last) for weights in layers]
+        last = max(1, n // 8)  # the whole rows of all sequences would be gigabytes
+        rows = [
+            [weights[:, -last:] for weights in attention(model, sequence[:n])]
+            for sequence in texts.get(n, texts[max(texts)])
+        ]
+        layers = [np.stack(of_layer) for of_layer in zip(*rows, strict=True)]
+        entropy[n] = [_entropy(weights).mean((0, 2)) for weights in layers]
+        nearest = [_by_distance(weights) for weights in layers]
     shown = sentence[:most]
     return Watched(nearest, entropy, _labels(model, shown), attention(model, shown))
 
 
-def _by_distance(weights: Float[np.ndarray, "W H T T"], last: slice) -> Float[np.ndarray, "H T"]:
-    """The mean weight at each distance, of the queries `last`."""
-    queries = range(*last.indices(weights.shape[2]))
-    rows, (H, T) = weights.mean(0), weights.shape[1::2]
-    within = [np.bincount(np.abs(np.arange(T) - q), row[q], T) for row in rows for q in queries]
+def _by_distance(weights: Float[np.ndarray, "W H Q T"]) -> Float[np.ndarray, "H T"]:
+    """The mean weight at each distance, of the last Q queries."""
+    _, H, Q, T = weights.shape
+    rows, distance = weights.mean(0), np.abs(np.arange(T) - np.arange(T - Q, T)[:, None])
+    within = [np.bincount(distance[q], row[q], T) for row in rows for q in range(Q)]
     return np.reshape(within, (H, -1, T)).mean(1)
 
 
