@@ -244,11 +244,9 @@ class FinishedRun:
         """
         gone = {*self.result.diverged}
         steps = self.result.train.steps
-        first = next(
-            seeds
-            for seeds in self.folder.begun_groups
-            if {*seeds} - gone and steps in self._checkpoints(seeds).steps
-        )
+        programs = [seeds for seeds in self.folder.begun_groups if {*seeds} - gone]
+        ended = (seeds for seeds in programs if steps in self._checkpoints(seeds).steps)
+        first = next(ended, programs[0])  # of others the checkpoint is gone, which is told
         arrays, digests = self._checkpoints(first).describe(steps)
         names = [name for name in arrays if name.startswith("params.")]
         shapes = {name.removeprefix("params."): arrays[name].shape[1:] for name in names}

@@ -63,14 +63,19 @@ def test_a_pretrained_model_writes_what_the_library_decodes(lab):
 
 
 def test_a_scaling_that_the_model_has_makes_an_export_no_longer(lab, tmp_path):
-    folder = ROOT / "tests" / "golden" / "pretrained" / "llama"  # llama3, of 16 tokens by 4
-    for flags, length in (((), 32), (("--swap=yarn(factor=3.0)",), 96), (("--length=48",), 48)):
-        out = tmp_path / f"{length}"
-        done = lab.start("export", f"--model=hf:{folder}", *flags, f"--out={out}").wait()
+    llama3 = f"{MODEL.removesuffix('_tied')}"  # 16 tokens by 4, for 32
+    for i, (model, flags, length) in enumerate(
+        (
+            (llama3, (), 32),
+            (llama3, ("--length=48",), 48),
+            (MODEL, ("--swap=yarn(factor=3.0)",), 96),
+        )
+    ):
+        done = lab.start("export", model, *flags, f"--out={tmp_path / str(i)}").wait()
         assert done.code == 0, done.err
-        config = json.loads((out / "config.json").read_text())
+        config = json.loads((tmp_path / str(i) / "config.json").read_text())
         assert config["max_position_embeddings"] == length
-    wrong = lab.start("export", f"--model=hf:{folder}", "--length=0", f"--out={tmp_path / 'no'}")
+    wrong = lab.start("export", llama3, "--length=0", f"--out={tmp_path / 'no'}")
     assert "--length must be an integer of at least 1, got 0" in wrong.wait().err
 
 

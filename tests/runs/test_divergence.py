@@ -132,7 +132,9 @@ def test_a_parent_is_known_by_the_first_of_its_programs_that_has_a_model(tmp_pat
     for group in ("0", "1-2"):
         (tmp_path / "checkpoints" / group / "9").mkdir(parents=True)
     arrays = {"params.w": jax.ShapeDtypeStruct((2, 3), np.dtype("float32"))}
-    stored = {(1, 2): SimpleNamespace(describe=lambda step: (arrays, {"params.w": "digest"}))}
+    stored = {
+        (1, 2): SimpleNamespace(steps=[350], describe=lambda step: (arrays, {"params.w": ""}))
+    }
     monkeypatch.setattr(start.FinishedRun, "_checkpoints", lambda self, group: stored[group])
     parent = start.FinishedRun(Folder(tmp_path), make_record("rope", [2.5] * 5, diverged=(0,)))
     assert parent.shapes == {"w": (3,)}
