@@ -64,6 +64,8 @@ def rows(
         found = [_cropped(row, by_id[row.run], metric, lengths) for row in named or best]
     for label in labels:
         runs = {oracle.train.length: oracle for oracle in oracles if oracle.label == label}
+        if {*runs}.isdisjoint(lengths):  # not evaluated at its own training length here
+            continue
         if row := by_label.get(label):
             runs[length] = by_id[row.run]
         found.append(_trained_at(label, runs, metric, lengths, length))

@@ -126,6 +126,12 @@ def test_without_such_runs_the_best_model_at_the_training_length_is_cropped():
     assert "not measured" in notes(table, "What more context is worth")
 
 
+def test_an_oracle_that_no_column_is_of_has_no_row():
+    between = oracle("t5", 192, (9, 1.9, 1.8))
+    labels = [row.label for row in tables.study([*PLAIN, between])[0].rows]
+    assert "t5, cropped to 64" in labels and "t5, trained at E" not in labels
+
+
 def test_an_oracle_of_another_protocol_is_not_shown_and_the_table_says_why():
     other = oracle("t5", 256, (9, 9, 1.7), last=128)
     (table,) = tables.study([*PLAIN, ORACLES[0], other])
