@@ -274,7 +274,7 @@ class Tried:
     """
 
     rate: float
-    valid: dict[int, float | None]  # bits per byte, or bits, by seed; None: not finite
+    valid: dict[int, float | None]  # bits per byte, or bits, by seed; None: not finite, or diverged
 
     @property
     def mean(self) -> float:

@@ -76,9 +76,9 @@ def facts(subject: Subject, same: Probed, of_pairs: Sequence[Probed]) -> Facts:
     """
     encodings = subject.encodings
     try:
-        probed = kind(subject.name)
+        probed = kind(str(subject.spec))
     except ValueError:  # its fields are for heads of the subject's size
-        probed = kind(subject.name, subject.dims.head)
+        probed = kind(str(subject.spec), subject.dims.head)
     limits = [e.limit() for e in encodings]
     hidden = [reach for e in encodings if (reach := e.reach())]
     windows = by_distance.window(same.weights)[:, -1]

@@ -63,7 +63,7 @@ class Subject:
         lm = nnx.merge(model.graphdef, jax.tree.map(jnp.asarray, model.params))
         params = [lm.params_of(i, layer) for i in here]
         kept = tuple(encodings[i] for i in here)
-        return cls(str(spec), spec, kept, tuple(params), layer, model)
+        return cls(model.run.label, spec, kept, tuple(params), layer, model)
 
     @property
     def dims(self) -> Dims:

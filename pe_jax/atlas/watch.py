@@ -81,7 +81,7 @@ def watch(model: Trained) -> Watched:
     for n in [n for n in texts if n <= most] or [most]:
         last = max(1, n // 8)  # the whole rows of all sequences would be gigabytes
         rows = [
-            [weights[:, -last:] for weights in attention(model, sequence[:n])]
+            [weights[:, -last:].copy() for weights in attention(model, sequence[:n])]
             for sequence in texts.get(n, texts[max(texts)])
         ]
         layers = [np.stack(of_layer) for of_layer in zip(*rows, strict=True)]

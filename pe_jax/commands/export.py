@@ -33,7 +33,8 @@ _SWAP = flags.DEFINE_string(
 _LENGTH = flags.DEFINE_integer(
     "length",
     None,
-    "Tokens that the scaling is made for; default: its factor times the training length.",
+    "Tokens that the scaling is made for; default: the factor of a swap times the length that it "
+    "counts from, at least the training length; without a swap the training length.",
     flag_values=OPTIONS,
 )
 _OUT = flags.DEFINE_string("out", None, "A new folder.", flag_values=OPTIONS)
@@ -99,11 +100,11 @@ def _made(own, trained: int):
     length = _LENGTH.value
     if length is None:
         # The length that a model reads by a scaling of its own is the one that it was trained for.
-        length = trained
-        for e in encodings if _SWAP.value else ():
-            if (factor := getattr(e, "factor", None)) is not None:
-                length = max(length, int(factor * (getattr(e, "length", None) or trained)))
-        if _SWAP.value and length == trained:
+        length, swapped = trained, encodings if _SWAP.value else ()
+        factors = {e: f for e in swapped if (f := getattr(e, "factor", None)) is not None}
+        for e, factor in factors.items():
+            length = max(length, int(factor * (getattr(e, "length", None) or trained)))
+        if _SWAP.value and not any(factor > 1 for factor in factors.values()):
             raise ValueError(
                 f"--swap={_SWAP.value} depends on the length that the model is to read, and "
                 f"{trained} is what it was trained for: give --length"

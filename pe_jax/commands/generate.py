@@ -100,7 +100,7 @@ def _stream(prompt: bytes, pieces, tokenizer) -> None:
         sys.stdout.flush()
 
     encoded = tokenizer.encode([np.frombuffer(prompt, np.uint8)])[0]
-    put(tokenizer.decode(encoded))  # of symbols with a space behind the last
+    put(tokenizer.decode(encoded))  # with the space that parts a task's symbols from what follows
     begun, count, rates = time.monotonic(), 0, []
     called = begun
     for piece in pieces:

@@ -171,12 +171,15 @@ class _Sweep:
 
     def _end(self, id: str, exit: Exit) -> None:
         folder, label = self.folders[id].path, self.runs[id].label
-        result = self.folders[id].answer(self.runs[id])
-        if result and exit.code and starved(result):  # the result of before
+        result, written = self.folders[id].answer(self.runs[id]), _written(folder)
+        done = written is not None and written.stage is Stage.DONE
+        if result and exit.code and starved(result) and not done:  # it is the result of before
             result = None
-        if not result and exit.code < 0 and self.killed[id] < RETRIES:
+        # Done, and no answer: by the config of another sweep of this folder.
+        if not result and (exit.code < 0 or done) and self.killed[id] < RETRIES:
             self.killed[id] += 1
-            self.view.say(f"{label}: {_killed(exit)}; it goes on")
+            if exit.code < 0:
+                self.view.say(f"{label}: {_killed(exit)}; it goes on")
             self.waiting.append(id)
             return
         if not result and exit.code >= 0 and locks.is_locked(folder):

@@ -221,7 +221,9 @@ def variant(task: Task, text: str) -> Task:
             f'eval.variants: cannot read {text!r}; a variant is "field=value", or several such '
             "with commas between them, the values Python literals"
         ) from None
-    known = [field.name for field in dataclasses.fields(task) if field.name != "causal"]
+    known = [
+        field.name for field in dataclasses.fields(task) if field.init and field.name != "causal"
+    ]
     for field in fields:
         if field not in known:
             raise ValueError(

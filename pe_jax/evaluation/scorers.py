@@ -132,7 +132,7 @@ class TextScorer:
             timed = replica.kind != "seed" and (job.part, metrics) in self.compiled
             took = time.monotonic() - began
             if "divergence" in by and not missing and self.reference.is_of(job.part):
-                took += self.reference.seconds[replica]
+                took += self.reference.seconds[_places(by["divergence"]), replica]
             seconds = took if timed else None
             self.compiled.add((job.part, metrics))
             for metric in metrics:
@@ -356,6 +356,11 @@ def key_tokens(full: np.ndarray, short: np.ndarray) -> np.ndarray:
     return (full < FULL) & (short - full > GAIN)
 
 
+def _places(metric: str) -> Any:
+    """What tells the windows of a metric of text from those of others."""
+    return named(metric, TextMetric).places
+
+
 class Reference:
     """What the models of a run's seeds predict within eval.reference. `cuts` are the windows of
     each metric and length, eval.reference included.
@@ -374,7 +379,7 @@ class Reference:
         self.config, self.session, self.budget = config, session, budget
         self.kept: dict[tuple[Any, Replica], Any] = {}
         self.lock = threading.Lock()
-        self.seconds: dict[Replica, float] = {}
+        self.seconds: dict[tuple[Any, Replica], float] = {}
         """How long the rows of each took."""
 
     def is_of(self, part: Pass) -> bool:
@@ -391,7 +396,7 @@ class Reference:
         def computed() -> np.ndarray | Missing:
             began = time.monotonic()
             rows = self._scored(last_rows, self._whole(metric, replica), params)
-            self.seconds[replica] = time.monotonic() - began
+            self.seconds[_places(metric), replica] = time.monotonic() - began
             return rows
 
         return self._once("rows", metric, replica, computed)
@@ -425,7 +430,7 @@ class Reference:
         """What is computed for a replica, once for metrics of the same windows and for all threads;
         of places only the newest is kept.
         """
-        key = (kind, named(metric, TextMetric).places), replica
+        key = (kind, _places(metric)), replica
         with self.lock:
             if key not in self.kept:
                 if replica.kind != "seed":

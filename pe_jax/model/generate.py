@@ -187,8 +187,9 @@ def generate(
     are decoded.
 
     `encodings` are set for sequences of L + `tokens` (`Encoding.at`). The random key of each draw
-    depends on the seed and the token's place alone. ValueError without a prompt or new tokens, for
-    an encoding that cannot serve that many positions, and for a number that is no 32-bit integer.
+    depends on the seed and the token's place alone. ValueError for a model that is not causal,
+    without a prompt or new tokens, for an encoding that cannot serve that many positions, and for a
+    number that is no 32-bit integer.
     """
     B, L = prompt.shape
     check_value(L, Count, "the number of tokens of the prompt")

@@ -244,9 +244,14 @@ class FinishedRun:
         """
         gone = {*self.result.diverged}
         steps = self.result.train.steps
-        programs = [seeds for seeds in self.folder.begun_groups if {*seeds} - gone]
-        ended = (seeds for seeds in programs if steps in self._checkpoints(seeds).steps)
-        first = next(ended, programs[0])  # of others the checkpoint is gone, which is told
+        theirs = (  # not of a program that has begun since, or of a seed that was left out
+            seeds
+            for seeds in self.folder.begun_groups
+            if {*seeds} - gone
+            and ({*seeds} & {*self.result.seeds} or steps in self._checkpoints(seeds).steps)
+        )
+        if (first := next(theirs, None)) is None:
+            raise ValueError(f"{self.place} has no checkpoints: run it again, in another folder")
         arrays, digests = self._checkpoints(first).describe(steps)
         names = [name for name in arrays if name.startswith("params.")]
         shapes = {name.removeprefix("params."): arrays[name].shape[1:] for name in names}
@@ -280,7 +285,7 @@ class FinishedRun:
                 continue
             try:
                 arrays = self._checkpoints(members).load(self.result.train.steps)
-            except ValueError as error:
+            except (ValueError, OSError) as error:
                 raise Refused(str(error)) from error
             for row, seed in enumerate(members):
                 rows[seed] = {path: arrays[f"params.{path}"][row] for path in self.shapes}

@@ -1,5 +1,6 @@
 """Checkpoints by Orbax, with a digest of every file and array: where the newest is damaged, the one
-before it is restored.
+before it is restored. One that cannot be read for want of memory or by a fault of the disk is not
+taken for damaged: OSError.
 
 Orbax commits a step atomically, so a kill or a full disk leaves the older steps whole. But it does
 not notice flipped bits, and does not fall back: both are added here. Digests of files are checked
@@ -148,7 +149,7 @@ class Checkpoints:
                     return step, self._state(step, like, meta["digests"]), meta["note"]
             except Exception as error:  # many types; at damage every one means the same
                 if _of_the_machine(error):
-                    raise
+                    raise self._unread(step, error) from error
                 aside = atomic.set_aside(self.folder / str(step), f"corrupt-{step}")
                 why = first_line(error) or type(error).__name__
                 warn(f"the checkpoint of step {step} is damaged ({why}): set aside as {aside.name}")
@@ -195,11 +196,18 @@ class Checkpoints:
             yield
         except Exception as error:  # many types; at damage every one means the same
             if _of_the_machine(error):
-                raise
+                raise self._unread(step, error) from error
             raise ValueError(
                 f"the checkpoint of step {step} in {self.folder} is damaged or gone "
                 f"({first_line(error) or type(error).__name__}): run it again, in another folder"
             ) from error
+
+    def _unread(self, step: int, error: Exception) -> OSError:
+        why = first_line(error) or type(error).__name__
+        return OSError(
+            f"the checkpoint of step {step} in {self.folder} cannot be read now ({why}): the same "
+            "command goes on once it can, or from the one before if it is moved away"
+        )
 
     def _state(self, step: int, like: Any, digests: dict[str, str]) -> Any:
         # jax.tree.map would sort the names: blocks.10 stands before blocks.2.

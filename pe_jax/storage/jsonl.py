@@ -82,8 +82,8 @@ class History:
 
     def rewind(self, seeds: Sequence[int], step: int) -> bool:
         """Removes the lines of evaluation, and those of training `seeds` beyond `step`: a training
-        that goes on from `step` writes them again. So go those of a program that had some of these
-        seeds and others, and never got a checkpoint. Gives whether the line of `step` is there.
+        that goes on from `step` writes them again. So go those of another program that had any of
+        these seeds and never got a checkpoint. Gives whether the line of `step` is there.
         """
         if self.path is None:
             return True

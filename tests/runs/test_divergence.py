@@ -1,5 +1,6 @@
 """A run whose seeds diverge: it ends early, keeps what it had before, and is not trained again."""
 
+import dataclasses
 import re
 import shutil
 from types import SimpleNamespace
@@ -138,6 +139,22 @@ def test_a_parent_is_known_by_the_first_of_its_programs_that_has_a_model(tmp_pat
     monkeypatch.setattr(start.FinishedRun, "_checkpoints", lambda self, group: stored[group])
     parent = start.FinishedRun(Folder(tmp_path), make_record("rope", [2.5] * 5, diverged=(0,)))
     assert parent.shapes == {"w": (3,)}
+
+
+def test_a_parent_is_not_known_by_a_program_that_has_begun_since(tmp_path, monkeypatch):
+    """Seed 0 was asked for later, and has no end yet; without any program there is no parent."""
+    (tmp_path / "checkpoints" / "0" / "9").mkdir(parents=True)
+    arrays = {"params.w": jax.ShapeDtypeStruct((2, 3), np.dtype("float32"))}
+    stored = {
+        (0,): SimpleNamespace(steps=[9]),
+        (1, 2): SimpleNamespace(steps=[350], describe=lambda step: (arrays, {"params.w": ""})),
+    }
+    monkeypatch.setattr(start.FinishedRun, "_checkpoints", lambda self, group: stored[group])
+    of_two = dataclasses.replace(make_record("rope", [2.5] * 5), seeds=(1, 2))
+    with pytest.raises(ValueError, match="has no checkpoints: run it again"):
+        start.FinishedRun(Folder(tmp_path), of_two).shapes  # noqa: B018
+    (tmp_path / "checkpoints" / "1-2" / "350").mkdir(parents=True)
+    assert start.FinishedRun(Folder(tmp_path), of_two).shapes == {"w": (3,)}
 
 
 def test_the_commands_tell_it_in_a_line(lab, diverged):
