@@ -39,12 +39,18 @@ class Selection:
         return cls(named, tuple(metrics), tuple(columns), notes)
 
     def results(self, results: Sequence[Result]) -> list[Result]:
-        """The chosen results in the order of the choice, each with the name it is shown by.
+        """The chosen results in the order of the choice, each with the name it is shown by, and the
+        curves of the chosen metrics alone.
 
         A label is looked for among the labels on the page, then among those in tables and in the
         records, where it may choose several. A ValueError, with the nearest labels, where no result
         has it.
         """
+        if self.metrics:
+            results = [
+                replace(r, curves=tuple(c for c in r.curves if c.metric in self.metrics))
+                for r in results
+            ]
         if not self.rows:
             return list(results)
         called = labels.names(results)

@@ -752,6 +752,9 @@ def test_columns_metrics_and_notes_are_chosen_for_a_paper(tmp_path, records):
     (head,) = (line for line in texts["table.md"].splitlines() if line.startswith("| encoding"))
     assert [cell.strip() for cell in head.split("|")[1:-1]] == ["encoding", "1024 (16x)", "gain"]
     assert texts["table.md"].count("###") == 1 and "nonoverlapping" in texts["table.md"]
+    assert (tmp_path / "study" / "positions.png").exists()
+    page.write(records, tmp_path / "other", (), Selection(metrics=("same_targets",)))
+    assert not (tmp_path / "other" / "positions.png").exists()  # it is of nonoverlapping
     for name in ("table.md", "baseline.md"):
         assert "How to read" not in texts[name], name
     assert "% How to read" not in texts["table.tex"] and r"\caption{" in texts["table.tex"]
