@@ -98,16 +98,20 @@ def _made(own, trained: int):
 
     encodings = swap(own, _SWAP.value) if _SWAP.value else own
     length = _LENGTH.value
-    if length is None:
-        # The length that a model reads by a scaling of its own is the one that it was trained for.
-        length, swapped = trained, encodings if _SWAP.value else ()
-        factors = {e: f for e in swapped if (f := getattr(e, "factor", None)) is not None}
-        for e, factor in factors.items():
-            length = max(length, int(factor * (getattr(e, "length", None) or trained)))
-        if _SWAP.value and not any(factor > 1 for factor in factors.values()):
+    if length is not None:
+        check_value(length, Count, "--length")
+    elif not _SWAP.value:  # by a scaling of its own a model reads what it was trained for
+        length = trained
+    else:
+        lengths = [
+            int(factor * (getattr(e, "length", None) or trained))
+            for e in encodings
+            if (factor := getattr(e, "factor", None) or 1) > 1
+        ]
+        if not lengths:
             raise ValueError(
                 f"--swap={_SWAP.value} depends on the length that the model is to read, and "
                 f"{trained} is what it was trained for: give --length"
             )
-    check_value(length, Count, "--length")
+        length = max(trained, *lengths)
     return tuple(e.at(length) for e in encodings), length

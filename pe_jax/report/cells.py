@@ -160,16 +160,11 @@ def describe(results: Iterable[Result]) -> None:
     """Registers the users' metrics that the results describe: a report reads no user's file."""
     for result in results:
         for name, told in result.metrics.items():
-            own = {
-                "name": name,
-                "sentence": told.sentence,
-                "unit": told.unit,
-                "better": told.better,
-                "logarithm": told.logarithm,
-            }
+            fields = ("sentence", "unit", "better", "logarithm")
+            fields += ("percent",) if told.samples else ()
             like = METRICS["accuracy"] if told.samples else METRICS["same_targets"]
-            percent = {"percent": told.percent} if told.samples else {}
-            USERS[name] = dataclasses.replace(like, **own, **percent)
+            own = {field: getattr(told, field) for field in fields}
+            USERS[name] = dataclasses.replace(like, name=name, **own)
 
 
 def described(name: str) -> Metric:

@@ -93,9 +93,8 @@ class History:
             for line in read_lines(self.path)
             if "loss" in line
             and (
-                line["step"] <= step
-                if line["seeds"] == list(seeds)
-                else {*seeds}.isdisjoint(line["seeds"])
+                {*seeds}.isdisjoint(line["seeds"])
+                or (line["seeds"] == list(seeds) and line["step"] <= step)
             )
         ]
         replace(self.path, kept)
