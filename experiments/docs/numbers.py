@@ -7,12 +7,20 @@ metric at that length, or at `beyond`: over all lengths beyond training. results
 task of a study of several, results/STUDY:64 one training length, results/STUDY:width=64 one width
 of the model and results/STUDY:loss=all one train.loss. After "±" stands the half width of the 95 %
 interval. `less` subtracts the value at another length, of the same study and label unless it names
-others, from that of each replica that has both; `nats` turns bits into nats, and `each` asks for
-every replica instead of the mean:
+others, from that of each replica that has both, or a number; after a comma it subtracts what
+follows as a whole:
 
     <!-- results/STUDY rope same_targets 1024 less 64 -->+3.20 ± 1.83
+    <!-- results/STUDY rope same_targets 1024 less 64, less alibi 1024 less 64 -->+3.24
     <!-- results/STUDY rope same_targets 1024 less alibi 1024 nats -->2.21
     <!-- results/STUDY:256 rope same_targets 256 less results/STUDY:64 rope 64 each -->−0.01, 0.02
+
+`nats` turns bits into nats. At the end, `each` asks for the value of every replica, `sd` for the
+mean in standard deviations of the replicas, `p` for the two-sided p of a t test that the mean is
+zero, without correction, and `tells` for the mean that this test, at 5 %, would tell from zero in
+four cases of five if replicas scattered as they do:
+
+    <!-- results/STUDY rope same_targets 1024 less alibi 1024 p -->0.021
 
 With the metric `rho` the number is Spearman's. In place of the label stands what the order of the
 encodings is compared with: a file of results/reference, in its column `at`, or another study, by
@@ -30,8 +38,9 @@ import functools
 import math
 import re
 import statistics
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from pe_jax.record import Replica, Result
 from pe_jax.report import cells, headroom, published, stats, study, tables
@@ -41,9 +50,11 @@ ROOT = Path(__file__).resolve().parents[2]
 NUMBER = r"[+−]?\d+(?:\.\d+)?"
 MARK = re.compile(
     r"<!-- (?P<study>results/\S+) (?P<label>[^>]+?) (?P<metric>\w+) (?P<length>\d+x?|beyond)"
-    r"(?P<less> less (?:(?P<less_study>results/\S+) )?(?:(?P<less_label>[^>]+?) )?"
-    r"(?P<less_length>\d+|beyond))?(?P<nats> nats)?(?P<each> each)? -->"
+    r"(?P<less>,? less [^>]+?)?(?P<nats> nats)?(?:(?P<each> each)| (?P<test>sd|p|tells))? -->"
     rf"(?P<numbers>{NUMBER}(?(each)(?:,\s+{NUMBER})*)(?P<interval>\s±\s{NUMBER})?)(?![\d.,]*\d|e-?\d)"
+)
+TERM = re.compile(
+    r"(?:(?P<study>results/\S+) )?(?:(?P<label>.+) )?(?P<length>\d+x?|beyond)|(?P<number>\d+\.\d+)"
 )
 AT_BEGINNING = re.compile(r"^[ \t]*(?:[-*] )?<!-- results/.*", re.M)
 
@@ -79,23 +90,62 @@ def _anew(mark: re.Match[str]) -> str:
 
 
 def _scores(mark: re.Match[str]) -> list[float]:
-    """The mean, or the value of each replica; then the half width of the interval, if there is one
-    in the text.
+    """The mean, the value of each replica or what `test` asks for; then the half width of the
+    interval, if there is one in the text.
+    """
+    unit = cells.described(mark["metric"]).unit
+    if mark["nats"] and not unit.startswith("bits"):
+        raise ValueError(f"{mark['metric']} is in {unit}, not in bits")
+    scale = math.log(2) if mark["nats"] else 1.0
+    values = [scale * value for value in _differences(mark, scale).values()]
+    mean, half, _ = stats.interval(values)
+    match mark["test"]:
+        case "sd":
+            return [mean / statistics.stdev(values)]
+        case "p":
+            return stats.p_values([dict(enumerate(values))], dict.fromkeys(range(len(values)), 0.0))
+        case "tells":
+            return [_tells(values)]
+    return [*(values if mark["each"] else [mean]), *([half] if mark["interval"] else [])]
+
+
+def _differences(mark: re.Match[str], scale: float) -> Mapping[Replica, float]:
+    """The values by replica, with what the mark subtracts taken off; a number there is in the unit
+    of which a score's has `scale`.
     """
     where, label, metric = mark["study"], mark["label"], mark["metric"]
-    found = _values(where, label, metric, mark["length"])
-    less = dict.fromkeys(found, 0.0)
-    if mark["less"]:
-        other = mark["less_study"] or where, mark["less_label"] or label
-        less = _values(*other, metric, mark["less_length"])
-    values = [found[replica] - less[replica] for replica in sorted(found.keys() & less.keys())]
-    mean, half, _ = stats.interval(values)
-    values = [*(values if mark["each"] else [mean]), *([half] if mark["interval"] else [])]
-    if not mark["nats"]:
-        return values
-    if not (unit := cells.described(metric).unit).startswith("bits"):
-        raise ValueError(f"{metric} is in {unit}, not in bits")
-    return [math.log(2) * value for value in values]
+
+    def value(term: str) -> Any:
+        nonlocal where, label
+        if not (found := TERM.fullmatch(term)):
+            raise ValueError(f"{term!r} is no value")
+        if found["number"]:
+            return float(found["number"]) / scale
+        where, label = found["study"] or where, found["label"] or label
+        return _values(where, label, metric, found["length"])
+
+    def less(a: Any, b: Any) -> dict[Replica, float]:
+        if isinstance(b, float):
+            return {replica: own - b for replica, own in a.items()}
+        return {replica: a[replica] - b[replica] for replica in sorted(a.keys() & b.keys())}
+
+    sides = f"{mark['length']}{mark['less'] or ''}".split(", less ")
+    return functools.reduce(
+        less, [functools.reduce(less, map(value, side.split(" less "))) for side in sides]
+    )
+
+
+def _tells(values: Sequence[float]) -> float:
+    """The mean whose noncentral t distribution has four fifths above the bound of the test."""
+    from scipy import optimize, special
+
+    n = len(values)
+    bound = special.stdtrit(n - 1, 0.975)
+
+    errors = optimize.root_scalar(
+        lambda mean: float(special.nctdtr(n - 1, mean, bound)) - 0.2, bracket=(0, 2 * bound)
+    ).root
+    return errors * statistics.stdev(values) / math.sqrt(n)
 
 
 def _values(where: str, label: str, metric: str, length: str) -> Mapping[Replica, float]:
