@@ -206,8 +206,9 @@ def _results(where: str) -> list[Result]:
 
     def names(one: Result) -> tuple[str, ...]:
         width, loss = one.config["lm"]["model"], one.config["train"].get("loss", "scored")
-        task, length = one.config["task"]["name"], str(one.train.length)
-        return task, length, f"width={width}", f"loss={loss}"
+        task, length = one.config["task"], str(one.train.length)
+        fields = (f"{field}={value}" for field, value in task.items())
+        return task["name"], length, f"width={width}", f"loss={loss}", *fields
 
     folder, _, part = where.partition(":")
     found = headroom.added(study.load(ROOT / folder))
