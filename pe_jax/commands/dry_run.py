@@ -94,8 +94,10 @@ def _total(seconds: list[float | None], jobs: int, workdir: Path) -> str:
     """How long the runs left to do take, `jobs` at a time, by the estimate of each."""
     jobs, known = engine.at_a_time(jobs, len(seconds)), [time for time in seconds if time]
     if not known:
-        return f"time n/a: no finished run in {workdir}"
+        return f"time n/a: no finished run in {workdir} tells it"
+    others = len(seconds) - len(known)
+    without = f", without {count(others, 'run')} of no steps" if others else ""
     return (
         f"about {duration(max(sum(known) / jobs, max(known)))} with {jobs} at a time, by the "
-        f"median time of a step and seed in the finished runs of {workdir}"
+        f"median time of a step and seed in the finished runs of {workdir}{without}"
     )

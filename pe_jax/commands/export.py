@@ -74,7 +74,7 @@ def _pretrained(source: str, out: Path) -> Sequence[Path]:
             json.loads((folder / "config.json").read_text("utf-8")), encodings, length, own
         )
         weights = [path for path in there.files if path.suffix == ".safetensors"]
-        return export.copied(folder, weights, config, out)
+        return export.copied(folder, weights, config, length, out)
     model = load(source)
     params, tokenizer = flat(model.params), model.tokenizer.as_json()
     return export.written(about.lm, encodings, length, params, tokenizer, out)
@@ -94,6 +94,7 @@ def _trained(out: Path) -> Sequence[Path]:
 def _made(own, trained: int):
     """(the encodings with the swap, made for the length; the length)."""
     from pe_jax.compose.swap import swap
+    from pe_jax.encodings.scaled import Scaled
     from pe_jax.fields import Count, check_value
 
     encodings = swap(own, _SWAP.value) if _SWAP.value else own
@@ -108,10 +109,10 @@ def _made(own, trained: int):
             for e in encodings
             if (factor := getattr(e, "factor", None) or 1) > 1
         ]
-        if not lengths:
+        if not lengths and any(isinstance(e, Scaled) and e.factor is None for e in encodings):
             raise ValueError(
                 f"--swap={_SWAP.value} depends on the length that the model is to read, and "
                 f"{trained} is what it was trained for: give --length"
             )
-        length = max(trained, *lengths)
+        length = max([trained, *lengths])
     return tuple(e.at(length) for e in encodings), length

@@ -24,6 +24,7 @@ from absl import flags
 from pe_jax.commands import cli
 
 if TYPE_CHECKING:
+    from pe_jax.pretrained.config import Described
     from pe_jax.runs.run import Run
 
 LAST, RECORDS = 4096, 1024
@@ -152,7 +153,8 @@ def _run(model: str, source: str) -> Run:
     from pe_jax.pretrained.source import Source
     from pe_jax.runs.run import Run
 
-    real = Source.of(model).about.length
+    about = Source.of(model).about
+    real = about.length
     trained = real if _AS_IF.value is None else _AS_IF.value
     if not 2 <= trained <= real:
         raise ValueError(
@@ -172,7 +174,7 @@ def _run(model: str, source: str) -> Run:
     asked = {
         "lengths": lengths,
         "metrics": metrics,
-        "swaps": tuple(parse_list(_SWAPS.value)),
+        "swaps": tuple(parse_list(_SWAPS.value) if _SWAPS.present else _usual_swaps(about)),
         "targets": _PLACES.value * last,
         "last": last,
         "samples": _SAMPLES.value,
@@ -188,6 +190,35 @@ def _run(model: str, source: str) -> Run:
             "needs no swap: give longer ones, or --as_if=N to score it as if trained at N"
         )
     return run
+
+
+def _usual_swaps(about: Described) -> list[str]:
+    """The default swaps, and the model's own scaling with the factor of each length, as far as they
+    can take the place of what the model has; the others are printed. ValueError if none can.
+    """
+    from pe_jax.compose.parse import parse, parse_list
+    from pe_jax.compose.swap import swap
+    from pe_jax.encodings.scaled import Scaled
+
+    members = parse(about.spec)
+    own = members.encodings(about.lm.dims(about.length))
+    scaled = [m.name for m, e in zip(members, own, strict=True) if isinstance(e, Scaled)]
+    fit, unfit = [], []
+    for spec in dict.fromkeys([*scaled, *parse_list(SWAPS)]):
+        try:
+            swap(own, spec)
+        except ValueError:
+            unfit.append(spec)
+        else:
+            fit.append(spec)
+    if unfit and not fit:
+        raise ValueError(
+            f"none of the usual swaps ({SWAPS}) can take the place of this model's {about.spec}: "
+            "name others by --swaps, as in --swaps='window(window=2048)'"
+        )
+    if unfit:
+        print(f"left out, since they take the place of plain RoPE alone: {', '.join(unfit)}")
+    return fit
 
 
 def _in_flags(error: Exception) -> str:

@@ -36,9 +36,10 @@ def swap(encodings: tuple[Encoding, ...], spec: str) -> tuple[Encoding, ...]:
     """The encodings of a trained model with those of `spec` swapped in.
 
     Each takes the place of the one encoding of its layers that it `replaces`, and keeps that one's
-    values of the fields that both have and the spec does not set. If its spec names layers, as
-    yarn[3::4] does, it takes that place in these layers alone, and the replaced one stays in its
-    others. If it replaces none it is appended.
+    values of the fields that both have and the spec does not set, but for the factor of a scaling
+    whose length is known: it is that of each evaluated length, as of any scaling swapped in. If its
+    spec names layers, as yarn[3::4] does, it takes that place in these layers alone, and the
+    replaced one stays in its others. If it replaces none it is appended.
 
     If some layers of the model, but not all, have a window, as in Gemma 3, a member of the spec
     that names no layers acts in those without one, since a longer text brings no new distances
@@ -64,7 +65,8 @@ def swap(encodings: tuple[Encoding, ...], spec: str) -> tuple[Encoding, ...]:
         old = out[places[0]] if places else None
         if old:
             both = defaults(type(old)).keys() & defaults(type(new)).keys()
-            kept = {name: getattr(old, name) for name in both - member.fields.keys()}
+            of_factor = {"factor", "attention_factor"} if getattr(old, "length", None) else {*()}
+            kept = {name: getattr(old, name) for name in both - member.fields.keys() - of_factor}
             new = dataclasses.replace(new, **kept)
         needed, there = _shapes(new), _shapes(old) if old else {}
         if needed.items() - there.items():

@@ -86,7 +86,8 @@ class Tokenizer:
         if lacking := sorted({*document.tobytes()} - known):
             named = ", ".join(f"0x{byte:02x}" for byte in lacking[:5])
             return f"it has no token for {len(lacking)} bytes of this text, as {named}"
-        return "it changes this text"
+        composes = json.loads(self.json or "{}").get("normalizer") == NFC
+        return f"it changes this text{', which is not in NFC' if composes else ''}"
 
     def _numbers(self, text: str) -> np.ndarray:
         """The tokens of a text that lists their numbers, as in "0 1 1"."""
@@ -276,7 +277,8 @@ LINE_END = re.compile(rb"[!-~](?=\n)")
 def _of_json(spec: str, text: str) -> Tokenizer:
     """The tokenizer of a tokenizer.json with this text; a piece is b"" where an id is not in use.
     ValueError unless it is a lossless BPE: a byte-level one, or one of characters as SentencePiece
-    makes it, which writes a space as "▁" and a character without a token as its bytes.
+    makes it, which writes a space as "▁" and a character without a token as its bytes. One that
+    normalises to NFC keeps the texts that are in it; `encode` refuses others.
     """
     model = _library_tokenizer(spec, text)
     vocab = model.get_vocab(with_added_tokens=False)
@@ -316,6 +318,8 @@ def _bos(spec: str, model: Any, size: int) -> int | None:
     return before[0] if before else None
 
 
+NFC = {"type": "NFC"}
+"""The normalizer of Qwen and Pythia: it composes characters, and leaves composed ones."""
 SPACES = {"type": "Replace", "pattern": {"String": " "}, "content": gguf_file.SPACE}
 """The normalizer of SentencePiece: it writes another character for a space, and adds none."""
 
@@ -324,7 +328,7 @@ def _of_bytes(parts: Any, own: Iterable[str]) -> Iterator[tuple[bool, str]]:
     """What a byte-level BPE with these tokens is refused for: (whether it is so, the reason)."""
     first = parts["pre_tokenizer"] or {}  # one step, or a sequence of steps
     steps = [s for s in first.get("pretokenizers", [first]) if s.get("type") == "ByteLevel"]
-    yield bool(parts["normalizer"]), "it changes the text first (normalizer)"
+    yield parts["normalizer"] not in (None, NFC), "it changes the text first (normalizer)"
     yield not steps, "its pre_tokenizer is not ByteLevel"
     yield any(s["add_prefix_space"] for s in steps), "it adds a space (add_prefix_space)"
     yield not all(ALPHABET.keys() >= set(t) for t in own), "not all tokens are bytes"

@@ -159,7 +159,7 @@ def answer(
                 _effective(result, metrics, lengths, way),
                 cells.seconds(result, first, lengths[-1], way),
                 scaling,
-                read_by(scaling["rope_type"], encodings) if scaling else (),
+                read_by(scaling, encodings) if scaling else (),
             )
         )
     gain = None
@@ -405,6 +405,10 @@ def _lines(found: Recommendation, chosen: Choice, scaling: Mapping[str, Any]) ->
     lines = {name: own.pop(name) for name in ("rope_theta", LONGEST)}
     lines |= {} if own["rope_type"] == "default" else {"rope_scaling": own}
     said = [f"{json.dumps(lines)[1:-1]}."]
+    if found.result.config["train"]["init_from"].startswith("hf:"):
+        said.append(
+            "Where config.json has rope_parameters, rope_theta and the scaling stand in it instead."
+        )
     if chosen.way and _exportable(found.result):
         model, spec = found.result.config["train"]["init_from"], chosen.way.swap
         asked = (f"--model={model}", f"--swap={spec}", f"--length={found.longest}", "--out=DIR")

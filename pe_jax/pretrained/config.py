@@ -13,10 +13,10 @@ from pe_jax.fields import Count, Positive, check_value
 from pe_jax.model.config import LmConfig
 
 NO_MATTER = frozenset(
-    "architectures attention_dropout auto_map bos_token_id cache_implementation "
-    "classifier_dropout dtype eos_token_id gradient_checkpointing hidden_dropout "
-    "initializer_range is_decoder is_llama_config model_type _name_or_path name_or_path "
-    "pad_token_id pretraining_tp tokenizer_class torch_dtype transformers.js_config "
+    "architectures _attn_implementation_autoset attention_dropout auto_map bos_token_id "
+    "cache_implementation classifier_dropout dtype eos_token_id gradient_checkpointing "
+    "hidden_dropout initializer_range is_decoder is_llama_config model_type _name_or_path "
+    "name_or_path pad_token_id pretraining_tp tokenizer_class torch_dtype transformers.js_config "
     "transformers_version unk_token_id use_cache".split()
 )
 """Fields that decide nothing of the logits of a given text."""
@@ -83,8 +83,9 @@ class _Fields:
             )
 
     def finish(self) -> None:
-        """ValueError if a field was not looked at."""
-        if left := sorted(self.left.keys() - NO_MATTER):
+        """ValueError if a field was not looked at, but for one that is null."""
+        there = {name for name, value in self.left.items() if value is not None}
+        if left := sorted(there - NO_MATTER):
             values = ", ".join(f"{self.within}{name}={self.left[name]!r}" for name in left)
             raise ValueError(f"config.json has fields that are not understood: {values}")
 
@@ -193,13 +194,13 @@ def _gemma3(family: str, fields: _Fields) -> Described:
         )
     far_base = fields.number("rope_theta", 1e6, hint=Positive)
     near_base = fields.number("rope_local_base_freq", 1e4, hint=Positive)
-    scaling = fields.take("rope_scaling", {})
+    scaling = _Fields(fields.take("rope_scaling", {}), "rope_scaling.").left
     parts = _Fields(fields.take("rope_parameters", {}), "rope_parameters.")
     of_far, of_near = (parts.take(f"{kind}_attention", {}) for kind in ("full", "sliding"))
     parts.finish()
     far_rope, near_rope = (
         _rotary(family, _Fields({"rope_theta": base, "rope_parameters": own}), length)
-        for base, own in ((far_base, of_far or scaling), (near_base, of_near))
+        for base, own in ((far_base, _Fields(of_far).left | scaling), (near_base, of_near))
     )
     local = f"[{_ranges(near)}]"
     spec = f"{far_rope}[{_ranges(far)}]+{near_rope}{local}+window(window={window}){local}"
@@ -243,9 +244,10 @@ def _gpt_neox(family: str, fields: _Fields) -> Described:
 
 def _rotary(family: str, fields: _Fields, length: int) -> str:
     """The spec of the rotation: in transformers 5 rope_parameters, before it rope_theta (of
-    GPT-NeoX rotary_emb_base and rotary_pct) and rope_scaling.
+    GPT-NeoX rotary_emb_base, whatever rope_theta says, and rotary_pct) and rope_scaling.
     """
-    base = fields.take("rope_theta", fields.take("rotary_emb_base", 10000.0))
+    usual, neox = fields.take("rope_theta", 10000.0), fields.take("rotary_emb_base", None)
+    base = usual if neox is None else neox
     part = fields.take("rotary_pct", 0.25 if family == "gpt_neox" else 1.0)
     part = fields.take("partial_rotary_factor", part)
     older, newer = fields.take("rope_scaling", {}), fields.take("rope_parameters", {})
@@ -275,6 +277,8 @@ def _rotary(family: str, fields: _Fields, length: int) -> str:
         check_value(trained, Count, field)
         options.setdefault("factor", max(1.0, length / trained))
     scaling.must("truncate", True)
+    if kind == "dynamic":  # counts from max_position_embeddings
+        scaling.take("original_max_position_embeddings", None)
     scaling.finish()
     written = ",".join(f"{key}={value!r}" for key, value in options.items())
     return f"{name}({written.replace(' ', '')})"  # in a spec nothing has a space
@@ -283,11 +287,7 @@ def _rotary(family: str, fields: _Fields, length: int) -> str:
 SCALINGS = {
     "default": ("rope", {}, {}),
     "linear": ("pi", {"factor": "factor"}, {}),
-    "dynamic": (
-        "dynamic_ntk",
-        {"factor": "factor"},
-        {"original_max_position_embeddings": "length"},
-    ),
+    "dynamic": ("dynamic_ntk", {"factor": "factor"}, {}),
     "longrope": (
         "longrope",
         {"short_factor": "short", "long_factor": "long"},

@@ -18,7 +18,16 @@ from pe_jax.model.config import LmConfig
 from pe_jax.pretrained.rope_scaling import max_position_embeddings, rope_parameters
 from pe_jax.storage import atomic
 
-KEPT = ("generation_config.json", "tokenizer_config.json", "special_tokens_map.json")
+KEPT = (
+    "added_tokens.json",
+    "chat_template.jinja",
+    "generation_config.json",
+    "merges.txt",
+    "special_tokens_map.json",
+    "tokenizer.model",
+    "vocab.json",
+)
+TOKENIZER = "tokenizer_config.json"
 
 
 def with_scaling(
@@ -30,11 +39,15 @@ def with_scaling(
     """A config.json with these encodings, made for `length` tokens, in place of its own, which are
     those `before`. ValueError for encodings that it cannot say.
     """
+    there = max_position_embeddings(encodings[0], length)
+    if tuple(encodings) == tuple(e.at(length) for e in before):
+        return {**config, "max_position_embeddings": there}
     own = rope_parameters(encodings, before)
     base = "rotary_emb_base" if config.get("model_type") == "gpt_neox" else "rope_theta"
-    usual = {base, "rope_scaling", "rope_parameters", "max_position_embeddings"}
+    usual = {"rope_scaling", "rope_parameters", "max_position_embeddings"}
+    usual |= {"rotary_emb_base", "rope_theta"}  # a GPT-NeoX can have both
     out = {name: value for name, value in config.items() if name not in usual}
-    out["max_position_embeddings"] = max_position_embeddings(encodings[0], length)
+    out["max_position_embeddings"] = there
     if "rope_parameters" in config:
         by_layers = config["rope_parameters"] or {}
         if "full_attention" in by_layers:  # of Gemma 3
@@ -48,17 +61,27 @@ def with_scaling(
 
 
 def copied(
-    source: Path, weights: Sequence[Path], config: Mapping[str, Any], out: Path
+    source: Path, weights: Sequence[Path], config: Mapping[str, Any], length: int, out: Path
 ) -> list[Path]:
-    """A pretrained model's folder once more at `out`, with another config.json."""
+    """A pretrained model's folder once more at `out`, with another config.json, and with texts of
+    `length` tokens allowed by its tokenizer.
+    """
     index = source / "model.safetensors.index.json"
     files = [*weights, source / "tokenizer.json", *([index] if index.is_file() else [])]
     files += [source / name for name in KEPT if (source / name).is_file()]
     with atomic.together(out) as draft:
         for path in files:
             shutil.copyfile(path, draft / path.name)
-        atomic.write(draft / "config.json", json.dumps(config, indent=2) + "\n")
-    return [out / name for name in ("config.json", *(path.name for path in files))]
+        made = {"config.json": config}
+        if (source / TOKENIZER).is_file():
+            about = json.loads((source / TOKENIZER).read_text("utf-8"))
+            if about.get("model_max_length", length) < length:  # vLLM serves no more than that
+                about["model_max_length"] = length
+            made[TOKENIZER] = about
+        for name, values in made.items():
+            text = json.dumps(values, indent=2, ensure_ascii=False)
+            atomic.write(draft / name, text + "\n")
+    return [out / name for name in (*made, *(path.name for path in files))]
 
 
 def written(

@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pe_jax.compose.parse import layers_of
@@ -28,13 +28,17 @@ READ_BY: dict[str, tuple[str, ...]] = {
 reads dynamic, too, but takes one base for all lengths."""
 
 
-def read_by(rope_type: str, own: Sequence[Encoding]) -> tuple[str, ...]:
-    """READ_BY of a model with these encodings. Of one with two bases, as Gemma 3, llama.cpp's
-    conversion refuses every scaling but linear.
+def read_by(scaling: Mapping[str, Any], own: Sequence[Encoding]) -> tuple[str, ...]:
+    """READ_BY of a scaling of a model with these encodings. Of one with two bases, as Gemma 3,
+    llama.cpp's conversion refuses every scaling but linear. YaRN's attention_factor is not read by
+    vLLM, and not known to be by llama.cpp's conversion.
     """
-    two_bases = sum(isinstance(e, Rotary) for e in own) > 1
-    refused = {"llama.cpp"} if two_bases and rope_type not in ("default", "linear") else {}
-    return tuple(program for program in READ_BY[rope_type] if program not in refused)
+    kind, programs = scaling["rope_type"], [*READ_BY[scaling["rope_type"]]]
+    if sum(isinstance(e, Rotary) for e in own) > 1 and kind not in ("default", "linear"):
+        programs = [program for program in programs if program != "llama.cpp"]
+    if kind == "yarn" and "attention_factor" in scaling:
+        programs = ["transformers"]
+    return tuple(programs)
 
 
 def rope_parameters(encodings: Sequence[Encoding], own: Sequence[Encoding] = ()) -> dict[str, Any]:

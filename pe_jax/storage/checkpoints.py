@@ -149,7 +149,8 @@ class Checkpoints:
                     return step, self._state(step, like, meta["digests"]), meta["note"]
             except Exception as error:  # many types; at damage every one means the same
                 if _of_the_machine(error):
-                    raise self._unread(step, error) from error
+                    without = "or from the checkpoint before if this one is moved away"
+                    raise self._unread(step, error, without) from error
                 aside = atomic.set_aside(self.folder / str(step), f"corrupt-{step}")
                 why = first_line(error) or type(error).__name__
                 warn(f"the checkpoint of step {step} is damaged ({why}): set aside as {aside.name}")
@@ -161,7 +162,7 @@ class Checkpoints:
 
     def state(self, step: int, like: Any) -> Any:
         """The state of a checkpoint, a tree like `like`, whose leaves may be shapes. ValueError if
-        the checkpoint is not there or damaged, or holds other arrays.
+        the checkpoint is not there or damaged, or holds other arrays; OSError if it cannot be read.
         """
         shapes, digests = self.describe(step)
         if kinds_of(shapes) != kinds_of(flat(like)):
@@ -171,14 +172,14 @@ class Checkpoints:
 
     def describe(self, step: int) -> tuple[dict[str, jax.ShapeDtypeStruct], dict[str, str]]:
         """(shapes, digests) of a checkpoint's arrays, by name, without reading them. ValueError if
-        it is not there or damaged.
+        it is not there or damaged, OSError if it cannot be read.
         """
         with self._damage(step):
             meta = self._meta(step)
             return {name: shape_of(kind) for name, kind in meta["kinds"].items()}, meta["digests"]
 
     def load(self, step: int) -> dict[str, Any]:
-        """Every array of a checkpoint, by name; ValueError if it is not there or damaged."""
+        """Every array of a checkpoint, by name; errors as of `describe`."""
         shapes, digests = self.describe(step)
         with self._damage(step):
             return self._arrays(step, shapes, digests)
@@ -202,12 +203,11 @@ class Checkpoints:
                 f"({first_line(error) or type(error).__name__}): run it again, in another folder"
             ) from error
 
-    def _unread(self, step: int, error: Exception) -> OSError:
+    def _unread(self, step: int, error: Exception, *without: str) -> OSError:
         why = first_line(error) or type(error).__name__
-        return OSError(
-            f"the checkpoint of step {step} in {self.folder} cannot be read now ({why}): the same "
-            "command goes on once it can, or from the one before if it is moved away"
-        )
+        remedy = ", ".join(("the same command goes on once it can", *without))
+        where = f"the checkpoint of step {step} in {self.folder}"
+        return OSError(f"{where} cannot be read now ({why}): {remedy}")
 
     def _state(self, step: int, like: Any, digests: dict[str, str]) -> Any:
         # jax.tree.map would sort the names: blocks.10 stands before blocks.2.
@@ -271,7 +271,8 @@ def digests(state: Any) -> dict[str, str]:
 
 def _of_the_machine(error: Exception) -> bool:
     """Whether an error says nothing of the checkpoint: no memory, or a disk that cannot be read."""
-    of_disk = isinstance(error, OSError) and not isinstance(error, FileNotFoundError)
+    of_path = FileNotFoundError | IsADirectoryError | NotADirectoryError
+    of_disk = isinstance(error, OSError) and not isinstance(error, of_path)
     return of_disk or isinstance(error, MemoryError | jax.errors.JaxRuntimeError)
 
 

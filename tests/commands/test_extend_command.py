@@ -62,6 +62,18 @@ def test_a_pretrained_model_writes_what_the_library_decodes(lab):
     assert both.code == 2 and "give either --workdir=RUN" in both.err
 
 
+def test_a_scaled_model_gets_its_own_scaling_and_one_that_turns_part_of_a_head_none(lab):
+    """Without --swaps, of those that take the place of plain RoPE the rest are left out."""
+    source = f"--source=files:{lab.folder / 'book.txt'}"
+    asked = (source, "--lengths=16,64", "--last=8", "--metrics=same_targets", "--dry_run")
+    done = lab.start("extend", MODEL.removesuffix("_tied"), *asked, "--places=2").wait()
+    assert done.code == 0, done.err
+    assert "left out, since they take the place of plain RoPE alone: pi, ntk," in done.out
+    neox = f"--model=hf:{ROOT / 'tests' / 'golden' / 'pretrained' / 'gpt_neox'}"
+    done = lab.start("extend", neox, *asked, "--places=2").wait()
+    assert done.code == 2 and "can take the place of this model's partial_rope" in done.err
+
+
 def test_a_scaling_that_the_model_has_makes_an_export_no_longer(lab, tmp_path):
     llama3 = f"{MODEL.removesuffix('_tied')}"  # 16 tokens by 4, for 32
     for i, (model, flags, length) in enumerate(

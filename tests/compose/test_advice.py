@@ -95,6 +95,18 @@ def test_hybrids_of_the_literature_do_nothing_twice():
         assert told(spec) == []
 
 
+def test_a_scaling_swapped_for_itself_gets_the_factor_of_each_length_where_its_own_is_known():
+    """A model of YaRN from 16 to 64 tokens reads 128 at eight times its 16."""
+    dims = Dims(model=32, heads=2, head=16, layers=1, train_len=64)
+    own = make("yarn(factor=4.0,length=16,attention_factor=1.5)", dims)
+    (e,) = (e.at(128) for e in swap(own, "yarn"))
+    assert (e.factor, e.length, e.attention_factor) == (8.0, 16, None)
+    (e,) = swap(own, "yarn(factor=2.0)")
+    assert e.factor == 2.0
+    (e,) = swap(make("yarn(factor=4.0)", dims), "yarn")
+    assert e.factor == 4.0
+
+
 def test_a_swap_that_would_rotate_twice_is_refused():
     for spec in ("xpos", "p_rope", "partial_rope", "pope"):
         with pytest.raises(ValueError, match="would do a second time what this model's"):

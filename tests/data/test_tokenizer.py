@@ -286,7 +286,7 @@ def sequence(*steps):
 
 BYTE_LEVEL = pre_tokenizers.ByteLevel(add_prefix_space=False)
 UNFIT = {
-    "normalizer": (setting("normalizer", normalizers.NFC()), "changes the text first"),
+    "normalizer": (setting("normalizer", normalizers.NFKC()), "changes the text first"),
     "prefix": (setting("pre_tokenizer", pre_tokenizers.ByteLevel()), "add_prefix_space"),
     "metaspace": (setting("pre_tokenizer", pre_tokenizers.Metaspace()), "is not ByteLevel"),
     "none": (setting("pre_tokenizer", None), "is not ByteLevel"),
@@ -314,6 +314,16 @@ def test_a_tokenizer_that_is_not_lossless_is_refused(tmp_path, trained, name):
     with pytest.raises(ValueError, match=f"{spec} is not lossless: .*{reason}") as told:
         tokenize(corpus(varied()), spec)
     assert "as bpe:N trains" in str(told.value)
+
+
+def test_a_tokenizer_that_normalises_to_nfc_keeps_what_is_in_it(tmp_path, trained):
+    """As those of Qwen and Pythia do."""
+    spec = saved(tmp_path / "tokenizer.json", trained, setting("normalizer", normalizers.NFC()))
+    text = unicodedata.normalize("NFC", PROSE)
+    found = tokenize(corpus(text), spec)
+    assert found.tokenizer.decode(found.splits["train"][0]) == text.encode()
+    with pytest.raises(ValueError, match="it changes this text, which is not in NFC"):
+        tokenize(corpus(text + "e\u0301"), spec)
 
 
 def of_characters(**fields):

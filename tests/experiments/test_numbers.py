@@ -61,7 +61,11 @@ def studies(tmp_path, monkeypatch):
         ("a:128 alibi same_targets 128 less results/a:64 64", "0.00", "−0.13"),
         ("a:128 alibi same_targets 128 less results/a:64 rope 64", "+0.00", "+0.13"),
         ("a:64 rope same_targets 128 less 64, less alibi 128 less 64", "0.00", "1.03"),
-        ("a:128 alibi same_targets 128 less 2.0, less results/a:64 rope 64 less 2.0", "0.00", "0.13"),
+        (
+            "a:128 alibi same_targets 128 less 2.0, less results/a:64 rope 64 less 2.0",
+            "0.00",
+            "0.13",
+        ),
         ("a:64 rope same_targets 64 less 1.5 nats sd", "0.00", "−0.20"),
         ("a:64 rope same_targets 128 less 64 p", "0.0000", "0.0072"),
         ("a:64 rope same_targets 128 less 64 tells", "0.000", "0.499"),

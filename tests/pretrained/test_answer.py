@@ -123,6 +123,16 @@ def test_dynamic_ntk_counts_from_its_own_length_in_config_json(monkeypatch):
     assert '"rope_type": "dynamic"' in text and '"max_position_embeddings": 32' in text
 
 
+def test_a_temperature_of_yarns_own_is_read_by_transformers_alone(monkeypatch):
+    """vLLM takes attn_factor for it, and no attention_factor."""
+    spec = "yarn(mscale=0.2)"
+    monkeypatch.setitem(WORSE, spec, -0.1)
+    monkeypatch.setitem(SCATTER, spec, 0.0)
+    found = answer(result(("same_targets",)), parse("rope").encodings(DIMS))
+    (choice,) = (c for c in found.choices if c.name == spec)
+    assert choice.read_by == ("transformers",)
+
+
 def test_the_command_of_an_export_is_given_where_the_model_can_be_exported(monkeypatch):
     """A GGUF file is exported as a Llama, which a Gemma is not."""
     monkeypatch.setitem(WORSE, "yarn", -0.1)

@@ -58,7 +58,7 @@ def test_an_exported_scaling_gives_the_logits_of_transformers(name, tmp_path):
         scaling = scaling["full_attention"]
     usual = {"beta_fast": 32.0, "beta_slow": 1.0} if "yarn" in SWAPS[name] else {}
     assert scaling == wanted | usual
-    copied(folder, [folder / "model.safetensors"], config, tmp_path / "out")
+    copied(folder, [folder / "model.safetensors"], config, 128, tmp_path / "out")
     golden = np.load(GOLDEN / name / "logits.npz")
     found = logits(load(f"hf:{tmp_path / 'out'}"), golden["tokens"])
     np.testing.assert_allclose(found, golden["logits"], atol=1e-4)
@@ -73,11 +73,31 @@ def test_the_base_of_a_gpt_neox_keeps_its_name():
     """transformers takes rotary_emb_base where both names stand there."""
     config = json.loads((GOLDEN / "gpt_neox" / "config.json").read_text())
     config = {k: v for k, v in config.items() if k != "rope_parameters"}
-    config |= {"rotary_pct": 1.0, "rotary_emb_base": 10000}
+    config |= {"rotary_pct": 1.0, "rotary_emb_base": 10000, "rope_theta": 500}
     about = described(config)
+    assert about.spec == "rope(base=10000.0)"
     (e,) = parse("ntk(factor=4.0)").encodings(about.lm.dims(about.length))
     exported = with_scaling(config, (e,), 128)
     assert "rope_theta" not in exported and exported["rotary_emb_base"] > 40000
+
+
+def test_a_rotation_that_stays_stays_as_it_is_written():
+    """A quarter of each head turned, which no rope_type stands for."""
+    config = json.loads((GOLDEN / "gpt_neox" / "config.json").read_text())
+    about = described(config)
+    own = parse(about.spec).encodings(about.lm.dims(about.length))
+    made = with_scaling(config, [e.at(99) for e in own], 99, own)
+    assert "partial_rope" in about.spec and made == config | {"max_position_embeddings": 99}
+
+
+def test_a_chat_model_keeps_its_template_and_is_allowed_longer_texts(tmp_path):
+    folder = shutil.copytree(GOLDEN / "llama", tmp_path / "in")
+    (folder / "chat_template.jinja").write_text("{{ messages }}")
+    (folder / "tokenizer_config.json").write_text('{"model_max_length": 32}')
+    copied(folder, [folder / "model.safetensors"], {}, 128, tmp_path / "out")
+    about = json.loads((tmp_path / "out/tokenizer_config.json").read_text())
+    assert about["model_max_length"] == 128
+    assert (tmp_path / "out/chat_template.jinja").read_text() == "{{ messages }}"
 
 
 DIMS = Dims(model=32, heads=4, head=8, layers=2, train_len=64)

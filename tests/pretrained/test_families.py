@@ -95,6 +95,24 @@ def test_the_fields_of_a_scaling_are_those_of_its_encoding():
     assert member.fields == wanted | {"attention_factor": 1.5}
 
 
+def test_fields_that_huggingface_passes_over_change_nothing():
+    """Its dynamic NTK counts from max_position_embeddings alone."""
+    dynamic = {"rope_type": "dynamic", "rope_theta": 500.0, "factor": 2.0}
+    known = described(CONFIG | {"rope_parameters": dynamic})
+    more = {"rope_parameters": dynamic | {"original_max_position_embeddings": 8}}
+    more |= {"quantization_config": None, "_attn_implementation_autoset": True}
+    assert described(CONFIG | more) == known
+
+
+def test_a_scaling_beside_the_two_bases_of_a_gemma_is_that_of_its_layers_without_a_window():
+    config = json.loads((GOLDEN / "gemma3" / "config.json").read_text())
+    own = {kind: {"rope_type": "default", "rope_theta": 1e4} for kind in ("sliding_attention",)}
+    own |= {"full_attention": {"rope_type": "default", "rope_theta": 1e6}}
+    scaling = {"rope_type": "linear", "factor": 8.0}
+    spec = described(config | {"rope_parameters": own, "rope_scaling": scaling}).spec
+    assert "pi(base=1000000.0,factor=8.0)" in spec and "rope(base=10000.0)" in spec
+
+
 LONGROPE = {"rope_type": "longrope", "short_factor": [1.0] * 4, "long_factor": [2.0] * 4}
 WRONG = {
     "family": ({"model_type": "lama"}, "'lama' cannot be read; did you mean 'llama'"),

@@ -107,8 +107,10 @@ def test_trouble_of_the_machine_sets_no_checkpoint_aside(tmp_path, monkeypatch, 
 
     with monkeypatch.context() as patched:
         patched.setattr(Checkpoints, "_state", fails)
-        with pytest.raises(OSError, match="step 2 in .* cannot be read now"):
+        with pytest.raises(OSError, match="step 2 in .* cannot be read now .* is moved away"):
             made.restore(state(0), print)
+        with pytest.raises(OSError, match="goes on once it can$"):
+            made.state(2, state(0))
     assert restored(tmp_path)[0] == 2
 
 
