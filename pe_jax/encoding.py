@@ -73,7 +73,7 @@ class Encoding:
     per_sequence: ClassVar[bool] = False
     """`positions` reads the tokens or draws for each sequence; False: a draw serves the batch."""
     fixed: ClassVar[tuple[str, ...]] = ()
-    """Entries of `init` that stay as they are drawn: the hooks let no gradient through to them."""
+    """Entries of `init` that stay as they are drawn: no gradient reaches them."""
 
     def __init_subclass__(cls, **kwargs: Any):
         super().__init_subclass__(**kwargs)

@@ -46,9 +46,10 @@ def check_value(value: Any, hint: Any, name: str) -> None:
 
 @functools.cache
 def hints(cls: type) -> dict[str, Any]:
-    """The annotation of each field of a dataclass."""
+    """The annotation of each field of a dataclass that is given to it."""
     known = typing.get_type_hints(cls, include_extras=True)
-    return {name: known[name] for name in cls.__dataclass_fields__ if name in known}
+    given = [name for name, field in cls.__dataclass_fields__.items() if field.init]
+    return {name: known[name] for name in given if name in known}
 
 
 def fits(value: Any, hint: Any) -> bool:
@@ -66,7 +67,7 @@ def fits(value: Any, hint: Any) -> bool:
         return any(value == known and type(value) is type(known) for known in parts)
     if kind is tuple and parts[1:] == (...,):
         return isinstance(value, tuple) and all(fits(entry, parts[0]) for entry in value)
-    if not isinstance(kind, type):
+    if kind is Any or not isinstance(kind, type):
         return True
     if isinstance(value, bool) or kind is bool:
         return type(value) is kind

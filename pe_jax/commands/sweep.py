@@ -216,8 +216,15 @@ def runs_of(
     `values`, by names such as "train.steps"; AttributeError for a name that a config lacks, with
     the nearest.
     """
-    listed = module.get_sweep() if hasattr(module, "get_sweep") else [config]
+    from pe_jax.configs import base
+
+    listed = module.get_sweep() if (lists := hasattr(module, "get_sweep")) else [config]
     configs = [run.copy_and_resolve_references() for run in listed]
+    if also and lists and getattr(module, "get_config", base.get_config) is base.get_config:
+        raise ValueError(
+            "--also adds a run of the file's get_config, and this file has none of its own: define "
+            "get_config in it, with all that get_sweep sets"
+        )
     configs += [module.get_config(f"pe={spec}") for spec in also]
     for run in configs:
         for name, value in values.items():

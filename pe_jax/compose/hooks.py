@@ -101,10 +101,13 @@ class _Hooks:
             value = self._called(hook, getattr(self.encoding, hook))
             if not right(value):
                 raise self._wrong(hook, repr(value), words)
-        params = self._traced("init", jax.random.key(0))
-        leaves = jax.tree.leaves(params)
-        if not isinstance(params, dict) or any(leaf.dtype != jnp.float32 for leaf in leaves):
-            raise self._wrong("init", _described(params), "a dictionary of float32 arrays")
+        drawn = self._called("init", lambda: self.encoding.init(jax.random.key(0)))
+        entries = drawn.values() if isinstance(drawn, dict) else (None,)
+        if any(getattr(a, "dtype", None) != jnp.float32 for a in entries):
+            raise self._wrong("init", _described(drawn), "a dictionary of float32 arrays")
+        if unknown := {*self.encoding.fixed} - drawn.keys():
+            raise self._wrong("init", f"{', '.join(drawn)} alone", f"{', '.join(unknown)}, `fixed`")
+        params = jax.tree.map(lambda a: Shape(a.shape, a.dtype), drawn)
         self.positions()
         coords = self._coords(params)
         for site in self._sites(params, coords):
@@ -218,9 +221,11 @@ def _broadcasts(shape: tuple[int, ...], wanted: tuple[int, ...]) -> bool:
 
 def _described(found: Any) -> str:
     """Arrays by dtype and shape, as in float32[3, 64]."""
-    if isinstance(found, Shape):
-        return f"{found.dtype}{list(found.shape)}"
-    return str(jax.tree.map(lambda a: _Text(f"{a.dtype}{list(a.shape)}"), found))
+
+    def text(a: Any) -> Any:
+        return _Text(f"{a.dtype}{list(a.shape)}") if hasattr(a, "dtype") else a
+
+    return str(jax.tree.map(text, found))
 
 
 class _Text(str):

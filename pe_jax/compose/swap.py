@@ -15,7 +15,7 @@ from collections.abc import Sequence
 import jax
 
 from pe_jax.compose.parse import defaults, layers_of, parse
-from pe_jax.encoding import Encoding
+from pe_jax.encoding import Encoding, overrides
 
 Class = type[Encoding]
 
@@ -88,6 +88,12 @@ def swap(encodings: tuple[Encoding, ...], spec: str) -> tuple[Encoding, ...]:
             own = doubled[0].__name__
             raise ValueError(
                 f"{spec!r} would do a second time what this model's {own} does: no swap"
+            )
+        elif overrides(new, "qk") and (turned := [out[i] for i in here if overrides(out[i], "qk")]):
+            own = type(turned[0])
+            raise ValueError(
+                f"{spec!r} would change queries and keys beside this model's {own.__name__}: no "
+                f"swap; a class of your own takes its place with family = {own.family!r} in it"
             )
         else:
             out.append(new)

@@ -67,7 +67,10 @@ def _fields(values, hints):
         if value is None:
             kinds = typing.get_args(hints[name]) or (hints[name],)
             kind = next(t for t in kinds if t is not type(None))
-            section[name] = placeholder(kind)
+            if typing.get_origin(kind) is typing.Literal:
+                kind = type(typing.get_args(kind)[0])
+            kind = typing.get_origin(kind) or kind
+            section[name] = placeholder(object if kind is typing.Any else kind)
         else:
             section[name] = value
     return section

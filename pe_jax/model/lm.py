@@ -228,7 +228,10 @@ class LM(nnx.Module):
         if member >= len(self.shared):
             return {}
         parts = [self.shared[member]] + ([] if layer is None else [self.owned[layer][member]])
-        return {name: value[...] for part in parts for name, value in part.items()}
+        items = (item for part in parts for item in nnx.Dict.items(part))  # one may be named items
+        params = {name: value[...] for name, value in items}
+        fixed = self.encodings[member].fixed
+        return {n: jax.lax.stop_gradient(a) if n in fixed else a for n, a in params.items()}
 
     def _embed(
         self, x: Float[Array, "B L D"], seen: Seen, encodings, layer: int | None, cache: LayerPast
@@ -255,7 +258,7 @@ class LM(nnx.Module):
                 lambda x, tokens, pos, e=e, params=params: e.embed(params, x, tokens, pos),
                 in_axes=(0, 0, None if seen.pos.ndim == 1 else 0),
             )
-            x = hook(x, seen.tokens, seen.pos)
+            x = hook(x, seen.tokens, seen.pos).astype(x.dtype)
         return rows_from(x, seen.start, count), cache
 
 

@@ -1,10 +1,11 @@
-"""Whether the numbers of a user's own encoding are finite, and whether it lets a causal model read
-the tokens that it is to predict.
+"""Whether the numbers of a user's own encoding are finite and the same for a whole text and for its
+parts, and whether it lets a causal model read the tokens that it is to predict.
 
 The probe computes what each hook gives for a short random text twice: the second time everything
 from the middle on is replaced (tokens, inputs, queries, keys and values). What the hooks of a
-causal model give before the middle must be the same. The encodings of the table are probed by the
-tests alone.
+causal model give before the middle must be the same. So must attention be by blocks, and in a
+causal model of the first half alone and of the last token alone, as in decoding. The encodings of
+the table are probed by the tests alone.
 
 Axes: L sequence, H heads, K head size, D model size.
 """
@@ -18,6 +19,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from pe_jax.attention.blockwise import attend_blockwise
 from pe_jax.attention.bound import Bound, fold_positions
 from pe_jax.attention.dense import attend
 from pe_jax.attention.rows import Rows
@@ -30,12 +32,22 @@ from pe_jax.model.lm import noisy
 MOST = 64  # tokens of the probe
 IDS = 16  # tokens have ids below it, so that those which a class may know, such as digits, occur
 NEAR = 1e-5  # what the sums of an FFT may differ by
+CLOSE = 1e-3  # what rounding changes in attention by parts, at most
 ATTENTION = ("scale", "qk", "far", "far_positions", "bias", "logits", "normalize", "gate")
 READING = ("positions", "embed", "locate", *ATTENTION)  # the others get distances alone
 LATER = (
     "reads later tokens, which a causal model is to predict: what it gives for a token may depend "
     "on that token and those before it alone"
 )
+BLOCKS = (
+    "gives other numbers where it gets a part of the keys: if it needs all keys of a query, set "
+    "whole_rows = True in its class"
+)
+LENGTHS = (
+    "gives other numbers for a shorter text or a single query: hooks get positions, never lengths, "
+    "which `at` is told"
+)
+AFRESH = "gives other numbers where it goes on from `before`, the row of the token before"
 ENDLESS = "gives numbers that are infinite or undefined (NaN), from which no model learns"
 
 
@@ -60,8 +72,9 @@ def check(encodings: Sequence[Encoding], names: Sequence[str]) -> None:
 @functools.cache  # a sweep has the same encoding in many runs
 def fault(encodings: tuple[Encoding, ...]) -> tuple[str, str] | None:
     """(hook, what is wrong) of the last encoding, None if nothing is. LATER: the hook reads later
-    tokens in a causal model. ENDLESS: embeddings or attention are not finite. Hooks that cannot be
-    told apart are named together, with "or". The encoding gets the positions that the others give.
+    tokens in a causal model. ENDLESS: embeddings or attention are not finite. BLOCKS, LENGTHS and
+    AFRESH: what it gives depends on how much of the text it gets at once. Hooks that cannot be told
+    apart are named together, with "or". The encoding gets the positions that the others give.
     """
     if not sites(encodings[-1]):
         return None
@@ -95,10 +108,37 @@ def _fault_at(encodings: tuple[Encoding, ...], length: int) -> tuple[str, str] |
         for a, b in zip(*map(jax.tree.leaves, outputs), strict=True):
             if not jnp.allclose(a[:middle], b[:middle], NEAR, NEAR, equal_nan=True):
                 return hook, LATER
-    for hook, output in ("embed", first[1]), (named((*ATTENTION, *RELATIVE)), first[3]):
+    attention = named((*ATTENTION, *RELATIVE))
+    for hook, output in ("embed", first[1]), (attention, first[3]):
         if not jnp.isfinite(output).all():
             return hook, ENDLESS
-    return None
+    by_blocks, shorter, going_on = _the_same(encodings[-1], params, first[0], x[0], qkv[0])
+    if not by_blocks:
+        return attention, BLOCKS
+    if dims.causal and not shorter:
+        return attention, LENGTHS
+    return ("locate", AFRESH) if dims.causal and not going_on else None
+
+
+@functools.partial(jax.jit, static_argnames="e")
+def _the_same(e: Encoding, params, pos, x, qkv):
+    """Whether attention by blocks, and that of the first half and of the last token alone, are that
+    of the whole text; and whether `locate` of the second half goes on where the first ends.
+    """
+    middle, near = len(x) // 2, functools.partial(jnp.allclose, rtol=CLOSE, atol=CLOSE)
+    located = e.locate(params, x, pos, None)
+    rows, bound = Rows(jnp.arange(len(x)), pos, (located,)), Bound((params,), (e,), False)
+    half, last = rows.take(0, middle), rows.take(len(x) - 1, 1)
+    q, k, v = qkv[:, 0], qkv[:, 1], qkv[:, 2]
+    out = attend(bound, q, k, v, rows, rows)
+    by_blocks = attend_blockwise(bound, q, k, v, rows, rows, block=max(1, middle // 2))
+    of_half = attend(bound, q[:middle], k[:middle], v[:middle], half, half)
+    of_last = attend(bound, q[-1:], k, v, last, rows)
+    before = jax.tree.map(lambda a: a[middle - 1], located)
+    on = e.locate(params, x[middle:], pos[middle:], before)
+    pairs = zip(jax.tree.leaves(on), jax.tree.leaves(located), strict=True)
+    shorter = near(of_half, out[:middle]) & near(of_last, out[-1:])
+    return near(by_blocks, out), shorter, jnp.array([near(a, b[middle:]) for a, b in pairs]).all()
 
 
 @functools.partial(jax.jit, static_argnames="encodings")

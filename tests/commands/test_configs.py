@@ -9,6 +9,7 @@ from configs import encodings, markov, pj_rope
 from pe_jax.commands.sweep import runs_of
 from pe_jax.compose.parse import parse
 from pe_jax.compose.swap import replaces
+from pe_jax.configs import base
 from pe_jax.encodings import ENCODINGS
 from pe_jax.encodings.rope import RoPE
 from pe_jax.runs.run import Run
@@ -35,6 +36,34 @@ def test_the_models_of_pj_rope_have_the_published_setting():
         assert {round(float(rates(step)), 7) for step in (0, 1, 150, 299)} == {3e-3}
         assert run.train.length == 1024 and run.run.seeds == (0, 1, 2)
         assert bool(run.eval.swaps) == ("rope" in run.config["pe"])
+
+
+FIELDS = """
+import dataclasses
+from typing import Any, Literal
+
+from pe_jax import Encoding
+
+
+@dataclasses.dataclass(frozen=True)
+class Mine(Encoding):
+    ends: tuple[int, ...] | None = None
+    kind: Literal["a", "b"] | None = None
+    more: Any = None
+    made: tuple = dataclasses.field(init=False)
+
+    def __post_init__(self):
+        object.__setattr__(self, "made", (1, 2))
+"""
+
+
+def test_ones_own_encoding_may_have_fields_of_many_kinds(tmp_path):
+    (tmp_path / "mine.py").write_text(FIELDS)
+    spec = f"{tmp_path / 'mine.py'}:Mine"
+    config = base.get_config(f"pe={spec}")
+    config.pe.Mine.ends, config.pe.Mine.kind = (3, 4), "b"
+    (made,) = Run.of(config.to_dict()).encodings
+    assert (made.ends, made.kind, made.more, made.made) == ((3, 4), "b", None, (1, 2))
 
 
 COUNTS = {

@@ -107,6 +107,19 @@ def test_a_scaling_swapped_for_itself_gets_the_factor_of_each_length_where_its_o
     assert e.factor == 4.0
 
 
+def test_a_rotation_of_ones_own_that_names_no_family_is_not_put_beside_rope(tmp_path):
+    path = tmp_path / "mine.py"
+    text = (
+        "import dataclasses\nfrom pe_jax import Encoding\n\n\n@dataclasses.dataclass(frozen=True)\n"
+    )
+    text += "class Turn(Encoding):\n    def qk(self, params, q, k, q_pos, k_pos):\n"
+    path.write_text(text + "        return q * 1.0, k\n")
+    dims = Dims(model=32, heads=2, head=16, layers=1, train_len=64)
+    for model, spec in (("rope", f"{path}:Turn"), (f"{path}:Turn", "pi")):
+        with pytest.raises(ValueError, match="takes its place with family = "):
+            swap(make(model, dims), spec)
+
+
 def test_a_swap_that_would_rotate_twice_is_refused():
     for spec in ("xpos", "p_rope", "partial_rope", "pope"):
         with pytest.raises(ValueError, match="would do a second time what this model's"):

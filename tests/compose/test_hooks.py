@@ -4,6 +4,7 @@ import dataclasses
 import re
 
 import jax.numpy as jnp
+import numpy as np
 import pytest
 from cases import CASES, DIMS, WIDE, encodings
 from commands import Lab, run_of
@@ -77,6 +78,22 @@ def test_a_wrong_hook_is_named_with_what_it_gives_and_must_give(subtests):
             start = "raised" if "raised" in words else "must give"
             assert str(caught.value).startswith(f"a.py:Mine: {hook} {start} ")
             assert re.search(r" \(.*, line \d+\)$", str(caught.value))
+
+
+@pytest.mark.parametrize(
+    ("drawn", "fixed", "words"),
+    [
+        ({"mlp": {"w": jnp.ones(2)}}, (), "float32 arrays, got {'mlp': {'w': float32[2]}}"),
+        ({"s": 1.0}, (), "float32 arrays, got {'s': 1.0}"),
+        ({"s": np.ones(2)}, (), "float32 arrays, got {'s': float64[2]}"),
+        ({"w": jnp.ones(2)}, ("v",), "must give v, `fixed`, got w alone"),
+    ],
+)
+def test_parameters_that_no_model_could_hold_are_refused(drawn, fixed, words):
+    mine = broken("init", lambda key: drawn)
+    type(mine).fixed = fixed
+    with pytest.raises(ValueError, match=re.escape(words)):
+        hooks.check_hooks(mine, "mine")
 
 
 def test_every_hook_is_checked():

@@ -4,6 +4,7 @@ import json
 import os
 import shutil
 import signal
+import types
 from pathlib import Path
 
 import pytest
@@ -115,6 +116,13 @@ def test_the_command_line_is_on_top_of_each_run_and_encodings_are_added():
     assert all(c.train.steps == 7 and c.run.seeds == (5,) for c in found)
     (single,) = runs_of(None, base.get_config("pe=t5"), {"train.steps": 7})
     assert single.train.steps == 7 and single.pe.spec == "t5"
+
+
+def test_an_encoding_is_not_added_by_a_get_config_that_lacks_what_the_file_sets():
+    file = types.SimpleNamespace(get_config=base.get_config, get_sweep=quickstart.get_sweep)
+    with pytest.raises(ValueError, match="define get_config in it"):
+        runs_of(file, base.get_config(), {}, ["alibi"])
+    assert len(runs_of(file, base.get_config(), {})) == len(quickstart.ENCODINGS) + 1
 
 
 def test_a_misspelt_knob_answers_with_the_nearest():

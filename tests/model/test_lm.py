@@ -8,7 +8,7 @@ import re
 import subprocess
 import sys
 from pathlib import Path
-from typing import Literal
+from typing import ClassVar, Literal
 
 import jax
 import jax.numpy as jnp
@@ -477,6 +477,36 @@ def test_an_encoding_may_call_its_parameter_kernel_and_is_not_decayed():
     )
     assert not any(jax.tree.leaves((marks["shared"], marks["owned"])))
     assert marks["head"]["kernel"]
+
+
+def test_what_is_fixed_gets_no_gradient_and_an_entry_may_be_called_items():
+    @dataclasses.dataclass(frozen=True)
+    class Fixed(Encoding):
+        fixed: ClassVar = ("w",)
+
+        def init(self, key):
+            return {"w": jnp.ones(2), "items": jnp.ones(2)}
+
+        def relative_bias(self, params, n):
+            return -jnp.log1p(abs(n))[None] * (params["w"] * params["items"])[:, None]
+
+    graphdef, params = model((Fixed(TINY.dims(TRAINED)),))
+    slopes = jax.grad(lambda params: (run(graphdef, params, text()) ** 2).sum())(params)
+    (shared,) = jax.tree.leaves(slopes["shared"], is_leaf=lambda node: "w" in node)
+    assert np.all(shared["w"] == 0) and np.any(shared["items"] != 0)
+
+
+def test_embeddings_of_one_precision_leave_the_activations_in_theirs():
+    @dataclasses.dataclass(frozen=True)
+    class Wide(Encoding):
+        def embed(self, params, x, tokens, pos):
+            return x + jnp.sin(pos.astype(jnp.float32))[:, None]
+
+    config = dataclasses.replace(TINY, dtype="bfloat16", layers=8)
+    wide = Wide(config.dims(TRAINED), where="layers", layers="0:")
+    graphdef, params = model((wide,), config)
+    built = nnx.merge(graphdef, params, copy=True)
+    jax.eval_shape(lambda tokens: built(tokens, scan=True), text())  # one dtype in the loop
 
 
 def test_what_encodings_share_depends_on_the_seed_alone():

@@ -113,8 +113,33 @@ def test_what_reads_earlier_tokens_alone_passes():
         spectrum = jnp.fft.rfft(x, size, axis=0) * jnp.fft.rfft(jnp.ones((4, 1)) / 4, size, axis=0)
         return jnp.fft.irfft(spectrum, size, axis=0)[: len(x)]
 
-    located = mine(embed=mean, locate=lambda params, x, pos, before: jnp.cumsum(x[:, 0]))
+    def so_far(params, x, pos, before):
+        return (0 if before is None else before) + jnp.cumsum(x[:, 0])
+
+    located = mine(embed=mean, locate=so_far)
     probe.check([located], ["mine"])
+
+
+def suffix_sums(params, logits, q, k, q_pos, k_pos):
+    """As CoPE counts, without whole_rows."""
+    return jnp.cumsum(jnp.minimum(logits, 0)[..., ::-1], -1)[..., ::-1]
+
+
+PARTS = {
+    "logits": (mine(logits=suffix_sums), probe.BLOCKS),
+    "bias": (
+        mine(bias=lambda params, i, j: (j[None] - i[:, None])[None] / (1 + j.max())),
+        probe.BLOCKS,
+    ),
+    "scale": (mine(scale=lambda params, i: jnp.full((len(i), 1), 1.0 + len(i))), probe.LENGTHS),
+    "locate": (mine(locate=lambda params, x, pos, before: x[:, 0].cumsum()), probe.AFRESH),
+}
+
+
+@pytest.mark.parametrize("hook", PARTS)
+def test_a_hook_that_depends_on_how_much_it_gets_at_once_is_named(hook):
+    encoding, words = PARTS[hook]
+    assert probe.fault((encoding,)) == (hook, words)
 
 
 FILE = """
