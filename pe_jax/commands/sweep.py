@@ -151,7 +151,7 @@ def _carried_out(
         return cli.fail(error)
     if failed is None:
         again = cli.goes_on(cli.command_line())
-        print(f"stopped; what was under way is saved: {again}", file=sys.stderr)
+        print(f"stopped; runs go on from their last checkpoint: {again}", file=sys.stderr)
         return cli.INTERRUPTED
     others = [run for id, run in every.items() if id not in runs and not finished(run)]
     results = [result for run in (runs if others else every).values() if (result := finished(run))]

@@ -8,12 +8,15 @@ from pathlib import Path
 
 from ml_collections import ConfigDict
 
+NAMES = "config.json", "result.json", "queued.json"  # with train.rates there is no config.json
+
 
 def get_config(arg=""):
-    """The config in the record at the path `arg`, or in config.json of the folder `arg`."""
+    """The config in the record at the path `arg`, or in the first record of the folder `arg`."""
     if not arg:
         raise ValueError("give the record to replay: --config=replay.py:DIR/config.json")
-    path = Path(arg, "config.json") if Path(arg).is_dir() else Path(arg)
+    records = [Path(arg, name) for name in NAMES if Path(arg, name).is_file()]
+    path = records[0] if records else Path(arg)
     try:
         return ConfigDict(json.loads(path.read_bytes())["config"])
     except (ValueError, TypeError, KeyError) as error:

@@ -124,14 +124,19 @@ def files(where: str, root: str = "") -> Corpus:
     and test alone, validation text is what a split of train by file or by position holds out for
     it. Otherwise ten or more files are split by file, and each of fewer by position (corpus.py).
 
-    Raises ValueError for files that are empty, damaged or not UTF-8, and for a split without
-    documents; FileNotFoundError for a path that is not there.
+    Raises ValueError for files that are empty, damaged or not UTF-8, for a split without documents,
+    and for train and valid without test; OSError for what is not there or cannot be read.
     """
     source, where = f"files:{where}", _located(where, root)
     folder = Path(where)
     valid = "valid" if (folder / "valid").is_dir() else "validation"
     folders = dict(zip(SPLITS, (folder / "train", folder / valid, folder / "test"), strict=True))
     present = {split: path for split, path in folders.items() if path.is_dir()}
+    if {*present} == {"train", "valid"}:
+        raise ValueError(
+            f"{folder} has the folders train and {valid}, and none named test: add one, or name "
+            f"the files, which are then split anew, as files:{where}/**/*.txt"
+        )
     if {"train", "test"} <= set(present):
         splits = {s: _read(_files_of(f"{path}"), f"{path.name}/") for s, path in present.items()}
         if "valid" in present:
@@ -159,11 +164,20 @@ def _located(where: str, root: str) -> str:
 
 
 def _walk(root: Path, skip: Iterable[str] = ()) -> Iterator[Path]:
-    """Regular files under `root`, but nothing hidden and no folder named in `skip`."""
-    for folder, folders, names in os.walk(root):
+    """Regular files under `root`, but nothing hidden and no folder named in `skip`. OSError for a
+    folder that cannot be read and a text that links to nothing.
+    """
+
+    def told(error: OSError) -> None:
+        raise error
+
+    for folder, folders, names in os.walk(root, onerror=told):
         folders[:] = [name for name in folders if not name.startswith(".") and name not in skip]
-        paths = (Path(folder, name) for name in names if not name.startswith("."))
-        yield from (path for path in paths if path.is_file())
+        for path in (Path(folder, name) for name in names if not name.startswith(".")):
+            if path.is_file():
+                yield path
+            elif path.is_symlink() and not path.exists() and TEXT_NAME.search(path.name):
+                raise FileNotFoundError(f"{path} links to {path.readlink()}, which is not there")
 
 
 def _files_of(pattern: str) -> list[tuple[str, Path]]:

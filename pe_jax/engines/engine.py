@@ -145,5 +145,10 @@ class Local:
     def stop(self) -> None:
         for process in self.processes.values():
             process.terminate()
-        for process in self.processes.values():
-            process.wait()
+        try:
+            for process in self.processes.values():
+                process.wait()
+        except KeyboardInterrupt:
+            for process in self.processes.values():
+                process.kill()
+            raise

@@ -132,8 +132,13 @@ class Ray:
         every = list(self.refs)
         for ref in every:
             self.ray.cancel(ref)
-        if every:
-            self.ray.wait(every, num_returns=len(every))
+        try:
+            if every:
+                self.ray.wait(every, num_returns=len(every))
+        except KeyboardInterrupt:
+            for ref in every:
+                self.ray.cancel(ref, force=True)
+            raise
 
 
 def check_installed() -> None:

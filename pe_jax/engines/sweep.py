@@ -120,7 +120,7 @@ class _Sweep:
                     del self.running[id]
                     self._end(id, exit)
         except KeyboardInterrupt:
-            self.view.say("stopping: the runs at work save their state")
+            self.view.say("stopping: the runs at work save their state; again: at once")
             engine.stop()
             return None
         except BaseException:  # a full disk, say

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -28,7 +29,7 @@ from pe_jax.evaluation.passes import jobs, plan, wanted
 from pe_jax.evaluation.scorers import SampleScorer, Scored
 from pe_jax.evaluation.windows import windows
 from pe_jax.record import Baseline, Begun, Result, Tried, divergence
-from pe_jax.runs import environment
+from pe_jax.runs import environment, scores
 from pe_jax.runs.config import users_files
 from pe_jax.runs.folder import Folder, chosen, wider
 from pe_jax.runs.progress import EVALUATION, SILENT, Parts, RunBar, View
@@ -214,7 +215,8 @@ def _held_work(run: Run, folder: Folder, command: str, view: View) -> Iterator[W
                 view.watch(line)
 
             history = History(folder.metrics, watch, check)
-            session = dataclasses.replace(work.session, history=history)
+            forget = functools.partial(scores.forget, folder.scores)
+            session = dataclasses.replace(work.session, history=history, forget=forget)
             work = Work(text, session, begun[0], trackers, set_reason)
             view.begin()
 

@@ -15,6 +15,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import math
+import re
 import signal
 import statistics
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -36,6 +37,8 @@ from pe_jax.training import need
 from pe_jax.training.config import TrainConfig
 from pe_jax.training.samples import mean_size
 from pe_jax.training.session import Interrupted
+
+SEEDS = re.compile(r"\d+(-\d+)*")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -107,7 +110,7 @@ class Folder:
     def begun_groups(self) -> list[tuple[int, ...]]:
         """The seeds of each program that has a checkpoint, those of the lowest seed first."""
         steps = (self.path / "checkpoints").glob("*/[0-9]*")
-        names = {path.parent.name for path in steps}
+        names = {path.parent.name for path in steps if SEEDS.fullmatch(path.parent.name)}
         return sorted(tuple(map(int, name.split("-"))) for name in names)
 
     def groups(self, asked: RunConfig) -> tuple[tuple[int, ...], ...]:

@@ -189,7 +189,7 @@ class Run:
 
     def load(self) -> tokenizer.Tokens:
         """The text of training in tokens, no text where the task draws its samples. Refused if it
-        cannot serve training, or evaluation unless eval.source names other text.
+        cannot serve training, or the text that is scored cannot serve evaluation.
         """
         if not self.task.reads_text:
             task = self.config["task"]
@@ -204,8 +204,11 @@ class Run:
             if self.train.steps:  # ValueError if the text is shorter than a batch
                 seed = self.run.seeds[0]
                 batches.Batches(tokens.splits["train"], self.train.length, self.train.batch, seed)
-            if not self.eval.source:
-                self._check_windows(tokens)
+            scored = tokens
+            if self.eval.source:
+                other = load(self.eval.source, self.data.data_dir)
+                scored = tokenizer.cut(other, tokens.tokenizer)
+            self._check_windows(scored)
         except (ValueError, OSError) as error:
             raise Refused(str(error)) from error
         return tokens

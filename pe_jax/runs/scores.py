@@ -11,6 +11,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 from collections.abc import Callable, Hashable, Iterable, Sequence
+from pathlib import Path
 from typing import Any, TypeVar
 
 import msgspec
@@ -150,6 +151,20 @@ class Scores:
             "metrics": _users_metrics(asked.metrics),
             "scored_by": tuple(p for i, p in enumerate(processes) if p not in processes[:i]),
         }
+
+
+def forget(path: Path, seeds: Sequence[int]) -> None:
+    """Takes the scores of these seeds out of the scores.jsonl at `path`, and those by place or
+    sample, which name no seed.
+    """
+    every = [line for line in map(_decoded, jsonl.texts(path)) if line is not None]
+    kept = [line for line in every if not _is_of(line.row or line.curve, seeds)]
+    if len(kept) < len(every):
+        jsonl.replace(path, map(_encoded, kept))
+
+
+def _is_of(score: Row | Curve | None, seeds: Sequence[int]) -> bool:
+    return score is not None and (score.replica.kind != "seed" or score.replica.number in seeds)
 
 
 def protocol_of(run: Run) -> str:

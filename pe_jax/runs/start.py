@@ -240,13 +240,15 @@ class FinishedRun:
     @functools.cached_property
     def _stored(self) -> tuple[Shapes, str]:
         """(shapes of one seed's parameters by path, digest of the parameters) of the program of the
-        lowest seeds that have a model, at its end. Later programs of higher seeds change neither.
+        lowest seeds that have a model, at its end, of those that the run began with if there is
+        one. Later programs change neither.
         """
         gone = {*self.result.diverged}
         steps = self.result.train.steps
+        begun = {*(self.folder.begun() or self.result).seeds}
         theirs = (  # not of a program that has begun since, or of a seed that was left out
             seeds
-            for seeds in self.folder.begun_groups
+            for seeds in sorted(self.folder.begun_groups, key=lambda seeds: not {*seeds} & begun)
             if {*seeds} - gone
             and ({*seeds} & {*self.result.seeds} or steps in self._checkpoints(seeds).steps)
         )
@@ -320,7 +322,7 @@ def _finished_run(init_from: str) -> tuple[Folder, record.Result]:
         raise ValueError(f"{path} has scores alone, of the model {source}: start from that")
     if result:
         return folder.of_one_rate(), result
-    if (path / "config.json").exists():
+    if any((path / name).exists() for name in ("config.json", "queued.json")):
         raise ValueError(f"{path} has not finished: run it to its end, then start from it")
     inside = path if path.is_dir() else path.parent
     runs = sorted(result.parent.name for result in inside.glob("*/result.json"))

@@ -151,6 +151,8 @@ def find_run(path: Path) -> tuple[Folder, Begun]:
     runs = sorted({file.parent for name in names for file in path.glob(f"*/{name}.json")})
     if len(runs) == 1:
         return find_run(runs[0])
+    if not runs and folder.parts()[1:]:
+        raise ValueError(f"{path} has not chosen its learning rate yet: run it to its end")
     if not runs:
         raise ValueError(f"no run in {path}: it has no config.json, nor has a folder in it")
     called = ", ".join(run.name for run in runs)

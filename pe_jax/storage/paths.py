@@ -8,12 +8,14 @@ from pe_jax.errors import nearest
 
 
 def expanded(path: str, knob: str) -> str:
-    """`path` with `~`, $NAME and ${NAME} replaced by what they stand for; a path that begins with
-    an unknown ~user stays as it is.
+    """`path` with `~`, $NAME and ${NAME} replaced by what they stand for; one that is there as it
+    is, and one that begins with an unknown ~user, stay.
 
     ValueError for an environment variable that is not set; the message says that it stands in
     `knob`, as "data.data_dir".
     """
+    if os.path.exists(path):
+        return path
     filled = os.path.expanduser(os.path.expandvars(path))
     if unset := re.search(r"\$\{?(\w+)", filled):
         raise ValueError(f"the environment variable {unset[1]} of {knob} is not set")

@@ -72,6 +72,8 @@ def train(
     )
     divergence.note(gather(state["diverged"]))
     _rewind(session, seeds, first)
+    if first < config.steps and not divergence.of_all:
+        broadcast(session.forget, seeds)
     step = first
     begun = saved = time.monotonic()
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -50,6 +50,8 @@ class Session:
     """Scores validation text while training; None: it is not scored."""
     valid_every: int = 100
     """Steps from one score to the next; the last step is always followed by one."""
+    forget: Callable[[Sequence[int]], object] = lambda seeds: None
+    """Told the seeds that are about to train: scores that they have are of other parameters."""
 
 
 @contextlib.contextmanager

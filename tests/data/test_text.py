@@ -107,8 +107,24 @@ def test_without_a_folder_of_validation_text_it_is_part_of_the_training_folder(t
     assert strings(corpus)["test"] == ["b" * 20]
 
 
+def test_a_folder_of_validation_text_without_one_of_test_text_is_refused(tmp_path):
+    for name in ("train/a.txt", "validation/b.txt"):
+        (tmp_path / name).parent.mkdir()
+        (tmp_path / name).write_text("text " * 50)
+    with pytest.raises(ValueError, match="folders train and validation, and none named test"):
+        load(f"files:{tmp_path}")
+    assert len(load(f"files:{tmp_path}/**/*.txt").splits["train"]) == 2
+
+
+def test_a_text_that_links_to_nothing_is_told(tmp_path):
+    (tmp_path / "a.txt").write_text("text " * 50)
+    (tmp_path / "b.txt").symlink_to(tmp_path / "gone.txt")
+    with pytest.raises(FileNotFoundError, match=r"b.txt links to .*gone.txt, which is not there"):
+        load(f"files:{tmp_path}")
+
+
 def test_a_folder_called_train_alone_is_an_ordinary_folder(tmp_path):
-    write(tmp_path, {"train/a.txt": "a" * 20, "valid/b.txt": "b" * 20})
+    write(tmp_path, {"train/a.txt": "a" * 20, "more/b.txt": "b" * 20})
     assert load(f"files:{tmp_path}").split == text_files.BY_POSITION
 
 

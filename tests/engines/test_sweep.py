@@ -4,6 +4,7 @@ import json
 import os
 import shutil
 import signal
+import time
 import types
 from pathlib import Path
 
@@ -14,7 +15,7 @@ from configs import base, quickstart
 from pe_jax.commands import dry_run
 from pe_jax.commands.sweep import runs_of
 from pe_jax.engines import sweep as engines_sweep
-from pe_jax.engines.engine import Exit, Local
+from pe_jax.engines.engine import Command, Exit, Local
 from pe_jax.record import Stage
 from pe_jax.runs.resources import Resources
 from pe_jax.runs.run import Run
@@ -123,6 +124,21 @@ def test_an_encoding_is_not_added_by_a_get_config_that_lacks_what_the_file_sets(
     with pytest.raises(ValueError, match="define get_config in it"):
         runs_of(file, base.get_config(), {}, ["alibi"])
     assert len(runs_of(file, base.get_config(), {})) == len(quickstart.ENCODINGS) + 1
+
+
+def test_a_second_interrupt_while_runs_save_their_state_kills_them(tmp_path, monkeypatch):
+    """Each is in a process group of its own, so that no other signal would reach it."""
+    engine, log = Local(1, [Resources()], print), tmp_path / "log"
+    deaf = ["sh", "-c", "trap '' TERM; echo deaf; exec sleep 100"]
+    engine.submit("a", Command(deaf, dict(os.environ), tmp_path, log, Resources()))
+    while not log.exists() or "deaf" not in log.read_text():
+        time.sleep(0.01)
+    (process,) = engine.processes.values()
+    with monkeypatch.context() as patched:
+        patched.setattr(process, "wait", lambda: signal.default_int_handler(2, None))
+        with pytest.raises(KeyboardInterrupt):
+            engine.stop()
+    assert process.wait() == -signal.SIGKILL
 
 
 def test_a_misspelt_knob_answers_with_the_nearest():
@@ -246,9 +262,11 @@ def test_a_dry_run_estimates_by_the_median_step_of_the_finished_runs(study, tmp_
         rewrite(copy / "result.json", seconds={"train": 1.0, "evaluate": 1.0, "total": seconds})
     tried = [{"rate": rate, "valid": {"0": 2.0, "1": 2.0}} for rate in (1e-3, 2e-3, 4e-3)]
     rewrite(copy / "result.json", rates=tried)
-    for rates, time in (((), "48 s"), ((1e-3, 2e-3), "1 min 36 s")):
+    for rates, about in (((), "48 s"), ((1e-3, 2e-3), "1 min 36 s")):
         dry_run.show([run_of("rope", **{"train.steps": 24, "train.rates": rates})], tmp_path, 1)
-        assert f"1 run, 1 to do: about {time}" in capsys.readouterr().out
+        assert f"1 run, 1 to do: about {about}" in capsys.readouterr().out
+    told = dry_run._total([60.0, None], 1, tmp_path)
+    assert told.startswith("about 1 min 00 s") and told.endswith("without 1 run of no steps")
 
 
 def test_a_run_that_another_command_has_finished_otherwise_is_not_marked_as_failed(tmp_path):

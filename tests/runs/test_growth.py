@@ -105,6 +105,44 @@ def test_longer_lengths_train_nothing_and_are_what_a_run_of_them_gives(lab, agai
     assert [grown] == study.load(again)
 
 
+def test_seeds_that_train_again_are_scored_again(lab, again):
+    """Whose checkpoints were deleted, say. Those of another program keep their scores."""
+    execute(asked(lab, **{"run.seeds": (0, 1, 2)}), again)
+    (folder,) = again.iterdir()
+    kept = result(folder)
+    shutil.rmtree(folder / "checkpoints/0-1")
+    (folder / "result.json").unlink()
+    lines = stored.read(folder / "scores.jsonl")
+    for line in lines:
+        if line.get("row"):
+            line["row"]["value"] += 1.0
+    stored.replace(folder / "scores.jsonl", lines)
+    execute(asked(lab, **{"run.seeds": (0, 1, 2)}), again)
+    for old, new in zip(kept["rows"], result(folder)["rows"], strict=True):
+        moved = 1.0 if new["replica"]["number"] == 2 else 0.0
+        assert new["value"] == pytest.approx(old["value"] + moved, abs=1e-6)
+
+
+def test_a_text_that_cannot_be_scored_is_refused_before_anything_is_trained(lab, tmp_path):
+    with pytest.raises(Refused, match="nowhere"):
+        execute(asked(lab, **{"eval.source": f"files:{tmp_path / 'nowhere'}"}), tmp_path)
+    assert not list(tmp_path.glob("*/metrics.jsonl"))
+
+
+def test_a_copy_beside_the_checkpoints_of_its_programs_is_none_of_them(again):
+    (folder,) = again.iterdir()
+    shutil.copytree(folder / "checkpoints/0-1", folder / "checkpoints/0-1.bak")
+    assert Folder(folder).begun_groups == [(0, 1)]
+
+
+def test_a_run_in_a_folder_with_a_dollar_in_its_name_is_evaluated(lab, tmp_path):
+    """Its tokenizer.json lies in that folder."""
+    run = asked(lab, **{"data.tokenizer": "bpe:270"})
+    execute(run, tmp_path / "w$4")
+    (folder,) = (tmp_path / "w$4").iterdir()
+    assert evaluate_again(folder, {"lengths": (16,)}, view=Silent()).rows
+
+
 def test_what_a_finished_run_is_shown_beside_trains_nothing(lab, again):
     before = trained_steps(again)
     found = execute(asked(lab, **{"run.oracle_of": 8}), again)

@@ -176,6 +176,12 @@ def test_a_record_gives_the_config_of_the_same_id(whole, name):
     assert run.id == whole.name
 
 
+def test_a_folder_replays_by_the_first_record_that_is_there(tmp_path):
+    for name in ("queued.json", "result.json", "config.json"):
+        (tmp_path / name).write_text(json.dumps({"config": {"from": name}}))
+        assert replay.get_config(str(tmp_path)).to_dict() == {"from": name}
+
+
 def test_equal_configs_have_equal_ids_and_different_ones_do_not():
     same = {"train.rate": 9e-3, "run.seeds": (0, 1, 2), "eval.lengths": (16,), "eval.targets": 512}
     assert {run_of(SPEC, **{name: value}).id for name, value in same.items()} == {run_of(SPEC).id}
