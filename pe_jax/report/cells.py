@@ -34,7 +34,7 @@ class Cell:
     half: float = math.nan
     n: int = 0
     reason: str = ""  # why replicas are missing, for a footnote; "": none is
-    beyond: bool = False  # no replica has a value: the model cannot serve so many positions
+    lost: bool = False  # no replica has a value: too many positions for the model, or not finite
     best: bool = False  # not told apart from the best of its column, which prints bold
 
 
@@ -235,10 +235,14 @@ def by_replica(
     ]
     if described(metric).logarithm:
         rows = [
-            row if math.isnan(value(row)) else dataclasses.replace(row, value=math.log(value(row)))
+            row if math.isnan(value(row)) else dataclasses.replace(row, value=_log(value(row)))
             for row in rows
         ]
     return {row.replica: row for row in rows}
+
+
+def _log(value: float) -> float | None:
+    return math.log(value) if value > 0 else None
 
 
 def values(rows: Mapping[Replica, record.Row]) -> dict[Replica, float]:
@@ -324,9 +328,10 @@ def _explained(
     each = "; ".join(f"{replica} {reason}" for replica, reason in why.items())
     if why and interval.n:
         return Cell(*interval, f"n={interval.n} of {len(every)}: {each}")
-    beyond = {row.reason if row else None for row in missing.values()} == {Reason.BEYOND_POSITIONS}
+    lost = {row.reason or Reason.NOT_FINITE if row else None for row in missing.values()}
+    lost = bool(lost) and lost <= {Reason.BEYOND_POSITIONS, Reason.NOT_FINITE}
     reasons = set(why.values())
-    return Cell(*interval, each if len(reasons) > 1 else "".join(reasons), beyond)
+    return Cell(*interval, each if len(reasons) > 1 else "".join(reasons), lost)
 
 
 def _why(row: record.Row | None) -> str:

@@ -47,6 +47,8 @@ class Difference:
     b: Cell
     change: stats.Interval
     paired: bool
+    p: float | None = None
+    """Of the same questions answered right or wrong, that of McNemar's exact test."""
 
     @property
     def name(self) -> str:
@@ -54,9 +56,9 @@ class Difference:
 
     @property
     def better(self) -> str:
-        """ "A" or "B" where the interval lies on its side of 0, else ""."""
+        """ "A" or "B" where the interval lies on its side of 0, or the test tells; else ""."""
         mean, half, _ = self.change
-        if math.isnan(half) or abs(mean) <= half:
+        if math.isnan(half) or abs(mean) <= half if self.p is None else self.p > stats.LEVEL:
             return ""
         return "A" if described(self.metric).sign * mean > 0 else "B"
 
@@ -139,7 +141,10 @@ def _difference(match: MatchedRuns, way: Way, metric: str, length: int) -> Diffe
         else stats.welch(list(of_b.values()), list(of_a.values()))
     )
     a, b = (cell(run, metric, length, way) for run in runs)
-    return Difference(match, way, metric, length, a, b, change, paired)
+    p = None
+    if paired and stats.yes_or_no([of_a, of_b]):
+        p, change = stats.mcnemar(of_a, of_b), change._replace(half=math.nan)
+    return Difference(match, way, metric, length, a, b, change, paired, p)
 
 
 def _paired(a: Result, b: Result, metric: str) -> bool:
@@ -184,10 +189,10 @@ HEADER = ("run", "length", "A", "B", "B − A", "better")
 def verdict(comparison: Comparison, metric: str) -> str:
     """How many differences of a metric are better in A, in B, or neither, in one sentence."""
     differences = [d for d in comparison.differences if d.metric == metric]
-    tested = [d for d in differences if not math.isnan(d.change.half)]
+    tested = [d for d in differences if d.p is not None or not math.isnan(d.change.half)]
     untested = len(differences) - len(tested)
     better = Counter(d.better for d in tested)
-    same = sum(d.change.mean == 0 == d.change.half for d in tested)
+    same = sum(d.change.mean == 0 == (d.change.half if d.p is None else 1 - d.p) for d in tested)
     unclear = len(tested) - better["A"] - better["B"] - same
     parts = [
         f"{better['B']} better in B",
@@ -228,8 +233,14 @@ def _interval(comparison: Comparison) -> str:
     kind = join(filter(None, (paired, welch if False in pairings else "")), "or")
     return (
         f"±: half of a 95 % interval by Student's t; that of B − A is {kind}. "
-        f"{_direction(comparison)} One interval in twenty misses the truth."
+        f"{_direction(comparison)} One interval in twenty misses the truth.{_answers(comparison)}"
     )
+
+
+def _answers(comparison: Comparison) -> str:
+    if all(difference.p is None for difference in comparison.differences):
+        return ""
+    return " Answers that are right or wrong are told apart by McNemar's exact test at 5 %."
 
 
 def _direction(comparison: Comparison) -> str:

@@ -22,6 +22,7 @@ from pe_jax.report import cells, labels, plane, reference_rows, stats
 from pe_jax.report.baseline import chosen
 from pe_jax.report.cells import Cell, Table, cell, curve_metric, described, in_percent, of_samples
 from pe_jax.report.groups import draws
+from pe_jax.report.headroom import HEADROOM
 from pe_jax.report.overview import Overview, called
 from pe_jax.report.plane import Plane
 from pe_jax.report.style import STYLE, Line, Look, looks
@@ -70,7 +71,7 @@ def curves(
     shown = described(metric)
     name, samples = shown.measured, of_samples(metric)
     drawn = lines(results, points)
-    if "%" in shown.unit and not paired:
+    if in_percent(metric) and metric != HEADROOM.name and not paired:
         drawn = [replace(line, bounds=(0.0, 100.0)) for line in drawn]
     trained = sorted({result.train.length for result in results})
     doubled = plane.doublings(trained[0], lengths[0], lengths[-1])
@@ -676,7 +677,7 @@ def tasks(results: Sequence[Result], overview: Overview, width: float) -> Figure
     The first 16 encodings of the overview have lines of their own, the others grey ones. `width` is
     in inches, 5.5 at least. None without at least two tasks.
     """
-    shown = overview.tasks
+    shown = [table for table in overview.tasks if in_percent(table.metric)]
     if len(shown) < 2:
         return None
     look = _task_looks(results, overview)

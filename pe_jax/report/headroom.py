@@ -71,11 +71,11 @@ def _of_oracle(group: Group) -> dict[tuple[Way, int], float]:
     length.
     """
     length, found = group.results[0].train.length, []
-    trained = {result.label: result for result in group.results}
-    for label in dict.fromkeys(oracle.label for oracle in group.oracles):
-        if label not in trained:
-            continue
-        runs = [trained[label], *(one for one in group.oracles if one.label == label)]
+    by_model: dict[str, list[Result]] = {}
+    for oracle in group.oracles:
+        if model := groups.model_of(oracle, group.results):
+            by_model.setdefault(model.id, [model]).append(oracle)
+    for runs in by_model.values():
         means = {run.train.length: _mean(run) for run in runs}
         start = means.pop(length)
         gained = {n: mean for n, mean in means.items() if start - mean >= LEAST}

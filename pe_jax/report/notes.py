@@ -11,7 +11,16 @@ from collections.abc import Iterable, Iterator, Sequence
 from pe_jax.metric import Metric
 from pe_jax.record import AS_TRAINED, HELD_OUT, Process, Result
 from pe_jax.report import headroom, reference_rows, stats
-from pe_jax.report.cells import SOLVED, Table, TableRow, by_replica, described, rate, values
+from pe_jax.report.cells import (
+    SOLVED,
+    Table,
+    TableRow,
+    by_replica,
+    described,
+    in_percent,
+    rate,
+    values,
+)
 from pe_jax.report.groups import draws, other_text
 from pe_jax.report.labels import WINDOW
 from pe_jax.report.sheet import Note
@@ -144,6 +153,11 @@ def _marked(table: Table) -> str:
     if max(seeds) == 1:
         return f"{told}; one {table.replicate} allows no test, so nothing is bold"
     pairs = count(math.comb(len(seeds), 2), "pair")
+    if table.replicate == "sample" and in_percent(table.metric):
+        return (
+            f"{told}: equal as printed, or not told apart by McNemar's exact test at 5 % "
+            f"(corrected by Holm's method over the {pairs} of rows of a column)"
+        )
     far = f"{stats.standard_errors(len(seeds), max(seeds)):.0f} standard errors"
     return (
         f"{told}: equal as printed, or not told apart by a paired t test over "
@@ -389,8 +403,7 @@ def differing(results: Sequence[Result]) -> str:
 
 def doubts(results: Sequence[Result]) -> Iterator[str]:
     """What is doubtful about the models' encodings, and about the text that was scored."""
-    for result in results:
-        yield from result.advice
+    yield from dict.fromkeys(advice for result in results for advice in result.advice)
     scoring = results[0].config.get("eval", {})
     yield from (results[0].scored or results[0].corpus).doubts([scoring.get("split", "test")])
 

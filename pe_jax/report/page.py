@@ -207,7 +207,8 @@ def summary(table: Table, headed: bool = False) -> str:
     if not any(row.compared for row in called):
         return f"{said[0]} None solves length {train}, so none is compared beyond it."
     if not reached:
-        return f"{said[0]} None has a value at {longest}."
+        them = f"None that solves length {train}" if any(r.cells[-1].n for r in called) else "None"
+        return f"{said[0]} {them} has a value at {longest}."
     printed = {plusminus(row.cells[-1].mean, math.nan) for row in reached}
     if len(reached) > 1 and len(printed) == 1:
         said.append(f"All round to the same {metric.unit} at {longest}: {printed.pop()}.")

@@ -278,7 +278,7 @@ def _lines(
     columns: Sequence[PublishedColumn],
 ) -> tuple[PublishedLine, ...]:
     """A line for each published encoding, then one for each result that fits none of them."""
-    values = {(e.spec, e.swap, e.at, e.variant): e.value for e in entries}
+    values = {(e.spec, e.swap, e.at, e.variant, e.unit): e.value for e in entries}
     lines, used = [], set[str]()
     for spec, swap in dict.fromkeys((entry.spec, entry.swap) for entry in entries):
         fitting = sorted(
@@ -286,7 +286,8 @@ def _lines(
             key=lambda result: (_spec_of(result) != spec, result.id),
         )
         used |= {result.id for result in fitting}
-        published = tuple(values.get((spec, swap, c.at, c.variant), math.nan) for c in columns)
+        places = [(spec, swap, c.at, c.variant, c.unit) for c in columns]
+        published = tuple(values.get(place, math.nan) for place in places)
         ours = fitting[0] if fitting else None
         found = tuple(_our_cell(ours, column, swap) if ours else Cell() for column in columns)
         name = ", ".join(filter(None, [spec, swap]))

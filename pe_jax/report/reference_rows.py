@@ -18,7 +18,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from pe_jax.record import AS_TRAINED, Replica, Result, Way
-from pe_jax.report import stats
+from pe_jax.report import groups, stats
 from pe_jax.report.cells import (
     CROPPED,
     TRAINED_AT,
@@ -52,22 +52,25 @@ def rows(
     length = results[0].train.length
     if of_samples(metric) or lengths[-1] <= length:
         return []
-    by_label = {row.label: row for row in trained}
-    labels = list(dict.fromkeys(oracle.label for oracle in oracles))
+    by_run = {row.run: row for row in trained}
     by_id = {result.id: result for result in results}
+    of_model: dict[str, dict[int, Result]] = {}
+    for oracle in oracles:
+        model = groups.model_of(oracle, results)
+        of_model.setdefault(model.id if model else oracle.label, {})[oracle.train.length] = oracle
     found = []
     if length in lengths and metric in CROP:
         place, sign = lengths.index(length), described(metric).sign
         known = [row for row in trained if row.cells[place].n]
         best = sorted(known, key=lambda row: sign * row.cells[place].mean)[:1]
-        named = [by_label[label] for label in labels if label in by_label]
+        named = [by_run[model] for model in of_model if model in by_run]
         found = [_cropped(row, by_id[row.run], metric, lengths) for row in named or best]
-    for label in labels:
-        runs = {oracle.train.length: oracle for oracle in oracles if oracle.label == label}
+    for model, runs in of_model.items():
         if {*runs}.isdisjoint(lengths):  # not evaluated at its own training length here
             continue
-        if row := by_label.get(label):
-            runs[length] = by_id[row.run]
+        label = next(iter(runs.values())).label
+        if row := by_run.get(model):
+            label, runs[length] = row.label, by_id[row.run]
         found.append(_trained_at(label, runs, metric, lengths, length))
     return found
 

@@ -199,7 +199,9 @@ def _markdown(sheet: Sheet) -> Iterator[str]:
     yield from (f"<sup>{i}</sup> {_md(why)}" for i, why in enumerate(sheet.footnotes, 1))
 
 
-SPECIAL = re.compile(r"[\\|*<]|(?<=\])[(\[:]|:(?=//)|(?<=www)\.")
+SPECIAL = re.compile(
+    r"[\\|*<`~]|&(?=#?\w+;)|(?<![^\W_])_|_(?![^\W_])|(?<=\])[(\[:]|:(?=//)|(?<=www)\."
+)
 """What would begin a cell, emphasis, HTML or a link."""
 
 

@@ -23,7 +23,11 @@ def printed(cell: Cell, sign: str = "") -> Printed:
 
 def lengths(table: Table) -> list[str]:
     """The titles of the columns of lengths, each with its multiple of the training length."""
-    return [f"{n} ({n / table.train_length:.3g}x)" for n in table.lengths]
+    times = [n / table.train_length for n in table.lengths]
+    return [
+        f"{n} ({x:.3g}x)" if x < 1000 else f"{n} ({x:,.0f}x)"
+        for n, x in zip(table.lengths, times, strict=True)
+    ]
 
 
 def extrapolation(tables: Iterable[Table]) -> list[Sheet]:
@@ -194,11 +198,12 @@ def difference_note(versus: Versus) -> Note:
     shared = [cell.change.n for _, cells in versus.rows for cell in cells]
     solve = any(not row.compared for row in versus.table.rows)
     why = f", or does not solve length {versus.table.train_length}" if solve else ""
-    missing = f" n/a: one of the two has no value there{why}." if 0 in shared else ""
     of, row = versus.table.replicate, "row" if versus.table.of_swaps else "model"
     side = "below" if metric.better == "lower" else "above"
+    missing = f" n/a: the two share no {of} with a value there{why}." if 0 in shared else ""
     if max(shared) < 2:
-        text = f"Each {row} minus {versus.baseline}; one shared {of} allows no tests.{missing}"
+        few = f"one shared {of} allows no tests" if max(shared) else f"they share no {of}"
+        text = f"Each {row} minus {versus.baseline}; {few}.{missing}"
     else:
         half, test, stricter = "", "McNemar's exact test", ""
         if not versus.answers:

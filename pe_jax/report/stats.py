@@ -10,6 +10,7 @@ corrected by Holm's method, told some of them apart four times in five.
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -34,15 +35,16 @@ def p_values(samples: Sequence[Mapping[Any, float]], base: Mapping[Any, float]) 
     return _p_values(np.reshape(differences, (len(samples), len(keys)))).tolist()
 
 
-def yes_or_no(samples: Iterable[Mapping[Replica, float]]) -> bool:
+def yes_or_no(samples: Iterable[Mapping[Any, float]]) -> bool:
     """Whether all values are answers to drawn questions, each right (100) or wrong (0)."""
     every = [pair for sample in samples for pair in sample.items()]
     return bool(every) and all(
-        replica.kind == "sample" and value in (0, 100) for replica, value in every
+        isinstance(replica, Replica) and replica.kind == "sample" and value in (0, 100)
+        for replica, value in every
     )
 
 
-def mcnemar(a: Mapping[Replica, float], b: Mapping[Replica, float]) -> float:
+def mcnemar(a: Mapping[Any, float], b: Mapping[Any, float]) -> float:
     """The two-sided p of McNemar's exact test (McNemar, 1947) of answers to the same questions: of
     the n questions that only one of the two answers right, how likely the smaller side is at most
     as small as it is, where each side has them with probability 1/2, times 2, at most 1. NaN
@@ -89,8 +91,9 @@ def holm(p: Sequence[float] | np.ndarray) -> list[float]:
 
 
 def of_best(samples: Sequence[Mapping[Any, float]], first: int) -> list[float]:
-    """The p values of every model against the model number `first`, by `p_values`, adjusted by
-    `holm` over all pairs of the models; NaN for `first` itself and where there was no test.
+    """The p values of every model against the model number `first`, by `p_values`, of answers that
+    are right or wrong by `mcnemar`, adjusted by `holm` over all pairs of the models; NaN for
+    `first` itself and where there was no test.
 
     The family is that of all pairs because the same seeds decide which model is the best: counted
     for the pairs with it alone, as for a model named beforehand, the chance that a model as good as
@@ -100,8 +103,12 @@ def of_best(samples: Sequence[Mapping[Any, float]], first: int) -> list[float]:
     seeds = sorted({seed for sample in samples for seed in sample})
     values = np.array([[sample.get(seed, math.nan) for seed in seeds] for sample in samples])
     a, b = np.triu_indices(len(samples), 1)
+    if yes_or_no(samples):
+        p = [mcnemar(*pair) for pair in itertools.combinations(samples, 2)]
+    else:
+        p = _p_values(values[a] - values[b])
     adjusted = np.full((len(samples), len(samples)), math.nan)
-    adjusted[a, b] = adjusted[b, a] = holm(_p_values(values[a] - values[b]))
+    adjusted[a, b] = adjusted[b, a] = holm(p)
     return adjusted[first].tolist()
 
 

@@ -180,7 +180,7 @@ def _row(
         found = [[value(row[r]) if r in row else math.nan for r in replicas] for row in columns]
         effective, censored = stats.solved_length(every, found, length)
     else:
-        served = [sign * math.inf if c.beyond else c.mean for c in cells]
+        served = [sign * math.inf if c.lost else c.mean for c in cells]
         effective, censored = stats.effective_length(lengths, served, length, sign=sign)
     solved, compared = _solved(result, metric, way)
     return TableRow(
@@ -245,7 +245,8 @@ def _with_best(
 
     def marked(samples: list[dict[Replica, float]], compared: list[bool]) -> list[bool]:
         kept = [sample for sample, one in zip(samples, compared, strict=True) if one]
-        bold = iter(stats.unless_many(stats.best(kept, sign)))
+        several = sum(map(bool, kept)) > 1
+        bold = iter(stats.unless_many(stats.best(kept, sign)) if several else [False] * len(kept))
         return [one and next(bold) for one in compared]
 
     ways = [(by_id[row.run], row.way) for row in rows]

@@ -58,6 +58,27 @@ def test_in_an_overview_a_model_is_not_held_against_its_swaps():
     assert not any(cell.best for cell in cells)
 
 
+ANSWERS = dict(metric="passkey", kind="sample")
+
+
+def test_answers_to_the_same_questions_are_told_apart_by_mcnemars_test_alone():
+    """All wrong against all right on four questions: p is 0.125, and no difference varies."""
+    way = Way(swap="yarn")
+    wrong = [{64: 100.0, 128: 0.0}] * 4
+    right = rows([{64: 100.0, 128: 100.0}] * 4, way=way, **ANSWERS)
+    table = tables.extrapolation([scored("rope", wrong, more=right, **ANSWERS)], "passkey")
+    assert any("McNemar's exact test" in said for said in table.notes)
+    assert [[cell.best for cell in row.cells] for row in table.rows if row.candidate] == [
+        [False, False],
+        [False, False],
+    ]
+
+
+def test_a_column_with_one_value_has_no_bold():
+    table = tables.extrapolation([model("rope", 2.0), scored("t5", [{128: 2.5}] * 3)])
+    assert not any(row.cells[-1].best for row in table.rows if row.label == "t5")
+
+
 def test_fewer_than_ten_replicates_have_ranks_without_an_interval():
     rng = np.random.default_rng(0)
     for seeds in (3, 9, 10):

@@ -11,6 +11,7 @@ import scipy.stats
 from commands import Lab
 from drawn import pretrained as untrained
 from drawn import texts
+from scored import scored
 from studies import make_record
 
 from pe_jax.record import Way
@@ -54,6 +55,22 @@ def test_welch_is_that_of_scipy():
     low, high = scipy.stats.ttest_ind(a, b, equal_var=False).confidence_interval(0.95)
     assert (found.mean - found.half, found.mean + found.half) == pytest.approx((low, high))
     assert found.mean == pytest.approx(a.mean() - b.mean()) and found.n == 13
+
+
+def test_answers_to_the_same_questions_are_told_apart_by_mcnemars_test():
+    """Of four questions that A has wrong and B right, p is 0.125; of eight, 0.008."""
+
+    def sides(n):
+        options = dict(metric="passkey", kind="sample")
+        return [[scored("rope", [{64: x}] * n, **options)] for x in (0.0, 100.0)]
+
+    for n, better in ((4, ""), (8, "B")):
+        found = compare.compare(*sides(n))
+        (difference,) = found.differences
+        assert difference.better == better and math.isnan(difference.change.half)
+        assert "McNemar's exact test" in " ".join(compare.notes(found))
+        verdict = f"{int(bool(better))} better in B, 0 better in A, {int(not better)} not"
+        assert verdict in compare.verdict(found, "passkey")
 
 
 def test_welch_is_satterthwaites_formula():

@@ -180,3 +180,31 @@ def test_an_oracle_that_gains_hardly_anything_gives_no_share():
     little = [oracle("t5", 128, (9, 2.06, 9)), oracle("t5", 256, (9, 9, 2.06))]
     (table,) = tables.study(headroom.added([*PLAIN, *little]))
     assert "robustness" in notes(table, "What more context is worth")
+
+
+def test_an_oracle_belongs_to_the_model_of_its_label_that_has_its_settings():
+    """Two models of one label, at two rates: the share of the headroom is of the oracle's own."""
+
+    def at(rate, run):
+        return replace(
+            run,
+            id=f"{run.id}-{rate}",
+            config=run.config | {"train": run.config["train"] | {"rate": rate}},
+        )
+
+    near, far = ([{64: start, 128: 2.5, 256: 3.0}] * 2 for start in (2.0, 2.1))
+    models = [at(1e-3, scored("t5", near)), at(3e-3, scored("t5", far))]
+    best = at(1e-3, oracle("t5", 128, (9, 1.8, 9)))
+    found = headroom.added([*models, best])
+    (table,) = (t for t in tables.study(found) if t.metric == "same_targets")
+    (row,) = (row for row in table.rows if row.label.endswith("trained at E"))
+    assert "rate 0.001" in row.label and row.cells[0].mean == 2.0
+    shares = {
+        result.config["train"]["rate"]: share
+        for result in found
+        for share in result.rows
+        if share.metric == "headroom"
+    }
+    gain = 2.0 - 1.805
+    assert shares[1e-3].value == pytest.approx(-100 * 0.5 / gain)
+    assert shares[3e-3].value == pytest.approx(-100 * 0.4 / gain)
