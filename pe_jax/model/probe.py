@@ -112,7 +112,10 @@ def _fault_at(encodings: tuple[Encoding, ...], length: int) -> tuple[str, str] |
     for hook, output in ("embed", first[1]), (attention, first[3]):
         if not jnp.isfinite(output).all():
             return hook, ENDLESS
-    by_blocks, shorter, going_on = _the_same(encodings[-1], params, first[0], x[0], qkv[0])
+    try:
+        by_blocks, shorter, going_on = _the_same(encodings[-1], params, first[0], x[0], qkv[0])
+    except Exception:  # of the user's code: no silent fault, and a run may never get there
+        return None
     if not by_blocks:
         return attention, BLOCKS
     if dims.causal and not shorter:

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from pe_jax.record import AS_TRAINED, Replica, Result, Way
+from pe_jax.record import AS_TRAINED, Reason, Replica, Result, Row, Way
 from pe_jax.report import groups, labels, notes, reference_rows, stats
 from pe_jax.report.cells import (
     SOLVED,
@@ -175,10 +175,13 @@ def _row(
     length, sign = result.train.length, described(metric).sign
     cells = tuple(cell(result, metric, column, way) for column in lengths)
     if in_percent(metric):
-        columns = [by_replica(result, metric, column, way) for column in every]
+        columns = {n: by_replica(result, metric, n, way) for n in every}
+        known = {n: rows for n, rows in columns.items() if any(map(_is_known, rows.values()))}
         replicas = result.replicas(metric)
-        found = [[value(row[r]) if r in row else math.nan for r in replicas] for row in columns]
-        effective, censored = stats.solved_length(every, found, length)
+        found = [
+            [value(rows[r]) if r in rows else math.nan for r in replicas] for rows in known.values()
+        ]
+        effective, censored = stats.solved_length([*known], found, length)
     else:
         served = [sign * math.inf if c.lost else c.mean for c in cells]
         effective, censored = stats.effective_length(lengths, served, length, sign=sign)
@@ -202,6 +205,11 @@ def _row(
         compared=compared,
         beyond=beyond(result, metric, every, way) if in_percent(metric) else None,
     )
+
+
+def _is_known(row: Row) -> bool:
+    """Whether it tells what the model can, which a lack of memory does not."""
+    return row.reason not in (Reason.OUT_OF_MEMORY, Reason.NOT_EVALUATED)
 
 
 def _solved(result: Result, metric: str, way: Way) -> tuple[int | None, bool]:

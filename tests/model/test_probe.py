@@ -142,6 +142,15 @@ def test_a_hook_that_depends_on_how_much_it_gets_at_once_is_named(hook):
     assert probe.fault((encoding,)) == (hook, words)
 
 
+def test_what_raises_for_a_part_alone_is_left_to_the_run_that_gets_there():
+    def bias(params, i, j):
+        if len(i) == 1:
+            raise RuntimeError
+        return jnp.zeros((1, 1, 1))
+
+    assert probe.fault((mine(bias=bias),)) is None
+
+
 FILE = """
 import dataclasses
 import jax.numpy as jnp

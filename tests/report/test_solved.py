@@ -5,7 +5,7 @@ from dataclasses import replace
 from drawn import drawn, guessed, texts
 from scored import rows
 
-from pe_jax.record import Reason, UsersMetric
+from pe_jax.record import Reason, Replica, Row, UsersMetric
 from pe_jax.report import cells, figures, overview, sheets, tables
 from pe_jax.report.baseline import versus
 from pe_jax.report.page import summary
@@ -28,6 +28,26 @@ STUDY = [SOLVES, NEARLY, LEARNED]
 def table_of(results=STUDY):
     (table,) = tables.study(results)
     return table
+
+
+def test_a_lack_of_memory_at_a_length_says_nothing_of_it():
+    """Solved up to 80, then too large for the machine, and solved again at 320."""
+
+    def row(length, value):
+        lacks = {} if value else {"reason": Reason.OUT_OF_MEMORY, "at": 10**12, "free": 10**9}
+        return Row(
+            replica=Replica("seed", 0), metric="accuracy", length=length, value=value, **lacks
+        )
+
+    def reach(*values):
+        rows = map(row, (40, 80, 160, 320), values)
+        whole = drawn("parity", "rope", None, lengths=(40, 80, 160, 320), rows=tuple(rows))
+        (found,) = (row for row in table_of([whole]).rows if row.label == "rope")
+        return found.effective, found.censored
+
+    assert reach(100.0, 99.0, None, 95.0) == (320, True)
+    assert reach(100.0, 99.0, 98.0, None) == (160, True)
+    assert reach(100.0, 99.0, 50.0, None) == (80, False)
 
 
 def test_the_share_of_seeds_that_solve_the_training_length_is_printed():
