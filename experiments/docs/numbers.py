@@ -6,9 +6,9 @@ is the mean over replicas of the row with that label ("rope", or "rope, yarn" wi
 metric at that length, or at `beyond`: over all lengths beyond training. results/STUDY:TASK is one
 task of a study of several, results/STUDY:64 one training length, results/STUDY:width=64 one width
 of the model and results/STUDY:loss=all one train.loss. After "±" stands the half width of the 95 %
-interval. `less` subtracts the value at another length, of the same study and label unless it names
-others, from that of each replica that has both, or a number; after a comma it subtracts what
-follows as a whole:
+interval. `less` subtracts the value at another length, of the study and label of the value before
+it unless it names others, from that of each replica that has both, or a number with decimals; after
+a comma it subtracts what follows as a whole:
 
     <!-- results/STUDY rope same_targets 1024 less 64 -->+3.20 ± 1.83
     <!-- results/STUDY rope same_targets 1024 less 64, less alibi 1024 less 64 -->+3.24

@@ -193,8 +193,9 @@ def _run(model: str, source: str) -> Run:
 
 
 def _usual_swaps(about: Described) -> list[str]:
-    """The default swaps, and the model's own scaling with the factor of each length, as far as they
-    can take the place of what the model has; the others are printed. ValueError if none can.
+    """The default swaps, and the model's own scaling with the factor of each length where it is
+    known what length that counts from, as far as they change the model; the others are printed.
+    ValueError if none does.
     """
     from pe_jax.compose.parse import parse, parse_list
     from pe_jax.compose.swap import swap
@@ -206,18 +207,19 @@ def _usual_swaps(about: Described) -> list[str]:
     fit, unfit = [], []
     for spec in dict.fromkeys([*scaled, *parse_list(SWAPS)]):
         try:
-            swap(own, spec)
+            made = swap(own, spec)
         except ValueError:
-            unfit.append(spec)
-        else:
-            fit.append(spec)
+            made = own
+        (unfit if made == own else fit).append(spec)
     if unfit and not fit:
         raise ValueError(
             f"none of the usual swaps ({SWAPS}) can take the place of this model's {about.spec}: "
             "name others by --swaps, as in --swaps='window(window=2048)'"
         )
     if unfit:
-        print(f"left out, since they take the place of plain RoPE alone: {', '.join(unfit)}")
+        print(
+            f"left out, since they cannot replace or do not change {about.spec}: {', '.join(unfit)}"
+        )
     return fit
 
 

@@ -2,7 +2,8 @@
 else than the contract says, is told with the encoding, the hook, the shapes and the line.
 
 Inside attention a wrong shape would be an error that names none of these, or be broadcast into a
-wrong answer. Tracing computes nothing. The encodings of the table are traced by the tests alone.
+wrong answer. Tracing computes nothing; `init` alone is called. The encodings of the table are
+traced by the tests alone.
 
 Axes: L sequence, T queries, S keys, N distances, H heads, K head size, D model size, J any size.
 """
@@ -105,8 +106,11 @@ class _Hooks:
         entries = drawn.values() if isinstance(drawn, dict) else (None,)
         if any(getattr(a, "dtype", None) != jnp.float32 for a in entries):
             raise self._wrong("init", _described(drawn), "a dictionary of float32 arrays")
-        if unknown := {*self.encoding.fixed} - drawn.keys():
-            raise self._wrong("init", f"{', '.join(drawn)} alone", f"{', '.join(unknown)}, `fixed`")
+        if isinstance(fixed := self.encoding.fixed, str):
+            raise ValueError(f"{self.name}: fixed must be a tuple of names, as in ({fixed!r},)")
+        if unknown := sorted({*fixed} - drawn.keys()):
+            wanted = f"{', '.join(unknown)}, which `fixed` names"
+            raise self._wrong("init", ", ".join(drawn) or "no entries", wanted)
         params = jax.tree.map(lambda a: Shape(a.shape, a.dtype), drawn)
         self.positions()
         coords = self._coords(params)

@@ -16,6 +16,7 @@ import jax
 
 from pe_jax.compose.parse import defaults, layers_of, parse
 from pe_jax.encoding import Encoding, overrides
+from pe_jax.encodings import ENCODINGS
 
 Class = type[Encoding]
 
@@ -65,8 +66,8 @@ def swap(encodings: tuple[Encoding, ...], spec: str) -> tuple[Encoding, ...]:
         old = out[places[0]] if places else None
         if old:
             both = defaults(type(old)).keys() & defaults(type(new)).keys()
-            of_factor = {"factor", "attention_factor"} if getattr(old, "length", None) else {*()}
-            kept = {name: getattr(old, name) for name in both - member.fields.keys() - of_factor}
+            both -= {"factor"} if getattr(old, "length", None) else {*()}
+            kept = {name: getattr(old, name) for name in both - member.fields.keys()}
             new = dataclasses.replace(new, **kept)
         needed, there = _shapes(new), _shapes(old) if old else {}
         if needed.items() - there.items():
@@ -90,10 +91,11 @@ def swap(encodings: tuple[Encoding, ...], spec: str) -> tuple[Encoding, ...]:
                 f"{spec!r} would do a second time what this model's {own} does: no swap"
             )
         elif overrides(new, "qk") and (turned := [out[i] for i in here if overrides(out[i], "qk")]):
-            own = type(turned[0])
+            own, users = type(turned[0]), type(new) not in ENCODINGS.values()
+            advice = f"; it takes its place with family = {own.family!r} in its class"
             raise ValueError(
                 f"{spec!r} would change queries and keys beside this model's {own.__name__}: no "
-                f"swap; a class of your own takes its place with family = {own.family!r} in it"
+                f"swap{advice if users and own.__name__ == own.family else ''}"
             )
         else:
             out.append(new)

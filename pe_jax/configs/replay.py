@@ -1,4 +1,4 @@
-"""The config of an earlier run, from its record: `--config=replay.py:DIR/config.json`.
+"""The config of an earlier run, from the record in its folder: `--config=replay.py:DIR`.
 
 The record is config.json or result.json of a run's folder, or queued.json of a sweep's.
 """
@@ -14,9 +14,11 @@ NAMES = "config.json", "result.json", "queued.json"  # with train.rates there is
 def get_config(arg=""):
     """The config in the record at the path `arg`, or in the first record of the folder `arg`."""
     if not arg:
-        raise ValueError("give the record to replay: --config=replay.py:DIR/config.json")
+        raise ValueError("give the folder or record to replay: --config=replay.py:DIR")
     records = [Path(arg, name) for name in NAMES if Path(arg, name).is_file()]
     path = records[0] if records else Path(arg)
+    if path.is_dir():
+        raise ValueError(f"{arg} has no record of a run ({', '.join(NAMES)}): give a run's folder")
     try:
         return ConfigDict(json.loads(path.read_bytes())["config"])
     except (ValueError, TypeError, KeyError) as error:

@@ -125,9 +125,11 @@ def files(where: str, root: str = "") -> Corpus:
     it. Otherwise ten or more files are split by file, and each of fewer by position (corpus.py).
 
     Raises ValueError for files that are empty, damaged or not UTF-8, for a split without documents,
-    and for train and valid without test; OSError for what is not there or cannot be read.
+    and for train and valid without test; OSError for a path that is not there, and for what is in a
+    folder and cannot be read.
     """
-    source, where = f"files:{where}", _located(where, root)
+    given, where = where, _located(where, root)
+    source = f"files:{given}"
     folder = Path(where)
     valid = "valid" if (folder / "valid").is_dir() else "validation"
     folders = dict(zip(SPLITS, (folder / "train", folder / valid, folder / "test"), strict=True))
@@ -135,7 +137,7 @@ def files(where: str, root: str = "") -> Corpus:
     if {*present} == {"train", "valid"}:
         raise ValueError(
             f"{folder} has the folders train and {valid}, and none named test: add one, or name "
-            f"the files, which are then split anew, as files:{where}/**/*.txt"
+            f"the files, which are then split anew, as files:{given}/**/*.txt"
         )
     if {"train", "test"} <= set(present):
         splits = {s: _read(_files_of(f"{path}"), f"{path.name}/") for s, path in present.items()}

@@ -4,8 +4,9 @@ parts, and whether it lets a causal model read the tokens that it is to predict.
 The probe computes what each hook gives for a short random text twice: the second time everything
 from the middle on is replaced (tokens, inputs, queries, keys and values). What the hooks of a
 causal model give before the middle must be the same. So must attention be by blocks, and in a
-causal model of the first half alone and of the last token alone, as in decoding. The encodings of
-the table are probed by the tests alone.
+causal model what the first half alone, and in attention the last token alone, get; of positions,
+which may be drawn for a length, nothing is compared. The encodings of the table are probed by the
+tests alone.
 
 Axes: L sequence, H heads, K head size, D model size.
 """
@@ -96,7 +97,9 @@ def _fault_at(encodings: tuple[Encoding, ...], length: int) -> tuple[str, str] |
     for pair in (tokens, x, qkv):
         pair[1, :middle] = pair[0, :middle]
     encodings = tuple(e.at(length) for e in encodings)
-    params = noisy(encodings[-1].init(jax.random.key(0)), 0)
+    drawn = encodings[-1].init(jax.random.key(0))
+    learned = {name: a for name, a in drawn.items() if name not in encodings[-1].fixed}
+    params = drawn | noisy(learned, 0)
     texts = zip(tokens, x, qkv, strict=True)
     first, second = (_outputs(encodings, params, tokens[0], *text) for text in texts)
 
@@ -113,22 +116,23 @@ def _fault_at(encodings: tuple[Encoding, ...], length: int) -> tuple[str, str] |
         if not jnp.isfinite(output).all():
             return hook, ENDLESS
     try:
-        by_blocks, shorter, going_on = _the_same(encodings[-1], params, first[0], x[0], qkv[0])
+        parts = _the_same(encodings[-1], params, tokens[0], first[0], x[0], qkv[0])
     except Exception:  # of the user's code: no silent fault, and a run may never get there
         return None
-    if not by_blocks:
-        return attention, BLOCKS
-    if dims.causal and not shorter:
-        return attention, LENGTHS
-    return ("locate", AFRESH) if dims.causal and not going_on else None
+    words = ("embed", LENGTHS), (attention, BLOCKS), (attention, LENGTHS), ("locate", AFRESH)
+    told = [said for said, same in zip(words, parts, strict=True) if not same]
+    return next((said for said in told if dims.causal or said[1] is BLOCKS), None)
 
 
 @functools.partial(jax.jit, static_argnames="e")
-def _the_same(e: Encoding, params, pos, x, qkv):
-    """Whether attention by blocks, and that of the first half and of the last token alone, are that
-    of the whole text; and whether `locate` of the second half goes on where the first ends.
+def _the_same(e: Encoding, params, tokens, pos, x, qkv):
+    """Whether what `embed` gives for the first half alone, attention by blocks, and that of the
+    first half and of the last token alone are those of the whole text; and whether `locate` of the
+    second half goes on where the first ends.
     """
     middle, near = len(x) // 2, functools.partial(jnp.allclose, rtol=CLOSE, atol=CLOSE)
+    embedded = e.embed(params, x, tokens, pos)[:middle]
+    embeds = near(e.embed(params, x[:middle], tokens[:middle], pos[:middle]), embedded)
     located = e.locate(params, x, pos, None)
     rows, bound = Rows(jnp.arange(len(x)), pos, (located,)), Bound((params,), (e,), False)
     half, last = rows.take(0, middle), rows.take(len(x) - 1, 1)
@@ -141,7 +145,8 @@ def _the_same(e: Encoding, params, pos, x, qkv):
     on = e.locate(params, x[middle:], pos[middle:], before)
     pairs = zip(jax.tree.leaves(on), jax.tree.leaves(located), strict=True)
     shorter = near(of_half, out[:middle]) & near(of_last, out[-1:])
-    return near(by_blocks, out), shorter, jnp.array([near(a, b[middle:]) for a, b in pairs]).all()
+    going_on = jnp.array([near(a, b[middle:]) for a, b in pairs]).all()
+    return embeds, near(by_blocks, out), shorter, going_on
 
 
 @functools.partial(jax.jit, static_argnames="encodings")

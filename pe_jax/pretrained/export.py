@@ -14,6 +14,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from pe_jax.encoding import Encoding
+from pe_jax.encodings.longrope import LongRoPE
+from pe_jax.encodings.yarn import YaRN
 from pe_jax.model.config import LmConfig
 from pe_jax.pretrained.rope_scaling import max_position_embeddings, rope_parameters
 from pe_jax.storage import atomic
@@ -40,7 +42,8 @@ def with_scaling(
     those `before`. ValueError for encodings that it cannot say.
     """
     there = max_position_embeddings(encodings[0], length)
-    if tuple(encodings) == tuple(e.at(length) for e in before):
+    stays = tuple(encodings) == tuple(e.at(length) for e in before)
+    if stays and not isinstance(encodings[0], YaRN | LongRoPE):  # which may count from the length
         return {**config, "max_position_embeddings": there}
     own = rope_parameters(encodings, before)
     base = "rotary_emb_base" if config.get("model_type") == "gpt_neox" else "rope_theta"
@@ -75,7 +78,7 @@ def copied(
         made = {"config.json": config}
         if (source / TOKENIZER).is_file():
             about = json.loads((source / TOKENIZER).read_text("utf-8"))
-            if about.get("model_max_length", length) < length:  # vLLM serves no more than that
+            if (about.get("model_max_length") or length) < length:  # vLLM serves no more than that
                 about["model_max_length"] = length
             made[TOKENIZER] = about
         for name, values in made.items():

@@ -142,8 +142,11 @@ def _difference(match: MatchedRuns, way: Way, metric: str, length: int) -> Diffe
     )
     a, b = (cell(run, metric, length, way) for run in runs)
     p = None
-    if paired and stats.yes_or_no([of_a, of_b]):
-        p, change = stats.mcnemar(of_a, of_b), change._replace(half=math.nan)
+    if paired and change.n and stats.yes_or_no([of_a, of_b]):
+        p, change = (
+            stats.mcnemar(of_a, of_b),
+            change._replace(half=0.0 if of_a == of_b else math.nan),
+        )
     return Difference(match, way, metric, length, a, b, change, paired, p)
 
 
@@ -192,7 +195,7 @@ def verdict(comparison: Comparison, metric: str) -> str:
     tested = [d for d in differences if d.p is not None or not math.isnan(d.change.half)]
     untested = len(differences) - len(tested)
     better = Counter(d.better for d in tested)
-    same = sum(d.change.mean == 0 == (d.change.half if d.p is None else 1 - d.p) for d in tested)
+    same = sum(d.change.mean == 0 == d.change.half for d in tested)
     unclear = len(tested) - better["A"] - better["B"] - same
     parts = [
         f"{better['B']} better in B",

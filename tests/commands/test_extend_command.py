@@ -68,7 +68,7 @@ def test_a_scaled_model_gets_its_own_scaling_and_one_that_turns_part_of_a_head_n
     asked = (source, "--lengths=16,64", "--last=8", "--metrics=same_targets", "--dry_run")
     done = lab.start("extend", MODEL.removesuffix("_tied"), *asked, "--places=2").wait()
     assert done.code == 0, done.err
-    assert "left out, since they take the place of plain RoPE alone: pi, ntk," in done.out
+    assert "cannot replace or do not change llama3(" in done.out and "): pi, ntk," in done.out
     neox = f"--model=hf:{ROOT / 'tests' / 'golden' / 'pretrained' / 'gpt_neox'}"
     done = lab.start("extend", neox, *asked, "--places=2").wait()
     assert done.code == 2 and "can take the place of this model's partial_rope" in done.err

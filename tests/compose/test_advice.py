@@ -100,7 +100,7 @@ def test_a_scaling_swapped_for_itself_gets_the_factor_of_each_length_where_its_o
     dims = Dims(model=32, heads=2, head=16, layers=1, train_len=64)
     own = make("yarn(factor=4.0,length=16,attention_factor=1.5)", dims)
     (e,) = (e.at(128) for e in swap(own, "yarn"))
-    assert (e.factor, e.length, e.attention_factor) == (8.0, 16, None)
+    assert (e.factor, e.length, e.attention_factor) == (8.0, 16, 1.5)
     (e,) = swap(own, "yarn(factor=2.0)")
     assert e.factor == 2.0
     (e,) = swap(make("yarn(factor=4.0)", dims), "yarn")
@@ -115,8 +115,11 @@ def test_a_rotation_of_ones_own_that_names_no_family_is_not_put_beside_rope(tmp_
     text += "class Turn(Encoding):\n    def qk(self, params, q, k, q_pos, k_pos):\n"
     path.write_text(text + "        return q * 1.0, k\n")
     dims = Dims(model=32, heads=2, head=16, layers=1, train_len=64)
-    for model, spec in (("rope", f"{path}:Turn"), (f"{path}:Turn", "pi")):
-        with pytest.raises(ValueError, match="takes its place with family = "):
+    for model, spec, words in (
+        ("rope", f"{path}:Turn", "RoPE: no swap; it takes its place with family = 'RoPE'"),
+        (f"{path}:Turn", "pi", "this model's Turn: no swap$"),
+    ):
+        with pytest.raises(ValueError, match=words):
             swap(make(model, dims), spec)
 
 

@@ -86,7 +86,7 @@ def test_a_wrong_hook_is_named_with_what_it_gives_and_must_give(subtests):
         ({"mlp": {"w": jnp.ones(2)}}, (), "float32 arrays, got {'mlp': {'w': float32[2]}}"),
         ({"s": 1.0}, (), "float32 arrays, got {'s': 1.0}"),
         ({"s": np.ones(2)}, (), "float32 arrays, got {'s': float64[2]}"),
-        ({"w": jnp.ones(2)}, ("v",), "must give v, `fixed`, got w alone"),
+        ({"w": jnp.ones(2)}, ("v",), "must give v, which `fixed` names, got w"),
     ],
 )
 def test_parameters_that_no_model_could_hold_are_refused(drawn, fixed, words):

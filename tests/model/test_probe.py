@@ -132,6 +132,7 @@ PARTS = {
         probe.BLOCKS,
     ),
     "scale": (mine(scale=lambda params, i: jnp.full((len(i), 1), 1.0 + len(i))), probe.LENGTHS),
+    "embed": (mine(embed=lambda params, x, tokens, pos: x * len(x)), probe.LENGTHS),
     "locate": (mine(locate=lambda params, x, pos, before: x[:, 0].cumsum()), probe.AFRESH),
 }
 
@@ -140,6 +141,18 @@ PARTS = {
 def test_a_hook_that_depends_on_how_much_it_gets_at_once_is_named(hook):
     encoding, words = PARTS[hook]
     assert probe.fault((encoding,)) == (hook, words)
+
+
+def test_what_is_fixed_is_probed_as_it_is_drawn():
+    """Frequencies, say, of which a root is taken."""
+    turned = mine(
+        init=lambda key: {"w": jnp.full(WIDE.head, 0.01)},
+        qk=lambda params, q, k, i, j: (q * jnp.sqrt(params["w"])[None, None], k),
+    )
+    assert probe.fault((turned,)) == ("qk", probe.ENDLESS)
+    type(turned).fixed = ("w",)
+    probe.fault.cache_clear()
+    assert probe.fault((turned,)) is None
 
 
 def test_what_raises_for_a_part_alone_is_left_to_the_run_that_gets_there():

@@ -69,6 +69,8 @@ def test_answers_to_the_same_questions_are_told_apart_by_mcnemars_test():
         (difference,) = found.differences
         assert difference.better == better and math.isnan(difference.change.half)
         assert "McNemar's exact test" in " ".join(compare.notes(found))
+        (equal,) = compare.compare(sides(n)[0], sides(n)[0]).differences
+        assert equal.better == "" and equal.change.half == 0
         verdict = f"{int(bool(better))} better in B, 0 better in A, {int(not better)} not"
         assert verdict in compare.verdict(found, "passkey")
 
