@@ -189,8 +189,9 @@ def _listed(options: flags.FlagValues) -> str:
         value = json.dumps(flag.default) if flag.default == "\n" else flag.default
         if isinstance(value, str) and len(value) > 60:
             value = value.replace(",", ", ")  # a line ends between its parts
-        known = "" if flag.default in (None, "") or flag.boolean else f" (default: {value})"
-        lines.append(_flag(f"--{name}: {flag.help}{known}"))
+        known = "" if flag.default in (None, "", []) or flag.boolean else f" (default: {value})"
+        said = flag.help.partition(";\n")[0]  # absl adds that a flag may be repeated
+        lines.append(_flag(f"--{name}: {said}{known}"))
     return "\n".join(lines)
 
 

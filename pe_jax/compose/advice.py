@@ -29,10 +29,11 @@ def _unreached(encodings: Sequence[Encoding], names: Sequence[str]) -> Iterator[
     for encoding, name in zip(encodings, names, strict=True):
         needed, length = encoding.trained_from(), encoding.dims.train_len
         if needed and needed > length:
+            far = f"{length} to {needed - 1}" if needed - 1 > length else f"{length}"
             yield (
-                f"{name}: training at {length} tokens does not reach its parameters of {length} "
-                f"to {needed - 1}, which keep their initial values and are met beyond it; train "
-                f"at {needed} or more, or give it a shorter reach"
+                f"{name}: training at {length} tokens never uses its parameters for {far} tokens, "
+                "which keep their initial values and are used in longer texts; train at "
+                f"{needed} or more, or make its table shorter"
             )
 
 

@@ -22,6 +22,7 @@ from pe_jax.evaluation.config import EvalConfig, variant
 from pe_jax.model import memory
 from pe_jax.record import AS_TRAINED, Curve, Replica, Row, Way
 from pe_jax.task import Task
+from pe_jax.tasks import TASKS
 from pe_jax.tasks.text import TEXT
 
 SHORTEST = 16
@@ -121,13 +122,14 @@ def _pass(way: Way, members: tuple[Encoding, ...], task: Task, length: int, segm
 
 def padded(task: Task, n: int, members: Sequence[Encoding] = (), limit: int | None = None) -> int:
     """The length to whose size samples of length n are padded: the next power of two, so that few
-    programs serve many lengths. n itself where an encoding is made for a length (`Encoding.at`), or
-    could not serve so many positions.
+    programs serve many lengths. n itself where an encoding is made for a length (`Encoding.at`) or
+    could not serve so many positions, and where a user's own task has no samples of that length.
     """
     longest = max(SHORTEST, 1 << (n - 1).bit_length())
     made_for_it = any(overrides(e, "at") for e in members)
     too_many = limit is not None and limit < task.size(longest)
-    return n if made_for_it or too_many else longest
+    unknown = type(task) not in TASKS.values() and not task.has(longest)
+    return n if made_for_it or too_many or unknown else longest
 
 
 def wanted(passes: Sequence[Pass], config: EvalConfig, seeds: Sequence[int]) -> list[Key]:

@@ -143,10 +143,8 @@ def _difference(match: MatchedRuns, way: Way, metric: str, length: int) -> Diffe
     a, b = (cell(run, metric, length, way) for run in runs)
     p = None
     if paired and change.n and stats.yes_or_no([of_a, of_b]):
-        p, change = (
-            stats.mcnemar(of_a, of_b),
-            change._replace(half=0.0 if of_a == of_b else math.nan),
-        )
+        half = 0.0 if of_a == of_b else math.nan
+        p, change = stats.mcnemar(of_a, of_b), change._replace(half=half)
     return Difference(match, way, metric, length, a, b, change, paired, p)
 
 

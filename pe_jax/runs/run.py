@@ -25,7 +25,7 @@ from pe_jax.data.corpus import SPLITS, Corpus
 from pe_jax.data.load import load
 from pe_jax.encoding import Dims, Encoding, overrides
 from pe_jax.errors import Refused
-from pe_jax.evaluation.config import EvalConfig
+from pe_jax.evaluation.config import EvalConfig, variant
 from pe_jax.evaluation.passes import plan
 from pe_jax.evaluation.windows import windows
 from pe_jax.fields import check_value
@@ -107,7 +107,7 @@ class Run:
         evaluation = sections["eval"] = sections["eval"].resolved(train.length, lm.memory, task)
         whole["eval"] = whole["eval"] | {"metrics": evaluation.metrics}
         _check_users_metrics(evaluation.metrics, task)
-        _check_users_task(task, whole["task"]["name"], train, evaluation.lengths)
+        _check_users_task(task, whole["task"]["name"], train, evaluation)
         dims = lm.dims(task.size(train.length))
         encodings = members.encodings(dims)
         check_users_hooks(members, evaluation.swaps, dims, lm)
@@ -385,23 +385,28 @@ def _check_users_metrics(names: Sequence[str], task: Task) -> None:
         check_value(value, float, f"the value of {name}")
 
 
-def _check_users_task(task: Task, name: str, train: TrainConfig, lengths: Sequence[int]) -> None:
-    """ValueError if a user's own task raises, or if one of a hundred samples, of lengths from the
-    shortest of training to the longest of evaluation, contradicts its oracle or its Bayes-optimal
-    prediction, where it has one.
+def _check_users_task(task: Task, name: str, train: TrainConfig, evaluation: EvalConfig) -> None:
+    """ValueError if a user's own task or one of its variants raises or gives lists of a wrong
+    length, or if one of a hundred samples, of lengths from the shortest of training to the longest
+    of evaluation, contradicts its oracle or its Bayes-optimal prediction, where it has one.
     """
-    nothing_to_check = type(task).oracle is Task.oracle and type(task).bayes is Task.bayes
-    if type(task) in TASKS.values() or nothing_to_check:
+    if type(task) in TASKS.values():
         return
+    knows = type(task).oracle is not Task.oracle or type(task).bayes is not Task.bayes
     environment.keep_programs()  # before the first program, which decides whether JAX keeps any
     trained = (n for part in samples.parts(task, train) for n in part.lengths)
-    every = sorted({*trained, *lengths})
-    spread = {every[i] for i in np.linspace(0, len(every) - 1, 10).astype(int)}
-    try:
-        oracle.check(task, tuple(sorted(spread)), -(-100 // len(spread)))
-    except Exception as error:  # the code is the user's
-        kind = "" if type(error) is ValueError else f"{type(error).__name__}: "
-        raise ValueError(f"{name}: {kind}{error}") from error
+    lengths = {"": sorted({*trained, *evaluation.lengths})}
+    lengths |= {text: sorted(evaluation.lengths) for text in evaluation.variants}
+    for text, every in lengths.items():
+        spread = {every[i] for i in np.linspace(0, len(every) - 1, 10).astype(int)}
+        try:
+            made = variant(task, text) if text else task
+            oracle.check_lists(made, (every[0], every[-1]))
+            if knows:
+                oracle.check(made, tuple(sorted(spread)), -(-100 // len(spread)))
+        except Exception as error:  # the code is the user's
+            kind = "" if type(error) is ValueError else f"{type(error).__name__}: "
+            raise ValueError(f"{name}{text and f', {text}'}: {kind}{error}") from error
 
 
 def _check_no_steps(train: TrainConfig, evaluation: EvalConfig, run: RunConfig) -> None:

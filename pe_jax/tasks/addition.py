@@ -67,6 +67,9 @@ class Addition(Written):
     def has(self, n):
         return n >= 1 and (self.hints == 0 or n + 1 <= self.hints)
 
+    def labels(self):
+        return self.symbols - (not self.hints and not self.scratchpad)  # "+", the last, is no digit
+
     def _counts(self, n):
         each = 2 if self.hints else 1
         width = n + 1 if self.padded and self.hints else n

@@ -84,10 +84,9 @@ class Counting(Task):
 
     def _first_set(self, key, n):
         """The place of the first set, given that there is one: so many passes precede it."""
-        passing = self.passes / (self.passes + SET_WEIGHT)
-        within = 1 - passing ** (n - 5)
-        share = jax.random.uniform(key) * within
-        place = jnp.floor(jnp.log1p(-share) / math.log(passing)).astype(jnp.int32)
+        rate = -math.log1p(SET_WEIGHT / self.passes)  # of a pass, the logarithm of its probability
+        share = jax.random.uniform(key) * -jnp.expm1((n - 5) * rate)
+        place = jnp.floor(jnp.log1p(-share) / rate).astype(jnp.int32)
         return jnp.minimum(place, n - 6)
 
     def _operations(self):

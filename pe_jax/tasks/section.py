@@ -64,6 +64,11 @@ def _defaults(name: str) -> dict[str, Any]:
 
 
 def _find(name: str) -> type[Task]:
+    if isinstance(name, str) and name.endswith(")"):
+        raise ValueError(
+            "fields of a task are set by --config.task.FIELD=VALUE, not in its name: got "
+            f"task.name={name!r}"
+        )
     if not isinstance(name, str) or (name not in TASKS and ":" not in name):
         raise ValueError(
             f"unknown task {name!r}{nearest(str(name), TASKS)} Known: {', '.join(TASKS)}, and "

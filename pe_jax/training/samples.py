@@ -3,7 +3,7 @@
 Lengths up to the training length L are shared out to at most SHAPES parts, and a sample is padded
 to the size of the longest of its part. Each step has samples of one length n, drawn uniformly:
 first the part, by the step alone, so that all seeds of a program run the same branch; then n within
-it, by seed and step. Samples depend on seed, step and row of the batch, so none is met twice.
+it, by seed and step. Samples depend on seed, step and row of the batch, so no key is used twice.
 With train.loss=all, tokens without a target predict the next token.
 """
 

@@ -319,7 +319,7 @@ COMMAND_MISTAKES = {
         ["no such name: 'step'; did you mean --config.train.steps?"],
     ),
     "no flag": (["--config=configs/base.py", "rope"], ["unknown argument 'rope'"]),
-    "nothing to replay": (["--config=configs/replay.py"], ["DIR/config.json"]),
+    "nothing to replay": (["--config=configs/replay.py"], ["replay.py:DIR"]),
     "missing record": (
         ["--config=configs/replay.py:{lab}/none.json"],
         ["none.json': no such file or directory"],

@@ -27,7 +27,7 @@ def test_defaults_need_no_advice_at_the_quickstarts_length():
 
 def test_buckets_that_training_does_not_reach():
     (doubt,) = told("t5(max_distance=128)")
-    assert "t5: training at 64 tokens does not reach its parameters of 64 to 113" in doubt
+    assert "t5: training at 64 tokens never uses its parameters for 64 to 113 tokens" in doubt
     assert "train at 114 or more" in doubt
     assert told("t5(max_distance=128)", DIMS._replace(train_len=114)) == []
 
@@ -137,6 +137,6 @@ def test_a_run_tells_it_and_keeps_it_for_the_table(tmp_path_factory, tmp_path):
     config = "--config=configs/base.py:pe=t5"  # 16 exact buckets, at a training length of 16
     done = lab.start("run", config, *arguments, f"--workdir={tmp_path}").wait()
     assert done.code == 0, done.err
-    assert "note: t5: training at 16 tokens does not reach" in done.err + done.out
+    assert "note: t5: training at 16 tokens never uses" in done.err + done.out
     notes = tables.extrapolation(study.load(tmp_path)).notes
     assert any("t5: training at 16 tokens" in note for note in notes)

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from pe_jax import Trained
+from pe_jax.evaluation import passes
 from pe_jax.evaluation.scoring import predict
 from pe_jax.report.tables import grouped
 from pe_jax.runs.execute import execute
@@ -303,17 +304,51 @@ class Late(ReverseString):
 class Raises(ReverseString):
     def _draw(self, key, n, longest):
         return super()._draw(key, n, longest).input
+
+@dataclasses.dataclass(frozen=True)
+class Shifted(ReverseString):
+    by: int = 0
+
+    def _answer(self, input):  # of which the samples know nothing
+        return super()._answer(input)[self.by :] + [0] * self.by
+
+@dataclasses.dataclass(frozen=True)
+class Guesses(ReverseString):
+    def guess(self, tokens):
+        return [0]
+
+@dataclasses.dataclass(frozen=True)
+class Short(ReverseString):
+    def has(self, n):
+        return n <= 24
+
+    def _draw(self, key, n, longest):
+        assert longest <= 24
+        return super()._draw(key, n, longest)
 """
 
 
 @pytest.mark.parametrize(
-    ("name", "said"), [("Late", "length 12 has the targets .* oracle says"), ("Raises", "Error: ")]
+    ("name", "changed", "said"),
+    [
+        ("Late", {}, ": .*length 12 has the targets .* oracle says"),
+        ("Raises", {}, ": .*Error: "),
+        ("Shifted", {"eval": {"variants": ("by=1",)}}, ", by=1: .* oracle says"),
+        ("Guesses", {}, ": guess must give an entry for each of the 2 tokens"),
+    ],
 )
-def test_a_users_task_is_held_against_its_oracle_before_it_trains(tmp_path, name, said):
+def test_a_users_task_is_held_against_its_oracle_before_it_trains(tmp_path, name, changed, said):
     path = tmp_path / "lies.py"
     path.write_text(LIES)
-    with pytest.raises(ValueError, match=f"^{path}:{name}: .*{said}"):
-        Run.of(CONFIG | {"task": f"{path}:{name}"})
+    with pytest.raises(ValueError, match=f"^{path}:{name}{said}"):
+        Run.of(config(**changed) | {"task": f"{path}:{name}"})
+
+
+def test_samples_of_a_users_task_are_padded_to_a_length_that_it_has(tmp_path):
+    (tmp_path / "lies.py").write_text(LIES)
+    made = config(eval={"lengths": (8, 20)})
+    task = Run.of(made | {"task": f"{tmp_path / 'lies.py'}:Short"}).task
+    assert (passes.padded(task, 7), passes.padded(task, 20)) == (16, 20)
 
 
 def test_the_tokens_of_a_task_are_printed_as_numbers(tmp_path):
