@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from pe_jax.record import Result
     from pe_jax.runs.run import Run
 
+BASE = "pe_jax.configs.base"
 OPTIONS = flags.FlagValues()
 _CONFIG = config_flags.DEFINE_config_file(
     "config", None, "Config file with get_sweep().", flag_values=OPTIONS
@@ -216,11 +217,10 @@ def runs_of(
     `values`, by names such as "train.steps"; AttributeError for a name that a config lacks, with
     the nearest.
     """
-    from pe_jax.configs import base
-
     listed = module.get_sweep() if (lists := hasattr(module, "get_sweep")) else [config]
     configs = [run.copy_and_resolve_references() for run in listed]
-    if also and lists and getattr(module, "get_config", base.get_config) is base.get_config:
+    own = getattr(module, "get_config", None)
+    if also and lists and getattr(own, "__module__", BASE) == BASE:
         raise ValueError(
             "--also adds a run of the file's get_config, and this file has none of its own: define "
             "get_config in it, with all that get_sweep sets"

@@ -59,7 +59,7 @@ class FoPE(Rotary):
 
         def total(wave, coefficients, still):
             waves = jnp.where(kept, wave(turn), 0.0)
-            mixed = jnp.einsum("lr,hrc->lhc", waves, coefficients)
+            mixed = jnp.einsum("lr,hrc->lhc", waves, jax.lax.stop_gradient(coefficients))
             return jnp.where(kept[None], mixed, still)
 
         cos, sin = total(jnp.cos, params["cos"], 1.0), total(jnp.sin, params["sin"], 0.0)

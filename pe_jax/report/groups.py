@@ -11,7 +11,6 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from pe_jax.record import HELD_OUT, SYMBOLS, Begun, CorpusRecord, Result
-from pe_jax.report import labels
 from pe_jax.report.words import plain, text
 
 FREE = {"attention", "memory", "vocab"}
@@ -91,26 +90,6 @@ def groups(results: Iterable[Result]) -> list[Group]:
 
 OF_TRAINING = {"train.length", "train.batch"}
 """The conditions in which an oracle may differ from the results beside which it is shown."""
-
-
-def model_of(oracle: Result, results: Iterable[Result]) -> Result | None:
-    """The one of these results that an oracle is trained as, but for the length: the one with its
-    label, of several the one with its settings. None where that is none or several.
-    """
-    same = [one for one in results if one.label == oracle.label]
-    if len(same) > 1:
-        same = [one for one in same if _training(one) == _training(oracle)]
-    return same[0] if len(same) == 1 else None
-
-
-def _training(result: Result) -> dict[str, Any]:
-    """The settings of its training, but for those in which an oracle differs."""
-    flat = labels.settings(result.config)
-    return {
-        name: value
-        for name, value in flat.items()
-        if name not in OF_TRAINING and not name.startswith(("eval.", "run."))
-    }
 
 
 def _oracle_of(result: Result) -> int:

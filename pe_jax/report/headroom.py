@@ -16,10 +16,11 @@ import math
 import statistics
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from typing import Any
 
 from pe_jax.metric import SampleMetric
 from pe_jax.record import AS_TRAINED, Result, Row, Way
-from pe_jax.report import groups
+from pe_jax.report import groups, labels
 from pe_jax.report.groups import Group
 
 BITS, TEXT = "last_bits", "same_targets"
@@ -73,7 +74,7 @@ def _of_oracle(group: Group) -> dict[tuple[Way, int], float]:
     length, found = group.results[0].train.length, []
     by_model: dict[str, list[Result]] = {}
     for oracle in group.oracles:
-        if model := groups.model_of(oracle, group.results):
+        if model := model_of(oracle, group.results):
             by_model.setdefault(model.id, [model]).append(oracle)
     for runs in by_model.values():
         means = {run.train.length: _mean(run) for run in runs}
@@ -83,6 +84,26 @@ def _of_oracle(group: Group) -> dict[tuple[Way, int], float]:
             found.append({length: start} | gained)
     best = min(found, key=lambda means: means[max(means)], default={})
     return {(AS_TRAINED, n): mean for n, mean in best.items()}
+
+
+def model_of(oracle: Result, results: Iterable[Result]) -> Result | None:
+    """The one of these results that an oracle is trained as, but for the length: the one with its
+    label, of several the one with its settings. None where that is none or several.
+    """
+    same = [one for one in results if one.label == oracle.label]
+    if len(same) > 1:
+        same = [one for one in same if _training(one) == _training(oracle)]
+    return same[0] if len(same) == 1 else None
+
+
+def _training(result: Result) -> dict[str, Any]:
+    """The settings of its training, but for those in which an oracle differs."""
+    flat = labels.settings(result.config)
+    return {
+        name: value
+        for name, value in flat.items()
+        if name not in groups.OF_TRAINING and not name.startswith(("eval.", "run."))
+    }
 
 
 def _mean(run: Result) -> float:

@@ -18,7 +18,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from pe_jax.record import AS_TRAINED, Replica, Result, Way
-from pe_jax.report import groups, stats
+from pe_jax.report import headroom, stats
 from pe_jax.report.cells import (
     CROPPED,
     TRAINED_AT,
@@ -56,7 +56,7 @@ def rows(
     by_id = {result.id: result for result in results}
     of_model: dict[str, dict[int, Result]] = {}
     for oracle in oracles:
-        model = groups.model_of(oracle, results)
+        model = headroom.model_of(oracle, results)
         of_model.setdefault(model.id if model else oracle.label, {})[oracle.train.length] = oracle
     found = []
     if length in lengths and metric in CROP:
@@ -99,10 +99,9 @@ def _trained_at(
     label: str, runs: Mapping[int, Result], metric: str, lengths: Sequence[int], train: int
 ) -> TableRow:
     """The row of the runs of a model by their training lengths."""
-    cells = [
-        cell(runs[n], metric, n) if n in runs else Cell(reason=f"no run of it is trained at {n}")
-        for n in lengths
-    ]
+    why = {n: f"no run of it is trained at {n}" for n in lengths}
+    why[train] = f"no run of it that is trained at {train} is shown"
+    cells = [cell(runs[n], metric, n) if n in runs else Cell(reason=why[n]) for n in lengths]
     ends: list[dict[Replica, float]] = [
         values(by_replica(runs[n], metric, n)) if n in runs else {} for n in (lengths[-1], train)
     ]

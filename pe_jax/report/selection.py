@@ -74,9 +74,7 @@ class Selection:
                 chosen.setdefault(result.id, named)
         for result in results:
             if result.id not in printed:  # an oracle: shown in reference rows alone
-                model = groups.model_of(result, [r for r in results if r.id in printed])
-                if model is None or model.id in chosen:
-                    chosen.setdefault(result.id, result)
+                chosen.setdefault(result.id, result)
         return list(chosen.values())
 
     def tables(self, tables: Sequence[Table], results: Sequence[Result]) -> list[Table]:
