@@ -209,8 +209,8 @@ BUGS = {
         Bug("report/stats.py", 'method="min"', 'method="max"', STATISTICS),
         Bug(  # the family of the pairs with the best alone
             "report/stats.py",
-            "holm(_p_values(values[a] - values[b]))",
-            "[min(1, p * (len(samples) - 1)) for p in _p_values(values[a] - values[b])]",
+            "adjusted[b, a] = holm(p)",
+            "adjusted[b, a] = [min(1, one * (len(samples) - 1)) for one in p]",
             (*STATISTICS, "tests/report/test_verdicts.py"),
         ),
     ),
