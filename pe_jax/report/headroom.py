@@ -97,13 +97,11 @@ def model_of(oracle: Result, results: Iterable[Result]) -> Result | None:
 
 
 def _training(result: Result) -> dict[str, Any]:
-    """The settings of its training, but for those in which an oracle differs."""
-    flat = labels.settings(result.config)
-    return {
-        name: value
-        for name, value in flat.items()
-        if name not in groups.OF_TRAINING and not name.startswith(("eval.", "run."))
-    }
+    """The settings of its training, but for those in which an oracle may differ."""
+    free = groups.OF_TRAINING | labels.COMPUTED | {"lm.attention"}
+    every = labels.settings(result.config).items()
+    of_training = [item for item in every if not item[0].startswith(("eval.", "run."))]
+    return {name: value for name, value in of_training if name not in free}
 
 
 def _mean(run: Result) -> float:

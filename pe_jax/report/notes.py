@@ -156,7 +156,8 @@ def _marked(table: Table) -> str:
     if table.replicate == "sample" and in_percent(table.metric):
         return (
             f"{told}: equal as printed, or not told apart by McNemar's exact test at 5 % "
-            f"(corrected by Holm's method over the {pairs} of rows of a column)"
+            f"(corrected by Holm's method over the {pairs} of rows of a column); means over "
+            "several lengths by a paired t test"
         )
     far = f"{stats.standard_errors(len(seeds), max(seeds)):.0f} standard errors"
     return (

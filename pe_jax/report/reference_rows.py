@@ -100,7 +100,7 @@ def _trained_at(
 ) -> TableRow:
     """The row of the runs of a model by their training lengths."""
     why = {n: f"no run of it is trained at {n}" for n in lengths}
-    why[train] = f"no run of it that is trained at {train} is shown"
+    why[train] = f"no one run of it that is trained at {train} is shown"
     cells = [cell(runs[n], metric, n) if n in runs else Cell(reason=why[n]) for n in lengths]
     ends: list[dict[Replica, float]] = [
         values(by_replica(runs[n], metric, n)) if n in runs else {} for n in (lengths[-1], train)

@@ -176,14 +176,21 @@ def _row(
     cells = tuple(cell(result, metric, column, way) for column in lengths)
     if in_percent(metric):
         columns = {n: by_replica(result, metric, n, way) for n in every}
-        known = {n: rows for n, rows in columns.items() if any(map(_is_known, rows.values()))}
+        known = {
+            n: rows
+            for n, rows in columns.items()
+            if n == length or any(map(_is_known, rows.values()))
+        }
         replicas = result.replicas(metric)
         found = [
             [value(rows[r]) if r in rows else math.nan for r in replicas] for rows in known.values()
         ]
         effective, censored = stats.solved_length([*known], found, length)
     else:
-        served = [sign * math.inf if c.lost else c.mean for c in cells]
+        served = [
+            sign * math.inf if c.lost and n > length else c.mean
+            for n, c in zip(lengths, cells, strict=True)
+        ]
         effective, censored = stats.effective_length(lengths, served, length, sign=sign)
     solved, compared = _solved(result, metric, way)
     return TableRow(

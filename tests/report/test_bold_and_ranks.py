@@ -74,6 +74,15 @@ def test_answers_to_the_same_questions_are_told_apart_by_mcnemars_test_alone():
     ]
 
 
+def test_a_value_that_is_not_finite_ends_the_effective_length():
+    """And none is known of a model that has none at its training length."""
+    breaks = scored("rope", [{64: 2.0, 128: 2.0, 256: math.inf}] * 2)
+    broken = scored("nope", [{64: math.inf, 128: math.inf, 256: math.inf}] * 2)
+    rows = {row.label: row for row in tables.extrapolation([breaks, broken]).rows}
+    assert (rows["rope"].effective, rows["rope"].censored) == (128, False)
+    assert (rows["nope"].effective, rows["nope"].censored) == (None, False)
+
+
 def test_a_column_with_one_value_has_no_bold():
     table = tables.extrapolation([model("rope", 2.0), scored("t5", [{128: 2.5}] * 3)])
     assert not any(row.cells[-1].best for row in table.rows if row.label == "t5")

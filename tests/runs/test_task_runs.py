@@ -344,6 +344,14 @@ def test_a_users_task_is_held_against_its_oracle_before_it_trains(tmp_path, name
         Run.of(config(**changed) | {"task": f"{path}:{name}"})
 
 
+def test_a_users_form_of_reading_text_has_no_samples_to_check(tmp_path):
+    (tmp_path / "own.py").write_text(
+        "import dataclasses\nfrom pe_jax.tasks.text import Text\n"
+        "@dataclasses.dataclass(frozen=True)\nclass Mine(Text):\n    pass\n"
+    )
+    assert Run.of({"pe": "rope", "task": f"{tmp_path / 'own.py'}:Mine"}).task.reads_text
+
+
 def test_samples_of_a_users_task_are_padded_to_a_length_that_it_has(tmp_path):
     (tmp_path / "lies.py").write_text(LIES)
     made = config(eval={"lengths": (8, 20)})
