@@ -141,7 +141,6 @@ def _tells(values: Sequence[float]) -> float:
 
     n = len(values)
     bound = special.stdtrit(n - 1, 0.975)
-
     errors = optimize.root_scalar(
         lambda mean: float(special.nctdtr(n - 1, mean, bound)) - 0.2, bracket=(0, 2 * bound)
     ).root

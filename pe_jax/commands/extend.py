@@ -211,7 +211,7 @@ def _usual_swaps(about: Described) -> list[str]:
         except ValueError:
             made = own
         (unfit if made == own else fit).append(spec)
-    if unfit and not fit:
+    if not fit:
         raise ValueError(
             f"none of the usual swaps ({SWAPS}) can take the place of this model's {about.spec}: "
             "name others by --swaps, as in --swaps='window(window=2048)'"

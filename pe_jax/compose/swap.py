@@ -66,8 +66,8 @@ def swap(encodings: tuple[Encoding, ...], spec: str) -> tuple[Encoding, ...]:
         old = out[places[0]] if places else None
         if old:
             both = defaults(type(old)).keys() & defaults(type(new)).keys()
-            both -= {"factor"} if getattr(old, "length", None) else {*()}
-            kept = {name: getattr(old, name) for name in both - member.fields.keys()}
+            afresh = {"factor"} if getattr(old, "length", None) else set()
+            kept = {name: getattr(old, name) for name in both - member.fields.keys() - afresh}
             new = dataclasses.replace(new, **kept)
         needed, there = _shapes(new), _shapes(old) if old else {}
         if needed.items() - there.items():

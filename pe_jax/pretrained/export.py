@@ -47,8 +47,8 @@ def with_scaling(
         return {**config, "max_position_embeddings": there}
     own = rope_parameters(encodings, before)
     base = "rotary_emb_base" if config.get("model_type") == "gpt_neox" else "rope_theta"
-    usual = {"rope_scaling", "rope_parameters", "max_position_embeddings"}
-    usual |= {"rotary_emb_base", "rope_theta"}  # a GPT-NeoX can have both
+    bases = {"rotary_emb_base", "rope_theta"}  # of which a GPT-NeoX can have both
+    usual = bases | {"rope_scaling", "rope_parameters", "max_position_embeddings"}
     out = {name: value for name, value in config.items() if name not in usual}
     out["max_position_embeddings"] = there
     if "rope_parameters" in config:

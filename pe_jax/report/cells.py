@@ -328,8 +328,8 @@ def _explained(
     each = "; ".join(f"{replica} {reason}" for replica, reason in why.items())
     if why and interval.n:
         return Cell(*interval, f"n={interval.n} of {len(every)}: {each}")
-    lost = {row.reason or Reason.NOT_FINITE if row else None for row in missing.values()}
-    lost = bool(lost) and lost <= {Reason.BEYOND_POSITIONS, Reason.NOT_FINITE}
+    kinds = {row.reason or Reason.NOT_FINITE if row else None for row in missing.values()}
+    lost = bool(kinds) and kinds <= {Reason.BEYOND_POSITIONS, Reason.NOT_FINITE}
     reasons = set(why.values())
     return Cell(*interval, each if len(reasons) > 1 else "".join(reasons), lost)
 

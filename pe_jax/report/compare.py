@@ -58,7 +58,7 @@ class Difference:
     def better(self) -> str:
         """ "A" or "B" where the interval lies on its side of 0, or the test tells; else ""."""
         mean, half, _ = self.change
-        if math.isnan(half) or abs(mean) <= half if self.p is None else self.p > stats.LEVEL:
+        if not (abs(mean) > half if self.p is None else self.p <= stats.LEVEL):
             return ""
         return "A" if described(self.metric).sign * mean > 0 else "B"
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -72,12 +72,11 @@ def _of_oracle(group: Group) -> dict[tuple[Way, int], float]:
     length.
     """
     length, found = group.results[0].train.length, []
-    by_model: dict[str, list[Result]] = {}
-    for oracle in group.oracles:
-        if model := model_of(oracle, group.results):
-            by_model.setdefault(model.id, [model]).append(oracle)
-    for runs in by_model.values():
-        means = {run.train.length: _mean(run) for run in runs}
+    models = {result.id: result for result in group.results}
+    for id, oracles in by_model(group.oracles, group.results).items():
+        if id not in models:
+            continue
+        means = {run.train.length: _mean(run) for run in (models[id], *oracles)}
         start = means.pop(length)
         gained = {n: mean for n, mean in means.items() if start - mean >= LEAST}
         if gained:
@@ -86,14 +85,18 @@ def _of_oracle(group: Group) -> dict[tuple[Way, int], float]:
     return {(AS_TRAINED, n): mean for n, mean in best.items()}
 
 
-def model_of(oracle: Result, results: Iterable[Result]) -> Result | None:
-    """The one of these results that an oracle is trained as, but for the length: the one with its
-    label, of several the one with its settings. None where that is none or several.
+def by_model(oracles: Iterable[Result], results: Sequence[Result]) -> dict[str, list[Result]]:
+    """The oracles by the id of the one of the results that each is trained as, but for the length:
+    the one with its label, of several the one with its settings. By the label where that is none,
+    or several.
     """
-    same = [one for one in results if one.label == oracle.label]
-    if len(same) > 1:
-        same = [one for one in same if _training(one) == _training(oracle)]
-    return same[0] if len(same) == 1 else None
+    found: dict[str, list[Result]] = {}
+    for oracle in oracles:
+        same = [one for one in results if one.label == oracle.label]
+        if len(same) > 1:
+            same = [one for one in same if _training(one) == _training(oracle)]
+        found.setdefault(same[0].id if len(same) == 1 else oracle.label, []).append(oracle)
+    return found
 
 
 def _training(result: Result) -> dict[str, Any]:

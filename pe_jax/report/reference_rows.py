@@ -54,21 +54,18 @@ def rows(
         return []
     by_run = {row.run: row for row in trained}
     by_id = {result.id: result for result in results}
-    of_model: dict[str, dict[int, Result]] = {}
-    for oracle in oracles:
-        model = headroom.model_of(oracle, results)
-        of_model.setdefault(model.id if model else oracle.label, {})[oracle.train.length] = oracle
+    by_model = headroom.by_model(oracles, results)
     found = []
     if length in lengths and metric in CROP:
         place, sign = lengths.index(length), described(metric).sign
         known = [row for row in trained if row.cells[place].n]
         best = sorted(known, key=lambda row: sign * row.cells[place].mean)[:1]
-        named = [by_run[model] for model in of_model if model in by_run]
+        named = [by_run[model] for model in by_model if model in by_run]
         found = [_cropped(row, by_id[row.run], metric, lengths) for row in named or best]
-    for model, runs in of_model.items():
+    for model, longer in by_model.items():
+        runs, label = {oracle.train.length: oracle for oracle in longer}, longer[0].label
         if {*runs}.isdisjoint(lengths):  # not evaluated at its own training length here
             continue
-        label = next(iter(runs.values())).label
         if row := by_run.get(model):
             label, runs[length] = row.label, by_id[row.run]
         found.append(_trained_at(label, runs, metric, lengths, length))

@@ -48,8 +48,8 @@ def check(task: Task, lengths: tuple[int, ...], count: int) -> None:
 
     Drawn targets are held against `Task.bayes`. Its rows p must be distributions with p > 0 at the
     target, and of the samples of a length the sum of -ln p(target) must lie within ERRORS standard
-    errors, and twice the greatest of its terms, of the sum of the entropies of p, as it does where
-    targets are drawn from p: a rare target, in few samples, is no error.
+    errors of the sum of the entropies of p, as it does where targets are drawn from p; above it, by
+    twice its greatest term more, since one rare target among few can add so much.
     """
     for n in lengths:
         size = int(task.size(n))
@@ -77,7 +77,8 @@ def check(task: Task, lengths: tuple[int, ...], count: int) -> None:
             if best is not None:
                 more, spread, term = _surprise(task, best, targets[:size], scored[:size], where)
                 excess, variance, most = excess + more, variance + spread, max(most, term)
-        if abs(excess) > ERRORS * math.sqrt(variance) + 2 * most + 1e-6:
+        most_below = ERRORS * math.sqrt(variance) + 1e-6
+        if not -most_below <= excess <= most_below + 2 * most:
             raise ValueError(
                 f"in {count} samples of length {n} -ln p of the targets by {type(task).__name__}."
                 f"bayes is {excess:+.3g} nats from the entropy of p, and the standard error is "

@@ -4,7 +4,6 @@ import json
 import os
 import shutil
 import signal
-import time
 import types
 from pathlib import Path
 
@@ -128,11 +127,11 @@ def test_an_encoding_is_not_added_by_a_get_config_that_lacks_what_the_file_sets(
 
 def test_a_second_interrupt_while_runs_save_their_state_kills_them(tmp_path, monkeypatch):
     """Each is in a process group of its own, so that no other signal would reach it."""
+    os.mkfifo(tmp_path / "ready")
     engine, log = Local(1, [Resources()], print), tmp_path / "log"
-    deaf = ["sh", "-c", "trap '' TERM; echo deaf; exec sleep 100"]
+    deaf = ["sh", "-c", "trap '' TERM; echo > ready; exec tail -f /dev/null"]
     engine.submit("a", Command(deaf, dict(os.environ), tmp_path, log, Resources()))
-    while not log.exists() or "deaf" not in log.read_text():
-        time.sleep(0.01)
+    (tmp_path / "ready").read_text()  # which waits until it is deaf
     (process,) = engine.processes.values()
     with monkeypatch.context() as patched:
         patched.setattr(process, "wait", lambda: signal.default_int_handler(2, None))

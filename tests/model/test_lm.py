@@ -496,7 +496,7 @@ def test_what_is_fixed_gets_no_gradient_and_an_entry_may_be_called_items():
     assert np.all(shared["w"] == 0) and np.any(shared["items"] != 0)
 
 
-def test_embeddings_of_one_precision_leave_the_activations_in_theirs():
+def test_embeddings_of_one_precision_leave_the_activations_in_theirs(monkeypatch):
     @dataclasses.dataclass(frozen=True)
     class Wide(Encoding):
         def embed(self, params, x, tokens, pos):
@@ -505,8 +505,11 @@ def test_embeddings_of_one_precision_leave_the_activations_in_theirs():
     config = dataclasses.replace(TINY, dtype="bfloat16", layers=8)
     wide = Wide(config.dims(TRAINED), where="layers", layers="0:")
     graphdef, params = model((wide,), config)
-    built = nnx.merge(graphdef, params, copy=True)
-    jax.eval_shape(lambda tokens: built(tokens, scan=True), text())  # one dtype in the loop
+    built, left = nnx.merge(graphdef, params, copy=True), []
+    monkeypatch.setattr(LM, "logits_of", lambda self, x: left.append(x.dtype) or x)
+    for scan in (False, True):
+        jax.eval_shape(lambda tokens, scan=scan: built(tokens, scan=scan), text())
+    assert left == [jnp.bfloat16] * 2
 
 
 def test_what_encodings_share_depends_on_the_seed_alone():

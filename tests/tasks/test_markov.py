@@ -13,6 +13,7 @@ from test_tasks import samples
 
 from pe_jax.evaluation.baselines import baselines
 from pe_jax.evaluation.config import EvalConfig
+from pe_jax.task import Sample, Task
 from pe_jax.tasks import oracle
 from pe_jax.tasks.markov import Markov
 
@@ -119,6 +120,31 @@ class Sure(Markov):
 class Unnormalised(Markov):
     def bayes(self, tokens):
         return 2 * super().bayes(tokens)
+
+
+@dataclasses.dataclass(frozen=True)
+class Copies(Task):
+    """The first of n bits again, which is another one in one sample of 1,000."""
+
+    def vocab(self):
+        return 2
+
+    def sample(self, key, n, longest):
+        bits, rare = jax.random.split(key)
+        tokens = jax.random.randint(bits, (longest,), 0, 2)
+        last = jnp.arange(longest) == n - 1
+        copied = tokens[0] ^ jax.random.bernoulli(rare, 0.001).astype(jnp.int32)
+        return Sample(tokens, jnp.where(last, copied, 0), last)
+
+    def bayes(self, tokens):
+        p = np.full((len(tokens), 2), 0.001)
+        p[:, tokens[0]] = 0.999
+        return p
+
+
+def test_a_rare_target_among_few_is_no_error():
+    """One of ten at length 28 is rare there."""
+    oracle.check(Copies(), (1, 28), 10)
 
 
 @pytest.mark.parametrize(
