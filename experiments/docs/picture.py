@@ -18,10 +18,11 @@ PANELS = (
     ("quickstart", "same_targets", "Text: who keeps the value of the training length?"),
     ("retrieval", "accuracy", "Retrieval: who uses a longer context?"),
 )
-AXES: dict[str, dict[str, Any]] = {
-    "same_targets": dict(y="bits per byte (lower is better)", ends=(1.8, 5.6)),
-    "accuracy": dict(y="tokens found, in % (higher is better)", ends=(-2.0, 102.0)),
+AXES = {
+    "same_targets": ("bits per byte (lower is better)", (1.8, 5.6)),
+    "accuracy": ("tokens found, in % (higher is better)", (-2.0, 102.0)),
 }
+"""The title of the axis of y, and its ends."""
 LENGTH, TASKS = 64, {"text", "induction"}
 
 
@@ -36,18 +37,18 @@ def draw() -> Any:
         figure = Figure((8.0, 3.3), layout="constrained")
         grid = figure.subplots(1, 2)
         for axes, (name, metric, title) in zip(grid, PANELS, strict=True):
-            drawn = lines(name, metric)
+            drawn, (y, ends) = lines(name, metric), AXES[metric]
             shown = plane.Plane(
                 x=f"evaluation length in tokens; trained at {LENGTH}",
+                y=y,
                 unit="{} tokens",
                 ticks=plane.doublings(LENGTH, drawn[0].x[0], drawn[0].x[-1]),
                 trained=[LENGTH],
                 markers=True,
-                **AXES[metric],
             )
             axes.set(xlabel=shown.x, ylabel=shown.y)
             axes.set_title(title, fontsize=9, loc="left")
-            plane.fill(axes, drawn, shown, plane.limits(drawn, shown))
+            plane.fill(axes, drawn, shown, ends)
         handles, names = grid[0].get_legend_handles_labels()
         names = [name.split("\n")[0] for name in names]
         figure.legend(handles, names, loc="outside lower center", ncols=len(names), frameon=False)

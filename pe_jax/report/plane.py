@@ -46,10 +46,8 @@ class Plane:
     """Values of x that are marked as lengths of training."""
     markers: bool = False
     top: float | None = None
-    """The highest y that is shown where `ends` is None; None: no bound."""
+    """The highest y that is shown; None: no bound."""
     log_y: bool = False
-    ends: tuple[float, float] | None = None
-    """Both ends of y; None: as `limits` finds them."""
     zero: bool = False
     """Whether a line is drawn at y = 0."""
 
@@ -113,13 +111,11 @@ def limits(lines: Sequence[Line], plane: Plane) -> tuple[float, float]:
     """Both ends of y: the ends of the bands, at most half of the range of the means beyond this
     range, since an interval of two seeds may be huge.
     """
-    if plane.ends:
-        return plane.ends
-    low, high = _range([line.mean for line in lines])
+    low, high = min(line.mean.min() for line in lines), max(line.mean.max() for line in lines)
     if not plane.log_y:
-        bands = _range([line.low for line in lines])[0], _range([line.high for line in lines])[1]
         beyond = (high - low) / 2
-        low, high = max(bands[0], low - beyond), min(bands[1], high + beyond)
+        low = max(low - beyond, min(line.low.min() for line in lines))
+        high = min(high + beyond, max(line.high.max() for line in lines))
     if plane.top is not None:
         high = max(low, min(high, plane.top))
     if plane.log_y:
@@ -190,13 +186,7 @@ def align_ends(axes: Axes) -> None:
         labels[-1].set(ha="right")
 
 
-# Ends and scales of the axes, and marks where a line leaves them
-
-
-def _range(arrays: Sequence[np.ndarray]) -> tuple[float, float]:
-    """The lowest and the highest value of all arrays."""
-    joined = np.concatenate(arrays)
-    return float(joined.min()), float(joined.max())
+# Scales of the axes, and marks where a line leaves them
 
 
 def _set_scales(axes: Axes, plane: Plane) -> None:
