@@ -313,27 +313,14 @@ def drawn(
         shown = tables.shortened(table, against.baseline if against else None)
         base = against.baseline if against and against.named else None
         own = [by_id[row.run] for row in shown.rows if row.trained]
-        made = {kind: figure for kind, figure in _figures(own, shown, base, width) if figure}
-        said = captions(own, shown, made, base)
         ending = f"-{number}" if number > 1 else ""
-        for kind, figure in made.items():
-            caption = " ".join(filter(None, [said[kind], tables.left_out(table, shown)]))
-            found.append(StudyFigure(kind + ending, kind, table, figure, caption))
+        heading = f"{capital(table.heading)}." if table.heading else ""
+        for kind, figure, caption in _figures(own, shown, base, width):
+            if figure:
+                cut = CUT_SENTENCE if plane.is_cut(figure) else ""
+                said = filter(None, [caption, cut, heading, tables.left_out(table, shown)])
+                found.append(StudyFigure(kind + ending, kind, table, figure, " ".join(said)))
     return found
-
-
-def _figures(
-    results: Sequence[Result], table: Table, baseline: str | None, width: float
-) -> Iterator[tuple[str, Figure | None]]:
-    if len(results) == 1 and figures.is_paired(results, table.metric):
-        yield "differences", figures.bars(results[0], table.metric, width)
-    else:
-        oracles = reference_rows.oracle_lines(table)
-        yield "curves", figures.curves(results, table.metric, width, oracles)
-    yield "positions", figures.positions(results, width, baseline)
-    yield "depth", figures.heat(results, width)
-    yield "training", figures.training(results, width)
-    yield "rates", figures.rates(results, table.metric, width)
 
 
 CUT_SENTENCE = (
@@ -341,45 +328,69 @@ CUT_SENTENCE = (
 )
 
 
-def captions(
-    results: Sequence[Result],
-    table: Table,
-    drawn: Mapping[str, Figure],
-    baseline: str | None = None,
-) -> dict[str, str]:
-    """A caption for each of the figures `drawn` of the results, by kind, with what sets their table
-    apart from others; `positions` are differences to `baseline` (`figures.against`).
+def _figures(
+    results: Sequence[Result], table: Table, baseline: str | None, width: float
+) -> Iterator[tuple[str, Figure | None, str]]:
+    """(kind, figure, caption) of each figure of the results of a table; None for a figure: they
+    have nothing to draw. `positions` are differences to `baseline` (`figures.against`).
     """
-    title = described(table.metric).title
-    minus, of_oracles, by_depth = "", "", "How often a model is right"
-    if reference_rows.oracle_lines(table):
-        of_oracles = " Grey diamonds: trained at the length E of each point."
-    if figures.is_paired(results, table.metric):
+    metric, title = table.metric, described(table.metric).title
+    paired = figures.is_paired(results, metric)
+    if paired and len(results) == 1:
+        yield (
+            "differences",
+            figures.bars(results[0], metric, width),
+            f"{title}: by how much each swap differs from the model as it is at "
+            f"{table.train_length} tokens, paired over places, with 95 % intervals. Grey: the "
+            "interval holds 0; blue: better; orange: worse. The best at the longest length come "
+            "first; a bar that leaves the axes has its number.",
+        )
+    else:
         minus = f", minus that of the model as it is at {table.train_length}, paired over places"
-    if (metric := curve_metric(results, samples=True)) and not in_percent(metric):
-        by_depth = described(metric).title
-    said = {
-        "curves": f"{title} against evaluation length{minus}: means over {table.replicate}s with "
-        f"their 95 % intervals.{of_oracles}",
-        "differences": f"{title}: by how much each swap differs from the "
-        f"model as it is at {table.train_length} tokens, paired over places, with 95 % intervals. "
-        "Grey: the interval holds 0; blue: better; orange: worse. The best at the longest length "
-        "come first; a bar that leaves the axes has its number.",
-        "positions": _positions_caption(results, baseline),
-        "depth": f"{by_depth} at each evaluation length, by the depth in the sample "
-        f"of what is to be found (0: its first token): means over {table.replicate}s. Right of the "
-        "upright line: longer than in training. Hatched: no value.",
-        "training": f"{capital(figures.validation(results))} at the training length while "
-        "training: means over the seeds that have a finite value, with their 95 % intervals. A "
-        "cross: a seed has none from there on. The axis ends at 8 bits or below"
+        oracles = reference_rows.oracle_lines(table)
+        grey = " Grey diamonds: trained at the length E of each point." if oracles else ""
+        yield (
+            "curves",
+            figures.curves(results, metric, width, oracles),
+            f"{title} against evaluation length{minus if paired else ''}: means over "
+            f"{table.replicate}s with their 95 % intervals.{grey}",
+        )
+    by_position, base = figures.position_metric(results), figures.against(results, baseline)
+    if by_position and base:
+        yield (
+            "positions",
+            figures.positions(results, width, baseline),
+            f"{capital(by_position.unit)} against the position in the longest window, minus those "
+            f"of {labels.short(results)[base.id]} at the same tokens, paired over seeds: means "
+            "with their 95 % intervals. Upright lines: training lengths.",
+        )
+    if of_depth := curve_metric(results, samples=True):
+        right = "How often a model is right"
+        yield (
+            "depth",
+            figures.heat(results, width),
+            f"{right if in_percent(of_depth) else described(of_depth).title} at each evaluation "
+            "length, by the depth in the sample of what is to be found (0: its first token): means "
+            f"over {table.replicate}s. Right of the upright line: longer than in training. "
+            "Hatched: no value.",
+        )
+    validation = capital(figures.validation(results))
+    yield (
+        "training",
+        figures.training(results, width),
+        f"{validation} at the training length while training: means over the seeds that have a "
+        "finite value, with their 95 % intervals. A cross: a seed has none from there on. The axis "
+        "ends at 8 bits or below"
         f"{'' if draws(results[0]) else ': a model that knows nothing has 8'}.",
-        "rates": _rates_caption(results, title),
-    }
-    heading = f" {capital(table.heading)}." if table.heading else ""
-    return {
-        name: said[name] + (f" {CUT_SENTENCE}" if plane.is_cut(figure) else "") + heading
-        for name, figure in drawn.items()
-    }
+    )
+    tried = any(result.rates for result in results)
+    ring = " (a ring: the rate that was chosen; a rate at which a seed diverged has no value)"
+    yield (
+        "rates",
+        figures.rates(results, metric, width),
+        f"{validation if tried else title} at the training length against the learning rate"
+        f"{ring if tried else ''}: means over seeds with their 95 % intervals.",
+    )
 
 
 def _tasks_caption(overview: Overview) -> str:
@@ -388,25 +399,4 @@ def _tasks_caption(overview: Overview) -> str:
     return (
         "Every task, by the first metric of its table, against evaluation length: means over "
         f"seeds with their 95 % intervals. Upright line: the longest length of training.{grey}"
-    )
-
-
-def _positions_caption(results: Sequence[Result], baseline: str | None) -> str:
-    metric, base = figures.position_metric(results), figures.against(results, baseline)
-    if metric is None or base is None:
-        return ""
-    return (
-        f"{capital(metric.unit)} against the position in the longest window, minus those of "
-        f"{labels.short(results)[base.id]} at the same tokens, paired over seeds: means with their "
-        "95 % intervals. Upright lines: training lengths."
-    )
-
-
-def _rates_caption(results: Sequence[Result], title: str) -> str:
-    tried = any(result.rates for result in results)
-    note = " (a ring: the rate that was chosen; a rate at which a seed diverged has no value)"
-    return (
-        f"{capital(figures.validation(results)) if tried else title} at the training length "
-        f"against the learning rate{note if tried else ''}: means over seeds with their 95 % "
-        "intervals."
     )

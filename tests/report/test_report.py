@@ -629,9 +629,8 @@ def test_a_caption_says_that_an_arrow_head_marks_a_cut_where_there_is_one(record
     wide = [replace(row, value=row.value + row.replica.number) for row in records[0].rows]
     cut = replace(records[0], rows=tuple(wide))
     for results, said in ((records, False), ([cut, *records[1:]], True)):
-        drawn = {"curves": figures.curves(results)}
-        told = page.captions(results, tables.extrapolation(results), drawn)
-        assert ("arrow head" in told["curves"]) == said
+        curves, *_ = page.drawn(results, [tables.extrapolation(results)], (), 5.5)
+        assert curves.kind == "curves" and ("arrow head" in curves.caption) == said
 
 
 def test_page_shows_the_commands_that_were_run(tmp_path, records):
