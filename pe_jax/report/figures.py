@@ -342,16 +342,21 @@ def positions(
     over seeds, with 95 % bands: what is hard in the text is hard for both, and cancels.
 
     The metric is `position_metric`. `baseline` is a label; `against` says which model is compared
-    with where it is None or has no such curve. Encodings without a curve at that length, or scored
-    on another text than the baseline, are left out. More than 8 have a panel each, the best at the
-    end first. `width` is in inches. None without curves to compare.
+    with where it is None or has no such curve. Encodings without a curve at that length are left
+    out. More than 8 have a panel each, the best at the end first. `width` is in inches. None
+    without curves to compare.
     """
     metric = position_metric(results)
     base = against(results, baseline)
     if metric is None or base is None:
         return None
     longest = _longest(results, metric)
-    drawn = lines(results, [_differences(result, base, metric, longest) for result in results])
+    of_base, *of_each = (_by_position(r, metric.name, longest) for r in (base, *results))
+    changes = [
+        _points((at, stats.paired(own[at], of_base[at])) for at in own if at in of_base)
+        for own in of_each
+    ]
+    drawn = lines(results, changes)
     if len(drawn) < 2:
         return None
     name = labels.short(results)[base.id]
@@ -406,23 +411,6 @@ def _at_end(result: Result, metric: Metric, length: int) -> float:
     """
     *_, last = _by_position(result, metric.name, length).values()
     return stats.interval([*last.values()]).mean if last else metric.sign * math.inf
-
-
-def _differences(
-    result: Result, base: Result, metric: Metric, length: int
-) -> list[tuple[float, float, float]]:
-    """(position, mean, half) of the result's values minus the baseline's, paired over seeds, at the
-    positions that both have; none where they were scored on different texts.
-    """
-    if _scored_text(result) != _scored_text(base):
-        return []
-    own, other = (_by_position(r, metric.name, length) for r in (result, base))
-    return _points((at, stats.paired(own[at], other[at])) for at in own if at in other)
-
-
-def _scored_text(result: Result) -> tuple[Any, ...]:
-    """The text that a result was scored on, as it was cut into tokens."""
-    return (result.scored or result.corpus).hash, result.tokenizer
 
 
 # Heat maps: how often a model is right at each length and depth, or what it scores by the first

@@ -256,13 +256,6 @@ def test_the_baseline_is_the_one_that_is_named_else_the_best_at_the_end_of_a_win
     assert figures.positions([replace(result, curves=()) for result in results]) is None
 
 
-def test_positions_leave_out_what_was_scored_on_another_text():
-    results = [made("rope"), made("nope"), made("t5")]
-    other = replace(results[2], scored=replace(results[2].corpus, hash="other"))
-    assert set(drawn(figures.positions([*results[:2], other]))) == {"rope", "nope"}
-    assert figures.positions([results[1], other]) is None
-
-
 def test_bins_without_a_value_are_left_out():
     results = [made("rope"), made("nope")]
     curves = [replace(c, value=(None, *c.value[1:])) for c in results[0].curves]
