@@ -304,11 +304,8 @@ def _bars_limit(last: Sequence[stats.Interval], every: Sequence[stats.Interval])
     def reach(one: stats.Interval) -> float:
         return abs(one.mean) + float(np.nan_to_num(one.half))
 
-    known = [reach(one) for one in last if one.n]
-    usual = [
-        r for one in every if known and (r := reach(one)) <= BARS_FAR * statistics.median(known)
-    ]
-    return 1.1 * max(usual, default=0) or 1.0
+    most = BARS_FAR * statistics.median([reach(one) for one in last if one.n] or [0])
+    return 1.1 * max((far for far in map(reach, every) if far <= most), default=0) or 1.0
 
 
 def _bar(axes: Axes, y: int, one: stats.Interval, limit: float, sign: int, label: str) -> None:
@@ -598,10 +595,7 @@ def _lines_of_tried(results: Sequence[Result]) -> list[Line]:
     """A line for each result that has tried rates, with a ring around the chosen one."""
     points = [
         _points(
-            (
-                one.rate,
-                stats.interval([value for _, value in _finite(one.valid, one.valid.values())]),
-            )
+            (one.rate, stats.interval([value for value in one.valid.values() if value is not None]))
             for one in sorted(result.rates, key=lambda one: one.rate)
             if math.isfinite(one.mean)
         )
@@ -668,8 +662,8 @@ def tasks(results: Sequence[Result], overview: Overview, width: float) -> Figure
     shown = [table for table in overview.tasks if in_percent(table.metric)]
     if len(shown) < 2:
         return None
-    look = _task_looks(results, overview)
     by_id = {result.id: result for result in results}
+    look = _task_looks(overview, by_id)
     width = max(width, plane.LEAST_WIDTH)
     columns = 2 if len(shown) in (2, 4) else TASKS_COLUMNS
     thin = {**STYLE, "lines.linewidth": 1.1, "lines.markersize": 2}
@@ -684,11 +678,10 @@ def tasks(results: Sequence[Result], overview: Overview, width: float) -> Figure
     return figure
 
 
-def _task_looks(results: Sequence[Result], overview: Overview) -> dict[str, Look]:
+def _task_looks(overview: Overview, by_id: Mapping[str, Result]) -> dict[str, Look]:
     """The look of each encoding that was trained on a task, by its label, in the order of the
     overview: the look of the first of its results, and GREY after the first 16 encodings.
     """
-    by_id = {result.id: result for result in results}
     runs: dict[str, Result] = {}
     for table in overview.tasks:
         for row in table.rows:
