@@ -232,10 +232,7 @@ def _equivalent(versus: Versus) -> str:
 
 def overview(found: Overview) -> Sheet:
     """Encodings against groups of results."""
-    columns = [
-        f"{c.lines[0]}:\n" + "\n".join(c.lines[1:]) if len(c.lines) > 1 else c.title
-        for c in found.columns
-    ]
+    columns = ["\n".join(column.lines) for column in found.columns]
     rows = [
         (
             Printed(label, label),
