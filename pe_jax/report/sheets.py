@@ -181,15 +181,14 @@ def _difference(cell: Against, margin: float | None) -> Printed:
     """As in "−0.120 ± 0.010 better", "+0.002 ± 0.001 equivalent within 0.01", "equal", or the
     number alone.
     """
-    text = plusminus(cell.change.mean, cell.change.half, sign="+")
+    change = cell.change
     if cell.verdict == "equal":
-        text = "equal"
-    elif cell.verdict in ("better", "worse"):
-        text = f"{text} {cell.verdict}"
-    if cell.equivalent and cell.verdict != "equal":
-        also = "," if cell.verdict in ("better", "worse") else ""
-        text = f"{text}{also} equivalent within {margin:g}"
-    return Printed(text, cell.change.mean)
+        return Printed("equal", change.mean)
+    told = [cell.verdict] if cell.verdict in ("better", "worse") else []
+    if cell.equivalent:
+        told.append(f"equivalent within {margin:g}")
+    parts = plusminus(change.mean, change.half, sign="+"), ", ".join(told)
+    return Printed(" ".join(filter(None, parts)), change.mean)
 
 
 def difference_note(versus: Versus) -> Note:
