@@ -46,7 +46,12 @@ def notes(results: Sequence[Result], table: Table) -> tuple[Note, ...]:
     general: dict[str, Iterable[str]] = {
         "How to read the columns": [_columns(table, metric)],
         "What bold means": [_bold(table, metric)],
-        "How to read the rows": _rows(results, table),
+        "How to read the rows": [
+            *_models(results),
+            *_swaps(table),
+            *reference_rows.note(table),
+            *reference_rows.task_note(table),
+        ],
     }
     return (
         *(Note(question, text) for question, texts in own.items() for text in texts),
@@ -184,13 +189,6 @@ def _models(results: Sequence[Result]) -> Iterator[str]:
         )
 
 
-def _rows(results: Sequence[Result], table: Table) -> Iterator[str]:
-    yield from _models(results)
-    yield from _swaps(table)
-    yield from reference_rows.note(table)
-    yield from reference_rows.task_note(table)
-
-
 def _swaps(table: Table) -> Iterator[str]:
     train = table.tokens or table.train_length
     ways = {row.way for row in table.rows if not row.method}
@@ -308,11 +306,13 @@ def setting(results: Sequence[Result], metric: str) -> str:
         kind = "decoders" if config.get("lm", {}).get("causal", True) else "encoders"
         trained = config.get("train", {})
         fixed, every = trained.get("curriculum") == "fixed", trained.get("loss") == "all"
+        chance = ""
+        if train.labels:
+            chance = f" A token guessed at random is right in {100 / train.labels:.3g} %."
         return (
             f"Trained as {kind} on {train.steps:,} batches of samples of "
             f"{results[0].corpus.source}, of {'length' if fixed else 'lengths up to'} "
-            f"{train.length}{', with a loss of all tokens' if every else ''}; {spread}."
-            f"{_chance(train.labels)}"
+            f"{train.length}{', with a loss of all tokens' if every else ''}; {spread}.{chance}"
         )
     if not train.steps:
         known = results[0].parameters
@@ -328,10 +328,6 @@ def setting(results: Sequence[Result], metric: str) -> str:
         f"Trained on windows of {train.length} {tokens} of {corpus} for {train.steps:,} steps; "
         f"{spread}."
     )
-
-
-def _chance(labels: int | None) -> str:
-    return f" A token guessed at random is right in {100 / labels:.3g} %." if labels else ""
 
 
 def rates(results: Sequence[Result], table: Table) -> Iterator[str]:
@@ -390,11 +386,15 @@ def differing(results: Sequence[Result]) -> str:
     """In which commits, versions and devices the runs, or the processes that scored them, differ;
     "" if in none.
     """
-    runs = [*_parts(results), *_changed(results)]
+    runs = list(_parts(results))
+    if changed := [result.label for result in results if THEN in result.commit]:
+        runs.append(f"the code changed while {join(changed)} went on")
     scored_by = [process for result in results for process in result.scored_by]
     known = [process for process in scored_by if process != Process()]
     scores = list(_parts(known))
-    told = [f"The runs differ in what carried them out: {'; '.join(runs)}."] * bool(runs)
+    told = []
+    if runs:
+        told.append(f"The runs differ in what carried them out: {'; '.join(runs)}.")
     if scores and scores != runs:
         told.append(f"The scores differ in what computed them: {'; '.join(scores)}.")
     if 0 < len(known) < len(scored_by):
@@ -421,9 +421,3 @@ def _parts(processes: Sequence[Process]) -> Iterator[str]:
     kinds = {f"{p.device.kind} ({p.device.platform})" for p in processes if p.device}
     if len(kinds) > 1:
         yield f"on {join(sorted(kinds))}"
-
-
-def _changed(results: Sequence[Result]) -> Iterator[str]:
-    changed = [result.label for result in results if THEN in result.commit]
-    if changed:
-        yield f"the code changed while {join(changed)} went on"
