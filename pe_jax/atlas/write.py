@@ -105,18 +105,13 @@ def page(
     entries: Sequence[Entry], facts: Sequence[Facts], above: Sequence[Shown], command: str
 ) -> str:
     """The HTML page: one file without outside resources."""
-    import jinja2
-
-    environment = jinja2.Environment(
-        autoescape=True, trim_blocks=True, lstrip_blocks=True, undefined=jinja2.StrictUndefined
-    )
-    source = Path(__file__).with_name("atlas.html.j2").read_text("utf-8")
     rows = {id(one): i for i, one in enumerate(facts)}
     groups = {
         title: [(rows[id(one)], texts(one)) for one in members]
         for title, members in by_group(facts).items()
     }
-    return environment.from_string(source).render(
+    return sheet.html(
+        Path(__file__).with_name("atlas.html.j2"),
         entries=entries,
         groups=groups,
         columns=COLUMNS,

@@ -119,17 +119,10 @@ def page(
     It opens with the `answer` or the overview `matrix`, where there is one. Below each table its
     models are compared with the baseline, where `compared` has that.
     """
-    import jinja2
-
-    environment = jinja2.Environment(
-        autoescape=True, trim_blocks=True, lstrip_blocks=True, undefined=jinja2.StrictUndefined
-    )
-    source, script = (
-        Path(__file__).with_name(f"report.{kind}").read_text("utf-8") for kind in ("html.j2", "js")
-    )
     called = labels.names(results)
     printed = _sheets(reported, compared, matrix, held, choice)
-    return environment.from_string(source).render(
+    return sheet.html(
+        Path(__file__).with_name("report.html.j2"),
         name=name,
         headlines=tables.headlines(reported),
         answer=answer,
@@ -146,7 +139,7 @@ def page(
         commands=list(dict.fromkeys([*(r.command for r in results if r.command), *commands])),
         summary=summary,
         style=style,
-        script=script,
+        script=Path(__file__).with_name("report.js").read_text("utf-8"),
     )
 
 

@@ -1,5 +1,5 @@
 """A table as it prints: one value, and a writer for each format (terminal, Markdown, LaTeX, CSV;
-report.html.j2 writes HTML). A kind of table is a function that builds a Sheet.
+templates write HTML). A kind of table is a function that builds a Sheet.
 
 Text formats print rounded numbers, with a numbered footnote for each reason why a value is missing.
 The CSV holds every number in full.
@@ -12,6 +12,7 @@ import functools
 import math
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pe_jax.errors import nearest
@@ -234,6 +235,19 @@ def csv(sheets: Iterable[Sheet]) -> str:
 
     rows = [{k: safe(v) for k, v in row.items()} for sheet in sheets for row in sheet.numbers]
     return pandas.DataFrame(rows, dtype=object).to_csv(index=False)
+
+
+# HTML
+
+
+def html(template: Path, **values: Any) -> str:
+    """The page that a template, a .html.j2 file, makes of the values; text in them is escaped."""
+    import jinja2
+
+    environment = jinja2.Environment(
+        autoescape=True, trim_blocks=True, lstrip_blocks=True, undefined=jinja2.StrictUndefined
+    )
+    return environment.from_string(template.read_text("utf-8")).render(values)
 
 
 # LaTeX
