@@ -50,7 +50,7 @@ def distance(numbers: Numbers) -> Figure:
         windows = by_distance.window(numbers.same.weights)
         _draw_heads(right, numbers, windows, first=1)
         for axes, x, y in (
-            (left, "distance (tokens)", numbers.unit),
+            (left, "distance (tokens)", numbers.same.unit),
             (middle, "distance (tokens)", "attention within it (%)"),
             (right, QUERY, "keys that hold 90 %"),
         ):
@@ -158,7 +158,7 @@ def logits(numbers: Numbers) -> Figure:
     rows = [("every token alike", numbers.same.effect)] if numbers.same.acts else []
     if numbers.random is not None:
         rows.append(("random content", numbers.random.effect))
-    return _rows_of_maps(numbers, rows, numbers.unit)
+    return _rows_of_maps(numbers, rows, numbers.same.unit)
 
 
 def vectors(numbers: Numbers) -> Figure:

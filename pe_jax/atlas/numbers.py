@@ -18,10 +18,6 @@ DRAWS = 3
 """Draws of random positions that are shown."""
 
 
-LOGIT, WEIGHT = "added to the logit", "ln of the weight's factor"
-"""The quantities that `Probed.effect` may be."""
-
-
 @dataclasses.dataclass(frozen=True, eq=False)
 class Numbers:
     """Facts and numbers of a subject, for sequences of subject.served tokens."""
@@ -82,13 +78,6 @@ class Numbers:
     def heads(self) -> list[int]:
         """The heads that are drawn: at most four, from the first to the last."""
         return spread(self.subject.dims.heads, 4)
-
-    @property
-    def unit(self) -> str:
-        """Which quantity `same.effect` is."""
-        if self.same.on_logits or not self.same.on_weights:
-            return LOGIT
-        return WEIGHT
 
 
 def spread(count: int, most: int) -> list[int]:

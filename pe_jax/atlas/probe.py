@@ -37,6 +37,9 @@ SMALL = 1e-4
 LEAST = 1e-30
 """Factors of weights that are smaller, 0 among them, are shown as this one."""
 
+LOGIT, WEIGHT = "added to the logit", "ln of the weight's factor"
+"""The quantities that `Probed.effect` may be."""
+
 
 class Content(NamedTuple):
     """What the tokens of a sequence hold, besides their positions."""
@@ -58,9 +61,14 @@ class Probed:
     """The weights with the encodings, after gates; 0 where a query does not see a key."""
 
     @property
+    def unit(self) -> str:
+        """LOGIT; where nothing is added to the logits, but weights change, WEIGHT."""
+        return LOGIT if self.on_logits or not self.on_weights else WEIGHT
+
+    @property
     def effect(self) -> Float[np.ndarray, "H T T"]:
-        """`added`; where nothing is added, but weights change, the logarithm of `factor`."""
-        if self.on_logits or not self.on_weights:
+        """The quantity of `unit`: `added`, or the logarithm of `factor`."""
+        if self.unit == LOGIT:
             return self.added
         return np.log(np.maximum(np.abs(self.factor), LEAST))
 

@@ -8,7 +8,8 @@ from typing import Any, NamedTuple
 
 from pe_jax.atlas import by_distance, figures, watch
 from pe_jax.atlas.facts import COLUMNS, Facts, by_group, texts
-from pe_jax.atlas.numbers import LOGIT, WEIGHT, Numbers
+from pe_jax.atlas.numbers import Numbers
+from pe_jax.atlas.probe import LOGIT, WEIGHT
 from pe_jax.atlas.subject import Subject
 from pe_jax.atlas.watch import Watched
 from pe_jax.report import sheet, style
@@ -197,7 +198,7 @@ def figures_of(numbers: Numbers, watched: Watched | None = None) -> Iterator[Atl
 
 
 def _of_pairs(numbers: Numbers) -> Iterator[AtlasFigure]:
-    subject, what = numbers.subject, WORDS[numbers.unit]
+    subject, what = numbers.subject, WORDS[numbers.same.unit]
     note = " Grey: positions that it does not serve." if subject.served < subject.asked else ""
     content, second = "the same content", ""
     if not numbers.same.acts:
