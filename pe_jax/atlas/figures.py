@@ -11,7 +11,7 @@ from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from jaxtyping import Float, Real
+from jaxtyping import Float, Int, Real
 
 from pe_jax.atlas import by_distance
 from pe_jax.atlas.numbers import Numbers
@@ -64,13 +64,11 @@ def distance(numbers: Numbers) -> Figure:
     return figure
 
 
-def classes(numbers: Numbers) -> Figure:
+def classes(subject: Subject, found: Int[np.ndarray, "N"]) -> Figure:
     """The class of each distance, those never seen in training marked."""
-    assert numbers.classes is not None
-    found = numbers.classes
     with _style():
         figure, (axes,) = plane(WIDTH / 2 + 0.4, 1.9, 1)
-        seen = np.isin(found, found[: numbers.subject.length])
+        seen = np.isin(found, found[: subject.length])
         for mask, colour, label in (
             (seen, COLOURS[0], "class seen in training"),
             (~seen, COLOURS[1], "class never seen in training"),
@@ -78,21 +76,20 @@ def classes(numbers: Numbers) -> Figure:
             if mask.any():
                 line = np.where(mask, found, np.nan)
                 axes.plot(line, color=colour, drawstyle="steps-mid", label=label)
-        _shade_beyond(axes, numbers.subject)
+        _shade_beyond(axes, subject)
         axes.set(xlabel="distance (tokens)", ylabel="class of distances (bucket)")
         name_lines(figure, axes)
     return figure
 
 
-def rotary(numbers: Numbers) -> Figure:
+def rotary(subject: Subject, near: Float[np.ndarray, "P"], far: Float[np.ndarray, "P"]) -> Figure:
     """Two panels: the wavelength of each pair against the training length; and the angles that a
-    pair reaches within the training length and within the longest length.
+    pair reaches within the training length and within the longest length. `near` and `far` are
+    the angles from one position to the next at these two lengths.
     """
     from matplotlib.ticker import FuncFormatter
 
-    assert numbers.angles is not None
-    (near, far), length, most = numbers.angles, numbers.subject.length, numbers.subject.asked
-    pairs = 1 + np.arange(len(near))
+    length, most, pairs = subject.length, subject.asked, 1 + np.arange(len(near))
     with _style():
         figure, (left, right) = plane(WIDTH, 2.0, 2)
         for angle, size, tokens, colour in (
@@ -132,17 +129,18 @@ def _turns(angles: Float[np.ndarray, "P"], length: int) -> Float[np.ndarray, "P"
     return np.minimum(1.0, angles * (length - 1) / (2 * np.pi))
 
 
-def moved(numbers: Numbers) -> Figure:
-    """Positions against the place in the sequence."""
-    assert numbers.moved is not None
-    *trained, evaluated = numbers.moved
+def moved(subject: Subject, positions: Sequence[Float[np.ndarray, "_"]]) -> Figure:
+    """Positions against the place in the sequence: the draws of training, last those of
+    evaluation.
+    """
+    *trained, evaluated = positions
     with _style(line=1.0):
         figure, (axes,) = plane(WIDTH / 2 + 0.4, 1.9, 1)
         for i, draw in enumerate(trained):
             label = f"training, {len(trained)} draws" if i == 0 else None
             axes.plot(draw, color=COLOURS[0], alpha=1 - 0.25 * i, label=label)
         axes.plot(evaluated, color=COLOURS[1], linestyle=DASHES[1], label="evaluation")
-        _shade_beyond(axes, numbers.subject)
+        _shade_beyond(axes, subject)
         axes.set(xlabel="place in the sequence (tokens)", ylabel="position")
         name_lines(figure, axes)
     return figure
@@ -161,12 +159,11 @@ def logits(numbers: Numbers) -> Figure:
     return _rows_of_maps(numbers, rows, numbers.same.unit)
 
 
-def vectors(numbers: Numbers) -> Figure:
+def vectors(subject: Subject, found: Float[np.ndarray, "T D"]) -> Figure:
     """The dot products of the position vectors: of every two positions, and against distance."""
     from matplotlib.figure import Figure
 
-    assert numbers.vectors is not None
-    dots = numbers.vectors @ numbers.vectors.T
+    dots = found @ found.T
     width, high = 0.78 * WIDTH, 2.15
     earlier = np.where(np.tri(len(dots), dtype=bool), dots, np.nan)[None]
     mean, lowest, highest = (rows[0] for rows in by_distance.means(earlier))
@@ -175,13 +172,13 @@ def vectors(numbers: Numbers) -> Figure:
         left = figure.add_axes((0.6 / width, 0.66 / high, 1.4 / width, 1.4 / high))
         right = figure.add_axes((2.65 / width, 0.66 / high, 1.4 / width, 1.4 / high))
         bar = (0.6 / width, 0.27 / high, 1.4 / width, 0.06 / high)
-        _draw_map(figure, left, dots, numbers.subject, bar)
+        _draw_map(figure, left, dots, subject, bar)
         left.set_ylabel("position (tokens)")
         figure.text(1.3 / width, 0.42 / high, "position (tokens)", ha="center", va="center")
         figure.text(1.3 / width, 0.06 / high, "dot product", ha="center", va="center")
         _draw_line(right, 0, np.arange(len(mean)), mean, (lowest, highest))
         right.set(xlabel="distance of two positions", ylabel="dot product")
-        _shade_beyond(right, numbers.subject)
+        _shade_beyond(right, subject)
     return figure
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from pe_jax.atlas import by_distance, figures, watch
 from pe_jax.atlas.facts import COLUMNS, Facts, by_group, texts
@@ -15,6 +15,9 @@ from pe_jax.atlas.watch import Watched
 from pe_jax.report import sheet, style
 from pe_jax.report.sheet import Note, Printed, Sheet
 from pe_jax.storage import atomic
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 FIGURES = "figures"
 """The folder of the figures of single encodings."""
@@ -53,7 +56,7 @@ def write(
             told(i, subject.name)
             numbers = Numbers.of(subject)
             watched = watch.watch(subject.trained) if subject.trained else None
-            drawn = figures_of(numbers, watched)
+            drawn = figures_of(numbers, watched)  # one at a time: a figure holds its maps
             shown = [_shown(one, drafts / f"{name}.{one.name}") for one in drawn]
             facts = list(zip(COLUMNS.values(), texts(numbers.facts), strict=True))
             of_all.append(numbers)
@@ -78,9 +81,8 @@ def _names(subjects: Sequence[Subject]) -> list[str]:
 
 
 def _shown(one: AtlasFigure, path: Path) -> Shown:
-    figure: Any = one.figure()
-    style.save(figure, path)
-    return Shown(style.svg(figure), figure.get_figwidth(), one.caption)
+    style.save(one.figure, path)
+    return Shown(style.svg(one.figure), one.figure.get_figwidth(), one.caption)
 
 
 def properties(facts: Sequence[Facts]) -> list[Sheet]:
@@ -151,16 +153,17 @@ NOTES = {
 
 
 class AtlasFigure(NamedTuple):
-    """A figure, drawn when it is asked for."""
+    """A figure of one encoding or of several."""
 
     name: str
     """The last part of the names of its files."""
     caption: str
-    figure: Callable[[], object]
+    figure: Figure
 
 
 def figures_of(numbers: Numbers, watched: Watched | None = None) -> Iterator[AtlasFigure]:
     """The figures of one encoding, as far as there is something to show."""
+    subject = numbers.subject
     if numbers.same.acts or numbers.random is not None:
         yield from _of_pairs(numbers)
     if numbers.vectors is not None:
@@ -168,30 +171,29 @@ def figures_of(numbers: Numbers, watched: Watched | None = None) -> Iterator[Atl
             "vectors",
             "Dot products of the vectors that positions add to the input; right: their mean "
             "against the distance, with a band from the lowest to the highest.",
-            lambda: figures.vectors(numbers),
+            figures.vectors(subject, numbers.vectors),
         )
     if numbers.angles is not None:
-        length, most = numbers.subject.length, numbers.subject.asked
         yield AtlasFigure(
             "rotary",
             "Left: the wavelength of each pair of components that is turned, in the first head; "
-            f"open circles make less than one turn within {length} tokens. Right: the angles "
-            "between tokens that training shows, as part of a turn, and those that are new within "
-            f"{most} tokens.",
-            lambda: figures.rotary(numbers),
+            f"open circles make less than one turn within {subject.length} tokens. Right: the "
+            "angles between tokens that training shows, as part of a turn, and those that are new "
+            f"within {subject.asked} tokens.",
+            figures.rotary(subject, *numbers.angles),
         )
     if numbers.classes is not None:
         yield AtlasFigure(
             "classes",
             "Distances of one class are told apart by no relative term, whatever its parameters. "
             "T5 calls them buckets.",
-            lambda: figures.classes(numbers),
+            figures.classes(subject, numbers.classes),
         )
     if numbers.moved is not None:
         yield AtlasFigure(
             "positions",
             "The positions that are handed on, in training and in evaluation.",
-            lambda: figures.moved(numbers),
+            figures.moved(subject, numbers.moved),
         )
     if watched is not None:
         yield from _of_model(numbers, watched)
@@ -213,7 +215,7 @@ def _of_pairs(numbers: Numbers) -> Iterator[AtlasFigure]:
         f"{what} of each query and key, where every token has {content}"
         f"{_parameters(numbers)}. Dashed: the training length, {subject.length} tokens; evaluated "
         f"at {subject.served}. White: keys that the query does not see.{note}{second}",
-        lambda: figures.logits(numbers),
+        figures.logits(numbers),
     )
     if not numbers.same.acts:
         return
@@ -224,7 +226,7 @@ def _of_pairs(numbers: Numbers) -> Iterator[AtlasFigure]:
         "the last query's attention that lies within a distance. Right: how many keys, counted "
         f"from the query outwards, hold {by_distance.SHARE:.0%} of its attention. Shaded: beyond "
         "the training length.",
-        lambda: figures.distance(numbers),
+        figures.distance(numbers),
     )
 
 
@@ -241,19 +243,19 @@ def _of_model(numbers: Numbers, watched: Watched) -> Iterator[AtlasFigure]:
         f"The trained model's mean weight of a key against its distance, at {longest} tokens of "
         "the text that is evaluated: of the last eighth of the queries. Dotted: all weights "
         "equal. Shaded: distances never seen in training.",
-        lambda: watch.draw_nearness(watched, numbers.subject.length),
+        watch.draw_nearness(watched, numbers.subject.length),
     )
     yield AtlasFigure(
         "entropy",
         "The entropy of the trained model's weights against the length, of the last eighth of the "
         "queries. Dotted: all weights equal.",
-        lambda: watch.draw_entropy(watched),
+        watch.draw_entropy(watched),
     )
     yield AtlasFigure(
         "sentence",
         "The trained model's weights within one sentence: of the head that looks least far, and "
         "of the one that looks furthest.",
-        lambda: watch.draw_sentence(watched),
+        watch.draw_sentence(watched),
     )
 
 
@@ -276,11 +278,11 @@ def overviews(of_all: Sequence[Numbers]) -> Iterator[AtlasFigure]:
             "What encodings add to the logit of a query and a key, against their distance, where "
             f"every token has the same content. Learned parameters are {values}. Bands, where the "
             "logit depends on more than the distance: from the lowest pair to the highest.",
-            lambda: figures.distances(shown),
+            figures.distances(shown),
         )
         yield AtlasFigure(
             "maps",
             "The same of each query and key, in the second head. Dashed: the training length. "
             "Grey: positions that the encoding does not serve.",
-            lambda: figures.maps(shown),
+            figures.maps(shown),
         )

@@ -81,7 +81,7 @@ def whole():
 @pytest.mark.parametrize("name", list(whole()))
 def test_every_encoding_has_its_facts_and_figures(numbers, name):
     one = numbers(name)
-    assert all(drawn.figure().axes for drawn in write.figures_of(one))
+    assert all(drawn.figure.axes for drawn in write.figures_of(one))
     if "locate" in one.facts.sites:
         assert one.angles is None
 
@@ -172,7 +172,7 @@ def test_each_figure_is_drawn_where_there_is_something_to_show(numbers):
     }.items():
         drawn = list(write.figures_of(numbers(spec)))
         assert [one.name for one in drawn] == names
-        assert all(one.figure().axes and one.caption for one in drawn)
+        assert all(one.figure.axes and one.caption for one in drawn)
 
 
 def test_the_training_length_is_drawn_in_every_panel(numbers):
