@@ -39,7 +39,7 @@ def distance(numbers: Numbers) -> Figure:
     """Three panels: what is added to the logit against the distance; the share of the last query's
     attention within each distance; the effective window of each query.
     """
-    with _style(line=1.1):
+    with styled(line=1.1):
         figure, (left, middle, right) = plane(WIDTH, 1.85, 3)
         _draw_added(left, numbers)
         means = numbers.means
@@ -66,7 +66,7 @@ def distance(numbers: Numbers) -> Figure:
 
 def classes(subject: Subject, found: Int[np.ndarray, "N"]) -> Figure:
     """The class of each distance, those never seen in training marked."""
-    with _style():
+    with styled():
         figure, (axes,) = plane(WIDTH / 2 + 0.4, 1.9, 1)
         seen = np.isin(found, found[: subject.length])
         for mask, colour, label in (
@@ -90,7 +90,7 @@ def rotary(subject: Subject, near: Float[np.ndarray, "P"], far: Float[np.ndarray
     from matplotlib.ticker import FuncFormatter
 
     length, most, pairs = subject.length, subject.asked, 1 + np.arange(len(near))
-    with _style():
+    with styled():
         figure, (left, right) = plane(WIDTH, 2.0, 2)
         for angle, size, tokens, colour in (
             (near, 16.0, length, COLOURS[0]),
@@ -134,7 +134,7 @@ def moved(subject: Subject, positions: Sequence[Float[np.ndarray, "_"]]) -> Figu
     evaluation.
     """
     *trained, evaluated = positions
-    with _style(line=1.0):
+    with styled(line=1.0):
         figure, (axes,) = plane(WIDTH / 2 + 0.4, 1.9, 1)
         for i, draw in enumerate(trained):
             label = f"training, {len(trained)} draws" if i == 0 else None
@@ -167,7 +167,7 @@ def vectors(subject: Subject, found: Float[np.ndarray, "T D"]) -> Figure:
     width, high = 0.78 * WIDTH, 2.15
     earlier = np.where(np.tri(len(dots), dtype=bool), dots, np.nan)[None]
     mean, lowest, highest = (rows[0] for rows in by_distance.means(earlier))
-    with _style(line=1.1):
+    with styled(line=1.1):
         figure = Figure((width, high))
         left = figure.add_axes((0.6 / width, 0.66 / high, 1.4 / width, 1.4 / high))
         right = figure.add_axes((2.65 / width, 0.66 / high, 1.4 / width, 1.4 / high))
@@ -193,7 +193,7 @@ def _rows_of_maps(
     size = (WIDTH - left - 0.08) / max(len(heads), 4) - gap
     tall = size + below + above
     high = tall * len(rows)
-    with _style():
+    with styled():
         figure = Figure((WIDTH, high))
         for r, (name, values) in enumerate(rows):
             y = tall * (len(rows) - 1 - r) + below
@@ -229,7 +229,7 @@ def dozen(of_all: Sequence[Numbers]) -> list[Numbers]:
 
 def distances(of_all: Sequence[Numbers]) -> Figure:
     """A panel an encoding: what is added to the logit against the distance, a line a head."""
-    with _style(line=1.0):
+    with styled(line=1.0):
         figure, every = _axes_of_encodings(len(of_all), 0.48, 1.06, 0.34, 0.26, 0.42)
         for i, (axes, numbers) in enumerate(zip(every, of_all, strict=True)):
             drawn = _draw_added(axes, numbers)
@@ -248,7 +248,7 @@ def distances(of_all: Sequence[Numbers]) -> Figure:
 
 def maps(of_all: Sequence[Numbers]) -> Figure:
     """A panel an encoding: what is added to the logit of each query and key, in one head."""
-    with _style():
+    with styled():
         figure, every = _axes_of_encodings(len(of_all), 0.46, 1.06, 0.16, 0.44, 0.22)
         height = figure.get_figheight()
         for i, (axes, numbers) in enumerate(zip(every, of_all, strict=True)):
@@ -337,7 +337,7 @@ def name_lines(figure: Figure, axes: Axes) -> None:
     figure.legend(*axes.get_legend_handles_labels(), ncols=5, borderpad=0, **LEGEND)
 
 
-def _style(line: float = STYLE["lines.linewidth"]) -> AbstractContextManager[None]:
+def styled(line: float = STYLE["lines.linewidth"]) -> AbstractContextManager[None]:
     """The style of all figures of an atlas, with lines of this width."""
     import matplotlib
 

@@ -19,7 +19,7 @@ import numpy as np
 from flax import nnx
 from jaxtyping import Float, Int
 
-from pe_jax.atlas.figures import DASHES, UNSEEN, WIDTH, name_lines, plane
+from pe_jax.atlas.figures import DASHES, UNSEEN, WIDTH, name_lines, plane, styled
 from pe_jax.atlas.numbers import spread
 from pe_jax.attention.bound import Bound
 from pe_jax.compose.parse import active
@@ -27,7 +27,7 @@ from pe_jax.encoding import Encoding, seen
 from pe_jax.model.lm import LM
 from pe_jax.record import Begun
 from pe_jax.report.plane import doublings
-from pe_jax.report.style import COLOURS, STYLE
+from pe_jax.report.style import COLOURS
 from pe_jax.runs.trained import Trained
 from pe_jax.storage import records
 from pe_jax.training.step import structure
@@ -197,13 +197,12 @@ BINS = 32
 
 def draw_nearness(watched: Watched, length: int) -> Figure:
     """The mean weight of a key against its distance, a panel a layer and a line a head."""
-    import matplotlib
     from matplotlib.ticker import FuncFormatter
 
     layers = spread(len(watched.by_distance), FEW)
     longest = watched.by_distance[0].shape[1]
     edges = np.unique(np.geomspace(1, longest + 1, BINS).round().astype(int))
-    with matplotlib.rc_context({**STYLE, "font.size": 7, "lines.linewidth": 1.1}):
+    with styled(line=1.1):
         figure, every = plane(_width(layers), 2.0, len(layers))
         for axes, layer in zip(every, layers, strict=True):
             weights = watched.by_distance[layer]
@@ -229,10 +228,8 @@ def draw_nearness(watched: Watched, length: int) -> Figure:
 
 def draw_entropy(watched: Watched) -> Figure:
     """The entropy of the weights against the length, a panel a layer and a line a head."""
-    import matplotlib
-
     layers, lengths = spread(len(watched.by_distance), FEW), list(watched.entropy)
-    with matplotlib.rc_context({**STYLE, "font.size": 7, "lines.linewidth": 1.1}):
+    with styled(line=1.1):
         figure, every = plane(_width(layers), 2.0, len(layers))
         for axes, layer in zip(every, layers, strict=True):
             values = np.stack([watched.entropy[n][layer] for n in lengths])
@@ -255,14 +252,12 @@ def draw_sentence(watched: Watched) -> Figure:
     """The attention of one sentence with its tokens: of the head that looks furthest, and of the
     one that looks least far.
     """
-    import matplotlib
-
     count = len(watched.sentence)
     distance = np.abs(np.subtract.outer(np.arange(count), np.arange(count)))
     far = np.array([(weights * distance).sum(-1).mean(-1) for weights in watched.maps])
     chosen = [np.unravel_index(index(far), far.shape) for index in (np.argmin, np.argmax)]
     size = min(5.0, 2.2 * 72 / count)
-    with matplotlib.rc_context({**STYLE, "font.size": 7}):
+    with styled():
         figure, both = plane(WIDTH, 2.85, 2)
         for axes, (layer, head) in zip(both, chosen, strict=True):
             weights = watched.maps[layer][head]
