@@ -25,49 +25,32 @@ from pe_jax.model.lm import init_params, learned, noisy
 
 @dataclasses.dataclass(frozen=True)
 class Facts:
-    """The properties of a subject. COLUMNS has their titles in a table."""
+    """The properties of a subject; NOTES says what they are."""
 
     name: str
     group: str
     """A key of GROUPS."""
     family: str
-    """The families of its members."""
     sites: str
-    """The hooks that its members override."""
     parameters: int
-    """Learned numbers of the whole model."""
     reads: str
-    """`Kind.reads`."""
     distance_alone: bool | None
-    """`Kind.shift_invariant`."""
     distinct: bool | None
-    """Of `Ideals`, as are the next two."""
     same_at_any_length: bool | None
     bounded: bool | None
     content: str
-    """The content that the term added to the logit of a query and a key depends on: "no" content,
-    that of the "pair" alone, or that of "others", too.
-    """
+    """ "no", "pair" or "others"."""
     decays: str
-    """In how many heads the logit falls with the distance, and nowhere rises, up to four training
-    lengths: all, none, or k of H.
-    """
+    """ "all", "none", or as in "2 of 4"."""
     window: str
-    """The effective window of the last query, in keys: the lowest and the highest of the heads."""
     hides: str
-    """The window beyond which keys are hidden, and the first keys that never are."""
     limit: int | None
-    """How many positions are served."""
     constant_from: int | None
-    """The distance from which no relative hook changes any more."""
     trained_from: int | None
-    """The shortest training length that reaches every parameter."""
     random: str
-    """When positions are drawn at random: never, in training, always."""
+    """ "never", "in training" or "always"."""
     adapts: bool
-    """Whether its members change with the evaluated length."""
     causal_only: bool
-    """Whether a model that is not causal is refused."""
 
 
 def facts(subject: Subject, same: Probed, of_pairs: Sequence[Probed]) -> Facts:
@@ -185,7 +168,33 @@ COLUMNS: dict[str, str] = {
     "causal_only": "causal only",
     "sites": "hooks",
 }
-"""The columns of the table, by the fields of Facts."""
+"""The titles of the columns of the table, by the fields of Facts."""
+NOTES = {
+    "reads": "absolute: the output depends on a token's own position; relative: on the positions "
+    "of two tokens; both: on either; order: on no position, at most on which token comes first; "
+    "moved: it changes the positions that others read.",
+    "distance_alone": "whether outputs stay the same when all positions are shifted equally.",
+    "distinct": "whether each position has a value of its own, as the last query sees it: what is "
+    "added to the logit of a key there, for tokens of equal content.",
+    "same_at_any_length": "whether that value of two places is the same in texts of any length.",
+    "bounded": "whether values stop growing with the distance: they are as large a thousand times "
+    "as far. A limited number of positions is bounded.",
+    "content": "what the term that is added to the logit of a query and a key depends on besides "
+    "positions: no content, that of the pair, or that of other tokens, too.",
+    "decays": "the heads in which the logit falls with the distance and nowhere rises, within "
+    "four training lengths, for tokens of equal content.",
+    "window": "the fewest keys, counted outwards, that hold 90 % of the last query's attention, "
+    "for tokens of equal content: the lowest and the highest of the heads.",
+    "hides": "the distance from which keys are hidden, + the first keys that never are.",
+    "parameters": "numbers that the whole model learns for it.",
+    "limit": "how many positions it serves.",
+    "constant_from": "the distance from which no term of the distance changes any more.",
+    "trained_from": "the shortest training length that reaches every parameter.",
+    "random": "when it draws positions at random.",
+    "adapts": "whether it is another function at four times the training length, by its own rule.",
+    "causal_only": "whether a model that sees later tokens is refused.",
+}
+"""What a column means whose title does not say enough, by the field."""
 
 
 def texts(one: Facts) -> list[str]:
@@ -201,10 +210,14 @@ def _cell(value: object) -> str:
     return f"{value:,}" if isinstance(value, int) else str(value)
 
 
-def by_group(every: Sequence[Facts]) -> dict[str, list[Facts]]:
-    """{title of a group: its members}, in the order of GROUPS; groups without members left out."""
-    found = {title: [one for one in every if one.group == g] for g, title in GROUPS.items()}
-    return {title: members for title, members in found.items() if members}
+def by_group(every: Sequence[Facts]) -> dict[str, list[int]]:
+    """{title of a group: the places of its members in `every`}, in the order of GROUPS; groups
+    without members are left out.
+    """
+    found = {
+        title: [i for i, one in enumerate(every) if one.group == g] for g, title in GROUPS.items()
+    }
+    return {title: places for title, places in found.items() if places}
 
 
 # Groups, by the hooks that an encoding overrides

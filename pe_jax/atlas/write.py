@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from pe_jax.atlas import by_distance, figures, watch
-from pe_jax.atlas.facts import COLUMNS, Facts, by_group, texts
+from pe_jax.atlas.facts import COLUMNS, NOTES, Facts, by_group, texts
 from pe_jax.atlas.numbers import Numbers
 from pe_jax.atlas.probe import LOGIT, WEIGHT
 from pe_jax.atlas.subject import Subject
@@ -35,7 +35,8 @@ class Entry(NamedTuple):
     """A section of the page."""
 
     subject: Subject
-    facts: list[tuple[str, str]]
+    texts: list[str]
+    """The cells of its row in the table of properties."""
     figures: list[Shown]
 
 
@@ -58,15 +59,14 @@ def write(
             watched = watch.watch(subject.trained) if subject.trained else None
             drawn = figures_of(numbers, watched)  # one at a time: a figure holds its maps
             shown = [_shown(one, drafts / f"{name}.{one.name}") for one in drawn]
-            facts = list(zip(COLUMNS.values(), texts(numbers.facts), strict=True))
             of_all.append(numbers)
-            entries.append(Entry(subject, facts, shown))
+            entries.append(Entry(subject, texts(numbers.facts), shown))
         told(len(subjects), "writing")
         above = [_shown(one, draft / one.name) for one in overviews(of_all)]
         facts = [numbers.facts for numbers in of_all]
         atomic.write(draft / "properties.md", sheet.markdown(properties(facts)))
         atomic.write(draft / "properties.csv", sheet.csv(properties(facts)))
-        atomic.write(draft / "atlas.html", page(entries, facts, above, command))
+        atomic.write(draft / "atlas.html", page(entries, by_group(facts), above, command))
         written = sorted(path.name for path in draft.iterdir())
     return [out / name for name in written]
 
@@ -87,32 +87,29 @@ def _shown(one: AtlasFigure, path: Path) -> Shown:
 
 def properties(facts: Sequence[Facts]) -> list[Sheet]:
     """A table of properties for each group."""
+    titles = tuple(COLUMNS.values())
     notes = tuple(Note(COLUMNS[field], note, general=True) for field, note in NOTES.items())
+    rows = [texts(one) for one in facts]
     return [
         Sheet(
-            title,
-            tuple(COLUMNS.values()),
-            (("", tuple(tuple(map(Printed, texts(one))) for one in members)),),
+            group,
+            titles,
+            (("", tuple(tuple(map(Printed, rows[i])) for i in places)),),
             notes,
-            tuple(
-                {"group": title} | dict(zip(COLUMNS.values(), texts(one), strict=True))
-                for one in members
-            ),
+            tuple({"group": group} | dict(zip(titles, rows[i], strict=True)) for i in places),
             left=True,
         )
-        for title, members in by_group(facts).items()
+        for group, places in by_group(facts).items()
     ]
 
 
 def page(
-    entries: Sequence[Entry], facts: Sequence[Facts], above: Sequence[Shown], command: str
+    entries: Sequence[Entry],
+    groups: Mapping[str, Sequence[int]],
+    above: Sequence[Shown],
+    command: str,
 ) -> str:
-    """The HTML page: one file without outside resources."""
-    rows = {id(one): i for i, one in enumerate(facts)}
-    groups = {
-        title: [(rows[id(one)], texts(one)) for one in members]
-        for title, members in by_group(facts).items()
-    }
+    """The HTML page: one file without outside resources; `groups` has places in `entries`."""
     return sheet.html(
         Path(__file__).with_name("atlas.html.j2"),
         entries=entries,
@@ -122,34 +119,6 @@ def page(
         above=above,
         command=command,
     )
-
-
-NOTES = {
-    "reads": "absolute: the output depends on a token's own position; relative: on the positions "
-    "of two tokens; both: on either; order: on no position, at most on which token comes first; "
-    "moved: it changes the positions that others read.",
-    "distance_alone": "whether outputs stay the same when all positions are shifted equally.",
-    "distinct": "whether each position has a value of its own, as the last query sees it: what is "
-    "added to the logit of a key there, for tokens of equal content.",
-    "same_at_any_length": "whether that value of two places is the same in texts of any length.",
-    "bounded": "whether values stop growing with the distance: they are as large a thousand times "
-    "as far. A limited number of positions is bounded.",
-    "content": "what the term that is added to the logit of a query and a key depends on besides "
-    "positions: no content, that of the pair, or that of other tokens, too.",
-    "decays": "the heads in which the logit falls with the distance and nowhere rises, within "
-    "four training lengths, for tokens of equal content.",
-    "window": "the fewest keys, counted outwards, that hold 90 % of the last query's attention, "
-    "for tokens of equal content: the lowest and the highest of the heads.",
-    "hides": "the distance from which keys are hidden, + the first keys that never are.",
-    "parameters": "numbers that the whole model learns for it.",
-    "limit": "how many positions it serves.",
-    "constant_from": "the distance from which no term of the distance changes any more.",
-    "trained_from": "the shortest training length that reaches every parameter.",
-    "random": "when it draws positions at random.",
-    "adapts": "whether it is another function at four times the training length, by its own rule.",
-    "causal_only": "whether a model that sees later tokens is refused.",
-}
-"""The meaning of the columns whose titles do not say enough, by field."""
 
 
 class AtlasFigure(NamedTuple):

@@ -89,7 +89,7 @@ def test_every_encoding_has_its_facts_and_figures(numbers, name):
 def test_every_column_has_a_cell_and_every_group_a_title(numbers):
     every = [numbers(spec).facts for spec in ("rope", "nope", "window(window=5,sinks=2)", "shape")]
     assert all(len(facts.texts(one)) == len(facts.COLUMNS) for one in every)
-    assert [one.name for rows in facts.by_group(every).values() for one in rows] == [
+    assert [every[i].name for places in facts.by_group(every).values() for i in places] == [
         "rope",
         "shape",
         "window(window=5,sinks=2)",
