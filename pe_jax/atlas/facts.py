@@ -370,9 +370,8 @@ class Kind:
     """What an encoding reads of the positions."""
 
     reads: str
-    """absolute: the output depends on a token's own position. relative: on the positions of two
-    tokens, and not while all are equal. both: on either. order: on no position, at most on which
-    token comes first. moved: the encoding moves the positions that others read.
+    """absolute, relative (the output does not depend on the positions while all are equal), both,
+    order or moved: see NOTES.
     """
     shift_invariant: bool | None
     """Whether the output stays the same when all positions are shifted equally. None for an
@@ -411,11 +410,11 @@ def kind(spec: str, head: int = 8) -> Kind:
         not absolute and _outputs_differ(raw[start], raw[stretched])
     )
     reads = {(True, True): "both", (True, False): "absolute", (False, True): "relative"}
-    moved = _outputs_differ(
-        out[start], out[shifted]
-    )  # the second is of pairs that are further apart
-    moved = moved or _outputs_differ(out[stretched], out[stretched_and_shifted])
-    return Kind(reads.get((absolute, relative), "order"), not moved)
+    changed = _outputs_differ(out[start], out[shifted]) or _outputs_differ(
+        out[stretched],
+        out[stretched_and_shifted],  # pairs that are further apart
+    )
+    return Kind(reads.get((absolute, relative), "order"), not changed)
 
 
 def _serving(spec: str, head: int) -> tuple[Encoding, ...]:

@@ -176,7 +176,7 @@ def vectors(subject: Subject, found: Float[np.ndarray, "T D"]) -> Figure:
         left.set_ylabel("position (tokens)")
         figure.text(1.3 / width, 0.42 / high, "position (tokens)", ha="center", va="center")
         figure.text(1.3 / width, 0.06 / high, "dot product", ha="center", va="center")
-        _draw_line(right, 0, np.arange(len(mean)), mean, (lowest, highest))
+        draw_line(right, 0, np.arange(len(mean)), mean, (lowest, highest))
         right.set(xlabel="distance of two positions", ylabel="dot product")
         _shade_beyond(right, subject)
     return figure
@@ -366,7 +366,7 @@ def _draw_heads(
     found = _told_apart(numbers.heads, values)
     for i, (head, label) in enumerate(found):
         own = (band[0][head], band[1][head]) if band else None
-        _draw_line(axes, i, x, values[head], own, label)
+        draw_line(axes, i, x, values[head], own, label)
     return len(found)
 
 
@@ -379,16 +379,17 @@ def _told_apart(heads: Sequence[int], values: np.ndarray) -> list[tuple[int, str
     return [(head, f"head {head + 1}") for head in heads]
 
 
-def _draw_line(
+def draw_line(
     axes: Axes,
     i: int,
     x: np.ndarray,
     y: np.ndarray,
     band: tuple[np.ndarray, np.ndarray] | None = None,
     label: str | None = None,
+    marker: str = "",
 ) -> None:
     """A line in the look number i, with its band from the lowest to the highest values."""
-    axes.plot(x, y, color=COLOURS[i], linestyle=DASHES[i], label=label)
+    axes.plot(x, y, color=COLOURS[i], linestyle=DASHES[i], marker=marker, label=label)
     if band:
         axes.fill_between(x, *band, color=COLOURS[i], alpha=0.15, linewidth=0)
 

@@ -19,7 +19,7 @@ import numpy as np
 from flax import nnx
 from jaxtyping import Float, Int
 
-from pe_jax.atlas.figures import DASHES, UNSEEN, WIDTH, name_lines, plane, styled
+from pe_jax.atlas.figures import DASHES, UNSEEN, WIDTH, draw_line, name_lines, plane, styled
 from pe_jax.atlas.numbers import spread
 from pe_jax.attention.bound import Bound
 from pe_jax.compose.parse import active
@@ -27,12 +27,12 @@ from pe_jax.encoding import Encoding, seen
 from pe_jax.model.lm import LM
 from pe_jax.record import Begun
 from pe_jax.report.plane import doublings
-from pe_jax.report.style import COLOURS
 from pe_jax.runs.trained import Trained
 from pe_jax.storage import records
 from pe_jax.training.step import structure
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 SEQUENCES = 16
@@ -196,55 +196,62 @@ BINS = 32
 
 
 def draw_nearness(watched: Watched, length: int) -> Figure:
-    """The mean weight of a key against its distance, a panel a layer and a line a head."""
+    """The mean weight of a key against its distance, a line a head."""
     from matplotlib.ticker import FuncFormatter
 
-    layers = spread(len(watched.by_distance), FEW)
     longest = watched.by_distance[0].shape[1]
     edges = np.unique(np.geomspace(1, longest + 1, BINS).round().astype(int))
-    with styled(line=1.1):
-        figure, every = plane(_width(layers), 2.0, len(layers))
-        for axes, layer in zip(every, layers, strict=True):
-            weights = watched.by_distance[layer]
-            for i, head in enumerate(spread(len(weights), len(DASHES))):
-                bins = zip(edges[:-1], edges[1:], strict=True)
-                mean = [weights[head, a - 1 : b - 1].mean() for a, b in bins]
-                style = {"color": COLOURS[i], "linestyle": DASHES[i], "label": f"head {head + 1}"}
-                axes.plot(np.sqrt(edges[:-1] * (edges[1:] - 1)), np.maximum(mean, 1e-9), **style)
-            axes.set(xscale="log", yscale="log", xlim=(0.9, longest))
-            axes.set_ylim(max(axes.get_ylim()[0], 1e-6), 1.1)
-            axes.axvspan(length, longest, color=UNSEEN, zorder=-1, linewidth=0)
-            axes.axhline(1 / longest, color="#808080", linewidth=0.6, linestyle=":")
-            axes.set_title(f"layer {layer + 1}", fontsize=7, pad=3)
-            axes.set_xlabel("distance + 1 (tokens)")
-            for axis in (axes.xaxis, axes.yaxis):
-                axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
-            axes.tick_params(length=2, pad=1.5)
-            axes.tick_params(which="minor", length=1)
-        every[0].set_ylabel("mean weight")
-        _headed(figure, every)
-    return figure
+    middles = np.sqrt(edges[:-1] * (edges[1:] - 1))
+
+    def draw(axes: Axes, layer: int) -> None:
+        weights = watched.by_distance[layer]
+        for i, head in enumerate(spread(len(weights), len(DASHES))):
+            bins = zip(edges[:-1], edges[1:], strict=True)
+            mean = [weights[head, a - 1 : b - 1].mean() for a, b in bins]
+            draw_line(axes, i, middles, np.maximum(mean, 1e-9), label=f"head {head + 1}")
+        axes.set(xscale="log", yscale="log", xlim=(0.9, longest))
+        axes.set_ylim(max(axes.get_ylim()[0], 1e-6), 1.1)
+        axes.axvspan(length, longest, color=UNSEEN, zorder=-1, linewidth=0)
+        axes.axhline(1 / longest, color="#808080", linewidth=0.6, linestyle=":")
+        for axis in (axes.xaxis, axes.yaxis):
+            axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+        axes.tick_params(which="minor", length=1)
+
+    return _of_layers(watched, "distance + 1 (tokens)", "mean weight", draw)
 
 
 def draw_entropy(watched: Watched) -> Figure:
-    """The entropy of the weights against the length, a panel a layer and a line a head."""
-    layers, lengths = spread(len(watched.by_distance), FEW), list(watched.entropy)
+    """The entropy of the weights against the length, a line a head."""
+    lengths = np.array(list(watched.entropy))
+    ticks = [int(n) for n in doublings(lengths[0], lengths[0], lengths[-1])]
+
+    def draw(axes: Axes, layer: int) -> None:
+        values = np.stack([of_layers[layer] for of_layers in watched.entropy.values()])
+        for i, head in enumerate(spread(values.shape[1], len(DASHES))):
+            draw_line(axes, i, lengths, values[:, head], label=f"head {head + 1}", marker="o")
+        axes.plot(lengths, np.log(lengths), color="#808080", linestyle=":", label="uniform")
+        axes.set_xscale("log", base=2)
+        axes.set_xticks(ticks, [str(n) for n in ticks])
+        axes.set_ylim(0, 1.05 * np.log(lengths[-1]))
+
+    return _of_layers(watched, "length (tokens)", "entropy (nats)", draw)
+
+
+def _of_layers(watched: Watched, x: str, y: str, draw: Callable[[Axes, int], None]) -> Figure:
+    """A panel for each of a few layers, as `draw` fills it, with the names of the lines above."""
+    layers = spread(len(watched.by_distance), FEW)
     with styled(line=1.1):
-        figure, every = plane(_width(layers), 2.0, len(layers))
+        width = WIDTH * {1: 0.45, 2: 0.8}.get(len(layers), 1.0)
+        figure, every = plane(width, 2.0, len(layers))
         for axes, layer in zip(every, layers, strict=True):
-            values = np.stack([watched.entropy[n][layer] for n in lengths])
-            for i, head in enumerate(spread(values.shape[1], len(DASHES))):
-                style = {"color": COLOURS[i], "linestyle": DASHES[i], "label": f"head {head + 1}"}
-                axes.plot(lengths, values[:, head], marker="o", **style)
-            axes.plot(lengths, np.log(lengths), color="#808080", linestyle=":", label="uniform")
-            axes.set_xscale("log", base=2)
-            ticks = [int(n) for n in doublings(lengths[0], lengths[0], lengths[-1])]
-            axes.set_xticks(ticks, [str(n) for n in ticks])
+            draw(axes, layer)
             axes.set_title(f"layer {layer + 1}", fontsize=7, pad=3)
-            axes.set(xlabel="length (tokens)", ylim=(0, 1.05 * np.log(lengths[-1])))
+            axes.set_xlabel(x)
             axes.tick_params(length=2, pad=1.5)
-        every[0].set_ylabel("entropy (nats)")
-        _headed(figure, every)
+            left, below, wide, high = axes.get_position().bounds
+            axes.set_position((left, below, wide, high - 0.14 / figure.get_figheight()))
+        every[0].set_ylabel(y)
+        name_lines(figure, every[0])
     return figure
 
 
@@ -280,15 +287,3 @@ def draw_sentence(watched: Watched) -> Figure:
         bar.set_title("weight", fontsize=6, pad=2)
         bar.tick_params(length=1.5, pad=1, labelsize=6)
     return figure
-
-
-def _width(layers: list[int]) -> float:
-    return WIDTH * {1: 0.45, 2: 0.8}.get(len(layers), 1.0)
-
-
-def _headed(figure: Figure, every: list) -> None:
-    """The names of the lines above the titles of the panels."""
-    for axes in every:
-        box = axes.get_position()
-        axes.set_position((box.x0, box.y0, box.width, box.height - 0.14 / figure.get_figheight()))
-    name_lines(figure, every[0])
