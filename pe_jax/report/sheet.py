@@ -176,7 +176,7 @@ def markdown(sheets: Sequence[Sheet], title: str = "") -> str:
     """The tables in GitHub's Markdown, each below a heading, with its notes and footnotes; then the
     general notes.
     """
-    parts = [_md_heading(1, title)] if title else []
+    parts = [f"# {_md(title)}"] if title else []
     for sheet in sheets:
         parts += _markdown(sheet)
     parts += [_md_note(question, " ".join(told)) for question, told in glossary(sheets).items()]
@@ -194,7 +194,7 @@ def _markdown(sheet: Sheet) -> Iterator[str]:
     frame = pandas.DataFrame(
         [[*map(cell, row)] for row in sheet.rows], columns=[*map(_md, sheet.columns)]
     )
-    yield _md_heading(3, sheet.title)
+    yield f"### {_md(sheet.title)}"
     yield frame.to_markdown(index=False, disable_numparse=True, colalign=align)
     yield from (_md_note(question, " ".join(told)) for question, told in own_notes(sheet).items())
     yield from (f"<sup>{i}</sup> {_md(why)}" for i, why in enumerate(sheet.footnotes, 1))
@@ -209,11 +209,6 @@ SPECIAL = re.compile(
 def _md(plain: str) -> str:
     """The text on one line, with a backslash before each character that Markdown would read."""
     return SPECIAL.sub(r"\\\g<0>", " ".join(plain.splitlines()))
-
-
-def _md_heading(level: int, plain: str) -> str:
-    """A heading of that level, 1 being the highest."""
-    return f"{'#' * level} {_md(plain)}"
 
 
 def _md_note(question: str, plain: str) -> str:
