@@ -482,8 +482,7 @@ def _depth_grid(result: Result, metric: str, way: Way) -> DepthGrid:
         if any(by_depth.values()):
             depths = list(by_depth)
             middles = [(a + b) / 2 for a, b in zip(depths, depths[1:], strict=False)]
-            values = [list(own.values()) for own in by_depth.values()]
-            means = [np.mean(own) if own else math.nan for own in values]
+            means = [stats.interval([*own.values()]).mean for own in by_depth.values()]
             found[length] = 100 * np.array([0, *middles, 1]), np.array(means)
     return found
 
