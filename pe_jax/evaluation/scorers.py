@@ -26,10 +26,10 @@ from pe_jax.evaluation.passes import Job, Key, Pass
 from pe_jax.evaluation.scoring import (
     Answers,
     Missing,
-    answer_nats,
     answers,
     divergence,
     last_rows,
+    nats_and_lag,
     score,
     target_nats,
 )
@@ -148,7 +148,7 @@ class TextScorer:
         self, part: Pass, metrics: tuple[str, ...], replica: Replica
     ) -> np.ndarray | Missing:
         """What is computed of the targets of windows that metrics share: -ln p [W, last]; of
-        prompts as by `answer_nats`, and where a divergence is wanted as by `divergence`.
+        prompts as by `nats_and_lag`, and where a divergence is wanted as by `divergence`.
         """
         cut, params = self._cut(metrics[0], part, replica), self._params(replica)
         own = {"graphdef": self.models.graphdef, "encodings": part.encodings}
@@ -159,7 +159,7 @@ class TextScorer:
             program = functools.partial(divergence, **own, own=self.reference.is_of(part))
             params = params, copies(self.session.mesh, rows), np.int32(cut.first)
         elif isinstance(cut.metric, PromptMetric):
-            program = functools.partial(answer_nats, **own)
+            program = functools.partial(target_nats, **own, measure=nats_and_lag)
         else:
             segment = self.models.segment if part.way.memory else 0
             memory = {"segment": segment, "memory": part.way.memory}

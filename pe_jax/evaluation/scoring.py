@@ -36,6 +36,14 @@ NATS = optax.softmax_cross_entropy_with_integer_labels
 """-ln p of each target."""
 
 
+def nats_and_lag(logits, targets):
+    """-ln p of each target, and by how much its logit lies below the highest one, 0 where the
+    target is the first choice: [..., 2].
+    """
+    of_target = jnp.take_along_axis(logits, targets[..., None], -1)[..., 0]
+    return jnp.stack([NATS(logits, targets), logits.max(-1) - of_target], axis=-1)
+
+
 class Missing(NamedTuple):
     """Why there is no score: the fields of a record.Row that say it."""
 
@@ -48,7 +56,8 @@ class Missing(NamedTuple):
 
 
 @functools.partial(
-    jax.jit, static_argnames=("graphdef", "encodings", "last", "segment", "memory", "blockwise")
+    jax.jit,
+    static_argnames=("graphdef", "encodings", "last", "segment", "memory", "measure", "blockwise"),
 )
 def target_nats(
     params,
@@ -60,11 +69,12 @@ def target_nats(
     last: int,
     segment: int = 0,
     memory: int = 0,
+    measure: Callable = NATS,
     blockwise: bool = False,
 ):
     """-ln p of each window's last targets, in nats, float32 [B, last], from tokens [B, E + 1] and
     one seed's `params`; `first` is the first window's index among all, which its random positions
-    depend on.
+    depend on. Without a memory, another `measure` of the logits takes the place of -ln p.
 
     With a `memory`, a window is taken in segments of `segment` tokens, counted from its end, so
     that the first may be shorter; each layer then also sees what entered it at the `memory` tokens
@@ -75,7 +85,7 @@ def target_nats(
     if memory:
         return _by_segments(model, encodings, tokens, keys, segment, memory)[:, -last:]
     rows, _ = model(tokens[:, :-1], encodings=encodings, key=keys, last=last, scan=True, rows=True)
-    return of_logits(NATS, model, rows, tokens[:, -last:])
+    return of_logits(measure, model, rows, tokens[:, -last:])
 
 
 def _by_segments(model: LM, encodings: tuple[Encoding, ...], tokens, keys, segment, memory):
@@ -100,31 +110,6 @@ def _by_segments(model: LM, encodings: tuple[Encoding, ...], tokens, keys, segme
         _, nats = jax.lax.scan(score_segment, kept, (jnp.arange(count), inputs, targets))
         out.append(jnp.moveaxis(nats, 0, 1).reshape(B, -1))
     return jnp.concatenate(out, axis=1)
-
-
-@functools.partial(jax.jit, static_argnames=("graphdef", "encodings", "last", "blockwise"))
-def answer_nats(
-    params,
-    tokens,
-    first,
-    *,
-    graphdef: nnx.GraphDef,
-    encodings: tuple[Encoding, ...],
-    last: int,
-    blockwise: bool = False,
-):
-    """Of each window's last targets -ln p, in nats, and by how much their logits lie below the
-    highest ones, 0 where the target is the first choice: float32 [B, last, 2]. Arguments as in
-    `target_nats`.
-    """
-    model, keys = _merged(graphdef, params, blockwise), _keys(first, len(tokens))
-    rows, _ = model(tokens[:, :-1], encodings=encodings, key=keys, last=last, scan=True, rows=True)
-
-    def nats_and_lag(logits, targets):
-        of_target = jnp.take_along_axis(logits, targets[..., None], -1)[..., 0]
-        return jnp.stack([NATS(logits, targets), logits.max(-1) - of_target], axis=-1)
-
-    return of_logits(nats_and_lag, model, rows, tokens[:, -last:])
 
 
 @functools.partial(jax.jit, static_argnames=("graphdef", "encodings", "last", "blockwise"))
@@ -163,7 +148,7 @@ def divergence(
     themselves, and are not computed again.
 
     `given` is (params, rows [W, last, D], the index of the first of these W windows); other
-    arguments are as in `target_nats`. Logits are computed for BLOCK targets at a time.
+    arguments are as in `target_nats`.
     """
     params, rows, offset = given
     model, keys = _merged(graphdef, params, blockwise), _keys(first, len(tokens))
@@ -173,26 +158,12 @@ def divergence(
     if not own:
         ours, _ = model(inputs, encodings=encodings, key=keys, last=last, scan=True, rows=True)
 
-    def of_block(block):
-        p, q = (jax.nn.log_softmax(model.logits_of(part[None])[0]) for part in block[:2])
-        nats = -jnp.take_along_axis(q, block[2][:, None], -1)[:, 0]
-        return jnp.stack([nats, (jnp.exp(p) * (p - q)).sum(-1)], axis=-1)
+    def compare(logits, targets):
+        p, q = jax.nn.log_softmax(model.logits_of(targets[1])), jax.nn.log_softmax(logits)
+        kl = optax.losses.kl_divergence_with_log_targets(q, p)
+        return jnp.stack([NATS(logits, targets[0]), kl], axis=-1)
 
-    flat = [part.reshape(-1, *part.shape[2:]) for part in (theirs, ours, tokens[:, -last:])]
-    out = jax.lax.map(of_block, [_in_blocks(part) for part in flat])
-    return out.reshape(-1, 2)[: len(flat[0])].reshape(len(tokens), last, 2)
-
-
-BLOCK = 256
-"""Targets whose logits are there at once where distributions are compared."""
-
-
-def _in_blocks(part):
-    """[N, ...] as [blocks, BLOCK, ...], zeros at the end."""
-    size = min(BLOCK, len(part))
-    more = -len(part) % size
-    padded = jnp.pad(part, [(0, more)] + [(0, 0)] * (part.ndim - 1))
-    return padded.reshape(-1, size, *part.shape[1:])
+    return of_logits(compare, model, ours, (tokens[:, -last:], theirs))
 
 
 def _keys(first, count: int):

@@ -92,7 +92,7 @@ class Windows:
     def value(self, targets: np.ndarray) -> float:
         """The metric's value from `targets` [W, last], what is computed of the targets of each
         window's last rows: -ln p, or a divergence; of prompts [W, last, 2], as by
-        `scoring.answer_nats`.
+        `scoring.nats_and_lag`.
         """
         scored = self.scored[:, -self.last :]
         if isinstance(self.metric, PromptMetric):

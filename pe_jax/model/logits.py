@@ -6,10 +6,11 @@ Axes: B batch, T tokens, D model size, V vocab.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Float
 
 from pe_jax.model.lm import LM
 
@@ -18,10 +19,10 @@ MOST = 2**26
 
 
 def of_logits(
-    measure: Callable, model: LM, rows: Float[Array, "B T D"], targets: Int[Array, "B T"]
+    measure: Callable, model: LM, rows: Float[Array, "B T D"], targets: Any
 ) -> Float[Array, "B T ..."]:
-    """measure(logits [B, T, V], targets [B, T]), which must take each token apart, from the `rows`
-    that `LM.__call__(rows=True)` gives.
+    """measure(logits [B, T, V], targets), which must take each token apart, from the `rows` that
+    `LM.__call__(rows=True)` gives. The targets are an array [B, T, ...] or a tree of such arrays.
 
     More than MOST logits are computed for some tokens of each sequence at a time, and once more in
     the backward pass: a training step then makes four products with the vocabulary, not three.
@@ -31,7 +32,7 @@ def of_logits(
         rows, targets = chunk
         return measure(model.logits_of(rows), targets)
 
-    batch, T = targets.shape
+    batch, T = rows.shape[:2]
     size = tokens_at_once(batch, T, model.config.vocab)
     if size == T:
         return of_chunk((rows, targets))
@@ -40,7 +41,7 @@ def of_logits(
         padded = jnp.pad(a, [(0, 0), (0, -T % size)] + [(0, 0)] * (a.ndim - 2))
         return jnp.moveaxis(padded.reshape(len(a), -1, size, *a.shape[2:]), 1, 0)
 
-    out = jax.lax.map(jax.checkpoint(of_chunk), (chunks(rows), chunks(targets)))
+    out = jax.lax.map(jax.checkpoint(of_chunk), jax.tree.map(chunks, (rows, targets)))
     return jnp.moveaxis(out, 0, 1).reshape(len(rows), -1, *out.shape[3:])[:, :T]
 
 

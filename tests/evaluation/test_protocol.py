@@ -21,7 +21,6 @@ from pe_jax.evaluation.evaluate import Models, evaluate, longest
 from pe_jax.evaluation.passes import Key, jobs, plan, wanted
 from pe_jax.evaluation.scorers import Scored
 from pe_jax.evaluation.scoring import (
-    answer_nats,
     by_batches,
     divergence,
     last_rows,
@@ -474,7 +473,7 @@ def test_values_do_not_depend_on_the_batch():
     np.testing.assert_allclose(found[1:], found[:1] * 2, rtol=1e-5)
 
 
-@pytest.mark.parametrize("program", (target_nats, answer_nats, last_rows, divergence))
+@pytest.mark.parametrize("program", (target_nats, last_rows, divergence))
 def test_a_program_of_many_layers_has_the_code_of_two(program):
     def products(layers):
         config = dataclasses.replace(LM, layers=layers)
