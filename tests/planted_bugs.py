@@ -165,8 +165,8 @@ BUGS = {
         ),
         Bug(  # an audit: counted in the samples that it is scored on
             "evaluation/baselines.py",
-            "others_targets, others_scored = targets[others], scored[others]",
-            "others_targets, others_scored = targets[ours], scored[ours]",
+            "other_scored = (np.asarray(part[samples:]) for part in drawn)",
+            "other_scored = (np.asarray(part[:samples]) for part in drawn)",
             (BASELINES,),
         ),
         Bug(  # an audit: a token early

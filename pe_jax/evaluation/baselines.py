@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 import jax
 import numpy as np
@@ -25,27 +26,19 @@ from pe_jax.evaluation.passes import padded
 from pe_jax.evaluation.scoring import held_out
 from pe_jax.metric import Predictions, SampleMetric, named
 from pe_jax.record import AS_TRAINED, Baseline, Way
-from pe_jax.task import Task
+from pe_jax.task import Sample, Task
 
 _drawn = jax.jit(held_out, static_argnames=("task", "longest", "split"))
 
 
 Hook = Callable[[list[int]], Sequence[float | None] | None]
-"""`Task.depths` or `Task.distances`: a number for each token of a sample, or None."""
+"""`Task.guess`, `depths` or `distances`: a number for each token of a sample, or None."""
 
 
-def per_token(
-    hook: Hook, task: Task, n: int, samples: int, longest: int, split: str
-) -> np.ndarray | None:
-    """The numbers that a hook of the task gives for the samples of a split of length n, padded to
-    the size of `longest`: [samples, S], NaN where it gives none. None where it gives none at all.
+def per_token(hook: Hook, tokens: Any, size: int) -> np.ndarray | None:
+    """The numbers that a hook of the task gives for samples with `size` tokens and their padding,
+    [B, S]; NaN where it gives none. None where it gives none at all.
     """
-    numbers = np.arange(samples, dtype=np.int32)
-    (tokens, _, _), _ = _drawn(task, np.int32(n), numbers, longest, split)
-    return _per_token(hook, np.asarray(tokens), task.size(n))
-
-
-def _per_token(hook: Hook, tokens: np.ndarray, size: int) -> np.ndarray | None:
     numbers = np.full(tokens.shape, np.nan)
     for row, sample in zip(numbers, tokens[:, :size].tolist(), strict=True):
         given = hook(sample)
@@ -55,21 +48,12 @@ def _per_token(hook: Hook, tokens: np.ndarray, size: int) -> np.ndarray | None:
     return numbers
 
 
-def bayes(task: Task, n: int, samples: int, longest: int, split: str) -> np.ndarray:
-    """-ln p of the targets by `Task.bayes`, in nats, of the samples of a split of length n, padded
-    to the size of `longest`: [samples, S], NaN where none is scored and where the task has no
-    such prediction.
+def bayes(task: Task, samples: Sample, size: int) -> tuple[np.ndarray, np.ndarray]:
+    """(-ln p of the targets by `Task.bayes`, in nats, its most likely tokens) of samples with
+    `size` tokens and their padding, both [B, S]. NaN where none is scored and where the task has
+    no such prediction.
     """
-    drawn, _ = _drawn(task, np.int32(n), np.arange(samples, dtype=np.int32), longest, split)
-    return _bayes(task, *map(np.asarray, drawn), size=task.size(n))[0]
-
-
-def _bayes(
-    task: Task, tokens: np.ndarray, targets: np.ndarray, scored: np.ndarray, *, size: int
-) -> tuple[np.ndarray, np.ndarray]:
-    """(-ln p of the targets by `Task.bayes`, its most likely tokens) of samples with `size` tokens
-    and their padding, both [B, S].
-    """
+    tokens, targets, scored = map(np.asarray, samples)
     nats, likely = np.full(tokens.shape, np.nan), np.zeros_like(tokens)
     for row, sample in enumerate(tokens):
         best, at = task.bayes(sample[:size].tolist()), np.flatnonzero(scored[row])
@@ -87,38 +71,35 @@ def baselines(task: Task, n: int, config: EvalConfig, way: Way = AS_TRAINED) -> 
     longest = padded(task, n)
     numbers = np.arange(2 * samples, dtype=np.int32)
     drawn, _ = _drawn(task, np.int32(n), numbers, longest, config.split)
-    all_tokens, targets, scored = map(np.asarray, drawn)
-    ours, others = slice(samples), slice(samples, None)
-    tokens, wanted, counted = all_tokens[ours], targets[ours], scored[ours]
+    ours = Sample(*(part[:samples] for part in drawn))
+    tokens, targets, scored = map(np.asarray, ours)
+    other_tokens, other_targets, other_scored = (np.asarray(part[samples:]) for part in drawn)
     without = np.full(tokens.shape, np.nan)  # probabilities
-    others_targets, others_scored = targets[others], scored[others]
-    by_place = most_frequent(others_targets, others_scored, counted)
+    by_place = most_frequent(other_targets, other_scored, scored)
     methods = {"most frequent": (by_place, without, without)}
-    if counted.sum(axis=1).max() > 1:
-        symbol = np.bincount(others_targets[others_scored]).argmax()
+    if scored.sum(axis=1).max() > 1:
+        symbol = np.bincount(other_targets[other_scored]).argmax()
         methods["most frequent symbol"] = np.full_like(by_place, symbol), without, without
-    if task.guess(tokens[0, : task.size(n)].tolist()) is not None:
-        guesses = np.zeros_like(tokens)
-        for row, sample in zip(guesses, tokens, strict=True):
-            row[: task.size(n)] = task.guess(sample[: task.size(n)].tolist())
+    guesses = per_token(task.guess, tokens, task.size(n))
+    if guesses is not None:
         methods["guess"] = guesses, without, without
-    best, likely = _bayes(task, tokens, wanted, counted, size=task.size(n))
+    best, likely = bayes(task, ours, task.size(n))
     if not np.isnan(best).all():
         methods["bayes"] = likely, best, without
-    distance = _per_token(task.distances, tokens, task.size(n))
+    distance = per_token(task.distances, tokens, task.size(n))
     if distance is None:
         distance = without
     else:
-        known = _contexts(all_tokens[others])[others_scored], others_targets[others_scored]
-        p = ngrams(_contexts(tokens)[counted], *known, task)
-        of_target = p[np.arange(len(p)), wanted[counted] - task.first_label()]
+        known = _contexts(other_tokens)[other_scored], other_targets[other_scored]
+        p = ngrams(_contexts(tokens)[scored], *known, task)
+        of_target = p[np.arange(len(p)), targets[scored] - task.first_label()]
         likely, nats = np.zeros_like(tokens), without.copy()
-        likely[counted] = p.argmax(-1) + task.first_label()
-        nats[counted] = -np.log(of_target)
+        likely[scored] = p.argmax(-1) + task.first_label()
+        nats[scored] = -np.log(of_target)
         methods[f"{CONTEXT}-gram"] = likely, nats, nats
     for name, (predicted, nats, of_labels) in methods.items():
-        right = (predicted == wanted) & counted
-        made = Predictions(counted, right, nats, of_labels, best, distance)
+        right = (predicted == targets) & scored
+        made = Predictions(scored, right, nats, of_labels, best, distance)
         for metric in metrics:
             value = named(metric, SampleMetric).score(made, last)
             if not math.isnan(value):

@@ -224,7 +224,7 @@ class SampleScorer:
     def __call__(self, job: Job) -> dict[Key, Scored]:
         """What each seed scores in a pass."""
         part, task, models = job.part, job.part.task, self.models
-        predicted = {
+        predicted: dict[Replica, Answers | Missing] = {
             replica: models.missing(job, replica)
             or answers(
                 part,
@@ -236,13 +236,18 @@ class SampleScorer:
             )
             for replica in dict.fromkeys(replica for _, replica in job.todo)
         }
-        samples = task, part.length, self.config.samples, part.longest, self.config.split
-        metrics = [named(metric, SampleMetric) for metric, _ in job.todo]
-        used = {name for metric in metrics for name in metric.uses}
-        by_depth = any(metric.by_depth for metric in metrics)
-        depth = per_token(task.depths, *samples) if by_depth else None
-        best = bayes(*samples) if "bayes" in used else None
-        distance = per_token(task.distances, *samples) if "distances" in used else None
+        depth = best = distance = None
+        same = [found.sample for found in predicted.values() if isinstance(found, Answers)]
+        if same:
+            sample, size = same[0], task.size(part.length)
+            metrics = [named(metric, SampleMetric) for metric, _ in job.todo]
+            used = {name for metric in metrics for name in metric.uses}
+            if any(metric.by_depth for metric in metrics):
+                depth = per_token(task.depths, sample.tokens, size)
+            if "bayes" in used:
+                best, _ = bayes(task, sample, size)
+            if "distances" in used:
+                distance = per_token(task.distances, sample.tokens, size)
         return {
             key: self._of_samples(key, predicted[replica], depth, best, distance)
             for (_, replica), keys in job.todo.items()
@@ -261,7 +266,7 @@ class SampleScorer:
         if isinstance(found, Missing):
             return _no_score(key, found)
         metric = named(key.metric, SampleMetric)
-        right, scored, nats, label_nats = map(np.asarray, found)
+        scored, right, nats, label_nats = map(np.asarray, (found.sample.scored, *found[1:]))
         unused = np.full(nats.shape, np.nan)
         best, distance = (unused if part is None else part for part in (best, distance))
         made = Predictions(scored, right, nats, label_nats, best, distance)

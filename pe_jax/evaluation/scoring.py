@@ -234,10 +234,10 @@ another way, so that even a run of these seeds would not meet them.
 class Answers(NamedTuple):
     """What a model predicts in samples."""
 
+    sample: Sample
+    """The samples, [B, S] each."""
     right: Bool[Array | np.ndarray, "B S"]
     """Which of the scored predictions are right: the most likely token is the target."""
-    scored: Bool[Array | np.ndarray, "B S"]
-    """Which predictions are scored."""
     nats: Float[Array | np.ndarray, "B S"]
     """-ln p of the targets; 0 where none is scored."""
     label_nats: Float[Array | np.ndarray, "B S"]
@@ -275,14 +275,15 @@ def predict(
     numbers, which are padded to the size of `longest`.
     """
     model = _merged(graphdef, params, blockwise)
-    (tokens, targets, scored), keys = held_out(task, n, numbers, longest, split)
+    sample, keys = held_out(task, n, numbers, longest, split)
+    tokens, targets, scored = sample
     size = jnp.asarray(task.size(n))
     logits, _ = model(tokens, encodings=encodings, key=keys, size=size, scan=True)
     right = (logits.argmax(-1) == targets) & scored
     nats = NATS(logits, targets)
     first, labels = task.first_label(), task.labels()
     among = NATS(logits[..., first : first + labels], jnp.clip(targets - first, 0, labels - 1))
-    return Answers(right, scored, jnp.where(scored, nats, 0), jnp.where(scored, among, 0))
+    return Answers(sample, right, jnp.where(scored, nats, 0), jnp.where(scored, among, 0))
 
 
 def answers(

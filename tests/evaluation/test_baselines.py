@@ -103,12 +103,13 @@ def test_a_guess_that_is_the_oracle_has_no_error():
 
 def test_depths_are_those_of_each_sample_and_of_padding_there_is_none():
     task = TASKS["induction"]()
-    found = per_token(task.depths, task, 20, 50, 32, "test")
+    (tokens, _, _), _ = held_out(task, jnp.int32(20), jnp.arange(50), 32, "test")
+    found = per_token(task.depths, np.asarray(tokens), task.size(20))
     assert found is not None and found.shape == (50, 32)
     assert np.isfinite(found[:, 19]).all() and np.isnan(np.delete(found, 19, axis=1)).all()
     assert found[:, 19].min() < 0.2 and found[:, 19].max() > 0.7
     other = TASKS["reverse_string"]()
-    assert per_token(other.depths, other, 8, 2, 16, "test") is None
+    assert per_token(other.depths, np.zeros((2, 16), np.int32), 8) is None
 
 
 def test_a_variant_has_other_values_of_the_fields_it_names():
