@@ -162,21 +162,25 @@ WIDE_SPACES = re.compile(r"[^\S\x00-\x7f]")
 FACTORS = np.random.default_rng(0).integers(1 << 63, size=WINDOW // 8, dtype=np.uint64) | 1
 
 
-@dataclasses.dataclass(frozen=True, eq=False)
 class Passages:
-    """The passages of a training text."""
+    """The passages of a training text, by documents, uint8 [n] each, and their names."""
 
-    documents: Sequence[np.ndarray]
-    """uint8 [n] each."""
-    names: Sequence[str]
+    def __init__(self, documents: Sequence[np.ndarray], names: Sequence[str]):
+        self.names = names
+        self.hashes: list[np.ndarray] = []  # of the windows of each document
+        self.by_digest: dict[bytes, int] = {}  # the first document with each digest
+        for number, document in enumerate(map(_folded, documents)):
+            self.hashes.append(_window_hashes(document, STRIDE))
+            self.by_digest.setdefault(_digest(document), number)
+        self.known = np.sort(np.concatenate(self.hashes))
 
     def overlap(self, documents: Sequence[np.ndarray], names: Sequence[str]) -> Overlap:
         """How much of other documents stands in these, and which of them is a copy, else shares the
         most.
         """
         documents = [_folded(document) for document in documents]
-        copied = [self._by_digest.get(_digest(document)) for document in documents]
-        found = _found_in([_window_hashes(document) for document in documents], self._known)
+        copied = [self.by_digest.get(_digest(document)) for document in documents]
+        found = _found_in([_window_hashes(document) for document in documents], self.known)
         shared = [
             _bytes_covered(windows) if copy is None else document.size
             for document, copy, windows in zip(documents, copied, found, strict=True)
@@ -187,7 +191,7 @@ class Passages:
         most = max(range(len(documents)), key=lambda i: (copied[i] is not None, shared[i]))
         beside = copied[most]
         if beside is None:
-            windows = _found_in(self._hashes, np.sort(_window_hashes(documents[most])))
+            windows = _found_in(self.hashes, np.sort(_window_hashes(documents[most])))
             beside = int(np.argmax([which.sum() for which in windows]))
         return Overlap(
             share=share,
@@ -195,28 +199,6 @@ class Passages:
             document=names[most],
             beside=self.names[beside],
         )
-
-    @functools.cached_property
-    def _digests_and_hashes(self) -> list[tuple[bytes, np.ndarray]]:
-        """Of each document, folded: its digest, and the hashes of its windows."""
-        folded = map(_folded, self.documents)
-        return [(_digest(document), _window_hashes(document, STRIDE)) for document in folded]
-
-    @functools.cached_property
-    def _by_digest(self) -> dict[bytes, int]:
-        """The number of the first document with each digest."""
-        digests = [digest for digest, _ in self._digests_and_hashes]
-        return {digest: i for i, digest in reversed([*enumerate(digests)])}
-
-    @property
-    def _hashes(self) -> list[np.ndarray]:
-        """Of each document, the hashes of its windows."""
-        return [hashes for _, hashes in self._digests_and_hashes]
-
-    @functools.cached_property
-    def _known(self) -> np.ndarray:
-        """The hashes of all windows, sorted."""
-        return np.sort(np.concatenate(self._hashes))
 
 
 def _folded(document: np.ndarray) -> np.ndarray:
