@@ -49,7 +49,7 @@ class Batches:
     end one epoch and begin the next. Documents are not copied. `bos` (`Tokenizer.bos`) takes the
     place of the first token of every window: what follows is predicted from it.
 
-    Raises ValueError for no window at all, sizes below 1 and seeds outside 0 .. 2**32 - 1.
+    Raises ValueError for documents without a window.
     """
 
     def __init__(
@@ -60,7 +60,7 @@ class Batches:
         seed: int,
         bos: int | None = None,
     ):
-        _check(documents, length, batch, seed)
+        _check(documents, length)
         self.windows, self.batch, self.bos = _Windows(documents, length), batch, bos
         self.epoch = self.windows.count * -(-SHUFFLED // self.windows.count)
         # Grain's seed for what stands one transformation behind its source.
@@ -101,7 +101,7 @@ class Segments:
         memory: int,
         bos: int | None = None,
     ):
-        _check(documents, length, batch, seed)
+        _check(documents, length)
         size = FOLLOWED * -(-memory // length) * length
         pieces = [
             document[start : start + size + 1]
@@ -133,12 +133,8 @@ def stack(replicas: Sequence[Batches] | Sequence[Segments], first: int, count: i
     return jax.tree.map(lambda *a: np.stack(a).reshape(*lead, *a[0].shape), *items)
 
 
-def _check(documents: Sequence[np.ndarray], length: int, batch: int, seed: int) -> None:
-    for name, value in (("length", length), ("batch", batch)):
-        if value < 1:
-            raise ValueError(f"train.{name} must be at least 1, got {value}")
-    if not 0 <= seed < 2**32:
-        raise ValueError(f"a seed of the data must be in 0 .. 2**32 - 1, got {seed}")
+def _check(documents: Sequence[np.ndarray], length: int) -> None:
+    """ValueError unless there is a window."""
     longest = max((document.size for document in documents), default=0)
     if longest < length + 1:
         raise ValueError(

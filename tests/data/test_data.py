@@ -113,20 +113,6 @@ def test_too_short_a_text_says_what_it_needs():
     assert Batches(documents, 36, 2, 0)[0].shape == (2, 37)
 
 
-@pytest.mark.parametrize(
-    "length, batch, seed, message",
-    [
-        (0, 2, 0, "train.length must be at least 1, got 0"),
-        (4, 0, 0, "train.batch must be at least 1, got 0"),
-        (4, 2, -1, "seed .* got -1"),
-        (4, 2, 2**32, "seed .* got 4294967296"),
-    ],
-)
-def test_sizes_and_seeds_are_checked(length, batch, seed, message):
-    with pytest.raises(ValueError, match=message):
-        Batches(numbers(3), length, batch, seed)
-
-
 def test_importing_the_module_does_not_import_grain():
     names = "pe_jax.data.batches, pe_jax.data.load"
     code = f"import sys, {names}; assert not {{'grain', 'jax'}} & set(sys.modules)"
