@@ -22,7 +22,6 @@ ACTIVATIONS = {
 }
 NORMS = {"rms": nnx.RMSNorm, "layer": nnx.LayerNorm, "sandwich": nnx.RMSNorm}
 DTYPES = {"float32": jnp.float32, "bfloat16": jnp.bfloat16}
-ATTENTIONS = ("auto", "dense", "blockwise", "fused")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -43,7 +42,7 @@ class LmConfig:
     """Heads of keys and values, each shared by as many heads of queries; None: heads."""
     mlp: Count | None = None
     """Hidden size of the MLP; None: 4 * model."""
-    activation: str = "gelu"
+    activation: Literal["gelu", "gelu_erf", "relu", "silu"] = "gelu"
     """Of the MLP: gelu (by its formula with a tanh), gelu_erf (exact), relu or silu."""
     gated: bool = False
     """Whether a second matrix multiplies the output of the activation: SwiGLU, with silu."""
@@ -52,7 +51,7 @@ class LmConfig:
     attention added to it."""
     biases: Literal["", "qkv", "all"] = ""
     """Matrices with a bias: none, qkv (queries, keys and values), or all of a layer."""
-    norm: str = "rms"
+    norm: Literal["rms", "layer", "sandwich"] = "rms"
     """rms, layer, or sandwich: rms not only of what attention and the MLP read, but also of what
     they add (Gemma 2 and 3)."""
     norm_eps: Positive | None = None
@@ -61,9 +60,9 @@ class LmConfig:
     """Whether the components of each query and key are normalised, before any encoding."""
     dropout: BelowOne = 0.0
     """On the model's input, and on what attention and the MLP of each layer add."""
-    dtype: str = "float32"
+    dtype: Literal["float32", "bfloat16"] = "float32"
     """Of activations, float32 or bfloat16; parameters, logits and the softmax are float32."""
-    attention: str = "auto"
+    attention: Literal["auto", "dense", "blockwise", "fused"] = "auto"
     """dense, blockwise, fused (one kernel, for the encodings that it serves; on a CPU interpreted,
     for tests), or auto: fused on one TPU or GPU, elsewhere dense while the logits fit in memory
     (attention/choose.py)."""
@@ -80,16 +79,6 @@ class LmConfig:
 
     def __post_init__(self):
         check(self, "lm.")
-        for name, known in (
-            ("activation", ACTIVATIONS),
-            ("norm", NORMS),
-            ("dtype", DTYPES),
-            ("attention", ATTENTIONS),
-        ):
-            if getattr(self, name) not in known:
-                raise ValueError(
-                    f"lm.{name} must be one of {', '.join(known)}, got {getattr(self, name)!r}"
-                )
         if self.tie_embeddings and not self.embed_std:
             raise ValueError("lm.tie_embeddings divides by lm.embed_std, got 0: set it above 0")
         if self.head is None and self.model % self.heads:

@@ -221,7 +221,12 @@ def _ranges(numbers: list[int]) -> str:
 def _gpt_neox(family: str, fields: _Fields) -> Described:
     model, length = fields.number("hidden_size"), fields.number("max_position_embeddings")
     activation = fields.take("hidden_act", "gelu")
-    known = {"gelu": "gelu_erf", "gelu_new": "gelu", "gelu_fast": "gelu", "relu": "relu"}
+    known: dict[str, Any] = {
+        "gelu": "gelu_erf",
+        "gelu_new": "gelu",
+        "gelu_fast": "gelu",
+        "relu": "relu",
+    }
     if activation not in known:
         raise ValueError(f"config.json has hidden_act={activation!r}, known are {', '.join(known)}")
     fields.must("attention_bias", True)

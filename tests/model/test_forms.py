@@ -113,7 +113,7 @@ def layer_output(lm, x):
         ({"kv_heads": 3}, "lm.kv_heads must divide lm.heads, got 3 for 4 heads"),
         ({"heads": 3}, "or set lm.head"),
         ({"biases": "some"}, "lm.biases"),
-        ({"activation": "gelu_tanh"}, "lm.activation must be one of gelu, gelu_erf"),
+        ({"activation": "gelu_tanh"}, "lm.activation must be one of 'gelu', 'gelu_erf'"),
     ],
 )
 def test_what_makes_no_model_is_refused(form, said):
