@@ -115,7 +115,6 @@ class _Calls:
         task: Task,
     ):
         self.read = read
-        self.shapes = functools.partial(_shapes_of_batches, lm, config, len(seeds), mesh, task)
         graphdef, _ = structure(lm, encodings)
         self.steps = make_steps(graphdef, config, seeds, mesh, task)
         self.seeds, self.like, self.mesh = len(seeds), like, mesh
@@ -129,7 +128,12 @@ class _Calls:
         `state`; None: there is none yet.
         """
         if count not in self.programs:
-            program = self.steps.lower(self.like, self.shapes(count)).compile()
+            place = batch_sharding(self.mesh) if self.mesh else None
+            shapes = jax.tree.map(
+                lambda a: jax.ShapeDtypeStruct((count, *a.shape[1:]), a.dtype, sharding=place),
+                self.read(0, 1),
+            )
+            program = self.steps.lower(self.like, shapes).compile()
             check_compiled(program, state, self.mesh)
             self.programs[count] = program
         return self.programs[count]
@@ -219,19 +223,6 @@ def _reading(
     else:
         replicas = [data.Batches(documents, *shape, seed, bos) for seed in seeds]
     return lambda step, count: data.stack(replicas, step, count)
-
-
-def _shapes_of_batches(
-    lm: LmConfig, config: TrainConfig, seeds: int, mesh: Mesh | None, task: Task, count: int
-) -> Any:
-    """The shapes of what _reading reads for `count` steps, on the mesh."""
-    lead = count, seeds, config.batch
-    place = batch_sharding(mesh) if mesh else None
-    shape = functools.partial(jax.ShapeDtypeStruct, sharding=place)
-    if not task.reads_text:
-        return shape(lead, np.int32)
-    windows = shape((*lead, config.length + 1), np.int32)
-    return (windows, shape(lead, np.bool_)) if lm.memory else windows
 
 
 def _measured(
