@@ -395,7 +395,7 @@ def _check_users_task(task: Task, name: str, train: TrainConfig, evaluation: Eva
         return
     knows = type(task).oracle is not Task.oracle or type(task).bayes is not Task.bayes
     environment.keep_programs()  # before the first program, which decides whether JAX keeps any
-    trained = (n for part in samples.parts(task, train) for n in part.lengths)
+    trained = (n for part in samples.parts(task, train) for n in part)
     lengths = {"": sorted({*trained, *evaluation.lengths})}
     lengths |= {text: sorted(evaluation.lengths) for text in evaluation.variants}
     for text, every in lengths.items():

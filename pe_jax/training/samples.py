@@ -37,14 +37,8 @@ Draw = Callable[[Array, Key[Array, ""]], Batch]
 """draw(rows, key): the samples of one seed and step."""
 
 
-class Part(NamedTuple):
-    """Lengths whose samples are padded to one size, rising."""
-
-    lengths: tuple[int, ...]
-
-    @property
-    def longest(self) -> int:
-        return self.lengths[-1]
+Part = tuple[int, ...]
+"""Lengths whose samples are padded to the size of the last, rising."""
 
 
 def parts(task: Task, config: TrainConfig) -> tuple[Part, ...]:
@@ -60,12 +54,12 @@ def parts(task: Task, config: TrainConfig) -> tuple[Part, ...]:
         )
     count = min(SHAPES, len(lengths))
     ends = [len(lengths) * i // count for i in range(count + 1)]
-    return tuple(Part(tuple(lengths[a:b])) for a, b in zip(ends[:-1], ends[1:], strict=True))
+    return tuple(tuple(lengths[a:b]) for a, b in zip(ends[:-1], ends[1:], strict=True))
 
 
 def part_of(parts: Sequence[Part], config: TrainConfig, step: Int[Array, ""]):
     """(number of the part, how many of all lengths may be drawn) at a step."""
-    ends = np.cumsum([len(part.lengths) for part in parts])
+    ends = np.cumsum([len(part) for part in parts])
     count = jnp.int32(ends[-1])
     if config.curriculum == "staged":
         stage = (step + 1) / max(1, config.steps // 2)
@@ -83,17 +77,17 @@ def drawing(
     if task.reads_text:
         return lambda windows, key: Batch(jax.vmap(task.cut)(windows))
     part = parts[number]
-    before = sum(len(part.lengths) for part in parts[:number])
+    before = sum(map(len, parts[:number]))
 
     def draw(rows, key):
         of_length, of_rows = jax.random.split(key)
-        high = jnp.clip(count - before, 1, len(part.lengths))
-        n = jnp.asarray(part.lengths)[jax.random.randint(of_length, (), 0, high)]
+        high = jnp.clip(count - before, 1, len(part))
+        n = jnp.asarray(part)[jax.random.randint(of_length, (), 0, high)]
         keys = jax.vmap(jax.random.fold_in, (None, 0))(of_rows, rows)
         size = jnp.asarray(task.size(n))
 
         def sample(key):
-            drawn = task.sample(key, n, part.longest)
+            drawn = task.sample(key, n, part[-1])
             return _of_every_token(drawn, size) if config.loss == "all" else drawn
 
         return Batch(jax.vmap(sample)(keys), size)
@@ -115,5 +109,5 @@ def rows(steps: int, seeds: int, batch: int) -> Int[np.ndarray, "C R B"]:
 
 def mean_size(task: Task, config: TrainConfig) -> float:
     """Tokens of a sample, the mean over the lengths that training ends with."""
-    sizes = [task.size(n) for part in parts(task, config) for n in part.lengths]
+    sizes = [task.size(n) for part in parts(task, config) for n in part]
     return math.fsum(sizes) / len(sizes)
