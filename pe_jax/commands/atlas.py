@@ -12,6 +12,7 @@ named.
 
 from __future__ import annotations
 
+import functools
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -25,16 +26,14 @@ if TYPE_CHECKING:
     from pe_jax.atlas.subject import Subject
 
 OPTIONS = flags.FlagValues()
-_ENCODINGS = flags.DEFINE_string(
+string = functools.partial(flags.DEFINE_string, flag_values=OPTIONS)
+_ENCODINGS = string(
     "encodings",
     None,
     "Specs with commas between them, as in pe=; default: every encoding of the table.",
-    flag_values=OPTIONS,
 )
-_WORKDIR = flags.DEFINE_string(
-    "workdir", None, "Folder of a finished run, DIR/<run id>, or of runs.", flag_values=OPTIONS
-)
-_OUT = flags.DEFINE_string("out", None, "Folder to write.", flag_values=OPTIONS)
+_WORKDIR = string("workdir", None, "Folder of a finished run, DIR/<run id>, or of runs.")
+_OUT = string("out", None, "Folder to write.")
 
 
 def main() -> int:

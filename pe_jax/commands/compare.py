@@ -12,6 +12,7 @@ it. Prints the first metric; --out writes compare.md and compare.csv with all of
 
 from __future__ import annotations
 
+import functools
 import math
 import sys
 from pathlib import Path
@@ -29,14 +30,10 @@ if TYPE_CHECKING:
 
 OPERANDS = "A [B]"
 OPTIONS = flags.FlagValues()
-_OUT = flags.DEFINE_string(
-    "out", None, "Folder for compare.md and compare.csv; default: none.", flag_values=OPTIONS
-)
-_BASELINE = flags.DEFINE_string(
-    "baseline",
-    None,
-    "Model of A that its others are compared with, or swap of its single model.",
-    flag_values=OPTIONS,
+string = functools.partial(flags.DEFINE_string, flag_values=OPTIONS)
+_OUT = string("out", None, "Folder for compare.md and compare.csv; default: none.")
+_BASELINE = string(
+    "baseline", None, "Model of A that its others are compared with, or swap of its single model."
 )
 _MARGIN = flags.DEFINE_float(
     "margin",

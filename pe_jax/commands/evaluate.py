@@ -14,6 +14,7 @@ it is not computed again. --out writes the tables, figures and the page of these
 
 from __future__ import annotations
 
+import functools
 from pathlib import Path
 from typing import Any
 
@@ -22,38 +23,28 @@ from absl import flags
 from pe_jax.commands import cli
 
 OPTIONS = flags.FlagValues()
-_WORKDIR = flags.DEFINE_string(
-    "workdir", None, "Folder of a finished run, DIR/<run id>, or of runs.", flag_values=OPTIONS
-)
-_LENGTHS = flags.DEFINE_list(
-    "lengths", None, "Evaluation lengths in tokens, as 128,256.", flag_values=OPTIONS
-)
-_METRICS = flags.DEFINE_list("metrics", None, "Metrics, as in eval.metrics.", flag_values=OPTIONS)
-_SWAPS = flags.DEFINE_string(
-    "swaps", None, "Encodings swapped in, as in eval.swaps; empty: none.", flag_values=OPTIONS
-)
+string = functools.partial(flags.DEFINE_string, flag_values=OPTIONS)
+listed = functools.partial(flags.DEFINE_list, flag_values=OPTIONS)
+integer = functools.partial(flags.DEFINE_integer, flag_values=OPTIONS)
+_WORKDIR = string("workdir", None, "Folder of a finished run, DIR/<run id>, or of runs.")
+_LENGTHS = listed("lengths", None, "Evaluation lengths in tokens, as 128,256.")
+_METRICS = listed("metrics", None, "Metrics, as in eval.metrics.")
+_SWAPS = string("swaps", None, "Encodings swapped in, as in eval.swaps; empty: none.")
 _VARIANTS = flags.DEFINE_multi_string(
     "variant",
     None,
     'Fields of the task other than in training, as in eval.variants: "ignore=0.98".',
     flag_values=OPTIONS,
 )
-_SOURCE = flags.DEFINE_string("source", None, "Text, as in data.source.", flag_values=OPTIONS)
-_SPLIT = flags.DEFINE_string(
-    "split", None, "The part of the text that is scored, as in eval.split.", flag_values=OPTIONS
-)
-_LAST = flags.DEFINE_integer(
-    "last", None, "Scored tokens at the end of a window, as in eval.last.", flag_values=OPTIONS
-)
-_TARGETS = flags.DEFINE_integer(
+_SOURCE = string("source", None, "Text, as in data.source.")
+_SPLIT = string("split", None, "The part of the text that is scored, as in eval.split.")
+_LAST = integer("last", None, "Scored tokens at the end of a window, as in eval.last.")
+_TARGETS = integer(
     "targets",
     None,
     "Scored tokens at each length, as in eval.targets; same_targets reads targets / last windows.",
-    flag_values=OPTIONS,
 )
-_OUT = flags.DEFINE_string(
-    "out", None, "Folder for the tables and the report; default: none.", flag_values=OPTIONS
-)
+_OUT = string("out", None, "Folder for the tables and the report; default: none.")
 
 
 def main() -> int:

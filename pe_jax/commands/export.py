@@ -11,6 +11,7 @@ becomes a Llama, where its shape is one. What config.json cannot say is refused.
 
 from __future__ import annotations
 
+import functools
 import json
 from collections.abc import Sequence
 from pathlib import Path
@@ -20,24 +21,19 @@ from absl import flags
 from pe_jax.commands import cli
 
 OPTIONS = flags.FlagValues()
-_MODEL = flags.DEFINE_string("model", None, "hf:DIR or gguf:PATH.", flag_values=OPTIONS)
-_WORKDIR = flags.DEFINE_string(
-    "workdir", None, "A run instead of it: <workdir>/<run id>.", flag_values=OPTIONS
-)
-_SEED = flags.DEFINE_integer(
-    "model_seed", None, "Which of the run's models; default: the first.", flag_values=OPTIONS
-)
-_SWAP = flags.DEFINE_string(
-    "swap", "", "The scaling, as in eval.swaps; default: as it is.", flag_values=OPTIONS
-)
-_LENGTH = flags.DEFINE_integer(
+string = functools.partial(flags.DEFINE_string, flag_values=OPTIONS)
+integer = functools.partial(flags.DEFINE_integer, flag_values=OPTIONS)
+_MODEL = string("model", None, "hf:DIR or gguf:PATH.")
+_WORKDIR = string("workdir", None, "A run instead of it: <workdir>/<run id>.")
+_SEED = integer("model_seed", None, "Which of the run's models; default: the first.")
+_SWAP = string("swap", "", "The scaling, as in eval.swaps; default: as it is.")
+_LENGTH = integer(
     "length",
     None,
     "Tokens that the scaling is made for; default: the factor of a swap times the length that it "
     "counts from, at least the training length; without a swap the training length.",
-    flag_values=OPTIONS,
 )
-_OUT = flags.DEFINE_string("out", None, "A new folder.", flag_values=OPTIONS)
+_OUT = string("out", None, "A new folder.")
 
 
 def main() -> int:

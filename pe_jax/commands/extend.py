@@ -16,6 +16,7 @@ it lacks. --dry_run says beforehand how long it will take, --inspect prints the 
 
 from __future__ import annotations
 
+import functools
 import re
 from typing import TYPE_CHECKING
 
@@ -30,43 +31,34 @@ if TYPE_CHECKING:
 LAST, RECORDS = 4096, 1024
 SWAPS = "pi,ntk,dynamic_ntk,yarn,streaming,lm_infinite,rerope,self_extend"
 OPTIONS = flags.FlagValues()
-_MODEL = flags.DEFINE_string("model", None, "hf:DIR or gguf:PATH.", flag_values=OPTIONS)
-_SOURCE = flags.DEFINE_string(
-    "source",
-    None,
-    "Text, as in data.source: files:PATH.",
-    flag_values=OPTIONS,
-)
-_LENGTHS = flags.DEFINE_list(
+string = functools.partial(flags.DEFINE_string, flag_values=OPTIONS)
+listed = functools.partial(flags.DEFINE_list, flag_values=OPTIONS)
+integer = functools.partial(flags.DEFINE_integer, flag_values=OPTIONS)
+boolean = functools.partial(flags.DEFINE_bool, flag_values=OPTIONS)
+_MODEL = string("model", None, "hf:DIR or gguf:PATH.")
+_SOURCE = string("source", None, "Text, as in data.source: files:PATH.")
+_LENGTHS = listed(
     "lengths",
     None,
     "Evaluation lengths in tokens; default: a quarter of that of training, that, and twice as "
     "long. Where a longer one is among them, that of training is scored, too.",
-    flag_values=OPTIONS,
 )
-_SWAPS = flags.DEFINE_string(
-    "swaps", SWAPS, "Encodings swapped in, with commas between them.", flag_values=OPTIONS
+_SWAPS = string("swaps", SWAPS, "Encodings swapped in, with commas between them.")
+_PLACES = integer("places", 8, "Places of the text, at least 2.")
+_LAST = integer(
+    "last", None, "Scored tokens before a place; default: 4096, at most half the shortest length."
 )
-_PLACES = flags.DEFINE_integer("places", 8, "Places of the text, at least 2.", flag_values=OPTIONS)
-_LAST = flags.DEFINE_integer(
-    "last",
-    None,
-    "Scored tokens before a place; default: 4096, at most half the shortest length.",
-    flag_values=OPTIONS,
-)
-_METRICS = flags.DEFINE_list(
+_METRICS = listed(
     "metrics",
     None,
     "Metrics, as in eval.metrics; default: same_targets, kl and, where the shortest length is at "
     "least 1024, records.",
-    flag_values=OPTIONS,
 )
-_SAMPLES = flags.DEFINE_integer("samples", 8, "Prompts of a metric.", flag_values=OPTIONS)
-_AS_IF = flags.DEFINE_integer(
+_SAMPLES = integer("samples", 8, "Prompts of a metric.")
+_AS_IF = integer(
     "as_if",
     None,
     "Scores the model as if it had been trained at so many tokens, fewer than it was.",
-    flag_values=OPTIONS,
 )
 _MARGIN = flags.DEFINE_float(
     "margin",
@@ -74,23 +66,18 @@ _MARGIN = flags.DEFINE_float(
     "Bits per byte within which two swaps count as equal in the answer.",
     flag_values=OPTIONS,
 )
-_BASELINE = flags.DEFINE_string(
-    "baseline",
-    None,
-    "The swap that the answer compares with; default: the best on the text.",
-    flag_values=OPTIONS,
+_BASELINE = string(
+    "baseline", None, "The swap that the answer compares with; default: the best on the text."
 )
-_INSPECT = flags.DEFINE_bool(
+_INSPECT = boolean(
     "inspect",
     False,
     "Prints the first prompt of each metric with prompts, with the tokens of what it asks for.",
-    flag_values=OPTIONS,
 )
-_DRY_RUN = flags.DEFINE_bool(
+_DRY_RUN = boolean(
     "dry_run",
     False,
     "Times a pass at the shortest length, prints how long all will take, and scores nothing.",
-    flag_values=OPTIONS,
 )
 _WEIGHTS = flags.DEFINE_enum(
     "weights",
@@ -99,10 +86,8 @@ _WEIGHTS = flags.DEFINE_enum(
     "What the parameters are stored in; activations are float32.",
     flag_values=OPTIONS,
 )
-_WORKDIR = flags.DEFINE_string("workdir", "runs", "Folder of the scores.", flag_values=OPTIONS)
-_OUT = flags.DEFINE_string(
-    "out", None, "Folder for the tables and the report; default: none.", flag_values=OPTIONS
-)
+_WORKDIR = string("workdir", "runs", "Folder of the scores.")
+_OUT = string("out", None, "Folder for the tables and the report; default: none.")
 
 
 def main() -> int:

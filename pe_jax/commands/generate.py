@@ -10,6 +10,7 @@ hf:DIR or gguf:PATH. Tokens a second go to stderr.
 from __future__ import annotations
 
 import codecs
+import functools
 import statistics
 import sys
 import time
@@ -23,38 +24,23 @@ if TYPE_CHECKING:
     from pe_jax.model.generate import TextModel
 
 OPTIONS = flags.FlagValues()
-_WORKDIR = flags.DEFINE_string(
-    "workdir", None, "Folder of the run: <workdir>/<run id>.", flag_values=OPTIONS
+string = functools.partial(flags.DEFINE_string, flag_values=OPTIONS)
+integer = functools.partial(flags.DEFINE_integer, flag_values=OPTIONS)
+number = functools.partial(flags.DEFINE_float, flag_values=OPTIONS)
+_WORKDIR = string("workdir", None, "Folder of the run: <workdir>/<run id>.")
+_MODEL = string("model", None, "A pretrained model instead of a run: hf:DIR or gguf:PATH.")
+_PROMPT = string("prompt", "\n", "What the text begins with.")
+_TOKENS = integer("tokens", 500, "How many new tokens.")
+_TEMPERATURE = number("temperature", 1.0, "Divides the logits; 0: greedy.")
+_TOP_K = integer("top_k", None, "Draw from this many likeliest tokens; default: all.")
+_TOP_P = number(
+    "top_p", None, "Draw from the fewest likeliest tokens of this probability; default: all."
 )
-_MODEL = flags.DEFINE_string(
-    "model", None, "A pretrained model instead of a run: hf:DIR or gguf:PATH.", flag_values=OPTIONS
+_SEED = integer("seed", 0, "Of the draws: the same seed, the same text.")
+_MODEL_SEED = integer(
+    "model_seed", None, "Which of the run's models, by its seed; default: the first."
 )
-_PROMPT = flags.DEFINE_string("prompt", "\n", "What the text begins with.", flag_values=OPTIONS)
-_TOKENS = flags.DEFINE_integer("tokens", 500, "How many new tokens.", flag_values=OPTIONS)
-_TEMPERATURE = flags.DEFINE_float(
-    "temperature", 1.0, "Divides the logits; 0: greedy.", flag_values=OPTIONS
-)
-_TOP_K = flags.DEFINE_integer(
-    "top_k", None, "Draw from this many likeliest tokens; default: all.", flag_values=OPTIONS
-)
-_TOP_P = flags.DEFINE_float(
-    "top_p",
-    None,
-    "Draw from the fewest likeliest tokens of this probability; default: all.",
-    flag_values=OPTIONS,
-)
-_SEED = flags.DEFINE_integer(
-    "seed", 0, "Of the draws: the same seed, the same text.", flag_values=OPTIONS
-)
-_MODEL_SEED = flags.DEFINE_integer(
-    "model_seed",
-    None,
-    "Which of the run's models, by its seed; default: the first.",
-    flag_values=OPTIONS,
-)
-_SWAP = flags.DEFINE_string(
-    "swap", "", "Encodings swapped in, as in eval.swaps.", flag_values=OPTIONS
-)
+_SWAP = string("swap", "", "Encodings swapped in, as in eval.swaps.")
 
 
 def main() -> int:

@@ -7,20 +7,18 @@ The splits, the documents and their order are those that --config.data.source=fi
 
 from __future__ import annotations
 
+import functools
+
 from absl import flags
 
 from pe_jax.commands import cli
 
 OPTIONS = flags.FlagValues()
-_SOURCE = flags.DEFINE_string(
-    "source", None, "The text: files:PATH, or stdlib.", flag_values=OPTIONS
-)
-_NAME = flags.DEFINE_string("name", None, "Name of the dataset: lower_case.", flag_values=OPTIONS)
-_DATA_DIR = flags.DEFINE_string(
-    "data_dir",
-    "",
-    "TFDS's data_dir; default: TFDS_DATA_DIR or ~/tensorflow_datasets.",
-    flag_values=OPTIONS,
+string = functools.partial(flags.DEFINE_string, flag_values=OPTIONS)
+_SOURCE = string("source", None, "The text: files:PATH, or stdlib.")
+_NAME = string("name", None, "Name of the dataset: lower_case.")
+_DATA_DIR = string(
+    "data_dir", "", "TFDS's data_dir; default: TFDS_DATA_DIR or ~/tensorflow_datasets."
 )
 
 

@@ -16,6 +16,7 @@ With published numbers, as in results/reference/, there are published.md and pub
 
 from __future__ import annotations
 
+import functools
 import shlex
 import sys
 from collections.abc import Iterable, Iterator
@@ -30,53 +31,42 @@ if TYPE_CHECKING:
     from pe_jax.engines.status import Standing
 
 OPTIONS = flags.FlagValues()
-_WORKDIR = flags.DEFINE_multi_string(
+strings = functools.partial(flags.DEFINE_multi_string, flag_values=OPTIONS)
+string = functools.partial(flags.DEFINE_string, flag_values=OPTIONS)
+_WORKDIR = strings(
     "workdir",
     [],
     "Folder of the runs, or a results folder; given several times, all make one study.",
-    flag_values=OPTIONS,
 )
-_OUT = flags.DEFINE_string(
-    "out",
-    None,
-    "Folder to write; default: results/<name of workdir>, of the first of several.",
-    flag_values=OPTIONS,
+_OUT = string(
+    "out", None, "Folder to write; default: results/<name of workdir>, of the first of several."
 )
-_BASELINE = flags.DEFINE_string(
+_BASELINE = string(
     "baseline",
     None,
     "Model that the others are compared with, or swap of a single one; default: rope, else nope, "
     "else the first model.",
-    flag_values=OPTIONS,
 )
-_ROW = flags.DEFINE_multi_string(
+_ROW = strings(
     "row",
     [],
     'A model to show, as LABEL or "LABEL as NAME"; given several times, in this order. Default: '
     "all models, the best first. runs.jsonl keeps all.",
-    flag_values=OPTIONS,
 )
-_COLUMN = flags.DEFINE_multi_string(
+_COLUMN = strings(
     "column",
     [],
     "A column of the tables to show, by its title or the first word of it, as in --column=1024 "
     "--column=gain; may be given several times. Default: all.",
-    flag_values=OPTIONS,
 )
-_METRIC = flags.DEFINE_multi_string(
-    "metric",
-    [],
-    "A metric to show; may be given several times. Default: all.",
-    flag_values=OPTIONS,
-)
+_METRIC = strings("metric", [], "A metric to show; may be given several times. Default: all.")
 _NO_NOTES = flags.DEFINE_bool(
     "no_notes", False, "Leave out the notes below the tables.", flag_values=OPTIONS
 )
-_REFERENCE = flags.DEFINE_multi_string(
+_REFERENCE = strings(
     "reference",
     [],
     "A CSV file of published numbers to show beside the scores; may be given several times.",
-    flag_values=OPTIONS,
 )
 
 

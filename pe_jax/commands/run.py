@@ -9,6 +9,7 @@ Any knob of the config is set by --config.SECTION.KNOB=VALUE, as in --config.tra
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import sys
 import traceback
@@ -20,31 +21,24 @@ from ml_collections import config_flags
 from pe_jax.commands import cli
 
 OPTIONS = flags.FlagValues()
+string = functools.partial(flags.DEFINE_string, flag_values=OPTIONS)
+integer = functools.partial(flags.DEFINE_integer, flag_values=OPTIONS)
 _CONFIG = config_flags.DEFINE_config_file(
     "config", None, "Config file, with :pe=SPEC; see base.py.", flag_values=OPTIONS
 )
-_WORKDIR = flags.DEFINE_string("workdir", "runs", "Folder of the runs.", flag_values=OPTIONS)
-_COMMAND = flags.DEFINE_string(
-    "command", None, "What the record says reproduces it; default: this one.", flag_values=OPTIONS
-)
+_WORKDIR = string("workdir", "runs", "Folder of the runs.")
+_COMMAND = string("command", None, "What the record says reproduces it; default: this one.")
 _DISTRIBUTED = flags.DEFINE_boolean(
     "distributed",
     False,
     "Whether this is one of several processes that share the run, on run.mesh.",
     flag_values=OPTIONS,
 )
-_COORDINATOR = flags.DEFINE_string(
-    "coordinator",
-    None,
-    "HOST:PORT of the first process, without a cluster that JAX knows.",
-    flag_values=OPTIONS,
+_COORDINATOR = string(
+    "coordinator", None, "HOST:PORT of the first process, without a cluster that JAX knows."
 )
-_PROCESSES = flags.DEFINE_integer(
-    "processes", None, "How many processes there are.", flag_values=OPTIONS
-)
-_PROCESS = flags.DEFINE_integer(
-    "process", None, "The index of this process, from 0 on.", flag_values=OPTIONS
-)
+_PROCESSES = integer("processes", None, "How many processes there are.")
+_PROCESS = integer("process", None, "The index of this process, from 0 on.")
 
 
 def main() -> int:

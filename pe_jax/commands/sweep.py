@@ -46,10 +46,12 @@ if TYPE_CHECKING:
 
 BASE = "pe_jax.configs.base"
 OPTIONS = flags.FlagValues()
+string = functools.partial(flags.DEFINE_string, flag_values=OPTIONS)
+boolean = functools.partial(flags.DEFINE_bool, flag_values=OPTIONS)
 _CONFIG = config_flags.DEFINE_config_file(
     "config", None, "Config file with get_sweep().", flag_values=OPTIONS
 )
-_WORKDIR = flags.DEFINE_string("workdir", "runs", "Folder of the runs.", flag_values=OPTIONS)
+_WORKDIR = string("workdir", "runs", "Folder of the runs.")
 _JOBS = flags.DEFINE_integer(
     "jobs",
     0,
@@ -57,37 +59,23 @@ _JOBS = flags.DEFINE_integer(
     lower_bound=0,
     flag_values=OPTIONS,
 )
-_DRY_RUN = flags.DEFINE_bool(
-    "dry_run", False, "List the runs, their parameters and time, and stop.", flag_values=OPTIONS
-)
-_OUT = flags.DEFINE_string(
-    "out", None, "Folder for the tables and the report; default: none.", flag_values=OPTIONS
-)
-_STATUS = flags.DEFINE_bool(
-    "status", False, "Show how the runs of --workdir stand, and stop.", flag_values=OPTIONS
-)
-_ALSO = flags.DEFINE_string(
-    "also", "", "Encodings to run besides, separated by commas.", flag_values=OPTIONS
-)
-_SHARD = flags.DEFINE_string(
+_DRY_RUN = boolean("dry_run", False, "List the runs, their parameters and time, and stop.")
+_OUT = string("out", None, "Folder for the tables and the report; default: none.")
+_STATUS = boolean("status", False, "Show how the runs of --workdir stand, and stop.")
+_ALSO = string("also", "", "Encodings to run besides, separated by commas.")
+_SHARD = string(
     "shard",
     "1/1",
     "I/N: do every N-th run from the I-th on, so that N commands share the sweep; slurm: by the "
     "task of a SLURM array.",
-    flag_values=OPTIONS,
 )
-_ENGINE = flags.DEFINE_string(
-    "engine", "local", "What runs the processes: local, this machine; or ray.", flag_values=OPTIONS
-)
-_ADDRESS = flags.DEFINE_string(
+_ENGINE = string("engine", "local", "What runs the processes: local, this machine; or ray.")
+_ADDRESS = string(
     "address",
     "",
     "Of a Ray cluster to join, as HOST:6379, or auto; default: Ray is started on this machine.",
-    flag_values=OPTIONS,
 )
-_PRINT_COMMANDS = flags.DEFINE_bool(
-    "print_commands", False, "Print a command for each run, and stop.", flag_values=OPTIONS
-)
+_PRINT_COMMANDS = boolean("print_commands", False, "Print a command for each run, and stop.")
 
 
 def main() -> int:
