@@ -15,6 +15,8 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from pe_jax import terms
+
 
 def arguments(given: Sequence[str] | None = None) -> argparse.Namespace:
     """The options of a command line; SystemExit with code 2 and a message if they are wrong."""
@@ -59,9 +61,7 @@ def _numbers(text: str) -> list[int]:
 
 
 def _swaps(text: str) -> list[str]:
-    from pe_jax.compose.parse import parse_list
-
-    return [swap.replace(" ", "") for swap in parse_list(text)]
+    return [swap.replace(" ", "") for swap in terms.specs(text)]
 
 
 def main() -> int:
