@@ -43,9 +43,6 @@ class Member:
     def with_fields(self, fields: Mapping[str, Any]) -> Member:
         """The member with these fields set too, in the order of its class. ValueError for a field
         that is unknown, with the nearest name, or whose value does not fit its annotation.
-
-        Fields that have `layers` and no `where` come from a config or record that was written
-        before there was a `where`: layers other than ":" then meant the input of each layer.
         """
         known, annotations = defaults(self.cls), hints(self.cls)
         for field, value in fields.items():
@@ -55,9 +52,6 @@ class Member:
                     f"It has {', '.join(known)}."
                 )
             check_value(value, annotations[field], f"{self.name}'s {field}")
-        if "layers" in fields and "where" not in fields and _embeds(self.cls):
-            where = "input" if fields["layers"] == ":" else "layers"
-            fields = {**fields, "where": where}
         every = {**self.fields, **fields}
         in_order = {field: every[field] for field in known if field in every}  # one name for each
         return dataclasses.replace(self, fields=in_order)
@@ -149,11 +143,6 @@ def make(
     >>> make("learned+t5", dims, {"t5": {"buckets": 16}})
     """
     return parse(spec).with_fields(overrides or {}).encodings(dims)
-
-
-def label(spec: str, overrides: Mapping[str, Mapping[str, Any]] | None = None) -> str:
-    """The spec with the fields that differ from their defaults: what tables show."""
-    return str(parse(spec).with_fields(overrides or {}))
 
 
 def sources(*specs: str) -> dict[str, str]:

@@ -1,9 +1,7 @@
 """Swaps: other encodings evaluated with the parameters of a trained model, as pi for rope.
 
-`Encoding.family` is compared here. `kin`: whether two encodings are of one family, which advice.py,
-runs/start.py and runs/start.py ask too. `replaces`, for swaps alone, is narrower: an encoding
-replaces its own class, one that it subclasses, or the plain class of its family, so that pi
-replaces rope and not xpos, whose decay would be lost.
+`replaces` is narrower than `kin`, one family: pi replaces rope and not xpos, whose decay would be
+lost.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ import pytest
 
 from pe_jax import terms
 from pe_jax.attention.bound import Bound, fold_positions
-from pe_jax.compose.parse import active, defaults, label, make, parse, sources
+from pe_jax.compose.parse import active, defaults, make, parse, sources
 from pe_jax.compose.swap import kin, replaces, swap
 from pe_jax.encoding import (
     HIDDEN,
@@ -365,9 +365,9 @@ def test_fields_of_a_config_come_on_top_of_the_spec():
 
 def test_a_label_shows_what_differs_and_reads_back():
     overrides_ = {"t5": {"buckets": 16, "std": 0.02}, "rope": {"layers": "::2"}}
-    assert label("t5+rope", overrides_) == "t5(buckets=16)+rope[::2]"
-    assert label("t5(buckets=32)+rope[:]") == "t5+rope"
-    shown = label("t5+rope", overrides_)
+    shown = str(parse("t5+rope").with_fields(overrides_))
+    assert shown == "t5(buckets=16)+rope[::2]"
+    assert str(parse("t5(buckets=32)+rope[:]")) == "t5+rope"
     assert make(shown, DIMS) == make("t5+rope", DIMS, overrides_)
 
 
@@ -377,25 +377,22 @@ def test_brackets_say_that_embed_acts_on_the_input_of_layers():
     assert once == Learned(DIMS) and every == Learned(DIMS, layers="0:", where="layers")
     assert parse("rope[0:]").members[0].fields == {"layers": "0:"}
     for spec in ("learned[-1:]", "learned", "learned[0:]", "deberta+learned[-1:]", "rope[::2]"):
-        assert str(parse(spec)) == label(spec) == spec
+        assert str(parse(spec)) == spec
     assert str(parse("learned(where='layers')")) == str(parse("learned[:]")) == "learned[0:]"
 
 
-def test_sections_from_before_there_was_a_where_mean_what_they_meant():
-    for layers, where in ((":", "input"), ("0:", "layers"), ("-1:", "layers")):
-        for spec in ("learned", "learned[::2]", f"learned(layers='{layers}')"):
-            want = Learned(DIMS, layers=layers, where=where)
-            assert make(spec, DIMS, {"learned": {"layers": layers, "std": 0.02}}) == (want,)
-    with pytest.raises(ValueError, match="where='layers'"):
-        make("learned", DIMS, {"learned": {"layers": "-1:", "where": "input"}})
+def test_layers_of_a_section_are_of_where_it_says():
+    for layers in ("0:", "-1:"):
+        fields = {"layers": layers, "where": "layers"}
+        assert make("learned", DIMS, {"learned": fields}) == (Learned(DIMS, **fields),)
+        for fields in ({"layers": layers}, {"layers": layers, "where": "input"}):
+            with pytest.raises(ValueError, match="where='layers'"):
+                make("learned", DIMS, {"learned": fields})
 
 
-def test_a_section_has_every_field_and_layers_of_before_say_where():
+def test_a_section_has_every_field():
     plain = parse("learned").section()
     assert plain["spec"] == "learned" and plain["learned"] == defaults(Learned)
-    before = parse("learned").with_fields({"learned": {"layers": "-1:"}})
-    assert before.section()["learned"]["where"] == "layers"
-    assert before.section() == parse("learned[-1:]").section()
     whole = parse("learned+t5(buckets=8)").section()
     assert parse(whole.pop("spec")).with_fields(whole).section() == whole | {
         "spec": "learned+t5(buckets=8)"
