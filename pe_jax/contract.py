@@ -12,18 +12,15 @@ import inspect
 import os
 import sys
 import types
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, TypeVar
 
 from pe_jax.errors import nearest
 
-Hooks = Mapping[str, tuple[str, ...]]
-"""{hook: the names of its arguments}"""
-
 
 def hooks(contract: type) -> dict[str, tuple[str, ...]]:
-    """The hooks of a contract: the public methods of its class."""
+    """{hook: the names of its arguments} of a contract: the public methods of its class."""
     return {
         name: tuple(inspect.signature(function).parameters)
         for name, function in vars(contract).items()
@@ -31,22 +28,22 @@ def hooks(contract: type) -> dict[str, tuple[str, ...]]:
     }
 
 
-def check_class(cls: type, contract: type, hooks: Hooks) -> None:
+def check_class(cls: type, contract: type) -> None:
     """TypeError unless every public method of `cls`, a subclass of the contract, is a hook and has
     the hook's arguments: a misspelt one would do nothing, in silence. The __post_init__ of `cls` is
     made to run after the contract's.
     """
     if own := vars(cls).get("__post_init__"):
         cls.__post_init__ = _after(contract, own)  # pyright: ignore[reportAttributeAccessIssue]
-    fields = cls.__dict__.get("__annotations__", {})
-    if taken := [name for name in fields if name in hooks]:
+    fields, known = cls.__dict__.get("__annotations__", {}), hooks(contract)
+    if taken := [name for name in fields if name in known]:
         raise TypeError(f"{cls.__name__}.{taken[0]} is a field, and the hook's name: rename it")
     for name, function in vars(cls).items():
         if isinstance(function, staticmethod | classmethod):
             function = function.__func__
         field = name in fields or isinstance(function, type)
         if callable(function) and not name.startswith("_") and not field:
-            _check_hook(cls.__name__, name, function, contract, hooks)
+            _check_hook(cls.__name__, name, function, contract.__name__, known)
 
 
 def _after(contract: type, own: Callable) -> Callable:
@@ -59,15 +56,17 @@ def _after(contract: type, own: Callable) -> Callable:
     return __post_init__
 
 
-def _check_hook(owner: str, name: str, function: Callable, contract: type, hooks: Hooks) -> None:
-    if name not in hooks:
+def _check_hook(
+    owner: str, name: str, function: Callable, contract: str, known: dict[str, tuple[str, ...]]
+) -> None:
+    if name not in known:
         raise TypeError(
-            f"{owner}.{name} is not a hook of {contract.__name__}{nearest(name, hooks)} The hooks "
-            f"are {', '.join(hooks)}; the name of a helper begins with an underscore."
+            f"{owner}.{name} is not a hook of {contract}{nearest(name, known)} The hooks are "
+            f"{', '.join(known)}; the name of a helper begins with an underscore."
         )
     given = tuple(inspect.signature(function).parameters)
-    if given != hooks[name]:
-        raise TypeError(f"{owner}.{name} takes {given}, and the hook takes {hooks[name]}")
+    if given != known[name]:
+        raise TypeError(f"{owner}.{name} takes {given}, and the hook takes {known[name]}")
 
 
 # Users' own files, of which configs name a class or a metric as path/to/file.py:NAME. A file may

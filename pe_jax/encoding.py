@@ -79,7 +79,7 @@ class Encoding:
         super().__init_subclass__(**kwargs)
         if cls.family is None and "family" not in vars(cls):
             cls.family = cls.__name__
-        contract.check_class(cls, Encoding, HOOKS)
+        contract.check_class(cls, Encoding)
 
     def __post_init__(self):
         """Checks every encoding; the __post_init__ of its class, if any, runs after this one."""

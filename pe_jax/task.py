@@ -56,7 +56,7 @@ class Task:
 
     def __init_subclass__(cls, **kwargs: Any):
         super().__init_subclass__(**kwargs)
-        contract.check_class(cls, Task, HOOKS)
+        contract.check_class(cls, Task)
 
     def __post_init__(self):
         """Checks every task; the __post_init__ of its class, if any, runs after this one."""
@@ -133,7 +133,3 @@ class Task:
         token that is not scored; None in place of the list if no single token decides a target.
         """
         return None
-
-
-HOOKS = contract.hooks(Task)
-"""{hook: the names of its arguments}"""
