@@ -153,7 +153,7 @@ def answer(
                 way,
                 change,
                 p.get(way, math.nan),
-                _within(change, margin),
+                stats.equivalence(at(first, lengths[-1], way), of_base, margin) <= stats.LEVEL,
                 tuple(scores[metric][way] for metric in metrics),
                 stats.paired(at(first, lengths[0], way), at(first, lengths[0], AS_TRAINED)),
                 _effective(result, metrics, lengths, way),
@@ -206,16 +206,6 @@ def _scores(
         way: dataclasses.replace(cells.cell(result, metric, length, way), best=told.get(way, False))
         for way in ways
     }
-
-
-def _within(change: stats.Interval, margin: float) -> bool:
-    """Whether the 90 % interval lies within the margin: two one-sided t tests at 5 % each."""
-    from scipy import special
-
-    if change.n < 2:
-        return False
-    half = change.half * special.stdtrit(change.n - 1, 0.95) / special.stdtrit(change.n - 1, 0.975)
-    return bool(abs(change.mean) + half < margin)
 
 
 def _effective(
