@@ -4,11 +4,8 @@ shortest length, and which of its tokens hold what is asked for and the answers.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-
 from pe_jax.evaluation.windows import written
 from pe_jax.metric import PromptMetric, named
-from pe_jax.prompts import Prompt
 from pe_jax.runs.run import Run
 
 
@@ -29,15 +26,9 @@ def show(run: Run) -> None:
         pieces = [
             text.tokenizer.decode(prompt.tokens[i : i + 1]) for i in range(prompt.tokens.size)
         ]
-        for line in _places(prompt, pieces):
-            print(line)
-        print()
-
-
-def _places(prompt: Prompt, pieces: Sequence[bytes]) -> Iterator[str]:
-    """A line for each needle and for the answers, from the bytes of each token."""
-    for a, b in prompt.needles:
-        yield f"needle, tokens {a} to {b - 1} of {len(pieces)}: {b''.join(pieces[a:b])!r}"
-    answer = b"".join(pieces[i] for i in prompt.answer)
-    numbers = f"{prompt.answer[0]} to {prompt.answer[-1]}"
-    yield f"scored, {len(prompt.answer)} tokens from {numbers}: {answer!r}"
+        for a, b in prompt.needles:
+            needle = b"".join(pieces[a:b])
+            print(f"needle, tokens {a} to {b - 1} of {len(pieces)}: {needle!r}")
+        answer = b"".join(pieces[i] for i in prompt.answer)
+        numbers = f"{prompt.answer[0]} to {prompt.answer[-1]}"
+        print(f"scored, {len(prompt.answer)} tokens from {numbers}: {answer!r}\n")

@@ -133,7 +133,9 @@ def _carried_out(
 
     try:
         _check([run for run in runs.values() if not finished(run)])
-        failed = sweep.run_all(runs, folders, make, _reproducing(), environment)
+        here = "workdir", "jobs", "out", "shard", "engine", "address"  # of this machine
+        command = f"{_again(*here)} --workdir=DIR"
+        failed = sweep.run_all(runs, folders, make, command, environment)
     except Refused as error:
         return cli.fail(error)
     if failed is None:
@@ -169,7 +171,8 @@ def _check(left: list[Run]) -> None:
     from pe_jax.runs.trackers import require
 
     require({name for run in left for name in run.log.trackers})
-    for run in {_needs(run): run for run in left}.values():
+    by_needs = {repr((run.data, run.eval, run.train.length, run.train.batch)): run for run in left}
+    for run in by_needs.values():
         for doubt in run.load().about.doubts():  # load refuses text that is too short
             print(f"note: {doubt}")
 
@@ -233,17 +236,6 @@ def _by_id(runs: list[Run]) -> dict[str, Run]:
                 f"another way afterwards, with `pe-jax evaluate`"
             )
     return known
-
-
-def _needs(run: Run) -> str:
-    """A key of what a run needs of its text: runs of equal keys are checked once."""
-    return repr((run.data, run.eval, run.train.length, run.train.batch))
-
-
-def _reproducing() -> str:
-    """The command line that reproduces the results, for any machine's folders."""
-    flags_of_here = "workdir", "jobs", "out", "shard", "engine", "address"
-    return f"{_again(*flags_of_here)} --workdir=DIR"
 
 
 def _again(*but: str) -> str:
