@@ -81,14 +81,17 @@ class Start:
         """The state before the first step, with the parent's parameters of these seeds in it.
         Refused if they are damaged or gone.
         """
-        return state | {"params": self._filled(state["params"], self.parent.read(seeds))}
+        rows = self.parent.read(seeds, "float32")
+        theirs = jax.tree.map(lambda *arrays: jnp.stack(arrays), *(rows[seed] for seed in seeds))
+        return state | {"params": self._filled(state["params"], theirs)}
 
     def models(
         self, lm: LmConfig, encodings: Sequence[Encoding], seeds: Sequence[int], dtype: str
     ) -> dict[int, Any]:
         """The parameters of a run of no steps, by seed, stored in `dtype`. Refused as above."""
         like = structure(lm, encodings)[1]
-        return {seed: self._filled(like, self.parent.read_one(seed, dtype)) for seed in seeds}
+        theirs = self.parent.read(seeds, dtype)
+        return {seed: self._filled(like, theirs[seed]) for seed in seeds}
 
     def _filled(self, tree: Any, theirs: Mapping[str, jax.Array]) -> Any:
         """The tree of parameters with the parent's in the places of those that are taken over."""
@@ -270,17 +273,8 @@ class FinishedRun:
                 f"data.tokenizer={tokens.spec} gives here: use --config.data.tokenizer={remedy}"
             )
 
-    def read(self, seeds: Sequence[int]) -> dict[str, jax.Array]:
-        """Its parameters by path, each with a leading axis of seeds. Refused if damaged or gone."""
-        rows = self._rows(seeds)
-        return {path: jnp.stack([rows[seed][path] for seed in seeds]) for path in self.shapes}
-
-    def read_one(self, seed: int, dtype: str) -> dict[str, jax.Array]:
-        """Its parameters of one seed by path, stored in `dtype`. Refused if damaged or gone."""
-        return {path: jnp.asarray(a, DTYPES[dtype]) for path, a in self._rows([seed])[seed].items()}
-
-    def _rows(self, seeds: Sequence[int]) -> dict[int, dict[str, Any]]:
-        """The parameters of each seed, by path, without the axis of seeds."""
+    def read(self, seeds: Sequence[int], dtype: str) -> dict[int, dict[str, jax.Array]]:
+        """Its parameters by seed and path, stored in `dtype`. Refused if damaged or gone."""
         rows = {}
         for members in self.folder.begun_groups:
             if not set(members) & set(seeds):
@@ -290,7 +284,10 @@ class FinishedRun:
             except (ValueError, OSError) as error:
                 raise Refused(str(error)) from error
             for row, seed in enumerate(members):
-                rows[seed] = {path: arrays[f"params.{path}"][row] for path in self.shapes}
+                rows[seed] = {
+                    path: jnp.asarray(arrays[f"params.{path}"][row], DTYPES[dtype])
+                    for path in self.shapes
+                }
         return rows
 
     def _checkpoints(self, group: Sequence[int]) -> Checkpoints:
@@ -413,20 +410,15 @@ class PretrainedModel:
                 f"use --config.data.tokenizer={self.place}"
             )
 
-    def read(self, seeds: Sequence[int]) -> dict[str, jax.Array]:
-        """Its parameters by path, each with a leading axis of seeds. Refused if damaged or gone."""
-        theirs = self.read_one(seeds[0], "float32")
-        return {path: jnp.stack([array] * len(seeds)) for path, array in theirs.items()}
-
-    def read_one(self, seed: int, dtype: str) -> dict[str, jax.Array]:
-        """Its parameters of one seed by path, stored in `dtype`. Refused if damaged or gone."""
+    def read(self, seeds: Sequence[int], dtype: str) -> dict[int, dict[str, jax.Array]]:
+        """Its parameters by seed and path, stored in `dtype`. Refused if damaged or gone."""
         try:
             model = load(self.source.text, dtype)
         except (ValueError, OSError) as error:
             raise Refused(str(error)) from error
         if model.files != self.source.digests:
             raise Refused(f"{self.place} has changed: give the same command again")
-        return flat(model.params)
+        return dict.fromkeys(seeds, flat(model.params))
 
     def about(self, new: tuple[str, ...], dropped: tuple[str, ...]) -> record.Parent:
         """The parent, as the record of a run holds it."""
