@@ -185,11 +185,11 @@ def parent_of(init_from: str, lm: LmConfig, seeds: Sequence[int]) -> ParentModel
     serve; FileNotFoundError for a pretrained model that is not there.
     """
     if is_pretrained(init_from):
-        return PretrainedModel(Source.of(init_from))
+        return PretrainedModel.of(Source.of(init_from))
     folder, result = _finished_run(init_from)
     _check_seeds(folder, result, seeds)
     _check_heads(folder, result, lm)
-    return FinishedRun(folder, result)
+    return FinishedRun.of(folder, result)
 
 
 def is_pretrained(init_from: Any) -> bool:
@@ -198,70 +198,49 @@ def is_pretrained(init_from: Any) -> bool:
 
 
 @dataclasses.dataclass(frozen=True)
-class FinishedRun:
+class _Known:
+    """What is known of a parent before its parameters are read."""
+
+    place: str
+    """Where it lies, for messages."""
+    name: str
+    """The id of the run, or the name of the pretrained model's folder or file."""
+    label: str
+    """The run's, or family and size, "llama 135M", wherever the model lies."""
+    spec: str
+    """Its encodings."""
+    lm: dict[str, Any]
+    """Its section `lm`, with the number of tokens that its embeddings have."""
+    shapes: Shapes
+    """The shapes of one seed's parameters."""
+
+
+@dataclasses.dataclass(frozen=True)
+class FinishedRun(_Known):
     """A finished run: each seed starts from the same seed's parameters."""
 
     folder: Folder
     result: record.Result
+    parameters: str
+    """A digest of its first program's parameters."""
+
+    @classmethod
+    def of(cls, folder: Folder, result: record.Result) -> FinishedRun:
+        shapes, parameters = _first_program(folder, result)
+        spec, lm = result.config["pe"]["spec"], result.config["lm"]
+        lm = lm | {"vocab": shapes["embedding"][0]}
+        known = str(folder.path), result.id, result.label, spec, lm, shapes
+        return cls(*known, folder, result, parameters)
 
     @property
-    def place(self) -> str:
-        """Where it lies, for messages."""
-        return str(self.folder.path)
-
-    @property
-    def name(self) -> str:
-        return self.result.id
-
-    in_words = name
-    """The parent in a line for people."""
-
-    @property
-    def label(self) -> str:
-        return self.result.label
-
-    @property
-    def spec(self) -> str:
-        """Its encodings."""
-        return self.result.config["pe"]["spec"]
-
-    @property
-    def lm(self) -> dict[str, Any]:
-        """Its section `lm`, with the number of tokens that its embeddings have."""
-        return self.result.config["lm"] | {"vocab": self.shapes["embedding"][0]}
-
-    @property
-    def shapes(self) -> Shapes:
-        """The shapes of one seed's parameters."""
-        return self._stored[0]
+    def in_words(self) -> str:
+        """The parent in a line for people."""
+        return self.name
 
     @property
     def identity(self) -> dict[str, Any]:
         """The part of a run's id that says what it starts from: the same wherever this lies."""
-        return {"id": self.result.id, "parameters": self._stored[1]}
-
-    @functools.cached_property
-    def _stored(self) -> tuple[Shapes, str]:
-        """(shapes of one seed's parameters by path, digest of the parameters) of the program of the
-        lowest seeds that have a model, at its end, of those that the run began with if there is
-        one. Later programs change neither.
-        """
-        gone = {*self.result.diverged}
-        steps = self.result.train.steps
-        begun = {*(self.folder.begun() or self.result).seeds}
-        theirs = (  # not of a program that has begun since, or of a seed that was left out
-            seeds
-            for seeds in sorted(self.folder.begun_groups, key=lambda seeds: not {*seeds} & begun)
-            if {*seeds} - gone
-            and ({*seeds} & {*self.result.seeds} or steps in self._checkpoints(seeds).steps)
-        )
-        if (first := next(theirs, None)) is None:
-            raise ValueError(f"{self.place} has no checkpoints: run it again, in another folder")
-        arrays, digests = self._checkpoints(first).describe(steps)
-        names = [name for name in arrays if name.startswith("params.")]
-        shapes = {name.removeprefix("params."): arrays[name].shape[1:] for name in names}
-        of_params = {"-".join(map(str, first)): {name: digests[name] for name in names}}
-        return shapes, sha256(canonical(of_params))
+        return {"id": self.name, "parameters": self.parameters}
 
     def check_tokens(self, tokens: record.Vocabulary) -> None:
         """ValueError if its embeddings belong to other tokens."""
@@ -280,7 +259,7 @@ class FinishedRun:
             if not set(members) & set(seeds):
                 continue
             try:
-                arrays = self._checkpoints(members).load(self.result.train.steps)
+                arrays = _checkpoints(self.folder, members).load(self.result.train.steps)
             except (ValueError, OSError) as error:
                 raise Refused(str(error)) from error
             for row, seed in enumerate(members):
@@ -290,20 +269,43 @@ class FinishedRun:
                 }
         return rows
 
-    def _checkpoints(self, group: Sequence[int]) -> Checkpoints:
-        return Checkpoints(self.folder.checkpoints(group), read_only=True)
-
     def about(self, new: tuple[str, ...], dropped: tuple[str, ...]) -> record.Parent:
         """The parent, as the record of a run holds it."""
         return record.Parent(
-            id=self.result.id,
-            parameters=self.identity["parameters"],
+            id=self.name,
+            parameters=self.parameters,
             label=self.label,
             config=sha256(canonical(self.result.config)),
             commit=self.result.commit,
             new=new,
             dropped=dropped,
         )
+
+
+def _first_program(folder: Folder, result: record.Result) -> tuple[Shapes, str]:
+    """(shapes of one seed's parameters by path, digest of the parameters) of the program of the
+    lowest seeds that have a model, at its end, of those that the run began with if there is one.
+    Later programs change neither.
+    """
+    gone, steps = {*result.diverged}, result.train.steps
+    begun = {*(folder.begun() or result).seeds}
+    theirs = (  # not of a program that has begun since, or of a seed that was left out
+        seeds
+        for seeds in sorted(folder.begun_groups, key=lambda seeds: not {*seeds} & begun)
+        if {*seeds} - gone
+        and ({*seeds} & {*result.seeds} or steps in _checkpoints(folder, seeds).steps)
+    )
+    if (first := next(theirs, None)) is None:
+        raise ValueError(f"{folder.path} has no checkpoints: run it again, in another folder")
+    arrays, digests = _checkpoints(folder, first).describe(steps)
+    names = [name for name in arrays if name.startswith("params.")]
+    shapes = {name.removeprefix("params."): arrays[name].shape[1:] for name in names}
+    of_params = {"-".join(map(str, first)): {name: digests[name] for name in names}}
+    return shapes, sha256(canonical(of_params))
+
+
+def _checkpoints(folder: Folder, group: Sequence[int]) -> Checkpoints:
+    return Checkpoints(folder.checkpoints(group), read_only=True)
 
 
 def _finished_run(init_from: str) -> tuple[Folder, record.Result]:
@@ -353,49 +355,24 @@ def _check_heads(folder: Folder, parent: record.Result, lm: LmConfig) -> None:
 
 
 @dataclasses.dataclass(frozen=True)
-class PretrainedModel:
+class PretrainedModel(_Known):
     """A pretrained model: every seed starts from the same parameters. Seeds differ in the order of
     the batches, and in parameters that the model does not have.
     """
 
     source: Source
 
-    @property
-    def place(self) -> str:
-        """Where it lies, for messages."""
-        return self.source.text
-
-    @property
-    def name(self) -> str:
-        """The name of its folder or file."""
-        return self.source.name
+    @classmethod
+    def of(cls, source: Source) -> PretrainedModel:
+        about, tree = source.about, _structure_of(source.about)
+        label = f"{about.family} {_rounded(sum(leaf.size for leaf in jax.tree.leaves(tree)))}"
+        shapes = {path: leaf.shape for path, leaf in flat(tree).items()}
+        return cls(source.text, source.name, label, about.spec, vars(about.lm), shapes, source)
 
     @property
     def in_words(self) -> str:
         """The parent in a line for people."""
-        return f"{self.source.name} ({self.label} with {self.spec})"
-
-    @property
-    def label(self) -> str:
-        """Its family and size, "llama 135M", wherever it lies."""
-        about = self.source.about
-        count = sum(leaf.size for leaf in jax.tree.leaves(_structure_of(about)))
-        return f"{about.family} {_rounded(count)}"
-
-    @property
-    def spec(self) -> str:
-        """Its encodings."""
-        return self.source.about.spec
-
-    @property
-    def lm(self) -> dict[str, Any]:
-        """Its section `lm`."""
-        return vars(self.source.about.lm)
-
-    @property
-    def shapes(self) -> Shapes:
-        """The shapes of one seed's parameters."""
-        return {path: leaf.shape for path, leaf in flat(_structure_of(self.source.about)).items()}
+        return f"{self.name} ({self.label} with {self.spec})"
 
     @property
     def identity(self) -> dict[str, Any]:
@@ -423,7 +400,7 @@ class PretrainedModel:
     def about(self, new: tuple[str, ...], dropped: tuple[str, ...]) -> record.Parent:
         """The parent, as the record of a run holds it."""
         return record.Parent(
-            id=self.source.name,
+            id=self.name,
             parameters=self.identity["pretrained"],
             label=self.label,
             config=sha256(canonical(dataclasses.asdict(self.source.about))),

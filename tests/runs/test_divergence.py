@@ -136,9 +136,9 @@ def test_a_parent_is_known_by_the_first_of_its_programs_that_has_a_model(tmp_pat
     stored = {
         (1, 2): SimpleNamespace(steps=[350], describe=lambda step: (arrays, {"params.w": ""}))
     }
-    monkeypatch.setattr(start.FinishedRun, "_checkpoints", lambda self, group: stored[group])
-    parent = start.FinishedRun(Folder(tmp_path), make_record("rope", [2.5] * 5, diverged=(0,)))
-    assert parent.shapes == {"w": (3,)}
+    monkeypatch.setattr(start, "_checkpoints", lambda folder, group: stored[group])
+    parent = make_record("rope", [2.5] * 5, diverged=(0,))
+    assert start._first_program(Folder(tmp_path), parent)[0] == {"w": (3,)}
 
 
 def test_a_parent_is_not_known_by_a_program_that_has_begun_since(tmp_path, monkeypatch):
@@ -149,12 +149,12 @@ def test_a_parent_is_not_known_by_a_program_that_has_begun_since(tmp_path, monke
         (0,): SimpleNamespace(steps=[9]),
         (1, 2): SimpleNamespace(steps=[350], describe=lambda step: (arrays, {"params.w": ""})),
     }
-    monkeypatch.setattr(start.FinishedRun, "_checkpoints", lambda self, group: stored[group])
+    monkeypatch.setattr(start, "_checkpoints", lambda folder, group: stored[group])
     of_two = dataclasses.replace(make_record("rope", [2.5] * 5), seeds=(1, 2))
     with pytest.raises(ValueError, match="has no checkpoints: run it again"):
-        start.FinishedRun(Folder(tmp_path), of_two).shapes  # noqa: B018
+        start._first_program(Folder(tmp_path), of_two)
     (tmp_path / "checkpoints" / "1-2" / "350").mkdir(parents=True)
-    assert start.FinishedRun(Folder(tmp_path), of_two).shapes == {"w": (3,)}
+    assert start._first_program(Folder(tmp_path), of_two)[0] == {"w": (3,)}
 
 
 def test_the_commands_tell_it_in_a_line(lab, diverged):
