@@ -28,7 +28,7 @@ from pe_jax.evaluation.evaluate import Models, evaluate
 from pe_jax.evaluation.passes import jobs, plan, wanted
 from pe_jax.evaluation.scorers import SampleScorer, Scored
 from pe_jax.evaluation.windows import windows
-from pe_jax.record import Baseline, Begun, Result, Tried, divergence
+from pe_jax.record import Baseline, Begun, Result, Tried
 from pe_jax.runs import environment, scores
 from pe_jax.runs.config import users_files
 from pe_jax.runs.folder import Folder, chosen, wider
@@ -158,28 +158,24 @@ def _execute(run: Run, folder: Folder, command: str, view: View) -> Result:
         scored = _score(run, folder, models, _scored_text(run, work), work.session)
 
         def finish() -> Result:
-            assert work.begun and work.trackers
+            assert work.begun
             result = _result(run, folder, work.begun, trained, scored)
-            work.session.history.check()
-            work.trackers.finish(result)
-            folder.write(result)
-            work.set_reason(divergence(result.diverged))
+            work.finish(result)
             return result
 
         return broadcast(finish, kind=Result)
 
 
 class Work(NamedTuple):
-    """What carrying out a run needs besides the run and its folder. The last three fields are for
-    the first process alone.
+    """What carrying out a run needs besides the run and its folder. The last two fields are for the
+    first process alone.
     """
 
     text: Tokens
     session: Session
     begun: Begun | None = None
-    trackers: Trackers | None = None
-    set_reason: Callable[[str], None] = lambda reason: None
-    """Sets the final message of state.json."""
+    finish: Callable[[Result], None] = lambda result: None
+    """Writes the record, and shows it to the trackers."""
 
 
 @contextlib.contextmanager
@@ -201,23 +197,27 @@ def _held_work(run: Run, folder: Folder, command: str, view: View) -> Iterator[W
 
         def hold() -> None:
             nonlocal work
-            begun: list[Begun] = []
-            check, set_reason = stack.enter_context(
-                folder.held(view, lambda: begun.append(_begin(run, folder, text, command, view)))
-            )
+            check = stack.enter_context(locks.locked(folder.path, say=view.say))
+            begun = _begin(run, folder, text, command, view)
+            write = stack.enter_context(folder.kept_state(check, view))
             if damaged := damaged_lines(folder.metrics):
                 view.say(f"{folder.metrics}: {damaged} lines are damaged, and left out")
-            trackers = Trackers(run.log.trackers, folder.path, begun[0], view.say)
+            trackers = Trackers(run.log.trackers, folder.path, begun, view.say)
             stack.enter_context(trackers)
 
             def watch(line: dict[str, Any]) -> None:
                 trackers.watch(line)
                 view.watch(line)
 
+            def finish(result: Result) -> None:
+                check()
+                trackers.finish(result)
+                write(result)
+
             history = History(folder.metrics, watch, check)
             forget = functools.partial(scores.forget, folder.scores)
             session = dataclasses.replace(work.session, history=history, forget=forget)
-            work = Work(text, session, begun[0], trackers, set_reason)
+            work = Work(text, session, begun, finish)
             view.begin()
 
         broadcast(hold)
@@ -440,11 +440,12 @@ def _execute_at_best_rate(run: Run, folder: Folder, command: str, view: View) ->
     _same_text(run.load)  # a text that cannot serve is refused before anything is written
     with contextlib.ExitStack() as stack:
         parts = Parts(view, History(), len(run.train.rates) + 1)
-        set_reason: Callable[[str], None] | None = None
+        write: Callable[[Result], None] | None = None
 
         def hold() -> None:
-            nonlocal set_reason
-            check, set_reason = stack.enter_context(folder.held(view))
+            nonlocal write
+            check = stack.enter_context(locks.locked(folder.path, say=view.say))
+            write = stack.enter_context(folder.kept_state(check, view))
             folder.plan(run.label, run.config)
             folder.metrics.unlink(missing_ok=True)  # the parts give theirs anew
             parts.history = History(folder.metrics, view.watch, check)
@@ -466,7 +467,7 @@ def _execute_at_best_rate(run: Run, folder: Folder, command: str, view: View) ->
         result = _execute(part, folder.of_rate(part.id), command, parts.next())
 
         def finish() -> Result:
-            assert set_reason
+            assert write
             took = result.seconds or _seconds(0.0, 0.0)
             whole = dataclasses.replace(
                 result,
@@ -476,9 +477,7 @@ def _execute_at_best_rate(run: Run, folder: Folder, command: str, view: View) ->
                 command=command,
                 seconds=_seconds(took.train + sum(seconds.values()), took.evaluate),
             )
-            parts.history.check()
-            folder.write(whole)
-            set_reason(divergence(whole.diverged))
+            write(whole)
             return whole
 
         return broadcast(finish, kind=Result)

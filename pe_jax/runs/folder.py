@@ -26,7 +26,7 @@ import jax
 
 from pe_jax import record
 from pe_jax.errors import Refused, in_words
-from pe_jax.record import Begun, Reason, Result, Row, Stage, Tried
+from pe_jax.record import Begun, Reason, Result, Row, Stage, Tried, divergence
 from pe_jax.runs.config import RunConfig, section, users_files, with_tuples
 from pe_jax.runs.progress import View
 from pe_jax.storage import atomic, locks, records
@@ -71,9 +71,6 @@ class Folder:
 
     def result(self) -> Result | None:
         return records.read(Result, self.path / "result.json")
-
-    def write(self, result: Result) -> None:
-        records.write(self.path / "result.json", result)
 
     def plan(self, label: str, config: dict[str, Any]) -> None:
         """Writes queued.json."""
@@ -157,47 +154,30 @@ class Folder:
     # The process at work
 
     @contextlib.contextmanager
-    def held(
-        self, view: View, begin: Callable[[], object] = lambda: None
-    ) -> Iterator[tuple[locks.Check, Callable[[str], None]]]:
-        """Holds the lock and, once `begin()` has been called, keeps state.json while the run is
-        carried out: running, then done, stopped or failed. Gives the lock's check, and a function
-        that sets the reason of a run which is done. A folder that another process has taken over is
-        left to that process.
+    def kept_state(self, check: locks.Check, view: View) -> Iterator[Callable[[Result], None]]:
+        """Keeps state.json of the folder, whose lock has this `check`, while the run is carried
+        out: running, then done, stopped or failed. Gives finish(result), which writes the record. A
+        folder that another process has taken over is left to that process.
         """
-        with locks.locked(self.path, say=view.say) as check:
-            begin()
-            records.put_state(self.path, Stage.RUNNING)
-            ending: tuple[Stage, str] = Stage.DONE, ""
+        records.put_state(self.path, Stage.RUNNING)
+        ending = Stage.DONE, ""
 
-            def done(reason: str) -> None:
-                nonlocal ending
-                ending = Stage.DONE, reason
+        def finish(result: Result) -> None:
+            nonlocal ending
+            check()
+            records.write(self.path / "result.json", result)
+            ending = Stage.DONE, divergence(result.diverged)
 
-            records.read_whole(
-                Result, self.path / "result.json", view.say
-            )  # a damaged one is set aside
-            try:
-                yield check, done
-            except Interrupted as error:
-                ending = Stage.STOPPED, f"by {error}"
-                raise
-            except KeyboardInterrupt:
-                ending = Stage.STOPPED, f"by {signal.SIGINT.name}"
-                raise
-            except Refused as error:
-                ending = Stage.FAILED, str(error)
-                raise
-            except OSError as error:
-                ending = Stage.FAILED, in_words(error)
-                raise
-            except BaseException as error:
-                ending = Stage.FAILED, f"{type(error).__name__}: {error}"
-                raise
-            finally:
-                with contextlib.suppress(OSError, locks.TakenOver):  # what ended the run matters
-                    check()
-                    records.put_state(self.path, *ending)
+        records.read_whole(Result, self.path / "result.json", view.say)  # sets a damaged one aside
+        try:
+            yield finish
+        except BaseException as error:
+            ending = _ending(error)
+            raise
+        finally:
+            with contextlib.suppress(OSError, locks.TakenOver):  # what ended the run matters
+                check()
+                records.put_state(self.path, *ending)
 
     def begin(self, about: Begun, tokenizer: str | None, notes: Iterable[str], view: View) -> Begun:
         """Writes config.json, and the text of tokenizer.json if there is one; `view` is told the
@@ -282,6 +262,20 @@ class Folder:
                 total += steps * line["ms_per_step"] / 1e3
                 before[seeds] = line["step"]
         return total
+
+
+def _ending(error: BaseException) -> tuple[Stage, str]:
+    """How a run stands that this error has ended, and why."""
+    match error:
+        case Interrupted():
+            return Stage.STOPPED, f"by {error}"
+        case KeyboardInterrupt():
+            return Stage.STOPPED, f"by {signal.SIGINT.name}"
+        case Refused():
+            return Stage.FAILED, str(error)
+        case OSError():
+            return Stage.FAILED, in_words(error)
+    return Stage.FAILED, f"{type(error).__name__}: {error}"
 
 
 def starved(result: Result) -> list[Row]:
