@@ -37,11 +37,6 @@ def texts(path: Path) -> list[bytes]:
         return []
 
 
-def read(path: Path) -> list[dict[str, Any]]:
-    """The whole lines of the file."""
-    return [line for line in map(decode, texts(path)) if line is not None]
-
-
 def encode(line: dict[str, Any]) -> str:
     """The text of a line."""
     return json.dumps(line | {"digest": _digest(line)}) + "\n"

@@ -30,7 +30,8 @@ def workdir(lab):
 
 def scores(folder):
     """The scores that are kept, line by line: {"row": ..., "protocol": ...}."""
-    return [line for line in jsonl.read(folder / "scores.jsonl") if "row" in line]
+    lines = map(jsonl.decode, jsonl.texts(folder / "scores.jsonl"))
+    return [line for line in lines if line and "row" in line]
 
 
 def published(out):
