@@ -10,7 +10,6 @@ from __future__ import annotations
 import glob
 import subprocess
 import time
-from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple, Protocol, runtime_checkable
 
@@ -101,15 +100,13 @@ def accelerated() -> bool:
 
 
 class Local:
-    """Up to `jobs` processes at a time, as in at_a_time, of as many runs as are `wanted`.
-
-    Of their resources it reads nothing: the runs share the cores, and see every device.
+    """Up to `jobs` processes at a time, as in at_a_time, of so many `runs`, whatever resources they
+    ask for: the runs share the cores, and see every device.
     """
 
-    def __init__(self, jobs: int, wanted: Sequence[Resources], say: Callable[[str], None]):
-        del say
-        self.jobs = at_a_time(jobs, len(wanted))
-        self.last_round = len(wanted) % self.jobs or self.jobs
+    def __init__(self, jobs: int, runs: int):
+        self.jobs = at_a_time(jobs, runs)
+        self.last_round = runs % self.jobs or self.jobs
         self.processes: dict[str, subprocess.Popen[bytes]] = {}
 
     def __enter__(self) -> Local:

@@ -51,7 +51,7 @@ def choose(name: str, jobs: int, address: str) -> Make:
         return functools.partial(ray.Ray, address, jobs)
     if address:
         raise Refused(f"--address={address} is for --engine=ray, which joins a cluster there")
-    return functools.partial(Local, jobs)
+    return lambda wanted, say: Local(jobs, len(wanted))
 
 
 def run_all(
@@ -257,14 +257,11 @@ def _reason(folder: Path, exit: Exit) -> str:
     return reason
 
 
-SLURM = "slurm"
-
-
 class Shard(NamedTuple):
     """Which part of a sweep, counted from 1, of how many."""
 
-    number: int = 1
-    of: int = 1
+    number: int
+    of: int
 
     def own(self, runs: Sequence[Any]) -> list[Any]:
         """Its runs: the one of its number, and every `of`-th after that."""
@@ -275,7 +272,7 @@ def parse_shard(text: str, environment: Mapping[str, str]) -> Shard:
     """The shard of "i/n", or with "slurm" that of the task of a SLURM array by its environment
     variables. ValueError if it is neither.
     """
-    if text == SLURM:
+    if text == "slurm":
         names = ("SLURM_ARRAY_TASK_ID", "SLURM_ARRAY_TASK_MIN", "SLURM_ARRAY_TASK_COUNT")
         known = [environment.get(name, "") for name in names]
         if not all(value.isdecimal() for value in known):

@@ -217,7 +217,7 @@ class Checkpoints:
 
     def _arrays(self, step: int, shapes: dict[str, Any], digests: dict[str, str]) -> dict[str, Any]:
         """The arrays of a checkpoint, by name; ValueError unless their digests are these."""
-        arrays = self._item(step, state=ocp.args.StandardRestore(shapes))
+        arrays = self._item(step, "state", ocp.args.StandardRestore(shapes))
         for name, known in digests.items():
             if digest_of(arrays[name]) != known:
                 raise ValueError(f"the bytes of {name} are not those that were written")
@@ -225,14 +225,13 @@ class Checkpoints:
 
     def _meta(self, step: int) -> dict[str, Any]:
         """What a checkpoint holds besides its arrays."""
-        return self._item(step, meta=ocp.args.JsonRestore())
+        return self._item(step, "meta", ocp.args.JsonRestore())
 
-    def _item(self, step: int, **item: Any) -> Any:
-        """The one part of a checkpoint, `state` or `meta`, that is named with how to read it."""
-        part = next(iter(item))
+    def _item(self, step: int, part: str, how: Any) -> Any:
+        """A part of a checkpoint, `state` or `meta`, read by these arguments of Orbax."""
         check_sums(self.folder / str(step), part)
         with _quiet():
-            return self.manager.restore(step, args=ocp.args.Composite(**item))[part]
+            return self.manager.restore(step, args=ocp.args.Composite(**{part: how}))[part]
 
 
 def _quiet():

@@ -11,7 +11,6 @@ from commands import Lab, the_run, tiny
 from pe_jax.engines import status, sweep
 from pe_jax.engines.engine import Exit, Local
 from pe_jax.runs.folder import Folder
-from pe_jax.runs.resources import Resources
 from pe_jax.storage import atomic, records
 
 MOVE = "a file is where a folder must be: move it away"
@@ -93,7 +92,7 @@ def test_a_full_disk_hides_no_reason_and_stops_the_runs_at_work(tmp_path, monkey
     def full(*arguments):
         raise OSError(28, "No space left on device")
 
-    engine = Local(1, [Resources()], print)
+    engine = Local(1, 1)
     engine.processes["alibi"] = subprocess.Popen(["sleep", "100"])
     at_work = sweep._Sweep({"rope": None}, {"rope": Folder(tmp_path)}, [], None, "", {}, full)
     monkeypatch.setattr(sweep._Sweep, "_start_all", lambda self, engine: None)

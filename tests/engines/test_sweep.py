@@ -128,7 +128,7 @@ def test_an_encoding_is_not_added_by_a_get_config_that_lacks_what_the_file_sets(
 def test_a_second_interrupt_while_runs_save_their_state_kills_them(tmp_path, monkeypatch):
     """Each is in a process group of its own, so that no other signal would reach it."""
     os.mkfifo(tmp_path / "ready")
-    engine, log = Local(1, [Resources()], print), tmp_path / "log"
+    engine, log = Local(1, 1), tmp_path / "log"
     deaf = ["sh", "-c", "trap '' TERM; echo > ready; exec tail -f /dev/null"]
     engine.submit("a", Command(deaf, dict(os.environ), tmp_path, log, Resources()))
     (tmp_path / "ready").read_text()  # which waits until it is deaf
@@ -335,5 +335,5 @@ def test_a_killed_sweep_and_then_two_at_once_end_well_with_each_run_done_once(la
 )
 def test_the_runs_of_a_round_share_the_cores(monkeypatch, jobs, expected):
     monkeypatch.setattr(os, "sched_getaffinity", lambda process: set(range(6)))
-    engine = Local(jobs, [Resources()] * 5, print)
+    engine = Local(jobs, 5)
     assert [engine.threads(Resources(), waiting) for waiting in (4, 3, 2, 1, 0)] == expected
