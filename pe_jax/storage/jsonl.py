@@ -11,8 +11,6 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-import msgspec
-
 from pe_jax.errors import concerning
 from pe_jax.storage import atomic
 from pe_jax.storage.hashes import canonical, sha256
@@ -35,6 +33,16 @@ def texts(path: Path) -> list[bytes]:
         return path.read_bytes().splitlines()
     except FileNotFoundError:
         return []
+
+
+def read_lines(path: Path) -> list[dict[str, Any]]:
+    """The whole lines of the file."""
+    return [line for line in map(decode, texts(path)) if line is not None]
+
+
+def damaged_lines(path: Path) -> int:
+    """How many lines of the file are not whole."""
+    return sum(decode(text) is None for text in texts(path))
 
 
 def encode(line: dict[str, Any]) -> str:
@@ -103,34 +111,6 @@ class History:
         self.watch(line)
 
 
-class _Training(msgspec.Struct):
-    """The types of a line of training."""
-
-    seeds: list[int]
-    step: int
-    of: int
-    loss: list[float | None]
-    grad_norm: list[float | None]
-    rate: float
-    ms_per_step: float
-    tokens_per_second: float
-    valid: list[float | None] | msgspec.UnsetType = msgspec.UNSET
-    part: int | msgspec.UnsetType = msgspec.UNSET
-    parts: int | msgspec.UnsetType = msgspec.UNSET
-
-
-class _Evaluated(msgspec.Struct):
-    """The types of a line of evaluation."""
-
-    evaluated: int
-    of: int
-
-
-def read_lines(path: Path) -> list[dict[str, Any]]:
-    """The whole lines of a metrics.jsonl."""
-    return [line for line in map(_decoded, texts(path)) if line is not None]
-
-
 class Tail:
     """The lines of a metrics.jsonl that is being written, each read once."""
 
@@ -152,19 +132,4 @@ class Tail:
             file.seek(self.offset)
             whole, end, _ = file.read().rpartition(b"\n")
         self.offset += len(whole) + len(end)
-        return [line for line in map(_decoded, whole.splitlines()) if line is not None], anew
-
-
-def damaged_lines(path: Path) -> int:
-    """How many lines of a metrics.jsonl are left out because they are not whole."""
-    return sum(_decoded(text) is None for text in texts(path))
-
-
-def _decoded(text: bytes) -> dict[str, Any] | None:
-    """The line; None where it is not as it was written."""
-    line = decode(text)
-    try:
-        msgspec.convert(line, _Training if line and "loss" in line else _Evaluated)
-    except msgspec.ValidationError:
-        return None
-    return line
+        return [line for line in map(decode, whole.splitlines()) if line is not None], anew

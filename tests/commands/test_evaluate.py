@@ -30,8 +30,7 @@ def workdir(lab):
 
 def scores(folder):
     """The scores that are kept, line by line: {"row": ..., "protocol": ...}."""
-    lines = map(jsonl.decode, jsonl.texts(folder / "scores.jsonl"))
-    return [line for line in lines if line and "row" in line]
+    return [line for line in jsonl.read_lines(folder / "scores.jsonl") if "row" in line]
 
 
 def published(out):

@@ -14,8 +14,8 @@ def path(tmp_path):
 
 
 def test_a_tail_decodes_each_line_once(path, monkeypatch):
-    decoded, decode = [], jsonl._decoded
-    monkeypatch.setattr(jsonl, "_decoded", lambda text: decoded.append(text) or decode(text))
+    decoded, decode = [], jsonl.decode
+    monkeypatch.setattr(jsonl, "decode", lambda text: decoded.append(text) or decode(text))
     tail = jsonl.Tail(path)
     assert tail.read() == (LINES[:3], True)
     assert tail.read() == ([], False)
