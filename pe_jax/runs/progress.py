@@ -127,9 +127,14 @@ class Bar:
         )
 
     def left(self) -> str:
-        """The time left in words."""
-        begun, done = self.measured_from
-        return time_left(time.monotonic() - begun, self.done - done, self.done, self.total)
+        """The time left in words. Less than a fiftieth of all is too little to tell: most of it is
+        compilation.
+        """
+        begun, before = self.measured_from
+        elapsed, gained = time.monotonic() - begun, self.done - before
+        if gained < 0.02 * self.total or not elapsed:
+            return "time left: measuring"
+        return f"{duration(elapsed * (self.total - self.done) / gained)} left"
 
     def say(self, message: str) -> None:
         """Prints a line above the bar."""
@@ -259,15 +264,6 @@ def describe(line: dict[str, Any]) -> str:
     validation = "" if valid is None else f"  validation {valid:.2f} bits"
     speed = f"{line['tokens_per_second'] / 1e3:.1f} k tokens/s"
     return f"{rate}step {line['step']}/{line['of']}  loss {in_bits}{validation}  {speed}"
-
-
-def time_left(elapsed: float, gained: float, done: float, total: float) -> str:
-    """The time left in words, from the seconds that `gained` of the work has taken. Less than a
-    fiftieth of all is too little to tell: most of it is compilation.
-    """
-    if gained < 0.02 * total or not elapsed:
-        return "time left: measuring"
-    return f"{duration(elapsed * (total - done) / gained)} left"
 
 
 def duration(seconds: float) -> str:
