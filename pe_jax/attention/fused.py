@@ -59,7 +59,7 @@ from pe_jax.attention import pointwise
 from pe_jax.attention.bound import Bound
 from pe_jax.attention.dense import prepare
 from pe_jax.attention.relative import Tables
-from pe_jax.attention.rows import ABSENT, Rows
+from pe_jax.attention.rows import ABSENT, Rows, visible_pairs
 from pe_jax.encoding import HIDDEN, RELATIVE, overrides
 
 TABLES = {"bias": "relative_bias", "gate": "relative_gate"}
@@ -444,14 +444,8 @@ class _Tile:
         return ref[head : head + 1, at] if len(ref.shape) == 2 else ref[head, :, at]
 
     def seen(self) -> Bool[Array, "B B"]:
-        """`rows.visible`"""
         i, j = self.numbers("q_idx", 0), self.numbers("k_idx", 0)
-        seen = jnp.broadcast_to((j >= 0) & self.more, (self.plan.block,) * 2)
-        if self.plan.causal:
-            seen &= j <= i
-        for window, sinks in self.plan.reach:
-            seen &= (jnp.abs(i - j) < window) | (j < sinks)
-        return seen
+        return visible_pairs(self.plan.causal, self.plan.reach, i, j) & self.more
 
     def table(self, name: str, head: int) -> Any:
         """[B, B], or None."""

@@ -82,10 +82,14 @@ def visible(pe: Bound, q_idx: Int[Array, "T"], k_idx: Int[Array, "S"]) -> Bool[A
     """Which keys each query sees: none without a token, none after it in a causal model, and for
     every encoding with a `reach` only those in its window or among its sinks.
     """
-    i, j = q_idx[:, None], k_idx[None, :]
-    seen = jnp.broadcast_to(j >= 0, (len(q_idx), len(k_idx)))
-    if pe.causal:
+    return visible_pairs(pe.causal, pe.reach, q_idx[:, None], k_idx[None, :])
+
+
+def visible_pairs(causal: bool, reach: Any, i: Int[Array, "..."], j: Int[Array, "..."]) -> Array:
+    """`visible` of query and key indices that broadcast to the pairs, in either order of axes."""
+    seen = jnp.broadcast_to(j >= 0, jnp.broadcast_shapes(i.shape, j.shape))
+    if causal:
         seen &= j <= i
-    for window, sinks in pe.reach:
+    for window, sinks in reach:
         seen &= (jnp.abs(i - j) < window) | (j < sinks)
     return seen
