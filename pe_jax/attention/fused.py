@@ -240,8 +240,8 @@ def _programs(encodings: Any, causal: bool, heads: int, tree: Any, shapes: Any) 
     given = [structs[n] for n in used]
     slopes = [jax.ShapeDtypeStruct((heads,), jnp.float32)] * len(names)
     programs = jax.make_jaxpr(forward)(*given), jax.make_jaxpr(backward)(*given, *slopes)
-    pointwise.cost(programs[0], *given)
-    pointwise.cost(programs[1], *given, *slopes)
+    pointwise.check(programs[0], *given)
+    pointwise.check(programs[1], *given, *slopes)
     return used, *programs
 
 

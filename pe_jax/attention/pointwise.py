@@ -61,19 +61,14 @@ def evaluate(program: ClosedJaxpr, *arguments: Tiles) -> list[Tiles]:
     return _Evaluation().run(program, arguments)
 
 
-def cost(program: ClosedJaxpr, *shapes: Any) -> int:
-    """How many operations on tiles `evaluate` makes of a program for arguments of these shapes.
-    NotPointwise as there.
-    """
-    counted = _Evaluation()
+def check(program: ClosedJaxpr, *shapes: Any) -> None:
+    """NotPointwise if `evaluate` refuses the program for arguments of these shapes."""
 
-    def run(numbers):
-        counted.run(program, [filled(a.shape, itertools.repeat(x)) for a, x in numbers])
-        return 0.0
+    def run(tiles):
+        arguments = zip(shapes, tiles, strict=True)
+        evaluate(program, *(filled(a.shape, itertools.repeat(tile)) for a, tile in arguments))
 
-    given = [(a, jax.ShapeDtypeStruct((1, 1), a.dtype)) for a in shapes]
-    jax.eval_shape(lambda xs: run(zip(shapes, xs, strict=True)), [x for _, x in given])
-    return counted.made
+    jax.eval_shape(run, [jax.ShapeDtypeStruct((1, 1), a.dtype) for a in shapes])
 
 
 def filled(shape: Sequence[int], values: Any) -> Tiles:

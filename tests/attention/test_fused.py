@@ -254,7 +254,7 @@ def test_a_program_of_one_pair_runs_on_tiles():
 def test_a_program_that_is_not_pointwise_is_refused(function, said):
     shape = jax.ShapeDtypeStruct((9,), jnp.float32)
     with pytest.raises(pointwise.NotPointwise, match=said):
-        pointwise.cost(jax.make_jaxpr(function)(shape), shape)
+        pointwise.check(jax.make_jaxpr(function)(shape), shape)
 
 
 def test_a_model_of_shared_keys_and_vmapped_seeds_has_the_gradients_of_dense_attention():
