@@ -40,7 +40,6 @@ import dataclasses
 import functools
 import itertools
 import math
-import operator
 from collections.abc import Callable, Iterator
 from typing import Any, Literal, NamedTuple
 
@@ -424,64 +423,33 @@ class _Tile:
     def at_distances(self, hook: str, head: int) -> Float[Array, "n D"]:
         return self.refs[hook][head, :, self.columns(hook)]
 
+    def dot(self, kind: str, head: int) -> Float[Array, "B B"]:
+        """The dot products: "" of near pairs, "_far" of far ones."""
+        return _product(self.vectors(f"k{kind}", head), self.vectors(f"q{kind}", head), (0, 0))
+
     def dotted(self, hook: str, head: int, vectors: Float[Array, "n B"]) -> Float[Array, "B B"]:
         """The product of each query's or key's vector with the one at each pair's distance."""
         wide = _product(vectors, self.at_distances(hook, head), (0, 0))
         tile = self.target.diagonals(wide)
         return tile.T if VECTORS[hook] == "q" else tile
 
-    def by_distance(self, hook: str, tile: Float[Array, "B B"], dtype: Any) -> Float[Array, "B D"]:
+    def by_distance(self, hook: str, tile: Float[Array, "B B"]) -> Float[Array, "B D"]:
         """The transpose: each query's or key's numbers of a tile at the columns of `columns`."""
-        return self.target.spread(tile.T if VECTORS[hook] == "q" else tile).astype(dtype)
+        wide = self.target.spread(tile.T if VECTORS[hook] == "q" else tile)
+        return wide.astype(self.refs[hook].dtype)
 
     def numbers(self, name: str, head: int) -> Array:
         """A number of each token, to be broadcast: [1, B] of queries, [B, 1] of keys."""
-        row = self._row(name, head)
+        ref, at = self.refs[name], self.at[name[0]]
+        row = ref[head : head + 1, at] if len(ref.shape) == 2 else ref[head, :, at]
         return row if name[0] == "q" else self.target.turned(row)
 
-    def _row(self, name: str, head: int) -> Array:
-        ref, at = self.refs[name], self.at[name[0]]
-        return ref[head : head + 1, at] if len(ref.shape) == 2 else ref[head, :, at]
-
+    @functools.cached_property
     def seen(self) -> Bool[Array, "B B"]:
         i, j = self.numbers("q_idx", 0), self.numbers("k_idx", 0)
         return visible_pairs(self.plan.causal, self.plan.reach, i, j) & self.more
 
-    def table(self, name: str, head: int) -> Any:
-        """[B, B], or None."""
-        name = f"{name}_table"
-        if name not in self.refs:
-            return None
-        return self.target.laid_out(self.refs[name], head, self.start, self.plan.block)
-
-    def logits(self, head: int, hooks: dict[str, Any]) -> Float[Array, "B B"]:
-        s = _product(self.vectors("k", head), self.vectors("q", head), (0, 0))
-        if "far" in hooks:
-            far = _product(self.vectors("k_far", head), self.vectors("q_far", head), (0, 0))
-            s = jnp.where(hooks["far"][head] > 0, far, s)
-        for hook, vectors in (("relative_keys", "q_plain"), ("relative_queries", "k_plain")):
-            if hook in self.refs:
-                s += self.dotted(hook, head, self.vectors(vectors, head))
-        terms = self.table("bias", head), hooks["bias"][head] if "bias" in hooks else None
-        return functools.reduce(operator.add, [term for term in terms if term is not None], s)
-
-    def slopes_of_products(
-        self, head: int, hooks: dict[str, Any], slope: Float[Array, "B B"]
-    ) -> dict[str, Any]:
-        """The gradient of the dot products: "" of near pairs, "_far" of far ones."""
-        if "far" not in hooks:
-            return {"": slope}
-        far = hooks["far"][head] > 0
-        return {"": jnp.where(far, 0.0, slope), "_far": jnp.where(far, slope, 0.0)}
-
-    def gate(self, head: int, hooks: dict[str, Any]) -> Any:
-        """The product of the gates, [B, B]; None if there are none."""
-        return _times(self.table("gate", head), hooks["gate"][head] if "gate" in hooks else None)
-
-    def add_to_table(self, name: str, sums: dict[str, Any], head: int, tile: Array) -> None:
-        """Adds to the gradient of a table."""
-        self.target.add_diagonals(sums[name], head, self.start, tile)
-
+    @functools.cached_property
     def hooks(self) -> dict[str, Any]:
         """The tile of each head from each hook of pairs."""
         pairs = self.plan.pairs
@@ -489,6 +457,38 @@ class _Tile:
             return {}
         results = pointwise.evaluate(pairs.forward, *self._arguments(pairs))
         return dict(zip(pairs.names, results, strict=True))
+
+    def logits(self, head: int) -> Float[Array, "B B"]:
+        s = self.dot("", head)
+        if "far" in self.hooks:
+            s = jnp.where(self.hooks["far"][head] > 0, self.dot("_far", head), s)
+        for hook, vectors in (("relative_keys", "q_plain"), ("relative_queries", "k_plain")):
+            if hook in self.refs:
+                s += self.dotted(hook, head, self.vectors(vectors, head))
+        if "bias_table" in self.refs:
+            s += self.laid_out("bias_table", head)
+        return s + self.hooks["bias"][head] if "bias" in self.hooks else s
+
+    def slopes_of_products(self, head: int, slope: Float[Array, "B B"]) -> dict[str, Any]:
+        """The gradient of the dot products, by the kinds of `dot`."""
+        if "far" not in self.hooks:
+            return {"": slope}
+        far = self.hooks["far"][head] > 0
+        return {"": jnp.where(far, 0.0, slope), "_far": jnp.where(far, slope, 0.0)}
+
+    def gate_of_table(self, head: int) -> Any:
+        return self.laid_out("gate_table", head) if "gate_table" in self.refs else 1.0
+
+    def gate_of_hook(self, head: int) -> Any:
+        return self.hooks["gate"][head] if "gate" in self.hooks else 1.0
+
+    def gate(self, head: int) -> Any:
+        """The product of the gates, [B, B] or 1.0."""
+        return self.gate_of_table(head) * self.gate_of_hook(head)
+
+    def laid_out(self, name: str, head: int) -> Float[Array, "B B"]:
+        """The numbers of a table, one for each pair."""
+        return self.target.laid_out(self.refs[name], head, self.start, self.plan.block)
 
     def hooks_slopes(self, slopes: dict[int, _Slopes]) -> dict[str, list]:
         """The gradients of what hooks of pairs read, from those of the heads that are given: by the
@@ -503,7 +503,7 @@ class _Tile:
                 return np.float32(0)
             if name == "bias":
                 return slopes[head].logits
-            return _times(slopes[head].gates, self.table("gate", head))
+            return slopes[head].gates * self.gate_of_table(head)
 
         heads = range(self.plan.heads)
         given = [
@@ -533,12 +533,6 @@ def _product(a: Array, b: Array, axes: tuple[int, int]) -> Float[Array, "B n"]:
     return jax.lax.dot_general(
         a, b, (((axes[0],), (axes[1],)), ((), ())), preferred_element_type=jnp.float32
     )
-
-
-def _times(*factors: Any) -> Any:
-    """The product of those that are not None; None if all are."""
-    given = [factor for factor in factors if factor is not None]
-    return functools.reduce(operator.mul, given) if given else None
 
 
 def _differentiable(plan: _Plan) -> Callable:
@@ -572,20 +566,18 @@ def _forward(plan: _Plan, arrays: dict[str, Any]) -> dict[str, Array]:
     tokens, B = arrays["q"].shape[-1], plan.block
 
     def step(tile, sums, heads, states, shared):
-        hooks, seen = tile.hooks(), tile.seen()
-        return [one(tile, hooks, seen, g, s) for g, s in zip(heads, states, strict=True)], shared
+        return [one(tile, head, s) for head, s in zip(heads, states, strict=True)], shared
 
-    def one(tile, hooks, seen, head, state):
+    def one(tile, head, state):
         top, total, out = state
-        s = jnp.where(seen, tile.logits(head, hooks), HIDDEN)
+        s = jnp.where(tile.seen, tile.logits(head), HIDDEN)
         new = jnp.maximum(top, s.max(0, keepdims=True))
-        w, rescale = jnp.where(seen, jnp.exp(s - new), 0.0), jnp.exp(top - new)
+        w, rescale = jnp.where(tile.seen, jnp.exp(s - new), 0.0), jnp.exp(top - new)
         total = total * rescale + w.sum(0, keepdims=True)
-        v, gate = tile.vectors("v", head), tile.gate(head, hooks)
-        w = w if gate is None else w * gate
+        v, w = tile.vectors("v", head), w * tile.gate(head)
         out = out * rescale + _product(v, w.astype(v.dtype), (1, 0))
         if "relative_values" in tile.refs:
-            wide = tile.by_distance("relative_values", w, v.dtype)
+            wide = tile.by_distance("relative_values", w)
             out += _product(tile.at_distances("relative_values", head), wide, (1, 1))
         return [new, total, out]
 
@@ -619,16 +611,14 @@ class _Slopes(NamedTuple):
     gates: Array
 
 
-def _slopes(tile: _Tile, hooks: dict[str, Any], seen: Array, head: int) -> _Slopes:
-    s = tile.logits(head, hooks)
-    p = jnp.where(seen, jnp.exp(s - tile.numbers("q_lse", head)), 0.0)
+def _slopes(tile: _Tile, head: int) -> _Slopes:
+    p = jnp.where(tile.seen, jnp.exp(tile.logits(head) - tile.numbers("q_lse", head)), 0.0)
     do = tile.vectors("q_slope", head)
     dw = _product(tile.vectors("v", head), do, (0, 0))
     if "relative_values" in tile.refs:
         dw += tile.dotted("relative_values", head, do)
-    gate = tile.gate(head, hooks)
-    dp, w = (dw, p) if gate is None else (dw * gate, p * gate)
-    return _Slopes(w, p * (dp - tile.numbers("q_delta", head)), p * dw)
+    gate = tile.gate(head)
+    return _Slopes(p * gate, p * (dw * gate - tile.numbers("q_delta", head)), p * dw)
 
 
 def _of_queries(plan: _Plan, arrays: dict[str, Any]) -> dict[str, Array]:
@@ -642,12 +632,11 @@ def _of_queries(plan: _Plan, arrays: dict[str, Any]) -> dict[str, Array]:
     summed = [name for name in tables if name in arrays]
 
     def step(tile, sums, heads, states, shared):
-        hooks, seen = tile.hooks(), tile.seen()
-        all_slopes = {head: _slopes(tile, hooks, seen, head) for head in heads}
+        all_slopes = {head: _slopes(tile, head) for head in heads}
         new = []
         for head, state in zip(heads, states, strict=True):
             slopes, dq = all_slopes[head], dict(zip(rows, state, strict=True))
-            for kind, ds in tile.slopes_of_products(head, hooks, slopes.logits).items():
+            for kind, ds in tile.slopes_of_products(head, slopes.logits).items():
                 k = tile.vectors(f"k{kind}", head)
                 dq[f"q{kind}"] += _product(k, ds.astype(k.dtype), (1, 0))
             for hook, name, slope in (
@@ -657,16 +646,16 @@ def _of_queries(plan: _Plan, arrays: dict[str, Any]) -> dict[str, Array]:
             ):
                 if hook in sums:
                     vectors = tile.vectors(name, head)
-                    wide = tile.by_distance(hook, slope, vectors.dtype)
+                    wide = tile.by_distance(hook, slope)
                     sums[hook][head, :, tile.columns(hook)] += _product(vectors, wide, (1, 0))
                     if hook == "relative_keys":
                         dq[name] += _product(tile.at_distances(hook, head), wide, (1, 1))
             new.append(list(dq.values()))
             if "bias_table" in sums:
-                tile.add_to_table("bias_table", sums, head, slopes.logits)
+                plan.target.add_diagonals(sums["bias_table"], head, tile.start, slopes.logits)
             if "gate_table" in sums:
-                gate = hooks["gate"][head] if "gate" in hooks else None
-                tile.add_to_table("gate_table", sums, head, _times(slopes.gates, gate))
+                slope = slopes.gates * tile.gate_of_hook(head)
+                plan.target.add_diagonals(sums["gate_table"], head, tile.start, slope)
         if names or "numbers" in sums:
             of_hooks = tile.hooks_slopes(all_slopes)
             if "numbers" in sums:
@@ -707,17 +696,16 @@ def _of_keys(plan: _Plan, arrays: dict[str, Any]) -> dict[str, Array]:
     rows = [name for name in ROWS if name[0] in "kv" and name in arrays]
 
     def step(tile, sums, heads, states, shared):
-        hooks, seen = tile.hooks(), tile.seen()
-        all_slopes = {head: _slopes(tile, hooks, seen, head) for head in heads}
+        all_slopes = {head: _slopes(tile, head) for head in heads}
         new = []
         for head, state in zip(heads, states, strict=True):
             slopes, dk = all_slopes[head], dict(zip(rows, state, strict=True))
-            for kind, ds in tile.slopes_of_products(head, hooks, slopes.logits).items():
+            for kind, ds in tile.slopes_of_products(head, slopes.logits).items():
                 q = tile.vectors(f"q{kind}", head)
                 dk[f"k{kind}"] += _product(q, ds.astype(q.dtype), (1, 1))
             if "relative_queries" in tile.refs:
                 at = tile.at_distances("relative_queries", head)
-                wide = tile.by_distance("relative_queries", slopes.logits, at.dtype)
+                wide = tile.by_distance("relative_queries", slopes.logits)
                 dk["k_plain"] += _product(at, wide, (1, 1))
             do = tile.vectors("q_slope", head)
             dk["v"] += _product(do, slopes.weights.astype(do.dtype), (1, 1))
