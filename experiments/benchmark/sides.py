@@ -185,23 +185,15 @@ def allocator() -> str:
 
 def pass_of_pe_jax(source: str) -> tuple[Facts, Ask]:
     """A pretrained model, or the model of a run's folder, as it is or with a swap."""
-    from pe_jax.compose.swap import swap as swapped
-    from pe_jax.pretrained.load import load
-    from pe_jax.runs.trained import Trained
+    from pe_jax.runs.trained import load
 
-    model: Any = load(source) if ":" in source else Trained.of(Path(source))
-    run, compiled = getattr(model, "run", None), {}
-
-    def encodings(swap: str) -> tuple[Encoding, ...]:
-        if run is None:
-            return model.encodings(swap)
-        return swapped(run.encodings, swap) if swap else run.encodings
+    model, compiled = load(source), {}
+    vocab = len(model.params["embedding"])
 
     def ask(length: str, swap: str = "") -> Facts:
-        vocab = (run or model).lm.vocab
         arguments = model.params, _tokens(int(length), vocab), np.int32(0)
         if (length, swap) not in compiled:
-            served = tuple(encoding.at(int(length)) for encoding in encodings(swap))
+            served = tuple(encoding.at(int(length)) for encoding in model.encodings(swap))
             static = {"graphdef": model.graphdef, "encodings": served}
             static |= {"last": min(KEPT, int(length))}
             compiled[length, swap] = target_nats.lower(*arguments, **static).compile()
