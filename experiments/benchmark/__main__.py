@@ -82,7 +82,7 @@ def main() -> int:
             plan = encodings.Plan(turns=options.turns)
             encodings.run(options.names or [*ENCODINGS], plan, None if options.names else out)
         elif options.command == "attention":
-            attention.run(attention.Sizes(), options.turns, out)
+            attention.run(options.turns, out)
         else:
             compared.passes(options.model, options.lengths, options.swaps, options.turns, out)
     except (ValueError, RuntimeError, OSError, Refused) as error:

@@ -78,13 +78,14 @@ class Side(NamedTuple):
     """Bytes that `both` needs besides its arguments and results."""
 
 
-def run(sizes: Sizes, count: int, out: Path | None) -> None:
+def run(count: int, out: Path) -> None:
     """Measures every spec in every form that is there, prints the table and writes it with its
     record. ValueError on a CPU.
     """
     device = jax.devices()[0]
     if device.platform == "cpu":
         raise ValueError("attention is timed on a GPU or a TPU, and JAX sees none: see its setup")
+    sizes = Sizes()
     rows = [row for spec in SPECS for row in measure(spec, sizes, sides(spec, sizes), count)]
     record = turns.machine() | {
         "device": device.device_kind,
@@ -93,10 +94,7 @@ def run(sizes: Sizes, count: int, out: Path | None) -> None:
         "sizes": dataclasses.asdict(sizes),
         "rows": rows,
     }
-    text = markdown(record)
-    print(text)
-    if out:
-        turns.write(out / "attention", record, text)
+    turns.report(record, markdown(record), out / "attention")
 
 
 def sides(spec: str, sizes: Sizes) -> dict[str, Callable[[], Side]]:
@@ -131,7 +129,9 @@ def measure(
     """
     turns.say(f"{spec}: compiling and warming up")
     one = dataclasses.replace(sizes, batch=1)
-    wide = jax.tree.map(lambda a: jnp.asarray(a, jnp.float32), first(inputs(spec, sizes)))
+    given = inputs(spec, sizes)
+    first = Inputs(given.params, *(a[:1] for a in given[1:]))
+    wide = jax.tree.map(lambda a: jnp.asarray(a, jnp.float32), first)
     with jax.default_matmul_precision("highest"):  # else products are rounded on a TPU or GPU
         truth = compiled(functools.partial(ours_of, spec, one, attend), wide).values()
     rows, there = [], {}
@@ -192,11 +192,6 @@ def inputs(spec: str, sizes: Sizes) -> Inputs:
     leaves, tree = jax.tree.flatten(tuple(shared))
     drawn = [jax.random.normal(jax.random.key(i), a.shape) for i, a in enumerate(leaves)]
     return Inputs(jax.tree.unflatten(tree, drawn), q, k, v, weights)
-
-
-def first(given: Inputs) -> Inputs:
-    """The inputs of the first sequence alone."""
-    return Inputs(given.params, *(a[:1] for a in given[1:]))
 
 
 def bound(spec: str, sizes: Sizes, params: Any) -> tuple[Bound, Rows]:

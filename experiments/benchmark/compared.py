@@ -40,7 +40,7 @@ def step(count: int, one_core: bool, out: Path | None) -> None:
         "ms": ms,
         "ratios": ratios,
     }
-    _finish(record, step_markdown(record), out and out / f"step{'_one_core' * one_core}")
+    turns.report(record, step_markdown(record), out and out / f"step{'_one_core' * one_core}")
 
 
 def step_markdown(record: Mapping[str, Any]) -> str:
@@ -92,7 +92,7 @@ def passes(
         answers[str(length)] = _taken(count, asked)
     record = _about(host, workers) | {"model": Path(source.rpartition(":")[2]).name, "turns": count}
     record |= {"lengths": answers}
-    _finish(record, passes_markdown(record), out / "passes")
+    turns.report(record, passes_markdown(record), out / "passes")
 
 
 def passes_markdown(record: Mapping[str, Any]) -> str:
@@ -170,9 +170,3 @@ def conditions(record: Mapping[str, Any]) -> str:
         f"{host['processor']}, {host['cores']} cores, load {host['load_before']} before and "
         f"{record['load_after']} after."
     )
-
-
-def _finish(record: Mapping[str, Any], text: str, path: Path | None) -> None:
-    print(text)
-    if path:
-        turns.write(path, record, text)

@@ -180,8 +180,7 @@ def misses(measured: Measurement) -> list[str]:
 
 def shown(part: Mapping[str, Any]) -> str:
     """A ratio of times with its interval."""
-    bounds = "{:.2f} - {:.2f}".format(*part["interval"]) if part["interval"] else "too few turns"
-    return f"{part['ratio']:.2f} ({bounds})"
+    return turns.Ratio(part["ratio"], part["interval"]).rounded(2)
 
 
 def markdown(kept: Mapping[str, Any]) -> str:

@@ -5,13 +5,14 @@ the model that they come from. Several instructions fused into one count for the
 from __future__ import annotations
 
 import collections
+import itertools
 import os
 import re
 import resource
 import statistics
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -47,8 +48,7 @@ def run(spec: str, times: int, out: Path) -> None:
         worker.close()
     record = {"commit": commit(), "machine": host, "load_after": round(os.getloadavg()[0], 2)}
     record |= {"spec": spec, "shape": Workload().sizes(), "cores": asked} | versions
-    print(text := markdown(record))
-    turns.write(out / "profile", record, text)
+    turns.report(record, markdown(record), out / "profile")
 
 
 def markdown(record: Mapping[str, Any]) -> str:
@@ -93,21 +93,18 @@ def side(spec: str, work: Workload) -> tuple[Facts, Ask]:
                 _, times = timed(call, CALL)
             faults = resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before
             (path,) = Path(folder).rglob("*.xplane.pb")
-            for name, ms in _events(jax.profiler.ProfileData.from_file(str(path))):
-                if name in scopes:
-                    spent[_part(scopes[name])] += ms / CALL
+            data = jax.profiler.ProfileData.from_file(str(path))
+            lines = (line for plane in data.planes for line in plane.lines)
+            for event in itertools.chain.from_iterable(line.events for line in lines):
+                if scope := scopes.get(event.name):
+                    part = next(
+                        name for name, pattern in PARTS.items() if re.search(pattern, scope)
+                    )
+                    spent[part] += event.duration_ns / 1e6 / CALL
         return {"ms": times["ms"], "parts": spent, "faults": faults / CALL}
 
     call()
     return {"versions": {name: version(name) for name in ("jax", "flax", "optax")}}, ask
-
-
-def _events(data: Any) -> Iterator[tuple[str, float]]:
-    """(name, milliseconds)."""
-    for plane in data.planes:
-        for line in plane.lines:
-            for event in line.events:
-                yield event.name, event.duration_ns / 1e6
 
 
 def _scopes(program: str) -> dict[str, str]:
@@ -120,10 +117,6 @@ def _scopes(program: str) -> dict[str, str]:
         for name, kind, rest in found
         if kind not in ("while", "call", "conditional")
     }
-
-
-def _part(scope: str) -> str:
-    return next(name for name, pattern in PARTS.items() if re.search(pattern, scope))
 
 
 if __name__ == "__main__":

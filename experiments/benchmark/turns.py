@@ -29,8 +29,11 @@ class Ratio(NamedTuple):
     interval: tuple[float, float] | None
 
     def __str__(self) -> str:
-        bounds = "{:.3f} - {:.3f}".format(*self.interval) if self.interval else "too few turns"
-        return f"{self.median:.3f} ({bounds})"
+        return self.rounded(3)
+
+    def rounded(self, digits: int) -> str:
+        low_high = [f"{bound:.{digits}f}" for bound in self.interval or ()]
+        return f"{self.median:.{digits}f} ({' - '.join(low_high) or 'too few turns'})"
 
 
 def ratio(times: Sequence[float], others: Sequence[float]) -> Ratio:
@@ -96,6 +99,13 @@ def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 def say(text: str) -> None:
     """Prints progress to standard error: standard output is for the report."""
     print(text, file=sys.stderr, flush=True)
+
+
+def report(record: Mapping[str, Any], text: str, path: Path | None) -> None:
+    """Prints a report, and writes it with its record unless there is no path."""
+    print(text)
+    if path:
+        write(path, record, text)
 
 
 def write(path: Path, record: Mapping[str, Any], text: str) -> None:

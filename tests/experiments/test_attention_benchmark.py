@@ -57,6 +57,6 @@ def test_the_table_says_what_a_library_refuses():
     assert fused.startswith("| rope | fused | ") and "n/a: list index out of range" in refused
 
 
-def test_a_cpu_is_refused():
+def test_a_cpu_is_refused(tmp_path):
     with pytest.raises(ValueError, match="on a GPU or a TPU"):
-        attention.run(TINY, 1, None)
+        attention.run(1, tmp_path)
