@@ -168,10 +168,8 @@ class Bound:
 
     def scale(self, coords):
         """The product of all `scale` hooks: [T, H], what broadcasts to it, or 1.0."""
-        out = 1.0
-        for e, params, c in self._members("scale", coords):
-            out = out * e.scale(params, c)
-        return out
+        members = self._members("scale", coords)
+        return math.prod((e.scale(params, c) for e, params, c in members), start=1.0)
 
     def qk(self, q, k, q_coords, k_coords):
         """Queries and keys for the dot product alone: every `qk` hook in turn."""
@@ -192,17 +190,13 @@ class Bound:
 
     def bias(self, q_coords, k_coords):
         """The sum of all `bias` hooks: [H, T, S], what broadcasts to it, or 0.0."""
-        out = 0.0
-        for e, params, qc, kc in self._members("bias", q_coords, k_coords):
-            out = out + e.bias(params, qc, kc)
-        return out
+        members = self._members("bias", q_coords, k_coords)
+        return sum((e.bias(params, qc, kc) for e, params, qc, kc in members), start=0.0)
 
     def gate(self, q_coords, k_coords):
         """The product of all `gate` hooks: [H, T, S], what broadcasts to it, or 1.0."""
-        out = 1.0
-        for e, params, qc, kc in self._members("gate", q_coords, k_coords):
-            out = out * e.gate(params, qc, kc)
-        return out
+        members = self._members("gate", q_coords, k_coords)
+        return math.prod((e.gate(params, qc, kc) for e, params, qc, kc in members), start=1.0)
 
     def logits(self, logits, q, k, q_coords, k_coords, hide: Callable):
         """Every `logits` hook in turn; `hide` puts HIDDEN at masked pairs after each of them."""
