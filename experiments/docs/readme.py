@@ -96,14 +96,8 @@ def encodings() -> str:
         measured["name"]: {f"{part['length']:,}": part["ratio"] for part in measured["training"]}
         for measured in benchmarked()
     }
-    lengths = next(iter(ratios.values()), {"128": 0, "1,024": 0})
-    head = ["name", "paper", "sites", "learned numbers", "absolute or relative"]
-    head += [
-        "shift-invariant",
-        "limit",
-        "attention on a TPU or GPU",
-        "cost at T=" + ", ".join(lengths),
-    ]
+    head = ["name", "paper", "sites", "learned numbers", "absolute or relative", "shift-invariant"]
+    head += ["limit", "attention on a TPU or GPU", "cost at T=" + ", ".join(ratios["nope"])]
     rows = [head, *(_encoding(name, ratios.get(name, {})) for name in ENCODINGS)]
     lines = [f"| {' | '.join(cells)} |" for cells in rows]
     lines.insert(1, "|---|---|---|--:|---|---|--:|---|---|")
@@ -179,8 +173,6 @@ def costs() -> str:
     from experiments.benchmark.encodings import AIM, AIMS, misses
 
     measurements = benchmarked()
-    if not measurements:
-        return "n/a: scripts/benchmark encodings has not run."
     over = [
         (max(part["ratio"] for part in measured["training"]), measured["name"])
         for measured in measurements
@@ -196,9 +188,9 @@ def costs() -> str:
 
 
 def benchmarked() -> list[dict[str, Any]]:
-    """The measurements of scripts/benchmark encodings; none where it has not run."""
+    """The measurements of scripts/benchmark encodings."""
     path = ROOT / "results/benchmark_encodings/encodings.json"
-    return json.loads(path.read_text("utf-8"))["found"] if path.exists() else []
+    return json.loads(path.read_text("utf-8"))["found"]
 
 
 def tasks() -> str:
