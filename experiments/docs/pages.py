@@ -95,8 +95,8 @@ def file_of(cls: type) -> str:
 def markdown() -> dict[str, str]:
     """{path: text} of the Markdown files and the notebook."""
     names = ("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "NOTES.md")
-    paths = [path for name in names if (path := ROOT / name).exists()]
-    pages = {relative(p): p.read_text("utf-8") for p in [*paths, *(ROOT / "docs").rglob("*.md")]}
+    paths = [*(ROOT / name for name in names), *(ROOT / "docs").rglob("*.md")]
+    pages = {relative(path): path.read_text("utf-8") for path in paths}
     return pages | {"docs/positions.md": notebook(ROOT / "docs/positions.ipynb")}
 
 
@@ -127,15 +127,12 @@ def sources(pages: Mapping[str, str]) -> dict[str, str]:
             path, kind = ROOT / target, "python" if target.endswith(".py") else "text"
             code = path.suffix in (".py", ".txt", ".yml", ".cff", "") and target not in moved()
             if code and path.is_file():
-                made[f"{target}.md"] = f"# {target}\n\n{fenced(path.read_text('utf-8'), kind)}"
+                source = path.read_text("utf-8").strip()
+                made[f"{target}.md"] = f"# {target}\n\n````{kind}\n{source}\n````\n"
             elif path.is_dir() and f"{target}/index.md" not in pages:
                 names = sorted(one.name for one in path.iterdir() if one.is_file())
                 made[f"{target}/index.md"] = f"# {target}\n\n" + "\n".join(f"- {n}" for n in names)
     return made
-
-
-def fenced(text: str, kind: str) -> str:
-    return f"````{kind}\n{text.strip()}\n````\n"
 
 
 def prose(text: str) -> str:
@@ -370,25 +367,22 @@ def navigation(pages: Mapping[str, str]) -> list:
         found = [path for path in pages if path.startswith(f"{folder}/")]
         return sorted(found, key=lambda path: (not path.endswith("index.md"), path))
 
-    def there(*paths: str) -> list[str]:
-        return [path for path in paths if path in pages]
-
     guides = ("runs", "data", "training", "pretrained", "atlas", "conformance")
     tutorials = ("study", "encoding", "scaling", "task", "metric", "cluster")
     reference = {
-        "Encodings": [*there("docs/encodings.md"), *below("reference/encodings")],
-        "Tasks": [*there("docs/tasks.md"), *below("reference/tasks")],
+        "Encodings": ["docs/encodings.md", *below("reference/encodings")],
+        "Tasks": ["docs/tasks.md", *below("reference/tasks")],
         "Commands": below("reference/commands"),
         "Python": below("reference/names"),
     }
-    tutorials = [*(f"docs/tutorials/{name}.md" for name in tutorials), "docs/positions.md"]
-    project = ("docs/design.md", "docs/numbers.md", "CHANGELOG.md", "CONTRIBUTING.md")
     single = [f"reference/{name}.md" for name in ("knobs", "metrics", "swaps")]
+    tutorials = [*(f"docs/tutorials/{name}.md" for name in tutorials), "docs/positions.md"]
+    project = ["docs/design.md", "docs/numbers.md", "CHANGELOG.md", "CONTRIBUTING.md"]
     return [
         {"Start": "README.md"},
-        {"Tutorials": there(*tutorials)},
-        {"Guides": there(*(f"docs/{name}.md" for name in guides))},
+        {"Tutorials": tutorials},
+        {"Guides": [f"docs/{name}.md" for name in guides]},
         {"Reference": [*({title: section} for title, section in reference.items()), *single]},
-        {"Results": [*there("NOTES.md"), *below("results")]},
-        {"Project": there(*project)},
+        {"Results": ["NOTES.md", *below("results")]},
+        {"Project": project},
     ]
