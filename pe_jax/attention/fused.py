@@ -61,8 +61,10 @@ from pe_jax.attention.relative import Tables
 from pe_jax.attention.rows import ABSENT, Rows, visible_pairs
 from pe_jax.encoding import HIDDEN, RELATIVE, overrides
 
-TABLES = {"bias": "relative_bias", "gate": "relative_gate"}
-VECTORS: dict[str, Literal["q", "k"]] = {
+Target = Literal["tpu", "gpu"]
+Side = Literal["q", "k"]
+"""Queries, or keys with their values: the first letter of the names of their arrays."""
+VECTORS: dict[str, Side] = {
     "relative_keys": "q",
     "relative_queries": "k",
     "relative_values": "q",
@@ -73,12 +75,11 @@ PAIRS = "bias", "gate", "far"
 REFUSED = "normalize", "logits"
 MOST = 2**24
 """Bytes of one head's vectors at distances, at most: the core keeps them and their gradient."""
-ROWS = "q", "q_far", "q_plain", "k", "k_far", "k_plain", "v"
+ROWS = "q", "q_far", "q_plain", "k", "k_far", "k_plain", "k_value"
 """The vectors of tokens."""
 ALL = slice(None)
 ATTENTION = "attention"
 """What policies of jax.checkpoint know queries, keys and values by, and the kernel's results."""
-Target = Literal["tpu", "gpu"]
 
 
 def refusal(pe: Bound, queries: Rows, keys: Rows, heads: int, target: Target) -> str:
@@ -127,30 +128,27 @@ def attend_fused(
     block = block or kind.block(len(k), v.shape[-1], wide)
     plan = _Plan(block, len(q), len(k), q.shape[1], pe.causal, pe.reach, pairs, kind, interpret)
     dtype = jnp.result_type(all_queries.rotated, all_keys.rotated)
-    given = {
-        "q": plan.vectors(all_queries.rotated.astype(dtype)),
-        "k": plan.vectors(all_keys.rotated.astype(dtype)),
-        "v": plan.vectors(v),
+    tables = Tables.of(pe, queries.pos, keys.pos).of_hook if pe.contiguous else {}
+    vectors = {
+        "q": all_queries.rotated,
+        "k": all_keys.rotated,
+        "q_far": all_queries.far,
+        "k_far": all_keys.far,
+        "q_plain": all_queries.q if "relative_keys" in tables else None,
+        "k_plain": all_keys.k if "relative_queries" in tables else None,
     }
-    for name, far in (("q_far", all_queries.far), ("k_far", all_keys.far)):
-        if far is not None:
-            given[name] = plan.vectors(far.astype(dtype))
-    if pe.has("relative_keys"):
-        given["q_plain"] = plan.vectors(all_queries.q.astype(dtype))
-    if pe.has("relative_queries"):
-        given["k_plain"] = plan.vectors(all_keys.k.astype(dtype))
+    given = {name: plan.vectors(a.astype(dtype)) for name, a in vectors.items() if a is not None}
+    given["k_value"] = plan.vectors(v)
+    for hook, table in tables.items():
+        if hook in VECTORS:
+            at = plan.vectors_at_distances(table, VECTORS[hook])
+            given[hook] = at.astype(v.dtype if hook == "relative_values" else dtype)
+        else:
+            given[hook] = plan.table(table)
     fixed = {
         "q_idx": plan.row(queries.idx, constant_values=ABSENT),
         "k_idx": plan.row(keys.idx, constant_values=ABSENT),
     }
-    tables = Tables.of(pe, queries.pos, keys.pos).of_hook if pe.contiguous else {}
-    for name, hook in TABLES.items():
-        if hook in tables:
-            given[f"{name}_table"] = plan.table(tables[hook])
-    for hook, side in VECTORS.items():
-        if hook in tables:
-            at = plan.vectors_at_distances(tables[hook], side)
-            given[hook] = at.astype(v.dtype if hook == "relative_values" else dtype)
     for name, leaf in pairs.arrays.items() if pairs else ():
         rows = leaf[None] if name == "numbers" else plan.row(leaf)
         (given if _floats(leaf) else fixed)[name] = rows
@@ -271,6 +269,10 @@ class _Plan:
         """G: all heads with a hook of pairs, whose program gives the numbers of all."""
         return self.heads if self.pairs else 1
 
+    def line(self, side: Side) -> tuple[int, int]:
+        """The shape of a number of each token of a block."""
+        return (1, self.block) if side == "q" else (self.block, 1)
+
     @property
     def distances(self) -> int:
         """W."""
@@ -299,9 +301,7 @@ class _Plan:
         a = jnp.broadcast_to(a.astype(jnp.float32), (self.heads, a.shape[1]))
         return jnp.pad(a[:, ::-1], [(0, 0), (first, last)])[:, None]
 
-    def vectors_at_distances(
-        self, a: Float[Array, "H N n"], side: Literal["q", "k"]
-    ) -> Float[Array, "H n W"]:
+    def vectors_at_distances(self, a: Float[Array, "H N n"], side: Side) -> Float[Array, "H n W"]:
         """For keys as in `table`. For queries in the order of `relative.Tables`: of query t and key
         j, column T' - 1 - t + j of T' padded queries.
         """
@@ -335,30 +335,34 @@ class _Plan:
         sink = j < self._first
         return low if self.causal else jnp.where(sink, 0, low), jnp.where(sink, last, high)
 
-    def visit_of_query_block(self, i: Any, step: Any) -> tuple[Any, Any]:
-        """(key block, whether to visit it) at a step: blocks of the sinks, then near ones."""
-        low, high = self.keys_of(i)
+    def blocks(self, side: Side) -> int:
+        return self.query_blocks if side == "q" else self.key_blocks
+
+    def visit(self, side: Side, number: Any, step: Any) -> tuple[Any, Any, Any]:
+        """(query block, key block, whether to visit this tile) at a step of a block of a side. Of
+        the keys the blocks of the sinks come first, then near ones.
+        """
+        if side == "k":
+            low, high = self.queries_of(number)
+            i = jnp.clip(low + step, 0, self.query_blocks - 1)
+            return i, number, low + step <= high
+        low, high = self.keys_of(number)
         near = low + step - self._first
         if not self._first:
-            return jnp.minimum(near, high), near <= high
+            return number, jnp.minimum(near, high), near <= high
         far = (step < low) if self.causal else (step < low) | (step > high)
         first = step < self._first
-        return jnp.where(first, step, jnp.minimum(near, high)), jnp.where(first, far, near <= high)
+        j = jnp.where(first, step, jnp.minimum(near, high))
+        return number, j, jnp.where(first, far, near <= high)
 
-    def visit_of_key_block(self, j: Any, step: Any) -> tuple[Any, Any]:
-        """(query block, whether to visit it) at a step."""
-        low, high = self.queries_of(j)
-        return jnp.clip(low + step, 0, self.query_blocks - 1), low + step <= high
-
-    def steps(self, side: str, number: Any) -> Any:
+    def steps(self, side: Side, number: Any) -> Any:
         """How many steps a block of a side takes."""
         low, high = self.keys_of(number) if side == "q" else self.queries_of(number)
         return high - low + 1 + (self._first if side == "q" else 0)
 
-    def most_steps(self, side: str) -> int:
-        blocks = self.query_blocks if side == "q" else self.key_blocks
+    def most_steps(self, side: Side) -> int:
         with jax.ensure_compile_time_eval():
-            return max(1, int(jnp.max(self.steps(side, jnp.arange(blocks)))))
+            return max(1, int(jnp.max(self.steps(side, jnp.arange(self.blocks(side))))))
 
     def _block_of(self, token: Any) -> Any:
         """Its block's number; by a shift, since Mosaic has no division that rounds down."""
@@ -381,21 +385,20 @@ class _Kernel(NamedTuple):
     the blocks of the other side that it meets.
     """
 
-    side: Literal["q", "k"]
-    """Its name begins with that of its blocks' arrays."""
+    side: Side
     arrays: dict[str, Any]
     outputs: dict[str, Any]
     """Shapes of what each block of the side gets."""
     sums: dict[str, Any]
     """Shapes of what all programs of a group of heads add to."""
-    head_state: tuple[tuple[tuple[int, ...], float], ...]
-    """Shapes and initial values of what is carried from step to step, of each head."""
-    state: tuple[tuple[int, ...], ...]
-    """Shapes of what the heads share of it, 0 at first."""
-    step: Callable[..., tuple[list, list]]
-    """step(tile, sums, heads, their states, the shared one) -> the states after one more tile"""
+    of_head: dict[str, tuple[tuple[int, ...], float]]
+    """The state that is carried from step to step, of each head: shapes and initial values."""
+    of_tokens: dict[str, int]
+    """The state that the heads share: how many numbers of each token of the block, 0 at first."""
+    step: Callable[..., tuple[dict[int, dict[str, Array]], dict[str, list]]]
+    """step(tile, sums, {head: its state}, the shared state) -> the states after one more tile"""
     finish: Callable[..., None]
-    """finish(out, heads, their states, the shared one) writes the outputs."""
+    """finish(out, {head: its state}, the shared state) writes the outputs."""
 
 
 class _Tile:
@@ -413,9 +416,10 @@ class _Tile:
 
     def columns(self, hook: str) -> Any:
         """The tile's 2 B columns of vectors at distances."""
-        start = (self.plan.query_blocks - 1 - self.i + self.j) * self.plan.block
-        start = pl.multiple_of(start, self.plan.block) if VECTORS[hook] == "q" else self.start
-        return pl.ds(start, 2 * self.plan.block)
+        B, start = self.plan.block, self.start
+        if VECTORS[hook] == "q":
+            start = pl.multiple_of((self.plan.query_blocks - 1 - self.i + self.j) * B, B)
+        return pl.ds(start, 2 * B)
 
     def vectors(self, name: str, head: int) -> Float[Array, "n B"]:
         return self.refs[name][head, :, self.at[name[0]]]
@@ -465,8 +469,8 @@ class _Tile:
         for hook, vectors in (("relative_keys", "q_plain"), ("relative_queries", "k_plain")):
             if hook in self.refs:
                 s += self.dotted(hook, head, self.vectors(vectors, head))
-        if "bias_table" in self.refs:
-            s += self.laid_out("bias_table", head)
+        if "relative_bias" in self.refs:
+            s += self.laid_out("relative_bias", head)
         return s + self.hooks["bias"][head] if "bias" in self.hooks else s
 
     def slopes_of_products(self, head: int, slope: Float[Array, "B B"]) -> dict[str, Any]:
@@ -477,7 +481,7 @@ class _Tile:
         return {"": jnp.where(far, 0.0, slope), "_far": jnp.where(far, slope, 0.0)}
 
     def gate_of_table(self, head: int) -> Any:
-        return self.laid_out("gate_table", head) if "gate_table" in self.refs else 1.0
+        return self.laid_out("relative_gate", head) if "relative_gate" in self.refs else 1.0
 
     def gate_of_hook(self, head: int) -> Any:
         return self.hooks["gate"][head] if "gate" in self.hooks else 1.0
@@ -495,8 +499,7 @@ class _Tile:
         name of an array a tile for each of its numbers.
         """
         pairs = self.plan.pairs
-        if pairs is None:
-            return {}
+        assert pairs
 
         def cotangent(name, head):
             if head not in slopes or name == "far":
@@ -553,7 +556,7 @@ def _differentiable(plan: _Plan) -> Callable:
         delta = (slope.astype(jnp.float32) * out["q_out"].astype(jnp.float32)).sum(1)
         arrays = given | fixed | {"q_slope": slope, "q_lse": out["q_lse"]}
         arrays["q_delta"] = delta[:, None]
-        slopes = _of_queries(plan, arrays) | _of_keys(plan, arrays)
+        slopes = _gradients(plan, "q", arrays) | _gradients(plan, "k", arrays)
         return {name: slopes[name].astype(a.dtype) for name, a in given.items()}, None
 
     attend.defvjp(forward, backward)
@@ -562,45 +565,36 @@ def _differentiable(plan: _Plan) -> Callable:
 
 def _forward(plan: _Plan, arrays: dict[str, Any]) -> dict[str, Array]:
     """The output, [H, T', V], and the logarithm of the softmax's denominator, [H, 1, T']."""
-    H, width, _ = arrays["v"].shape
+    H, width, _ = arrays["k_value"].shape
     tokens, B = arrays["q"].shape[-1], plan.block
 
-    def step(tile, sums, heads, states, shared):
-        return [one(tile, head, s) for head, s in zip(heads, states, strict=True)], shared
+    def step(tile, sums, states, shared):
+        return {head: one(tile, head, **state) for head, state in states.items()}, shared
 
-    def one(tile, head, state):
-        top, total, out = state
+    def one(tile, head, top, total, out):
         s = jnp.where(tile.seen, tile.logits(head), HIDDEN)
         new = jnp.maximum(top, s.max(0, keepdims=True))
         w, rescale = jnp.where(tile.seen, jnp.exp(s - new), 0.0), jnp.exp(top - new)
         total = total * rescale + w.sum(0, keepdims=True)
-        v, w = tile.vectors("v", head), w * tile.gate(head)
+        v, w = tile.vectors("k_value", head), w * tile.gate(head)
         out = out * rescale + _product(v, w.astype(v.dtype), (1, 0))
         if "relative_values" in tile.refs:
             wide = tile.by_distance("relative_values", w)
             out += _product(tile.at_distances("relative_values", head), wide, (1, 1))
-        return [new, total, out]
+        return {"top": new, "total": total, "out": out}
 
-    def finish(out, heads, states, shared):
-        for head, (top, total, sums) in zip(heads, states, strict=True):
-            total = jnp.where(total > 0, total, 1.0)
-            out["q_out"][head] = (sums / total).astype(out["q_out"].dtype)
-            out["q_lse"][head] = top + jnp.log(total)
+    def finish(out, states, shared):
+        for head, state in states.items():
+            total = jnp.where(state["total"] > 0, state["total"], 1.0)
+            out["q_out"][head] = (state["out"] / total).astype(out["q_out"].dtype)
+            out["q_lse"][head] = state["top"] + jnp.log(total)
 
-    kernel = _Kernel(
-        "q",
-        arrays,
-        {
-            "q_out": jax.ShapeDtypeStruct((H, width, tokens), arrays["v"].dtype),
-            "q_lse": jax.ShapeDtypeStruct((H, 1, tokens), jnp.float32),
-        },
-        {},
-        (((1, B), HIDDEN / 2), ((1, B), 0.0), ((width, B), 0.0)),
-        (),
-        step,
-        finish,
-    )
-    return plan.target.run(plan, kernel)
+    outputs = {
+        "q_out": jax.ShapeDtypeStruct((H, width, tokens), arrays["k_value"].dtype),
+        "q_lse": jax.ShapeDtypeStruct((H, 1, tokens), jnp.float32),
+    }
+    of_head = {"top": ((1, B), HIDDEN / 2), "total": ((1, B), 0.0), "out": ((width, B), 0.0)}
+    return plan.target.run(plan, _Kernel("q", arrays, outputs, {}, of_head, {}, step, finish))
 
 
 class _Slopes(NamedTuple):
@@ -614,136 +608,88 @@ class _Slopes(NamedTuple):
 def _slopes(tile: _Tile, head: int) -> _Slopes:
     p = jnp.where(tile.seen, jnp.exp(tile.logits(head) - tile.numbers("q_lse", head)), 0.0)
     do = tile.vectors("q_slope", head)
-    dw = _product(tile.vectors("v", head), do, (0, 0))
+    dw = _product(tile.vectors("k_value", head), do, (0, 0))
     if "relative_values" in tile.refs:
         dw += tile.dotted("relative_values", head, do)
     gate = tile.gate(head)
     return _Slopes(p * gate, p * (dw * gate - tile.numbers("q_delta", head)), p * dw)
 
 
-def _of_queries(plan: _Plan, arrays: dict[str, Any]) -> dict[str, Array]:
-    """The gradients of queries, of their coordinates, of tables and vectors at distances, and of
-    parameters.
+def _gradients(plan: _Plan, side: Side, arrays: dict[str, Any]) -> dict[str, Array]:
+    """The gradients of one side's vectors and coordinates. The queries' program also adds up those
+    of tables, of vectors at distances and of parameters.
     """
-    names = [name for name in arrays if name.startswith("q_coord") and _floats(arrays[name])]
-    counts = [arrays[name].shape[0] for name in names]
-    rows = [name for name in ROWS if name[0] == "q" and name in arrays]
-    tables = (*(f"{name}_table" for name in TABLES), *VECTORS, "numbers")
-    summed = [name for name in tables if name in arrays]
+    other, axis = ("k", 0) if side == "q" else ("q", 1)
+    vectors = [name for name in ROWS if name[0] == side and name in arrays]
+    coords = [name for name in arrays if name.startswith(f"{side}_coord") and _floats(arrays[name])]
+    summed = (*RELATIVE, "numbers") if side == "q" else ()
 
-    def step(tile, sums, heads, states, shared):
-        all_slopes = {head: _slopes(tile, head) for head in heads}
-        new = []
-        for head, state in zip(heads, states, strict=True):
-            slopes, dq = all_slopes[head], dict(zip(rows, state, strict=True))
-            for kind, ds in tile.slopes_of_products(head, slopes.logits).items():
-                k = tile.vectors(f"k{kind}", head)
-                dq[f"q{kind}"] += _product(k, ds.astype(k.dtype), (1, 0))
-            for hook, name, slope in (
-                ("relative_keys", "q_plain", slopes.logits),
-                ("relative_queries", "k_plain", slopes.logits),
-                ("relative_values", "q_slope", slopes.weights),
-            ):
-                if hook in sums:
-                    vectors = tile.vectors(name, head)
-                    wide = tile.by_distance(hook, slope)
-                    sums[hook][head, :, tile.columns(hook)] += _product(vectors, wide, (1, 0))
-                    if hook == "relative_keys":
-                        dq[name] += _product(tile.at_distances(hook, head), wide, (1, 1))
-            new.append(list(dq.values()))
-            if "bias_table" in sums:
-                plan.target.add_diagonals(sums["bias_table"], head, tile.start, slopes.logits)
-            if "gate_table" in sums:
-                slope = slopes.gates * tile.gate_of_hook(head)
-                plan.target.add_diagonals(sums["gate_table"], head, tile.start, slope)
-        if names or "numbers" in sums:
-            of_hooks = tile.hooks_slopes(all_slopes)
+    def step(tile, sums, states, shared):
+        slopes = {head: _slopes(tile, head) for head in states}
+        states = {
+            head: add_head(tile, sums, head, slopes[head], state) for head, state in states.items()
+        }
+        if coords or "numbers" in sums:
+            of_hooks = tile.hooks_slopes(slopes)
             if "numbers" in sums:
                 plan.target.add_numbers(sums["numbers"], of_hooks["numbers"], plan.block)
-            slopes = itertools.chain.from_iterable(of_hooks[name] for name in names)
-            shared = [
-                old + _whole(x, plan.block).sum(0, keepdims=True)
-                for old, x in zip(shared, slopes, strict=True)
-            ]
-        return new, shared
+            shared = {
+                name: [
+                    old + _whole(x, plan.block).sum(axis, keepdims=True)
+                    for old, x in zip(shared[name], of_hooks[name], strict=True)
+                ]
+                for name in coords
+            }
+        return states, shared
 
-    def finish(out, heads, states, shared):
-        for head, state in zip(heads, states, strict=True):
-            for name, dq in zip(rows, state, strict=True):
-                out[name][head] = dq.astype(out[name].dtype)
-        rest = iter(shared)
-        for name, count in zip(names, counts, strict=True):
-            for c in range(count):
-                out[name][c : c + 1, :] = next(rest).astype(out[name].dtype)
-
-    kernel = _Kernel(
-        "q",
-        arrays,
-        {name: _like(arrays[name]) for name in (*rows, *names)},
-        {name: jax.ShapeDtypeStruct(arrays[name].shape, jnp.float32) for name in summed},
-        tuple(((arrays[name].shape[1], plan.block), 0.0) for name in rows),
-        ((1, plan.block),) * sum(counts),
-        step,
-        finish,
-    )
-    return plan.target.run(plan, kernel)
-
-
-def _of_keys(plan: _Plan, arrays: dict[str, Any]) -> dict[str, Array]:
-    """The gradients of keys, of values and of the coordinates of keys."""
-    names = [name for name in arrays if name.startswith("k_coord") and _floats(arrays[name])]
-    counts = [arrays[name].shape[0] for name in names]
-    rows = [name for name in ROWS if name[0] in "kv" and name in arrays]
-
-    def step(tile, sums, heads, states, shared):
-        all_slopes = {head: _slopes(tile, head) for head in heads}
-        new = []
-        for head, state in zip(heads, states, strict=True):
-            slopes, dk = all_slopes[head], dict(zip(rows, state, strict=True))
-            for kind, ds in tile.slopes_of_products(head, slopes.logits).items():
-                q = tile.vectors(f"q{kind}", head)
-                dk[f"k{kind}"] += _product(q, ds.astype(q.dtype), (1, 1))
-            if "relative_queries" in tile.refs:
-                at = tile.at_distances("relative_queries", head)
-                wide = tile.by_distance("relative_queries", slopes.logits)
-                dk["k_plain"] += _product(at, wide, (1, 1))
+    def add_head(tile, sums, head, slopes, state):
+        state = dict(state)
+        for kind, slope in tile.slopes_of_products(head, slopes.logits).items():
+            met = tile.vectors(f"{other}{kind}", head)
+            state[f"{side}{kind}"] += _product(met, slope.astype(met.dtype), (1, axis))
+        if side == "k":
             do = tile.vectors("q_slope", head)
-            dk["v"] += _product(do, slopes.weights.astype(do.dtype), (1, 1))
-            new.append(list(dk.values()))
-        if names:
-            of_hooks = tile.hooks_slopes(all_slopes)
-            columns = itertools.chain.from_iterable(of_hooks[name] for name in names)
-            shared = [
-                old + _whole(x, plan.block).sum(1, keepdims=True)
-                for old, x in zip(shared, columns, strict=True)
-            ]
-        return new, shared
+            state["k_value"] += _product(do, slopes.weights.astype(do.dtype), (1, 1))
+        for hook, name, slope in (
+            ("relative_keys", "q_plain", slopes.logits),
+            ("relative_queries", "k_plain", slopes.logits),
+            ("relative_values", "q_slope", slopes.weights),
+        ):
+            if hook not in sums and name not in state:
+                continue
+            wide = tile.by_distance(hook, slope)
+            if hook in sums:
+                added = _product(tile.vectors(name, head), wide, (1, 0))
+                sums[hook][head, :, tile.columns(hook)] += added
+            if name in state:
+                state[name] += _product(tile.at_distances(hook, head), wide, (1, 1))
+        if "relative_bias" in sums:
+            plan.target.add_diagonals(sums["relative_bias"], head, tile.start, slopes.logits)
+        if "relative_gate" in sums:
+            slope = slopes.gates * tile.gate_of_hook(head)
+            plan.target.add_diagonals(sums["relative_gate"], head, tile.start, slope)
+        return state
 
-    def finish(out, heads, states, shared):
-        for head, state in zip(heads, states, strict=True):
-            for name, slope in zip(rows, state, strict=True):
+    def finish(out, states, shared):
+        for head, state in states.items():
+            for name, slope in state.items():
                 out[name][head] = slope.astype(out[name].dtype)
-        rest = iter(shared)
-        for name, count in zip(names, counts, strict=True):
-            for c in range(count):
-                out[name][c : c + 1, :] = plan.target.turned(next(rest)).astype(out[name].dtype)
+        for name, lines in shared.items():
+            for c, line in enumerate(lines):
+                row = line if side == "q" else plan.target.turned(line)
+                out[name][c : c + 1, :] = row.astype(out[name].dtype)
 
-    B = plan.block
     kernel = _Kernel(
-        "k",
+        side,
         arrays,
-        {name: _like(arrays[name]) for name in (*rows, *names)},
-        {},
-        tuple(((arrays[name].shape[1], B), 0.0) for name in rows),
-        ((B, 1),) * sum(counts),
+        {n: jax.ShapeDtypeStruct(arrays[n].shape, arrays[n].dtype) for n in (*vectors, *coords)},
+        {n: jax.ShapeDtypeStruct(arrays[n].shape, jnp.float32) for n in summed if n in arrays},
+        {name: ((arrays[name].shape[1], plan.block), 0.0) for name in vectors},
+        {name: arrays[name].shape[0] for name in coords},
         step,
         finish,
     )
     return plan.target.run(plan, kernel)
-
-
-def _like(a: Array) -> Any:
-    return jax.ShapeDtypeStruct(a.shape, a.dtype)
 
 
 def _whole(x: Any, block: int) -> Float[Array, "B B"]:
@@ -751,19 +697,21 @@ def _whole(x: Any, block: int) -> Float[Array, "B B"]:
     return jnp.broadcast_to(x, (block, block))
 
 
-def _block(plan: _Plan, name: str, array: Any) -> tuple[int, ...]:
-    """The shape of what a program gets of an array: G heads, and one block of tokens."""
-    shape = list(array.shape)
+def _spec(plan: _Plan, name: str, array: Any, blocks: dict[str, Callable]) -> pl.BlockSpec:
+    """What a program gets of an array: G heads, and of a side in `blocks` one block of tokens. The
+    function there gives the number of the block for the program's place in the grid.
+    """
+    shape, number = list(array.shape), blocks.get(name[0])
     if len(shape) == 3:
         shape[0] = plan.group
-    if name[0] in "qkv":
+    if number:
         shape[-1] = plan.block
-    return tuple(shape)
 
+    def index(head, *place):
+        tokens = number(*place) if number else 0
+        return (0, tokens) if len(shape) == 2 else (head, 0, tokens)
 
-def _place(array: Any, heads: Any, tokens: Any) -> tuple[Any, ...]:
-    """The index of a program's block, counted in blocks as `_block` has them."""
-    return (0, tokens) if len(array.shape) == 2 else (heads, 0, tokens)
+    return pl.BlockSpec(tuple(shape), index)
 
 
 class _Tpu:
@@ -830,34 +778,30 @@ class _Tpu:
             wide = jnp.where((shift >> bit) & 1 == 1, pltpu.roll(wide, 2**bit, 1), wide)
         return wide
 
-    @classmethod
-    def run(cls, plan: _Plan, kernel: _Kernel) -> dict[str, Array]:
-        heads, group = range(plan.group), plan.heads // plan.group
-        blocks = plan.query_blocks if kernel.side == "q" else plan.key_blocks
-        steps = plan.most_steps(kernel.side)
-        visit = plan.visit_of_query_block if kernel.side == "q" else plan.visit_of_key_block
+    @staticmethod
+    def run(plan: _Plan, kernel: _Kernel) -> dict[str, Array]:
+        side, steps = kernel.side, plan.most_steps(kernel.side)
+        blocks = {
+            "q": lambda number, step: plan.visit(side, number, step)[0],
+            "k": lambda number, step: plan.visit(side, number, step)[1],
+        }
 
-        def both(number, step):
-            other, more = visit(number, step)
-            return (number, other, more) if kernel.side == "q" else (other, number, more)
-
-        def spec(name, array):
-            def index(head, number, step):
-                i, j, _ = both(number, step)
-                return _place(array, head, {"q": i, "k": j, "v": j}.get(name[0], 0))
-
-            return pl.BlockSpec(_block(plan, name, array), index)
-
-        def program(arrays, out, own, shared):
+        def program(arrays, out, of_head, of_tokens):
             number, step = pl.program_id(1), pl.program_id(2)
-            i, j, more = both(number, step)
+            i, j, more = plan.visit(side, number, step)
             sums = {name: out[name] for name in kernel.sums}
+            lines = jax.tree.leaves(of_tokens)
+
+            def carried():
+                heads = range(plan.group)
+                states = {head: {n: ref[head] for n, ref in of_head.items()} for head in heads}
+                return states, jax.tree.map(lambda ref: ref[...], of_tokens)
 
             @pl.when(step == 0)
             def _():
-                for ref, (_, value) in zip(own, kernel.head_state, strict=True):
-                    ref[...] = jnp.full_like(ref, value)
-                for ref in shared:
+                for name, ref in of_head.items():
+                    ref[...] = jnp.full_like(ref, kernel.of_head[name][1])
+                for ref in lines:
                     ref[...] = jnp.zeros_like(ref)
 
             @pl.when((step == 0) & (number == 0))
@@ -867,33 +811,31 @@ class _Tpu:
 
             @pl.when(more)
             def _():
-                tile = _Tile(plan, arrays, i, j, dict.fromkeys("qkv", ALL), True)
-                states = [[ref[head] for ref in own] for head in heads]
-                old = [ref[...] for ref in shared]
-                states, new = kernel.step(tile, sums, heads, states, old)
-                for head, state in zip(heads, states, strict=True):
-                    for ref, value in zip(own, state, strict=True):
-                        ref[head] = value
-                for ref, value in zip(shared, new, strict=True):
+                tile = _Tile(plan, arrays, i, j, {"q": ALL, "k": ALL}, True)
+                states, shared = kernel.step(tile, sums, *carried())
+                for head, state in states.items():
+                    for name, value in state.items():
+                        of_head[name][head] = value
+                for ref, value in zip(lines, jax.tree.leaves(shared), strict=True):
                     ref[...] = value
 
             @pl.when(step == steps - 1)
             def _():
-                states = [[ref[head] for ref in own] for head in heads]
-                kernel.finish(out, heads, states, [ref[...] for ref in shared])
+                kernel.finish(out, *carried())
 
         outputs = kernel.outputs | kernel.sums
         kept = [a for part in (kernel.arrays, kernel.sums) for n, a in part.items() if n in VECTORS]
         memory = 2**24 + sum(8 * a.size // plan.heads for a in kept)  # two buffers of float32
+        line = pltpu.VMEM(plan.line(side), jnp.float32)
         scratch = (
-            [pltpu.VMEM((plan.group, *shape), jnp.float32) for shape, _ in kernel.head_state],
-            [pltpu.VMEM(shape, jnp.float32) for shape in kernel.state],
+            {n: pltpu.VMEM((plan.group, *s), jnp.float32) for n, (s, _) in kernel.of_head.items()},
+            {name: [line] * count for name, count in kernel.of_tokens.items()},
         )
         return pl.pallas_call(
             program,
-            grid=(group, blocks, steps),
-            in_specs=[{name: spec(name, a) for name, a in kernel.arrays.items()}],
-            out_specs={name: spec(name, a) for name, a in outputs.items()},
+            grid=(plan.heads // plan.group, plan.blocks(side), steps),
+            in_specs=[{name: _spec(plan, name, a, blocks) for name, a in kernel.arrays.items()}],
+            out_specs={name: _spec(plan, name, a, blocks) for name, a in outputs.items()},
             out_shape=outputs,
             scratch_shapes=scratch,
             compiler_params=pltpu.CompilerParams(vmem_limit_bytes=memory) if kept else None,
@@ -939,56 +881,36 @@ class _Gpu:
     def add_diagonals(ref: Any, head: int, start: Any, tile: Float[Array, "B B"]) -> None:
         addupdate(ref, (head, 0, _columns(start, len(tile))), tile)
 
-    @classmethod
-    def run(cls, plan: _Plan, kernel: _Kernel) -> dict[str, Array]:
-        blocks = plan.query_blocks if kernel.side == "q" else plan.key_blocks
-        visit = plan.visit_of_query_block if kernel.side == "q" else plan.visit_of_key_block
-
-        def spec(name, array):
-            """Whole but for heads, and for blocks of the side that the grid goes through."""
-            own = "q" if name[0] == "q" else "k"
-            if own == kernel.side and name[0] in "qkv":
-                place = functools.partial(_place, array)
-                return pl.BlockSpec(_block(plan, name, array), place)
-            if len(array.shape) == 2:
-                return pl.BlockSpec(array.shape, lambda head, number: (0, 0))
-            shape = (plan.group, *array.shape[1:])
-            return pl.BlockSpec(shape, lambda head, number: (head, 0, 0))
+    @staticmethod
+    def run(plan: _Plan, kernel: _Kernel) -> dict[str, Array]:
+        side, B = kernel.side, plan.block
 
         def program(zeros, arrays, sums, out):
             del zeros  # the sums, which begin as them
-            number = pl.program_id(1)
-            shared = [jnp.zeros(shape, jnp.float32) for shape in kernel.state]
+            number, line = pl.program_id(1), jnp.zeros(plan.line(side), jnp.float32)
+            shared = {name: [line] * count for name, count in kernel.of_tokens.items()}
+
+            def along(step, carried):
+                i, j, more = plan.visit(side, number, step)
+                met = pl.ds(pl.multiple_of((j if side == "q" else i) * B, B), B)
+                tile = _Tile(plan, arrays, i, j, {"q": met, "k": met, side: ALL}, more)
+                return kernel.step(tile, sums, *carried)
+
             for head in range(plan.group):
-
-                def along(step, carried, head=head):
-                    other, more = visit(number, step)
-                    at = pl.ds(pl.multiple_of(other * plan.block, plan.block), plan.block)
-                    if kernel.side == "q":
-                        tile = _Tile(
-                            plan, arrays, number, other, {"q": ALL, "k": at, "v": at}, more
-                        )
-                    else:
-                        tile = _Tile(
-                            plan, arrays, other, number, {"q": at, "k": ALL, "v": ALL}, more
-                        )
-                    state, shared = carried
-                    (state,), shared = kernel.step(tile, sums, [head], [state], shared)
-                    return state, shared
-
-                state = [jnp.full(shape, x, jnp.float32) for shape, x in kernel.head_state]
-                steps = plan.steps(kernel.side, number)
-                state, shared = jax.lax.fori_loop(0, steps, along, (state, shared))
-                kernel.finish(out, [head], [state], shared)
+                state = {n: jnp.full(s, x, jnp.float32) for n, (s, x) in kernel.of_head.items()}
+                carried = {head: state}, shared
+                carried = jax.lax.fori_loop(0, plan.steps(side, number), along, carried)
+                kernel.finish(out, *carried)
+                shared = carried[1]
 
         zeros = {name: jnp.zeros(a.shape, a.dtype) for name, a in kernel.sums.items()}
         specs = [
-            {name: spec(name, a) for name, a in part.items()}
+            {name: _spec(plan, name, a, {side: lambda number: number}) for name, a in part.items()}
             for part in (kernel.sums, kernel.arrays, kernel.sums, kernel.outputs)
         ]
         sums, out = pl.pallas_call(
             program,
-            grid=(plan.heads // plan.group, blocks),
+            grid=(plan.heads // plan.group, plan.blocks(side)),
             in_specs=specs[:2],
             out_specs=specs[2:],
             out_shape=[kernel.sums, kernel.outputs],
