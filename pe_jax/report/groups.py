@@ -18,6 +18,8 @@ FREE = {"attention", "memory", "vocab"}
 the memory of training, which the label says, and the vocabulary, which the tokenizer decides.
 """
 WORDS = {
+    "task.name": "{}",
+    "train.rate": "rate {}",
     "train.length": "trained at {} tokens",
     "train.steps": "{:,} steps",
     "train.batch": "batches of {}",
@@ -278,6 +280,11 @@ def _words(name: str, value: Any, result: Begun, ambiguous: bool) -> str:
     if value is None:
         value = "L/2" if name in ("eval.last", "eval.stride") else "not set"
         return WORDS.get(name, f"{name} {{}}").replace(":,", "").format(value)
+    return worded(name, value)
+
+
+def worded(name: str, value: Any) -> str:
+    """A value of the config in words, as in "350 steps"."""
     return WORDS.get(name, f"{name} {{}}").format(value if isinstance(value, int) else plain(value))
 
 

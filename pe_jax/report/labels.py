@@ -11,8 +11,8 @@ from pe_jax.report import groups
 from pe_jax.report.words import plain
 
 WINDOW = Way(swap="window")
-WORDS = {"task.name": "{}", "train.length": "trained at {} tokens", "train.rate": "rate {}"}
-"""How `short` words these values of the config, which it tries first, in this order."""
+FIRST = ("task.name", "train.length", "train.rate")
+"""Paths of the config that `short` tries first, in this order."""
 COMPUTED = {"run.mesh", "train.remat", "train.scan"}
 """Paths of the config that say how a run is computed, not what it learns."""
 
@@ -47,22 +47,19 @@ def short(results: Iterable[Begun]) -> dict[str, str]:
         paths = sorted(next(iter(values.values())), key=lambda path: (*_rank(path), path))
         parts = {id: (label,) for id in values}
         for path in paths:
-            more = {id: (*parts[id], *_words(path, values[id][path])) for id in values}
+            more = {
+                id: parts[id] if own[path] is None else (*parts[id], groups.worded(path, own[path]))
+                for id, own in values.items()
+            }
             if len({*more.values()}) > len({*parts.values()}):
                 parts = more
         labels |= {id: ", ".join(own) for id, own in parts.items()}
     return _distinct(labels)
 
 
-def _words(path: str, value: Any) -> list[str]:
-    """A value of the config in words, as in "rate 0.001"; none where the config lacks the path."""
-    form = WORDS.get(path) or groups.WORDS.get(path, f"{path} {{}}")
-    return [] if value is None else [form.format(plain(value))]
-
-
 def _rank(path: str) -> tuple[int, bool]:
-    """A key that puts the paths of WORDS first, and of the others those of section `eval` last."""
-    return [*WORDS, path].index(path), path.startswith("eval.")
+    """A key that puts FIRST first, and of the other paths those of section `eval` last."""
+    return [*FIRST, path].index(path), path.startswith("eval.")
 
 
 def on_one_line(label: str) -> str:

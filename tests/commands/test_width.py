@@ -94,3 +94,7 @@ def test_runs_of_one_label_are_told_apart_by_the_task_and_what_differs_first():
     assert [*labels.short(results).values()] == [f"rope, rate {rate}" for rate in rates]
     other = replace(drawn("copy", "rope", 2), id="other")
     assert [*labels.short([rope, other]).values()] == ["rope, passkey", "rope, copy"]
+    longer = replace(rope, id="longer", config=rope.config | {"train": {"steps": 1400}})
+    shorter = replace(rope, id="shorter", config=rope.config | {"train": {"steps": 350}})
+    names = [*labels.short([shorter, longer]).values()]
+    assert names == ["rope, 350 steps", "rope, 1,400 steps"]
