@@ -96,48 +96,48 @@ def left_out(table: Table, shown: Table) -> str:
 
 
 def grouped(results: Sequence[Result], metric: str = "same_targets") -> list[Table]:
-    """The tables of one metric, one for each group of results that may be ranked (`groups`)."""
+    """The tables of one metric, one for each group of results that may be ranked (`groups`).
+    ValueError where no result has the metric.
+    """
+    describe(results)
     found = [
-        extrapolation(group.results, metric, group.apart, group.oracles, group.misfits)
+        _table(group, metric)
         for group in groups.groups(results)
-        if metric in metrics(group.results)
+        if any(result.replicas(metric) for result in group.results)
     ]
-    return found or [extrapolation(results, metric)]
+    if not found:
+        known = ", ".join(metrics(results)) or "none"
+        raise ValueError(f"no record has the metric {metric!r}; the records have: {known}")
+    return found
 
 
-def extrapolation(
-    results: Sequence[Result],
-    metric: str = "same_targets",
-    apart: tuple[groups.Condition, ...] = (),
-    oracles: Sequence[Result] = (),
-    misfits: Sequence[str] = (),
-) -> Table:
-    """The table of one metric, ordered within its blocks by the mean at the longest length, the
-    best first.
+def extrapolation(results: Sequence[Result], metric: str = "same_targets") -> Table:
+    """The table of one metric. ValueError where no result has the metric, and where the results are
+    of several groups, which must not be ranked together.
+    """
+    found = grouped(results, metric)
+    if len(found) > 1:
+        raise ValueError(
+            "a table ranks results of one text, training and protocol, got "
+            f"{'; '.join(table.heading for table in found)}; tables.grouped makes a table of each"
+        )
+    return found[0]
+
+
+def _table(group: groups.Group, metric: str) -> Table:
+    """The table of a group, ordered within its blocks by the mean at the longest length, the best
+    first.
 
     `best` marks the models as trained that no test tells apart from the best of their column
     (`stats.best`); where there is one model, of it and its swaps. In a column where these are more
     than a third of the rows, `stats.unless_many`, none is marked.
-
-    `oracles` are shown as reference rows (reference_rows.py); `misfits` say why others are not.
-
-    ValueError where no result has the metric, and where the results are of several groups, so that
-    they must not be ranked: `grouped` makes a table of each group, with what sets it `apart`.
     """
-    scored = [row for result in results for row in result.rows if row.metric == metric]
-    if not scored:
-        known = ", ".join(metrics(results)) or "none"
-        raise ValueError(f"no record has the metric {metric!r}; the records have: {known}")
-    headings = [groups.heading(group.apart) for group in groups.groups(results)]
-    if len(headings) > 1:
-        raise ValueError(
-            "a table ranks results of one text, training and protocol, got "
-            f"{'; '.join(headings)}; tables.grouped makes a table of each"
-        )
-    results = [result for result in results if result.replicas(metric)]
-    every = tuple(sorted({row.length for row in scored}))
-    lengths = column_lengths(every, results[0].train.length) if of_samples(metric) else every
-    sign = described(metric).sign
+    results = [result for result in group.results if result.replicas(metric)]
+    every = tuple(
+        sorted({row.length for result in results for row in result.rows if row.metric == metric})
+    )
+    train, sign = results[0].train, described(metric).sign
+    lengths = column_lengths(every, train.length) if of_samples(metric) else every
     label = labels.names(results)
     of = results[0].replicas(metric)[0].kind
     alone = len(results) == 1 and (of != "seed" or not of_samples(metric))
@@ -151,14 +151,15 @@ def extrapolation(
     compared = len(whole) if alone else trained
     whole[:compared] = _with_best(whole[:compared], results, metric, lengths, every)
     whole[:trained] = _with_ranks(whole[:trained], results, metric, every)
-    references = reference_rows.rows(results, whole[:trained], metric, lengths, oracles)
+    references = reference_rows.rows(results, whole[:trained], metric, lengths, group.oracles)
     whole[compared:compared] = references
     for row in reference_rows.task_rows(results, metric, lengths, every):
         ends = [i for i, other in enumerate(whole, 1) if other.block == row.block]
         whole.insert(ends[-1] if ends else len(whole), row)
-    train, whole = results[0].train, tuple(whole)
-    table = Table(metric, lengths, train.length, whole, (), apart, train.tokens, every, of)
-    said = [Note("What is doubtful", why) for why in misfits]
+    table = Table(
+        metric, lengths, train.length, tuple(whole), (), group.apart, train.tokens, every, of
+    )
+    said = [Note("What is doubtful", why) for why in group.misfits]
     return replace(table, notes=(*notes.notes(results, table), *said))
 
 
