@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import statistics
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
@@ -274,9 +274,7 @@ def seconds(result: Result, metric: str, length: int, way: Way) -> float | None:
 def cell(result: Result, metric: str, length: int, way: Way = AS_TRAINED) -> Cell:
     """Mean and interval over the replicas that have a value, and why the others have none."""
     rows = by_replica(result, metric, length, way)
-    present = values(rows)
-    every = result.replicas(metric)
-    return _explained(stats.interval(list(present.values())), present, rows, every)
+    return _explained(values(rows), rows, result.replicas(metric))
 
 
 def gain(result: Result, metric: str, longest: int, way: Way) -> Cell:
@@ -284,23 +282,23 @@ def gain(result: Result, metric: str, longest: int, way: Way) -> Cell:
     start = by_replica(result, metric, result.train.length, way)
     end = by_replica(result, metric, longest, way)
     before, after = values(start), values(end)
+    gains = {r: after[r] - before[r] for r in sorted(before.keys() & after.keys())}
     # The row that says why there is no gain: the one at the training length if that is missing.
     rows = end | {replica: row for replica, row in start.items() if replica not in before}
-    present = before.keys() & after.keys()
-    return _explained(stats.paired(after, before), present, rows, result.replicas(metric))
+    return _explained(gains, rows, result.replicas(metric))
 
 
 def beyond(result: Result, metric: str, lengths: Sequence[int], way: Way) -> Cell:
     """The mean over the lengths beyond training; a replica that lacks one of them has none."""
-    means, every = means_beyond(result, metric, lengths, way), result.replicas(metric)
-    rows = [by_replica(result, metric, n, way) for n in lengths if n > result.train.length]
-    missing = {
-        replica: row[replica]
-        for replica in every
-        for row in rows
-        if replica not in means and replica not in values(row) and replica in row
+    lacking = {
+        replica: row
+        for length in lengths
+        if length > result.train.length
+        for replica, row in by_replica(result, metric, length, way).items()
+        if math.isnan(value(row))
     }
-    return _explained(stats.interval(list(means.values())), means, missing, every)
+    means = means_beyond(result, metric, lengths, way)
+    return _explained(means, lacking, result.replicas(metric))
 
 
 def means_beyond(
@@ -309,20 +307,17 @@ def means_beyond(
     """The mean over the lengths beyond training of each replica that has all of them."""
     longer = [length for length in lengths if length > result.train.length]
     columns = [values(by_replica(result, metric, length, way)) for length in longer]
-    every = result.replicas(metric)
-    present = [replica for replica in every if all(replica in column for column in columns)]
-    return {r: sum(column[r] for column in columns) / len(columns) for r in present if longer}
+    shared = set.intersection(*map(set, columns)) if columns else set()
+    return {r: sum(column[r] for column in columns) / len(columns) for r in sorted(shared)}
 
 
 def _explained(
-    interval: stats.Interval,
-    present: Collection[Replica],
+    present: Mapping[Replica, float],
     rows: Mapping[Replica, record.Row],
     every: Sequence[Replica],
 ) -> Cell:
-    """The cell of an interval over the replicas `present`, of `every` replica; `rows` say why the
-    others have no value.
-    """
+    """The cell of the values `present`, of `every` replica; `rows` say why the others have none."""
+    interval = stats.interval(list(present.values()))
     missing = {replica: rows.get(replica) for replica in every if replica not in present}
     why = {replica: _why(row) for replica, row in missing.items()}
     each = "; ".join(f"{replica} {reason}" for replica, reason in why.items())
