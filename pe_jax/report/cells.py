@@ -47,8 +47,9 @@ class TableRow:
     replicas; `effective` and `censored` are those of `stats.effective_length` on the means; `rank`
     is over the lengths beyond training, for models as trained. `rate` is the learning rate, of
     several the chosen one, and `rate_edge` is "lowest" or "highest" where it is that of them;
-    `parameters` counts what its encodings learn. Of samples, `beyond` is the mean over all lengths
-    beyond training, and `effective` the longest length that is solved, `stats.solved_length`.
+    `parameters` counts what its encodings have learned. Of samples, `beyond` is the mean over all
+    lengths beyond training, and `effective` the longest length that is solved,
+    `stats.solved_length`.
     """
 
     run: str
@@ -59,8 +60,8 @@ class TableRow:
     gain: Cell
     effective: int | None
     censored: bool
-    parameters: int | None
-    ms_per_step: float | None
+    parameters: int | None = None
+    ms_per_step: float | None = None
     rate: float | None = None
     rate_edge: str = ""
     solved: int | None = None
@@ -259,10 +260,10 @@ def rate(result: Result) -> float | None:
 
 def edge(result: Result) -> str:
     """ "lowest" or "highest" if the chosen learning rate is the end of several tried; else ""."""
-    tried = sorted({one.rate for one in result.rates})
-    if len(tried) < 2 or rate(result) not in (tried[0], tried[-1]):
+    chosen, tried = rate(result), {one.rate for one in result.rates}
+    if len(tried) < 2:
         return ""
-    return "lowest" if rate(result) == tried[0] else "highest"
+    return "lowest" if chosen == min(tried) else "highest" if chosen == max(tried) else ""
 
 
 def seconds(result: Result, metric: str, length: int, way: Way) -> float | None:

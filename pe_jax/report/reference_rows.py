@@ -113,8 +113,6 @@ def _trained_at(
         gain=Cell(*stats.paired(*ends)),
         effective=effective,
         censored=censored,
-        parameters=None,
-        ms_per_step=None,
         method=TRAINED_AT,
     )
 
@@ -282,8 +280,6 @@ def _row(
         gain=gain,
         effective=effective,
         censored=censored,
-        parameters=None,
-        ms_per_step=None,
         beyond=beyond,
         method=name,
     )

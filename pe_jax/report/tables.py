@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from pe_jax.record import AS_TRAINED, Reason, Replica, Result, Row, Way
+from pe_jax.record import Reason, Replica, Result, Way
 from pe_jax.report import groups, labels, notes, reference_rows, stats
 from pe_jax.report.cells import (
     SOLVED,
@@ -33,12 +33,13 @@ from pe_jax.report.cells import (
     ordered,
     rate,
     seconds,
-    value,
     values,
 )
 from pe_jax.report.sheet import Note
 from pe_jax.report.words import count
 
+UNTRIED = (Reason.OUT_OF_MEMORY, Reason.NOT_EVALUATED)
+"""Reasons for a missing score that say nothing of the model."""
 MODELS, SHOWN = 100, 12
 """Of more than MODELS models none is ranked, and figures and the terminal have the SHOWN best: the
 lines of more cannot be told apart, and take minutes to draw.
@@ -177,16 +178,14 @@ def _row(
     cells = tuple(cell(result, metric, column, way) for column in lengths)
     if in_percent(metric):
         columns = {n: by_replica(result, metric, n, way) for n in every}
-        known = {
-            n: rows
+        known = [
+            n
             for n, rows in columns.items()
-            if n == length or any(map(_is_known, rows.values()))
-        }
-        replicas = result.replicas(metric)
-        found = [
-            [value(rows[r]) if r in rows else math.nan for r in replicas] for rows in known.values()
+            if n == length or any(row.reason not in UNTRIED for row in rows.values())
         ]
-        effective, censored = stats.solved_length([*known], found, length)
+        replicas, scored = result.replicas(metric), [values(columns[n]) for n in known]
+        found = [[of_length.get(r, math.nan) for r in replicas] for of_length in scored]
+        effective, censored = stats.solved_length(known, found, length)
     else:
         served = [
             sign * math.inf if c.lost and n > length else c.mean
@@ -194,6 +193,7 @@ def _row(
         ]
         effective, censored = stats.effective_length(lengths, served, length, sign=sign)
     solved, compared = _solved(result, metric, way)
+    learned = result.parameters if result.train.steps else None
     return TableRow(
         run=result.id,
         label=labels.in_way(label, way, result.train),
@@ -203,7 +203,7 @@ def _row(
         gain=gain(result, metric, lengths[-1], way),
         effective=effective,
         censored=censored,
-        parameters=_learned(result),
+        parameters=learned.encoding if learned else None,
         ms_per_step=result.train.ms_per_step,
         seconds=seconds(result, metric, lengths[-1], way),
         together=together,
@@ -215,11 +215,6 @@ def _row(
     )
 
 
-def _is_known(row: Row) -> bool:
-    """Whether it tells what the model can, which a lack of memory does not."""
-    return row.reason not in (Reason.OUT_OF_MEMORY, Reason.NOT_EVALUATED)
-
-
 def _solved(result: Result, metric: str, way: Way) -> tuple[int | None, bool]:
     """`TableRow.solved` and `TableRow.compared` of a row."""
     at_train = by_replica(result, metric, result.train.length, way)
@@ -227,12 +222,6 @@ def _solved(result: Result, metric: str, way: Way) -> tuple[int | None, bool]:
         return None, True
     right = list(values(at_train).values())
     return sum(one >= SOLVED for one in right), bool(right) and statistics.fmean(right) >= SOLVED
-
-
-def _learned(result: Result) -> int | None:
-    """The parameters of the encodings; None where none were trained or the record lacks them."""
-    trained = result.train.steps and result.parameters
-    return trained.encoding if trained else None
 
 
 def _order(row: TableRow, sign: int) -> tuple[Any, ...]:
@@ -311,6 +300,6 @@ def _scores_beyond(
     scores = np.full((len(rows), len(replicas), len(longer)), math.nan)
     for i, row in enumerate(rows):
         for k, length in enumerate(longer):
-            scored = by_replica(by_id[row.run], metric, length, AS_TRAINED)
-            scores[i, :, k] = [value(scored[r]) if r in scored else math.nan for r in replicas]
+            scored = values(by_replica(by_id[row.run], metric, length))
+            scores[i, :, k] = [scored.get(replica, math.nan) for replica in replicas]
     return described(metric).sign * scores
