@@ -10,6 +10,7 @@ import dataclasses
 import itertools
 import math
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -387,7 +388,8 @@ def _nothing_to_compare(results: Sequence[Result], reference: PublishedTable) ->
     """Why a reference cannot be used: in one line, the tasks and encodings of both sides."""
     specs = list(dict.fromkeys(entry.spec for entry in reference.entries))
     ours = list(dict.fromkeys(map(_spec_of, results)))
-    done = list(dict.fromkeys(map(_task_in_words, results)))
+    called = ("text" if _task(r)["name"] == "text" else r.corpus.source for r in results)
+    done = list(dict.fromkeys(called))
     if any(_is_of_task(result, task) for result in results for task in reference.tasks):
         return (
             f"the reference {reference.name} has other encodings than these runs"
@@ -399,11 +401,6 @@ def _nothing_to_compare(results: Sequence[Result], reference: PublishedTable) ->
         f"{nearest(done[0], reference.tasks)} It has {join(reference.tasks)}, with the encodings "
         f"{join(specs)}; the runs have {join(done)}, with {join(ours)}: give another file"
     )
-
-
-def _task_in_words(result: Result) -> str:
-    """The task of a result in a word, with the fields that are not at their defaults."""
-    return "text" if _task_name(result) == "text" else result.corpus.source
 
 
 # The comparison as sheets, with their notes
@@ -500,7 +497,7 @@ def _our_setting(results: Sequence[Result]) -> str:
     sizes += [count(lm["heads"], "head")] if "heads" in lm else []
     sizes += [f"dropout {lm['dropout']:g}"] if lm.get("dropout") else []
     batch = f" of {train['batch']}" if "batch" in train else ""
-    fixed = train.get("curriculum") == "fixed" or _task_name(result) == "text"
+    fixed = train.get("curriculum") == "fixed" or _task(result)["name"] == "text"
     lengths = sorted({row.length for row in result.rows})
     many = f"{len(lengths)} lengths from {lengths[0]} to {lengths[-1]}"
     parts = [
@@ -562,16 +559,12 @@ def _guess_sentence(place: str, one: Agreement) -> str:
 def _is_of_task(result: Result, task: str) -> bool:
     """Whether a result is of a task, with the fields that are named."""
     name, asked = member(task)
-    return _task_name(result) == name and _has_fields(_task(result), asked)
-
-
-def _task_name(result: Result) -> str:
-    return _task(result).get("name", "text")
+    return {"name": name, **asked}.items() <= _task(result).items()
 
 
 def _task(result: Result) -> dict[str, Any]:
-    """The task of a result with its fields; {} where its config names none."""
-    return result.config.get("task", {})
+    """The task of a result by its name, with its fields; text where its config names none."""
+    return {"name": "text"} | result.config.get("task", {})
 
 
 def _spec_of(result: Result) -> str:
@@ -580,34 +573,21 @@ def _spec_of(result: Result) -> str:
 
 
 def _has_encodings(result: Result, wanted: str) -> bool:
-    """Whether a result has the encodings of a published spec, with the fields that it names."""
-    fields = result.config.get("pe", {})
-    sections = {id: found for id, found in fields.items() if isinstance(found, dict)}
+    """Whether a result has the members of a published spec, each with the fields that it names."""
     try:
-        return _same_encodings(wanted, _spec_of(result), sections)
+        ours = _members(_spec_of(result))
     except ValueError:  # a spec that cannot be read is of no published encoding
         return False
-
-
-def _same_encodings(wanted: str, found: str, fields: Mapping[str, Mapping[str, Any]]) -> bool:
-    """Whether an encoding `found`, with the `fields` of its members by their ids, is the one that
-    is `wanted`: it has the same members, with each field that `wanted` names.
-    """
-    ours, theirs = _members(found), _members(wanted)
+    theirs = _members(wanted)
     if [(name, layers) for name, _, layers in ours] != [(name, at) for name, _, at in theirs]:
         return False
-    used: dict[str, int] = {}
+    used = Counter[str]()
     for (name, own, _), (_, asked, _) in zip(ours, theirs, strict=True):
-        used[name] = used.get(name, 0) + 1
+        used[name] += 1
         id = name if used[name] == 1 else f"{name}_{used[name]}"
-        if not _has_fields({**own, **fields.get(id, {})}, asked):
+        if not asked.items() <= (own | result.config["pe"].get(id, {})).items():
             return False
     return True
-
-
-def _has_fields(fields: Mapping[str, Any], asked: Mapping[str, Any]) -> bool:
-    """Whether the fields have all the values of `asked`."""
-    return all(name in fields and fields[name] == value for name, value in asked.items())
 
 
 def member(text: str) -> tuple[str, dict[str, Any]]:
