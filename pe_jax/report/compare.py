@@ -11,7 +11,7 @@ import math
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import groupby
+from itertools import groupby, product
 from typing import Any
 
 from pe_jax.record import Result, Way
@@ -100,14 +100,14 @@ def compare(a: Sequence[Result], b: Sequence[Result]) -> Comparison:
 
 
 def _matched(a: Sequence[Result], b: Sequence[Result]) -> tuple[MatchedRuns, ...]:
-    by_id = [{result.id: result for result in results} for results in (a, b)]
+    by_id = [{run.id: run for run in side} for side in (a, b)]
     same = by_id[0].keys() & by_id[1].keys()
-    pairs = [(by_id[0][name], by_id[1][name]) for name in same]
-    left = [[result for name, result in side.items() if name not in same] for side in by_id]
-    number = [Counter(result.label for result in results) for results in left]
-    unique = {label for label in number[0] if number[0][label] == number[1][label] == 1}
-    by_label = [{result.label: result for result in results} for results in left]
-    pairs += [(by_label[0][label], by_label[1][label]) for label in unique]
+    pairs = [(by_id[0][id], by_id[1][id]) for id in same]
+    left = [[run for run in side.values() if run.id not in same] for side in by_id]
+    number = [Counter(run.label for run in side) for side in left]
+    for x, y in product(*left):
+        if x.label == y.label and number[0][x.label] == number[1][y.label] == 1:
+            pairs.append((x, y))
     called = short([x for x, _ in pairs])
     return tuple(sorted((MatchedRuns(called[x.id], x, y) for x, y in pairs), key=lambda m: m.label))
 
@@ -232,16 +232,12 @@ def _interval(comparison: Comparison) -> str:
     paired = f"paired over {of}" if True in pairings else ""
     welch = f"Welch's where the {of} differ" if paired else f"Welch's, since the {of} differ"
     kind = join(filter(None, (paired, welch if False in pairings else "")), "or")
+    answers = any(difference.p is not None for difference in comparison.differences)
+    test = " Answers that are right or wrong are told apart by McNemar's exact test at 5 %."
     return (
         f"±: half of a 95 % interval by Student's t; that of B − A is {kind}. "
-        f"{_direction(comparison)} One interval in twenty misses the truth.{_answers(comparison)}"
+        f"{_direction(comparison)} One interval in twenty misses the truth.{test * answers}"
     )
-
-
-def _answers(comparison: Comparison) -> str:
-    if all(difference.p is None for difference in comparison.differences):
-        return ""
-    return " Answers that are right or wrong are told apart by McNemar's exact test at 5 %."
 
 
 def _direction(comparison: Comparison) -> str:

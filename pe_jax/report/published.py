@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 from pe_jax import terms
 from pe_jax.errors import nearest
 from pe_jax.metric import Metric, TextMetric
-from pe_jax.record import Result, Way
+from pe_jax.record import Result
 from pe_jax.report import cells, groups, labels, tables
 from pe_jax.report.cells import Cell, described
 from pe_jax.report.sheet import Note, Printed, Sheet, number
@@ -321,9 +321,10 @@ def _lengths(result: Result, column: PublishedColumn) -> list[int]:
 def _our_cell(result: Result, column: PublishedColumn, swap: str = "") -> Cell:
     """A result's score in a column, with the swap; empty where it has none there."""
     lengths = _lengths(result, column)
-    wanted = _comparable(Way(swap=swap, variant=column.variant))
-    ways = dict.fromkeys(row.way for row in result.rows)
-    way = next((way for way in ways if _comparable(way) == wanted), None)
+    fields = fields_of(column.variant)  # which a way may have in any order and spacing
+    ways = dict.fromkeys(row.way for row in result.rows if row.way.swap == swap)
+    alike = (way for way in ways if fields_of(way.variant) == fields and not way.memory)
+    way = next(alike, None)
     if not lengths or way is None:
         return Cell()
     if column.at == BEYOND:
@@ -338,11 +339,6 @@ def _our_cell(result: Result, column: PublishedColumn, swap: str = "") -> Cell:
 def _in_nats(column: PublishedColumn, result: Result) -> bool:
     """Whether bits per byte times ln 2 are nats a token: tokens are bytes."""
     return column.unit == NATS and result.tokenizer.spec == "bytes"
-
-
-def _comparable(way: Way) -> tuple[Any, ...]:
-    """A way for comparison: the fields of its variant may have any order and spacing."""
-    return way.swap, fields_of(way.variant), way.memory
 
 
 def _agreement(
