@@ -7,7 +7,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from pe_jax.record import HELD_OUT, SYMBOLS, Begun, CorpusRecord, Result
@@ -174,7 +173,7 @@ def draws(result: Begun) -> bool:
 
 
 def conditions_apart(
-    results: Sequence[Begun], usual: Mapping[str, Any] = MappingProxyType({})
+    results: Sequence[Begun], usual: Mapping[str, Any] = {}
 ) -> dict[str, tuple[Condition, ...]]:
     """For each result by its id, its conditions that not all results share or that differ from the
     `usual` ones.
@@ -184,23 +183,17 @@ def conditions_apart(
     found = {name: {repr(values.get(name)) for values in known.values()} for name in names}
     found |= {name: found[name] | {repr(value)} for name, value in usual.items() if name in found}
     differ = [name for name in names if len(found[name]) > 1]
-    told = {kind: _told(differ, known, results, kind) for kind in (True, False)}
+    told = {drawn: _told(differ, known, results, drawn) for drawn in (True, False)}
     hashes = {(result.corpus.source, result.corpus.hash) for result in results}
     several = Counter(source for source, _ in hashes)
-    return {
-        result.id: tuple(
-            Condition(
-                name,
-                value,
-                _words(name, value, result, several[result.corpus.source] > 1)
-                if name in told[draws(result)]
-                else "",
-            )
-            for name in differ
-            for value in [known[result.id].get(name)]
+    apart = {}
+    for result in results:
+        values, ambiguous = known[result.id], several[result.corpus.source] > 1
+        words = {n: _words(n, values.get(n), result, ambiguous) for n in told[draws(result)]}
+        apart[result.id] = tuple(
+            Condition(name, values.get(name), words.get(name, "")) for name in differ
         )
-        for result in results
-    }
+    return apart
 
 
 def _told(

@@ -284,7 +284,6 @@ def reciprocal_ranks(values: np.ndarray) -> list[Rank]:
     """
     from scipy import stats
 
-    values = np.asarray(values, float)
     ranks = stats.rankdata(np.where(np.isnan(values), np.inf, values), method="min", axis=0)
     ranks = np.where(np.isnan(values), len(values), ranks)
     by_seed = (1 / ranks).mean(axis=2)
@@ -314,10 +313,9 @@ def spearman(a: Sequence[float], b: Sequence[float]) -> float:
     """
     from scipy.stats import rankdata
 
-    ranks = [rankdata(side) for side in (a, b)]
-    if len(a) < 2 or any(np.ptp(rank) == 0 for rank in ranks):
+    if len(a) < 2 or not np.ptp(a) or not np.ptp(b):
         return math.nan
-    return float(np.corrcoef(*ranks)[0, 1])
+    return float(np.corrcoef(rankdata(a), rankdata(b))[0, 1])
 
 
 def critical(n: int) -> float:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from pe_jax.record import CorpusRecord
@@ -32,9 +32,9 @@ def count(n: int, noun: str) -> str:
     return f"{n:,} {noun}" + ("" if n == 1 else "s")
 
 
-def each(numbers: Iterable[int], noun: str) -> str:
+def each(numbers: Sequence[int], noun: str) -> str:
     """The range of these numbers with their noun: "3 seeds", "2 to 3 seeds"."""
-    low, high = min(numbers := list(numbers)), max(numbers)
+    low, high = min(numbers), max(numbers)
     return count(high, noun) if low == high else f"{low:,} to {count(high, noun)}"
 
 
