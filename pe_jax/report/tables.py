@@ -38,8 +38,6 @@ from pe_jax.report.cells import (
 from pe_jax.report.sheet import Note
 from pe_jax.report.words import count
 
-UNTRIED = (Reason.OUT_OF_MEMORY, Reason.NOT_EVALUATED)
-"""Reasons for a missing score that say nothing of the model."""
 MODELS, SHOWN = 100, 12
 """Of more than MODELS models none is ranked, and figures and the terminal have the SHOWN best: the
 lines of more cannot be told apart, and take minutes to draw.
@@ -178,10 +176,10 @@ def _row(
     cells = tuple(cell(result, metric, column, way) for column in lengths)
     if in_percent(metric):
         columns = {n: by_replica(result, metric, n, way) for n in every}
-        known = [
+        known = [  # a lack of memory does not tell what the model can
             n
             for n, rows in columns.items()
-            if n == length or any(row.reason not in UNTRIED for row in rows.values())
+            if n == length or any(r.reason is not Reason.OUT_OF_MEMORY for r in rows.values())
         ]
         replicas, scored = result.replicas(metric), [values(columns[n]) for n in known]
         found = [[of_length.get(r, math.nan) for r in replicas] for of_length in scored]

@@ -80,5 +80,4 @@ def plain(value: Any) -> str:
 
 def text(corpus: CorpusRecord) -> str:
     """The name of a text in the config, with the start of its hash if that is known."""
-    digits = corpus.hash.removeprefix("sha256:")[:12]
-    return corpus.source + (f" (SHA-256 {digits})" if digits else "")
+    return corpus.source + (f" (SHA-256 {corpus.hash[:12]})" if corpus.hash else "")
