@@ -303,7 +303,7 @@ def beyond(result: Result, metric: str, lengths: Sequence[int], way: Way) -> Cel
 
 
 def means_beyond(
-    result: Result, metric: str, lengths: Sequence[int], way: Way = AS_TRAINED
+    result: Result, metric: str, lengths: Sequence[int], way: Way
 ) -> dict[Replica, float]:
     """The mean over the lengths beyond training of each replica that has all of them."""
     longer = [length for length in lengths if length > result.train.length]

@@ -115,8 +115,7 @@ def _matched(a: Sequence[Result], b: Sequence[Result]) -> tuple[MatchedRuns, ...
 def _differences(matches: Sequence[MatchedRuns]) -> Iterator[Difference]:
     for metric in tables.metrics([match.a for match in matches]):
         shared = [(match, *cell) for match in matches for cell in _shared(match, metric)]
-        as_trained_first = sorted(shared, key=lambda cell: bool(cell[1]))
-        for match, way, length in as_trained_first:
+        for match, way, length in sorted(shared, key=lambda cell: bool(cell[1])):
             yield _difference(match, way, metric, length)
 
 
@@ -207,7 +206,10 @@ def verdict(comparison: Comparison, metric: str) -> str:
 
 
 def notes(comparison: Comparison) -> list[str]:
-    """What a reader must know: what changed, what has no counterpart, what the interval is."""
+    """What a reader must know: what changed, what has no counterpart, what the interval is.
+
+    Where all runs scored validation text a sentence says so; where they differ in it, a change.
+    """
     said = [f"Changed: {change}." for change in comparison.changes]
     if not said:
         said = ["Config, text, commit, versions and device are the same."]
@@ -215,14 +217,10 @@ def notes(comparison: Comparison) -> list[str]:
         said.append("The texts differ, and with them the targets: differences are not the models'.")
     for side, only in (("A", comparison.only_a), ("B", comparison.only_b)):
         said += [f"Only in {side}: {', '.join(only)}."] if only else []
-    return [*said, *_split(comparison), _interval(comparison), *_missing(comparison)]
-
-
-def _split(comparison: Comparison) -> list[str]:
-    """A sentence where all runs scored validation text; `_changes` says where runs differ in it."""
     runs = [run for match in comparison.matches for run in (match.a, match.b)]
-    valid = all(conditions(run)["eval.split"] == "valid" for run in runs)
-    return ["Validation text was scored."] if valid else []
+    if all(conditions(run)["eval.split"] == "valid" for run in runs):
+        said.append("Validation text was scored.")
+    return [*said, _interval(comparison), *_missing(comparison)]
 
 
 def _interval(comparison: Comparison) -> str:

@@ -44,7 +44,8 @@ def short(results: Iterable[Begun]) -> dict[str, str]:
     labels = {result.id: on_one_line(result.label) for result in results}
     for label in _repeated(labels):
         values = differing([result for result in results if labels[result.id] == label])
-        paths = sorted(next(iter(values.values())), key=lambda path: (*_rank(path), path))
+        paths = next(iter(values.values()))  # in order of their names; section `eval` comes last
+        paths = sorted(paths, key=lambda p: ([*FIRST, p].index(p), p.startswith("eval.")))
         parts = {id: (label,) for id in values}
         for path in paths:
             more = {
@@ -55,11 +56,6 @@ def short(results: Iterable[Begun]) -> dict[str, str]:
                 parts = more
         labels |= {id: ", ".join(own) for id, own in parts.items()}
     return _distinct(labels)
-
-
-def _rank(path: str) -> tuple[int, bool]:
-    """A key that puts FIRST first, and of the other paths those of section `eval` last."""
-    return [*FIRST, path].index(path), path.startswith("eval.")
 
 
 def on_one_line(label: str) -> str:

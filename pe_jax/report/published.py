@@ -217,11 +217,6 @@ class PublishedTask:
         found = [(beyond if c.at == BEYOND else f"at {c.at}", c.variant) for c in self.columns]
         return [", ".join(filter(None, pair)) for pair in found]
 
-    @property
-    def title(self) -> str:
-        """The title of its sheet, as in "reverse_string, beside chomsky"."""
-        return ": ".join(filter(None, [f"{self.task}, beside {self.reference}", self.heading]))
-
 
 def hold(results: Sequence[Result], references: Sequence[PublishedTable]) -> list[PublishedTask]:
     """Each task of the references that results have, for each group of results that may be ranked;
@@ -452,9 +447,9 @@ def _scores(held: PublishedTask) -> Sheet:
         )
         for line in held.lines
     )
-    return Sheet(
-        held.title, ("encoding", *titles), (("", rows),), tuple(notes(held)), tuple(_csv_rows(held))
-    )
+    title = ": ".join(filter(None, [f"{held.task}, beside {held.reference}", held.heading]))
+    columns, numbers = ("encoding", *titles), tuple(_csv_rows(held))
+    return Sheet(title, columns, (("", rows),), tuple(notes(held)), numbers)
 
 
 def notes(held: PublishedTask) -> list[Note]:
