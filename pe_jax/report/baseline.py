@@ -131,11 +131,9 @@ def _base(
 def chosen(
     results: Sequence[Result], called: Mapping[str, str], baseline: str | None = None
 ) -> Result | None:
-    """The one result with the label `baseline` in `called`, which has labels by id; else the one
-    with it as the label of its record, else as the spec of its config. None where none or several
-    have it.
-
-    Where `baseline` is None: rope, else nope, else the first of the results.
+    """The only result named `baseline`: in `called`, {id: label}, else by the label of its record,
+    else by the spec of its config; None where there is no such result, or several. Without a
+    `baseline` it is rope, else nope, else the first result.
     """
     for name in [baseline] if baseline else USUAL:
         exact = [result for result in results if called[result.id] == name]

@@ -86,9 +86,9 @@ def _of_oracle(group: Group) -> dict[tuple[Way, int], float]:
 
 
 def by_model(oracles: Iterable[Result], results: Sequence[Result]) -> dict[str, list[Result]]:
-    """The oracles by the id of the one of the results that each is trained as, but for the length:
-    the one with its label, of several the one with its settings. By the label where that is none,
-    or several.
+    """{id of a model: its oracles, trained alike but for the length}. A model is the result with
+    the oracle's label, of several the one with its settings too; an oracle without one such result
+    stands under its label.
     """
     found: dict[str, list[Result]] = {}
     for oracle in oracles:

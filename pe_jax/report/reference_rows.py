@@ -61,7 +61,7 @@ def rows(
         known = [row for row in trained if row.cells[place].n]
         best = sorted(known, key=lambda row: sign * row.cells[place].mean)[:1]
         named = [by_run[model] for model in by_model if model in by_run]
-        found = [_cropped(row, by_id[row.run], metric, lengths) for row in named or best]
+        found = [_cropped(row, length, lengths) for row in named or best]
     for model, longer in by_model.items():
         runs, label = {oracle.train.length: oracle for oracle in longer}, longer[0].label
         if {*runs}.isdisjoint(lengths):  # not evaluated at its own training length here
@@ -72,19 +72,17 @@ def rows(
     return found
 
 
-def _cropped(row: TableRow, result: Result, metric: str, lengths: Sequence[int]) -> TableRow:
-    length = result.train.length
-    at_train = cell(result, metric, length)
-    same = values(by_replica(result, metric, length))
+def _cropped(row: TableRow, train: int, lengths: Sequence[int]) -> TableRow:
+    at_train = replace(row.cells[lengths.index(train)], best=False)
     cells = [
-        at_train if column > length else replace(known, best=False)
-        for column, known in zip(lengths, row.cells, strict=True)
+        at_train if length > train else replace(known, best=False)
+        for length, known in zip(lengths, row.cells, strict=True)
     ]
     return replace(
         row,
-        label=f"{row.label}, cropped to {length}",
+        label=f"{row.label}, cropped to {train}",
         cells=tuple(cells),
-        gain=Cell(*stats.paired(same, same)),
+        gain=Cell(*stats.interval([0.0] * at_train.n)),
         effective=lengths[-1],
         censored=True,
         rank=None,
