@@ -70,13 +70,13 @@ def members(spec: str) -> list[str]:
     return list(_cut(spec, "+", _is_python))
 
 
-def specs(text: str) -> list[str]:
-    """The specs of a list, separated by commas; commas inside a member do not count."""
+def elements(specs: str) -> list[str]:
+    """The texts of the specs in a list, which are separated by commas."""
 
-    def is_spec(part: str) -> bool:
-        return all(map(_is_python, members(part)))
+    def is_spec(text: str) -> bool:
+        return all(map(_is_python, members(text)))
 
-    return [spec for spec in _cut(text, ",", is_spec) if spec]
+    return [text for text in _cut(specs, ",", is_spec) if text]
 
 
 def _cut(text: str, separator: str, is_whole: Callable[[str], bool]) -> Iterator[str]:

@@ -15,8 +15,6 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from pe_jax import terms
-
 
 def arguments(given: Sequence[str] | None = None) -> argparse.Namespace:
     """The options of a command line; SystemExit with code 2 and a message if they are wrong."""
@@ -61,7 +59,9 @@ def _numbers(text: str) -> list[int]:
 
 
 def _swaps(text: str) -> list[str]:
-    return [swap.replace(" ", "") for swap in terms.specs(text)]
+    from pe_jax.compose.parse import parse_list
+
+    return [swap.replace(" ", "") for swap in parse_list(text)]
 
 
 def main() -> int:

@@ -20,10 +20,7 @@ from typing import TYPE_CHECKING
 
 from absl import flags
 
-from pe_jax import terms
-from pe_jax.commands import cli, console
-from pe_jax.errors import Refused
-from pe_jax.runs.progress import Bar
+from pe_jax.commands import cli
 
 if TYPE_CHECKING:
     from pe_jax.atlas.subject import Subject
@@ -44,6 +41,9 @@ def main() -> int:
         return cli.fail("--out=DIR is required: the folder to write")
     os.environ.setdefault("JAX_PLATFORMS", "cpu")  # what is computed is small
     from pe_jax.atlas.write import write
+    from pe_jax.commands import console
+    from pe_jax.errors import Refused
+    from pe_jax.runs.progress import Bar
 
     try:
         out = console.folder(_OUT.value)
@@ -61,6 +61,8 @@ def main() -> int:
 def _subjects() -> Iterator[Subject]:
     """The trained models of --workdir, then the encodings of --encodings."""
     from pe_jax.atlas.subject import Subject
+    from pe_jax.commands import console
+    from pe_jax.compose.parse import parse_list
     from pe_jax.encodings import ENCODINGS
     from pe_jax.runs.trained import Trained
 
@@ -70,7 +72,7 @@ def _subjects() -> Iterator[Subject]:
                 raise ValueError(f"{folder} has no result.json: the run has not finished yet")
             yield Subject.of_model(Trained.of(folder))
     if _ENCODINGS.value is not None or _WORKDIR.value is None:
-        specs = [*ENCODINGS] if _ENCODINGS.value is None else terms.specs(_ENCODINGS.value)
+        specs = [*ENCODINGS] if _ENCODINGS.value is None else parse_list(_ENCODINGS.value)
         if not specs:
             raise ValueError("--encodings names none: give specs with commas between them")
         yield from map(Subject.of, specs)

@@ -15,13 +15,18 @@ from __future__ import annotations
 import functools
 import math
 import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 from absl import flags
 
-from pe_jax.commands import cli, console
-from pe_jax.report import compare, sheet, sheets, study, tables
-from pe_jax.report.baseline import versus
-from pe_jax.storage import atomic
+from pe_jax.commands import cli
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from pe_jax.record import Result
+    from pe_jax.report.compare import Comparison
 
 OPERANDS = "A [B]"
 OPTIONS = flags.FlagValues()
@@ -40,7 +45,11 @@ _MARGIN = flags.DEFINE_float(
 
 
 def main(a: str, b: str | None = None) -> int:
+    from pe_jax.commands import console
+    from pe_jax.report import compare, study
+
     baseline, out = _BASELINE.value, console.folder(_OUT.value)
+    terminal = console.stdout()
     damages, margin = [], _MARGIN.value
     try:
         if margin is not None and not (baseline and 0 < margin < math.inf):
@@ -50,26 +59,53 @@ def main(a: str, b: str | None = None) -> int:
             )
         if b and not baseline:
             results, others = (study.load(folder, warn=damages.append) for folder in (a, b))
-            printed = compare.sheets(compare.compare(results, others), a, b)
-            first, title = printed[:1], f"A: {a}, B: {b}"
+            comparison = compare.compare(results, others)
+            texts = _side_by_side(terminal, comparison, a, b)
         elif baseline and not b:
-            results = study.load(a, warn=damages.append)
-            comparisons = versus(results, tables.study(results), baseline, margin)
-            metric = comparisons[0].table.metric
-            printed = [sheets.differences(one) for one in comparisons]
-            first = [sheets.differences(one) for one in comparisons if one.table.metric == metric]
-            title = ""
+            texts = _against(terminal, study.load(a, warn=damages.append), baseline, margin)
         else:
             raise ValueError(
                 f"give two folders, {sys.argv[0]} A B, or one and a baseline, "
                 f"{sys.argv[0]} A --baseline=rope"
             )
-        console.stdout().print(*sheet.terminal(first))
         if out:
-            with atomic.together(out) as draft:
-                atomic.write(draft / "compare.md", sheet.markdown(printed, title))
-                atomic.write(draft / "compare.csv", sheet.csv(printed))
-            print(out / "compare.md", out / "compare.csv", sep="\n")
+            _write(out, texts)
     except (ValueError, OSError) as error:
         return cli.fail(error)
     return console.left_out(damages)
+
+
+def _side_by_side(terminal: Console, comparison: Comparison, a: str, b: str) -> dict[str, str]:
+    """Prints the comparison of two folders by the first metric, and gives the text of the files by
+    their suffix.
+    """
+    from pe_jax.report import compare, sheet
+
+    printed = compare.sheets(comparison, a, b)
+    terminal.print(*sheet.terminal(printed[:1]))
+    return {"md": sheet.markdown(printed, f"A: {a}, B: {b}"), "csv": sheet.csv(printed)}
+
+
+def _against(
+    terminal: Console, results: list[Result], baseline: str, margin: float | None
+) -> dict[str, str]:
+    """Prints the models of one folder against its baseline by the first metric, and gives the text
+    of the files by their suffix.
+    """
+    from pe_jax.report import sheet, sheets, tables
+    from pe_jax.report.baseline import versus
+
+    comparisons = versus(results, tables.study(results), baseline, margin)
+    first = [one for one in comparisons if one.table.metric == comparisons[0].table.metric]
+    terminal.print(*sheet.terminal([sheets.differences(one) for one in first]))
+    every = [sheets.differences(one) for one in comparisons]
+    return {"md": sheet.markdown(every), "csv": sheet.csv(every)}
+
+
+def _write(out: Path, texts: dict[str, str]) -> None:
+    from pe_jax.storage import atomic
+
+    with atomic.together(out) as draft:
+        written = [atomic.write(draft / f"compare.{kind}", text) for kind, text in texts.items()]
+    for path in written:
+        print(out / path.name)

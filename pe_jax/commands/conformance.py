@@ -17,7 +17,6 @@ from pathlib import Path
 from absl import flags
 
 from pe_jax.commands import cli
-from pe_jax.storage import atomic
 
 OPTIONS = flags.FlagValues()
 _OUT = flags.DEFINE_string("out", None, "Folder to write.", flag_values=OPTIONS)
@@ -27,6 +26,8 @@ VECTORS = Path(__file__).parents[1] / "conformance"
 def main() -> int:
     if not _OUT.value:
         return cli.fail("--out=DIR is required: the folder to write")
+    from pe_jax.storage import atomic
+
     files = sorted((*VECTORS.glob("*.json"), VECTORS / "check.py"))
     with atomic.together(Path(_OUT.value)) as draft:
         for file in files:

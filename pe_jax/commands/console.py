@@ -14,20 +14,19 @@ from rich.console import Console
 from rich.table import Table
 
 from pe_jax.commands import cli
-from pe_jax.engines.status import Standing
-from pe_jax.record import Result
-from pe_jax.report import headroom, page, sheet, sheets, tables
-from pe_jax.report.published import PublishedTable
-from pe_jax.report.selection import Selection
 from pe_jax.report.words import count
 from pe_jax.runs import progress
-from pe_jax.storage import atomic
-
-if TYPE_CHECKING:
-    from pe_jax.runs.folder import Folder
 
 NAMED = 8  # runs that a sentence names
 NOTES = 3  # lines of notes below a table
+
+if TYPE_CHECKING:
+    from pe_jax.engines.status import Standing
+    from pe_jax.record import Result
+    from pe_jax.report.published import PublishedTable
+    from pe_jax.report.selection import Selection
+    from pe_jax.report.sheet import Sheet
+    from pe_jax.runs.folder import Folder
 
 
 class RunView(progress.RunBar):
@@ -64,6 +63,8 @@ def finished(workdir: Path) -> list[Path]:
     """The folder itself if it is a run's, else the folders of all runs in it that have finished.
     ValueError without any.
     """
+    from pe_jax.storage import atomic
+
     if (workdir / "config.json").exists() or (workdir / "result.json").exists():
         return [workdir]
     found = [path for path in atomic.entries(workdir) if (path / "result.json").exists()]
@@ -81,6 +82,8 @@ def integer(flag: str, given: object) -> int:
 
 def show(result: Result) -> None:
     """Prints the extrapolation table of one run by each of its metrics."""
+    from pe_jax.report import headroom, sheet, sheets, tables
+
     results = headroom.added([result])
     every = [tables.extrapolation(results, metric) for metric in tables.metrics(results)]
     stdout().print(*sheet.terminal(sheets.extrapolation(every), NOTES))
@@ -89,12 +92,12 @@ def show(result: Result) -> None:
 def publish(
     results: list[Result],
     out: Path | None,
-    choice: Selection = page.EVERYTHING,
+    choice: Selection | None = None,
     baseline: str | None = None,
     published: Sequence[PublishedTable] = (),
     missing: Sequence[str] = (),
     again: str = "",
-    answer: sheet.Sheet | None = None,
+    answer: Sheet | None = None,
 ) -> None:
     """Prints the first table of each group of results that may be ranked, and how much of their
     headroom the models use where that is known; or an `answer` (pretrained/answer.py) alone. With
@@ -103,6 +106,9 @@ def publish(
     `published` are tables of published numbers; `missing` are sentences on the runs without a
     result, for the files; `again` is the command that makes the report.
     """
+    from pe_jax.report import headroom, page, sheet, sheets, tables
+
+    choice = choice or page.EVERYTHING
     results = sorted(results, key=lambda result: result.id)
     shown = choice.results(headroom.added(results))
     reported = choice.tables(tables.study(shown), shown)

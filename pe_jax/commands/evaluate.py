@@ -20,11 +20,7 @@ from typing import Any
 
 from absl import flags
 
-from pe_jax import terms
-from pe_jax.commands import cli, console
-from pe_jax.errors import Refused
-from pe_jax.record import divergence
-from pe_jax.runs.progress import RunBar
+from pe_jax.commands import cli
 
 OPTIONS = flags.FlagValues()
 string = functools.partial(flags.DEFINE_string, flag_values=OPTIONS)
@@ -54,7 +50,11 @@ _OUT = string("out", None, "Folder for the tables and the report; default: none.
 def main() -> int:
     if not _WORKDIR.value:
         return cli.fail("--workdir=RUN is required: the folder of a finished run, or of runs")
+    from pe_jax.commands import console
+    from pe_jax.errors import Refused
+    from pe_jax.record import divergence
     from pe_jax.runs.execute import evaluate_again
+    from pe_jax.runs.progress import RunBar
     from pe_jax.training.session import Interrupted
 
     try:
@@ -82,11 +82,14 @@ def main() -> int:
 
 def _changes() -> dict[str, Any]:
     """The fields of section `eval` that the flags set."""
+    from pe_jax.commands import console
+    from pe_jax.compose.parse import parse_list
+
     asked = {
         "lengths": _LENGTHS.value
         and tuple(console.integer("--lengths", n) for n in _LENGTHS.value),
         "metrics": _METRICS.value and tuple(_METRICS.value),
-        "swaps": None if _SWAPS.value is None else tuple(terms.specs(_SWAPS.value)),
+        "swaps": None if _SWAPS.value is None else tuple(parse_list(_SWAPS.value)),
         "variants": _VARIANTS.value and tuple(_VARIANTS.value),
         "source": _SOURCE.value,
         "split": _SPLIT.value,

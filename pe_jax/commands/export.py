@@ -19,7 +19,6 @@ from pathlib import Path
 from absl import flags
 
 from pe_jax.commands import cli
-from pe_jax.errors import Refused
 
 OPTIONS = flags.FlagValues()
 string = functools.partial(flags.DEFINE_string, flag_values=OPTIONS)
@@ -40,6 +39,8 @@ _OUT = string("out", None, "A new folder.")
 def main() -> int:
     if bool(_MODEL.value) == bool(_WORKDIR.value) or not _OUT.value:
         return cli.fail("give --model=hf:DIR or --workdir=RUN, and --out=DIR for what is written")
+    from pe_jax.errors import Refused
+
     out = Path(_OUT.value)
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         return cli.fail(f"{out} is there already: name a new folder by --out")

@@ -22,9 +22,7 @@ from typing import TYPE_CHECKING
 
 from absl import flags
 
-from pe_jax import terms
-from pe_jax.commands import cli, console
-from pe_jax.errors import Refused
+from pe_jax.commands import cli
 
 if TYPE_CHECKING:
     from pe_jax.pretrained.config import Described
@@ -101,7 +99,8 @@ def main() -> int:
             f"--places must be at least 2 and --last at least 1, got {_PLACES.value} and "
             f"{_LAST.value}: intervals are over places"
         )
-    from pe_jax.commands import estimate, inspection
+    from pe_jax.commands import console, estimate, inspection
+    from pe_jax.errors import Refused
     from pe_jax.pretrained import answer
     from pe_jax.runs.execute import execute
     from pe_jax.runs.folder import Folder
@@ -134,6 +133,8 @@ def _run(model: str, source: str) -> Run:
     """The run that the flags ask for. Prints a length that is scored although no flag names it, and
     a hint where no length is beyond the training length.
     """
+    from pe_jax.commands import console
+    from pe_jax.compose.parse import parse_list
     from pe_jax.pretrained.source import Source
     from pe_jax.runs.run import Run
 
@@ -158,7 +159,7 @@ def _run(model: str, source: str) -> Run:
     asked = {
         "lengths": lengths,
         "metrics": metrics,
-        "swaps": tuple(terms.specs(_SWAPS.value) if _SWAPS.present else _usual_swaps(about)),
+        "swaps": tuple(parse_list(_SWAPS.value) if _SWAPS.present else _usual_swaps(about)),
         "targets": _PLACES.value * last,
         "last": last,
         "samples": _SAMPLES.value,
@@ -181,7 +182,7 @@ def _usual_swaps(about: Described) -> list[str]:
     known what length that counts from, as far as they change the model; the others are printed.
     ValueError if none does.
     """
-    from pe_jax.compose.parse import parse
+    from pe_jax.compose.parse import parse, parse_list
     from pe_jax.compose.swap import swap
     from pe_jax.encodings.scaled import Scaled
 
@@ -189,7 +190,7 @@ def _usual_swaps(about: Described) -> list[str]:
     own = members.encodings(about.lm.dims(about.length))
     scaled = [m.name for m, e in zip(members, own, strict=True) if isinstance(e, Scaled)]
     fit, unfit = [], []
-    for spec in dict.fromkeys([*scaled, *terms.specs(SWAPS)]):
+    for spec in dict.fromkeys([*scaled, *parse_list(SWAPS)]):
         try:
             made = swap(own, spec)
         except ValueError:

@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING
 from absl import flags
 
 from pe_jax.commands import cli
-from pe_jax.errors import Refused
 
 if TYPE_CHECKING:
     from pe_jax.model.generate import TextModel
@@ -51,6 +50,7 @@ def main() -> int:
             "give either --workdir=RUN, the folder of a trained run, or --model=hf:DIR or "
             "gguf:PATH, a pretrained model"
         )
+    from pe_jax.errors import Refused
     from pe_jax.model.generate import Sampling
     from pe_jax.pretrained.load import load
 

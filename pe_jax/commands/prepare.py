@@ -12,7 +12,6 @@ import functools
 from absl import flags
 
 from pe_jax.commands import cli
-from pe_jax.errors import Refused
 
 OPTIONS = flags.FlagValues()
 string = functools.partial(flags.DEFINE_string, flag_values=OPTIONS)
@@ -31,6 +30,7 @@ def main() -> int:
         )
     if source.startswith("tfds:"):
         return cli.fail(f"{source} is a TFDS dataset already: use it as data.source")
+    from pe_jax import errors
     from pe_jax.data import prepare, tfds_text
     from pe_jax.data.load import load
 
@@ -38,7 +38,7 @@ def main() -> int:
         folder = tfds_text.data_dir(_DATA_DIR.value)
         corpus = load(source)
         path = prepare.prepare(corpus, name, folder)
-    except (ValueError, OSError, Refused) as error:
+    except (ValueError, OSError, errors.Refused) as error:
         return cli.fail(error)
     about = corpus.describe(corpus)
     sizes = ", ".join(

@@ -19,14 +19,16 @@ from __future__ import annotations
 import functools
 import shlex
 import sys
+from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from absl import flags
 
-from pe_jax.commands import cli, console
-from pe_jax.engines import status
-from pe_jax.report import published, study
-from pe_jax.report.selection import Selection
+from pe_jax.commands import cli
+
+if TYPE_CHECKING:
+    from pe_jax.engines.status import Standing
 
 OPTIONS = flags.FlagValues()
 strings = functools.partial(flags.DEFINE_multi_string, flag_values=OPTIONS)
@@ -71,6 +73,10 @@ _REFERENCE = strings(
 def main() -> int:
     if not _WORKDIR.value:
         return cli.fail("--workdir=DIR is required: the folder that holds the runs")
+    from pe_jax.commands import console
+    from pe_jax.report import published, study
+    from pe_jax.report.selection import Selection
+
     workdirs = [Path(folder) for folder in _WORKDIR.value]
     out = console.folder(_OUT.value) or Path("results", workdirs[0].resolve().name)
     damages = []
@@ -78,11 +84,10 @@ def main() -> int:
         references = [published.read(path) for path in _REFERENCE.value]
         remedy = "make some with `pe-jax sweep --config=FILE --workdir={}`"
         results = study.together(workdirs, remedy, damages.append)
-        runs = [one for one in workdirs if not (one / "runs.jsonl").is_file()]  # no study's results
-        standings = [standing for workdir in runs for standing in status.standings(workdir)]
-        missing = console.missing(standings, results)
+        missing = console.missing(_standings(workdirs), results)
         choice = Selection.of(_ROW.value, _METRIC.value, _COLUMN.value, not _NO_NOTES.value)
-        again, sentences = _again(len(workdirs), out.name), [*missing.values()]
+        again = _again(len(workdirs), out.name)
+        sentences = [*missing.values()]
         console.publish(results, out, choice, _BASELINE.value, references, sentences, again)
     except (ValueError, OSError) as error:
         return cli.fail(error)
@@ -103,3 +108,12 @@ def _again(folders: int, name: str) -> str:
     notes = " --no_notes" if _NO_NOTES.value else ""
     read = " ".join(f"--workdir=DIR{i if i > 1 else ''}" for i in range(1, folders + 1))
     return f"pe-jax report {read} --out=results/{name}{asked}{notes}"
+
+
+def _standings(workdirs: Iterable[Path]) -> Iterator[Standing]:
+    """The standing of each run in the folders that hold runs, not a study's results."""
+    from pe_jax.engines import status
+
+    for workdir in workdirs:
+        if not (workdir / "runs.jsonl").is_file():
+            yield from status.standings(workdir)

@@ -18,9 +18,7 @@ from pathlib import Path
 from absl import flags
 from ml_collections import config_flags
 
-from pe_jax.commands import cli, console
-from pe_jax.errors import Refused
-from pe_jax.runs.progress import SILENT
+from pe_jax.commands import cli
 
 OPTIONS = flags.FlagValues()
 string = functools.partial(flags.DEFINE_string, flag_values=OPTIONS)
@@ -51,6 +49,7 @@ def main() -> int:
         if joining != (None, None, None):
             return cli.fail("--coordinator, --processes and --process need --distributed")
         return _run()
+    from pe_jax.errors import Refused
     from pe_jax.runs import environment
     from pe_jax.training import processes
 
@@ -82,8 +81,11 @@ def _run() -> int:
         return cli.fail(error)
     import jax
 
+    from pe_jax.commands import console
+    from pe_jax.errors import Refused
     from pe_jax.runs.execute import execute
     from pe_jax.runs.folder import Folder
+    from pe_jax.runs.progress import SILENT
     from pe_jax.training.session import Interrupted
 
     workdir, folder = Path(_WORKDIR.value), Folder.of(run.id, _WORKDIR.value)

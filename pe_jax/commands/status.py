@@ -9,14 +9,17 @@ from __future__ import annotations
 
 from collections import Counter
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from absl import flags
 
-from pe_jax.commands import cli, console
+from pe_jax.commands import cli
 from pe_jax.engines import status
-from pe_jax.report.sheet import Printed, Sheet, terminal
 from pe_jax.report.words import count
 from pe_jax.runs import progress
+
+if TYPE_CHECKING:
+    from pe_jax.report.sheet import Sheet
 
 LOSS, VALID = "loss (bits)", "valid (bits)"  # per token; per byte of text or token of a task
 OPTIONS = flags.FlagValues()
@@ -29,14 +32,17 @@ def main() -> int:
 
 def show(workdir: Path) -> int:
     """Prints the table of a work directory's runs; a folder without runs is a user's mistake."""
+    from pe_jax.commands.console import stdout
+    from pe_jax.report import sheet
+
     standings = status.standings(workdir)
     if not standings:
         missing = "" if workdir.is_dir() else ": there is no such folder"
         return cli.fail(
             f"no runs in {str(workdir)!r}{missing}; --workdir=DIR names the folder of a sweep"
         )
-    out = console.stdout()
-    out.print(*terminal([_table(standings)]))
+    out = stdout()
+    out.print(*sheet.terminal([_table(standings)]))
     numbers = Counter(run.state for run in standings)
     states = ", ".join(f"{n:,} {state}" for state, n in numbers.items())
     out.print(f"{count(len(standings), 'run')}: {states}")
@@ -48,6 +54,8 @@ def show(workdir: Path) -> int:
 
 def _table(standings: list[status.Standing]) -> Sheet:
     """A row for each run; its id is the name of its folder."""
+    from pe_jax.report.sheet import Printed, Sheet
+
     columns = ("id", "run", "state", "done", "seeds", LOSS, VALID, "time")
     rows = []
     for run in standings:

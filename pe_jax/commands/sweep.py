@@ -37,10 +37,7 @@ from typing import TYPE_CHECKING, Any
 from absl import flags
 from ml_collections import ConfigDict, config_flags
 
-from pe_jax import terms
-from pe_jax.commands import cli, console, status
-from pe_jax.engines.status import standings
-from pe_jax.errors import Refused
+from pe_jax.commands import cli
 
 if TYPE_CHECKING:
     from pe_jax.engines.sweep import Make
@@ -83,6 +80,8 @@ _PRINT_COMMANDS = boolean("print_commands", False, "Print a command for each run
 
 def main() -> int:
     if _STATUS.value:
+        from pe_jax.commands import status
+
         return status.show(_workdir())
     if _CONFIG.value is None:
         return cli.fail("--config=FILE is required: a file of runs, or base.py:pe=rope for one")
@@ -93,6 +92,7 @@ def main() -> int:
         configs = _configs()
     except Exception as error:  # a config file is the user's code: it may raise anything
         return cli.fail(error)
+    from pe_jax import errors
     from pe_jax.engines import sweep
     from pe_jax.runs.run import Run
 
@@ -100,7 +100,7 @@ def main() -> int:
         make = sweep.choose(_ENGINE.value, _JOBS.value, _ADDRESS.value)
         shard = sweep.parse_shard(_SHARD.value, environment)
         runs = _by_id([Run.of(config) for config in configs])
-    except (Refused, ValueError, TypeError, OSError) as error:
+    except (errors.Refused, ValueError, TypeError, OSError) as error:
         return cli.fail(error)
     own = {id: runs[id] for id in shard.own(list(runs))}
     if _PRINT_COMMANDS.value:
@@ -121,7 +121,9 @@ def _carried_out(
     """Does the unfinished `runs` of this shard by an engine, shows the results, and gives the exit
     code. `every` has the runs of all shards: the shard that finishes last writes their report.
     """
-    from pe_jax.engines import sweep
+    from pe_jax import errors
+    from pe_jax.commands import console
+    from pe_jax.engines import status, sweep
     from pe_jax.runs.folder import Folder
 
     out = console.folder(_OUT.value)
@@ -136,7 +138,7 @@ def _carried_out(
         here = "workdir", "jobs", "out", "shard", "engine", "address"  # of this machine
         command = f"{_again(*here)} --workdir=DIR"
         failed = sweep.run_all(runs, folders, make, command, environment)
-    except Refused as error:
+    except errors.Refused as error:
         return cli.fail(error)
     if failed is None:
         again = cli.goes_on(cli.command_line())
@@ -146,8 +148,8 @@ def _carried_out(
     results = [result for run in (runs if others else every).values() if (result := finished(run))]
     if results:
         try:
-            asked = [run for run in standings(_workdir()) if run.id in folders]
-            missing = [*console.missing(asked, results).values()]
+            standings = [run for run in status.standings(_workdir()) if run.id in folders]
+            missing = [*console.missing(standings, results).values()]
             console.publish(results, None if others else out, missing=missing)
         except (ValueError, OSError) as error:
             return cli.fail(error)
@@ -183,6 +185,8 @@ def _workdir() -> Path:
 
 def _configs() -> list[dict[str, Any]]:
     """The config of each run, with the command line's values on top."""
+    from pe_jax.compose.parse import parse_list
+
     flag = OPTIONS["config"]
     path, _, argument = config_flags.get_config_filename(flag).partition(":")
     spec = importlib.util.spec_from_file_location("sweep_config", path)
@@ -190,7 +194,7 @@ def _configs() -> list[dict[str, Any]]:
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     values = config_flags.get_override_values(flag)
-    also = terms.specs(_ALSO.value)
+    also = parse_list(_ALSO.value)
     if argument:  # FILE:pe=SPEC: that encoding alone
         module = types.SimpleNamespace(get_config=module.get_config)
     return [config.to_dict() for config in runs_of(module, _CONFIG.value, values, also)]

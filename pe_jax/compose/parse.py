@@ -133,6 +133,11 @@ def parse(text: str) -> Spec:
     return Spec(tuple(members))
 
 
+def parse_list(text: str) -> list[str]:
+    """The specs of a list separated by commas, of which those inside a member do not count."""
+    return terms.elements(text)
+
+
 def make(
     spec: str, dims: Dims, overrides: Mapping[str, Mapping[str, Any]] | None = None
 ) -> tuple[Encoding, ...]:

@@ -13,9 +13,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from pe_jax import terms
 from pe_jax.attention.bound import Bound, fold_positions
-from pe_jax.compose.parse import active, defaults, make, parse, sources
+from pe_jax.compose.parse import active, defaults, make, parse, parse_list, sources
 from pe_jax.compose.swap import kin, replaces, swap
 from pe_jax.encoding import (
     HIDDEN,
@@ -401,8 +400,8 @@ def test_a_section_has_every_field():
 
 def test_a_list_is_cut_at_the_commas_between_specs():
     t5, own = "t5(buckets=16,std=0.5)[::2]", "my dir/my file.py:Mine(a=(1,2),b='x,+)')"
-    assert terms.specs(f"rope,{t5}+learned, {own}+t5,") == ["rope", f"{t5}+learned", f"{own}+t5"]
-    assert terms.specs("") == [] and terms.specs("rope(base=1") == ["rope(base=1"]
+    assert parse_list(f"rope,{t5}+learned, {own}+t5,") == ["rope", f"{t5}+learned", f"{own}+t5"]
+    assert parse_list("") == [] and parse_list("rope(base=1") == ["rope(base=1"]
 
 
 WRONG_SPECS = [

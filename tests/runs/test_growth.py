@@ -83,7 +83,7 @@ class Heard(Silent):
 
 
 def protocols(folder):
-    return {line["protocol"] for line in stored.read(folder / "scores.jsonl")}
+    return {line["protocol"] for line in stored.read_lines(folder / "scores.jsonl")}
 
 
 def passes(folder):
@@ -112,7 +112,7 @@ def test_seeds_that_train_again_are_scored_again(lab, again):
     kept = result(folder)
     shutil.rmtree(folder / "checkpoints/0-1")
     (folder / "result.json").unlink()
-    lines = stored.read(folder / "scores.jsonl")
+    lines = stored.read_lines(folder / "scores.jsonl")
     for line in lines:
         if line.get("row"):
             line["row"]["value"] += 1.0

@@ -84,7 +84,7 @@ def test_more_lengths_train_nothing(finished):
     longer = execute(Run.of(config(eval={"lengths": (8, 24)})), finished)
     assert {row.length for row in longer.rows} == {8, 24}
     assert (folder / "metrics.jsonl").read_text().count('"loss"') == lines
-    assert sum("row" in line for line in stored.read(folder / "scores.jsonl")) == 24
+    assert sum("row" in line for line in stored.read_lines(folder / "scores.jsonl")) == 24
     more, less = Run.of(config(eval={"lengths": (8, 24)})), Run.of(CONFIG)
     assert Folder(folder).complete(more) == longer
     assert Folder(folder).complete(less) is None  # other lengths
