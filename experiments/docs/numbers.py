@@ -4,11 +4,12 @@
 
 is the mean over replicas of the row with that label ("rope", or "rope, yarn" with a swap), by that
 metric at that length, or at `beyond`: over all lengths beyond training. results/STUDY:TASK is one
-task of a study of several, results/STUDY:64 one training length, results/STUDY:width=64 one width
-of the model and results/STUDY:loss=all one train.loss. After "±" stands the half width of the 95 %
-interval. `less` subtracts the value at another length, of the study and label of the value before
-it unless it names others, from that of each replica that has both, or a number with decimals; after
-a comma it subtracts what follows as a whole:
+task of a study of several, results/STUDY:64 one training length, results/STUDY:steps=3000 one
+number of training steps, results/STUDY:width=64 one width of the model and results/STUDY:loss=all
+one train.loss. After "±" stands the half width of the 95 % interval. `less` subtracts the value at
+another length, of the study and label of the value before it unless it names others, from that of
+each replica that has both, or a number with decimals; after a comma it subtracts what follows as a
+whole:
 
     <!-- results/STUDY rope same_targets 1024 less 64 -->+3.20 ± 1.83
     <!-- results/STUDY rope same_targets 1024 less 64, less alibi 1024 less 64 -->+3.24
@@ -205,9 +206,9 @@ def _results(where: str) -> list[Result]:
 
     def names(one: Result) -> tuple[str, ...]:
         width, loss = one.config["lm"]["model"], one.config["train"].get("loss", "scored")
-        task, length = one.config["task"], str(one.train.length)
+        task, length, steps = one.config["task"], str(one.train.length), one.train.steps
         fields = (f"{field}={value}" for field, value in task.items())
-        return task["name"], length, f"width={width}", f"loss={loss}", *fields
+        return task["name"], length, f"steps={steps}", f"width={width}", f"loss={loss}", *fields
 
     folder, _, part = where.partition(":")
     found = headroom.added(study.load(ROOT / folder))

@@ -166,10 +166,10 @@ def doublings(length: int, low: float, high: float) -> list[float]:
 def wrapped(name: str) -> str:
     """The name on lines of at most LETTERS letters where it has places to break."""
     lines = [""]
-    for part in re.split(r"(?<=[+,(\]])", name):
+    for part in re.split(r"(?<=[+(\]])|(?<=,)(?!\d)", name):
         if lines[-1] and len(lines[-1] + part) > LETTERS:
             lines.append("")
-        lines[-1] += part
+        lines[-1] += part if lines[-1] else part.lstrip()
     return "\n".join(lines)
 
 

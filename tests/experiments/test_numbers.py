@@ -71,6 +71,7 @@ def studies(tmp_path, monkeypatch):
         ("a:64 rope same_targets 128 less 64 tells", "0.000", "0.499"),
         ("a:width=32 rope same_targets 64", "0.00", "2.13"),
         ("b rope same_targets 64", "0", "3"),
+        ("b:steps=350 rope same_targets 64", "0", "3"),
         ("a:64 rope same_targets 64 less 128 nats each", "0.0,\n0.0, 0.0", "−0.7,\n−0.8, −0.6"),
         ("a:64 rope same_targets 64 nats", "0.0\n± 0.000", "1.5\n± 0.263"),
         ("a:text t5 same_targets 128", "0", "2"),

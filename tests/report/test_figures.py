@@ -357,3 +357,7 @@ def test_the_points_that_a_page_tells_of_lie_on_the_figure():
 def test_an_axis_of_nothing_but_zeros_has_no_number_below_zero():
     (axes,) = figures.curves([made("rope", end=0.0, spread=0.0)]).axes
     assert min(tick for tick in axes.get_yticks() if tick >= axes.get_ylim()[0]) == 0
+
+
+def test_names_break_behind_commas_and_not_within_numbers():
+    assert plane.wrapped("flip flop, 10,000 steps") == "flip flop,\n10,000 steps"
