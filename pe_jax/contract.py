@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 import dataclasses
+import functools
 import hashlib
 import inspect
 import os
@@ -19,6 +20,7 @@ from typing import Any, TypeVar
 from pe_jax.errors import nearest
 
 
+@functools.cache
 def hooks(contract: type) -> dict[str, tuple[str, ...]]:
     """{hook: the names of its arguments} of a contract: the public methods of its class."""
     return {
