@@ -313,9 +313,10 @@ def spearman(a: Sequence[float], b: Sequence[float]) -> float:
     """
     from scipy.stats import rankdata
 
-    if len(a) < 2 or not np.ptp(a) or not np.ptp(b):
+    ranks = rankdata(a), rankdata(b)
+    if len(a) < 2 or not all(map(np.ptp, ranks)):
         return math.nan
-    return float(np.corrcoef(rankdata(a), rankdata(b))[0, 1])
+    return float(np.corrcoef(*ranks)[0, 1])
 
 
 def critical(n: int) -> float:

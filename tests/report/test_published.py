@@ -106,6 +106,7 @@ def test_rho_is_spearmans_with_ties():
     a, b = [1.0, 2.0, 2.0, 4.0, 5.0], [3.0, 1.0, 4.0, 4.0, 9.0]
     assert stats.spearman(a, b) == pytest.approx(scipy.stats.spearmanr(a, b).statistic)
     assert math.isnan(stats.spearman([1.0, 1.0], [1.0, 2.0]))
+    assert math.isnan(stats.spearman([math.inf, math.inf], [1.0, 2.0]))
 
 
 def test_a_pair_that_is_equal_in_print_is_left_out_and_one_that_is_equal_here_is_not_alike():
