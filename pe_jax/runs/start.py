@@ -198,8 +198,8 @@ def is_pretrained(init_from: Any) -> bool:
 
 
 @dataclasses.dataclass(frozen=True)
-class _Known:
-    """What is known of a parent before its parameters are read."""
+class _Parent:
+    """A model that a run starts from, before its parameters are read."""
 
     place: str
     """Where it lies, for messages."""
@@ -216,7 +216,7 @@ class _Known:
 
 
 @dataclasses.dataclass(frozen=True)
-class FinishedRun(_Known):
+class FinishedRun(_Parent):
     """A finished run: each seed starts from the same seed's parameters."""
 
     folder: Folder
@@ -227,10 +227,17 @@ class FinishedRun(_Known):
     @classmethod
     def of(cls, folder: Folder, result: record.Result) -> FinishedRun:
         shapes, parameters = _first_program(folder, result)
-        spec, lm = result.config["pe"]["spec"], result.config["lm"]
-        lm = lm | {"vocab": shapes["embedding"][0]}
-        known = str(folder.path), result.id, result.label, spec, lm, shapes
-        return cls(*known, folder, result, parameters)
+        return cls(
+            place=str(folder.path),
+            name=result.id,
+            label=result.label,
+            spec=result.config["pe"]["spec"],
+            lm=result.config["lm"] | {"vocab": shapes["embedding"][0]},
+            shapes=shapes,
+            folder=folder,
+            result=result,
+            parameters=parameters,
+        )
 
     @property
     def in_words(self) -> str:
@@ -355,7 +362,7 @@ def _check_heads(folder: Folder, parent: record.Result, lm: LmConfig) -> None:
 
 
 @dataclasses.dataclass(frozen=True)
-class PretrainedModel(_Known):
+class PretrainedModel(_Parent):
     """A pretrained model: every seed starts from the same parameters. Seeds differ in the order of
     the batches, and in parameters that the model does not have.
     """
@@ -365,9 +372,16 @@ class PretrainedModel(_Known):
     @classmethod
     def of(cls, source: Source) -> PretrainedModel:
         about, tree = source.about, _structure_of(source.about)
-        label = f"{about.family} {_rounded(sum(leaf.size for leaf in jax.tree.leaves(tree)))}"
-        shapes = {path: leaf.shape for path, leaf in flat(tree).items()}
-        return cls(source.text, source.name, label, about.spec, vars(about.lm), shapes, source)
+        count = sum(leaf.size for leaf in jax.tree.leaves(tree))
+        return cls(
+            place=source.text,
+            name=source.name,
+            label=f"{about.family} {_rounded(count)}",
+            spec=about.spec,
+            lm=vars(about.lm),
+            shapes={path: leaf.shape for path, leaf in flat(tree).items()},
+            source=source,
+        )
 
     @property
     def in_words(self) -> str:
