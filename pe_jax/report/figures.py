@@ -642,7 +642,8 @@ def _in_one_plane_or_panels(
 
 TASKS_COLUMNS = 3
 LETTERS = 34  # of a name in the legend
-TASKS_HEIGHT = 1.35  # inches of a panel with its name
+TASKS_HEIGHT = 1.35  # inches of a panel with its name on one line
+TITLE_ROW = 0.12  # inches of each line more
 LEGEND_ROW, HANDLE, LETTER = 0.14, 0.5, 0.058  # inches of the legend: a row, a stroke and a letter
 GREY = Look("#c8c8c8", "-", "")
 PERCENT = (-4.0, 104.0)
@@ -666,13 +667,15 @@ def tasks(results: Sequence[Result], overview: Overview, width: float) -> Figure
     width = max(width, plane.LEAST_WIDTH)
     columns = 2 if len(shown) in (2, 4) else TASKS_COLUMNS
     thin = {**STYLE, "lines.linewidth": 1.1, "lines.markersize": 2}
-    drawing = _panels(len(shown), columns, width, TASKS_HEIGHT, 0.25, sharex=False, style=thin)
+    names = [plane.wrapped(short(name, 80)) for name in called(results, shown)]
+    height = TASKS_HEIGHT + TITLE_ROW * max(name.count("\n") for name in names)
+    drawing = _panels(len(shown), columns, width, height, 0.25, sharex=False, style=thin)
     with drawing as (figure, panels):
-        for axes, table, name in zip(panels, shown, called(results, shown), strict=True):
+        for axes, table, name in zip(panels, shown, names, strict=True):
             _task_panel(axes, table, name, look, by_id)
         units = sorted({described(table.metric).unit for table in shown})
         figure.supxlabel("evaluation length", fontsize=8)
-        figure.supylabel("; ".join(units), fontsize=8)
+        figure.supylabel("; ".join(units).replace(", ", ",\n"), fontsize=8)
         _tasks_legend(figure, look, chance=any(table.metric == "accuracy" for table in shown))
     return figure
 
@@ -713,7 +716,7 @@ def _task_panel(
         trained=[train],
     )
     plane.fill(axes, drawn, shown, PERCENT)
-    axes.set_title(plane.wrapped(short(name)), fontsize=7.5, pad=3)
+    axes.set_title(name, fontsize=7.5, pad=3)
     axes.set_yticks([0, 25, 50, 75, 100])
     axes.tick_params(labelsize=6.5, length=2, pad=2)
     _draw_chance(axes, [result for _, result in trained], table.metric)

@@ -132,9 +132,8 @@ def fill(axes: Axes, lines: Sequence[Line], plane: Plane, ends: tuple[float, flo
     _set_scales(axes, plane)
     for line in lines:
         colour, dash, marker = line.look
-        style: dict[str, Any] = dict(
-            color=colour, linestyle=dash, marker=marker if plane.markers else ""
-        )
+        marked = plane.markers or len(line.x) == 1  # a line of one point is its marker
+        style: dict[str, Any] = dict(color=colour, linestyle=dash, marker=marker if marked else "")
         axes.plot(line.x, line.mean, label=line.said(plane.unit), **style)
         if line.ringed:
             cut = not ends[0] <= line.ringed[1] <= ends[1]  # else whole at the edge of the axes

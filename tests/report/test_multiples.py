@@ -51,6 +51,14 @@ def test_an_encoding_has_one_look_in_all_panels():
         assert len(drawings) == 1
 
 
+def test_a_model_that_has_one_length_is_a_marker():
+    (one, *rest), _ = study(tasks=TASKS[:2])
+    results = [replace(one, rows=tuple(row for row in one.rows if row.length == 40)), *rest]
+    figure = figures.tasks(results, overview(results, tables.study(results)), 5.5)
+    marks = {len(line.get_xdata()): line.get_marker() for a in figure.axes for line in a.lines[:3]}
+    assert marks.pop(1) not in ("", "None") and set(marks.values()) == {""}
+
+
 def overlap(a, b):
     return a.x0 < b.x1 and b.x0 < a.x1 and a.y0 < b.y1 and b.y0 < a.y1
 
