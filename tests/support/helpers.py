@@ -33,12 +33,16 @@ def perturbed(params, seed=0, spread=0.3):
     return jax.tree.map_with_path(noisy, params)
 
 
+@functools.cache  # most tests bind the same few encodings
+def _drawn(encoding, i, seed, spread):
+    key = jax.random.fold_in(jax.random.key(seed), i)
+    shared, owned = init_params(encoding, key)
+    return perturbed(shared | owned.get(0, {}), seed + i, spread)
+
+
 def bind(encodings, contiguous=True, spread=0.3, seed=0):
     """The encodings with layer 0's parameters, perturbed."""
-    key, params = jax.random.key(seed), []
-    for i, e in enumerate(encodings):
-        shared, owned = init_params(e, jax.random.fold_in(key, i))
-        params.append(perturbed(shared | owned.get(0, {}), seed + i, spread))
+    params = [dict(_drawn(e, i, seed, spread)) for i, e in enumerate(encodings)]
     causal = all(e.dims.causal for e in encodings)
     return Bound(tuple(params), tuple(encodings), contiguous=contiguous, causal=causal)
 
