@@ -5,6 +5,7 @@ A new encoding joins by its line in ENCODINGS and its function in reference.py.
 
 import collections
 import functools
+import itertools
 import typing
 
 import chex
@@ -36,6 +37,7 @@ from pe_jax.model.lm import init_params
 
 every_encoding = pytest.mark.parametrize("name", ENCODINGS)
 INPUT = {"at", "limit", "positions", "embed"}  # sites that attention does not see
+ONE_TOKEN = {"at", "limit", "positions", "locate", "qk", "scale"}  # sites that see no later one
 LENGTH = 20
 
 
@@ -95,10 +97,10 @@ def relative(name):
     return set(sites(ENCODINGS[name](DIMS))) & {*RELATIVE}
 
 
-def serving(name, length):
+def serving(name, length, dims=DIMS):
     """The encoding, trained at 8, or at 64 where it then serves too few positions."""
     for train_len in (8, 64):
-        e = ENCODINGS[name](DIMS._replace(train_len=train_len))
+        e = ENCODINGS[name](dims._replace(train_len=train_len))
         if e.limit() is None or e.limit() >= length:
             return e.at(length)
     raise AssertionError(f"{name} serves {e.limit()} positions, {length} are needed")
@@ -121,29 +123,62 @@ def test_every_encoding_has_a_reference():
     assert not missing, f"write one function each in tests/reference/: {', '.join(missing)}"
 
 
-@every_encoding
-def test_values_are_those_of_the_reference(name):
+@functools.partial(jax.jit, static_argnames="sites")
+def computed(bound, case, sites):
+    """{field: {site: its values}}; one program is compiled sooner than one for each field."""
+    values = {"embed": lambda pe: embed(pe, case.x, case.tokens, case.pos)}
+    values["attend"] = lambda pe: output(pe, case)
+    return {field: {site: values[site](pe) for site in sites} for field, pe in bound.items()}
+
+
+def assert_values(name, every=False):
+    """At positions in a row, there and further on, and at others. The default and what serves 40
+    tokens in each way; another value of a field in `every` one, or else once in each direction,
+    and where no site sees later tokens in one of these.
+    """
     formula = reference.REFERENCES[name]
     for dims in directions(name):
-        tried = variants(name, dims)
-        (default,) = tried[""]
-        if default.at(32) != default:
-            tried["at"] = [default.at(32)]
-        for field, (e, *_) in tried.items():
-            case, known = example(10, dims), set()
-            tabled = bool({*RELATIVE, "reach", "far"} & set(sites(e)))  # else one program is both
-            for contiguous, pos in ((tabled, case.pos + 2), (False, scattered(10, 30))):
-                pe = bind((e,), contiguous)
-                here = case._replace(pos=pos)
-                want = formula(e, jax.tree.map(np.float64, pe.params[0]), here)
-                known |= set(want)
-                if "embed" in want:
-                    assert_near(embedded(pe, here), want["embed"], 1e-5, f"{field} embed")
-                if "attend" in want:
-                    assert_near(output(pe, here), want["attend"], 1e-5, f"{field} attend")
-            used = set(sites(e))
-            assert "attend" in known or used <= INPUT, f"the reference of {name} lacks `attend`"
-            assert known >= used & {"embed", "positions"}, f"the reference of {name} lacks a site"
+        tried = {field: e for field, (e, *_) in variants(name, dims).items()}
+        tried["at"] = serving(name, 40, dims)
+        if tried["at"] == tried[""]:
+            del tried[""]
+        plain = {field: tried[field] for field in ("", "at") if field in tried}
+        case, known, used, moved = example(10, dims), set(), set(sites(tried["at"])), []
+        tabled = bool({*RELATIVE, "reach", "far"} & used)  # else one program is all
+        in_a_row = tried if every or dims.causal or not (tabled or used <= ONE_TOKEN) else plain
+        apart = in_a_row if every or not tabled else plain if dims.causal else tried
+        for contiguous, pos, encodings in (
+            (tabled, case.pos + 2, in_a_row),
+            (tabled, case.pos + 25, in_a_row),
+            (False, scattered(10, 30), apart),
+        ):
+            here = case._replace(pos=pos)
+            bound = {field: bind((e,), contiguous) for field, e in encodings.items()}
+            want = {
+                field: formula(encodings[field], jax.tree.map(np.float64, pe.params[0]), here)
+                for field, pe in bound.items()
+            }
+            known |= set(want["at"])
+            compared = tuple(site for site in ("embed", "attend") if site in want["at"])
+            got = computed(bound, here, compared)
+            for field, site in itertools.product(bound, compared):
+                assert_near(got[field][site], want[field][site], 1e-5, f"{field} {site}")
+            moved.append(got["at"])
+        if used <= {*RELATIVE, "reach", "at"} and "attend" in known:
+            assert_near(moved[1]["attend"], moved[0]["attend"], 1e-6)
+        assert "attend" in known or used <= INPUT, f"the reference of {name} lacks `attend`"
+        assert known >= used & {"embed", "positions"}, f"the reference of {name} lacks a site"
+
+
+@every_encoding
+def test_values_are_those_of_the_reference(name):
+    assert_values(name)
+
+
+@pytest.mark.slow
+@every_encoding
+def test_values_of_every_field_in_every_way_are_those_of_the_reference(name):
+    assert_values(name, every=True)
 
 
 @pytest.mark.parametrize("train", [True, False], ids=["train", "test"])
@@ -179,10 +214,10 @@ def test_positions_are_distributed_as_the_reference_says(name, train):
 def test_parameters_are_finite_and_the_same_each_time(name):
     e, same = serving(name, LENGTH), serving(name, LENGTH)
     assert e == same and hash(e) == hash(same)
-    key = jax.random.key(4)
-    chex.assert_trees_all_equal(init_params(e, key), init_params(same, key))
-    chex.assert_tree_all_finite(e.init(key))
-    assert all(leaf.dtype == jnp.float32 for leaf in jax.tree.leaves(e.init(key)))
+    params, again = (init_params(each, jax.random.key(4)) for each in (e, same))
+    chex.assert_trees_all_equal(params, again)
+    chex.assert_tree_all_finite(params)
+    assert all(leaf.dtype == jnp.float32 for leaf in jax.tree.leaves(params))
     assert e.limit() is None or e.limit() > 0
     assert e.reach() is None or (e.reach()[0] > 0 and e.reach()[1] >= 0)
 
@@ -225,26 +260,6 @@ def assert_contract(e, pe, case):
     assert e.normalize(params, s).shape == s.shape
 
 
-@every_encoding
-def test_a_shift_of_all_positions_changes_what_the_reference_says(name):
-    formula = reference.REFERENCES[name]
-    e = serving(name, 40)
-    case = example(10, e.dims)
-    moved = case._replace(pos=case.pos + 25)
-    pe = bind((e,))
-    exact = jax.tree.map(np.float64, pe.params[0])
-    claims = [formula(e, exact, c) for c in (case, moved)]
-    values = [{"embed": embedded(pe, c), "attend": output(pe, c)} for c in (case, moved)]
-    for site, (value, after) in {s: [v[s] for v in values] for s in values[0]}.items():
-        apart = [claim[site] for claim in claims if site in claim]
-        if not apart or np.abs(apart[0] - apart[1]).max() < 1e-9:
-            assert_near(after, value, 1e-5, site)
-        else:
-            assert np.abs(after - value).max() > 0.5 * np.abs(apart[0] - apart[1]).max(), site
-    if set(sites(e)) <= {*RELATIVE, "reach", "at"}:
-        assert_near(values[1]["attend"], values[0]["attend"], 1e-6)
-
-
 @pytest.mark.parametrize("name", sampled(ENCODINGS, lambda name: make(name, DIMS)))
 def test_the_order_of_earlier_tokens_matters_where_a_site_can_tell_it(name):
     e = serving(name, LENGTH)
@@ -260,15 +275,24 @@ def test_the_order_of_earlier_tokens_matters_where_a_site_can_tell_it(name):
         assert np.abs(after - before).max() > 1e-3
 
 
-def fingerprint(e, served=LENGTH):
-    """All that an encoding made for `served` tokens decides of an example."""
-    e = e.at(served)
+def said(name, e):
+    """What the reference says of an encoding, of what it is given and of attention."""
+    (exact,) = jax.tree.map(np.float64, bind((e,)).params)
+    values = reference.REFERENCES[name](e, exact, example(LENGTH, e.dims))
+    return [values[site] for site in ("embed", "attend") if site in values]
+
+
+def alike(these, others, *tolerances):
+    return len(these) == len(others) and all(
+        np.shape(a) == np.shape(b) and np.allclose(a, b, *tolerances, equal_nan=True)
+        for a, b in zip(these, others, strict=True)
+    )
+
+
+def moved(e):
+    """The positions of two sequences."""
     case = example(LENGTH, e.dims)
-    tokens = jnp.asarray(np.stack([case.tokens, case.tokens[::-1]]))
-    pos = folded((e,), case._replace(tokens=tokens))
-    here = case._replace(pos=pos if pos.ndim == 1 else pos[0])
-    pe = bind((e,), contiguous=False)
-    return pos, embedded(pe, here), layer(pe, here), e.limit() or -1
+    return folded((e,), case._replace(tokens=jnp.asarray([case.tokens, case.tokens[::-1]])))
 
 
 def told_apart(name, dims):
@@ -276,38 +300,32 @@ def told_apart(name, dims):
     `test_values_are_those_of_the_reference` holds against the encoding.
     """
     tried = variants(name, dims)
-    case = example(LENGTH, dims)
-
-    def said(e):
-        exact = jax.tree.map(np.float64, bind((e,)).params[0])
-        values = reference.REFERENCES[name](e, exact, case)
-        return {site: value for site, value in values.items() if site in ("embed", "attend")}
-
-    (default,) = tried.pop("")
-    base = said(default)
-    return {
-        field
-        for field, (e, *_) in tried.items()
-        if (other := said(e)).keys() != base.keys()
-        or any(not np.allclose(other[site], base[site], 1e-4, 1e-5) for site in base)
-    }
+    base = said(name, *tried.pop(""))
+    return {field for field, (e, *_) in tried.items() if not alike(said(name, e), base, 1e-4, 1e-5)}
 
 
 def dead_fields(name, dims, fields, served=LENGTH):
-    """Those of the `fields` of which no other value changes anything."""
+    """Those of the `fields` of which no other value changes anything that an encoding made for
+    `served` tokens decides of an example. Attention is computed where the reference says that it
+    does.
+    """
     tried = variants(name, dims)
-    (default,) = tried.pop("")
-    base = fingerprint(default, served)
+    (default,) = (e.at(served) for e in tried.pop(""))
 
     def differs(e):
         try:
-            marks = fingerprint(e, served)
+            e = e.at(served)
+            facts = ((made.limit() or -1, moved(made)) for made in (e, default))
+            if not alike(*facts, 1e-5, 1e-6):
+                return True
         except ValueError:  # it refuses this length
             return False
-        return not all(
-            np.shape(a) == np.shape(b) and np.allclose(a, b, 1e-5, 1e-6, equal_nan=True)
-            for a, b in zip(marks, base, strict=True)
-        )
+        if alike(said(name, e), said(name, default), 1e-5, 1e-6):
+            return False
+        pos = moved(default)
+        case = example(LENGTH, e.dims)._replace(pos=pos if pos.ndim == 1 else pos[0])
+        before, after = (layer(bind((made,), contiguous=False), case) for made in (default, e))
+        return not alike([before], [after], 1e-5, 1e-6)
 
     return {field for field in fields if not any(map(differs, tried.get(field, ())))}
 
@@ -357,9 +375,10 @@ def test_sixteen_times_the_training_length_is_finite_or_refused(name):
     pe, case = in_place(e, case, spread=0.1)  # more makes conv's logits large, and roundings too
     low = case._replace(**{n: jnp.asarray(getattr(case, n), jnp.bfloat16) for n in "xqkv"})
     high = case._replace(**{n: getattr(low, n).astype(jnp.float32) for n in "xqkv"})
-    inputs, out = embedded(pe, high), layer(pe, high)
+    out = layer(pe, high)
     if served < length:  # NaN where it serves no position, so never a made-up loss
         if overrides(e, "embed"):
+            inputs = embedded(pe, high)
             assert np.isfinite(inputs[:served]).all() and np.isnan(inputs[served:]).all()
         assert np.isnan(out[served:]).all()
         return
@@ -400,9 +419,10 @@ def assert_constant_from_where_it_says(spec, causal, side):
         two = (3, 7) if spec == "tisa" else (1000, 4000)  # its bumps end where parameters say
         assert all(np.abs(a[:, 0] - a[:, 1]).max() > 1e-6 for a in at(*two))
         return
-    for a in at(far, far + 1, 2 * far, 50 * far):
-        np.testing.assert_array_equal(a, np.broadcast_to(a[:, :1], a.shape))
-    assert any(np.abs(a[:, 0] - a[:, 1]).max() > 1e-3 for a in at(far - 1, far))
+    values = at(far - 1, far, far + 1, 2 * far, 50 * far)
+    for a in values:
+        np.testing.assert_array_equal(a[:, 1:], np.broadcast_to(a[:, 1:2], a[:, 1:].shape))
+    assert any(np.abs(a[:, 0] - a[:, 1]).max() > 1e-3 for a in values)
 
 
 def test_a_window_of_everything_is_none():
