@@ -84,7 +84,10 @@ def one_after_another(w, beta, q, k):
     return jnp.moveaxis(rows, 1, 0)
 
 
-@pytest.mark.parametrize("length", [1, 10, 64, 150])
+@pytest.mark.parametrize(
+    "length",
+    [pytest.param(1, marks=pytest.mark.slow), 10, pytest.param(64, marks=pytest.mark.slow), 150],
+)
 def test_products_by_chunks_of_keys_are_those_of_one_token_after_another(length):
     """With gradients, in attention over all queries and by blocks of these."""
     case, pe = example(length), bind(make("path", DIMS))
