@@ -36,7 +36,7 @@ def test_buckets_that_training_does_not_reach():
 def test_t5_is_trained_from_where_its_last_bucket_begins(buckets, most):
     e = T5(DIMS, buckets, most)
     table = {"table": jnp.arange(buckets, dtype=jnp.float32)[None]}
-    met = np.array(e.relative_bias(table, jnp.arange(2 * most)))[0]
+    met = np.array(jax.jit(e.relative_bias)(table, jnp.arange(2 * most)))[0]
     assert e.trained_from() == 1 + met.argmax()
     assert met.max() == buckets - 1
 
@@ -58,7 +58,7 @@ def test_what_is_trained_from_is_where_every_parameter_has_a_gradient(spec):
             terms = [jnp.sum(jnp.sin(hook(params, n))) for hook in hooks]
             return sum(terms) + jnp.sum(e.relative_gate(params, n))
 
-        grads = jax.grad(loss)(params)
+        grads = jax.jit(jax.grad(loss))(params)
         rows = [np.abs(g).reshape(-1) for g in jax.tree.leaves(grads)]
         return sum(int((row == 0).sum()) for row in rows)
 

@@ -1,6 +1,7 @@
 """Encodings against what other implementations compute (tests/golden/make.py has the versions)."""
 
 import dataclasses
+import functools
 from pathlib import Path
 
 import jax
@@ -29,6 +30,7 @@ def only(spec, dims=DIMS):
     return encoding
 
 
+@functools.partial(jax.jit, static_argnames=("encoding", "causal"))
 def output(encoding, params, q, k, v, causal):
     """Attention over 20 tokens by one encoding."""
     pe = Bound((params,), (encoding,), causal=causal)

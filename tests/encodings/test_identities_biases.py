@@ -85,7 +85,8 @@ def test_fire_sees_the_distance_alone_up_to_its_threshold():
     assert_near(attended(wide, near), attended(wide), 1e-5)
     assert np.abs(attended(narrow, near) - attended(narrow))[10:].max() > 1e-3
     # what f is given does not leave [0, 1]: at the first key it is 1 from the threshold on
-    first = one(narrow).bias(bind((one(narrow),)).params[0], jnp.arange(50, 1000), jnp.arange(1))
+    (params,) = bind((one(narrow),)).params
+    first = jax.jit(one(narrow).bias)(params, jnp.arange(50, 1000), jnp.arange(1))
     np.testing.assert_allclose(first[..., 0], first[:, :1, 0].repeat(950, 1), rtol=1e-4)
 
 
