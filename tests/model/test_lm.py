@@ -57,18 +57,14 @@ MADE_HERE = {
     "cope+pair_gate+ssmax": (CoPE, PairGate, SSMax),
     "blend": (Blend,),
 }
-COMPOSED = (
-    "learned+t5",
+COMPOSED = ("learned+t5", "randomized+shaw", "rope[::2]", "deberta+learned[-1:]", *MADE_HERE)
+MORE = (
     "rope+alibi",
     "randomized+rope",
     "rope+window",
-    "rope[::2]",
     "learned[-1:]",
     "sinusoidal+shaw",
-    "randomized+shaw",
-    "deberta+learned[-1:]",
     "forget_gate+rope",
-    *MADE_HERE,
 )
 
 
@@ -110,10 +106,18 @@ def text(length=LENGTH, batch=2, vocab=TINY.vocab, seed=0):
     return jnp.asarray(np.random.default_rng(seed).integers(0, vocab, (batch, length)), jnp.int32)
 
 
-@pytest.mark.parametrize("spec", (*covering(ENCODINGS, encodings), *COMPOSED))
+@pytest.mark.parametrize(
+    "spec",
+    (
+        *covering(ENCODINGS, encodings),
+        *COMPOSED,
+        *(pytest.param(spec, marks=pytest.mark.slow) for spec in MORE),
+    ),
+)
 def test_the_model_with_an_encoding(spec):
     """At 16 times the training length, two seeds at once: causal, finite, and as one by blocks."""
-    (graphdef, params), (_, other) = model(spec), model(spec, seed=1)
+    config = dataclasses.replace(TINY, layers=1) if spec in ENCODINGS else TINY
+    (graphdef, params), (_, other) = model(spec, config), model(spec, config, seed=1)
     program = jax.jit(jax.vmap(functools.partial(run, graphdef), in_axes=(0, None)))
     stacked, tokens = jax.tree.map(lambda *a: jnp.stack(a), params, other), text()
     logits = program(stacked, tokens)
@@ -126,8 +130,8 @@ def test_the_model_with_an_encoding(spec):
     np.testing.assert_array_equal(after[:, :, : t + 1], logits[:, :, : t + 1])
     assert (np.abs(after - logits)[:, :, t + 1 :].max(-1) > 1e-4).all()
 
-    config = dataclasses.replace(TINY, attention="blockwise")
-    blocks = structure(config, encodings(spec))[0]
+    config = dataclasses.replace(config, attention="blockwise")
+    blocks = structure(config, encodings(spec, config))[0]
     alone = run(blocks, other, tokens, last=80)
     assert_near(alone, logits[1, :, -80:], 1e-5, "a seed alone, blockwise")
 
@@ -152,10 +156,10 @@ def test_tokens_that_keep_their_batch_axis_give_the_same(changes, monkeypatch):
 
     def slopes():
         def total(params):
-            logits, _ = nnx.merge(graphdef, params, copy=True)(text(), last=LENGTH - 1)
+            logits, _ = nnx.merge(graphdef, params, copy=True)(text(16), last=15)
             return (logits**2).sum(), logits
 
-        return jax.value_and_grad(total, has_aux=True)(params)
+        return jax.jit(jax.value_and_grad(total, has_aux=True))(params)
 
     flat = slopes()
     monkeypatch.setattr(lm, "flat", lambda x: x)
@@ -179,24 +183,24 @@ def test_rematerialised_layers_keep_their_inputs_alone():
         return sum(sizes) - sum(a.size for a in jax.tree.leaves(params))
 
     B, T, D, H = 2, LENGTH, TINY.model, TINY.heads
-    assert kept(4, True) - kept(2, True) == 2 * B * T * D
-    assert kept(4, False) - kept(2, False) > 2 * B * H * T * T
+    assert kept(2, True) - kept(1, True) == B * T * D
+    assert kept(2, False) - kept(1, False) > B * H * T * T
 
 
 @pytest.mark.parametrize(
-    ("spec", "swapped", "causal", "loops"),
+    ("spec", "swapped", "causal", "layers", "loops"),
     [
-        ("rope", "yarn", True, [5]),  # the last one computes fewer rows
-        ("t5(per_layer=('table',))", "", False, [5]),
-        ("randomized+learned[:2]+rope", "", True, [2, 3]),
-        ("rope+window(window=5)[3:]", "rerope", True, [2]),
-        ("rope[::2]", "", True, []),
+        pytest.param("rope", "yarn", True, 5, [4], marks=pytest.mark.slow),
+        ("t5(per_layer=('table',))", "", False, 3, [2]),  # the last one computes fewer rows
+        ("randomized+learned[:2]+rope", "", True, 5, [2, 2]),
+        ("rope+window(window=5)[3:]", "rerope", True, 4, [2]),
+        ("rope[::2]", "", True, 4, []),
     ],
 )
-def test_layers_that_are_alike_are_one_loop(spec, swapped, causal, loops, monkeypatch):
+def test_layers_that_are_alike_are_one_loop(spec, swapped, causal, layers, loops, monkeypatch):
     """It gives the same, with padding, dropout, rematerialised layers and gradients, too."""
     monkeypatch.setattr(lm, "ALIKE", 2)
-    config = dataclasses.replace(TINY, layers=6, dropout=0.1, causal=causal)
+    config = dataclasses.replace(TINY, layers=layers, dropout=0.1, causal=causal)
     made = make(spec, config.dims(LENGTH))
     graphdef, params = model(made, config)
     used = swap(made, swapped) if swapped else made
@@ -204,17 +208,18 @@ def test_layers_that_are_alike_are_one_loop(spec, swapped, causal, loops, monkey
 
     def called(params, scan, **options):
         merged = nnx.merge(graphdef, params, copy=True)
-        return merged(text(), encodings=used, key=KEY, scan=scan, **options)[0]
+        return merged(text(24), encodings=used, key=KEY, scan=scan, **options)[0]
 
     @functools.partial(jax.jit, static_argnames="scan")
     def every(params, scan):
         slopes = jax.grad(lambda params: (called(params, scan, **train) ** 2).sum())(params)
-        return called(params, scan, last=3), called(params, scan, size=jnp.int32(9)), slopes
+        return called(params, scan, last=6, size=jnp.int32(21)), slopes
 
     found = jax.make_jaxpr(functools.partial(called, scan=True, last=3))(params).eqns
     assert [e.params["length"] for e in found if e.primitive.name == "scan"] == loops
-    near = functools.partial(assert_near, tolerance=1e-5)
-    jax.tree.map(near, every(params, True), every(params, False))
+    if loops:
+        near = functools.partial(assert_near, tolerance=1e-5)
+        jax.tree.map(near, every(params, True), every(params, False))
 
 
 def test_an_encoding_says_what_it_cannot_serve():
@@ -223,7 +228,7 @@ def test_an_encoding_says_what_it_cannot_serve():
     for name in limited:
         (made,) = make(name, TINY.dims(TRAINED))
         limit = made.limit()
-        graphdef, params = model((made,))
+        graphdef, params = model((made,), dataclasses.replace(TINY, layers=1))
         inside = run(graphdef, params, text(limit, 1), encodings=(made.at(limit),))
         assert np.isfinite(inside).all(), name
         try:
@@ -264,7 +269,7 @@ READS_ROWS = ("rope", "shaw", "cope", "stick_breaking", "conv", "forget_gate", "
     "spec",
     [
         pytest.param(spec, marks=() if spec in READS_ROWS else pytest.mark.slow)
-        for spec in (*ENCODINGS, *COMPOSED)
+        for spec in (*ENCODINGS, *COMPOSED, *MORE)
     ],
 )
 def test_last_rows_behind_windows_are_those_of_the_full_forward(spec):
@@ -300,8 +305,8 @@ def test_layers_compute_the_rows_that_the_last_ones_depend_on():
     assert rows("window(window=6)", last=None) == [40, 40, 40, 40]
 
 
-@pytest.mark.parametrize("attention", ("dense", "blockwise"))
-def test_a_window_swapped_in(attention):
+@pytest.mark.parametrize(("attention", "long"), (("dense", 24), ("blockwise", 1000)))
+def test_a_window_swapped_in(attention, long):
     """Over the same parameters; one at least as long as the sequence hides nothing."""
     config = dataclasses.replace(TINY, attention=attention)
     graphdef, params = model("rope", config)
@@ -312,8 +317,7 @@ def test_a_window_swapped_in(attention):
         there = swap(made, f"window(window={window})")
         return run(graphdef, params, tokens, encodings=there)
 
-    for window in (24, 1000):
-        np.testing.assert_array_equal(swapped(window), plain)
+    np.testing.assert_array_equal(swapped(long), plain)
     narrow = swapped(3)
     # two layers of windows of 3 see 5 tokens; before that nothing is hidden in the first 3
     np.testing.assert_array_equal(narrow[:, :3], plain[:, :3])
@@ -368,7 +372,7 @@ def test_none_in_every_fourth_layer():
 
 @pytest.mark.parametrize("spec", ("rope+t5", "selective+shaw"))
 def test_a_bidirectional_model_sees_the_future(spec):
-    config = dataclasses.replace(TINY, causal=False)
+    config = dataclasses.replace(TINY, layers=1, causal=False)
     graphdef, params = model(spec, config)
     tokens = text(12)
     logits = run(graphdef, params, tokens)
