@@ -26,7 +26,6 @@ def test_parts_equal_the_whole_without_its_memory(tied, monkeypatch):
         return (logits.of_logits(cross_entropy, model, rows, targets) * weights).mean()
 
     def compiled():
-        jax.clear_caches()
         gradient = jax.jit(jax.value_and_grad(loss, argnums=(0, 1)))
         return gradient.lower(params, rows).compile()
 

@@ -16,7 +16,7 @@ from pe_jax.encodings import ENCODINGS
 from pe_jax.model.config import LmConfig
 from pe_jax.model.lm import LM
 
-TINY = LmConfig(vocab=32, layers=2, model=16, heads=2, attention="dense")
+TINY = LmConfig(vocab=32, layers=1, model=16, heads=2, attention="dense")
 SIZE, PADDED = 21, 34
 KEY = jax.random.key(3)
 

@@ -13,7 +13,7 @@ from pe_jax.model import probe
 from pe_jax.model.config import LmConfig
 from pe_jax.runs import run
 
-QUICK = ("cope", "stick_breaking", "abacus", "position_coupling", "randomized+t5")
+QUICK = ("cope", "stick_breaking", "abacus")
 
 
 @pytest.mark.parametrize(
