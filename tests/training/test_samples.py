@@ -91,7 +91,7 @@ def test_with_a_loss_of_all_each_token_without_a_target_predicts_the_next():
     drawn = []
     for config in (dataclasses.replace(whole, loss="scored"), whole):
         draw = samples.drawing(task, config, [part], 0, jnp.int32(1))  # the shorter length alone
-        batch, size = draw(rows, key)
+        batch, size = jax.jit(draw)(rows, key)
         assert size == 4
         drawn.append(jax.tree.map(np.asarray, batch))
     scored, every = drawn

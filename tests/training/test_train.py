@@ -145,14 +145,14 @@ def test_the_optimizer_is_clipped_adamw_by_hand():
     config = TrainConfig(steps=100, rate=0.1, warmup=4, decay=0.5, clip=1.0, beta1=0.8, beta2=0.9)
     params = {"dense": {"kernel": jnp.array([1.0, -2.0])}, "shared": {"0": {"w": jnp.array([3.0])}}}
     optimizer = config.optimizer()
-    state = optimizer.init(params)
+    state, update = optimizer.init(params), jax.jit(optimizer.update)
     p, m, v = np.array([1.0, -2.0, 3.0]), np.zeros(3), np.zeros(3)
     grads = [[30.0, 0.0, 40.0], [0.1, 0.2, -0.2], [-3.0, 4.0, 0.0]]
     rates = [0.1 / 4, 0.1 / 4 + 0.075 / 4, 0.1 / 4 + 2 * 0.075 / 4]
     for t, (g, rate) in enumerate(zip(np.array(grads), rates, strict=True), start=1):
         tree = {"dense": {"kernel": jnp.array(g[:2])}, "shared": {"0": {"w": jnp.array(g[2:])}}}
         tree = jax.tree.map(lambda a: a.astype(jnp.float32), tree)
-        updates, state = optimizer.update(tree, state, params)
+        updates, state = update(tree, state, params)
         params = jax.tree.map(jnp.add, params, updates)
         g = g / max(1.0, np.linalg.norm(g))
         m, v = 0.8 * m + 0.2 * g, 0.9 * v + 0.1 * g**2
@@ -305,24 +305,29 @@ def test_rematerialised_layers_train_the_same():
     lm = dataclasses.replace(LM, dropout=0.1, memory=4)
     text, found = batches(2), []
     text = text, np.zeros(text.shape[:-1], bool)
+    made = make("t5", lm.dims(12))
+    state = init(lm, made, CONFIG, (0,))
     for remat in (False, True):
         config = dataclasses.replace(CONFIG, remat=remat)
-        state, steps = start(make("t5", lm.dims(12)), config=config, lm=lm)
+        steps = make_steps(structure(lm, made)[0], config, (0,))
         lowered = steps.lower(state, text)
         assert lowered.as_text().count("optimization_barrier") == remat * lm.layers
-        found.append(lowered.compile()(state, text))
+        found.append(lowered.compile()(jax.tree.map(jnp.copy, state), text))
     jax.tree.map(functools.partial(np.testing.assert_allclose, atol=1e-6), *found)
 
 
-def test_layers_that_are_alike_train_as_one_loop(monkeypatch):
+@pytest.mark.parametrize("run", (False, pytest.param(True, marks=pytest.mark.slow)))
+def test_layers_that_are_alike_train_as_one_loop(run, monkeypatch):
     monkeypatch.setattr(language_model, "ALIKE", 2)
     model, found = dataclasses.replace(LM, layers=4, dropout=0.1), []
     made = make("t5(per_layer=('table',))", model.dims(12))
+    state = init(model, made, CONFIG, (0,))
     for scan in (False, True):
         config = dataclasses.replace(CONFIG, scan=scan)
-        state, steps = start(made, config=config, lm=model)
+        steps = make_steps(structure(model, made)[0], config, (0,))
         lowered = steps.lower(state, batches(2))
-        found.append((lowered.as_text().count("dot_general"), lowered.compile()(state, batches(2))))
+        after = run and lowered.compile()(jax.tree.map(jnp.copy, state), batches(2))
+        found.append((lowered.as_text().count("dot_general"), after))
     (unrolled, before), (looped, after) = found
     assert 3 * looped < unrolled
     jax.tree.map(functools.partial(np.testing.assert_allclose, atol=1e-6), before, after)
