@@ -280,7 +280,7 @@ def test_one_program_serves_every_call():
     assert state["step"] == 3
 
 
-@pytest.mark.parametrize("each", (False, True))
+@pytest.mark.parametrize("each", (False, pytest.param(True, marks=pytest.mark.slow)))
 def test_random_positions_are_drawn_anew_at_each_step(each):
     spec = (*make(f"randomized(per_sequence={each})", DIMS), Spy(DIMS))
 
