@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 import reference_case
-from cases import CASES, COMPOSED, WIDE, encodings
+from cases import CASES, WIDE, encodings
 from exotic import EXOTIC, Capped, MixKeys, PairGate
 from helpers import (
     DIMS,
@@ -48,6 +48,14 @@ OUTSIDE = {"embed", "at", "limit", "highest_position", "trained_from"}
 """What attention does not see."""
 WIDER = "pope"
 """Its `qk` gives the products more components than a head has."""
+KNOWN = {
+    "memory": "rope yarn drope rerope t5 shaw deberta urpe fire tupe answered".split(),
+    "scattered": "nope transformer_xl tupe deberta urpe".split(),
+    "bidirectional": "nope shaw transformer_xl urpe".split(),
+}
+"""What attention lays out, masks or adds for these, it does in the same setting for another one, as
+for CLIPPED what it does for `shaw`.
+"""
 LENGTH, QUERIES, BLOCK = 20, 13, 8
 blockwise = functools.partial(attend_blockwise, block=BLOCK)
 
@@ -72,8 +80,8 @@ def settings():
     """(name, kind) worth a compiled gradient: a memory before the queries for all; scattered
     positions and both directions where attention lays distances out or masks. How tiles are put
     together depends on the hooks alone, and a hook on a block is tested by itself: all are slow but
-    for the first encoding of each set of hooks. Compositions are, too, unless they have a hook that
-    none before them has.
+    for the first encoding of each set of hooks, if it is not one of KNOWN. Compositions are, too,
+    unless they have a hook that none before them has.
     """
     for name in CLIPPED:
         yield name, "memory"
@@ -83,18 +91,18 @@ def settings():
     for name in CASES:
         used = {hook for e in encodings(name) for hook in sites(e)}
         kind = frozenset(used - OUTSIDE), any(e.whole_rows for e in encodings(name)), name == WIDER
-        known = used <= hooks if len(encodings(name)) > 1 else kind in seen
-        again = pytest.mark.slow if known else ()
+        again = used <= hooks if len(encodings(name)) > 1 else kind in seen
         seen.add(kind)
         hooks |= used
-        if "positions" in used:
-            yield pytest.param(name, "scattered", marks=again)
-            continue
-        yield pytest.param(name, "memory", marks=again)
+        kinds = ["scattered" if "positions" in used else "memory"]
         laid_out = used & {*RELATIVE, "reach"}
-        if name == "nope" or (laid_out and (name in ENCODINGS or name in EXOTIC)):
-            for kind in ("scattered", "bidirectional")[: 1 + serves_both_directions(name)]:
-                yield pytest.param(name, kind, marks=again)
+        if kinds == ["memory"] and (
+            name == "nope" or (laid_out and (name in ENCODINGS or name in EXOTIC))
+        ):
+            kinds += ("scattered", "bidirectional")[: 1 + serves_both_directions(name)]
+        for kind in kinds:
+            slow = again or name in KNOWN[kind]
+            yield pytest.param(name, kind, marks=pytest.mark.slow if slow else ())
 
 
 def setting(name, kind):
@@ -166,20 +174,18 @@ def test_attention_is_what_loops_compute(name, causal):
     [(attend, True), (blockwise, True), (blockwise, False)],
     ids=["dense", "blockwise", "bidirectional"],
 )
-@pytest.mark.parametrize("spec", ["transformer_xl", "shaw+t5", "urpe+deberta"])
-def test_relative_hooks_that_are_looked_up_are_those_of_every_pair(spec, causal, form):
+def test_relative_hooks_that_are_looked_up_are_those_of_every_pair(causal, form):
     dims = DIMS._replace(causal=causal)
-    pe = bind(make(spec, dims), contiguous=False)
+    pe = bind(make("shaw+t5+urpe+deberta", dims), contiguous=False)
     case = example(LENGTH, dims)._replace(pos=scattered(LENGTH, 24))
     known = dataclasses.replace(pe, below=24).tabulated(LENGTH, LENGTH)
     assert known.tables and not pe.tabulated(LENGTH, LENGTH).tables
     assert not dataclasses.replace(pe, below=26).tabulated(LENGTH, LENGTH).tables  # of few pairs
     want = layer(pe, case, LENGTH, form)
     assert_near(layer(known, case, LENGTH, form), want, 1e-5)
-    broken = jax.tree.map(lambda table: 0 * table, known.tables)
-    assert not np.allclose(
-        layer(dataclasses.replace(known, tables=broken), case, LENGTH, form), want
-    )
+    for hook, table in known.tables.items():
+        broken = dataclasses.replace(known, tables=known.tables | {hook: 0 * table})
+        assert not np.allclose(layer(broken, case, LENGTH, form), want), hook
 
 
 def test_the_order_of_scale_rotation_relative_keys_gate_and_values():
@@ -254,7 +260,7 @@ def test_distances_between_float_positions_stay_floats():
     assert_near(output(bind(members, contiguous=False), case), want, 1e-5)
 
 
-@pytest.mark.parametrize("name", sampled(names_with(*RELATIVE), encodings, COMPOSED))
+@pytest.mark.parametrize("name", sampled(names_with(*RELATIVE), encodings))
 def test_relative_hooks_laid_out_are_those_asked_for_pair_by_pair(name):
     for causal in (True, False):
         dims = WIDE._replace(causal=causal)
@@ -307,7 +313,7 @@ def test_a_key_of_index_minus_one_is_not_there(name):
     keys = rows(pe, x, pos)._replace(idx=idx)
     queries = keys.take(12, 8)
     short = jax.tree.map(lambda a: a[5:], keys)
-    for form in (attend, blockwise):
+    for form in (jax.jit(attend), jax.jit(blockwise)):
         want = form(pe, q[12:], k[5:], v[5:], queries, short)
         for junk in (0.0, 100.0):
             got = form(pe, q[12:], k.at[:5].set(junk), v.at[:5].set(junk), queries, keys)
@@ -316,7 +322,12 @@ def test_a_key_of_index_minus_one_is_not_there(name):
 
 @pytest.mark.parametrize(
     ("name", "length"),
-    [("cope", 70), ("stick_breaking", 70), ("stick_breaking", 90), ("dape_v2+t5", 70)],
+    [
+        pytest.param("cope", 70, marks=pytest.mark.slow),
+        ("stick_breaking", 70),
+        ("stick_breaking", 90),
+        ("dape_v2+t5", 70),
+    ],
 )
 def test_whole_rows_end_where_a_quarter_of_the_queries_does(name, length):
     """Nine blocks, the last one short; keys behind the quarter's end would be hidden anyway. Not so
@@ -349,7 +360,7 @@ def test_queries_in_the_middle_of_the_keys(name):
     want = output(pe, case)
     q, k, v = (jnp.asarray(a) for a in (case.q, case.k, case.v))
     keys = rows(pe, jnp.asarray(case.x), jnp.asarray(case.pos))
-    for form in (attend, blockwise):
+    for form in (jax.jit(attend), jax.jit(blockwise)):
         got = form(pe, q[3:12], k, v, keys.take(3, 9), keys)
         assert_near(got, want[3:12], 1e-5, form)
 
@@ -382,8 +393,14 @@ NARROW = {
 }
 
 
-@pytest.mark.parametrize("causal", [True, False], ids=["causal", "bidirectional"])
-@pytest.mark.parametrize("name", NARROW)
+BOTH_WAYS = [  # each in one direction, the other slow
+    pytest.param(name, causal, marks=pytest.mark.slow if causal == n % 2 else ())
+    for n, name in enumerate(NARROW)
+    for causal in (True, False)
+]
+
+
+@pytest.mark.parametrize(("name", "causal"), BOTH_WAYS)
 def test_blocks_that_a_window_leaves_out_change_nothing(name, causal):
     """41 keys in blocks of 4: queries at their end or in their middle, keys that are not there."""
     length, queries, absent = 41, 18, 11
@@ -518,7 +535,7 @@ def carried(jaxpr):
     return total
 
 
-@pytest.mark.parametrize("sinks", [0, 3])
+@pytest.mark.parametrize("sinks", [pytest.param(0, marks=pytest.mark.slow), 3])
 def test_the_work_of_a_windowed_block_does_not_grow_with_the_length(sinks):
     """No loop holds all keys, nor all tiles, nor a gradient of their size."""
 
@@ -552,11 +569,12 @@ def gradient_memory(name, length, form):
 
 
 DEAR = [
-    pytest.param(name, marks=pytest.mark.slow) for name in ("fire", "transformer_xl", "deberta")
+    pytest.param(name, marks=pytest.mark.slow)
+    for name in ("t5", "fire", "transformer_xl", "deberta")
 ]
 
 
-@pytest.mark.parametrize("name", ["t5", "shaw", *DEAR])
+@pytest.mark.parametrize("name", ["shaw", *DEAR])
 def test_the_memory_of_a_blockwise_gradient_grows_linearly(name):
     form = functools.partial(attend_blockwise, block=128)
     half, full = (gradient_memory(name, length, form) for length in (1024, 2048))
@@ -564,6 +582,7 @@ def test_the_memory_of_a_blockwise_gradient_grows_linearly(name):
     assert gradient_memory(name, 2048, attend) > 5 * full
 
 
+@pytest.mark.slow
 def test_what_a_wider_window_takes_of_memory_does_not_grow_with_the_length():
     form = functools.partial(attend_blockwise, block=128)
 
