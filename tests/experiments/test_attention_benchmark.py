@@ -25,7 +25,13 @@ def row_of(spec, name, side, sizes=TINY):
     return row
 
 
-@pytest.mark.parametrize("spec", ["rope", "alibi", "t5", "rope+window(window=16)"])
+@pytest.mark.parametrize(
+    "spec",
+    [
+        *(pytest.param(spec, marks=pytest.mark.slow) for spec in ("rope", "alibi")),
+        *("t5", "rope+window(window=16)"),
+    ],
+)
 def test_every_form_is_near_dense_attention_in_float32(spec, monkeypatch):
     monkeypatch.setattr(attention, "BLOCK", 16)
     found = sides(spec, TINY)
