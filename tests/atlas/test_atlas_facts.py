@@ -3,6 +3,7 @@
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from helpers import sampled
 
 from pe_jax.atlas import by_distance, facts, figures, probe, write
 from pe_jax.atlas.numbers import Numbers
@@ -48,8 +49,12 @@ def numbers():
         ("learned", {"limit": L, "reads": "absolute", "distance_alone": False, "trained_from": L}),
         ("window(window=5,sinks=2)", {"hides": "5 + 2", "group": "mask", "content": "no"}),
         ("cope", {"content": "others", "causal_only": True, "parameters": 9 * 8}),
-        ("forget_gate", {"content": "others"}),
-        ("selective_rope", {"content": "others", "distance_alone": True, "reads": "order"}),
+        pytest.param("forget_gate", {"content": "others"}, marks=pytest.mark.slow),
+        pytest.param(
+            "selective_rope",
+            {"content": "others", "distance_alone": True, "reads": "order"},
+            marks=pytest.mark.slow,
+        ),
         ("repo", {"content": "pair", "distance_alone": True, "reads": "order"}),
         ("t5(buckets=8)", {"constant_from": 12, "parameters": 2 * 8}),
         ("pi", {"adapts": True, "family": "RoPE"}),
@@ -72,10 +77,10 @@ def test_a_spec_whose_fields_fit_its_own_heads_alone_has_facts():
 
 
 def whole():
-    """Every encoding; those that read no tokens in `locate` are slow."""
-    for name, cls in ENCODINGS.items():
-        located = overrides(cls(DIMS), "locate")
-        yield pytest.param(name, marks=() if located else pytest.mark.slow)
+    """Every encoding, slow but for the first of each kind that reads tokens in `locate`."""
+    located = [name for name, cls in ENCODINGS.items() if overrides(cls(DIMS), "locate")]
+    yield from sampled(located, lambda name: (ENCODINGS[name](DIMS),))
+    yield from (pytest.param(n, marks=pytest.mark.slow) for n in ENCODINGS if n not in located)
 
 
 @pytest.mark.parametrize("name", list(whole()))
@@ -125,10 +130,10 @@ def test_what_rope_adds_and_turns_is_its_formula(numbers):
     np.testing.assert_allclose(far, near / 4, rtol=1e-4)
 
 
-def test_pairs_that_are_not_turned_are_left_out(numbers):
-    assert len(numbers("rope").angles[0]) == 4
-    assert len(Numbers.of(Subject.of("partial_rope(rotary_pct=0.5)", DIMS)).angles[0]) == 2
-    assert numbers("rerope").angles is None
+def test_pairs_that_are_not_turned_are_left_out():
+    for spec, pairs in {"rope": 4, "partial_rope(rotary_pct=0.5)": 2}.items():
+        assert len(by_distance.rotations(Subject.of(spec, DIMS), L)) == pairs
+    assert by_distance.rotations(Subject.of("rerope", DIMS), L) is None
 
 
 def test_the_effective_window_of_no_encoding_grows_with_the_text(numbers):
