@@ -263,7 +263,7 @@ def evaluating(folder):
 
 
 def saving(folder):
-    """While Orbax writes a step after the second to a temporary name."""
+    """While Orbax writes a step after the second call to a temporary name."""
 
     def is_saving():
         found = (folder / "checkpoints/0-1").glob("*.orbax-checkpoint-tmp*")
@@ -272,22 +272,26 @@ def saving(folder):
     return is_saving
 
 
-def test_a_run_killed_in_training_and_in_evaluation_ends_the_same(lab, whole, tmp_path):
+def test_a_run_killed_in_saving_training_and_evaluation_ends_the_same(lab, whole, tmp_path):
+    """Though the newest checkpoint was damaged meanwhile."""
     folder = folder_of(lab, tmp_path)
-    for moment in (trained(folder, 6), evaluating(folder)):
-        killed = start(lab, tmp_path).until(moment).stop(signal.SIGKILL)
-        assert killed.code == -signal.SIGKILL and not (folder / "result.json").exists()
+
+    def killed(moment):
+        running = start(lab, tmp_path).until(moment).stop(signal.SIGKILL)
+        assert running.code == -signal.SIGKILL and not (folder / "result.json").exists()
         assert standing(folder) == ("running", "")
+        return running.err
+
+    killed(saving(folder))
+    assert "going on from step" in killed(trained(folder, 10))
+    step = newest(folder)
+    damage(folder / f"checkpoints/0-1/{step}")
+    said = killed(evaluating(folder))
+    assert f"the checkpoint of step {step} is damaged" in said
+    assert f"going on from step {step - 2} of 12" in said
+    assert (folder / f"checkpoints/0-1/corrupt-{step}").is_dir()
     resumed = start(lab, tmp_path).wait()
     assert resumed.code == 0 and "going on from step 12 of 12" in resumed.err
-    assert_same(folder, whole)
-
-
-def test_a_run_killed_while_it_saves_ends_the_same(lab, whole, tmp_path):
-    folder = folder_of(lab, tmp_path)
-    start(lab, tmp_path).until(saving(folder)).stop(signal.SIGKILL)
-    resumed = start(lab, tmp_path).wait()
-    assert resumed.code == 0 and "going on from step" in resumed.err
     assert_same(folder, whole)
 
 
@@ -319,12 +323,20 @@ def test_seeds_one_after_another_killed_between_them_end_the_same(lab, tmp_path)
 
 
 @pytest.fixture(scope="module")
-def interrupted(lab, whole):
-    """The folder of a run that SIGTERM stopped in its first steps, with what it said."""
-    workdir = lab.folder / "interrupted"
-    folder = folder_of(lab, workdir)
-    running = start(lab, workdir, **{"log.checkpoint_seconds": 1e6})
-    return folder, running.until((folder / "checkpoints/0-1").exists).stop(signal.SIGTERM)
+def full(lab, whole):
+    """The folder of a run whose first checkpoint found the disk full, its state, what it said."""
+    stopped = start(lab, lab.folder / "cut", largest=20_000).wait()
+    folder = folder_of(lab, lab.folder / "cut")
+    assert not (folder / "result.json").exists() and not list(folder.glob(".*.json*"))
+    return folder, standing(folder), stopped
+
+
+@pytest.fixture(scope="module")
+def interrupted(lab, full):
+    """The same folder after SIGTERM stopped the run in its first steps, with what it said."""
+    folder = full[0]
+    running = start(lab, folder.parent, **{"log.checkpoint_seconds": 1e6})
+    return folder, running.until(lambda: standing(folder)[0] == "running").stop(signal.SIGTERM)
 
 
 def newest(folder):
@@ -335,6 +347,15 @@ def standing(folder):
     """(stage, reason) of the run's state.json."""
     found = json.loads((folder / "state.json").read_text())
     return found["stage"], found["reason"]
+
+
+def test_a_full_disk_is_one_line(full):
+    _, (stage, reason), stopped = full
+    last = stopped.err.splitlines()[-1]
+    assert stopped.code == 2, stopped.err
+    assert last.startswith("pe-jax run: cannot write the checkpoint of step 2 in ")
+    assert "File too large" in last and "the same command goes on" in last
+    assert stage == "failed" and last.endswith(reason)
 
 
 def test_a_signal_saves_the_state_and_says_how_to_go_on(interrupted):
@@ -357,34 +378,7 @@ def test_an_interrupted_run_goes_on_to_the_same_end(interrupted, lab, whole, tmp
     assert_same(folder, whole)
 
 
-def test_a_damaged_checkpoint_gives_way_to_the_one_before(lab, whole, tmp_path):
-    folder = folder_of(lab, tmp_path)
-    start(lab, tmp_path).until(trained(folder, 8)).stop(signal.SIGKILL)
-    step = newest(folder)
-    damage(folder / f"checkpoints/0-1/{step}")
-    resumed = start(lab, tmp_path).wait()
-    assert resumed.code == 0, resumed.err
-    assert f"the checkpoint of step {step} is damaged" in resumed.err
-    assert f"going on from step {step - 2} of 12" in resumed.err
-    assert (folder / f"checkpoints/0-1/corrupt-{step}").is_dir()
-    assert_same(folder, whole)
-
-
-def test_a_full_disk_is_one_line_and_the_same_command_completes(lab, whole, tmp_path):
-    full = start(lab, tmp_path, largest=20_000).wait()
-    folder = folder_of(lab, tmp_path)
-    last = full.err.splitlines()[-1]
-    assert full.code == 2, full.err
-    assert last.startswith("pe-jax run: cannot write the checkpoint of step 2 in ")
-    assert "File too large" in last and "the same command goes on" in last
-    assert not (folder / "result.json").exists() and not list(folder.glob(".*.json*"))
-    stage, reason = standing(folder)
-    assert stage == "failed" and last.endswith(reason)
-    resumed = start(lab, tmp_path).wait()
-    assert resumed.code == 0, resumed.err
-    assert_same(folder, whole)
-
-
+@pytest.mark.slow
 def test_damaged_results_are_left_out_of_a_report_of_the_others(lab, whole, tmp_path):
     runs, out = tmp_path / "runs", tmp_path / "out"
     shutil.copytree(whole, runs / whole.name)
@@ -401,28 +395,34 @@ def test_damaged_results_are_left_out_of_a_report_of_the_others(lab, whole, tmp_
     assert re.fullmatch("".join(told).replace("report:", "compare:"), against.err), against.err
 
 
-def test_what_is_damaged_is_set_aside_and_made_anew(lab, whole, tmp_path):
+SLOW = pytest.mark.slow
+
+
+@pytest.mark.parametrize(
+    "text",
+    (pytest.param("{}", marks=SLOW), pytest.param("\xff", marks=SLOW), "cut short"),
+    ids=repr,
+)
+def test_what_is_damaged_is_set_aside_and_made_anew(lab, whole, tmp_path, text):
     folder = shutil.copytree(whole, tmp_path / whole.name)
     known = json.loads((folder / "result.json").read_text())
-    texts = ("{}", "\xff", (folder / "result.json").read_text()[:-9])
-    for text in texts:
-        for name in ("result.json", "config.json", "scores.jsonl", "state.json"):
-            (folder / name).write_bytes(text.encode("latin-1"))
-        history = (folder / "metrics.jsonl").read_bytes()
-        (folder / "metrics.jsonl").write_bytes(
-            history + b"5\n[1]\n{}\n\xff\n" + text.encode("latin-1")
-        )
-        config = f"--config=replay.py:{whole / 'config.json'}"
-        done = lab.start("sweep", config, f"--workdir={tmp_path}").wait()
-        assert done.code == 0, done.err
-        again = json.loads((folder / "result.json").read_text())
-        for part in ("rows", "curves", "train", "digests", "config"):
-            assert again[part] == known[part], part
+    if text == "cut short":
+        text = (folder / "result.json").read_text()[:-9]
+    for name in ("result.json", "config.json", "scores.jsonl", "state.json"):
+        (folder / name).write_bytes(text.encode("latin-1"))
+    history = (folder / "metrics.jsonl").read_bytes()
+    (folder / "metrics.jsonl").write_bytes(history + b"5\n[1]\n{}\n\xff\n" + text.encode("latin-1"))
+    config = f"--config=replay.py:{whole / 'config.json'}"
+    done = lab.start("sweep", config, f"--workdir={tmp_path}").wait()
+    assert done.code == 0, done.err
+    again = json.loads((folder / "result.json").read_text())
+    for part in ("rows", "curves", "train", "digests", "config"):
+        assert again[part] == known[part], part
     said = (folder / "log.txt").read_text()
-    assert said.count("scores.jsonl: 1 lines are damaged") == len(texts)
+    assert said.count("scores.jsonl: 1 lines are damaged") == 1
     for path in (folder / "result.json", folder / "config.json"):
-        assert said.count(f"{path} is damaged (") == len(texts)
-        assert len(list(path.parent.glob(f"{path.name}.damaged*"))) == len(texts)
+        assert said.count(f"{path} is damaged (") == 1
+        assert len(list(path.parent.glob(f"{path.name}.damaged*"))) == 1
 
 
 OWN_METRICS = """
