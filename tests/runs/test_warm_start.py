@@ -12,6 +12,7 @@ from commands import Lab, damage, lines, result, rewrite, run_of, the_run
 from pe_jax import errors
 from pe_jax.configs import replay
 from pe_jax.runs.execute import execute
+from pe_jax.runs.progress import Silent
 from pe_jax.runs.run import Run
 from pe_jax.storage import hashes
 from pe_jax.storage.checkpoints import Checkpoints, flat
@@ -122,12 +123,16 @@ def test_each_seed_starts_from_the_same_seed_however_the_parent_trained_them(lab
     assert (both[0] != both[1]).any()
 
 
-def test_a_member_takes_over_from_the_one_whose_class_it_subclasses_and_back(lab, parent):
+def test_a_member_takes_over_from_the_one_whose_class_it_subclasses_and_back(lab, parent, tmp_path):
     spec = f"t5+{lab.folder / 'mine.py'}:Halved"
     run = child(lab, parent, spec)
     assert run.start.new == run.start.dropped == ()
     assert run.start.taken["shared.1.table"] == "shared.0.table"
-    back = child(lab, trained(lab, spec), "learned+t5")
+    copy = shutil.copytree(parent, tmp_path / "copy")
+    pe = {"spec": spec.replace("t5+", "") + "+t5"}
+    rewrite(copy / "result.json", config=result(copy)["config"] | {"pe": pe})
+    back = child(lab, copy, "t5+learned")
+    assert back.start.taken["shared.1.table"] == "shared.0.table"
     assert back.start.new == back.start.dropped == ()
 
 
@@ -247,21 +252,38 @@ def test_an_id_depends_on_what_the_parent_is_and_not_on_where_it_lies(
 # Runs
 
 
+class Heard(Silent):
+    """Keeps what is said, and ends the work after the first line where it `stops`."""
+
+    def __init__(self, stops=False):
+        self.stops, self.words = stops, ""
+
+    def say(self, message):
+        self.words += message
+
+    def watch(self, line):
+        if self.stops:
+            raise KeyboardInterrupt
+
+
+SPEC = "pi(factor=2.0)+t5"
+LONG = {"train.length": 32, "eval.last": 8}
+
+
 @pytest.fixture(scope="module")
 def whole(lab, rope):
-    """The folder of a child that nothing disturbed, and the process that made it."""
-    done = start(lab, lab.folder / "whole", rope).wait()
-    assert done.code == 0, done.err
-    return the_run(lab.folder / "whole"), done
+    """The folder of a child that nothing disturbed, and what was said."""
+    view, values = Heard(), {"data.source": lab.text, "train.init_from": str(rope)}
+    execute(run_of(SPEC, **values | LONG), lab.folder / "whole", view=view)
+    return the_run(lab.folder / "whole"), view.words
 
 
-def start(lab, workdir, rope, spec="pi(factor=2.0)+t5", **values):
-    values = {"train.init_from": str(rope), "train.length": 32, "eval.last": 8} | values
-    return lab.run(workdir, spec, **values)
+def start(lab, workdir, rope):
+    return lab.run(workdir, SPEC, **LONG, **{"train.init_from": str(rope)})
 
 
 def test_the_record_names_the_parent_and_what_is_new(whole, rope):
-    folder, done = whole
+    folder, words = whole
     found, before = result(folder), result(rope)
     parent = found["parent"]
     assert parent["id"] == before["id"] == rope.name and parent["label"] == "rope"
@@ -270,15 +292,15 @@ def test_the_record_names_the_parent_and_what_is_new(whole, rope):
     assert parent["new"] == ["pe.t5.table"] and parent["dropped"] == []
     assert json.loads((folder / "config.json").read_text())["parent"] == parent
     assert before["parent"] is None
-    assert f"starting from {rope.name}" in done.err and "new: pe.t5.table" in done.err
+    assert f"starting from {rope.name}" in words and "new: pe.t5.table" in words
     assert Run.of(replay.get_config(str(folder / "result.json")).to_dict()).id == folder.name
 
 
-def test_a_child_begins_where_its_parent_ended(lab, whole, rope):
+def test_a_child_begins_where_its_parent_ended(lab, whole):
     first = lines(whole[0])[0]["loss"]
     workdir = lab.folder / "anew"
-    done = start(lab, workdir, rope, **{"train.init_from": ""}).wait()
-    assert done.code == 0, done.err
+    with pytest.raises(KeyboardInterrupt):
+        execute(run_of(SPEC, **{"data.source": lab.text} | LONG), workdir, view=Heard(stops=True))
     anew = lines(the_run(workdir))[0]["loss"]
     assert all(a < b - 0.1 for a, b in zip(first, anew, strict=True))
 
