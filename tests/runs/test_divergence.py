@@ -157,11 +157,16 @@ def test_a_parent_is_not_known_by_a_program_that_has_begun_since(tmp_path, monke
     assert start._first_program(Folder(tmp_path), of_two)[0] == {"w": (3,)}
 
 
-def test_the_commands_tell_it_in_a_line(lab, diverged):
+def test_an_evaluation_tells_it_in_a_line(lab, diverged):
     folder, words = diverged
     told = "; ".join(word.rpartition(":")[0] for word in words)
     scored = lab.start("evaluate", f"--workdir={folder}", "--lengths=16,18").wait()
     assert scored.code == 0 and f"{folder.name}: {told}: no scores\n" in scored.err
+
+
+@pytest.mark.slow
+def test_text_is_generated_by_the_model_from_before_or_refused(lab, diverged):
+    folder, _ = diverged
     text = lab.start("generate", f"--workdir={folder}", "--model_seed=1", "--tokens=2").wait()
     assert text.code == 0 and "this is its model after" in text.err
     none = lab.start("generate", f"--workdir={folder}", "--tokens=2").wait()
