@@ -29,7 +29,11 @@ SCALARS = st.one_of(
 )
 VALUES = st.one_of(SCALARS, st.lists(SCALARS, max_size=3), st.dictionaries(st.text(), SCALARS))
 ROPES = st.fixed_dictionaries(
-    {"train.rate": st.floats(1e-6, 1.0), "train.steps": st.integers(1, 10**6)}
+    {
+        "train.rate": st.floats(1e-6, 1.0),
+        "train.steps": st.integers(1, 10**6),
+        "eval.swaps": st.just(()),  # each of which takes time to plan
+    }
 )
 
 
@@ -81,11 +85,11 @@ def test_any_text_is_a_spec_that_is_read_again_as_itself_or_is_refused_in_one_li
 
 @given(ROPES, st.permutations(range(3)), st.randoms(use_true_random=False))
 def test_an_id_does_not_depend_on_how_the_config_is_written(values, order, rng):
-    config = Run.of(config_of(values)).config
-    shuffled = list(config.items())
+    run = Run.of(config_of(values))
+    shuffled = list(run.config.items())
     rng.shuffle(shuffled)
     again = {name: dict(sorted(section.items(), reverse=True)) for name, section in shuffled}
-    assert Run.of(again).id == Run.of(config).id == Run.of(config_of(values)).id
+    assert Run.of(again).id == run.id
 
 
 @given(ROPES, ROPES)

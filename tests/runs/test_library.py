@@ -106,9 +106,7 @@ def config(tmp_path_factory):
 
 def test_a_terminal_gets_a_bar(config, tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("FORCE_COLOR", "1")  # as a terminal is to rich
-    pe_jax.execute(pe_jax.Run.of(config), tmp_path / "silent", verbose=False)
-    assert capsys.readouterr() == ("", "")
-    pe_jax.execute(pe_jax.Run.of(config), tmp_path / "shown")
+    pe_jax.execute(pe_jax.Run.of(config), tmp_path)
     out, err = capsys.readouterr()
     assert not out and "nope" in err and "100 %" in err
     assert err.rfind("\x1b[?25h") > err.rfind("\x1b[?25l")  # the cursor is back
@@ -144,9 +142,11 @@ def test_a_pretrained_model_is_loaded_by_the_same_name():
         pe_jax.load("nowhere")
 
 
-def test_what_a_cell_ends_with_is_told_in_a_few_lines(config, tmp_path):
+def test_what_a_cell_ends_with_is_told_in_a_few_lines(config, tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("FORCE_COLOR", "1")
     run = pe_jax.Run.of(config)
     result = pe_jax.execute(run, tmp_path, verbose=False)
+    assert capsys.readouterr() == ("", "")
     size = f"{run.parameters().total:,} parameters"
     assert repr(run) == (
         f"Run {run.id}: nope, {size}\n"

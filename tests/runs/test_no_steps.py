@@ -153,6 +153,7 @@ class Mine(Rotary):
 """
 
 
+@pytest.mark.slow
 def test_a_swap_in_a_file_is_scored_anew_once_the_file_has_changed(book, tmp_path):
     file = tmp_path / "mine.py"
 
