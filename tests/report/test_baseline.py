@@ -16,6 +16,7 @@ from pe_jax.record import Way
 from pe_jax.report import page, sheet, sheets, tables
 from pe_jax.report.baseline import versus
 from pe_jax.report.words import plusminus
+from pe_jax.storage.records import encode
 
 NOISE = (0.000, 0.004, -0.003)
 
@@ -180,7 +181,7 @@ def test_the_formats_hold_the_same_numbers():
     assert (row["verdict"], row["baseline"], row["n"]) == ("better", "rope", "3")
 
 
-def test_the_report_holds_the_differences(tmp_path):
+def test_the_report_holds_the_differences(tmp_path, unsaved):
     written = page.write(STUDY, tmp_path / "study", baseline="t5")
     assert {"baseline.md", "baseline.csv"} <= {path.name for path in written}
     html = (tmp_path / "study" / "report.html").read_text("utf-8")
@@ -194,8 +195,8 @@ def test_the_report_holds_the_differences(tmp_path):
 def test_the_command_compares_the_models_of_one_folder(tmp_path):
     (tmp_path / "lab").mkdir()
     lab = Lab(tmp_path / "lab", tmp_path / "programs")
-    page.write(STUDY, tmp_path / "study")
-    study, out = str(tmp_path / "study"), tmp_path / "out"
+    (tmp_path / "runs.jsonl").write_text("\n".join(map(encode, STUDY)))
+    study, out = str(tmp_path), tmp_path / "out"
     done = lab.start("compare", study, "--baseline=rope", f"--out={out}").wait()
     assert (done.code, done.err) == (0, "")
     assert "difference from rope" in done.out and re.search(r"alibi .* better", done.out)

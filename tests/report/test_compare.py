@@ -15,7 +15,7 @@ from scored import scored
 from studies import make_record
 
 from pe_jax.record import Way
-from pe_jax.report import compare, page, stats
+from pe_jax.report import compare, stats
 from pe_jax.storage import records
 
 
@@ -202,7 +202,8 @@ def test_the_verdict_counts_what_points_where():
 
 
 def test_folders_are_compared_and_written(lab, tmp_path):
-    page.write([ROPE, ALIBI], tmp_path / "a")
+    (tmp_path / "a").mkdir()
+    (tmp_path / "a" / "runs.jsonl").write_text("\n".join(map(records.encode, (ROPE, ALIBI))))
     better = nudged(ROPE, lambda seed: -0.1 - 0.001 * seed)
     (tmp_path / "b" / better.id).mkdir(parents=True)
     (tmp_path / "b" / better.id / "result.json").write_text(records.encode(better))

@@ -202,7 +202,7 @@ def test_formats_tell_the_tables_of_a_metric_apart():
     assert [line.split(",")[1] for line in lines[1:]] == ["350", "350", "700", "700"]
 
 
-def test_each_table_of_the_first_metric_has_figures_of_its_own_models(tmp_path):
+def test_each_table_of_the_first_metric_has_figures_of_its_own_models(tmp_path, unsaved):
     labels = (("rope", 350), ("t5", 350), ("rope", 700), ("alibi", 700))
     results = [replace(changed(n, steps=steps), id=f"{n}-{steps}") for n, steps in labels]
     written = {path.name for path in page.write(results, tmp_path / "study", baseline="t5")}

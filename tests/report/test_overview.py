@@ -6,9 +6,9 @@ import random
 from dataclasses import replace
 
 import pytest
+from commands import Lab
 from drawn import drawn, guessed, pretrained
 from studies import make_record
-from test_report import run
 
 from pe_jax.report import groups, labels, page, sheet, sheets, study, tables
 from pe_jax.report.overview import overview
@@ -137,22 +137,21 @@ def test_a_long_overview_is_split_into_floats_that_fit_a_page():
     assert body.count(r"\begin{table}") == 2 and body.count(r"\label") == 1
 
 
-def test_it_opens_the_page_and_the_order_of_results_changes_no_byte(tmp_path):
+def test_it_opens_the_page_and_the_order_of_results_changes_no_byte(tmp_path, unsaved):
     results = both()[:4]
-    page.write(results, tmp_path / "a" / "study")
+    names = {path.name for path in page.write(results, tmp_path / "a" / "study")}
     random.Random(1).shuffle(results)
     page.write(results, tmp_path / "b" / "study")
     first, second = (sorted((tmp_path / side / "study").iterdir()) for side in "ab")
     assert [path.name for path in first] == [path.name for path in second]
     assert all(a.read_bytes() == b.read_bytes() for a, b in zip(first, second, strict=True))
-    names = {path.name for path in first}
     assert {"overview.md", "overview.tex", "overview.csv", "tasks.png"} <= names
     html = (tmp_path / "a" / "study" / "report.html").read_text()
     assert html[html.index("<h2>") :].startswith("<h2>Overview</h2>")
     assert "at 1024: window 64 (2.53 ± 0.02), then rope" in html and html.count("<p>") == 3
 
 
-def test_a_study_of_one_group_has_the_files_it_had(tmp_path):
+def test_a_study_of_one_group_has_the_files_it_had(tmp_path, unsaved):
     written = page.write([drawn("even_pairs", "rope", 2)], tmp_path / "study")
     assert not {"overview.md", "tasks.png"} & {path.name for path in written}
 
@@ -186,19 +185,20 @@ def test_results_of_several_folders_are_one_study(tmp_path):
 
 
 def test_the_command_reads_several_folders_and_tells_what_is_damaged_or_empty(tmp_path):
-    results = both()[:4]
-    save(tmp_path / "tasks", results[:3])
-    save(tmp_path / "text", results[3:])
+    (tmp_path / "lab").mkdir()
+    lab = Lab(tmp_path / "lab", tmp_path / "programs")
+    save(tmp_path / "tasks", both()[1:2])
+    save(tmp_path / "text", both()[3:4])
     (tmp_path / "tasks" / "cut").mkdir()
     (tmp_path / "tasks" / "cut" / "result.json").write_text("{")
     (tmp_path / "empty").mkdir()
     folders = [f"--workdir={tmp_path / name}" for name in ("tasks", "text")]
-    done = run(*folders, f"--out={tmp_path / 'out'}")
-    assert done.returncode == 1 and "cut/result.json is damaged" in done.stderr
+    done = lab.start("report", *folders, f"--out={tmp_path / 'out'}").wait()
+    assert done.code == 1 and "cut/result.json is damaged" in done.err
     assert "--workdir=DIR --workdir=DIR2" in (tmp_path / "out" / "report.html").read_text("utf-8")
     assert (tmp_path / "out" / "overview.csv").is_file()
-    failed = run(*folders, f"--workdir={tmp_path / 'empty'}")
-    assert failed.returncode == 2 and "no results in" in failed.stderr
+    failed = lab.start("report", *folders, f"--workdir={tmp_path / 'empty'}").wait()
+    assert failed.code == 2 and "no results in" in failed.err
 
 
 def test_groups_are_named_by_the_last_part_of_a_folder_or_the_class_of_a_task():

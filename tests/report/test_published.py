@@ -236,7 +236,7 @@ def test_a_group_with_one_encoding_of_a_reference_has_no_table_beside_one_with_t
     assert [line.ours[0].n for line in hold([lone], told)[0].lines] == [3, 0]
 
 
-def test_the_page_and_its_folder_have_the_tables(tmp_path):
+def test_the_page_and_its_folder_have_the_tables(tmp_path, unsaved):
     results = [result(spec, 95 - i) for i, spec in enumerate(SPECS)] + [result("integer", 60)]
     table = reference(*(entry(spec, 90.0 - i) for i, spec in enumerate(SPECS)))
     written = page.write(results, tmp_path, references=[table])

@@ -17,6 +17,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import scipy.stats
+from commands import Lab
 from drawn import pretrained, texts
 from matplotlib.text import Text
 from rich.console import Console
@@ -250,14 +251,14 @@ def test_notes_give_the_protocol_the_seeds_and_the_targets(table):
 
 
 def test_notes_are_grouped_by_the_questions_that_they_answer(records):
-    doubted = replace(records[0], advice=("the far buckets are not trained",))
-    found = tables.extrapolation([doubted, *records[1:]])
+    doubted = [replace(records[0], advice=("the far buckets are not trained",)), records[1]]
+    found = tables.extrapolation(doubted)
     grouped = sheet.by_question(found.notes)
     assert grouped["What is doubtful"] == ["the far buckets are not trained."]
     assert sum(grouped.values(), []) == [*found.notes]
     told = "**What is doubtful.** the far buckets are not trained."
     assert told in sheet.markdown(sheets.extrapolation([found])).splitlines()
-    html = page.page([doubted, *records[1:]], [found], "study")
+    html = page.page(doubted, [found], "study")
     assert "<dt>What is doubtful</dt>\n<dd>the far buckets are not trained.</dd>" in html
 
 
@@ -409,7 +410,7 @@ def test_a_long_table_is_split_into_floats_of_one_number_that_fit_a_page():
     assert ["Gain: the value" in part for part in parts] == [False] * 4 + [True]
 
 
-def test_rows_can_be_chosen_ordered_and_named(tmp_path, records):
+def test_rows_can_be_chosen_ordered_and_named(tmp_path, records, unsaved):
     choice = Selection.of(["rope as RoPE", "alibi"])
     written = page.write(records, tmp_path / "study", choice=choice)
     table = (tmp_path / "study" / "table.csv").read_text("utf-8")
@@ -491,7 +492,7 @@ def test_the_documents_are_those_of_the_split_that_was_scored():
     assert "validation documents" in tables.extrapolation([scored]).notes[0]
 
 
-def test_everything_says_that_validation_text_was_scored(tmp_path):
+def test_everything_says_that_validation_text_was_scored(tmp_path, unsaved):
     """Where nothing says so a reader takes scores for those of test text."""
 
     def made(split):
@@ -503,11 +504,7 @@ def test_everything_says_that_validation_text_was_scored(tmp_path):
     for split, said in (("valid", True), ("test", False)):
         results, out = made(split), tmp_path / split
         page.write(results, out)
-        texts = {
-            path.name: path.read_text()
-            for path in out.iterdir()
-            if path.suffix not in (".png", ".pdf")
-        }
+        texts = {path.name: path.read_text() for path in out.iterdir()}
         captions = [one.caption for one in page.drawn(results, tables.study(results), [], 5.0)]
         both = compare.compare(results, results)
         compared = sheet.markdown(compare.sheets(both, "A", "B"))
@@ -573,20 +570,16 @@ def test_report_writes_the_same_bytes_twice(tmp_path, records):
         assert one.read_bytes() == other.read_bytes(), one.name
 
 
-def test_report_without_curves_has_no_position_figure(tmp_path, records):
-    written = page.write([replace(result, curves=()) for result in records], tmp_path / "study")
-    assert "positions.png" not in {path.name for path in written}
+def test_report_without_curves_has_no_position_figure(records):
+    bare = [replace(result, curves=()) for result in records]
+    assert [one.kind for one in page.drawn(bare, tables.study(bare), [], 5.5)] == ["curves"]
 
 
-def test_results_folder_loads_what_was_written(tmp_path, records):
-    page.write(records, tmp_path / "study")
-    assert study.load(tmp_path / "study") == records
-
-
-def test_page_is_self_contained_and_holds_the_numbers(tmp_path, records):
+def test_page_is_self_contained_and_holds_the_numbers_and_the_commands(tmp_path, records, unsaved):
     hostile = make_record("<script>x</script>", [2.9] * 5)
     again = ["pe-jax report --workdir=DIR --out=results/study"]
-    page.write([*records, hostile], tmp_path / "study", again)
+    told = [replace(r, command="pe-jax sweep --workdir=w") for r in records]
+    page.write([*told, hostile], tmp_path / "study", again)
     html = (tmp_path / "study" / "report.html").read_text("utf-8")
     assert "http" not in html and "src=" not in html and "<link" not in html
     assert "<script>x" not in html and "&lt;script&gt;x" in html
@@ -595,19 +588,24 @@ def test_page_is_self_contained_and_holds_the_numbers(tmp_path, records):
     assert "<b>2.43 ± 0.02</b>" in html and "n/a<sup>2</sup>" in html
     assert "Lowest bits per byte at 1024: transformer_xl (2.43 ± 0.02)" in html
     assert "better: transformer_xl and alibi;" in html
-    assert "--out=results/study" in html and "abc1234" in html and "jax 0.10.2" in html
+    assert "abc1234" in html and "jax 0.10.2" in html
+    assert "pe-jax report --workdir=DIR --out=results/study</pre>" in html
+    assert html.count("pe-jax sweep") == 1 and "--workdir=w\n" in html
 
 
-def test_each_row_of_the_page_leads_to_the_config_of_its_run(records):
-    html = page.page(records, [tables.extrapolation(records)], "study")
+@pytest.fixture(scope="module")
+def html(records, table):
+    return page.page(records, [table], "study")
+
+
+def test_each_row_of_the_page_leads_to_the_config_of_its_run(records, html):
     for result in records:
         assert f'<a href="#{result.id}">' in html
         (config,) = re.findall(rf'<pre id="{re.escape(result.id)}">(.*?)</pre>', html, re.S)
         assert json.loads(unescape(config)) == result.config
 
 
-def test_the_page_holds_the_points_of_its_curves(records):
-    html = page.page(records, [tables.extrapolation(records)], "study")
+def test_the_page_holds_the_points_of_its_curves(records, html):
     told = re.findall(r'<script type="application/json">(.*?)</script>', html, re.S)
     curves, positions = told
     told = dict(json.loads(curves))
@@ -615,14 +613,14 @@ def test_the_page_holds_the_points_of_its_curves(records):
     assert set(dict(json.loads(positions))) == {r.label for r in records if r.curves}
 
 
-def test_the_figures_of_training_are_drawn_where_results_have_it(records):
+def test_the_figures_of_training_are_drawn_where_results_have_it(records, html):
     progress = record.Progress(seed=0, step=(1, 2), loss=(1.0, 1.0), valid=(8.0, 3.0))
     trained = replace(records[0].train, progress=(progress,))
     some = [replace(records[0], train=trained), *records[1:]]
-    html = page.page(some, [tables.extrapolation(some)], "study")
-    assert "<h2>Training</h2>" in html and ">training step<" in html
-    assert "A cross: a seed has none from there on." in html
-    assert "<h2>Training</h2>" not in page.page(records, [tables.extrapolation(records)], "study")
+    made = page.page(some, [tables.extrapolation(some)], "study")
+    assert "<h2>Training</h2>" in made and ">training step<" in made
+    assert "A cross: a seed has none from there on." in made
+    assert "<h2>Training</h2>" not in html
 
 
 def test_a_caption_says_that_an_arrow_head_marks_a_cut_where_there_is_one(records):
@@ -631,14 +629,6 @@ def test_a_caption_says_that_an_arrow_head_marks_a_cut_where_there_is_one(record
     for results, said in ((records, False), ([cut, *records[1:]], True)):
         curves, *_ = page.drawn(results, [tables.extrapolation(results)], (), 5.5)
         assert curves.kind == "curves" and ("arrow head" in curves.caption) == said
-
-
-def test_page_shows_the_commands_that_were_run(tmp_path, records):
-    told = [replace(r, command="pe-jax sweep --workdir=w") for r in records]
-    page.write(told, tmp_path / "study", ["pe-jax report --workdir=DIR"])
-    html = (tmp_path / "study" / "report.html").read_text("utf-8")
-    assert "pe-jax report --workdir=DIR</pre>" in html
-    assert html.count("pe-jax sweep") == 1 and "--workdir=w\n" in html
 
 
 def test_load_sorts_by_id_and_names_what_is_damaged(tmp_path, records):
@@ -655,18 +645,18 @@ def test_load_sorts_by_id_and_names_what_is_damaged(tmp_path, records):
         assert len(damages) == 1 and damages[0].endswith("it is left out")
 
 
-def test_the_only_result_is_damaged_and_named(tmp_path, records):
+def test_the_only_result_is_damaged_and_named(lab, tmp_path, records):
     (tmp_path / "runs.jsonl").write_text(encode(records[0]).replace(records[0].label, "other"))
-    done = run(f"--workdir={tmp_path}", f"--out={tmp_path / 'out'}")
-    assert done.returncode == 2 and not (tmp_path / "out").exists()
-    assert "runs.jsonl, line 1 is damaged (it was changed after it was written" in done.stderr
+    done = lab.start("report", f"--workdir={tmp_path}", f"--out={tmp_path / 'out'}").wait()
+    assert done.code == 2 and not (tmp_path / "out").exists()
+    assert "runs.jsonl, line 1 is damaged (it was changed after it was written" in done.err
 
 
-def test_load_says_what_a_folder_needs_and_how_to_make_it(tmp_path):
+def test_load_says_what_a_folder_needs_and_how_to_make_it(lab, tmp_path):
     with pytest.raises(ValueError, match=r"needs \*/result.json or runs.jsonl; make some$"):
         study.load(tmp_path, "make some")
-    done = run(f"--workdir={tmp_path}", f"--out={tmp_path / 'out'}")
-    assert f"pe-jax sweep --config=FILE --workdir={tmp_path}`" in done.stderr
+    done = lab.start("report", f"--workdir={tmp_path}", f"--out={tmp_path / 'out'}").wait()
+    assert f"pe-jax sweep --config=FILE --workdir={tmp_path}`" in done.err
 
 
 def test_a_frame_without_the_metric_names_those_it_has(tmp_path, records):
@@ -696,44 +686,46 @@ def test_saving_a_figure_leaves_logging_as_it_was(tmp_path, records):
     assert logger.level == logging.INFO
 
 
-def run(*arguments):
-    command = [sys.executable, "-m", "pe_jax", "report", *map(str, arguments)]
-    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+@pytest.fixture(scope="module")
+def lab(tmp_path_factory):
+    return Lab(tmp_path_factory.mktemp("lab"), tmp_path_factory.getbasetemp() / "programs")
 
 
-def test_command_writes_the_report_prints_table_and_paths_and_names_a_failed_run(tmp_path, records):
+def test_command_writes_the_report_prints_table_and_paths_and_names_a_failed_run(
+    lab, tmp_path, records
+):
     save_runs(tmp_path / "runs", records)
     failed = tmp_path / "runs/xpos-1a2b3c4d"
     write(failed / "queued.json", record.Planned(label="xpos", config={}))
     put_state(failed, record.Stage.FAILED, "this hook fails")
-    done = run(f"--workdir={tmp_path / 'runs'}", f"--out={tmp_path / 'out'}")
-    assert done.returncode == 0
+    done = lab.start("report", f"--workdir={tmp_path / 'runs'}", f"--out={tmp_path / 'out'}").wait()
+    assert done.code == 0
     told = "1 of 8 runs has failed and is not shown: xpos: this hook fails."
-    assert done.stderr.endswith(f"{told}\n") and done.stderr.count("\n") == 1
+    assert done.err.endswith(f"{told}\n") and done.err.count("\n") == 1
     for name in ("table.md", "report.html"):
         assert (tmp_path / "out" / name).read_text("utf-8").count(told) == 1
-    assert "2.43 ± 0.02" in done.stdout
-    assert done.stdout.splitlines()[-1] == str(tmp_path / "out" / "positions.pdf")
+    assert "2.43 ± 0.02" in done.out
+    assert done.out.splitlines()[-1] == str(tmp_path / "out" / "positions.pdf")
     assert (tmp_path / "out" / "report.html").stat().st_size > 10_000
 
 
-def test_rows_are_chosen_on_the_command_line(tmp_path, records):
+def test_rows_are_chosen_on_the_command_line(lab, tmp_path, records):
     save_runs(tmp_path / "runs", records)
-    out = tmp_path / "out"
-    done = run(f"--workdir={tmp_path / 'runs'}", f"--out={out}", "--row=t5 as T5", "--row=rope")
-    assert (done.returncode, done.stderr) == (0, "")
-    assert "T5" in done.stdout and "alibi" not in done.stdout
-    assert "--row=&#39;t5 as T5&#39;" in (out / "report.html").read_text("utf-8")
-    wrong = run(f"--workdir={tmp_path / 'runs'}", f"--out={out}", "--row=ropes")
-    assert wrong.returncode == 2 and len(wrong.stderr.splitlines()) == 1
-    assert "no model is called 'ropes'" in wrong.stderr and "rope" in wrong.stderr
+    folders = [f"--workdir={tmp_path / 'runs'}", f"--out={tmp_path / 'out'}"]
+    done = lab.start("report", *folders, "--row=t5 as T5", "--row=rope").wait()
+    assert (done.code, done.err) == (0, "")
+    assert "T5" in done.out and "alibi" not in done.out
+    assert "--row=&#39;t5 as T5&#39;" in (tmp_path / "out" / "report.html").read_text("utf-8")
+    wrong = lab.start("report", *folders, "--row=ropes").wait()
+    assert wrong.code == 2 and len(wrong.err.splitlines()) == 1
+    assert "no model is called 'ropes'" in wrong.err and "rope" in wrong.err
 
 
-def test_mistakes_on_the_command_line_are_one_line_and_exit_code_2(tmp_path):
+def test_mistakes_on_the_command_line_are_one_line_and_exit_code_2(lab, tmp_path):
     for arguments in ([], [f"--workdir={tmp_path / 'none'}"], ["--wrkdir=x"], ["x"]):
-        done = run(*arguments)
-        assert done.returncode == 2 and done.stdout == ""
-        assert len(done.stderr.splitlines()) == 1 and "workdir" in done.stderr
+        done = lab.start("report", *arguments).wait()
+        assert done.code == 2 and done.out == ""
+        assert len(done.err.splitlines()) == 1 and "workdir" in done.err
 
 
 def test_help_imports_nothing_heavy():
@@ -744,16 +736,16 @@ def test_help_imports_nothing_heavy():
     assert not loaded & {"jax", "numpy", "pandas", "matplotlib", "scipy", "rich"}
 
 
-def test_columns_metrics_and_notes_are_chosen_for_a_paper(tmp_path, records):
+def test_columns_metrics_and_notes_are_chosen_for_a_paper(tmp_path, records, unsaved):
     chosen = Selection.of(["rope", "alibi"], ["nonoverlapping"], ["1024", "gain"], notes=False)
-    page.write(records, tmp_path / "study", (), chosen)
+    written = page.write(records, tmp_path / "study", (), chosen)
     texts = {path.name: path.read_text("utf-8") for path in (tmp_path / "study").glob("*.[mt]*")}
     (head,) = (line for line in texts["table.md"].splitlines() if line.startswith("| encoding"))
     assert [cell.strip() for cell in head.split("|")[1:-1]] == ["encoding", "1024 (16x)", "gain"]
     assert texts["table.md"].count("###") == 1 and "nonoverlapping" in texts["table.md"]
-    assert (tmp_path / "study" / "positions.png").exists()
-    page.write(records, tmp_path / "other", (), Selection(metrics=("same_targets",)))
-    assert not (tmp_path / "other" / "positions.png").exists()  # it is of nonoverlapping
+    assert "positions.png" in {path.name for path in written}
+    written = page.write(records, tmp_path / "other", (), Selection(metrics=("same_targets",)))
+    assert "positions.png" not in {path.name for path in written}  # it is of nonoverlapping
     for name in ("table.md", "baseline.md"):
         assert "How to read" not in texts[name], name
     assert "% How to read" not in texts["table.tex"] and r"\caption{" in texts["table.tex"]
