@@ -15,6 +15,7 @@ from pe_jax.compose.swap import swap
 from pe_jax.evaluation.config import EvalConfig
 from pe_jax.evaluation.evaluate import evaluate
 from pe_jax.evaluation.scorers import Models, Reference, Scored, Short, key_tokens
+from pe_jax.evaluation.scoring import divergence, last_rows, target_nats
 from pe_jax.evaluation.windows import Windows, windows
 from pe_jax.metric import METRICS
 from pe_jax.model.lm import LM
@@ -73,9 +74,24 @@ def nats_of(model, tokens, spec, last, length):
     return log_p, -log_p[np.arange(last), tokens[-last:]]
 
 
-def test_the_divergence_is_from_the_model_as_it_is_within_its_training_length(model, documents):
+def test_the_divergence_is_from_the_model_as_it_is_within_its_training_length(
+    model, documents, monkeypatch
+):
+    """Its rows are those that the others diverge from, and are computed once for both scores."""
+    passed = []
+    whole = LM.__call__
+
+    def counted(self, tokens, *args, **kwargs):
+        passed.append(tokens.shape[1])
+        return whole(self, tokens, *args, **kwargs)
+
+    for program in (target_nats, last_rows, divergence):
+        program.clear_cache()
     config = config_of(("same_targets", "kl"))
-    rows = values(model, documents, config)
+    with monkeypatch.context() as patch:
+        patch.setattr(LM, "__call__", counted)
+        rows = values(model, documents, config)
+    assert sorted(passed) == [16, 32, 64, 64]  # within 32 tokens pi is the model itself
     assert len(rows) == 2 * 2 * 3 * 3 and config.lengths == (16, 32, 64)
     for place in range(3):
         p, _ = nats_of(model, windows(documents, "kl", 32, config).tokens[place][:-1], "", LAST, 32)
@@ -88,7 +104,8 @@ def test_the_divergence_is_from_the_model_as_it_is_within_its_training_length(mo
             bits = rows["same_targets", spec, length, place].value
             size = model.tokenizer.sizes[tokens[-LAST:]].sum()
             assert bits == pytest.approx(nats.sum() / size / np.log(2), rel=1e-5)
-        assert rows["kl", "", 32, place].value < 1e-6 < rows["kl", "pi", 64, place].value
+        assert rows["kl", "", 32, place].value == 0
+        assert rows["kl", "", 64, place].value > 1e-4 and rows["kl", "pi", 64, place].value > 1e-6
     assert METRICS["kl"].better == "lower"
 
 
@@ -108,30 +125,6 @@ def test_metrics_of_the_same_windows_share_a_pass(model, documents):
     for key, row in rest.items():
         assert row.reason is together[key].reason
         assert row.value is None or row.value == pytest.approx(together[key].value, rel=1e-5)
-
-
-def test_the_model_within_its_training_length_is_computed_once_for_both_scores(
-    model, documents, monkeypatch
-):
-    """Its rows are those that the others diverge from."""
-    alone = values(model, documents, config_of(("same_targets",), lengths=(32, 64)))
-    passed = []
-    whole = LM.__call__
-
-    def counted(self, tokens, *args, **kwargs):
-        passed.append(tokens.shape[1])
-        return whole(self, tokens, *args, **kwargs)
-
-    monkeypatch.setattr(LM, "__call__", counted)
-    jax.clear_caches()
-    both = values(model, documents, config_of(("same_targets", "kl"), lengths=(32, 64)))
-    ways = {key[1] for key in both}
-    assert passed.count(32) == 1 and passed.count(64) == len(ways)
-    for place in range(3):
-        truth = both["same_targets", "", 32, place].value
-        assert truth == pytest.approx(alone["same_targets", "", 32, place].value, rel=1e-5)
-        assert both["kl", "", 32, place].value == 0
-        assert both["kl", "", 64, place].value > 1e-4
 
 
 def test_what_is_kept_of_the_reference_is_of_the_windows_and_computed_once(monkeypatch):

@@ -7,6 +7,7 @@ import json
 import shutil
 from pathlib import Path
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -27,8 +28,12 @@ CONFIG = json.loads((GOLDEN / "llama" / "config.json").read_text())
 
 def logits(model, tokens):
     made = tuple(e.at(tokens.shape[1]) for e in model.members)
-    lm = nnx.merge(model.graphdef, model.params)
-    return np.asarray(lm(jnp.asarray(tokens), encodings=made)[0])
+
+    @jax.jit  # operation by operation, hundreds of programs would be compiled
+    def program(params, tokens):
+        return nnx.merge(model.graphdef, params)(tokens, encodings=made)[0]
+
+    return np.asarray(program(model.params, jnp.asarray(tokens)))
 
 
 @pytest.mark.parametrize("name", FAMILIES)
