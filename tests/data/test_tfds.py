@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import tensorflow_datasets as tfds
-from commands import Lab, result, the_run, write_text
+from commands import Lab, result, run_of, the_run, write_text
 
 from pe_jax.data import prepare, tfds_text
 from pe_jax.data.corpus import SPLITS, Corpus
@@ -350,7 +350,7 @@ def test_two_processes_that_prepare_at_once_take_turns(lab, tmp_path):
 def test_a_preparation_waits_for_the_one_that_is_at_work(lab, tmp_path):
     with locks.locked(tmp_path / "ours"):
         waiting = start_prepare(lab, lab.text, "ours", tmp_path)
-        waiting.process.join(2)
+        waiting.process.join(1)
         assert waiting.code is None
     assert waiting.wait().code == 0
 
@@ -363,6 +363,13 @@ def test_a_full_disk_is_told_and_leaves_nothing(lab, tmp_path):
     assert list((tmp_path / "ours").iterdir()) == []
 
 
+def test_a_run_loads_a_prepared_dataset(made):
+    values = {"data.source": "tfds:ours", "data.data_dir": str(made[0])}
+    corpus = run_of(**values).load()
+    assert corpus.about.source == "tfds:ours" and corpus.about.hash == load(made[1]).describe().hash
+
+
+@pytest.mark.slow
 def test_a_run_reads_a_prepared_dataset(lab, tmp_path):
     assert start_prepare(lab, lab.text, "ours", tmp_path / "data").wait().code == 0
     values = {"data.source": "tfds:ours", "data.data_dir": tmp_path / "data"}
