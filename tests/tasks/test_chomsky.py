@@ -9,7 +9,7 @@ import pytest
 import scipy.stats
 from test_tasks import drawn, solved
 
-from pe_jax.tasks import TASKS, oracle
+from pe_jax.tasks import TASKS
 
 WORKED = [
     ("even_pairs", "001110", "0"),
@@ -99,7 +99,7 @@ def batch(name, n, count):
     return tokens[:, :i], targets[:, i:], scored[:, i:]
 
 
-def pairs(name, n, count=400):
+def pairs(name, n, count=4000):
     """(an input, its whole answer) of samples of length n, as strings."""
     inputs, answers, _ = batch(name, n, count)
     return [
@@ -181,7 +181,7 @@ def test_how_long_the_stacks_are():
 @pytest.mark.parametrize("name", ["binary_addition", "binary_multiplication"])
 def test_operands_are_at_least_1_and_results_end_once(name):
     sizes = Counter()
-    for input, answer in pairs(name, 12, 4000):
+    for input, answer in pairs(name, 12):
         a, b = input.split("2")
         sizes[len(a)] += 1
         a, b = int(a[::-1], 2), int(b[::-1], 2)
@@ -195,7 +195,7 @@ def test_operands_are_at_least_1_and_results_end_once(name):
 @pytest.mark.parametrize("n", [9, 10, 300])
 def test_roots(n):
     leading = 0
-    for input, answer in pairs("compute_sqrt", n, 4000):
+    for input, answer in pairs("compute_sqrt", n):
         number, root = int(input, 2), int(answer, 2)
         assert 1 <= number < 2**n and root**2 <= number < (root + 1) ** 2
         leading += answer[0] == "1"
@@ -205,19 +205,9 @@ def test_roots(n):
 @pytest.mark.parametrize("n", [8, 9])
 def test_the_hidden_bit_is_at_any_place_and_the_rest_agrees(n):
     places = Counter()
-    for input, _ in pairs("missing_duplicate_string", n, 4000):
+    for input, _ in pairs("missing_duplicate_string", n):
         first, second = input[:4], input[4:8]
         differing = [(a, b) for a, b in zip(first, second, strict=True) if a != b]
         assert len(differing) == 1 and "2" in differing[0] and input[8:] == "3" * (n - 8)
         places[input.index("2")] += 1
     assert set(places) == set(range(8)) and min(places.values()) > 400
-
-
-@pytest.mark.parametrize(
-    "name",
-    ["stack_manipulation", "binary_addition", "binary_multiplication", "compute_sqrt"]
-    + ["modular_arithmetic", "modular_arithmetic_brackets", "solve_equation"],
-)
-def test_long_samples(name):
-    task = TASKS[name]()
-    oracle.check(task, (99, 100, 101, 400), 40)

@@ -3,6 +3,7 @@
 import collections
 import itertools
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -53,7 +54,7 @@ def test_ways_have_the_probabilities_of_the_source():
 def test_strings_without_a_closing_behind_another_are_not_drawn_where_these_are_scored():
     """The others are drawn as before: of six tokens with m = 2 three ways are left."""
     for n in (4, 6, 8):
-        drawn = samples(Dyck(types=2, behind_closing=True), n, 300)
+        drawn = samples(Dyck(types=2, behind_closing=True), n, 300, longest=8)
         assert all(any(scored) for *_, scored in drawn)
     task = Dyck(types=1, deepest=2, behind_closing=True)
     found = collections.Counter(tuple(map(int, drawn[0])) for drawn in samples(task, 6, 4000))
@@ -99,7 +100,8 @@ def test_the_3_gram_knows_short_distances_and_nothing_of_long_ones():
     config = EvalConfig(metrics=("by_distance", "accuracy"), samples=B, last=1, stride=1)
     found = {(one.name, one.metric): one.value for one in baselines(task, n, config)}
     numbers = jnp.arange(2 * B, dtype=jnp.int32)
-    (tokens, targets, scored), _ = held_out(task, jnp.int32(n), numbers, 16, "test")
+    draw = jax.jit(held_out, static_argnames=("task", "longest", "split"))
+    (tokens, targets, scored), _ = draw(task, jnp.int32(n), numbers, 16, "test")
     counts, by_distance, right = collections.Counter(), collections.defaultdict(list), []
     places = [(row, at) for row, at in np.argwhere(np.asarray(scored))]
     rows = np.asarray(tokens).tolist()

@@ -65,10 +65,9 @@ def of_task(n, last, count):
     return np.mean(bits), np.std(bits) / math.sqrt(count)
 
 
-@pytest.mark.parametrize("n", [64, 256])
-def test_the_bayes_curve_is_that_of_a_simulation(n):
-    value, error = of_task(n, 32, 1000)
-    other, error_of_other = simulated(n, 32, 16_000)
+def test_the_bayes_curve_is_that_of_a_simulation():
+    value, error = of_task(256, 32, 1000)
+    other, error_of_other = simulated(256, 32, 16_000)
     assert error < 0.01
     assert abs(value - other) < 4 * math.hypot(error, error_of_other)
 
@@ -96,15 +95,12 @@ def test_bayes_is_a_baseline_at_every_length_on_the_same_targets():
     task = Markov()
     config = EvalConfig(metrics=METRICS, samples=64, last=32, stride=1)
     values = {
-        (one.name, one.metric, n): one.value
-        for n in (32, 64, 128)
-        for one in baselines(task, n, config)
+        (one.name, one.metric, n): one.value for n in (32, 64) for one in baselines(task, n, config)
     }
     assert {name for name, *_ in values} == {"bayes"}
-    assert [values["bayes", "above_bayes", n] for n in (32, 64, 128)] == [0, 0, 0]
+    assert [values["bayes", "above_bayes", n] for n in (32, 64)] == [0, 0]
     assert values["bayes", "bits", 32] == values["bayes", "last_bits", 32]
     assert 3 > values["bayes", "last_bits", 32] > values["bayes", "last_bits", 64]
-    assert values["bayes", "last_bits", 64] > values["bayes", "last_bits", 128]
 
 
 @dataclasses.dataclass(frozen=True)

@@ -26,12 +26,16 @@ ALIGNED = {
     "all reversed": Addition(order="reversed", padded=True, hints=15),
     "encoder": Addition(False, order="reversed", hints=15),
 }
+APART = ("abacus", "hints", "padded hints")  # what is of others together
 FORMS = [
     *(Copy(variant=variant, alphabet=5) for variant in ("rsc", "cmc2x", "rsc2x", "rdc")),
     *(Reverse(variant=variant, alphabet=5) for variant in ("mc2x", "mcrv")),
     Parity(running=True),
     *(cls(scratchpad=True) for cls in (Parity, Summation, Sort, Addition)),
-    *ALIGNED.values(),
+    *(
+        pytest.param(task, marks=pytest.mark.slow if form in APART else (), id=str(task))
+        for form, task in ALIGNED.items()
+    ),
 ]
 
 
