@@ -420,7 +420,7 @@ def trained_at_random(spec, lm=LM, seeds=(0, 1)):
     return Models.stacked(structure(lm, encodings)[0], params, encodings, seeds=seeds)
 
 
-@pytest.mark.parametrize("spec", ("rope", "randomized+rope"))
+@pytest.mark.parametrize("spec", (pytest.param("rope", marks=pytest.mark.slow), "randomized+rope"))
 def test_what_is_done_is_not_computed_again_and_changes_nothing_else(spec, monkeypatch):
     models = trained_at_random(spec)
     config = configured(
@@ -489,7 +489,9 @@ def test_a_program_of_many_layers_has_the_code_of_two(program):
     assert products(12) == products(2)
 
 
-@pytest.mark.parametrize("spec", ("rope", "randomized(max=64)+rope"))
+@pytest.mark.parametrize(
+    "spec", (pytest.param("rope", marks=pytest.mark.slow), "randomized(max=64)+rope")
+)
 def test_with_a_memory_every_segment_draws_its_own_random_positions(spec):
     """The text repeats itself every segment, so all segments behind the second score alike, unless
     their positions differ.
