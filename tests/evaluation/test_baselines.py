@@ -14,6 +14,8 @@ from pe_jax.evaluation.scoring import held_out
 from pe_jax.tasks import TASKS
 from pe_jax.tasks.flip_flop import FlipFlop
 
+draw = jax.jit(held_out, static_argnames=("task", "longest", "split"))
+
 
 def scores(task, n, samples=2000, metric="accuracy"):
     config = EvalConfig(metrics=(metric,), samples=samples, last=1, stride=1)
@@ -46,23 +48,22 @@ def test_the_most_frequent_target_scores_what_is_known(name, n, share):
 
 def test_random_positions_are_drawn_by_other_keys_than_the_samples():
     task = TASKS["induction"]()
-    drawn, keys = held_out(task, jnp.int32(20), jnp.arange(8), 20, "test")
-    again = jax.vmap(lambda key: task.sample(key, 20, 20))(keys)
+    drawn, keys = draw(task, jnp.int32(20), jnp.arange(8), 20, "test")
+    again = jax.jit(jax.vmap(lambda key: task.sample(key, 20, 20)))(keys)
     assert (drawn.tokens != again.tokens).any(axis=1).all()
 
 
 def test_samples_of_validation_are_others_than_those_of_the_test():
     task = TASKS["induction"]()
     of_test, of_validation = (
-        held_out(task, jnp.int32(20), jnp.arange(8), 20, split)[0].tokens
-        for split in ("test", "valid")
+        draw(task, jnp.int32(20), jnp.arange(8), 20, split)[0].tokens for split in ("test", "valid")
     )
     assert (of_test != of_validation).any(axis=1).all()
 
 
 def test_the_most_frequent_target_is_counted_in_other_samples_than_those_it_is_scored_on():
     task, n, samples = TASKS["induction"](), 9, 3
-    answers = held_out(task, jnp.int32(n), jnp.arange(6), n, "test")[0].targets[:, -1].tolist()
+    answers = draw(task, jnp.int32(n), jnp.arange(6), n, "test")[0].targets[:, -1].tolist()
     ours, others = answers[:samples], answers[samples:]
     right, own = (ours.count(max(range(18), key=known.count)) for known in (others, ours))
     assert scores(task, n, samples)["most frequent"] == pytest.approx(100 * right / samples)
@@ -72,11 +73,12 @@ def test_the_most_frequent_target_is_counted_in_other_samples_than_those_it_is_s
 def test_the_most_frequent_symbol_is_that_of_all_places_of_other_samples():
     """Of stack manipulation, whose samples have several scored tokens, counted one by one."""
     task, n, samples = TASKS["stack_manipulation"](), 20, 30
-    drawn = held_out(task, jnp.int32(n), jnp.arange(2 * samples), n, "test")[0]
+    drawn, _ = draw(task, jnp.int32(n), jnp.arange(2 * samples), n, "test")
+    targets, scored = np.asarray(drawn.targets), np.asarray(drawn.scored)
     pairs = [
         (row, int(target))
         for row in range(2 * samples)
-        for target, counts in zip(drawn.targets[row], drawn.scored[row], strict=True)
+        for target, counts in zip(targets[row], scored[row], strict=True)
         if counts
     ]
     others = [target for row, target in pairs if row >= samples]
@@ -87,9 +89,8 @@ def test_the_most_frequent_symbol_is_that_of_all_places_of_other_samples():
     assert "most frequent symbol" not in scores(TASKS["parity_check"](), n, samples)
 
 
-@pytest.mark.parametrize(("ignore", "share"), [(0.1, 95), (0.8, 60), (0.98, 50)])
-def test_the_bit_of_the_pair_before_scores_what_is_known(ignore, share):
-    assert scores(FlipFlop(ignore=ignore), 512)["guess"] == pytest.approx(share, abs=2.5)
+def test_the_bit_of_the_pair_before_scores_what_is_known():
+    assert scores(FlipFlop(ignore=0.8), 512)["guess"] == pytest.approx(60, abs=2.5)
 
 
 def test_a_guess_that_is_the_oracle_has_no_error():
@@ -103,7 +104,7 @@ def test_a_guess_that_is_the_oracle_has_no_error():
 
 def test_depths_are_those_of_each_sample_and_of_padding_there_is_none():
     task = TASKS["induction"]()
-    (tokens, _, _), _ = held_out(task, jnp.int32(20), jnp.arange(50), 32, "test")
+    (tokens, _, _), _ = draw(task, jnp.int32(20), jnp.arange(50), 32, "test")
     found = per_token(task.depths, np.asarray(tokens), task.size(20))
     assert found is not None and found.shape == (50, 32)
     assert np.isfinite(found[:, 19]).all() and np.isnan(np.delete(found, 19, axis=1)).all()
