@@ -350,7 +350,7 @@ def test_two_processes_that_prepare_at_once_take_turns(lab, tmp_path):
 def test_a_preparation_waits_for_the_one_that_is_at_work(lab, tmp_path):
     with locks.locked(tmp_path / "ours"):
         waiting = start_prepare(lab, lab.text, "ours", tmp_path)
-        waiting.process.join(1)
+        waiting.process.join(2)
         assert waiting.code is None
     assert waiting.wait().code == 0
 

@@ -95,12 +95,15 @@ def test_bayes_is_a_baseline_at_every_length_on_the_same_targets():
     task = Markov()
     config = EvalConfig(metrics=METRICS, samples=64, last=32, stride=1)
     values = {
-        (one.name, one.metric, n): one.value for n in (32, 64) for one in baselines(task, n, config)
+        (one.name, one.metric, n): one.value
+        for n in (32, 64, 128)
+        for one in baselines(task, n, config)
     }
     assert {name for name, *_ in values} == {"bayes"}
-    assert [values["bayes", "above_bayes", n] for n in (32, 64)] == [0, 0]
+    assert [values["bayes", "above_bayes", n] for n in (32, 64, 128)] == [0, 0, 0]
     assert values["bayes", "bits", 32] == values["bayes", "last_bits", 32]
     assert 3 > values["bayes", "last_bits", 32] > values["bayes", "last_bits", 64]
+    assert values["bayes", "last_bits", 64] > values["bayes", "last_bits", 128]
 
 
 @dataclasses.dataclass(frozen=True)
