@@ -38,8 +38,10 @@ def sweep(lab, workdir, *arguments):
 
 @pytest.fixture(scope="module")
 def whole(lab):
-    done = sweep(lab, lab.folder / "whole", "--jobs=1").wait()
-    assert done.code == 0, done.err
+    """The rows of each run alone."""
+    for spec in SPECS:
+        done = lab.run(lab.folder / "whole", spec).wait()
+        assert done.code == 0, done.err
     return rows(lab.folder / "whole")
 
 
@@ -72,11 +74,33 @@ def test_what_is_no_shard_is_refused(text, environment, said):
         parse_shard(text, environment)
 
 
-def test_two_shards_give_the_rows_of_one_sweep_and_the_last_writes_its_report(lab, whole, tmp_path):
+def children(process):
+    """The processes that a process has started and not yet seen the end of."""
+    return Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+
+
+@pytest.mark.skipif(not Path("/proc").exists(), reason="the system does not tell of children")
+def test_two_shards_of_which_a_process_is_killed_thrice_give_all_rows_and_the_last_the_report(
+    lab, whole, tmp_path
+):
     workdir, out = tmp_path / "runs", tmp_path / "out"
-    first = sweep(lab, workdir, "--jobs=1", "--shard=1/2", f"--out={out}").wait()
+    folder = workdir / run_of("nope", **{"data.source": lab.text}).id
+
+    def starts():
+        log = folder / "log.txt"
+        return log.read_text().count("started by a sweep") if log.exists() else 0
+
+    first = sweep(lab, workdir, "--jobs=1", "--shard=1/2", f"--out={out}")
+    for i in range(3):
+        first.until(lambda i=i: starts() == i + 1 and children(first.process))
+        for child in children(first.process):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(int(child), signal.SIGKILL)
+    first.wait()
+    assert first.err.count("killed by signal 9; it goes on") == 3, first.err
     assert first.code == 0 and "1 of 2 runs are still to be done by other shards" in first.err
     assert set(rows(workdir)) == {"nope"} and not out.exists()
+    assert [line["step"] for line in lines(folder) if "loss" in line] == list(range(2, 13, 2))
     second = sweep(lab, workdir, "--jobs=1", "--shard=2/2", f"--out={out}").wait()
     assert second.code == 0 and "still to be done" not in second.err, second.err
     assert rows(workdir) == whole and (out / "table.md").exists()
@@ -90,34 +114,3 @@ def test_a_command_is_printed_for_each_run(lab, tmp_path):
     assert all(f"--workdir={tmp_path / 'runs'}" in command for command in commands)
     assert not any({"1/2", "--shard"} & set(command) for command in commands)
     assert not (tmp_path / "runs").exists()
-
-
-def children(process):
-    """The processes that a process has started and not yet seen the end of."""
-    return Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
-
-
-@pytest.mark.skipif(not Path("/proc").exists(), reason="the system does not tell of children")
-def test_a_run_whose_process_is_killed_goes_on_three_times(lab, whole, tmp_path):
-    flags = tiny(**{"data.source": lab.text})
-    config = "--config=configs/base.py:pe=nope"
-    folder = tmp_path / run_of("nope", **{"data.source": lab.text}).id
-
-    def killed(times):
-        """A sweep of one run whose process is killed so many times."""
-        at_work = lab.start("sweep", config, *flags, f"--workdir={tmp_path}", "--jobs=1")
-        for i in range(times):
-            at_work.until(lambda i=i: starts() == i + 1 and children(at_work.process))
-            for child in children(at_work.process):
-                with contextlib.suppress(ProcessLookupError):
-                    os.kill(int(child), signal.SIGKILL)
-        return at_work.wait()
-
-    def starts():
-        log = folder / "log.txt"
-        return log.read_text().count("started by a sweep") if log.exists() else 0
-
-    three = killed(3)
-    assert three.code == 0 and three.err.count("killed by signal 9; it goes on") == 3, three.err
-    assert result(folder)["rows"] == whole["nope"]
-    assert [line["step"] for line in lines(folder) if "loss" in line] == list(range(2, 13, 2))
