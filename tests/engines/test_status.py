@@ -252,7 +252,10 @@ def test_the_state_of_a_sweep_that_goes_on_meanwhile(lab, tmp_path):
     assert "running" in row and "/2000, " in row and " s ago" in row
     assert {p: p.stat().st_mtime_ns for p in (tmp_path / second).rglob("*")} == before
     stopped = running.stop(signal.SIGTERM)
-    assert stopped.code == 75, stopped.err
+    assert stopped.code == 75 and "the same command goes on" in stopped.err, stopped.err
+    assert not locks.is_locked(tmp_path / first)
+    assert not (tmp_path / first / "result.json").exists()
+    assert "stopped by SIGTERM, saved" in (tmp_path / first / "log.txt").read_text()
     told = lab.start("sweep", "--status", f"--workdir={tmp_path}").wait()
     assert "2 runs: 1 not begun, 1 stopped" in told.out, told.out
     assert told.out.splitlines()[-1] == "stopped: nope: by SIGTERM"
