@@ -148,6 +148,7 @@ def build_editable(folder, settings=None, metadata=None):
 """
 
 
+@pytest.mark.slow
 def test_setup_with_pip_makes_a_working_environment(clone):
     clone.add_python()
     (clone.root / "backend.py").write_text(BACKEND)
