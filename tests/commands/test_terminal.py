@@ -6,7 +6,7 @@ import subprocess
 import sys
 
 import pytest
-from commands import ROOT, Lab, Terminal, lines, result, run_of, tiny
+from commands import ROOT, Lab, Terminal, lines, run_of, tiny
 
 from pe_jax.commands import cli
 from pe_jax.runs import progress
@@ -84,17 +84,6 @@ cli.carry_out(lambda: bool(Held()), flags.FlagValues())
     done = subprocess.run(process, cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == cli.INTERRUPTED, done.stderr
     assert done.stderr.startswith("pe-jax run: stopped: ") and "Trace" not in done.stderr
-
-
-def test_ctrl_c_in_an_evaluation_loses_no_training(lab, tmp_path):
-    def evaluating(folder):
-        return any("evaluated" in line for line in lines(folder))
-
-    code, screen, folder = interrupted(lab, "run", tmp_path, evaluating, **{"eval.targets": 1024})
-    assert code == cli.INTERRUPTED, screen
-    done = lab.start("run", *command_in(screen, "run")).wait()
-    assert done.code == 0 and "going on from step 12 of 12" in done.err, done.err
-    assert result(folder)["label"] == "nope"
 
 
 def test_ctrl_c_in_a_sweep_lets_its_runs_save_and_prints_the_command(lab, tmp_path):
