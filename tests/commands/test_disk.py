@@ -59,7 +59,7 @@ def test_a_file_where_a_folder_must_be_is_told_before_the_work(lab, name, argume
     assert everything(lab.folder / "runs") == before and not places["new"].exists()
 
 
-@pytest.mark.parametrize("name", ("table.md", "curves.png"))
+@pytest.mark.parametrize("name", (pytest.param("table.md", marks=pytest.mark.slow), "curves.png"))
 def test_a_report_that_cannot_be_written_whole_is_not_written(lab, tmp_path, name):
     (tmp_path / "runs.jsonl").write_text("of before")
     (tmp_path / name).mkdir()

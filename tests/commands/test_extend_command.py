@@ -30,7 +30,8 @@ def test_a_pretrained_model_gets_its_table_page_and_standing(lab, tmp_path):
     documented = (ROOT / "docs" / "pretrained.md").read_text("utf-8")
     (lab.folder / "slow_pi.py").write_text(re.findall(r"```python\n(.*?)```", documented, re.S)[0])
     swaps = f"--swaps=window(window=16,sinks=4),{lab.folder / 'slow_pi.py'}:SlowPI"
-    done = start(lab, swaps, "--places=2", f"--workdir={runs}", f"--out={out}")
+    asked = "--lengths=64", "--places=2"
+    done = start(lab, swaps, *asked, f"--workdir={runs}", f"--out={out}")
     assert done.code == 0, done.err
     (folder,) = runs.iterdir()
     assert done.out.splitlines()[-1] == str(folder / "result.json")
@@ -50,11 +51,11 @@ def test_a_pretrained_model_gets_its_table_page_and_standing(lab, tmp_path):
 
 
 def test_a_pretrained_model_writes_what_the_library_decodes(lab):
-    asked = (MODEL, "--prompt=the path ", "--tokens=6", "--temperature=0")
+    asked = (MODEL, "--prompt=the path ", "--tokens=3", "--temperature=0")
     done = lab.start("generate", *asked).wait()
     model = load(MODEL.partition("=")[2])
     ids = list(model.encode("the path "))
-    for _ in range(6):
+    for _ in range(3):
         ids.append(int(model.logits(ids)[-1].argmax()))
     text = model.tokenizer.decode(np.array(ids)).decode("utf-8", errors="replace")
     assert (done.code, done.out) == (0, f"{text}\n"), done.err

@@ -49,11 +49,11 @@ def test_help_and_lists_fit(lab):
 
 
 def test_tables_of_runs_fit(lab, workdir):
-    run = the_run(workdir)
+    run, one = the_run(workdir), ("--metrics=same_targets", "--swaps=")
     for command in (
         ("status", f"--workdir={workdir}"),
         ("report", f"--workdir={workdir}", f"--out={workdir.parent / 'out'}"),
-        ("evaluate", f"--workdir={run}", "--lengths=16,24,32,40,48,56,64"),
+        ("evaluate", f"--workdir={run}", "--lengths=16,24,32,40,48,56,64", *one),
         ("compare", workdir, workdir),
         ("sweep", f"--config=replay.py:{run / 'config.json'}", "--dry_run"),
     ):
@@ -75,13 +75,19 @@ def test_no_value_of_a_table_is_broken(columns):
     assert len(lines) - lines.index("", 3) <= 7  # three lines of notes, and what is left out
 
 
-def test_a_reader_that_leaves_ends_the_command_quietly(workdir):
-    text = f"generate --workdir={the_run(workdir)} --prompt=a --tokens=2"
-    commands = ["sweep --help", f"status --workdir={workdir}", text]
-    for command in commands:
-        shell = f"{sys.executable} -m pe_jax {command} | true; exit ${{PIPESTATUS[0]}}"
-        done = subprocess.run(["bash", "-c", shell], cwd=ROOT, capture_output=True, text=True)
-        assert done.stderr == "" and done.returncode == cli.CUT_OFF, command
+@pytest.mark.parametrize(
+    "command",
+    [
+        "sweep --help",
+        "status --workdir={workdir}",
+        pytest.param("generate --workdir={run} --prompt=a --tokens=2", marks=pytest.mark.slow),
+    ],
+)
+def test_a_reader_that_leaves_ends_the_command_quietly(workdir, command):
+    command = command.format(workdir=workdir, run=the_run(workdir))
+    shell = f"{sys.executable} -m pe_jax {command} | true; exit ${{PIPESTATUS[0]}}"
+    done = subprocess.run(["bash", "-c", shell], cwd=ROOT, capture_output=True, text=True)
+    assert done.stderr == "" and done.returncode == cli.CUT_OFF, command
 
 
 def test_runs_of_one_label_are_told_apart_by_the_task_and_what_differs_first():
