@@ -231,7 +231,8 @@ def main() -> int:
     )
     arguments = parser.parse_args()
     # The probes of atlas/facts.py are small: what takes time is compiling them.
-    os.environ |= {"JAX_PLATFORMS": "cpu", "XLA_FLAGS": FAST_COMPILATION}
+    os.environ["JAX_PLATFORMS"] = "cpu"
+    os.environ.setdefault("XLA_FLAGS", FAST_COMPILATION)
     stale = False
     notes = [str(path.relative_to(ROOT)) for path in ROOT.glob("results/*/NOTES.md")]
     for file, parts in (PARTS | dict.fromkeys(["NOTES.md", *notes], ())).items():
