@@ -26,9 +26,9 @@ def perturbed(params, seed=0, spread=0.3):
     """
 
     def noisy(path, leaf):
-        name = zlib.crc32(jax.tree_util.keystr(path).encode())
-        noise = np.random.default_rng([seed, name]).normal(size=leaf.shape)  # compiles nothing
-        return leaf + np.float32(spread) * noise.astype(np.float32)
+        name = np.uint32(zlib.crc32(jax.tree_util.keystr(path).encode()))
+        key = jax.random.fold_in(jax.random.key(seed), name)
+        return leaf + spread * jax.random.normal(key, leaf.shape)
 
     return jax.tree.map_with_path(noisy, params)
 
