@@ -35,9 +35,10 @@ def perturbed(params, seed=0, spread=0.3):
 
 @functools.cache  # most tests bind the same few encodings
 def _drawn(encoding, i, seed, spread):
-    key = jax.random.fold_in(jax.random.key(seed), i)
-    shared, owned = init_params(encoding, key)
-    return perturbed(shared | owned.get(0, {}), seed + i, spread)
+    with jax.ensure_compile_time_eval():  # some bind while they are traced
+        key = jax.random.fold_in(jax.random.key(seed), i)
+        shared, owned = init_params(encoding, key)
+        return perturbed(shared | owned.get(0, {}), seed + i, spread)
 
 
 def bind(encodings, contiguous=True, spread=0.3, seed=0):
