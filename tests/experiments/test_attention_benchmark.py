@@ -28,8 +28,8 @@ def row_of(spec, name, side, sizes=TINY):
 @pytest.mark.parametrize(
     "spec",
     [
-        *(pytest.param(spec, marks=pytest.mark.slow) for spec in ("rope", "alibi")),
-        *("t5", "rope+window(window=16)"),
+        *(pytest.param(spec, marks=pytest.mark.slow) for spec in ("rope", "alibi", "t5")),
+        "rope+window(window=16)",
     ],
 )
 def test_every_form_is_near_dense_attention_in_float32(spec, monkeypatch):
