@@ -27,7 +27,8 @@ def load(
 ) -> list[Result]:
     """The results of `<workdir>/runs.jsonl`, or of every `<workdir>/*/result.json`, by their id.
 
-    A damaged record is left out, and `warn` is called with a sentence on it; without `warn` it is a
+    A run that stands there twice counts once. A damaged record, and a second one of a run with
+    other results, is left out, and `warn` is called with a sentence on it; without `warn` it is a
     ValueError. Without any result, a ValueError ends with `remedy`: how to make some.
     """
     workdir = Path(workdir)
@@ -40,19 +41,22 @@ def load(
         for path in (folder / "result.json" for folder in atomic.entries(workdir)):
             with contextlib.suppress(FileNotFoundError, NotADirectoryError):
                 texts[str(path)] = path.read_bytes()
-    results, damages = [], []
+    by_id: dict[str, Result] = {}
+    damages = []
     for place, text in texts.items():
         try:
-            results.append(records.parse(Result, text.decode()))
+            result = records.parse(Result, text.decode())
+            if by_id.setdefault(result.id, result) != result:
+                raise ValueError(f"the run {result.id} stands there before, with other results")
         except ValueError as error:  # of JSON and UTF-8, too
             damages.append(f"{place} is damaged ({error})")
             if warn is None:
                 raise ValueError(f"{damages[-1]}: delete it and run it again") from error
             warn(f"{damages[-1]}: it is left out")
-    if not results:
+    if not by_id:
         needed = f"no results in {str(workdir)!r}: it needs */result.json or runs.jsonl"
         raise ValueError("; ".join(filter(None, [needed, *damages[:3], remedy])))
-    return sorted(results, key=lambda result: result.id)
+    return sorted(by_id.values(), key=lambda result: result.id)
 
 
 def together(

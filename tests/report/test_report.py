@@ -645,6 +645,18 @@ def test_load_sorts_by_id_and_names_what_is_damaged(tmp_path, records):
         assert len(damages) == 1 and damages[0].endswith("it is left out")
 
 
+def test_a_run_that_stands_twice_counts_once_and_with_other_results_is_named(tmp_path, records):
+    one, other = records[:2]
+    (tmp_path / "runs.jsonl").write_text("\n".join(map(encode, (one, other, one))))
+    assert study.load(tmp_path) == [one, other]
+    changed = replace(one, rows=one.rows[1:])
+    (tmp_path / "runs.jsonl").write_text("\n".join(map(encode, (one, other, changed))))
+    told = []
+    assert study.load(tmp_path, warn=told.append) == [one, other]
+    (line,) = told
+    assert f"line 3 is damaged (the run {one.id} stands there before, with other results)" in line
+
+
 def test_the_only_result_is_damaged_and_named(lab, tmp_path, records):
     (tmp_path / "runs.jsonl").write_text(encode(records[0]).replace(records[0].label, "other"))
     done = lab.start("report", f"--workdir={tmp_path}", f"--out={tmp_path / 'out'}").wait()
