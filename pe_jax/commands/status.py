@@ -15,8 +15,9 @@ from absl import flags
 
 from pe_jax.commands import cli
 from pe_jax.engines import status
-from pe_jax.report.words import count
+from pe_jax.report.words import count, join
 from pe_jax.runs import progress
+from pe_jax.storage import atomic
 
 if TYPE_CHECKING:
     from pe_jax.report.sheet import Sheet
@@ -38,8 +39,11 @@ def show(workdir: Path) -> int:
     standings = status.standings(workdir)
     if not standings:
         missing = "" if workdir.is_dir() else ": there is no such folder"
+        below = [str(path) for path in atomic.entries(workdir) if status.standings(path)]
+        known = f", as {join(below, 'or')}" if below else ""
         return cli.fail(
-            f"no runs in {str(workdir)!r}{missing}; --workdir=DIR names the folder of a sweep"
+            f"no runs in {str(workdir)!r}{missing}; "
+            f"--workdir=DIR names the folder of a sweep{known}"
         )
     out = stdout()
     out.print(*sheet.terminal([_table(standings)]))

@@ -225,7 +225,11 @@ def test_a_table_of_runs_is_printed_with_reasons_below(work, capsys):
 
 
 def test_a_folder_without_runs_is_a_mistake_told_in_one_line(lab, tmp_path):
-    for folder, words in ((tmp_path, ""), (tmp_path / "none", "there is no such folder")):
+    queued = tmp_path / "a/rope-1a2b3c4d/queued.json"
+    queued.parent.mkdir(parents=True)
+    records.write(queued, record.Planned(label="rope", config={}))
+    below = f"names the folder of a sweep, as {tmp_path / 'a'}\n"
+    for folder, words in ((tmp_path, below), (tmp_path / "none", "there is no such folder")):
         done = lab.start("sweep", "--status", f"--workdir={folder}").wait()
         assert done.code == 2 and done.out == "" and len(done.err.splitlines()) == 1
         assert done.err.startswith("pe-jax sweep: no runs in ") and words in done.err
