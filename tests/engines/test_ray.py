@@ -27,7 +27,11 @@ from pe_jax.encoding import Encoding
 print("this run sees", os.environ.get("CUDA_VISIBLE_DEVICES"))
 """
 STUDY = f"""
-from pe_jax.configs.base import get_config
+from pe_jax.configs import base
+
+
+def get_config(arg="pe=nope"):
+    return base.get_config(arg)
 
 
 def get_sweep():
@@ -162,6 +166,7 @@ def cluster():
 
 @needs_ray
 @pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:os.fork")  # Ray starts its nodes so, where JAX may have run
 @pytest.mark.skipif(not Path("/proc").exists(), reason="processes are found in /proc")
 def test_a_sweep_on_a_cluster_goes_on_when_a_node_is_lost(lab, tmp_path, cluster):
     """The runs of the lost node go on where another has what they ask for. Then a signal stops the
