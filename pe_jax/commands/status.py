@@ -39,7 +39,7 @@ def show(workdir: Path) -> int:
     standings = status.standings(workdir)
     if not standings:
         missing = "" if workdir.is_dir() else ": there is no such folder"
-        below = [str(path) for path in atomic.entries(workdir) if status.standings(path)]
+        below = [str(path) for path in atomic.entries(workdir) if any(path.glob("*/state.json"))]
         known = f", as {join(below, 'or')}" if below else ""
         return cli.fail(
             f"no runs in {str(workdir)!r}{missing}; "

@@ -225,9 +225,9 @@ def test_a_table_of_runs_is_printed_with_reasons_below(work, capsys):
 
 
 def test_a_folder_without_runs_is_a_mistake_told_in_one_line(lab, tmp_path):
-    queued = tmp_path / "a/rope-1a2b3c4d/queued.json"
-    queued.parent.mkdir(parents=True)
-    records.write(queued, record.Planned(label="rope", config={}))
+    (tmp_path / "a file").write_text("")
+    (tmp_path / "a/rope-1a2b3c4d").mkdir(parents=True)
+    records.put_state(tmp_path / "a/rope-1a2b3c4d", Stage.QUEUED)
     below = f"names the folder of a sweep, as {tmp_path / 'a'}\n"
     for folder, words in ((tmp_path, below), (tmp_path / "none", "there is no such folder")):
         done = lab.start("sweep", "--status", f"--workdir={folder}").wait()
