@@ -60,26 +60,30 @@ def fused(target, block=BLOCK):
     return functools.partial(attend_fused, target=target, block=block, interpret=True)
 
 
-USUAL = {
-    True: "nope lm_infinite transformer_xl deberta urpe t5+window(window=5) pair_gate answered "
-    "rerope(window=4)+forget_gate shaw+pair_gate".split(),
-    False: "t5+window(window=5) answered shaw+pair_gate".split(),
+HELD = {
+    True: "rerope t5 shaw forget_gate window".split(),
+    False: "t5 shaw transformer_xl deberta urpe window pair_gate".split(),
 }
-"""Every hook in tiles on each target that serves it, and the sets of most hooks; in both directions
-every hook whose tables or tiles differ there.
+"""Whose hooks another one has in tiles, too, on each target that serves them; and whose tables and
+tiles in both directions another one has.
 """
 
 
 def settings():
-    """(name, causal), slow but for those of USUAL."""
+    """(name, causal), slow but for the first encoding of each set of hooks in tiles, if it is not
+    one of HELD.
+    """
+    seen = set()
     for name in CASES:
         used = frozenset(hook for e in encodings(name) for hook in sites(e))
         moved = "positions" in used and used & set(RELATIVE)
         if moved or used & set(REFUSED) or name == "tupe":
             continue
+        again = used & IN_TILES in seen
+        seen.add(used & IN_TILES)
         both = used & IN_TILES and serves_both_directions(name)
         for causal in (True, False) if both else (True,):
-            slow = name not in USUAL[causal]
+            slow = again or name in HELD[causal]
             yield pytest.param(name, causal, marks=pytest.mark.slow if slow else ())
 
 
