@@ -157,6 +157,7 @@ def test_values_are_those_of_the_reference(name):
             }
             known |= set(want["at"])
             compared = tuple(site for site in ("embed", "attend") if site in want["at"])
+            assert all({*compared} == {"embed", "attend"} & {*values} for values in want.values())
             got = computed(bound, here, compared)
             for field, site in itertools.product(bound, compared):
                 assert_near(got[field][site], want[field][site], 1e-5, f"{field} {site}")
