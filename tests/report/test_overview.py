@@ -137,7 +137,7 @@ def test_a_long_overview_is_split_into_floats_that_fit_a_page():
     assert body.count(r"\begin{table}") == 2 and body.count(r"\label") == 1
 
 
-def test_it_opens_the_page_and_the_order_of_results_changes_no_byte(tmp_path, unsaved):
+def test_it_opens_the_page_and_the_order_of_results_changes_no_byte(tmp_path):
     results = both()[:4]
     names = {path.name for path in page.write(results, tmp_path / "a" / "study")}
     random.Random(1).shuffle(results)
