@@ -162,11 +162,8 @@ class Run:
 
     def sources(self) -> dict[str, str]:
         """SHA-256 of each user's file that trains or scores the run."""
-        return users_files(self.config) | self.scoring_sources()
-
-    def scoring_sources(self) -> dict[str, str]:
-        """SHA-256 of each user's file that a swap or a metric of the run is in."""
-        return sources(*self.eval.swaps) | metric.sources(self.eval.metrics)
+        scoring = sources(*self.eval.swaps) | metric.sources(self.eval.metrics)
+        return users_files(self.config) | scoring
 
     def __repr__(self) -> str:
         task = self.data.source if self.task.reads_text else tasks.described(self.config["task"])

@@ -2,8 +2,9 @@
 once: who asks for more of the same protocol, or for seeds that came later, computes only what is
 missing.
 
-A protocol is what decides which tokens are scored and how. Lengths up to the longest, metrics,
-ways and seeds are no part of it: they may be asked for one after another.
+A protocol is what decides which tokens are scored and how, with what the user's files of a score's
+swap and metric hold. Lengths up to the longest, metrics, ways and seeds are no part of it: they may
+be asked for one after another.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from pe_jax import metric
+from pe_jax.compose.parse import sources
 from pe_jax.errors import Refused
 from pe_jax.evaluation.evaluate import longest
 from pe_jax.evaluation.passes import Key, key_of
@@ -61,14 +63,20 @@ class Scores:
     """The scores of a run's folder by the protocol of its section `eval`."""
 
     def __init__(self, folder: Folder, run: Run, say: Callable[[str], None]):
-        self.path, self.protocol, self.run = folder.scores, protocol_of(run), run
-        self.say = say
+        self.path, self.run, self.say = folder.scores, run, say
+        self.protocol = protocol_of(run)
+        asked = itertools.product((way.swap for way in run.eval.ways), run.eval.metrics)
+        self.protocols = {(swap, name): protocol_of(run, swap, name) for swap, name in asked}
         texts = jsonl.texts(self.path)
         self.every = [line for line in map(_decoded, texts) if line is not None]
         if damaged := len(texts) - len(self.every):
             say(f"{self.path}: {damaged} lines are damaged, and what they said is computed again")
         self.unwritten: ScoreLine | None = None  # the beginning, until the first score is there
-        self.lines = [line for line in self.every if line.protocol == self.protocol]
+        self.lines = [
+            line
+            for line in self.every
+            if line.protocol == self._protocol(line.row or line.curve or line.baseline)
+        ]
 
     @property
     def known(self) -> tuple[Scored, ...]:
@@ -83,6 +91,12 @@ class Scores:
         """Seconds that computing the protocol's scores took."""
         return sum(line.seconds for line in self.lines if line.seconds)
 
+    def _protocol(self, score: Row | Curve | Baseline | None) -> str:
+        """The protocol of a score, of a line without one that of all; "": it is not asked for."""
+        if score is None:
+            return self.protocol
+        return self.protocols.get((score.way.swap, score.metric), "")
+
     def begin(self, text: CorpusRecord) -> None:
         """To be called before scores of a text are added. Says so if the text has scores of another
         protocol alone. Refused if the scores so far are those of another text.
@@ -96,15 +110,16 @@ class Scores:
         if not self.lines and any(line.text and line.text.hash == text.hash for line in self.every):
             self.say(
                 "note: everything is scored anew, and the earlier scores are kept: the number of "
-                "places, the tokens scored before each, the longest length, the samples or a file "
-                "of yours has changed"
+                "places, the tokens scored before each, the longest length or the samples have "
+                "changed"
             )
         self.unwritten = ScoreLine(protocol=self.protocol, text=text, process=environment.process())
 
     def add(self, scored: Iterable[Scored], baselines: Iterable[Baseline]) -> None:
         """Appends what a pass has scored."""
-        new = [ScoreLine(protocol=self.protocol, row=row, curve=curve) for row, curve in scored]
-        new += [ScoreLine(protocol=self.protocol, baseline=baseline) for baseline in baselines]
+        name = self._protocol
+        new = [ScoreLine(protocol=name(row), row=row, curve=curve) for row, curve in scored]
+        new += [ScoreLine(protocol=name(one), baseline=one) for one in baselines]
         if new and self.unwritten:
             jsonl.replace(self.path, map(_encoded, self.every))  # without lines that a kill cut off
             new.insert(0, self.unwritten)
@@ -167,16 +182,17 @@ def _is_of(score: Row | Curve | None, seeds: Sequence[int]) -> bool:
     return score is not None and (score.replica.kind != "seed" or score.replica.number in seeds)
 
 
-def protocol_of(run: Run) -> str:
-    """A short name of the run's protocol. It depends on what the users' files of swaps and metrics
-    hold.
+def protocol_of(run: Run, swap: str = "", name: str = "") -> str:
+    """A short name of the protocol by which a run is scored with a swap and by the metric of a
+    name. It depends on what the users' files of these two hold.
     """
     config, task = run.eval, run.task
     names = PROTOCOL if task.reads_text else DRAWN
     parts = {name: getattr(config, name) for name in names}
     parts |= {"longest": config.scope.longest} if task.reads_text else {}
     parts |= {"reference": config.reference} if config.reference != run.train.length else {}
-    digest = sha256(canonical([parts, run.scoring_sources()]))[:8]
+    files = (sources(swap) if swap else {}) | metric.sources([name])
+    digest = sha256(canonical([parts, files]))[:8]
     if task.reads_text:
         return f"{config.split}-{max(config.lengths)}-{digest}"
     return f"{config.samples}-samples-{digest}"

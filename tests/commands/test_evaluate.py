@@ -168,7 +168,9 @@ def test_a_metric_of_ones_own_is_scored_and_a_report_needs_no_file_of_it(lab, wo
     before = len(scores(the_run(copy)))
     own.write_text(LOG_PROBABILITY.replace("-float", "1 - float"))  # another metric
     assert start(lab, f"--workdir={the_run(copy)}", *arguments).code == 0
-    assert len(scores(the_run(copy))) == before + len(found["rows"])  # both are scored anew
+    new = scores(the_run(copy))[before:]  # of what the changed file scores, alone
+    assert len(new) == len(found["rows"]) / 2
+    assert {line["row"]["metric"] for line in new} == {f"{own}:mean_log"}
     own.unlink()
     printed = tmp_path / "printed"
     reported = lab.start("report", f"--workdir={tmp_path / 'out'}", f"--out={printed}").wait()

@@ -91,6 +91,10 @@ def protocols(folder):
     return {line["protocol"] for line in stored.read_lines(folder / "scores.jsonl")}
 
 
+def scored(folder):
+    return [line for line in stored.read_lines(folder / "scores.jsonl") if "row" in line]
+
+
 def passes(folder):
     return [line["evaluated"] for line in lines(folder) if "evaluated" in line]
 
@@ -209,12 +213,13 @@ def test_a_changed_file_of_a_swap_is_scored_anew(lab, again, tmp_path):
     first = execute(run, again)
     assert execute(run, again) == first and len(protocols(folder)) == 2
     path.write_text(path.read_text().replace("    pass", "    window: int | None = 4"))
-    words = []
-    evaluate_again(folder, {}, seeds=(0,), view=Heard(words))
+    before = len(scored(folder))
+    evaluate_again(folder, {}, seeds=(0,))
     assert Folder(folder).answer(run) is None  # the other seed is still without scores by this file
     second = execute(asked(lab, **swapped), again)
-    assert any("scored anew" in line for line in words)
     assert len(protocols(folder)) == 3
+    new = [line["row"]["way"] for line in scored(folder)[before:]]
+    assert len(new) == 4 and all(way["swap"] == f"{path}:Mine" for way in new)
     assert [row.value for row in second.rows if str(row.way)] != [
         row.value for row in first.rows if str(row.way)
     ]
