@@ -7,8 +7,8 @@ Two steps; the first says at its end which folder the second starts from:
     pe-jax report --workdir=DIR --out=results/swaps --reference=results/reference/rerope.csv
     --reference=results/reference/yarn.csv
 
-The first run is trained for 5,000 steps at 128 tokens and evaluated with every scaling swapped in,
-to 16 times that length. The others go on from it with one scaling each, for a tenth of the steps
+The first run is trained for 5,000 steps at 128 tokens and evaluated with fifteen swaps, to 16
+times that length. The others go on from it with one scaling each, for a tenth of the steps
 at 512 tokens, as many tokens a step. All score the same targets. The text is
 `$PE_JAX_CORPORA/novels` where that variable is set, else the standard library.
 """

@@ -6,8 +6,8 @@
 Writes DIR/atlas.html, properties.md and .csv, of several encodings two overview figures, and
 DIR/figures with every figure as .png and .pdf. Without --encodings it has all of the table, with
 their parameters at their initial values; with --workdir the encodings of finished runs, with
-trained parameters and the attention of the trained models, and of --encodings only those that are
-named.
+trained parameters and the attention of the trained models; those that --encodings names are added,
+at their initial values.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ trained.
 DIR is one run's folder or a work directory: then all its finished runs are evaluated. What is not
 given is as in each run's own config. What is scored is kept in RUN/scores.jsonl, after Ctrl-C too:
 it is not computed again. --out writes the tables, figures and the page of these evaluations, as
-`pe-jax report` does.
+`pe-jax report` does. RUN/result.json stays as it is.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""A pretrained model at longer lengths than it was trained for: as it is, and with each scaling of
-RoPE, a window and other encodings swapped in; and which of them it should get. Nothing is trained.
+"""A pretrained model at longer lengths than it was trained for: as it is, and with eight scalings and
+windows swapped in, or those of --swaps; and which of them it should get. Nothing is trained.
 
     pe-jax extend --model=hf:DIR --source=files:PATH --workdir=DIR
                   [--lengths=2048,8192,16384] [--swaps=pi,yarn] [--places=8]
@@ -41,7 +41,8 @@ _LENGTHS = listed(
     "lengths",
     None,
     "Evaluation lengths in tokens; default: a quarter of that of training, that, and twice as "
-    "long. Where a longer one is among them, that of training is scored, too.",
+    "long; with --as_if N and that of training. Where a longer one is among them, that of training "
+    "is scored, too.",
 )
 _SWAPS = string("swaps", SWAPS, "Encodings swapped in, with commas between them.")
 _PLACES = integer("places", 8, "Places of the text, at least 2.")
@@ -67,7 +68,10 @@ _MARGIN = flags.DEFINE_float(
     flag_values=OPTIONS,
 )
 _BASELINE = string(
-    "baseline", None, "The swap that the answer compares with; default: the best on the text."
+    "baseline",
+    None,
+    "The swap that the answer compares with; default: the best on the text, with --as_if the model "
+    "as it is.",
 )
 _INSPECT = boolean(
     "inspect",
