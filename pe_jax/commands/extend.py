@@ -1,5 +1,5 @@
-"""A pretrained model at longer lengths than it was trained for: as it is, and with eight scalings and
-windows swapped in, or those of --swaps; and which of them it should get. Nothing is trained.
+"""A pretrained model at longer lengths than it was trained for: as it is, and with eight scalings
+and windows swapped in, or those of --swaps; and which of them it should get. Nothing is trained.
 
     pe-jax extend --model=hf:DIR --source=files:PATH --workdir=DIR
                   [--lengths=2048,8192,16384] [--swaps=pi,yarn] [--places=8]
