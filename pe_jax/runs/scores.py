@@ -182,16 +182,16 @@ def _is_of(score: Row | Curve | None, seeds: Sequence[int]) -> bool:
     return score is not None and (score.replica.kind != "seed" or score.replica.number in seeds)
 
 
-def protocol_of(run: Run, swap: str = "", name: str = "") -> str:
-    """A short name of the protocol by which a run is scored with a swap and by the metric of a
-    name. It depends on what the users' files of these two hold.
+def protocol_of(run: Run, swap: str = "", by: str = "") -> str:
+    """A short name of the protocol by which a run is scored with a swap by a metric. It depends on
+    what the users' files of these two hold.
     """
     config, task = run.eval, run.task
     names = PROTOCOL if task.reads_text else DRAWN
     parts = {name: getattr(config, name) for name in names}
     parts |= {"longest": config.scope.longest} if task.reads_text else {}
     parts |= {"reference": config.reference} if config.reference != run.train.length else {}
-    files = (sources(swap) if swap else {}) | metric.sources([name])
+    files = (sources(swap) if swap else {}) | metric.sources([by])
     digest = sha256(canonical([parts, files]))[:8]
     if task.reads_text:
         return f"{config.split}-{max(config.lengths)}-{digest}"

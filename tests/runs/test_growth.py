@@ -164,7 +164,10 @@ def test_scores_say_what_process_computed_them(lab, again, monkeypatch):
     few = {"metrics": ("same_targets",), "swaps": ()}
     grown = evaluate_again(folder, few | {"lengths": (16, 24, 32)})
     assert grown.scored_by == (here, other) and grown.commit == here.commit
-    assert evaluate_again(folder, few | {"split": "valid"}).scored_by == (other,)
+    words = []
+    valid = evaluate_again(folder, few | {"split": "valid"}, view=Heard(words))
+    assert valid.scored_by == (other,)
+    assert any("everything is scored anew" in line for line in words)
 
 
 def test_no_scores_are_written_once_the_folder_is_another_process_s(again):
@@ -213,8 +216,9 @@ def test_a_changed_file_of_a_swap_is_scored_anew(lab, again, tmp_path):
     first = execute(run, again)
     assert execute(run, again) == first and len(protocols(folder)) == 2
     path.write_text(path.read_text().replace("    pass", "    window: int | None = 4"))
-    before = len(scored(folder))
-    evaluate_again(folder, {}, seeds=(0,))
+    before, words = len(scored(folder)), []
+    evaluate_again(folder, {}, seeds=(0,), view=Heard(words))
+    assert not any("scored anew" in line for line in words)  # of which it is one swap
     assert Folder(folder).answer(run) is None  # the other seed is still without scores by this file
     second = execute(asked(lab, **swapped), again)
     assert len(protocols(folder)) == 3
