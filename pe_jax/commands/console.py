@@ -34,7 +34,7 @@ class RunView(progress.RunBar):
 
     def __init__(self, run: Any, folder: Folder):
         evaluation = progress.EVALUATION if run.train.steps else 1.0
-        super().__init__(run.label, len(run.run.seeds), evaluation, folder.metrics)
+        super().__init__(run.label, run.run.seeds, evaluation, folder.metrics)
         self.run = run
 
     def begin(self) -> None:
@@ -53,10 +53,13 @@ def folder(out: str | None) -> Path | None:
     """The folder that --out names, None where it names none. OSError, before the work and not
     after it, if nothing can be written there.
     """
-    if out and os.path.exists(out) and not (os.path.isdir(out) and os.access(out, os.W_OK)):
-        number = errno.EACCES if os.path.isdir(out) else errno.ENOTDIR
-        raise OSError(number, os.strerror(number), out)
-    return Path(out) if out else None
+    if not out:
+        return None
+    place = next(p for p in (Path(out), *Path(out).parents) if p.exists())
+    if not (place.is_dir() and os.access(place, os.W_OK)):
+        number = errno.EACCES if place.is_dir() else errno.ENOTDIR
+        raise OSError(number, os.strerror(number), str(place))
+    return Path(out)
 
 
 def finished(workdir: Path) -> list[Path]:

@@ -63,7 +63,7 @@ def main() -> int:
         results = []
         for i, folder in enumerate(folders, 1):
             name = f"{folder.name} ({i} of {len(folders)})"
-            with RunBar(name, seeds=1, evaluation=1.0) as view:
+            with RunBar(name, seeds=(0,), evaluation=1.0) as view:
                 view.begin()
                 results.append(evaluate_again(folder, changes, view=view))
                 if told := divergence(results[-1].diverged):

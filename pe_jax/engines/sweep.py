@@ -159,7 +159,7 @@ class _Sweep:
         with concerning(log), open(log, "a") as file:
             print(f"started by a sweep at {records.now()}", file=file)
         engine.submit(id, Command(command, environment, Path.cwd(), log, resources))
-        seeds = len(self.runs[id].run.seeds)
+        seeds = self.runs[id].run.seeds
         self.running[id] = progress.Watch(folder / "metrics.jsonl", seeds, self.share)
 
     def _show(self) -> None:

@@ -75,7 +75,7 @@ def execute(
         shown = contextlib.nullcontext((view or SILENT) if first else SILENT)
     else:
         evaluation = EVALUATION if run.train.steps else 1.0
-        shown = RunBar(run.label, len(run.run.seeds), evaluation, folder.metrics)
+        shown = RunBar(run.label, run.run.seeds, evaluation, folder.metrics)
     with shown as view:
         return _execute(run, folder, command, view)
 
@@ -437,7 +437,7 @@ def _execute_at_best_rate(run: Run, folder: Folder, command: str, view: View) ->
     """Trains the run at each of its rates, chooses one, and scores the run at that one. Where the
     best is the lowest or the highest of them, more are tried.
     """
-    _same_text(run.load)  # a text that cannot serve is refused before anything is written
+    text = _same_text(run.load)  # which is refused before anything is written if it cannot serve
     with contextlib.ExitStack() as stack:
         parts = Parts(view, History(), len(run.train.rates) + 1)
         write: Callable[[Result], None] | None = None
@@ -455,6 +455,7 @@ def _execute_at_best_rate(run: Run, folder: Folder, command: str, view: View) ->
         while todo:
             part = run.at_rate(rate := todo.pop(0))
             inside = folder.of_rate(part.id)
+            broadcast(inside.check_text, text.about)  # its score may be there already
             valid = _valid_at_end(part, inside, command, parts.next())
             tried.append(Tried(rate=rate, valid=valid))
             seconds[rate] = broadcast(inside.training_seconds)

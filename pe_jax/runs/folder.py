@@ -193,21 +193,26 @@ class Folder:
         records.write(self.path / "config.json", about)
         return about
 
+    def check_text(self, corpus: record.CorpusRecord) -> None:
+        """Refused if the run was begun on other text."""
+        begun = self.begun()
+        if begun and begun.corpus.hash != corpus.hash:
+            raise Refused(
+                f"{self.path} was begun on other text ({corpus.source} has changed since): "
+                "delete the folder, or give another --workdir"
+            )
+
     def _go_on(self, earlier: Begun, about: Begun, view: View) -> Begun:
         """`about` with the start, and the commits, of a run that was begun before. Refused where it
         was begun with another text or other tokens.
         """
-        data = about.config["data"]
-        if earlier.corpus.hash != about.corpus.hash:
-            raise Refused(
-                f"{self.path} was begun on other text ({data['source']} has changed since): "
-                "delete the folder, or give another --workdir"
-            )
+        self.check_text(about.corpus)
+        tokenizer = about.config["data"]["tokenizer"]
         theirs, ours = (dataclasses.replace(one.tokenizer, spec="") for one in (earlier, about))
         if theirs != ours:
             raise Refused(
-                f"{self.path} was begun with other tokens ({data['tokenizer']} by another version "
-                "of its library): delete the folder, or give another --workdir"
+                f"{self.path} was begun with other tokens ({tokenizer} by another version of its "
+                "library): delete the folder, or give another --workdir"
             )
         commit = earlier.commit
         if not commit.endswith(about.commit):

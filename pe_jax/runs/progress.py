@@ -7,7 +7,7 @@ from __future__ import annotations
 import functools
 import math
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
@@ -178,7 +178,9 @@ class RunBar(Bar):
     before.
     """
 
-    def __init__(self, name: str, seeds: int, evaluation: float, metrics: Path | None = None):
+    def __init__(
+        self, name: str, seeds: Sequence[int], evaluation: float, metrics: Path | None = None
+    ):
         super().__init__(name, 1.0)
         self.share, self.heard = Share(seeds, evaluation), False
         for line in read_lines(metrics) if metrics else ():
@@ -208,7 +210,7 @@ class RunBar(Bar):
 class Watch:
     """How far a run at work is; each look reads the new lines of its metrics.jsonl alone."""
 
-    def __init__(self, path: Path, seeds: int, evaluation: float):
+    def __init__(self, path: Path, seeds: Sequence[int], evaluation: float):
         self.tail, self.new = Tail(path), functools.partial(Share, seeds, evaluation)
         self.share, self.done, self.last = self.new(), 0.0, None
 
@@ -227,8 +229,8 @@ class Share:
     that are trained one after another count in turn.
     """
 
-    def __init__(self, seeds: int, evaluation: float):
-        self.seeds, self.evaluation, self.part = seeds, evaluation, -1
+    def __init__(self, seeds: Sequence[int], evaluation: float):
+        self.seeds, self.evaluation, self.part = {*seeds}, evaluation, -1
         self.trained, self.evaluated = {}, 0.0
 
     def add(self, line: dict[str, Any]) -> float:
@@ -241,10 +243,12 @@ class Share:
         if "evaluated" in line:
             self.evaluated = line["evaluated"] / line["of"]
         else:
-            self.trained[tuple(line["seeds"])] = len(line["seeds"]) * line["step"] / line["of"]
-        trained = sum(self.trained.values()) / self.seeds
-        done = (1 - self.evaluation) * trained + self.evaluation * self.evaluated
-        return (part + done) / line["parts"] if "part" in line else done
+            asked = self.seeds.intersection(line["seeds"])
+            self.trained[tuple(line["seeds"])] = len(asked) * line["step"] / line["of"]
+        trained = sum(self.trained.values()) / len(self.seeds)
+        if "part" in line:  # which trains, or evaluates
+            return (part + (self.evaluated if "evaluated" in line else trained)) / line["parts"]
+        return (1 - self.evaluation) * trained + self.evaluation * self.evaluated
 
 
 # In words

@@ -97,8 +97,9 @@ class Trained(TextModel):
         """
         from pe_jax.report.study import frame_of
 
-        with RunBar(self.name, 1, 1.0) if verbose else contextlib.nullcontext(SILENT) as view:
-            return frame_of([evaluate_again(self.folder, changes, (self.seed,), view)])
+        seeds = (self.seed,)
+        with RunBar(self.name, seeds, 1.0) if verbose else contextlib.nullcontext(SILENT) as view:
+            return frame_of([evaluate_again(self.folder, changes, seeds, view)])
 
 
 def load(model: str | Path, **options: Any) -> Trained | Pretrained:

@@ -35,7 +35,7 @@ def everything(folder):
         ("run", "--config=configs/base.py:pe=rope {tiny} --workdir={file}"),
         ("sweep", "--config=configs/base.py:pe=rope {tiny} --workdir={file}"),
         ("sweep", "--config=configs/base.py:pe=nope {tiny} --workdir={new} --out={file}"),
-        ("evaluate", "--workdir={runs} --lengths=16 --out={file}"),
+        ("evaluate", "--workdir={runs} --lengths=16 --out={file}/below"),
         ("report", "--workdir={file}"),
         ("report", "--workdir={runs} --out={file}"),
         ("compare", "{file} {runs}"),

@@ -117,7 +117,7 @@ def test_seeds_that_are_trained_already_count_as_done_and_not_in_the_pace(
     line([0, 1], 100)
     now = [0.0]
     monkeypatch.setattr(progress.time, "monotonic", lambda: now[0])
-    view = progress.RunBar("rope", 4, 0.2, tmp_path / "metrics.jsonl")
+    view = progress.RunBar("rope", (0, 1, 2, 3), 0.2, tmp_path / "metrics.jsonl")
     history.watch = view.watch
     for second in (60, 85, 110):
         now[0] = second
@@ -128,6 +128,20 @@ def test_seeds_that_are_trained_already_count_as_done_and_not_in_the_pace(
         "rope: 54%, 1 min 55 s left",
         "rope: 64%, 1 min 30 s left",
     ]
+
+
+def test_seeds_that_are_not_asked_for_do_not_count_as_done():
+    line = {"seeds": [0, 1, 2], "step": 4, "of": 4, "loss": [1.0, 1.0, 1.0]}
+    assert progress.Share((0,), 0.3).add(line) == pytest.approx(0.7)
+    assert progress.Share((0, 3), 0.3).add(line) == pytest.approx(0.35)
+
+
+def test_a_choice_among_rates_is_done_when_its_last_part_is():
+    trained = {"seeds": [0], "step": 4, "of": 4, "loss": [1.0], "parts": 3}
+    share = progress.Share((0,), 0.3)
+    done = [share.add(trained | {"part": part}) for part in (0, 1)]
+    done.append(share.add({"part": 2, "parts": 3, "evaluated": 2, "of": 2}))
+    assert done == pytest.approx([1 / 3, 2 / 3, 1.0])
 
 
 def test_a_quiet_line_now_and_then_without_a_terminal(monkeypatch, capsys):

@@ -393,6 +393,19 @@ def test_a_rate_more_trains_that_rate_alone(lab, tuned, tmp_path):
         assert trained_steps(path) == steps.get(path.name, trained_steps(path)), path
 
 
+def test_rates_are_not_chosen_by_scores_of_different_texts(lab, tuned, tmp_path):
+    copy = shutil.copytree(tuned, tmp_path / "copy")
+    before = (the_run(copy) / "result.json").read_bytes()
+    parts = Folder(the_run(copy)).parts()[1:]
+    inside = next(part for part in parts if part.begun().config["train"]["rate"] == 1e30)
+    about = inside.begun()
+    other = dataclasses.replace(about.corpus, hash="0" * 64)
+    records.write(inside.path / "config.json", dataclasses.replace(about, corpus=other))
+    with pytest.raises(Refused, match=f"{re.escape(str(inside.path))} was begun on other text"):
+        execute(asked(lab, **RATES | {"train.rates": (9e-3, 1e30, 1e-3)}), copy)
+    assert (the_run(copy) / "result.json").read_bytes() == before
+
+
 def test_a_rate_is_not_chosen_by_a_score_that_was_changed(lab, tuned, tmp_path):
     copy = shutil.copytree(tuned, tmp_path / "copy")
     folder = the_run(copy)
