@@ -17,6 +17,7 @@ it lacks. --dry_run says beforehand how long it will take, --inspect prints the 
 from __future__ import annotations
 
 import functools
+import math
 import re
 from typing import TYPE_CHECKING
 
@@ -103,6 +104,8 @@ def main() -> int:
             f"--places must be at least 2 and --last at least 1, got {_PLACES.value} and "
             f"{_LAST.value}: intervals are over places"
         )
+    if not 0 < _MARGIN.value < math.inf:
+        return cli.fail(f"--margin must be a finite number above 0, got {_MARGIN.value:g}")
     from pe_jax.commands import console, estimate, inspection
     from pe_jax.errors import Refused
     from pe_jax.pretrained import answer
@@ -114,6 +117,8 @@ def main() -> int:
         out = console.folder(_OUT.value)
         run = _run(model, source)
         folder = Folder.of(run.id, _WORKDIR.value)
+        if _BASELINE.value:  # a misspelt one is told before the work
+            answer.way_of(_BASELINE.value, run.eval.ways)
         if _INSPECT.value:
             inspection.show(run)
             return 0

@@ -119,7 +119,8 @@ def answer(
     model as it is. ValueError, with the nearest names, for a swap that was not scored.
     """
     config = result.config["eval"]
-    metrics, lengths = tuple(config["metrics"]), tuple(sorted(config["lengths"]))
+    metrics = tuple(config["metrics"])
+    lengths = tuple(sorted({*config["lengths"], *(row.length for row in result.rows)}))
     of_text = [m for m in metrics if isinstance(described(m), TextMetric)]
     plain = [m for m in of_text if not getattr(described(m), "compares", "")]
     first = (plain or of_text or metrics)[0]
@@ -133,7 +134,8 @@ def answer(
     sign = described(first).sign
     means = {way: _mean(at(first, lengths[-1], way)) for way in ways}
     order = sorted(ways, key=lambda way: (math.isnan(means[way]), sign * means[way]))
-    base = _base(names, baseline, AS_TRAINED if as_if else next(w for w in order if w in ranked))
+    usual = AS_TRAINED if as_if else next(way for way in order if way in ranked)
+    base = way_of(baseline, ways) if baseline else usual
     others = [way for way in order if way != base]
     of_base = at(first, lengths[-1], base)
     samples = [at(first, lengths[-1], way) for way in others]
@@ -183,14 +185,16 @@ def _mean(values: Mapping[Replica, float]) -> float:
     return statistics.fmean(values.values()) if values else math.nan
 
 
-def _base(names: Mapping[Way, str], baseline: str | None, usual: Way) -> Way:
-    if baseline is None:
-        return usual
-    for way, name in names.items():
-        if baseline in (name, str(way)):
+def way_of(name: str, ways: Sequence[Way]) -> Way:
+    """The one that is called so, with or without its folders. ValueError, with the nearest names,
+    if there is none.
+    """
+    names = _names(ways)
+    for way, known in names.items():
+        if name in (known, str(way)):
             return way
     raise ValueError(
-        f"no swap that was scored is called {baseline!r}{nearest(baseline, names.values(), 3)} "
+        f"no swap that was scored is called {name!r}{nearest(name, names.values(), 3)} "
         f"Known: {', '.join(names.values())}."
     )
 

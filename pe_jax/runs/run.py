@@ -155,7 +155,13 @@ class Run:
             {
                 "pe": {"spec": Source.of(source).about.spec},
                 "train": {"init_from": source, "steps": 0, **length},
-                "eval": {"split": "all", "by": "place", "batch_tokens": 1, **evaluation},
+                "eval": {
+                    "split": "all",
+                    "by": "place",
+                    "batch_tokens": 1,
+                    "reference": trained,
+                    **evaluation,
+                },
                 "data": {"source": text},
             }
         )
@@ -408,11 +414,17 @@ def _check_users_task(task: Task, name: str, train: TrainConfig, evaluation: Eva
 
 
 def _check_no_steps(train: TrainConfig, evaluation: EvalConfig, run: RunConfig) -> None:
-    """ValueError for no steps without train.init_from, and for eval.by=place of several seeds."""
+    """ValueError for no steps without train.init_from, for rates of no steps, and for eval.by=place
+    of several seeds.
+    """
     if not train.steps and not train.init_from:
         raise ValueError(
             "train.steps=0 trains nothing: name by train.init_from the model that is scored, or "
             "give train.steps"
+        )
+    if not train.steps and train.rates:
+        raise ValueError(
+            "train.rates are tried in training, and train.steps=0 trains nothing: leave them out"
         )
     if evaluation.by == "place" and len(run.seeds) > 1:
         raise ValueError(

@@ -26,7 +26,7 @@ from pe_jax.pretrained.config import Described
 from pe_jax.pretrained.load import load
 from pe_jax.pretrained.source import KINDS, Source
 from pe_jax.record import divergence
-from pe_jax.runs.config import DataConfig, members_of
+from pe_jax.runs.config import DataConfig, RunConfig, members_of
 from pe_jax.runs.folder import Folder
 from pe_jax.storage.checkpoints import Checkpoints, flat
 from pe_jax.storage.hashes import canonical, sha256
@@ -138,8 +138,12 @@ def completed(config: Mapping[str, Any]) -> dict[str, Any]:
     lm = {**config.get("lm", {}), **_lm_fields(config.get("lm", {}), there)}
     whole = {**config, "lm": lm, "data": data, "pe": _pe_section(config["pe"], there)}
     if train.get("steps") == 0:
-        whole["train"] = {"length": there.about.length, **train}
-        whole["run"] = {"seeds": (0,), **config.get("run", {})}
+        run, counted_from = config.get("run", {}), config.get("eval", {}).get("reference")
+        usual = train.get("length", TrainConfig.length) == TrainConfig.length
+        if usual and not counted_from:  # else that length is meant: `trained` of `Run.pretrained`
+            whole["train"] = {**train, "length": there.about.length}
+        if tuple(run.get("seeds", RunConfig.seeds)) == RunConfig.seeds:
+            whole["run"] = {**run, "seeds": (0,)}
     return whole
 
 

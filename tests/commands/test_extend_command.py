@@ -119,6 +119,8 @@ def test_prompts_are_shown_with_the_tokens_of_what_they_ask_for_and_time_is_esti
     [
         (["--places=1"], "intervals are over places"),
         (["--swaps=yarm"], "did you mean 'yarn'?"),
+        (["--baseline=yarm", "--swaps=yarn"], "did you mean 'yarn'?"),
+        (["--margin=-1"], "--margin must be a finite number above 0, got -1"),
         (["--last=16"], "--last must be below the shortest evaluation length 16"),
         (["--lengths=16,9000"], "for the longest of --lengths"),
         (["--model=hf:nowhere"], "no model nowhere"),

@@ -15,6 +15,7 @@ from helpers import DIMS
 from pe_jax.commands import estimate
 from pe_jax.compose.parse import make
 from pe_jax.compose.swap import swap
+from pe_jax.configs import base
 from pe_jax.errors import Refused
 from pe_jax.evaluation.config import EvalConfig
 from pe_jax.evaluation.evaluate import Models, evaluate
@@ -74,6 +75,23 @@ def test_a_score_is_the_bits_per_byte_of_the_last_tokens_before_a_place(model, a
     nats = -log_p[np.arange(LAST), window[-LAST:]].sum()
     size = model.tokenizer.sizes[window[-LAST:]].sum()
     assert rows["pi", 64, 0] == pytest.approx(nats / size / np.log(2), rel=1e-5)
+
+
+def test_a_config_that_leaves_length_and_seeds_at_their_defaults_gets_the_models():
+    def run_of_config(**values):
+        config = base.get_config("pe=rope")
+        config.train.init_from, config.train.steps = SOURCE, 0
+        config.eval.lengths, config.eval.last = (16, 64), 8
+        config.update_from_flattened_dict(values)
+        return Run.of(config.to_dict())
+
+    run = run_of_config()
+    assert (run.train.length, run.run.seeds, run.eval.reference) == (32, (0,), 32)
+    assert run_of_config(**{"train.length": 20}).train.length == 20
+    assert run_of_config(**{"run.seeds": (1, 2)}).run.seeds == (1, 2)
+    asked = {"lengths": (64,), "metrics": ("same_targets",)}
+    as_if = Run.pretrained(SOURCE, "files:book.txt", asked, 64)
+    assert as_if.train.length == as_if.eval.reference == 64
 
 
 def test_a_scaling_within_the_training_length_scores_what_the_model_scores(asked, tmp_path):
@@ -331,6 +349,8 @@ def test_what_cannot_be_scored_is_refused(book, tmp_path):
         run_of(book, metrics=("nonoverlapping",))
     with pytest.raises(ValueError, match="trains nothing: name by train.init_from"):
         Run.of({"pe": "rope", "train": {"steps": 0}})
+    with pytest.raises(ValueError, match="train.rates are tried in training"):
+        Run.of({"pe": "rope", "train": {"steps": 0, "init_from": SOURCE, "rates": (1e-3, 3e-3)}})
     with pytest.raises(Refused, match="no document .*has the 65536 tokens"):
         execute(run_of(book, (65536,), ("pi",)), tmp_path, view=SILENT)
     assert not [*tmp_path.glob("*/config.json")]
