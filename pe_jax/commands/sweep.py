@@ -100,6 +100,8 @@ def main() -> int:
         make = sweep.choose(_ENGINE.value, _JOBS.value, _ADDRESS.value)
         shard = sweep.parse_shard(_SHARD.value, environment)
         runs = _by_id([Run.of(config) for config in configs])
+        if not runs:
+            raise ValueError("get_sweep() of --config lists no run")
     except (errors.Refused, ValueError, TypeError, OSError) as error:
         return cli.fail(error)
     own = {id: runs[id] for id in shard.own(list(runs))}

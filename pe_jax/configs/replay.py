@@ -7,6 +7,7 @@ import json
 from pathlib import Path
 
 from ml_collections import ConfigDict
+from ml_collections.config_dict import placeholder
 
 NAMES = "config.json", "result.json", "queued.json"  # with train.rates there is no config.json
 
@@ -20,6 +21,17 @@ def get_config(arg=""):
     if path.is_dir():
         raise ValueError(f"{arg} has no record of a run ({', '.join(NAMES)}): give a run's folder")
     try:
-        return ConfigDict(json.loads(path.read_bytes())["config"])
+        return ConfigDict(_settable(json.loads(path.read_bytes())["config"]))
     except (ValueError, TypeError, KeyError) as error:
         raise ValueError(f"{arg} is no record of a run: {type(error).__name__}: {error}") from error
+
+
+def _settable(value):
+    """A value of JSON as a config has it, so that flags can set it: lists are tuples, and None is
+    a placeholder.
+    """
+    if isinstance(value, dict):
+        return {name: _settable(entry) for name, entry in value.items()}
+    if isinstance(value, list):
+        return tuple(map(_settable, value))
+    return placeholder(object) if value is None else value

@@ -75,7 +75,9 @@ class EvalConfig:
         config = dataclasses.replace(
             self,
             lengths=tuple(sorted({*self.lengths, *([train_len] if joins else ())})),
-            metrics=self.metrics or task.metrics,
+            metrics=tuple(dict.fromkeys(self.metrics or task.metrics)),
+            swaps=tuple(dict.fromkeys(self.swaps)),
+            variants=tuple(dict.fromkeys(self.variants)),
             stride=self.stride or half,
             reference=self.reference or train_len,
             last=self.last or half,

@@ -6,6 +6,8 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
 from pe_jax.compose import parse
 from pe_jax.errors import nearest
 from pe_jax.evaluation.config import EvalConfig
@@ -151,8 +153,14 @@ def members_of(section: Mapping[str, Any]) -> tuple[str, dict[str, dict[str, Any
 
 
 def with_tuples(fields: Mapping[str, Any]) -> dict[str, Any]:
-    """The fields with lists as tuples."""
-    return {name: tuple(v) if isinstance(v, list) else v for name, v in fields.items()}
+    """The fields with lists as tuples, and NumPy's numbers as Python's."""
+    return {name: _as_python(value) for name, value in fields.items()}
+
+
+def _as_python(value: Any) -> Any:
+    if isinstance(value, list | tuple):
+        return tuple(map(_as_python, value))
+    return value.item() if isinstance(value, np.generic) else value
 
 
 def users_files(config: Mapping[str, Any]) -> dict[str, str]:

@@ -36,6 +36,8 @@ def read(kind: type[Schema], path: Path) -> Schema | None:
     """
     try:
         return _read(kind, path)
+    except OtherVersion as error:
+        raise Refused(f"{path}: {error}") from error
     except ValueError as error:
         raise Refused(
             f"{path} is damaged ({error}): delete it and run the same command again"

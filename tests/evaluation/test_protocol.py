@@ -242,6 +242,11 @@ def test_the_training_length_is_always_evaluated():
     assert (config.lengths, config.last, config.stride) == ((40, 64, 128), 32, 32)
 
 
+def test_what_is_asked_twice_is_scored_once():
+    config = configured(swaps=("window", "pi", "window"), metrics=("same_targets",) * 2)
+    assert (config.swaps, config.metrics) == (("window", "pi"), ("same_targets",))
+
+
 def test_batches_have_one_shape_and_every_window_once():
     config = configured(targets=40)
     cut = windows(numbered(*ROOMY), "same_targets", 8, config)

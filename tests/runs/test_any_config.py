@@ -4,6 +4,7 @@ is of what one seed learns, however the config is written down.
 
 import json
 
+import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -12,6 +13,7 @@ from pe_jax.encodings import ENCODINGS
 from pe_jax.fields import hints
 from pe_jax.runs.config import SECTIONS
 from pe_jax.runs.run import Run
+from pe_jax.storage import records
 from pe_jax.storage.hashes import canonical
 
 settings.register_profile("same", derandomize=True, database=None, deadline=None, max_examples=60)
@@ -35,6 +37,18 @@ ROPES = st.fixed_dictionaries(
         "eval.swaps": st.just(()),  # each of which takes time to plan
     }
 )
+
+
+NESTED = """
+import dataclasses
+
+from pe_jax.encoding import Encoding
+
+
+@dataclasses.dataclass(frozen=True)
+class Bands(Encoding):
+    bands: tuple[tuple[int, int], ...] = ((0, 4), (4, 8))
+"""
 
 
 def config_of(values, spec="rope"):
@@ -109,3 +123,18 @@ def test_runs_have_one_id_if_and_only_if_they_learn_the_same(one, other):
 )
 def test_what_is_asked_of_a_model_is_no_part_of_its_id(values, asked):
     assert Run.of(config_of(values | asked)).id == Run.of(config_of(values)).id
+
+
+def test_numbers_of_numpy_are_those_of_python():
+    def run(rate, lengths, seeds):
+        sections = {"train": {"rate": rate}, "eval": {"lengths": lengths}, "run": {"seeds": seeds}}
+        return Run.of({"pe": "rope", **sections})
+
+    made = run(np.float64(1e-3), tuple(np.array([64, 128])), tuple(np.arange(2)))
+    assert records.plain(made.config) == records.plain(run(1e-3, (64, 128), (0, 1)).config)
+
+
+def test_tuples_in_tuples_come_back_from_a_record(tmp_path):
+    (tmp_path / "mine.py").write_text(NESTED)
+    assert_made_or_refused({"pe": f"{tmp_path / 'mine.py'}:Bands"})
+    assert_made_or_refused({"pe": f"{tmp_path / 'mine.py'}:Bands(bands=((0, 2), (2, 8)))"})

@@ -182,6 +182,14 @@ def test_a_folder_replays_by_the_first_record_that_is_there(tmp_path):
         assert replay.get_config(str(tmp_path)).to_dict() == {"from": name}
 
 
+def test_what_a_record_holds_can_be_set_as_in_the_config_itself(whole):
+    config = replay.get_config(str(whole))
+    assert config.eval.last is None
+    config.update_from_flattened_dict({"run.seeds": (0, 1, 2), "eval.last": 2})
+    run = Run.of(config.to_dict())
+    assert (run.run.seeds, run.eval.last) == ((0, 1, 2), 2)
+
+
 def test_equal_configs_have_equal_ids_and_different_ones_do_not():
     same = {"train.rate": 9e-3, "run.seeds": (0, 1, 2), "eval.lengths": (16,), "eval.targets": 512}
     assert {run_of(SPEC, **{name: value}).id for name, value in same.items()} == {run_of(SPEC).id}

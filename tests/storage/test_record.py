@@ -133,6 +133,9 @@ def test_what_a_later_release_has_written_is_no_damage(tmp_path):
     with pytest.raises(Refused, match="version 99 of the schema.*the release that wrote it"):
         records.read_whole(Result, path, said.append)
     assert path.exists() and said == []
+    with pytest.raises(Refused, match="version 99 .*the release that wrote it") as told:
+        records.read(Result, path)
+    assert "delete" not in str(told.value)
     path.write_text(json.dumps(written_result(version="4")))
     assert records.read_whole(Result, path, said.append) is None and not path.exists()
     assert "$.version" in said[0] and "result.json.damaged" in said[0]
