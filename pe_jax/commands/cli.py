@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import difflib
 import importlib
+import io
 import json
 import os
 import re
@@ -60,7 +61,8 @@ def _read_to_the_end() -> Iterator[None]:
         try:
             yield
         finally:
-            sys.stdout.flush()
+            if sys.stdout:  # None where it was closed
+                sys.stdout.flush()
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # for the flush at the end
         sys.exit(CUT_OFF)
@@ -89,6 +91,8 @@ def main() -> NoReturn:
 @_read_to_the_end()
 def start(name: str) -> NoReturn:
     """Runs a command of this folder and exits."""
+    if isinstance(sys.stdout, io.TextIOWrapper) and sys.stdout.encoding.lower() != "utf-8":
+        sys.stdout.reconfigure(errors="backslashreplace")  # a minus sign, which cp1252 lacks
     sys.argv[0] = f"pe-jax {name}"
     module = importlib.import_module(f"pe_jax.commands.{name}")
     carry_out(module.main, module.OPTIONS, getattr(module, "OPERANDS", ""), module.__doc__ or "")

@@ -71,18 +71,18 @@ def main() -> int:
 
 def _run() -> int:
     """Carries out the run, alone or as one of several processes, of which the first shows it."""
+    from pe_jax.errors import Refused
     from pe_jax.training.processes import broadcast, each
 
     try:
         from pe_jax.runs.run import Run
 
         run = each(lambda: Run.of(_CONFIG.value.to_dict()))
-    except (ValueError, TypeError, OSError) as error:
+    except (Refused, ValueError, TypeError, OSError) as error:
         return cli.fail(error)
     import jax
 
     from pe_jax.commands import console
-    from pe_jax.errors import Refused
     from pe_jax.runs.execute import execute
     from pe_jax.runs.folder import Folder
     from pe_jax.runs.progress import SILENT

@@ -16,7 +16,6 @@ import contextlib
 import dataclasses
 import functools
 import json
-import os
 import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -29,7 +28,7 @@ from pe_jax import record
 from pe_jax.data.corpus import Corpus
 from pe_jax.errors import nearest
 from pe_jax.storage import atomic, gguf_file, hashes
-from pe_jax.storage.paths import existing, expanded
+from pe_jax.storage.paths import cache, existing, expanded
 
 FORMS = {
     "bytes": "the bytes of the text",
@@ -422,15 +421,14 @@ def _trained(size: int, texts: Iterable[str], corpus: str) -> str:
     pairs for `size` tokens.
     """
     version = _library().__version__
-    root = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    path = Path(root, "pe_jax", f"bpe-{size}-{hashes.sha256(f'{corpus} {version}')[:16]}")
+    name = f"bpe-{size}-{hashes.sha256(f'{corpus} {version}')[:16]}"
     with contextlib.suppress(OSError, UnicodeDecodeError):
-        digest, _, cached = path.read_text("utf-8").partition("\n")
+        digest, _, cached = (cache() / name).read_text("utf-8").partition("\n")
         if digest == hashes.sha256(cached):
             return cached
     made = _train(size, texts)
     with contextlib.suppress(OSError):  # the cache is a convenience: do without where it fails
-        atomic.write(path, f"{hashes.sha256(made)}\n{made}")
+        atomic.write(cache() / name, f"{hashes.sha256(made)}\n{made}")
     return made
 
 

@@ -20,6 +20,7 @@ from pe_jax.errors import Refused
 from pe_jax.record import Device, Process
 from pe_jax.runs.resources import cores
 from pe_jax.storage.hashes import sha256
+from pe_jax.storage.paths import cache
 
 PACKAGE = Path(__file__).parents[1]
 STATUS = Path("/proc/self/status")
@@ -139,9 +140,10 @@ def keep_programs() -> None:
     chosen = there or "JAX_COMPILATION_CACHE_DIR" in os.environ
     if chosen or jaxlib.version.__version_info__ < SOUND:
         return
-    root = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache", "pe_jax", "programs")
-    folder = root / f"jaxlib-{jaxlib.version.__version__}-{sha256(processor())[:16]}"
+    name = f"jaxlib-{jaxlib.version.__version__}-{sha256(processor())[:16]}"
     try:
+        root = cache() / "programs"
+        folder = root / name
         folder.mkdir(0o700, parents=True, exist_ok=True)
         forget_oldest(root, MOST)
     except OSError:  # the cache is a convenience: do without where it fails

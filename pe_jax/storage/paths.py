@@ -22,6 +22,16 @@ def expanded(path: str, knob: str) -> str:
     return filled
 
 
+def cache() -> Path:
+    """The folder of what may be made again: $XDG_CACHE_HOME/pe_jax, by default ~/.cache/pe_jax.
+    FileNotFoundError where there is no home.
+    """
+    try:
+        return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache", "pe_jax")
+    except RuntimeError as error:  # neither HOME nor an account of the system
+        raise FileNotFoundError(str(error)) from error
+
+
 def existing(place: Path, what: str, more: str = "") -> Path:
     """`place`; FileNotFoundError if nothing lies there, "no {what} {place}" with the names beside
     it that are similar, and `more`.
