@@ -87,8 +87,7 @@ def show(result: Result) -> None:
     """Prints the extrapolation table of one run by each of its metrics."""
     from pe_jax.report import headroom, sheet, sheets, tables
 
-    results = headroom.added([result])
-    every = [tables.extrapolation(results, metric) for metric in tables.metrics(results)]
+    every = tables.study(headroom.added([result]))
     stdout().print(*sheet.terminal(sheets.extrapolation(every), NOTES))
 
 

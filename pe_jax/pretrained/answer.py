@@ -29,7 +29,7 @@ from pe_jax.pretrained.rope_scaling import (
 )
 from pe_jax.record import AS_TRAINED, Replica, Result, Way
 from pe_jax.report import cells, stats
-from pe_jax.report.cells import Cell, described
+from pe_jax.report.cells import Cell, describe, described
 from pe_jax.report.sheet import Note, Printed, Sheet, number
 from pe_jax.report.words import count, join, plusminus, rounded
 
@@ -53,7 +53,8 @@ class Choice:
     change: stats.Interval
     """The first metric minus that of the baseline, paired."""
     p: float
-    """Of the paired t test against the baseline, corrected by Holm's method; NaN: none."""
+    """Of the paired t test against the baseline, of answers that are right or wrong McNemar's exact
+    test, corrected by Holm's method; NaN: none."""
     equal: bool
     """Whether two one-sided tests at 5 % hold the difference within the margin."""
     scores: tuple[Cell, ...]
@@ -118,6 +119,7 @@ def answer(
     the swap named `baseline`; None: the best one, or of a run as if trained at fewer tokens the
     model as it is. ValueError, with the nearest names, for a swap that was not scored.
     """
+    describe([result])
     config = result.config["eval"]
     metrics = tuple(config["metrics"])
     lengths = tuple(sorted({*config["lengths"], *(row.length for row in result.rows)}))
@@ -481,7 +483,8 @@ def _form(found: Recommendation) -> str:
     over = f"{found.replicate}s"
     return (
         f"{truth}Differences are from {found.baseline}, paired over {over}, ± half of the 95 % "
-        "interval by Student's t. Better and worse: a paired t test at 5 %, corrected by Holm's "
-        f"method. Equal: two one-sided tests at 5 % hold it within {found.margin:g}. Bold: not "
+        "interval by Student's t. Better and worse: a paired t test at 5 % (McNemar's exact test "
+        "where a score is right or wrong), corrected by Holm's method. "
+        f"Equal: two one-sided tests at 5 % hold it within {found.margin:g}. Bold: not "
         "told from the best of its column by such tests."
     )

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pe_jax.errors import nearest
 from pe_jax.record import Replica, Result
 from pe_jax.report import stats
-from pe_jax.report.cells import Table, TableRow, by_replica, described, values
+from pe_jax.report.cells import Table, TableRow, compared, described
 
 USUAL = ("rope", "nope")
 """The baseline where none is named: the first of these that a table has."""
@@ -31,7 +31,7 @@ class Against:
     change: stats.Interval
     p: float
     verdict: str
-    p_within: float = math.nan
+    p_within: float
 
     @property
     def equivalent(self) -> bool:
@@ -49,11 +49,11 @@ class Versus:
     baseline: str
     rows: tuple[tuple[TableRow, tuple[Against, ...]], ...]
     """Each row with a cell for each length."""
-    margin: float | None = None
+    margin: float | None
     """Differences within it do not matter, in the unit of the metric; None: none was stated."""
-    answers: bool = False
+    answers: bool
     """Whether all values are answers, right or wrong (`stats.yes_or_no`)."""
-    named: bool = False
+    named: bool
     """Whether a user has named the baseline."""
 
     @property
@@ -87,12 +87,7 @@ def versus(
         if base := _base(rows, by_id, baseline):
             others = [row for row in rows if row is not base]
             samples = [
-                [
-                    values(by_replica(by_id[row.run], table.metric, n, row.way))
-                    if row.compared or n <= table.train_length
-                    else {}
-                    for row in rows
-                ]
+                [compared(row, by_id[row.run], table.metric, n) for row in rows]
                 for n in table.lengths
             ]
             place, sign = rows.index(base), described(table.metric).sign
@@ -155,10 +150,7 @@ def _column(
     changes = [stats.paired(sample, of_base) for sample in samples]
     if answers:
         changes = [change._replace(half=math.nan) for change in changes]
-        p_values = [stats.mcnemar(sample, of_base) for sample in samples]
-    else:
-        p_values = stats.p_values(samples, of_base)
-    adjusted = stats.holm(p_values)
+    adjusted = stats.holm(stats.p_values(samples, of_base))
     within = [math.nan] * len(samples)
     if margin is not None and not answers:
         within = stats.holm([stats.equivalence(each, of_base, margin) for each in samples])

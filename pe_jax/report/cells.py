@@ -115,9 +115,10 @@ class TableRow:
 
 @dataclass(frozen=True)
 class Table:
-    """The rows of one metric and group in the order they print: the models as trained, then the
-    swaps, then what methods without a model score. `lengths` are those of the columns: of samples,
-    which are scored at many, a few.
+    """The rows of one metric and group in the order they print: the models as trained, the
+    reference rows, then a block for each other way (swap, variant, memory), with what methods
+    without a model score there. `lengths` are those of the columns: of samples, which are scored at
+    many, a few.
     """
 
     metric: str
@@ -249,6 +250,14 @@ def _log(value: float) -> float | None:
 def values(rows: Mapping[Replica, record.Row]) -> dict[Replica, float]:
     """The numbers of the replicas that have one."""
     return {replica: value(row) for replica, row in rows.items() if not math.isnan(value(row))}
+
+
+def compared(row: TableRow, result: Result, metric: str, length: int) -> dict[Replica, float]:
+    """The values of a result's row that are compared with those of others at a length: beyond the
+    training length only those of a row that is `TableRow.compared`.
+    """
+    allowed = row.compared or length <= result.train.length
+    return values(by_replica(result, metric, length, row.way)) if allowed else {}
 
 
 def rate(result: Result) -> float | None:

@@ -47,7 +47,7 @@ class Difference:
     b: Cell
     change: stats.Interval
     paired: bool
-    p: float | None = None
+    p: float | None
     """Of the same questions answered right or wrong, that of McNemar's exact test."""
 
     @property
@@ -155,14 +155,16 @@ def _paired(a: Result, b: Result, metric: str) -> bool:
 
 def _places(result: Result) -> tuple[Any, ...]:
     """What decides which places of a text are scored, besides how many they are."""
-    config = result.config["eval"]
-    return result.corpus.hash, result.tokenizer.sha256, config["last"], max(config["lengths"])
+    text, config = result.scored or result.corpus, result.config["eval"]
+    longest = max(config["lengths"])
+    return text.hash, config.get("split"), result.tokenizer.sha256, config["last"], longest
 
 
 def _changes(matches: Sequence[MatchedRuns]) -> Iterator[str]:
     """What differs between the two runs of a match besides their numbers, each said once."""
     for title, flat in (
         ("text", lambda run: {"": words.text(run.corpus)}),
+        ("text scored", lambda run: {"": words.text(run.scored)} if run.scored else {}),
         ("config", lambda run: settings(run.config)),
         ("commit", lambda run: {"": words.commit(run.commit)}),
         ("version", lambda run: run.versions),

@@ -75,8 +75,6 @@ def curves(
         drawn = [replace(line, bounds=(0.0, 100.0)) for line in drawn]
     trained = sorted({result.train.length for result in results})
     doubled = plane.doublings(trained[0], lengths[0], lengths[-1])
-    if len(drawn) > MOST:
-        return _dots(drawn, trained, f"{name}  {_better(shown)}", width, shown.sign)
     minus = f",\nminus those at {trained[0]}" if paired else ""
     axes = Plane(
         x="evaluation length" if samples else "evaluation length (tokens)",
@@ -86,6 +84,8 @@ def curves(
         trained=trained,
         markers=True,
     )
+    if len(drawn) > MOST:
+        return _dots(drawn, axes, f"{name}  {_better(shown)}", width, shown.sign)
     return plane.draw([*drawn, *oracles, *without_model] if drawn else [], axes, width)
 
 
@@ -140,9 +140,7 @@ DARK, LIGHT = np.array([0.03, 0.19, 0.42]), np.array([0.68, 0.82, 0.93])
 TINY = 1e-9  # where an interval that reaches 0 ends on a logarithmic axis
 
 
-def _dots(
-    lines: Sequence[Line], trained: Sequence[int], name: str, width: float, sign: int
-) -> Figure:
+def _dots(lines: Sequence[Line], shown: Plane, name: str, width: float, sign: int) -> Figure:
     """The lines as rows, the best at the longest length first, then those that end before it.
 
     Lower is better with sign 1, higher with -1. The darker a dot, the longer the windows; a ring
@@ -156,7 +154,7 @@ def _dots(
     colours = dict(zip(lengths, (1 - share) * LIGHT + share * DARK, strict=True))
     with _panels(1, 1, width, DOTS_ROW * len(rows), 0.75) as (figure, (axes,)):
         logarithmic = bool(np.concatenate([line.mean for line in rows]).min() > 0)
-        _draw_rows(axes, rows, trained, colours, logarithmic)
+        _draw_rows(axes, rows, shown, colours, logarithmic)
         names = [plane.name_to_end(row, lengths[-1]) for row in rows]
         axes.set_yticks(range(len(rows)), names, fontsize=7)
         for tick, row in zip(axes.get_yticklabels(), rows, strict=True):
@@ -164,9 +162,9 @@ def _dots(
         _set_values(axes, rows, name, logarithmic)
         _set_rows(axes)
         _mark_cut_intervals(axes, rows)
-        _enlarge(axes, rows, trained, colours)
+        _enlarge(axes, rows, shown, colours)
         for n in lengths:
-            ring, label = (TRAINED, f"{n} (trained)") if n in trained else ("none", f"{n}")
+            ring, label = (TRAINED, f"{n} (trained)") if n in shown.trained else ("none", f"{n}")
             axes.scatter([], [], color=[colours[n]], edgecolors=ring, label=label, **DOT)
         columns = len(lengths)
         handles = axes.collections[-columns:]
@@ -177,16 +175,16 @@ def _dots(
 
 
 def _draw_rows(
-    axes: Axes, rows: Sequence[Line], trained: Sequence[int], colours: dict, logarithmic: bool
+    axes: Axes, rows: Sequence[Line], shown: Plane, colours: dict, logarithmic: bool
 ) -> None:
     for y, line in enumerate(rows):
         axes.plot([line.mean.min(), line.mean.max()], [y, y], color="#d0d0d0", lw=0.8, zorder=1)
         least = max(line.low[-1], TINY) if logarithmic else line.low[-1]
         axes.plot([least, line.high[-1]], [y, y], color=DARK, lw=0.8, zorder=2)
-        rings = [TRAINED if x in trained else "none" for x in line.x]
+        rings = [TRAINED if x in shown.trained else "none" for x in line.x]
         fill = [colours[int(x)] for x in line.x]
         dots = axes.scatter(line.mean, [y] * len(line.x), color=fill, edgecolors=rings, **DOT)
-        dots.set(label=line.said("{} tokens"), zorder=3)
+        dots.set(label=line.said(shown.unit), zorder=3)
 
 
 def _set_values(axes: Axes, rows: Sequence[Line], name: str, logarithmic: bool) -> None:
@@ -221,7 +219,7 @@ def _mark_cut_intervals(axes: Axes, rows: Sequence[Line]) -> None:
                 mark.set(marker=marker, markersize=3.5, color=DARK)
 
 
-def _enlarge(axes: Axes, rows: Sequence[Line], trained: Sequence[int], colours: dict) -> None:
+def _enlarge(axes: Axes, rows: Sequence[Line], shown: Plane, colours: dict) -> None:
     """An inset right of the first rows, on an axis of their own, where six or more of them lie
     within a tenth of the width: there the dots of a row cover one another.
     """
@@ -238,7 +236,7 @@ def _enlarge(axes: Axes, rows: Sequence[Line], trained: Sequence[int], colours: 
     bottom, top = axes.get_ylim()
     height = (count + 0.2) / (bottom - top)
     inset = axes.inset_axes((INSET, 1 - height, 1 - INSET, height))
-    _draw_rows(inset, rows[:count], trained, colours, logarithmic=False)
+    _draw_rows(inset, rows[:count], shown, colours, logarithmic=False)
     inset.set(ylim=(top + count + 0.2, top), yticks=range(count), axisbelow=True)
     inset.tick_params(axis="y", length=0, labelleft=False)
     inset.grid(**GRID)
@@ -277,7 +275,7 @@ def bars(result: Result, metric: str, width: float) -> Figure | None:
     }
     last = {way: every[way, lengths[-1]] for way in ways}
     order = sorted(ways, key=lambda way: (math.isnan(last[way].mean), shown.sign * last[way].mean))
-    names = [labels.in_way("", way, result.train) if way else "as it is" for way in order]
+    names = [labels.in_way("", way, result.train) or "as it is" for way in order]
     limit = _bars_limit(list(last.values()), list(every.values()))
     count = len(lengths)
     with _panels(count, count, width, BARS_ROW * len(order), 0.75) as (figure, panels):
@@ -316,11 +314,11 @@ def _bar(axes: Axes, y: int, one: stats.Interval, limit: float, sign: int, label
         axes.text(0, y, " n/a", fontsize=6, va="center")
         return
     half = float(np.nan_to_num(one.half))
-    settled = abs(one.mean) > half
+    settled = abs(one.mean) > one.half  # not without an interval, whose half width is NaN
     colour = (BETTER if sign * one.mean < 0 else WORSE) if settled else OPEN
     axes.barh(y, one.mean, height=0.62, color=colour, zorder=2)
     axes.plot([one.mean - half, one.mean + half], [y, y], color="black", linewidth=0.8, zorder=3)
-    text = plusminus(one.mean, one.half, "+", 3)
+    text = plusminus(one.mean, one.half, "+")
     point: dict[str, Any] = dict(s=4, color="black", zorder=3)
     axes.scatter([min(max(one.mean, -limit), limit)], [y], label=f"{label}: {text}", **point)
     if abs(one.mean) > limit:
@@ -398,8 +396,8 @@ def against(results: Sequence[Result], baseline: str | None = None) -> Result | 
 
 def _longest(results: Sequence[Result], metric: Metric) -> int:
     """The longest windows of which a model as trained has a curve."""
-    mine = [c for result in results for c in result.curves if c.metric == metric.name]
-    return max(curve.length for curve in mine if not curve.way)
+    curves = [curve for result in results for curve in result.curves if not curve.way]
+    return max(curve.length for curve in curves if curve.metric == metric.name)
 
 
 def _at_end(result: Result, metric: Metric, length: int) -> float:
@@ -671,12 +669,14 @@ def tasks(results: Sequence[Result], overview: Overview, width: float) -> Figure
     height = TASKS_HEIGHT + TITLE_ROW * max(name.count("\n") for name in names)
     drawing = _panels(len(shown), columns, width, height, 0.25, sharex=False, style=thin)
     with drawing as (figure, panels):
-        for axes, table, name in zip(panels, shown, names, strict=True):
+        chance = [
             _task_panel(axes, table, name, look, by_id)
+            for axes, table, name in zip(panels, shown, names, strict=True)
+        ]
         units = sorted({described(table.metric).unit for table in shown})
         figure.supxlabel("evaluation length", fontsize=8)
         figure.supylabel("; ".join(units).replace(", ", ",\n"), fontsize=8)
-        _tasks_legend(figure, look, chance=any(table.metric == "accuracy" for table in shown))
+        _tasks_legend(figure, look, any(chance))
     return figure
 
 
@@ -696,7 +696,8 @@ def _task_looks(overview: Overview, by_id: Mapping[str, Result]) -> dict[str, Lo
 
 def _task_panel(
     axes: Axes, table: Table, name: str, look: Mapping[str, Look], by_id: Mapping[str, Result]
-) -> None:
+) -> bool:
+    """The panel of a task; whether it has a line of chance (`_draw_chance`)."""
     drawn, train = [], table.train_length
     trained = [(row.label, by_id[row.run]) for row in table.rows if row.trained]
     for label, result in reversed(trained):  # the best are drawn last, above the others
@@ -719,21 +720,23 @@ def _task_panel(
     axes.set_title(name, fontsize=7.5, pad=3)
     axes.set_yticks([0, 25, 50, 75, 100])
     axes.tick_params(labelsize=6.5, length=2, pad=2)
-    _draw_chance(axes, [result for _, result in trained], table.metric)
+    return _draw_chance(axes, [result for _, result in trained], table.metric)
 
 
-def _draw_chance(axes: Axes, results: Sequence[Result], metric: str) -> None:
+def _draw_chance(axes: Axes, results: Sequence[Result], metric: str) -> bool:
     """A dotted line at the score of the most frequent target of each place; where results lack it,
-    at that of a token guessed at random.
+    at that of a token guessed at random. False where neither is known.
     """
     by_place = reference_rows.NAMES[reference_rows.MOST_FREQUENT]
     known = [n for result in results if (n := result.train.labels)]
     for line in reference_rows.task_lines(results, metric):
         if line.label == by_place:
             axes.plot(line.x, line.mean, **CHANCE)
-            return
+            return True
     if metric == "accuracy" and known:
         axes.axhline(100 / max(known), **CHANCE)
+        return True
+    return False
 
 
 def _tasks_legend(figure: Figure, look: Mapping[str, Look], chance: bool) -> None:

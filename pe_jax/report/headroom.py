@@ -25,8 +25,8 @@ from pe_jax.report.groups import Group
 
 BITS, TEXT = "last_bits", "same_targets"
 LEAST = 0.05
-"""Bits per byte: where a longer context gains the oracle less, none is to be used, and its share
-would be one of noise."""
+"""Bits per byte. Where the oracle gains less from a longer context there is no headroom to use, and
+a share of it would be noise."""
 BAYES, LONGER = "the Bayes-optimal prediction", "a model trained at that length"
 """The oracles of tasks and of text in words."""
 

@@ -74,7 +74,7 @@ def _columns(table: Table, metric: Metric) -> str:
     return (
         "Gain: the value at the longest length minus the one at the training length, paired over "
         f"{table.replicate}s; {helped} means that the longer context helps. Effective length: the "
-        "longest evaluated length up to which the mean stays within 1 % of the one at the training "
+        "longest evaluated length up to which the mean is at most 1 % worse than at the training "
         "length (≥: no length beyond it was evaluated)."
         + (" Seconds a window: at the longest length, one at a time." * (table.replicate != "seed"))
     )
@@ -282,7 +282,7 @@ def _scored(results: Sequence[Result], metric: str) -> str:
     held = {n for result in results for n in result.target_bytes.get(metric, {}).values()}
     size = ""
     if held - targets:  # tokens are not bytes
-        size = f" ({' to '.join(f'{n:,}' for n in sorted({min(held), max(held)}))} bytes)"
+        size = f" ({each([*held], 'byte')})"
     return f"{join(f'{n:,}' for n in sorted(targets))} tokens{size} are scored at each length."
 
 

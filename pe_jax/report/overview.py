@@ -218,7 +218,7 @@ def _notes(headlines: Sequence[Table], names: Sequence[str], ranked: bool) -> It
         "How to read the rows",
         "A row is an encoding. "
         + (
-            "Rows are ordered by the share of the other models that are better, mean over the "
+            "Rows are ordered by the share of the models of a group that are better, mean over the "
             "groups (all are better than one that has no value or is not compared)."
             if ranked
             else ""

@@ -69,7 +69,7 @@ def write(
 
     runs.jsonl, in the present version of the schema; table.md, table.tex, table.csv, report.html;
     of several groups of results overview.md, .tex and .csv (`overview.overview`), and orders.md and
-    .csv where two of them have models of text in common; baseline.md and .csv, every model against
+    .csv where two of them have five encodings in common; baseline.md and .csv, every model against
     `baseline` (`baseline.versus`); published.md and .csv, scores and the published ones of the
     `references` (`published.hold`); and the figures as .png and .pdf (`drawn`); answer.md and .csv
     where there is an `answer` (pretrained/answer.py), with which the page begins. The tables
@@ -216,7 +216,7 @@ def summary(table: Table, headed: bool = False) -> str:
         said.append(_who_gains(compared, metric.sign, f"{longest} against {train}{unit}"))
     kept = [called[row] for row in reached if row.censored and row.effective == longest]
     if kept:
-        kind = f"Within 1 % of their value at {train}"
+        kind = f"At most 1 % worse than at {train}"
         if in_percent(table.metric):
             kind = "At least 90 %" if metric is headroom.HEADROOM else "Solved"
         said.append(f"{kind} at every longer length: {join(kept)}.")
@@ -342,12 +342,17 @@ def _figures(
         minus = f", minus that of the model as it is at {table.train_length}, paired over places"
         oracles = reference_rows.oracle_lines(table)
         grey = " Grey diamonds: trained at the length E of each point." if oracles else ""
-        yield (
-            "curves",
-            figures.curves(results, metric, width, oracles),
+        said = (
             f"{title} against evaluation length{minus if paired else ''}: means over "
-            f"{table.replicate}s with their 95 % intervals.{grey}",
+            f"{table.replicate}s with their 95 % intervals.{grey}"
         )
+        if len(results) > figures.MOST:
+            said = (
+                f"{title}: means over {table.replicate}s, a row for each encoding, the best at the "
+                "longest length first. The darker a dot, the longer the windows; a ring: the "
+                "training length; a bar: the 95 % interval at the row's longest length."
+            )
+        yield "curves", figures.curves(results, metric, width, oracles), said
     by_position, base = figures.position_metric(results), figures.against(results, baseline)
     if by_position and base:
         yield (

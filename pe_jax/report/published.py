@@ -81,20 +81,18 @@ def read(path: str | Path) -> PublishedTable:
         known = [other.name for other in sorted(path.parent.glob("*.csv"))]
         raise ValueError(f"no file {str(path)!r}{nearest(path.name, known)} {GIVE}")
     try:
-        lines = list(csv.reader(path.read_text("utf-8-sig").splitlines()))
+        reader = csv.DictReader(path.read_text("utf-8-sig").splitlines(), restval="")
+        lines = [(reader.line_num, line) for line in reader]
     except (UnicodeDecodeError, csv.Error) as error:
         raise ValueError(f"{path} is no CSV file ({error}). {GIVE}") from error
-    header = lines[0] if lines else []
+    header = reader.fieldnames or []
     for name in header:
         if name not in COLUMNS:
             near = nearest(name, set(COLUMNS) - {*header})
             raise ValueError(f"{path} has an unknown column {name!r}{near} {HAS}")
     if missing := [name for name in COLUMNS if name not in header]:
         raise ValueError(f"{path} lacks the column {missing[0]!r}: add it. {HAS}")
-    entries = []
-    for i, line in enumerate(lines[1:], 2):
-        if line:
-            entries.append(_entry(dict(zip(header, line, strict=False)), f"{path}, line {i}"))
+    entries = [_entry(line, f"{path}, line {i}") for i, line in lines]
     if not entries:
         raise ValueError(f"{path} holds no numbers. {GIVE}")
     seen: dict[tuple, int] = {}
@@ -110,7 +108,7 @@ def read(path: str | Path) -> PublishedTable:
 
 def _entry(cells: Mapping[str, str], place: str) -> PublishedNumber:
     """The number of a line with these cells by column; `place` is the line in errors."""
-    cells = {name: cells.get(name, "").strip() for name in COLUMNS}
+    cells = {name: cells[name].strip() for name in COLUMNS}
     try:
         value = float(cells["value"])
     except ValueError:
@@ -161,7 +159,7 @@ class PublishedLine:
     """The spec, and a swap after a comma: "rope, rerope"."""
     published: tuple[float, ...]
     ours: tuple[Cell, ...]
-    run: str = ""
+    run: str
     """The id of the result that is ours; "": there is none."""
     more: int = 0
     """How many other results have the published spec, too."""
@@ -179,8 +177,8 @@ class Agreement:
     rho: float
     critical: float
     pairs: PairCount
-    chance: float = math.nan
-    guesses: tuple[str, ...] = ()
+    chance: float
+    guesses: tuple[str, ...]
 
     @property
     def verdict(self) -> str:
@@ -360,9 +358,9 @@ def _chance(result: Result, column: PublishedColumn) -> float:
     """What a guess at random scores in a column; of whole samples, what the most frequent targets
     do. NaN for text, where no score is that of a guess.
     """
-    if column.metric == "accuracy" and result.train.labels:
+    if column.metric in ("accuracy", "by_distance") and result.train.labels:
         return 100 / result.train.labels
-    if not cells.of_samples(column.metric):
+    if not cells.in_percent(column.metric):
         return math.nan
     wanted, lengths = fields_of(column.variant), _lengths(result, column)
     known = [
@@ -493,12 +491,12 @@ def _our_setting(results: Sequence[Result]) -> str:
     many = f"{len(lengths)} lengths from {lengths[0]} to {lengths[-1]}"
     parts = [
         f"{kind} of {', '.join(sizes)}" if sizes else kind,
-        f"{result.train.steps:,} steps{batch}",
+        f"{result.train.steps:,} steps{batch}" if result.train.steps else "trained by others",
         *(["a loss of all tokens"] if train.get("loss") == "all" else []),
         result.corpus.source,
         f"trained at length {'' if fixed else 'up to '}{result.train.length}",
         f"scored at {join(lengths) if len(lengths) < 8 else many}",
-        each([len(one.seeds) for one in results], "seed"),
+        *([each([len(one.seeds) for one in results], "seed")] if result.train.steps else []),
     ]
     return ", ".join(parts)
 

@@ -167,7 +167,7 @@ def worth(results: Sequence[Result], table: Table) -> Iterator[str]:
         yield (
             f"{label} trained at {far} scores {abs(gained):.3f} {unit} "
             f"{'below' if gained >= 0 else 'above'} {label} cropped to {train}."
-            f"{little * (gained < LEAST)}"
+            f"{little * (0 <= gained < LEAST)}"
         )
 
 

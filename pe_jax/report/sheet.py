@@ -315,7 +315,7 @@ def _tabular(sheet: Sheet, blocks: Sequence[tuple[str, tuple[tuple[Printed, ...]
             lines[0][0] = rf"\midrule {lines[0][0]}"
         body += lines
     frame = pandas.DataFrame(body, columns=[*map(_title, sheet.columns)]).style.hide(axis="index")
-    columns = "l" + ("l" if sheet.left else "r") * (len(sheet.columns) - 1)
+    columns = "l" + "r" * (len(sheet.columns) - 1)
     return frame.to_latex(hrules=True, column_format=columns).strip()
 
 

@@ -196,7 +196,7 @@ def difference_note(versus: Versus) -> Note:
     metric = described(versus.table.metric)
     shared = [cell.change.n for _, cells in versus.rows for cell in cells]
     solve = any(not row.compared for row in versus.table.rows)
-    why = f", or does not solve length {versus.table.train_length}" if solve else ""
+    why = f", or one of them does not solve {versus.table.train_length}" if solve else ""
     of, row = versus.table.replicate, "row" if versus.table.of_swaps else "model"
     side = "below" if metric.better == "lower" else "above"
     missing = f" n/a: the two share no {of} with a value there{why}." if 0 in shared else ""
@@ -267,7 +267,7 @@ def orders(found: Sequence[SameOrder]) -> Sheet:
     absent = Cell(reason="not a length of both")
     rows = tuple(
         (
-            Printed(f"{one.first}; {one.second}"),
+            Printed(groups := f"{one.first}; {one.second}", groups),
             number(one.n),
             printed(Cell(critical(one.n))),
             *(printed(Cell(one.rho[at]) if at in one.rho else absent) for at in multiples),

@@ -26,10 +26,13 @@ the percent from which on a seed has solved a length beyond it."""
 
 
 def p_values(samples: Sequence[Mapping[Any, float]], base: Mapping[Any, float]) -> list[float]:
-    """The two-sided p of the paired t test of sample[replica] - base[replica], for each sample,
-    over the replicas that both have, as scipy.stats.ttest_rel has it. NaN below two of them;
-    differences that are all the same number have p 0, or 1 if that is 0.
+    """The two-sided p of each sample against the base, over the replicas that both have: of answers
+    that are right or wrong by `mcnemar`, else of the paired t test of sample[replica] -
+    base[replica], as scipy.stats.ttest_rel has it. NaN below two of them; differences that are all
+    the same number have p 0, or 1 if that is 0.
     """
+    if yes_or_no([base, *samples]):
+        return [mcnemar(sample, base) for sample in samples]
     keys = sorted(base)
     differences = [[sample.get(key, math.nan) - base[key] for key in keys] for sample in samples]
     return _p_values(np.reshape(differences, (len(samples), len(keys)))).tolist()
@@ -228,7 +231,7 @@ def effective_length(
     train_length: int,
     sign: int = 1,
 ) -> tuple[int | None, bool]:
-    """The longest evaluated length up to which values stay close to the one at `train_length`.
+    """The longest evaluated length up to which values are hardly worse than at `train_length`.
 
     It is the longest E such that no evaluated length from `train_length` to E has a value that is
     worse than the one at `train_length` by more than TOLERANCE times its size. Lower is better with
@@ -284,19 +287,15 @@ def reciprocal_ranks(values: np.ndarray) -> list[Rank]:
     """
     from scipy import stats
 
-    ranks = stats.rankdata(np.where(np.isnan(values), np.inf, values), method="min", axis=0)
-    ranks = np.where(np.isnan(values), len(values), ranks)
-    by_seed = (1 / ranks).mean(axis=2)
+    ranks = stats.rankdata(values, "min", axis=0, nan_policy="omit")
+    by_seed = (1 / np.nan_to_num(ranks, nan=len(values))).mean(axis=2)
+    means = by_seed.mean(axis=1)
     if values.shape[1] < REPLICATES:
-        return [Rank(float(mean), math.nan, math.nan) for mean in by_seed.mean(axis=1)]
-    resampled = stats.bootstrap(
+        return [Rank(float(mean), math.nan, math.nan) for mean in means]
+    low, high = stats.bootstrap(
         (by_seed,), np.mean, axis=1, method="percentile", rng=np.random.default_rng(0)
-    )
-    ends = zip(*resampled.confidence_interval, strict=True)
-    return [
-        Rank(float(mean), float(low), float(high))
-        for mean, (low, high) in zip(by_seed.mean(axis=1), ends, strict=True)
-    ]
+    ).confidence_interval
+    return [Rank(*map(float, ends)) for ends in zip(means, low, high, strict=True)]
 
 
 FEWEST = 5

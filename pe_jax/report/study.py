@@ -90,13 +90,14 @@ def frame_of(results: Sequence[Result]) -> pandas.DataFrame:
     """The scores of results: a row for each replica, way, metric and length.
 
     Columns: run, label, seed, way, metric, length and train_length in tokens, value in the unit of
-    the metric, and reason, a sentence where value is NaN. Scores of places or samples have the
-    column place or sample, by number, and no seed. Then a column for each value of the config in
-    which the results differ, by its path, as "train.rate"; a value that is no number, text or
-    boolean is in words, and one that a config lacks is missing.
+    the metric (longppl: the perplexity), and reason, a sentence where value is NaN. Scores of
+    places or samples have the column place or sample, by number, and no seed. Then a column for
+    each value of the config in which the results differ, by its path, as "train.rate"; a value that
+    is no number, text or boolean is in words, and one that a config lacks is missing.
     """
     import pandas
 
+    cells.describe(results)
     apart = {
         id: {
             key: value if isinstance(value, SCALARS) else plain(value) for key, value in own.items()

@@ -161,7 +161,7 @@ def hits(figure: Figure) -> list[tuple[str, list[tuple[float, float, str]]]]:
 
 
 # Some of them Tol's muted ones.
-MORE = ("#332288", "#882255", "#999933", "#7a4b2a", "#808080", "#44aa99", "#e41a1c", "#a6761d")
+MORE = ("#332288", "#882255", "#999933", "#7a4b2a", "#a05fd6", "#44aa99", "#e41a1c", "#a6761d")
 PALETTE = (*COLOURS, *MORE)
 COMMON: dict[str, str] = dict(
     zip(

@@ -23,6 +23,7 @@ from pe_jax.report.cells import (
     by_replica,
     cell,
     column_lengths,
+    compared,
     describe,
     described,
     edge,
@@ -62,7 +63,8 @@ def study(results: Sequence[Result]) -> list[Table]:
     """The tables of every metric and group of the results, by metric. ValueError where the results
     hold no numbers.
     """
-    found = [table for metric in metrics(results) for table in grouped(results, metric)]
+    models = [result for group in groups.groups(results) for result in group.results]
+    found = [table for metric in metrics(models) for table in grouped(results, metric)]
     if not found:
         raise ValueError(f"the {count(len(results), 'record')} hold no numbers to report")
     return found
@@ -110,19 +112,6 @@ def grouped(results: Sequence[Result], metric: str = "same_targets") -> list[Tab
     return found
 
 
-def extrapolation(results: Sequence[Result], metric: str = "same_targets") -> Table:
-    """The table of one metric. ValueError where no result has the metric, and where the results are
-    of several groups, which must not be ranked together.
-    """
-    found = grouped(results, metric)
-    if len(found) > 1:
-        raise ValueError(
-            "a table ranks results of one text, training and protocol, got "
-            f"{'; '.join(table.heading for table in found)}; tables.grouped makes a table of each"
-        )
-    return found[0]
-
-
 def _table(group: groups.Group, metric: str) -> Table:
     """The table of a group, ordered within its blocks by the mean at the longest length, the best
     first.
@@ -147,11 +136,11 @@ def _table(group: groups.Group, metric: str) -> Table:
     ]
     whole = sorted(rows, key=lambda row: _order(row, sign))  # models as trained are the first
     trained = sum(not row.way for row in whole)
-    compared = len(whole) if alone else trained
-    whole[:compared] = _with_best(whole[:compared], results, metric, lengths, every)
+    candidates = len(whole) if alone else trained
+    whole[:candidates] = _with_best(whole[:candidates], results, metric, lengths, every)
     whole[:trained] = _with_ranks(whole[:trained], results, metric, every)
     references = reference_rows.rows(results, whole[:trained], metric, lengths, group.oracles)
-    whole[compared:compared] = references
+    whole[candidates:candidates] = references
     for row in reference_rows.task_rows(results, metric, lengths, every):
         ends = [i for i, other in enumerate(whole, 1) if other.block == row.block]
         whole.insert(ends[-1] if ends else len(whole), row)
@@ -190,7 +179,7 @@ def _row(
             for n, c in zip(lengths, cells, strict=True)
         ]
         effective, censored = stats.effective_length(lengths, served, length, sign=sign)
-    solved, compared = _solved(result, metric, way)
+    solved, enough = _solved(result, metric, way)
     learned = result.parameters if result.train.steps else None
     return TableRow(
         run=result.id,
@@ -208,7 +197,7 @@ def _row(
         rate=rate(result),
         rate_edge=edge(result),
         solved=solved,
-        compared=compared,
+        compared=enough,
         beyond=beyond(result, metric, every, way) if in_percent(metric) else None,
     )
 
@@ -244,26 +233,16 @@ def _with_best(
     every: Sequence[int],
 ) -> list[TableRow]:
     by_id, sign = {result.id: result for result in results}, described(metric).sign
-    train = results[0].train.length
+    runs = [(row, by_id[row.run]) for row in rows]
 
-    def marked(samples: list[dict[Replica, float]], compared: list[bool]) -> list[bool]:
-        kept = [sample for sample, one in zip(samples, compared, strict=True) if one]
-        several = sum(map(bool, kept)) > 1
-        bold = iter(stats.unless_many(stats.best(kept, sign)) if several else [False] * len(kept))
-        return [one and next(bold) for one in compared]
+    def marked(samples: list[dict[Replica, float]]) -> list[bool]:
+        bold = iter(stats.unless_many(stats.best([*filter(None, samples)], sign)))
+        return [bool(sample) and next(bold) for sample in samples]
 
-    ways = [(by_id[row.run], row.way) for row in rows]
-    columns = [
-        marked(
-            [values(by_replica(run, metric, length, way)) for run, way in ways],
-            [row.compared or length <= train for row in rows],
-        )
-        for length in lengths
-    ]
-    means = [means_beyond(run, metric, every, way) for run, way in ways]
-    columns.append(marked(means, [row.compared for row in rows]))
-    bold = zip(*columns, strict=True)
+    columns = [[compared(row, run, metric, length) for row, run in runs] for length in lengths]
+    means = [means_beyond(run, metric, every, row.way) if row.compared else {} for row, run in runs]
     found = []
+    bold = zip(*map(marked, [*columns, means]), strict=True)
     for row, (*marks, last) in zip(rows, bold, strict=True):
         cells = tuple(replace(c, best=b) for c, b in zip(row.cells, marks, strict=True))
         found.append(
@@ -275,10 +254,10 @@ def _with_best(
 def _with_ranks(
     rows: list[TableRow], results: Sequence[Result], metric: str, lengths: Sequence[int]
 ) -> list[TableRow]:
-    compared = [row for row in rows if row.compared]
-    if not 2 <= len(compared) <= MODELS:
+    ranked = [row for row in rows if row.compared]
+    if not 2 <= len(ranked) <= MODELS:
         return rows
-    scores = _scores_beyond(compared, results, metric, lengths)
+    scores = _scores_beyond(ranked, results, metric, lengths)
     if not scores.size:
         return rows
     ranks = iter(stats.reciprocal_ranks(scores))

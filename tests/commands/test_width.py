@@ -10,10 +10,11 @@ import pytest
 from commands import ROOT, Lab, the_run
 from drawn import drawn
 from rich.console import Console
+from studies import table_of
 
 from pe_jax.commands import cli
 from pe_jax.commands.list import LISTS
-from pe_jax.report import labels, sheet, sheets, tables
+from pe_jax.report import labels, sheet, sheets
 
 COLUMNS = 80
 NUMBER = re.compile(r"[-+−]?\d[\d.,]*( ± \d[\d.]*)?")
@@ -65,7 +66,7 @@ def test_tables_of_runs_fit(lab, workdir):
 def test_no_value_of_a_table_is_broken(columns):
     """With long names and many lengths each row's values stand on the first line of its name."""
     specs = ("rope", "learned(clip=True)", "yarn(factor=4.0,original=128)+window(window=32)")
-    table = tables.extrapolation([drawn("passkey", spec, 3) for spec in specs], "accuracy")
+    table = table_of([drawn("passkey", spec, 3) for spec in specs], "accuracy")
     console = Console(width=columns, file=io.StringIO())
     console.print(*sheet.terminal(sheets.extrapolation([table]), 3))
     lines = [line.rstrip() for line in console.file.getvalue().splitlines()]

@@ -5,6 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from commands import Lab, tiny
+from studies import table_of
 
 from pe_jax.compose.advice import advice
 from pe_jax.compose.parse import make, parse
@@ -12,7 +13,7 @@ from pe_jax.compose.swap import swap
 from pe_jax.encoding import Dims
 from pe_jax.encodings import ENCODINGS
 from pe_jax.encodings.t5 import T5
-from pe_jax.report import study, tables
+from pe_jax.report import study
 
 DIMS = Dims(model=32, heads=4, head=8, layers=4, train_len=64)
 
@@ -138,5 +139,5 @@ def test_a_run_tells_it_and_keeps_it_for_the_table(tmp_path_factory, tmp_path):
     done = lab.start("run", config, *arguments, f"--workdir={tmp_path}").wait()
     assert done.code == 0, done.err
     assert "note: t5: training at 16 tokens never uses" in done.err + done.out
-    notes = tables.extrapolation(study.load(tmp_path)).notes
+    notes = table_of(study.load(tmp_path)).notes
     assert any("t5: training at 16 tokens" in note for note in notes)

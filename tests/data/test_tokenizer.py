@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 import tokenizers
 from commands import Lab, result, rewrite, run_of, the_run, tiny
+from studies import table_of
 from tokenizers import AddedToken, Regex, models, normalizers, pre_tokenizers
 
 from pe_jax import record
@@ -574,7 +575,7 @@ def test_a_run_that_starts_from_another_has_its_tokens(run, lab):
 
 def test_what_is_said_of_a_run_names_its_tokens(run):
     found = records.decode(record.Result, result(run))
-    table = tables.extrapolation([found])
+    table = table_of([found])
     size = found.target_bytes["same_targets"][16]
     assert f"256 tokens ({size:,} bytes) are scored at each length." in table.notes[0]
     assert "Trained on windows of 16 tokens (bpe:300) of files:" in notes.setting(
@@ -585,7 +586,7 @@ def test_what_is_said_of_a_run_names_its_tokens(run):
     plain = dataclasses.replace(
         found, id="rope-0", target_bytes=sizes, tokenizer=record.Vocabulary()
     )
-    told = tables.extrapolation([plain]).notes
+    told = table_of([plain]).notes
     assert "256 tokens are scored at each length." in told[0]
     assert "Trained on windows of 16 tokens of files:" in told[1]
     apart = tables.grouped([found, plain])

@@ -12,6 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from flax import nnx
+from studies import table_of
 
 from pe_jax.compose.parse import make
 from pe_jax.data.tokenizer import Tokenizer
@@ -31,7 +32,6 @@ from pe_jax.metric import METRICS, Predictions, SampleMetric, TextMetric, named
 from pe_jax.model.config import LmConfig
 from pe_jax.model.memory import Memory
 from pe_jax.record import CorpusRecord, Reason, Replica, Result, Training, Way
-from pe_jax.report.tables import extrapolation
 from pe_jax.storage.jsonl import History
 from pe_jax.training.config import TrainConfig
 from pe_jax.training.session import Session
@@ -686,9 +686,7 @@ def test_a_metric_of_ones_own_that_is_better_when_higher_goes_from_windows_to_ta
     weights = [last - first + 1 for first, last in bins(line.position)]
     np.testing.assert_allclose(np.average(line.value, weights=weights), np.mean(seen), rtol=2e-5)
 
-    table = extrapolation(
-        [result_of(found, 3, "oracle"), result_of(found, 4, "uniform")], mine.name
-    )
+    table = table_of([result_of(found, 3, "oracle"), result_of(found, 4, "uniform")], mine.name)
     assert [row.label for row in table.rows] == ["oracle", "uniform"]
     assert not any(cell.best for row in table.rows for cell in row.cells)  # one seed, no test
     assert [row.rank.mean for row in table.rows] == [1.0, 0.5]

@@ -186,6 +186,16 @@ def test_a_text_that_cannot_tell_is_said_to_be_one():
     assert any("far tokens matter" in note for note in steep.notes)
 
 
+def test_right_and_wrong_answers_are_told_apart_by_mcnemars_test():
+    """As it is the model is right at the first place alone, with rerope and pi at all."""
+    asked = result(("niah_single_1_exact",), reference=128)
+    rows = [dataclasses.replace(row, value=100.0 * (row.value >= 90)) for row in asked.rows]
+    made = answer(dataclasses.replace(asked, rows=tuple(rows)), parse("rope").encodings(DIMS))
+    by = {choice.name: choice.p for choice in made.choices}
+    assert made.baseline == "as it is"
+    assert by["rerope"] == by["pi"] == pytest.approx(4 * 2 * 0.5 ** (PLACES - 1))
+
+
 def test_as_if_trained_at_fewer_tokens_the_model_as_it_is_is_the_truth():
     found = answer(result(reference=128), parse("rope").encodings(DIMS))
     assert found.as_if and found.baseline == "as it is"

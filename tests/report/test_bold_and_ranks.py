@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 from scored import rows, scored
+from studies import table_of
 
 from pe_jax.record import Way
 from pe_jax.report import overview, stats, tables
@@ -33,10 +34,10 @@ def test_a_third_of_the_rows_may_be_bold_and_no_more():
 
 
 def test_a_column_of_models_that_no_test_tells_apart_has_no_bold():
-    apart = tables.extrapolation([model(f"e{i}", 2.0 + i) for i in range(4)])
+    apart = table_of([model(f"e{i}", 2.0 + i) for i in range(4)])
     assert bold(apart) == {"e0": [True] * 2} | {f"e{i}": [False] * 2 for i in (1, 2, 3)}
     assert not note(apart, "What is not bold")
-    alike = tables.extrapolation([model(f"e{i}", 2.0 + i / 9, noise=1.0) for i in range(4)])
+    alike = table_of([model(f"e{i}", 2.0 + i / 9, noise=1.0) for i in range(4)])
     assert not any(any(marks) for marks in bold(alike).values())
     assert "at 64 and 128" in note(alike, "What is not bold")
 
@@ -44,6 +45,13 @@ def test_a_column_of_models_that_no_test_tells_apart_has_no_bold():
 def test_the_only_model_of_a_study_is_not_bold():
     (table,) = tables.study([model("rope", 2.0)])
     assert bold(table) == {"rope": [False, False]} and not note(table, "What is not bold")
+
+
+def test_models_without_a_value_do_not_make_the_others_bold():
+    config = {"eval": {"lengths": [64, 128]}}
+    values = [{64: 2.0, 128: 3.0}, {64: 3.0, 128: 4.0}, *({64: 4.0 + i} for i in range(4))]
+    made = [scored(f"e{i}", [one], config=config) for i, one in enumerate(values)]
+    assert not any(any(marks) for marks in bold(table_of(made)).values())
 
 
 def test_in_an_overview_a_model_is_not_held_against_its_swaps():
@@ -66,7 +74,7 @@ def test_answers_to_the_same_questions_are_told_apart_by_mcnemars_test_alone():
     way = Way(swap="yarn")
     wrong = [{64: 100.0, 128: 0.0}] * 4
     right = rows([{64: 100.0, 128: 100.0}] * 4, way=way, **ANSWERS)
-    table = tables.extrapolation([scored("rope", wrong, more=right, **ANSWERS)], "passkey")
+    table = table_of([scored("rope", wrong, more=right, **ANSWERS)], "passkey")
     assert any("McNemar's exact test" in said for said in table.notes)
     assert [[cell.best for cell in row.cells] for row in table.rows if row.candidate] == [
         [False, False],
@@ -78,13 +86,13 @@ def test_a_value_that_is_not_finite_ends_the_effective_length():
     """And none is known of a model that has none at its training length."""
     breaks = scored("rope", [{64: 2.0, 128: 2.0, 256: math.inf}] * 2)
     broken = scored("nope", [{64: math.inf, 128: math.inf, 256: math.inf}] * 2)
-    rows = {row.label: row for row in tables.extrapolation([breaks, broken]).rows}
+    rows = {row.label: row for row in table_of([breaks, broken]).rows}
     assert (rows["rope"].effective, rows["rope"].censored) == (128, False)
     assert (rows["nope"].effective, rows["nope"].censored) == (None, False)
 
 
 def test_a_column_with_one_value_has_no_bold():
-    table = tables.extrapolation([model("rope", 2.0), scored("t5", [{128: 2.5}] * 3)])
+    table = table_of([model("rope", 2.0), scored("t5", [{128: 2.5}] * 3)])
     assert not any(row.cells[-1].best for row in table.rows if row.label == "t5")
 
 
@@ -97,7 +105,7 @@ def test_fewer_than_ten_replicates_have_ranks_without_an_interval():
         assert np.isclose(first.mean, wins + (1 - wins) / 2)
         assert np.isclose(second.mean, 1 - wins + wins / 2)
         assert math.isnan(first.low) == math.isnan(second.high) == (seeds < 10)
-    ranked = tables.extrapolation([model("a", 2.0), model("b", 3.0)])
+    ranked = table_of([model("a", 2.0), model("b", 3.0)])
     assert "bootstrap" not in note(ranked, "How the models rank")
     many = [model(label, 2.0, noise=1.0, seeds=12) for label in "ab"]
-    assert "bootstrap" in note(tables.extrapolation(many), "How the models rank")
+    assert "bootstrap" in note(table_of(many), "How the models rank")

@@ -121,6 +121,10 @@ def test_places_are_paired_where_they_are_the_same():
     found = compare.compare([pretrained()], [longer])
     assert not one(found).paired
     assert "Welch's, since the places differ." in " ".join(compare.notes(found))
+    scored = [replace(pretrained(), scored=replace(ROPE.corpus, hash=c * 64)) for c in "ab"]
+    found = compare.compare(scored[:1], scored[1:])
+    assert not one(found).paired
+    assert found.changes[0].startswith("text scored: stdlib (SHA-256 aaaaaaaaaaaa) in A")
 
 
 def test_a_diverged_seed_is_left_out_of_its_pair_and_told():

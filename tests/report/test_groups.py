@@ -6,7 +6,7 @@ import pytest
 from drawn import drawn as of_task
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from studies import make_record
+from studies import make_record, table_of
 
 from pe_jax.record import CorpusRecord, Vocabulary, Way
 from pe_jax.report import groups, labels, page, sheet, sheets, style, tables
@@ -131,8 +131,6 @@ def test_no_bold_cell_rank_or_summary_spans_what_differs(pair):
         assert f": {row.label} (" in said and f": {other} (" not in said
         assert "1 encoding trained" in said
         assert not any("reciprocal rank" in note for note in table.notes)
-    with pytest.raises(ValueError, match="tables.grouped makes a table of each"):
-        tables.extrapolation(results)
 
 
 @given(st.lists(FIELDS, min_size=2, max_size=5))
@@ -258,7 +256,7 @@ def test_the_summary_tells_how_many_seeds_there_are(seeds, said):
         make_record(label, [2.5] * 5, seeds=tuple(range(n)))
         for label, n in zip(("rope", "t5"), seeds, strict=True)
     ]
-    table = tables.extrapolation(results)
+    table = table_of(results)
     assert said in page.summary(table)
     assert said.strip("()").removesuffix(" each") + ", ±" in table.notes[1]
 
@@ -271,7 +269,7 @@ def test_the_summary_of_a_single_model_compares_its_swaps():
         for row in model.rows
         for swap, by in far.items()
     )
-    said = page.summary(tables.extrapolation([replace(model, rows=rows)]))
+    said = page.summary(table_of([replace(model, rows=rows)]))
     assert said.startswith(
         "rope, trained at 64 tokens (3 seeds), evaluated at up to 1024 tokens, as it is and with "
         "2 swaps. Lowest bits per byte at 1024: rerope ("
@@ -284,11 +282,11 @@ def test_of_equal_models_none_is_called_the_best():
         make_record(label, [2.5 + first, 2.5, 2.5, 2.5, 2.5])
         for label, first in (("rope", 0.0), ("t5", 0.5))
     ]
-    table = tables.extrapolation(results)
+    table = table_of(results)
     assert "All round to the same bits per byte at 1024: 2.51." in page.summary(table)
     assert "How the models rank" not in sheet.by_question(table.notes)
     better = make_record("alibi", [2.5, 2.4, 2.4, 2.4, 2.4])
-    table = tables.extrapolation([*results, better])
+    table = table_of([*results, better])
     assert "Lowest bits per byte at 1024: alibi (" in page.summary(table)
     assert "How the models rank" in sheet.by_question(table.notes)
 

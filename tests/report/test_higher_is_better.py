@@ -10,11 +10,11 @@ import math
 
 import numpy as np
 import pytest
-from studies import make_record
+from studies import make_record, table_of
 
 from pe_jax import metric
 from pe_jax.record import Result
-from pe_jax.report import compare, figures, page, sheet, sheets, study, tables
+from pe_jax.report import compare, figures, page, sheet, sheets, study
 
 PROBABILITY = dataclasses.replace(
     metric.METRICS["same_targets"],
@@ -58,7 +58,7 @@ def results():
 
 @pytest.fixture
 def table(results):
-    return tables.extrapolation(results, "probability")
+    return table_of(results, "probability")
 
 
 def test_the_value_is_the_mean_probability_of_the_targets():
@@ -131,7 +131,7 @@ def test_the_figure_of_positions_is_of_the_metric_of_its_curves(results):
     results = [of_probability(result) for result in results]
     (axes,) = figures.positions(results).axes
     assert axes.get_ylabel() == "probability, minus those of alibi\n(higher is better)"
-    html = page.page(results, [tables.extrapolation(results, "probability")], "study")
+    html = page.page(results, [table_of(results, "probability")], "study")
     assert "Probability against the position in the longest window" in html
     crowd = [of_probability(scored(f"e{i:02d}", [0.3 + 0.01 * i] * 5)) for i in range(20)]
     titles = [axes.get_title() for axes in figures.positions(crowd).axes if axes.get_visible()]

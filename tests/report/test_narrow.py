@@ -5,9 +5,9 @@ import io
 import pytest
 from drawn import drawn
 from rich.console import Console
-from studies import make_records
+from studies import make_records, table_of
 
-from pe_jax.report import sheet, sheets, tables
+from pe_jax.report import sheet, sheets
 
 NOTE = "A note that is longer than the table, as those of most tables are, so that it is broken."
 
@@ -52,7 +52,7 @@ def test_a_long_name_is_broken_between_its_members_and_keeps_every_letter():
 def test_no_value_is_broken_and_the_first_columns_to_go_are_the_cost_and_the_parameters(
     width, gone
 ):
-    table = tables.extrapolation(make_records())
+    table = table_of(make_records())
     lines = printed(sheet.terminal(sheets.extrapolation([table])), width)
     assert max(map(len, lines)) <= width
     text, titles = " ".join(lines), [line for line in lines if line.startswith("encoding ")]
@@ -66,7 +66,7 @@ def test_no_value_is_broken_and_the_first_columns_to_go_are_the_cost_and_the_par
 @pytest.mark.parametrize("width", [80, 180])
 def test_an_extrapolation_table_keeps_its_values(width):
     results = [drawn("passkey", spec, 2) for spec in ("rope", "learned(clip=True)")]
-    table = tables.extrapolation(results, "accuracy")
+    table = table_of(results, "accuracy")
     lines = printed(sheet.terminal(sheets.extrapolation([table])), width)
     assert max(map(len, lines)) <= width
     text = " ".join(lines)

@@ -5,10 +5,10 @@ import math
 import numpy as np
 import pytest
 import scipy.stats
-from studies import make_record
+from studies import make_record, table_of
 
 from experiments.docs import marks
-from pe_jax.report import stats, tables
+from pe_jax.report import stats
 
 
 def by_seed(values):
@@ -70,7 +70,7 @@ def test_what_cannot_be_tested_is_not_told_apart():
     assert stats.best(noisy) == [True, True]
     for seeds, said in ((1, "allows no test"), (5, "paired t test")):
         results = [make_record(f"e{i}", [2.5 + i] * 5, seeds=range(seeds)) for i in range(3)]
-        table = tables.extrapolation(results)
+        table = table_of(results)
         assert said in bold_note(table)
         marks = [any(cell.best for cell in row.cells) for row in table.rows if row.trained]
         assert marks == [seeds > 1, False, False]

@@ -2,10 +2,9 @@
 
 import dataclasses
 
-from studies import make_records
+from studies import make_records, table_of
 
 from pe_jax.record import Device, Process
-from pe_jax.report import tables
 from pe_jax.report.notes import differing
 
 
@@ -23,7 +22,7 @@ def test_only_what_differs_is_said():
     for part in (f"jax {a.versions['jax']} and 9.9", "on ", "H100 (gpu)", "2 commits"):
         assert part in said
     assert said.endswith(f"the code changed while {b.label} went on.")
-    assert said in tables.extrapolation([a, changed]).notes
+    assert said in table_of([a, changed]).notes
 
 
 def test_scores_that_were_computed_otherwise_are_said():

@@ -188,6 +188,15 @@ def test_guesses_are_told_on_either_side():
     assert printed.agreements[0].verdict == "guesses: published"
 
 
+def test_bits_of_a_task_are_no_guesses():
+    levels = (1.0, 1.2, 1.4, 1.6, 1.8)
+    made = [result(*one, metric="bits") for one in zip(SPECS, levels, strict=True)]
+    of = zip(SPECS, levels, strict=True)
+    told = [entry(spec, bits, unit="bits per token") for spec, bits in of]
+    (held,) = hold(made, [reference(*told)])
+    assert held.agreements[0].verdict == "agrees"
+
+
 def test_chance_of_whole_samples_is_that_of_the_most_frequent_target():
     ours = result("rope", 58, metric="exact_match")
     line = entry("rope", 9.0, unit="samples without an error in %")

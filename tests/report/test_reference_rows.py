@@ -7,7 +7,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from scored import scored
+from scored import rows, scored
+from studies import table_of
 
 from pe_jax.record import Tried
 from pe_jax.report import headroom, page, tables
@@ -30,7 +31,7 @@ def test_the_table_says_which_rates_are_at_the_edge_of_those_tried():
         return replace(result, rates=rates)
 
     asked = [1e-3, 3e-3, 9e-3]
-    table = tables.extrapolation(
+    table = table_of(
         [
             with_rates("inside", 3e-3, asked, asked),
             with_rates("narrow", 1e-3, asked, asked),
@@ -55,12 +56,12 @@ def test_a_model_whose_value_hardly_changes_does_not_look_beyond_the_training_le
 
     still, shifts = model("cpb", 9e-5, -9e-5), model("alibi", 2e-3, -2e-3)
     slightly = model("fire", 1.1e-4, 0.0)
-    said = notes(tables.extrapolation([still, shifts, slightly]), "What does not look further")
+    said = notes(table_of([still, shifts, slightly]), "What does not look further")
     assert said.startswith("cpb does not look beyond 64: from 64 to 1024")
     to_the_longest = scored("window", [{64: 2.0, 256: 2.0 + 1e-6}])
-    assert "to 256" in notes(tables.extrapolation([to_the_longest]), "What does not look further")
+    assert "to 256" in notes(table_of([to_the_longest]), "What does not look further")
     others = scored("cpb", [{64: 2.0, 1024: 2.0}], metric="nonoverlapping")
-    assert not notes(tables.extrapolation([others], "nonoverlapping"), "What does not look further")
+    assert not notes(table_of([others], "nonoverlapping"), "What does not look further")
 
 
 LENGTHS = (64, 128, 256)
@@ -108,6 +109,24 @@ def test_reference_rows_are_the_value_at_l_and_the_values_of_who_was_trained_at_
     assert "scores 0.400 bits per byte below t5 cropped to 64" in notes(
         table, "What more context is worth"
     )
+
+
+def test_an_oracle_may_have_metrics_that_no_model_has():
+    more = rows([{256: 1.0}], metric="nonoverlapping")
+    with_more = replace(ORACLES[1], rows=(*ORACLES[1].rows, *more))
+    assert {table.metric for table in tables.study([*PLAIN, with_more])} == {
+        table.metric for table in tables.study([*PLAIN, ORACLES[1]])
+    }
+
+
+def test_an_oracle_that_has_learned_worse_says_nothing_of_the_text():
+    (table,) = (
+        t
+        for t in tables.study([*PLAIN, oracle("t5", 256, (9, 9, 2.2))])
+        if t.metric == "same_targets"
+    )
+    said = notes(table, "What more context is worth")
+    assert "above t5 cropped to 64" in said and "worth less than" not in said
 
 
 def test_the_figure_shows_who_was_trained_at_e_at_the_lengths_that_there_are():

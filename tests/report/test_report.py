@@ -21,7 +21,7 @@ from commands import Lab
 from drawn import pretrained, texts
 from matplotlib.text import Text
 from rich.console import Console
-from studies import make_record, make_records, parsed, save_runs, written
+from studies import make_record, make_records, parsed, save_runs, table_of, written
 
 from pe_jax import record
 from pe_jax.record import Reason, Way
@@ -41,7 +41,7 @@ def records():
 
 @pytest.fixture(scope="module")
 def table(records):
-    return tables.extrapolation(records)
+    return table_of(records)
 
 
 def row_of(table, label):
@@ -80,7 +80,7 @@ def test_best_is_the_lowest_mean_of_the_models_as_trained_and_its_equals(table):
 
 
 def test_of_one_model_with_swaps_no_bold_value_is_worse_than_another():
-    found = tables.extrapolation([make_record("rope", [2.45, 2.60, 3.30, 4.00, 4.40])])
+    found = table_of([make_record("rope", [2.45, 2.60, 3.30, 4.00, 4.40])])
     assert {row.label: [cell.best for cell in row.cells] for row in found.rows} == {
         "rope": [False] * 5,
         "rope, window 64": [False, True, True, True, True],  # at 64 both are equal
@@ -101,7 +101,7 @@ def test_a_length_that_ran_out_of_memory_leaves_the_effective_length_open():
     result = make_record("alibi", [2.5] * 5)
     failed = dict(value=None, reason=Reason.OUT_OF_MEMORY)
     rows = tuple(replace(row, **failed) if row.length == 1024 else row for row in result.rows)
-    row = tables.extrapolation([replace(result, rows=rows)]).rows[0]
+    row = table_of([replace(result, rows=rows)]).rows[0]
     assert (row.effective, row.censored) == (512, True)
     assert row.cells[-1].reason == row.gain.reason == "out of memory"
 
@@ -127,7 +127,7 @@ def test_values_that_are_not_finite_are_not_averaged():
     result = make_record("rope", [2.5] * 5, window=False)
     first, *rest = result.rows
     rows = (replace(first, value=math.inf), *rest)
-    cell = tables.extrapolation([replace(result, rows=rows)]).rows[0].cells[0]
+    cell = table_of([replace(result, rows=rows)]).rows[0].cells[0]
     assert (cell.n, cell.mean) == (2, pytest.approx(2.515))
     assert cell.reason == "n=2 of 3: seed 0 not finite"
 
@@ -146,25 +146,25 @@ def test_equal_labels_are_told_apart_by_what_differs_in_their_configs():
 
 def test_equal_labels_of_one_config_are_told_apart_by_their_hash():
     first, second = make_record("rope", [2.5] * 5), make_record("rope", [2.6] * 5)
-    found = tables.extrapolation([first, replace(second, id="rope-5e6f7a8b")])
+    found = table_of([first, replace(second, id="rope-5e6f7a8b")])
     assert [r.label for r in found.rows[:2]] == ["rope (1a2b3c4d)", "rope (5e6f7a8b)"]
 
 
 def test_a_run_that_starts_from_another_is_explained():
     records = [make_record("rope", [2.5] * 5), make_record("pi from rope", [2.4] * 5)]
     told = "began at the final parameters of a model trained with B"
-    assert told not in " ".join(tables.extrapolation(records).notes)
+    assert told not in " ".join(table_of(records).notes)
     parent = record.Parent(
         id=records[0].id, parameters="", label="rope", config="", commit="", new=(), dropped=()
     )
     records[1] = replace(records[1], parent=parent)
-    assert told in " ".join(tables.extrapolation(records).notes)
+    assert told in " ".join(table_of(records).notes)
 
 
 def test_any_encoding_can_be_swapped_in():
     result = make_record("rope", [2.5] * 5)
     rows = tuple(replace(row, way=row.way and Way(swap="yarn(scale=4)")) for row in result.rows)
-    found = tables.extrapolation([replace(result, rows=rows)])
+    found = table_of([replace(result, rows=rows)])
     assert [row.label for row in found.rows] == [
         "rope",
         "rope, yarn(scale=4)",
@@ -181,7 +181,7 @@ def test_a_swap_that_changes_no_value_is_said_to_have_had_no_effect():
             replace(r, way=Way(swap=swap), value=r.value + shift * (r.length == 64))
             for r in result.rows
         )
-        return " ".join(tables.extrapolation([replace(result, rows=(*result.rows, *rows))]).notes)
+        return " ".join(table_of([replace(result, rows=(*result.rows, *rows))]).notes)
 
     assert "length: rope, pi(factor=1.0)." in notes("pi(factor=1.0)", 0.0)
     assert "No effect" not in notes("pi(factor=1.0)", 1e-15)
@@ -203,7 +203,7 @@ def test_what_is_told_of_a_pretrained_model_has_its_places_and_parameters(tmp_pa
 
 def test_an_unknown_metric_lists_the_known_ones(records):
     with pytest.raises(ValueError, match="same_targets, nonoverlapping"):
-        tables.extrapolation(records, "accuracy")
+        tables.grouped(records, "accuracy")
 
 
 def test_frame_has_every_number_once(tmp_path, records):
@@ -252,7 +252,7 @@ def test_notes_give_the_protocol_the_seeds_and_the_targets(table):
 
 def test_notes_are_grouped_by_the_questions_that_they_answer(records):
     doubted = [replace(records[0], advice=("the far buckets are not trained",)), records[1]]
-    found = tables.extrapolation(doubted)
+    found = table_of(doubted)
     grouped = sheet.by_question(found.notes)
     assert grouped["What is doubtful"] == ["the far buckets are not trained."]
     assert sum(grouped.values(), []) == [*found.notes]
@@ -276,7 +276,7 @@ def tried(label, best):
 
 
 def test_the_notes_and_the_csv_tell_the_learning_rates_that_were_chosen():
-    few = tables.extrapolation([tried("rope", 0.009), tried("t5", 0.027), tried("alibi", 0.009)])
+    few = table_of([tried("rope", 0.009), tried("t5", 0.027), tried("alibi", 0.009)])
     (told,) = (note for note in few.notes if "learning rate" in note)
     assert told == (
         "The learning rate is that of 0.003, 0.009, 0.027 and 0.1 with the lowest bits per byte of "
@@ -290,14 +290,14 @@ def test_the_notes_and_the_csv_tell_the_learning_rates_that_were_chosen():
         "alibi": "0.009",
     }
     many = [tried(f"e{i}", 0.009) for i in range(50)] + [tried(f"f{i}", 0.003) for i in range(4)]
-    (told,) = (n for n in tables.extrapolation(many).notes if "learning rate is that" in n)
+    (told,) = (n for n in table_of(many).notes if "learning rate is that" in n)
     assert told.endswith(
         ": 0.003 for f0, f1, f2 and f3; 0.009 for 50 models (table.csv has that of each)."
     )
     for result in many:
         assert cells.rate(result) == chosen(result.rates).rate
     config = {"train": {"rate": 1e-3}}
-    alone = tables.extrapolation([replace(make_record("rope", [2.5] * 5), config=config)])
+    alone = table_of([replace(make_record("rope", [2.5] * 5), config=config)])
     assert alone.rows[0].rate == 1e-3 and "learning rate" not in " ".join(alone.notes)
 
 
@@ -311,7 +311,7 @@ def test_learning_rates_at_an_end_of_those_tried_are_told_in_one_sentence():
     inner = grid("nope", 3.0, 2.0, 3.0), grid("fire", None, 2.0, 3.0)  # a seed diverged at 1
     ends = grid("rope", 2.0, 3.0), grid("alibi", 2.0, 3.0), grid("t5", 3.0, 2.0)
     doubtful = [
-        sheet.by_question(tables.extrapolation(results).notes).get("What is doubtful")
+        sheet.by_question(table_of(results).notes).get("What is doubtful")
         for results in (inner, [*inner, *ends])
     ]
     assert doubtful == [
@@ -324,7 +324,7 @@ def test_learning_rates_at_an_end_of_those_tried_are_told_in_one_sentence():
 
 
 def test_one_seed_has_no_intervals():
-    found = tables.extrapolation([make_record("rope", [2.5, 2.6, 2.7, 2.8, 2.9], seeds=(0,))])
+    found = table_of([make_record("rope", [2.5, 2.6, 2.7, 2.8, 2.9], seeds=(0,))])
     assert texts(sheets.extrapolation([found])[0])[0][1:7] == [
         "2.50",
         "2.60",
@@ -352,9 +352,7 @@ def test_markdown_marks_the_best_and_keeps_columns_apart(table):
     assert rows[0][:3] == ["encoding", "64 (1x)", "128 (2x)"]
     assert rows[2][:2] == ["transformer_xl", "**2.46 ± 0.02**"]
     assert {len(row) for row in rows} == {10}
-    piped = sheet.markdown(
-        sheets.extrapolation([tables.extrapolation([make_record("a|b", [2.5] * 5)])])
-    )
+    piped = sheet.markdown(sheets.extrapolation([table_of([make_record("a|b", [2.5] * 5)])]))
     assert r"| a\|b " in piped
 
 
@@ -364,15 +362,15 @@ def test_latex_escapes_and_marks(table):
     assert r"n/a\textsuperscript{2}" in text and r"95 \%" in text
     assert r"\toprule" in text and r"\midrule rope, window 64" in text
     odd = sheet.latex(
-        sheets.extrapolation([tables.extrapolation([make_record("a_b[::2]&c%{d}~e^f", [2.5] * 5)])])
+        sheets.extrapolation([table_of([make_record("a_b[::2]&c%{d}~e^f", [2.5] * 5)])])
     )
     assert r"a\_b{[}::2{]}\&c\%\{d\}\textasciitilde{}e\textasciicircum{}f &" in odd
 
 
 @pytest.mark.skipif(not shutil.which("pdflatex"), reason="needs pdflatex")
 def test_latex_compiles(tmp_path, records, table):
-    odd = tables.extrapolation([make_record("a_b[::2]&c%{d}~e^f<g>|h\\i#$", [2.5] * 5)])
-    many = tables.extrapolation([make_record(f"e{i}", [2.5] * 5) for i in range(50)])
+    odd = table_of([make_record("a_b[::2]&c%{d}~e^f<g>|h\\i#$", [2.5] * 5)])
+    many = table_of([make_record(f"e{i}", [2.5] * 5) for i in range(50)])
     document = f"\\documentclass{{article}}\\usepackage{{{sheet.PACKAGES}}}\\begin{{document}}\n"
     source = tmp_path / "table.tex"
     source.write_text(
@@ -388,7 +386,7 @@ def test_latex_compiles(tmp_path, records, table):
 
 
 def test_latex_names_its_packages_and_each_table_has_a_label_of_its_own(records):
-    both = [tables.extrapolation(records, metric) for metric in ("same_targets", "nonoverlapping")]
+    both = [table_of(records, metric) for metric in ("same_targets", "nonoverlapping")]
     text = sheet.latex(sheets.extrapolation([*both, both[0]]))
     assert text.splitlines()[0] == r"% These tables need \usepackage{booktabs,adjustbox}."
     labels = re.findall(r"\\label\{(.*?)\}", text)
@@ -397,7 +395,7 @@ def test_latex_names_its_packages_and_each_table_has_a_label_of_its_own(records)
 
 def test_a_long_table_is_split_into_floats_of_one_number_that_fit_a_page():
     some = [make_record(f"e{i:02d}", [2.5 + i / 100] * 5) for i in range(50)]
-    long = tables.extrapolation(some)
+    long = table_of(some)
     parts = sheet.latex(sheets.extrapolation([long])).split(r"\begin{table}")[1:]
     rows = [
         re.findall(r"^(?:\\midrule )?(e\d\d(?:, (?:window|cropped to) 64)?) ", p, re.M)
@@ -489,7 +487,7 @@ def test_the_documents_are_those_of_the_split_that_was_scored():
     data = written("rope", [2.5] * 5)
     data["config"]["eval"]["split"] = "valid"
     scored = parsed(data)
-    assert "validation documents" in tables.extrapolation([scored]).notes[0]
+    assert "validation documents" in table_of([scored]).notes[0]
 
 
 def test_everything_says_that_validation_text_was_scored(tmp_path, unsaved):
@@ -519,7 +517,7 @@ def test_the_number_of_targets_before_a_place_is_that_of_the_config():
     data["config"]["eval"]["last"] = 32
     scored = parsed(data)
     for found, said in ((default, "the L/2 tokens before"), (scored, "the 32 tokens before")):
-        assert said in tables.extrapolation([found]).notes[0]
+        assert said in table_of([found]).notes[0]
 
 
 def test_labels_say_where_a_line_ends(records):
@@ -553,7 +551,7 @@ def test_swaps_are_in_the_order_of_their_numbers():
         for row in result.rows
         if row.way or size == 48
     )
-    found = tables.extrapolation([replace(result, rows=rows)])
+    found = table_of([replace(result, rows=rows)])
     assert [str(row.way) for row in found.rows if not row.method] == ["", "memory 48", "memory 192"]
 
 
@@ -617,7 +615,7 @@ def test_the_figures_of_training_are_drawn_where_results_have_it(records, html):
     progress = record.Progress(seed=0, step=(1, 2), loss=(1.0, 1.0), valid=(8.0, 3.0))
     trained = replace(records[0].train, progress=(progress,))
     some = [replace(records[0], train=trained), *records[1:]]
-    made = page.page(some, [tables.extrapolation(some)], "study")
+    made = page.page(some, [table_of(some)], "study")
     assert "<h2>Training</h2>" in made and ">training step<" in made
     assert "A cross: a seed has none from there on." in made
     assert "<h2>Training</h2>" not in html
@@ -627,7 +625,7 @@ def test_a_caption_says_that_an_arrow_head_marks_a_cut_where_there_is_one(record
     wide = [replace(row, value=row.value + row.replica.number) for row in records[0].rows]
     cut = replace(records[0], rows=tuple(wide))
     for results, said in ((records, False), ([cut, *records[1:]], True)):
-        curves, *_ = page.drawn(results, [tables.extrapolation(results)], (), 5.5)
+        curves, *_ = page.drawn(results, [table_of(results)], (), 5.5)
         assert curves.kind == "curves" and ("arrow head" in curves.caption) == said
 
 
@@ -686,7 +684,7 @@ def test_a_frame_without_the_metric_names_those_it_has(tmp_path, records):
 
 def test_a_metric_that_is_not_known_here_is_reported_by_its_name(records):
     rows = tuple(replace(row, metric="mine") for row in records[0].rows if not row.replica.number)
-    table = tables.extrapolation([replace(records[0], rows=rows)], "mine")
+    table = table_of([replace(records[0], rows=rows)], "mine")
     assert table.title == "Bits per byte, mine (lower is better)"
     assert table.notes[0].startswith("The metric mine is not defined here")
 

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from drawn import drawn, guessed, texts
 from rich.console import Console
+from studies import table_of
 
 from pe_jax.record import Baseline, Replica, Way
 from pe_jax.report import page, sheet, sheets, tables
@@ -23,7 +24,7 @@ def results(**more):
 
 
 def test_they_are_a_last_block_without_bold_ranks_or_gain():
-    table = tables.extrapolation(results(), "accuracy")
+    table = table_of(results(), "accuracy")
     assert [name for name, _ in table.blocks] == ["as trained", "no model"]
     frequent, guess = table.rows[2:]
     assert (frequent.label, guess.label) == (FREQUENT, GUESS)
@@ -39,7 +40,7 @@ def test_mean_and_solved_length_are_computed_as_those_of_models():
     known = tuple(
         Baseline(name="guess", metric="accuracy", length=n, value=v) for n, v in values.items()
     )
-    table = tables.extrapolation([drawn("even_pairs", "rope", 2, baselines=known)], "accuracy")
+    table = table_of([drawn("even_pairs", "rope", 2, baselines=known)], "accuracy")
     row = table.rows[-1]
     assert (row.effective, row.censored, row.beyond.mean) == (80, False, 67.0)
     (printed,) = sheets.extrapolation([table])
@@ -53,7 +54,7 @@ def test_those_of_a_variant_of_the_task_stand_with_its_rows():
         variant = tuple(replace(row, way=easier) for row in one.rows)
         known = (*one.baselines, *guessed("even_pairs", way=easier))
         made.append(replace(one, rows=(*one.rows, *variant), baselines=known))
-    table = tables.extrapolation(made, "accuracy")
+    table = table_of(made, "accuracy")
     blocks = {name: [row.label for row in rows] for name, rows in table.blocks}
     assert list(blocks) == ["as trained", "ignore=0.98", "no model"]
     assert blocks["ignore=0.98"] == [
@@ -87,7 +88,7 @@ def test_every_form_of_the_table_has_them():
 def test_a_choice_of_rows_keeps_them_below():
     choice = Selection.of(["alibi", "rope"])
     shown = choice.results(results())
-    (table,) = choice.tables([tables.extrapolation(shown, "accuracy")], shown)
+    (table,) = choice.tables([table_of(shown, "accuracy")], shown)
     assert [row.label for row in table.rows] == ["alibi", "rope", FREQUENT, GUESS]
 
 
@@ -99,7 +100,7 @@ def test_the_best_means_beyond_training_are_bold_as_those_of_a_length():
         rows = tuple(replace(row, replica=s) for s in seeds for row in one.rows)
         return replace(one, seeds=(0, 1, 2), rows=rows)
 
-    table = tables.extrapolation([alike("rope", 2), alike("alibi", 1)], "accuracy")
+    table = table_of([alike("rope", 2), alike("alibi", 1)], "accuracy")
     assert [(row.label, row.beyond.best) for row in table.rows] == [
         ("rope", True),
         ("alibi", False),

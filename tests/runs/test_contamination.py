@@ -5,9 +5,10 @@ import shutil
 
 import pytest
 from commands import run_of, the_run, write_text
+from studies import table_of
 
 from pe_jax.record import Begun
-from pe_jax.report import notes, sheet, tables
+from pe_jax.report import notes, sheet
 from pe_jax.runs.execute import evaluate_again, execute
 from pe_jax.runs.progress import Silent
 from pe_jax.storage import records
@@ -50,7 +51,7 @@ def test_shared_text_is_told_recorded_and_reported(finished):
     assert [line for line in said if "training text" in line] == [f"note: {DOUBT}"]
     begun = records.read(Begun, the_run(workdir) / "config.json")
     assert begun and begun.corpus == result.corpus
-    table = tables.extrapolation([result], "same_targets")
+    table = table_of([result], "same_targets")
     assert f"{DOUBT}." in sheet.by_question(table.notes)["What is doubtful"]
     scoring = result.config["eval"] | {"split": "valid"}
     valid = dataclasses.replace(result, config=result.config | {"eval": scoring})
@@ -66,6 +67,6 @@ def test_other_text_is_held_against_the_text_of_training(finished, text, tmp_pat
     result = evaluate_again(the_run(again), {"source": f"files:{other}"}, view=heard)
     assert result.scored and result.scored.overlap["test"].copies == 11
     assert heard.said == [f"note: {doubt}" for doubt in result.scored.doubts(["test"])] != []
-    table = tables.extrapolation([result], "same_targets")
+    table = table_of([result], "same_targets")
     told = sheet.by_question(table.notes)["What is doubtful"]
     assert told == [f"{doubt}." for doubt in result.scored.doubts(["test"])]

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from commands import Lab, lines, result, run_of
 from flax import nnx
+from studies import table_of
 
 from configs import continued
 from pe_jax.commands import dry_run
@@ -17,7 +18,6 @@ from pe_jax.data.batches import Batches
 from pe_jax.errors import Refused
 from pe_jax.pretrained.load import load
 from pe_jax.record import Result
-from pe_jax.report import tables
 from pe_jax.runs.execute import evaluate_again, execute
 from pe_jax.runs.progress import Silent
 from pe_jax.runs.run import Run
@@ -207,7 +207,7 @@ def test_the_record_says_where_the_parameters_came_from(done, folder):
     assert parent["id"] == "llama_tied" and parent["label"] == "llama 9.06k"
     assert parent["source"] == f"hf:{folder}" and parent["new"] == parent["dropped"] == []
     assert parent["files"] == load(f"hf:{folder}").files
-    table = tables.extrapolation([records.read(Result, done / "result.json")], "same_targets")
+    table = table_of([records.read(Result, done / "result.json")], "same_targets")
     notes = " ".join(table.notes)
     assert "A from llama 9.06k:" in notes and "of the pretrained model llama_tied, the" in notes
     assert "A from B" not in notes

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from flax import nnx
 from helpers import DIMS
+from studies import table_of
 
 from pe_jax.commands import estimate
 from pe_jax.compose.parse import make
@@ -23,7 +24,7 @@ from pe_jax.evaluation.passes import key_of, plan
 from pe_jax.evaluation.windows import windows
 from pe_jax.pretrained.load import load
 from pe_jax.prompts import Request, passkey
-from pe_jax.report import figures, sheets, tables
+from pe_jax.report import figures, sheets
 from pe_jax.runs.execute import execute
 from pe_jax.runs.folder import Folder
 from pe_jax.runs.progress import SILENT, Silent
@@ -290,7 +291,7 @@ def test_prompts_have_a_table_and_a_heat_map_of_every_swap(book, tmp_path):
     curves = {(str(c.way), c.length, c.position): c.value for c in result.curves}
     assert len(curves) == 3 * 3 * 3 and len(result.rows) == 2 * len(curves)
     assert curves["pi", 600, (1 / 7,)] == (0.0,)
-    table = tables.extrapolation([result], "passkey")
+    table = table_of([result], "passkey")
     assert sheets.extrapolation([table])[0].columns[-1] == "seconds a window"
     notes = " ".join(table.notes)
     assert "same numbers with every swap" in notes and "3 samples" in notes
@@ -301,7 +302,7 @@ def test_prompts_have_a_table_and_a_heat_map_of_every_swap(book, tmp_path):
 
 def test_the_table_says_what_its_intervals_are_over(asked, tmp_path):
     result = execute(asked, tmp_path / "runs", view=SILENT)
-    table = tables.extrapolation([result], "same_targets")
+    table = table_of([result], "same_targets")
     notes = " ".join(table.notes)
     assert "Trained by others, on up to 32 tokens" in notes
     assert "3 places, ±" in notes and "paired over places" in notes and "seed" not in notes

@@ -3,7 +3,14 @@
 import msgspec
 
 from pe_jax.record import VERSION, Result
+from pe_jax.report import tables
 from pe_jax.storage.records import encode
+
+
+def table_of(results, metric="same_targets"):
+    """The table by one metric of results of one group."""
+    (table,) = tables.grouped(results, metric)
+    return table
 
 
 def make_record(label, offsets, **options):
