@@ -139,8 +139,9 @@ def completed(config: Mapping[str, Any]) -> dict[str, Any]:
     whole = {**config, "lm": lm, "data": data, "pe": _pe_section(config["pe"], there)}
     if train.get("steps") == 0:
         run, counted_from = config.get("run", {}), config.get("eval", {}).get("reference")
-        usual = train.get("length", TrainConfig.length) == TrainConfig.length
-        if usual and not counted_from:  # else that length is meant: `trained` of `Run.pretrained`
+        length = train.get("length")
+        # Beside an eval.reference the default length is meant: `Run.pretrained(trained=64)`.
+        if length is None or (length == TrainConfig.length and not counted_from):
             whole["train"] = {**train, "length": there.about.length}
         if tuple(run.get("seeds", RunConfig.seeds)) == RunConfig.seeds:
             whole["run"] = {**run, "seeds": (0,)}

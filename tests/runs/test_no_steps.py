@@ -91,6 +91,8 @@ def test_a_config_that_leaves_length_and_seeds_at_their_defaults_gets_the_models
     assert run_of_config(**{"train.length": 20}).train.length == 20
     assert run_of_config(**{"run.seeds": (1, 2)}).run.seeds == (1, 2)
     asked = {"lengths": (64,), "metrics": ("same_targets",)}
+    counted = Run.pretrained(SOURCE, "files:book.txt", asked | {"reference": 16})
+    assert (counted.train.length, counted.eval.reference) == (32, 16)
     as_if = Run.pretrained(SOURCE, "files:book.txt", asked, 64)
     assert as_if.train.length == as_if.eval.reference == 64
 
