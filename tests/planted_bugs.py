@@ -249,7 +249,7 @@ BUGS = {
             (TRAIN, MEMORY),
         ),
         Bug(  # the rate of the step to come
-            "training/loop.py", "rates_by_step()(step - 1)", "rates_by_step()(step)", (TRAIN,)
+            "training/loop.py", "_rates(config)(step - 1)", "_rates(config)(step)", (TRAIN,)
         ),
         Bug(  # an audit: clipped after AdamW
             "training/config.py",

@@ -9,6 +9,7 @@ Axes: W sequences, T tokens, H heads, Q some of the queries, S tokens of the sen
 from __future__ import annotations
 
 import dataclasses
+import functools
 import re
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
@@ -24,7 +25,7 @@ from pe_jax.atlas.numbers import spread
 from pe_jax.attention.bound import Bound
 from pe_jax.compose.parse import active
 from pe_jax.encoding import Encoding, seen
-from pe_jax.model.lm import LM
+from pe_jax.model.config import LmConfig
 from pe_jax.record import Begun
 from pe_jax.report.plane import doublings
 from pe_jax.runs.trained import Trained
@@ -101,33 +102,48 @@ def _by_distance(weights: Float[np.ndarray, "W H Q T"]) -> Float[np.ndarray, "H 
 
 def attention(model: Trained, tokens: Int[np.ndarray, "T"]) -> list[Float[np.ndarray, "H T T"]]:
     """The weights of every query of one sequence, in each layer, before gates."""
-    found: dict[int, np.ndarray] = {}
     made = tuple(e.at(len(tokens)) for e in model.run.encodings)
-    dims = made[0].dims
+    dense = dataclasses.replace(model.run.lm, attention="dense")
+    logits, weights = _programs(dense, model.run.encodings, made)
+    found = logits(model.params, np.asarray(tokens, np.int32)[None])
+    return [np.asarray(weights(model.params, layer, s)) for layer, s in enumerate(found)]
+
+
+@functools.lru_cache(maxsize=4)  # the sequences of a length share their programs
+def _programs(
+    config: LmConfig, encodings: tuple[Encoding, ...], made: tuple[Encoding, ...]
+) -> tuple[Callable, Callable]:
+    """logits(params, tokens [1, T]) of each layer, and weights(params, layer, its logits)."""
+    graphdef, _ = structure(config, encodings)
+    found: dict[int, np.ndarray] = {}
 
     def of(layer: int) -> Encoding:
         def told(logits):
             found[layer] = np.array(logits)
 
-        return _Watch(dims, told=told, layers=f"{layer}:{layer + 1}")
+        return _Watch(made[0].dims, told=told, layers=f"{layer}:{layer + 1}")
 
-    watching = tuple(of(layer) for layer in range(dims.layers))
-    dense = dataclasses.replace(model.run.lm, attention="dense")
-    graphdef, _ = structure(dense, model.run.encodings)
-    lm = nnx.merge(graphdef, jax.tree.map(jnp.asarray, model.params))
-    lm(jnp.asarray(tokens)[None], encodings=made + watching, key=jax.random.key(0))
-    jax.effects_barrier()
-    return [_weights(lm, made, layer, found[layer]) for layer in range(dims.layers)]
+    watching = tuple(of(layer) for layer in range(config.layers))
 
+    @jax.jit
+    def run(params, tokens):
+        lm = nnx.merge(graphdef, params, copy=True)
+        return lm(tokens, encodings=made + watching, key=jax.random.key(0))[0]
 
-def _weights(
-    lm: LM, made: Sequence[Encoding], layer: int, logits: np.ndarray
-) -> Float[np.ndarray, "H T T"]:
-    here = [i for i, e in enumerate(made) if active(e, layer)]
-    params = tuple(lm.params_of(i, layer) for i in here)
-    pe = Bound(params, tuple(made[i] for i in here), causal=made[0].dims.causal)
-    s = jnp.asarray(logits)
-    return np.asarray(jnp.where(seen(s), pe.normalize(s), 0.0))
+    def logits(params, tokens):
+        run(params, tokens).block_until_ready()
+        jax.effects_barrier()
+        return [found[layer] for layer in range(config.layers)]
+
+    @functools.partial(jax.jit, static_argnums=1)
+    def weights(params, layer, s):
+        lm = nnx.merge(graphdef, params, copy=True)
+        here = [i for i, e in enumerate(made) if active(e, layer)]
+        own = tuple(lm.params_of(i, layer) for i in here)
+        pe = Bound(own, tuple(made[i] for i in here), causal=made[0].dims.causal)
+        return jnp.where(seen(s), pe.normalize(s), 0.0)
+
+    return logits, weights
 
 
 def _read(model: Trained) -> tuple[dict[int, Int[np.ndarray, "W T"]], Int[np.ndarray, "S"]]:
@@ -142,7 +158,7 @@ def _read(model: Trained) -> tuple[dict[int, Int[np.ndarray, "W T"]], Int[np.nda
 
         def drawn(n: int) -> Int[np.ndarray, "W T"]:
             sample = jax.vmap(lambda key: run.task.sample(key, jnp.int32(n), n).tokens)
-            return np.asarray(sample(keys))
+            return np.asarray(jax.jit(sample)(keys))
 
         there = filter(run.task.has, (length, 2 * length, 4 * length))
         samples = {int(run.task.size(n)): drawn(n) for n in there}

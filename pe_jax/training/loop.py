@@ -225,6 +225,12 @@ def _reading(
     return lambda step, count: data.stack(replicas, step, count)
 
 
+@functools.lru_cache(maxsize=8)
+def _rates(config: TrainConfig) -> Callable:
+    """The rate at a step in one program: operation by operation it would be a dozen."""
+    return jax.jit(config.rates_by_step())
+
+
 def _measured(
     config: TrainConfig, task: Task, step: int, out: dict, seconds: float
 ) -> dict[str, Any]:
@@ -235,7 +241,7 @@ def _measured(
         "of": config.steps,
         "loss": _finite(out["loss"].mean(0)),
         "grad_norm": _finite(out["grad_norm"].mean(0)),
-        "rate": float(np.asarray(config.rates_by_step()(step - 1))),
+        "rate": float(np.asarray(_rates(config)(step - 1))),
         "ms_per_step": 1e3 * seconds,
         "tokens_per_second": config.batch * samples.mean_size(task, config) / seconds,
     }
