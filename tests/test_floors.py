@@ -1,6 +1,7 @@
 """The layers of the package: imports run down, without a circle, and reports need no JAX."""
 
 import ast
+import functools
 import graphlib
 import subprocess
 import sys
@@ -59,10 +60,12 @@ def room(module):
     return module.split(".")[1]
 
 
-EDGES = {
-    module: {name for name in imports(path) if name.startswith("pe_jax.")}
-    for module, path in MODULES.items()
-}
+@functools.cache  # each process of pytest-xdist imports this file, one runs its tests
+def edges():
+    return {
+        module: {name for name in imports(path) if name.startswith("pe_jax.")}
+        for module, path in MODULES.items()
+    }
 
 
 def test_every_module_has_a_floor_and_every_floor_a_module():
@@ -74,7 +77,7 @@ def test_imports_run_down():
     up = {
         (module, name)
         for module in MODULES
-        for name in EDGES[module]
+        for name in edges()[module]
         if FLOOR[room(name)] >= FLOOR[room(module)] > 0
         and room(name) != room(module)
         or FLOOR[room(name)] > FLOOR[room(module)]
@@ -83,7 +86,7 @@ def test_imports_run_down():
 
 
 def test_no_module_imports_itself_by_way_of_others():
-    order = [*graphlib.TopologicalSorter(EDGES).static_order()]  # CycleError names the circle
+    order = [*graphlib.TopologicalSorter(edges()).static_order()]  # CycleError names the circle
     assert set(order) >= set(MODULES)
 
 

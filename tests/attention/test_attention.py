@@ -44,14 +44,18 @@ CLIPPED = [  # constant from a distance that blocks of these tests exceed
     "t5(buckets=4,max_distance=3)+nezha(clip=2)",
     "t5(buckets=4,max_distance=3)+alibi",  # one that is not: none are
 ]
+WHERE_CLIPPED = {"memory": CLIPPED[1:4], "bidirectional": CLIPPED[:1]}
+"""Those that are compared: the hooks of the first are among those of the fourth, and the last has
+no constants, which is held where blocks lie between two reaches.
+"""
 OUTSIDE = {"embed", "at", "limit", "highest_position", "trained_from"}
 """What attention does not see."""
 WIDER = "pope"
 """Its `qk` gives the products more components than a head has."""
 KNOWN = {
-    "memory": "rope yarn drope rerope t5 shaw deberta urpe fire tupe answered".split(),
-    "scattered": "nope transformer_xl tupe deberta urpe".split(),
-    "bidirectional": "nope shaw transformer_xl urpe".split(),
+    "memory": "rope yarn drope rerope t5 shaw deberta urpe fire tupe answered window".split(),
+    "scattered": "nope transformer_xl tupe deberta urpe window".split(),
+    "bidirectional": "nope shaw transformer_xl urpe window".split(),
 }
 """What attention lays out, masks or adds for these, it does in the same setting for another one, as
 for CLIPPED what it does for `shaw`.
@@ -84,9 +88,9 @@ def settings():
     unless they have a hook that none before them has.
     """
     for name in CLIPPED:
-        yield name, "memory"
-        slow = () if name == CLIPPED[0] else pytest.mark.slow
-        yield pytest.param(name, "bidirectional", marks=slow)
+        for kind in ("memory", "bidirectional"):
+            slow = () if name in WHERE_CLIPPED[kind] else pytest.mark.slow
+            yield pytest.param(name, kind, marks=slow)
     seen, hooks = set(), set()
     for name in CASES:
         used = {hook for e in encodings(name) for hook in sites(e)}
@@ -269,7 +273,14 @@ def test_relative_hooks_laid_out_are_those_asked_for_pair_by_pair(name):
         assert_near(laid, asked, 1e-5, f"{causal=}")
 
 
-@pytest.mark.parametrize("name", names_with("qk", "bias", "gate", "scale", "logits"))
+def alone():
+    """Encodings with such hooks, slow if composed: the members of a spec are called one by one."""
+    for name in names_with("qk", "bias", "gate", "scale", "logits"):
+        slow = () if name in ENCODINGS or name in EXOTIC else pytest.mark.slow
+        yield pytest.param(name, marks=slow)
+
+
+@pytest.mark.parametrize("name", list(alone()))
 def test_hooks_on_a_block_are_the_block_of_the_whole(name):
     pe, case, _ = setting(name, "scattered")
     for hook, (got, want) in on_block_and_whole(pe, case.x, case.pos, case.q, case.k).items():
@@ -485,6 +496,7 @@ def test_blocks_between_the_reaches_of_two_tables_are_not_taken_for_constant():
     """Beyond a distance of 3 shaw is constant, and t5 beyond 20 at the latest."""
     pe, case = bind(make("shaw(clip=3)+t5(max_distance=20)", WIDE)), example(64)
     assert_near(output(pe, case, form=blockwise), output(pe, case), 1e-5)
+    assert pe.constant_from == 20 and bind(make(CLIPPED[-1], WIDE)).constant_from is None
 
 
 @pytest.mark.parametrize(("causal", "far"), [(True, 21), (False, 42)])
@@ -568,13 +580,8 @@ def gradient_memory(name, length, form):
     return compiled.memory_analysis().temp_size_in_bytes
 
 
-DEAR = [
-    pytest.param(name, marks=pytest.mark.slow)
-    for name in ("t5", "fire", "transformer_xl", "deberta")
-]
-
-
-@pytest.mark.parametrize("name", ["shaw", *DEAR])
+@pytest.mark.slow  # by default test_linear_memory holds what a gradient keeps, by its program
+@pytest.mark.parametrize("name", ["shaw", "t5", "fire", "transformer_xl", "deberta"])
 def test_the_memory_of_a_blockwise_gradient_grows_linearly(name):
     form = functools.partial(attend_blockwise, block=128)
     half, full = (gradient_memory(name, length, form) for length in (1024, 2048))

@@ -20,6 +20,7 @@ def get_sweep():
     for spec in {SPECS}:
         yield get_config(f"pe={{spec}}")
 """
+FEW = {"eval.lengths": (16,), "eval.metrics": ("same_targets",), "eval.swaps": ()}  # programs
 ARRAY = {"SLURM_ARRAY_TASK_MIN": "3", "SLURM_ARRAY_TASK_COUNT": "4"}
 
 
@@ -32,16 +33,15 @@ def lab(tmp_path_factory):
 
 def sweep(lab, workdir, *arguments):
     config = f"--config={lab.folder / 'study.py'}"
-    flags = tiny(**{"data.source": lab.text})
+    flags = tiny(**{"data.source": lab.text} | FEW)
     return lab.start("sweep", config, *flags, f"--workdir={workdir}", *arguments)
 
 
 @pytest.fixture(scope="module")
 def whole(lab):
-    """The rows of each run alone."""
-    for spec in SPECS:
-        done = lab.run(lab.folder / "whole", spec).wait()
-        assert done.code == 0, done.err
+    """The rows of the first run alone."""
+    done = lab.run(lab.folder / "whole", SPECS[0], **FEW).wait()
+    assert done.code == 0, done.err
     return rows(lab.folder / "whole")
 
 
@@ -103,7 +103,9 @@ def test_two_shards_of_which_a_process_is_killed_thrice_give_all_rows_and_the_la
     assert [line["step"] for line in lines(folder) if "loss" in line] == list(range(2, 13, 2))
     second = sweep(lab, workdir, "--jobs=1", "--shard=2/2", f"--out={out}").wait()
     assert second.code == 0 and "still to be done" not in second.err, second.err
-    assert rows(workdir) == whole and (out / "table.md").exists()
+    found = rows(workdir)
+    assert set(found) == {*SPECS} and whole.items() <= found.items()
+    assert (out / "table.md").exists()
     assert "--shard" not in result(next(workdir.glob("nope-*")))["command"]
 
 

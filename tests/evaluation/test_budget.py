@@ -6,6 +6,7 @@ import resource
 import threading
 import time
 
+import commands
 import numpy as np
 import pytest
 
@@ -135,7 +136,7 @@ def pages():
 
 def test_the_estimate_is_what_is_taken_and_a_real_limit_is_kept():
     here, there = multiprocessing.Pipe()
-    process = multiprocessing.get_context("spawn").Process(target=limited, args=(there,))
+    process = commands._context.Process(target=limited, args=(there,))
     process.start()
     there.close()
     need, took, missing, said = here.recv()

@@ -33,9 +33,8 @@ from pe_jax.model.config import LmConfig
 from pe_jax.model.memory import Memory
 from pe_jax.record import CorpusRecord, Reason, Replica, Result, Training, Way
 from pe_jax.storage.jsonl import History
-from pe_jax.training.config import TrainConfig
 from pe_jax.training.session import Session
-from pe_jax.training.step import init, structure
+from pe_jax.training.step import structure
 
 OF_TEXT = tuple(name for name, metric in METRICS.items() if isinstance(metric, TextMetric))
 FAR = 1000000  # between the tokens of two documents
@@ -324,9 +323,20 @@ def bits(documents, places):
     return np.mean([-math.log2(TABLE[documents[d][p - 1], documents[d][p]]) for d, p in places])
 
 
+def untrained(lm, encodings, seeds):
+    """Parameters drawn by NumPy: to draw them as a run does takes a program of its own."""
+    rng = np.random.default_rng(0)
+
+    def drawn(a):  # scales of norms are 1
+        shape = seeds, *a.shape
+        return (0.5 * rng.normal(size=shape) if a.ndim > 1 else np.ones(shape)).astype(a.dtype)
+
+    return jax.device_put(jax.tree.map(drawn, structure(lm, encodings)[1]))
+
+
 def oracles(encodings, *heads):
     """(graphdef, parameters): a model for each matrix of logits, [token, next token]."""
-    params = init(LM, encodings, TrainConfig(), range(len(heads)))["params"]
+    params = untrained(LM, encodings, len(heads))
     block = params["blocks"][0]
     for dense in (block["out"], block["down"]):
         dense["kernel"] *= 0
@@ -421,7 +431,7 @@ def test_models_that_know_the_table_or_nothing():
 def trained_at_random(spec, lm=LM, seeds=(0, 1)):
     """Untrained models with a head of some size."""
     encodings = make(spec, lm.dims(8))
-    params = init(lm, encodings, TrainConfig(), seeds)["params"]
+    params = untrained(lm, encodings, len(seeds))
     return Models.stacked(structure(lm, encodings)[0], params, encodings, seeds=seeds)
 
 

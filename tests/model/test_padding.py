@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from flax import nnx
-from helpers import assert_near, covering
+from helpers import assert_near, covering, perturbed
 
 from pe_jax.attention.bound import Bound
 from pe_jax.compose.parse import make
@@ -43,10 +43,7 @@ def logits(graphdef, params, tokens, size, padded):
 def built(members, config):
     lm = LM(config, members, rngs=nnx.Rngs(params=0, encodings=1))
     graphdef, params = nnx.split(lm, nnx.Param)
-    noise = iter(jax.random.split(jax.random.key(2), 999))
-    return graphdef, jax.tree.map(
-        lambda a: a + 0.3 * jax.random.normal(next(noise), a.shape), params
-    )
+    return graphdef, perturbed(params, seed=2)
 
 
 def tokens(padding):

@@ -6,7 +6,6 @@ import shutil
 from pathlib import Path
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 from flax import nnx
@@ -70,8 +69,12 @@ def test_a_score_is_the_bits_per_byte_of_the_last_tokens_before_a_place(model, a
     text = np.frombuffer((tmp_path / "book.txt").read_bytes(), np.uint8)
     window = model.tokenizer.encode([text])[0][:64].astype(np.int32)  # before the first place
     encodings = tuple(e.at(64) for e in swap(model.members, "pi"))
-    lm = nnx.merge(model.graphdef, model.params)
-    logits = np.asarray(lm(jnp.asarray(window[None]), encodings=encodings)[0])[0, -LAST - 1 : -1]
+
+    @jax.jit
+    def predicted(params, tokens):
+        return nnx.merge(model.graphdef, params)(tokens, encodings=encodings)[0]
+
+    logits = np.asarray(predicted(model.params, window[None]))[0, -LAST - 1 : -1]
     log_p = logits - np.log(np.exp(logits).sum(-1, keepdims=True))
     nats = -log_p[np.arange(LAST), window[-LAST:]].sum()
     size = model.tokenizer.sizes[window[-LAST:]].sum()

@@ -20,6 +20,8 @@ import threading
 import time
 from pathlib import Path
 
+import jax
+
 from experiments.faults.toy import write_text
 from pe_jax.storage.hashes import canonical, sha256
 from pe_jax.storage.jsonl import read_lines
@@ -150,7 +152,9 @@ class Lab:
     """A folder with a text, work directories, and what its processes printed."""
 
     def __init__(self, folder: Path, cache: Path):
-        self.folder, self.cache, self.started = folder, cache, 0
+        # The folder is part of a program's name: processes load what this one has compiled.
+        self.folder, self.started = folder, 0
+        self.cache = Path(jax.config.jax_compilation_cache_dir or cache)
         self.text = f"files:{write_text(folder / 'text')}"
 
     def start(

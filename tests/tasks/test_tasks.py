@@ -4,6 +4,7 @@ form, whatever the padding; and the worked examples of the papers.
 
 import dataclasses
 
+import jax
 import numpy as np
 import pytest
 
@@ -31,14 +32,11 @@ def lengths(task):
 
 def samples(task, n, count=50, longest=None, seed=0):
     """(tokens, targets, scored) of samples of length n, without their padding, as lists."""
-    batch = drawn(task, np.int32(n), longest or n, count, seed)
+    batch = jax.device_get(drawn(task, np.int32(n), longest or n, count, seed))
     size = int(task.size(n))
     assert batch.tokens.shape == (count, int(task.size(longest or n)))
     assert not batch.scored[:, size:].any()
-    return [
-        [row[:size].tolist() for row in map(np.asarray, sample)]
-        for sample in zip(*batch, strict=True)
-    ]
+    return [[row[:size].tolist() for row in sample] for sample in zip(*batch, strict=True)]
 
 
 @pytest.mark.parametrize(("name", "causal"), FORMS)
@@ -63,7 +61,9 @@ def kinds():
 def test_samples_do_not_depend_on_padding(name):
     task = TASKS[name]()
     n, longest = lengths(task)[5], max(lengths(task))
-    assert samples(task, n) == samples(task, n, longest=longest)
+    other = 400 if name in LONG else n  # paddings whose programs other tests have
+    some = samples(task, n, 40, other)
+    assert some == samples(task, n, longest=longest)[:40]
 
 
 @pytest.mark.parametrize("name", DRAWN)
