@@ -484,7 +484,7 @@ def _form(found: Recommendation) -> str:
     return (
         f"{truth}Differences are from {found.baseline}, paired over {over}, ± half of the 95 % "
         "interval by Student's t. Better and worse: a paired t test at 5 % (McNemar's exact test "
-        "where a score is right or wrong), corrected by Holm's method. "
-        f"Equal: two one-sided tests at 5 % hold it within {found.margin:g}. Bold: not "
-        "told from the best of its column by such tests."
+        "where a score is right or wrong), corrected by Holm's method. Equal: two one-sided tests "
+        f"at 5 % hold it within {found.margin:g}. Bold: not told from the best of its column by "
+        "such tests."
     )

@@ -32,12 +32,10 @@ Schema = TypeVar("Schema", Planned, Begun, Result, State)
 
 def read(kind: type[Schema], path: Path) -> Schema | None:
     """A record from its file, as in `read(Result, folder / "result.json")`; None if the file is not
-    there, Refused if it is damaged.
+    there, Refused if it is damaged, or if another release has written it.
     """
     try:
         return _read(kind, path)
-    except OtherVersion as error:
-        raise Refused(f"{path}: {error}") from error
     except ValueError as error:
         raise Refused(
             f"{path} is damaged ({error}): delete it and run the same command again"
@@ -50,8 +48,6 @@ def read_whole(kind: type[Schema], path: Path, say: Callable[[str], None]) -> Sc
     """
     try:
         return _read(kind, path)
-    except OtherVersion as error:
-        raise Refused(f"{path}: {error}") from error
     except ValueError as error:
         aside = atomic.set_aside(path, f"{path.name}.damaged")
         say(f"{path} is damaged ({error}): set aside as {aside.name}")
@@ -59,11 +55,13 @@ def read_whole(kind: type[Schema], path: Path, say: Callable[[str], None]) -> Sc
 
 
 def _read(kind: type[Schema], path: Path) -> Schema | None:
-    """ValueError if the file is damaged."""
+    """ValueError if the file is damaged, Refused if another release has written it."""
     try:
         return parse(kind, path.read_text("utf-8"))
     except FileNotFoundError:
         return None
+    except OtherVersion as error:
+        raise Refused(f"{path}: {error}") from error
 
 
 def write(path: Path, record: Planned | State) -> Path:

@@ -54,7 +54,7 @@ def test_tables_of_runs_fit(lab, workdir):
     for command in (
         ("status", f"--workdir={workdir}"),
         ("report", f"--workdir={workdir}", f"--out={workdir.parent / 'out'}"),
-        ("evaluate", f"--workdir={run}", "--lengths=16,24,32", *one),
+        ("evaluate", f"--workdir={run}", "--lengths=16,24,32,40,48,56,64", *one),
         ("compare", workdir, workdir),
         ("sweep", f"--config=replay.py:{run / 'config.json'}", "--dry_run"),
     ):

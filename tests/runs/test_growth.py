@@ -102,14 +102,11 @@ def passes(folder):
 LONGER = {"eval.lengths": (16, 48), "eval.metrics": ("same_targets", "sliding")}
 
 
-def test_longer_lengths_train_nothing_and_are_what_a_run_of_them_gives(lab, first, again, tmp_path):
+def test_longer_lengths_train_nothing_and_are_what_a_run_of_them_gives(lab, again, tmp_path):
     folder = the_run(again)
     before = trained_steps(folder)
     grown = execute(asked(lab, **LONGER), again)
     assert trained_steps(folder) == before and the_run(again) == folder
-    unscored = the_run(shutil.copytree(first, tmp_path / "fresh"))
-    for name in ("result.json", "scores.jsonl"):
-        (unscored / name).unlink()
     fresh = execute(asked(lab, **LONGER), tmp_path / "fresh")
     assert grown.rows == fresh.rows and grown.curves == fresh.curves
     assert grown.targets == fresh.targets and grown.target_bytes == fresh.target_bytes
