@@ -4,6 +4,7 @@ line.
 
 from __future__ import annotations
 
+import itertools
 import math
 import re
 from collections import Counter
@@ -70,6 +71,7 @@ def draw(lines: Sequence[Line], plane: Plane, width: float) -> Figure | None:
         _mark_cuts(figure, axes, lines)
         _name_training(axes, plane.trained)
         _label_ends(figure, axes, lines)
+        _thin_labels(axes)
     return figure
 
 
@@ -230,6 +232,20 @@ def _farthest(beyond: np.ndarray) -> Iterator[int]:
     for stretch in np.split(out, np.flatnonzero(np.diff(out) > 1) + 1):
         if len(stretch):
             yield int(stretch[np.argmax(beyond[stretch])])
+
+
+def _thin_labels(axes: Axes) -> None:
+    """Keeps every second, third ... label of x, the last one among them, so that none touch."""
+    labels = axes.get_xticklabels()[::-1]
+    boxes = [label.get_window_extent() for label in labels]
+
+    def apart(step: int) -> bool:
+        pairs = itertools.pairwise(boxes[::step])
+        return all(left.x1 + left.height / 2 < right.x0 for right, left in pairs)
+
+    step = next(step for step in itertools.count(1) if apart(step))
+    for i, label in enumerate(labels):
+        label.set_visible(i % step == 0)
 
 
 # Names at the ends of the lines

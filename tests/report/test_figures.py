@@ -359,3 +359,14 @@ def test_an_axis_of_nothing_but_zeros_has_no_number_below_zero():
 
 def test_names_break_behind_commas_and_not_within_numbers():
     assert plane.wrapped("flip flop, 10,000 steps") == "flip flop,\n10,000 steps"
+
+
+def test_labels_of_lengths_do_not_touch_and_the_longest_is_kept():
+    lengths = [2**power for power in range(6, 13)]
+    long = "randomized(max=4096)+sinusoidal"
+    rows = tuple(replace(row, length=n) for row in made(long).rows[::2] for n in lengths)
+    figure = figures.curves([made(long, rows=rows)], width=4.0)
+    labels = [label for label in figure.axes[0].get_xticklabels() if label.get_visible()]
+    boxes = [label.get_window_extent() for label in labels]
+    assert all(left.x1 < right.x0 for left, right in pairwise(boxes))
+    assert [label.get_text() for label in labels[-2:]] == ["1024", "4096"]
