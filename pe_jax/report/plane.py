@@ -9,7 +9,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -90,22 +90,24 @@ def draw_panels(lines: Sequence[Line], plane: Plane, width: float) -> Figure:
     rows = math.ceil(len(lines) / columns)
     usual = sorted(lines, key=lambda line: line.mean.max())[: math.ceil(0.9 * len(lines))]
     with matplotlib.rc_context({**STYLE, "lines.linewidth": 1.0, "lines.markersize": 2}):
-        figure = Figure((width, BELOW + HEIGHT * rows))
-        panels = _panel_axes(figure, rows, columns)
+        names = [wrapped(short(line.label)) for line in lines]
+        name = FIRST_LINE + LINE * max(text.count("\n") for text in names)
+        figure = Figure((width, BELOW + (HEIGHT + name) * rows))
+        panels = _panel_axes(figure, rows, columns, name)
         ends = limits(usual, plane)
-        if plane.ticks is not None:
-            plane = replace(plane, ticks=plane.ticks[::-2][::-1])
         for i, (axes, line) in enumerate(zip(panels, lines, strict=False)):
             fill(axes, [line], plane, ends)
             _mark_cuts(figure, axes, [line])
-            _name_panel(axes, line, below=i + columns >= len(lines))
+            _name_panel(axes, names[i], line.look.ink, below=i + columns >= len(lines))
         for axes in panels[len(lines) :]:
             axes.set_visible(False)
         middle = (1 + LEFT / width) / 2
         figure.supxlabel(
             plane.x, fontsize=8, x=middle, y=0.05 / figure.get_figheight(), va="bottom"
         )
-        figure.supylabel(plane.y, fontsize=8, x=0.05 / width, ha="left", ma="center")
+        title = figure.supylabel(plane.y, fontsize=8, x=0.05 / width, ha="left", ma="center")
+        fitting = figure.bbox.height / title.get_window_extent().height
+        title.set_fontsize(8 * min(1, 0.9 * fitting))  # letters do not shrink evenly
     return figure
 
 
@@ -180,11 +182,11 @@ def name_to_end(line: Line, longest: float) -> str:
 
 
 def align_ends(axes: Axes) -> None:
-    """Keeps the outermost tick labels of x within the axes, off those of the next panel."""
-    labels = axes.get_xticklabels()
-    if len(labels) > 1:
-        labels[0].set(ha="left")
-        labels[-1].set(ha="right")
+    """Keeps labels of x near an end of the axes within them, off those of the next panel."""
+    for tick, label in zip(axes.get_xticks(), axes.get_xticklabels(), strict=True):
+        along, _ = (axes.transData - axes.transAxes).transform((tick, 0))
+        if not 0.1 <= along <= 0.9:
+            label.set(ha="left" if along < 0.5 else "right")
 
 
 # Scales of the axes, and marks where a line leaves them
@@ -321,34 +323,37 @@ def _label(axes: Axes, line: Line, right: float) -> Text:
 # Panels
 
 
-WIDTH, HEIGHT = 0.81, 0.8  # inches of a panel with its name
-NAME, GAP = 0.24, 0.08  # inches of the name, and between two panels
+WIDTH, HEIGHT = 0.81, 0.56  # inches of a panel, with the gap right of it and without its name
+GAP = 0.08  # inches between two panels
+FIRST_LINE, LINE = 0.15, 0.09  # inches of a name on one line, and of each further line
 LEFT, BELOW = 0.6, 0.42  # inches of the labels of the axes with their ticks
 FITTING = 18  # letters of a line of a name that fit in the usual size
 
 
-def _panel_axes(figure: Figure, rows: int, columns: int) -> list[Axes]:
-    """Axes that share both scales, with room of their own inches for names, ticks and labels."""
+def _panel_axes(figure: Figure, rows: int, columns: int, name: float) -> list[Axes]:
+    """Axes that share both scales, with room for ticks, labels and, above each, a name of `name`
+    inches.
+    """
     width, height = figure.get_size_inches()
     figure.subplots_adjust(
         left=LEFT / width,
         right=1 - 0.08 / width,
         bottom=BELOW / height,
-        top=1 - NAME / height,
+        top=1 - name / height,
         wspace=GAP / (WIDTH - GAP),
-        hspace=NAME / (HEIGHT - NAME),
+        hspace=name / HEIGHT,
     )
     return figure.subplots(rows, columns, squeeze=False, sharex=True, sharey=True).ravel().tolist()
 
 
-def _name_panel(axes: Axes, line: Line, below: bool) -> None:
+def _name_panel(axes: Axes, name: str, ink: str, below: bool) -> None:
     """A panel's name and the sizes of its ticks. The ticks of x have labels if it is the lowest of
     its column, `below`.
     """
-    name = wrapped(short(line.label))
     size = min(5.2, 5.2 * FITTING / max(map(len, name.split("\n"))))
-    axes.set_title(name, fontsize=size, color=line.look.ink, pad=3.5)
+    axes.set_title(name, fontsize=size, color=ink, pad=3.5)
     axes.tick_params(labelsize=5.5, length=2, pad=1.5, labelbottom=below)
     axes.locator_params(axis="y", nbins=4)
     if below:
         align_ends(axes)
+        _thin_labels(axes)

@@ -370,3 +370,17 @@ def test_labels_of_lengths_do_not_touch_and_the_longest_is_kept():
     boxes = [label.get_window_extent() for label in labels]
     assert all(left.x1 < right.x0 for left, right in pairwise(boxes))
     assert [label.get_text() for label in labels[-2:]] == ["1024", "4096"]
+
+
+def test_in_panels_nothing_overlaps_names_of_three_lines_and_a_long_title():
+    long = "randomized(max=4096)+rope[::2]+window(window=32)[::2]+log_n"
+    few = [made(f"e{i}") for i in range(9)]
+    figure = figures.positions([made(long), *few], baseline=long)
+    figure.draw_without_rendering()
+    assert 0 <= figure._supylabel.get_window_extent().y0
+    figure = figures.positions([made(long, curve=(3, 3, 9)), *few], baseline="e0")
+    figure.draw_without_rendering()
+    above, below = figure.axes[0], figure.axes[6]
+    tallest = max((axes.title for axes in figure.axes[6:]), key=lambda t: t.get_text().count("\n"))
+    assert tallest.get_text().count("\n") == 2
+    assert below.bbox.y1 < tallest.get_window_extent().y1 < above.bbox.y0
