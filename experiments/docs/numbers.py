@@ -30,6 +30,14 @@ the same_targets of the labels that both have:
     <!-- results/STUDY kerple rho 2x -->0.90
     <!-- results/STUDY:64 results/STUDY:256 rho 512 -->0.83
 
+A number of a file of results/reference is named by its spec, with its swap and its variant behind
+commas, and by its column `at`. It stands with the metric `published`, or behind `less`, in the unit
+of the difference:
+
+    <!-- results/reference/dyck mapformer(rank=2), deepest=12 published 128 -->63.8
+    <!-- results/reference/dyck pope published 32 less rope 32 -->1.9
+    <!-- results/STUDY rope nonoverlapping 8192 less results/reference/pj_rope rope 8x nats -->0.01
+
 Numbers keep their decimals, and their plus signs if they have any.
 """
 
@@ -57,6 +65,7 @@ MARK = re.compile(
 TERM = re.compile(
     r"(?:(?P<study>results/\S+) )?(?:(?P<label>.+) )?(?P<length>\d+x?|beyond)|(?P<number>\d+\.\d+)"
 )
+REFERENCE = "results/reference/"
 AT_BEGINNING = re.compile(r"^[ \t]*(?:[-*] )?<!-- results/.*", re.M)
 
 
@@ -73,7 +82,13 @@ def written(text: str) -> str:
 
 def _anew(mark: re.Match[str]) -> str:
     try:
-        values = _rho(mark) if mark["metric"] == "rho" else _scores(mark)
+        match mark["metric"]:
+            case "rho":
+                values = _rho(mark)
+            case "published":
+                values = [_differences(mark, 1.0)]
+            case _:
+                values = _scores(mark)
         if len(values) != len(re.findall(NUMBER, mark["numbers"])):
             raise ValueError(f"there are {len(values)} numbers")
         if not all(map(math.isfinite, values)):
@@ -110,9 +125,9 @@ def _scores(mark: re.Match[str]) -> list[float]:
     return [*(values if mark["each"] else [mean]), *([half] if mark["interval"] else [])]
 
 
-def _differences(mark: re.Match[str], scale: float) -> Mapping[Replica, float]:
-    """The values by replica, with what the mark subtracts taken off; a number there is in the unit
-    of which a score's has `scale`.
+def _differences(mark: re.Match[str], scale: float) -> Any:
+    """The values by replica, or the published number, with what the mark subtracts taken off; a
+    number there is in the unit of which a score's has `scale`.
     """
     where, label, metric = mark["study"], mark["label"], mark["metric"]
 
@@ -123,9 +138,13 @@ def _differences(mark: re.Match[str], scale: float) -> Mapping[Replica, float]:
         if found["number"]:
             return float(found["number"]) / scale
         where, label = found["study"] or where, found["label"] or label
+        if where.startswith(REFERENCE):
+            return _published(where, label, found["length"]) / scale
         return _values(where, label, metric, found["length"])
 
-    def less(a: Any, b: Any) -> dict[Replica, float]:
+    def less(a: Any, b: Any) -> Any:
+        if isinstance(a, float):
+            return a - b
         if isinstance(b, float):
             return {replica: own - b for replica, own in a.items()}
         return {replica: a[replica] - b[replica] for replica in sorted(a.keys() & b.keys())}
@@ -192,6 +211,19 @@ def _rho(mark: re.Match[str]) -> list[float]:
     if len(agreements) != 1:
         raise ValueError(f"{len(agreements)} columns at {at} of {other} are beside {where}")
     return [agreements[0].rho]
+
+
+def _published(where: str, label: str, at: str) -> float:
+    """The number of a file of results/reference."""
+    found = [
+        entry.value
+        for entry in published.read(ROOT / f"{where}.csv").entries
+        if entry.at == at
+        and ", ".join(filter(None, (entry.spec, entry.swap, entry.variant))) == label
+    ]
+    if len(found) != 1:
+        raise ValueError(f"{where}.csv has {len(found)} numbers of {label!r} at {at}")
+    return found[0]
 
 
 def _labels(where: str) -> set[str]:

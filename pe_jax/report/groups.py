@@ -20,17 +20,17 @@ WORDS = {
     "task.name": "{}",
     "train.rate": "rate {}",
     "train.length": "trained at {} tokens",
-    "train.steps": "{:,} steps",
+    "train.steps": "{:,} step{s}",
     "train.batch": "batches of {}",
     "train.loss": "a loss of {} tokens",
-    "eval.targets": "{:,} targets",
-    "eval.samples": "{:,} samples a length",
+    "eval.targets": "{:,} target{s}",
+    "eval.samples": "{:,} sample{s} a length",
     "eval.last": "the last {} tokens of a window scored",
     "eval.stride": "stride {}",
     "eval.longest": "evaluated at up to {} tokens",
-    "lm.layers": "{} layers",
+    "lm.layers": "{} layer{s}",
     "lm.model": "width {}",
-    "lm.heads": "{} heads",
+    "lm.heads": "{} head{s}",
 }
 OF_TEXT = ("tokenizer", "eval.targets", "eval.stride")
 """Conditions of text alone: None for a task that draws its samples, and in no heading of it."""
@@ -272,13 +272,14 @@ def _words(name: str, value: Any, result: Begun, ambiguous: bool) -> str:
         return "decoder" if value else "encoder"
     if value is None:
         value = "L/2" if name in ("eval.last", "eval.stride") else "not set"
-        return WORDS.get(name, f"{name} {{}}").replace(":,", "").format(value)
+        return WORDS.get(name, f"{name} {{}}").replace(":,", "").format(value, s="s")
     return worded(name, value)
 
 
 def worded(name: str, value: Any) -> str:
     """A value of the config in words, as in "350 steps"."""
-    return WORDS.get(name, f"{name} {{}}").format(value if isinstance(value, int) else plain(value))
+    shown = value if isinstance(value, int) else plain(value)
+    return WORDS.get(name, f"{name} {{}}").format(shown, s="" if value == 1 else "s")
 
 
 def _order(group: Group) -> tuple[bool, str, list[tuple[bool, float, str]]]:

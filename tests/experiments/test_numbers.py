@@ -39,6 +39,7 @@ def studies(tmp_path, monkeypatch):
         "task,spec,at,swap,variant,value,better,unit,source,status,setting\n"
         "text,rope,2x,,,9,lower,perplexity,a paper,read,large\n"
         "text,alibi,2x,,,8,lower,perplexity,a paper,read,large\n"
+        "text,rope,3x,yarn,,1.5,lower,perplexity,a paper,read,large\n"
     )
     monkeypatch.setattr(numbers, "ROOT", tmp_path)
     numbers._results.cache_clear()
@@ -79,6 +80,14 @@ def studies(tmp_path, monkeypatch):
         ("a:64 results/b rho 64", "0.0", "−0.5"),
         ("a:64 results/b rho 128", "0.0", "0.5"),
         ("a:64 paper rho 2x", "+0.00", "+1.00"),
+        ("reference/paper rope published 2x", "0", "9"),
+        ("reference/paper rope published 2x less rope, yarn 3x", "0.00", "7.50"),
+        ("a:64 rope same_targets 64 less results/reference/paper rope, yarn 3x", "0.00", "0.63"),
+        (
+            "a:64 rope same_targets 64 less results/reference/paper rope, yarn 3x nats",
+            "0.0",
+            "−0.0",
+        ),
     ],
 )
 def test_a_number_is_computed_anew_with_the_decimals_and_the_sign_that_it_has(place, old, number):
@@ -96,6 +105,7 @@ def test_a_number_is_computed_anew_with_the_decimals_and_the_sign_that_it_has(pl
         ("a:64 paper rho 4x", "0 columns at 4x of paper"),
         ("a:64 results/b rho 256", "has no same_targets at 256"),
         ("a:64 paper rho 2x nats", "rho is one number, without"),
+        ("reference/paper rope published 3x", "paper.csv has 0 numbers of 'rope' at 3x"),
         ("a:64 rope same_targets 2x", "2x is no length in tokens"),
         ("a:64 rope same_targets 64 each", "there are 3 numbers"),
         ("a:64 rope same_targets 64 less p", "'p' is no value"),

@@ -172,6 +172,7 @@ def test_a_heading_says_in_words_what_differs():
         ({"longest": 2048}, "evaluated at up to 2048 tokens"),
         ({"last": 16}, "the last 16 tokens of a window scored"),
         ({"layers": 4, "model": 96}, "4 layers, width 96"),
+        ({"layers": 1}, "1 layer"),
         ({"targets": 4096}, "4,096 targets"),
     ):
         headings = [t.heading for t in tables.grouped([changed("rope"), changed("t5", **parts)])]
