@@ -17,7 +17,7 @@ NO_MATTER = frozenset(
     "cache_implementation classifier_dropout dtype eos_token_id gradient_checkpointing "
     "hidden_dropout initializer_range is_decoder is_llama_config model_type _name_or_path "
     "name_or_path pad_token_id pretraining_tp tokenizer_class torch_dtype transformers.js_config "
-    "transformers_version unk_token_id use_cache".split()
+    "transformers_version unk_token_id unsloth_fixed unsloth_version use_cache".split()
 )
 """Fields that decide nothing of the logits of a given text."""
 
@@ -96,6 +96,7 @@ def _llama(family: str, fields: _Fields) -> Described:
     length = fields.number("max_position_embeddings")
     fields.must("hidden_act", "silu")
     fields.must("rope_interleaved", False)
+    fields.must("use_mrope", False)
     lm = LmConfig(
         vocab=fields.number("vocab_size"),
         layers=fields.number("num_hidden_layers"),

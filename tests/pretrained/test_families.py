@@ -106,6 +106,7 @@ def test_fields_that_huggingface_passes_over_change_nothing():
     known = described(CONFIG | {"rope_parameters": dynamic})
     more = {"rope_parameters": dynamic | {"original_max_position_embeddings": 8}}
     more |= {"quantization_config": None, "_attn_implementation_autoset": True}
+    more |= {"use_mrope": False, "unsloth_fixed": True}  # of Qwen2.5; of copies by Unsloth
     assert described(CONFIG | more) == known
 
 
@@ -122,6 +123,7 @@ LONGROPE = {"rope_type": "longrope", "short_factor": [1.0] * 4, "long_factor": [
 WRONG = {
     "family": ({"model_type": "lama"}, "'lama' cannot be read; did you mean 'llama'"),
     "field": ({"logit_softcap": 30.0}, "not understood: logit_softcap=30.0"),
+    "three positions": ({"use_mrope": True}, "use_mrope=True; this package has False alone"),
     "activation": ({"hidden_act": "relu"}, "hidden_act='relu'; this package has 'silu' alone"),
     "scaling": ({"rope_parameters": {"rope_type": "su"}}, "scales RoPE by 'su'.*known are default"),
     "scaling's field": (
