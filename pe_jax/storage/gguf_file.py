@@ -31,6 +31,7 @@ FIELDS = {
     "attention.sliding_window": "sliding_window",
     "attention.layer_norm_rms_epsilon": "rms_norm_eps",
     "rope.freq_base": "rope_theta",
+    "rope.freq_base_swa": "rope_local_base_freq",
     "vocab_size": "vocab_size",
 }
 """{name of a GGUF field behind "llama." or "gemma3.": name of the field of a config.json}."""

@@ -67,6 +67,14 @@ def test_a_gguf_file_of_gemma_3_is_read_with_the_tokenizer_of_its_scores():
     assert model.decode(tokens) == "<bos>" + cut["text"]
 
 
+def test_a_gguf_file_of_gemma_3_may_say_the_base_of_its_layers_with_a_window():
+    """As newer conversions do."""
+    file = copy.copy(gguf_file.read(GOLDEN / "gguf_gemma3" / "model.gguf"))
+    file.fields = file.fields | {"gemma3.rope.freq_base_swa": file.fields["gemma3.rope.freq_base"]}
+    spec = described(file._config(Path("model.gguf"))).spec
+    assert spec == "rope(base=1000.0)[5]+rope(base=1000.0)[0:5]+window(window=9)[0:5]"
+
+
 def test_weights_are_kept_in_bfloat16_where_that_is_asked_for():
     model = load(f"hf:{GOLDEN / 'qwen3'}", weights="bfloat16")
     golden = np.load(GOLDEN / "qwen3" / "logits.npz")
