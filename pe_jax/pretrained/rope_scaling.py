@@ -21,20 +21,23 @@ from pe_jax.encodings.yarn import YaRN
 
 ALL = ("transformers", "vLLM", "llama.cpp")
 READ_BY: dict[str, tuple[str, ...]] = {
-    **{kind: ALL for kind in ("default", "linear", "llama3", "longrope", "yarn")},
-    "dynamic": ("transformers",),
+    **{kind: ALL for kind in ("default", "linear", "llama3", "yarn")},
+    **{kind: ("transformers",) for kind in ("dynamic", "longrope")},
 }
 """By rope_type the programs that compute it from config.json, llama.cpp after its conversion. vLLM
-reads dynamic, too, but takes one base for all lengths."""
+reads dynamic and longrope, too, but takes one base, or the factors of long texts, for all lengths;
+of longrope llama.cpp's conversion of these families writes no factors."""
 
 
 def read_by(scaling: Mapping[str, Any], own: Sequence[Encoding]) -> tuple[str, ...]:
     """READ_BY of a scaling of a model with these encodings. Of one with two bases, as Gemma 3,
-    llama.cpp's conversion refuses every scaling but linear. YaRN's attention_factor is not read by
-    vLLM, and not known to be by llama.cpp's conversion.
+    llama.cpp's conversion refuses every scaling but linear; llama3 it counts from 8,192 tokens,
+    whatever config.json says. YaRN's attention_factor is not read by vLLM, and not known to be by
+    llama.cpp's conversion.
     """
     kind, programs = scaling["rope_type"], [*READ_BY[scaling["rope_type"]]]
-    if sum(isinstance(e, Rotary) for e in own) > 1 and kind not in ("default", "linear"):
+    refused = sum(isinstance(e, Rotary) for e in own) > 1 and kind not in ("default", "linear")
+    if refused or (kind == "llama3" and scaling["original_max_position_embeddings"] != 8192):
         programs = [program for program in programs if program != "llama.cpp"]
     if kind == "yarn" and "attention_factor" in scaling:
         programs = ["transformers"]

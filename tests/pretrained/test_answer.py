@@ -10,6 +10,7 @@ from pe_jax.compose.parse import parse
 from pe_jax.encoding import Dims
 from pe_jax.pretrained.answer import answer, choose
 from pe_jax.pretrained.answer import sheet as printed
+from pe_jax.pretrained.rope_scaling import read_by, rope_parameters
 from pe_jax.record import CorpusRecord, Replica, Result, Row, Training, Way
 from pe_jax.report import sheet, stats
 
@@ -131,6 +132,22 @@ def test_a_temperature_of_yarns_own_is_read_by_transformers_alone(monkeypatch):
     found = answer(result(("same_targets",)), parse("rope").encodings(DIMS))
     (choice,) = (c for c in found.choices if c.name == spec)
     assert choice.read_by == ("transformers",)
+
+
+@pytest.mark.parametrize(
+    ("spec", "programs"),
+    [
+        ("longrope", ("transformers",)),
+        ("llama3", ("transformers", "vLLM")),
+        ("llama3(length=8192)", ("transformers", "vLLM", "llama.cpp")),
+    ],
+)
+def test_programs_that_compute_a_scaling_in_another_way_do_not_run_it(spec, programs):
+    """vLLM takes the factors of longrope for long texts at every length, llama.cpp's conversion
+    writes none; llama3 it counts from 8,192 tokens.
+    """
+    made = [e.at(16384) for e in parse(spec).encodings(DIMS)]
+    assert read_by(rope_parameters(made), parse("rope").encodings(DIMS)) == programs
 
 
 def test_the_command_of_an_export_is_given_where_the_model_can_be_exported(monkeypatch):
