@@ -217,7 +217,8 @@ class LM(nnx.Module):
         """The float32 logits of rows that have left the last layer."""
         rows = self.norm(flat(x))
         if self.config.tie_embeddings:
-            table = self.embedding[...] * self.config.model**-0.5 / self.config.embed_std
+            scale = self.config.model**-0.5 / self.config.embed_std  # 1 is exact in bfloat16, too
+            table = self.embedding[...] * scale
             logits = rows @ table.T.astype(rows.dtype)
         else:
             logits = self.head(rows)

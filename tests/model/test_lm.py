@@ -448,6 +448,15 @@ def test_tied_embeddings_are_the_head():
     assert_near(after[..., 31], 3 * logits[..., 31], 1e-5)
 
 
+def test_tied_embeddings_of_a_pretrained_model_are_the_head_to_the_bit():
+    """In bfloat16 multiplied and divided by the root of 24 they would be rounded twice."""
+    config = dataclasses.replace(TINY, model=24, tie_embeddings=True, embed_std=24**-0.5)
+    graphdef, params = model("rope", config)
+    rounded = params["embedding"].astype(jnp.bfloat16)
+    both = [params | {"embedding": rounded.astype(kind)} for kind in (jnp.bfloat16, jnp.float32)]
+    np.testing.assert_array_equal(*(run(graphdef, own, text(64)) for own in both))
+
+
 @pytest.mark.parametrize("spec", ("transformer_xl+learned", "blend"))
 @pytest.mark.parametrize("norm", ("rms", "layer"))
 def test_weight_decay_acts_on_dense_kernels_alone(spec, norm):
