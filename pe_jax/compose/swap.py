@@ -15,6 +15,7 @@ import jax
 from pe_jax.compose.parse import defaults, layers_of, parse
 from pe_jax.encoding import Encoding, overrides
 from pe_jax.encodings import ENCODINGS
+from pe_jax.encodings.scaled import Scaled
 
 Class = type[Encoding]
 
@@ -64,7 +65,7 @@ def swap(encodings: tuple[Encoding, ...], spec: str) -> tuple[Encoding, ...]:
         old = out[places[0]] if places else None
         if old:
             both = defaults(type(old)).keys() & defaults(type(new)).keys()
-            afresh = {"factor"} if getattr(old, "length", None) else set()
+            afresh = {"factor"} if isinstance(old, Scaled) and old.length else set()
             kept = {name: getattr(old, name) for name in both - member.fields.keys() - afresh}
             new = dataclasses.replace(new, **kept)
         needed, there = _shapes(new), _shapes(old) if old else {}

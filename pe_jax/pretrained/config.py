@@ -284,6 +284,7 @@ def _rotary(family: str, fields: _Fields, length: int) -> str:
         options.setdefault("factor", max(1.0, length / trained))
     scaling.must("truncate", True)
     if kind == "dynamic":  # counts from max_position_embeddings
+        options["length"] = length
         scaling.take("original_max_position_embeddings", None)
     scaling.finish()
     written = ",".join(f"{key}={value!r}" for key, value in options.items())

@@ -100,6 +100,18 @@ def test_a_config_that_leaves_length_and_seeds_at_their_defaults_gets_the_models
     assert as_if.train.length == as_if.eval.reference == 64
 
 
+def test_as_if_trained_at_fewer_tokens_a_model_as_it_is_stays_what_it_is():
+    """Of dynamic NTK, which begins beyond the training length, too."""
+    source = f"hf:{GOLDEN / 'llama_dynamic'}"
+    asked = {"lengths": (16, 32), "metrics": ("same_targets",), "last": 8}
+    runs = [Run.pretrained(source, "files:book.txt", asked, trained) for trained in (None, 16)]
+    found = [[e.at(32)._frequencies() for e in run.encodings] for run in runs]
+    np.testing.assert_array_equal(*found)
+    own = runs[0].encodings
+    assert swap(own, "dynamic_ntk(base=7.0)")[0].factor == own[0].factor == 2.0
+    assert swap(swap(own, "dynamic_ntk(factor=3.0)"), "dynamic_ntk")[0].factor == 3.0
+
+
 def test_a_scaling_within_the_training_length_scores_what_the_model_scores(asked, tmp_path):
     result = execute(asked, tmp_path / "runs", view=SILENT)
     value = {(str(row.way), row.length, row.replica.number): row.value for row in result.rows}
