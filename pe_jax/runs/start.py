@@ -19,6 +19,7 @@ from pe_jax.compose.parse import Member, defaults, parse
 from pe_jax.compose.swap import kin
 from pe_jax.data.tokenizer import BYTES, Tokenizer, named
 from pe_jax.encoding import Encoding
+from pe_jax.encodings.dynamic_ntk import DynamicNTK
 from pe_jax.encodings.scaled import Scaled
 from pe_jax.errors import Refused, nearest
 from pe_jax.model.config import DTYPES, LmConfig
@@ -177,7 +178,7 @@ def _pe_section(section: Mapping[str, Any], there: Source) -> dict[str, Any]:
 
 def _member_fields(member: Member, about: Described) -> dict[str, Any]:
     """The fields that the model gives to a member of the spec."""
-    length = {"length": about.length} if issubclass(member.cls, Scaled) else {}
+    length = {"length": about.length} if issubclass(member.cls, Scaled | DynamicNTK) else {}
     old = next((old for old in parse(about.spec) if kin(member.cls, old.cls)), None)
     return length | (old.fields if old else {})
 

@@ -93,7 +93,8 @@ def test_an_encoding_has_what_the_model_says_and_the_spec_does_not(lab):
     assert fields("rope").base == 500.0
     assert fields("rope(base=10000.0)").base == 10000.0  # RoPE's default, but set
     assert fields("rope", **{"pe.rope.base": 2e4}).base == 2e4
-    assert fields("yarn", "llama_tied").length == LENGTH
+    for scaling in ("yarn", "dynamic_ntk"):
+        assert fields(scaling, "llama_tied").length == LENGTH
     window = fields("t5+window", "mistral").dims
     assert window.train_len == 4 * LENGTH
 
