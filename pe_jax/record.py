@@ -183,9 +183,14 @@ class CorpusRecord:
     def doubts(self, splits: Iterable[str] = HELD_OUT) -> tuple[str, ...]:
         """A sentence for each of these splits that has a copy of a training document, or shares at
         least TOLD with the training text. Less may be what many texts have, such as a licence.
+        "all" stands for every split that was compared, and the training text itself is told.
         """
+        whole = "all" in (splits := [*splits])
+        own = whole and self.overlap and "train" not in self.overlap
+        splits = [*self.overlap] if whole else splits
         overlaps = ((HELD_OUT.get(split, split), self.overlap.get(split)) for split in splits)
-        return tuple(
+        told = ("the training text is among the text that is scored",) if own else ()
+        return told + tuple(
             f"{100 * overlap.share:.3g} % of the {name} text also stands in the training text ("
             + (f"copies: {overlap.copies}, such as " if overlap.copies else "most of it: ")
             + f"{overlap.document} has that of {overlap.beside})"

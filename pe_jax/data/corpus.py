@@ -13,7 +13,7 @@ import hashlib
 import math
 import os
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -63,14 +63,16 @@ class Corpus:
                 digest.update(document.tobytes())
         return digest.hexdigest()
 
-    def describe(self, trained_on: Corpus | None = None) -> record.CorpusRecord:
-        """What records hold of this text, with its overlap with the training text of `trained_on`,
-        which may be this corpus; None: it is not measured.
+    def describe(
+        self, trained_on: Corpus | None = None, splits: Iterable[str] = HELD_OUT
+    ) -> record.CorpusRecord:
+        """What records hold of this text, with the overlap of these splits with the training text
+        of `trained_on`, which may be this corpus; None: it is not measured.
         """
         overlap = {}
         if trained_on:
             passages = Passages(trained_on.splits["train"], trained_on.names["train"])
-            overlap = {s: passages.overlap(self.splits[s], self.names[s]) for s in HELD_OUT}
+            overlap = {s: passages.overlap(self.splits[s], self.names[s]) for s in splits}
         return record.CorpusRecord(
             source=self.source,
             hash=self.hash,

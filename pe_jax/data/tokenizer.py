@@ -150,12 +150,17 @@ def tokenize(corpus: Corpus, spec: str, trained_on: Corpus | None = None) -> Tok
     return cut(corpus, tokenizer, trained_on)
 
 
-def cut(corpus: Corpus, tokenizer: Tokenizer, trained_on: Corpus | None = None) -> Tokens:
-    """The corpus in the tokens of `tokenizer`, with its overlap with the training text of
-    `trained_on`. ValueError where it would lose or add a byte.
+def cut(
+    corpus: Corpus,
+    tokenizer: Tokenizer,
+    trained_on: Corpus | None = None,
+    compared: Iterable[str] = record.HELD_OUT,
+) -> Tokens:
+    """The corpus in the tokens of `tokenizer`, with the overlap of the `compared` splits with the
+    training text of `trained_on`. ValueError where it would lose or add a byte.
     """
     splits = {name: tokenizer.encode(split) for name, split in corpus.splits.items()}
-    return Tokens(splits, tokenizer, corpus.describe(trained_on))
+    return Tokens(splits, tokenizer, corpus.describe(trained_on, compared))
 
 
 def symbols(count: int) -> Tokenizer:

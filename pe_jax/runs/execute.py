@@ -357,7 +357,8 @@ def _scored_text(run: Run, work: Work) -> Tokens:
 
 def _score(run: Run, folder: Folder, models: Models, text: Tokens, session: Session) -> Scoring:
     """Scores what the folder does not have yet."""
-    for doubt in text.about.doubts([run.eval.split]) if run.eval.source else ():
+    apart = run.eval.source or run.eval.split == "all"  # else it was told when the run began
+    for doubt in text.about.doubts([run.eval.split]) if apart else ():
         session.say(f"note: {doubt}")
     scores: list[Scores] = []
 

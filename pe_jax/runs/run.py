@@ -34,7 +34,7 @@ from pe_jax.model import memory, probe
 from pe_jax.model.config import DTYPES, LmConfig
 from pe_jax.model.lm import learned
 from pe_jax.pretrained.source import Source
-from pe_jax.record import Parameters, few
+from pe_jax.record import HELD_OUT, Parameters, few
 from pe_jax.runs import environment
 from pe_jax.runs.config import (
     SECTIONS,
@@ -219,14 +219,16 @@ class Run:
     def load_scored(self, tokens_of: tokenizer.Tokenizer, trained_on: str) -> tokenizer.Tokens:
         """The text that is evaluated, in the tokens of training; Refused if it is too short. Its
         overlap with the training text, whose hash is `trained_on`, is measured if that text is
-        there. As `load` where the task draws its samples.
+        there, and was trained on. As `load` where the task draws its samples.
         """
         if not self.task.reads_text:
             return self.load()
         try:
             corpus = load(self.eval.source or self.data.source, self.data.data_dir)
             seen = self._training_text(trained_on) if self.eval.source else corpus
-            tokens = tokenizer.cut(corpus, tokens_of, seen)
+            whole = self.eval.source and self.eval.split == "all"
+            compared = SPLITS if whole else HELD_OUT
+            tokens = tokenizer.cut(corpus, tokens_of, seen if self.train.steps else None, compared)
             self._check_windows(tokens)
         except (ValueError, OSError) as error:
             raise Refused(str(error)) from error

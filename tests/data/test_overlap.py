@@ -9,7 +9,9 @@ import pytest
 
 from pe_jax.data.corpus import STRIDE, WINDOW, Passages
 from pe_jax.data.load import load
+from pe_jax.data.tokenizer import BYTES
 from pe_jax.record import TOLD, CorpusRecord, Overlap
+from pe_jax.runs.run import Run
 
 
 def prose(seed: int, size: int = 3000) -> str:
@@ -157,3 +159,20 @@ def test_the_overlap_of_other_text_is_with_the_text_of_training(tmp_path):
     assert theirs.describe(theirs).overlap["test"].share == 0
     assert theirs.describe(ours).overlap["test"].share == 1
     assert theirs.describe().overlap == {}
+
+
+def test_of_all_of_a_text_what_was_trained_on_is_told(tmp_path):
+    for i in range(12):
+        (tmp_path / f"{i}.txt").write_text(prose(i))
+
+    def doubts(source: str, split: str) -> tuple[str, ...]:
+        scored = {"source": source, "split": split, "lengths": (64,), "targets": 64, "swaps": ()}
+        data = {"source": f"files:{tmp_path}"}
+        run = Run.of({"pe": "nope", "data": data, "eval": scored})
+        return run.load_scored(BYTES, run.load().about.hash).about.doubts([split])
+
+    own, other = "", f"files:{tmp_path}/*.txt"
+    assert doubts(own, "test") == doubts(other, "test") == ()
+    assert doubts(own, "all") == ("the training text is among the text that is scored",)
+    (told,) = doubts(other, "all")
+    assert told.startswith("100 % of the train text also stands in the training text (copies: 10")
