@@ -125,8 +125,8 @@ def files(where: str, root: str = "") -> Corpus:
     it. Otherwise ten or more files are split by file, and each of fewer by position (corpus.py).
 
     Raises ValueError for files that are empty, damaged or not UTF-8, for a split without documents,
-    and for train and valid without test; OSError for a path that is not there, and for what is in a
-    folder and cannot be read.
+    and for valid with train or test alone; OSError for a path that is not there, and for what is in
+    a folder and cannot be read.
     """
     given, where = where, _located(where, root)
     source = f"files:{given}"
@@ -134,9 +134,11 @@ def files(where: str, root: str = "") -> Corpus:
     valid = "valid" if (folder / "valid").is_dir() else "validation"
     folders = dict(zip(SPLITS, (folder / "train", folder / valid, folder / "test"), strict=True))
     present = {split: path for split, path in folders.items() if path.is_dir()}
-    if {*present} == {"train", "valid"}:
+    if "valid" in present and len(present) == 2:
+        named = " and ".join(path.name for path in present.values())
+        (lacking,) = {*SPLITS} - {*present}
         raise ValueError(
-            f"{folder} has the folders train and {valid}, and none named test: add one, or name "
+            f"{folder} has the folders {named}, and none named {lacking}: add one, or name "
             f"the files, which are then split anew, as files:{given}/**/*.txt"
         )
     if {"train", "test"} <= set(present):

@@ -107,13 +107,20 @@ def test_without_a_folder_of_validation_text_it_is_part_of_the_training_folder(t
     assert strings(corpus)["test"] == ["b" * 20]
 
 
-def test_a_folder_of_validation_text_without_one_of_test_text_is_refused(tmp_path):
-    for name in ("train/a.txt", "validation/b.txt"):
-        (tmp_path / name).parent.mkdir()
-        (tmp_path / name).write_text("text " * 50)
-    with pytest.raises(ValueError, match="folders train and validation, and none named test"):
+@pytest.mark.parametrize(
+    ("named", "told"),
+    [
+        (("train", "validation"), "folders train and validation, and none named test"),
+        (("training", "valid", "test"), "folders valid and test, and none named train"),
+    ],
+)
+def test_a_folder_of_validation_text_with_one_split_alone_is_refused(tmp_path, named, told):
+    for name in named:
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "a.txt").write_text("text " * 50)
+    with pytest.raises(ValueError, match=told):
         load(f"files:{tmp_path}")
-    assert len(load(f"files:{tmp_path}/**/*.txt").splits["train"]) == 2
+    assert len(load(f"files:{tmp_path}/**/*.txt").splits["train"]) == len(named)
 
 
 def test_a_text_that_links_to_nothing_is_told(tmp_path):
