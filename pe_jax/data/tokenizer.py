@@ -272,9 +272,9 @@ PART = 2**18
 """The least size of a part of a document, in bytes."""
 GROUP = 2**22
 """The least size of the parts that are encoded at once, in bytes."""
-# GPT-2's pattern never has a visible character and the newline after it in one match, and looks
+# GPT-2's pattern never has a visible character and the line end after it in one match, and looks
 # ahead only: it cuts here whatever the text before and after is.
-LINE_END = re.compile(rb"[!-~](?=\n)")
+LINE_END = re.compile(rb"[!-~](?=\r?\n)")
 
 
 @functools.lru_cache(maxsize=4)

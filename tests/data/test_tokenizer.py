@@ -108,9 +108,10 @@ def test_nothing_is_lost(trained, name):
     assert tokens.dtype == np.uint16
 
 
-@pytest.mark.parametrize("seed", range(3))
-def test_a_long_document_is_encoded_as_if_at_once(trained, seed, monkeypatch):
-    text = any_text(seed) + varied(3000, seed).replace(" ", "\n ", 200)
+@pytest.mark.parametrize(("seed", "end"), [(0, "\n"), (1, "\n"), (2, "\n"), (0, "\r\n")])
+def test_a_long_document_is_encoded_as_if_at_once(trained, seed, end, monkeypatch):
+    lines = any_text(seed) + varied(3000, seed).replace(" ", "\n ", 200)
+    text = lines.replace("\n", end)
     whole = tokenizers.Tokenizer.from_str(trained.json).encode(text).ids
     parts = []
     monkeypatch.setattr(tokenizer, "_parts", noting(tokenizer._parts, parts))
