@@ -108,7 +108,8 @@ class Request:
         """The error where the sentences of a prompt alone have more tokens than a window."""
         return ValueError(
             f"the sentences of {name} alone have {needed - 1 + self.before} tokens, got the length "
-            f"{self.evaluated}: give eval.lengths of at least {needed - 1 + self.before}"
+            f"{self.evaluated}: give eval.lengths of at least {needed - 1 + self.before} (the "
+            "training length is always among them)"
         )
 
 

@@ -125,7 +125,10 @@ def _check_text(config: EvalConfig) -> None:
     """ValueError unless windows of text can be scored by the config."""
     shortest, scope = config.lengths[0], config.scope
     if shortest < 2:
-        raise ValueError(f"eval.lengths of text must be at least 2 tokens, got {shortest}")
+        raise ValueError(
+            f"eval.lengths of text must be at least 2 tokens, got {shortest} (the training length "
+            "is always among them)"
+        )
     metrics = [of_text(name) for name in config.metrics]
     if any(isinstance(metric, PromptMetric) and metric.uses for metric in metrics):
         raise ValueError("eval.metrics: a metric of prompts has no `uses`: leave it out there")

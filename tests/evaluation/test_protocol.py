@@ -223,7 +223,7 @@ WRONG = (
     ({"stride": -1}, "eval.stride"),
     ({"last": 9}, "eval.last must be below .* 8 .*got 9"),
     ({"targets": 3}, "eval.targets must be at least eval.last, 4, got 3"),
-    ({"lengths": (1, 8)}, "eval.lengths"),
+    ({"lengths": (1, 8)}, "at least 2 .* got 1 .the training length is always among them"),
     ({"lengths": ()}, "eval.lengths"),
     ({"metrics": ("same_target",)}, "'same_target'; did you mean 'same_targets'"),
 )
