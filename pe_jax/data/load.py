@@ -168,15 +168,26 @@ def _located(where: str, root: str) -> str:
 
 
 def _walk(root: Path, skip: Iterable[str] = ()) -> Iterator[Path]:
-    """Regular files under `root`, but nothing hidden and no folder named in `skip`. OSError for a
-    folder that cannot be read and a text that links to nothing.
+    """Regular files under `root`, but nothing hidden and no folder named in `skip`. A link to a
+    folder is followed, unless that lies in one that is read anyway. OSError for a folder that
+    cannot be read and a text that links to nothing.
     """
+    read = [root.resolve()]
 
     def told(error: OSError) -> None:
         raise error
 
-    for folder, folders, names in os.walk(root, onerror=told):
-        folders[:] = [name for name in folders if not name.startswith(".") and name not in skip]
+    def is_new(path: Path) -> bool:
+        if not path.is_symlink():
+            return True
+        target = path.resolve()
+        new = not any(target.is_relative_to(known) for known in read)
+        read.extend([target] * new)
+        return new
+
+    for folder, folders, names in os.walk(root, onerror=told, followlinks=True):
+        seen = sorted(name for name in folders if not name.startswith(".") and name not in skip)
+        folders[:] = [name for name in seen if is_new(Path(folder, name))]
         for path in (Path(folder, name) for name in names if not name.startswith(".")):
             if path.is_file():
                 yield path

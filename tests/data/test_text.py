@@ -123,6 +123,17 @@ def test_a_folder_of_validation_text_with_one_split_alone_is_refused(tmp_path, n
     assert len(load(f"files:{tmp_path}/**/*.txt").splits["train"]) == len(named)
 
 
+def test_a_folder_that_is_a_link_is_read_once(tmp_path):
+    books, more = tmp_path / "books", tmp_path / "more"
+    for path in (books / "a.txt", more / "b.txt", more / "deep/c.txt"):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("text " * 50)
+    for link, target in (("z", more), ("y", more / "deep"), ("self", books)):
+        (books / link).symlink_to(target)
+    (more / "back").symlink_to(books)
+    assert load(f"files:{books}").names["train"] == ("a.txt", "z/b.txt", "z/deep/c.txt")
+
+
 def test_a_text_that_links_to_nothing_is_told(tmp_path):
     (tmp_path / "a.txt").write_text("text " * 50)
     (tmp_path / "b.txt").symlink_to(tmp_path / "gone.txt")
