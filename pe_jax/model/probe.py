@@ -32,6 +32,7 @@ from pe_jax.model.lm import noisy
 
 MOST = 64  # tokens of the probe
 IDS = 16  # tokens have ids below it, so that those which a class may know, such as digits, occur
+WRITTEN, ENDS = b"1a", b". \n"  # of text: a number or a word that goes on, and one that ends
 NEAR = 1e-5  # what the sums of an FFT may differ by
 CLOSE = 1e-3  # what rounding changes in attention by parts, at most
 ATTENTION = ("scale", "qk", "far", "far_positions", "bias", "logits", "normalize", "gate")
@@ -91,31 +92,39 @@ def fault(encodings: tuple[Encoding, ...]) -> tuple[str, str] | None:
 def _fault_at(encodings: tuple[Encoding, ...], length: int) -> tuple[str, str] | None:
     rng, middle = np.random.default_rng(0), length // 2
     dims = encodings[-1].dims
-    tokens = rng.integers(0, min(dims.vocab, IDS), (2, length)).astype(np.int32)
+    ids = rng.integers(0, min(dims.vocab, IDS), (2, length)).astype(np.int32)
+    texts = [np.full_like(ids, sign) for sign in WRITTEN if dims.vocab > max(WRITTEN)]
+    for _, ended in texts:
+        ended[middle:] = np.resize(list(ENDS), length - middle)
+    texts.append(ids)
     x = rng.normal(size=(2, length, dims.model)).astype(np.float32)
     qkv = rng.normal(size=(2, length, 3, dims.heads, dims.head)).astype(np.float32)
-    for pair in (tokens, x, qkv):
+    for pair in (*texts, x, qkv):
         pair[1, :middle] = pair[0, :middle]
     encodings = tuple(e.at(length) for e in encodings)
     drawn = encodings[-1].init(jax.random.key(0))
     learned = {name: a for name, a in drawn.items() if name not in encodings[-1].fixed}
     params = drawn | noisy(learned, 0)
-    texts = zip(tokens, x, qkv, strict=True)
-    outputs = (_outputs(encodings, params, tokens[0], *text) for text in texts)
-    first, second = map(jax.device_get, outputs)  # NumPy compares without compiling
+
+    def outputs(tokens: np.ndarray):
+        both = zip(tokens, x, qkv, strict=True)
+        found = (_outputs(encodings, params, tokens[0], *text) for text in both)
+        return map(jax.device_get, found)  # NumPy compares without compiling
 
     def named(hooks: Sequence[str]) -> str:
         return " or ".join(hook for hook in hooks if overrides(encodings[-1], hook))
 
     hooks = "positions", "embed", "locate", named(ATTENTION)
-    for hook, *outputs in zip(hooks, first, second, strict=True) if dims.causal else ():
-        for a, b in zip(*map(jax.tree.leaves, outputs), strict=True):
-            if not np.allclose(a[:middle], b[:middle], NEAR, NEAR, equal_nan=True):
-                return hook, LATER
     attention = named((*ATTENTION, *RELATIVE))
-    for hook, output in ("embed", first[1]), (attention, first[3]):
-        if not np.isfinite(output).all():
-            return hook, ENDLESS
+    for tokens in texts:
+        first, second = outputs(tokens)
+        for hook, *both in zip(hooks, first, second, strict=True) if dims.causal else ():
+            for a, b in zip(*map(jax.tree.leaves, both), strict=True):
+                if not np.allclose(a[:middle], b[:middle], NEAR, NEAR, equal_nan=True):
+                    return hook, LATER
+        for hook, output in ("embed", first[1]), (attention, first[3]):
+            if not np.isfinite(output).all():
+                return hook, ENDLESS
     try:
         parts = _the_same(encodings[-1], params, tokens[0], first[0], x[0], qkv[0])
     except Exception:  # of the user's code: no silent fault, and a run may never get there

@@ -2,6 +2,7 @@
 
 import dataclasses
 
+import jax
 import jax.numpy as jnp
 import pytest
 from cases import CASES, WIDE, encodings
@@ -72,6 +73,20 @@ def test_a_hook_that_reads_later_tokens_is_named(leak):
     hook = leak.split()[0]
     with pytest.raises(ValueError, match=rf"^a.py:Mine: {hook} reads later .*, line \d+\)$"):
         probe.check([LEAKS[leak]], ["a.py:Mine"])
+
+
+@pytest.mark.parametrize(("of", "ends"), [(b"0123456789", b" "), (b"abc", b" "), (b"abc", b".")])
+def test_a_leak_that_depends_on_signs_of_text_is_found(of, ends):
+    """The place of a digit from the end of its number, of a letter from that of its word."""
+
+    def embed(params, x, tokens, pos):
+        ended, counts = (jnp.isin(tokens, jnp.array(list(signs))) for signs in (ends, of))
+        place = jnp.arange(len(tokens))
+        left = jax.lax.cummin(jnp.where(ended, place, len(tokens)), reverse=True) - place
+        return x + jnp.where(counts, jnp.minimum(left, 8), 0)[:, None]
+
+    made = dataclasses.replace(mine(embed=embed), dims=WIDE._replace(vocab=256))
+    assert probe.fault((made,)) == ("embed", probe.LATER)
 
 
 def test_a_leak_is_found_behind_another_member():
