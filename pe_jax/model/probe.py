@@ -50,6 +50,7 @@ LENGTHS = (
     "which `at` is told"
 )
 AFRESH = "gives other numbers where it goes on from `before`, the row of the token before"
+MOVING = "changes beyond the distance that `constant_from` gives"
 ENDLESS = "gives numbers that are infinite or undefined (NaN), from which no model learns"
 
 
@@ -74,9 +75,10 @@ def check(encodings: Sequence[Encoding], names: Sequence[str]) -> None:
 @functools.cache  # a sweep has the same encoding in many runs
 def fault(encodings: tuple[Encoding, ...]) -> tuple[str, str] | None:
     """(hook, what is wrong) of the last encoding, None if nothing is. LATER: the hook reads later
-    tokens in a causal model. ENDLESS: embeddings or attention are not finite. BLOCKS, LENGTHS and
-    AFRESH: what it gives depends on how much of the text it gets at once. Hooks that cannot be told
-    apart are named together, with "or". The encoding gets the positions that the others give.
+    tokens in a causal model. ENDLESS: embeddings or attention are not finite. MOVING: a hook of the
+    distance is not constant where `constant_from` says so. BLOCKS, LENGTHS and AFRESH: what it
+    gives depends on how much of the text it gets at once. Hooks that cannot be told apart are named
+    together, with "or". The encoding gets the positions that the others give.
     """
     if not sites(encodings[-1]):
         return None
@@ -125,6 +127,8 @@ def _fault_at(encodings: tuple[Encoding, ...], length: int) -> tuple[str, str] |
         for hook, output in ("embed", first[1]), (attention, first[3]):
             if not np.isfinite(output).all():
                 return hook, ENDLESS
+    if hook := _moving(encodings[-1], params):
+        return hook, MOVING
     try:
         parts = _the_same(encodings[-1], params, tokens[0], first[0], x[0], qkv[0])
     except Exception:  # of the user's code: no silent fault, and a run may never get there
@@ -132,6 +136,19 @@ def _fault_at(encodings: tuple[Encoding, ...], length: int) -> tuple[str, str] |
     words = ("embed", LENGTHS), (attention, BLOCKS), (attention, LENGTHS), ("locate", AFRESH)
     told = [said for said, same in zip(words, parts, strict=True) if not same]
     return next((said for said in told if dims.causal or said[1] is BLOCKS), None)
+
+
+def _moving(e: Encoding, params) -> str | None:
+    """The first hook of the distance that changes from `constant_from` on; None without one."""
+    if (end := e.constant_from()) is None:
+        return None
+    beyond = end + 2 ** np.arange(20, dtype=np.int32) - 1
+    for hook in (hook for hook in RELATIVE if overrides(e, hook)):
+        for n in (beyond,) if e.dims.causal else (beyond, -beyond):
+            values = np.asarray(getattr(e, hook)(params, jnp.asarray(n)))
+            if not np.allclose(values, values[:, :1], NEAR, NEAR, equal_nan=True):
+                return hook
+    return None
 
 
 @functools.partial(jax.jit, static_argnames="e")

@@ -158,6 +158,22 @@ def test_a_hook_that_depends_on_how_much_it_gets_at_once_is_named(hook):
     assert probe.fault((encoding,)) == (hook, words)
 
 
+def until(end, causal=True):
+    """A bias that falls up to the distance 20, on both sides, and is constant from `end` on."""
+    made = mine(
+        constant_from=lambda: end,
+        relative_bias=lambda params, n: jnp.tile(-jnp.clip(n, -20, 20) * 0.1, (WIDE.heads, 1)),
+    )
+    return dataclasses.replace(made, dims=WIDE._replace(causal=causal))
+
+
+@pytest.mark.parametrize("causal", [True, False])
+def test_a_hook_that_changes_beyond_its_constant_distance_is_named(causal):
+    """Attention by blocks would meet all keys beyond it with one vector."""
+    assert probe.fault((until(19, causal),)) == ("relative_bias", probe.MOVING)
+    assert probe.fault((until(20, causal),)) is None
+
+
 def test_what_is_fixed_is_probed_as_it_is_drawn():
     """Frequencies, say, of which a root is taken."""
     turned = mine(
