@@ -13,6 +13,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import inspect
+import sys
 import traceback
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
@@ -209,11 +210,16 @@ class _Hooks:
 
 
 def place(encoding: Encoding, hook: str, error: Exception | None = None) -> str:
-    """The file of the hook, and the line in it where it raised or begins."""
+    """A file and the line in it: of the encoding, where it raised; of the hook, which it may have
+    from another class, where that raised or begins.
+    """
     code = inspect.unwrap(getattr(type(encoding), hook)).__code__
+    own = getattr(sys.modules.get(type(encoding).__module__), "__file__", None)
     frames = traceback.extract_tb(error.__traceback__) if error else []
-    lines = [frame.lineno for frame in frames if frame.filename == code.co_filename]
-    return f"{code.co_filename}, line {[code.co_firstlineno, *lines][-1]}"
+    for file in (own, code.co_filename):
+        if lines := [frame.lineno for frame in frames if frame.filename == file]:
+            return f"{file}, line {lines[-1]}"
+    return f"{code.co_filename}, line {code.co_firstlineno}"
 
 
 def _broadcasts(shape: tuple[int, ...], wanted: tuple[int, ...]) -> bool:

@@ -149,3 +149,22 @@ def test_a_command_tells_the_line_of_the_users_own_file(tmp_path):
     assert "has no attribute" in done.err and done.err.endswith(f" ({path}, line 7)\n")
     with pytest.raises(ValueError, match="Mine: relative_bias raised AttributeError"):
         run_of("rope", **{"eval.swaps": (f"{path}:Mine",)})
+
+
+TURNED = """
+import dataclasses
+import jax.numpy as jnp
+from pe_jax.encodings.rotary import Rotary
+
+@dataclasses.dataclass(frozen=True)
+class Turned(Rotary):
+    def _frequencies(self):
+        return jnp.ones(3) + jnp.ones(4)
+"""
+
+
+def test_the_line_is_that_of_the_users_file_where_the_hook_is_of_the_package(tmp_path):
+    path = tmp_path / "mine.py"
+    path.write_text(TURNED)
+    with pytest.raises(ValueError, match=r"qk raised TypeError: add got .* \(.*mine.py, line 9\)$"):
+        run_of(f"{path}:Turned")
