@@ -16,9 +16,9 @@ from pe_jax.report import labels
 from pe_jax.report.sheet import Printed, Sheet, terminal
 from pe_jax.report.words import count
 from pe_jax.runs.folder import Folder
-from pe_jax.runs.progress import duration
+from pe_jax.runs.progress import EVALUATION, Share, duration
 from pe_jax.runs.run import Run
-from pe_jax.storage import records
+from pe_jax.storage import jsonl, records
 from pe_jax.training import need
 
 
@@ -28,9 +28,9 @@ def show(runs: list[Run], workdir: Path, jobs: int) -> None:
     left = {run.id: run for run in runs if not results[run.id]}
     step = _seconds_of_a_step(workdir)
     times = {
-        run.id: step * run.train.steps * _trainings(run.run.seeds, run.train.rates)
+        run.id: step * steps * _left(run, workdir)
         for run in runs
-        if step and run.train.steps
+        if step and (steps := run.train.steps * _trainings(run.run.seeds, run.train.rates))
     }
     for id, result in results.items():
         if result and result.seconds:
@@ -88,6 +88,17 @@ def _seconds_of_a_step(workdir: Path) -> float | None:
 def _trainings(seeds: Sequence[int], rates: Sequence[Any]) -> int:
     """How often a model is trained: for each seed, at each of the rates to choose from, if any."""
     return len(seeds) * max(1, len(rates))
+
+
+def _left(run: Run, workdir: Path) -> float:
+    """The part of a run's time that is left after the training in its folder: that of evaluation at
+    least.
+    """
+    trained, share = 0.0, Share(run.run.seeds, 0.0)
+    for line in jsonl.read_lines(Folder.of(run.id, workdir).metrics):
+        if "loss" in line:
+            trained = share.add(line)
+    return max(1 - trained, EVALUATION)
 
 
 def _total(seconds: list[float | None], jobs: int, workdir: Path) -> str:

@@ -293,6 +293,22 @@ def test_a_dry_run_estimates_by_the_median_step_of_the_finished_runs(study, tmp_
     assert told.startswith("about 1 min 00 s") and told.endswith("without 1 run of no steps")
 
 
+def test_a_dry_run_leaves_out_what_is_trained(study, tmp_path, capsys):
+    """Of a run of 2 seeds that took 60 s: two seeds more, and other lengths alone."""
+    (folder,) = study[0].glob("alibi-*")
+    shutil.copytree(folder, copy := tmp_path / folder.name)
+    rewrite(copy / "result.json", seconds={"train": 1.0, "evaluate": 1.0, "total": 60.0})
+    run = Run.of(result(copy)["config"])
+    for section, change, about in (
+        ("run", {"seeds": (*run.run.seeds, 7, 8)}, "1 min 00 s"),
+        ("eval", {"lengths": run.eval.lengths[:1]}, "18 s"),
+    ):
+        asked = Run.of(run.config | {section: run.config[section] | change})
+        assert asked.id == copy.name
+        dry_run.show([asked], tmp_path, 1)
+        assert f"1 run, 1 to do: about {about} with" in capsys.readouterr().out
+
+
 def test_a_run_that_another_command_has_finished_otherwise_is_not_marked_as_failed(tmp_path):
     records.put_state(tmp_path, Stage.DONE)
     (tmp_path / "log.txt").write_text("runs/x/result.json\n")
