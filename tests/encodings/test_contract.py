@@ -516,6 +516,7 @@ def test_a_file_of_ones_own_may_have_spaces_in_its_path(tmp_path):
         ("def f(:", "Mine", "does not import: SyntaxError"),
         (OWN.replace("relative_bias", "bais"), "Mine", "does not import: TypeError.*did you mean"),
         (OWN.replace("(frozen=True)", ""), "Mine", "does not import: TypeError.*frozen"),
+        ("def f():\n    return y\nf()", "Mine", r"does not import: NameError: .* \(line 2\)$"),
         (OWN.replace("slope: float = 2.0", "slope: float"), "Mine", "Mine.slope needs a default"),
     ],
 )
