@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 import dataclasses
+import enum
 import functools
 import hashlib
 import inspect
@@ -95,7 +96,20 @@ def own_class(path: str, name: str, contract: type[Contract]) -> type[Contract]:
                 f"{path}:{name}.{field.name} needs a default, as in `{field.name}: float = 1.0`; a "
                 "default_factory is none"
             )
+        if field.init and field.name not in theirs and not _recorded(field.default):
+            raise ValueError(
+                f"{path}:{name}.{field.name} needs a default that a record can hold: a number of "
+                f"Python, text, True, False, None or a tuple of these, got {field.default!r}"
+            )
     return cls
+
+
+def _recorded(value: Any) -> bool:
+    """Whether a value, written as JSON and read again with tuples for lists, is the same."""
+    if isinstance(value, tuple):
+        return all(map(_recorded, value))
+    kinds = int, float, str, types.NoneType
+    return isinstance(value, kinds) and not isinstance(value, enum.Enum)
 
 
 def own_instance(path: str, name: str, contract: type[Contract]) -> Contract:

@@ -518,6 +518,8 @@ def test_a_file_of_ones_own_may_have_spaces_in_its_path(tmp_path):
         (OWN.replace("(frozen=True)", ""), "Mine", "does not import: TypeError.*frozen"),
         ("def f():\n    return y\nf()", "Mine", r"does not import: NameError: .* \(line 2\)$"),
         (OWN.replace("slope: float = 2.0", "slope: float"), "Mine", "Mine.slope needs a default"),
+        (OWN.replace("float = 2.0", "object = print"), "Mine", "slope needs a default that "),
+        (OWN.replace("float = 2.0", "object = (1, b'')"), "Mine", r"of these, got \(1, b''\)$"),
     ],
 )
 def test_what_is_wrong_with_a_file_of_ones_own_is_said(tmp_path, text, name, message):
