@@ -15,7 +15,7 @@ import jax
 import jax.numpy as jnp
 
 from pe_jax import record
-from pe_jax.compose.parse import Member, defaults, parse
+from pe_jax.compose.parse import Member, defaults, layers_of, parse
 from pe_jax.compose.swap import kin
 from pe_jax.data.tokenizer import BYTES, Tokenizer, named
 from pe_jax.encoding import Encoding
@@ -177,10 +177,16 @@ def _pe_section(section: Mapping[str, Any], there: Source) -> dict[str, Any]:
 
 
 def _member_fields(member: Member, about: Described) -> dict[str, Any]:
-    """The fields that the model gives to a member of the spec."""
+    """The fields that the model gives to a member of the spec: those of its own encoding of the
+    family, of several the one that acts in all the layers that the spec names, or the first.
+    """
     length = {"length": about.length} if issubclass(member.cls, Scaled | DynamicNTK) else {}
-    old = next((old for old in parse(about.spec) if kin(member.cls, old.cls)), None)
-    return length | (old.fields if old else {})
+    olds = [old for old in parse(about.spec) if kin(member.cls, old.cls)]
+    if len(olds) > 1 and "layers" in member.fields:
+        dims = about.lm.dims(about.length)
+        here = {*layers_of(member.encoding(dims))}
+        olds = [old for old in olds if here <= {*layers_of(old.encoding(dims))}] or olds
+    return length | (olds[0].fields if olds else {})
 
 
 # Parents
