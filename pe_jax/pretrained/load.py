@@ -41,7 +41,7 @@ class Pretrained(TextModel):
 
 
 def load(source: str, weights: str = "float32", activations: str = "float32") -> Pretrained:
-    """The model of "hf:DIR" or "gguf:PATH", its parameters stored in the dtype `weights` and
+    """The model of "hf:DIR" or "gguf:PATH", its matrices stored in the dtype `weights` and
     computed with in `activations`.
 
     ValueError for a model that is not understood, whole or readable, for weights that are not
@@ -89,7 +89,8 @@ def _parameters(there: Source, tensors: Tensors, dtype: Any) -> dict[str, jax.Ar
         array = tensors.read(name)
         if change is not None:  # in float32, whatever is kept
             array = change(jnp.asarray(array, jnp.float32))
-        array = jnp.asarray(array, dtype)
+        # norms and biases weigh little, and Gemma adds 1 to its norms in float32
+        array = jnp.asarray(array, jnp.float32 if array.ndim == 1 else dtype)
         if not jnp.isfinite(array).all():
             raise ValueError(
                 f"{there.text} has NaN or infinity in the tensor {name}: the file is damaged, or "
