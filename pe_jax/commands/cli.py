@@ -314,7 +314,7 @@ def _innermost(error: BaseException) -> BaseException:
 def _words(error: BaseException) -> str:
     if isinstance(error, OSError):
         return in_words(error)
-    if isinstance(error, KeyError) and error.args:
+    if isinstance(error, KeyError) and "ml_collections" in _place(error).filename:
         name = str(error.args[0])  # quoted; ml_collections adds the nearest of the same section
         return f"no such name: {name}{'' if 'did you mean' in name else _in_a_section(name)}"
     if isinstance(error, SyntaxError):
@@ -326,5 +326,10 @@ def _words(error: BaseException) -> str:
         )
     if isinstance(error, TOLD):
         return str(error)
-    place = traceback.extract_tb(error.__traceback__)[-1]
+    place = _place(error)
     return f"{type(error).__name__}: {error} ({place.filename}, line {place.lineno})"
+
+
+def _place(error: BaseException) -> traceback.FrameSummary:
+    """Where it was raised."""
+    return traceback.extract_tb(error.__traceback__)[-1]

@@ -78,6 +78,7 @@ def lab(tmp_path_factory):
         "list.py": MINE.format(hook="relative_bias") + "    size: list = None\n",
         "syntax.py": "def f(:\n",
         "undefined.py": "def get_config(arg=''):\n    return configuration\n",
+        "key.py": "def get_config(arg=''):\n    return {}[\"rope\"]\n",
         "short.txt": "ab " * 60,
         "long.txt": "abc " * 300,
         "record.json": "{",
@@ -330,6 +331,7 @@ COMMAND_MISTAKES = {
         ["--config={lab}/undefined.py"],
         ["'configuration'", "undefined.py, line 2"],
     ),
+    "no such key": (["--config={lab}/key.py"], ["KeyError: 'rope'", "key.py, line 2"]),
     "no get_config": (["--config={lab}/mine.py"], ["get_config"]),
 }
 
