@@ -208,10 +208,17 @@ def runs_of(
     """The configs that a config module lists by get_sweep(), in order; without that function the
     one `config`. A run is added for each spec of `also`. Every config gets the command line's
     `values`, by names such as "train.steps"; AttributeError for a name that a config lacks, with
-    the nearest.
+    the nearest. ValueError for what is no config.
     """
-    listed = module.get_sweep() if (lists := hasattr(module, "get_sweep")) else [config]
-    configs = [run.copy_and_resolve_references() for run in listed]
+    lists = hasattr(module, "get_sweep")
+    configs = []
+    for run in (module.get_sweep() or ()) if lists else [config]:
+        if not isinstance(run, ConfigDict):
+            raise ValueError(
+                "get_config and each entry of get_sweep() of --config must be a config, as "
+                f"get_config of base.py makes it, got {str(run)[:60]!r}"
+            )
+        configs.append(run.copy_and_resolve_references())  # before the file changes it again
     own = getattr(module, "get_config", None)
     if also and lists and getattr(own, "__module__", BASE) == BASE:
         raise ValueError(

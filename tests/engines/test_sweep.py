@@ -119,6 +119,14 @@ def test_the_command_line_is_on_top_of_each_run_and_encodings_are_added():
     assert single.train.steps == 7 and single.pe.spec == "t5"
 
 
+@pytest.mark.parametrize("listed", [[{"pe": "rope"}], ["pe=rope"]])
+def test_what_is_no_config_is_told(listed):
+    file = types.SimpleNamespace(get_config=base.get_config, get_sweep=lambda: listed)
+    with pytest.raises(ValueError, match=r"get_sweep\(\) of --config must be a config.*rope"):
+        runs_of(file, base.get_config(), {})
+    assert runs_of(types.SimpleNamespace(get_sweep=lambda: None), base.get_config(), {}) == []
+
+
 def test_an_encoding_is_not_added_by_a_get_config_that_lacks_what_the_file_sets():
     file = types.SimpleNamespace(get_config=base.get_config, get_sweep=quickstart.get_sweep)
     with pytest.raises(ValueError, match="define get_config in it"):
