@@ -13,13 +13,12 @@ import hashlib
 import inspect
 import os
 import sys
-import traceback
 import types
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, TypeVar
 
-from pe_jax.errors import nearest
+from pe_jax.errors import line_in, nearest
 
 
 @functools.cache
@@ -171,9 +170,7 @@ def _module(path: str, wanted: str) -> types.ModuleType:
             exec(compile(file.read_bytes(), str(file), "exec"), vars(module))
         except (Exception, SystemExit) as error:
             del sys.modules[module_name]
-            frames = traceback.extract_tb(error.__traceback__)
-            lines = [frame.lineno for frame in frames if frame.filename == str(file)]
-            line = f" (line {lines[-1]})" if lines else ""  # a SyntaxError says it itself
+            line = line_in(file, error)  # a SyntaxError says it itself
             raise ValueError(
                 f"{path} does not import: {type(error).__name__}: {error}{line}"
             ) from error

@@ -7,6 +7,7 @@ from __future__ import annotations
 import contextlib
 import difflib
 import errno
+import traceback
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
@@ -47,6 +48,15 @@ def in_words(error: OSError) -> str:
 def first_line(error: Exception) -> str:
     """The first line of an error's message, at most 200 characters; "" where it says nothing."""
     return (str(error).strip().splitlines() or [""])[0][:200]
+
+
+def line_in(file: str | Path, error: BaseException) -> str:
+    """ " (line N)", where in a file the error was raised, or the call that raised it; "" where no
+    line of the file is concerned.
+    """
+    frames = traceback.extract_tb(error.__traceback__)
+    lines = [frame.lineno for frame in frames if frame.filename == str(file)]
+    return f" (line {lines[-1]})" if lines else ""
 
 
 @contextlib.contextmanager

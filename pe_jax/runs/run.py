@@ -8,6 +8,7 @@ import dataclasses
 import functools
 import re
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import jax
@@ -24,7 +25,7 @@ from pe_jax.data import batches, tokenizer
 from pe_jax.data.corpus import SPLITS, Corpus
 from pe_jax.data.load import load
 from pe_jax.encoding import Dims, Encoding, overrides
-from pe_jax.errors import Refused
+from pe_jax.errors import Refused, first_line, line_in
 from pe_jax.evaluation.config import EvalConfig, variant
 from pe_jax.evaluation.passes import plan
 from pe_jax.evaluation.windows import windows
@@ -386,7 +387,8 @@ def _check_users_metrics(names: Sequence[str], task: Task) -> None:
                 scored, nats = np.ones((2, 1), bool), np.array([[0.5], [2.0]])
                 value = own.value(Predictions(scored, nats < 1, nats, nats, nats, nats))
         except Exception as error:  # the code is the user's
-            raise ValueError(f"{name}: {type(error).__name__}: {error}") from error
+            line = line_in(Path(name.rpartition(":")[0]).resolve(), error)
+            raise ValueError(f"{name}: {type(error).__name__}: {error}{line}") from error
         check_value(value, float, f"the value of {name}")
 
 
@@ -412,7 +414,9 @@ def _check_users_task(task: Task, name: str, train: TrainConfig, evaluation: Eva
                 oracle.check(made, tuple(sorted(spread)), -(-100 // len(spread)))
         except Exception as error:  # the code is the user's
             kind = "" if type(error) is ValueError else f"{type(error).__name__}: "
-            raise ValueError(f"{name}{text and f', {text}'}: {kind}{error}") from error
+            line = line_in(Path(name.rpartition(":")[0]).resolve(), error)
+            said = first_line(error) if line else error
+            raise ValueError(f"{name}{text and f', {text}'}: {kind}{said}{line}") from error
 
 
 def _check_no_steps(train: TrainConfig, evaluation: EvalConfig, run: RunConfig) -> None:

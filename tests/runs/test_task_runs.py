@@ -321,6 +321,11 @@ class Raises(ReverseString):
         return super()._draw(key, n, longest).input
 
 @dataclasses.dataclass(frozen=True)
+class Beyond(ReverseString):
+    def _answer(self, input):
+        return [input[len(input)]]
+
+@dataclasses.dataclass(frozen=True)
 class Shifted(ReverseString):
     by: int = 0
 
@@ -348,6 +353,7 @@ class Short(ReverseString):
     [
         ("Late", {}, ": .*length 12 has the targets .* oracle says"),
         ("Raises", {}, ": .*Error: "),
+        ("Beyond", {}, r": IndexError: list index out of range \(line 18\)$"),
         ("Shifted", {"eval": {"variants": ("by=1",)}}, ", by=1: .* oracle says"),
         ("Guesses", {}, ": guess must give an entry for each of the 2 tokens"),
     ],
