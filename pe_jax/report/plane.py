@@ -91,9 +91,9 @@ def draw_panels(lines: Sequence[Line], plane: Plane, width: float) -> Figure:
     usual = sorted(lines, key=lambda line: line.mean.max())[: math.ceil(0.9 * len(lines))]
     with matplotlib.rc_context({**STYLE, "lines.linewidth": 1.0, "lines.markersize": 2}):
         names = [wrapped(short(line.label)) for line in lines]
-        name = FIRST_LINE + LINE * max(text.count("\n") for text in names)
-        figure = Figure((width, BELOW + (HEIGHT + name) * rows))
-        panels = _panel_axes(figure, rows, columns, name)
+        above = FIRST_LINE + LINE * max(name.count("\n") for name in names)
+        figure = Figure((width, BELOW + (HEIGHT + above) * rows))
+        panels = _panel_axes(figure, rows, columns, above)
         ends = limits(usual, plane)
         for i, (axes, line) in enumerate(zip(panels, lines, strict=False)):
             fill(axes, [line], plane, ends)
@@ -330,18 +330,18 @@ LEFT, BELOW = 0.6, 0.42  # inches of the labels of the axes with their ticks
 FITTING = 18  # letters of a line of a name that fit in the usual size
 
 
-def _panel_axes(figure: Figure, rows: int, columns: int, name: float) -> list[Axes]:
-    """Axes that share both scales, with room for ticks, labels and, above each, a name of `name`
-    inches.
+def _panel_axes(figure: Figure, rows: int, columns: int, above: float) -> list[Axes]:
+    """Axes that share both scales, with room for ticks and labels and, for names, the inches
+    `above` each.
     """
     width, height = figure.get_size_inches()
     figure.subplots_adjust(
         left=LEFT / width,
         right=1 - 0.08 / width,
         bottom=BELOW / height,
-        top=1 - name / height,
+        top=1 - above / height,
         wspace=GAP / (WIDTH - GAP),
-        hspace=name / HEIGHT,
+        hspace=above / HEIGHT,
     )
     return figure.subplots(rows, columns, squeeze=False, sharex=True, sharey=True).ravel().tolist()
 
