@@ -50,13 +50,19 @@ def first_line(error: Exception) -> str:
     return (str(error).strip().splitlines() or [""])[0][:200]
 
 
-def line_in(file: str | Path, error: BaseException) -> str:
-    """ " (line N)", where in a file the error was raised, or the call that raised it; "" where no
-    line of the file is concerned.
+def last_line(file: str | Path, error: BaseException) -> int | None:
+    """The line of a file where the error was raised, or that made the call which raised it; None
+    where no line of the file is concerned.
     """
     frames = traceback.extract_tb(error.__traceback__)
     lines = [frame.lineno for frame in frames if frame.filename == str(file)]
-    return f" (line {lines[-1]})" if lines else ""
+    return lines[-1] if lines else None
+
+
+def line_in(file: str | Path, error: BaseException) -> str:
+    """`last_line` for the end of a sentence: " (line N)", or ""."""
+    line = last_line(file, error)
+    return f" (line {line})" if line else ""
 
 
 @contextlib.contextmanager

@@ -14,7 +14,6 @@ import dataclasses
 import functools
 import inspect
 import sys
-import traceback
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
@@ -25,7 +24,7 @@ from jax import ShapeDtypeStruct as Shape
 
 from pe_jax.encoding import RELATIVE, Encoding, overrides
 from pe_jax.encodings import ENCODINGS
-from pe_jax.errors import first_line
+from pe_jax.errors import first_line, last_line
 
 FACTS: dict[str, tuple[Callable[[Any], bool], str]] = {
     **dict.fromkeys(
@@ -215,10 +214,9 @@ def place(encoding: Encoding, hook: str, error: Exception | None = None) -> str:
     """
     code = inspect.unwrap(getattr(type(encoding), hook)).__code__
     own = getattr(sys.modules.get(type(encoding).__module__), "__file__", None)
-    frames = traceback.extract_tb(error.__traceback__) if error else []
-    for file in (own, code.co_filename):
-        if lines := [frame.lineno for frame in frames if frame.filename == file]:
-            return f"{file}, line {lines[-1]}"
+    for file in (own, code.co_filename) if error else ():
+        if file and (line := last_line(file, error)):
+            return f"{file}, line {line}"
     return f"{code.co_filename}, line {code.co_firstlineno}"
 
 
