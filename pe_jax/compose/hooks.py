@@ -214,8 +214,8 @@ def place(encoding: Encoding, hook: str, error: Exception | None = None) -> str:
     """
     code = inspect.unwrap(getattr(type(encoding), hook)).__code__
     own = getattr(sys.modules.get(type(encoding).__module__), "__file__", None)
-    for file in (own, code.co_filename) if error else ():
-        if file and (line := last_line(file, error)):
+    for file in (own, code.co_filename):
+        if file and error and (line := last_line(file, error)):
             return f"{file}, line {line}"
     return f"{code.co_filename}, line {code.co_firstlineno}"
 
