@@ -23,6 +23,10 @@ four cases of five if replicas scattered as they do:
 
     <!-- results/STUDY rope same_targets 1024 less alibi 1024 p -->0.021
 
+A method without a model is named as its row is, and has one number:
+
+    <!-- results/STUDY no model: Bayes last_bits 64 less 1024 -->0.29
+
 With the metric `rho` the number is Spearman's. In place of the label stands what the order of the
 encodings is compared with: a file of results/reference, in its column `at`, or another study, by
 the same_targets of the labels that both have:
@@ -31,11 +35,12 @@ the same_targets of the labels that both have:
     <!-- results/STUDY:64 results/STUDY:256 rho 512 -->0.83
 
 A number of a file of results/reference is named by its spec, with its swap and its variant behind
-commas, and by its column `at`. It stands with the metric `published`, or behind `less`, in the unit
-of the difference:
+commas, and by its column `at`; behind a colon stands the task, if the file has several. It stands
+with the metric `published`, or behind `less`, in the unit of the difference:
 
     <!-- results/reference/dyck mapformer(rank=2), deepest=12 published 128 -->63.8
     <!-- results/reference/dyck pope published 32 less rope 32 -->1.9
+    <!-- results/reference/chomsky:even_pairs alibi published beyond -->73.52
     <!-- results/STUDY rope nonoverlapping 8192 less results/reference/pj_rope rope 8x nats -->0.01
 
 Numbers keep their decimals, and their plus signs if they have any.
@@ -53,7 +58,7 @@ from typing import Any
 
 from pe_jax.record import Replica, Result
 from pe_jax.report import cells, headroom, published, stats, study, tables
-from pe_jax.report.cells import Table
+from pe_jax.report.cells import Table, TableRow
 
 ROOT = Path(__file__).resolve().parents[2]
 NUMBER = r"[+−]?\d+(?:\.\d+)?"
@@ -66,6 +71,7 @@ TERM = re.compile(
     r"(?:(?P<study>results/\S+) )?(?:(?P<label>.+) )?(?P<length>\d+x?|beyond)|(?P<number>\d+\.\d+)"
 )
 REFERENCE = "results/reference/"
+NO_MODEL = "no model: "
 AT_BEGINNING = re.compile(r"^[ \t]*(?:[-*] )?<!-- results/.*", re.M)
 
 
@@ -113,7 +119,9 @@ def _scores(mark: re.Match[str]) -> list[float]:
     if mark["nats"] and not unit.startswith("bits"):
         raise ValueError(f"{mark['metric']} is in {unit}, not in bits")
     scale = math.log(2) if mark["nats"] else 1.0
-    values = [scale * value for value in _differences(mark, scale).values()]
+    found = _differences(mark, scale)
+    each = found.values() if isinstance(found, Mapping) else [found]
+    values = [scale * value for value in each]
     mean, half, _ = stats.interval(values)
     match mark["test"]:
         case "sd":
@@ -126,8 +134,8 @@ def _scores(mark: re.Match[str]) -> list[float]:
 
 
 def _differences(mark: re.Match[str], scale: float) -> Any:
-    """The values by replica, or the published number, with what the mark subtracts taken off; a
-    number there is in the unit of which a score's has `scale`.
+    """The values by replica, or the one number of a paper or of a method without a model, with what
+    the mark subtracts taken off; a number there is in the unit of which a score's has `scale`.
     """
     where, label, metric = mark["study"], mark["label"], mark["metric"]
 
@@ -140,11 +148,15 @@ def _differences(mark: re.Match[str], scale: float) -> Any:
         where, label = found["study"] or where, found["label"] or label
         if where.startswith(REFERENCE):
             return _published(where, label, found["length"]) / scale
+        if label.startswith(NO_MODEL):
+            return _without_model(where, label, metric, found["length"])
         return _values(where, label, metric, found["length"])
 
     def less(a: Any, b: Any) -> Any:
-        if isinstance(a, float):
+        if isinstance(a, float) and isinstance(b, float):
             return a - b
+        if isinstance(a, float):
+            return {replica: a - own for replica, own in b.items()}
         if isinstance(b, float):
             return {replica: own - b for replica, own in a.items()}
         return {replica: a[replica] - b[replica] for replica in sorted(a.keys() & b.keys())}
@@ -168,26 +180,39 @@ def _tells(values: Sequence[float]) -> float:
 
 
 def _values(where: str, label: str, metric: str, length: str) -> Mapping[Replica, float]:
-    """The values by replica of the one row of that label."""
-    by_id = {result.id: result for result in _results(where)}
-    rows = [
-        (by_id[row.run], row.way, table.evaluated)
-        for table in _tables(where, metric)
-        for row in table.rows
-        if (row.trained or row.way) and row.label == label
-    ]
-    if len(rows) != 1:
-        raise ValueError(f"{where} has {len(rows)} rows {label!r} of {metric}")
-    result, way, lengths = rows[0]
+    """The values by replica of the model of that label."""
+    table, row = _row(where, label, metric)
+    [result] = [result for result in _results(where) if result.id == row.run]
     if length == "beyond":
-        found = cells.means_beyond(result, metric, lengths, way)
+        found = cells.means_beyond(result, metric, table.evaluated, row.way)
     elif length.isdecimal():
-        found = cells.values(cells.by_replica(result, metric, int(length), way))
+        found = cells.values(cells.by_replica(result, metric, int(length), row.way))
     else:
         raise ValueError(f"{length} is no length in tokens")
     if not found:
         raise ValueError(f"{label} has no {metric} at {length}")
     return found
+
+
+def _without_model(where: str, label: str, metric: str, length: str) -> float:
+    """The value of a method without a model."""
+    table, row = _row(where, label, metric)
+    of_length = dict(zip(map(str, table.lengths), row.cells, strict=True))
+    cell = (of_length | {"beyond": row.beyond}).get(length)
+    return cell.mean if cell else math.nan
+
+
+def _row(where: str, label: str, metric: str) -> tuple[Table, TableRow]:
+    """The one row of that label, and its table."""
+    rows = [
+        (table, row)
+        for table in _tables(where, metric)
+        for row in table.rows
+        if row.block != "reference" and row.label == label
+    ]
+    if len(rows) != 1:
+        raise ValueError(f"{where} has {len(rows)} rows {label!r} of {metric}")
+    return rows[0]
 
 
 def _rho(mark: re.Match[str]) -> list[float]:
@@ -215,14 +240,16 @@ def _rho(mark: re.Match[str]) -> list[float]:
 
 def _published(where: str, label: str, at: str) -> float:
     """The number of a file of results/reference."""
+    file, _, task = where.partition(":")
     found = [
         entry.value
-        for entry in published.read(ROOT / f"{where}.csv").entries
+        for entry in published.read(ROOT / f"{file}.csv").entries
         if entry.at == at
+        and (not task or entry.task == task)
         and ", ".join(filter(None, (entry.spec, entry.swap, entry.variant))) == label
     ]
     if len(found) != 1:
-        raise ValueError(f"{where}.csv has {len(found)} numbers of {label!r} at {at}")
+        raise ValueError(f"{file}.csv has {len(found)} numbers of {label!r} at {at}")
     return found[0]
 
 

@@ -1,11 +1,13 @@
 """Marked numbers of prose, of two studies whose scores are given."""
 
+from dataclasses import replace
+
 import pytest
 from scored import scored
 from studies import save_runs
 
 from experiments.docs import numbers
-from pe_jax.record import Way
+from pe_jax.record import Baseline, Way
 
 
 @pytest.fixture(autouse=True)
@@ -31,6 +33,11 @@ def studies(tmp_path, monkeypatch):
         model("nope", [{64: 1, 128: 1}], 16),
     ]
     a.append(model("t5", [{64: 2.0, 128: 2.0, 256: 9.0}] * 3))
+    best = [
+        Baseline(name="bayes", metric="same_targets", length=length, value=value)
+        for length, value in ((64, 2.36), (128, 1.72))
+    ]
+    a[0] = replace(a[0], baselines=tuple(best))
     for name, records in (("a", a), ("b", b)):
         save_runs(tmp_path / "results" / name, records)
     published = tmp_path / "results/reference/paper.csv"
@@ -40,6 +47,7 @@ def studies(tmp_path, monkeypatch):
         "text,rope,2x,,,9,lower,perplexity,a paper,read,large\n"
         "text,alibi,2x,,,8,lower,perplexity,a paper,read,large\n"
         "text,rope,3x,yarn,,1.5,lower,perplexity,a paper,read,large\n"
+        "copy(variant='rsc'),alibi,2x,,,70,higher,accuracy,a paper,read,large\n"
     )
     monkeypatch.setattr(numbers, "ROOT", tmp_path)
     numbers._results.cache_clear()
@@ -77,10 +85,20 @@ def studies(tmp_path, monkeypatch):
         ("a:64 rope same_targets 64 nats", "0.0\n± 0.000", "1.5\n± 0.263"),
         ("a:text t5 same_targets 128", "0", "2"),
         ("a:text t5 same_targets beyond", "0.0", "5.5"),
+        ("a:64 no model: Bayes same_targets 64", "0.00", "2.36"),
+        ("a:64 no model: Bayes same_targets 64 less 128", "0.00", "0.64"),
+        ("a:64 rope same_targets 64 less no model: Bayes 64", "0.00", "−0.23"),
+        (
+            "a:64 no model: Bayes same_targets 64 less rope 64 each",
+            "0.0, 0.0, 0.0",
+            "0.4, 0.3, 0.1",
+        ),
         ("a:64 results/b rho 64", "0.0", "−0.5"),
         ("a:64 results/b rho 128", "0.0", "0.5"),
         ("a:64 paper rho 2x", "+0.00", "+1.00"),
         ("reference/paper rope published 2x", "0", "9"),
+        ("reference/paper:text alibi published 2x", "0", "8"),
+        ("reference/paper:copy(variant='rsc') alibi published 2x", "0", "70"),
         ("reference/paper rope published 2x less rope, yarn 3x", "0.00", "7.50"),
         ("a:64 rope same_targets 64 less results/reference/paper rope, yarn 3x", "0.00", "0.63"),
         (
@@ -105,11 +123,15 @@ def test_a_number_is_computed_anew_with_the_decimals_and_the_sign_that_it_has(pl
         ("a:64 paper rho 4x", "0 columns at 4x of paper"),
         ("a:64 results/b rho 256", "has no same_targets at 256"),
         ("a:64 paper rho 2x nats", "rho is one number, without"),
+        ("reference/paper alibi published 2x", "paper.csv has 2 numbers of 'alibi' at 2x"),
+        ("reference/paper:parity alibi published 2x", "paper.csv has 0 numbers of 'alibi' at 2x"),
         ("reference/paper rope published 3x", "paper.csv has 0 numbers of 'rope' at 3x"),
         ("a:64 rope same_targets 2x", "2x is no length in tokens"),
         ("a:64 rope same_targets 64 each", "there are 3 numbers"),
         ("a:64 rope same_targets 64 less p", "'p' is no value"),
         ("b rope same_targets 64 less 2.0 sd", "at least two data points"),
+        ("a:64 no model: Bayes same_targets 256", "there is no such number"),
+        ("a:64 no model: guess same_targets 64", "has 0 rows 'no model: guess'"),
         ("a:96 rope same_targets 64", "results/a has no part '96'"),
     ],
 )
