@@ -179,10 +179,16 @@ def _pe_section(section: Mapping[str, Any], there: Source) -> dict[str, Any]:
 def _member_fields(member: Member, about: Described) -> dict[str, Any]:
     """The fields that the model gives to a member of the spec: those of its own encoding of the
     family, of several the one that acts in all the layers that the spec names, or the first.
+    ValueError if there are several and the spec names no layers.
     """
     length = {"length": about.length} if issubclass(member.cls, Scaled | DynamicNTK) else {}
     olds = [old for old in parse(about.spec) if kin(member.cls, old.cls)]
-    if len(olds) > 1 and "layers" in member.fields:
+    if len(olds) > 1:
+        if "layers" not in member.fields:
+            raise ValueError(
+                f"{member.id!r} could be any of {len(olds)} members of the model's "
+                f"{about.spec!r}: name its layers, as in that spec, or all of them by [:]"
+            )
         dims = about.lm.dims(about.length)
         here = {*layers_of(member.encoding(dims))}
         olds = [old for old in olds if here <= {*layers_of(old.encoding(dims))}] or olds

@@ -96,7 +96,9 @@ def test_an_encoding_has_what_the_model_says_and_the_spec_does_not(lab):
     for scaling in ("yarn", "dynamic_ntk"):
         assert fields(scaling, "llama_tied").length == LENGTH
     assert fields("rope[0]+yarn[1]", "gemma3").base == 100.0  # that of its layers with a window
-    assert fields("yarn", "gemma3").base == fields("yarn[1]", "gemma3").base == 5000.0
+    assert fields("yarn[1]", "gemma3").base == fields("yarn[:]", "gemma3").base == 5000.0
+    with pytest.raises(ValueError, match=r"'yarn' could be any of 2 members .* layers, as in that"):
+        fields("yarn", "gemma3")
     window = fields("t5+window", "mistral").dims
     assert window.train_len == 4 * LENGTH
 
