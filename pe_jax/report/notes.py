@@ -17,7 +17,6 @@ from pe_jax.report.cells import (
     TableRow,
     by_replica,
     described,
-    in_percent,
     rate,
     values,
 )
@@ -45,7 +44,7 @@ def notes(results: Sequence[Result], table: Table) -> tuple[Note, ...]:
     }
     general: dict[str, Iterable[str]] = {
         "How to read the columns": [_columns(table, metric)],
-        "What bold means": [_bold(table, metric)],
+        "What bold means": [_bold(results, table, metric)],
         "How to read the rows": [
             *_models(results),
             *_swaps(table),
@@ -80,11 +79,11 @@ def _columns(table: Table, metric: Metric) -> str:
     )
 
 
-def _bold(table: Table, metric: Metric) -> str:
+def _bold(results: Sequence[Result], table: Table, metric: Metric) -> str:
     rows = "model as it is and its swaps" if table.of_swaps else "models as trained"
     return (
-        f"Bold: the {metric.best} mean of a column among the {rows} {_marked(table)}. None is bold "
-        "where more than a third of the rows would be."
+        f"Bold: the {metric.best} mean of a column among the {rows} {_marked(results, table)}. "
+        "None is bold where more than a third of the rows would be."
     )
 
 
@@ -149,7 +148,7 @@ def _not_bold(table: Table) -> Iterator[str]:
         )
 
 
-def _marked(table: Table) -> str:
+def _marked(results: Sequence[Result], table: Table) -> str:
     """Which other cells of a column are bold."""
     seeds = [row.replicas for row in table.rows if row.candidate]
     told = "and all that this study cannot tell from it"
@@ -158,7 +157,13 @@ def _marked(table: Table) -> str:
     if max(seeds) == 1:
         return f"{told}; one {table.replicate} allows no test, so nothing is bold"
     pairs = count(math.comb(len(seeds), 2), "pair")
-    if table.replicate == "sample" and in_percent(table.metric):
+    scores = (
+        {row.replica: row.value}
+        for result in results
+        for row in result.rows
+        if row.metric == table.metric and row.value is not None
+    )
+    if table.replicate == "sample" and stats.yes_or_no(scores):
         return (
             f"{told}: equal as printed, or not told apart by McNemar's exact test at 5 % "
             f"(corrected by Holm's method over the {pairs} of rows of a column); means over "

@@ -82,6 +82,15 @@ def test_answers_to_the_same_questions_are_told_apart_by_mcnemars_test_alone():
     ]
 
 
+def test_graded_answers_are_said_to_be_told_apart_by_the_t_test_that_is_made():
+    graded = [{64: 100.0, 128: 40.0}, {64: 90.0, 128: 60.0}]
+    more = rows([{64: 100.0, 128: 80.0}] * 2, way=Way(swap="yarn"), **ANSWERS)
+    said = " ".join(
+        map(str, table_of([scored("rope", graded, more=more, **ANSWERS)], "passkey").notes)
+    )
+    assert "paired t test over samples" in said and "McNemar" not in said
+
+
 def test_a_value_that_is_not_finite_ends_the_effective_length():
     """And none is known of a model that has none at its training length."""
     breaks = scored("rope", [{64: 2.0, 128: 2.0, 256: math.inf}] * 2)
