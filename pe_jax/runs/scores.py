@@ -4,7 +4,7 @@ missing.
 
 A protocol is what decides which tokens are scored and how, with what the user's files of a score's
 swap and metric hold. Lengths up to the longest, metrics, ways and seeds are no part of it: they may
-be asked for one after another.
+be asked for one after another. Only scores by place or sample, which name no seed, have it there.
 """
 
 from __future__ import annotations
@@ -191,6 +191,7 @@ def protocol_of(run: Run, swap: str = "", by: str = "") -> str:
     parts = {name: getattr(config, name) for name in names}
     parts |= {"longest": config.scope.longest} if task.reads_text else {}
     parts |= {"reference": config.reference} if config.reference != run.train.length else {}
+    parts |= {"seed": run.run.seeds[0]} if config.by == "place" and run.run.seeds != (0,) else {}
     files = (sources(swap) if swap else {}) | metric.sources([by])
     digest = sha256(canonical([parts, files]))[:8]
     if task.reads_text:

@@ -315,6 +315,18 @@ def test_a_finished_run_is_evaluated_beside_its_result(lab, again, tmp_path):
         evaluate_again(folder, {"source": f"files:{other}", "lengths": (16, 48)})
 
 
+def test_places_are_scored_by_the_model_of_the_seed_that_is_asked_for(again):
+    fields = {"by": "place", "lengths": (16, 32), "metrics": ("same_targets",), "swaps": ()}
+    known = study.load(again)[0].rows
+    of_seeds = [row for row in known if row.metric == "same_targets" and not row.way]
+    by_seed = {(row.replica.number, row.length): row.value for row in of_seeds}
+    for seed in (0, 1, 0):
+        rows = evaluate_again(the_run(again), fields, (seed,)).rows
+        for length in (16, 32):
+            of_places = np.mean([row.value for row in rows if row.length == length])
+            assert of_places == pytest.approx(by_seed[seed, length], rel=1e-6)
+
+
 def test_a_trained_model_answers_in_python(lab, again):
     model = pe_jax.load(again, seed=1)
     ids = model.encode("the rain")
