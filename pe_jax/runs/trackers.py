@@ -128,7 +128,11 @@ class Trackers:
 
     def watch(self, line: Mapping[str, Any]) -> None:
         """Tracks a new line of metrics.jsonl; with the first, all that are in the file."""
-        for new in (line,) if self.begun else read_lines(self.history):
+        self._track((line,) if self.begun else read_lines(self.history))
+
+    def _track(self, lines: Iterable[Mapping[str, Any]]) -> None:
+        """Tracks the lines of training among these."""
+        for new in lines:
             if "loss" in new and (key := (*new["seeds"], new["step"])) not in self.sent:
                 self.sent.add(key)
                 values = {name: new[name] for name in PER_RUN}
@@ -140,7 +144,11 @@ class Trackers:
         self.begun = True
 
     def finish(self, result: Result) -> None:
-        """Tracks the evaluation as one point at the last step: each number's mean over seeds."""
+        """Tracks the evaluation as one point at the last step: each number's mean over seeds. Where
+        nothing was computed, and so no line has come, all that are in the file before it.
+        """
+        if not self.begun:
+            self._track(read_lines(self.history))
         values: dict[str, list[float]] = {}
         for row in result.rows:
             name = "/".join(filter(None, (str(row.way), row.metric, str(row.length))))

@@ -156,9 +156,9 @@ def fake(monkeypatch):
     return Fake
 
 
-def executed(lab, workdir, real=False, **options):
-    values = {"data.source": lab.text, "eval.lengths": (16,), "eval.swaps": (), "log.wandb": True}
-    tiny = run_of(**values | {"log.tensorboard": real})
+def executed(lab, workdir, real=False, lengths=(16,), **options):
+    values = {"data.source": lab.text, "eval.lengths": lengths, "eval.swaps": ()}
+    tiny = run_of(**values | {"log.wandb": True, "log.tensorboard": real})
     return execute.execute(tiny, workdir, **options)
 
 
@@ -206,6 +206,12 @@ def test_a_tracker_gets_a_line_after_the_record_has_it_and_is_closed_when_stoppe
     assert_whole(tensorboard(the_run(tmp_path)), the_run(tmp_path))
     assert [call[0] for call in fake.calls] == ["made", *STEPS, 12, "closed"]
     assert fake.calls[-1] == ("closed", False)
+
+
+def test_a_run_of_which_all_is_known_has_its_history(lab, tmp_path, fake):
+    for lengths in ((16, 24, 32), (16, 32)):
+        executed(lab, tmp_path, lengths=lengths)
+        assert [call[0] for call in fake.calls] == ["made", *STEPS, 12, "closed"]
 
 
 def test_a_line_that_comes_again_is_sent_once_and_a_loss_that_is_not_finite_is_left_out(
