@@ -130,7 +130,8 @@ class Folder:
             return None
         if result is None or set(result.seeds) != set(run.run.seeds):
             return None
-        same = _asked(run.config) == _asked(result.config) and run.sources() == result.sources
+        # Sources first: a metric that the result was asked for may have gone with its file.
+        same = run.sources() == result.sources and _asked(run.config) == _asked(result.config)
         return result if same else None
 
     def complete(self, run: Any) -> Result | None:

@@ -35,6 +35,10 @@ WINDOW = (
     "import dataclasses\nfrom pe_jax.encodings.window import Window\n\n\n"
     "@dataclasses.dataclass(frozen=True)\nclass Mine(Window):\n    pass\n"
 )
+METRIC = (
+    "import dataclasses\nfrom pe_jax.metric import METRICS\n\n"
+    'mine = dataclasses.replace(METRICS["same_targets"], name="mine")\n'
+)
 
 
 @pytest.fixture(scope="module")
@@ -206,6 +210,16 @@ def test_only_what_is_missing_of_an_evaluation_is_computed(lab, again, values, s
     wanted = len(run.run.seeds) * len(run.eval.metrics) * len(run.eval.lengths)
     assert len(grown.rows) == wanted * (1 + len(run.eval.swaps))
     assert {row.replica.number for row in grown.rows} == set(run.run.seeds) == set(grown.seeds)
+
+
+def test_a_run_is_asked_without_a_metric_whose_file_has_gone(lab, again, tmp_path):
+    own = tmp_path / "own.py"
+    own.write_text(METRIC)
+    both = ("same_targets", f"{own}:mine")
+    execute(asked(lab, **FEW | {"eval.metrics": both}), again)
+    own.unlink()
+    rows = execute(asked(lab, **FEW), again).rows
+    assert {row.metric for row in rows} == {"same_targets"}
 
 
 def test_a_changed_file_of_a_swap_is_scored_anew(lab, again, tmp_path):
