@@ -35,6 +35,7 @@ from pe_jax.runs.folder import Folder, chosen, wider
 from pe_jax.runs.progress import EVALUATION, SILENT, Parts, RunBar, View
 from pe_jax.runs.run import Run
 from pe_jax.runs.scores import Scores, moved_targets
+from pe_jax.runs.start import stored
 from pe_jax.runs.trackers import Trackers, require
 from pe_jax.storage import locks, records
 from pe_jax.storage.checkpoints import Checkpoints, digests
@@ -334,7 +335,9 @@ def _models(run: Run, trained: Sequence[SeedGroup]) -> Models:
     diverged: dict[int, int] = {}
     for group in trained:
         for row, seed in enumerate(group.seeds):
-            params[seed] = jax.tree.map(lambda a, row=row: a[row], group.state["params"])
+            params[seed] = jax.tree.map(
+                lambda a, row=row: stored(a[row], run.eval.weights), group.state["params"]
+            )
             if (step := int(np.asarray(group.state["diverged"])[row])) >= 0:
                 diverged[seed] = step
     if (start := run.start) and not run.train.steps:

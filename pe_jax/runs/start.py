@@ -289,7 +289,7 @@ class FinishedRun(_Parent):
                 raise Refused(str(error)) from error
             for row, seed in enumerate(members):
                 rows[seed] = {
-                    path: jnp.asarray(arrays[f"params.{path}"][row], DTYPES[dtype])
+                    path: jnp.asarray(stored(arrays[f"params.{path}"][row], dtype))
                     for path in self.shapes
                 }
         return rows
@@ -460,6 +460,13 @@ def _rounded(count: int) -> str:
 
 
 ParentModel = FinishedRun | PretrainedModel
+
+
+def stored(array: Any, dtype: str) -> Any:
+    """A parameter of one seed as it is stored while it is scored where `dtype` is asked for: as of
+    a pretrained model, norms and biases stay float32.
+    """
+    return array.astype(DTYPES["float32" if array.ndim == 1 else dtype])
 
 
 # Matching by name and shape. An encoding's parameter is named by its section of the config, as in

@@ -341,6 +341,14 @@ def test_places_are_scored_by_the_model_of_the_seed_that_is_asked_for(again):
             assert of_places == pytest.approx(by_seed[seed, length], rel=1e-6)
 
 
+def test_a_trained_model_is_scored_with_the_weights_that_are_asked_for(again):
+    whole, rounded = (
+        [row.value for row in evaluate_again(the_run(again), {"weights": weights}).rows]
+        for weights in ("float32", "bfloat16")
+    )
+    assert rounded != whole and rounded == pytest.approx(whole, rel=1e-2)
+
+
 def test_a_trained_model_answers_in_python(lab, again):
     model = pe_jax.load(again, seed=1)
     ids = model.encode("the rain")
