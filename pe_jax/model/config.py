@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import jax
 import jax.numpy as jnp
 import msgspec
 from flax import nnx
+from jaxtyping import Array
 
 from pe_jax.encoding import Dims
 from pe_jax.fields import BelowOne, Count, Natural, NotNegative, Positive, check
@@ -100,3 +101,10 @@ class LmConfig:
         """A norm of vectors of that size."""
         eps = self.norm_eps or 1e-6
         return NORMS[self.norm](size, epsilon=eps, dtype=DTYPES[self.dtype], rngs=rngs)
+
+
+def stored(parameter: Any, weights: str) -> Array:
+    """A model's parameter as it is kept while the model is scored: in the dtype `weights`, norms
+    and biases in float32, since they weigh little and Gemma adds 1 to its norms.
+    """
+    return jnp.asarray(parameter, DTYPES["float32" if parameter.ndim == 1 else weights])

@@ -12,7 +12,7 @@ import jax.numpy as jnp
 from pe_jax.compose.parse import parse
 from pe_jax.data import tokenizer
 from pe_jax.errors import nearest
-from pe_jax.model.config import DTYPES, LmConfig
+from pe_jax.model.config import LmConfig, stored
 from pe_jax.model.generate import TextModel
 from pe_jax.pretrained.source import Source, Tensors
 from pe_jax.training.step import structure
@@ -59,7 +59,7 @@ def load(source: str, weights: str = "float32", activations: str = "float32") ->
         )
     encodings = parse(about.spec).encodings(config.dims(about.length))
     with there.tensors() as tensors:  # first, so that no model of too many layers is made
-        found = _parameters(there, tensors, DTYPES[weights])
+        found = _parameters(there, tensors, weights)
     graphdef, shapes = structure(config, encodings)
     return Pretrained(
         source=source,
@@ -76,7 +76,7 @@ def load(source: str, weights: str = "float32", activations: str = "float32") ->
     )
 
 
-def _parameters(there: Source, tensors: Tensors, dtype: Any) -> dict[str, jax.Array]:
+def _parameters(there: Source, tensors: Tensors, weights: str) -> dict[str, jax.Array]:
     """All parameters, as `_by_our_names` gives them. ValueError for a tensor that is missing or not
     understood.
     """
@@ -89,8 +89,7 @@ def _parameters(there: Source, tensors: Tensors, dtype: Any) -> dict[str, jax.Ar
         array = tensors.read(name)
         if change is not None:  # in float32, whatever is kept
             array = change(jnp.asarray(array, jnp.float32))
-        # norms and biases weigh little, and Gemma adds 1 to its norms in float32
-        array = jnp.asarray(array, jnp.float32 if array.ndim == 1 else dtype)
+        array = stored(array, weights)
         if not jnp.isfinite(array).all():
             raise ValueError(
                 f"{there.text} has NaN or infinity in the tensor {name}: the file is damaged, or "

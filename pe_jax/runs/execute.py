@@ -28,6 +28,7 @@ from pe_jax.evaluation.evaluate import Models, evaluate
 from pe_jax.evaluation.passes import jobs, plan, wanted
 from pe_jax.evaluation.scorers import SampleScorer, Scored
 from pe_jax.evaluation.windows import windows
+from pe_jax.model.config import stored
 from pe_jax.record import Baseline, Begun, Result, Tried
 from pe_jax.runs import environment, scores
 from pe_jax.runs.config import users_files
@@ -35,7 +36,6 @@ from pe_jax.runs.folder import Folder, chosen, wider
 from pe_jax.runs.progress import EVALUATION, SILENT, Parts, RunBar, View
 from pe_jax.runs.run import Run
 from pe_jax.runs.scores import Scores, moved_targets
-from pe_jax.runs.start import stored
 from pe_jax.runs.trackers import Trackers, require
 from pe_jax.storage import locks, records
 from pe_jax.storage.checkpoints import Checkpoints, digests

@@ -22,7 +22,7 @@ from pe_jax.encoding import Encoding
 from pe_jax.encodings.dynamic_ntk import DynamicNTK
 from pe_jax.encodings.scaled import Scaled
 from pe_jax.errors import Refused, nearest
-from pe_jax.model.config import DTYPES, LmConfig
+from pe_jax.model.config import LmConfig, stored
 from pe_jax.pretrained.config import Described
 from pe_jax.pretrained.load import load
 from pe_jax.pretrained.source import KINDS, Source
@@ -289,8 +289,7 @@ class FinishedRun(_Parent):
                 raise Refused(str(error)) from error
             for row, seed in enumerate(members):
                 rows[seed] = {
-                    path: jnp.asarray(stored(arrays[f"params.{path}"][row], dtype))
-                    for path in self.shapes
+                    path: stored(arrays[f"params.{path}"][row], dtype) for path in self.shapes
                 }
         return rows
 
@@ -460,13 +459,6 @@ def _rounded(count: int) -> str:
 
 
 ParentModel = FinishedRun | PretrainedModel
-
-
-def stored(array: Any, dtype: str) -> Any:
-    """A parameter of one seed as it is stored while it is scored where `dtype` is asked for: as of
-    a pretrained model, norms and biases stay float32.
-    """
-    return array.astype(DTYPES["float32" if array.ndim == 1 else dtype])
 
 
 # Matching by name and shape. An encoding's parameter is named by its section of the config, as in
