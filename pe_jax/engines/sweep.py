@@ -33,6 +33,10 @@ from pe_jax.storage import locks, records
 POLL_SECONDS = 0.3
 RETRIES = 3  # of a run whose process is killed, by the kernel for its memory, say
 WAITING = "waiting for a run that another process holds"
+CHANGED = (
+    "it was carried out as another run, since a file of an encoding or a task, or the model that "
+    "it starts from, has changed since the sweep began: give the same command again"
+)
 ENGINES = ("local", "ray")
 Make = Callable[[Sequence[Resources], Callable[[str], None]], Engine]
 """make(resources, say): the engine for runs with these resources; `say` tells the user."""
@@ -251,6 +255,7 @@ def _reason(folder: Path, exit: Exit) -> str:
     except FileNotFoundError:  # it was there when the process was started
         return exit.reason or "its folder was deleted while it ran"
     told = exit.reason or (lines[-1] if lines else f"exit code {exit.code}")
+    told = told if exit.code else CHANGED  # its id, and so its folder, is another by now
     reason = _killed(exit) if exit.code < 0 else told
     with contextlib.suppress(OSError):  # a full disk must not hide the reason
         records.put_state(folder, Stage.FAILED, reason)

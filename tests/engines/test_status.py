@@ -272,6 +272,8 @@ def test_a_process_that_died_without_a_word_is_told_by_its_signal_or_its_last_li
     assert work.states()["rope"].reason.startswith("killed by signal 9 (")
     records.put_state(folder, Stage.QUEUED)
     assert sweep._reason(folder, Exit(2)) == "Traceback"
+    records.put_state(folder, Stage.QUEUED)
+    assert "has changed since the sweep began" in sweep._reason(folder, Exit(0))
     records.put_state(folder, Stage.STOPPED, "by SIGTERM")
     assert sweep._reason(folder, Exit(75)) == "stopped by SIGTERM"
 
