@@ -31,7 +31,6 @@ from pe_jax.evaluation.windows import windows
 from pe_jax.model.config import stored
 from pe_jax.record import Baseline, Begun, Result, Tried
 from pe_jax.runs import environment, scores
-from pe_jax.runs.config import users_files
 from pe_jax.runs.folder import Folder, chosen, wider
 from pe_jax.runs.progress import EVALUATION, SILENT, Parts, RunBar, View
 from pe_jax.runs.run import Run
@@ -235,7 +234,7 @@ def _begin(run: Run, folder: Folder, text: Tokens, command: str, view: View) -> 
         seeds=run.run.seeds,
         corpus=text.about,
         tokenizer=text.tokenizer.describe(),
-        sources=users_files(run.config),
+        sources=run.files,
         parent=run.start.about() if run.start else None,
         advice=run.advice,
         started=records.now(),
@@ -456,8 +455,9 @@ def _execute_at_best_rate(run: Run, folder: Folder, command: str, view: View) ->
 
         broadcast(hold)
         tried, todo, seconds = list[Tried](), list(run.train.rates), dict[float, float]()
+        at = {rate: run.at_rate(rate) for rate in todo}  # now: a user's file may change meanwhile
         while todo:
-            part = run.at_rate(rate := todo.pop(0))
+            part = at[rate := todo.pop(0)]
             inside = folder.of_rate(part.id)
             broadcast(inside.check_text, text.about)  # its score may be there already
             valid = _valid_at_end(part, inside, command, parts.next())
@@ -466,9 +466,10 @@ def _execute_at_best_rate(run: Run, folder: Folder, command: str, view: View) ->
             if not todo and (more := wider(tried, len(run.train.rates))):
                 view.say(f"train.rates: {chosen(tried).rate:g} is at the end of those tried")
                 todo.append(more)
+                at[more] = run.at_rate(more)
         best = chosen(tried).rate
         del seconds[best]  # the result has them
-        part = run.at_rate(best)
+        part = at[best]
         result = _execute(part, folder.of_rate(part.id), command, parts.next())
 
         def finish() -> Result:

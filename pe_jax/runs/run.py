@@ -84,6 +84,8 @@ class Run:
     """The run or the pretrained model whose parameters it starts from."""
     advice: tuple[str, ...] = ()
     """What is doubtful about its encodings (compose/advice.py)."""
+    files: dict[str, str] = dataclasses.field(default_factory=dict)
+    """SHA-256 of each user's file that trains it, as it was when the run was made."""
 
     @classmethod
     def of(cls, config: Mapping[str, Any]) -> Run:
@@ -141,6 +143,7 @@ class Run:
             **sections,
             start=start,
             advice=tuple(advice(encodings, names)),
+            files=users_files(whole),
         )
 
     @classmethod
@@ -170,7 +173,7 @@ class Run:
     def sources(self) -> dict[str, str]:
         """SHA-256 of each user's file that trains or scores the run."""
         scoring = sources(*self.eval.swaps) | metric.sources(self.eval.metrics)
-        return users_files(self.config) | scoring
+        return scoring | self.files
 
     def __repr__(self) -> str:
         task = self.data.source if self.task.reads_text else tasks.described(self.config["task"])
@@ -183,9 +186,16 @@ class Run:
         )
 
     def at_rate(self, rate: float) -> Run:
-        """The same run at one learning rate."""
+        """The same run at one learning rate. Refused if a file that trains it has changed."""
         train = self.config["train"] | {"rate": rate, "rates": ()}
-        return Run.of(self.config | {"train": train})
+        made = Run.of(self.config | {"train": train})
+        if changed := sorted({path for path, _ in made.files.items() ^ self.files.items()}):
+            raise Refused(
+                f"{changed[0]} has changed since the run began, and the rates would be those of "
+                "different code: restore the file, or give the same command again, which is "
+                "another run"
+            )
+        return made
 
     def parameters(self) -> Parameters:
         """How many numbers one seed learns."""

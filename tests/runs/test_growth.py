@@ -25,6 +25,7 @@ from pe_jax.runs.progress import Silent
 from pe_jax.runs.trained import Trained
 from pe_jax.storage import jsonl as stored
 from pe_jax.storage import records
+from pe_jax.storage.hashes import sha256
 from pe_jax.storage.locks import TakenOver
 from pe_jax.training import need
 
@@ -241,6 +242,26 @@ def test_a_changed_file_of_a_swap_is_scored_anew(lab, again, tmp_path):
     assert [row.value for row in second.rows if str(row.way)] != [
         row.value for row in first.rows if str(row.way)
     ]
+
+
+def test_every_rate_is_tried_with_the_code_that_the_run_began_with(lab, tmp_path):
+    path = tmp_path / "mine.py"
+    path.write_text(WINDOW)
+
+    class Editing(Silent):
+        def begin(self):
+            path.write_text(WINDOW + "# changed\n")
+
+    values = FEW | {"data.source": lab.text, "run.seeds": (0,), "eval.lengths": (16,)}
+    values |= {"train.steps": 4, "train.rates": (1e-9, 9e-3, 1e30)}
+    run = run_of(f"{path}:Mine", **values)
+    began = {str(path): sha256(WINDOW)}
+    found = execute(run, tmp_path / "runs", view=Editing())
+    parts = Folder(the_run(tmp_path / "runs")).parts()[1:]
+    assert len(parts) == 3 and all(part.begun().sources == began for part in parts)
+    assert found.sources == began and Folder(the_run(tmp_path / "runs")).answer(run) == found
+    with pytest.raises(Refused, match="mine.py has changed since the run began"):
+        run.at_rate(3e-3)
 
 
 def test_a_model_is_not_read_with_another_encoding_than_it_was_trained_with(lab, tmp_path):
