@@ -254,9 +254,12 @@ def _reason(folder: Path, exit: Exit) -> str:
         lines = (folder / "log.txt").read_text(errors="replace").strip().splitlines()
     except FileNotFoundError:  # it was there when the process was started
         return exit.reason or "its folder was deleted while it ran"
-    told = exit.reason or (lines[-1] if lines else f"exit code {exit.code}")
-    told = told if exit.code else CHANGED  # its id, and so its folder, is another by now
-    reason = _killed(exit) if exit.code < 0 else told
+    if exit.code < 0:
+        reason = _killed(exit)
+    elif exit.code == 0:
+        reason = CHANGED  # its id, and so its folder, is another by now
+    else:
+        reason = exit.reason or (lines[-1] if lines else f"exit code {exit.code}")
     with contextlib.suppress(OSError):  # a full disk must not hide the reason
         records.put_state(folder, Stage.FAILED, reason)
     return reason

@@ -57,7 +57,8 @@ class EvalConfig:
     """The length in tokens within which the model as it is is what kl and longppl compare with;
     None: the training length."""
     weights: Literal["float32", "bfloat16"] = "float32"
-    """The dtype that parameters are stored in while they are scored."""
+    """The dtype that matrices are stored in while they are scored; vectors, as of norms, stay
+    float32."""
 
     def __post_init__(self):
         check(self, "eval.")

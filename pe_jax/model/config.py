@@ -104,7 +104,7 @@ class LmConfig:
 
 
 def stored(parameter: Any, weights: str) -> Array:
-    """A model's parameter as it is kept while the model is scored: in the dtype `weights`, norms
-    and biases in float32, since they weigh little and Gemma adds 1 to its norms.
+    """A model's parameter as it is kept while the model is scored: a matrix in the dtype `weights`,
+    a vector, as of a norm or a bias, in float32: it weighs little, and Gemma adds 1 to its norms.
     """
     return jnp.asarray(parameter, DTYPES["float32" if parameter.ndim == 1 else weights])

@@ -189,10 +189,10 @@ class Run:
         """The same run at one learning rate. Refused if a file that trains it has changed."""
         train = self.config["train"] | {"rate": rate, "rates": ()}
         made = Run.of(self.config | {"train": train})
-        if changed := sorted({path for path, _ in made.files.items() ^ self.files.items()}):
+        if changed := made.files.items() - self.files.items():
             raise Refused(
-                f"{changed[0]} has changed since the run began, and the rates would be those of "
-                "different code: restore the file, or give the same command again, which is "
+                f"{min(changed)[0]} has changed since the run began, and the rates would be those "
+                "of different code: restore the file, or give the same command again, which is "
                 "another run"
             )
         return made

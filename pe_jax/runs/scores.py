@@ -4,7 +4,8 @@ missing.
 
 A protocol is what decides which tokens are scored and how, with what the user's files of a score's
 swap and metric hold. Lengths up to the longest, metrics, ways and seeds are no part of it: they may
-be asked for one after another. Only scores by place or sample, which name no seed, have it there.
+be asked for one after another. But scores by place or prompt name no seed: the protocol does, where
+it is not 0.
 """
 
 from __future__ import annotations
