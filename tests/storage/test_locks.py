@@ -217,7 +217,7 @@ def write_on(folder, elsewhere):
         history = History(folder / "metrics.jsonl", check=check)
         while True:
             history.add(evaluated=1, of=2)
-            time.sleep(0.1)
+            time.sleep(0.5)
 
 
 def test_a_process_that_was_suspended_and_taken_over_from_stops_writing(tmp_path, monkeypatch):
@@ -227,6 +227,8 @@ def test_a_process_that_was_suspended_and_taken_over_from_stops_writing(tmp_path
         end = time.monotonic() + 1.5 * locks.SILENT
         until(lambda: not locks.is_locked(tmp_path) or time.monotonic() > end)
         assert locks.is_locked(tmp_path)
+        size = (tmp_path / "metrics.jsonl").stat().st_size
+        until(lambda: (tmp_path / "metrics.jsonl").stat().st_size > size)  # now it sleeps
         os.kill(holder.pid, signal.SIGSTOP)
         with locks.locked(tmp_path, wait=True) as check:
             before = (tmp_path / "metrics.jsonl").read_bytes()
