@@ -107,7 +107,8 @@ def evaluate_again(
         "run": finished.config["run"] | {"seeds": finished.seeds} | ({"mesh": ""} if seeds else {}),
     }
     run = Run.of(without_parent(folder, asked))
-    if moved := moved_targets(Run.of(without_parent(folder, finished.config)), run):
+    before = Run.of(without_parent(folder, without_users_scoring(finished.config)))
+    if moved := moved_targets(before, run):
         view.say(f"note: {moved}")
     text = run.load_scored(tokenizer.kept(folder.path, finished.tokenizer), finished.corpus.hash)
     if not run.eval.source and text.about.hash != finished.corpus.hash:
@@ -138,6 +139,12 @@ def without_parent(folder: Folder, config: dict[str, Any]) -> dict[str, Any]:
     path = folder.path / "tokenizer.json"
     tokens = {"tokenizer": f"file:{path.resolve()}"} if path.is_file() else {}
     return config | {"train": train, "data": config["data"] | tokens}
+
+
+def without_users_scoring(config: dict[str, Any]) -> dict[str, Any]:
+    """The config without swaps and without metrics of the user's, whose files may have gone."""
+    metrics = tuple(name for name in config["eval"]["metrics"] if ":" not in name)
+    return config | {"eval": config["eval"] | {"metrics": metrics, "swaps": ()}}
 
 
 # One run

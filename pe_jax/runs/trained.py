@@ -15,7 +15,7 @@ from pe_jax.model.generate import TextModel
 from pe_jax.pretrained.load import Pretrained
 from pe_jax.pretrained.load import load as load_pretrained
 from pe_jax.record import Begun, divergence
-from pe_jax.runs.execute import evaluate_again, without_parent
+from pe_jax.runs.execute import evaluate_again, without_parent, without_users_scoring
 from pe_jax.runs.folder import Folder
 from pe_jax.runs.progress import SILENT, RunBar
 from pe_jax.runs.run import Run
@@ -63,7 +63,7 @@ class Trained(TextModel):
         """
         home, begun = find_run(Path(folder))
         home.check_sources(begun)
-        run = Run.of(without_parent(home, begun.config))
+        run = Run.of(without_parent(home, without_users_scoring(begun.config)))
         groups = (*home.groups(run.run), *home.begun_groups)
         every = sorted({seed for group in groups for seed in group})
         seed = run.run.seeds[0] if seed is None else seed

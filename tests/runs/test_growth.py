@@ -213,14 +213,16 @@ def test_only_what_is_missing_of_an_evaluation_is_computed(lab, again, values, s
     assert {row.replica.number for row in grown.rows} == set(run.run.seeds) == set(grown.seeds)
 
 
-def test_a_run_is_asked_without_a_metric_whose_file_has_gone(lab, again, tmp_path):
-    own = tmp_path / "own.py"
-    own.write_text(METRIC)
-    both = ("same_targets", f"{own}:mine")
-    execute(asked(lab, **FEW | {"eval.metrics": both}), again)
+def test_a_run_serves_without_a_metric_and_a_swap_whose_file_has_gone(lab, tmp_path):
+    own, workdir = tmp_path / "own.py", tmp_path / "runs"
+    own.write_text(METRIC + WINDOW)
+    both = {"eval.metrics": ("same_targets", f"{own}:mine"), "eval.swaps": (f"{own}:Mine",)}
+    execute(asked(lab, **both), workdir)
     own.unlink()
-    rows = execute(asked(lab, **FEW), again).rows
-    assert {row.metric for row in rows} == {"same_targets"}
+    assert Trained.of(folder := the_run(workdir)).seed == 0
+    changes = {"metrics": ("same_targets",), "swaps": (), "lengths": (16,)}
+    for found in (evaluate_again(folder, changes), execute(asked(lab, **FEW), workdir)):
+        assert {row.metric for row in found.rows} == {"same_targets"}
 
 
 def test_a_changed_file_of_a_swap_is_scored_anew(lab, again, tmp_path):
