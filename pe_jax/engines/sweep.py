@@ -37,6 +37,10 @@ CHANGED = (
     "it was carried out as another run, since a file of an encoding or a task, or the model that "
     "it starts from, has changed since the sweep began: give the same command again"
 )
+RESCORED = (
+    "its scores are no longer those that were asked for: a file of a metric or a swap has changed "
+    "since, or another command has asked it for others. Give the same command again"
+)
 ENGINES = ("local", "ray")
 Make = Callable[[Sequence[Resources], Callable[[str], None]], Engine]
 """make(resources, say): the engine for runs with these resources; `say` tells the user."""
@@ -130,7 +134,9 @@ class _Sweep:
         except BaseException:  # a full disk, say
             engine.stop()
             raise
-        return self.failed
+        left = [id for id in self.runs if id not in self.failed]
+        lost = [id for id in left if not self.folders[id].answer(self.runs[id])]
+        return self.failed | dict.fromkeys(lost, RESCORED)
 
     def _start_all(self, engine: Engine) -> None:
         """Starts what can be started."""

@@ -324,6 +324,14 @@ def test_a_run_that_another_command_has_finished_otherwise_is_not_marked_as_fail
     assert records.state_of(tmp_path).stage is Stage.DONE
 
 
+def test_a_run_whose_metric_was_edited_while_others_ran_is_told(tmp_path):
+    edited = types.SimpleNamespace(answer=lambda run: None)
+    whole = types.SimpleNamespace(answer=lambda run: "its result")
+    folders = {"nope": edited, "rope": whole}
+    at_its_end = engines_sweep._Sweep(folders, folders, [*folders], None, "", {}, None)
+    assert at_its_end.carried_out(Local(1, 1)) == {"nope": engines_sweep.RESCORED}
+
+
 def id_of(lab, spec):
     return run_of(spec, **{"data.source": lab.text}).id
 
