@@ -5,11 +5,11 @@
 is the mean over replicas of the row with that label ("rope", or "rope, yarn" with a swap), by that
 metric at that length, or at `beyond`: over all lengths beyond training. results/STUDY:TASK is one
 task of a study of several, results/STUDY:64 one training length, results/STUDY:steps=3000 one
-number of training steps, results/STUDY:width=64 one width of the model and results/STUDY:loss=all
-one train.loss. After "±" stands the half width of the 95 % interval. `less` subtracts the value at
-another length, of the study and label of the value before it unless it names others, from that of
-each replica that has both, or a number with decimals; after a comma it subtracts what follows as a
-whole:
+number of training steps, results/STUDY:width=64 one width of the model, results/STUDY:rate=0.003
+one learning rate and results/STUDY:loss=all one train.loss. After "±" stands the half width of the
+95 % interval. `less` subtracts the value at another length, of the study and label of the value
+before it unless it names others, from that of each replica that has both, or a number with
+decimals; after a comma it subtracts what follows as a whole:
 
     <!-- results/STUDY rope same_targets 1024 less 64 -->+3.20 ± 1.83
     <!-- results/STUDY rope same_targets 1024 less 64, less alibi 1024 less 64 -->+3.24
@@ -22,6 +22,11 @@ zero, without correction, and `tells` for the mean that this test, at 5 %, would
 four cases of five if replicas scattered as they do:
 
     <!-- results/STUDY rope same_targets 1024 less alibi 1024 p -->0.021
+
+With the metric `validation` it is the score of validation text, or samples, after training, at the
+training length:
+
+    <!-- results/STUDY:64 rope validation 64 less results/STUDY:256 rope 256 -->0.09
 
 A method without a model is named as its row is, and has one number:
 
@@ -181,6 +186,8 @@ def _tells(values: Sequence[float]) -> float:
 
 def _values(where: str, label: str, metric: str, length: str) -> Mapping[Replica, float]:
     """The values by replica of the model of that label."""
+    if metric == "validation":
+        return _validation(where, label, length)
     table, row = _row(where, label, metric)
     [result] = [result for result in _results(where) if result.id == row.run]
     if length == "beyond":
@@ -192,6 +199,15 @@ def _values(where: str, label: str, metric: str, length: str) -> Mapping[Replica
     if not found:
         raise ValueError(f"{label} has no {metric} at {length}")
     return found
+
+
+def _validation(where: str, label: str, length: str) -> dict[Replica, float]:
+    """The score of validation text of each seed of the one run of that label and length."""
+    runs = [one for one in _results(where) if (one.label, str(one.train.length)) == (label, length)]
+    if len(runs) != 1:
+        raise ValueError(f"{where} has {len(runs)} runs {label!r} trained at {length}")
+    scores = zip(runs[0].seeds, runs[0].train.valid, strict=True)
+    return {Replica("seed", seed): value for seed, value in scores if value is not None}
 
 
 def _without_model(where: str, label: str, metric: str, length: str) -> float:
@@ -266,8 +282,9 @@ def _results(where: str) -> list[Result]:
     def names(one: Result) -> tuple[str, ...]:
         width, loss = one.config["lm"]["model"], one.config["train"].get("loss", "scored")
         task, length, steps = one.config["task"], str(one.train.length), one.train.steps
-        fields = (f"{field}={value}" for field, value in task.items())
-        return task["name"], length, f"steps={steps}", f"width={width}", f"loss={loss}", *fields
+        rate = one.config["train"].get("rate")
+        own = {"steps": steps, "width": width, "loss": loss, "rate": rate} | task
+        return task["name"], length, *(f"{field}={value}" for field, value in own.items())
 
     folder, _, part = where.partition(":")
     found = headroom.added(study.load(ROOT / folder))

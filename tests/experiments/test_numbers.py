@@ -15,7 +15,7 @@ def studies(tmp_path, monkeypatch):
     """`a` has two models trained at 64 tokens and one at 128, `b` two of another width."""
 
     def model(label, values, width=32, **options):
-        config = {"task": {"name": "text"}, "lm": {"model": width}}
+        config = {"task": {"name": "text"}, "lm": {"model": width}, "train": {"rate": 0.003}}
         return scored(label, values, config=config, **options)
 
     rope = [{64: 2.0, 128: 3.0}, {64: 2.1, 128: 3.3}, {64: 2.3, 128: 3.2}]
@@ -37,7 +37,8 @@ def studies(tmp_path, monkeypatch):
         Baseline(name="bayes", metric="same_targets", length=length, value=value)
         for length, value in ((64, 2.36), (128, 1.72))
     ]
-    a[0] = replace(a[0], baselines=tuple(best))
+    valid = replace(a[0].train, valid=(2.5, 2.6, None))
+    a[0] = replace(a[0], baselines=tuple(best), train=valid)
     for name, records in (("a", a), ("b", b)):
         save_runs(tmp_path / "results" / name, records)
     published = tmp_path / "results/reference/paper.csv"
@@ -93,6 +94,7 @@ def studies(tmp_path, monkeypatch):
             "0.0, 0.0, 0.0",
             "0.4, 0.3, 0.1",
         ),
+        ("a:rate=0.003 rope validation 64", "0.00", "2.55"),
         ("a:64 results/b rho 64", "0.0", "−0.5"),
         ("a:64 results/b rho 128", "0.0", "0.5"),
         ("a:64 paper rho 2x", "+0.00", "+1.00"),
@@ -132,6 +134,7 @@ def test_a_number_is_computed_anew_with_the_decimals_and_the_sign_that_it_has(pl
         ("b rope same_targets 64 less 2.0 sd", "at least two data points"),
         ("a:64 no model: Bayes same_targets 256", "there is no such number"),
         ("a:64 no model: guess same_targets 64", "has 0 rows 'no model: guess'"),
+        ("a rope validation 128", "results/a has 0 runs 'rope' trained at 128"),
         ("a:96 rope same_targets 64", "results/a has no part '96'"),
     ],
 )
