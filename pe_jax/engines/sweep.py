@@ -39,7 +39,7 @@ CHANGED = (
 )
 RESCORED = (
     "its scores are no longer those that were asked for: a file of a metric or a swap has changed "
-    "since, or another command has asked it for others. Give the same command again"
+    "or gone since, or another command has asked it for others. Give the same command again"
 )
 ENGINES = ("local", "ray")
 Make = Callable[[Sequence[Resources], Callable[[str], None]], Engine]

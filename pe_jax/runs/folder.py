@@ -130,8 +130,12 @@ class Folder:
             return None
         if result is None or set(result.seeds) != set(run.run.seeds):
             return None
+        try:
+            sources = run.sources()
+        except (OSError, ValueError):  # such a file has gone, or is broken
+            return None
         # Sources first: a metric that the result was asked for may have gone with its file.
-        same = run.sources() == result.sources and _asked(run.config) == _asked(result.config)
+        same = sources == result.sources and _asked(run.config) == _asked(result.config)
         return result if same else None
 
     def complete(self, run: Any) -> Result | None:

@@ -217,9 +217,11 @@ def test_a_run_serves_without_a_metric_and_a_swap_whose_file_has_gone(lab, tmp_p
     own, workdir = tmp_path / "own.py", tmp_path / "runs"
     own.write_text(METRIC + WINDOW)
     both = {"eval.metrics": ("same_targets", f"{own}:mine"), "eval.swaps": (f"{own}:Mine",)}
-    execute(asked(lab, **both), workdir)
+    execute(run := asked(lab, **both), workdir)
+    assert Folder(folder := the_run(workdir)).answer(run)
     own.unlink()
-    assert Trained.of(folder := the_run(workdir)).seed == 0
+    assert Folder(folder).answer(run) is None
+    assert Trained.of(folder).seed == 0
     changes = {"metrics": ("same_targets",), "swaps": (), "lengths": (16,)}
     for found in (evaluate_again(folder, changes), execute(asked(lab, **FEW), workdir)):
         assert {row.metric for row in found.rows} == {"same_targets"}
