@@ -37,9 +37,10 @@ CHANGED = (
     "it was carried out as another run, since a file of an encoding or a task, or the model that "
     "it starts from, has changed since the sweep began: give the same command again"
 )
-RESCORED = (
-    "its scores are no longer those that were asked for: a file of a metric or a swap has changed "
-    "or gone since, or another command has asked it for others. Give the same command again"
+OTHERWISE = (
+    "its result is no longer what was asked for: a file of a metric or a swap has changed or gone "
+    "meanwhile, or another command has asked it for other seeds, scores or rates. Give the same "
+    "command again"
 )
 ENGINES = ("local", "ray")
 Make = Callable[[Sequence[Resources], Callable[[str], None]], Engine]
@@ -136,7 +137,7 @@ class _Sweep:
             raise
         left = [id for id in self.runs if id not in self.failed]
         lost = [id for id in left if not self.folders[id].answer(self.runs[id])]
-        return self.failed | dict.fromkeys(lost, RESCORED)
+        return self.failed | dict.fromkeys(lost, OTHERWISE)
 
     def _start_all(self, engine: Engine) -> None:
         """Starts what can be started."""
@@ -255,7 +256,7 @@ def _reason(folder: Path, exit: Exit) -> str:
     if written and written.stage is Stage.STOPPED:
         return f"stopped {written.reason}"
     if written and written.stage is Stage.DONE:
-        return "another command has asked it for other seeds, scores or rates meanwhile"
+        return OTHERWISE
     try:
         lines = (folder / "log.txt").read_text(errors="replace").strip().splitlines()
     except FileNotFoundError:  # it was there when the process was started

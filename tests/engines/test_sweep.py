@@ -329,7 +329,7 @@ def test_a_run_whose_metric_was_edited_while_others_ran_is_told(tmp_path):
     whole = types.SimpleNamespace(answer=lambda run: "its result")
     folders = {"nope": edited, "rope": whole}
     at_its_end = engines_sweep._Sweep(folders, folders, [*folders], None, "", {}, None)
-    assert at_its_end.carried_out(Local(1, 1)) == {"nope": engines_sweep.RESCORED}
+    assert at_its_end.carried_out(Local(1, 1)) == {"nope": engines_sweep.OTHERWISE}
 
 
 def id_of(lab, spec):
