@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import hashlib
 import itertools
+import json
 import operator
 import re
 from collections.abc import Sequence
@@ -158,6 +159,7 @@ def _opened(path: Path) -> Any:
     import tensorflow_datasets as tfds
 
     try:
+        json.loads((path / "features.json").read_bytes(), object_hook=_own_feature)
         builder = tfds.builder_from_directory(path)
     except Exception as error:  # errors of protobuf, of JSON, and of files that are not there
         raise ValueError(_damaged(path, error)) from error
@@ -168,6 +170,13 @@ def _opened(path: Path) -> Any:
             "TensorFlow reads: prepare it with file_format='array_record'"
         )
     return builder
+
+
+def _own_feature(node: dict[str, Any]) -> None:
+    """ValueError for an object of features.json whose class is not TFDS's: TFDS would import it."""
+    for name in (node.get(key) for key in ("pythonClassName", "python_class_name", "type")):
+        if isinstance(name, str) and not name.startswith("tensorflow_datasets.core.features."):
+            raise ValueError(f"features.json names {name}, which is no feature of TFDS")
 
 
 def _parts(source: str, builder: Any, split: str) -> list[tuple[str, slice]]:
