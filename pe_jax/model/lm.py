@@ -55,7 +55,12 @@ class LM(nnx.Module):
         self.norm = config.make_norm(config.model, rngs)
         if not config.tie_embeddings:
             self.head = nnx.Linear(
-                config.model, config.vocab, use_bias=False, dtype=DTYPES[config.dtype], rngs=rngs
+                config.model,
+                config.vocab,
+                use_bias=False,
+                dtype=DTYPES[config.dtype],
+                preferred_element_type=jnp.float32,
+                rngs=rngs,
             )
         self.dropout = nnx.Dropout(config.dropout)
         key = rngs.encodings()
@@ -218,11 +223,11 @@ class LM(nnx.Module):
         rows = self.norm(flat(x))
         if self.config.tie_embeddings:
             scale = self.config.model**-0.5 / self.config.embed_std  # 1 is exact in bfloat16, too
-            table = self.embedding[...] * scale
-            logits = rows @ table.T.astype(rows.dtype)
+            table = (self.embedding[...] * scale).T.astype(rows.dtype)
+            logits = jnp.matmul(rows, table, preferred_element_type=jnp.float32)
         else:
             logits = self.head(rows)
-        return logits.astype(jnp.float32).reshape(*x.shape[:2], self.config.vocab)
+        return logits.reshape(*x.shape[:2], self.config.vocab)
 
     def params_of(self, member: int, layer: int | None) -> dict[str, Array]:
         """The parameters of encoding number `member`, in a layer or (None) at the model's input."""

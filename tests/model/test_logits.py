@@ -2,6 +2,7 @@
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import pytest
 from flax import nnx
 from optax import softmax_cross_entropy_with_integer_labels as cross_entropy
@@ -11,6 +12,15 @@ from pe_jax.model.config import LmConfig
 from pe_jax.training.step import build
 
 B, T, V = 3, 50, 2048
+
+
+@pytest.mark.parametrize("tied", (False, True))
+def test_logits_of_a_bfloat16_model_are_summed_in_float32(tied):
+    model = build(LmConfig(V, 1, 64, 2, tie_embeddings=tied, dtype="bfloat16"), (), 0)
+    rows = jax.random.normal(jax.random.key(1), (B, T, 64), jnp.bfloat16)
+    table = model.embedding[...].T / 8 if tied else model.head.kernel[...]
+    exact = np.asarray(model.norm(rows), float) @ np.asarray(table.astype(jnp.bfloat16), float)
+    assert np.abs(model.logits_of(rows) - exact).max() < 1e-5 * np.abs(exact).max()
 
 
 @pytest.mark.parametrize("tied", (False, True))
