@@ -37,11 +37,8 @@ NATS = optax.softmax_cross_entropy_with_integer_labels
 
 
 def nats_and_lag(logits, targets):
-    """-ln p of each target, and by how much its logit lies below the highest one, 0 where the
-    target is the first choice: [..., 2].
-    """
-    of_target = jnp.take_along_axis(logits, targets[..., None], -1)[..., 0]
-    return jnp.stack([NATS(logits, targets), logits.max(-1) - of_target], axis=-1)
+    """-ln p of each target, and 0 where greedy decoding takes it, else 1: [..., 2]."""
+    return jnp.stack([NATS(logits, targets), logits.argmax(-1) != targets], axis=-1)
 
 
 class Missing(NamedTuple):

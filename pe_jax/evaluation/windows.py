@@ -96,8 +96,8 @@ class Windows:
         """
         scored = self.scored[:, -self.last :]
         if isinstance(self.metric, PromptMetric):
-            nats, below = targets[..., 0], targets[..., 1]
-            right, unknown = (below == 0) & scored, np.full(scored.shape, np.nan)
+            nats, lag = targets[..., 0], targets[..., 1]
+            right, unknown = (lag == 0) & scored, np.full(scored.shape, np.nan)
             return self.metric.value(Predictions(scored, right, nats, *[unknown] * 3))
         return self.metric.value(targets[scored], self.sizes[:, -self.last :][scored])
 

@@ -11,6 +11,7 @@ import pytest
 from pe_jax import ruler
 from pe_jax.data.tokenizer import BYTES, named
 from pe_jax.evaluation.config import EvalConfig
+from pe_jax.evaluation.scoring import nats_and_lag
 from pe_jax.metric import METRICS, Predictions, PromptMetric
 from pe_jax.prompts import RECORDS, Request
 
@@ -18,6 +19,12 @@ GOLDEN = Path(__file__).parents[1] / "golden"
 GIVEN = json.loads((GOLDEN / "ruler.json").read_text())
 ESSAY = np.frombuffer(("It was so. " + GIVEN["essay"] + " ").encode() * 40, np.uint8)
 PROMPTS = [name for name, metric in METRICS.items() if isinstance(metric, PromptMetric)]
+
+
+def test_of_equal_logits_the_first_is_right_as_in_greedy_decoding():
+    logits = np.float32([[2, 7, 7], [7, 7, 7], [2, 3, 7]])
+    lag = nats_and_lag(logits, np.array([2, 0, 2]))[..., 1]
+    assert [bool(value) for value in lag] == [True, False, False]
 
 
 @pytest.mark.parametrize("name", GIVEN["cases"])
