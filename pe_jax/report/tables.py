@@ -173,6 +173,8 @@ def _row(
         replicas, scored = result.replicas(metric), [values(columns[n]) for n in known]
         found = [[of_length.get(r, math.nan) for r in replicas] for of_length in scored]
         effective, censored = stats.solved_length(known, found, length)
+    elif getattr(described(metric), "compares", "") == "divergence":  # it is 0 at that length
+        effective, censored = None, False
     else:
         served = [
             sign * math.inf if c.lost and n > length else c.mean

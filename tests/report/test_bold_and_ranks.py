@@ -100,6 +100,12 @@ def test_a_value_that_is_not_finite_ends_the_effective_length():
     assert (rows["nope"].effective, rows["nope"].censored) == (None, False)
 
 
+def test_a_divergence_from_the_model_itself_has_no_effective_length():
+    """It is 0 at the training length, and any other value is more than 1 % worse."""
+    near = scored("rope", [{64: 0.0, 128: 1e-9}] * 2, metric="kl")
+    assert table_of([near], "kl").rows[0].effective is None
+
+
 def test_a_column_with_one_value_has_no_bold():
     table = table_of([model("rope", 2.0), scored("t5", [{128: 2.5}] * 3)])
     assert not any(row.cells[-1].best for row in table.rows if row.label == "t5")
