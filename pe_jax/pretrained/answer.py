@@ -145,7 +145,8 @@ def answer(
         tests = stats.holm(stats.p_values(samples, of_base))
     else:
         tests = stats.of_best([of_base, *samples], 0)[1:]
-    p = dict(zip(others, tests, strict=True))
+    within = stats.holm([stats.equivalence(sample, of_base, margin) for sample in samples])
+    p, p_within = (dict(zip(others, values, strict=True)) for values in (tests, within))
     scores = {metric: _scores(result, metric, lengths[-1], ways, ranked) for metric in metrics}
     choices = []
     for way in order:
@@ -157,7 +158,7 @@ def answer(
                 way,
                 change,
                 p.get(way, math.nan),
-                stats.equivalence(at(first, lengths[-1], way), of_base, margin) <= stats.LEVEL,
+                p_within.get(way, 0.0) <= stats.LEVEL,
                 tuple(scores[metric][way] for metric in metrics),
                 stats.paired(at(first, lengths[0], way), at(first, lengths[0], AS_TRAINED)),
                 _effective(result, metrics, lengths, way),

@@ -152,7 +152,7 @@ def _column(
         changes = [change._replace(half=math.nan) for change in changes]
     adjusted = stats.holm(stats.p_values(samples, of_base))
     within = [math.nan] * len(samples)
-    if margin is not None and not answers:
+    if margin is not None:
         within = stats.holm([stats.equivalence(each, of_base, margin) for each in samples])
     return [
         Against(change, p, _verdict(change, p, sign, _same(sample, of_base)), p_within)

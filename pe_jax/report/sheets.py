@@ -221,11 +221,12 @@ def _equivalent(versus: Versus) -> str:
     """What the margin of a comparison is, and how it is tested."""
     if versus.margin is None:
         return ""
+    tests = "two one-sided paired t tests"
     if versus.answers:
-        return " Equivalence is not tested of answers that are right or wrong."
+        tests = "exact tests of the share of questions that are answered differently"
     return (
-        f" Equivalent within {versus.margin:g}: two one-sided paired t tests at 5 %, corrected in "
-        "the same way, show that the mean difference lies within this margin."
+        f" Equivalent within {versus.margin:g}: {tests} at 5 %, corrected in the same way, show "
+        "that the mean difference lies within this margin."
     )
 
 

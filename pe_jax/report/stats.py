@@ -61,16 +61,22 @@ def mcnemar(a: Mapping[Any, float], b: Mapping[Any, float]) -> float:
 
 
 def equivalence(a: Mapping[Any, float], b: Mapping[Any, float], margin: float) -> float:
-    """The p of the two one-sided paired t tests (TOST; Schuirmann, 1987) that a[replica] -
-    b[replica], over the replicas that both have, has a mean within `margin` of 0: the larger of the
-    two p values. NaN below two replicas; differences that are all the same number have p 0 within
-    the margin, else 1.
+    """The p that a[replica] - b[replica], over the replicas that both have, has a mean within
+    `margin` of 0. NaN below two replicas.
+
+    By two one-sided paired t tests (TOST; Schuirmann, 1987) the larger of their p values;
+    differences that are all the same number have p 0 within the margin, else 1. Of answers that are
+    right or wrong by the exact binomial test that less than `margin` percent of the questions are
+    answered differently: 300 answered alike give p = 0.05 for a margin of 1.
     """
     from scipy import special
 
     differences = np.array([a[key] - b[key] for key in sorted(a.keys() & b.keys())])
     if len(differences) < 2:
         return math.nan
+    if yes_or_no([a, b]):
+        differ = np.count_nonzero(differences)
+        return float(special.bdtr(differ, len(differences), min(1, margin / 100)))
     inside = margin - abs(differences.mean())
     error = differences.std(ddof=1) / math.sqrt(len(differences))
     if not error:

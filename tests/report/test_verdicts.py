@@ -137,3 +137,15 @@ def test_answers_to_the_same_questions_have_mcnemars_exact_test():
     five = {Replica("sample", i): 100.0 for i in range(5)}
     assert stats.mcnemar(five, dict.fromkeys(five, 0.0)) == 2 * 0.5**5
     assert not stats.yes_or_no([{Replica("seed", 0): 100.0}])
+
+
+def test_the_equivalence_of_answers_has_an_exact_test():
+    """300 questions answered alike show that less than 1 % are answered differently; one of them
+    answered differently, or two questions, do not.
+    """
+    for asked, differ in ((300, 0), (300, 1), (2, 0)):
+        model = {Replica("sample", i): 100.0 for i in range(asked)}
+        other = model | {Replica("sample", i): 0.0 for i in range(differ)}
+        exact = scipy.stats.binom.cdf(differ, asked, 0.01)
+        assert stats.equivalence(model, other, 1.0) == pytest.approx(exact)
+        assert (exact < 0.05) == ((asked, differ) == (300, 0))
