@@ -328,6 +328,7 @@ class Begun(Planned, Process):
     advice: tuple[str, ...] = ()
     command: str = ""  # what reproduces it
     started: str = ""  # UTC, ISO 8601
+    devices: tuple[Device, ...] = ()  # all in turn, of a run that went on on another
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, repr=False)

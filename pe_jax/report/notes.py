@@ -392,8 +392,11 @@ def differing(results: Sequence[Result]) -> str:
     "" if in none.
     """
     runs = list(_parts(results))
-    if changed := [result.label for result in results if THEN in result.commit]:
-        runs.append(f"the code changed while {join(changed)} went on")
+    code = [result.label for result in results if THEN in result.commit]
+    devices = [result.label for result in results if result.devices]
+    for what, changed in (("code", code), ("devices", devices)):
+        if changed:
+            runs.append(f"the {what} changed while {join(changed)} went on")
     scored_by = [process for result in results for process in result.scored_by]
     known = [process for process in scored_by if process != Process()]
     scores = list(_parts(known))

@@ -219,18 +219,21 @@ class Folder:
                 f"{self.path} was begun with other tokens ({tokenizer} by another version of its "
                 "library): delete the folder, or give another --workdir"
             )
-        commit = earlier.commit
+        commit, devices = earlier.commit, earlier.devices
         if not commit.endswith(about.commit):
             commit = f"{commit}, then {about.commit}"
-        about = dataclasses.replace(about, started=earlier.started, commit=commit)
+        before = devices or tuple(filter(None, [earlier.device]))
+        if about.device and about.device not in before[-1:]:
+            devices = (*before, about.device)
+        about = dataclasses.replace(about, started=earlier.started, commit=commit, devices=devices)
         for part in ("versions", "device", "commit"):
             if getattr(earlier, part) != getattr(about, part):
                 view.say(
                     f"{about.label}: {part} changed since the run was begun; "
                     "its results are not bit-reproducible"
                 )
-        if commit != earlier.commit:
-            begun = dataclasses.replace(earlier, commit=commit)
+        begun = dataclasses.replace(earlier, commit=commit, devices=devices)
+        if begun != earlier:
             records.write(self.path / "config.json", begun)
         return about
 

@@ -23,6 +23,8 @@ def test_only_what_differs_is_said():
         assert part in said
     assert said.endswith(f"the code changed while {b.label} went on.")
     assert said in table_of([a, changed]).notes
+    moved = dataclasses.replace(b, devices=(gpu, a.device))
+    assert differing([a, moved]).endswith(f"the devices changed while {b.label} went on.")
 
 
 def test_scores_that_were_computed_otherwise_are_said():

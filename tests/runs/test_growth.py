@@ -394,11 +394,11 @@ def test_a_trained_model_answers_in_python(lab, again):
     assert model.evaluate().equals(known[list(longer)])
 
 
-def test_the_record_has_every_commit_that_carried_the_run_out(lab, first, tmp_path):
+def test_the_record_has_every_commit_and_device_that_carried_the_run_out(lab, first, tmp_path):
     copy = shutil.copytree(first, tmp_path / "copy")
     config = the_run(copy) / "config.json"
-    now = json.loads(config.read_text())["commit"]
-    rewrite(config, commit="0" * 40)
+    now, device = (json.loads(config.read_text())[name] for name in ("commit", "device"))
+    rewrite(config, commit="0" * 40, device=device | {"count": 7})
 
     words = []
     few = {"eval.metrics": ("nonoverlapping",), "eval.swaps": ()}
@@ -407,6 +407,7 @@ def test_the_record_has_every_commit_that_carried_the_run_out(lab, first, tmp_pa
         result = execute(run, copy, view=Heard(words))
         assert result.commit == f"{'0' * 40}, then {now}"
         assert json.loads(config.read_text())["commit"] == result.commit
+        assert [each.count for each in result.devices] == [7, device["count"]]
     said = "commit changed since the run was begun; its results are not bit-reproducible"
     assert sum(said in line for line in words) == 1
 
