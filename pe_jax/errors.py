@@ -31,6 +31,14 @@ REMEDIES = {
 class Refused(RuntimeError):
     """A run cannot begin or go on. The message gives the rule, the value and the remedy."""
 
+    exit_code = 2
+
+
+class Held(Refused):
+    """Another process is at work on the run."""
+
+    exit_code = 4
+
 
 def in_words(error: OSError) -> str:
     """What the system refused, in one line: the path, the reason and the remedy."""

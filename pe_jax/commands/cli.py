@@ -170,7 +170,7 @@ def fail(mistake: BaseException | str) -> int:
     text = mistake if isinstance(mistake, str) else _words(_innermost(mistake))
     text = re.sub(r"\s+Did you mean (\S+) instead of \S+\?", r"; did you mean \1?", text)
     print(f"{sys.argv[0]}: {' '.join(text.split())}", file=sys.stderr)
-    return 2
+    return getattr(mistake, "exit_code", 2)
 
 
 def _operands(given: list[str], wanted: list[str]) -> list[str]:

@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 from pe_jax import record
 from pe_jax.engines import ray, status
 from pe_jax.engines.engine import Command, Engine, Exit, Local
-from pe_jax.errors import Refused, concerning, nearest
+from pe_jax.errors import Held, Refused, concerning, nearest
 from pe_jax.record import Stage
 from pe_jax.runs import progress
 from pe_jax.runs.folder import Folder, starved
@@ -193,8 +193,8 @@ class _Sweep:
                 self.view.say(f"{label}: {_killed(exit)}; it goes on")
             self.waiting.append(id)
             return
-        if not result and exit.code >= 0 and locks.is_locked(folder):
-            self.waiting.append(id)  # another process was the first to take it
+        if not result and exit.code == Held.exit_code:
+            self.waiting.append(id)
             return
         self.ended += 1
         if not result:

@@ -117,7 +117,7 @@ def evaluate_again(
             "the text that is to be scored by eval.source"
         )
     devices = _devices(run, view)
-    with locks.locked(folder.path, say=view.say) as check, stopping(view.say) as stop:
+    with locks.locked(folder.path, wait=True, say=view.say) as check, stopping(view.say) as stop:
         session = Session(History(None, view.watch, check), view.say, stop, devices)
         models = _models(run, _trained_before(run, folder))
         fields, seconds = _score(run, folder, models, text, session)

@@ -34,7 +34,7 @@ from pathlib import Path
 
 import msgspec
 
-from pe_jax.errors import Refused, concerning
+from pe_jax.errors import Held, Refused, concerning
 from pe_jax.storage import atomic
 
 BEAT = 10.0  # seconds from one touch of a claim to the next
@@ -63,8 +63,8 @@ def locked(
 ) -> Iterator[Check]:
     """Holds a folder for this process alone, and makes it if it is not there.
 
-    Refused if another process holds it, unless `wait`. `say` gets a message where it takes up to
-    SILENT seconds to see whether a process of another host is alive.
+    Held if another process holds it, unless `wait`. `say` gets a message where it is waited for, or
+    where it takes up to SILENT seconds to see whether a process of another host is alive.
     """
     with concerning(folder):
         claim = _take(folder, wait, say)
@@ -104,15 +104,13 @@ def _take(folder: Path, wait: bool, say: Callable[[str], None]) -> Path:
         if holder := _holder(folder):
             process, alive = holder
             if alive and not wait:
-                raise Refused(
+                raise Held(
                     f"{folder} is being written by another process ({process}): wait for it, or "
                     "stop it"
                 )
-            if not alive and not said:
-                say(
-                    f"{folder} is held by {process}: it is taken over if that gives no sign of "
-                    f"life for {SILENT:.0f} s"
-                )
+            if not said:
+                silent = f"it is taken over if that gives no sign of life for {SILENT:.0f} s"
+                say(f"{folder} is held by {process}: {'waiting for it' if alive else silent}")
                 said = True
         time.sleep(POLL)
     return claim

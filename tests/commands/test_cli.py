@@ -206,8 +206,8 @@ def test_the_status_of_runs_comes_at_once(tmp_path):
     assert code == 0 and "stopped" in out and not names.intersection(HEAVY)
 
 
-def assert_told(done, name, *words):
-    assert done.code == 2, done.err
+def assert_told(done, name, *words, code=2):
+    assert done.code == code, done.err
     assert done.out == "" and len(done.err.splitlines()) == 1, done.err
     assert done.err.startswith(f"pe-jax {name}: ") and "Traceback" not in done.err
     for word in words:
@@ -397,7 +397,7 @@ def test_a_folder_that_another_process_holds_is_refused(lab, folder):
     with locks.locked(folder):
         assert locks.is_locked(folder)
         done = lab.run(folder.parent).wait()
-    assert_told(done, "run", str(folder), "is being written by another process")
+    assert_told(done, "run", str(folder), "is being written by another process", code=4)
     assert not locks.is_locked(folder) and files(folder) == {}
 
 

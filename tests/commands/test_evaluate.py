@@ -7,7 +7,7 @@ import shutil
 import pytest
 from commands import Lab, damage, result, rewrite, the_run, write_text
 
-from pe_jax.storage import jsonl
+from pe_jax.storage import jsonl, locks
 
 
 @pytest.fixture(scope="module")
@@ -50,6 +50,15 @@ def test_a_run_is_scored_at_another_length_and_reported(lab, workdir, tmp_path):
     kept = (the_run(workdir) / "scores.jsonl").read_bytes()
     assert start(lab, f"--workdir={the_run(workdir)}", "--lengths=48").out.count("48 (3x)") == 2
     assert (the_run(workdir) / "scores.jsonl").read_bytes() == kept  # nothing is scored twice
+
+
+def test_a_run_that_another_process_holds_is_waited_for(lab, workdir):
+    with locks.locked(the_run(workdir)):
+        command = lab.start("evaluate", f"--workdir={workdir}", "--lengths=20")
+        said = command.folder / "stderr"
+        command.until(lambda: said.exists() and "waiting for it" in said.read_text())
+    done = command.wait()
+    assert done.code == 0 and "20" in done.out, done.err
 
 
 def test_every_finished_run_of_a_work_directory_is_scored(lab, workdir, tmp_path):

@@ -15,6 +15,7 @@ from pe_jax import record
 from pe_jax.commands import status as command
 from pe_jax.engines import status, sweep
 from pe_jax.engines.engine import Exit
+from pe_jax.errors import Held
 from pe_jax.record import Stage
 from pe_jax.runs.folder import Folder
 from pe_jax.storage import atomic, jsonl, locks, records
@@ -337,5 +338,5 @@ def test_a_run_is_tried_again_three_times_also_where_its_lock_outlives_its_worke
     assert said == ["rope: lost with its worker; it goes on"] * 3
     at_work._end("a", Exit(-9, "lost with its worker"))
     assert at_work.failed == {"a": "lost with its worker"} and not at_work.waiting
-    at_work._end("a", Exit(2))  # another process was the first to take it
+    at_work._end("a", Exit(Held.exit_code))  # another process was the first to take it
     assert at_work.waiting == ["a"]
