@@ -70,6 +70,8 @@ class Encoding:
     """
     whole_rows: ClassVar[bool] = False
     """A hook needs all keys of a query at once: blockwise attention then cuts the queries alone."""
+    from_zero: ClassVar[bool] = False
+    """A hook takes positions for places in the text: refused where another encoding moves them."""
     per_sequence: ClassVar[bool] = False
     """`positions` reads the tokens or draws for each sequence; False: a draw serves the batch."""
     fixed: ClassVar[tuple[str, ...]] = ()

@@ -17,7 +17,6 @@ from pe_jax.compose import hooks
 from pe_jax.compose.parse import Spec, active, parse
 from pe_jax.encoding import Dims, Encoding, Params
 from pe_jax.model.lm import init_params, noisy
-from pe_jax.runs import run
 from pe_jax.runs.config import members_of
 
 if TYPE_CHECKING:
@@ -48,7 +47,6 @@ class Subject:
         """A spec before training. ValueError for a spec that no model can have."""
         spec = parse(text)
         encodings, names = spec.encodings(dims), [member.name for member in spec]
-        run.check_positions(encodings, names)
         hooks.check(encodings, names, np.dtype(np.float32))
         layer, here = _chosen(encodings)
         params = [_initial(encodings[i], i, layer) for i in here]

@@ -14,11 +14,11 @@ import ast
 import collections
 import dataclasses
 import operator
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from pe_jax import contract, terms
-from pe_jax.encoding import Dims, Encoding
+from pe_jax.encoding import Dims, Encoding, overrides
 from pe_jax.encodings import ENCODINGS
 from pe_jax.errors import nearest
 from pe_jax.fields import check_value, hints
@@ -103,7 +103,28 @@ class Spec:
 
     def encodings(self, dims: Dims) -> tuple[Encoding, ...]:
         """The encodings for a model of `dims`."""
-        return tuple(member.encoding(dims) for member in self)
+        encodings = tuple(member.encoding(dims) for member in self)
+        check_positions(encodings, [member.id for member in self])
+        return encodings
+
+
+def check_positions(encodings: Sequence[Encoding], names: Sequence[str]) -> None:
+    """ValueError unless each encoding can serve the positions that those before it hand on."""
+    highest, whose = 0, ""
+    for encoding, name in zip(encodings, names, strict=True):
+        limit = encoding.limit()
+        if overrides(encoding, "positions"):
+            highest, whose = encoding.highest_position() or 0, name
+        elif limit is not None and limit <= highest:
+            raise ValueError(
+                f"{name} serves the positions 0 .. {limit - 1}, and {whose} hands on positions to "
+                f"{highest} or more: give {name} room for them, or lower those of {whose}"
+            )
+        elif whose and encoding.from_zero:
+            raise ValueError(
+                f"{name} takes positions for places in the text, and {whose} moves them: leave one "
+                "of the two out"
+            )
 
 
 def defaults(cls: type[Encoding]) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 import jax
 
-from pe_jax.compose.parse import defaults, layers_of, parse
+from pe_jax.compose.parse import check_positions, defaults, layers_of, parse
 from pe_jax.encoding import Encoding, overrides
 from pe_jax.encodings import ENCODINGS
 from pe_jax.encodings.scaled import Scaled
@@ -98,6 +98,7 @@ def swap(encodings: tuple[Encoding, ...], spec: str) -> tuple[Encoding, ...]:
             )
         else:
             out.append(new)
+    check_positions(out, [type(encoding).__name__ for encoding in out])
     return tuple(out)
 
 

@@ -12,7 +12,7 @@ length.
 """
 
 import dataclasses
-from typing import final
+from typing import ClassVar, final
 
 import jax.numpy as jnp
 
@@ -29,6 +29,7 @@ class Streaming(Remapped):
     """None: the training length without the sinks."""
     sinks: Natural = 4
     """The first keys of the sequence, which every later query sees."""
+    from_zero: ClassVar[bool] = True
 
     @property
     def _window(self):

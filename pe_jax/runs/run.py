@@ -24,7 +24,7 @@ from pe_jax.compose.parse import Spec, parse, sources
 from pe_jax.data import batches, tokenizer
 from pe_jax.data.corpus import SPLITS, Corpus
 from pe_jax.data.load import load
-from pe_jax.encoding import Dims, Encoding, overrides
+from pe_jax.encoding import Dims, Encoding
 from pe_jax.errors import Refused, first_line, line_in
 from pe_jax.evaluation.config import EvalConfig, variant
 from pe_jax.evaluation.passes import plan
@@ -118,7 +118,6 @@ class Run:
             if encoding.per_layer:
                 learned(encoding)  # ValueError unless layers can own these parameters
         names = [member.id for member in members]
-        check_positions(encodings, names)
         if lm.memory:
             memory.check(encodings, lm.memory, train.length)
         plan(encodings, evaluation, train.length, task)  # ValueError for an impossible one
@@ -348,20 +347,6 @@ def _check_positions_are_shared(encodings: tuple[Encoding, ...], dims: Dims) -> 
     for train in (True, False):
         fold = functools.partial(fold_positions, encodings, key=jax.random.key(0), train=train)
         jax.eval_shape(fold, tokens, pos)
-
-
-def check_positions(encodings: Sequence[Encoding], names: Sequence[str]) -> None:
-    """ValueError unless each encoding can serve the positions that those before it hand on."""
-    highest, whose = 0, ""
-    for encoding, name in zip(encodings, names, strict=True):
-        limit = encoding.limit()
-        if overrides(encoding, "positions"):
-            highest, whose = encoding.highest_position() or 0, name
-        elif limit is not None and limit <= highest:
-            raise ValueError(
-                f"{name} serves the positions 0 .. {limit - 1}, and {whose} hands on positions to "
-                f"{highest} or more: give {name} room for them, or lower those of {whose}"
-            )
 
 
 def _check_task(task: Task, lm: LmConfig, train: TrainConfig) -> None:

@@ -262,6 +262,8 @@ REFUSED = [
     ),
     ({"pe": "position_coupling(max_position=99)+learned", "lm": {}}, "positions to 99 or more"),
     ({"pe": "shape+learned"}, "positions to 143 or more"),
+    ({"pe": "shape+streaming", "lm": {}}, "streaming takes positions for places .* shape moves"),
+    ({"pe": "shape+rope", "lm": {}, "eval": {"swaps": ("streaming",)}}, "and SHAPE moves them"),
     ({"pe": "randomized+learned"}, "positions to 511 or more: give learned room for them"),
 ]
 
