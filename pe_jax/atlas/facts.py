@@ -170,8 +170,8 @@ COLUMNS: dict[str, str] = {
 }
 """The titles of the columns of the table, by the fields of Facts."""
 NOTES = {
-    "reads": "absolute: the output depends on a token's own position; relative: on the positions "
-    "of two tokens; both: on either; order: on no position, at most on which token comes first; "
+    "reads": "absolute: the output depends on a token's own position; relative: on the distance of "
+    "two tokens; both: on either; order: on no position, at most on which token comes first; "
     "moved: it changes the positions that others read.",
     "distance_alone": "whether outputs stay the same when all positions are shifted equally.",
     "distinct": "whether each position has a value of its own, as the last query sees it: what is "
@@ -370,9 +370,7 @@ class Kind:
     """What an encoding reads of the positions."""
 
     reads: str
-    """absolute, relative (the output does not depend on the positions while all are equal), both,
-    order or moved: see NOTES.
-    """
+    """absolute, relative, both, order or moved: see NOTES."""
     shift_invariant: bool | None
     """Whether the output stays the same when all positions are shifted equally. None for an
     encoding that moves positions: that depends on the encoding which reads them.
@@ -397,24 +395,22 @@ def kind(spec: str, head: int = 8) -> Kind:
         return Kind("moved", None)
     used = _hooks(encodings)
     bare = () if "normalize" in used else (_Logits(encodings[0].dims),)
-    here = np.arange(4) + 2
-    start, shifted, stretched, stretched_and_shifted, all_at_3, all_at_28 = range(6)
-    apart = 3 * here
-    places = jnp.asarray(
-        [here, here + 25, apart, apart + 20, 0 * here + 3, 0 * here + 28],
-    )
+    here, apart = np.arange(4), 5 * np.arange(4)  # apart: the first token is out of a window
+    start, shifted, stretched, stretched_and_shifted, all_at_3, all_at_24 = range(6)
+    # 21 is no whole number of turns of a sinusoid of 1 or 2 radians a token.
+    places = jnp.asarray([here, here + 21, apart, apart + 21, 0 * here + 3, 0 * here + 24])
     both = jax.jit(lambda places: [_layer_outputs(encodings, places, more) for more in ((), bare)])
     out, raw = map(np.asarray, both(places))  # with and without the softmax
-    absolute = _outputs_differ(raw[all_at_3], raw[all_at_28])
+    absolute = _outputs_differ(raw[all_at_3], raw[all_at_24])
     relative = bool(used & {*RELATIVE}) or (
         not absolute and _outputs_differ(raw[start], raw[stretched])
     )
-    reads = {(True, True): "both", (True, False): "absolute", (False, True): "relative"}
     changed = _outputs_differ(out[start], out[shifted]) or _outputs_differ(
         out[stretched],
         out[stretched_and_shifted],  # pairs that are further apart
     )
-    return Kind(reads.get((absolute, relative), "order"), not changed)
+    reads = {(True, True): "both", (True, False): "absolute", (False, True): "relative"}
+    return Kind(reads.get((absolute or (relative and changed), relative), "order"), not changed)
 
 
 def _serving(spec: str, head: int) -> tuple[Encoding, ...]:

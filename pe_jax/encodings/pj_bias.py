@@ -1,5 +1,5 @@
 """The bias of PJ-RoPE: damped oscillations of the distance and their products with its powers, a
-line, and oscillations of a distance that grows like a logarithm (PJ-RoPE, 2026;
+line, and oscillations of a distance that grows like a logarithm (Zhang, 2026;
 arXiv:2606.05345).
 
 With d = |i - j| and L the training length, for each head

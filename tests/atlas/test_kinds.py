@@ -8,7 +8,9 @@ def test_kinds_of_encodings():
     wanted = {
         "learned": facts.Kind("absolute", False),
         "rope": facts.Kind("relative", True),
-        "fire": facts.Kind("relative", False),
+        "fire": facts.Kind("both", False),
+        "streaming": facts.Kind("both", False),
+        "grape_ap": facts.Kind("absolute", False),
         "tupe": facts.Kind("both", False),
         "cope": facts.Kind("order", True),
         "randomized": facts.Kind("moved", None),
