@@ -39,7 +39,7 @@ MORE = ("learned[0:]", "sinusoidal[1:]+alibi", "window(window=3,sinks=2)+rope")
 READ_ROWS = (  # what is kept in empty places, and which position a row begins with, would show
     "conv[0:]",
     "bipe(ends=(1,3))[0:]+rope",
-    "abacus(digits=3)+learned(length=200)[0:]",
+    "abacus(digits=3)+learned(length=300)[0:]",
     "position_coupling(digits=1,equals=3,backwards=False)+rope",
     "floater[0:]",
     "rope+ssmax",
