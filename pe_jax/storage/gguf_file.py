@@ -11,30 +11,34 @@ import functools
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
+import msgspec
 import numpy as np
 
+from pe_jax.fields import Count, Positive, check_value
 from pe_jax.storage import hashes
 
 FAMILIES = {"llama": "llama", "gemma3": "gemma3_text"}
 """{architecture: model_type of its config.json}."""
 
 FIELDS = {
-    "block_count": "num_hidden_layers",
-    "context_length": "max_position_embeddings",
-    "embedding_length": "hidden_size",
-    "feed_forward_length": "intermediate_size",
-    "attention.head_count": "num_attention_heads",
-    "attention.head_count_kv": "num_key_value_heads",
-    "attention.key_length": "head_dim",
-    "attention.sliding_window": "sliding_window",
-    "attention.layer_norm_rms_epsilon": "rms_norm_eps",
-    "rope.freq_base": "rope_theta",
-    "rope.freq_base_swa": "rope_local_base_freq",
-    "vocab_size": "vocab_size",
+    "block_count": ("num_hidden_layers", Count, True),
+    "context_length": ("max_position_embeddings", Count, True),
+    "embedding_length": ("hidden_size", Count, True),
+    "feed_forward_length": ("intermediate_size", Count, True),
+    "attention.head_count": ("num_attention_heads", Count, True),
+    "attention.head_count_kv": ("num_key_value_heads", Count, False),
+    "attention.key_length": ("head_dim", Count, False),
+    "attention.sliding_window": ("sliding_window", Count, False),
+    "attention.layer_norm_rms_epsilon": ("rms_norm_eps", Positive, True),
+    "rope.freq_base": ("rope_theta", Positive, False),
+    "rope.freq_base_swa": ("rope_local_base_freq", Positive, False),
+    "vocab_size": ("vocab_size", Count, False),
 }
-"""{name of a GGUF field behind "llama." or "gemma3.": name of the field of a config.json}."""
+"""{name of a field behind "llama." or "gemma3.": (its name in a config.json, what it may be,
+whether it must be there)}.
+"""
 
 TENSORS = {
     "attn_norm": "input_layernorm",
@@ -58,6 +62,11 @@ OF_GEMMA3 = {
 }
 """The same of a Gemma 3, where it differs."""
 
+GGML = "tokenizer.ggml."
+"""What the names of a tokenizer's fields begin with."""
+LONGEST = 2**20
+"""The most entries of a list."""
+
 SPACE = "\u2581"
 """What stands for a space in the tokens of SentencePiece."""
 
@@ -77,13 +86,25 @@ class GgufFile:
     """
 
     def __init__(self, path: Path):
-        self.library = library()
         try:
-            reader = self.library.GGUFReader(path)
+            import gguf
+        except ImportError:
+            needed = "the library gguf: pip install 'pe_jax[pretrained]'"
+            raise ValueError(f"gguf:PATH needs {needed}") from None
+        self.library, self.path = gguf, path
+        try:
+            reader = _reader(gguf)(path)
         except (ValueError, IndexError, KeyError) as error:
             raise ValueError(f"{path} is no whole GGUF file: {error}") from error
+        if reader.byte_order != "I":  # dequantisation would take its numbers for others
+            raise ValueError(f"{path} has another byte order than this machine: convert it anew")
+        end = reader.data_offset
+        for tensor in reader.tensors:
+            if tensor.data_offset != end:
+                raise ValueError(f"{path}: the tensor {tensor.name} does not begin where it should")
+            end += tensor.n_bytes + -tensor.n_bytes % int(reader.alignment)
         self.fields = reader.fields
-        self.kind = self._value("general.architecture")
+        self.kind = self._value("general.architecture", str)
         if self.kind not in FAMILIES:
             raise ValueError(
                 f"{path} is of the architecture {self.kind!r}: of GGUF, {' and '.join(FAMILIES)} "
@@ -98,79 +119,84 @@ class GgufFile:
         own = {name.removeprefix(start) for name in self.fields if name.startswith(start)}
         sizes = {"rope.dimension_count", "attention.value_length"}
         if left := sorted(own - FIELDS.keys() - sizes):
-            names = ", ".join(f"{start}{name}={self._value(start + name)!r}" for name in left)
+            names = ", ".join(f"{start}{n}={self._value(start + n, Any)!r:.99}" for n in left)
             raise ValueError(f"{path} has fields that are not understood: {names}")
         config = {
-            theirs: self._value(start + name) for name, theirs in FIELDS.items() if name in own
+            theirs: self._value(start + name, hint)
+            for name, (theirs, hint, needed) in FIELDS.items()
+            if needed or name in own
         }
-        needed = ("embedding_length", "attention.head_count")
-        if lacking := [start + name for name in needed if name not in own]:
-            raise ValueError(f"{path} lacks {' and '.join(lacking)}")
         size = config.get("head_dim", config["hidden_size"] // config["num_attention_heads"])
         for name in sorted(sizes & own):
-            if (other := self._value(start + name)) != size:
+            if (other := self._value(start + name, Count)) != size:
                 raise ValueError(f"{path} has heads of {size} and {name}={other}: not supported")
-        if "vocab_size" not in config and (
-            embedding := self.tensors.get("model.embed_tokens.weight")
-        ):
-            config["vocab_size"] = int(embedding.shape[1])
+        if embedding := self.tensors.get("model.embed_tokens.weight"):
+            config.setdefault("vocab_size", int(embedding.shape[-1]))
         tied = "lm_head.weight" not in self.tensors
         config |= {"model_type": FAMILIES[self.kind], "tie_word_embeddings": tied}
         return config | ({"query_pre_attn_scalar": size} if self.kind == "gemma3" else {})
 
+    @np.errstate(all="ignore")  # what is not finite is refused where it is read
     def read(self, name: str) -> np.ndarray:
         """The tensor of a HuggingFace name, float32."""
         tensor = self.tensors[name]
-        values = self.library.dequantize(tensor.data, tensor.tensor_type).astype(np.float32)
-        if self.kind == "gemma3":
-            return values - 1 if name.endswith("norm.weight") else values
-        if name.endswith(("q_proj.weight", "k_proj.weight")):
-            which = "num_attention_heads" if "q_proj" in name else "num_key_value_heads"
-            heads = self.config.get(which, self.config["num_attention_heads"])
-            pairs = values.reshape(heads, -1, 2, values.shape[-1])
-            values = pairs.swapaxes(1, 2).reshape(values.shape)
-        return values
+        try:
+            values = self.library.dequantize(tensor.data, tensor.tensor_type).astype(np.float32)
+            if self.kind == "llama" and name.endswith(("q_proj.weight", "k_proj.weight")):
+                which = "num_attention_heads" if "q_proj" in name else "num_key_value_heads"
+                heads = self.config.get(which, self.config["num_attention_heads"])
+                pairs = values.reshape(heads, -1, 2, values.shape[-1])
+                values = pairs.swapaxes(1, 2).reshape(values.shape)
+        except (NotImplementedError, ValueError) as error:
+            raise ValueError(f"{self.path}: the tensor {tensor.name}: {error}") from error
+        return values - 1 if self.kind == "gemma3" and name.endswith("norm.weight") else values
 
     @functools.cached_property
     def tokenizer(self) -> str:
         """The text of a tokenizer.json. ValueError unless it is a byte-level BPE whose splitting of
         text is known, or one of SentencePiece that puts no space before a text.
         """
-        kind, split = self._value("tokenizer.ggml.model"), self._value("tokenizer.ggml.pre")
-        tokens, kinds = map(self._needed, ("tokenizer.ggml.tokens", "tokenizer.ggml.token_type"))
+        kind, split = self._value(f"{GGML}model", str), self._value(f"{GGML}pre", str | None)
+        tokens = self._entries("tokens", str)
+        kinds = self._entries("token_type", int, len(tokens))
         if kind == "gpt2" and split in DIGITS:
             made = self._byte_level(tokens, DIGITS[split])
-        elif kind == "llama" and self._value("tokenizer.ggml.add_space_prefix") is False:
+        elif kind == "llama" and self._value(f"{GGML}add_space_prefix", bool | None) is False:
             made = self._sentencepiece(tokens, kinds)
         else:
             raise ValueError(
-                f"a GGUF file's tokenizer of the kind {kind!r} with the splitting {split!r} cannot "
-                f"be read; known are gpt2 with {' or '.join(DIGITS)}, and llama without "
-                "add_space_prefix"
+                f"{self.path} has a tokenizer of the kind {kind!r} with the splitting {split!r}; "
+                f"known are gpt2 with {' or '.join(DIGITS)}, and llama without add_space_prefix"
             )
         of_kind = self.library.TokenType
         added = {of_kind.CONTROL: True, of_kind.USER_DEFINED: False}
-        bos, begins = (
-            self._value(f"tokenizer.ggml.{n}") for n in ("bos_token_id", "add_bos_token")
-        )
+        begins = self._value(f"{GGML}add_bos_token", bool | None)
         begins = kind == "llama" if begins is None else begins  # as llama.cpp takes it
-        if begins and bos is None:
-            raise ValueError("a GGUF file with add_bos_token lacks tokenizer.ggml.bos_token_id")
+        token: Any = Annotated[int, msgspec.Meta(ge=0, lt=len(tokens))]
+        bos = self._value(f"{GGML}bos_token_id", token if begins else token | None)
+        plain = dict.fromkeys(("single_word", "lstrip", "rstrip", "normalized"), False)
+        first = tokens[bos] if begins else ""
+        a, b = ({"Sequence": {"id": name, "type_id": i}} for i, name in enumerate("AB"))
+        template = {
+            "type": "TemplateProcessing",
+            "single": [{"SpecialToken": {"id": first, "type_id": 0}}, a],
+            "pair": [a, b],
+            "special_tokens": {first: {"id": first, "ids": [bos], "tokens": [first]}},
+        }
         return json.dumps(
             {
                 "version": "1.0",
                 "truncation": None,
                 "padding": None,
                 "added_tokens": [
-                    _added(i, tokens[i], added[kind])
+                    {"id": i, "content": tokens[i], **plain, "special": added[kind]}
                     for i, kind in enumerate(kinds)
                     if kind in added
                 ],
-                "normalizer": made["normalizer"],
-                "pre_tokenizer": made["pre_tokenizer"],
-                "post_processor": _before_all(bos, tokens[bos]) if begins else None,
-                "decoder": made["decoder"],
-                "model": made["model"],
+                "normalizer": None,
+                "pre_tokenizer": None,
+                "post_processor": template if begins else None,
+                **made,
             }
         )
 
@@ -188,7 +214,7 @@ class GgufFile:
             "model": {
                 "type": "BPE",
                 "vocab": {token: i for i, token in enumerate(tokens)},
-                "merges": [m.split(" ", 1) for m in self._needed("tokenizer.ggml.merges")],
+                "merges": [m.split(" ", 1) for m in self._entries("merges", str)],
             },
         }
 
@@ -196,7 +222,7 @@ class GgufFile:
         """The parts of a BPE of SentencePiece, which has scores in place of merges: of all pairs of
         neighbours it joins the one whose whole has the highest score.
         """
-        scores = self._needed("tokenizer.ggml.scores")
+        scores = self._entries("scores", float, len(tokens))
         vocab = {token: i for i, token in enumerate(tokens)}
         usual = {tokens[i] for i, kind in enumerate(kinds) if kind == self.library.TokenType.NORMAL}
         best_first = sorted(usual, key=lambda token: (-scores[vocab[token]], vocab[token]))
@@ -224,15 +250,37 @@ class GgufFile:
             },
         }
 
-    def _value(self, name: str) -> Any:
-        """A field's value; None where it is missing."""
-        return self.fields[name].contents() if name in self.fields else None
-
-    def _needed(self, name: str) -> Any:
-        """A field's value; ValueError where it is missing."""
-        if (value := self._value(name)) is None:
-            raise ValueError(f"the GGUF file lacks {name}")
+    def _value(self, name: str, hint: Any) -> Any:
+        """A field's value, None where it is missing. ValueError unless it is as `hint` says."""
+        try:
+            value = self.fields[name].contents() if name in self.fields else None
+        except ValueError as error:  # no UTF-8
+            raise ValueError(f"{self.path}: {name} is damaged: {error}") from error
+        check_value(value, hint, f"{self.path}: {name}")
         return value
+
+    def _entries(self, name: str, hint: Any, length: int | None = None) -> list[Any]:
+        """A list of the tokenizer; ValueError unless it is of this length, if one is given."""
+        values = self._value(f"{GGML}{name}", list)
+        for value in values:
+            check_value(value, hint, f"{self.path}: an entry of {GGML}{name}")
+        if length not in (None, len(values)):
+            raise ValueError(f"{self.path} has {len(values)} {GGML}{name} for {length} tokens")
+        return values
+
+
+def _reader(library: Any) -> Any:
+    """The library's reader, which a list of a damaged length would keep busy without end."""
+
+    class Reader(library.GGUFReader):
+        def _get_field_parts(self, orig_offs: int, raw_type: Any) -> Any:
+            if raw_type == library.GGUFValueType.ARRAY:
+                kind, length = self._get(orig_offs, "u4,u8")[0]
+                if kind == raw_type or length > LONGEST:
+                    raise ValueError(f"a list of {length} entries of the type {kind}")
+            return super()._get_field_parts(orig_offs, raw_type)
+
+    return Reader
 
 
 @functools.lru_cache(maxsize=2)
@@ -241,49 +289,10 @@ def _read(path: Path, stamp: hashes.Stamp) -> GgufFile:
 
 
 def _named(name: str, parts: Mapping[str, str]) -> str:
-    """A tensor's name at HuggingFace, those of a layer by `parts`; one that is not known stays as
-    it is.
-    """
+    """A tensor's name at HuggingFace, a layer's by `parts`; one that is not known is kept."""
     top = {"token_embd": "model.embed_tokens", "output_norm": "model.norm", "output": "lm_head"}
     stem, _, kind = name.rpartition(".")
     if stem in top:
         return f"{top[stem]}.{kind}"
     layer, _, part = stem.removeprefix("blk.").partition(".")
     return f"model.layers.{layer}.{parts[part]}.{kind}" if part in parts else name
-
-
-def _added(i: int, token: str, special: bool) -> dict[str, Any]:
-    """A token that is found in a text before all else."""
-    return {
-        "id": i,
-        "content": token,
-        "single_word": False,
-        "lstrip": False,
-        "rstrip": False,
-        "normalized": False,
-        "special": special,
-    }
-
-
-def _before_all(i: int, token: str) -> dict[str, Any]:
-    """The last step of a tokenizer that puts a token before every text."""
-    return {
-        "type": "TemplateProcessing",
-        "single": [
-            {"SpecialToken": {"id": token, "type_id": 0}},
-            {"Sequence": {"id": "A", "type_id": 0}},
-        ],
-        "pair": [{"Sequence": {"id": "A", "type_id": 0}}, {"Sequence": {"id": "B", "type_id": 1}}],
-        "special_tokens": {token: {"id": token, "ids": [i], "tokens": [token]}},
-    }
-
-
-def library() -> Any:
-    """The module `gguf`; ValueError, with what to install, where it is missing."""
-    try:
-        import gguf
-    except ImportError:
-        raise ValueError(
-            "gguf:PATH needs the library gguf: pip install 'pe_jax[pretrained]'"
-        ) from None
-    return gguf

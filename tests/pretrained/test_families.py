@@ -5,6 +5,7 @@ refused. tests/golden/make_pretrained.py made the models.
 import copy
 import json
 import shutil
+import types
 from pathlib import Path
 
 import jax
@@ -206,30 +207,73 @@ def test_added_tokens_without_an_embedding_are_no_tokens(tmp_path):
     assert model.decode(model.encode("an <image>")) == "an <image>"
 
 
-def test_a_gguf_file_that_does_not_say_it_has_a_token_before_texts(tmp_path):
+def test_a_gguf_file_that_does_not_say_it_has_a_token_before_texts():
     """Of SentencePiece llama.cpp takes it to have one, of other tokenizers none."""
-    read = gguf_file.read(GOLDEN / "gguf_gemma3" / "model.gguf")
-    other = gguf_file.read(GOLDEN / "gguf" / "model.gguf")
-    made = json.loads(without(read, "add_bos_token").tokenizer)
+    made = json.loads(with_field("gguf_gemma3", "tokenizer.ggml.add_bos_token", None).tokenizer)
     assert made["post_processor"]["special_tokens"]["<bos>"]["ids"] == [2]
+    other = gguf_file.read(GOLDEN / "gguf" / "model.gguf")
     assert json.loads(other.tokenizer)["post_processor"] is None
-    with pytest.raises(ValueError, match="lacks tokenizer.ggml.bos_token_id"):
-        without(read, "bos_token_id").tokenizer  # noqa: B018
-    for file, name in ((read, "scores"), (read, "tokens"), (other, "merges")):
-        with pytest.raises(ValueError, match=f"lacks tokenizer.ggml.{name}"):
-            without(file, name).tokenizer  # noqa: B018
-    lacking = copy.copy(other)
-    lacking.fields = {k: v for k, v in other.fields.items() if not k.endswith("embedding_length")}
-    with pytest.raises(ValueError, match="model.gguf lacks llama.embedding_length"):
-        lacking._config(Path("model.gguf"))
 
 
-def without(file, name):
-    """The file without a field of its tokenizer."""
-    out = copy.copy(file)
+def with_field(model, name, value):
+    """The file with another value of a field; without the field where that is None."""
+    out = copy.copy(gguf_file.read(GOLDEN / model / "model.gguf"))
     vars(out).pop("tokenizer", None)
-    out.fields = {k: v for k, v in file.fields.items() if k != f"tokenizer.ggml.{name}"}
+    out.fields = out.fields | {name: types.SimpleNamespace(contents=lambda: value)}
     return out
+
+
+WRONG_FIELDS = {
+    "gguf": {
+        "llama.attention.head_count": (0, [4, 4], "4"),
+        "llama.embedding_length": (None, "64", 2.0),
+        "llama.vocab_size": (-1, True),
+        "llama.rope.freq_base": (0.0, np.nan),
+        "tokenizer.ggml.pre": (["smollm"],),
+        "tokenizer.ggml.tokens": (None, "th", ["a", 1]),
+        "tokenizer.ggml.token_type": (1, [1] * 256, [1] * 258, [1] * 256 + ["1"]),
+        "tokenizer.ggml.merges": (None, [1, 2]),
+        "tokenizer.ggml.bos_token_id": (257, -1, "0"),
+        "tokenizer.ggml.add_bos_token": ("false", 1),
+    },
+    "gguf_gemma3": {
+        "tokenizer.ggml.bos_token_id": (None, 282),
+        "tokenizer.ggml.scores": (None, [0.0], [np.nan] * 282),
+    },
+}
+
+
+def test_a_field_of_a_gguf_file_that_is_not_what_it_must_be_is_refused_by_name(subtests):
+    for model, wrong in WRONG_FIELDS.items():
+        for name, value in ((name, value) for name, values in wrong.items() for value in values):
+            with (
+                subtests.test(name=name, value=value),
+                pytest.raises(ValueError, match=f"{model}/model.gguf.*{name}.*(got|for)"),
+            ):
+                file = with_field(model, name, value)
+                file._config(file.path)
+                file.tokenizer  # noqa: B018
+
+
+DAMAGE = {  # the name of a field or tensor, the place behind it, other bytes
+    "list of lists": (b"tokenizer.ggml.tokens", 4, b"\x09", "a list of 257 entries of the type 9"),
+    "endless": (b"tokenizer.ggml.token_type", 14, b"\x01", "a list of 281474976710913 entries"),
+    "no text": (b"tokenizer.ggml.model", 12, b"\xff", "ggml.model is damaged: 'utf-8' codec"),
+    "type": (b"output_norm.weight", 12, b"\x1a", "output_norm.weight: .* I32 is not yet"),
+    "place": (b"output_norm.weight", 16, b"\x20", "output_norm.weight does not begin where"),
+    "shape": (b"blk.1.ffn_down.weight", 12, b"\x20", "attn_norm.weight does not begin where"),
+}
+
+
+@pytest.mark.parametrize("case", DAMAGE)
+def test_a_damaged_gguf_file_is_refused(tmp_path, case):
+    name, behind, other, message = DAMAGE[case]
+    raw = bytearray((GOLDEN / "gguf" / "model.gguf").read_bytes())
+    at = raw.index(name) + len(name) + behind
+    raw[at : at + 1] = other
+    (tmp_path / "model.gguf").write_bytes(raw)
+    with pytest.raises(ValueError, match=f"{tmp_path}/model.gguf.*{message}"):
+        load(f"gguf:{tmp_path / 'model.gguf'}")
 
 
 def test_gemma_3_keeps_its_norms_in_float32():
