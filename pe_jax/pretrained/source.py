@@ -86,36 +86,25 @@ def _huggingface(text: str, folder: Path) -> Source:
     @contextlib.contextmanager
     def tensors() -> Iterator[Tensors]:
         with contextlib.ExitStack() as stack:
-            files = {path: stack.enter_context(_safetensors(path)) for path in weights}
-            of: dict[str, Path] = {}
-            for path, file in files.items():
-                for name in file.keys():  # noqa: SIM118, no dict
-                    if name in of:
-                        raise ValueError(
-                            f"{of[name].name} and {path.name} in {folder} both have the tensor "
-                            f"{name}: leave the files of one model there"
-                        )
-                    of[name] = path
-            yield Tensors(frozenset(of), lambda name: _tensor(files[of[name]], name))
+            files = [stack.enter_context(_safetensors(path)) for path in weights]
+            of = {name: file for file in files for name in file.keys()}  # noqa: SIM118, no dict
+            yield Tensors(frozenset(of), lambda name: _tensor(of[name], name))
 
     return Source(text, folder.resolve().name, about, (*weights, config, tokenizer), tensors)
 
 
 def _weights(folder: Path) -> list[Path]:
-    """The files of a model's weights: all of the folder, or, as HuggingFace's libraries choose, the
-    shards that an index names where there is no model.safetensors.
+    """The files of a model's weights, as HuggingFace's libraries choose: model.safetensors, or the
+    shards that an index names; others of the folder, as consolidated.safetensors, are left.
     """
     index = folder / "model.safetensors.index.json"
-    if index.is_file() and not (folder / "model.safetensors").is_file():
-        content = _json(index)
-        shards = content.get("weight_map") if isinstance(content, dict) else None
-        if not isinstance(shards, dict):
-            raise ValueError(f"{index} lacks weight_map, the file of each tensor")
-        return [_in(folder, name) for name in sorted({str(name) for name in shards.values()})]
-    weights = sorted(folder.glob("*.safetensors"))
-    if not weights:
-        raise FileNotFoundError(f"no *.safetensors in {folder}, which hold the weights of a model")
-    return weights
+    if (folder / "model.safetensors").is_file() or not index.is_file():
+        return [_in(folder, "model.safetensors")]
+    content = _json(index)
+    shards = content.get("weight_map") if isinstance(content, dict) else None
+    if not isinstance(shards, dict):
+        raise ValueError(f"{index} lacks weight_map, the file of each tensor")
+    return [_in(folder, name) for name in sorted({str(name) for name in shards.values()})]
 
 
 def _json(path: Path) -> Any:
@@ -131,7 +120,7 @@ def _in(folder: Path, name: str) -> Path:
     if not (folder / name).is_file():
         raise FileNotFoundError(
             f"no {name} in {folder}: a folder as HuggingFace's save_pretrained writes it has "
-            "config.json, *.safetensors and tokenizer.json"
+            "config.json, tokenizer.json, and model.safetensors or an index of its parts"
         )
     return folder / name
 
