@@ -75,9 +75,9 @@ class Tokenizer:
         return tuple(out)
 
     def begun(self, tokens: np.ndarray) -> np.ndarray:
-        """The tokens of a text after `bos`, where there is one: int32."""
-        before = np.array([] if self.bos is None else [self.bos], np.int32)
-        return np.concatenate([before, tokens.astype(np.int32)])
+        """The tokens of a text after `bos`, unless it begins with it as a chat does: int32."""
+        before = [] if self.bos is None or self.bos in tokens[:1] else [self.bos]
+        return np.concatenate([before, tokens]).astype(np.int32)
 
     def _loss(self, document: np.ndarray) -> str:
         """Why a document differs from the bytes of its tokens."""

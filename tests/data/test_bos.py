@@ -77,6 +77,8 @@ def test_it_takes_the_place_of_the_first_token_of_a_window(tokenizer, metric):
     np.testing.assert_array_equal(with_it.scored, without.scored)
     np.testing.assert_array_equal(with_it.sizes, without.sizes)
 
+    (twice,) = tokenizer.encode([np.frombuffer(b"<s>a", np.uint8)])
+    assert tokenizer.begun(twice).tolist() == [BOS, ord("a")]
 
 def test_it_begins_the_short_contexts_of_key_tokens(tokenizer):
     short = Short.of(128)
