@@ -22,7 +22,7 @@ def get_config(arg=""):
         raise ValueError(f"{arg} has no record of a run ({', '.join(NAMES)}): give a run's folder")
     try:
         return ConfigDict(_settable(json.loads(path.read_bytes())["config"]))
-    except (ValueError, TypeError, KeyError) as error:
+    except (ValueError, TypeError, KeyError, RecursionError) as error:
         raise ValueError(f"{arg} is no record of a run: {type(error).__name__}: {error}") from error
 
 

@@ -241,7 +241,7 @@ def _embedded(folder: Path) -> str:
     embedding, as that of images in Gemma 3 for text: these are cut as other characters are.
     """
     text = _read_json(folder / "tokenizer.json")
-    with contextlib.suppress(OSError, ValueError, KeyError, TypeError):  # which load.py tells
+    with contextlib.suppress(OSError, ValueError, KeyError, TypeError, RecursionError):
         size = json.loads((folder / "config.json").read_text("utf-8"))["vocab_size"]
         parts = json.loads(text)
         inside = [token for token in parts["added_tokens"] if token["id"] < size]

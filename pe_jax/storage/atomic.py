@@ -81,7 +81,7 @@ def read(path: Path) -> Any:
         return json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         return None
-    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+    except (ValueError, RecursionError) as error:
         raise Refused(
             f"{path} is damaged ({error}): delete it and run the same command again"
         ) from error

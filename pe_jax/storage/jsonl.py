@@ -55,7 +55,7 @@ def decode(text: bytes) -> dict[str, Any] | None:
     try:
         line = json.loads(text)
         return line if line.pop("digest") == _digest(line) else None
-    except (ValueError, TypeError, AttributeError, KeyError):
+    except (ValueError, TypeError, AttributeError, KeyError, RecursionError):
         return None
 
 

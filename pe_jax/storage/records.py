@@ -72,10 +72,9 @@ def write(path: Path, record: Planned | State) -> Path:
 def parse(kind: type[Schema], text: str) -> Schema:
     """A record from the text of its file, as `decode` makes it."""
     try:
-        data = msgspec.json.decode(text)
-    except msgspec.DecodeError as error:
+        return decode(kind, msgspec.json.decode(text), text)
+    except (msgspec.DecodeError, RecursionError) as error:
         raise ValueError(f"{error}") from error
-    return decode(kind, data, text)
 
 
 def decode(kind: type[Schema], data: Any, text: str = "") -> Schema:
@@ -94,7 +93,11 @@ def decode(kind: type[Schema], data: Any, text: str = "") -> Schema:
     required = [f.name for f in fields if f.default is missing and f.default_factory is missing]
     if lacking := [name for name in required if name not in data]:
         raise ValueError(f"it lacks {', '.join(lacking)}")
-    _check_digest(data, text)
+    digest = data.get(DIGEST)
+    as_written = text.replace(f'"{DIGEST}":"{digest}",', "", 1)  # by encode()
+    whole = {name: value for name, value in data.items() if name != DIGEST}
+    if sha256(as_written) != digest and sha256(canonical(whole)) != digest:
+        raise ValueError("it was changed after it was written: its digest is of other content")
     try:
         return msgspec.convert(data, kind, str_keys=True)
     except msgspec.ValidationError as error:
@@ -123,16 +126,6 @@ def _fields(value: Any) -> Any:
     if isinstance(value, tuple) and value and dataclasses.is_dataclass(value[0]):
         return [*map(_fields, value)]
     return value
-
-
-def _check_digest(data: dict[str, Any], text: str) -> None:
-    """ValueError if the record is not as it was written: its digest is another."""
-    digest = data.get(DIGEST)
-    if sha256(text.replace(f'"{DIGEST}":"{digest}",', "", 1)) == digest:  # as encode() wrote it
-        return
-    whole = {name: value for name, value in data.items() if name != DIGEST}
-    if digest != sha256(canonical(whole)):
-        raise ValueError("it was changed after it was written: its digest is of other content")
 
 
 def now() -> str:

@@ -312,10 +312,13 @@ def test_a_qwen3_has_heads_of_128_unless_it_says_otherwise():
     assert described(config | {"head_dim": None}).lm.head == 128
 
 
+@pytest.mark.parametrize("name", ["config.json", "tokenizer.json"])
 @pytest.mark.parametrize("text", ["[]", "null", "[" * 100_000, "\udcff"])
-def test_a_description_that_is_no_object_is_refused(folder, text):
-    (folder / "config.json").write_text(text, "utf-8", "surrogateescape")
-    with pytest.raises(ValueError, match="config.json (must be an object|is no JSON)") as error:
+def test_a_description_that_is_no_object_is_refused(folder, text, name):
+    (folder / name).write_text(text, "utf-8", "surrogateescape")
+    with pytest.raises(
+        ValueError, match=" (must be an object|is no JSON|is no tokenizer.json)"
+    ) as error:
         load(f"hf:{folder}")
     assert len(str(error.value)) < 300
 
@@ -398,11 +401,11 @@ def test_weights_are_finite_floats(folder, change, message):
 def test_an_index_says_which_files_hold_the_weights(folder):
     golden = np.load(folder / "logits.npz")
     (folder / "consolidated.safetensors").write_bytes(b"of another library")
+    load(f"hf:{folder}")
+    (folder / "model.safetensors").rename(folder / "model-00001-of-00001.safetensors")
     index = folder / "model.safetensors.index.json"
     index.write_text(json.dumps({"weight_map": {"a": "model-00001-of-00001.safetensors"}}))
     model = load(f"hf:{folder}")
-    load(f"hf:{folder}")
-    (folder / "model.safetensors").rename(folder / "model-00001-of-00001.safetensors")
     np.testing.assert_allclose(logits(model, golden["tokens"]), golden["logits"], atol=1e-4)
     index.write_text(json.dumps({"weight_map": {"a": "model-00002-of-00002.safetensors"}}))
     with pytest.raises(FileNotFoundError, match="no model-00002-of-00002.safetensors in"):

@@ -188,7 +188,7 @@ def test_read_gives_none_for_no_file_and_refuses_a_damaged_one(tmp_path):
     assert atomic.read(path) is None
     atomic.write(path, '{"a": 1}')
     assert atomic.read(path) == {"a": 1}
-    for damaged in (b"", b'{"a": ', b'{"a": "\xff"}'):
+    for damaged in (b"", b'{"a": ', b'{"a": "\xff"}', b"[" * 10**5):
         path.write_bytes(damaged)
         with pytest.raises(Refused, match="config.json is damaged .* delete it"):
             atomic.read(path)
@@ -240,9 +240,10 @@ def test_a_line_that_was_changed_is_left_out(tmp_path):
     metrics = History(tmp_path / "metrics.jsonl")
     fill(metrics)
     whole = jsonl.read_lines(metrics.path)
-    metrics.path.write_text(metrics.path.read_text().replace('"loss": [4.0]', '"loss": [3.0]'))
+    changed = metrics.path.read_text().replace('"loss": [4.0]', '"loss": [3.0]')
+    metrics.path.write_text(changed + "[" * 10**5 + "\n")
     assert jsonl.read_lines(metrics.path) == [*whole[:4], *whole[5:]]
-    assert jsonl.damaged_lines(metrics.path) == 1
+    assert jsonl.damaged_lines(metrics.path) == 2
 
 
 def test_a_history_without_a_file_is_watched_all_the_same():
@@ -259,9 +260,10 @@ def test_a_record_is_read_from_its_file_or_refused(tmp_path):
     records.put_state(tmp_path, record.Stage.FAILED, "no text")
     assert records.state_of(tmp_path).stage is record.Stage.FAILED
     assert records.state_of(tmp_path).reason == "no text"
-    path.write_text('{"stage": "lost", "since": ""}')
-    with pytest.raises(Refused, match="state.json is damaged .* delete it"):
-        records.state_of(tmp_path)
+    for damaged in ('{"stage": "lost", "since": ""}', "[" * 10**5 + "]" * 10**5):
+        path.write_text(damaged)
+        with pytest.raises(Refused, match="state.json is damaged .* delete it"):
+            records.state_of(tmp_path)
 
 
 def test_the_environment_says_what_decides_the_bits():
