@@ -56,16 +56,16 @@ CLONE = Path(__file__).parents[2]  # of an installed package: the folder of all 
 
 @contextlib.contextmanager
 def _read_to_the_end() -> Iterator[None]:
-    """Ends the process without a word where the reader of stdout has gone, as in `| head -1`."""
+    """Ends the process in a line if stdout cannot be written, without a word after `| head -1`."""
     try:
         try:
             yield
         finally:
             if sys.stdout:  # None where it was closed
                 sys.stdout.flush()
-    except BrokenPipeError:
+    except OSError as error:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # for the flush at the end
-        sys.exit(CUT_OFF)
+        sys.exit(CUT_OFF if isinstance(error, BrokenPipeError) else fail(error))
 
 
 @_read_to_the_end()
@@ -255,6 +255,8 @@ def _with_configs_found(argv: Sequence[str]) -> list[str]:
     """The command line with the path of its --config found. ValueError for a value given twice."""
     found, values = list(argv), set()
     for i, argument in enumerate(argv):
+        if argument.encode(errors="ignore").decode() != argument:
+            raise ValueError(f"{argument!r} is not UTF-8: give a path that is")
         flag, given, value = argument.partition("=")
         if flag in values:
             raise ValueError(f"{flag} is given twice: give the value that is meant")

@@ -1,6 +1,7 @@
 """The command lines: help at once, a user's mistake in one line before anything is done."""
 
 import dataclasses
+import re
 import shlex
 import subprocess
 import sys
@@ -82,6 +83,7 @@ def lab(tmp_path_factory):
         "short.txt": "ab " * 60,
         "long.txt": "abc " * 300,
         "record.json": "{",
+        "deep.json": "[" * 10**5,
     }.items():
         (lab.folder / name).write_text(text)
     (lab.folder / "latin.txt").write_bytes("é".encode("latin-1") * 5000)
@@ -115,6 +117,13 @@ def test_a_misspelt_command_is_told_with_the_nearest():
     done = subprocess.run(process, cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 2 and done.stdout == ""
     assert done.stderr.startswith("pe-jax: unknown command 'swep'; did you mean 'sweep'?")
+
+
+def test_a_full_disk_under_help_is_told():
+    process = [sys.executable, "-m", "pe_jax", "--help"]
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(process, cwd=ROOT, stdout=full, stderr=subprocess.PIPE, text=True)
+    assert done.returncode == 2 and re.fullmatch("pe-jax: no space left.*\n", done.stderr)
 
 
 def test_conformance_writes_the_files_of_the_repository(tmp_path):
@@ -326,6 +335,8 @@ COMMAND_MISTAKES = {
         ["none.json': no such file or directory"],
     ),
     "damaged record": (["--config=configs/replay.py:{lab}/record.json"], ["no record of a run"]),
+    "deep record": (["--config=configs/replay.py:{lab}/deep.json"], ["no record of a run"]),
+    "no UTF-8": (["--config=\udcff"], [r"'--config=\udcff' is not UTF-8"]),
     "syntax error": (["--config={lab}/syntax.py"], ["SyntaxError", "syntax.py, line 1"]),
     "undefined name": (
         ["--config={lab}/undefined.py"],
