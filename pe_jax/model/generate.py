@@ -199,7 +199,12 @@ def generate(
         raise ValueError("only a causal model can be decoded: this one has lm.causal=False")
     total = L + tokens
     encodings = tuple(e.at(total) for e in encodings)
-    _check_limits(encodings, L, tokens)
+    for e in encodings:
+        if (limit := e.limit()) is not None and limit < total:
+            raise ValueError(
+                f"{type(e).__name__} serves {limit} positions, but {L} tokens of the prompt and "
+                f"{tokens} new ones are {total}: ask for at most {max(0, limit - L)} new ones"
+            )
     positions_key, tokens_key = jax.random.split(jax.random.key(seed))
     pos = positions(encodings, B, total, _room(total), positions_key)
     decode = functools.partial(_decode, graphdef=graphdef, encodings=encodings, sampling=sampling)
@@ -216,18 +221,6 @@ def generate(
             yield np.asarray(new)[:, : tokens - done]
 
     return stream()
-
-
-def _check_limits(encodings: tuple[Encoding, ...], prompt: int, tokens: int) -> None:
-    """ValueError for an encoding that cannot serve a prompt and new tokens of these lengths."""
-    for e in encodings:
-        limit = e.limit()
-        if limit is not None and limit < prompt + tokens:
-            raise ValueError(
-                f"{type(e).__name__} serves {limit} positions, but {prompt} tokens of the prompt "
-                f"and {tokens} new ones are {prompt + tokens}: ask for at most "
-                f"{max(0, limit - prompt)} new ones"
-            )
 
 
 def positions(
