@@ -68,7 +68,8 @@ class Tokenizer:
         if self.json is None:
             return tuple(documents)
         model = _library_tokenizer(self.spec, self.json)
-        out = _encoded(model, documents, np.min_scalar_type(len(self.pieces) - 1))
+        with _library_errors(self.spec, "fails at this text"):
+            out = _encoded(model, documents, np.min_scalar_type(len(self.pieces) - 1))
         for document, tokens in zip(documents, out, strict=True):
             if self.decode(tokens) != document.tobytes():
                 raise _lossy(self.spec, self._loss(document))
@@ -284,6 +285,10 @@ def _of_json(spec: str, text: str) -> Tokenizer:
     makes it, which writes a space as "▁" and a character without a token as its bytes. One that
     normalises to NFC keeps the texts that are in it; `encode` refuses others.
     """
+    with _library_errors(spec, "is no tokenizer.json"):
+        normalizer = json.loads(text).get("normalizer")
+    if normalizer not in (None, NFC, SPACES):  # nor read by the library, which panics at some
+        raise _lossy(spec, "it changes the text first (normalizer)")
     model = _library_tokenizer(spec, text)
     vocab = model.get_vocab(with_added_tokens=False)
     added = {i: token.content for i, token in model.get_added_tokens_decoder().items()}
@@ -298,6 +303,7 @@ def _of_json(spec: str, text: str) -> Tokenizer:
     for wrong, reason in (
         (parts["model"]["type"] != "BPE", f"it is a {parts['model']['type']}, no BPE"),
         (parts["model"].get("dropout"), "it drops merges at random (dropout)"),
+        (NESTED.search(json.dumps(parts["pre_tokenizer"])), "its regex gives up at some texts"),
         *faults,
     ):
         if wrong:
@@ -307,14 +313,20 @@ def _of_json(spec: str, text: str) -> Tokenizer:
         pieces[i] = _characters(token) if characters else bytes(ALPHABET[c] for c in token)
     for i, content in added.items():
         pieces[i] = _characters(content) if characters else content.encode()
-    return Tokenizer(spec, tuple(pieces), text, _bos(spec, model, size))
+    return Tokenizer(spec, tuple(pieces), text, _bos(spec, parts["post_processor"] or {}, size))
 
 
-def _bos(spec: str, model: Any, size: int) -> int | None:
-    """The token that a Tokenizer of the library puts before every text; ValueError for more."""
-    whole, own = (model.encode("a", add_special_tokens=added).ids for added in (True, False))
-    before = whole[: next(i for i in range(len(whole) + 1) if whole[i : i + len(own)] == own)]
-    if len(before) > 1 or any(i >= size for i in before):
+def _bos(spec: str, post: Any, size: int) -> int | None:
+    """The token that a post_processor puts before every text; ValueError for more."""
+    before = []
+    for step in post.get("processors", [post]):  # a sequence of steps, or one
+        before += [step["cls"][1]] if "cls" in step else []
+        for piece in step.get("single", []):
+            if "Sequence" in piece and piece["Sequence"]["id"] == "A":
+                break
+            (name,) = (part["id"] for part in piece.values())
+            before += step["special_tokens"].get(name, {"ids": [name]})["ids"]
+    if len(before) > 1 or any(i not in range(size) for i in before):
         raise ValueError(
             f"the tokenizer {spec} puts the tokens {before} before every text: one of its own "
             f"{size} tokens can stand there"
@@ -326,13 +338,14 @@ NFC = {"type": "NFC"}
 """The normalizer of Qwen and Pythia: it composes characters, and leaves composed ones."""
 SPACES = {"type": "Replace", "pattern": {"String": " "}, "content": gguf_file.SPACE}
 """The normalizer of SentencePiece: it writes another character for a space, and adds none."""
+NESTED = re.compile(r"\([^()]*[+*|][^()]*\)[+*]")
+"""A repeated group of a regex that repeats or chooses: matching it may take exponential time."""
 
 
 def _of_bytes(parts: Any, own: Iterable[str]) -> Iterator[tuple[bool, str]]:
     """What a byte-level BPE with these tokens is refused for: (whether it is so, the reason)."""
     first = parts["pre_tokenizer"] or {}  # one step, or a sequence of steps
     steps = [s for s in first.get("pretokenizers", [first]) if s.get("type") == "ByteLevel"]
-    yield parts["normalizer"] not in (None, NFC), "it changes the text first (normalizer)"
     yield not steps, "its pre_tokenizer is not ByteLevel"
     yield any(s["add_prefix_space"] for s in steps), "it adds a space (add_prefix_space)"
     yield not all(ALPHABET.keys() >= set(t) for t in own), "not all tokens are bytes"
@@ -361,17 +374,24 @@ def _lossy(spec: str, reason: str) -> ValueError:
 
 
 def _library_tokenizer(spec: str, text: str) -> Any:
-    """The library's Tokenizer of a tokenizer.json, without the padding and truncation that the file
-    may ask for. ValueError for other text.
-    """
+    """The library's Tokenizer of a tokenizer.json, without its padding and truncation."""
     tokenizers = _library()
-    try:
+    with _library_errors(spec, "is no tokenizer.json"):
         model = tokenizers.Tokenizer.from_str(text)
-    except Exception as error:  # the library has no narrower class
-        raise ValueError(f"the tokenizer {spec} is no tokenizer.json: {error}") from error
     model.no_padding()
     model.no_truncation()
     return model
+
+
+@contextlib.contextmanager
+def _library_errors(spec: str, said: str) -> Iterator[None]:
+    """Errors of the library as ValueError; so are panics of its Rust, which are no Exception."""
+    try:
+        yield
+    except BaseException as error:
+        if isinstance(error, Exception) or type(error).__name__ == "PanicException":
+            raise ValueError(f"the tokenizer {spec} {said}: {error}") from error
+        raise
 
 
 def _encoded(model: Any, documents: Sequence[np.ndarray], dtype: np.dtype) -> list[np.ndarray]:
@@ -465,18 +485,12 @@ def _library_bpe(*vocabulary_and_merges: Any) -> Any:
     return model
 
 
-def _alphabet() -> dict[str, int]:
-    """The byte that each character of a byte-level vocabulary stands for, as GPT-2 defined it.
-
-    Bytes that are visible characters of Latin-1 stand for themselves; the others, in order, are
-    U+0100 and on.
-    """
-    printed = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
-    others = (byte for byte in range(256) if byte not in printed)
-    return {chr(b): b for b in printed} | {chr(0x100 + i): b for i, b in enumerate(others)}
-
-
-ALPHABET = _alphabet()
+PRINTED = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
+OTHERS = [byte for byte in range(256) if byte not in PRINTED]
+ALPHABET = {chr(b): b for b in PRINTED} | {chr(0x100 + i): b for i, b in enumerate(OTHERS)}
+"""The byte that each character of a byte-level vocabulary stands for, as GPT-2 defined it: visible
+characters of Latin-1 stand for themselves, U+0100 and on for the other bytes, in order.
+"""
 
 
 def _library() -> Any:

@@ -44,6 +44,17 @@ def cut(metric, length, tokenizer):
     return windows([tokens], metric, length, config.resolved(128), tokenizer)
 
 
+@pytest.mark.parametrize("id", [{"SpecialToken": "zz"}, {"Sequence": "B"}])
+def test_a_template_of_what_is_not_there_is_refused(tmp_path, tokenizer, id):
+    path = tmp_path / "tokenizer.json"
+    parts = json.loads(path.read_text())
+    ((kind, name),) = id.items()
+    parts["post_processor"]["single"][0] = {kind: {"id": name, "type_id": 0}}
+    path.write_text(json.dumps(parts))
+    with pytest.raises(ValueError, match=f"puts the tokens .*{name}.* before every text"):
+        named(tokenizer.spec)
+
+
 @pytest.mark.parametrize(
     ("single", "said"),
     [("<s> </s> $A", r"puts the tokens \[256, 257\] before"), ("<t> $A", r"the tokens \[999\]")],
@@ -66,6 +77,8 @@ def test_it_is_what_the_template_begins_with(tmp_path, tokenizer):
     (tokens,) = tokenizer.encode([TEXT])
     assert tokenizer.begun(tokens)[:2].tolist() == [BOS, tokens[0]]
     assert BYTES.begun(tokens).tolist() == tokens.tolist()
+    (twice,) = tokenizer.encode([np.frombuffer(b"<s>a", np.uint8)])
+    assert tokenizer.begun(twice).tolist() == [BOS, ord("a")]
     assert BOS not in tokens and tokenizer.decode(tokens) == TEXT.tobytes()
 
 
@@ -77,8 +90,6 @@ def test_it_takes_the_place_of_the_first_token_of_a_window(tokenizer, metric):
     np.testing.assert_array_equal(with_it.scored, without.scored)
     np.testing.assert_array_equal(with_it.sizes, without.sizes)
 
-    (twice,) = tokenizer.encode([np.frombuffer(b"<s>a", np.uint8)])
-    assert tokenizer.begun(twice).tolist() == [BOS, ord("a")]
 
 def test_it_begins_the_short_contexts_of_key_tokens(tokenizer):
     short = Short.of(128)

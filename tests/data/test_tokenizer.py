@@ -299,6 +299,10 @@ UNFIT = {
         "no token for 88 bytes of this text, as 0x09, 0x0a",
     ),
     "dropout": (lambda model: setattr(model.model, "dropout", 0.5), "at random"),
+    "endless": (
+        sequence(pre_tokenizers.Split(Regex("(a|aa)+$"), "isolated"), BYTE_LEVEL),
+        "its regex gives up at some texts",
+    ),
     "removed": (
         sequence(pre_tokenizers.Split(Regex(r"\s+"), "removed"), BYTE_LEVEL),
         "changes this text",
@@ -317,6 +321,15 @@ def test_a_tokenizer_that_is_not_lossless_is_refused(tmp_path, trained, name):
     with pytest.raises(ValueError, match=f"{spec} is not lossless: .*{reason}") as told:
         tokenize(corpus(varied()), spec)
     assert "as bpe:N trains" in str(told.value)
+
+
+def test_a_panic_of_the_library_is_an_error_and_an_interrupt_is_none(tmp_path, trained):
+    slow = pre_tokenizers.Split(Regex("a+" * 6 + "b"), "isolated")
+    spec = saved(tmp_path / "tokenizer.json", trained, sequence(slow, BYTE_LEVEL))
+    with pytest.raises(ValueError, match=f"{spec} fails at this text: .*retry-limit"):
+        tokenize(corpus("a" * 300), spec)
+    with pytest.raises(KeyboardInterrupt), tokenizer._library_errors(spec, "fails"):
+        raise KeyboardInterrupt
 
 
 def test_a_tokenizer_that_normalises_to_nfc_keeps_what_is_in_it(tmp_path, trained):
@@ -453,12 +466,16 @@ MISTAKES = {
     "no JSON": ("file:{folder}/text.json", "text.json is no tokenizer.json: "),
     "no tokenizer": ("file:{folder}/other.json", "other.json is no tokenizer.json: "),
     "no text": ("file:{folder}/binary.json", "binary.json is no tokenizer.json: "),
+    "no normalizer": ("file:{folder}/charsmap.json", "changes the text first .normalizer."),
 }
 
 
 @pytest.mark.parametrize("mistake", MISTAKES)
 def test_a_mistake_is_told_before_any_text_is_read(tmp_path, trained, mistake):
-    for name, content in {"mine": trained.json, "text": "{", "other": '{"a": 1}'}.items():
+    broken = {"normalizer": {"type": "Precompiled", "precompiled_charsmap": "AAAA"}}
+    contents = {"mine": trained.json, "text": "{", "other": '{"a": 1}'}
+    contents["charsmap"] = json.dumps(json.loads(trained.json) | broken)
+    for name, content in contents.items():
         (tmp_path / f"{name}.json").write_text(content)
     (tmp_path / "binary.json").write_bytes(b"\xff\xfe")
     (tmp_path / "llama").mkdir()
