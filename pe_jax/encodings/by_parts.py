@@ -38,8 +38,8 @@ class ByParts(Rotary, Scaled):
             )
 
     def _ends(self) -> tuple[int, int]:
-        """The pair with beta turns within L, rounded down, and with alpha turns, rounded up; both
-        within 0 .. K - 1, as in the code of YaRN.
+        """The pair with beta turns within L, rounded down, from 0 on, and with alpha turns, rounded
+        up, to K - 1, as in the code of YaRN. The second may be the lower.
         """
         first = max(0, math.floor(self._pair(self.beta)))
         return first, min(self.dims.head - 1, math.ceil(self._pair(self.alpha)))

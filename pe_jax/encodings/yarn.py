@@ -36,5 +36,5 @@ class YaRN(ByParts):
             kept = ramp(self._length * w / (2 * math.pi), self.alpha, self.beta)
         else:
             first, last = self._ends()
-            kept = 1 - ramp(jnp.arange(w.size), first, max(last, first + 0.001))
+            kept = 1 - ramp(jnp.arange(w.size), first, last + 0.001 * (first == last))
         return interpolated(w, kept, self._factor)

@@ -87,6 +87,16 @@ def test_parts_are_kept_or_interpolated_by_how_often_they_turn():
     assert (moved[0], moved[-1]) == (21, 45)
 
 
+def test_yarn_turns_its_ramp_round_where_all_pairs_are_beyond_one_end():
+    """As its authors' code: all are interpolated where all turn often, none where none does."""
+    for of_yarn, base, slower in (
+        ("beta=2.0,length=30000", 4.0, 4),
+        ("alpha=8.0,length=16", 100.0, 1),
+    ):
+        got = frequencies(f"yarn(factor=4.0,base={base},{of_yarn})")
+        np.testing.assert_allclose(got, frequencies(f"rope(base={base})") / slower, rtol=1e-6)
+
+
 def test_mrrope_slows_between_the_ends_of_yarn_evenly_or_later():
     """Its authors' example: the pairs 20 to 46 of Llama's 64, s = 16."""
     w = frequencies("rope").astype(np.float64)

@@ -65,16 +65,18 @@ def yarn(e, params, case):
     """Peng et al. (2023), definitions 2 and 3: gamma of r = L / wavelength, and
     sqrt(1/t) = 0.1 ln s + 1.
 
-    By the authors' code gamma falls from 1 to 0 between two dimensions c, that of beta turns
-    rounded down and that of alpha turns rounded up, held within 0 .. K - 1 and 0.001 apart.
+    By the authors' code (find_correction_range, linear_ramp_mask) gamma falls from 1 to 0 between
+    two dimensions c, that of beta turns rounded down, at least 0, and that of alpha turns rounded
+    up, at most K - 1; 0.001 is added to the second where they are equal. Where all pairs turn more
+    often than beta, or all less often than alpha, the second is the lower one.
     """
     K, L, s, w = e.dims.head, trained_at(e), longer_by(e), rope_frequencies(e)
     if e.variant == "paper":
         gamma = [linear(L * x / (2 * math.pi), e.alpha, e.beta) for x in w]
     else:
         low, high = yarn_ends(e)
-        high = low + 0.001 if high <= low else high
-        gamma = [1 - linear(c, low, high) for c in range(K // 2)]
+        span = 0.001 if high == low else high - low
+        gamma = [1 - min(max((c - low) / span, 0), 1) for c in range(K // 2)]
     return turned(case, by_parts(w, s, gamma), yarn_temperature(e))
 
 
