@@ -8,8 +8,8 @@ evolutionary search on validation text, here it is given. Beyond the training le
 
 The paper leaves the first n tokens as they were (`first`, its n hat); the published checkpoints and
 Hugging Face's code do not (0, the default). The temperature is that of the code, and the paper does
-not give it: cosines and sines times `attention_factor`, by default sqrt(1 + ln s / ln L), at all
-lengths where `factor` is given, and else beyond L.
+not give it: cosines and sines times `attention_factor` at all lengths, by default
+sqrt(1 + ln s / ln L), which is 1 within L unless `factor` is given.
 """
 
 import dataclasses
@@ -36,7 +36,7 @@ class LongRoPE(Rotary, Scaled):
     first: Natural = 0
     """How many tokens are turned as by RoPE."""
     attention_factor: Positive | None = None
-    """What cosines and sines are multiplied by where s is above 1. None: sqrt(1 + ln s / ln L)."""
+    """What cosines and sines are multiplied by. None: sqrt(1 + ln s / ln L)."""
     served: Count | None = None
     """The length that decides between `long` and `short`. None: that of the text."""
 
@@ -66,7 +66,6 @@ class LongRoPE(Rotary, Scaled):
         return pos.astype(jnp.float32)[:, None] * w
 
     def scale(self, params, q_pos):
-        sharper = 1 + math.log(self._factor) / math.log(self._length)
-        if self.attention_factor is not None and self._factor > 1:
-            sharper = self.attention_factor**2
+        own = self.attention_factor
+        sharper = own**2 if own else 1 + math.log(self._factor) / math.log(self._length)
         return jnp.full((q_pos.shape[0], self.dims.heads), sharper)

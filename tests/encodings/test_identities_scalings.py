@@ -139,7 +139,7 @@ def test_the_temperatures_are_those_of_the_papers():
         ("mrrope(factor=16.0,mscale=0.0)", 1),
         ("longrope(factor=32.0)", 1 + math.log(32) / math.log(4096)),
         ("longrope(factor=32.0,attention_factor=1.5)", 1.5**2),
-        ("longrope(attention_factor=1.5)", 1),  # within the training length
+        ("longrope(attention_factor=1.5)", 1.5**2),  # within the training length, too
     ):
         np.testing.assert_allclose(one(spec, LLAMA).scale({}, pos), want, rtol=1e-6)
 

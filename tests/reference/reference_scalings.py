@@ -141,7 +141,7 @@ def longrope(e, params, case):
         n = angle(case.pos[i]) - angle(case.pos[j])
         dot = (q[i, h] * np.conj(k[j, h]) * np.exp(1j * n)).sum().real
         sharper = 1 + math.log(s) / math.log(L)
-        if e.attention_factor is not None and s > 1:
+        if e.attention_factor is not None:
             sharper = e.attention_factor**2
         return dot * sharper / math.sqrt(K)
 
