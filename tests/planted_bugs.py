@@ -281,8 +281,8 @@ BUGS = {
         ),
         Bug(  # the two ends of YaRN's ramp swapped
             "pretrained/config.py",
-            '"beta_slow": "alpha",\n            "beta_fast": "beta",',
-            '"beta_slow": "beta",\n            "beta_fast": "alpha",',
+            '"beta_fast": "beta",\n    "beta_slow": "alpha",',
+            '"beta_fast": "alpha",\n    "beta_slow": "beta",',
             (FAMILIES,),
         ),
         Bug(  # the dtype of activations is ignored

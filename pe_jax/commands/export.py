@@ -54,7 +54,6 @@ def main() -> int:
 
 
 def _pretrained(source: str, out: Path) -> Sequence[Path]:
-    from pe_jax.compose.parse import parse
     from pe_jax.pretrained import export
     from pe_jax.pretrained.load import load
     from pe_jax.pretrained.source import Source
@@ -62,7 +61,7 @@ def _pretrained(source: str, out: Path) -> Sequence[Path]:
 
     there = Source.of(source)
     about = there.about
-    own = parse(about.spec).encodings(about.lm.dims(about.length))
+    own = about.encodings
     encodings, length = _made(own, about.length)
     if source.startswith("hf:"):
         folder = there.files[-1].parent

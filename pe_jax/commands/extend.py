@@ -191,13 +191,12 @@ def _usual_swaps(about: Described) -> list[str]:
     known what length that counts from, as far as they change the model; the others are printed.
     ValueError if none does.
     """
-    from pe_jax.compose.parse import parse, parse_list
+    from pe_jax.compose.parse import parse_list
     from pe_jax.compose.swap import swap
     from pe_jax.encodings.scaled import Scaled
 
-    members = parse(about.spec)
-    own = members.encodings(about.lm.dims(about.length))
-    scaled = [m.name for m, e in zip(members, own, strict=True) if isinstance(e, Scaled)]
+    own = about.encodings
+    scaled = [m.name for m, e in zip(about.spec, own, strict=True) if isinstance(e, Scaled)]
     fit, unfit = [], []
     for spec in dict.fromkeys([*scaled, *parse_list(SWAPS)]):
         try:

@@ -14,7 +14,7 @@ import ast
 import collections
 import dataclasses
 import operator
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from pe_jax import contract, terms
@@ -37,7 +37,7 @@ class Member:
     name: str
     """As the spec has it: a name of the table, or file:class."""
     cls: type[Encoding]
-    fields: dict[str, Any]
+    fields: dict[str, Any] = dataclasses.field(hash=False)
     """The fields that were set; the others are at their defaults."""
 
     def with_fields(self, fields: Mapping[str, Any]) -> Member:
@@ -78,6 +78,17 @@ class Spec:
     """The members of a spec, in order. Its string is what tables show, and parses to it again."""
 
     members: tuple[Member, ...]
+
+    @classmethod
+    def of(cls, members: Iterable[tuple[str, type[Encoding], Mapping[str, Any]]]) -> Spec:
+        """The spec of members of these names, classes and fields. ValueError as `with_fields`."""
+        made, uses = [], collections.Counter()
+        for name, kind, fields in members:
+            stem = kind.__name__ if ":" in name else name
+            uses[stem] += 1
+            id = stem if uses[stem] == 1 else f"{stem}_{uses[stem]}"
+            made.append(Member(id, name, kind, {}).with_fields(fields))
+        return cls(tuple(made))
 
     def __iter__(self) -> Iterator[Member]:
         return iter(self.members)
@@ -137,21 +148,17 @@ def defaults(cls: type[Encoding]) -> dict[str, Any]:
 
 def parse(text: str) -> Spec:
     """The spec that `text` holds. ValueError if it cannot be read, or names what is not known."""
-    members, uses = [], collections.Counter()
-    parts = terms.members(text)
+    parts, members = terms.members(text), []
     if len(parts) > MOST:
         raise ValueError(f"a spec has at most {MOST} members, got {len(parts)}: {text[:40]}...")
     for part in parts:
         term = terms.Term.of(part, text)
         cls = _find(term.name)
-        stem = cls.__name__ if ":" in term.name else term.name
-        uses[stem] += 1
-        id = stem if uses[stem] == 1 else f"{stem}_{uses[stem]}"
         fields = terms.literals(term.fields, part)
         if term.layers is not None:
             fields |= {"layers": term.layers} | ({"where": "layers"} if _embeds(cls) else {})
-        members.append(Member(id, term.name, cls, {}).with_fields(fields))
-    return Spec(tuple(members))
+        members.append((term.name, cls, fields))
+    return Spec.of(members)
 
 
 def parse_list(text: str) -> list[str]:

@@ -5,11 +5,14 @@ and GPT-NeoX (Pythia), as the model and the encodings of this package.
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Literal
 
-from pe_jax.errors import nearest
-from pe_jax.fields import Count, Positive, check_value
+from pe_jax.compose.parse import Spec
+from pe_jax.encoding import Encoding
+from pe_jax.encodings import ENCODINGS
+from pe_jax.fields import Count, Fraction, Natural, Positive, check_value, fits, hints
 from pe_jax.model.config import LmConfig
 
 NO_MATTER = frozenset(
@@ -29,10 +32,15 @@ class Described:
     family: str
     """model_type: it decides the names of the tensors."""
     lm: LmConfig
-    spec: str
+    spec: Spec
     """Its encodings."""
     length: int
     """Tokens for which it was trained: its max_position_embeddings."""
+
+    @property
+    def encodings(self) -> tuple[Encoding, ...]:
+        """Its encodings, made for its shape and length."""
+        return self.spec.encodings(self.lm.dims(self.length))
 
 
 def described(config: Any) -> Described:
@@ -40,14 +48,21 @@ def described(config: Any) -> Described:
     missing or not understood, and a value that this package has no counterpart for.
     """
     fields = _Fields(config)
-    family = str(config.get("model_type", ""))
-    if family not in FAMILIES:
-        raise ValueError(
-            f"model_type {family!r} cannot be read{nearest(family, FAMILIES)} "
-            f"Known: {', '.join(FAMILIES)}."
-        )
-    out = FAMILIES[family](family, fields)
+    family = fields.read("model_type", hint=Literal[*FAMILIES])
+    shape = {ours: fields.read(theirs) for ours, theirs in SHAPE.items()}
+    length = fields.read("max_position_embeddings")
+    more, members = FAMILIES[family](family, fields, shape, length)  # fields of lm, encodings
     fields.finish()
+    try:
+        spec = Spec.of((name, ENCODINGS[name], values) for name, values in members)
+        out = Described(family, LmConfig(**shape, **more), spec, length)
+        _ = out.encodings  # which hold numbers against one another
+    except ValueError as error:
+        names = {f"lm.{ours}": theirs for ours, theirs in SHAPE.items()}
+        names |= {"lm.kv_heads": "num_key_value_heads"} | {v: k for k, v in NUMBERS.items()}
+        known = "|".join(map(re.escape, names))
+        said = re.sub(rf"\b({known})\b", lambda found: names[found[0]], str(error))
+        raise ValueError(f"config.json: {said}") from None
     return out
 
 
@@ -60,26 +75,32 @@ class _Fields:
             raise ValueError(f"{name} must be an object, {{...}}, got {config!r:.40}")
         self.left, self.within = dict(config), within
 
-    def take(self, name: str, *default: Any) -> Any:
-        """The value of a field; `default` where it is missing or null."""
-        value = self.left.pop(name, None)
+    def read(self, name: str, *default: Any, hint: Any = Count) -> Any:
+        """The value of a field, which must be as the annotation `hint` says; the first default
+        where it is missing, the last where it is null. An integer may be written as 16.0.
+        """
+        value = self.left.pop(name, default[0] if default else None)
         if value is None and not default:
             raise ValueError(f"config.json lacks {self.within}{name}")
-        return default[0] if value is None else value
-
-    def number(self, name: str, *default: Any, hint: Any = Count) -> Any:
-        """`take` of a number. ValueError unless it is as the annotation `hint` says."""
-        value = self.take(name, *default)
-        check_value(value, hint, f"config.json {self.within}{name}")
+        value = default[-1] if value is None else value
+        value = tuple(value) if isinstance(value, list) else value
+        if isinstance(value, float) and value.is_integer() and not fits(value, hint):
+            value = int(value)
+        if value is not None:
+            check_value(value, hint, f"config.json {self.within}{name}")
         return value
 
+    def inside(self, name: str) -> _Fields:
+        """The fields of an object; none where it is missing or null."""
+        return _Fields(self.read(name, {}, hint=Any), f"{self.within}{name}.")
+
     def must(self, name: str, *allowed: Any) -> None:
-        """ValueError unless a field is missing, null, or has one of the allowed values."""
-        value = self.take(name, allowed[0])
+        """ValueError unless a field is missing or has one of the allowed values."""
+        value = self.left.pop(name, allowed[0])
         if value not in allowed:
             wanted = " or ".join(map(repr, allowed))
             raise ValueError(
-                f"config.json has {self.within}{name}={value!r}; this package has {wanted} alone"
+                f"config.json has {self.within}{name}={value!r}; only {wanted} can be read here"
             )
 
     def finish(self) -> None:
@@ -90,122 +111,112 @@ class _Fields:
             raise ValueError(f"config.json has fields that are not understood: {values}")
 
 
-def _llama(family: str, fields: _Fields) -> Described:
-    heads, model = fields.number("num_attention_heads"), fields.number("hidden_size")
-    tied = fields.take("tie_word_embeddings", False)
-    length = fields.number("max_position_embeddings")
+def _llama(family: str, fields: _Fields, shape: dict, length: int) -> tuple[dict, list]:
+    model, heads, layers = (shape[name] for name in ("model", "heads", "layers"))
     fields.must("hidden_act", "silu")
-    fields.must("rope_interleaved", False)
-    fields.must("use_mrope", False)
-    lm = LmConfig(
-        vocab=fields.number("vocab_size"),
-        layers=fields.number("num_hidden_layers"),
-        model=model,
-        heads=heads,
-        head=fields.number("head_dim", 128 if family == "qwen3" else model // heads),
-        kv_heads=fields.number("num_key_value_heads", heads),
-        mlp=fields.number("intermediate_size"),
-        activation="silu",
-        gated=True,
-        biases=_biases(family, fields),
-        norm_eps=fields.number("rms_norm_eps", hint=Positive),
-        qk_norm=family == "qwen3",
-        tie_embeddings=tied,
-        embed_std=model**-0.5,  # at which tied embeddings are not scaled
-    )
-    spec = _rotary(family, fields, length)
-    if family == "mistral":
-        usual = 0 if "sliding_window" in fields.left else 4096  # null: no window
-        if window := fields.take("sliding_window", usual):
-            spec = f"{spec}+window(window={window})"
-    _no_window(family, fields)
-    return Described(family, lm, spec, length)
+    fields.must("rope_interleaved", False, None)
+    fields.must("use_mrope", False, None)
+    head = fields.read("head_dim", 128 if family == "qwen3" else model // heads)
+    more = {
+        "head": head,
+        "kv_heads": fields.read("num_key_value_heads", KV_HEADS.get(family, heads), heads),
+        "activation": "silu",
+        "gated": True,
+        "biases": _biases(family, fields),
+        "norm_eps": fields.read("rms_norm_eps", hint=Positive),
+        "qk_norm": family == "qwen3",
+        "tie_embeddings": fields.read("tie_word_embeddings", False, hint=bool),
+        "embed_std": model**-0.5,  # at which tied embeddings are not scaled
+    }
+    window = None if family == "llama" else fields.read("sliding_window", 4096, None)
+    first = 0
+    if family.startswith("qwen"):
+        first = fields.read("max_window_layers", 28, hint=Natural)
+        window = window if fields.read("use_sliding_window", False, hint=bool) else None
+    kinds = [KINDS[window is not None and i >= first] for i in range(layers)]
+    if family == "mistral":  # HuggingFace's library goes by sliding_window
+        fields.must("layer_types", kinds, None)
+    near = _near(family, fields, kinds, window)
+    rotary = _rotary(family, fields, _scaling(fields), head, length)
+    return more, [rotary, *([("window", {"window": window})] if near else [])]
 
 
-def _biases(family: str, fields: _Fields):
+def _biases(family: str, fields: _Fields) -> str:
     """Which matrices add a bias: lm.biases."""
     if family == "qwen2":
         return "qkv"
-    attention, mlp = fields.take("attention_bias", False), fields.take("mlp_bias", False)
-    if attention != mlp:
+    attention, mlp = (fields.read(f"{n}_bias", False, hint=bool) for n in ("attention", "mlp"))
+    if attention != mlp or (attention and family != "llama"):
         raise ValueError(
             f"config.json has attention_bias={attention} and mlp_bias={mlp}: this package has "
-            "biases of all matrices of a layer, of queries, keys and values alone, or none"
+            "biases of all matrices of a Llama's layer, of queries, keys and values alone, or none"
         )
     return "all" if attention else ""
 
 
-def _no_window(family: str, fields: _Fields) -> None:
-    """Refuses layers of which some have a window and some have none."""
-    if family.startswith("qwen"):
-        fields.must("use_sliding_window", False)
-        fields.take("sliding_window", None)  # which it then does not use
-        fields.take("max_window_layers", None)
-    kinds = fields.take("layer_types", [])
-    usual = "sliding_attention" if family == "mistral" else "full_attention"
-    if not isinstance(kinds, list) or any(kind != usual for kind in kinds):
+def _near(family: str, fields: _Fields, usual: list[str], window: int | None) -> list[int]:
+    """The layers with a window, by layer_types or the usual ones."""
+    kinds = fields.read("layer_types", usual, hint=tuple[Literal[*KINDS], ...])
+    near = [i for i, kind in enumerate(kinds) if kind == KINDS[1]]
+    mixed = 0 < len(near) < len(kinds) and family != "gemma3_text"
+    if mixed or len(kinds) != len(usual) or (near and window is None):
         raise ValueError(
-            f"config.json has layer_types={kinds!r}: of this family only layers of {usual} can be "
-            "read"
+            f"config.json has layer_types={kinds} (by default of max_window_layers), "
+            f"sliding_window={window} and {len(usual)} layers: all of them have a window or none, "
+            "but of a Gemma 3"
         )
+    return near
 
 
-def _gemma3(family: str, fields: _Fields) -> Described:
+def _gemma3(family: str, fields: _Fields, shape: dict, length: int) -> tuple[dict, list]:
     """Gemma 3: most layers have a window and a base of their own, every sixth has neither."""
-    layers, head = fields.number("num_hidden_layers"), fields.number("head_dim", 256)
-    length = fields.number("max_position_embeddings", 131072)
-    lm = LmConfig(
-        vocab=fields.number("vocab_size", 262208),
-        layers=layers,
-        model=fields.number("hidden_size"),
-        heads=fields.number("num_attention_heads"),
-        head=head,
-        kv_heads=fields.number("num_key_value_heads"),
-        mlp=fields.number("intermediate_size"),
-        activation="gelu",
-        gated=True,
-        norm="sandwich",
-        norm_eps=fields.number("rms_norm_eps", 1e-6, hint=Positive),
-        qk_norm=True,
-        tie_embeddings=True,
-    )
+    layers, head = shape["layers"], fields.read("head_dim", 256)
+    more = {
+        "head": head,
+        "kv_heads": fields.read("num_key_value_heads"),
+        "activation": "gelu",
+        "gated": True,
+        "norm": "sandwich",
+        "norm_eps": fields.read("rms_norm_eps", 1e-6, hint=Positive),
+        "qk_norm": True,
+        "tie_embeddings": True,
+    }
     fields.must("hidden_activation", "gelu_pytorch_tanh")
     fields.must("tie_word_embeddings", True)
-    if (scale := fields.take("query_pre_attn_scalar", 256)) != head:
+    if (scale := fields.read("query_pre_attn_scalar", 256)) != head:
         raise ValueError(
             f"config.json has query_pre_attn_scalar={scale} and heads of {head}: this package "
             "divides the logits of attention by the root of the size of a head"
         )
     fields.must("attention_bias", False)
     fields.must("use_bidirectional_attention", False, None)
-    for name in ("final_logit_softcapping", "attn_logit_softcapping"):
+    for name in ("final_logit_softcapping", "attn_logit_softcapping", ORIGINAL):
         fields.must(name, None)
-    window = fields.number("sliding_window", 4096)
-    period = fields.number("sliding_window_pattern", 6)
-    period = fields.number("_sliding_window_pattern", period)
-    usual = [f"{'full' if (i + 1) % period == 0 else 'sliding'}_attention" for i in range(layers)]
-    kinds = fields.take("layer_types", usual)
-    listed = kinds if isinstance(kinds, list) else []
-    near = [i for i, kind in enumerate(listed) if kind == "sliding_attention"]
-    far = [i for i, kind in enumerate(listed) if kind == "full_attention"]
-    if not near or not far or len(near) + len(far) != layers or len(listed) != layers:
-        raise ValueError(
-            f"config.json has layer_types={kinds!r}: of the {layers} layers of a Gemma 3 each is "
-            "sliding_attention or full_attention, and there are both"
-        )
-    far_base = fields.number("rope_theta", 1e6, hint=Positive)
-    near_base = fields.number("rope_local_base_freq", 1e4, hint=Positive)
-    scaling = _Fields(fields.take("rope_scaling", {}), "rope_scaling.").left
-    parts = _Fields(fields.take("rope_parameters", {}), "rope_parameters.")
-    of_far, of_near = (parts.take(f"{kind}_attention", {}) for kind in ("full", "sliding"))
+    window = fields.read("sliding_window", 4096, None)
+    period = fields.read("sliding_window_pattern", 6)
+    if fields.left.get("layer_types") is None:  # else it says nothing
+        fields.must("_sliding_window_pattern", period, None)
+    fields.read("_sliding_window_pattern", None)
+    near = _near(family, fields, [KINDS[(i + 1) % period > 0] for i in range(layers)], window)
+    far = [i for i in range(layers) if i not in near]
+    scaling, parts = fields.inside("rope_scaling").left, fields.inside("rope_parameters")
+    of_far, of_near = parts.inside("full_attention"), parts.inside("sliding_attention")
     parts.finish()
-    far_rope, near_rope = (
-        _rotary(family, _Fields({"rope_theta": base, "rope_parameters": own}), length)
-        for base, own in ((far_base, _Fields(of_far).left | scaling), (near_base, of_near))
-    )
-    local = f"[{_ranges(near)}]"
-    spec = f"{far_rope}[{_ranges(far)}]+{near_rope}{local}+window(window={window}){local}"
-    return Described(family, lm, spec, length)
+    if scaling:
+        own = {**of_far.left} or {"rope_type": "default"}
+        for name, value in scaling.items():
+            of_far.must(name, value, "default")
+        of_far = _Fields(own | scaling, "rope_scaling.")
+    found = [
+        (far, _rotary(family, fields, of_far, head, length, ("rope_theta", 1e6))),
+        (near, _rotary(family, fields, of_near, head, length, ("rope_local_base_freq", 1e4))),
+        (near, ("window", {"window": window})),
+    ]
+    return more, [
+        (name, values | ({"layers": _ranges(here)} if near and far else {}))
+        for here, (name, values) in found
+        if here
+    ]
 
 
 def _ranges(numbers: list[int]) -> str:
@@ -219,115 +230,128 @@ def _ranges(numbers: list[int]) -> str:
     return ",".join(f"{r[0]}:{r[-1] + 1}" if len(r) > 1 else str(r[0]) for r in runs)
 
 
-def _gpt_neox(family: str, fields: _Fields) -> Described:
-    model, length = fields.number("hidden_size"), fields.number("max_position_embeddings")
-    activation = fields.take("hidden_act", "gelu")
-    known: dict[str, Any] = {
-        "gelu": "gelu_erf",
-        "gelu_new": "gelu",
-        "gelu_fast": "gelu",
-        "relu": "relu",
-    }
-    if activation not in known:
-        raise ValueError(f"config.json has hidden_act={activation!r}, known are {', '.join(known)}")
+def _gpt_neox(family: str, fields: _Fields, shape: dict, length: int) -> tuple[dict, list]:
+    known = {"gelu": "gelu_erf", "gelu_new": "gelu", "gelu_fast": "gelu", "relu": "relu"}
     fields.must("attention_bias", True)
-    lm = LmConfig(
-        vocab=fields.number("vocab_size"),
-        layers=fields.number("num_hidden_layers"),
-        model=model,
-        heads=fields.number("num_attention_heads"),
-        mlp=fields.number("intermediate_size"),
-        activation=known[activation],
-        parallel=fields.take("use_parallel_residual", True),
-        biases="all",
-        norm="layer",
-        norm_eps=fields.number("layer_norm_eps", 1e-5, hint=Positive),
-        tie_embeddings=fields.take("tie_word_embeddings", False),
-        embed_std=model**-0.5,
-    )
-    return Described(family, lm, _rotary(family, fields, length), length)
+    more = {
+        "activation": known[fields.read("hidden_act", "gelu", hint=Literal[*known])],
+        "parallel": fields.read("use_parallel_residual", True, hint=bool),
+        "biases": "all",
+        "norm": "layer",
+        "norm_eps": fields.read("layer_norm_eps", 1e-5, hint=Positive),
+        "tie_embeddings": fields.read("tie_word_embeddings", False, hint=bool),
+        "embed_std": shape["model"] ** -0.5,
+    }
+    head = shape["model"] // shape["heads"]
+    base = "rotary_emb_base", 1e4
+    return more, [_rotary(family, fields, _scaling(fields), head, length, base)]
 
 
-def _rotary(family: str, fields: _Fields, length: int) -> str:
-    """The spec of the rotation: in transformers 5 rope_parameters, before it rope_theta (of
-    GPT-NeoX rotary_emb_base, whatever rope_theta says, and rotary_pct) and rope_scaling.
-    """
-    usual, neox = fields.take("rope_theta", 10000.0), fields.take("rotary_emb_base", None)
-    base = usual if neox is None else neox
-    part = fields.take("rotary_pct", 0.25 if family == "gpt_neox" else 1.0)
-    part = fields.take("partial_rotary_factor", part)
-    older, newer = fields.take("rope_scaling", {}), fields.take("rope_parameters", {})
-    scaling = _Fields(older or newer, "rope_scaling." if older else "rope_parameters.")
-    kind = str(scaling.take("rope_type", scaling.take("type", "default")))
-    base = float(scaling.number("rope_theta", base, hint=Positive))
-    part = scaling.take("partial_rotary_factor", part)
-    if kind == "default" and family != "gpt_neox":
-        part = 1.0  # HuggingFace turns whole heads there, whatever the field says
-    if kind not in SCALINGS or (kind != "default" and part != 1.0):
+def _scaling(fields: _Fields) -> _Fields:
+    """The numbers of a rotation: rope_parameters, or before transformers 5 rope_scaling."""
+    older, newer = fields.inside("rope_scaling"), fields.inside("rope_parameters")
+    if older.left and newer.left and older.left != newer.left:
         raise ValueError(
-            f"config.json scales RoPE by {kind!r} with partial_rotary_factor {part}; known are "
-            f"{', '.join(SCALINGS)}, and all but default turn whole heads"
+            f"config.json has rope_scaling={older.left!r} and rope_parameters={newer.left!r}, and "
+            "programs differ in which they read: leave one"
+        )
+    return older if older.left else newer
+
+
+def _agreed(usual: Any, hint: Any, *places: tuple[_Fields, str]) -> Any:
+    """The value of what has several names, the first that is there. ValueError if another differs,
+    since programs read one or the other.
+    """
+    said = {f"{own.within}{name}": own.read(name, None, hint=hint) for own, name in places}
+    given = {name: value for name, value in said.items() if value is not None}
+    value = next(iter(given.values()), usual)
+    if any(other != value for other in given.values()):
+        both = " and ".join(f"{name}={other!r}" for name, other in given.items())
+        raise ValueError(f"config.json has {both}: leave one, or make them equal")
+    return value
+
+
+def _rotary(
+    family: str, fields: _Fields, scaling: _Fields, head: int, length: int, base=("rope_theta", 1e4)
+) -> tuple[str, dict[str, Any]]:
+    """The rotation and its fields. `base`: what the base is called outside of the scaling, and what
+    it is where it is missing.
+    """
+    neox = family == "gpt_neox"
+    theta = _agreed(base[1], Positive, (scaling, "rope_theta"), (fields, base[0]))
+    fields.must("rope_theta" if neox else "rotary_emb_base", theta, None)  # which others read
+    share, usual = ("rotary_pct", 0.25) if neox else ("partial_rotary_factor", 1.0)
+    part = _agreed(usual, Fraction, (scaling, "partial_rotary_factor"), (fields, share))
+    fields.must("partial_rotary_factor", part, None)
+    kind = _agreed("default", Literal[*SCALINGS], (scaling, "rope_type"), (scaling, "type"))
+    # only a GPT-NeoX turns a part by default, whatever the field says
+    turned = int(head * part) if neox or kind != "default" else head
+    if turned % 2 or not turned or (turned < head and kind != "default"):
+        raise ValueError(
+            f"config.json turns {turned} of the {head} components of a head by {share} {part} and "
+            f"the rope_type {kind}: default turns an even number, the others turn all"
         )
     name, needed, more = SCALINGS[kind]
-    options = {"base": base}
-    if part != 1.0:
-        name, options = "partial_rope", options | {"rotary_pct": part}
-    options |= {ours: scaling.take(theirs) for theirs, ours in needed.items()}
-    for theirs, ours in more.items():
-        value = scaling.take(theirs, length if ours == "length" else None)
-        options |= {} if value is None else {ours: value}
-    options = {n: tuple(v) if isinstance(v, list) else v for n, v in options.items()}
-    if kind == "longrope":
-        trained: Any = options["length"]
-        field = f"config.json {scaling.within}original_max_position_embeddings"
-        check_value(trained, Count, field)
-        options.setdefault("factor", max(1.0, length / trained))
-    scaling.must("truncate", True)
+    values: dict[str, Any] = {"base": float(theta)}
+    if turned < head:
+        name, values["rotary_pct"] = "partial_rope", part
+    scaling.left[ORIGINAL] = _agreed(None, Count, (fields, ORIGINAL), (scaling, ORIGINAL))
     if kind == "dynamic":  # counts from max_position_embeddings
-        options["length"] = length
-        scaling.take("original_max_position_embeddings", None)
+        values["length"], scaling.left[ORIGINAL] = length, None
+    for theirs in needed + more:
+        ours = NUMBERS[theirs]
+        default = () if theirs in needed else (length if theirs == ORIGINAL else None,)
+        value = scaling.read(theirs, *default, hint=hints(ENCODINGS[name])[ours])
+        values |= {} if value is None else {ours: value}
+    if kind == "longrope":
+        values.setdefault("factor", max(1.0, length / values["length"]))
+    scaling.must("truncate", True)
     scaling.finish()
-    written = ",".join(f"{key}={value!r}" for key, value in options.items())
-    return f"{name}({written.replace(' ', '')})"  # in a spec nothing has a space
+    return name, values
 
 
-SCALINGS = {
-    "default": ("rope", {}, {}),
-    "linear": ("pi", {"factor": "factor"}, {}),
-    "dynamic": ("dynamic_ntk", {"factor": "factor"}, {}),
+SHAPE = {
+    "vocab": "vocab_size",
+    "layers": "num_hidden_layers",
+    "model": "hidden_size",
+    "heads": "num_attention_heads",
+    "mlp": "intermediate_size",
+}
+"""{field of LmConfig: its name in a config.json}, where all families have it."""
+
+KV_HEADS = {"mistral": 8, "qwen2": 32, "qwen3": 32}
+"""num_key_value_heads where that is missing; of a Llama it is num_attention_heads."""
+
+KINDS = "full_attention", "sliding_attention"
+ORIGINAL = "original_max_position_embeddings"
+
+NUMBERS = {
+    "rope_theta": "base",
+    "factor": "factor",
+    ORIGINAL: "length",
+    "beta_fast": "beta",
+    "beta_slow": "alpha",
+    "low_freq_factor": "low",
+    "high_freq_factor": "high",
+    "short_factor": "short",
+    "long_factor": "long",
+    "attention_factor": "attention_factor",
+}
+"""{number of a scaling: the field of its encoding}."""
+
+SCALINGS: dict[str, tuple[str, tuple[str, ...], tuple[str, ...]]] = {
+    "default": ("rope", (), ()),
+    "linear": ("pi", ("factor",), ()),
+    "dynamic": ("dynamic_ntk", ("factor",), ()),
     "longrope": (
         "longrope",
-        {"short_factor": "short", "long_factor": "long"},
-        {
-            "factor": "factor",
-            "attention_factor": "attention_factor",
-            "original_max_position_embeddings": "length",
-        },
+        ("short_factor", "long_factor"),
+        ("factor", ORIGINAL, "attention_factor"),
     ),
-    "llama3": (
-        "llama3",
-        {
-            "factor": "factor",
-            "low_freq_factor": "low",
-            "high_freq_factor": "high",
-            "original_max_position_embeddings": "length",
-        },
-        {},
-    ),
-    "yarn": (
-        "yarn",
-        {"factor": "factor"},
-        {
-            "beta_slow": "alpha",
-            "beta_fast": "beta",
-            "attention_factor": "attention_factor",
-            "original_max_position_embeddings": "length",
-        },
-    ),
+    "llama3": ("llama3", ("factor", ORIGINAL, "low_freq_factor", "high_freq_factor"), ()),
+    "yarn": ("yarn", ("factor",), (ORIGINAL, "beta_fast", "beta_slow", "attention_factor")),
 }
-"""For each rope_type that can be read its encoding, and {their field: its name there} of the fields
-that must be set and of the others.
-"""
+"""For each rope_type that can be read its encoding, and the numbers that must and may be set."""
 
 FAMILIES = {
     "llama": _llama,

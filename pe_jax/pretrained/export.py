@@ -46,9 +46,13 @@ def with_scaling(
     if stays and not isinstance(encodings[0], YaRN | LongRoPE):  # which may count from the length
         return {**config, "max_position_embeddings": there}
     own = rope_parameters(encodings, before)
+    if config.get("model_type") == "gemma3_text" and len(before) == 2:
+        raise ValueError(
+            "config.json scales a Gemma 3 in layers without a window, and this has none"
+        )
     base = "rotary_emb_base" if config.get("model_type") == "gpt_neox" else "rope_theta"
-    bases = {"rotary_emb_base", "rope_theta"}  # of which a GPT-NeoX can have both
-    usual = bases | {"rope_scaling", "rope_parameters", "max_position_embeddings"}
+    usual = {"rotary_emb_base", "rope_theta", "rope_scaling", "rope_parameters"}
+    usual |= {"max_position_embeddings", "original_max_position_embeddings"}
     out = {name: value for name, value in config.items() if name not in usual}
     out["max_position_embeddings"] = there
     if "rope_parameters" in config:

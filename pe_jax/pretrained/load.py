@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Callable
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 
-from pe_jax.compose.parse import parse
 from pe_jax.data import tokenizer
 from pe_jax.errors import nearest
 from pe_jax.model.config import LmConfig, stored
@@ -57,18 +57,17 @@ def load(source: str, weights: str = "float32", activations: str = "float32") ->
             f"the tokenizer of {source} has {len(tokens.pieces)} tokens and its model embeds "
             f"{config.vocab} (vocab_size): give the tokenizer.json that the model was trained with"
         )
-    encodings = parse(about.spec).encodings(config.dims(about.length))
     with there.tensors() as tensors:  # first, so that no model of too many layers is made
         found = _parameters(there, tensors, weights)
-    graphdef, shapes = structure(config, encodings)
+    graphdef, shapes = structure(config, about.encodings)
     return Pretrained(
         source=source,
         name=there.name,
         weights=weights,
         lm=config,
-        spec=about.spec,
+        spec=str(about.spec),
         length=about.length,
-        members=encodings,
+        members=about.encodings,
         graphdef=graphdef,
         params=jax.tree.map_with_path(lambda path, like: _placed(found, path, like), shapes),
         tokenizer=tokens,
@@ -99,9 +98,8 @@ def _parameters(there: Source, tensors: Tensors, weights: str) -> dict[str, jax.
 
     found = _by_our_names(there.about.family, there.about.lm, read)
     if there.about.lm.tie_embeddings:  # some trainers write the tied matrix twice
-        neox = there.about.family == "gpt_neox"
-        head = "embed_out.weight" if neox else "lm_head.weight"
-        table = "gpt_neox.embed_in.weight" if neox else "model.embed_tokens.weight"
+        names = NEOX if there.about.family == "gpt_neox" else LLAMA
+        table, _, head = (f"{name}.weight" for name in names)
         if head in tensors.names and jnp.array_equal(tensors.read(head), tensors.read(table)):
             used.add(head)
     if left := sorted(name for name in tensors.names - used if not name.endswith(BUFFERS)):
@@ -130,19 +128,19 @@ Change = Callable[[jax.Array], jax.Array]
 Read = Callable[..., Any]
 """read(name, change): the tensor of a name, changed where that is not None."""
 
+LLAMA = "model.embed_tokens", "model.norm", "lm_head"
+NEOX = "gpt_neox.embed_in", "gpt_neox.final_layer_norm", "embed_out"
 BUFFERS = ("rotary_emb.inv_freq", ".attention.bias", ".attention.masked_bias")
 """How the names of tensors end that old versions of their libraries stored and never read."""
 
 
 def _by_our_names(family: str, lm: LmConfig, read: Read) -> dict[str, Any]:
     """{name: array} of all parameters, names as in "blocks/0/query/kernel"."""
-    layer, scaled = _llama_layer, None
-    embedding, norm, head = "model.embed_tokens", "model.norm", "lm_head"
+    (embedding, norm, head), layer, scaled = LLAMA, _llama_layer, None
     if family == "gpt_neox":
-        embedding, norm, head = "gpt_neox.embed_in", "gpt_neox.final_layer_norm", "embed_out"
-        layer = _neox_layer
-    if family == "gemma3_text":
-        layer, scaled = _gemma3_layer, lambda table: table * lm.model**0.5  # of its input alone
+        (embedding, norm, head), layer = NEOX, _neox_layer
+    if family == "gemma3_text":  # its input alone
+        scaled = functools.partial(jnp.multiply, lm.model**0.5)
     out = {"embedding": read(f"{embedding}.weight", scaled), **_norm("norm", norm, read, lm)}
     if not lm.tie_embeddings:
         out["head/kernel"] = read(f"{head}.weight").T
@@ -152,27 +150,7 @@ def _by_our_names(family: str, lm: LmConfig, read: Read) -> dict[str, Any]:
 
 
 def _llama_layer(lm: LmConfig, read: Read, i: int) -> dict[str, Any]:
-    at = f"model.layers.{i}."
-    return {
-        **_llama_matrices(lm, read, at),
-        **_norm("attention_norm", f"{at}input_layernorm", read, lm),
-        **_norm("mlp_norm", f"{at}post_attention_layernorm", read, lm),
-    }
-
-
-def _gemma3_layer(lm: LmConfig, read: Read, i: int) -> dict[str, Any]:
-    at = f"model.layers.{i}."
-    return {
-        **_llama_matrices(lm, read, at),
-        **_norm("attention_norm", f"{at}input_layernorm", read, lm),
-        **_norm("attended_norm", f"{at}post_attention_layernorm", read, lm),
-        **_norm("mlp_norm", f"{at}pre_feedforward_layernorm", read, lm),
-        **_norm("mlp_out_norm", f"{at}post_feedforward_layernorm", read, lm),
-    }
-
-
-def _llama_matrices(lm: LmConfig, read: Read, at: str) -> dict[str, Any]:
-    own, qkv = lm.biases == "all", lm.biases != ""
+    at, own, qkv = f"model.layers.{i}.", lm.biases == "all", lm.biases != ""
     keys, values = (_dense("", f"{at}self_attn.{name}_proj", read, qkv) for name in ("k", "v"))
     joined = {
         f"key_value{name}": jnp.concatenate([keys[name], values[name]], axis=-1) for name in keys
@@ -185,9 +163,14 @@ def _llama_matrices(lm: LmConfig, read: Read, at: str) -> dict[str, Any]:
         **_dense("up", f"{at}mlp.up_proj", read, own),
         **_dense("down", f"{at}mlp.down_proj", read, own),
     }
+    norms = {"attention_norm": "input_layernorm", "mlp_norm": "post_attention_layernorm"}
+    if lm.norm == "sandwich":
+        norms |= {"attended_norm": norms["mlp_norm"], "mlp_norm": "pre_feedforward_layernorm"}
+        norms |= {"mlp_out_norm": "post_feedforward_layernorm"}
     if lm.qk_norm:
-        out |= _norm("query_norm", f"{at}self_attn.q_norm", read, lm)
-        out |= _norm("key_norm", f"{at}self_attn.k_norm", read, lm)
+        norms |= {"query_norm": "self_attn.q_norm", "key_norm": "self_attn.k_norm"}
+    for name, theirs in norms.items():
+        out |= _norm(name, f"{at}{theirs}", read, lm)
     return out
 
 

@@ -10,14 +10,14 @@ from typing import Any
 
 from pe_jax.compose.parse import layers_of
 from pe_jax.encoding import Encoding
+from pe_jax.encodings import ENCODINGS
 from pe_jax.encodings.dynamic_ntk import DynamicNTK
-from pe_jax.encodings.llama3 import Llama3
 from pe_jax.encodings.longrope import LongRoPE
 from pe_jax.encodings.ntk import NTK
-from pe_jax.encodings.pi import PI
-from pe_jax.encodings.rope import RoPE
 from pe_jax.encodings.rotary import Rotary
+from pe_jax.encodings.scaled import Scaled
 from pe_jax.encodings.yarn import YaRN
+from pe_jax.pretrained.config import NUMBERS, SCALINGS
 
 ALL = ("transformers", "vLLM", "llama.cpp")
 READ_BY: dict[str, tuple[str, ...]] = {
@@ -66,32 +66,23 @@ def rope_parameters(encodings: Sequence[Encoding], own: Sequence[Encoding] = ())
 
 def _scaling(e: Rotary) -> dict[str, Any]:
     """The rope_type and its numbers; a rope_theta where it is not the base."""
-    if type(e) is RoPE:
-        return {"rope_type": "default"}
     if isinstance(e, NTK):
         head = e.dims.head
         return {"rope_type": "default", "rope_theta": e.base * e._factor ** (head / (head - 2))}
-    if isinstance(e, PI):
-        return {"rope_type": "linear", "factor": float(e._factor)}
-    if isinstance(e, DynamicNTK):
-        return {"rope_type": "dynamic", "factor": float(e.factor)}
-    if isinstance(e, Llama3):
-        of_llama3 = {"low_freq_factor": float(e.low), "high_freq_factor": float(e.high)}
-        return {"rope_type": "llama3", **_lengths(e), **of_llama3}
-    if isinstance(e, YaRN) and e.variant == "code":
-        own = {"beta_fast": float(e.beta), "beta_slow": float(e.alpha)}
-        usual = e.attention_factor is None and e.mscale == 0.1
-        sharper = e.attention_factor or e.mscale * math.log(e._factor) + 1
-        own |= {} if usual else {"attention_factor": sharper}
-        return {"rope_type": "yarn", **_lengths(e), **own}
-    if isinstance(e, LongRoPE) and not e.first:
+    kinds = {ENCODINGS[name]: kind for kind, (name, *_) in SCALINGS.items()}
+    if type(e) not in kinds or getattr(e, "variant", "code") == "paper" or getattr(e, "first", 0):
+        raise ValueError(f"no rope_type of config.json is {type(e).__name__}: it needs own code")
+    own: dict[str, Any] = {**vars(e)}
+    if isinstance(e, Scaled):
+        own |= {"factor": float(e._factor), "length": e._length}
+    if isinstance(e, YaRN) and e.mscale != 0.1:
+        own["attention_factor"] = e.attention_factor or e.mscale * math.log(e._factor) + 1
+    if isinstance(e, LongRoPE):
         pairs = e.dims.head // 2
-        factor = float(e._factor)
-        own = {"short_factor": list(e.short or (1.0,) * pairs)}
-        own |= {"long_factor": list(e.long or (factor,) * pairs)}
-        own |= {} if e.attention_factor is None else {"attention_factor": e.attention_factor}
-        return {"rope_type": "longrope", **_lengths(e), **own}
-    raise ValueError(f"no rope_type of config.json is {type(e).__name__}: it needs own code")
+        own |= {"short": [*(e.short or pairs * [1.0])], "long": [*(e.long or pairs * [e._factor])]}
+    _, needed, more = SCALINGS[kinds[type(e)]]
+    said = {theirs: own[NUMBERS[theirs]] for theirs in needed + more}
+    return {"rope_type": kinds[type(e)]} | {n: v for n, v in said.items() if v is not None}
 
 
 def max_position_embeddings(e: Encoding, length: int) -> int:
@@ -99,8 +90,3 @@ def max_position_embeddings(e: Encoding, length: int) -> int:
     the length; dynamic NTK counts from it and grows beyond, so it is the length where that begins.
     """
     return e.length or e.dims.train_len if isinstance(e, DynamicNTK) else length
-
-
-def _lengths(e: Any) -> dict[str, Any]:
-    """The factor of a scaling and the length that it counts from."""
-    return {"factor": float(e._factor), "original_max_position_embeddings": e._length}

@@ -156,7 +156,7 @@ class Run:
         length = {} if trained is None else {"length": trained}
         return cls.of(
             {
-                "pe": {"spec": Source.of(source).about.spec},
+                "pe": {"spec": str(Source.of(source).about.spec)},
                 "train": {"init_from": source, "steps": 0, **length},
                 "eval": {
                     "split": "all",

@@ -182,12 +182,12 @@ def _member_fields(member: Member, about: Described) -> dict[str, Any]:
     ValueError if there are several and the spec names no layers.
     """
     length = {"length": about.length} if issubclass(member.cls, Scaled | DynamicNTK) else {}
-    olds = [old for old in parse(about.spec) if kin(member.cls, old.cls)]
+    olds = [old for old in about.spec if kin(member.cls, old.cls)]
     if len(olds) > 1:
         if "layers" not in member.fields:
             raise ValueError(
                 f"{member.id!r} could be any of {len(olds)} members of the model's "
-                f"{about.spec!r}: name its layers, as in that spec, or all of them by [:]"
+                f"{str(about.spec)!r}: name its layers, as in that spec, or all of them by [:]"
             )
         dims = about.lm.dims(about.length)
         here = {*layers_of(member.encoding(dims))}
@@ -394,7 +394,7 @@ class PretrainedModel(_Parent):
             place=source.text,
             name=source.name,
             label=f"{about.family} {_rounded(count)}",
-            spec=about.spec,
+            spec=str(about.spec),
             lm=vars(about.lm),
             shapes={path: leaf.shape for path, leaf in flat(tree).items()},
             source=source,
@@ -434,7 +434,7 @@ class PretrainedModel(_Parent):
             id=self.name,
             parameters=self.identity["pretrained"],
             label=self.label,
-            config=sha256(canonical(dataclasses.asdict(self.source.about))),
+            config=sha256(repr(self.source.about)),
             commit="",
             new=new,
             dropped=dropped,
@@ -446,8 +446,7 @@ class PretrainedModel(_Parent):
 @functools.cache
 def _structure_of(about: Described) -> Any:
     """The parameters of a pretrained model as a tree of shapes."""
-    encodings = parse(about.spec).encodings(about.lm.dims(about.length))
-    return structure(about.lm, encodings)[1]
+    return structure(about.lm, about.encodings)[1]
 
 
 def _rounded(count: int) -> str:

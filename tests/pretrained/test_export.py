@@ -49,7 +49,7 @@ def test_an_exported_scaling_gives_the_logits_of_transformers(name, tmp_path):
     folder = Path(shutil.copytree(GOLDEN / name, tmp_path / "plain"))
     (folder / "config.json").write_text(json.dumps(plain))
     about = described(plain)
-    own = parse(about.spec).encodings(about.lm.dims(about.length))
+    own = about.encodings
     encodings = tuple(e.at(32) for e in swap(own, SWAPS[name]))
     config = with_scaling(plain, encodings, 32, own)
     scaling = config["rope_parameters"]
@@ -70,24 +70,42 @@ def test_an_exported_scaling_gives_the_logits_of_transformers(name, tmp_path):
 
 
 def test_the_base_of_a_gpt_neox_keeps_its_name():
-    """transformers takes rotary_emb_base where both names stand there."""
+    """transformers takes rotary_emb_base, and passes over the other name."""
     config = json.loads((GOLDEN / "gpt_neox" / "config.json").read_text())
     config = {k: v for k, v in config.items() if k != "rope_parameters"}
-    config |= {"rotary_pct": 1.0, "rotary_emb_base": 10000, "rope_theta": 500}
+    config |= {"rotary_pct": 1.0, "rotary_emb_base": 10000, "rope_theta": 10000}
     about = described(config)
-    assert about.spec == "rope(base=10000.0)"
+    assert str(about.spec) == "rope"
     (e,) = parse("ntk(factor=4.0)").encodings(about.lm.dims(about.length))
     exported = with_scaling(config, (e,), 128)
     assert "rope_theta" not in exported and exported["rotary_emb_base"] > 40000
+
+
+def test_an_export_says_once_what_its_scaling_counts_from():
+    config = json.loads((GOLDEN / "qwen2" / "config.json").read_text())
+    del config["rope_parameters"]["original_max_position_embeddings"]
+    config |= {"original_max_position_embeddings": 8}
+    own = described(config).encodings
+    made = with_scaling(config, swap(own, "yarn(factor=4.0,length=16)"), 64, own)
+    assert "length=8" in str(described(config).spec) and "length=16" in str(described(made).spec)
+
+
+def test_a_gemma_3_without_far_layers_cannot_be_scaled():
+    config = json.loads((GOLDEN / "gemma3" / "config.json").read_text())
+    config |= {"layer_types": ["sliding_attention"] * 2}
+    own = described(config).encodings
+    assert with_scaling(config, own, 64, own) == config | {"max_position_embeddings": 64}
+    with pytest.raises(ValueError, match="in layers without a window, and this has none"):
+        with_scaling(config, swap(own, "pi(factor=2.0)"), 64, own)
 
 
 def test_a_rotation_that_stays_stays_as_it_is_written():
     """A quarter of each head turned, which no rope_type stands for."""
     config = json.loads((GOLDEN / "gpt_neox" / "config.json").read_text())
     about = described(config)
-    own = parse(about.spec).encodings(about.lm.dims(about.length))
+    own = about.encodings
     made = with_scaling(config, [e.at(99) for e in own], 99, own)
-    assert "partial_rope" in about.spec and made == config | {"max_position_embeddings": 99}
+    assert "partial_rope" in str(about.spec) and made == config | {"max_position_embeddings": 99}
 
 
 def test_a_chat_model_keeps_its_template_and_is_allowed_longer_texts(tmp_path):
@@ -108,7 +126,7 @@ def test_a_scaling_is_read_back_with_its_frequencies_and_temperature(spec):
     (e,) = (e.at(256) for e in parse(spec).encodings(DIMS))
     shape = llama(LmConfig(model=32, heads=4, activation="silu", gated=True))
     about = described(with_scaling(shape | {"rope_parameters": {}}, (e,), 256))
-    (again,) = (e.at(256) for e in parse(about.spec).encodings(DIMS))
+    (again,) = (e.at(256) for e in about.spec.encodings(DIMS))
     np.testing.assert_allclose(e._frequencies(), again._frequencies(), rtol=1e-6)
     if "yarn" in spec or spec == "longrope":
         pos = np.arange(3)
