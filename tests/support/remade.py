@@ -1,0 +1,71 @@
+"""Tiny models whose weights are made again from their config.json by NumPy alone, so that only the
+config.json and a few logits are kept: tests/golden/make_folders.py made those.
+"""
+
+import zlib
+
+import numpy as np
+
+TOKENS = np.arange(24) * 37 % 256
+SHORT = 8
+"""A text of 24 tokens, and how many its beginning has; all have a vocabulary of 256."""
+
+
+def weights(config):
+    """{tensor of a model's folder: its values}, each drawn by its name: matrices of the standard
+    deviation 2 / sqrt(fan in), at which logits are far apart.
+    """
+    made = {}
+    for name, shape in shapes(config).items():
+        values = np.random.RandomState(zlib.crc32(name.encode())).standard_normal(shape)
+        if name.endswith("bias"):
+            values *= 0.2
+        elif len(shape) == 1:
+            values = 0.2 * values + (config["model_type"] != "gemma3_text")
+        elif "embed_" not in name or "out" in name:
+            values *= 2 / np.sqrt(shape[1])
+        made[name] = values.astype(np.float32)
+    return made
+
+
+def shapes(config):
+    """{tensor of a model's folder: its shape}."""
+    family, d, f = (config[name] for name in ("model_type", "hidden_size", "intermediate_size"))
+    heads, neox = config["num_attention_heads"], family == "gpt_neox"
+    head = config.get("head_dim") or d // heads
+    shared = config.get("num_key_value_heads", 8 if family == "mistral" else heads) or heads
+    q, k = heads * head, shared * head
+    biased = config.get("attention_bias", False) and family in ("llama", "qwen3")
+    mlp = config.get("mlp_bias", False) and family == "llama"
+    rows = {  # of a matrix: the shape, and whether it has a bias
+        "self_attn.q_proj": ((q, d), biased or family == "qwen2"),
+        "self_attn.k_proj": ((k, d), biased or family == "qwen2"),
+        "self_attn.v_proj": ((k, d), biased or family == "qwen2"),
+        "self_attn.o_proj": ((d, q), biased),
+        "mlp.gate_proj": ((f, d), mlp),
+        "mlp.up_proj": ((f, d), mlp),
+        "mlp.down_proj": ((d, f), mlp),
+    }
+    norms = dict.fromkeys(("input_layernorm", "post_attention_layernorm"), d)
+    if family == "gemma3_text":
+        norms |= dict.fromkeys(("pre_feedforward_layernorm", "post_feedforward_layernorm"), d)
+    if family in ("gemma3_text", "qwen3"):
+        norms |= {"self_attn.q_norm": head, "self_attn.k_norm": head}
+    layer, top, last = "model.layers", ("model.embed_tokens", "lm_head"), "model.norm"
+    if neox:
+        layer, top, last = (
+            "gpt_neox.layers",
+            ("gpt_neox.embed_in", "embed_out"),
+            "gpt_neox.final_layer_norm",
+        )
+        sizes = {"attention.query_key_value": (3 * d, d), "attention.dense": (d, d)}
+        sizes |= {"mlp.dense_h_to_4h": (f, d), "mlp.dense_4h_to_h": (d, f)}
+        rows = {name: (shape, True) for name, shape in sizes.items()}
+    tied = config.get("tie_word_embeddings", family == "gemma3_text")
+    out = {f"{name}.weight": (256, d) for name in top[: 1 if tied else 2]}
+    every = {last: ((d,), neox)}
+    for i in range(config["num_hidden_layers"]):
+        every |= {f"{layer}.{i}.{name}": ((size,), neox) for name, size in norms.items()}
+        every |= {f"{layer}.{i}.{name}": row for name, row in rows.items()}
+    out |= {f"{name}.weight": shape for name, (shape, _) in every.items()}
+    return out | {f"{name}.bias": shape[:1] for name, (shape, bias) in every.items() if bias}
