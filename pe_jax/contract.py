@@ -5,18 +5,19 @@ It may be in a user's own file.
 
 from __future__ import annotations
 
-import ast
 import dataclasses
 import enum
 import functools
 import hashlib
+import importlib
 import inspect
 import os
 import sys
+import threading
 import types
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from pe_jax.errors import line_in, nearest
 
@@ -72,8 +73,8 @@ def _check_hook(
         raise TypeError(f"{owner}.{name} takes {given}, and the hook takes {known[name]}")
 
 
-# Users' own files, of which configs name a class or a metric as path/to/file.py:NAME. A file may
-# import others of its folder, which is the last on Python's path while the file is executed.
+# Users' own files, of which configs name a class or a metric as path/to/file.py:NAME. A file's
+# folder is the last on Python's path while the file is executed.
 
 Contract = TypeVar("Contract")
 
@@ -118,18 +119,16 @@ def own_instance(path: str, name: str, contract: type[Contract]) -> Contract:
     return _found(path, name, contract, lambda value: isinstance(value, contract))
 
 
-def sources(path: str) -> dict[str, str]:
-    """The SHA-256 of the user's file at `path`, and of the modules and packages of its folder that
-    it imports, directly or through others, by the paths of the files: part of a run's identity.
+def sources(*names: str) -> dict[str, str]:
+    """SHA-256 by path of the users' files that `names`, such as path/to/file.py:NAME, are in, and
+    of every module outside Python, installed packages and pe_jax that they import as they are
+    executed: part of a run's identity. Other names have no file.
     """
-    found, left = {}, [path]
-    while left:
-        if (file := left.pop()) in found:
-            continue
-        source = Path(file).read_bytes()
-        found[file] = hashlib.sha256(source).hexdigest()
-        for name in sorted(_imported(source) - {"pe_jax"}):  # in a clone it is beside the file
-            left += _files_of(os.path.join(os.path.dirname(path), name))
+    found = {}
+    for path in (name.rpartition(":")[0] for name in names if ":" in name):
+        shown = os.path.abspath if os.path.isabs(path) else os.path.relpath
+        own, *modules = _loaded(path).files.items()
+        found |= {path: own[1], **{shown(file): digest for file, digest in modules}}
     return found
 
 
@@ -138,7 +137,9 @@ def _found(path: str, name: str, contract: type, fits: Callable[[Any], bool]) ->
     the values that do; classes that the file imports are not among them.
     """
     kind = contract.__name__.lower()
-    module = _module(path, f"{kind} {path}:{name}")
+    if not os.path.isfile(path):
+        raise ValueError(f"no file {path!r} for the {kind} {path}:{name}")
+    module = _loaded(path).module
     value = getattr(module, name, None)
     if not fits(value):
         known = [
@@ -150,63 +151,79 @@ def _found(path: str, name: str, contract: type, fits: Callable[[Any], bool]) ->
     return value
 
 
-def _module(path: str, wanted: str) -> types.ModuleType:
-    """The module of the file at `path`; `wanted` is for the error message. It is executed once per
-    process, and again when it, or a file of its folder that it imports, has changed.
+class _Loaded(NamedTuple):
+    """A user's file that was executed."""
+
+    module: types.ModuleType
+    files: dict[str, str]
+    """SHA-256 of the file, and of each user's module that it imported, by path."""
+
+
+_files: dict[str, _Loaded] = {}
+_modules: dict[str, Any] = {}  # what users' files have put into sys.modules
+_lock = threading.RLock()  # a file may name another one while it is executed
+
+
+def _loaded(path: str) -> _Loaded:
+    """The file at `path`, executed once per process, and again when it, or a module that it
+    imported, has changed.
     """
-    file = Path(path).resolve()
-    if not file.is_file():
-        raise ValueError(f"no file {path!r} for the {wanted}")
-    every = sources(str(file))
-    module_name = f"pe_jax_user_{hashlib.sha256(repr(every).encode()).hexdigest()[:16]}"
-    module = sys.modules.get(module_name)
-    if module is None:
-        module = sys.modules[module_name] = types.ModuleType(module_name)
-        module.__file__ = str(file)
-        _forget(every, file.parent)
-        added = [] if str(file.parent) in sys.path else [str(file.parent)]
-        sys.path += added
-        try:  # no import: its cache takes a file of the same size and second for unchanged
-            exec(compile(file.read_bytes(), str(file), "exec"), vars(module))
-        except (Exception, SystemExit) as error:
-            del sys.modules[module_name]
-            line = line_in(file, error)  # a SyntaxError says it itself
-            raise ValueError(
-                f"{path} does not import: {type(error).__name__}: {error}{line}"
-            ) from error
-        finally:
-            for folder in added:
-                sys.path.remove(folder)
-    return module
+    file = str(Path(path).resolve())
+    with _lock:
+        known = _files.get(file)
+        return known if known and known.files == _digests(known.files) else _executed(path, file)
 
 
-def _files_of(path: str) -> list[str]:
-    """The files of the package or the module `path`; none where there is neither."""
-    if os.path.isdir(path):
-        return sorted(map(str, Path(path).rglob("*.py")))
-    return [f"{path}.py"] if os.path.isfile(f"{path}.py") else []
-
-
-def _imported(source: bytes) -> set[str]:
-    """The modules that a file imports, without their submodules; none if Python cannot read it."""
+def _executed(path: str, file: str) -> _Loaded:
+    """Executes a file without the users' modules that Python knows, so that what is in sys.modules
+    afterwards is what it imports; then those that the process imported itself come back.
+    """
+    source = Path(file).read_bytes()
+    module = types.ModuleType(f"pe_jax_user_{len(_modules)}")
+    module.__file__ = file
+    before, paths, bytecode = _users_modules(), sys.path[:], sys.dont_write_bytecode
+    of_process = {n: known for n, known in before.items() if _modules.get(n) is not known}
+    for name in before:
+        del sys.modules[name]
+    sys.modules[module.__name__] = _modules[module.__name__] = module
+    found = _files[file] = _Loaded(module, {file: hashlib.sha256(source).hexdigest()})
+    sys.path.append(os.path.dirname(file))
+    sys.dont_write_bytecode = True  # it would stand for a file edited in the same second
+    importlib.invalidate_caches()
     try:
-        nodes = list(ast.walk(ast.parse(source)))
-    except (SyntaxError, ValueError):
-        return set()
-    names = [alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names]
-    # A relative import is of a package, all of whose files count already.
-    froms = [node for node in nodes if isinstance(node, ast.ImportFrom) and not node.level]
-    names += [node.module or "" for node in froms]
-    return {name.partition(".")[0] for name in names}
+        exec(compile(source, file, "exec"), vars(module))
+        imported = (getattr(known, "__file__", None) for known in _users_modules().values())
+        found.files.update(_digests(sorted({*filter(None, imported)} - {file})))
+    except (Exception, SystemExit) as error:
+        del _files[file]
+        line = line_in(file, error)  # a SyntaxError says it itself
+        raise ValueError(
+            f"{path} does not import: {type(error).__name__}: {error}{line}"
+        ) from error
+    finally:
+        sys.path[:], sys.dont_write_bytecode = paths, bytecode
+        _modules.update(_users_modules())
+        sys.modules.update(before | _users_modules() | of_process)
+    return found
 
 
-def _forget(files: Iterable[str], folder: Path) -> None:
-    """Makes Python import these files of the folder anew: they may have changed, or files of
-    another user's folder with the same names may have been imported. Modules on Python's path stay.
-    """
-    for file in files:
-        parts = Path(file).relative_to(folder).with_suffix("").parts
-        name = ".".join(parts).removesuffix(".__init__")
-        known = getattr(sys.modules.get(name), "__file__", None)
-        if known and str(Path(known).parents[len(parts) - 1]) not in sys.path:
-            del sys.modules[name]
+def _digests(files: Iterable[str]) -> dict[str, str]:
+    return {
+        file: hashlib.sha256(Path(file).read_bytes()).hexdigest()
+        for file in files
+        if os.path.isfile(file)
+    }
+
+
+def _users_modules() -> dict[str, Any]:
+    """The modules, by name, that are not of Python, of an installed package or of pe_jax."""
+    others = tuple(os.path.dirname(file) + os.sep for file in (os.__file__, __file__))
+
+    def is_users(module: Any) -> bool:
+        folders = getattr(getattr(module, "__spec__", None), "submodule_search_locations", None)
+        place = str(getattr(module, "__file__", None) or next(iter(folders or ()), ""))
+        installed = {"site-packages", "dist-packages"} & {*Path(place).parts}
+        return os.path.isabs(place) and not installed and not place.startswith(others)
+
+    known = list(sys.modules.items())
+    return {name: module for name, module in known if name != "__main__" and is_users(module)}

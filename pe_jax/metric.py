@@ -49,7 +49,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Literal, NamedTuple, TypeVar
 
 import numpy as np
@@ -241,14 +241,6 @@ def named(name: str, kind: type[Kind] = Metric) -> Kind:
         f"no metric{of} {name!r}{nearest(name, known)} Known: {', '.join(known)}, or your own as "
         "path/to/file.py:NAME."
     )
-
-
-def sources(names: Iterable[str]) -> dict[str, str]:
-    """SHA-256 of the users' files that have a metric of these names, and of each file of their
-    folders that they import.
-    """
-    paths = (name.rpartition(":")[0] for name in names if ":" in name)
-    return {file: hash for path in paths for file, hash in contract.sources(path).items()}
 
 
 # The windows of text, from the sizes of the documents in tokens and the evaluation length E

@@ -26,6 +26,7 @@ os.environ.setdefault(
     * version("jax").startswith("0.10."),
 )
 
+import checked
 import jax
 import jaxlib.version
 import jaxtyping
@@ -39,6 +40,7 @@ if jaxlib.version.__version_info__ >= (0, 10, 2):  # environment.SOUND
     jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
 jax.config.update("jax_numpy_rank_promotion", "raise")
 jaxtyping.install_import_hook("pe_jax", "checked.checked")
+checked.__file__ = None  # else a user's file, for which the hook imports it, would have imported it
 
 gc.set_threshold(100_000, 20, 100)  # tracing makes objects by the million: 6 % less time
 

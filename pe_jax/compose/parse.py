@@ -177,12 +177,8 @@ def make(
 
 
 def sources(*specs: str) -> dict[str, str]:
-    """SHA-256 of each file outside the package that the specs name, and of those beside it that it
-    imports: part of a run's identity.
-    """
-    members = (member for spec in specs for member in parse(spec))
-    paths = (member.name.rpartition(":")[0] for member in members if ":" in member.name)
-    return {file: hash for path in paths for file, hash in contract.sources(path).items()}
+    """SHA-256 of the users' files that the specs name, as of `contract.sources`."""
+    return contract.sources(*(member.name for spec in specs for member in parse(spec)))
 
 
 def _embeds(cls: type[Encoding]) -> bool:

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from pe_jax import contract
 from pe_jax.compose import parse
 from pe_jax.errors import nearest
 from pe_jax.evaluation.config import EvalConfig
@@ -15,7 +16,6 @@ from pe_jax.fields import Count, Natural, NotNegative, check
 from pe_jax.model.config import LmConfig
 from pe_jax.runs.resources import Resources
 from pe_jax.runs.trackers import TRACKERS
-from pe_jax.tasks import section as tasks
 from pe_jax.training import mesh
 from pe_jax.training.config import TrainConfig
 
@@ -165,7 +165,7 @@ def _as_python(value: Any) -> Any:
 
 def users_files(config: Mapping[str, Any]) -> dict[str, str]:
     """SHA-256 of the users' files that a config's encodings and task come from, by path."""
-    return parse.sources(config["pe"]["spec"]) | tasks.sources(config["task"])
+    return parse.sources(config["pe"]["spec"]) | contract.sources(config["task"]["name"])
 
 
 def _check_known(where: str, given: Mapping[str, Any], names: list[str]) -> None:

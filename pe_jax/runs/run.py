@@ -16,7 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import ShapeDtypeStruct
 
-from pe_jax import metric
+from pe_jax import contract
 from pe_jax.attention.bound import fold_positions
 from pe_jax.compose import hooks
 from pe_jax.compose.advice import advice
@@ -171,7 +171,7 @@ class Run:
 
     def sources(self) -> dict[str, str]:
         """SHA-256 of each user's file that trains or scores the run."""
-        scoring = sources(*self.eval.swaps) | metric.sources(self.eval.metrics)
+        scoring = sources(*self.eval.swaps) | contract.sources(*self.eval.metrics)
         return scoring | self.files
 
     def __repr__(self) -> str:
@@ -206,7 +206,7 @@ class Run:
         """
         if not self.task.reads_text:
             task = self.config["task"]
-            identity = canonical([task, tasks.sources(task)])
+            identity = canonical([task, contract.sources(task["name"])])
             return tokenizer.no_text(tasks.described(task), identity, self.task.vocab())
         try:
             corpus = load(self.data.source, self.data.data_dir)

@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from pe_jax import metric
+from pe_jax import contract, metric
 from pe_jax.compose.parse import sources
 from pe_jax.errors import Refused
 from pe_jax.evaluation.evaluate import longest
@@ -193,7 +193,7 @@ def protocol_of(run: Run, swap: str = "", by: str = "") -> str:
     parts |= {"longest": config.scope.longest} if task.reads_text else {}
     parts |= {"reference": config.reference} if config.reference != run.train.length else {}
     parts |= {"seed": run.run.seeds[0]} if config.by == "place" and run.run.seeds != (0,) else {}
-    files = (sources(swap) if swap else {}) | metric.sources([by])
+    files = (sources(swap) if swap else {}) | contract.sources(by)
     digest = sha256(canonical([parts, files]))[:8]
     if task.reads_text:
         return f"{config.split}-{max(config.lengths)}-{digest}"
@@ -234,7 +234,7 @@ def _users_metrics(names: Iterable[str]) -> dict[str, UsersMetric]:
             samples=isinstance(found, metric.SampleMetric),
             percent=isinstance(found, metric.SampleMetric) and found.percent,
             logarithm=found.logarithm,
-            sources=metric.sources([name]),
+            sources=contract.sources(name),
         )
         for name in names
         if ":" in name and (found := metric.named(name))

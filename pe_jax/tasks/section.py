@@ -49,14 +49,6 @@ def described(section: Mapping[str, Any]) -> str:
     return f"{name.rpartition('/')[2]}({changed})" if changed else name.rpartition("/")[2]
 
 
-def sources(section: Mapping[str, Any]) -> dict[str, str]:
-    """SHA-256 of the file outside the package that a section names, and of those beside it that it
-    imports: part of a run's identity.
-    """
-    path = str(section.get("name", "text")).rpartition(":")[0]
-    return contract.sources(path) if path else {}
-
-
 def _defaults(name: str) -> dict[str, Any]:
     """The fields that a user may set, with their defaults."""
     fields = dataclasses.fields(_find(name))

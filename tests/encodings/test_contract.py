@@ -1,6 +1,7 @@
 """The contract: what a class may define, what layers and parameters it gets, how a spec is read."""
 
 import dataclasses
+import importlib
 import itertools
 import sys
 from collections.abc import Callable
@@ -530,10 +531,7 @@ def test_what_is_wrong_with_a_file_of_ones_own_is_said(tmp_path, text, name, mes
             parse(f"{path}:{name}")
 
 
-def test_a_file_of_ones_own_imports_those_beside_it(tmp_path):
-    """Each those of its own folder, anew when they have changed, and none in the place of Python's
-    own; they are part of a run's identity.
-    """
+def test_files_of_two_folders_import_those_beside_them(tmp_path):
     before, slopes, specs = list(sys.path), {"a": 1.5, "b": 2.5}, []
     for folder, slope in slopes.items():
         (tmp_path / folder).mkdir()
@@ -544,19 +542,46 @@ def test_a_file_of_ones_own_imports_those_beside_it(tmp_path):
         (package := own.with_name("deeper")).mkdir()
         (package / "__init__.py").write_text("from . import down\n")
         (package / "down.py").write_text(f"SLOPE = {slope}\n")
-        own.with_name("unrelated.py").write_text("")
         own.with_name("random.py").write_text("raise ImportError('not the one of Python')\n")
         specs.append(f"{own}:Mine")
     assert [make(spec, DIMS)[0].slope for spec in specs] == [1.5, 2.5]
     assert sys.path == before
-    known = sources(specs[0])
-    names = {"own.py", "slopes.py", "__init__.py", "down.py", "random.py"}
-    assert {Path(file).name for file in known} == names
-    (tmp_path / "a/pe_jax").mkdir()  # as in a clone, of which the file is in the first folder
-    (tmp_path / "a/pe_jax/encoding.py").write_text("")
-    assert sources(specs[0]) == known
-    (tmp_path / "a/deeper/down.py").write_text("SLOPE = 30.5\n")
-    assert sources(specs[0]) != known and make(specs[0], DIMS)[0].slope == 30.5
+    names = {"own.py", "slopes.py", "__init__.py", "down.py"}
+    for spec, folder in zip(specs, slopes, strict=True):
+        assert {Path(file).name for file in sources(spec)} == names
+        assert {Path(file).relative_to(tmp_path).parts[0] for file in sources(spec)} == {folder}
+
+
+@pytest.mark.parametrize(
+    ("line", "helper"),
+    [
+        ("import slopes", "real/slopes.py"),  # beside the file that a link names
+        ("import importlib; slopes = importlib.import_module('slopes')", "real/slopes.py"),
+        ("import sys; sys.path.insert(0, 'lib'); import slopes", "lib/slopes.py"),
+        ("import slopes", "here/slopes.py"),  # first on Python's path, as with python -m
+        ("from space import slopes", "here/space/slopes.py"),
+    ],
+)
+def test_what_a_file_imports_is_part_of_its_identity(tmp_path, monkeypatch, line, helper):
+    for name in ("real", "link", "lib", "here/space"):
+        (tmp_path / name).mkdir(parents=True)
+    (tmp_path / "real/own.py").write_text(f"{line}\n{OWN.replace('2.0', 'slopes.SLOPE')}")
+    (tmp_path / "real/slopes.py").write_text("SLOPE = 0.5\n")
+    (tmp_path / "link/own.py").symlink_to("../real/own.py")
+    (tmp_path / helper).write_text("SLOPE = 1.5\n")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend("here")
+    monkeypatch.delitem(sys.modules, "slopes", raising=False)
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)  # for the import by this test alone
+    imported = importlib.import_module("slopes") if helper == "here/slopes.py" else None
+    monkeypatch.setattr(sys, "dont_write_bytecode", False)
+    assert make("link/own.py:Mine", DIMS)[0].slope == 1.5
+    known = sources("link/own.py:Mine")
+    assert list(known) == ["link/own.py", helper]
+    (tmp_path / helper).write_text("SLOPE = 2.5\n")  # of the same size in the same second
+    assert sources("link/own.py:Mine") != known
+    assert make("link/own.py:Mine", DIMS)[0].slope == 2.5
+    assert not imported or sys.modules["slopes"] is imported and imported.SLOPE == 1.5
 
 
 def test_a_file_that_is_not_there_is_said(tmp_path):
