@@ -5,6 +5,7 @@ It may be in a user's own file.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import enum
 import functools
@@ -15,11 +16,11 @@ import os
 import sys
 import threading
 import types
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
-from pe_jax.errors import line_in, nearest
+from pe_jax.errors import first_line, line_in, nearest
 
 
 @functools.cache
@@ -130,6 +131,20 @@ def sources(*names: str) -> dict[str, str]:
         own, *modules = _loaded(path).files.items()
         found |= {path: own[1], **{shown(file): digest for file, digest in modules}}
     return found
+
+
+@contextlib.contextmanager
+def calling(name: str, what: str = "") -> Iterator[None]:
+    """An error of the user's code that path/to/file.py:NAME names, raised inside, is a ValueError
+    in one line: the name, `what` is called, the error and the line of the file.
+    """
+    try:
+        yield
+    except Exception as error:
+        line = line_in(Path(name.rpartition(":")[0]).resolve(), error)
+        kind = "" if type(error) is ValueError else f"{type(error).__name__}: "
+        said = first_line(error) if line else error
+        raise ValueError(f"{name}{what}: {kind}{said}{line}") from error
 
 
 def _found(path: str, name: str, contract: type, fits: Callable[[Any], bool]) -> Any:

@@ -48,15 +48,18 @@ answers are right.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
+import numbers
 from collections.abc import Callable, Iterator, Sequence
-from typing import Literal, NamedTuple, TypeVar
+from typing import Any, Literal, NamedTuple, TypeVar
 
 import numpy as np
 from jaxtyping import Bool, Float
 
 from pe_jax import contract, prompts, ruler
 from pe_jax.errors import nearest
+from pe_jax.fields import check
 
 
 @dataclasses.dataclass(frozen=True)
@@ -77,6 +80,9 @@ class Metric:
     """Whether reports show the natural logarithm of the value, and `unit` is that of the logarithm:
     of perplexities a mean and its scatter are those of the worst.
     """
+
+    def __post_init__(self):
+        check(self, f"{self.name}'s ")
 
     @property
     def sign(self) -> int:
@@ -128,6 +134,13 @@ class Place(NamedTuple):
     start: int
     begin: int
     end: int
+
+    def fits(self, sizes: Sequence[int], E: int) -> bool:
+        """Whether it scores rows 0 .. E - 1 alone, whose tokens are all of one of the documents."""
+        document, start, begin, end = self
+        whole = all(isinstance(number, numbers.Integral) for number in self)
+        inside = whole and 0 <= document < len(sizes) and 0 <= start < sizes[document] - end
+        return inside and 0 <= begin < end <= E
 
 
 class NoRoom(ValueError):
@@ -231,6 +244,8 @@ def named(name: str, kind: type[Kind] = Metric) -> Kind:
     if ":" in name:
         path, _, attribute = name.rpartition(":")
         found = dataclasses.replace(contract.own_instance(path, attribute, Metric), name=name)
+        if isinstance(found, TextMetric | SampleMetric):
+            found = dataclasses.replace(found, value=functools.partial(_number, found))
     else:
         found = METRICS.get(name)
     if isinstance(found, kind):
@@ -241,6 +256,13 @@ def named(name: str, kind: type[Kind] = Metric) -> Kind:
         f"no metric{of} {name!r}{nearest(name, known)} Known: {', '.join(known)}, or your own as "
         "path/to/file.py:NAME."
     )
+
+
+def _number(own: TextMetric | SampleMetric, *scored: Any) -> Any:
+    """The value of a user's metric, as a number of Python where it is one of NumPy or JAX."""
+    with contract.calling(own.name, f".value({'nats, sizes' if scored[1:] else 'predictions'})"):
+        value: Any = own.value(*scored)
+        return value.item() if hasattr(value, "item") else value
 
 
 # The windows of text, from the sizes of the documents in tokens and the evaluation length E

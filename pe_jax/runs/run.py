@@ -8,7 +8,6 @@ import dataclasses
 import functools
 import re
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import jax
@@ -25,7 +24,7 @@ from pe_jax.data import batches, tokenizer
 from pe_jax.data.corpus import SPLITS, Corpus
 from pe_jax.data.load import load
 from pe_jax.encoding import Dims, Encoding
-from pe_jax.errors import Refused, first_line, line_in
+from pe_jax.errors import Refused
 from pe_jax.evaluation.config import EvalConfig, variant
 from pe_jax.evaluation.passes import plan
 from pe_jax.evaluation.windows import windows
@@ -375,15 +374,11 @@ def _check_users_metrics(names: Sequence[str], task: Task) -> None:
     """ValueError if a user's own metric raises, or gives no number, for two tokens or samples."""
     for name in (name for name in names if ":" in name):
         own = named(name, TextMetric if task.reads_text else SampleMetric)
-        try:
-            if isinstance(own, TextMetric):
-                value = own.value(np.array([0.5, 2.0]), np.array([1, 3]))
-            else:
-                scored, nats = np.ones((2, 1), bool), np.array([[0.5], [2.0]])
-                value = own.value(Predictions(scored, nats < 1, nats, nats, nats, nats))
-        except Exception as error:  # the code is the user's
-            line = line_in(Path(name.rpartition(":")[0]).resolve(), error)
-            raise ValueError(f"{name}: {type(error).__name__}: {error}{line}") from error
+        if isinstance(own, TextMetric):
+            value = own.value(np.array([0.5, 2.0]), np.array([1, 3]))
+        else:
+            scored, nats = np.ones((2, 1), bool), np.array([[0.5], [2.0]])
+            value = own.value(Predictions(scored, nats < 1, nats, nats, nats, nats))
         check_value(value, float, f"the value of {name}")
 
 
@@ -402,16 +397,11 @@ def _check_users_task(task: Task, name: str, train: TrainConfig, evaluation: Eva
     lengths |= {text: sorted(evaluation.lengths) for text in evaluation.variants}
     for text, every in lengths.items():
         spread = {every[i] for i in np.linspace(0, len(every) - 1, 10).astype(int)}
-        try:
+        with contract.calling(name, text and f", {text}"):
             made = variant(task, text) if text else task
             oracle.check_lists(made, (every[0], every[-1]))
             if knows:
                 oracle.check(made, tuple(sorted(spread)), -(-100 // len(spread)))
-        except Exception as error:  # the code is the user's
-            kind = "" if type(error) is ValueError else f"{type(error).__name__}: "
-            line = line_in(Path(name.rpartition(":")[0]).resolve(), error)
-            said = first_line(error) if line else error
-            raise ValueError(f"{name}{text and f', {text}'}: {kind}{said}{line}") from error
 
 
 def _check_no_steps(train: TrainConfig, evaluation: EvalConfig, run: RunConfig) -> None:

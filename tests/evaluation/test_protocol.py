@@ -3,7 +3,9 @@
 Expected values come from loops over the documents, written from the definitions.
 """
 
+import copy
 import dataclasses
+import itertools
 import math
 from functools import partial
 
@@ -28,7 +30,7 @@ from pe_jax.evaluation.scoring import (
     target_nats,
 )
 from pe_jax.evaluation.windows import windows
-from pe_jax.metric import METRICS, Predictions, SampleMetric, TextMetric, named
+from pe_jax.metric import METRICS, Place, Predictions, SampleMetric, TextMetric, named
 from pe_jax.model.config import LmConfig
 from pe_jax.model.memory import Memory
 from pe_jax.record import CorpusRecord, Reason, Replica, Result, Training, Way
@@ -216,6 +218,41 @@ def test_too_little_text_is_an_error(metric):
         config = configured(**{"targets": 64, **fields})
         with pytest.raises(ValueError, match=said):
             windows(numbered(*sizes), metric, 8, config)
+
+
+OUTSIDE = {
+    "begins before its document": Place(0, -5, 0, 8),
+    "predicts beyond its document": Place(0, 33, 0, 8),
+    "is longer than E": Place(0, 0, 0, 9),
+    "is of no document": Place(1, 0, 0, 8),
+    "scores nothing": Place(0, 0, 8, 8),
+    "is a tuple": (0, 0, 0, 8),
+    "is no number": Place(0, 0.0, 0, 8),
+    "endless": itertools.repeat(Place(0, 0, 0, 8)),
+    "none": (),
+}
+
+
+@pytest.mark.parametrize("what", OUTSIDE)
+def test_windows_of_ones_own_lie_in_their_documents(monkeypatch, what):
+    given = OUTSIDE[what] if what in ("endless", "none") else [OUTSIDE[what]]
+    inside = [Place(0, 0, 0, 8), Place(0, 32, 7, 8)]
+    for places in (inside, given):
+        mine = dataclasses.replace(METRICS["sliding"], places=lambda *_, of=places: iter(of))
+        monkeypatch.setitem(METRICS, "sliding", mine)
+        if places is inside:
+            assert windows(numbered(41), "sliding", 8, configured()).targets == 9
+            continue
+        with pytest.raises(ValueError, match=r"^sliding: places must give Place\(.* at E = 8$"):
+            windows(numbered(41), "sliding", 8, configured())
+
+
+@pytest.mark.parametrize(("field", "value"), [("unit", 5), ("better", "up"), ("value", 1.0)])
+def test_fields_of_a_metric_are_checked(field, value):
+    metric = copy.copy(METRICS["sliding"])
+    object.__setattr__(metric, field, value)  # made at once, the tests' own check would see it
+    with pytest.raises(ValueError, match=f"^sliding's {field} must be .*, got {value!r}$"):
+        metric.__post_init__()
 
 
 WRONG = (

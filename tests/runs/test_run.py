@@ -8,12 +8,14 @@ import re
 import shutil
 import signal
 
+import numpy as np
 import pytest
 from commands import Lab, damage, lines, result, run_of, the_run
 
 from pe_jax import record
 from pe_jax.configs import base, replay
 from pe_jax.errors import Refused
+from pe_jax.metric import TextMetric, named
 from pe_jax.record import Stage
 from pe_jax.runs.execute import execute
 from pe_jax.runs.run import Run
@@ -435,11 +437,16 @@ def test_what_is_damaged_is_set_aside_and_made_anew(lab, whole, tmp_path, text):
 
 OWN_METRICS = """
 import dataclasses
+import numpy as np
 from pe_jax.metric import METRICS
 
 first = dataclasses.replace(METRICS["nonoverlapping"], value=lambda nats, sizes: 1.0)
 words = dataclasses.replace(first, value=lambda nats, sizes: "x")
 raises = dataclasses.replace(first, value=lambda nats, sizes: 1 / 0)
+numpy = dataclasses.replace(first, value=lambda nats, sizes: nats.mean(dtype="float32"))
+array = dataclasses.replace(first, value=lambda nats, sizes: np.array(nats.mean()))
+several = dataclasses.replace(first, value=lambda nats, sizes: nats)
+one = dataclasses.replace(first, value=lambda nats: 1.0)
 samples = METRICS["accuracy"]
 """
 
@@ -448,13 +455,18 @@ def test_a_mistake_in_a_metric_of_ones_own_is_told_before_training(tmp_path):
     own = tmp_path / "own.py"
     own.write_text(OWN_METRICS)
     (tmp_path / "broken.py").write_text("import nothing_of_this_name")
-    assert run_of(**{"eval.metrics": (f"{own}:first",)}).id == run_of().id
+    for name in ("first", "numpy", "array"):
+        assert run_of(**{"eval.metrics": (f"{own}:{name}",)}).id == run_of().id
+        value = named(f"{own}:{name}", TextMetric).value(np.array([1.0]), np.array([1]))
+        assert type(value) is float and value == 1
     for name, words in {
-        "own.py:frist": "no metric 'frist'; it has first, words, raises, samples",
+        "own.py:frist": "no metric 'frist'; it has first, words, raises, numpy, array",
         "nowhere.py:first": "no file .*nowhere.py",
         "broken.py:first": "does not import: ModuleNotFoundError",
         "own.py:words": "words must be a finite number, got 'x'",
-        "own.py:raises": r"raises: ZeroDivisionError: division by zero \(line \d\)$",
+        "own.py:raises": r"raises.value\(nats, sizes\): ZeroDivisionError: .* by zero \(line \d\)$",
+        "own.py:several": r"several.value\(nats, sizes\): can only convert an array of size 1",
+        "own.py:one": r"one.value\(nats, sizes\): TypeError: <lambda>\(\) takes 1 positional",
         "own.py:samples": "no metric of text",
     }.items():
         with pytest.raises(ValueError, match=words):
