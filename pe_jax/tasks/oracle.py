@@ -4,13 +4,15 @@ user's own task and in the tests of the package's tasks.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import jax
 import numpy as np
 
+from pe_jax.errors import first_line
 from pe_jax.task import Sample, Task
 
 ERRORS = 6.0
@@ -24,15 +26,29 @@ def drawn(task: Task, n, longest: int, count: int, seed=0) -> Sample:
     return jax.vmap(lambda key: task.sample(key, n, longest))(keys)
 
 
+@contextlib.contextmanager
+def _asked(hook: str, what: str) -> Iterator[None]:
+    """An error inside names the hook that raised it and the sample."""
+    try:
+        yield
+    except Exception as error:  # the code is the user's
+        raise ValueError(
+            f"{hook} raised {type(error).__name__}: {first_line(error)} for {what}; `has(self, n)` "
+            "in the class says which lengths there are"
+        ).with_traceback(error.__traceback__) from error
+
+
 def check_lists(task: Task, lengths: Sequence[int]) -> None:
     """ValueError unless what `guess`, `depths` and `distances` give for a sample of each length is
     None or has an entry for each token.
     """
     for n in lengths:
         size = int(task.size(n))
-        text = np.asarray(drawn(task, np.int32(n), n, 1).tokens)[0, :size].tolist()
+        with _asked("sample", f"n = {n}"):
+            text = np.asarray(drawn(task, np.int32(n), n, 1).tokens)[0, :size].tolist()
         for hook in ("guess", "depths", "distances"):
-            found = getattr(task, hook)(text)
+            with _asked(hook, f"the sample {text} of length n = {n}"):
+                found = getattr(task, hook)(text)
             if found is not None and len(found) != size:
                 raise ValueError(
                     f"{hook} must give an entry for each of the {size} tokens of a sample of "
@@ -63,8 +79,11 @@ def check(task: Task, lengths: tuple[int, ...], count: int) -> None:
             text = tokens[:size].tolist()
             said = [int(t) if s else None for t, s in zip(targets[:size], scored, strict=False)]
             where = f"the sample {text} of length {n}"
-            best = task.bayes(text)
-            if best is None and (wanted := list(task.oracle(text))) != said:
+            with _asked("bayes", where):
+                best = task.bayes(text)
+            with _asked("oracle", where):
+                wanted = said if best is not None else list(task.oracle(text))
+            if wanted != said:
                 raise ValueError(f"{where} has the targets {said}, and its oracle says {wanted}")
             ids = {*text, *said} - {None}
             if not 0 <= min(ids) <= max(ids) < task.vocab():
