@@ -46,9 +46,10 @@ BLOCKS = (
     "whole_rows = True in its class"
 )
 LENGTHS = (
-    "gives other numbers for a shorter text or a single query: hooks get positions, never lengths, "
+    "gives other numbers for a shorter text or fewer queries: hooks get positions, never lengths, "
     "which `at` is told"
 )
+TOGETHER = "gives a distance other numbers where it gets fewer of them: each must stand alone"
 AFRESH = "gives other numbers where it goes on from `before`, the row of the token before"
 MOVING = "changes beyond the distance that `constant_from` gives"
 ENDLESS = "gives numbers that are infinite or undefined (NaN), from which no model learns"
@@ -76,9 +77,9 @@ def check(encodings: Sequence[Encoding], names: Sequence[str]) -> None:
 def fault(encodings: tuple[Encoding, ...]) -> tuple[str, str] | None:
     """(hook, what is wrong) of the last encoding, None if nothing is. LATER: the hook reads later
     tokens in a causal model. ENDLESS: embeddings or attention are not finite. MOVING: a hook of the
-    distance is not constant where `constant_from` says so. BLOCKS, LENGTHS and AFRESH: what it
-    gives depends on how much of the text it gets at once. Hooks that cannot be told apart are named
-    together, with "or". The encoding gets the positions that the others give.
+    distance is not constant where `constant_from` says so. TOGETHER, BLOCKS, LENGTHS and AFRESH:
+    what it gives depends on how much of the text it gets at once. Hooks that cannot be told apart
+    are named together, with "or". The encoding gets the positions that the others give.
     """
     if not sites(encodings[-1]):
         return None
@@ -127,27 +128,35 @@ def _fault_at(encodings: tuple[Encoding, ...], length: int) -> tuple[str, str] |
         for hook, output in ("embed", first[1]), (attention, first[3]):
             if not np.isfinite(output).all():
                 return hook, ENDLESS
-    if hook := _moving(encodings[-1], params):
-        return hook, MOVING
+    if found := _of_distances(encodings[-1], params, length):
+        return found
     try:
         parts = _the_same(encodings[-1], params, tokens[0], first[0], x[0], qkv[0])
     except Exception:  # of the user's code: no silent fault, and a run may never get there
         return None
-    words = ("embed", LENGTHS), (attention, BLOCKS), (attention, LENGTHS), ("locate", AFRESH)
-    told = [said for said, same in zip(words, parts, strict=True) if not same]
-    return next((said for said in told if dims.causal or said[1] is BLOCKS), None)
+    blocks = LENGTHS if encodings[-1].whole_rows else BLOCKS  # then queries alone are cut
+    words = ("embed", LENGTHS), (attention, blocks), (attention, LENGTHS), ("locate", AFRESH)
+    judged = dims.causal, True, dims.causal, dims.causal
+    wrong = (said for said, *right in zip(words, parts, judged, strict=True) if right == [0, 1])
+    return next(wrong, None)
 
 
-def _moving(e: Encoding, params) -> str | None:
-    """The first hook of the distance that changes from `constant_from` on; None without one."""
-    if (end := e.constant_from()) is None:
-        return None
-    beyond = end + 2 ** np.arange(20, dtype=np.int32) - 1
+def _of_distances(e: Encoding, params, length: int) -> tuple[str, str] | None:
+    """(hook, what is wrong) of the first hook of the distance whose values depend on which other
+    distances it gets, or change from `constant_from` on; None if nothing is.
+    """
+    every, few = np.arange(1 - length, length), slice(length - 1, -(length // 2))
+    beyond = () if (end := e.constant_from()) is None else (end + 2 ** np.arange(20) - 1,)
     for hook in (hook for hook in RELATIVE if overrides(e, hook)):
-        for n in (beyond,) if e.dims.causal else (beyond, -beyond):
-            values = np.asarray(getattr(e, hook)(params, jnp.asarray(n)))
-            if not np.allclose(values, values[:, :1], NEAR, NEAR, equal_nan=True):
-                return hook
+
+        def values(n, hook=hook):
+            return np.asarray(getattr(e, hook)(params, jnp.asarray(n, jnp.int32)))
+
+        if not np.allclose(values(every)[:, few], values(every[few]), CLOSE, CLOSE, equal_nan=True):
+            return hook, TOGETHER
+        for far in map(values, beyond if e.dims.causal else (*beyond, *(-n for n in beyond))):
+            if not np.allclose(far, far[:, :1], NEAR, NEAR, equal_nan=True):
+                return hook, MOVING
     return None
 
 

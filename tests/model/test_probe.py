@@ -146,6 +146,10 @@ PARTS = {
         mine(bias=lambda params, i, j: (j[None] - i[:, None])[None] / (1 + j.max())),
         probe.BLOCKS,
     ),
+    "relative_bias": (
+        mine(relative_bias=lambda params, n: jnp.tile(n / jnp.abs(n).max(), (WIDE.heads, 1))),
+        probe.TOGETHER,
+    ),
     "scale": (mine(scale=lambda params, i: jnp.full((len(i), 1), 1.0 + len(i))), probe.LENGTHS),
     "embed": (mine(embed=lambda params, x, tokens, pos: x * len(x)), probe.LENGTHS),
     "locate": (mine(locate=lambda params, x, pos, before: x[:, 0].cumsum()), probe.AFRESH),
@@ -156,6 +160,8 @@ PARTS = {
 def test_a_hook_that_depends_on_how_much_it_gets_at_once_is_named(hook):
     encoding, words = PARTS[hook]
     assert probe.fault((encoding,)) == (hook, words)
+    whole = type("Whole", (type(encoding),), {"whole_rows": True})(WIDE)
+    assert probe.fault((whole,)) == (hook, probe.LENGTHS if words is probe.BLOCKS else words)
 
 
 def until(end, causal=True):
