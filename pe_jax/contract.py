@@ -78,6 +78,7 @@ def _check_hook(
 # folder is the last on Python's path while the file is executed.
 
 Contract = TypeVar("Contract")
+FROZEN = "@dataclasses.dataclass(frozen=True)"
 
 
 def own_class(path: str, name: str, contract: type[Contract]) -> type[Contract]:
@@ -87,9 +88,7 @@ def own_class(path: str, name: str, contract: type[Contract]) -> type[Contract]:
     """
     cls = _found(path, name, contract, lambda v: isinstance(v, type) and issubclass(v, contract))
     if "__dataclass_fields__" not in vars(cls):
-        raise ValueError(
-            f"{path}:{name} lacks the line @dataclasses.dataclass(frozen=True) above its class"
-        )
+        raise ValueError(f"{path}:{name} lacks the line {FROZEN} above its class")
     theirs = {field.name for field in dataclasses.fields(contract)}  # pyright: ignore
     for field in dataclasses.fields(cls):  # pyright: ignore
         if field.init and field.name not in theirs and field.default is dataclasses.MISSING:
@@ -212,8 +211,9 @@ def _executed(path: str, file: str) -> _Loaded:
     except (Exception, SystemExit) as error:
         del _files[file]
         line = line_in(file, error)  # a SyntaxError says it itself
+        remedy = f"; write {FROZEN} above the class" * ("non-frozen" in str(error))
         raise ValueError(
-            f"{path} does not import: {type(error).__name__}: {error}{line}"
+            f"{path} does not import: {type(error).__name__}: {error}{line}{remedy}"
         ) from error
     finally:
         sys.path[:], sys.dont_write_bytecode = paths, bytecode

@@ -22,6 +22,8 @@ from pe_jax.errors import nearest
 from pe_jax.fields import check_value, hints
 
 MOST = 64  # members of a spec
+ALIASES = {"rotary": "rope", "absolute": "learned", "sincos": "sinusoidal", "relative": "shaw"}
+ALIASES |= {"position_interpolation": "pi", "ntk_aware": "ntk", "t5_bias": "t5", "none": "nope"}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -191,9 +193,10 @@ def _find(name: str) -> type[Encoding]:
         return contract.own_class(path, cls, Encoding)
     if name in ENCODINGS:
         return ENCODINGS[name]
+    near = nearest(ALIASES.get(name, name), ENCODINGS, 1 if name in ALIASES else 3)
     raise ValueError(
-        f"unknown encoding {name!r}{nearest(name, ENCODINGS, 3)} `pe-jax list encodings` prints "
-        "all; your own are dir/file.py:Class."
+        f"unknown encoding {name!r}{near} `pe-jax list encodings` prints all; your own are "
+        "dir/file.py:Class."
     )
 
 
