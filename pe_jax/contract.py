@@ -18,7 +18,7 @@ import threading
 import types
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 from pe_jax.errors import first_line, line_in, nearest
 
@@ -39,7 +39,12 @@ def check_class(cls: type, contract: type) -> None:
     made to run after the contract's.
     """
     if own := vars(cls).get("__post_init__"):
-        cls.__post_init__ = _after(contract, own)  # pyright: ignore[reportAttributeAccessIssue]
+
+        def __post_init__(self):
+            contract.__post_init__(self)
+            own(self)  # which may call it too
+
+        cls.__post_init__ = __post_init__  # pyright: ignore[reportAttributeAccessIssue]
     fields, known = cls.__dict__.get("__annotations__", {}), hooks(contract)
     if taken := [name for name in fields if name in known]:
         raise TypeError(f"{cls.__name__}.{taken[0]} is a field, and the hook's name: rename it")
@@ -47,31 +52,17 @@ def check_class(cls: type, contract: type) -> None:
         if isinstance(function, staticmethod | classmethod):
             function = function.__func__
         field = name in fields or isinstance(function, type)
-        if callable(function) and not name.startswith("_") and not field:
-            _check_hook(cls.__name__, name, function, contract.__name__, known)
-
-
-def _after(contract: type, own: Callable) -> Callable:
-    """A __post_init__ that runs the contract's, then the class's `own`, which may call it too."""
-
-    def __post_init__(self):
-        contract.__post_init__(self)
-        own(self)
-
-    return __post_init__
-
-
-def _check_hook(
-    owner: str, name: str, function: Callable, contract: str, known: dict[str, tuple[str, ...]]
-) -> None:
-    if name not in known:
-        raise TypeError(
-            f"{owner}.{name} is not a hook of {contract}{nearest(name, known)} The hooks are "
-            f"{', '.join(known)}; the name of a helper begins with an underscore."
-        )
-    given = tuple(inspect.signature(function).parameters)
-    if given != known[name]:
-        raise TypeError(f"{owner}.{name} takes {given}, and the hook takes {known[name]}")
+        if not callable(function) or name.startswith("_") or field:
+            continue
+        if name not in known:
+            raise TypeError(
+                f"{cls.__name__}.{name} is not a hook of {contract.__name__}{nearest(name, known)} "
+                f"The hooks are {', '.join(known)}; the name of a helper begins with an underscore."
+            )
+        if (given := tuple(inspect.signature(function).parameters)) != known[name]:
+            raise TypeError(
+                f"{cls.__name__}.{name} takes {given}, and the hook takes {known[name]}"
+            )
 
 
 # Users' own files, of which configs name a class or a metric as path/to/file.py:NAME. A file's
@@ -91,15 +82,12 @@ def own_class(path: str, name: str, contract: type[Contract]) -> type[Contract]:
         raise ValueError(f"{path}:{name} lacks the line {FROZEN} above its class")
     theirs = {field.name for field in dataclasses.fields(contract)}  # pyright: ignore
     for field in dataclasses.fields(cls):  # pyright: ignore
-        if field.init and field.name not in theirs and field.default is dataclasses.MISSING:
-            raise ValueError(
-                f"{path}:{name}.{field.name} needs a default, as in `{field.name}: float = 1.0`; a "
-                "default_factory is none"
-            )
         if field.init and field.name not in theirs and not _recorded(field.default):
+            got = "none" if field.default is dataclasses.MISSING else repr(field.default)
             raise ValueError(
-                f"{path}:{name}.{field.name} needs a default that a record can hold: a number of "
-                f"Python, text, True, False, None or a tuple of these, got {field.default!r}"
+                f"{path}:{name}.{field.name} needs a default that a record can hold, as in "
+                f"`{field.name}: float = 1.0`, and no default_factory: a number of Python, text, "
+                f"True, False, None or a tuple of these, got {got}"
             )
     return cls
 
@@ -127,23 +115,23 @@ def sources(*names: str) -> dict[str, str]:
     found = {}
     for path in (name.rpartition(":")[0] for name in names if ":" in name):
         shown = os.path.abspath if os.path.isabs(path) else os.path.relpath
-        own, *modules = _loaded(path).files.items()
+        own, *modules = _loaded(path)[1].items()
         found |= {path: own[1], **{shown(file): digest for file, digest in modules}}
     return found
 
 
 @contextlib.contextmanager
-def calling(name: str, what: str = "") -> Iterator[None]:
-    """An error of the user's code that path/to/file.py:NAME names, raised inside, is a ValueError
-    in one line: the name, `what` is called, the error and the line of the file.
+def calling(what: str, name: str = "") -> Iterator[None]:
+    """An error of a user's code inside is a ValueError in one line: `what` is called, the error,
+    and its line of the file that `name` is in, as path/to/file.py:NAME.
     """
     try:
         yield
     except Exception as error:
         line = line_in(Path(name.rpartition(":")[0]).resolve(), error)
         kind = "" if type(error) is ValueError else f"{type(error).__name__}: "
-        said = first_line(error) if line else error
-        raise ValueError(f"{name}{what}: {kind}{said}{line}") from error
+        said = f"{what}: {kind}{first_line(error) if kind or line else error}{line}"
+        raise ValueError(said).with_traceback(error.__traceback__) from error
 
 
 def _found(path: str, name: str, contract: type, fits: Callable[[Any], bool]) -> Any:
@@ -153,7 +141,7 @@ def _found(path: str, name: str, contract: type, fits: Callable[[Any], bool]) ->
     kind = contract.__name__.lower()
     if not os.path.isfile(path):
         raise ValueError(f"no file {path!r} for the {kind} {path}:{name}")
-    module = _loaded(path).module
+    module, _ = _loaded(path)
     value = getattr(module, name, None)
     if not fits(value):
         known = [
@@ -165,30 +153,23 @@ def _found(path: str, name: str, contract: type, fits: Callable[[Any], bool]) ->
     return value
 
 
-class _Loaded(NamedTuple):
-    """A user's file that was executed."""
-
-    module: types.ModuleType
-    files: dict[str, str]
-    """SHA-256 of the file, and of each user's module that it imported, by path."""
-
-
-_files: dict[str, _Loaded] = {}
+Loaded = tuple[types.ModuleType, dict[str, str]]  # with the SHA-256 of its files, itself the first
+_loaded_files: dict[str, Loaded] = {}
 _modules: dict[str, Any] = {}  # what users' files have put into sys.modules
 _lock = threading.RLock()  # a file may name another one while it is executed
 
 
-def _loaded(path: str) -> _Loaded:
+def _loaded(path: str) -> Loaded:
     """The file at `path`, executed once per process, and again when it, or a module that it
     imported, has changed.
     """
     file = str(Path(path).resolve())
     with _lock:
-        known = _files.get(file)
-        return known if known and known.files == _digests(known.files) else _executed(path, file)
+        known = _loaded_files.get(file)
+        return known if known and known[1] == _digests(known[1]) else _executed(path, file)
 
 
-def _executed(path: str, file: str) -> _Loaded:
+def _executed(path: str, file: str) -> Loaded:
     """Executes a file without the users' modules that Python knows, so that what is in sys.modules
     afterwards is what it imports; then those that the process imported itself come back.
     """
@@ -200,16 +181,16 @@ def _executed(path: str, file: str) -> _Loaded:
     for name in before:
         del sys.modules[name]
     sys.modules[module.__name__] = _modules[module.__name__] = module
-    found = _files[file] = _Loaded(module, {file: hashlib.sha256(source).hexdigest()})
+    found = _loaded_files[file] = module, {file: hashlib.sha256(source).hexdigest()}
     sys.path.append(os.path.dirname(file))
     sys.dont_write_bytecode = True  # it would stand for a file edited in the same second
     importlib.invalidate_caches()
     try:
         exec(compile(source, file, "exec"), vars(module))
         imported = (getattr(known, "__file__", None) for known in _users_modules().values())
-        found.files.update(_digests(sorted({*filter(None, imported)} - {file})))
+        found[1].update(_digests(sorted({*filter(None, imported)} - {file})))
     except (Exception, SystemExit) as error:
-        del _files[file]
+        del _loaded_files[file]
         line = line_in(file, error)  # a SyntaxError says it itself
         remedy = f"; write {FROZEN} above the class" * ("non-frozen" in str(error))
         raise ValueError(

@@ -50,7 +50,6 @@ from __future__ import annotations
 import dataclasses
 import functools
 import math
-import numbers
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Literal, NamedTuple, TypeVar
 
@@ -59,7 +58,7 @@ from jaxtyping import Bool, Float
 
 from pe_jax import contract, prompts, ruler
 from pe_jax.errors import nearest
-from pe_jax.fields import check
+from pe_jax.fields import Natural, check, fits
 
 
 @dataclasses.dataclass(frozen=True)
@@ -138,9 +137,8 @@ class Place(NamedTuple):
     def fits(self, sizes: Sequence[int], E: int) -> bool:
         """Whether it scores rows 0 .. E - 1 alone, whose tokens are all of one of the documents."""
         document, start, begin, end = self
-        whole = all(isinstance(number, numbers.Integral) for number in self)
-        inside = whole and 0 <= document < len(sizes) and 0 <= start < sizes[document] - end
-        return inside and 0 <= begin < end <= E
+        inside = all(fits(number, Natural) for number in self) and document < len(sizes)
+        return inside and begin < end <= E and start + end < sizes[document]
 
 
 class NoRoom(ValueError):
@@ -260,7 +258,8 @@ def named(name: str, kind: type[Kind] = Metric) -> Kind:
 
 def _number(own: TextMetric | SampleMetric, *scored: Any) -> Any:
     """The value of a user's metric, as a number of Python where it is one of NumPy or JAX."""
-    with contract.calling(own.name, f".value({'nats, sizes' if scored[1:] else 'predictions'})"):
+    arguments = "nats, sizes" if scored[1:] else "predictions"
+    with contract.calling(f"{own.name}.value({arguments})", own.name):
         value: Any = own.value(*scored)
         return value.item() if hasattr(value, "item") else value
 

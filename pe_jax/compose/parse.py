@@ -161,9 +161,7 @@ def parse(text: str) -> Spec:
     return Spec.of(members)
 
 
-def parse_list(text: str) -> list[str]:
-    """The specs of a list separated by commas, of which those inside a member do not count."""
-    return terms.elements(text)
+parse_list = terms.elements
 
 
 def make(

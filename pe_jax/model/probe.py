@@ -25,9 +25,9 @@ from pe_jax.attention.bound import Bound, fold_positions
 from pe_jax.attention.dense import attend
 from pe_jax.attention.rows import Rows
 from pe_jax.compose.hooks import place
+from pe_jax.contract import calling
 from pe_jax.encoding import RELATIVE, Encoding, overrides, sites
 from pe_jax.encodings import ENCODINGS
-from pe_jax.errors import first_line
 from pe_jax.model.lm import noisy
 
 MOST = 64  # tokens of the probe
@@ -62,11 +62,8 @@ def check(encodings: Sequence[Encoding], names: Sequence[str]) -> None:
     for i, (encoding, name) in enumerate(zip(encodings, names, strict=True)):
         if type(encoding) in ENCODINGS.values():
             continue
-        try:
+        with calling(name, name):
             found = fault(tuple(encodings[: i + 1]))
-        except Exception as error:  # the code is the user's
-            said = f"{type(error).__name__}: {first_line(error)}"
-            raise ValueError(f"{name}: raised {said}") from error
         if found:
             hook, words = found
             line = place(encoding, hook.split()[0])

@@ -397,7 +397,7 @@ def _check_users_task(task: Task, name: str, train: TrainConfig, evaluation: Eva
     lengths |= {text: sorted(evaluation.lengths) for text in evaluation.variants}
     for text, every in lengths.items():
         spread = {every[i] for i in np.linspace(0, len(every) - 1, 10).astype(int)}
-        with contract.calling(name, text and f", {text}"):
+        with contract.calling(f"{name}{text and f', {text}'}", name):
             made = variant(task, text) if text else task
             oracle.check_lists(made, (every[0], every[-1]))
             if knows:

@@ -4,15 +4,14 @@ user's own task and in the tests of the package's tasks.
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import jax
 import numpy as np
 
-from pe_jax.errors import first_line
+from pe_jax.contract import calling
 from pe_jax.task import Sample, Task
 
 ERRORS = 6.0
@@ -26,28 +25,16 @@ def drawn(task: Task, n, longest: int, count: int, seed=0) -> Sample:
     return jax.vmap(lambda key: task.sample(key, n, longest))(keys)
 
 
-@contextlib.contextmanager
-def _asked(hook: str, what: str) -> Iterator[None]:
-    """An error inside names the hook that raised it and the sample."""
-    try:
-        yield
-    except Exception as error:  # the code is the user's
-        raise ValueError(
-            f"{hook} raised {type(error).__name__}: {first_line(error)} for {what}; `has(self, n)` "
-            "in the class says which lengths there are"
-        ).with_traceback(error.__traceback__) from error
-
-
 def check_lists(task: Task, lengths: Sequence[int]) -> None:
     """ValueError unless what `guess`, `depths` and `distances` give for a sample of each length is
     None or has an entry for each token.
     """
     for n in lengths:
         size = int(task.size(n))
-        with _asked("sample", f"n = {n}"):
+        with calling(f"sample of length {n}"):
             text = np.asarray(drawn(task, np.int32(n), n, 1).tokens)[0, :size].tolist()
         for hook in ("guess", "depths", "distances"):
-            with _asked(hook, f"the sample {text} of length n = {n}"):
+            with calling(f"{hook} of the sample {text} of length {n}, which `has` allows"):
                 found = getattr(task, hook)(text)
             if found is not None and len(found) != size:
                 raise ValueError(
@@ -79,9 +66,9 @@ def check(task: Task, lengths: tuple[int, ...], count: int) -> None:
             text = tokens[:size].tolist()
             said = [int(t) if s else None for t, s in zip(targets[:size], scored, strict=False)]
             where = f"the sample {text} of length {n}"
-            with _asked("bayes", where):
+            with calling(f"bayes of {where}"):
                 best = task.bayes(text)
-            with _asked("oracle", where):
+            with calling(f"oracle of {where}, which `has` allows"):
                 wanted = said if best is not None else list(task.oracle(text))
             if wanted != said:
                 raise ValueError(f"{where} has the targets {said}, and its oracle says {wanted}")

@@ -235,5 +235,5 @@ def test_what_a_hook_raises_in_the_probe_is_one_line():
     def fails(params, x, tokens, pos):
         raise RuntimeError("no table\nof that size")
 
-    with pytest.raises(ValueError, match="^a.py:Mine: raised RuntimeError: no table$"):
+    with pytest.raises(ValueError, match="^a.py:Mine: RuntimeError: no table$"):
         probe.check([mine(embed=fails)], ["a.py:Mine"])

@@ -354,12 +354,12 @@ class Short(ReverseString):
     ("name", "changed", "said"),
     [
         ("Late", {}, ": .*length 12 has the targets .* oracle says"),
-        ("Raises", {}, ": sample raised AttributeError: .* for n = 1; "),
+        ("Raises", {}, ": sample of length 1: AttributeError: "),
         (
             "Beyond",
             {},
-            r": oracle raised IndexError: list index out of range for the sample \[\d, \d\] of "
-            r"length 1; `has\(self, n\)` in the class says which lengths there are \(line 18\)$",
+            r": oracle of the sample \[\d, \d\] of length 1, which `has` allows: "
+            r"IndexError: list index out of range \(line 18\)$",
         ),
         ("Shifted", {"eval": {"variants": ("by=1",)}}, ", by=1: .* oracle says"),
         ("Guesses", {}, ": guess must give an entry for each of the 2 tokens"),
