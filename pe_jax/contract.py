@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, TypeVar
 
-from pe_jax.errors import first_line, line_in, nearest
+from pe_jax.errors import first_line, last_line, nearest
 
 
 @functools.cache
@@ -127,10 +127,12 @@ def calling(what: str, name: str = "") -> Iterator[None]:
     """
     try:
         yield
-    except Exception as error:
-        line = line_in(Path(name.rpartition(":")[0]).resolve(), error)
+    except (Exception, SystemExit) as error:
+        line = last_line(Path(name.rpartition(":")[0]).resolve(), error)
         kind = "" if type(error) is ValueError else f"{type(error).__name__}: "
-        said = f"{what}: {kind}{first_line(error) if kind or line else error}{line}"
+        said = f"{what}: {kind}{first_line(error) if kind or line else error}"
+        said += f" (line {line})" * bool(line)
+        said += f"; write {FROZEN} above the class" * ("non-frozen" in said)
         raise ValueError(said).with_traceback(error.__traceback__) from error
 
 
@@ -186,16 +188,13 @@ def _executed(path: str, file: str) -> Loaded:
     sys.dont_write_bytecode = True  # it would stand for a file edited in the same second
     importlib.invalidate_caches()
     try:
-        exec(compile(source, file, "exec"), vars(module))
+        with calling(f"{path} does not import", f"{file}:"):
+            exec(compile(source, file, "exec"), vars(module))
         imported = (getattr(known, "__file__", None) for known in _users_modules().values())
         found[1].update(_digests(sorted({*filter(None, imported)} - {file})))
-    except (Exception, SystemExit) as error:
+    except ValueError:
         del _loaded_files[file]
-        line = line_in(file, error)  # a SyntaxError says it itself
-        remedy = f"; write {FROZEN} above the class" * ("non-frozen" in str(error))
-        raise ValueError(
-            f"{path} does not import: {type(error).__name__}: {error}{line}{remedy}"
-        ) from error
+        raise
     finally:
         sys.path[:], sys.dont_write_bytecode = paths, bytecode
         _modules.update(_users_modules())

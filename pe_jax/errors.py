@@ -53,7 +53,7 @@ def in_words(error: OSError) -> str:
     return f"{place}{error.strerror[0].lower()}{error.strerror[1:]}{remedy}"
 
 
-def first_line(error: Exception) -> str:
+def first_line(error: BaseException) -> str:
     """The first line of an error's message, at most 200 characters; "" where it says nothing."""
     return (str(error).strip().splitlines() or [""])[0][:200]
 
@@ -65,12 +65,6 @@ def last_line(file: str | Path, error: BaseException) -> int | None:
     frames = traceback.extract_tb(error.__traceback__)
     lines = [frame.lineno for frame in frames if frame.filename == str(file)]
     return lines[-1] if lines else None
-
-
-def line_in(file: str | Path, error: BaseException) -> str:
-    """`last_line` for the end of a sentence: " (line N)", or ""."""
-    line = last_line(file, error)
-    return f" (line {line})" if line else ""
 
 
 @contextlib.contextmanager

@@ -170,16 +170,13 @@ def records(request: Request) -> Prompt:
     answer, depths = [], []
     for i in order:
         parts.append(written[i])
-        of_digits = [j for j, token in enumerate(written[i].tolist()) if _has_digit(request, token)]
+        pieces = [request.tokenizer.pieces[token] for token in written[i].tolist()]
+        of_digits = [j for j, piece in enumerate(pieces) if any(48 <= byte <= 57 for byte in piece)]
         answer += [at + j for j in of_digits]
         depths += [i / (RECORDS - 1)] * len(of_digits)
         at += len(written[i])
     tokens = np.concatenate(parts).astype(np.int32)
     return Prompt(tokens, np.array(answer), np.array(depths), tuple(needles))
-
-
-def _has_digit(request: Request, token: int) -> bool:
-    return any(48 <= byte <= 57 for byte in request.tokenizer.pieces[token])
 
 
 def _alike(a: np.ndarray, b: np.ndarray) -> int:

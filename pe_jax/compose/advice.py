@@ -41,17 +41,13 @@ def _twice(encodings: Sequence[Encoding], names: Sequence[str]) -> Iterator[str]
     members = list(zip(encodings, names, strict=True))
     for i, (b, b_name) in enumerate(members):
         for a, a_name in members[:i]:
-            if (twice := _both(a, b)) and (shared := {*layers_of(a)} & {*layers_of(b)}):
+            biases = overrides(a, "relative_bias") and overrides(b, "relative_bias")
+            twice = "add a bias of the distance, and only the sum acts" * biases
+            if kin(type(a), type(b)):
+                twice = f"do what {a.family} does"
+            if twice and (shared := {*layers_of(a)} & {*layers_of(b)}):
                 yield (
                     f"{a_name} and {b_name} both {twice}, in layer {min(shared)} for example: "
                     "leave one out, or give them layers of their own, as in a[::2]+b[1::2]"
                 )
                 break  # of many that do the same, each is told once
-
-
-def _both(a: Encoding, b: Encoding) -> str:
-    """What both do, where once would be enough; "" if there is nothing."""
-    if kin(type(a), type(b)):
-        return f"do what {a.family} does"
-    biases = overrides(a, "relative_bias") and overrides(b, "relative_bias")
-    return "add a bias of the distance, and only the sum acts" if biases else ""

@@ -142,7 +142,7 @@ def defaults(cls: type[Encoding]) -> dict[str, Any]:
     """The fields that a user may set, with their defaults. `where` is one of them only if the class
     overrides `embed`.
     """
-    fixed = {"dims"} if _embeds(cls) else {"dims", "where"}
+    fixed = {"dims"} if cls.embed is not Encoding.embed else {"dims", "where"}
     return {f.name: f.default for f in dataclasses.fields(cls) if f.init and f.name not in fixed}
 
 
@@ -156,7 +156,8 @@ def parse(text: str) -> Spec:
         cls = _find(term.name)
         fields = terms.literals(term.fields, part)
         if term.layers is not None:
-            fields |= {"layers": term.layers} | ({"where": "layers"} if _embeds(cls) else {})
+            fields |= {"layers": term.layers}
+            fields |= {"where": "layers"} if "where" in defaults(cls) else {}
         members.append((term.name, cls, fields))
     return Spec.of(members)
 
@@ -179,10 +180,6 @@ def make(
 def sources(*specs: str) -> dict[str, str]:
     """SHA-256 of the users' files that the specs name, as of `contract.sources`."""
     return contract.sources(*(member.name for spec in specs for member in parse(spec)))
-
-
-def _embeds(cls: type[Encoding]) -> bool:
-    return cls.embed is not Encoding.embed
 
 
 def _find(name: str) -> type[Encoding]:
@@ -222,16 +219,11 @@ def _slices(text: str) -> list[slice]:
     try:
         if set(text) - set("0123456789:,- "):
             raise ValueError
-        return [_slice(part) for part in text.split(",")]
+        parts = [part.split(":") for part in text.split(",")]
+        ends: Any = [[int(end) if end.strip() else None for end in part] for part in parts]
+        return [slice(*e) if e[1:] else slice(e[0], e[0] + 1 or None) for e in ends]
     except (ValueError, TypeError):
         raise ValueError(
             "layers must be slices or numbers with commas between, such as ':', '::2', '-1:' or "
             f"'0,3', got {text!r}"
         ) from None
-
-
-def _slice(text: str) -> slice:
-    """The slice that a slice or a number stands for. ValueError or TypeError if it is neither."""
-    if ":" in text:
-        return slice(*(int(end) if end.strip() else None for end in text.split(":")))
-    return slice(int(text), int(text) + 1 or None)

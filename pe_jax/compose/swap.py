@@ -17,15 +17,13 @@ from pe_jax.encoding import Encoding, overrides
 from pe_jax.encodings import ENCODINGS
 from pe_jax.encodings.scaled import Scaled
 
-Class = type[Encoding]
 
-
-def kin(a: Class, b: Class) -> bool:
+def kin(a: type[Encoding], b: type[Encoding]) -> bool:
     """Whether two encodings are of one family. NoPE is of none, not even its own."""
     return a.family is not None and a.family == b.family
 
 
-def replaces(new: Class, old: Class) -> bool:
+def replaces(new: type[Encoding], old: type[Encoding]) -> bool:
     """Whether `new`, swapped into a model, takes the place of `old`: the class itself, one that
     `new` subclasses (as a user's own class may), or the plain class of its family.
     """

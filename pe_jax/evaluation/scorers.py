@@ -301,7 +301,7 @@ def _of_text(
     if isinstance(targets, Missing):
         return _no_score(key, targets)
     row = Row(**key._asdict(), value=cut.value(targets), seconds=seconds)
-    if not cut.has_curve:
+    if not getattr(cut.metric, "by_position", False) and not getattr(cut.metric, "by_depth", False):
         return Scored(row, None)
     position, value = cut.curve(targets)
     return Scored(row, Curve(**key._asdict(), position=position, value=value))

@@ -102,13 +102,6 @@ class Windows:
             return self.metric.value(Predictions(scored, right, nats, *[unknown] * 3))
         return self.metric.value(targets[scored], self.sizes[:, -self.last :][scored])
 
-    @property
-    def has_curve(self) -> bool:
-        """Whether results can be drawn by position, or by depth."""
-        if isinstance(self.metric, TextMetric):
-            return self.metric.by_position
-        return self.metric.by_depth
-
     def curve(self, targets: np.ndarray) -> tuple[tuple[float, ...], tuple[float | None, ...]]:
         """(places, the metric's value at each). Of text the value against the position in the
         window, from 1 to E, in bins of equal width on a logarithmic scale, each by its middle, None

@@ -374,12 +374,10 @@ def _check_users_metrics(names: Sequence[str], task: Task) -> None:
     """ValueError if a user's own metric raises, or gives no number, for two tokens or samples."""
     for name in (name for name in names if ":" in name):
         own = named(name, TextMetric if task.reads_text else SampleMetric)
-        if isinstance(own, TextMetric):
-            value = own.value(np.array([0.5, 2.0]), np.array([1, 3]))
-        else:
-            scored, nats = np.ones((2, 1), bool), np.array([[0.5], [2.0]])
-            value = own.value(Predictions(scored, nats < 1, nats, nats, nats, nats))
-        check_value(value, float, f"the value of {name}")
+        nats = np.array([[0.5], [2.0]])
+        predictions = Predictions(np.ones((2, 1), bool), nats < 1, nats, nats, nats, nats)
+        scored: Any = (nats[:, 0], np.array([1, 3])) if task.reads_text else (predictions,)
+        check_value(own.value(*scored), float, f"the value of {name}")
 
 
 def _check_users_task(task: Task, name: str, train: TrainConfig, evaluation: EvalConfig) -> None:
