@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import re
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -41,6 +42,8 @@ class RunView(progress.RunBar):
         """Shows the run, once nothing stands in its way."""
         if self.run.train.steps:
             self.console.print(parameter_table(self.run))
+            for line in natures(self.run):
+                self.say(line)
         super().begin()
 
 
@@ -168,6 +171,28 @@ def left_out(damages: Sequence[str]) -> int:
     for damage in damages:
         print(f"{sys.argv[0]}: {damage}", file=sys.stderr)
     return 1 if damages else 0
+
+
+def natures(run: Any) -> Iterator[str]:
+    """What each encoding of the user's own in a run reads, and what it does not learn."""
+    from pe_jax.atlas.facts import kind
+    from pe_jax.compose.parse import parse
+    from pe_jax.model.probe import without_gradient
+    from pe_jax.runs.config import members_of
+
+    spec, fields = members_of(run.config["pe"])
+    words = {"both": "absolute and relative", "order": "no", "moved": "and moves"}
+    for i, member in enumerate(parse(spec).with_fields(fields)):
+        if ":" in member.name:
+            dims = run.encodings[i].dims
+            said = ["reads no later tokens"] * dims.causal  # else it was refused
+            with contextlib.suppress(Exception):  # of the user's code, with models of other sizes
+                if dead := without_gradient(run.encodings[: i + 1]):
+                    said += [f"gets no gradient for its {', '.join(dead)}"]
+                reads = kind(str(member), dims.head).reads
+                said = [f"reads {words.get(reads, reads)} positions", *said]
+            if said:
+                yield f"{member.name} {', '.join(said)}"
 
 
 def parameter_table(run: Any) -> Table:

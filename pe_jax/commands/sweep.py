@@ -172,9 +172,13 @@ def _check(left: list[Run]) -> None:
     """Prints what is doubtful about the text of the runs that are left. Refused if a run cannot
     begin.
     """
+    from pe_jax.commands import console
     from pe_jax.runs.trackers import require
 
     require({name for run in left for name in run.log.trackers})
+    for run in {run.encodings: run for run in left}.values():
+        for line in console.natures(run):
+            print(line)
     by_needs = {repr((run.data, run.eval, run.train.length, run.train.batch)): run for run in left}
     for run in by_needs.values():
         for doubt in run.load().about.doubts():  # load refuses text that is too short

@@ -138,6 +138,25 @@ def _fault_at(encodings: tuple[Encoding, ...], length: int) -> tuple[str, str] |
     return next(wrong, None)
 
 
+def without_gradient(encodings: tuple[Encoding, ...]) -> list[str]:
+    """The parameters of the last encoding that no gradient reaches in a text of its training
+    length, of 512 tokens at most, neither as they are drawn nor with noise.
+    """
+    e, rng = encodings[-1], np.random.default_rng(0)
+    length, drawn = min(e.dims.train_len, 512), e.init(jax.random.key(0))
+    learned = {name: a for name, a in drawn.items() if name not in e.fixed}
+    tokens = np.arange(length, dtype=np.int32) % min(e.dims.vocab, IDS)
+    sizes = (length, e.dims.model), (length, 3, e.dims.heads, e.dims.head)
+    x, qkv = (rng.normal(size=size).astype(np.float32) for size in sizes)
+
+    def summed(params):
+        _, embedded, _, out = _outputs(encodings, drawn | params, tokens, tokens, x, qkv)
+        return (embedded * x).sum() + (out * qkv[:, 0]).sum()
+
+    slopes = [jax.grad(summed)(params) for params in (learned, noisy(learned, 0))]
+    return [name for name in learned if not any(np.any(slope[name]) for slope in slopes)]
+
+
 def _of_distances(e: Encoding, params, length: int) -> tuple[str, str] | None:
     """(hook, what is wrong) of the first hook of the distance whose values depend on which other
     distances it gets, or change from `constant_from` on; None if nothing is.

@@ -201,6 +201,24 @@ def test_what_raises_for_a_part_alone_is_left_to_the_run_that_gets_there():
     assert probe.fault((mine(bias=bias),)) is None
 
 
+@pytest.mark.parametrize(
+    ("s", "slope", "without", "beside_fixed"),
+    [
+        (-2.0, lambda p: jnp.maximum(p["s"], 0.0), ["s", "t"], ["s"]),
+        (2.0, lambda p: jnp.maximum(p["s"], 0.0), ["t"], []),
+        (0.0, lambda p: p["s"] * p["t"], [], ["s"]),  # noise shows that neither is in vain
+    ],
+)
+def test_parameters_without_gradient_are_found(s, slope, without, beside_fixed):
+    made = mine(
+        init=lambda key: {"s": jnp.full(WIDE.heads, s), "t": jnp.ones(WIDE.heads) * s},
+        relative_bias=lambda params, n: -slope(params)[:, None] * jnp.abs(n)[None],
+    )
+    assert probe.without_gradient((made,)) == without
+    type(made).fixed = ("t",)
+    assert probe.without_gradient((made,)) == beside_fixed
+
+
 FILE = """
 import dataclasses
 import jax.numpy as jnp
