@@ -1,7 +1,7 @@
 """Executes docs/positions.ipynb in a fresh kernel and writes the outputs into it.
 
 The kernel works in an empty folder, so that every result is of the present code and no file stays
-behind. Needs the packages of the extra "docs".
+behind. Needs the packages of the extra "notebook".
 """
 
 import tempfile

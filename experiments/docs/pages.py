@@ -337,7 +337,7 @@ def study(folder: Path) -> str:
     parts = [texts[name] for name in names if name in ("NOTES", "README")]
     if not parts:
         title = relative(folder).removeprefix("results/").replace("_", " ").capitalize()
-        parts = [f"# {title}", *made_by(folder.name)]
+        parts = [f"# {title}", *made_by(folder)]
     figures = [path.name for path in sorted(folder.glob("*.png"))]
     new = [name for name in figures if f"({name})" not in parts[0]]
     if new:
@@ -351,11 +351,13 @@ def study(folder: Path) -> str:
     return "\n\n".join(parts)
 
 
-def made_by(name: str) -> Iterator[str]:
+def made_by(folder: Path) -> Iterator[str]:
+    """The config of the study, which has the name of the study's folder in results/."""
+    name = folder.relative_to(ROOT / "results").parts[0]
     for config in (f"pe_jax/configs/{name}.py", f"configs/{name}.py"):
         if (ROOT / config).exists():
             doc = ast.get_docstring(ast.parse((ROOT / config).read_text("utf-8"))) or ""
-            yield f"{prose(doc)}\n\nBy [{config}](../../{config})."
+            yield f"{prose(doc)}\n\nBy [{config}]({posixpath.relpath(config, relative(folder))})."
             return
 
 
