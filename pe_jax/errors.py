@@ -53,6 +53,12 @@ def in_words(error: OSError) -> str:
     return f"{place}{error.strerror[0].lower()}{error.strerror[1:]}{remedy}"
 
 
+def to_install(extra: str) -> str:
+    """How an extra of the package is installed, for the end of a message."""
+    own = f"for an environment of your own pip install -e '.[{extra}]'"
+    return f"give scripts/setup --extra={extra} in the clone, or {own}"
+
+
 def first_line(error: BaseException) -> str:
     """The first line of an error's message, at most 200 characters; "" where it says nothing."""
     return (str(error).strip().splitlines() or [""])[0][:200]

@@ -10,7 +10,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
 CONSTRAINTS = "constraints/py{}{}.txt".format(*sys.version_info)
-TOOLS = ("bash", "env", "cat", "cksum", "dirname", "grep", "ln", "mkdir", "rm", "tr")
+TOOLS = ("bash", "env", "cat", "cksum", "dirname", "grep", "ln", "mkdir", "rm", "sleep", "tr")
 
 # A stand-in for uv: makes an environment at once, notes what it was asked to do in `calls`, and
 # cannot install while a file named `offline` lies beside it.
@@ -22,7 +22,11 @@ case "$1 $2" in
         while [ "$1" != --python ]; do shift; done
         mkdir -p "$3/bin" && ln -s "$(command -v "$2")" "$3/bin/python"
         echo "made $3" >>calls ;;
-    "pip install") if [ -e offline ]; then exit 3; fi; echo "installed ${*: 6}" >>calls ;;
+    "pip install")
+        if [ -e offline ]; then exit 3; fi
+        echo "installed ${*: 6}" >>calls
+        info=${5%/bin/python}/lib/python3/site-packages/pe_jax-1.0.dist-info
+        mkdir -p "$info" && echo '{"dir_info":{"editable":true}}' >"$info/direct_url.json" ;;
 esac
 """
 
@@ -111,6 +115,14 @@ def test_setup_installs_again_when_the_clone_has_moved(clone_with_uv):
     assert clone_with_uv.setup()[2] == [f"installed -e . -c {CONSTRAINTS}"]
 
 
+def test_setup_replaces_a_copy_of_the_package_by_the_clone(clone_with_uv):
+    clone_with_uv.setup()
+    (info,) = (clone_with_uv.root / ".venv").rglob("direct_url.json")
+    info.write_text('{"dir_info": {}}')  # as `pip install .` leaves it
+    assert clone_with_uv.setup()[2] == [f"installed -e . -c {CONSTRAINTS}"]
+    assert clone_with_uv.setup() == (0, "Environment .venv: up to date.\n", [])
+
+
 def test_setup_makes_an_interrupted_environment_anew(clone_with_uv):
     clone_with_uv.setup()
     (clone_with_uv.root / "pyproject.toml").write_text("[project]\nname = 'other'\n")
@@ -136,12 +148,12 @@ BACKEND = """
 import base64, hashlib, pathlib, zipfile
 
 def build_editable(folder, settings=None, metadata=None):
-    name = "tiny-1.0-py3-none-any.whl"
-    info = "tiny-1.0.dist-info"
+    name = "pe_jax-1.0-py3-none-any.whl"
+    info = "pe_jax-1.0.dist-info"
     with zipfile.ZipFile(pathlib.Path(folder) / name, "w") as wheel:
-        wheel.writestr("tiny.pth", str(pathlib.Path.cwd()))
-        wheel.writestr(f"{info}/METADATA", "Metadata-Version: 2.1\\nName: tiny\\nVersion: 1.0\\n")
-        wheel.writestr(f"{info}/WHEEL", "Wheel-Version: 1.0\\nGenerator: tiny\\n"
+        wheel.writestr("pe_jax.pth", str(pathlib.Path.cwd()))
+        wheel.writestr(f"{info}/METADATA", "Metadata-Version: 2.1\\nName: pe_jax\\nVersion: 1.0\\n")
+        wheel.writestr(f"{info}/WHEEL", "Wheel-Version: 1.0\\nGenerator: pe_jax\\n"
                        "Root-Is-Purelib: true\\nTag: py3-none-any\\n")
         wheel.writestr(f"{info}/RECORD", "")
     return name
@@ -154,12 +166,12 @@ def test_setup_with_pip_makes_a_working_environment(clone):
     (clone.root / "backend.py").write_text(BACKEND)
     (clone.root / "pyproject.toml").write_text(
         "[build-system]\nrequires = []\nbuild-backend = 'backend'\nbackend-path = ['.']\n"
-        "[project]\nname = 'tiny'\nversion = '1.0'\n"
+        "[project]\nname = 'pe_jax'\nversion = '1.0'\n"
     )
     code, output, _ = clone.setup(".somewhere")
     assert code == 0, output
-    assert re.fullmatch(r"Environment .somewhere: installing pe_jax by pip ... \d+ s\n", output)
+    assert re.fullmatch(r"Environment .somewhere: installing pe_jax by pip \.{3,} \d+ s\n", output)
     python = clone.root / ".somewhere/bin/python"
-    query = "import importlib.metadata as m; print(m.version('tiny'))"
+    query = "import importlib.metadata as m; print(m.version('pe_jax'))"
     assert subprocess.check_output([python, "-c", query], text=True) == "1.0\n"
     assert clone.setup(".somewhere") == (0, "Environment .somewhere: up to date.\n", [])

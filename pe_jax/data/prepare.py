@@ -227,6 +227,6 @@ def _unprepared(name: str, folder: Path) -> str:
         f"{name} is not prepared in {folder}, and needs TensorFlow and a network for that. "
         f"Copy a folder {name} prepared elsewhere (as array_record) into {folder}; or put its "
         "text into files and read them by data.source=files:PATH, or prepare these as a dataset of "
-        "another name; or, with pip install 'pe_jax[tensorflow]' (and apache-beam for wiki40b, "
+        "another name; or, with the extra tensorflow of pe_jax (and apache-beam for wiki40b, "
         f'wikipedia and c4): python -c "{command}"'
     )

@@ -26,7 +26,7 @@ import numpy as np
 
 from pe_jax import record
 from pe_jax.data.corpus import Corpus
-from pe_jax.errors import nearest
+from pe_jax.errors import nearest, to_install
 from pe_jax.storage import atomic, gguf_file, hashes
 from pe_jax.storage.paths import cache, existing, expanded
 
@@ -499,7 +499,6 @@ def _library() -> Any:
         import tokenizers
     except ImportError:
         raise ValueError(
-            "a tokenizer other than bytes needs the library tokenizers: "
-            "pip install 'pe_jax[tokenizers]'"
+            f"a tokenizer other than bytes needs the library tokenizers: {to_install('pretrained')}"
         ) from None
     return tokenizers

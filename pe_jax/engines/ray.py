@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from pe_jax.engines.engine import Command, Exit, start
-from pe_jax.errors import Refused
+from pe_jax.errors import Refused, to_install
 from pe_jax.runs.resources import Resources, cores
 
 LOOK_SECONDS = 0.1  # between two looks of a worker at its process
@@ -144,7 +144,7 @@ class Ray:
 def check_installed() -> None:
     """Refused where Ray is not installed."""
     if importlib.util.find_spec("ray") is None:
-        raise Refused("--engine=ray needs Ray: pip install 'pe_jax[ray]'")
+        raise Refused(f"--engine=ray needs Ray: {to_install('ray')}")
 
 
 def carry_out(command: Command) -> int:

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from pe_jax.errors import to_install
 from pe_jax.pretrained.config import Described, described
 from pe_jax.storage import gguf_file, hashes
 from pe_jax.storage.paths import existing, expanded
@@ -141,9 +142,8 @@ def _safetensors(path: Path) -> Any:
     try:
         import safetensors
     except ImportError:
-        raise ValueError(
-            "hf:DIR needs the library safetensors: pip install 'pe_jax[pretrained]'"
-        ) from None
+        needed = f"hf:DIR needs the library safetensors: {to_install('pretrained')}"
+        raise ValueError(needed) from None
     try:
         return safetensors.safe_open(path, framework="flax")
     except (safetensors.SafetensorError, OSError) as error:

@@ -82,9 +82,9 @@ class LogConfig:
     """Steps after which validation text is scored again while training."""
     tensorboard: bool = False
     """Whether a copy of the history goes to <workdir>/<run id>/tensorboard; needs
-    pe_jax[tensorboard]."""
+    the extra tensorboard."""
     wandb: bool = False
-    """Whether a copy of the history goes to Weights & Biases; needs pe_jax[wandb]. With
+    """Whether a copy of the history goes to Weights & Biases; needs the extra wandb. With
     WANDB_MODE=offline it needs no network."""
 
     def __post_init__(self):

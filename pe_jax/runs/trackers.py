@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from pe_jax.errors import Refused
+from pe_jax.errors import Refused, to_install
 from pe_jax.record import Begun, Result
 from pe_jax.storage import records
 from pe_jax.storage.jsonl import read_lines
@@ -104,7 +104,7 @@ def require(names: Iterable[str]) -> None:
     for name in names:
         module = importlib.util.find_spec(PACKAGES[name])
         if module is None or module.origin is None:  # a folder of that name is no package
-            raise Refused(f"log.{name} needs {PACKAGES[name]}: pip install 'pe_jax[{name}]'")
+            raise Refused(f"log.{name} needs {PACKAGES[name]}: {to_install(name)}")
 
 
 class Trackers:

@@ -489,7 +489,7 @@ def test_too_little_text_and_a_missing_library_are_told(monkeypatch):
         tokenize(corpus("a few words, a few words"), "bpe:300")
     monkeypatch.setitem(sys.modules, "tokenizers", None)
     assert len(tokenize(corpus(PROSE), "bytes").tokenizer.pieces) == 256
-    with pytest.raises(ValueError, match=r"pip install 'pe_jax\[tokenizers\]'"):
+    with pytest.raises(ValueError, match="--extra=pretrained in the clone"):
         tokenize(corpus(PROSE), "bpe:300")
 
 

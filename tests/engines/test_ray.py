@@ -91,7 +91,7 @@ def test_an_engine_that_is_not_there_is_told(monkeypatch):
     with pytest.raises(Refused, match="--address=auto is for --engine=ray"):
         sweep.choose("local", 0, "auto")
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
-    with pytest.raises(Refused, match=r"pip install 'pe_jax\[ray\]'"):
+    with pytest.raises(Refused, match="--extra=ray in the clone"):
         sweep.choose("ray", 0, "")
 
 
