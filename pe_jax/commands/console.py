@@ -109,7 +109,7 @@ def publish(
     `out`, writes the study there, every model against `baseline`, and prints its paths.
 
     `published` are tables of published numbers; `missing` are sentences on the runs without a
-    result, for the files; `again` is the command that makes the report.
+    result, for the files; `again` is the command that makes the report, this one by default.
     """
     from pe_jax.report import headroom, page, sheet, sheets, tables
 
@@ -119,7 +119,7 @@ def publish(
     reported = choice.tables(tables.study(shown), shown)
     written = []
     if out:
-        commands = [again or f"pe-jax report --workdir=DIR --out=results/{out.name}"]
+        commands = [again or cli.command_line()]
         written = page.write(
             results, out, commands, choice, baseline, published, missing, reported, answer
         )

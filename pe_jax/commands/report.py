@@ -17,7 +17,6 @@ With published numbers, as in results/reference/, there are published.md and pub
 from __future__ import annotations
 
 import functools
-import shlex
 import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -86,28 +85,14 @@ def main() -> int:
         results = study.together(workdirs, remedy, damages.append)
         missing = console.missing(_standings(workdirs), results)
         choice = Selection.of(_ROW.value, _METRIC.value, _COLUMN.value, not _NO_NOTES.value)
-        again = _again(len(workdirs), out.name)
         sentences = [*missing.values()]
-        console.publish(results, out, choice, _BASELINE.value, references, sentences, again)
+        console.publish(results, out, choice, _BASELINE.value, references, sentences)
     except (ValueError, OSError) as error:
         return cli.fail(error)
     for state, sentence in missing.items():
         if state != "damaged":  # each damaged run has a line of its own
             print(f"{sys.argv[0]}: {sentence}", file=sys.stderr)
     return console.left_out(damages)
-
-
-def _again(folders: int, name: str) -> str:
-    """The command that makes the report, for any machine's folders."""
-    flags_of = [("row", one) for one in _ROW.value]
-    flags_of += [("column", one) for one in _COLUMN.value]
-    flags_of += [("metric", one) for one in _METRIC.value]
-    flags_of += [("baseline", _BASELINE.value)] if _BASELINE.value else []
-    flags_of += [("reference", one) for one in _REFERENCE.value]
-    asked = "".join(f" --{flag}={shlex.quote(value)}" for flag, value in flags_of)
-    notes = " --no_notes" if _NO_NOTES.value else ""
-    read = " ".join(f"--workdir=DIR{i if i > 1 else ''}" for i in range(1, folders + 1))
-    return f"pe-jax report {read} --out=results/{name}{asked}{notes}"
 
 
 def _standings(workdirs: Iterable[Path]) -> Iterator[Standing]:

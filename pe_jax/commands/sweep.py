@@ -152,7 +152,8 @@ def _carried_out(
         try:
             standings = [run for run in status.standings(_workdir()) if run.id in folders]
             missing = [*console.missing(standings, results).values()]
-            console.publish(results, None if others else out, missing=missing)
+            again = shlex.join(["pe-jax", "report", f"--workdir={_workdir()}", f"--out={out}"])
+            console.publish(results, None if others else out, missing=missing, again=again)
         except (ValueError, OSError) as error:
             return cli.fail(error)
     if others:

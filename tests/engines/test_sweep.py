@@ -239,12 +239,14 @@ def test_ones_own_encoding_is_in_the_table_with_the_others(study):
 
 
 def test_the_report_of_a_sweep_is_written(study):
-    _, out, done = study
+    workdir, out, done = study
     names = {path.name for path in out.iterdir()}
     wanted = {"runs.jsonl", "table.md", "table.tex", "table.csv", "curves.png", "report.html"}
     assert wanted <= names
     assert all(str(out / name) in done.out for name in wanted)
-    assert "Mine(slope=0.25)" in (out / "report.html").read_text()
+    page = (out / "report.html").read_text()
+    assert "Mine(slope=0.25)" in page
+    assert f"pe-jax report --workdir={workdir} --out={out}</pre>" in page
 
 
 def test_overrides_reach_every_run(lab, study):

@@ -193,9 +193,11 @@ def test_the_command_reads_several_folders_and_tells_what_is_damaged_or_empty(tm
     (tmp_path / "tasks" / "cut" / "result.json").write_text("{")
     (tmp_path / "empty").mkdir()
     folders = [f"--workdir={tmp_path / name}" for name in ("tasks", "text")]
-    done = lab.start("report", *folders, f"--out={tmp_path / 'out'}").wait()
+    asked = [*folders, f"--out={tmp_path / 'out'}"]
+    done = lab.start("report", *asked).wait()
     assert done.code == 1 and "cut/result.json is damaged" in done.err
-    assert "--workdir=DIR --workdir=DIR2" in (tmp_path / "out" / "report.html").read_text("utf-8")
+    page = (tmp_path / "out" / "report.html").read_text("utf-8")
+    assert f"pe-jax report {' '.join(asked)}</pre>" in page
     assert (tmp_path / "out" / "overview.csv").is_file()
     failed = lab.start("report", *folders, f"--workdir={tmp_path / 'empty'}").wait()
     assert failed.code == 2 and "no results in" in failed.err

@@ -725,7 +725,7 @@ def test_rows_are_chosen_on_the_command_line(lab, tmp_path, records):
     done = lab.start("report", *folders, "--row=t5 as T5", "--row=rope").wait()
     assert (done.code, done.err) == (0, "")
     assert "T5" in done.out and "alibi" not in done.out
-    assert "--row=&#39;t5 as T5&#39;" in (tmp_path / "out" / "report.html").read_text("utf-8")
+    assert "&#39;--row=t5 as T5&#39;" in (tmp_path / "out" / "report.html").read_text("utf-8")
     wrong = lab.start("report", *folders, "--row=ropes").wait()
     assert wrong.code == 2 and len(wrong.err.splitlines()) == 1
     assert "no model is called 'ropes'" in wrong.err and "rope" in wrong.err
