@@ -35,7 +35,7 @@ def show(runs: list[Run], workdir: Path, jobs: int) -> None:
     for id, result in results.items():
         if result and result.seconds:
             times[id] = result.seconds.total
-    names = labels.short(map(_begun, runs))
+    names = labels.short(runs)
     columns = ("run", "id", "seeds", "steps", "parameters", "about", "state")
     rows = []
     for run in runs:
@@ -56,18 +56,6 @@ def show(runs: list[Run], workdir: Path, jobs: int) -> None:
             out.print(f"note: {names[run.id]}: on this machine {lacks}")
     todo = f"{count(len(runs), 'run')}, {len(left)} to do"
     out.print(f"{todo}: {_total([times.get(id) for id in left], jobs, workdir)}" if left else todo)
-
-
-def _begun(run: Run) -> record.Begun:
-    """The run as its config.json will have it, without what only reading its text tells."""
-    return record.Begun(
-        id=run.id,
-        label=run.label,
-        config=run.config,
-        seeds=run.run.seeds,
-        corpus=record.CorpusRecord(source=run.data.source, hash=""),
-        tokenizer=record.Vocabulary(spec=run.data.tokenizer),
-    )
 
 
 def _seconds_of_a_step(workdir: Path) -> float | None:

@@ -126,6 +126,7 @@ def _carried_out(
     from pe_jax import errors
     from pe_jax.commands import console
     from pe_jax.engines import status, sweep
+    from pe_jax.report import labels
     from pe_jax.runs.folder import Folder
 
     out = console.folder(_OUT.value)
@@ -159,10 +160,11 @@ def _carried_out(
     if others:
         left = f"{len(others)} of {len(every)} runs are still to be done by other shards"
         print(left, file=sys.stderr)
+    names = labels.short(every.values())
     for id, reason in failed.items():
         log = folders[id].path / "log.txt"
         where = f" ({log})" if log.exists() else ""
-        print(f"failed: {runs[id].label}: {reason}{where}", file=sys.stderr)
+        print(f"failed: {names[id]}: {reason}{where}", file=sys.stderr)
     if failed:
         again = f"the same command tries again what has failed: {cli.command_line()}"
         print(again, file=sys.stderr)

@@ -20,6 +20,7 @@ import msgspec
 
 from pe_jax import errors
 from pe_jax.record import Begun, Planned, Result, Stage, divergence
+from pe_jax.report import labels
 from pe_jax.runs import progress
 from pe_jax.storage import atomic, jsonl, locks, records
 
@@ -43,6 +44,7 @@ class Standing:
     """How long it took in all; of a run at work, how long ago its process began."""
     reason: str = ""
     """Why it is not at work; of a finished run, which of its seeds diverged."""
+    config: dict[str, Any] = dataclasses.field(default_factory=dict)
 
 
 def standings(workdir: Path) -> list[Standing]:
@@ -51,7 +53,9 @@ def standings(workdir: Path) -> list[Standing]:
     """
     queue = read_queue(workdir)
     folders = [path for path in atomic.entries(workdir) if path.is_dir()]
-    return [standing for folder in folders if (standing := _standing(folder, queue))]
+    found = [standing for folder in folders if (standing := _standing(folder, queue))]
+    names = labels.short(found)
+    return [dataclasses.replace(standing, label=names[standing.id]) for standing in found]
 
 
 def _standing(folder: Path, queue: Queue) -> Standing | None:
@@ -80,7 +84,7 @@ def _standing(folder: Path, queue: Queue) -> Standing | None:
     loss = result.train.loss if result else _newest(lines, "loss")
     valid = result.train.valid if result else _newest(lines, "valid")
     numbers = seeds, progress.mean(loss), progress.mean(valid), seconds
-    return Standing(about.label, folder.name, state, done, *numbers, reason)
+    return Standing(about.label, folder.name, state, done, *numbers, reason, about.config)
 
 
 def _state(folder: Path, result: Result | None, locked: bool, queue: Queue) -> tuple[str, str]:

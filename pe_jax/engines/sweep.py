@@ -25,6 +25,7 @@ from pe_jax.engines import ray, status
 from pe_jax.engines.engine import Command, Engine, Exit, Local
 from pe_jax.errors import Held, Refused, concerning, nearest
 from pe_jax.record import Stage
+from pe_jax.report import labels
 from pe_jax.runs import progress
 from pe_jax.runs.folder import Folder, starved
 from pe_jax.runs.resources import Resources
@@ -99,6 +100,7 @@ class _Sweep:
 
     def __init__(self, runs, folders, done, view, command, environment, put):
         self.runs, self.view, self.folders, self.put = runs, view, folders, put
+        self.names = labels.short(runs.values())
         self.waiting = [id for id in runs if id not in done]
         self.running: dict[str, progress.Watch] = {}
         self.ended, self.failed = len(done), {}
@@ -176,12 +178,12 @@ class _Sweep:
     def _show(self) -> None:
         """Shows where the runs at work are."""
         states = {id: self._progress(id) for id in self.running}
-        text = "; ".join(f"{self.runs[id].label}  {words}" for id, (_, words) in states.items())
+        text = "; ".join(f"{self.names[id]}  {words}" for id, (_, words) in states.items())
         done = self.ended + sum(share for share, _ in states.values())
         self.view.update(done, text or WAITING * bool(self.waiting))
 
     def _end(self, id: str, exit: Exit) -> None:
-        folder, label = self.folders[id].path, self.runs[id].label
+        folder, label = self.folders[id].path, self.names[id]
         result, written = self.folders[id].answer(self.runs[id]), _written(folder)
         done = written is not None and written.stage is Stage.DONE
         if result and exit.code and starved(result) and not done:  # it is the result of before

@@ -621,7 +621,7 @@ def _lines_of_runs(results: Sequence[Result], metric: str) -> list[Line]:
         ]
         points = _points((rate, one) for rate, one in scored if not one.reason)
         if len(points) > 1:
-            name = labels.on_one_line(first.label)
+            name = labels.readable(first.label)
             found.append(Line.through(points, name, look[first.id]))
     return found
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -11,6 +12,8 @@ from pe_jax.report import groups
 from pe_jax.report.words import plain
 
 WINDOW = Way(swap="window")
+FILE = re.compile(r"(?:^|(?<=\+)|(?<= from ))(?:(?! from )[^+:])*\.py:")
+"""The path before a user's class, in a label."""
 FIRST = ("task.name", "train.length", "train.rate")
 """Paths of the config that `short` tries first, in this order."""
 COMPUTED = {"run.mesh", "train.remat", "train.scan"}
@@ -27,7 +30,7 @@ def names(results: Iterable[Begun]) -> dict[str, str]:
     apart = groups.conditions_apart(results)
     labels = {}
     for result in results:
-        words = on_one_line(result.label), groups.heading(apart[result.id])
+        words = readable(result.label), groups.heading(apart[result.id])
         labels[result.id] = ", ".join(filter(None, words))
     for label in _repeated(labels):
         same = [result for result in results if labels[result.id] == label]
@@ -36,12 +39,13 @@ def names(results: Iterable[Begun]) -> dict[str, str]:
     return _distinct(labels)
 
 
-def short(results: Iterable[Begun]) -> dict[str, str]:
-    """The label of each result by its id, with no more than tells it from others of that label, as
-    in "rope, trained at 256 tokens": the task first, the training next.
+def short(results: Iterable[Any]) -> dict[str, str]:
+    """The label of each result, or of a run without one yet, by its id, with no more than tells it
+    from others of that label, as in "rope, trained at 256 tokens": the task first, the training
+    next.
     """
     results = list(results)
-    labels = {result.id: on_one_line(result.label) for result in results}
+    labels = {result.id: readable(result.label) for result in results}
     for label in _repeated(labels):
         values = differing([result for result in results if labels[result.id] == label])
         paths = next(iter(values.values()))  # in order of their names; section `eval` comes last
@@ -58,9 +62,9 @@ def short(results: Iterable[Begun]) -> dict[str, str]:
     return _distinct(labels)
 
 
-def on_one_line(label: str) -> str:
-    """The label with one space for each run of whitespace: a path in it may have line ends."""
-    return " ".join(label.split())
+def readable(label: str) -> str:
+    """The label on one line, with a class of a user's file by its name alone."""
+    return FILE.sub("", " ".join(label.split()))
 
 
 def in_way(label: str, way: Way, train: Training) -> str:
@@ -78,7 +82,7 @@ def settings(config: dict[str, Any]) -> dict[str, Any]:
     return _flatten({name: config[name] for name in config if name not in without})
 
 
-def differing(results: Sequence[Begun]) -> dict[str, dict[str, Any]]:
+def differing(results: Sequence[Any]) -> dict[str, dict[str, Any]]:
     """For each result by its id, the values of the config in which the results differ, by their
     paths; None where its config lacks the path. A path that only some configs have, as the field of
     an encoding, counts where these configs differ.

@@ -1,6 +1,7 @@
 """How runs stand, told from their folder alone."""
 
 import contextlib
+import dataclasses
 import json
 import os
 import signal
@@ -225,6 +226,13 @@ def test_a_table_of_runs_is_printed_with_reasons_below(work, capsys):
     assert any(line.startswith(reason) for line in out)
 
 
+def test_runs_of_one_label_are_told_apart(work):
+    work.run("rope", "config.json").rename(work.folder / "rope-0f")
+    work.run("rope", "config.json", seeds=(5,))
+    labels = [run.label for run in status.standings(work.folder)]
+    assert labels == ["rope, run.seeds 0, 1", "rope, run.seeds 5"]
+
+
 def test_a_folder_without_runs_is_a_mistake_told_in_one_line(lab, tmp_path):
     (tmp_path / "a file").write_text("")
     (tmp_path / "a/rope-1a2b3c4d").mkdir(parents=True)
@@ -313,7 +321,7 @@ def test_a_sweep_says_that_it_waits_only_while_it_does(work):
             pass
 
     ids = ("rope-1a2b3c4d", "t5-1a2b3c4d")
-    runs = {id: run_of() for id in ids}
+    runs = {id: dataclasses.replace(run_of(), id=id, label=id) for id in ids}
     view = View()
     folders = {id: Folder(work.folder / id) for id in ids}
     for name in ("rope", "t5"):
@@ -322,7 +330,7 @@ def test_a_sweep_says_that_it_waits_only_while_it_does(work):
     held.enter_context(locks.locked(folders[ids[1]].path))
     at_work = sweep._Sweep(runs, folders, [], view, "", {}, lambda *queue: None)
     assert set(at_work.carried_out(Engine())) == set(ids)
-    assert view == [f"{runs[ids[0]].label}  starting"] * 2 + [sweep.WAITING, view[0]]
+    assert view == [*[f"{ids[0]}  starting"] * 2, sweep.WAITING, f"{ids[1]}  starting"]
 
 
 def test_a_run_is_tried_again_three_times_also_where_its_lock_outlives_its_worker(work):
@@ -330,7 +338,8 @@ def test_a_run_is_tried_again_three_times_also_where_its_lock_outlives_its_worke
     said = []
     folder = work.run("rope", "log.txt", stage=Stage.RUNNING, held=True)
     view = types.SimpleNamespace(say=said.append)
-    at_work = sweep._Sweep({"a": run_of()}, {"a": Folder(folder)}, [], view, "", {}, None)
+    run = dataclasses.replace(run_of(), id="a")
+    at_work = sweep._Sweep({"a": run}, {"a": Folder(folder)}, [], view, "", {}, None)
     at_work.waiting.clear()
     for _ in range(3):
         at_work._end("a", Exit(-9, "lost with its worker"))

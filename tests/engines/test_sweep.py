@@ -215,7 +215,7 @@ def test_runs_that_fail_are_told_and_stop_no_other(lab, study):
     own = lab.folder / "mine.py"
     assert f"\n{own}:Mine reads relative positions, reads no later tokens\n" in f"\n{done.out}"
     assert "failed: nope: its folder was deleted" in deleted and "Traceback" not in done.err
-    assert "mine.py:Failing: ArithmeticError: this hook fails" in failed
+    assert "failed: Failing: ArithmeticError: this hook fails" in failed
     assert "the same command tries again what has failed: " in done.err.splitlines()[-1]
     assert "1 of 3 runs has failed and is not shown: " in (out / "table.md").read_text()
     log = Path(failed.rpartition("(")[2].rstrip(")")).read_text()
@@ -329,9 +329,10 @@ def test_a_run_that_another_command_has_finished_otherwise_is_not_marked_as_fail
 
 
 def test_a_run_whose_metric_was_edited_while_others_ran_is_told(tmp_path):
-    edited = types.SimpleNamespace(answer=lambda run: None)
-    whole = types.SimpleNamespace(answer=lambda run: "its result")
-    folders = {"nope": edited, "rope": whole}
+    folders = {
+        name: types.SimpleNamespace(id=name, label=name, config={}, answer=lambda run, r=result: r)
+        for name, result in {"nope": None, "rope": "its result"}.items()
+    }
     at_its_end = engines_sweep._Sweep(folders, folders, [*folders], None, "", {}, None)
     assert at_its_end.carried_out(Local(1, 1)) == {"nope": engines_sweep.OTHERWISE}
 

@@ -9,7 +9,7 @@ from PIL import Image
 from studies import make_record, make_records
 
 from pe_jax.record import CorpusRecord
-from pe_jax.report import baseline, compare, page, sheet, sheets, tables
+from pe_jax.report import baseline, compare, labels, page, sheet, sheets, tables
 from pe_jax.report.words import short
 
 ODD = (
@@ -80,6 +80,15 @@ def test_text_that_a_spreadsheet_would_compute_begins_with_an_apostrophe():
         sheet.csv([sheet.Sheet("", (), (), numbers=tuple(rows))])
         == "a,b\n'=1+1,-1.5\n'@x,\nrope,2\n"
     )
+
+
+def test_a_users_class_is_called_by_its_name():
+    shown = {"a b/own.py:Mine(x=1)[::2]": "Mine(x=1)[::2]", "rope+/a/own.py:Mine": "rope+Mine"}
+    shown |= {"rope from x/own.py:Mine": "rope from Mine", "own.py:A from b.py:B": "A from B"}
+    assert {label: labels.readable(label) for label in shown} == shown
+    files = ("a/own.py:Mine", "b/own.py:Mine")
+    called = [dataclasses.replace(make_record(file, [2.5] * 5), id=file) for file in files]
+    assert [*labels.names(called).values()] == [f"Mine, pe.spec {file}" for file in files]
 
 
 def test_a_long_name_loses_its_middle_in_figures():
