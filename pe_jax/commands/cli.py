@@ -33,6 +33,9 @@ INTERRUPTED = 75  # the exit code of a stopped command that goes on when it is g
 CUT_OFF = 141  # the exit code where nobody reads the output any more, as shells have it
 # errors whose message alone says what is wrong
 TOLD = (ValueError, TypeError, AttributeError, ImportError, RuntimeError, flags.Error)
+# absl's message for a value of the wrong kind, and what each kind takes
+UNREAD = re.compile(r"flag (--\S+?)=(.*): .*\b(int|float|boolean)\b.*")
+KINDS = {"int": "an integer", "float": "a number", "boolean": "true or false"}
 # parts of the messages of ml_collections and absl around an error in a config file
 WRAPPED = ("flag --config=", "Error whilst parsing config file", "Configuration is not available")
 COMMANDS = {
@@ -169,6 +172,7 @@ def fail(mistake: BaseException | str) -> int:
                 raise error
     text = mistake if isinstance(mistake, str) else _words(_innermost(mistake))
     text = re.sub(r"\s+Did you mean (\S+) instead of \S+\?", r"; did you mean \1?", text)
+    text = UNREAD.sub(lambda found: f"{found[1]} must be {KINDS[found[3]]}, got {found[2]!r}", text)
     print(f"{sys.argv[0]}: {' '.join(text.split())}", file=sys.stderr)
     return getattr(mistake, "exit_code", 2)
 
@@ -262,6 +266,9 @@ def _with_configs_found(argv: Sequence[str]) -> list[str]:
             raise ValueError(f"{flag} is given twice: give the value that is meant")
         if flag.startswith("--config."):
             values.add(flag)
+        if flag == "--config.run.seeds" and value.isdecimal():
+            three, one = f"{flag}='(0,1,2)'", f"{flag}='({value},)'"
+            raise ValueError(f"{flag} lists seeds, got {value}: {three} has three, {one} this one")
         if flag in ("--config", "-config"):
             if given:
                 found[i] = f"{flag}={_config(value)}"

@@ -114,6 +114,9 @@ def whole_sections(config: Mapping[str, Any]) -> dict[str, Any]:
     """The config with `pe` and `task` as sections. ValueError for a section that is unknown or no
     dictionary, and without pe.spec.
     """
+    if not isinstance(config, Mapping):
+        wanted = 'a dictionary, {"pe": "rope"} or config.to_dict()'
+        raise ValueError(f"a run is made of {wanted}, got {str(config)[:60]!r}")
     _check_known("the config", config, ["pe", "task", *SECTIONS])
     pe = config.get("pe", {})
     task = config.get("task", {})
@@ -128,9 +131,7 @@ def whole_sections(config: Mapping[str, Any]) -> dict[str, Any]:
                 f"config.{name} must be a section, a dictionary of fields, got {section!r}"
             )
     if not config["pe"].get("spec"):
-        raise ValueError(
-            "the config has no pe.spec, which names the encodings; see configs/base.py"
-        )
+        raise ValueError('the config has no pe, which names the encodings, as in {"pe": "rope"}')
     return config
 
 

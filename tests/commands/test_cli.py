@@ -358,6 +358,13 @@ def test_a_mistake_in_a_command_is_told(lab, tmp_path, mistake):
 
 
 SWEEP_MISTAKES = {
+    "no integer": (["--config.train.steps=many"], ["steps must be an integer, got 'many'"]),
+    "no number": (["--config.train.rate=1e"], ["--config.train.rate must be a number, got '1e'"]),
+    "no truth": (["--dry_run=maybe"], ["--dry_run must be true or false, got 'maybe'"]),
+    "a number of seeds": (
+        ["--config.run.seeds=3"],
+        ["lists seeds, got 3: --config.run.seeds='(0,1,2)' has three, ", "'(3,)' this one"],
+    ),
     "unknown encoding": (["--also=alibi,ropee"], ["did you mean 'rope'"]),
     "misspelt field": (["--config.train.stepz=3"], ["stepz", '"steps"']),
     "no jobs": (["--jobs=-1"], ["jobs"]),

@@ -86,7 +86,7 @@ def test_a_spec_stands_for_its_section():
         ({"pe": {"spec": "rope", "rope": 5.0}}, "config.pe.rope must be a section, .* got 5.0"),
         ({"pe": "rope", "trian": {}}, "the config has no 'trian'; did you mean 'train'"),
         ({"pe": "rope", "train": {"step": 1}}, "config.train has no 'step'; did you mean 'steps'"),
-        ({}, "the config has no pe.spec"),
+        ({}, "the config has no pe, which names the encodings, as in {"),
     ],
 )
 def test_a_config_that_is_none_is_told_in_a_sentence(config, said):
