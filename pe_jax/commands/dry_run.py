@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import contextlib
-import statistics
 from collections.abc import Sequence
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 from pe_jax import record
@@ -16,7 +16,7 @@ from pe_jax.report import labels
 from pe_jax.report.sheet import Printed, Sheet, terminal
 from pe_jax.report.words import count
 from pe_jax.runs.folder import Folder
-from pe_jax.runs.progress import EVALUATION, Share, duration
+from pe_jax.runs.progress import Share, duration
 from pe_jax.runs.run import Run
 from pe_jax.storage import jsonl, records
 from pe_jax.training import need
@@ -26,11 +26,11 @@ def show(runs: list[Run], workdir: Path, jobs: int) -> None:
     """Prints a row for each run, and how long those that have not finished will take in all."""
     results = {run.id: Folder.of(run.id, workdir).answer(run) for run in runs}
     left = {run.id: run for run in runs if not results[run.id]}
-    step = _seconds_of_a_step(workdir)
+    measured = _measured(workdir)
     times = {
-        run.id: step * steps * _left(run, workdir)
+        run.id: _time(run, Folder.of(run.id, workdir), *measured)
         for run in runs
-        if step and (steps := run.train.steps * _trainings(run.run.seeds, run.train.rates))
+        if measured and run.train.steps
     }
     for id, result in results.items():
         if result and result.seconds:
@@ -58,19 +58,21 @@ def show(runs: list[Run], workdir: Path, jobs: int) -> None:
     out.print(f"{todo}: {_total([times.get(id) for id in left], jobs, workdir)}" if left else todo)
 
 
-def _seconds_of_a_step(workdir: Path) -> float | None:
-    """The median over the finished runs of a work directory of their seconds for a training step of
-    one seed at one rate, compilation and evaluation included; None without such a run. A run with a
-    diverged seed does not count: its training may have ended early.
+def _measured(workdir: Path) -> tuple[float, float] | None:
+    """(seconds of a training step of one seed, seconds of all else for one seed), the medians over
+    the finished runs of a work directory; None without such a run. A run with a diverged seed does
+    not count: its training may have ended early.
     """
     found = []
     for path in workdir.glob("*/result.json"):
         with contextlib.suppress(Refused):  # a damaged record
             result = records.read(record.Result, path)
-            if result and result.seconds and result.train.steps and not result.diverged:
-                trainings = _trainings(result.seeds, result.rates)
-                found.append(result.seconds.total / result.train.steps / trainings)
-    return statistics.median(found) if found else None
+            if result and result.seconds and result.train.ms_per_step and not result.diverged:
+                step = result.train.ms_per_step / 1e3
+                steps = result.train.steps * _trainings(result.seeds, result.rates)
+                rest = max(0.0, result.seconds.total - step * steps) / len(result.seeds)
+                found.append((step, rest))
+    return (median(s for s, _ in found), median(r for _, r in found)) if found else None
 
 
 def _trainings(seeds: Sequence[int], rates: Sequence[Any]) -> int:
@@ -78,15 +80,15 @@ def _trainings(seeds: Sequence[int], rates: Sequence[Any]) -> int:
     return len(seeds) * max(1, len(rates))
 
 
-def _left(run: Run, workdir: Path) -> float:
-    """The part of a run's time that is left after the training in its folder: that of evaluation at
-    least.
-    """
-    trained, share = 0.0, Share(run.run.seeds, 0.0)
-    for line in jsonl.read_lines(Folder.of(run.id, workdir).metrics):
+def _time(run: Run, folder: Folder, step: float, rest: float) -> float:
+    """Seconds that are left of a run, by those of a step and of all else for one seed."""
+    trained, share, finished = 0.0, Share(run.run.seeds, 0.0), folder.result()
+    for line in jsonl.read_lines(folder.metrics):
         if "loss" in line:
             trained = share.add(line)
-    return max(1 - trained, EVALUATION)
+    steps = run.train.steps * _trainings(run.run.seeds, run.train.rates) * (1 - trained)
+    more = {*run.run.seeds}.difference(finished.seeds if finished else ())
+    return step * steps + rest * len(more or run.run.seeds)
 
 
 def _total(seconds: list[float | None], jobs: int, workdir: Path) -> str:
@@ -98,5 +100,5 @@ def _total(seconds: list[float | None], jobs: int, workdir: Path) -> str:
     without = f", without {count(others, 'run')} of no steps" if others else ""
     return (
         f"about {duration(max(sum(known) / jobs, max(known)))} with {jobs} at a time, by the "
-        f"median time of a step and seed in the finished runs of {workdir}{without}"
+        f"median times in the finished runs of {workdir}{without}"
     )

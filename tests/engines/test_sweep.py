@@ -288,17 +288,24 @@ def test_nothing_that_is_written_holds_the_environment(study):
         assert b"SECRET_TOKEN" not in content and SECRET.encode() not in content
 
 
-def test_a_dry_run_estimates_by_the_median_step_of_the_finished_runs(study, tmp_path, capsys):
-    """Of three runs of 2 seeds and 12 steps, two of 12 and 60 s and one of 72 s that chose of three
-    rates; the new one has 24 steps, at one rate or at two.
+def rewrite_times(folder, steps, ms, total):
+    """Another number of steps, their time and that of the run, in its record."""
+    train = result(folder)["train"] | {"steps": steps, "ms_per_step": ms}
+    seconds = {"train": 1.0, "evaluate": 1.0, "total": total}
+    rewrite(folder / "result.json", train=train, seconds=seconds)
+
+
+def test_a_dry_run_estimates_by_the_median_times_of_the_finished_runs(study, tmp_path, capsys):
+    """Of three runs of 2 seeds whose steps take 0.5 s and all else 36 or 48 s: one of a step, one
+    of 12, and one of 12 that chose of three rates. The new one has 24 steps, at one rate or at two.
     """
     (folder,) = study[0].glob("alibi-*")
-    for seconds in (12.0, 60.0, 72.0):
+    for steps, seconds in ((1, 37.0), (12, 60.0), (12, 72.0)):
         copy = shutil.copytree(folder, tmp_path / f"{folder.name}-{seconds}")
-        rewrite(copy / "result.json", seconds={"train": 1.0, "evaluate": 1.0, "total": seconds})
+        rewrite_times(copy, steps, 500.0, seconds)
     tried = [{"rate": rate, "valid": {"0": 2.0, "1": 2.0}} for rate in (1e-3, 2e-3, 4e-3)]
     rewrite(copy / "result.json", rates=tried)
-    for rates, about in (((), "48 s"), ((1e-3, 2e-3), "1 min 36 s")):
+    for rates, about in (((), "1 min 00 s"), ((1e-3, 2e-3), "1 min 24 s")):
         dry_run.show([run_of("rope", **{"train.steps": 24, "train.rates": rates})], tmp_path, 1)
         assert f"1 run, 1 to do: about {about}" in capsys.readouterr().out
     told = dry_run._total([60.0, None], 1, tmp_path)
@@ -306,14 +313,16 @@ def test_a_dry_run_estimates_by_the_median_step_of_the_finished_runs(study, tmp_
 
 
 def test_a_dry_run_leaves_out_what_is_trained(study, tmp_path, capsys):
-    """Of a run of 2 seeds that took 60 s: two seeds more, and other lengths alone."""
+    """Of a run of 2 seeds that took 60 s, 24 s for its steps: two seeds more, and other lengths
+    alone.
+    """
     (folder,) = study[0].glob("alibi-*")
     shutil.copytree(folder, copy := tmp_path / folder.name)
-    rewrite(copy / "result.json", seconds={"train": 1.0, "evaluate": 1.0, "total": 60.0})
+    rewrite_times(copy, 12, 1000.0, 60.0)
     run = Run.of(result(copy)["config"])
     for section, change, about in (
         ("run", {"seeds": (*run.run.seeds, 7, 8)}, "1 min 00 s"),
-        ("eval", {"lengths": run.eval.lengths[:1]}, "18 s"),
+        ("eval", {"lengths": run.eval.lengths[:1]}, "36 s"),
     ):
         asked = Run.of(run.config | {section: run.config[section] | change})
         assert asked.id == copy.name
