@@ -6,11 +6,13 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
+from typing import Any
 
 import jax
 import numpy as np
 
+from pe_jax.encoding import Encoding, overrides
 from pe_jax.evaluation.passes import Key, key_of, left, plan
 from pe_jax.evaluation.scorers import compared, shared
 from pe_jax.evaluation.scoring import target_nats
@@ -23,9 +25,10 @@ from pe_jax.training.step import structure
 
 
 def show(run: Run, folder: Folder) -> None:
-    """Times a window of the shortest length and its compilation, and prints for each length how
-    many windows are computed and how long they will take, by the multiplications of each; and how
-    long their programs will compile. Scores that the folder has are not computed again.
+    """Times a window of the shortest length and the compilation of the dearest program, and prints
+    for each length how many windows are computed and how long they will take, by the
+    multiplications of each; and how long their programs will compile. Scores that the folder has
+    are not computed again.
     """
     run.load()  # what is wrong with the text is said now
     known = {key_of(one.row) for one in Scores(folder, run, print).known}
@@ -34,17 +37,19 @@ def show(run: Run, folder: Folder) -> None:
     if not programs:
         print("nothing is left to score: the same command without --dry_run writes the tables")
         return
-    seconds, compiling = _timed(run, shortest)
+    dearest = max((made for made, *_ in programs), key=_keys_scored_twice)
+    seconds, _ = _timed(run, shortest, tuple(e.at(shortest) for e in run.encodings))
+    _, compiling = _timed(run, shortest, dearest)
     each = {n: seconds * work(run, n) / work(run, shortest) for n in {*windows, *references}}
     print(f"a window of {shortest} tokens takes {rounded(seconds)} s here")
-    total = programs * compiling
+    total = len(programs) * compiling
     for length in sorted(each):
         asked, more = windows[length], references[length]
         total += each[length] * (asked + more)
         compared = f" and {more} to compare with" if more else ""
         text = f"{count(asked, 'window')}{compared}"
         print(f"{length} tokens: {text}, about {rounded(each[length])} s each")
-    print(f"{count(programs, 'program')} to compile, about {rounded(compiling)} s each")
+    print(f"{count(len(programs), 'program')} to compile, about {rounded(compiling)} s each")
     print(
         f"in all about {duration(total)}, more with swaps that score keys twice (self_extend, "
         "rerope, lm_infinite); the same command without --dry_run scores them, and goes on where "
@@ -52,9 +57,12 @@ def show(run: Run, folder: Folder) -> None:
     )
 
 
-def passes(run: Run, known: Collection[Key]) -> tuple[Counter[int], Counter[int], int]:
-    """(how many windows are scored at each length; how many are computed to compare with; by how
-    many programs), of a run that is scored place by place and whose `known` scores are there.
+def passes(
+    run: Run, known: Collection[Key]
+) -> tuple[Counter[int], Counter[int], set[tuple[tuple[Encoding, ...], int, Any]]]:
+    """(how many windows are scored at each length; how many are computed to compare with; by which
+    programs: encodings, length, measure), of a run that is scored place by place and whose `known`
+    scores are there.
     """
     config = run.eval
     parts = plan(run.encodings, config, run.train.length, run.task)
@@ -69,7 +77,8 @@ def passes(run: Run, known: Collection[Key]) -> tuple[Counter[int], Counter[int]
                 if (kind, replica) not in seen:
                     seen.add((kind, replica))
                     references[config.reference or 0] += 2 if kind == "keys" else 1
-    return windows, references, len(programs)
+                    programs.add((run.encodings, config.reference or 0, kind))
+    return windows, references, programs
 
 
 def work(run: Run, length: int) -> float:
@@ -79,19 +88,23 @@ def work(run: Run, length: int) -> float:
     return length * (run.parameters().total + lm.layers * lm.heads * head * length)
 
 
-def _timed(run: Run, length: int) -> tuple[float, float]:
+def _keys_scored_twice(encodings: Sequence[Encoding]) -> int:
+    """How many of them give far pairs another dot product, which compiles longest."""
+    return sum(overrides(e, "far") for e in encodings)
+
+
+def _timed(run: Run, length: int, encodings: tuple[Encoding, ...]) -> tuple[float, float]:
     """(seconds of a window, seconds of its compilation)."""
     assert run.start
     seed = run.run.seeds[0]
     params = run.start.models(run.lm, run.encodings, (seed,), run.eval.weights)[seed]
     graphdef, _ = structure(run.lm, run.encodings)
-    made = tuple(e.at(length) for e in run.encodings)
     last = min(length, (run.eval.last or 0) + 1)
     tokens = np.zeros((1, length + 1), np.int32)
 
     def once() -> float:
         began = time.monotonic()
-        program = {"graphdef": graphdef, "encodings": made, "last": last}
+        program = {"graphdef": graphdef, "encodings": encodings, "last": last}
         jax.block_until_ready(target_nats(params, tokens, np.int32(0), **program))
         return time.monotonic() - began
 
