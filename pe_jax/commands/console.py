@@ -34,8 +34,7 @@ class RunView(progress.RunBar):
     """The view of one run and its folder, with its parameters above the bar."""
 
     def __init__(self, run: Any, folder: Folder):
-        evaluation = progress.EVALUATION if run.train.steps else 1.0
-        super().__init__(run.label, run.run.seeds, evaluation, folder.metrics)
+        super().__init__(run.label, run.run.seeds, progress.evaluation_share(run), folder.metrics)
         self.run = run
 
     def begin(self) -> None:

@@ -105,7 +105,6 @@ class _Sweep:
         self.running: dict[str, progress.Watch] = {}
         self.ended, self.failed = len(done), {}
         self.killed: collections.Counter[str] = collections.Counter()
-        self.share = progress.EVALUATION
         self.command, self.environment = command, environment
 
     def queue(self) -> None:
@@ -172,13 +171,13 @@ class _Sweep:
         with concerning(log), open(log, "a") as file:
             print(f"started by a sweep at {records.now()}", file=file)
         engine.submit(id, Command(command, environment, Path.cwd(), log, resources))
-        seeds = self.runs[id].run.seeds
-        self.running[id] = progress.Watch(folder / "metrics.jsonl", seeds, self.share)
+        seeds, evaluation = self.runs[id].run.seeds, progress.evaluation_share(self.runs[id])
+        self.running[id] = progress.Watch(folder / "metrics.jsonl", seeds, evaluation)
 
     def _show(self) -> None:
         """Shows where the runs at work are."""
         states = {id: self._progress(id) for id in self.running}
-        text = "; ".join(f"{self.names[id]}  {words}" for id, (_, words) in states.items())
+        text = "\n".join(f"{self.names[id]}  {words}" for id, (_, words) in states.items())
         done = self.ended + sum(share for share, _ in states.values())
         self.view.update(done, text or WAITING * bool(self.waiting))
 
@@ -203,7 +202,6 @@ class _Sweep:
             self.failed[id] = _reason(folder, exit)
             self.view.say(f"{label}: failed")
         elif result.seconds:
-            self.share = result.seconds.evaluate / max(result.seconds.total, 1e-9)
             self.view.say(f"{label}: {progress.duration(result.seconds.total)}")
 
     def _progress(self, id: str) -> tuple[float, str]:

@@ -32,7 +32,7 @@ from pe_jax.model.config import stored
 from pe_jax.record import Baseline, Begun, Result, Tried
 from pe_jax.runs import environment, scores
 from pe_jax.runs.folder import Folder, chosen, wider
-from pe_jax.runs.progress import EVALUATION, SILENT, Parts, RunBar, View
+from pe_jax.runs.progress import SILENT, Parts, RunBar, View, evaluation_share
 from pe_jax.runs.run import Run
 from pe_jax.runs.scores import Scores, moved_targets
 from pe_jax.runs.trackers import Trackers, require
@@ -74,8 +74,7 @@ def execute(
     if view or not verbose or not first:
         shown = contextlib.nullcontext((view or SILENT) if first else SILENT)
     else:
-        evaluation = EVALUATION if run.train.steps else 1.0
-        shown = RunBar(run.label, run.run.seeds, evaluation, folder.metrics)
+        shown = RunBar(run.label, run.run.seeds, evaluation_share(run), folder.metrics)
     with shown as view:
         return _execute(run, folder, command, view)
 

@@ -7,11 +7,11 @@ from __future__ import annotations
 import functools
 import math
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
-from rich.console import Console
+from rich.console import Console, RenderableType
 from rich.progress import BarColumn, Progress, ProgressColumn, TextColumn
 from rich.table import Column
 from rich.text import Text
@@ -19,7 +19,6 @@ from rich.text import Text
 from pe_jax.storage.jsonl import History, Tail, read_lines
 
 QUIET_SECONDS = 20.0  # between two lines where there is neither a terminal nor a notebook
-EVALUATION = 0.3  # the share of a run's time, until a run has shown its own
 NAT = 1 / math.log(2)  # in bits
 
 # Views: what shows a run while it is carried out
@@ -90,12 +89,11 @@ class Bar:
         self.measured_from = self.begun, done
         self.live, self.notebook = self.console.is_terminal, self.console.is_jupyter
         self.width = 0  # of the notebook's line
-        self.progress = Progress(
+        self.progress = _Progress(
             TextColumn("{task.description}"),
             BarColumn(bar_width=24, table_column=Column(no_wrap=True)),
             TextColumn("{task.percentage:3.0f} %"),
             TimeLeft(self, table_column=Column(no_wrap=True)),
-            Doing(),
             console=self.console,
             disable=not self.live,
         )
@@ -115,16 +113,17 @@ class Bar:
             self.say(f"{self.name}: {'stopped after' if any(exception) else 'done in'} {took}")
 
     def update(self, done: float, state: str) -> None:
-        """Shows how much is done, in the unit of the total, and what goes on."""
+        """Shows how much is done, in the unit of the total, and what goes on, a line a run."""
         self.done = done
         self.progress.update(self.task, completed=done, state=state)
         now = time.monotonic()
         if self.live or not (self.notebook or now - self.printed > QUIET_SECONDS):
             return
         self.printed = now
-        (self._write_over if self.notebook else self.say)(
-            f"{self.name}: {done / self.total:.0%}, {self.left()}; {state}"
+        told = "; ".join(
+            [f"{self.name}: {done / self.total:.0%}, {self.left()}", *state.splitlines()]
         )
+        (self._write_over if self.notebook else self.say)(told)
 
     def left(self) -> str:
         """The time left in words. Less than a fiftieth of all is too little to tell: most of it is
@@ -162,11 +161,13 @@ class TimeLeft(ProgressColumn):
         return Text(duration(task.elapsed or 0.0) if task.finished else self.bar.left())
 
 
-class Doing(ProgressColumn):
-    """The column that says what the runs at work do, cut where the terminal ends."""
+class _Progress(Progress):
+    """The bar, and below it what the runs at work do, cut where the terminal ends."""
 
-    def render(self, task) -> Text:
-        return Text(task.fields["state"], "dim", no_wrap=True, overflow="ellipsis")
+    def get_renderables(self) -> Iterator[RenderableType]:
+        yield from super().get_renderables()
+        states = (task.fields["state"] for task in self.tasks)
+        yield from (Text(one, "dim", no_wrap=True, overflow="ellipsis") for one in states if one)
 
 
 class RunBar(Bar):
@@ -205,6 +206,19 @@ class RunBar(Bar):
 
 
 # How far a run is, by the lines of its metrics.jsonl
+
+
+def evaluation_share(run: Any) -> float:
+    """The part of a run's time that evaluation takes, by the tokens that it works through. Those of
+    training count three times, since they have gradients.
+    """
+    train, scored, size = run.train, run.eval, run.task.size
+    trained = train.steps * max(1, len(train.rates)) * train.batch * size(train.length)
+    windows = scored.samples
+    if run.task.reads_text:
+        windows = scored.targets / (scored.last or max(1, train.length // 2))
+    evaluated = len(scored.ways) * windows * sum(map(size, scored.lengths))
+    return float(evaluated / (3 * trained + evaluated))
 
 
 class Watch:

@@ -150,8 +150,27 @@ def test_a_quiet_line_now_and_then_without_a_terminal(monkeypatch, capsys):
     view = progress.Bar("2 runs", 2.0, done=1.0)
     for seconds, done in ((10, 1.01), (11, 1.02), (12, 1.2), (40, 1.5)):
         now[0] += seconds
-        view.update(done, "rope  step 3/12")
+        view.update(done, "rope  step 3/12\nt5  compiling")
     assert capsys.readouterr().err.splitlines() == [
-        "2 runs: 51%, time left: measuring; rope  step 3/12",
-        "2 runs: 75%, 1 min 13 s left; rope  step 3/12",
+        "2 runs: 51%, time left: measuring; rope  step 3/12; t5  compiling",
+        "2 runs: 75%, 1 min 13 s left; rope  step 3/12; t5  compiling",
     ]
+
+
+def test_a_terminal_of_80_columns_has_a_line_for_each_run_at_work(monkeypatch, capsys):
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setenv("FORCE_COLOR", "1")  # as a terminal is to rich
+    names = ("transformer_xl, trained at 256 tokens  evaluating  40%", "t5  step 3/350  loss 2.3")
+    with progress.Bar("8 runs", 8) as view:
+        view.update(1.0, "\n".join(names))
+        view.progress.refresh()
+    shown = capsys.readouterr().err
+    assert all(name in shown for name in names)
+
+
+def test_evaluation_has_its_share_of_the_tokens_of_a_run():
+    """10 steps of 4 windows of 16 tokens, three times; 8 windows of 16 and 8 of 32 tokens."""
+    values = {"train.steps": 10, "train.batch": 4, "train.length": 16}
+    values |= {"eval.targets": 64, "eval.lengths": (16, 32), "eval.swaps": ()}
+    run = run_of("rope", **values)
+    assert progress.evaluation_share(run) == pytest.approx(384 / (1920 + 384))

@@ -1,5 +1,6 @@
 """Many runs: which ones a config names, and that failures, kills and company do no harm."""
 
+import dataclasses
 import json
 import os
 import shutil
@@ -338,11 +339,13 @@ def test_a_run_that_another_command_has_finished_otherwise_is_not_marked_as_fail
 
 
 def test_a_run_whose_metric_was_edited_while_others_ran_is_told(tmp_path):
+    results = {"nope": None, "rope": "its result"}
+    runs = {name: dataclasses.replace(run_of(), id=name) for name in results}
     folders = {
-        name: types.SimpleNamespace(id=name, label=name, config={}, answer=lambda run, r=result: r)
-        for name, result in {"nope": None, "rope": "its result"}.items()
+        name: types.SimpleNamespace(answer=lambda run, result=result: result)
+        for name, result in results.items()
     }
-    at_its_end = engines_sweep._Sweep(folders, folders, [*folders], None, "", {}, None)
+    at_its_end = engines_sweep._Sweep(runs, folders, [*folders], None, "", {}, None)
     assert at_its_end.carried_out(Local(1, 1)) == {"nope": engines_sweep.OTHERWISE}
 
 
