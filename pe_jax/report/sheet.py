@@ -259,7 +259,7 @@ def latex(sheets: Sequence[Sheet]) -> str:
     for sheet in sheets:
         fitted, left_out = sheet.fitting(LINE)
         if left_out:
-            # --column chooses the columns of tables of scores: they alone have spare ones.
+            # --column chooses the columns of tables of scores, here the ones with spare columns.
             advice = "; --column=NAME chooses the columns" if sheet.spare else ""
             parts.append(f"% Left out: {join(left_out)}{advice}.")
         parts += _floats(fitted)
@@ -367,7 +367,7 @@ class Fitted:
 
         sheet, left_out = self.sheet.fitting(options.max_width)
         titles = [title.replace("\n", " ") for title in sheet.columns]
-        blocks = [[[*map(self.sheet.marked, row)] for row in rows] for _, rows in sheet.blocks]
+        blocks = [[[*map(sheet.marked, row)] for row in rows] for _, rows in sheet.blocks]
         widths = _widths([titles, *(row for rows in blocks for row in rows)], options.max_width)
         table = Table(
             title=Text(sheet.title),
@@ -397,7 +397,7 @@ class Fitted:
             for asked, parts in (doubts | notes).items()
         ]
         yield Dim(tuple(told), _total(widths), self.lines)
-        below = [f"[{i}] {why}" for i, why in enumerate(self.sheet.footnotes, 1)]
+        below = [f"[{i}] {why}" for i, why in enumerate(sheet.footnotes, 1)]
         below = ["; ".join(below)] if below and self.lines else below
         many = self.lines and len(left_out) > 5
         named = [*left_out[:3], f"{len(left_out) - 3} more"] if many else left_out

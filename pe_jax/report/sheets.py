@@ -30,6 +30,14 @@ def lengths(table: Table) -> list[str]:
     ]
 
 
+def _between(table: Table) -> list[str]:
+    """The titles of the lengths that a line without room for all lacks first: neither that of
+    training nor the longest.
+    """
+    ends = table.train_length, table.lengths[-1]
+    return [t for n, t in zip(table.lengths, lengths(table), strict=True) if n not in ends]
+
+
 def extrapolation(tables: Iterable[Table]) -> list[Sheet]:
     """Models against evaluation length. The label of a metric's first table is tab:METRIC, of its
     second tab:METRIC-2.
@@ -52,11 +60,6 @@ def _extrapolation(table: Table, label: str) -> Sheet:
     told += [f"seeds that solve {table.train_length}"] * seeds
     cost = "ms a step" if table.replicate == "seed" else "seconds a window"
     columns = ["encoding", *lengths(table), *told, *["parameters"] * counted, cost]
-    between = [
-        title
-        for n, title in zip(table.lengths, lengths(table), strict=True)
-        if n not in (table.train_length, table.lengths[-1])
-    ]
     return Sheet(
         table.title,
         tuple(columns),
@@ -67,7 +70,7 @@ def _extrapolation(table: Table, label: str) -> Sheet:
         tuple(_numbers(table, row) for row in table.rows),
         caption=_caption(table),
         label=label,
-        spare=(*columns[: len(table.lengths) : -1], *between),
+        spare=(*columns[: len(table.lengths) : -1], *_between(table)),
     )
 
 
@@ -173,6 +176,7 @@ def differences(versus: Versus) -> Sheet:
             for row, cells in versus.rows
             for length, cell in zip(table.lengths, cells, strict=True)
         ),
+        spare=tuple(_between(table)),
         left=True,
     )
 

@@ -8,6 +8,7 @@ from rich.console import Console
 from studies import make_records, table_of
 
 from pe_jax.report import sheet, sheets
+from pe_jax.report.baseline import versus
 
 NOTE = "A note that is longer than the table, as those of most tables are, so that it is broken."
 
@@ -38,6 +39,21 @@ def test_words_are_whole_and_what_has_no_room_is_named(width):
     assert all(number in words for number in ("2.40", "0.05", "−0.002", "0.005"))
     told = "Left out, too wide: parameters."
     assert ("131,392" in words) == (width >= 49) != (told in " ".join(lines))
+
+
+def test_differences_keep_the_training_length_and_the_longest():
+    results = make_records()
+    (found,) = versus(results, [table_of(results)], "rope")
+    lines = printed(sheet.terminal([sheets.differences(found)]), 60)
+    (head,) = (line.split() for line in lines if line.startswith("encoding "))
+    assert head == ["encoding", "64", "(1x)", "1024", "(16x)"]
+
+
+@pytest.mark.parametrize("width", [20, 40])
+def test_a_footnote_is_there_where_its_column_is(width):
+    row = tuple(map(sheet.Printed, ("alibi", "2.40", "n/a"), (0.0,) * 3, ("", "", "too long")))
+    shown = sheet.terminal([sheet.Sheet("", ("encoding", "64", "parameters"), (("", (row,)),))])
+    assert ("[1] too long" in printed(shown, width)) == (width == 40)
 
 
 def test_a_long_name_is_broken_between_its_members_and_keeps_every_letter():
