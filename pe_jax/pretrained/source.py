@@ -83,6 +83,8 @@ def _gguf(text: str, place: Path) -> Source:
 def _huggingface(text: str, folder: Path) -> Source:
     config, tokenizer = (_in(folder, name) for name in ("config.json", "tokenizer.json"))
     weights, about = _weights(folder), described(_json(config))
+    if others := sorted({*folder.glob("model*.safetensors")} - {*weights}):
+        raise ValueError(f"{others[0]} is no part of {weights[0].name}: leave one model there")
 
     @contextlib.contextmanager
     def tensors() -> Iterator[Tensors]:

@@ -16,7 +16,6 @@ from typing import Annotated, Any
 import msgspec
 import numpy as np
 
-from pe_jax.errors import to_install
 from pe_jax.fields import Count, Positive, check_value
 from pe_jax.storage import hashes
 
