@@ -351,6 +351,7 @@ class Result(Begun):
     peak_memory_mib: float | None = None
     digests: dict[str, str] = dataclasses.field(default_factory=dict)
     """SHA-256 of each program's final training state, by its seeds, as in "0-1-2"."""
+    asked: str = ""  # digest of what the run was asked for besides what its id says
     rates: tuple[Tried, ...] = ()  # those that were tried, where `train.rates` names several
     scored: CorpusRecord | None = None  # the text that was scored; None: that of training
     scored_by: tuple[Process, ...] = ()  # what computed the scores of this protocol, in order

@@ -165,7 +165,7 @@ def _read(model: Trained) -> tuple[dict[int, Int[np.ndarray, "W T"]], Int[np.nda
         return samples, samples[max(samples)][0, :SENTENCE]
     begun = records.read(Begun, model.folder / "config.json")
     assert begun is not None  # the model was restored from this folder
-    tokens = run.load_scored(model.tokenizer, begun.corpus.hash)
+    tokens = run.load_scored(model.tokenizer, begun.corpus.hash).scored
     documents = sorted(tokens.splits[run.eval.split], key=len, reverse=True)
     long = [d for d in documents if len(d) >= wanted] or documents[:1]
     size = min(wanted, min(map(len, long)))

@@ -19,12 +19,13 @@ from pe_jax.runs.folder import Folder
 from pe_jax.runs.progress import Share, duration
 from pe_jax.runs.run import Run
 from pe_jax.storage import jsonl, records
-from pe_jax.training import need
 
 
 def show(runs: list[Run], workdir: Path, jobs: int) -> None:
     """Prints a row for each run, and how long those that have not finished will take in all."""
-    results = {run.id: Folder.of(run.id, workdir).answer(run) for run in runs}
+    results = {
+        run.id: Folder.of(run.id, workdir).answer(run.run.seeds, run.asked()) for run in runs
+    }
     left = {run.id: run for run in runs if not results[run.id]}
     measured = _measured(workdir)
     times = {
@@ -50,10 +51,6 @@ def show(runs: list[Run], workdir: Path, jobs: int) -> None:
     for run in runs:
         for doubt in run.advice:
             out.print(f"note: {names[run.id]}: {doubt}")
-    for run in left.values():
-        model = run.lm, run.encodings, run.train, run.task, len(run.run.groups(run.run.seeds)[0])
-        if not run.run.mesh and (lacks := need.lacking(*model, None)):
-            out.print(f"note: {names[run.id]}: on this machine {lacks}")
     todo = f"{count(len(runs), 'run')}, {len(left)} to do"
     out.print(f"{todo}: {_total([times.get(id) for id in left], jobs, workdir)}" if left else todo)
 

@@ -4,6 +4,7 @@ shortest length, and which of its tokens hold what is asked for and the answers.
 
 from __future__ import annotations
 
+from pe_jax.data.corpus import SPLITS
 from pe_jax.evaluation.windows import written
 from pe_jax.metric import PromptMetric, named
 from pe_jax.runs.run import Run
@@ -16,8 +17,9 @@ def show(run: Run) -> None:
         raise ValueError(
             "--inspect prints prompts, and no metric has any: name one in --metrics, as records"
         )
-    text = run.load()
-    documents, length = run.scored(text), run.eval.lengths[0]
+    text, length = run.load().scored, run.eval.lengths[0]
+    splits = SPLITS if run.eval.split == "all" else (run.eval.split,)
+    documents = [document for split in splits for document in text.splits[split]]
     for metric in {m.prompt: m for m in metrics}.values():
         prompt = written(metric, text.tokenizer, length, 0, documents)
         print(f"{metric.name}, prompt 0 at {length} tokens:\n")

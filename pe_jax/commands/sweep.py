@@ -134,7 +134,7 @@ def _carried_out(
 
     def finished(run: Run) -> Result | None:
         """The result of a run; None if it has not finished, or lacks what the run asks for."""
-        return folders[run.id].answer(run)
+        return folders[run.id].answer(run.run.seeds, run.asked())
 
     try:
         _check([run for run in runs.values() if not finished(run)])
@@ -184,7 +184,7 @@ def _check(left: list[Run]) -> None:
             print(line)
     by_needs = {repr((run.data, run.eval, run.train.length, run.train.batch)): run for run in left}
     for run in by_needs.values():
-        for doubt in run.load().about.doubts():  # load refuses text that is too short
+        for doubt in run.load().trained.about.doubts():  # load refuses text that is too short
             print(f"note: {doubt}")
 
 

@@ -100,7 +100,7 @@ def _make(
     `builder_in(draft)` is TFDS's builder of it in the data_dir `draft`; `config` is TFDS's
     DownloadConfig. `about` is kept with the checksums of the records.
     """
-    with locks.locked(path.parent, wait=True) as check:
+    with locks.locked(path.parent, wait=True):
         if path.exists():
             return
         draft = path.parent / _DRAFT
@@ -112,7 +112,6 @@ def _make(
             made = Path(builder.data_dir)
             splits = {s: tfds_text.sums(tfds_text.records(made, s)) for s in builder.info.splits}
             atomic.write(made / tfds_text.SUMS, canonical(about | {"splits": splits}))
-            check()
             os.rename(made, path)
         except RuntimeError as error:  # what ArrayRecord's writer raises, as for a full disk
             raise OSError(

@@ -78,7 +78,7 @@ def _standing(folder: Path, queue: Queue) -> Standing | None:
     seconds = result.seconds.total if result and result.seconds else None
     done = _in_words(lines[-1], seeds) if lines else ""
     if locked:
-        seconds = _age(folder / locks.HELD)
+        seconds = _age(folder / locks.FILE)
         silent = progress.duration(_age(folder / "metrics.jsonl")) if done else ""
         done = f"{done}, {silent} ago" if done else "compiling"
     loss = result.train.loss if result else _newest(lines, "loss")

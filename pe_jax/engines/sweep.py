@@ -137,7 +137,7 @@ class _Sweep:
             engine.stop()
             raise
         left = [id for id in self.runs if id not in self.failed]
-        lost = [id for id in left if not self.folders[id].answer(self.runs[id])]
+        lost = [id for id in left if not _answer(self.runs[id], self.folders[id])]
         return self.failed | dict.fromkeys(lost, OTHERWISE)
 
     def _start_all(self, engine: Engine) -> None:
@@ -183,7 +183,7 @@ class _Sweep:
 
     def _end(self, id: str, exit: Exit) -> None:
         folder, label = self.folders[id].path, self.names[id]
-        result, written = self.folders[id].answer(self.runs[id]), _written(folder)
+        result, written = _answer(self.runs[id], self.folders[id]), _written(folder)
         done = written is not None and written.stage is Stage.DONE
         if result and exit.code and starved(result) and not done:  # it is the result of before
             result = None
@@ -233,8 +233,12 @@ def _done(run: Any, folder: Folder) -> bool:
     """Whether a process would have nothing to do. Whether scores that lacked memory have it now is
     for the process to find out: it alone takes hold of an accelerator.
     """
-    result = folder.answer(run)
+    result = _answer(run, folder)
     return result is not None and not starved(result)
+
+
+def _answer(run: Any, folder: Folder) -> record.Result | None:
+    return folder.answer(run.run.seeds, run.asked())
 
 
 def _written(folder: Path) -> record.State | None:
@@ -250,6 +254,10 @@ def _reason(folder: Path, exit: Exit) -> str:
     says, or the last line of log.txt, and it is written to state.json. A folder that was deleted is
     not made again.
     """
+    try:
+        lines = (folder / "log.txt").read_text(errors="replace").strip().splitlines()
+    except FileNotFoundError:  # it was there when the process was started
+        return exit.reason or "its folder was deleted while it ran"
     written = _written(folder)
     if written and written.stage is Stage.FAILED:
         return written.reason
@@ -257,10 +265,6 @@ def _reason(folder: Path, exit: Exit) -> str:
         return f"stopped {written.reason}"
     if written and written.stage is Stage.DONE:
         return OTHERWISE
-    try:
-        lines = (folder / "log.txt").read_text(errors="replace").strip().splitlines()
-    except FileNotFoundError:  # it was there when the process was started
-        return exit.reason or "its folder was deleted while it ran"
     if exit.code < 0:
         reason = _killed(exit)
     elif exit.code == 0:

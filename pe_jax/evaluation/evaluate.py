@@ -9,13 +9,13 @@ ones.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
 
-from pe_jax.data.tokenizer import BYTES, Tokenizer
+from pe_jax.data.tokenizer import Tokenizer
 from pe_jax.evaluation.baselines import baselines
 from pe_jax.evaluation.config import EvalConfig
 from pe_jax.evaluation.passes import Key, Pass, key_of, left, plan
@@ -23,7 +23,6 @@ from pe_jax.evaluation.scorers import Models, SampleScorer, Scored, TextScorer
 from pe_jax.evaluation.windows import Windows, windows
 from pe_jax.metric import SampleMetric, TextMetric, named
 from pe_jax.record import Baseline, Curve, Row
-from pe_jax.training.processes import broadcast
 from pe_jax.training.session import Session
 
 
@@ -48,20 +47,19 @@ class Evaluation:
 
 def evaluate(
     models: Models,
-    documents: Sequence[np.ndarray],
+    cuts: Mapping[tuple[str, int], Windows],
     config: EvalConfig,
-    tokenizer: Tokenizer = BYTES,
     session: Session | None = None,
     threads: int = 1,
     known: Sequence[Scored] = (),
     keep: Callable[[list[Scored], list[Baseline]], object] = lambda scored, baselines: None,
 ) -> Evaluation:
-    """Scores the models by a resolved config: on `documents`, the token ids [n] of each, or where
-    their task draws its samples on these.
+    """Scores the models by a resolved config: on `cuts`, the windows of each metric and length, or
+    where their task draws its samples on these.
 
     `threads` passes run at a time. `keep` gets the baselines first, and after each pass the scores,
-    and then the session's history gets a line; of several processes the first alone calls it.
-    ValueError where the text does not suffice, Interrupted when `session.stop` says so.
+    and then the session's history gets a line.
+    Interrupted when `session.stop` says so.
 
     A `known` score is neither computed nor compiled, and has no row or curve in what comes back; a
     score of another way that shares its pass is it. All else is what it would be without it, to the
@@ -73,7 +71,6 @@ def evaluate(
     keys, equal, todo = left(passes, config, tuple(models.params), there)
     scored = {key: there[old].of(key.way) for key, old in equal.items()}
     reads_text = models.task.reads_text
-    cuts = _cuts(documents, config, tokenizer) if reads_text else {}
     scorer = (
         TextScorer(models, cuts, config, session)
         if reads_text
@@ -81,16 +78,15 @@ def evaluate(
     )
     costs = [scorer.tokens(job) for job in todo]
     pool = ThreadPoolExecutor(threads)
-    # One thread means this one, since all processes must use their devices in one order.
     scores: Iterator[dict[Key, Scored]] = (pool.map if threads > 1 else map)(scorer, todo)
     try:
         # The baselines are of the lengths of missing scores: after a kill these would be fewer.
         of_task = [] if reads_text else [*_baselines(passes, keys, config)]
-        broadcast(lambda: keep([*scored.values()], of_task))
+        keep([*scored.values()], of_task)
         for i, new in enumerate(scores):
             scored |= new
-            broadcast(lambda new=new: keep([*new.values()], []))
-            broadcast(session.history.add, evaluated=sum(costs[: i + 1]), of=sum(costs))
+            keep([*new.values()], [])
+            session.history.add(evaluated=sum(costs[: i + 1]), of=sum(costs))
             session.stop(lambda: None)
     finally:
         pool.shutdown(cancel_futures=True)
@@ -104,11 +100,12 @@ def evaluate(
     )
 
 
-def _cuts(
+def cuts_of(
     documents: Sequence[np.ndarray], config: EvalConfig, tokenizer: Tokenizer
 ) -> dict[tuple[str, int], Windows]:
     """The windows of every metric at every length; of a metric that compares with the model as it
-    is also at eval.reference. Prompts that two metrics share are written once.
+    is also at eval.reference. Prompts that two metrics share are written once. ValueError where the
+    text does not suffice.
     """
     cuts, written = dict[tuple[str, int], Windows](), dict[tuple[Any, int], Windows]()
     for name in config.metrics:

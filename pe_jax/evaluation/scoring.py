@@ -29,7 +29,6 @@ from pe_jax.record import Reason, sentence
 from pe_jax.task import Sample, Task
 from pe_jax.training.mesh import place_windows
 from pe_jax.training.need import Budget, needed
-from pe_jax.training.processes import gather
 from pe_jax.training.session import Session
 
 NATS = optax.softmax_cross_entropy_with_integer_labels
@@ -188,7 +187,7 @@ def score(
 
     def compute(program: functools.partial) -> np.ndarray:
         def on_devices(tokens: np.ndarray, first: int) -> Any:
-            return gather(
+            return jax.device_get(
                 program(params, place_windows(mesh, tokens), np.int32(windows.first + first))
             )
 
@@ -308,7 +307,9 @@ def answers(
         return place_windows(session.mesh, np.arange(first, first + batch, dtype=np.int32))
 
     def compute(program: functools.partial) -> Answers:
-        batches = [gather(program(params, numbers(first), n)) for first in range(0, samples, batch)]
+        batches = [
+            jax.device_get(program(params, numbers(first), n)) for first in range(0, samples, batch)
+        ]
         return jax.tree.map(lambda *parts: np.concatenate(parts)[:samples], *batches)
 
     return _within_budget(program, (params, numbers(0), n), tokens, session, budget, compute)

@@ -2,7 +2,7 @@
 
 queued.json      what a sweep is about to run
 config.json      the run when it begins, and tokenizer.json if its text has one
-state.json       how it stands; .held/, the lock of the process that is at work
+state.json       how it stands; .lock, which the process that is at work holds
 metrics.jsonl    what training has measured, and how far evaluation is
 checkpoints/     of each program, by its seeds
 scores.jsonl     every score so far (scores.py)
@@ -18,7 +18,7 @@ import math
 import re
 import signal
 import statistics
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -27,12 +27,11 @@ import jax
 from pe_jax import record
 from pe_jax.errors import Refused, in_words
 from pe_jax.record import Begun, Reason, Result, Row, Stage, Tried, divergence
-from pe_jax.runs.config import RunConfig, section, users_files, with_tuples
+from pe_jax.runs.config import RunConfig, users_files
 from pe_jax.runs.progress import View
-from pe_jax.storage import atomic, locks, records
+from pe_jax.storage import atomic, records
 from pe_jax.storage.jsonl import read_lines
 from pe_jax.task import Task
-from pe_jax.tasks import section as tasks
 from pe_jax.training import need
 from pe_jax.training.config import TrainConfig
 from pe_jax.training.samples import mean_size
@@ -120,27 +119,18 @@ class Folder:
 
     # Whether it has what is asked for
 
-    def answer(self, run: Any) -> Result | None:
-        """The result, if it is whole, and answers the Run `run`: the seeds, the evaluation, the
-        rates and the users' files (`Run.sources`) are the same.
-        """
+    def answer(self, seeds: Sequence[int], asked: str) -> Result | None:
+        """The result, if it is whole, of these seeds, and for what is `asked` (`Run.asked`)."""
         try:
             result = self.result()
         except Refused:  # it is made anew
             return None
-        if result is None or set(result.seeds) != set(run.run.seeds):
-            return None
-        try:
-            sources = run.sources()
-        except (OSError, ValueError):  # such a file has gone, or is broken
-            return None
-        # Sources first: a metric that the result was asked for may have gone with its file.
-        same = sources == result.sources and _asked(run.config) == _asked(result.config)
+        same = result and asked and result.asked == asked and {*result.seeds} == {*seeds}
         return result if same else None
 
-    def complete(self, run: Any) -> Result | None:
+    def complete(self, seeds: Sequence[int], asked: str) -> Result | None:
         """The answer, unless it lacks scores that there is memory for by now."""
-        result = self.answer(run)
+        result = self.answer(seeds, asked)
         if result is None or not starved(result):
             return result
         left = need.free_bytes(jax.local_devices())
@@ -159,17 +149,15 @@ class Folder:
     # The process at work
 
     @contextlib.contextmanager
-    def kept_state(self, check: locks.Check, view: View) -> Iterator[Callable[[Result], None]]:
-        """Keeps state.json of the folder, whose lock has this `check`, while the run is carried
-        out: running, then done, stopped or failed. Gives finish(result), which writes the record. A
-        folder that another process has taken over is left to that process.
+    def kept_state(self, view: View) -> Iterator[Callable[[Result], None]]:
+        """Keeps state.json while the run is carried out: running, then done, stopped or failed.
+        Gives finish(result), which writes the record.
         """
         records.put_state(self.path, Stage.RUNNING)
         ending = Stage.DONE, ""
 
         def finish(result: Result) -> None:
             nonlocal ending
-            check()
             records.write(self.path / "result.json", result)
             ending = Stage.DONE, divergence(result.diverged)
 
@@ -180,8 +168,7 @@ class Folder:
             ending = _ending(error)
             raise
         finally:
-            with contextlib.suppress(OSError, locks.TakenOver):  # what ended the run matters
-                check()
+            with contextlib.suppress(OSError):  # what ended the run matters
                 records.put_state(self.path, *ending)
 
     def begin(self, about: Begun, tokenizer: str | None, notes: Iterable[str], view: View) -> Begun:
@@ -324,14 +311,6 @@ def chosen(tried: Sequence[Tried]) -> Tried:
         rates = ", ".join(f"{rate.rate:g}" for rate in tried)
         raise Refused(f"training diverged at each of train.rates, {rates}: give lower ones")
     return best
-
-
-def _asked(config: Mapping[str, Any]) -> tuple[Any, ...]:
-    """What a config asks for besides seeds and what decides the run's id."""
-    lm, train, evaluation = (section(name, config[name]) for name in ("lm", "train", "eval"))
-    task = tasks.make(with_tuples(config["task"]), lm.causal)
-    oracle_of = config["run"].get("oracle_of", 0)
-    return train.rates, evaluation.resolved(train.length, lm.memory, task), oracle_of
 
 
 def _by_seed(

@@ -8,7 +8,7 @@ import dataclasses
 import functools
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -26,10 +26,11 @@ from pe_jax.data.load import load
 from pe_jax.encoding import Dims, Encoding
 from pe_jax.errors import Refused
 from pe_jax.evaluation.config import EvalConfig, variant
+from pe_jax.evaluation.evaluate import cuts_of
 from pe_jax.evaluation.passes import plan
-from pe_jax.evaluation.windows import windows
+from pe_jax.evaluation.windows import Windows
 from pe_jax.fields import check_value
-from pe_jax.metric import Predictions, PromptMetric, SampleMetric, TextMetric, named
+from pe_jax.metric import Predictions, SampleMetric, TextMetric, named
 from pe_jax.model import memory, probe
 from pe_jax.model.config import DTYPES, LmConfig
 from pe_jax.model.lm import learned
@@ -168,6 +169,16 @@ class Run:
             }
         )
 
+    def asked(self) -> str:
+        """A digest of what is asked for besides seeds and what decides the id: the evaluation, the
+        rates and the users' files. "" where such a file has gone, or is broken.
+        """
+        try:
+            sources = self.sources()
+        except (OSError, ValueError):
+            return ""
+        return sha256(canonical([vars(self.eval), self.train.rates, self.run.oracle_of, sources]))
+
     def sources(self) -> dict[str, str]:
         """SHA-256 of each user's file that trains or scores the run."""
         scoring = sources(*self.eval.swaps) | contract.sources(*self.eval.metrics)
@@ -199,14 +210,15 @@ class Run:
         """How many numbers one seed learns."""
         return _parameters(self.lm, self.encodings)
 
-    def load(self) -> tokenizer.Tokens:
-        """The text of training in tokens, no text where the task draws its samples. Refused if it
-        cannot serve training, or the text that is scored cannot serve evaluation.
+    def load(self) -> Text:
+        """The text of training, and the windows that are scored. Refused if one of them is too
+        short.
         """
         if not self.task.reads_text:
             task = self.config["task"]
             identity = canonical([task, contract.sources(task["name"])])
-            return tokenizer.no_text(tasks.described(task), identity, self.task.vocab())
+            tokens = tokenizer.no_text(tasks.described(task), identity, self.task.vocab())
+            return Text(tokens, tokens, {})
         try:
             corpus = load(self.data.source, self.data.data_dir)
             seen = corpus if self.train.steps else None  # else nothing is trained on any of it
@@ -219,42 +231,35 @@ class Run:
             scored = tokens
             if self.eval.source:
                 other = load(self.eval.source, self.data.data_dir)
-                scored = tokenizer.cut(other, tokens.tokenizer)
-            self._check_windows(scored)
+                scored = self._in_tokens(other, tokens.tokenizer, corpus)
+            return Text(tokens, scored, self._windows(scored))
         except (ValueError, OSError) as error:
             raise Refused(str(error)) from error
-        return tokens
 
-    def load_scored(self, tokens_of: tokenizer.Tokenizer, trained_on: str) -> tokenizer.Tokens:
-        """The text that is evaluated, in the tokens of training; Refused if it is too short. Its
-        overlap with the training text, whose hash is `trained_on`, is measured if that text is
-        there, and was trained on. As `load` where the task draws its samples.
+    def load_scored(self, tokens_of: tokenizer.Tokenizer, trained_on: str) -> Text:
+        """The text that is scored, in the tokens of training; Refused if it is too short. Its
+        overlap with the training text, whose hash is `trained_on`, is measured if that is there.
         """
         if not self.task.reads_text:
             return self.load()
         try:
             corpus = load(self.eval.source or self.data.source, self.data.data_dir)
             seen = self._training_text(trained_on) if self.eval.source else corpus
-            whole = self.eval.source and self.eval.split == "all"
-            compared = SPLITS if whole else HELD_OUT
-            tokens = tokenizer.cut(corpus, tokens_of, seen if self.train.steps else None, compared)
-            self._check_windows(tokens)
+            scored = self._in_tokens(corpus, tokens_of, seen)
+            return Text(scored, scored, self._windows(scored))
         except (ValueError, OSError) as error:
             raise Refused(str(error)) from error
-        return tokens
 
-    def scored(self, text: tokenizer.Tokens) -> tuple[np.ndarray, ...]:
-        """The documents of a text that are scored."""
-        names = SPLITS if self.eval.split == "all" else (self.eval.split,)
-        return tuple(document for name in names for document in text.splits[name])
+    def _in_tokens(
+        self, corpus: Corpus, tokens_of: tokenizer.Tokenizer, seen: Corpus | None
+    ) -> tokenizer.Tokens:
+        compared = SPLITS if self.eval.source and self.eval.split == "all" else HELD_OUT
+        return tokenizer.cut(corpus, tokens_of, seen if self.train.steps else None, compared)
 
-    def _check_windows(self, text: tokenizer.Tokens) -> None:
-        """ValueError where the text is too short for a metric at one of the lengths."""
-        for name in self.eval.metrics:
-            prompts = isinstance(named(name), PromptMetric)
-            asked = dataclasses.replace(self.eval, samples=1) if prompts else self.eval
-            for length in self.eval.lengths:
-                windows(self.scored(text), name, length, asked, text.tokenizer)
+    def _windows(self, text: tokenizer.Tokens) -> dict[tuple[str, int], Windows]:
+        splits = SPLITS if self.eval.split == "all" else (self.eval.split,)
+        documents = [document for split in splits for document in text.splits[split]]
+        return cuts_of(documents, self.eval, text.tokenizer)
 
     def _training_text(self, hash: str) -> Corpus | None:
         """The text of training; None where it is gone, or has changed since."""
@@ -263,6 +268,16 @@ class Run:
         except (ValueError, OSError):
             return None
         return corpus if corpus.hash == hash else None
+
+
+class Text(NamedTuple):
+    """The text of training, the text that is scored, and its windows by metric and length; a task
+    that draws its samples has none.
+    """
+
+    trained: tokenizer.Tokens
+    scored: tokenizer.Tokens
+    windows: dict[tuple[str, int], Windows]
 
 
 # The name of a run

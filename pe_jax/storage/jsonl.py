@@ -65,8 +65,7 @@ def _digest(line: dict[str, Any]) -> str:
 
 class History:
     """metrics.jsonl, a JSON object on each line. Without a path nothing is written; `watch` gets
-    every line after it is written. `check` is called before anything is written, and raises an
-    error where the folder is another process's now.
+    every line after it is written.
 
     A line of training, for each call of the jitted program, has `seeds`, `step`, `of` (all steps),
     `loss` and `grad_norm` (one number a seed), `rate`, and of one seed `ms_per_step` and
@@ -79,9 +78,8 @@ class History:
         self,
         path: Path | None = None,
         watch: Callable[[dict[str, Any]], None] = lambda line: None,
-        check: Callable[[], None] = lambda: None,
     ):
-        self.path, self.watch, self.check = path, watch, check
+        self.path, self.watch = path, watch
 
     def rewind(self, seeds: Sequence[int], step: int) -> bool:
         """Removes the lines of evaluation, and those of training `seeds` beyond `step`: a training
@@ -90,7 +88,6 @@ class History:
         """
         if self.path is None:
             return True
-        self.check()
         kept = [
             line
             for line in read_lines(self.path)
@@ -105,7 +102,6 @@ class History:
 
     def add(self, **line: Any) -> None:
         """Appends a line."""
-        self.check()
         if self.path is not None:
             append(self.path, [line])
         self.watch(line)

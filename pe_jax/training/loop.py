@@ -27,7 +27,6 @@ from pe_jax.training import samples
 from pe_jax.training.config import TrainConfig
 from pe_jax.training.mesh import batch_sharding, place_batches, place_state, placed_shapes
 from pe_jax.training.need import check_compiled
-from pe_jax.training.processes import broadcast, broadcast_arrays, gather
 from pe_jax.training.session import Session
 from pe_jax.training.step import State, init, make_steps, structure
 
@@ -70,16 +69,16 @@ def train(
     first, state, earlier = _newest_or_fresh(
         checkpoints, begin, like, config, seeds, session, start
     )
-    divergence.note(gather(state["diverged"]))
+    divergence.note(jax.device_get(state["diverged"]))
     _rewind(session, seeds, first)
     if first < config.steps and not divergence.of_all:
-        broadcast(session.forget, seeds)
+        session.forget(seeds)
     step = first
     begun = saved = time.monotonic()
 
     def save() -> State:
-        note, arrays = {"seconds": earlier + time.monotonic() - begun}, gather(state)
-        broadcast(checkpoints.save, step, arrays, note, divergence.steps.values())
+        note, arrays = {"seconds": earlier + time.monotonic() - begun}, jax.device_get(state)
+        checkpoints.save(step, arrays, note, divergence.steps.values())
         return arrays
 
     while step < config.steps and not divergence.of_all:
@@ -89,14 +88,13 @@ def train(
         divergence.note(out["diverged"][-1])
         line = _measured(config, task, step, out, seconds)
         line |= _valid(session, config, step, count, state, out["diverged"][-1])
-        broadcast(session.history.add, seeds=list(seeds), step=step, **line)
-        late = broadcast(lambda at=saved: time.monotonic() - at >= session.checkpoint_seconds)
-        if late and step < config.steps:
+        session.history.add(seeds=list(seeds), step=step, **line)
+        if time.monotonic() - saved >= session.checkpoint_seconds and step < config.steps:
             save()
             saved = time.monotonic()
         session.stop(save)
     if first == step:  # nothing was left to train
-        return gather(state), earlier
+        return jax.device_get(state), earlier
     return save(), earlier + time.monotonic() - begun
 
 
@@ -160,7 +158,7 @@ class _Calls:
         batches = place_batches(self.mesh, self.batches(step))
         called = time.monotonic()
         state, out = program(state, batches)
-        out = gather(out)
+        out = jax.device_get(out)
         return state, out, (time.monotonic() - called) / (count * self.seeds)
 
 
@@ -177,30 +175,19 @@ def _newest_or_fresh(
     the first step, which `fresh` makes. `like` are the shapes of the state, which is on the
     session's mesh.
     """
-    found = []
-
-    def restore() -> tuple[int, float] | None:
-        if restored := checkpoints.restore(like, session.say):
-            step, state, note = restored
-            found.append(state)
-            return step, note["seconds"]
-
-    if restored := broadcast(restore):
-        step, seconds = restored
+    if restored := checkpoints.restore(like, session.say):
+        step, state, note = restored
         session.say(f"seeds {seeds}: going on from step {step} of {config.steps}")
-        state = broadcast_arrays(found.pop, like)
-        return step, place_state(session.mesh, state), seconds
+        return step, place_state(session.mesh, state), note["seconds"]
     state = fresh()
     if start:
-        drawn = gather(state)
-        started = broadcast_arrays(lambda: jax.device_get(start(drawn, seeds)), like)
-        state = place_state(session.mesh, started)
+        state = place_state(session.mesh, start(jax.device_get(state), seeds))
     return int(state["step"]), state, 0.0
 
 
 def _rewind(session: Session, seeds: Sequence[int], step: int) -> None:
     """Drops what was measured after a step, which is made again."""
-    if not broadcast(session.history.rewind, seeds, step) and step > 0:
+    if not session.history.rewind(seeds, step) and step > 0:
         session.say(f"seeds {seeds}: metrics.jsonl has lost some of what was measured before")
 
 

@@ -52,20 +52,14 @@ def check(spec: str, seeds: int, batch: int) -> None:
 
 
 def make(spec: str, devices: Sequence[Any] | None = None) -> Mesh | None:
-    """The mesh over the first of `devices`, which by default are those of all processes; None for
-    "". ValueError if these are too few, or if processes would be left without a device.
+    """The mesh over the first of `devices`, by default all; None for "". ValueError if these are
+    too few.
     """
-    together = devices is None and jax.process_count() > 1
-    if not spec and not together:
+    if not spec:
         return None
     sizes = tuple(parse(spec).values())
     devices = jax.devices() if devices is None else devices
     needed = math.prod(sizes)
-    if together and needed != len(devices):
-        raise ValueError(
-            f"run.mesh must name all {len(devices)} devices of the {jax.process_count()} "
-            f"processes, as in data:{len(devices)}, got {spec!r}"
-        )
     if needed > len(devices):
         raise ValueError(
             f"run.mesh={spec} needs {needed} devices, there are {len(devices)}; a CPU is as many "
@@ -109,7 +103,7 @@ def constrained(mesh: Mesh | None, state: dict[str, Any]) -> dict[str, Any]:
 
 def place_state(mesh: Mesh | None, state: dict[str, Any]) -> dict[str, Any]:
     """A training state on the mesh, by `shardings`."""
-    return state if mesh is None else _put(state, shardings(mesh, state))
+    return state if mesh is None else jax.device_put(state, shardings(mesh, state))
 
 
 def placed_shapes(mesh: Mesh | None, state: dict[str, Any]) -> dict[str, Any]:
@@ -127,7 +121,7 @@ def place_batches(mesh: Mesh | None, batches: Any) -> Any:
     """Arrays [C, R, B, ...] on the mesh, by `batch_sharding`."""
     if mesh is None:
         return batches
-    return _put(batches, batch_sharding(mesh))
+    return jax.device_put(batches, batch_sharding(mesh))
 
 
 def batch_sharding(mesh: Mesh) -> NamedSharding:
@@ -142,28 +136,9 @@ def place_windows(mesh: Mesh | None, tokens: np.ndarray) -> Any:
     if mesh is None:
         return tokens
     axes = AXES if len(tokens) % mesh.size == 0 else None
-    return _put(tokens, NamedSharding(mesh, P(axes)))
+    return jax.device_put(tokens, NamedSharding(mesh, P(axes)))
 
 
 def copies(mesh: Mesh | None, tree: Any) -> Any:
     """A tree, the same on every device."""
-    return tree if mesh is None else _put(tree, NamedSharding(mesh, P()))
-
-
-def _put(tree: Any, shardings: Any) -> Any:
-    """A tree on the devices, by one sharding for all its arrays or by one for each. With several
-    processes its arrays are NumPy's, equal in all, and each process places the parts of its own
-    devices.
-    """
-    if jax.process_count() == 1:
-        return jax.device_put(tree, shardings)
-
-    def put(sharding, part):
-        return jax.tree.map(
-            lambda whole: jax.make_array_from_callback(
-                whole.shape, sharding, lambda index: whole[index]
-            ),
-            part,
-        )
-
-    return jax.tree.map(put, shardings, tree)
+    return tree if mesh is None else jax.device_put(tree, NamedSharding(mesh, P()))

@@ -10,8 +10,6 @@ import signal
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-import numpy as np
-from jax.experimental import multihost_utils
 from jax.sharding import Mesh
 
 from pe_jax.storage.jsonl import History
@@ -58,8 +56,6 @@ class Session:
 def stopping(say: Callable[[str], None] = lambda message: None) -> Iterator[Stop]:
     """Gives a `stop` that acts once SIGINT or SIGTERM has come, which `say` is told; a second
     signal raises KeyboardInterrupt at once. Outside the main thread signals are left alone.
-
-    Of several processes all call `stop` at the same places, and all stop where one was asked to.
     """
     asked: list[int] = []
 
@@ -70,10 +66,9 @@ def stopping(say: Callable[[str], None] = lambda message: None) -> Iterator[Stop
         say(f"{signal.Signals(number).name}: saving as soon as the device is back; again: at once")
 
     def stop(save: Callable[[], object]) -> None:
-        number = max(multihost_utils.process_allgather(np.int32(asked[0] if asked else 0)))
-        if number:
+        if asked:
             save()
-            raise Interrupted(signal.Signals(number).name)
+            raise Interrupted(signal.Signals(asked[0]).name)
 
     try:
         earlier = {s: signal.signal(s, note) for s in (signal.SIGINT, signal.SIGTERM)}

@@ -416,7 +416,7 @@ def test_a_folder_that_another_process_holds_is_refused(lab, folder):
         assert locks.is_locked(folder)
         done = lab.run(folder.parent).wait()
     assert_told(done, "run", str(folder), "is being written by another process", code=4)
-    assert not locks.is_locked(folder) and files(folder) == {}
+    assert not locks.is_locked(folder) and [*files(folder)] == [locks.FILE]
 
 
 def test_a_run_begun_on_other_text_is_refused(lab, folder):
@@ -424,7 +424,7 @@ def test_a_run_begun_on_other_text_is_refused(lab, folder):
     (folder / "config.json").write_text(begun)
     done = lab.run(folder.parent).wait()
     assert_told(done, "run", "was begun on other text", "delete the folder")
-    assert files(folder) == {"config.json": begun.encode()}
+    assert files(folder) == {"config.json": begun.encode(), locks.FILE: b""}
 
 
 @pytest.mark.parametrize(

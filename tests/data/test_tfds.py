@@ -335,12 +335,12 @@ def test_what_a_killed_preparation_leaves_is_in_nobodys_way(made, tmp_path):
     process.start()
     process.join(60)
     assert process.exitcode == -signal.SIGKILL
-    assert {p.name for p in (tmp_path / "ours").iterdir()} == {".held", ".preparing"}
+    assert {p.name for p in (tmp_path / "ours").iterdir()} == {".lock", ".preparing"}
     with pytest.raises(ValueError, match="no TFDS dataset 'ours'"):
         load("tfds:ours", str(tmp_path))
     corpus = load(made[1])
     prepare.prepare(corpus, "ours", tmp_path)
-    assert {p.name for p in (tmp_path / "ours").iterdir()} == {"1.0.0"}
+    assert {p.name for p in (tmp_path / "ours").iterdir()} == {".lock", "1.0.0"}
     assert documents(load("tfds:ours", str(tmp_path))) == documents(corpus)
 
 

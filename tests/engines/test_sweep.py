@@ -342,7 +342,7 @@ def test_a_run_whose_metric_was_edited_while_others_ran_is_told(tmp_path):
     results = {"nope": None, "rope": "its result"}
     runs = {name: dataclasses.replace(run_of(), id=name) for name in results}
     folders = {
-        name: types.SimpleNamespace(answer=lambda run, result=result: result)
+        name: types.SimpleNamespace(answer=lambda seeds, asked, result=result: result)
         for name, result in results.items()
     }
     at_its_end = engines_sweep._Sweep(runs, folders, [*folders], None, "", {}, None)

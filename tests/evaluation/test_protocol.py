@@ -17,10 +17,10 @@ from flax import nnx
 from studies import table_of
 
 from pe_jax.compose.parse import make
-from pe_jax.data.tokenizer import Tokenizer
+from pe_jax.data.tokenizer import BYTES, Tokenizer
 from pe_jax.encoding import Encoding
 from pe_jax.evaluation.config import EvalConfig
-from pe_jax.evaluation.evaluate import Models, evaluate, longest
+from pe_jax.evaluation.evaluate import Models, cuts_of, evaluate, longest
 from pe_jax.evaluation.passes import Key, jobs, plan, wanted
 from pe_jax.evaluation.scorers import Scored
 from pe_jax.evaluation.scoring import (
@@ -420,7 +420,7 @@ def test_models_that_know_the_table_or_nothing():
     reports = []
     models = Models.stacked(graphdef, params, encodings, {8: 17}, seeds=(5, 6, 7, 8))
     session = Session(History(watch=lambda line: reports.append(tuple(line.values()))))
-    found = evaluate(models, documents, config, session=session, threads=3)
+    found = evaluate(models, cuts_of(documents, config, BYTES), config, session=session, threads=3)
     assert len(found.rows) == 4 * 2 * 2 * 3
     assert found.targets == dict.fromkeys(metrics, 96)
     for way in config.ways:
@@ -448,7 +448,7 @@ def test_models_that_know_the_table_or_nothing():
     # At 8 tokens the window of 8 hides nothing, so its scores are those without it.
     programs = len(shapes) + sum(E > 8 for _, E, _ in shapes)
     assert target_nats._cache_size() == programs
-    again = evaluate(models, documents, config)
+    again = evaluate(models, cuts_of(documents, config, BYTES), config)
     assert again == found and target_nats._cache_size() == programs
 
     kept = {(c.replica.number, str(c.way)): c for c in found.curves}
@@ -481,7 +481,7 @@ def test_what_is_done_is_not_computed_again_and_changes_nothing_else(spec, monke
 
     counted.lower = target_nats.lower
     monkeypatch.setattr("pe_jax.evaluation.scorers.target_nats", counted)
-    whole = evaluate(models, documents, config)
+    whole = evaluate(models, cuts_of(documents, config, BYTES), config)
     everything = {key(row) for row in whole.rows}
     curves = {key(curve): curve for curve in whole.curves}
 
@@ -497,7 +497,7 @@ def test_what_is_done_is_not_computed_again_and_changes_nothing_else(spec, monke
     ):
         calls.clear()
         known = [Scored(row, curves.get(key(row))) for row in whole.rows if key(row) in skipped]
-        part = evaluate(models, documents, config, known=known)
+        part = evaluate(models, cuts_of(documents, config, BYTES), config, known=known)
         assert part.rows == tuple(row for row in whole.rows if key(row) not in skipped)
         computed = {*map(place, everything - skipped)} - {*map(place, skipped)}
         own = 1 + spec.count("+")
@@ -515,7 +515,7 @@ def test_values_do_not_depend_on_the_batch():
     found = []
     for tokens in (1, 24, 10**6):  # 1, 3 and all 10 windows at once
         config = dataclasses.replace(config, batch_tokens=tokens)
-        found.append(values(evaluate(models, markov(200), config)))
+        found.append(values(evaluate(models, cuts_of(markov(200), config, BYTES), config)))
     assert found[0][0] != found[0][1]
     np.testing.assert_allclose(found[1:], found[:1] * 2, rtol=1e-5)
 
@@ -571,7 +571,7 @@ def test_what_an_encoding_cannot_serve_has_a_reason_and_no_value():
         targets=32, lengths=(4, 8, 16), metrics=("nonoverlapping",), last=2, stride=2
     )
     config = dataclasses.replace(config, swaps=("learned(clip=True)",))
-    found = evaluate(models, markov(100), config)
+    found = evaluate(models, cuts_of(markov(100), config, BYTES), config)
     plain = [r for r in found.rows if not r.way]
     assert [r.length for r in plain] == [4, 8, 16]
     assert [r.why for r in plain] == ["", "", "beyond its 8 positions"]
@@ -585,7 +585,7 @@ def test_what_an_encoding_cannot_serve_has_a_reason_and_no_value():
 def test_a_narrow_window_swapped_in_changes_long_windows_alone():
     models = trained_at_random("rope", dataclasses.replace(LM, layers=2), (0,))
     config = configured(targets=64, lengths=(8, 32), metrics=("nonoverlapping",), swaps=("window",))
-    found = evaluate(models, markov(100), config)
+    found = evaluate(models, cuts_of(markov(100), config, BYTES), config)
     plain, windowed = values(found, way=Way()), values(found, way=Way(swap="window"))
     assert windowed[0] == plain[0] and abs(windowed[1] - plain[1]) > 1e-5
 
@@ -629,7 +629,7 @@ def test_too_little_memory_is_a_reason_and_other_errors_are_errors(monkeypatch):
 
         nats.lower = target_nats.lower
         monkeypatch.setattr("pe_jax.evaluation.scorers.target_nats", nats)
-        return evaluate(models, markov(100), config)
+        return evaluate(models, cuts_of(markov(100), config, BYTES), config)
 
     rows = failing("RESOURCE_EXHAUSTED: Out of memory allocating 8 bytes").rows
     assert [(r.length, r.reason) for r in rows] == [(8, None), (16, Reason.OUT_OF_MEMORY)]
@@ -712,7 +712,8 @@ def test_a_metric_of_ones_own_that_is_better_when_higher_goes_from_windows_to_ta
     )
     encodings = make("rope", LM.dims(8))
     graphdef, params = oracles(encodings, np.log(TABLE), 0 * TABLE)
-    found = evaluate(Models.stacked(graphdef, params, encodings, seeds=(3, 4)), documents, config)
+    models = Models.stacked(graphdef, params, encodings, seeds=(3, 4))
+    found = evaluate(models, cuts_of(documents, config, BYTES), config)
 
     cut = windows(numbered(*sizes), mine.name, 32, config)
     seen = [TABLE[documents[d][p - 1], documents[d][p]] for d, p, _ in scored(cut)]

@@ -13,7 +13,7 @@ from flax import nnx
 
 from pe_jax.compose.swap import swap
 from pe_jax.evaluation.config import EvalConfig
-from pe_jax.evaluation.evaluate import evaluate
+from pe_jax.evaluation.evaluate import cuts_of, evaluate
 from pe_jax.evaluation.scorers import Models, Reference, Scored, Short, key_tokens
 from pe_jax.evaluation.scoring import divergence, last_rows, target_nats
 from pe_jax.evaluation.windows import Windows, windows
@@ -52,7 +52,8 @@ def config_of(metrics, by="place", lengths=(16, 64), **fields):
 
 def values(model, documents, config, session=None, known=()):
     models = Models(model.graphdef, {0: model.params}, model.members, segment=32)
-    found = evaluate(models, documents, config, model.tokenizer, session, known=known)
+    cuts = cuts_of(documents, config, model.tokenizer)
+    found = evaluate(models, cuts, config, session, known=known)
     rows = found.rows
     return {(r.metric, str(r.way), r.length, r.replica.number): r for r in rows}
 
@@ -116,7 +117,7 @@ def test_metrics_of_the_same_windows_share_a_pass(model, documents):
 
     watch = Watch()
     config = config_of(("same_targets", "kl", "longppl"), by="seed")
-    session = Session(History(None, watch, lambda: None))
+    session = Session(History(None, watch))
     together = values(model, documents, config, session)
     assert watch.line["of"] == 3 * (16 + 32 + 2 * 64)  # within 32 tokens pi is the model itself
     known = [Scored(row, None) for row in together.values() if row.metric == "kl" and not row.way]

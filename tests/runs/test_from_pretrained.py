@@ -78,7 +78,7 @@ def test_shape_and_tokens_are_the_models(lab, name):
     run, model = planned(lab, source), load(source)
     assert vars(run.lm) == vars(model.lm) and run.data.tokenizer == source
     assert run.start.new == run.start.dropped == ()
-    tokens = run.load()
+    tokens = run.load().trained
     assert tokens.tokenizer.pieces == model.tokenizer.pieces and len(tokens.splits["train"])
 
 
@@ -147,7 +147,7 @@ def test_what_does_not_fit_is_refused_in_one_line(lab, folder, values, words):
 
 def test_other_tokens_are_refused_with_the_models(lab, folder):
     other = planned(lab, f"hf:{folder}", **{"data.tokenizer": f"file:{folder}/tokenizer.json"})
-    assert len(other.load().splits["train"])  # the same by another name
+    assert len(other.load().trained.splits["train"])  # the same by another name
     with pytest.raises(Refused, match="other tokens .*: use --config.data.tokenizer=hf:.*_tied$"):
         planned(lab, f"hf:{folder}", **{"data.tokenizer": "bpe:257"}).load()
 
@@ -185,7 +185,7 @@ def test_the_first_loss_is_that_of_the_pretrained_model(lab, folder):
     model = load(f"hf:{folder}")
     logits = jax.jit(lambda tokens: nnx.merge(model.graphdef, model.params)(tokens)[0])
     for seed, loss in zip((0, 1), line["loss"], strict=True):
-        read = Batches(run.load().splits["train"], LENGTH, run.train.batch, seed)
+        read = Batches(run.load().trained.splits["train"], LENGTH, run.train.batch, seed)
         window = np.asarray(read[0])
         log_p = jax.nn.log_softmax(logits(jnp.asarray(window[:, :-1])))
         nats = -np.take_along_axis(np.asarray(log_p), window[:, 1:, None], -1).mean()

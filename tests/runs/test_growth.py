@@ -26,7 +26,6 @@ from pe_jax.runs.trained import Trained
 from pe_jax.storage import jsonl as stored
 from pe_jax.storage import records
 from pe_jax.storage.hashes import sha256
-from pe_jax.storage.locks import TakenOver
 from pe_jax.training import need
 
 # the tasks that Orbax leaves when a file is missing complain as they are collected
@@ -175,20 +174,6 @@ def test_scores_say_what_process_computed_them(lab, again, monkeypatch):
     assert any("everything is scored anew" in line for line in words)
 
 
-def test_no_scores_are_written_once_the_folder_is_another_process_s(again):
-    folder = the_run(again)
-
-    class Suspended(Silent):
-        def watch(self, line):
-            shutil.rmtree(folder / ".held")
-            self.scores = (folder / "scores.jsonl").read_bytes()
-
-    view = Suspended()
-    with pytest.raises(TakenOver, match="was taken over by another process, or deleted"):
-        evaluate_again(folder, {"lengths": (24, 32)}, view=view)
-    assert (folder / "scores.jsonl").read_bytes() == view.scores
-
-
 @pytest.mark.parametrize(
     ("values", "share"),
     (
@@ -218,9 +203,9 @@ def test_a_run_serves_without_a_metric_and_a_swap_whose_file_has_gone(lab, tmp_p
     own.write_text(METRIC + WINDOW)
     both = {"eval.metrics": ("same_targets", f"{own}:mine"), "eval.swaps": (f"{own}:Mine",)}
     execute(run := asked(lab, **both), workdir)
-    assert Folder(folder := the_run(workdir)).answer(run)
+    assert Folder(folder := the_run(workdir)).answer(run.run.seeds, run.asked())
     own.unlink()
-    assert Folder(folder).answer(run) is None
+    assert Folder(folder).answer(run.run.seeds, run.asked()) is None
     assert Trained.of(folder).seed == 0
     changes = {"metrics": ("same_targets",), "swaps": (), "lengths": (16,)}
     for found in (evaluate_again(folder, changes), execute(asked(lab, **FEW), workdir)):
@@ -238,7 +223,9 @@ def test_a_changed_file_of_a_swap_is_scored_anew(lab, again, tmp_path):
     before, words = len(scored(folder)), []
     evaluate_again(folder, {}, seeds=(0,), view=Heard(words))
     assert not any("scored anew" in line for line in words)  # of which it is one swap
-    assert Folder(folder).answer(run) is None  # the other seed is still without scores by this file
+    assert (
+        Folder(folder).answer(run.run.seeds, run.asked()) is None
+    )  # the other seed is still without scores by this file
     second = execute(asked(lab, **swapped), again)
     assert len(protocols(folder)) == 3
     new = [line["row"]["way"] for line in scored(folder)[before:]]
@@ -263,7 +250,10 @@ def test_every_rate_is_tried_with_the_code_that_the_run_began_with(lab, tmp_path
     found = execute(run, tmp_path / "runs", view=Editing())
     parts = Folder(the_run(tmp_path / "runs")).parts()[1:]
     assert len(parts) == 3 and all(part.begun().sources == began for part in parts)
-    assert found.sources == began and Folder(the_run(tmp_path / "runs")).answer(run) == found
+    assert (
+        found.sources == began
+        and Folder(the_run(tmp_path / "runs")).answer(run.run.seeds, run.asked()) == found
+    )
     with pytest.raises(Refused, match="mine.py has changed since the run began"):
         run.at_rate(3e-3)
 
@@ -485,12 +475,12 @@ def test_a_file_that_is_swapped_in_is_scored_once_at_the_chosen_rate(lab, tuned,
     path = tmp_path / "mine.py"
     path.write_text(WINDOW)
     run = asked(lab, **RATES, **{"eval.swaps": (f"{path}:Mine",), "eval.lengths": (32,)})
-    assert Folder(the_run(copy)).answer(run) is None
+    assert Folder(the_run(copy)).answer(run.run.seeds, run.asked()) is None
     found = execute(run, copy)
-    known = Folder(the_run(copy)).answer(run)
+    known = Folder(the_run(copy)).answer(run.run.seeds, run.asked())
     assert known is not None and known.rows == found.rows
     path.write_text(WINDOW + "# changed\n")
-    assert Folder(the_run(copy)).answer(run) is None
+    assert Folder(the_run(copy)).answer(run.run.seeds, run.asked()) is None
 
 
 @pytest.mark.slow
@@ -568,7 +558,9 @@ def test_a_score_that_lacked_memory_is_computed_once_there_is_some(lab, first, a
         assert {(row.length, row.free) for row in starved(found)} == {
             (length, 4_000) for length in (16, 32, 64)
         }
-        assert Folder(folder).answer(run) == found and not sweep._done(run, Folder(folder))
+        assert Folder(folder).answer(run.run.seeds, run.asked()) == found and not sweep._done(
+            run, Folder(folder)
+        )
     monkeypatch.setattr(need, "free_bytes", lambda devices: 10**9)
     whole = execute(run, again)
     assert starved(whole) == [] and sweep._done(run, Folder(folder))

@@ -1,8 +1,5 @@
-"""Compiled programs that are kept: they give the same bits, and each is loaded only on the kind of
-processor that it was made for.
-"""
+"""Compiled programs that are kept give the same bits."""
 
-import os
 import warnings
 
 import jax
@@ -12,8 +9,9 @@ import pytest
 from jax.experimental.compilation_cache import compilation_cache
 
 from pe_jax.compose.parse import make
+from pe_jax.data.tokenizer import BYTES
 from pe_jax.evaluation.config import EvalConfig
-from pe_jax.evaluation.evaluate import Models, evaluate
+from pe_jax.evaluation.evaluate import Models, cuts_of, evaluate
 from pe_jax.model.config import LmConfig
 from pe_jax.runs import environment
 from pe_jax.training.config import TrainConfig
@@ -23,6 +21,7 @@ OPTIONS = (
     "jax_compilation_cache_dir",
     "jax_persistent_cache_min_compile_time_secs",
     "jax_persistent_cache_min_entry_size_bytes",
+    "jax_compilation_cache_max_size",
 )
 LM = LmConfig(vocab=8, layers=1, model=8, heads=2, mlp=4)
 needs_sound = pytest.mark.skipif(
@@ -67,11 +66,11 @@ def scores():
     params = init(LM, encodings, TrainConfig(), (0, 1))["params"]
     models = Models.stacked(structure(LM, encodings)[0], params, encodings, seeds=(0, 1))
     config = EvalConfig(lengths=(8, 32), targets=64).resolved(8)
-    return evaluate(models, [np.arange(200) % 8], config)
+    return evaluate(models, cuts_of([np.arange(200) % 8], config, BYTES), config)
 
 
 def kept(home):
-    return sorted(path for path in home.glob("pe_jax/programs/*/*"))
+    return sorted(path for path in home.glob("pe_jax/programs/*/*-cache"))
 
 
 @pytest.mark.slow
@@ -97,36 +96,6 @@ def test_a_damaged_program_is_compiled_anew(home):
         warnings.simplefilter("always")
         assert scores() == first
     assert any("cache" in str(warning.message) for warning in told)
-
-
-@needs_sound
-def test_each_kind_of_processor_has_its_folder(home, monkeypatch):
-    folders = set()
-    for threads in ("1", "2"):
-        monkeypatch.setenv("NPROC", threads)
-        jax.config.update("jax_compilation_cache_dir", None)
-        environment.keep_programs()
-        folders.add(jax.config.jax_compilation_cache_dir)
-    monkeypatch.setattr(environment, "processor", lambda: "another one")
-    jax.config.update("jax_compilation_cache_dir", None)
-    environment.keep_programs()
-    folders.add(jax.config.jax_compilation_cache_dir)
-    assert len(folders) == 3 and all(os.path.isdir(folder) for folder in folders)
-    assert all(os.stat(folder).st_mode & 0o077 == 0 for folder in folders)
-
-
-def test_the_features_of_the_processor_count(monkeypatch):
-    here = environment.processor()
-    text = "processor : 0\nmodel : 1\nflags : fpu sse{}\ncpu MHz : {}\n\nprocessor : 1\n"
-
-    def of(*fields):
-        monkeypatch.setattr(environment.Path, "read_text", lambda path: text.format(*fields))
-        return environment.processor()
-
-    assert of("", 1000) == of("", 2000) != of(" avx512f", 1000)
-    monkeypatch.setattr(environment.Path, "read_text", lambda path: (_ for _ in ()).throw(OSError))
-    monkeypatch.setattr(environment.platform, "node", lambda: "this-machine")
-    assert environment.processor().endswith("\nthis-machine") and environment.processor() != here
 
 
 @pytest.mark.parametrize("value", ("", "/of/the/user"))
@@ -156,15 +125,3 @@ def test_a_folder_that_cannot_be_made_is_no_error(home):
     environment.keep_programs()
     assert jax.config.jax_compilation_cache_dir is None
     assert float(jnp.ones(3).sum()) == 3.0
-
-
-def test_the_oldest_programs_go(tmp_path):
-    for age, folder in enumerate(("new", "new", "old", "old")):
-        path = tmp_path / folder / str(age)
-        path.parent.mkdir(exist_ok=True)
-        path.write_bytes(bytes(10))
-        os.utime(path, (1000 - age, 1000 - age))
-    environment.forget_oldest(tmp_path, 35)
-    assert sorted(path.name for path in tmp_path.glob("*/*")) == ["0", "1", "2"]
-    environment.forget_oldest(tmp_path, 5)
-    assert not list(tmp_path.glob("*/*"))

@@ -93,8 +93,8 @@ def test_more_lengths_train_nothing(finished):
     assert (folder / "metrics.jsonl").read_text().count('"loss"') == lines
     assert sum("row" in line for line in stored.read_lines(folder / "scores.jsonl")) == 24
     more, less = Run.of(config(eval={"lengths": (8, 24)})), Run.of(CONFIG)
-    assert Folder(folder).complete(more) == longer
-    assert Folder(folder).complete(less) is None  # other lengths
+    assert Folder(folder).complete(more.run.seeds, more.asked()) == longer
+    assert Folder(folder).complete(less.run.seeds, less.asked()) is None  # other lengths
 
 
 def test_an_evaluation_that_is_cut_off_has_all_baselines_in_the_end(result, trained):

@@ -16,6 +16,9 @@ import pytest
 
 from pe_jax.storage.checkpoints import KEPT, Checkpoints, digests
 
+# the tasks that Orbax leaves when a file is damaged complain as they are collected
+pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+
 
 def state(step, size=40, dtype=np.float32):
     rng = np.random.default_rng(step)
@@ -102,15 +105,13 @@ def test_the_newest_from_before_a_step_is_kept_and_taken(tmp_path):
 def test_trouble_of_the_machine_sets_no_checkpoint_aside(tmp_path, monkeypatch, trouble):
     made = checkpoints(tmp_path, 1, 2)
 
-    def fails(*_):
+    def fails(*_, **__):
         raise trouble
 
     with monkeypatch.context() as patched:
-        patched.setattr(Checkpoints, "_state", fails)
-        with pytest.raises(OSError, match="step 2 in .* cannot be read now .* is moved away"):
+        patched.setattr(made.manager, "restore", fails)
+        with pytest.raises(type(trouble)):
             made.restore(state(0), print)
-        with pytest.raises(OSError, match="goes on once it can$"):
-            made.state(2, state(0))
     assert restored(tmp_path)[0] == 2
 
 
@@ -159,7 +160,7 @@ def test_any_file_that_is_gone_or_empty_gives_the_whole_state_or_the_one_before(
     assert 3 in outcomes
 
 
-def test_a_flipped_bit_anywhere_gives_the_whole_state_or_the_one_before(tmp_path, capfd):
+def test_a_flipped_bit_anywhere_gives_the_whole_state_or_the_one_before(tmp_path):
     checkpoints(tmp_path / "whole", 3, 7)
     names = [path.relative_to(tmp_path / "whole") for path in files(tmp_path / "whole" / "7")]
     outcomes = []
@@ -173,37 +174,15 @@ def test_a_flipped_bit_anywhere_gives_the_whole_state_or_the_one_before(tmp_path
             assert (step, len(said)) in ((7, 0), (3, 1)), (name, place)
             outcomes.append((name.parts[1], step))
     assert {("state", 3), ("meta", 3)} <= set(outcomes)
-    assert capfd.readouterr().err == ""  # Orbax did not begin to read what is damaged
 
 
-def test_a_description_that_orbax_refuses_is_set_aside(tmp_path):
+def test_a_description_that_orbax_cannot_read_is_named(tmp_path):
     checkpoints(tmp_path, 3, 7)
     (tmp_path / "7" / "_CHECKPOINT_METADATA").write_text("5")
-    with pytest.raises(ValueError, match=f"{tmp_path} is damaged"):
-        assert Checkpoints(tmp_path, read_only=True).steps
+    with pytest.raises(ValueError, match="_CHECKPOINT_METADATA in .* is damaged .* delete this"):
+        restored(tmp_path)
+    (tmp_path / "7" / "_CHECKPOINT_METADATA").unlink()
     assert restored(tmp_path)[::2] == (7, [])
-    assert (tmp_path / "7" / "_CHECKPOINT_METADATA.damaged").exists()
-
-
-# the tasks that Orbax leaves when a file is damaged complain as they are collected
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
-def test_without_sums_of_its_files_the_arrays_of_a_checkpoint_are_checked(tmp_path):
-    """As an earlier release, or a process that was killed just then, has left it."""
-    checkpoints(tmp_path, 3, 7)
-    for step in ("3", "7"):
-        (tmp_path / step / "SHA256SUMS").unlink()
-    assert restored(tmp_path)[::2] == (7, [])
-    flip(largest(tmp_path / "7"))
-    assert restored(tmp_path)[0] == 3
-
-
-def test_the_sums_are_those_of_sha256sum(tmp_path):
-    checkpoints(tmp_path, 3)
-    command = ["sha256sum", "--check", "--quiet", "SHA256SUMS"]
-    if shutil.which("sha256sum"):
-        subprocess.run(command, cwd=tmp_path / "3", check=True)
-    listed = (tmp_path / "3" / "SHA256SUMS").read_text().count("\n")
-    assert listed == len(files(tmp_path / "3")) - 1
 
 
 def test_what_a_killed_save_has_left_is_removed_by_the_next(tmp_path):

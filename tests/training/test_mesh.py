@@ -144,7 +144,7 @@ def trained(run, folder, spec: str, stop_at: int | None = None):
             raise Enough
 
     session = Session(History(path), print, stop, mesh.make(spec))
-    model = run.lm, run.encodings, run.train, run.run.seeds, run.load().splits["train"]
+    model = run.lm, run.encodings, run.train, run.run.seeds, run.load().trained.splits["train"]
     state, _ = train(*model, folder / "checkpoints", session)
     steps = [line["step"] for line in read_lines(path)]
     assert steps == sorted(set(steps)) and steps[-1] == run.train.steps == state["step"]
