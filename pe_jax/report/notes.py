@@ -411,10 +411,12 @@ def differing(results: Sequence[Result]) -> str:
 
 
 def doubts(results: Sequence[Result]) -> Iterator[str]:
-    """What is doubtful about the models' encodings, and about the text that was scored."""
+    """What is doubtful about the models' encodings, and about the text that was held out."""
     yield from dict.fromkeys(advice for result in results for advice in result.advice)
-    scoring = results[0].config.get("eval", {})
-    yield from (results[0].scored or results[0].corpus).doubts([scoring.get("split", "test")])
+    corpus, scored = results[0].corpus, results[0].scored
+    split = results[0].config.get("eval", {}).get("split", "test")
+    yield from corpus.doubts([*HELD_OUT, *([] if scored else [split])])
+    yield from scored.doubts([split]) if scored else ()
 
 
 def _parts(processes: Sequence[Process]) -> Iterator[str]:
