@@ -248,8 +248,10 @@ def sheet(found: Recommendation) -> Sheet:
     scores = [f"{described(m).unit}:\n{described(m).words}" for m in others]
     short, several = f"at {shortest}:\nminus {AS_IT_IS}", ["effective\nlength"] if effective else []
     columns = [change, *scores, *several, short, took, "runs in"]
+    of_metric = zip(*(choice.scores for choice in found.choices), strict=True)
+    bold = [stats.unless_many([cell.best for cell in cells]) for cells in of_metric]
     rows = []
-    for choice in found.choices:
+    for i, choice in enumerate(found.choices):
         rows.append(
             (
                 Printed(choice.name, choice.name, run=found.result.id),
@@ -257,11 +259,11 @@ def sheet(found: Recommendation) -> Sheet:
                     _difference(choice, found, metric.sign),
                     choice.change.mean,
                     choice.scores[0].reason,
-                    bold=choice.scores[0].best,
+                    bold=bold[0][i],
                 ),
                 *(
-                    Printed(plusminus(c.mean, c.half, digits=DIGITS), c.mean, c.reason, c.best)
-                    for c in choice.scores[1:]
+                    Printed(plusminus(c.mean, c.half, digits=DIGITS), c.mean, c.reason, marks[i])
+                    for c, marks in zip(choice.scores[1:], bold[1:], strict=True)
                 ),
                 *([number(choice.effective)] if effective else []),
                 Printed(
@@ -487,5 +489,5 @@ def _form(found: Recommendation) -> str:
         "interval by Student's t. Better and worse: a paired t test at 5 % (McNemar's exact test "
         "where a score is right or wrong), corrected by Holm's method. Equal: two one-sided tests "
         f"at 5 % hold it within {found.margin:g}. Bold: not told from the best of its column by "
-        "such tests."
+        "such tests; none where more than a third of the rows would be."
     )

@@ -73,6 +73,8 @@ def test_swaps_are_sorted_with_paired_differences_and_equivalence_with_a_margin(
         assert {c.name: c.equal for c in again.choices}["pi"] is equal
     assert [c.name for c in found.choices if c.p <= 0.05] == ["pi", "window", "as it is"]
     assert not by["rerope"].equal  # it scatters too much, however near its mean is
+    assert [c.name for c in found.choices if c.scores[0].best] == ["yarn", "rerope"]
+    assert not any(row[1].bold for row in printed(found).rows)  # 2 of 5 are more than a third
     with pytest.raises(ValueError, match="called 'yarm'; did you mean 'yarn'"):
         answer(result(), parse("rope").encodings(DIMS), baseline="yarm")
 
