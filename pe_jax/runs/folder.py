@@ -270,7 +270,7 @@ def _ending(error: BaseException) -> tuple[Stage, str]:
         case Interrupted():
             return Stage.STOPPED, f"by {error}"
         case KeyboardInterrupt():
-            return Stage.STOPPED, f"by {signal.SIGINT.name}"
+            return Stage.STOPPED, f"by {error or signal.SIGINT.name}"
         case Refused():
             return Stage.FAILED, str(error)
         case OSError():

@@ -61,7 +61,7 @@ def stopping(say: Callable[[str], None] = lambda message: None) -> Iterator[Stop
 
     def note(number, frame):
         if asked:
-            raise KeyboardInterrupt
+            raise KeyboardInterrupt(signal.Signals(number).name)
         asked.append(number)
         say(f"{signal.Signals(number).name}: saving as soon as the device is back; again: at once")
 
