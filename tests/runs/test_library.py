@@ -24,8 +24,9 @@ def test_every_name_is_there_and_in_the_readme():
     readme = (ROOT / "README.md").read_text("utf-8")
     section = readme.partition("## In a notebook")[2].partition("\n## ")[0]
     for name in pe_jax.__all__:
-        assert getattr(pe_jax, name) is not None and name in dir(pe_jax)
+        assert getattr(pe_jax, name) is not None
         assert re.search(rf"\b{name}\b", section), name
+    assert {*dir(pe_jax)} == {*pe_jax.__all__, "__version__"}
     with pytest.raises(AttributeError, match="no attribute 'encoder'"):
         pe_jax.__getattr__("encoder")
 
