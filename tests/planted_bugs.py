@@ -114,8 +114,8 @@ BUGS = {
     "evaluation": (
         Bug(  # the last, smaller batch is dropped
             "evaluation/scoring.py",
-            "for first in range(0, samples, batch)]",
-            "for first in range(0, samples - batch + 1, batch)]",
+            "n)) for first in range(0, samples, batch)",
+            "n)) for first in range(0, samples - batch + 1, batch)",
             (TASK_RUNS, BASELINES),
         ),
         Bug(  # the bytes of the inputs
@@ -355,14 +355,14 @@ BUGS = {
         ),
         Bug(  # layers sorted by name: 10 before 2
             "storage/checkpoints.py",
-            "shapes = {n: jax.ShapeDtypeStruct(a.shape, a.dtype) for n, a in flat(like).items()}",
-            "shapes = jax.tree.map(lambda a: jax.ShapeDtypeStruct(a.shape, a.dtype), flat(like))",
+            "[arrays[name] for name in wanted]",
+            "[arrays[name] for name in sorted(wanted)]",
             ("tests/storage/test_checkpoint.py",),
         ),
         Bug(  # only the lengths that are left to score have baselines
             "evaluation/evaluate.py",
-            "broadcast(lambda: keep([*scored.values()], of_task))",
-            "broadcast(lambda: keep([*scored.values()], []))",
+            "keep([*scored.values()], of_task)",
+            "keep([*scored.values()], [])",
             (TASK_RUNS,),
         ),
     ),
