@@ -125,8 +125,8 @@ def _fault_at(encodings: tuple[Encoding, ...], length: int) -> tuple[str, str] |
         for hook, output in ("embed", first[1]), (attention, first[3]):
             if not np.isfinite(output).all():
                 return hook, ENDLESS
-    if found := _of_distances(encodings[-1], params, length):
-        return found
+    if hook := _moving(encodings[-1], params):
+        return hook, MOVING
     try:
         parts = _the_same(encodings[-1], params, tokens[0], first[0], x[0], qkv[0])
     except Exception:  # of the user's code: no silent fault, and a run may never get there
@@ -135,7 +135,10 @@ def _fault_at(encodings: tuple[Encoding, ...], length: int) -> tuple[str, str] |
     words = ("embed", LENGTHS), (attention, blocks), (attention, LENGTHS), ("locate", AFRESH)
     judged = dims.causal, True, dims.causal, dims.causal
     wrong = (said for said, *right in zip(words, parts, judged, strict=True) if right == [0, 1])
-    return next(wrong, None)
+    found = next(wrong, None)
+    if found and found[0] == attention and (hook := _together(encodings[-1], params, length)):
+        return hook, TOGETHER
+    return found
 
 
 def without_gradient(encodings: tuple[Encoding, ...]) -> list[str]:
@@ -157,22 +160,26 @@ def without_gradient(encodings: tuple[Encoding, ...]) -> list[str]:
     return [name for name in learned if not any(np.any(slope[name]) for slope in slopes)]
 
 
-def _of_distances(e: Encoding, params, length: int) -> tuple[str, str] | None:
-    """(hook, what is wrong) of the first hook of the distance whose values depend on which other
-    distances it gets, or change from `constant_from` on; None if nothing is.
-    """
-    every, few = np.arange(1 - length, length), slice(length - 1, -(length // 2))
-    beyond = () if (end := e.constant_from()) is None else (end + 2 ** np.arange(20) - 1,)
+def _moving(e: Encoding, params) -> str | None:
+    """The first hook of the distance that changes from `constant_from` on; None without one."""
+    if (end := e.constant_from()) is None:
+        return None
+    beyond = end + 2 ** np.arange(20, dtype=np.int32) - 1
     for hook in (hook for hook in RELATIVE if overrides(e, hook)):
+        for n in (beyond,) if e.dims.causal else (beyond, -beyond):
+            values = np.asarray(getattr(e, hook)(params, jnp.asarray(n)))
+            if not np.allclose(values, values[:, :1], NEAR, NEAR, equal_nan=True):
+                return hook
+    return None
 
-        def values(n, hook=hook):
-            return np.asarray(getattr(e, hook)(params, jnp.asarray(n, jnp.int32)))
 
-        if not np.allclose(values(every)[:, few], values(every[few]), CLOSE, CLOSE, equal_nan=True):
-            return hook, TOGETHER
-        for far in map(values, beyond if e.dims.causal else (*beyond, *(-n for n in beyond))):
-            if not np.allclose(far, far[:, :1], NEAR, NEAR, equal_nan=True):
-                return hook, MOVING
+def _together(e: Encoding, params, length: int) -> str | None:
+    """The first hook of the distance that gives other numbers for half of the distances."""
+    every, few = jnp.arange(length), length // 2
+    for hook in (hook for hook in RELATIVE if overrides(e, hook)):
+        whole, half = (getattr(e, hook)(params, n) for n in (every, every[:few]))
+        if not np.allclose(whole[:, :few], half, CLOSE, CLOSE, equal_nan=True):
+            return hook
     return None
 
 
