@@ -38,3 +38,6 @@ def test_its_commands_work(tmp_path):
         assert_works(small(command), tmp_path)
     assert (tmp_path / "runs/quickstart/report/report.html").is_file()
     assert (tmp_path / "paper/table.tex").is_file()
+    tiny = "--config.lm.model=8 --config.lm.heads=1 --config.lm.layers=1 --config.train.batch=2"
+    assert_works(f"./scripts/quickstart --quick {tiny}", tmp_path)
+    assert (tmp_path / "runs/quick/report/report.html").is_file()

@@ -36,12 +36,13 @@ def quickstart() -> str:
         for name, metric, _ in picture.PANELS
     }
     text, retrieval = by_study["same_targets"], by_study["accuracy"]
-    found = f"tokens found at {retrieval['rope'].x[-1]:g}"
+    found = f"% of tokens found at {retrieval['rope'].x[-1]:g}"
     head = ["encoding", *(f"bits per byte at {text['rope'].x[i]:g}" for i in (0, -1)), found]
     rows = [head, ["---", "--:", "--:", "--:"]]
     for name, line in sorted(text.items(), key=lambda pair: pair[1].mean[-1]):
         values = [plusminus(line.mean[i], line.half[i]) for i in (0, -1)]
-        rows.append([f"`{name}`", *values, f"{retrieval[name].mean[-1]:.0f} %"])
+        share = plusminus(retrieval[name].mean[-1], retrieval[name].half[-1], digits=0)
+        rows.append([f"`{name}`", *values, share])
     return "\n".join(f"| {' | '.join(cells)} |" for cells in rows)
 
 
