@@ -15,18 +15,10 @@ from __future__ import annotations
 import functools
 import math
 import sys
-from pathlib import Path
-from typing import TYPE_CHECKING
 
 from absl import flags
 
 from pe_jax.commands import cli
-
-if TYPE_CHECKING:
-    from rich.console import Console
-
-    from pe_jax.record import Result
-    from pe_jax.report.compare import Comparison
 
 OPERANDS = "A [B]"
 OPTIONS = flags.FlagValues()
@@ -46,11 +38,12 @@ _MARGIN = flags.DEFINE_float(
 
 def main(a: str, b: str | None = None) -> int:
     from pe_jax.commands import console
-    from pe_jax.report import compare, study
+    from pe_jax.report import compare, sheet, sheets, study, tables
+    from pe_jax.report.baseline import versus
+    from pe_jax.storage import atomic
 
-    baseline, out = _BASELINE.value, console.folder(_OUT.value)
-    terminal = console.stdout()
-    damages, margin = [], _MARGIN.value
+    baseline, out, margin = _BASELINE.value, console.folder(_OUT.value), _MARGIN.value
+    damages, written, title = [], [], ""
     try:
         if margin is not None and not (baseline and 0 < margin < math.inf):
             raise ValueError(
@@ -59,53 +52,26 @@ def main(a: str, b: str | None = None) -> int:
             )
         if b and not baseline:
             results, others = (study.load(folder, warn=damages.append) for folder in (a, b))
-            comparison = compare.compare(results, others)
-            texts = _side_by_side(terminal, comparison, a, b)
+            every, title = compare.sheets(compare.compare(results, others), a, b), f"A: {a}, B: {b}"
+            first = every[:1]
         elif baseline and not b:
-            texts = _against(terminal, study.load(a, warn=damages.append), baseline, margin)
+            results = study.load(a, warn=damages.append)
+            found = versus(results, tables.study(results), baseline, margin)
+            every = [*map(sheets.differences, found)]
+            first = every[: sum(one.table.metric == found[0].table.metric for one in found)]
         else:
             raise ValueError(
                 f"give two folders, {sys.argv[0]} A B, or one and a baseline, "
                 f"{sys.argv[0]} A --baseline=rope"
             )
+        console.stdout().print(*sheet.terminal(first))
         if out:
-            _write(out, texts)
+            texts = {"md": sheet.markdown(every, title), "csv": sheet.csv(every)}
+            with atomic.together(out) as draft:
+                for kind, text in texts.items():
+                    written.append(out / atomic.write(draft / f"compare.{kind}", text).name)
     except (ValueError, OSError) as error:
         return cli.fail(error)
-    return console.left_out(damages)
-
-
-def _side_by_side(terminal: Console, comparison: Comparison, a: str, b: str) -> dict[str, str]:
-    """Prints the comparison of two folders by the first metric, and gives the text of the files by
-    their suffix.
-    """
-    from pe_jax.report import compare, sheet
-
-    printed = compare.sheets(comparison, a, b)
-    terminal.print(*sheet.terminal(printed[:1]))
-    return {"md": sheet.markdown(printed, f"A: {a}, B: {b}"), "csv": sheet.csv(printed)}
-
-
-def _against(
-    terminal: Console, results: list[Result], baseline: str, margin: float | None
-) -> dict[str, str]:
-    """Prints the models of one folder against its baseline by the first metric, and gives the text
-    of the files by their suffix.
-    """
-    from pe_jax.report import sheet, sheets, tables
-    from pe_jax.report.baseline import versus
-
-    comparisons = versus(results, tables.study(results), baseline, margin)
-    first = [one for one in comparisons if one.table.metric == comparisons[0].table.metric]
-    terminal.print(*sheet.terminal([sheets.differences(one) for one in first]))
-    every = [sheets.differences(one) for one in comparisons]
-    return {"md": sheet.markdown(every), "csv": sheet.csv(every)}
-
-
-def _write(out: Path, texts: dict[str, str]) -> None:
-    from pe_jax.storage import atomic
-
-    with atomic.together(out) as draft:
-        written = [atomic.write(draft / f"compare.{kind}", text) for kind, text in texts.items()]
     for path in written:
-        print(out / path.name)
+        print(path)
+    return console.left_out(damages)

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from typing import Any
 
 import jax
@@ -37,7 +37,8 @@ def show(run: Run, folder: Folder) -> None:
     if not programs:
         print("nothing is left to score: the same command without --dry_run writes the tables")
         return
-    dearest = max((made for made, *_ in programs), key=_keys_scored_twice)
+    # Of far pairs with another dot product the program compiles longest.
+    dearest, *_ = max(programs, key=lambda made: sum(overrides(e, "far") for e in made[0]))
     seconds, _ = _timed(run, shortest, tuple(e.at(shortest) for e in run.encodings))
     _, compiling = _timed(run, shortest, dearest)
     each = {n: seconds * work(run, n) / work(run, shortest) for n in {*windows, *references}}
@@ -57,11 +58,9 @@ def show(run: Run, folder: Folder) -> None:
     )
 
 
-def passes(
-    run: Run, known: Collection[Key]
-) -> tuple[Counter[int], Counter[int], set[tuple[tuple[Encoding, ...], int, Any]]]:
+def passes(run: Run, known: Collection[Key]) -> tuple[Counter[int], Counter[int], set[Any]]:
     """(how many windows are scored at each length; how many are computed to compare with; by which
-    programs: encodings, length, measure), of a run that is scored place by place and whose `known`
+    programs, with their encodings first), of a run that is scored place by place and whose `known`
     scores are there.
     """
     config = run.eval
@@ -86,11 +85,6 @@ def work(run: Run, length: int) -> float:
     lm = run.lm
     head = lm.head or lm.model // lm.heads
     return length * (run.parameters().total + lm.layers * lm.heads * head * length)
-
-
-def _keys_scored_twice(encodings: Sequence[Encoding]) -> int:
-    """How many of them give far pairs another dot product, which compiles longest."""
-    return sum(overrides(e, "far") for e in encodings)
 
 
 def _timed(run: Run, length: int, encodings: tuple[Encoding, ...]) -> tuple[float, float]:

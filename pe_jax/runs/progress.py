@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
 from rich.console import Console, RenderableType
-from rich.progress import BarColumn, Progress, ProgressColumn, TextColumn
+from rich.progress import BarColumn, Progress, TextColumn
 from rich.table import Column
 from rich.text import Text
 
@@ -93,11 +93,11 @@ class Bar:
             TextColumn("{task.description}"),
             BarColumn(bar_width=24, table_column=Column(no_wrap=True)),
             TextColumn("{task.percentage:3.0f} %"),
-            TimeLeft(self, table_column=Column(no_wrap=True)),
+            TextColumn("{task.fields[left]}", table_column=Column(no_wrap=True)),
             console=self.console,
             disable=not self.live,
         )
-        self.task = self.progress.add_task(name, total=total, state="")
+        self.task = self.progress.add_task(name, total=total, state="", left=self.left())
         self.progress.update(self.task, completed=done)
 
     def __enter__(self):
@@ -115,7 +115,7 @@ class Bar:
     def update(self, done: float, state: str) -> None:
         """Shows how much is done, in the unit of the total, and what goes on, a line a run."""
         self.done = done
-        self.progress.update(self.task, completed=done, state=state)
+        self.progress.update(self.task, completed=done, state=state, left=self.left())
         now = time.monotonic()
         if self.live or not (self.notebook or now - self.printed > QUIET_SECONDS):
             return
@@ -126,9 +126,11 @@ class Bar:
         (self._write_over if self.notebook else self.say)(told)
 
     def left(self) -> str:
-        """The time left in words. Less than a fiftieth of all is too little to tell: most of it is
-        compilation.
+        """The time left in words; at the end, the time that it took. Less than a fiftieth of all is
+        too little to tell: most of it is compilation.
         """
+        if self.done >= self.total:
+            return duration(time.monotonic() - self.begun)
         begun, before = self.measured_from
         elapsed, gained = time.monotonic() - begun, self.done - before
         if gained < 0.02 * self.total or not elapsed:
@@ -148,17 +150,6 @@ class Bar:
         """Puts a line in the place of the notebook's last one."""
         print(f"\r{line.ljust(self.width)}", end="", flush=True)
         self.width = len(line)
-
-
-class TimeLeft(ProgressColumn):
-    """The column of the time left; of what is done, the time that it took."""
-
-    def __init__(self, bar: Bar, **options: Any):
-        super().__init__(**options)
-        self.bar = bar
-
-    def render(self, task) -> Text:
-        return Text(duration(task.elapsed or 0.0) if task.finished else self.bar.left())
 
 
 class _Progress(Progress):
