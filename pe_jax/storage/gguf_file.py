@@ -16,6 +16,7 @@ from typing import Annotated, Any
 import msgspec
 import numpy as np
 
+from pe_jax.errors import to_install
 from pe_jax.fields import Count, Positive, check_value
 from pe_jax.storage import hashes
 
@@ -89,8 +90,8 @@ class GgufFile:
         try:
             import gguf
         except ImportError:
-            needed = "the library gguf: pip install 'pe_jax[pretrained]'"
-            raise ValueError(f"gguf:PATH needs {needed}") from None
+            needed = f"gguf:PATH needs the library gguf: {to_install('pretrained')}"
+            raise ValueError(needed) from None
         self.library, self.path = gguf, path
         try:
             reader = _reader(gguf)(path)
