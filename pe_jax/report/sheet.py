@@ -392,10 +392,9 @@ class Fitted:
         yield Text()
         notes = own_notes(self.sheet)
         doubts = {FIRST: notes.pop(FIRST)} if self.lines and FIRST in notes else {}
-        told = [
-            ("" if self.lines else f"{asked}: ") + " ".join(parts)
-            for asked, parts in (doubts | notes).items()
-        ]
+        told = [f"{asked}: {' '.join(parts)}" for asked, parts in notes.items()]
+        if self.lines:
+            told = [note for parts in (doubts | notes).values() for note in parts]
         yield Dim(tuple(told), _total(widths), self.lines)
         below = [f"[{i}] {why}" for i, why in enumerate(sheet.footnotes, 1)]
         below = ["; ".join(below)] if below and self.lines else below

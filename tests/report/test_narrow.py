@@ -56,6 +56,14 @@ def test_a_footnote_is_there_where_its_column_is(width):
     assert ("[1] too long" in printed(shown, width)) == (width == 40)
 
 
+def test_of_doubts_too_many_for_the_lines_those_that_fit_are_told():
+    doubts = [sheet.Note(sheet.FIRST, f"{letter * 30} " * 3) for letter in "abc"]
+    row = (sheet.Printed("alibi"),)
+    shown = sheet.terminal([sheet.Sheet("", ("encoding",), (("", (row,)),), tuple(doubts))], 3)
+    text = "".join(printed(shown, 80))
+    assert ["a" * 30 in text, "b" * 30 in text] == [True, False]
+
+
 def test_a_long_name_is_broken_between_its_members_and_keeps_every_letter():
     lines = printed(fitted("rope[::2]+window(window=32)[::2]+log_n"), 37)
     assert max(map(len, lines)) <= 37
