@@ -415,7 +415,7 @@ def doubts(results: Sequence[Result]) -> Iterator[str]:
     yield from dict.fromkeys(advice for result in results for advice in result.advice)
     corpus, scored = results[0].corpus, results[0].scored
     split = results[0].config.get("eval", {}).get("split", "test")
-    yield from corpus.doubts(HELD_OUT if scored else {**HELD_OUT, split: split})
+    yield from corpus.doubts(["valid"] if scored else dict.fromkeys([split, "valid"]))
     yield from scored.doubts([split]) if scored else ()
 
 

@@ -6,7 +6,7 @@ import signal
 import subprocess
 
 import pytest
-from commands import Lab, the_run, tiny
+from commands import Lab, run_of, the_run, tiny
 
 from pe_jax.engines import status, sweep
 from pe_jax.engines.engine import Exit, Local
@@ -94,7 +94,7 @@ def test_a_full_disk_hides_no_reason_and_stops_the_runs_at_work(tmp_path, monkey
 
     engine = Local(1, 1)
     engine.processes["alibi"] = subprocess.Popen(["sleep", "100"])
-    at_work = sweep._Sweep({"rope": None}, {"rope": Folder(tmp_path)}, [], None, "", {}, full)
+    at_work = sweep._Sweep({"rope": run_of()}, {"rope": Folder(tmp_path)}, [], None, "", {}, full)
     monkeypatch.setattr(sweep._Sweep, "_start_all", lambda self, engine: None)
     with pytest.raises(OSError, match="No space left"):
         at_work.carried_out(engine)

@@ -169,7 +169,7 @@ def test_of_all_of_a_text_what_was_trained_on_is_told(tmp_path):
         scored = {"source": source, "split": split, "lengths": (64,), "targets": 64, "swaps": ()}
         data = {"source": f"files:{tmp_path}"}
         run = Run.of({"pe": "nope", "data": data, "eval": scored})
-        return run.load_scored(BYTES, run.load().about.hash).about.doubts([split])
+        return run.load_scored(BYTES, run.load().trained.about.hash).scored.about.doubts([split])
 
     own, other = "", f"files:{tmp_path}/*.txt"
     assert doubts(own, "test") == doubts(other, "test") == ()

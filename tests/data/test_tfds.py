@@ -269,7 +269,7 @@ def test_what_needs_tensorflow_or_a_network_says_so_at_once(tmp_path, monkeypatc
     with pytest.raises(ValueError, match="needs TensorFlow and a network") as error:
         load(f"tfds:{name}", str(tmp_path))
     assert time.process_time() - begun < 1
-    remedies = ("prepared elsewhere", "data.source=files:PATH", "prepare these", "[tensorflow]")
+    remedies = ("prepared elsewhere", "data.source=files:PATH", "prepare these", "extra tensorflow")
     assert all(remedy in str(error.value) for remedy in remedies)
     assert not list(tmp_path.iterdir())
 
@@ -321,7 +321,7 @@ def test_tiny_shakespeare_is_held_against_its_checksum(tmp_path):
     with pytest.raises(ValueError, match="(?s)wrong checksum.*86c4e6aa.*curl"):
         load("tfds:tiny_shakespeare", str(tmp_path))
     left = {p.relative_to(tmp_path).as_posix() for p in tmp_path.rglob("*") if p.is_file()}
-    assert left == {"manual/input.txt"}
+    assert left == {"manual/input.txt", "tiny_shakespeare/.lock"}
 
 
 def _killed_at_the_end(source, folder):
@@ -353,7 +353,7 @@ def test_two_processes_that_prepare_at_once_take_turns(lab, tmp_path):
     assert [first.wait().code, second.wait().code] == [0, 0], first.err + second.err
     assert first.out == second.out and "--config.data.source=tfds:ours" in first.out
     assert first.err == second.err == ""
-    assert {p.name for p in (tmp_path / "ours").iterdir()} == {"1.0.0"}
+    assert {p.name for p in (tmp_path / "ours").iterdir()} == {".lock", "1.0.0"}
     assert load("tfds:ours", str(tmp_path)).describe().hash == load(lab.text).describe().hash
 
 
@@ -370,12 +370,12 @@ def test_a_full_disk_is_told_and_leaves_nothing(lab, tmp_path):
     full = lab.start("prepare", *flags, largest=30_000).wait()
     assert full.code == 2 and full.err.count("\n") == 1, full.err
     assert "cannot be written" in full.err and "File too large" in full.err
-    assert list((tmp_path / "ours").iterdir()) == []
+    assert list((tmp_path / "ours").iterdir()) == [tmp_path / "ours" / locks.FILE]
 
 
 def test_a_run_loads_a_prepared_dataset(made):
     values = {"data.source": "tfds:ours", "data.data_dir": str(made[0])}
-    corpus = run_of(**values).load()
+    corpus = run_of(**values).load().trained
     assert corpus.about.source == "tfds:ours" and corpus.about.hash == load(made[1]).describe().hash
 
 

@@ -27,7 +27,7 @@ from pe_jax.data.load import load
 from pe_jax.data.tokenizer import BYTES, kept, tokenize, vocabulary
 from pe_jax.errors import Refused
 from pe_jax.evaluation.config import EvalConfig
-from pe_jax.evaluation.evaluate import Models, evaluate
+from pe_jax.evaluation.evaluate import Models, cuts_of, evaluate
 from pe_jax.evaluation.scoring import by_batches
 from pe_jax.evaluation.windows import windows
 from pe_jax.metric import METRICS, TextMetric
@@ -230,7 +230,7 @@ def test_a_model_that_knows_nothing_scores_its_vocabulary(trained):
     config = configured(targets=64, lengths=(8, 16), swaps=(), metrics=("nonoverlapping",))
     graphdef, _ = structure(lm, encodings)
     models = Models.stacked(graphdef, params, encodings, seeds=(0,))
-    found = evaluate(models, documents, config, trained)
+    found = evaluate(models, cuts_of(documents, config, trained), config)
     assert found.targets == {"nonoverlapping": 64}
     for row in found.rows:
         size = found.target_bytes[row.metric][row.length]
@@ -586,7 +586,10 @@ def test_a_run_that_starts_from_another_has_its_tokens(run, lab):
     with pytest.raises(Refused, match="learned other tokens .* than data.tokenizer=bytes"):
         run_of(**other, **{"lm.vocab": 300}).load()
     child = run_of(**other, **{"data.tokenizer": f"file:{run / 'tokenizer.json'}"})
-    assert child.load().tokenizer.pieces == kept(run, child.start.parent.result.tokenizer).pieces
+    assert (
+        child.load().trained.tokenizer.pieces
+        == kept(run, child.start.parent.result.tokenizer).pieces
+    )
     with pytest.raises(ValueError, match="lm.vocab is 300 there and 320 here"):
         run_of(**other, **{"data.tokenizer": "bpe:320"})
 
