@@ -36,6 +36,7 @@ def locked(
             lock.acquire()
     with lock:
         lock.release()  # of the two acquisitions one is left
+        (folder / FILE).touch()  # its age is that of the process at work
         yield
 
 

@@ -31,9 +31,10 @@ def test_a_lock_is_one_processs_and_goes_with_it_however_it_ends(tmp_path):
         with locks.locked(folder):
             pass
     os.kill(holder.pid, signal.SIGKILL)
-    said = []
-    with locks.locked(folder, wait=True, say=said.append):
+    os.utime(folder / locks.FILE, (0, 0))
+    with locks.locked(folder, wait=True):
         assert locks.is_locked(folder)
+        assert time.time() - (folder / locks.FILE).stat().st_mtime < 60  # as `status` says
     assert not locks.is_locked(folder)
     holder.join()
 
