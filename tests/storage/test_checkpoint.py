@@ -1,5 +1,6 @@
 """Checkpoints: what was saved comes back bit by bit, or an older one does and a message says so."""
 
+import json
 import logging
 import os
 import resource
@@ -182,6 +183,15 @@ def test_a_description_that_orbax_cannot_read_is_named(tmp_path):
     with pytest.raises(ValueError, match="_CHECKPOINT_METADATA in .* is damaged .* delete this"):
         restored(tmp_path)
     (tmp_path / "7" / "_CHECKPOINT_METADATA").unlink()
+    assert restored(tmp_path)[::2] == (7, [])
+
+
+def test_a_description_without_a_digest_is_of_an_earlier_release(tmp_path):
+    checkpoints(tmp_path, 7)
+    path = tmp_path / "7" / "meta" / "metadata"
+    meta = json.loads(path.read_text())
+    assert meta.pop("digest")
+    path.write_text(json.dumps(meta))
     assert restored(tmp_path)[::2] == (7, [])
 
 
