@@ -356,6 +356,7 @@ def test_a_git_that_fails_is_not_taken_for_a_clean_tree(tmp_path, monkeypatch):
 
 ELSEWHERE = """
 import os, sys
+import filelock, psutil  # which have their own ways there
 sys.modules |= {"fcntl": None, "resource": None}
 del os.sched_getaffinity
 from pe_jax.engines import engine
