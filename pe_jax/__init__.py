@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from pe_jax.compose.parse import make
     from pe_jax.encoding import Dims, Encoding
     from pe_jax.encodings import ENCODINGS
     from pe_jax.metric import Metric
@@ -29,10 +28,11 @@ if TYPE_CHECKING:
     from pe_jax.runs.execute import execute
     from pe_jax.runs.run import Run
     from pe_jax.runs.trained import Trained, load
+    from pe_jax.specs.parse import make
     from pe_jax.task import Task
 
 _HOME = {
-    "make": "compose.parse",
+    "make": "specs.parse",
     "ENCODINGS": "encodings",
     "Encoding": "encoding",
     "Dims": "encoding",

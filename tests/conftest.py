@@ -46,7 +46,7 @@ gc.set_threshold(100_000, 20, 100)  # tracing makes objects by the million: 6 % 
 
 tests_run = itertools.count(1)
 MAPPINGS = Path("/proc/self/maps")
-LONG = ("runs", "engines", "commands", "experiments", "atlas")
+LONG = ("runs", "sweep", "commands", "experiments", "atlas")
 """Folders whose files have few tests, but long ones, which start processes."""
 
 

@@ -25,13 +25,13 @@ FLOORS = (
         "terms",
     ),
     ("encodings", "storage"),
-    ("compose", "data", "tasks", "report"),
+    ("specs", "data", "tasks", "report"),
     ("attention",),
     ("model",),
     ("training",),
     ("evaluation", "pretrained"),
     ("runs",),
-    ("engines", "atlas"),
+    ("sweep", "atlas"),
     ("commands", "configs"),
     ("__main__",),
 )
@@ -94,11 +94,11 @@ def test_imports_are_seen_wherever_they_stand(tmp_path):
     """At the top, of a module and of a name in it, under TYPE_CHECKING, inside functions."""
     path = tmp_path / "some.py"
     path.write_text(
-        "import pe_jax.metric\nfrom pe_jax.compose import swap\n"
+        "import pe_jax.metric\nfrom pe_jax.specs import swap\n"
         "if TYPE_CHECKING:\n    from pe_jax.model.lm import LM\n"
         "def late():\n    from pe_jax.runs.run import Run\n"
     )
-    inside = {"pe_jax.metric", "pe_jax.compose.swap", "pe_jax.model.lm", "pe_jax.runs.run"}
+    inside = {"pe_jax.metric", "pe_jax.specs.swap", "pe_jax.model.lm", "pe_jax.runs.run"}
     assert set(imports(path)) == inside
 
 

@@ -59,7 +59,7 @@ def _numbers(text: str) -> list[int]:
 
 
 def _swaps(text: str) -> list[str]:
-    from pe_jax.compose.parse import parse_list
+    from pe_jax.specs.parse import parse_list
 
     return [swap.replace(" ", "") for swap in parse_list(text)]
 

@@ -31,10 +31,10 @@ from pe_jax.attention.bound import Bound
 from pe_jax.attention.dense import attend
 from pe_jax.attention.fused import attend_fused
 from pe_jax.attention.rows import Rows
-from pe_jax.compose.parse import make
 from pe_jax.encoding import Dims
 from pe_jax.model.lm import init_params
 from pe_jax.runs import environment
+from pe_jax.specs.parse import make
 
 SPECS = "rope", "alibi", "t5", "rope+window(window=512)"
 BLOCK = 512

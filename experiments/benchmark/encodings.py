@@ -29,11 +29,11 @@ import numpy as np
 from experiments.benchmark import turns
 from experiments.benchmark.sides import Workload, timed
 from pe_jax.atlas.facts import group, spec_of
-from pe_jax.compose.parse import parse
 from pe_jax.evaluation.scoring import target_nats
 from pe_jax.model.config import LmConfig
 from pe_jax.report import words
 from pe_jax.runs import environment
+from pe_jax.specs.parse import parse
 from pe_jax.storage import records
 from pe_jax.training.step import init, make_steps, structure
 

@@ -27,10 +27,10 @@ import numpy as np
 import optax
 from flax import nnx
 
-from pe_jax.compose.parse import make
 from pe_jax.encoding import Encoding
 from pe_jax.evaluation.scoring import target_nats
 from pe_jax.model.config import LmConfig
+from pe_jax.specs.parse import make
 from pe_jax.training.config import TrainConfig
 from pe_jax.training.step import init, make_steps, structure
 

@@ -18,9 +18,9 @@ from pe_jax.atlas.subject import Subject
 from pe_jax.attention.bound import Bound
 from pe_jax.attention.dense import attend
 from pe_jax.attention.rows import Rows
-from pe_jax.compose.parse import parse
 from pe_jax.encoding import RELATIVE, Dims, Encoding, sites
 from pe_jax.model.lm import init_params, learned, noisy
+from pe_jax.specs.parse import parse
 
 
 @dataclasses.dataclass(frozen=True)

@@ -13,11 +13,11 @@ import jax.numpy as jnp
 import numpy as np
 from flax import nnx
 
-from pe_jax.compose import hooks
-from pe_jax.compose.parse import Spec, active, parse
 from pe_jax.encoding import Dims, Encoding, Params
 from pe_jax.model.lm import init_params, noisy
 from pe_jax.runs.config import members_of
+from pe_jax.specs import hooks
+from pe_jax.specs.parse import Spec, active, parse
 
 if TYPE_CHECKING:
     from pe_jax.runs.trained import Trained

@@ -23,12 +23,12 @@ from jaxtyping import Float, Int
 from pe_jax.atlas.figures import DASHES, UNSEEN, WIDTH, draw_line, name_lines, plane, styled
 from pe_jax.atlas.numbers import spread
 from pe_jax.attention.bound import Bound
-from pe_jax.compose.parse import active
 from pe_jax.encoding import Encoding, seen
 from pe_jax.model.config import LmConfig
 from pe_jax.record import Begun
 from pe_jax.report.plane import doublings
 from pe_jax.runs.trained import Trained
+from pe_jax.specs.parse import active
 from pe_jax.storage import records
 from pe_jax.training.step import structure
 

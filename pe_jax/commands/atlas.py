@@ -62,9 +62,9 @@ def _subjects() -> Iterator[Subject]:
     """The trained models of --workdir, then the encodings of --encodings."""
     from pe_jax.atlas.subject import Subject
     from pe_jax.commands import console
-    from pe_jax.compose.parse import parse_list
     from pe_jax.encodings import ENCODINGS
     from pe_jax.runs.trained import Trained
+    from pe_jax.specs.parse import parse_list
 
     if _WORKDIR.value is not None:
         for folder in console.finished(Path(_WORKDIR.value)):

@@ -22,12 +22,12 @@ NAMED = 8  # runs that a sentence names
 NOTES = 3  # lines of notes below a table
 
 if TYPE_CHECKING:
-    from pe_jax.engines.status import Standing
     from pe_jax.record import Result
     from pe_jax.report.published import PublishedTable
     from pe_jax.report.selection import Selection
     from pe_jax.report.sheet import Sheet
     from pe_jax.runs.folder import Folder
+    from pe_jax.sweep.status import Standing
 
 
 class RunView(progress.RunBar):
@@ -175,9 +175,9 @@ def left_out(damages: Sequence[str]) -> int:
 def natures(run: Any) -> Iterator[str]:
     """What each encoding of the user's own in a run reads, and what it does not learn."""
     from pe_jax.atlas.facts import kind
-    from pe_jax.compose.parse import parse
     from pe_jax.model.probe import without_gradient
     from pe_jax.runs.config import members_of
+    from pe_jax.specs.parse import parse
 
     spec, fields = members_of(run.config["pe"])
     words = {"both": "absolute and relative", "order": "no", "moved": "and moves"}

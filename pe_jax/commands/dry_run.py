@@ -10,7 +10,6 @@ from typing import Any
 
 from pe_jax import record
 from pe_jax.commands.console import stdout
-from pe_jax.engines import engine
 from pe_jax.errors import Refused
 from pe_jax.report import labels
 from pe_jax.report.sheet import Printed, Sheet, terminal
@@ -19,6 +18,7 @@ from pe_jax.runs.folder import Folder
 from pe_jax.runs.progress import Share, duration
 from pe_jax.runs.run import Run
 from pe_jax.storage import jsonl, records
+from pe_jax.sweep import engine
 
 
 def show(runs: list[Run], workdir: Path, jobs: int) -> None:

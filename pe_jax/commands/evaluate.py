@@ -83,7 +83,7 @@ def main() -> int:
 def _changes() -> dict[str, Any]:
     """The fields of section `eval` that the flags set."""
     from pe_jax.commands import console
-    from pe_jax.compose.parse import parse_list
+    from pe_jax.specs.parse import parse_list
 
     asked = {
         "lengths": _LENGTHS.value

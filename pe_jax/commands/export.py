@@ -88,9 +88,9 @@ def _trained(out: Path) -> Sequence[Path]:
 
 def _made(own, trained: int):
     """(the encodings with the swap, made for the length; the length)."""
-    from pe_jax.compose.swap import swap
     from pe_jax.encodings.scaled import Scaled
     from pe_jax.fields import Count, check_value
+    from pe_jax.specs.swap import swap
 
     encodings = swap(own, _SWAP.value) if _SWAP.value else own
     length = _LENGTH.value

@@ -143,9 +143,9 @@ def _run(model: str, source: str) -> Run:
     a hint where no length is beyond the training length.
     """
     from pe_jax.commands import console
-    from pe_jax.compose.parse import parse_list
     from pe_jax.pretrained.source import Source
     from pe_jax.runs.run import Run
+    from pe_jax.specs.parse import parse_list
 
     about = Source.of(model).about
     real = about.length
@@ -191,9 +191,9 @@ def _usual_swaps(about: Described) -> list[str]:
     known what length that counts from, as far as they change the model; the others are printed.
     ValueError if none does.
     """
-    from pe_jax.compose.parse import parse_list
-    from pe_jax.compose.swap import swap
     from pe_jax.encodings.scaled import Scaled
+    from pe_jax.specs.parse import parse_list
+    from pe_jax.specs.swap import swap
 
     own = about.encodings
     scaled = [m.name for m, e in zip(about.spec, own, strict=True) if isinstance(e, Scaled)]

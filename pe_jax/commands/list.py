@@ -71,10 +71,10 @@ def _swapped_in(name: str) -> bool:
     """Whether an encoding takes the place of a trained rope; or stands beside it without a notion
     of position of its own: it changes no more than the reach or the scale of attention.
     """
-    from pe_jax.compose.parse import make
-    from pe_jax.compose.swap import swap
     from pe_jax.encoding import sites
     from pe_jax.model.config import LmConfig
+    from pe_jax.specs.parse import make
+    from pe_jax.specs.swap import swap
 
     rope = make("rope", LmConfig().dims(64))
     try:

@@ -27,7 +27,7 @@ from absl import flags
 from pe_jax.commands import cli
 
 if TYPE_CHECKING:
-    from pe_jax.engines.status import Standing
+    from pe_jax.sweep.status import Standing
 
 OPTIONS = flags.FlagValues()
 strings = functools.partial(flags.DEFINE_multi_string, flag_values=OPTIONS)
@@ -97,7 +97,7 @@ def main() -> int:
 
 def _standings(workdirs: Iterable[Path]) -> Iterator[Standing]:
     """The standing of each run in the folders that hold runs, not a study's results."""
-    from pe_jax.engines import status
+    from pe_jax.sweep import status
 
     for workdir in workdirs:
         if not (workdir / "runs.jsonl").is_file():

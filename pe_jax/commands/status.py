@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING
 from absl import flags
 
 from pe_jax.commands import cli
-from pe_jax.engines import status
 from pe_jax.report.words import count, join
 from pe_jax.runs import progress
 from pe_jax.storage import atomic
+from pe_jax.sweep import status
 
 if TYPE_CHECKING:
     from pe_jax.report.sheet import Sheet

@@ -40,9 +40,9 @@ from ml_collections import ConfigDict, config_flags
 from pe_jax.commands import cli
 
 if TYPE_CHECKING:
-    from pe_jax.engines.sweep import Make
     from pe_jax.record import Result
     from pe_jax.runs.run import Run
+    from pe_jax.sweep.queue import Make
 
 BASE = "pe_jax.configs.base"
 OPTIONS = flags.FlagValues()
@@ -93,12 +93,12 @@ def main() -> int:
     except Exception as error:  # a config file is the user's code: it may raise anything
         return cli.fail(error)
     from pe_jax import errors
-    from pe_jax.engines import sweep
     from pe_jax.runs.run import Run
+    from pe_jax.sweep import queue
 
     try:
-        make = sweep.choose(_ENGINE.value, _JOBS.value, _ADDRESS.value)
-        shard = sweep.parse_shard(_SHARD.value, environment)
+        make = queue.choose(_ENGINE.value, _JOBS.value, _ADDRESS.value)
+        shard = queue.parse_shard(_SHARD.value, environment)
         runs = _by_id([Run.of(config) for config in configs])
         if not runs:
             raise ValueError("get_sweep() of --config lists no run")
@@ -125,9 +125,9 @@ def _carried_out(
     """
     from pe_jax import errors
     from pe_jax.commands import console
-    from pe_jax.engines import status, sweep
     from pe_jax.report import labels
     from pe_jax.runs.folder import Folder
+    from pe_jax.sweep import queue, status
 
     out = console.folder(_OUT.value)
     folders = {id: Folder.of(id, _workdir()) for id in every}
@@ -140,7 +140,7 @@ def _carried_out(
         _check([run for run in runs.values() if not finished(run)])
         here = "workdir", "jobs", "out", "shard", "engine", "address"  # of this machine
         command = f"{_again(*here)} --workdir=DIR"
-        failed = sweep.run_all(runs, folders, make, command, environment)
+        failed = queue.run_all(runs, folders, make, command, environment)
     except errors.Refused as error:
         return cli.fail(error)
     if failed is None:
@@ -194,7 +194,7 @@ def _workdir() -> Path:
 
 def _configs() -> list[dict[str, Any]]:
     """The config of each run, with the command line's values on top."""
-    from pe_jax.compose.parse import parse_list
+    from pe_jax.specs.parse import parse_list
 
     flag = OPTIONS["config"]
     path, _, argument = config_flags.get_config_filename(flag).partition(":")

@@ -6,7 +6,7 @@ Every knob is a field of a dataclass, with its default and a sentence below it: 
 model/config.py, train in training/config.py, eval in evaluation/config.py, data, run and log in
 runs/config.py, resources in runs/resources.py. `pe-jax run --help` prints all of them.
 
-The argument pe=SPEC chooses the encodings; compose/parse.py says how a spec is written. With
+The argument pe=SPEC chooses the encodings; specs/parse.py says how a spec is written. With
 task=NAME,pe=SPEC the model learns another task than language modelling, one of pe_jax/tasks/.
 """
 
@@ -51,7 +51,7 @@ def task(name):
 
 def encodings(spec):
     """Section pe: the spec, and for each member a section with all its fields, by its id."""
-    from pe_jax.compose.parse import defaults, parse
+    from pe_jax.specs.parse import defaults, parse
 
     section = ConfigDict({"spec": spec})
     for member in parse(spec):

@@ -1,4 +1,4 @@
-"""The table of encodings, by the names that specs (compose/parse.py) give them: one file each.
+"""The table of encodings, by the names that specs (specs/parse.py) give them: one file each.
 
 The docstring of a file gives the formula with its paper, what is learned, what happens beyond the
 training length L, and where it differs from the paper or the authors' code. A new one needs its

@@ -8,7 +8,7 @@ temperature is `scale`. Where angles come from what `locate` makes of the tokens
 overridden; carope.py is the pattern. A subclass is of RoPE's family: it can be swapped in on a
 model trained with `rope`, unless it learns parameters, and a run advises against two of them in one
 layer. Rotary encodings are @final: each is a subclass of Turned and never of another of the table,
-since a subclass replaces its parent when it is swapped in (compose/swap.py), which only the user's
+since a subclass replaces its parent when it is swapped in (specs/swap.py), which only the user's
 own classes should.
 """
 

@@ -13,7 +13,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from pe_jax.compose.swap import swap
 from pe_jax.encoding import Encoding, overrides, sites
 from pe_jax.encodings.by_parts import ByParts
 from pe_jax.encodings.rope import RoPE
@@ -21,6 +20,7 @@ from pe_jax.encodings.rotary import Rotary
 from pe_jax.evaluation.config import EvalConfig, variant
 from pe_jax.model import memory
 from pe_jax.record import AS_TRAINED, Curve, Replica, Row, Way
+from pe_jax.specs.swap import swap
 from pe_jax.task import Task
 from pe_jax.tasks import TASKS
 from pe_jax.tasks.text import TEXT

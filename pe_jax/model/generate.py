@@ -20,11 +20,11 @@ from jaxtyping import Array, Float, Int, Key, Num
 from numpy.typing import ArrayLike
 
 from pe_jax.attention.bound import fold_positions, shared_positions
-from pe_jax.compose.swap import swap
 from pe_jax.data.tokenizer import Tokenizer
 from pe_jax.encoding import Encoding, overrides
 from pe_jax.fields import Count, NotNegative, check, check_value
 from pe_jax.model.cache import Cache
+from pe_jax.specs.swap import swap
 
 CHUNK = 16  # tokens decoded in one call
 FIRST = 4096  # the first room, unless the text needs less or the prompt more: each room compiles

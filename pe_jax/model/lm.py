@@ -24,10 +24,10 @@ from pe_jax.attention.bound import Bound, fold_positions
 from pe_jax.attention.choose import choose
 from pe_jax.attention.fused import ATTENTION
 from pe_jax.attention.rows import Rows
-from pe_jax.compose.parse import active, layers_of
 from pe_jax.encoding import Encoding, Params, acts_once, overrides
 from pe_jax.model.cache import LayerPast, Past, Seen, rows_from
 from pe_jax.model.config import ACTIVATIONS, DTYPES, LmConfig
+from pe_jax.specs.parse import active, layers_of
 
 KEPT = jax.checkpoint_policies.save_only_these_names(ATTENTION)
 """What the backward pass of a rematerialised layer keeps besides the layer's inputs."""

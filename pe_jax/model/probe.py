@@ -24,11 +24,11 @@ from pe_jax.attention.blockwise import attend_blockwise
 from pe_jax.attention.bound import Bound, fold_positions
 from pe_jax.attention.dense import attend
 from pe_jax.attention.rows import Rows
-from pe_jax.compose.hooks import place
 from pe_jax.contract import calling
 from pe_jax.encoding import RELATIVE, Encoding, overrides, sites
 from pe_jax.encodings import ENCODINGS
 from pe_jax.model.lm import noisy
+from pe_jax.specs.hooks import place
 
 MOST = 64  # tokens of the probe
 IDS = 16  # tokens have ids below it, so that those which a class may know, such as digits, occur

@@ -15,7 +15,6 @@ import statistics
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from pe_jax.compose.swap import swap
 from pe_jax.encoding import Encoding
 from pe_jax.errors import nearest
 from pe_jax.metric import TextMetric
@@ -32,6 +31,7 @@ from pe_jax.report import cells, stats
 from pe_jax.report.cells import Cell, describe, described
 from pe_jax.report.sheet import Note, Printed, Sheet, number
 from pe_jax.report.words import count, join, plusminus, rounded
+from pe_jax.specs.swap import swap
 
 DIGITS = 3
 LEAST_GAIN = 0.03

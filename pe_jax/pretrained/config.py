@@ -9,11 +9,11 @@ import re
 from collections.abc import Mapping
 from typing import Any, Literal
 
-from pe_jax.compose.parse import Spec
 from pe_jax.encoding import Encoding
 from pe_jax.encodings import ENCODINGS
 from pe_jax.fields import Count, Fraction, Natural, Positive, check_value, fits, hints
 from pe_jax.model.config import LmConfig
+from pe_jax.specs.parse import Spec
 
 NO_MATTER = frozenset(
     "architectures _attn_implementation_autoset attention_dropout auto_map bos_token_id "

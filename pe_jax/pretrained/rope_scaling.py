@@ -8,7 +8,6 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from pe_jax.compose.parse import layers_of
 from pe_jax.encoding import Encoding
 from pe_jax.encodings import ENCODINGS
 from pe_jax.encodings.dynamic_ntk import DynamicNTK
@@ -18,6 +17,7 @@ from pe_jax.encodings.rotary import Rotary
 from pe_jax.encodings.scaled import Scaled
 from pe_jax.encodings.yarn import YaRN
 from pe_jax.pretrained.config import NUMBERS, SCALINGS
+from pe_jax.specs.parse import layers_of
 
 ALL = ("transformers", "vLLM", "llama.cpp")
 READ_BY: dict[str, tuple[str, ...]] = {

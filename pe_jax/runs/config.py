@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 
 from pe_jax import contract
-from pe_jax.compose import parse
 from pe_jax.errors import nearest
 from pe_jax.evaluation.config import EvalConfig
 from pe_jax.fields import Count, Natural, NotNegative, check
 from pe_jax.model.config import LmConfig
 from pe_jax.runs.resources import Resources
 from pe_jax.runs.trackers import TRACKERS
+from pe_jax.specs import parse
 from pe_jax.training import mesh
 from pe_jax.training.config import TrainConfig
 

@@ -158,6 +158,8 @@ class Folder:
 
         def finish(result: Result) -> None:
             nonlocal ending
+            if not (self.path / "config.json").exists() and not result.rates:
+                raise Refused(f"{self.path}: its folder was deleted while it ran")
             records.write(self.path / "result.json", result)
             ending = Stage.DONE, divergence(result.diverged)
 

@@ -17,9 +17,6 @@ from jax import ShapeDtypeStruct
 
 from pe_jax import contract
 from pe_jax.attention.bound import fold_positions
-from pe_jax.compose import hooks
-from pe_jax.compose.advice import advice
-from pe_jax.compose.parse import Spec, parse, sources
 from pe_jax.data import batches, tokenizer
 from pe_jax.data.corpus import SPLITS, Corpus
 from pe_jax.data.load import load
@@ -50,6 +47,9 @@ from pe_jax.runs.config import (
 )
 from pe_jax.runs.resources import Resources
 from pe_jax.runs.start import Start, completed
+from pe_jax.specs import hooks
+from pe_jax.specs.advice import advice
+from pe_jax.specs.parse import Spec, parse, sources
 from pe_jax.storage.hashes import canonical, sha256
 from pe_jax.task import Task
 from pe_jax.tasks import TASKS, oracle
@@ -83,7 +83,7 @@ class Run:
     start: Start | None = None
     """The run or the pretrained model whose parameters it starts from."""
     advice: tuple[str, ...] = ()
-    """What is doubtful about its encodings (compose/advice.py)."""
+    """What is doubtful about its encodings (specs/advice.py)."""
     files: dict[str, str] = dataclasses.field(default_factory=dict)
     """SHA-256 of each user's file that trains it, as it was when the run was made."""
 

@@ -19,7 +19,6 @@ from typing import Any, TypeVar
 import msgspec
 
 from pe_jax import contract, metric
-from pe_jax.compose.parse import sources
 from pe_jax.errors import Refused
 from pe_jax.evaluation.evaluate import longest
 from pe_jax.evaluation.passes import Key, key_of
@@ -28,6 +27,7 @@ from pe_jax.record import Baseline, CorpusRecord, Curve, Process, Reason, Row, U
 from pe_jax.runs import environment
 from pe_jax.runs.folder import Folder
 from pe_jax.runs.run import Run
+from pe_jax.specs.parse import sources
 from pe_jax.storage import jsonl, records
 from pe_jax.storage.hashes import canonical, sha256
 

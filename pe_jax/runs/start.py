@@ -15,8 +15,6 @@ import jax
 import jax.numpy as jnp
 
 from pe_jax import record
-from pe_jax.compose.parse import Member, defaults, layers_of, parse
-from pe_jax.compose.swap import kin
 from pe_jax.data.tokenizer import BYTES, Tokenizer, named
 from pe_jax.encoding import Encoding
 from pe_jax.encodings.dynamic_ntk import DynamicNTK
@@ -29,6 +27,8 @@ from pe_jax.pretrained.source import KINDS, Source
 from pe_jax.record import divergence
 from pe_jax.runs.config import DataConfig, RunConfig, members_of
 from pe_jax.runs.folder import Folder
+from pe_jax.specs.parse import Member, defaults, layers_of, parse
+from pe_jax.specs.swap import kin
 from pe_jax.storage.checkpoints import Checkpoints, flat
 from pe_jax.storage.hashes import canonical, sha256
 from pe_jax.storage.paths import expanded
@@ -462,7 +462,7 @@ ParentModel = FinishedRun | PretrainedModel
 
 # Matching by name and shape. An encoding's parameter is named by its section of the config, as in
 # `pe.t5.table` or `pe.transformer_xl.layers.1.r`, not by its place in the spec. A member that the
-# other spec does not have takes over the parameters of one of its family (compose/swap.py).
+# other spec does not have takes over the parameters of one of its family (specs/swap.py).
 
 Shapes = Mapping[str, tuple[int, ...]]
 """The shapes of one seed's parameters, by their path in the model."""

@@ -29,13 +29,13 @@ from pe_jax.attention.blockwise import attend_blockwise
 from pe_jax.attention.choose import choose
 from pe_jax.attention.dense import attend
 from pe_jax.attention.relative import Tables, shift, unshift
-from pe_jax.compose.parse import make
 from pe_jax.encoding import RELATIVE, Encoding, overrides, sites
 from pe_jax.encodings import ENCODINGS
 from pe_jax.encodings.nope import NoPE
 from pe_jax.encodings.shaw import Shaw
 from pe_jax.encodings.t5 import T5
 from pe_jax.encodings.window import Window
+from pe_jax.specs.parse import make
 
 CLIPPED = [  # constant from a distance that blocks of these tests exceed
     "shaw(clip=3)",

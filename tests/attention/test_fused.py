@@ -18,13 +18,13 @@ from pe_jax.attention.bound import Bound
 from pe_jax.attention.choose import choose
 from pe_jax.attention.dense import attend
 from pe_jax.attention.fused import REFUSED, VECTORS, attend_fused, refusal
-from pe_jax.compose.parse import make
 from pe_jax.encoding import RELATIVE, Encoding, overrides, sites
 from pe_jax.encodings import ENCODINGS
 from pe_jax.encodings.alibi import ALiBi
 from pe_jax.model.cache import Cache
 from pe_jax.model.config import LmConfig
 from pe_jax.model.lm import LM, init_params
+from pe_jax.specs.parse import make
 
 TARGETS = "tpu", "gpu"
 LENGTH, QUERIES, BLOCK = 20, 13, 8

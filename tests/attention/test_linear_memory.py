@@ -17,10 +17,10 @@ from pe_jax.attention.blockwise import attend_blockwise
 from pe_jax.attention.bound import Bound, fold_positions
 from pe_jax.attention.dense import attend
 from pe_jax.attention.fused import attend_fused
-from pe_jax.compose.parse import make
 from pe_jax.encoding import RELATIVE, Dims, overrides, sites
 from pe_jax.encodings import ENCODINGS
 from pe_jax.model.lm import init_params
+from pe_jax.specs.parse import make
 
 LENGTH = 1024
 DIMS = Dims(model=32, heads=4, head=8, layers=1, train_len=LENGTH)

@@ -7,12 +7,12 @@ import pytest
 
 from configs import encodings, markov, pj_rope
 from pe_jax.commands.sweep import runs_of
-from pe_jax.compose.parse import parse
-from pe_jax.compose.swap import replaces
 from pe_jax.configs import base
 from pe_jax.encodings import ENCODINGS
 from pe_jax.encodings.rope import RoPE
 from pe_jax.runs.run import Run
+from pe_jax.specs.parse import parse
+from pe_jax.specs.swap import replaces
 
 
 def test_the_sweep_over_encodings_has_every_encoding_once(monkeypatch):

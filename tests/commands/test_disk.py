@@ -8,10 +8,10 @@ import subprocess
 import pytest
 from commands import Lab, run_of, the_run, tiny
 
-from pe_jax.engines import status, sweep
-from pe_jax.engines.engine import Exit, Local
 from pe_jax.runs.folder import Folder
 from pe_jax.storage import atomic, records
+from pe_jax.sweep import queue, status
+from pe_jax.sweep.engine import Exit, Local
 
 MOVE = "a file is where a folder must be: move it away"
 
@@ -94,13 +94,13 @@ def test_a_full_disk_hides_no_reason_and_stops_the_runs_at_work(tmp_path, monkey
 
     engine = Local(1, 1)
     engine.processes["alibi"] = subprocess.Popen(["sleep", "100"])
-    at_work = sweep._Sweep({"rope": run_of()}, {"rope": Folder(tmp_path)}, [], None, "", {}, full)
-    monkeypatch.setattr(sweep._Sweep, "_start_all", lambda self, engine: None)
+    at_work = queue._Sweep({"rope": run_of()}, {"rope": Folder(tmp_path)}, [], None, "", {}, full)
+    monkeypatch.setattr(queue._Sweep, "_start_all", lambda self, engine: None)
     with pytest.raises(OSError, match="No space left"):
         at_work.carried_out(engine)
     assert engine.processes["alibi"].returncode == -signal.SIGTERM
     monkeypatch.setattr(records, "put_state", full)
     (tmp_path / "log.txt").write_text("the reason\n")
-    assert sweep._reason(tmp_path, Exit(1)) == "the reason"
+    assert queue._reason(tmp_path, Exit(1)) == "the reason"
     (tmp_path / "log.txt").write_text("")
-    assert sweep._reason(tmp_path, Exit(1)) == "exit code 1"
+    assert queue._reason(tmp_path, Exit(1)) == "exit code 1"

@@ -20,7 +20,6 @@ from studies import table_of
 from tokenizers import AddedToken, Regex, models, normalizers, pre_tokenizers
 
 from pe_jax import record
-from pe_jax.compose.parse import make
 from pe_jax.data import tokenizer
 from pe_jax.data.corpus import SPLITS, Corpus
 from pe_jax.data.load import load
@@ -33,6 +32,7 @@ from pe_jax.evaluation.windows import windows
 from pe_jax.metric import METRICS, TextMetric
 from pe_jax.model.config import LmConfig
 from pe_jax.report import notes, tables
+from pe_jax.specs.parse import make
 from pe_jax.storage import records
 from pe_jax.training.config import TrainConfig
 from pe_jax.training.step import init, structure

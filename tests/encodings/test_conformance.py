@@ -14,10 +14,10 @@ from helpers import assert_near, rows
 
 from pe_jax.attention.bound import Bound
 from pe_jax.attention.dense import attend
-from pe_jax.compose.parse import make
 from pe_jax.conformance.check import diagnose, forms, load, values
 from pe_jax.encoding import Dims, overrides
 from pe_jax.encodings import ENCODINGS
+from pe_jax.specs.parse import make
 
 PAGE = (Path(__file__).parents[2] / "docs" / "conformance.md").read_text()
 NAMES = sorted(path.stem for path in conformance_vectors.FOLDER.glob("*.json"))

@@ -15,8 +15,6 @@ import numpy as np
 import pytest
 
 from pe_jax.attention.bound import Bound, fold_positions
-from pe_jax.compose.parse import active, defaults, make, parse, parse_list, sources
-from pe_jax.compose.swap import kin, replaces, swap
 from pe_jax.encoding import (
     HIDDEN,
     HOOKS,
@@ -39,6 +37,8 @@ from pe_jax.encodings.transformer_xl import TransformerXL
 from pe_jax.encodings.xpos import XPos
 from pe_jax.geometry import inverse_timescales
 from pe_jax.model.lm import init_params
+from pe_jax.specs.parse import active, defaults, make, parse, parse_list, sources
+from pe_jax.specs.swap import kin, replaces, swap
 
 DIMS = Dims(model=24, heads=3, head=8, layers=6, train_len=16)
 

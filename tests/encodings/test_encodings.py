@@ -28,12 +28,12 @@ from helpers import (
     scattered,
 )
 
-from pe_jax.compose.parse import defaults, make
-from pe_jax.compose.swap import swap
 from pe_jax.encoding import RELATIVE, overrides, sites
 from pe_jax.encodings import ENCODINGS
 from pe_jax.encodings.sinusoidal import Sinusoidal
 from pe_jax.model.lm import init_params
+from pe_jax.specs.parse import defaults, make
+from pe_jax.specs.swap import swap
 
 every_encoding = pytest.mark.parametrize("name", ENCODINGS)
 INPUT = {"at", "limit", "positions", "embed"}  # sites that attention does not see

@@ -12,8 +12,8 @@ from helpers import assert_near, rows
 
 from pe_jax.attention.bound import Bound
 from pe_jax.attention.dense import attend
-from pe_jax.compose.parse import make
 from pe_jax.encoding import HIDDEN, Dims
+from pe_jax.specs.parse import make
 
 VECTORS = np.load(Path(__file__).parents[1] / "golden" / "vectors.npz")
 DIMS = Dims(model=24, heads=3, head=8, layers=1, train_len=20)

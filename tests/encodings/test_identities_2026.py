@@ -8,8 +8,8 @@ from helpers import DIMS, assert_near
 from reference_case import alibi_slopes
 from test_identities_published import attended
 
-from pe_jax.compose.parse import make
 from pe_jax.geometry import inverse_softplus
+from pe_jax.specs.parse import make
 
 
 def test_the_line_of_the_pj_bias_alone_is_alibi():

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from helpers import DIMS, assert_near, bind, example
 
-from pe_jax.compose.parse import make
-from pe_jax.compose.swap import swap
 from pe_jax.encodings import ENCODINGS
 from pe_jax.model.lm import init_params
+from pe_jax.specs.parse import make
+from pe_jax.specs.swap import swap
 
 LENGTH = 20
 

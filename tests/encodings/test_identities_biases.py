@@ -10,7 +10,7 @@ import pytest
 from cases import APART, CASE, one
 from helpers import DIMS, assert_near, bind, folded, output
 
-from pe_jax.compose.parse import make
+from pe_jax.specs.parse import make
 
 
 def attended(spec, case=CASE, dims=DIMS, **params):

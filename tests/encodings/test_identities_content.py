@@ -11,7 +11,7 @@ from cases import one
 from helpers import DIMS, assert_near, bind, example, output, scattered
 from reference_case import alibi_slopes, attention, sinusoid
 
-from pe_jax.compose.parse import make
+from pe_jax.specs.parse import make
 
 LENGTH = 20
 

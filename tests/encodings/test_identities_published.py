@@ -10,11 +10,11 @@ import pytest
 from cases import APART, CASE, LENGTH, one
 from helpers import DIMS, assert_near, bind, example, layer, output
 
-from pe_jax.compose.parse import make
-from pe_jax.compose.swap import swap
 from pe_jax.encodings import resonance, rope
 from pe_jax.encodings.resonance import Resonance
 from pe_jax.runs.run import Run
+from pe_jax.specs.parse import make
+from pe_jax.specs.swap import swap
 
 
 def attended(encodings, case=CASE, **params):

@@ -9,11 +9,11 @@ import pytest
 from cases import APART, CASE, LENGTH, one
 from helpers import DIMS, assert_near, bind, output
 
-from pe_jax.compose.parse import make
-from pe_jax.compose.swap import swap
 from pe_jax.encodings import ENCODINGS
 from pe_jax.encodings.scaled import Scaled
 from pe_jax.geometry import inverse_timescales
+from pe_jax.specs.parse import make
+from pe_jax.specs.swap import swap
 
 LLAMA = DIMS._replace(head=128, train_len=4096)
 SCALED = [name for name, cls in ENCODINGS.items() if issubclass(cls, Scaled)]

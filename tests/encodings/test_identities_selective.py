@@ -12,8 +12,8 @@ from helpers import DIMS, assert_near, bind, example, folded, output
 
 from pe_jax.attention.blockwise import attend_blockwise
 from pe_jax.attention.dense import attend
-from pe_jax.compose.parse import make
 from pe_jax.encoding import HIDDEN
+from pe_jax.specs.parse import make
 
 
 def bound(spec, dims=DIMS, **params):

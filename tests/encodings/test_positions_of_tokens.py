@@ -8,7 +8,7 @@ from cases import one
 from helpers import DIMS
 
 from pe_jax.attention.bound import fold_positions
-from pe_jax.compose.parse import make
+from pe_jax.specs.parse import make
 from pe_jax.tasks.addition import Addition
 from pe_jax.tasks.copy import Copy
 from pe_jax.tasks.parity import Parity

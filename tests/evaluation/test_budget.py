@@ -9,7 +9,6 @@ import numpy as np
 import psutil
 import pytest
 
-from pe_jax.compose.parse import make
 from pe_jax.data.tokenizer import BYTES
 from pe_jax.evaluation import scoring
 from pe_jax.evaluation.config import EvalConfig
@@ -17,6 +16,7 @@ from pe_jax.evaluation.evaluate import Models, cuts_of, evaluate
 from pe_jax.model.config import LmConfig
 from pe_jax.record import Reason
 from pe_jax.runs import environment
+from pe_jax.specs.parse import make
 from pe_jax.training import need
 from pe_jax.training.config import TrainConfig
 from pe_jax.training.session import Session

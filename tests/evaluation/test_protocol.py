@@ -16,7 +16,6 @@ import pytest
 from flax import nnx
 from studies import table_of
 
-from pe_jax.compose.parse import make
 from pe_jax.data.tokenizer import BYTES, Tokenizer
 from pe_jax.encoding import Encoding
 from pe_jax.evaluation.config import EvalConfig
@@ -34,6 +33,7 @@ from pe_jax.metric import METRICS, Place, Predictions, SampleMetric, TextMetric,
 from pe_jax.model.config import LmConfig
 from pe_jax.model.memory import Memory
 from pe_jax.record import CorpusRecord, Reason, Replica, Result, Training, Way
+from pe_jax.specs.parse import make
 from pe_jax.storage.jsonl import History
 from pe_jax.training.session import Session
 from pe_jax.training.step import structure

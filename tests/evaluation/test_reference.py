@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 from flax import nnx
 
-from pe_jax.compose.swap import swap
 from pe_jax.evaluation.config import EvalConfig
 from pe_jax.evaluation.evaluate import cuts_of, evaluate
 from pe_jax.evaluation.scorers import Models, Reference, Scored, Short, key_tokens
@@ -21,6 +20,7 @@ from pe_jax.metric import METRICS
 from pe_jax.model.lm import LM
 from pe_jax.pretrained.load import load
 from pe_jax.record import Reason, Replica
+from pe_jax.specs.swap import swap
 from pe_jax.storage.jsonl import History
 from pe_jax.training.session import Session
 

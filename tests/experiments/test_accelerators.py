@@ -16,9 +16,9 @@ from configs import encodings, encodings_gpu
 from experiments.accelerators import __main__ as command
 from experiments.accelerators import grid, programs, table
 from experiments.accelerators.programs import Case, measure
-from pe_jax.compose.parse import make
 from pe_jax.encoding import Encoding
 from pe_jax.runs.run import Run
+from pe_jax.specs.parse import make
 from pe_jax.training import mesh
 
 PLATFORMS = ("cuda", "tpu")

@@ -22,8 +22,8 @@ from experiments.benchmark.sides import (
     pe_jax_side,
     plain_jax_side,
 )
-from pe_jax.compose.parse import make
 from pe_jax.model.config import LmConfig
+from pe_jax.specs.parse import make
 from pe_jax.training.config import TrainConfig
 from pe_jax.training.step import build
 

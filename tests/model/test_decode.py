@@ -17,8 +17,6 @@ from helpers import assert_near, covering, sampled
 from test_lm import Blend, model, text
 
 import pe_jax.model.generate
-from pe_jax.compose.parse import make
-from pe_jax.compose.swap import replaces, swap
 from pe_jax.encoding import Encoding, overrides
 from pe_jax.encodings import ENCODINGS
 from pe_jax.encodings.alibi import ALiBi
@@ -29,6 +27,8 @@ from pe_jax.model.cache import Cache
 from pe_jax.model.config import LmConfig
 from pe_jax.model.generate import CHUNK, Sampling, generate, positions, prefill
 from pe_jax.runs.trained import Trained
+from pe_jax.specs.parse import make
+from pe_jax.specs.swap import replaces, swap
 
 ONE = LmConfig(vocab=32, layers=1, model=24, heads=3, attention="dense")
 TWO = dataclasses.replace(ONE, layers=2)

@@ -9,11 +9,11 @@ import pytest
 from flax import nnx
 from helpers import assert_near, perturbed
 
-from pe_jax.compose.parse import make
 from pe_jax.model.cache import Cache, LayerPast, Seen
 from pe_jax.model.config import LmConfig
 from pe_jax.model.lm import LM
 from pe_jax.runs.run import Run
+from pe_jax.specs.parse import make
 from pe_jax.training.step import structure
 
 TINY = LmConfig(vocab=32, layers=1, model=16, heads=4, attention="dense")

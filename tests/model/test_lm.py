@@ -19,8 +19,6 @@ from flax import nnx
 from helpers import assert_near, covering, perturbed
 
 from pe_jax.attention.bound import Bound
-from pe_jax.compose.parse import active, make
-from pe_jax.compose.swap import swap
 from pe_jax.encoding import RELATIVE, Encoding, sites
 from pe_jax.encodings import ENCODINGS
 from pe_jax.encodings.cope import CoPE
@@ -29,6 +27,8 @@ from pe_jax.encodings.ssmax import SSMax
 from pe_jax.model import lm
 from pe_jax.model.config import LmConfig
 from pe_jax.model.lm import LM, _dropout_keys, _row_counts, decayed
+from pe_jax.specs.parse import active, make
+from pe_jax.specs.swap import swap
 from pe_jax.training.config import TrainConfig
 from pe_jax.training.step import init, make_steps, structure
 

@@ -17,7 +17,6 @@ from test_decode import ONE, TWO, encodings
 from test_lm import model, text
 
 from pe_jax.attention.bound import fold_positions
-from pe_jax.compose.parse import make
 from pe_jax.data import batches as data
 from pe_jax.encoding import Encoding, acts_once, overrides
 from pe_jax.evaluation.config import EvalConfig
@@ -25,6 +24,7 @@ from pe_jax.evaluation.scoring import target_nats
 from pe_jax.model.cache import Past
 from pe_jax.model.config import LmConfig
 from pe_jax.model.memory import Memory
+from pe_jax.specs.parse import make
 from pe_jax.storage.checkpoints import flat
 from pe_jax.training import mesh
 from pe_jax.training.config import TrainConfig

@@ -11,10 +11,10 @@ from flax import nnx
 from helpers import assert_near, covering, perturbed
 
 from pe_jax.attention.bound import Bound
-from pe_jax.compose.parse import make
 from pe_jax.encodings import ENCODINGS
 from pe_jax.model.config import LmConfig
 from pe_jax.model.lm import LM
+from pe_jax.specs.parse import make
 
 TINY = LmConfig(vocab=32, layers=1, model=16, heads=2, attention="dense")
 SIZE, PADDED = 21, 34

@@ -8,11 +8,11 @@ import pytest
 from cases import CASES, WIDE, encodings
 from commands import run_of
 
-from pe_jax.compose.parse import parse
 from pe_jax.encoding import HOOKS, Encoding
 from pe_jax.model import probe
 from pe_jax.model.config import LmConfig
 from pe_jax.runs import run
+from pe_jax.specs.parse import parse
 
 QUICK = ("cope", "stick_breaking", "abacus")
 

@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 from scipy import stats as scipy_stats
 
-from pe_jax.compose.parse import parse
 from pe_jax.encoding import Dims
 from pe_jax.pretrained.answer import answer, choose
 from pe_jax.pretrained.answer import sheet as printed
 from pe_jax.pretrained.rope_scaling import read_by, rope_parameters
 from pe_jax.record import CorpusRecord, Replica, Result, Row, Training, Way
 from pe_jax.report import sheet, stats
+from pe_jax.specs.parse import parse
 
 DIMS = Dims(model=32, heads=4, head=8, layers=2, train_len=64)
 LENGTHS, PLACES = (16, 64, 128), 8

@@ -13,8 +13,6 @@ from flax import nnx
 from helpers import perturbed
 from test_families import GOLDEN, logits
 
-from pe_jax.compose.parse import parse
-from pe_jax.compose.swap import swap
 from pe_jax.data.tokenizer import BYTES, symbols
 from pe_jax.encoding import Dims
 from pe_jax.model.config import LmConfig
@@ -22,6 +20,8 @@ from pe_jax.pretrained.config import described
 from pe_jax.pretrained.export import copied, llama, with_scaling, written
 from pe_jax.pretrained.load import load
 from pe_jax.pretrained.rope_scaling import rope_parameters
+from pe_jax.specs.parse import parse
+from pe_jax.specs.swap import swap
 from pe_jax.storage.checkpoints import flat
 from pe_jax.training.step import build
 

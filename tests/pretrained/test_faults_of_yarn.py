@@ -12,13 +12,13 @@ import numpy as np
 import pytest
 from commands import ROOT
 
-from pe_jax.compose.parse import parse
 from pe_jax.data.tokenizer import BYTES
 from pe_jax.model.config import LmConfig
 from pe_jax.pretrained.answer import answer
 from pe_jax.pretrained.export import written
 from pe_jax.runs.execute import execute
 from pe_jax.runs.run import Run
+from pe_jax.specs.parse import parse
 
 LETTERS, DISTANCE, LENGTH, FACTOR = 16, 15, 512, 4
 FAST, GAP = 12, 12.0

@@ -19,8 +19,8 @@ import numpy as np
 import reference
 from reference_case import Case
 
-from pe_jax.compose.parse import make
 from pe_jax.encoding import Dims, Encoding
+from pe_jax.specs.parse import make
 
 FOLDER = Path(reference.__file__).parents[2] / "pe_jax" / "conformance"
 Measure = Callable[["Entry", Encoding, Case], dict[str, Any]]

@@ -8,11 +8,11 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pe_jax.compose.parse import defaults, parse
 from pe_jax.encodings import ENCODINGS
 from pe_jax.fields import hints
 from pe_jax.runs.config import SECTIONS
 from pe_jax.runs.run import Run
+from pe_jax.specs.parse import defaults, parse
 from pe_jax.storage import records
 from pe_jax.storage.hashes import canonical
 

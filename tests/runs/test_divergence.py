@@ -11,7 +11,6 @@ import pytest
 from commands import Lab, lines, result, run_of, the_run
 from studies import make_record
 
-from pe_jax.engines import status
 from pe_jax.record import Reason, Result, Stage
 from pe_jax.runs import start
 from pe_jax.runs.execute import evaluate_again, execute
@@ -19,6 +18,7 @@ from pe_jax.runs.folder import Folder
 from pe_jax.runs.progress import Silent
 from pe_jax.runs.trained import Trained
 from pe_jax.storage import records
+from pe_jax.sweep import status
 
 POISON = """
 import dataclasses, jax.numpy as jnp

@@ -15,7 +15,6 @@ from commands import Lab, lines, result, rewrite, run_of, the_run, write_text
 
 import pe_jax
 from pe_jax import record
-from pe_jax.engines import sweep
 from pe_jax.errors import Refused
 from pe_jax.report import study
 from pe_jax.runs import environment
@@ -26,6 +25,7 @@ from pe_jax.runs.trained import Trained
 from pe_jax.storage import jsonl as stored
 from pe_jax.storage import records
 from pe_jax.storage.hashes import sha256
+from pe_jax.sweep import queue
 from pe_jax.training import need
 
 # the tasks that Orbax leaves when a file is missing complain as they are collected
@@ -429,7 +429,7 @@ def test_the_rate_is_the_one_with_the_lowest_validation_at_the_training_length(f
 
 def test_a_choice_goes_on_with_the_threads_that_it_was_begun_with(tuned):
     folder = Folder(the_run(tuned))
-    assert sweep._threads(folder) == folder.parts()[1].begun().device.threads
+    assert queue._threads(folder) == folder.parts()[1].begun().device.threads
 
 
 def test_a_rate_more_trains_that_rate_alone(lab, tuned, tmp_path):
@@ -558,11 +558,11 @@ def test_a_score_that_lacked_memory_is_computed_once_there_is_some(lab, first, a
         assert {(row.length, row.free) for row in starved(found)} == {
             (length, 4_000) for length in (16, 32, 64)
         }
-        assert Folder(folder).answer(run.run.seeds, run.asked()) == found and not sweep._done(
+        assert Folder(folder).answer(run.run.seeds, run.asked()) == found and not queue._done(
             run, Folder(folder)
         )
     monkeypatch.setattr(need, "free_bytes", lambda devices: 10**9)
     whole = execute(run, again)
-    assert starved(whole) == [] and sweep._done(run, Folder(folder))
+    assert starved(whole) == [] and queue._done(run, Folder(folder))
     alone = execute(run, shutil.copytree(first, again.parent / "alone"))
     assert (whole.rows, whole.curves) == (alone.rows, alone.curves)

@@ -13,8 +13,6 @@ from helpers import DIMS
 from studies import table_of
 
 from pe_jax.commands import estimate
-from pe_jax.compose.parse import make
-from pe_jax.compose.swap import swap
 from pe_jax.configs import base
 from pe_jax.errors import Refused
 from pe_jax.evaluation.config import EvalConfig
@@ -28,6 +26,8 @@ from pe_jax.runs.execute import execute
 from pe_jax.runs.folder import Folder
 from pe_jax.runs.progress import SILENT, Silent
 from pe_jax.runs.run import Run
+from pe_jax.specs.parse import make
+from pe_jax.specs.swap import swap
 from pe_jax.storage import hashes
 from pe_jax.tasks.passkey import FILLER
 

@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 from jax.experimental.compilation_cache import compilation_cache
 
-from pe_jax.compose.parse import make
 from pe_jax.data.tokenizer import BYTES
 from pe_jax.evaluation.config import EvalConfig
 from pe_jax.evaluation.evaluate import Models, cuts_of, evaluate
 from pe_jax.model.config import LmConfig
 from pe_jax.runs import environment
+from pe_jax.specs.parse import make
 from pe_jax.training.config import TrainConfig
 from pe_jax.training.step import init, structure
 

@@ -5,11 +5,11 @@ import typing
 
 import pytest
 
-from pe_jax.compose.parse import defaults, parse
 from pe_jax.encodings import ENCODINGS
 from pe_jax.fields import hints
 from pe_jax.model.config import LmConfig
 from pe_jax.runs.run import Run
+from pe_jax.specs.parse import defaults, parse
 
 WRONG = {
     "train.final": (-0.1, 1.5),

@@ -359,7 +359,7 @@ import os, sys
 import filelock, psutil  # which have their own ways there
 sys.modules |= {"fcntl": None, "resource": None}
 del os.sched_getaffinity
-from pe_jax.engines import engine
+from pe_jax.sweep import engine
 from pe_jax.runs import environment, execute, trained
 assert environment.cores() == engine.cores() == os.cpu_count()
 environment.STATUS = environment.PACKAGE / "none"

@@ -5,9 +5,9 @@
 from exotic import EXOTIC, Capped, MixKeys, PairGate
 from helpers import DIMS, example, scattered
 
-from pe_jax.compose.parse import make
 from pe_jax.encodings import ENCODINGS
 from pe_jax.encodings.shaw import Shaw
+from pe_jax.specs.parse import make
 
 COMPOSED = [
     "learned+t5",

@@ -8,8 +8,8 @@ import pytest
 from commands import Lab, result, rewrite, run_of, the_run
 from test_train import CONFIG, LM
 
-from pe_jax.compose.parse import make
 from pe_jax.runs.execute import evaluate_again, execute
+from pe_jax.specs.parse import make
 from pe_jax.storage.jsonl import History, read_lines
 from pe_jax.training import mesh
 from pe_jax.training.loop import train

@@ -6,10 +6,10 @@ import jax
 import numpy as np
 import pytest
 
-from pe_jax.compose.parse import make
 from pe_jax.errors import Refused
 from pe_jax.model.config import LmConfig
 from pe_jax.model.lm import sizes
+from pe_jax.specs.parse import make
 from pe_jax.training import need
 from pe_jax.training.config import TrainConfig
 from pe_jax.training.loop import train

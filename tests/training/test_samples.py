@@ -8,8 +8,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from pe_jax.compose.parse import make
 from pe_jax.model.config import LmConfig
+from pe_jax.specs.parse import make
 from pe_jax.task import Sample
 from pe_jax.tasks.dyck import Dyck
 from pe_jax.tasks.reverse_string import ReverseString

@@ -11,12 +11,12 @@ import numpy as np
 import optax
 import pytest
 
-from pe_jax.compose.parse import make
 from pe_jax.data import batches as data
 from pe_jax.encoding import Encoding
 from pe_jax.encodings import ENCODINGS
 from pe_jax.model import lm as language_model
 from pe_jax.model.config import LmConfig
+from pe_jax.specs.parse import make
 from pe_jax.storage.checkpoints import digests
 from pe_jax.storage.jsonl import History, read_lines
 from pe_jax.training.config import TrainConfig

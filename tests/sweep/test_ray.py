@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 from commands import FAILING, ROOT, Lab, lines, result, run_of, tiny
 
-from pe_jax.engines import ray, sweep
-from pe_jax.engines.engine import Command
 from pe_jax.errors import Refused
 from pe_jax.runs.resources import Resources
+from pe_jax.sweep import queue, ray
+from pe_jax.sweep.engine import Command
 
 SPECS = ("nope", "alibi")
 MINE = """
@@ -87,16 +87,16 @@ def ended(process, seconds=20.0):
 
 def test_an_engine_that_is_not_there_is_told(monkeypatch):
     with pytest.raises(Refused, match="unknown engine 'rey'; did you mean 'ray'. Known: local, r"):
-        sweep.choose("rey", 0, "")
+        queue.choose("rey", 0, "")
     with pytest.raises(Refused, match="--address=auto is for --engine=ray"):
-        sweep.choose("local", 0, "auto")
+        queue.choose("local", 0, "auto")
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     with pytest.raises(Refused, match="--extra=ray in the clone"):
-        sweep.choose("ray", 0, "")
+        queue.choose("ray", 0, "")
 
 
 def test_a_worker_of_ray_imports_no_jax():
-    code = "import sys, pe_jax.engines.ray; sys.exit('jax' in sys.modules)"
+    code = "import sys, pe_jax.sweep.ray; sys.exit('jax' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code]).returncode == 0
 
 

@@ -21,8 +21,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from pe_jax import record
-from pe_jax.engines import ray, status
-from pe_jax.engines.engine import Command, Engine, Exit, Local
 from pe_jax.errors import Held, Refused, concerning, nearest
 from pe_jax.record import Stage
 from pe_jax.report import labels
@@ -30,6 +28,8 @@ from pe_jax.runs import progress
 from pe_jax.runs.folder import Folder, starved
 from pe_jax.runs.resources import Resources
 from pe_jax.storage import locks, records
+from pe_jax.sweep import ray, status
+from pe_jax.sweep.engine import Command, Engine, Exit, Local
 
 POLL_SECONDS = 0.3
 RETRIES = 3  # of a run whose process is killed, by the kernel for its memory, say

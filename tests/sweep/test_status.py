@@ -14,13 +14,13 @@ from helpers import trained_line
 
 from pe_jax import record
 from pe_jax.commands import status as command
-from pe_jax.engines import status, sweep
-from pe_jax.engines.engine import Exit
 from pe_jax.errors import Held
 from pe_jax.record import Stage
 from pe_jax.runs.folder import Folder
 from pe_jax.storage import atomic, jsonl, locks, records
 from pe_jax.storage.jsonl import encode
+from pe_jax.sweep import queue, status
+from pe_jax.sweep.engine import Exit
 
 
 @pytest.fixture(scope="module")
@@ -276,15 +276,15 @@ def test_the_state_of_a_sweep_that_goes_on_meanwhile(lab, tmp_path):
 
 def test_a_process_that_died_without_a_word_is_told_by_its_signal_or_its_last_line(work):
     folder = work.run("rope", "config.json", "log.txt", stage=Stage.RUNNING)
-    assert sweep._reason(folder, Exit(-9)) == "killed by signal 9"
+    assert queue._reason(folder, Exit(-9)) == "killed by signal 9"
     assert work.states()["rope"].state == "failed"
     assert work.states()["rope"].reason.startswith("killed by signal 9 (")
     records.put_state(folder, Stage.QUEUED)
-    assert sweep._reason(folder, Exit(2)) == "Traceback"
+    assert queue._reason(folder, Exit(2)) == "Traceback"
     records.put_state(folder, Stage.QUEUED)
-    assert "has changed since the sweep began" in sweep._reason(folder, Exit(0))
+    assert "has changed since the sweep began" in queue._reason(folder, Exit(0))
     records.put_state(folder, Stage.STOPPED, "by SIGTERM")
-    assert sweep._reason(folder, Exit(75)) == "stopped by SIGTERM"
+    assert queue._reason(folder, Exit(75)) == "stopped by SIGTERM"
 
 
 def test_a_sweep_says_that_it_waits_only_while_it_does(work):
@@ -328,9 +328,9 @@ def test_a_sweep_says_that_it_waits_only_while_it_does(work):
         work.run(name, "log.txt", stage=Stage.RUNNING)
     held = contextlib.ExitStack()
     held.enter_context(locks.locked(folders[ids[1]].path))
-    at_work = sweep._Sweep(runs, folders, [], view, "", {}, lambda *queue: None)
+    at_work = queue._Sweep(runs, folders, [], view, "", {}, lambda *left: None)
     assert set(at_work.carried_out(Engine())) == set(ids)
-    assert view == [*[f"{ids[0]}  starting"] * 2, sweep.WAITING, f"{ids[1]}  starting"]
+    assert view == [*[f"{ids[0]}  starting"] * 2, queue.WAITING, f"{ids[1]}  starting"]
 
 
 def test_a_run_is_tried_again_three_times_also_where_its_lock_outlives_its_worker(work):
@@ -339,7 +339,7 @@ def test_a_run_is_tried_again_three_times_also_where_its_lock_outlives_its_worke
     folder = work.run("rope", "log.txt", stage=Stage.RUNNING, held=True)
     view = types.SimpleNamespace(say=said.append)
     run = dataclasses.replace(run_of(), id="a")
-    at_work = sweep._Sweep({"a": run}, {"a": Folder(folder)}, [], view, "", {}, None)
+    at_work = queue._Sweep({"a": run}, {"a": Folder(folder)}, [], view, "", {}, None)
     at_work.waiting.clear()
     for _ in range(3):
         at_work._end("a", Exit(-9, "lost with its worker"))

@@ -12,10 +12,10 @@ from collections.abc import Sequence
 
 import jax
 
-from pe_jax.compose.parse import check_positions, defaults, layers_of, parse
 from pe_jax.encoding import Encoding, overrides
 from pe_jax.encodings import ENCODINGS
 from pe_jax.encodings.scaled import Scaled
+from pe_jax.specs.parse import check_positions, defaults, layers_of, parse
 
 
 def kin(a: type[Encoding], b: type[Encoding]) -> bool:

@@ -1,7 +1,7 @@
 """The engine of Ray: each task is a Ray task that starts the command where Ray has the resources.
 
 The worker of Ray only waits for its process, and imports no JAX, so that devices are free as soon
-as the process ends. Ray itself retries nothing (max_retries=0): sweep.py does, for all engines
+as the process ends. Ray itself retries nothing (max_retries=0): queue.py does, for all engines
 alike. What Ray does when a worker is killed or a node is lost is that the task fails.
 """
 
@@ -15,9 +15,9 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from pe_jax.engines.engine import Command, Exit, start
 from pe_jax.errors import Refused, to_install
 from pe_jax.runs.resources import Resources, cores
+from pe_jax.sweep.engine import Command, Exit, start
 
 LOOK_SECONDS = 0.1  # between two looks of a worker at its process
 STORE_BYTES = 100 * 2**20  # of Ray's objects, of which there are none

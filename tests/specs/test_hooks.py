@@ -10,8 +10,8 @@ from cases import CASES, DIMS, WIDE, encodings
 from commands import Lab, run_of
 from helpers import sampled
 
-from pe_jax.compose import hooks
 from pe_jax.encoding import HOOKS, Encoding, overrides
+from pe_jax.specs import hooks
 
 LENGTH = WIDE.train_len  # of keys and queries at first; H = 3, K = 8, D = 24
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from commands import Lab, lines, result, run_of, tiny
 
-from pe_jax.engines.sweep import Shard, parse_shard
+from pe_jax.sweep.queue import Shard, parse_shard
 
 SPECS = ("nope", "alibi")
 STUDY = f"""

@@ -14,13 +14,13 @@ from commands import FAILING, ROOT, TINY, Lab, lines, result, rewrite, run_of, t
 from configs import base, quickstart
 from pe_jax.commands import dry_run
 from pe_jax.commands.sweep import runs_of
-from pe_jax.engines import sweep as engines_sweep
-from pe_jax.engines.engine import Command, Exit, Local
 from pe_jax.record import Stage
 from pe_jax.runs.resources import Resources
 from pe_jax.runs.run import Run
 from pe_jax.storage import atomic, locks, records
 from pe_jax.storage.hashes import canonical
+from pe_jax.sweep import queue
+from pe_jax.sweep.engine import Command, Exit, Local
 
 MINE = """
 import dataclasses
@@ -334,7 +334,7 @@ def test_a_dry_run_leaves_out_what_is_trained(study, tmp_path, capsys):
 def test_a_run_that_another_command_has_finished_otherwise_is_not_marked_as_failed(tmp_path):
     records.put_state(tmp_path, Stage.DONE)
     (tmp_path / "log.txt").write_text("runs/x/result.json\n")
-    assert "another command has asked it for other" in engines_sweep._reason(tmp_path, Exit(0))
+    assert "another command has asked it for other" in queue._reason(tmp_path, Exit(0))
     assert records.state_of(tmp_path).stage is Stage.DONE
 
 
@@ -345,8 +345,8 @@ def test_a_run_whose_metric_was_edited_while_others_ran_is_told(tmp_path):
         name: types.SimpleNamespace(answer=lambda seeds, asked, result=result: result)
         for name, result in results.items()
     }
-    at_its_end = engines_sweep._Sweep(runs, folders, [*folders], None, "", {}, None)
-    assert at_its_end.carried_out(Local(1, 1)) == {"nope": engines_sweep.OTHERWISE}
+    at_its_end = queue._Sweep(runs, folders, [*folders], None, "", {}, None)
+    assert at_its_end.carried_out(Local(1, 1)) == {"nope": queue.OTHERWISE}
 
 
 def id_of(lab, spec):

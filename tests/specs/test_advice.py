@@ -7,13 +7,13 @@ import pytest
 from commands import Lab, tiny
 from studies import table_of
 
-from pe_jax.compose.advice import advice
-from pe_jax.compose.parse import make, parse
-from pe_jax.compose.swap import swap
 from pe_jax.encoding import Dims
 from pe_jax.encodings import ENCODINGS
 from pe_jax.encodings.t5 import T5
 from pe_jax.report import study
+from pe_jax.specs.advice import advice
+from pe_jax.specs.parse import make, parse
+from pe_jax.specs.swap import swap
 
 DIMS = Dims(model=32, heads=4, head=8, layers=4, train_len=64)
 

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from pe_jax.compose.parse import layers_of
-from pe_jax.compose.swap import kin
 from pe_jax.encoding import Encoding, overrides
+from pe_jax.specs.parse import layers_of
+from pe_jax.specs.swap import kin
 
 
 def advice(encodings: Sequence[Encoding], names: Sequence[str]) -> Iterator[str]:
