@@ -12,9 +12,8 @@ import numpy as np
 import pytest
 from helpers import DIMS, covering
 
-from configs import encodings, encodings_gpu
-from experiments.accelerators import __main__ as command
-from experiments.accelerators import grid, programs, table
+from configs import encodings
+from experiments.accelerators import grid, programs
 from experiments.accelerators.programs import Case, measure
 from pe_jax.encoding import Encoding
 from pe_jax.runs.run import Run
@@ -166,19 +165,6 @@ def test_what_is_compiled_is_kept_until_its_program_changes(compiling):
     assert compiling([cases[0], cases[2]], "another")[1] == ["rope", "rope"]
 
 
-def test_the_grid_has_every_encoding_of_the_config():
-    cases = list(grid.cases())
-    assert len(set(cases)) == len(cases)
-    for program in ("training", "evaluation"):
-        assert {Case(spec, program) for spec in encodings_gpu.ENCODINGS} <= set(cases)
-    assert set(grid.SOME) <= set(encodings_gpu.ENCODINGS)
-
-
-def test_without_the_compiler_nothing_begins(monkeypatch, capsys):
-    monkeypatch.setattr(command.importlib.util, "find_spec", lambda name: None)
-    assert command.main([]) == 2 and "scripts/setup --extra=tpu" in capsys.readouterr().err
-
-
 class Full:
     def compile(self):
         raise jax.errors.JaxRuntimeError(
@@ -196,19 +182,3 @@ def test_a_program_is_measured():
         assert ("operations" in needs) == ("moved" in needs) == counted
     needs = measure(Full())
     assert (needs["temporaries"], needs["available"]) == (17.25 * GIB, 15.75 * GIB)
-
-
-def test_the_table_says_what_fits_and_what_bounds_a_step():
-    about = {"versions": {"jax": "0.10.2"}, "commit": "c" * 40, "changes": []}
-    rows = [
-        about | {"spec": "rope", "program": "training"} | NEEDED | COUNTED,
-        about | {"spec": "fire", "program": "training"} | NEEDED | COUNTED | {"operations": 788e9},
-        about | {"spec": "t5", "program": "training", "temporaries": 17.25 * GIB, "available": GIB},
-        about | {"spec": "rope", "program": "evaluation"} | NEEDED | {"changes": [["lm.heads", 3]]},
-    ]
-    text = table.markdown(rows)
-    assert "| `rope` | 4.00 | 2.00 | 0.2 | 2 | 2 | memory |" in text
-    assert "| `fire` | 4.00 | 2.00 | 0.8 | 2 | 4 | operations |" in text
-    assert "| `t5` | does not fit | 17.25 |  |  |  |  |" in text
-    assert "### Evaluation, `lm.heads=3`\n" in text and "| `rope` | 4.00 | 2.00 |\n" in text
-    assert "jax 0.10.2" in text and "cccccccccccc" in text and "c" * 13 not in text

@@ -2,7 +2,6 @@
 
 import functools
 
-import jax
 import pytest
 
 from experiments.benchmark import attention
@@ -18,11 +17,6 @@ from experiments.benchmark.attention import (
 from pe_jax.attention.dense import attend
 
 TINY = Sizes(batch=2, length=40, heads=2, head=16)
-
-
-def row_of(spec, name, side, sizes=TINY):
-    (row,) = measure(spec, sizes, {name: side}, 6)
-    return row
 
 
 @pytest.mark.parametrize(
@@ -52,17 +46,3 @@ def test_flex_attention_computes_the_same(spec):
     form, _, _ = attention.flex_form(spec, TINY, given, "cpu")
     dense = attention.ours_of(spec, TINY, attend, *given[:4])
     assert error(form().float().numpy(), dense) < 0.01
-
-
-def test_the_table_says_what_a_library_refuses():
-    rows = [row_of("rope", "fused", sides("rope", TINY)["fused"])]
-    rows.append(row_of("rope", "cuDNN", lambda: [][0]))
-    made = {"device": "A card", "commit": "0" * 40, "jax": jax.__version__, "rows": rows}
-    made["sizes"] = {"batch": 2, "length": 40, "heads": 2, "head": 16}
-    *_, fused, refused = attention.markdown(made).splitlines()
-    assert fused.startswith("| rope | fused | ") and "n/a: list index out of range" in refused
-
-
-def test_a_cpu_is_refused(tmp_path):
-    with pytest.raises(ValueError, match="on a GPU or a TPU"):
-        attention.run(1, tmp_path)

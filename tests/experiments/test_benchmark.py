@@ -12,10 +12,9 @@ from flax import nnx
 
 from experiments.benchmark import __main__ as command
 from experiments.benchmark import compared, encodings, profile, turns
-from experiments.benchmark.encodings import Plan, exponent, misses
+from experiments.benchmark.encodings import Plan, exponent
 from experiments.benchmark.sides import (
     CALL,
-    OURS,
     PlainLM,
     Workload,
     pass_of_pe_jax,
@@ -43,14 +42,6 @@ def test_ratios_are_paired_and_their_interval_is_that_of_the_binomial():
     assert turns.ratio(range(5), [1] * 5).interval is None  # P(B(5, 1/2) = 0) = 0.031
     with pytest.raises(ValueError, match="shorter"):
         turns.ratio([1.0, 2.0], [1.0])
-
-
-def test_arguments():
-    options = command.arguments(["passes", "x", "--swaps=pi,window(window=8,sinks=2)"])
-    assert options.swaps == ["pi", "window(window=8,sinks=2)"] and options.turns == 6
-    assert command.arguments(["passes", "x", "--lengths=512,64,512"]).lengths == [64, 512]
-    assert command.arguments(["step", "--turns=9"]).turns == 9
-    assert command.arguments(["encodings", "rope", "t5"]).names == ["rope", "t5"]
 
 
 @pytest.mark.parametrize("wrong", ["step --turns=0", "step --pair", "passes x --lengths=long"])
@@ -109,42 +100,6 @@ def quick_run(tmp_path):
     return tmp_path / "runs" / run.id
 
 
-def test_a_swap_stands_beside_the_other_library():
-    sides = {"pe_jax": [2.0, 6.0], "transformers": [2.0, 4.0], "pe_jax, pi": [4.0, 10.0]}
-    answers = {
-        name: [{"ms": 1e3 * s, "nats": 1.5, "peak_mib": 100.0 * i} for s in seconds]
-        for i, (name, seconds) in enumerate(sides.items(), 1)
-    }
-    about = {"machine": HOST, "load_after": 0.2, "model": "m", "turns": 2}
-    about["sides"] = {
-        "pe_jax": {"versions": {"jax": "1"}},
-        "transformers": {"versions": {"t": "2"}},
-    }
-    text = compared.passes_markdown(about | {"lengths": {"32": answers}})
-    assert "jax 1: its process had 300 MiB" in text and "t 2: its process had 200 MiB" in text
-    assert "| pe_jax, pi | 7.0 (4.0 - 10.0) | 2.25 | 1.5000 |" in text  # median of 2 and 2.5
-    assert "| transformers | 3.0 (2.0 - 4.0) | 1.00 |" in text
-
-
-def test_the_report_of_a_step_names_every_side_and_what_is_absent():
-    facts = {"parameters": 853120, "threads": 2, "allocator": "tcmalloc", "form": "eager"}
-    times = {OURS: [10.0] * 6, "other": [20.0] * 5 + [40.0]}
-    record = {
-        "shape": Workload().sizes(),
-        "one_core": False,
-        "pairs": 6,
-        "machine": HOST,
-        "load_after": 0.2,
-        "sides": dict.fromkeys(times, facts | {"versions": {"jax": "0.10.2"}}),
-        "ms": times,
-    }
-    text = compared.step_markdown(record)
-    (other,) = (line for line in text.splitlines() if line.startswith("| other"))
-    assert "20 (20 - 40) | 0.500 (0.250 - 0.500) | 853,120 | 2 | tcmalloc" in other
-    assert "| x-transformers, rope | n/a (not installed) |" in text
-    assert len({line.count("|") for line in text.splitlines() if line.startswith("|")}) == 1
-
-
 def test_plain_jax_is_the_same_model():
     """With the weights of pe_jax.model.lm.LM, the same logits."""
     ours = build(TINY.lm, make("rope", TINY.lm.dims(6)), 0)
@@ -200,39 +155,3 @@ def test_an_encoding_is_measured_against_nope(tmp_path, capsys):
     text = (tmp_path / "encodings.md").read_text()
     assert "n/a (beyond its 8 positions)" in text and "too few turns" in text
     assert text in capsys.readouterr().out
-
-
-def found(name, group="bias", times=(1.0, 1.0), memory=1.0, grows=2.0):
-    """A record as `measure` makes it; memory of evaluation `grows` from one length to the next."""
-    training = [
-        {"length": length, "ratio": ratio, "interval": (ratio, ratio), "memory_ratio": memory}
-        for length, ratio in zip((128, 1024), times, strict=True)
-    ]
-    evaluation = [{"length": 8, "memory": 2**20}, {"length": 16, "memory": grows * 2**20}]
-    one = {"name": name, "spec": name, "group": group, "load": 0.1, "commit": "c" * 40}
-    return one | {"training": training, "evaluation": evaluation}
-
-
-def test_what_misses_its_aim_is_computed():
-    assert misses(found("a", times=(1.16, 1.15), memory=1.15)) == ["time at 128"]
-    assert misses(found("a", "content", (1.2, 1.5))) == []
-    assert misses(found("a", "content", (1.51, 1.0), 1.51)) == [
-        "time at 128",
-        "memory at 128",
-        "memory at 1,024",
-    ]
-    assert misses(found("a", grows=2.5)) == ["memory not linear"]
-    unsure = found("a", times=(1.2, 1.0))
-    unsure["training"][0]["interval"] = (1.1, 1.3)
-    assert misses(unsure) == ["perhaps time at 128"]
-
-
-def test_the_table_of_costs_is_in_their_order():
-    plan = {"training": Plan.training, "evaluation": Plan.evaluation, "turns": 6}
-    about = {"plan": plan, "shape": Workload().sizes(), "machine": HOST}
-    about |= {"device": {"threads": 2}, "versions": {"jax": "1"}}
-    every = [found("rope", times=(2.0, 1.0)), found("t5", times=(1.0, 1.1)), found("fire")]
-    text = encodings.markdown({"about": about, "found": every})
-    order = [line.split("`")[1] for line in text.splitlines() if line.startswith("| `")]
-    assert order == ["fire", "t5", "rope"]
-    assert "2 of 3 keep within it; not rope (time at 128)." in text

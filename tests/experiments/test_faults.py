@@ -5,8 +5,8 @@ from unittest import mock
 
 import pytest
 
-from experiments.faults import __main__, files, processes
-from experiments.faults.toy import Tally, Toy, table
+from experiments.faults import files, processes
+from experiments.faults.toy import Toy
 from pe_jax.storage import records
 
 
@@ -40,22 +40,6 @@ def test_damaged_files_are_survived_or_named_and_a_changed_score_is_seen(toy, mo
     monkeypatch.setattr(records, "sha256", lambda text: mock.ANY)  # equal to any digest
     (blind,) = files.attacks(toy)
     assert len(blind.losses) == 1 and "result.json: other rows" in blind.losses[0]
-
-
-def test_the_table_counts_and_names_what_was_lost():
-    one, other = Tally("killed"), Tally("flipped")
-    one.add("survived", "all is well")
-    other.add("lost", "result.json: other rows")
-    text = table([one, other])
-    assert "| flipped |       1 |          0 |          0 |      1 |" in text
-    assert text.endswith("- lost: flipped: result.json: other rows\n")
-
-
-@pytest.mark.parametrize("flag", ["--only=filse", "--seed=x"])
-def test_wrong_options_are_named(flag, capsys):
-    with pytest.raises(SystemExit):
-        __main__.arguments([flag])
-    assert flag.partition("=")[0] in capsys.readouterr().err
 
 
 @pytest.mark.slow
