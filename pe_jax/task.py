@@ -52,7 +52,7 @@ class Task:
     the last targets are then the same at every evaluation length.
     """
     metrics: ClassVar[tuple[str, ...]] = ("accuracy", "exact_match")
-    """Its metrics, by their names in metric.METRICS, where eval.metrics names none."""
+    """Its metrics, by their names in metrics.METRICS, where eval.metrics names none."""
 
     def __init_subclass__(cls, **kwargs: Any):
         super().__init_subclass__(**kwargs)

@@ -142,14 +142,14 @@ BUGS = {
             "depths[number, prompt.answer] = prompt.depths",
             (NO_STEPS, "tests/evaluation/test_reference.py"),
         ),
-        Bug(  # nothing before the span is seen
-            "metric.py",
-            "start = max(0, last - E)",
-            "start = max(begin, last - E)",
+        Bug(  # the last window scores beyond the targets
+            "metrics/__init__.py",
+            "min(E, end - start)",
+            "E",
             (PROTOCOL,),
         ),
         Bug(  # every sample counts alike, however many of its tokens are scored
-            "metric.py",
+            "metrics/__init__.py",
             "float(predictions.right[predictions.scored].mean())",
             "float((predictions.right.sum(1) / predictions.scored.sum(1)).mean())",
             (PROTOCOL, BASELINES),
@@ -170,7 +170,7 @@ BUGS = {
             (BASELINES,),
         ),
         Bug(  # an audit: a token early
-            "metric.py",
+            "metrics/__init__.py",
             "yield Place(document, e - E, E - 1 - k, E - 1)",
             "yield Place(document, e - E, E - 2 - k, E - 2)",
             (PROTOCOL,),

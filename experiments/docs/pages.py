@@ -215,7 +215,7 @@ def one_page() -> dict[str, str]:
     """Metrics, and the knobs of the config."""
     from pe_jax.commands import docstrings
     from pe_jax.commands.list import LISTS
-    from pe_jax.metric import METRICS
+    from pe_jax.metrics import METRICS
 
     metrics = ["# Metrics", "Named by `--config.eval.metrics`; a metric of your own is a file."]
     for name, sentence in LISTS["metrics"]().items():

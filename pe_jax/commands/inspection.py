@@ -6,7 +6,8 @@ from __future__ import annotations
 
 from pe_jax.data.corpus import SPLITS
 from pe_jax.evaluation.windows import written
-from pe_jax.metric import PromptMetric, named
+from pe_jax.metric import PromptMetric
+from pe_jax.metrics import named
 from pe_jax.runs.run import Run
 
 

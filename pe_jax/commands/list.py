@@ -48,7 +48,7 @@ def _tasks() -> dict[str, str]:
 
 def _metrics() -> dict[str, str]:
     """How a model is scored, as in --config.eval.metrics='("same_targets","mine.py:first")'."""
-    from pe_jax.metric import METRICS
+    from pe_jax.metrics import METRICS
 
     usual = {"last": "L/2", "split": "test", "alike": "for all models and seeds"}
     told = {name: metric.sentence.format(**usual) for name, metric in METRICS.items()}

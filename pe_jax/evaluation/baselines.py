@@ -24,7 +24,8 @@ import numpy as np
 from pe_jax.evaluation.config import EvalConfig
 from pe_jax.evaluation.passes import padded
 from pe_jax.evaluation.scoring import held_out
-from pe_jax.metric import Predictions, SampleMetric, named
+from pe_jax.metric import Predictions, SampleMetric
+from pe_jax.metrics import named
 from pe_jax.record import AS_TRAINED, Baseline, Way
 from pe_jax.task import Sample, Task
 

@@ -11,7 +11,8 @@ from typing import Literal
 from pe_jax import terms
 from pe_jax.errors import nearest
 from pe_jax.fields import Count, check
-from pe_jax.metric import PromptMetric, SampleMetric, Scope, TextMetric, named
+from pe_jax.metric import PromptMetric, SampleMetric, Scope, TextMetric
+from pe_jax.metrics import named
 from pe_jax.record import AS_TRAINED, Replica, Way
 from pe_jax.task import Task
 from pe_jax.tasks.text import TEXT
@@ -25,7 +26,7 @@ class EvalConfig:
     """Evaluation lengths: tokens of text, at least 2, or the n of a task's samples; the training
     length joins them, with by=place only where a longer one is among them."""
     metrics: tuple[str, ...] = ()
-    """Names of metric.METRICS, or path/to/file.py:NAME of your own; (): those of the task, of text
+    """Names of metrics.METRICS, or path/to/file.py:NAME of your own; (): those of the task, of text
     same_targets and nonoverlapping."""
     swaps: tuple[str, ...] = ("window",)
     """Specs of encodings that are swapped in on the trained model, one evaluation each."""
@@ -37,10 +38,8 @@ class EvalConfig:
     With each, the same windows are evaluated once more, segment by segment."""
     targets: Count = 16384
     """Scored tokens of each metric at each length."""
-    stride: Count | None = None
-    """The stride of sliding, in tokens; None: half the training length."""
     last: Count | None = None
-    """The k of same_targets, last_k and last_bits, in tokens; None: half the training length."""
+    """The k of same_targets and last_bits, in tokens; None: half the training length."""
     split: Literal["valid", "test", "all"] = "test"
     """The part of the text, or the samples, that are scored: test; valid, which serves choices; or
     all of a text, for models that were trained on other text."""
@@ -52,7 +51,7 @@ class EvalConfig:
     """Tokens of the windows or samples evaluated at once, at least one window."""
     by: Literal["seed", "place"] = "seed"
     """What has a score of its own: seed, each seed's model, over all windows; or place, for a run
-    of one seed, each window of same_targets or last_k and each prompt, computed one at a time."""
+    of one seed, each window of same_targets and each prompt, computed one at a time."""
     reference: Count | None = None
     """The length in tokens within which the model as it is is what kl and longppl compare with;
     None: the training length."""
@@ -79,7 +78,6 @@ class EvalConfig:
             metrics=tuple(dict.fromkeys(self.metrics or task.metrics)),
             swaps=tuple(dict.fromkeys(self.swaps)),
             variants=tuple(dict.fromkeys(self.variants)),
-            stride=self.stride or half,
             reference=self.reference or train_len,
             last=self.last or half,
             memory=tuple(sorted({*self.memory, memory} - {0})),
@@ -108,12 +106,12 @@ class EvalConfig:
     @property
     def scope(self) -> Scope:
         """What metrics are told of this config. ValueError unless it is resolved."""
-        if self.last is None or self.stride is None:
-            raise ValueError("eval.last and eval.stride are not set: call `resolved` first")
+        if self.last is None:
+            raise ValueError("eval.last is not set: call `resolved` first")
         longest = max(self.lengths)
         if any(getattr(named(metric), "compares", "") for metric in self.metrics):
             longest = max(longest, self.reference or 0)
-        return Scope(longest, self.targets, self.last, self.stride)
+        return Scope(longest, self.targets, self.last)
 
 
 def of_text(name: str) -> TextMetric | PromptMetric:
@@ -133,18 +131,17 @@ def _check_text(config: EvalConfig) -> None:
     metrics = [of_text(name) for name in config.metrics]
     if any(isinstance(metric, PromptMetric) and metric.uses for metric in metrics):
         raise ValueError("eval.metrics: a metric of prompts has no `uses`: leave it out there")
-    for name, value in (("stride", scope.stride), ("last", scope.last)):
-        used = any(isinstance(metric, TextMetric) and name in metric.uses for metric in metrics)
-        if used and not 1 <= value < shortest:
-            raise ValueError(
-                f"eval.{name} must be below the shortest evaluation length {shortest} (the "
-                f"training length is always among them), got {value}: lower eval.{name}"
-            )
+    used = any(isinstance(metric, TextMetric) and "last" in metric.uses for metric in metrics)
+    if used and scope.last >= shortest:
+        raise ValueError(
+            f"eval.last must be below the shortest evaluation length {shortest} (the training "
+            f"length is always among them), got {scope.last}: lower eval.last"
+        )
     for metric in metrics if config.by == "place" else ():
         if isinstance(metric, TextMetric) and "last" not in metric.uses:
             raise ValueError(
-                f"eval.by=place needs metrics with a window for each place, same_targets or "
-                f"last_k, got {metric.name}: leave it out of eval.metrics"
+                f"eval.by=place needs metrics with a window for each place, as same_targets, got "
+                f"{metric.name}: leave it out of eval.metrics"
             )
     compared = [m for m in metrics if isinstance(m, TextMetric) and m.compares]
     if config.memory and any(isinstance(m, PromptMetric) or m in compared for m in metrics):

@@ -21,7 +21,8 @@ from pe_jax.evaluation.config import EvalConfig
 from pe_jax.evaluation.passes import Key, Pass, key_of, left, plan
 from pe_jax.evaluation.scorers import Models, SampleScorer, Scored, TextScorer
 from pe_jax.evaluation.windows import Windows, windows
-from pe_jax.metric import SampleMetric, TextMetric, named
+from pe_jax.metric import SampleMetric, TextMetric
+from pe_jax.metrics import named
 from pe_jax.record import Baseline, Curve, Row
 from pe_jax.training.session import Session
 

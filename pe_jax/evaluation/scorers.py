@@ -34,7 +34,8 @@ from pe_jax.evaluation.scoring import (
     target_nats,
 )
 from pe_jax.evaluation.windows import Windows
-from pe_jax.metric import Predictions, PromptMetric, SampleMetric, TextMetric, named
+from pe_jax.metric import Predictions, PromptMetric, SampleMetric, TextMetric
+from pe_jax.metrics import named
 from pe_jax.record import Curve, Reason, Replica, Row, Way
 from pe_jax.task import Task
 from pe_jax.tasks.text import TEXT

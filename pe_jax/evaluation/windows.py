@@ -20,8 +20,7 @@ import numpy as np
 
 from pe_jax.data.tokenizer import BYTES, Tokenizer
 from pe_jax.evaluation.config import EvalConfig, of_text
-from pe_jax.metric import NoRoom, Place, Predictions, PromptMetric, TextMetric
-from pe_jax.prompts import Prompt, Request
+from pe_jax.metric import NoRoom, Place, Predictions, Prompt, PromptMetric, Request, TextMetric
 
 CURVE_BINS = 64
 

@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from itertools import groupby
 
 from pe_jax import record
-from pe_jax.metric import METRICS, Metric, SampleMetric
+from pe_jax.metric import Metric, SampleMetric
+from pe_jax.metrics import METRICS
 from pe_jax.record import AS_TRAINED, SENTENCES, Reason, Replica, Result, Way
 from pe_jax.report import groups, stats
 from pe_jax.report.groups import Condition

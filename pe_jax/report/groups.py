@@ -26,13 +26,12 @@ WORDS = {
     "eval.targets": "{:,} target{s}",
     "eval.samples": "{:,} sample{s} a length",
     "eval.last": "the last {} tokens of a window scored",
-    "eval.stride": "stride {}",
     "eval.longest": "evaluated at up to {} tokens",
     "lm.layers": "{} layer{s}",
     "lm.model": "width {}",
     "lm.heads": "{} head{s}",
 }
-OF_TEXT = ("tokenizer", "eval.targets", "eval.stride")
+OF_TEXT = ("tokenizer", "eval.targets")
 """Conditions of text alone: None for a task that draws its samples, and in no heading of it."""
 OF_SAMPLES = {
     "train.length": "trained at lengths up to {}",
@@ -135,15 +134,9 @@ def _differing(oracle: Result, result: Result) -> list[str]:
 
 
 def _protocol(result: Result) -> dict[str, Any]:
-    """The conditions of a result, with the defaults that its training length decides; the stride
-    only where a metric uses it.
-    """
+    """The conditions of a result, with the defaults that its training length decides."""
     half, scoring = max(1, result.train.length // 2), result.config.get("eval", {})
-    slides = any(row.metric == "sliding" for row in result.rows)
-    return conditions(result) | {
-        "eval.last": scoring.get("last") or half,
-        "eval.stride": (scoring.get("stride") or half) if slides else None,
-    }
+    return conditions(result) | {"eval.last": scoring.get("last") or half}
 
 
 def names(firsts: Sequence[Result]) -> list[str]:
@@ -223,7 +216,7 @@ def conditions(result: Begun) -> dict[str, Any]:
     done = isinstance(result, Result)
     length = result.train.length if done else train.get("length")
     other = other_text(result)
-    half = max(1, length // 2) if length else None  # the default of eval.last and eval.stride
+    half = max(1, length // 2) if length else None  # the default of eval.last
     drawn = draws(result)
     shared = {
         "corpus": result.corpus.hash or result.corpus.source,
@@ -236,7 +229,6 @@ def conditions(result: Begun) -> dict[str, Any]:
         "eval.split": scoring.get("split") or "test",
         "eval.targets": scoring.get("targets"),
         "eval.last": None if scoring.get("last") == half else scoring.get("last"),
-        "eval.stride": None if scoring.get("stride") == half else scoring.get("stride"),
         "eval.samples": scoring.get("samples") if drawn else None,
         "eval.longest": max([*scoring.get("lengths", ()), length or 0]) or None,
         **{f"lm.{name}": value or None for name, value in lm.items() if name not in FREE},
@@ -271,7 +263,7 @@ def _words(name: str, value: Any, result: Begun, ambiguous: bool) -> str:
     if name == "lm.causal":
         return "decoder" if value else "encoder"
     if value is None:
-        value = "L/2" if name in ("eval.last", "eval.stride") else "not set"
+        value = "L/2" if name == "eval.last" else "not set"
         return WORDS.get(name, f"{name} {{}}").replace(":,", "").format(value, s="s")
     return worded(name, value)
 

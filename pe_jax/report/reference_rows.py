@@ -35,7 +35,7 @@ from pe_jax.report.cells import (
 from pe_jax.report.headroom import LEAST
 from pe_jax.report.style import Line, Look
 
-CROP = ("same_targets", "nonoverlapping", "sliding")
+CROP = ("same_targets", "nonoverlapping")
 """The metrics that score the same tokens at every length."""
 
 

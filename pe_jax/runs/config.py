@@ -110,6 +110,10 @@ fields, and the section `task`, the name of a task and its fields.
 """
 
 
+GONE = {"eval": {"stride": None}}
+"""Fields of earlier releases, by their sections, with the one value that this release computes."""
+
+
 def whole_sections(config: Mapping[str, Any]) -> dict[str, Any]:
     """The config with `pe` and `task` as sections. ValueError for a section that is unknown or no
     dictionary, and without pe.spec.
@@ -136,10 +140,15 @@ def whole_sections(config: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def section(name: str, values: Mapping[str, Any]) -> Any:
-    """A section as its dataclass, which checks it; lists, as JSON has them, become tuples."""
-    kind = SECTIONS[name]
+    """A section as its dataclass, which checks it; lists, as JSON has them, become tuples. A field
+    of an earlier release must have the value that this one computes.
+    """
+    kind, values = SECTIONS[name], with_tuples(values)
+    for field, value in GONE.get(name, {}).items():
+        if values.pop(field, value) != value:
+            raise ValueError(f"config.{name}.{field} is no longer there: leave it out")
     _check_known(f"config.{name}", values, [field.name for field in dataclasses.fields(kind)])
-    return kind(**with_tuples(values))
+    return kind(**values)
 
 
 def members_of(section: Mapping[str, Any]) -> tuple[str, dict[str, dict[str, Any]]]:

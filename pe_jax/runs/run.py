@@ -27,7 +27,8 @@ from pe_jax.evaluation.evaluate import cuts_of
 from pe_jax.evaluation.passes import plan
 from pe_jax.evaluation.windows import Windows
 from pe_jax.fields import check_value
-from pe_jax.metric import Predictions, SampleMetric, TextMetric, named
+from pe_jax.metric import Predictions, SampleMetric, TextMetric
+from pe_jax.metrics import named
 from pe_jax.model import memory, probe
 from pe_jax.model.config import DTYPES, LmConfig
 from pe_jax.model.lm import learned

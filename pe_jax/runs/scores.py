@@ -18,11 +18,13 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from pe_jax import contract, metric
+from pe_jax import contract
 from pe_jax.errors import Refused
 from pe_jax.evaluation.evaluate import longest
 from pe_jax.evaluation.passes import Key, key_of
 from pe_jax.evaluation.scorers import Scored
+from pe_jax.metric import SampleMetric
+from pe_jax.metrics import named
 from pe_jax.record import Baseline, CorpusRecord, Curve, Process, Reason, Row, UsersMetric, Way
 from pe_jax.runs import environment
 from pe_jax.runs.folder import Folder
@@ -36,7 +38,6 @@ PROTOCOL = (
     "split",
     "source",
     "targets",
-    "stride",
     "last",
     "batch_tokens",
     "samples",
@@ -190,7 +191,8 @@ def protocol_of(run: Run, swap: str = "", by: str = "") -> str:
     config, task = run.eval, run.task
     names = PROTOCOL if task.reads_text else DRAWN
     parts = {name: getattr(config, name) for name in names}
-    parts |= {"longest": config.scope.longest} if task.reads_text else {}
+    if task.reads_text:  # "stride" as in earlier releases, so that their scores are known
+        parts |= {"longest": config.scope.longest, "stride": max(1, run.train.length // 2)}
     parts |= {"reference": config.reference} if config.reference != run.train.length else {}
     parts |= {"seed": run.run.seeds[0]} if config.by == "place" and run.run.seeds != (0,) else {}
     files = (sources(swap) if swap else {}) | contract.sources(by)
@@ -231,13 +233,13 @@ def _users_metrics(names: Iterable[str]) -> dict[str, UsersMetric]:
             sentence=found.sentence,
             unit=found.unit,
             better=found.better,
-            samples=isinstance(found, metric.SampleMetric),
-            percent=isinstance(found, metric.SampleMetric) and found.percent,
+            samples=isinstance(found, SampleMetric),
+            percent=isinstance(found, SampleMetric) and found.percent,
             logarithm=found.logarithm,
             sources=contract.sources(name),
         )
         for name in names
-        if ":" in name and (found := metric.named(name))
+        if ":" in name and (found := named(name))
     }
 
 

@@ -22,7 +22,7 @@ import dataclasses
 import jax
 import jax.numpy as jnp
 
-from pe_jax.prompts import DIGITS, FILLER, INTRODUCTION, NEEDLE, QUESTION
+from pe_jax.metrics.prompts import DIGITS, FILLER, INTRODUCTION, NEEDLE, QUESTION
 from pe_jax.task import Sample
 from pe_jax.tasks.retrieval import Retrieval
 

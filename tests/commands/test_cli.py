@@ -14,7 +14,7 @@ import pe_jax
 from pe_jax import record
 from pe_jax.commands import cli, generate, sweep
 from pe_jax.encodings import ENCODINGS
-from pe_jax.metric import METRICS
+from pe_jax.metrics import METRICS
 from pe_jax.runs.config import SECTIONS
 from pe_jax.storage import locks, records
 from pe_jax.tasks import TASKS
@@ -257,7 +257,7 @@ REFUSED = {
     "heads": ("rope", {"lm.heads": 3}, ["lm.heads must divide lm.model", "3 heads for 16"]),
     "vocabulary": ("rope", {"lm.vocab": 100}, ["lm.vocab must be at least 256", "got 100"]),
     "unknown activation": ("rope", {"lm.activation": "gelo"}, ["lm.activation", "gelu"]),
-    "unknown metric": ("rope", {"eval.metrics": ("last_l",)}, ["did you mean 'last_k'"]),
+    "unknown metric": ("rope", {"eval.metrics": ("longpple",)}, ["did you mean 'longppl'"]),
     "unknown swap": ("rope", {"eval.swaps": ("windwo",)}, ["did you mean 'window'"]),
     "swap with parameters": ("rope", {"eval.swaps": ("t5",)}, ["'t5' needs parameters (table)"]),
     "a list without None": ("{lab}/list.py:Mine", {}, ["Mine's size must be", "got None"]),

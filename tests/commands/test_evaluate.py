@@ -75,11 +75,11 @@ def test_every_finished_run_of_a_work_directory_is_scored(lab, workdir, tmp_path
 
 def test_other_text_and_split_are_told_beside_the_text_of_training(lab, workdir, tmp_path):
     other = write_text(tmp_path / "other", seed=1)
-    flags = ["--swaps=", "--metrics=sliding", f"--source=files:{other}", "--split=valid"]
+    flags = ["--swaps=", "--metrics=nonoverlapping", f"--source=files:{other}", "--split=valid"]
     done = start(lab, f"--workdir={the_run(workdir)}", *flags, f"--out={tmp_path / 'out'}")
     assert done.code == 0, done.err
     said = (tmp_path / "out/table.md").read_text()
-    assert "move over validation documents" in said and "window 16" not in said
+    assert "validation text" in said and "window 16" not in said
     assert f"Trained on windows of 16 tokens of {lab.text} for" in said
     (found,) = published(tmp_path / "out")
     assert found["scored"]["source"] == f"files:{other}"
@@ -116,7 +116,7 @@ def test_a_mistake_in_an_evaluation_is_told(lab, workdir, tmp_path):
         ([], "--workdir=RUN is required"),
         ([f"--workdir={tmp_path}"], "no finished run in"),
         ([f"--workdir={workdir}", "--lengths=16,x"], "--lengths must be integers"),
-        ([f"--workdir={workdir}", "--metrics=slidign"], "did you mean 'sliding'?"),
+        ([f"--workdir={workdir}", "--metrics=longpple"], "did you mean 'longppl'?"),
         ([f"--workdir={workdir}", "--swaps=windwo"], "did you mean 'window'?"),
         ([f"--workdir={workdir}", "--split=vaild"], "got 'vaild'"),
     ):
@@ -145,7 +145,7 @@ def test_an_evaluation_refuses_text_that_has_changed_since_training(lab, workdir
 
 LOG_PROBABILITY = """
 import dataclasses
-from pe_jax.metric import METRICS
+from pe_jax.metrics import METRICS
 
 mean_log = dataclasses.replace(
     METRICS["same_targets"],

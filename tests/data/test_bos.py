@@ -16,8 +16,8 @@ from pe_jax.data.tokenizer import BYTES, named, of_bytes
 from pe_jax.evaluation.config import EvalConfig
 from pe_jax.evaluation.scorers import Short
 from pe_jax.evaluation.windows import windows, written
-from pe_jax.metric import METRICS
-from pe_jax.prompts import Request
+from pe_jax.metric import Request
+from pe_jax.metrics import METRICS
 
 BOS = 256
 TEXT = np.tile(np.frombuffer(b"The quick brown fox jumps over the lazy dog. ", np.uint8), 90)
@@ -82,7 +82,7 @@ def test_it_is_what_the_template_begins_with(tmp_path, tokenizer):
     assert BOS not in tokens and tokenizer.decode(tokens) == TEXT.tobytes()
 
 
-@pytest.mark.parametrize("metric", ["same_targets", "sliding", "longppl"])
+@pytest.mark.parametrize("metric", ["same_targets", "nonoverlapping", "longppl"])
 def test_it_takes_the_place_of_the_first_token_of_a_window(tokenizer, metric):
     with_it, without = cut(metric, 256, tokenizer), cut(metric, 256, BYTES)
     assert (with_it.tokens[:, 0] == BOS).all()

@@ -18,7 +18,7 @@ draw = jax.jit(held_out, static_argnames=("task", "longest", "split"))
 
 
 def scores(task, n, samples=2000, metric="accuracy"):
-    config = EvalConfig(metrics=(metric,), samples=samples, last=1, stride=1)
+    config = EvalConfig(metrics=(metric,), samples=samples, last=1)
     return {one.name: one.value for one in baselines(task, n, config)}
 
 

@@ -8,12 +8,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pe_jax import ruler
 from pe_jax.data.tokenizer import BYTES, named
 from pe_jax.evaluation.config import EvalConfig
 from pe_jax.evaluation.scoring import nats_and_lag
-from pe_jax.metric import METRICS, Predictions, PromptMetric
-from pe_jax.prompts import RECORDS, Request
+from pe_jax.metric import Predictions, PromptMetric, Request
+from pe_jax.metrics import METRICS, ruler
+from pe_jax.metrics.prompts import RECORDS
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 GIVEN = json.loads((GOLDEN / "ruler.json").read_text())

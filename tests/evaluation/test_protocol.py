@@ -29,7 +29,8 @@ from pe_jax.evaluation.scoring import (
     target_nats,
 )
 from pe_jax.evaluation.windows import windows
-from pe_jax.metric import METRICS, Place, Predictions, SampleMetric, TextMetric, named
+from pe_jax.metric import Place, Predictions, SampleMetric, TextMetric
+from pe_jax.metrics import METRICS, named
 from pe_jax.model.config import LmConfig
 from pe_jax.model.memory import Memory
 from pe_jax.record import CorpusRecord, Reason, Replica, Result, Training, Way
@@ -67,8 +68,6 @@ def scored(cut):
 TIGHT = {
     "same_targets": ((32 + 4 * 3, 32 + 4), lambda size: range(32 - 4, size)),
     "nonoverlapping": ((1 + 32 * 2, 1 + 32), lambda size: range(1, size)),
-    "sliding": ((1 + 32 * 2, 1 + 32), lambda size: range(1, size)),
-    "last_k": ((33 + 4 * 3, 33), lambda size: range(33 - 4, size)),
 }
 
 
@@ -82,7 +81,7 @@ def tight(metric, lengths=(8, 16, 32)):
 @pytest.mark.parametrize("metric", TIGHT)
 def test_where_the_text_just_suffices_every_target_is_scored_once(metric):
     sizes, places, config = tight(metric)
-    for E in (32,) if metric == "last_k" else config.lengths:
+    for E in config.lengths:
         cut = windows(numbered(*sizes), metric, E, config)
         assert sorted((d, p) for d, p, _ in scored(cut)) == places
     with pytest.raises(ValueError, match="lower eval.targets or give more text"):
@@ -91,11 +90,11 @@ def test_where_the_text_just_suffices_every_target_is_scored_once(metric):
 
 
 def test_windows_by_hand():
-    """k = 2 and stride = 3 on a document of the 12 tokens 100 .. 111."""
+    """k = 2 on a document of the 12 tokens 100 .. 111."""
 
-    def cuts(metric, E, targets=6):
+    def cuts(metric, E):
         """(the last token that the first target sees and the targets, the window's first token)."""
-        config = configured(train=4, lengths=(4, 8), targets=targets, stride=3)
+        config = configured(train=4, lengths=(4, 8), targets=6)
         cut = windows([np.arange(100, 112)], metric, E, config)
         rows = zip(cut.tokens.tolist(), cut.lo, cut.hi, strict=True)
         return [(row[lo : hi + 1], row[0]) for row, lo, hi in rows]
@@ -105,10 +104,6 @@ def test_windows_by_hand():
     assert cuts("same_targets", 8) == [(ends[0], 100), (ends[1], 102), (ends[2], 104)]
     assert cuts("nonoverlapping", 4) == [([100, 101, 102, 103, 104], 100), ([104, 105, 106], 104)]
     assert cuts("nonoverlapping", 8) == [([100, 101, 102, 103, 104, 105, 106], 100)]
-    assert cuts("sliding", 4) == [([100, 101, 102, 103], 100), ([103, 104, 105, 106], 102)]
-    assert cuts("sliding", 8) == [([100, 101, 102, 103], 100), ([103, 104, 105, 106], 100)]
-    assert cuts("last_k", 4, 4) == [([102, 103, 104], 100), ([108, 109, 110], 106)]
-    assert cuts("last_k", 8, 4) == [([106, 107, 108], 100), ([108, 109, 110], 102)]
 
 
 @pytest.mark.parametrize("metric", OF_TEXT)
@@ -130,7 +125,7 @@ ROOMY = (5, 700, 32, 33, 90, 1500, 34)
 @pytest.mark.parametrize("train", (8, 12))
 @pytest.mark.parametrize("targets", (480, 484, 36))
 def test_every_length_scores_as_many_tokens_each_once(train, targets):
-    config = configured(train, targets=targets, lengths=(8, 14, 32, 16), last=4, stride=3)
+    config = configured(train, targets=targets, lengths=(8, 14, 32, 16), last=4)
     documents = numbered(*ROOMY)
     for metric in OF_TEXT:
         at = {E: scored(windows(documents, metric, E, config)) for E in config.lengths}
@@ -138,14 +133,12 @@ def test_every_length_scores_as_many_tokens_each_once(train, targets):
             assert len(places) == targets
             assert len({(d, p) for d, p, _ in places}) == targets
             assert all(len(documents[d]) > 32 for d, _, _ in places)
-        if metric != "last_k":
-            assert len({frozenset((d, p) for d, p, _ in places) for places in at.values()}) == 1
+        assert len({frozenset((d, p) for d, p, _ in places) for places in at.values()}) == 1
 
 
 @pytest.mark.parametrize("E", (8, 16, 32))
 def test_how_much_each_target_sees(E):
-    k, stride = 4, 3
-    config = configured(targets=480, stride=stride)
+    k, config = 4, configured(targets=480)
     documents = numbered(*ROOMY)
     assert config.last == k
 
@@ -153,11 +146,7 @@ def test_how_much_each_target_sees(E):
         return [n for _, _, n in scored(windows(documents, metric, E, config))]
 
     assert seen("same_targets") == [*range(E - k, E)] * (480 // k)
-    assert seen("last_k") == [*range(E - k + 1, E + 1)] * (480 // k)
     assert seen("nonoverlapping") == [*range(1, E + 1)] * (480 // E)
-    slid = scored(windows(documents, "sliding", E, config))
-    assert all(min(place, E - stride + 1) <= n <= E for _, place, n in slid)
-    assert max(n for _, _, n in slid) == E
 
 
 def test_a_program_that_counts_what_it_sees_scores_the_mean_context():
@@ -175,18 +164,16 @@ def test_a_program_that_counts_what_it_sees_scores_the_mean_context():
                 2
             )
         assert means["same_targets"] == pytest.approx(E - 2.5, rel=1e-15)
-        assert means["last_k"] == pytest.approx(E - 1.5, rel=1e-15)
         assert means["nonoverlapping"] == pytest.approx((E + 1) / 2, rel=1e-15)
 
 
 def test_places_are_spread_evenly_over_the_documents():
     config = configured(targets=400)
     sizes = (4000, 8000, 20)
-    for metric in ("same_targets", "last_k"):
-        places = scored(windows(numbered(*sizes), metric, 32, config))
-        assert 0.3 < np.mean([d == 0 for d, _, _ in places]) < 0.37
-        ends = [p for d, p, _ in places if d == 1][3::4]
-        assert set(np.diff(ends)) <= {120, 124} and ends[-1] > 7880 and ends[0] < 160
+    places = scored(windows(numbered(*sizes), "same_targets", 32, config))
+    assert 0.3 < np.mean([d == 0 for d, _, _ in places]) < 0.37
+    ends = [p for d, p, _ in places if d == 1][3::4]
+    assert set(np.diff(ends)) <= {120, 124} and ends[-1] > 7880 and ends[0] < 160
     spans = scored(windows(numbered(*sizes), "nonoverlapping", 32, config))
     assert {d for d, _, _ in spans} == {0, 1}
 
@@ -235,24 +222,22 @@ OUTSIDE = (
 
 def test_windows_outside_their_document_are_refused(monkeypatch, subtests):
     for places in OUTSIDE:
-        mine = dataclasses.replace(METRICS["sliding"], places=lambda *_, of=places: iter(of))
-        monkeypatch.setitem(METRICS, "sliding", mine)
-        said = r"^sliding: places must give Place\(.* at E = 8$"
+        mine = dataclasses.replace(METRICS["nonoverlapping"], places=lambda *_, of=places: iter(of))
+        monkeypatch.setitem(METRICS, "nonoverlapping", mine)
+        said = r"^nonoverlapping: places must give Place\(.* at E = 8$"
         with subtests.test(places=places), pytest.raises(ValueError, match=said):
-            windows(numbered(41), "sliding", 8, configured())
+            windows(numbered(41), "nonoverlapping", 8, configured())
 
 
 @pytest.mark.parametrize(("field", "value"), [("unit", 5), ("better", "up"), ("value", 1.0)])
 def test_fields_of_a_metric_are_checked(field, value):
-    metric = copy.copy(METRICS["sliding"])
+    metric = copy.copy(METRICS["nonoverlapping"])
     object.__setattr__(metric, field, value)  # made at once, the tests' own check would see it
-    with pytest.raises(ValueError, match=f"^sliding's {field} must be .*, got {value!r}$"):
+    with pytest.raises(ValueError, match=f"^nonoverlapping's {field} must be .*, got {value!r}$"):
         metric.__post_init__()
 
 
 WRONG = (
-    ({"stride": 8}, "eval.stride must be below .* 8 .*got 8"),
-    ({"stride": -1}, "eval.stride"),
     ({"last": 9}, "eval.last must be below .* 8 .*got 9"),
     ({"targets": 3}, "eval.targets must be at least eval.last, 4, got 3"),
     ({"lengths": (1, 8)}, "at least 2 .* got 1 .the training length is always among them"),
@@ -270,7 +255,7 @@ def test_wrong_settings_are_named(subtests):
 
 def test_the_training_length_is_always_evaluated():
     config = EvalConfig(lengths=(128, 40)).resolved(64)
-    assert (config.lengths, config.last, config.stride) == ((40, 64, 128), 32, 32)
+    assert (config.lengths, config.last) == ((40, 64, 128), 32)
 
 
 def test_what_is_asked_twice_is_scored_once():
@@ -321,9 +306,9 @@ def test_a_curve_counts_every_scored_token_once(E):
 
 
 def test_a_curve_has_gaps_where_nothing_is_scored():
-    cut = windows(numbered(100), "last_k", 8, configured(lengths=(8,), targets=8))
+    cut = windows(numbered(100), "same_targets", 8, configured(lengths=(8,), targets=8))
     means = cut.curve(np.ones((2, 8)))[1]
-    assert means == (None,) * 4 + (1 / math.log(2),) * 4
+    assert means == (None,) * 3 + (1 / math.log(2),) * 4 + (None,)
 
 
 # Oracles: a text from a table of bigrams, and models that know the table.
@@ -398,7 +383,7 @@ def test_a_program_that_knows_the_table_scores_it(metric):
     def program(tokens, first, last):
         return -np.log(TABLE[tokens[:, :-1], tokens[:, 1:]])[:, -last:]
 
-    for E in (32,) if metric == "last_k" else config.lengths:
+    for E in config.lengths:
         cut = windows(documents, metric, E, config)
         got = cut.value(by_batches(cut, partial(program, last=cut.last), 5))
         assert got == pytest.approx(bits(documents, places), rel=1e-12)
@@ -410,7 +395,7 @@ def test_models_that_know_the_table_or_nothing():
     encodings = make("rope", dims)
     known = np.log(TABLE)
     graphdef, params = oracles(encodings, known, 0 * known, known * np.nan, known)
-    metrics, swaps = ("nonoverlapping", "sliding", "same_targets"), ("window",)
+    metrics, swaps = ("nonoverlapping", "same_targets"), ("window",)
     config = configured(targets=96, lengths=(8, 32), metrics=metrics, swaps=swaps)
     documents = markov(300, 20, 200)
     places = {m: scored(windows(numbered(300, 20, 200), m, 32, config)) for m in metrics}
@@ -421,7 +406,7 @@ def test_models_that_know_the_table_or_nothing():
     models = Models.stacked(graphdef, params, encodings, {8: 17}, seeds=(5, 6, 7, 8))
     session = Session(History(watch=lambda line: reports.append(tuple(line.values()))))
     found = evaluate(models, cuts_of(documents, config, BYTES), config, session=session, threads=3)
-    assert len(found.rows) == 4 * 2 * 2 * 3
+    assert len(found.rows) == 4 * 2 * 2 * 2
     assert found.targets == dict.fromkeys(metrics, 96)
     for way in config.ways:
         for metric in metrics:
@@ -567,9 +552,7 @@ def test_with_a_memory_every_segment_draws_its_own_random_positions(spec):
 
 def test_what_an_encoding_cannot_serve_has_a_reason_and_no_value():
     models = trained_at_random("learned", seeds=(0,))
-    config = configured(
-        targets=32, lengths=(4, 8, 16), metrics=("nonoverlapping",), last=2, stride=2
-    )
+    config = configured(targets=32, lengths=(4, 8, 16), metrics=("nonoverlapping",), last=2)
     config = dataclasses.replace(config, swaps=("learned(clip=True)",))
     found = evaluate(models, cuts_of(markov(100), config, BYTES), config)
     plain = [r for r in found.rows if not r.way]
@@ -610,7 +593,7 @@ def test_swaps_that_come_to_the_same_are_computed_once():
     ]
     assert [key for job in jobs(passes, keys) for own in job.todo.values() for key in own] != keys
     (job,) = jobs(passes, [key for key in keys if key.length == 8 and "3" not in key.way.swap])
-    assert [key.way.swap for key in job.todo["last_k", seed(1)]] == [
+    assert [key.way.swap for key in job.todo["kl", seed(1)]] == [
         "",
         "window",
         "window(sinks=1)",

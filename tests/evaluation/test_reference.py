@@ -16,7 +16,7 @@ from pe_jax.evaluation.evaluate import cuts_of, evaluate
 from pe_jax.evaluation.scorers import Models, Reference, Scored, Short, key_tokens
 from pe_jax.evaluation.scoring import divergence, last_rows, target_nats
 from pe_jax.evaluation.windows import Windows, windows
-from pe_jax.metric import METRICS
+from pe_jax.metrics import METRICS
 from pe_jax.model.lm import LM
 from pe_jax.pretrained.load import load
 from pe_jax.record import Reason, Replica
@@ -130,7 +130,7 @@ def test_metrics_of_the_same_windows_share_a_pass(model, documents):
 
 def test_what_is_kept_of_the_reference_is_of_the_windows_and_computed_once(monkeypatch):
     """Metrics of the same windows share it; one of the user's own with others does not."""
-    own = dataclasses.replace(METRICS["kl"], places=METRICS["last_k"].places, beyond=1)
+    own = dataclasses.replace(METRICS["kl"], places=METRICS["nonoverlapping"].places, beyond=1)
     monkeypatch.setitem(METRICS, "mine", own)
     made = object.__new__(Reference)
     made.kept, made.lock = {}, threading.Lock()

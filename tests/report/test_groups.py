@@ -24,7 +24,6 @@ RANKED = {
     "split": [None, "test", "valid"],
     "targets": [1024, 4096],
     "last": [None, 32, 64],
-    "stride": [None, 32, 64],
     "longest": [1024, 2048],
     "layers": [2, 4],
     "model": [64, 96],
@@ -53,7 +52,6 @@ def drawn(label, fields):
             split=f["split"],
             targets=f["targets"],
             last=f["last"],
-            stride=f["stride"],
             lengths=lengths,
         ),
         "lm": section(
@@ -79,7 +77,7 @@ def meaning(f):
     """What the fields of RANKED mean, defaults filled in."""
     scored = f["scored"] if f["scored"] != f["corpus"] else None
     half = f["length"] // 2
-    filled = {"last": f["last"] or half, "stride": f["stride"] or half, "scored": scored}
+    filled = {"last": f["last"] or half, "scored": scored}
     return {name: f[name] for name in RANKED} | filled | {"split": f["split"] or "test"}
 
 

@@ -12,12 +12,12 @@ import numpy as np
 import pytest
 from studies import make_record, table_of
 
-from pe_jax import metric
+from pe_jax.metrics import METRICS
 from pe_jax.record import Result
 from pe_jax.report import compare, figures, page, sheet, sheets, study
 
 PROBABILITY = dataclasses.replace(
-    metric.METRICS["same_targets"],
+    METRICS["same_targets"],
     name="probability",
     sentence="The mean probability of the target tokens, which are the same at every length.",
     value=lambda nats, sizes: float(np.exp(-np.asarray(nats, np.float64)).mean()),
@@ -32,7 +32,7 @@ DOWN = (0.60, 0.40, 0.30, 0.20, 0.10)
 
 @pytest.fixture(autouse=True)
 def registered(monkeypatch):
-    monkeypatch.setitem(metric.METRICS, "probability", PROBABILITY)
+    monkeypatch.setitem(METRICS, "probability", PROBABILITY)
 
 
 def scored(label, values, **options) -> Result:

@@ -13,7 +13,7 @@ from commands import Lab
 from drawn import texts
 from studies import make_record
 
-from pe_jax.metric import METRICS
+from pe_jax.metrics import METRICS
 from pe_jax.record import AS_TRAINED, Baseline, CorpusRecord, Replica, Row, Way
 from pe_jax.report import page, published, stats
 from pe_jax.report.published import COLUMNS, PublishedNumber, PublishedTable, hold, read

@@ -36,7 +36,7 @@ WINDOW = (
     "@dataclasses.dataclass(frozen=True)\nclass Mine(Window):\n    pass\n"
 )
 METRIC = (
-    "import dataclasses\nfrom pe_jax.metric import METRICS\n\n"
+    "import dataclasses\nfrom pe_jax.metrics import METRICS\n\n"
     'mine = dataclasses.replace(METRICS["same_targets"], name="mine")\n'
 )
 
@@ -103,7 +103,7 @@ def passes(folder):
     return [line["evaluated"] for line in lines(folder) if "evaluated" in line]
 
 
-LONGER = {"eval.lengths": (16, 48), "eval.metrics": ("same_targets", "sliding")}
+LONGER = {"eval.lengths": (16, 48), "eval.metrics": ("same_targets", "kl")}
 
 
 def test_longer_lengths_train_nothing_and_are_what_a_run_of_them_gives(lab, again, tmp_path):
@@ -182,7 +182,7 @@ def test_scores_say_what_process_computed_them(lab, again, monkeypatch):
         ({"run.seeds": (1,)}, 0),
         ({"eval.lengths": (16, 24, 32)}, 2),  # as trained, and with the swap
         ({"eval.swaps": ("window", "window(window=8)")}, 2),  # both lengths
-        ({"eval.metrics": ("same_targets", "nonoverlapping", "last_k")}, 3),
+        ({"eval.metrics": ("same_targets", "nonoverlapping", "kl")}, 3),
     ),
     ids=str,
 )

@@ -19,8 +19,9 @@ from pe_jax.evaluation.config import EvalConfig
 from pe_jax.evaluation.evaluate import Models, cuts_of, evaluate
 from pe_jax.evaluation.passes import key_of, plan
 from pe_jax.evaluation.windows import windows
+from pe_jax.metric import Request
+from pe_jax.metrics.prompts import passkey
 from pe_jax.pretrained.load import load
-from pe_jax.prompts import Request, passkey
 from pe_jax.report import figures, sheets
 from pe_jax.runs.execute import execute
 from pe_jax.runs.folder import Folder

@@ -15,7 +15,8 @@ from commands import Lab, damage, lines, result, run_of, the_run
 from pe_jax import record
 from pe_jax.configs import base, replay
 from pe_jax.errors import Refused
-from pe_jax.metric import TextMetric, named
+from pe_jax.metric import TextMetric
+from pe_jax.metrics import named
 from pe_jax.record import Stage
 from pe_jax.runs.execute import execute
 from pe_jax.runs.run import Run
@@ -438,7 +439,7 @@ def test_what_is_damaged_is_set_aside_and_made_anew(lab, whole, tmp_path, text):
 OWN_METRICS = """
 import dataclasses
 import numpy as np
-from pe_jax.metric import METRICS
+from pe_jax.metrics import METRICS
 
 first = dataclasses.replace(METRICS["nonoverlapping"], value=lambda nats, sizes: 1.0)
 words = dataclasses.replace(first, value=lambda nats, sizes: "x")

@@ -97,7 +97,7 @@ def test_distances_are_those_of_openings_to_their_closings():
 def test_the_3_gram_knows_short_distances_and_nothing_of_long_ones():
     """By hand: the counts of the closings behind each three tokens of other samples."""
     task, n, B = Dyck(types=2, deepest=4), 16, 400
-    config = EvalConfig(metrics=("by_distance", "accuracy"), samples=B, last=1, stride=1)
+    config = EvalConfig(metrics=("by_distance", "accuracy"), samples=B, last=1)
     found = {(one.name, one.metric): one.value for one in baselines(task, n, config)}
     numbers = jnp.arange(2 * B, dtype=jnp.int32)
     draw = jax.jit(held_out, static_argnames=("task", "longest", "split"))

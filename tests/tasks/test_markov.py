@@ -93,7 +93,7 @@ def test_chains_have_their_matrix_forwards_and_its_stationary_distribution(monke
 
 def test_bayes_is_a_baseline_at_every_length_on_the_same_targets():
     task = Markov()
-    config = EvalConfig(metrics=METRICS, samples=64, last=32, stride=1)
+    config = EvalConfig(metrics=METRICS, samples=64, last=32)
     values = {
         (one.name, one.metric, n): one.value
         for n in (32, 64, 128)

@@ -5,12 +5,9 @@ ruler.py has those of RULER.
 
 from __future__ import annotations
 
-import dataclasses
-from collections.abc import Sequence
-from typing import Any, NamedTuple, Protocol, runtime_checkable
-
 import numpy as np
-from jaxtyping import Float, Int
+
+from pe_jax.metric import Prompt, Request
 
 FILLER = (
     b"The grass is green. The sky is blue. The sun is yellow. Here we go. There and back again. "
@@ -37,80 +34,6 @@ NOUNS = (
     "shadow silver spider spoon station sunset table temple ticket tower tunnel umbrella valley "
     "violin wagon walnut whistle window winter zipper"
 ).split()
-
-
-class Prompt(NamedTuple):
-    """A text with its answer."""
-
-    tokens: Int[np.ndarray, "N"]
-    """At most E + 1 tokens, less those that stand before it."""
-    answer: Int[np.ndarray, "A"]
-    """The numbers of the tokens that are scored."""
-    depths: Float[np.ndarray, "A"]
-    """Of each, the share of the text before what it is the answer to, in [0, 1]."""
-    needles: tuple[tuple[int, int], ...]
-    """Where in the tokens stands what is asked for: the first one of each place, and the one after
-    its last."""
-
-
-@runtime_checkable  # the tests check types as they run
-class Pieces(Protocol):
-    """What a prompt needs of a tokenizer (data/tokenizer.py)."""
-
-    @property
-    def pieces(self) -> tuple[bytes, ...]: ...
-
-    sizes: Any  # int32 [V], the bytes of each
-
-    def encode(self, documents: Sequence[np.ndarray]) -> tuple[np.ndarray, ...]: ...
-    def decode(self, tokens: np.ndarray) -> bytes: ...
-
-
-@dataclasses.dataclass(frozen=True, eq=False)
-class Request:
-    """What a prompt is written for."""
-
-    tokenizer: Pieces
-    evaluated: int
-    """E, the evaluation length."""
-    number: int
-    """Which prompt: all that is drawn depends on it alone, and is the same at every length."""
-    documents: Sequence[np.ndarray] = ()
-    """The tokens [n] of each text that is scored, for prompts that hide something in such text."""
-    before: int = 0
-    """How many tokens stand before the prompt."""
-
-    @property
-    def length(self) -> int:
-        """The evaluation length that is left to the prompt."""
-        return self.evaluated - self.before
-
-    def encode(self, text: bytes) -> np.ndarray:
-        """The tokens of a text."""
-        return self.tokenizer.encode([np.frombuffer(text, np.uint8)])[0]
-
-    def passage(self, tokens: int, place: float) -> np.ndarray:
-        """So many tokens of the scored text, from `place`, in [0, 1), of those where they fit.
-        ValueError where no document has as many.
-        """
-        long = [document for document in self.documents if len(document) >= tokens]
-        if not long:
-            most = max(map(len, self.documents), default=0)
-            raise ValueError(
-                f"the prompts need a text of {tokens} tokens to hide something in; the longest "
-                f"document has {most}: give longer texts or shorter lengths"
-            )
-        document = long[self.number % len(long)]
-        start = int(place * (len(document) - tokens + 1))
-        return document[start : start + tokens]
-
-    def short(self, name: str, needed: int) -> ValueError:
-        """The error where the sentences of a prompt alone have more tokens than a window."""
-        return ValueError(
-            f"the sentences of {name} alone have {needed - 1 + self.before} tokens, got the length "
-            f"{self.evaluated}: give eval.lengths of at least {needed - 1 + self.before} (the "
-            "training length is always among them)"
-        )
 
 
 def passkey(request: Request) -> Prompt:

@@ -24,7 +24,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pe_jax.prompts import NOUNS, Prompt, Request
+from pe_jax.metric import Prompt, Request
+from pe_jax.metrics.prompts import NOUNS
 
 NOISE = "The grass is green. The sky is blue. The sun is yellow. Here we go. There and back again."
 NEEDLE = "One of the special magic numbers for {key} is: {value}."
