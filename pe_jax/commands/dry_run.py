@@ -48,9 +48,6 @@ def show(runs: list[Run], workdir: Path, jobs: int) -> None:
     spare = ("id", "parameters", "seeds", "steps")
     out = stdout()
     out.print(*terminal([Sheet("", columns, (("", tuple(rows)),), spare=spare)]))
-    for run in runs:
-        for doubt in run.advice:
-            out.print(f"note: {names[run.id]}: {doubt}")
     todo = f"{count(len(runs), 'run')}, {len(left)} to do"
     out.print(f"{todo}: {_total([times.get(id) for id in left], jobs, workdir)}" if left else todo)
 

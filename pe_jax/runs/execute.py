@@ -147,12 +147,11 @@ def _begin(run: Run, folder: Folder, text: Tokens, command: str, view: View) -> 
         tokenizer=text.tokenizer.describe(),
         sources=run.files,
         parent=run.start.about() if run.start else None,
-        advice=run.advice,
         started=records.now(),
         **vars(environment.process()),
     )
     start = [run.start.summary()] if run.start and run.train.steps else []
-    notes = [*start, *(f"note: {doubt}" for doubt in (*run.advice, *text.about.doubts()))]
+    notes = [*start, *(f"note: {doubt}" for doubt in text.about.doubts())]
     return folder.begin(about, text.tokenizer.json, notes, view)
 
 

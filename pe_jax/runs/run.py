@@ -49,7 +49,6 @@ from pe_jax.runs.config import (
 from pe_jax.runs.resources import Resources
 from pe_jax.runs.start import Start, completed
 from pe_jax.specs import hooks
-from pe_jax.specs.advice import advice
 from pe_jax.specs.parse import Spec, parse, sources
 from pe_jax.storage.hashes import canonical, sha256
 from pe_jax.task import Task
@@ -83,8 +82,6 @@ class Run:
     resources: Resources
     start: Start | None = None
     """The run or the pretrained model whose parameters it starts from."""
-    advice: tuple[str, ...] = ()
-    """What is doubtful about its encodings (specs/advice.py)."""
     files: dict[str, str] = dataclasses.field(default_factory=dict)
     """SHA-256 of each user's file that trains it, as it was when the run was made."""
 
@@ -118,7 +115,6 @@ class Run:
         for encoding in encodings:
             if encoding.per_layer:
                 learned(encoding)  # ValueError unless layers can own these parameters
-        names = [member.id for member in members]
         if lm.memory:
             memory.check(encodings, lm.memory, train.length)
         plan(encodings, evaluation, train.length, task)  # ValueError for an impossible one
@@ -142,7 +138,6 @@ class Run:
             task=task,
             **sections,
             start=start,
-            advice=tuple(advice(encodings, names)),
             files=users_files(whole),
         )
 

@@ -38,7 +38,6 @@ WRONG = {
     "eval.swaps": ((3,),),
     "eval.split": ("train",),
     "eval.targets": (0, -1, 1.5),
-    "eval.stride": (0, -1, 1.5),
     "eval.batch_tokens": (0,),
     "eval.memory": ((0,), (1.5,), (2**31,)),
     "data.source": (3, None),
@@ -108,7 +107,7 @@ def test_a_wrong_value_in_a_spec_is_refused(subtests):
 def test_a_spec_has_a_bounded_number_of_members():
     with pytest.raises(ValueError, match="at most 64 members, got 301: rope[+]rope"):
         parse("+".join(["rope"] * 301))
-    assert len(Run.of({"pe": "+".join(["rope"] * 64)}).advice) == 63
+    assert len(Run.of({"pe": "+".join(["rope"] * 64)}).encodings) == 64
 
 
 def test_a_file_that_ends_the_program_is_refused(tmp_path):
