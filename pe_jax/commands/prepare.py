@@ -1,8 +1,6 @@
-"""Text as a TFDS dataset (ArrayRecord), for this project and for any tool that reads TFDS.
+"""Writes text as a TFDS dataset (ArrayRecord), with its documents, their order and splits.
 
-    pe-jax prepare --source=files:PATH --name=NAME --data_dir=DIR
-
-The splits, the documents and their order are those that --config.data.source=files:PATH has.
+pe-jax prepare --source=files:PATH --name=NAME --data_dir=DIR
 """
 
 from __future__ import annotations
@@ -28,28 +26,13 @@ def main() -> int:
         return cli.fail(
             "--source=files:PATH and --name=NAME are required: the text, and the dataset's name",
         )
-    if source.startswith("tfds:"):
-        return cli.fail(f"{source} is a TFDS dataset already: use it as data.source")
-    from pe_jax import errors
-    from pe_jax.data import prepare, tfds_text
+    from pe_jax.data import tfds_text
     from pe_jax.data.load import load
 
     try:
         folder = tfds_text.data_dir(_DATA_DIR.value)
-        corpus = load(source)
-        path = prepare.prepare(corpus, name, folder)
-    except (ValueError, OSError, errors.Refused) as error:
+        path = tfds_text.write(load(source), name, folder)
+    except (ValueError, OSError) as error:
         return cli.fail(error)
-    about = corpus.describe(corpus)
-    sizes = ", ".join(
-        f"{split} {documents:,} documents of {about.bytes[split]:,} bytes"
-        for split, documents in about.documents.items()
-    )
-    print(
-        f"{path}: {sizes} (split {corpus.split}; SHA-256 {about.hash[:12]})\n"
-        f"here:      --config.data.source=tfds:{name} --config.data.data_dir={folder}\n"
-        f"elsewhere: tfds.data_source({name!r}, data_dir={str(folder)!r})"
-    )
-    for doubt in about.doubts():
-        print(f"note: {doubt}")
+    print(f"{path}: use it by --config.data.source=tfds:{name} --config.data.data_dir={folder}")
     return 0

@@ -134,7 +134,6 @@ def stack(replicas: Sequence[Batches] | Sequence[Segments], first: int, count: i
 
 
 def _check(documents: Sequence[np.ndarray], length: int) -> None:
-    """ValueError unless there is a window."""
     longest = max((document.size for document in documents), default=0)
     if longest < length + 1:
         raise ValueError(

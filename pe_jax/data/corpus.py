@@ -13,7 +13,7 @@ import hashlib
 import math
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -203,34 +203,30 @@ class Passages:
         )
 
 
+# The UTF-8 bytes of a document with case folded and every run of white space one space.
 def _folded(document: np.ndarray) -> np.ndarray:
-    """The UTF-8 bytes of a document with case folded and every run of white space one space."""
-    text = np.frombuffer(b"".join(_folded_pieces(document)).strip(), np.uint8)
-    word = text != ord(" ")
-    return text[word | np.append(True, word[:-1])] if text.size else text
-
-
-def _folded_pieces(document: np.ndarray) -> Iterator[bytes]:
-    """Its pieces with case folded and every white space a space."""
-    decoder = codecs.getincrementaldecoder("utf-8")("replace")
+    decoder, pieces = codecs.getincrementaldecoder("utf-8")("replace"), []
     for start in range(0, document.size, PIECE):
         text = decoder.decode(document[start : start + PIECE].tobytes()).casefold()
         text = text if text.isascii() else WIDE_SPACES.sub(" ", text)
-        yield text.encode().translate(SPACES)
+        pieces.append(text.encode().translate(SPACES))
+    folded = np.frombuffer(b"".join(pieces).strip(), np.uint8)
+    word = folded != ord(" ")
+    return folded[word | np.append(True, word[:-1])] if folded.size else folded
 
 
 def _digest(document: np.ndarray) -> bytes:
     return hashlib.sha256(document.data).digest()
 
 
+# How many bytes lie in the windows that bool [n] marks by their first byte.
 def _bytes_covered(windows: np.ndarray) -> int:
-    """How many bytes lie in the windows that bool [n] marks by their first byte."""
     starts = np.flatnonzero(windows)
     return int(np.minimum(np.diff(starts), WINDOW).sum()) + WINDOW * bool(starts.size)
 
 
+# bool [n] for each part: which of its hashes are among `known`, which is sorted.
 def _found_in(parts: Sequence[np.ndarray], known: np.ndarray) -> list[np.ndarray]:
-    """bool [n] for each part: which of its hashes are among `known`, which is sorted."""
     hashes = np.concatenate(parts)
     order = np.argsort(hashes)  # values in order are found many times faster
     hashes = hashes[order]
@@ -240,10 +236,9 @@ def _found_in(parts: Sequence[np.ndarray], known: np.ndarray) -> list[np.ndarray
     return np.split(found, np.cumsum([len(part) for part in parts])[:-1])
 
 
+# uint64 [n]: of each window that begins at a multiple of `stride`; none where the document is
+# shorter than a window.
 def _window_hashes(document: np.ndarray, stride: int = 1) -> np.ndarray:
-    """uint64 [n]: of each window that begins at a multiple of `stride`; none where the document is
-    shorter than a window.
-    """
     count = max(0, (document.size - WINDOW) // stride + 1)
     total = np.zeros(count, np.uint64)
     if count:

@@ -1,6 +1,4 @@
-"""The corpus that data.source names: of files, of the standard library, or of TFDS (tfds_text.py).
-A TFDS dataset that is missing is prepared, where that is possible without TensorFlow.
-"""
+"""The corpus that data.source names: files, the standard library, or TFDS (tfds_text.py)."""
 
 from __future__ import annotations
 
@@ -17,7 +15,7 @@ import zlib
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
-from pe_jax.data import prepare, tfds_text
+from pe_jax.data import tfds_text
 from pe_jax.data.corpus import (
     FEWEST_FILES,
     SPLITS,
@@ -54,9 +52,7 @@ def load(source: str, root: str = "") -> Corpus:
     if kind == "files" and rest.strip(" ,"):
         return files(rest, root)
     if kind == "tfds" and rest:
-        dataset, folder = tfds_text.parse(source), tfds_text.data_dir(root)
-        path = tfds_text.find(folder, dataset.name, dataset.version)
-        return tfds_text.read(source, path or prepare.stock(dataset, folder), dataset.split)
+        return tfds_text.load(source, root)
     forms = "; ".join(f"{form} ({meaning})" for form, meaning in FORMS.items())
     if source and Path(source).expanduser().exists():
         hint = f"; for a path write files:{source}."
@@ -156,10 +152,9 @@ def files(where: str, root: str = "") -> Corpus:
     return corpus_of(source, by_position(texts), BY_POSITION)
 
 
+# `where`, or each part of it between commas, with `root` before it and variables expanded. A file
+# whose name has commas is one part.
 def _located(where: str, root: str) -> str:
-    """`where`, or each part of it between commas, with `root` before it and variables expanded. A
-    file whose name has commas is one part.
-    """
     root, named = expanded(root, "data.data_dir"), f"files:{where}"
     if os.path.exists(whole := os.path.join(root, expanded(where, named))) or "," not in where:
         return whole
@@ -167,27 +162,22 @@ def _located(where: str, root: str) -> str:
     return ",".join(os.path.join(root, part) for part in parts)
 
 
+# Regular files under `root`, but nothing hidden and no folder named in `skip`. A link to a folder
+# is followed, unless that lies in one that is read anyway. OSError for a folder that cannot be read
+# and a text that links to nothing.
 def _walk(root: Path, skip: Iterable[str] = ()) -> Iterator[Path]:
-    """Regular files under `root`, but nothing hidden and no folder named in `skip`. A link to a
-    folder is followed, unless that lies in one that is read anyway. OSError for a folder that
-    cannot be read and a text that links to nothing.
-    """
     read = [root.resolve()]
 
-    def told(error: OSError) -> None:
+    def refuse(error: OSError) -> None:
         raise error
 
-    def is_new(path: Path) -> bool:
-        if not path.is_symlink():
-            return True
-        target = path.resolve()
-        new = not any(target.is_relative_to(known) for known in read)
-        read.extend([target] * new)
-        return new
-
-    for folder, folders, names in os.walk(root, onerror=told, followlinks=True):
-        seen = sorted(name for name in folders if not name.startswith(".") and name not in skip)
-        folders[:] = [name for name in seen if is_new(Path(folder, name))]
+    for folder, folders, names in os.walk(root, onerror=refuse, followlinks=True):
+        folders[:] = sorted(n for n in folders if not n.startswith(".") and n not in skip)
+        for link in [name for name in folders if Path(folder, name).is_symlink()]:
+            target = Path(folder, link).resolve()
+            if any(target.is_relative_to(path) for path in read):
+                folders.remove(link)
+            read.append(target)
         for path in (Path(folder, name) for name in names if not name.startswith(".")):
             if path.is_file():
                 yield path
@@ -195,10 +185,9 @@ def _walk(root: Path, skip: Iterable[str] = ()) -> Iterator[Path]:
                 raise FileNotFoundError(f"{path} links to {path.readlink()}, which is not there")
 
 
+# The files that a file, folder or glob stands for, with their names: relative to the folder, or to
+# the part of a glob before its first wildcard.
 def _files_of(pattern: str) -> list[tuple[str, Path]]:
-    """The files that a file, folder or glob stands for, with their names: relative to the folder,
-    or to the part of a glob before its first wildcard.
-    """
     path = Path(pattern)
     if path.is_dir():
         root, paths = path, [p for p in _walk(path) if TEXT_NAME.search(p.name)]
@@ -215,10 +204,9 @@ def _files_of(pattern: str) -> list[tuple[str, Path]]:
     return sorted((PACKED_NAME.sub("", p.relative_to(root).as_posix()), p) for p in paths)
 
 
+# The texts of files, each file once, sorted by their names, which get the prefix; ValueError for
+# empty ones.
 def _read(files: Iterable[tuple[str, Path]], prefix: str = "") -> list[Document]:
-    """The texts of files, each file once, sorted by their names, which get the prefix; ValueError
-    for empty ones.
-    """
     unique = {path.resolve(): (name, path) for name, path in files}
     documents = [Document(prefix + name, _unpacked(path)) for name, path in unique.values()]
     pairs = zip(unique.values(), documents, strict=True)
@@ -227,8 +215,8 @@ def _read(files: Iterable[tuple[str, Path]], prefix: str = "") -> list[Document]
     return sorted(documents, key=lambda document: document.name)
 
 
+# The bytes of a file, unpacked; ValueError for one that is damaged or not UTF-8.
 def _unpacked(path: Path) -> bytes:
-    """The bytes of a file, unpacked; ValueError for one that is damaged or not UTF-8."""
     openers: dict[str, Callable] = {".gz": gzip.open, ".xz": lzma.open}
     try:
         with openers.get(path.suffix.lower(), open)(path, "rb") as file:
@@ -242,14 +230,14 @@ def _unpacked(path: Path) -> bytes:
         ) from error
 
 
+# The same bytes; UnicodeDecodeError if they are not UTF-8.
 def _utf8(text: bytes) -> bytes:
-    """The same bytes; UnicodeDecodeError if they are not UTF-8."""
     text.decode("utf-8")
     return text
 
 
+# The first part of the path that does not exist, and the nearest names beside it.
 def _where_missing(path: Path) -> str:
-    """The first part of the path that does not exist, and the nearest names beside it."""
     path = asked = path.absolute()
     while not path.parent.exists():
         path = path.parent

@@ -80,8 +80,8 @@ class Tokenizer:
         before = [] if self.bos is None or self.bos in tokens[:1] else [self.bos]
         return np.concatenate([before, tokens]).astype(np.int32)
 
+    # Why a document differs from the bytes of its tokens.
     def _loss(self, document: np.ndarray) -> str:
-        """Why a document differs from the bytes of its tokens."""
         known = {piece[0] for piece in self.pieces if len(piece) == 1}
         if lacking := sorted({*document.tobytes()} - known):
             named = ", ".join(f"0x{byte:02x}" for byte in lacking[:5])
@@ -89,8 +89,8 @@ class Tokenizer:
         composes = json.loads(self.json or "{}").get("normalizer") == NFC
         return f"it changes this text{', which is not in NFC' if composes else ''}"
 
+    # The tokens of a text that lists their numbers, as in "0 1 1".
     def _numbers(self, text: str) -> np.ndarray:
-        """The tokens of a text that lists their numbers, as in "0 1 1"."""
         words = text.split()
         if not all(word.isdecimal() and int(word) < len(self.pieces) for word in words):
             raise ValueError(
@@ -204,8 +204,8 @@ def sources(spec: str) -> dict[str, str]:
     return {path: hashes.sha256(_json_of(kind, path))} if kind in IN_FILES else {}
 
 
+# ("bytes", ""), ("bpe", N), or one of IN_FILES with a path.
 def _parse(spec: str) -> tuple[str, str]:
-    """("bytes", ""), ("bpe", N), or one of IN_FILES with a path."""
     kind, _, rest = spec.partition(":")
     if spec == "bytes" or kind in IN_FILES and rest:
         return kind, rest
@@ -228,7 +228,6 @@ def named(spec: str) -> Tokenizer:
 
 
 def _json_of(kind: str, path: str) -> str:
-    """The text of the tokenizer.json of a spec, one of IN_FILES."""
     place = Path(expanded(path, "data.tokenizer"))
     if kind == "gguf":
         return gguf_file.read(existing(place, "model")).tokenizer
@@ -237,10 +236,9 @@ def _json_of(kind: str, path: str) -> str:
     return _read_json(place)
 
 
+# The text of a model's tokenizer.json without added tokens that its config.json gives no embedding,
+# as that of images in Gemma 3 for text: these are cut as other characters are.
 def _embedded(folder: Path) -> str:
-    """The text of a model's tokenizer.json without added tokens that its config.json gives no
-    embedding, as that of images in Gemma 3 for text: these are cut as other characters are.
-    """
     text = _read_json(folder / "tokenizer.json")
     with contextlib.suppress(OSError, ValueError, KeyError, TypeError, RecursionError):
         size = json.loads((folder / "config.json").read_text("utf-8"))["vocab_size"]
@@ -252,9 +250,6 @@ def _embedded(folder: Path) -> str:
 
 
 def _read_json(place: Path) -> str:
-    """The text of a tokenizer.json; FileNotFoundError with similar names in its folder, ValueError
-    for what is not UTF-8.
-    """
     try:
         return existing(place, "tokenizer").read_text("utf-8")
     except UnicodeDecodeError as error:
@@ -267,8 +262,8 @@ def _read_json(place: Path) -> str:
 # (or ~/.cache/pe_jax), one file for each corpus, number of tokens and version of the library.
 
 
-LARGEST = 2**24
-"""The most ids of a tokenizer."""
+LARGEST = 2**24 - 1
+"""The largest id of a token."""
 PART = 2**18
 """The least size of a part of a document, in bytes."""
 GROUP = 2**22
@@ -278,13 +273,11 @@ GROUP = 2**22
 LINE_END = re.compile(rb"[!-~](?=\r?\n)")
 
 
+# The tokenizer of a tokenizer.json with this text; a piece is b"" where an id is not in use.
+# ValueError unless it is a lossless BPE: of bytes, or of characters as SentencePiece makes it, with
+# "▁" for a space, and bytes for a character without a token.
 @functools.lru_cache(maxsize=4)
 def _of_json(spec: str, text: str) -> Tokenizer:
-    """The tokenizer of a tokenizer.json with this text; a piece is b"" where an id is not in use.
-    ValueError unless it is a lossless BPE: a byte-level one, or one of characters as SentencePiece
-    makes it, which writes a space as "▁" and a character without a token as its bytes. One that
-    normalises to NFC keeps the texts that are in it; `encode` refuses others.
-    """
     with _library_errors(spec, "is no tokenizer.json"):
         normalizer = json.loads(text).get("normalizer")
     if normalizer not in (None, NFC, SPACES):  # nor read by the library, which panics at some
@@ -294,9 +287,10 @@ def _of_json(spec: str, text: str) -> Tokenizer:
     added = {i: token.content for i, token in model.get_added_tokens_decoder().items()}
     own = {i: token for token, i in vocab.items() if i not in added}
     size = 1 + max([*own, *added])
-    if size > LARGEST:
-        large = f"a token with the id {size - 1}: ids up to {LARGEST - 1} are read"
-        raise ValueError(f"the tokenizer {spec} has {large}")
+    if size > LARGEST + 1:
+        raise ValueError(
+            f"the tokenizer {spec} has the id {size - 1}: ids up to {LARGEST} are read"
+        )
     parts = json.loads(model.to_str())
     characters = parts["normalizer"] == SPACES
     faults = _of_characters(parts, vocab) if characters else _of_bytes(parts, own.values())
@@ -316,8 +310,8 @@ def _of_json(spec: str, text: str) -> Tokenizer:
     return Tokenizer(spec, tuple(pieces), text, _bos(spec, parts["post_processor"] or {}, size))
 
 
+# The token that a post_processor puts before every text; ValueError for more.
 def _bos(spec: str, post: Any, size: int) -> int | None:
-    """The token that a post_processor puts before every text; ValueError for more."""
     before = []
     for step in post.get("processors", [post]):  # a sequence of steps, or one
         before += [step["cls"][1]] if "cls" in step else []
@@ -342,8 +336,8 @@ NESTED = re.compile(r"\([^()]*[+*|][^()]*\)[+*]")
 """A repeated group of a regex that repeats or chooses: matching it may take exponential time."""
 
 
+# Faults of a byte-level BPE: (whether it has the fault, the reason).
 def _of_bytes(parts: Any, own: Iterable[str]) -> Iterator[tuple[bool, str]]:
-    """What a byte-level BPE with these tokens is refused for: (whether it is so, the reason)."""
     first = parts["pre_tokenizer"] or {}  # one step, or a sequence of steps
     steps = [s for s in first.get("pretokenizers", [first]) if s.get("type") == "ByteLevel"]
     yield not steps, "its pre_tokenizer is not ByteLevel"
@@ -351,22 +345,21 @@ def _of_bytes(parts: Any, own: Iterable[str]) -> Iterator[tuple[bool, str]]:
     yield not all(ALPHABET.keys() >= set(t) for t in own), "not all tokens are bytes"
 
 
+# Faults of a BPE of characters, as in `_of_bytes`.
 def _of_characters(parts: Any, vocab: Mapping[str, int]) -> Iterator[tuple[bool, str]]:
-    """What a BPE of characters is refused for: (whether it is so, the reason)."""
     bytes_there = all(f"<0x{byte:02X}>" in vocab for byte in range(256))
     yield not parts["model"].get("byte_fallback"), "it loses unknown characters (byte_fallback)"
     yield not bytes_there, "it has no token for some bytes"
 
 
+# The bytes of a token of a BPE of characters, "<0x0A>" for one byte.
 def _characters(token: str) -> bytes:
-    """The bytes of a token of a BPE of characters, "<0x0A>" for one byte."""
     if found := re.fullmatch("<0x([0-9A-F]{2})>", token):
         return bytes.fromhex(found[1])
     return token.replace(gguf_file.SPACE, " ").encode()
 
 
 def _lossy(spec: str, reason: str) -> ValueError:
-    """The error for a tokenizer that does not keep every byte of a text, with the reason."""
     return ValueError(
         f"the tokenizer {spec} is not lossless: {reason}; bits per byte need a BPE of bytes, or of "
         "characters and bytes, that neither changes a text nor adds to it, as bpe:N trains"
@@ -374,7 +367,6 @@ def _lossy(spec: str, reason: str) -> ValueError:
 
 
 def _library_tokenizer(spec: str, text: str) -> Any:
-    """The library's Tokenizer of a tokenizer.json, without its padding and truncation."""
     tokenizers = _library()
     with _library_errors(spec, "is no tokenizer.json"):
         model = tokenizers.Tokenizer.from_str(text)
@@ -383,9 +375,9 @@ def _library_tokenizer(spec: str, text: str) -> Any:
     return model
 
 
+# Errors of the library as ValueError; so are panics of its Rust, which are no Exception.
 @contextlib.contextmanager
 def _library_errors(spec: str, said: str) -> Iterator[None]:
-    """Errors of the library as ValueError; so are panics of its Rust, which are no Exception."""
     try:
         yield
     except BaseException as error:
@@ -394,13 +386,12 @@ def _library_errors(spec: str, said: str) -> Iterator[None]:
         raise
 
 
+# The tokens of each document (uint8 [n], UTF-8) by a Tokenizer of the library.
+#
+# The library needs some 100 bytes of memory for each byte of text, so long documents are encoded in
+# parts. They are cut only where the tokenizer's own first step, a plain ByteLevel, always cuts, so
+# the tokens are those of the whole document.
 def _encoded(model: Any, documents: Sequence[np.ndarray], dtype: np.dtype) -> list[np.ndarray]:
-    """The tokens of each document (uint8 [n], UTF-8) by a Tokenizer of the library.
-
-    The library needs some 100 bytes of memory for each byte of text, so long documents are encoded
-    in parts. They are cut only where the tokenizer's own first step, a plain ByteLevel, always
-    cuts, so the tokens are those of the whole document.
-    """
     first = model.pre_tokenizer
     plain = isinstance(first, _library().pre_tokenizers.ByteLevel) and first.use_regex
     size = PART if plain and not model.get_added_tokens_decoder() else sys.maxsize
@@ -412,10 +403,9 @@ def _encoded(model: Any, documents: Sequence[np.ndarray], dtype: np.dtype) -> li
     return [np.concatenate(parts) for parts in out]
 
 
+# (number of the document, part of it) in order, in groups of at least GROUP bytes; the last one may
+# be smaller.
 def _groups(documents: Sequence[np.ndarray], size: int) -> Iterator[list[tuple[int, str]]]:
-    """(number of the document, part of it) in order, in groups of at least GROUP bytes; the last
-    one may be smaller.
-    """
     group, held = [], 0  # bytes in the group
     for i, document in enumerate(documents):
         for part in _parts(document.tobytes(), size):
@@ -427,10 +417,9 @@ def _groups(documents: Sequence[np.ndarray], size: int) -> Iterator[list[tuple[i
     yield group
 
 
+# The text in parts of at least `size` bytes that end where a line does; the last part is what is
+# left.
 def _parts(text: bytes, size: int) -> Iterator[bytes]:
-    """The text in parts of at least `size` bytes that end where a line does; the last part is what
-    is left.
-    """
     start = 0
     while end := LINE_END.search(text, start + size):
         yield text[start : end.end()]
@@ -438,13 +427,12 @@ def _parts(text: bytes, size: int) -> Iterator[bytes]:
     yield text[start:]
 
 
+# A BPE of `size` tokens, trained on the texts or taken from the cache.
+#
+# `corpus` is the hash of the corpus that the texts are part of. The first 256 tokens are bytes; a
+# pair that occurs only once in the texts is not merged. ValueError where they have too few pairs
+# for `size` tokens.
 def _trained(size: int, texts: Iterable[str], corpus: str) -> str:
-    """A BPE of `size` tokens, trained on the texts or taken from the cache.
-
-    `corpus` is the hash of the corpus that the texts are part of. The first 256 tokens are bytes;
-    a pair that occurs only once in the texts is not merged. ValueError where they have too few
-    pairs for `size` tokens.
-    """
     version = _library().__version__
     name = f"bpe-{size}-{hashes.sha256(f'{corpus} {version}')[:16]}"
     with contextlib.suppress(OSError, UnicodeDecodeError):
@@ -458,7 +446,7 @@ def _trained(size: int, texts: Iterable[str], corpus: str) -> str:
 
 
 def _train(size: int, texts: Iterable[str]) -> str:
-    model = _library_bpe()
+    model = _library_bpe({}, [])
     trainer = _library().trainers.BpeTrainer(
         vocab_size=size, min_frequency=2, initial_alphabet=[*ALPHABET], show_progress=False
     )
@@ -476,10 +464,9 @@ def of_bytes() -> str:
     return _library_bpe(ALPHABET, []).to_str()
 
 
-def _library_bpe(*vocabulary_and_merges: Any) -> Any:
-    """The library's Tokenizer of a byte-level BPE, by default without any token."""
+def _library_bpe(vocabulary: Any, merges: Any) -> Any:
     tokenizers = _library()
-    model = tokenizers.Tokenizer(tokenizers.models.BPE(*vocabulary_and_merges))
+    model = tokenizers.Tokenizer(tokenizers.models.BPE(vocabulary, merges))
     model.pre_tokenizer = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False)
     model.decoder = tokenizers.decoders.ByteLevel()
     return model
@@ -493,8 +480,8 @@ characters of Latin-1 stand for themselves, U+0100 and on for the other bytes, i
 """
 
 
+# The module `tokenizers`; ValueError, with what to install, where it is missing.
 def _library() -> Any:
-    """The module `tokenizers`; ValueError, with what to install, where it is missing."""
     try:
         import tokenizers
     except ImportError:
