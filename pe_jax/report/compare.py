@@ -137,7 +137,7 @@ def _difference(match: MatchedRuns, way: Way, metric: str, length: int) -> Diffe
     change = (
         stats.paired(of_b, of_a)
         if paired
-        else stats.welch(list(of_b.values()), list(of_a.values()))
+        else stats.welch(list(of_b.values()), list(of_a.values()))[0]
     )
     a, b = (cell(run, metric, length, way) for run in runs)
     p = None

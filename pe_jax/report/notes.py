@@ -169,14 +169,9 @@ def _marked(results: Sequence[Result], table: Table) -> str:
             f"(corrected by Holm's method over the {pairs} of rows of a column); means over "
             "several lengths by a paired t test"
         )
-    far = f"{stats.standard_errors(len(seeds), max(seeds)):.0f} standard errors"
     return (
         f"{told}: equal as printed, or not told apart by a paired t test over "
-        f"{table.replicate}s at 5 % (corrected by Holm's method over the {pairs} of "
-        f"rows of a column, because the best one is picked by the same {table.replicate}s: the "
-        f"least p counts so many times, the next one time less, and so on; with "
-        f"{each(seeds, table.replicate)} and {len(seeds)} rows the first pair to be told apart "
-        f"must lie {far} apart)"
+        f"{table.replicate}s at 5 % (corrected by Holm's method over the {pairs} of a column)"
     )
 
 

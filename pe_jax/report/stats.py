@@ -136,15 +136,6 @@ def _p_values(differences: np.ndarray) -> np.ndarray:
     return np.where(error == 0, mean == 0, p)
 
 
-def standard_errors(models: int, seeds: int) -> float:
-    """How many standard errors of the difference the first pair of `models` must lie apart to be
-    told apart by `of_best`, where each has `seeds` values.
-    """
-    from scipy import special
-
-    return float(special.stdtrit(seeds - 1, 1 - LEVEL / (models * (models - 1))))
-
-
 def unless_many(marks: Sequence[bool]) -> list[bool]:
     """The marks of the rows of a column, or no marks where more than a third of the rows have one:
     so many say nothing. A single mark stays, unless the column has only one row.
@@ -212,23 +203,26 @@ def paired(a: Mapping[Any, float], b: Mapping[Any, float]) -> Interval:
     return interval([a[key] - b[key] for key in sorted(a.keys() & b.keys())])
 
 
-def welch(a: Sequence[float], b: Sequence[float]) -> Interval:
-    """mean(a) - mean(b) of independent samples, with Welch's 95 % interval.
+def welch(a: Sequence[float], b: Sequence[float]) -> tuple[Interval, float]:
+    """mean(a) - mean(b) of independent samples with Welch's 95 % interval, and the two-sided p of
+    his test.
 
-    n counts all values. A sample of one value has no interval, an empty one no mean either.
+    n counts all values. A sample of one value has no interval and no p (NaN), an empty one no mean
+    either.
     """
     n = len(a) + len(b)
     if not len(a) or not len(b):
-        return Interval(math.nan, math.nan, 0)
+        return Interval(math.nan, math.nan, 0), math.nan
     mean = float(np.mean(a) - np.mean(b))
     if min(len(a), len(b)) == 1:
-        return Interval(mean, math.nan, n)
+        return Interval(mean, math.nan, n), math.nan
     if not np.ptp(a) and not np.ptp(b):  # no degrees of freedom: scipy gives NaN and warns
-        return Interval(mean, 0.0, n)
+        return Interval(mean, 0.0, n), float(mean == 0)
     from scipy import stats
 
-    low, high = stats.ttest_ind(a, b, equal_var=False).confidence_interval(0.95)
-    return Interval(mean, float(high - low) / 2, n)
+    test = stats.ttest_ind(a, b, equal_var=False)
+    low, high = test.confidence_interval(0.95)
+    return Interval(mean, float(high - low) / 2, n), float(test.pvalue)
 
 
 def effective_length(
