@@ -1,4 +1,4 @@
-"""pe_jax/configs/base.py, the defaults of a run, for --config=configs/base.py:pe=SPEC."""
+"""Defaults of a run (pe_jax/configs/base.py), for --config=configs/base.py:pe=SPEC."""
 
 from pe_jax.configs.base import chosen, encodings, get_config, task
 

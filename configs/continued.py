@@ -1,16 +1,16 @@
-"""A pretrained model continued at four times the length it was trained for, with scalings of RoPE
-and without: SmolLM2-135M, or another Llama of 8,192 tokens, at 32,768.
+"""Continued training of a pretrained model at four times its training length, with and without RoPE
+scalings: SmolLM2-135M, or another Llama of 8,192 tokens, at 32,768.
 
     pe-jax sweep --config=configs/continued.py --config.train.init_from=hf:DIR
     --config.data.source=files:PATH --workdir=DIR --out=results/continued
 
-For accelerators: activations in bfloat16, each layer computed again in the backward pass, and of
-each step a window on each of four devices (--config.run.mesh=data:8 --config.train.batch=8 for
-eight, --config.run.mesh= for one). One run alone is
+For accelerators: activations in bfloat16, layers rematerialised in the backward pass, and one
+window of each step on each of four devices (--config.run.mesh=data:8 --config.train.batch=8 for
+eight, --config.run.mesh= for one). A single run is
 
     pe-jax run --config='configs/continued.py:pe=yarn(factor=4.0)' ...
 
-Shape, tokens, the base of RoPE and the length before scaling are the model's own
+Shape, tokens, RoPE base and the length before scaling come from the model
 (runs/start.py). Every run scores the same targets, up to twice the new length.
 """
 

@@ -1,12 +1,12 @@
-"""Every encoding of the table and compositions of the literature, at the quickstart's size and four
-times its steps: three seeds, trained at 64 bytes, evaluated at up to 1024. Each encoding has the
-learning rate that validation text prefers, all seeds choosing.
+"""All encodings and compositions of the literature, at the quickstart's size and four times its
+steps: three seeds, trained at 64 bytes, evaluated at up to 1024. Each encoding has the learning
+rate with the lowest bits of validation text over all seeds.
 
     pe-jax sweep --config=configs/encodings.py --workdir=DIR --out=results/encodings
 
 The text is `$PE_JAX_CORPORA/novels` where that variable is set, else the standard library. Members
-that only change positions, hide keys or scale logits are run beside an encoding. Left out:
-randomized+transformer_xl, which at positions that are not consecutive makes W_r R_n for every pair,
+that only change positions, hide keys or scale logits are combined with an encoding. Left out is
+randomized+transformer_xl: at positions that are not consecutive it computes W_r R_n for every pair
 and would take longer than all others together (`--also` adds it).
 """
 
@@ -42,7 +42,7 @@ COMPOSITIONS = (
 
 
 def specs():
-    """The specs of the sweep: the table's in its order, then the compositions."""
+    """Specs of the sweep: all encodings in the order of the table, then the compositions."""
     from pe_jax.encodings import ENCODINGS
 
     for name in ENCODINGS:
@@ -51,7 +51,7 @@ def specs():
 
 
 def text():
-    """The novels where they are, else the standard library, as data.source names them."""
+    """data.source of the novels if they are available, else of the standard library."""
     return "files:$PE_JAX_CORPORA/novels" if "PE_JAX_CORPORA" in os.environ else "stdlib"
 
 

@@ -1,4 +1,4 @@
-"""The best known encodings at 10 M parameters, for one accelerator: trained at 512 bytes in
+"""The best-known encodings at 10 M parameters, for one accelerator: trained at 512 bytes in
 bfloat16, three seeds in one program, evaluated at up to 16,384.
 
     pe-jax sweep --config=configs/encodings_gpu.py --workdir=DIR
@@ -6,9 +6,9 @@ bfloat16, three seeds in one program, evaluated at up to 16,384.
 
 Text as in configs/encodings.py.
 
-What a step of the three seeds takes of the 16 GiB of a TPU v5e is in results/accelerators. Layers
-are rematerialised: where attention is fused, a step then needs 0.6 times the memory and moves at
-most 4 % more bytes, and CoPE's step would not fit without. Heads have 64 components.
+results/accelerators has the memory of a step of the three seeds on a TPU v5e (16 GiB). Layers are
+rematerialised: with fused attention a step then needs 0.6 times the memory and moves at most 4 %
+more bytes, and CoPE's step would not fit otherwise. Heads have 64 components.
 """
 
 from configs import encodings

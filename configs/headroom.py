@@ -1,16 +1,17 @@
-"""Who uses a longer context of text? Eight encodings trained at 64 bytes of the novels, evaluated
-at up to 1,024, beside KERPLE's logarithm trained at 256 and at 1,024, and with windows of 16 and 8.
+"""Which encodings use a longer context of text? Eight are trained at 64 bytes of novels and
+evaluated at up to 1,024. The references are KERPLE's logarithm trained at 256 and at 1,024, and
+evaluated with windows of 16 and 8.
 
     PE_JAX_CORPORA=DIR pe-jax sweep --config=configs/headroom.py --workdir=DIR
     --out=results/headroom
 
 0.5 M parameters, a step of 16,384 bytes, 41 M bytes in all. Each encoding has the learning rate
-with the lowest bits of validation text, all three seeds choosing. Of every window the last 32 bytes
+with the lowest bits of validation text over all three seeds. The last 32 bytes of every window
 are scored, the same at every length. These sizes are the middle rung of configs/ladder.py.
 
-Tried before on this text and model, one run each at a rate of 1e-3, in 2,000 steps: RoPE
-trained at 256 and at 1,024. The longer one's validation loss was higher by 0.08 bits per byte in
-bytes and by 0.01 with the tokens of bpe:2048. That of kerple_log falls as fast at 256 as at 64.
+Pilots on this text and model, one run each at a rate of 1e-3, in 2,000 steps: RoPE was trained at
+256 and at 1,024. The longer one's validation loss was higher by 0.08 bits per byte in bytes and by
+0.01 with the tokens of bpe:2048. The loss of kerple_log falls as fast at 256 as at 64.
 """
 
 from configs import encodings

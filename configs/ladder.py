@@ -1,17 +1,17 @@
-"""Does a tiny model predict a larger one? Six encodings at 0.1 and 1.6 M parameters, below and
-above the 0.5 M of configs/headroom.py, whose text, lengths, bytes, steps and rates they have.
+"""Does a tiny model predict a larger one? Six encodings at 0.1 and 1.6 M parameters, with the text,
+lengths, bytes, steps and rates of configs/headroom.py, which has 0.5 M.
 
     PE_JAX_CORPORA=DIR pe-jax sweep --config=configs/ladder.py --workdir=runs/ladder
     pe-jax report --workdir=runs/ladder --workdir=runs/headroom --out=results/ladder
 
 Rungs are 2 layers of width 64 with five seeds, 4 of 96 with three, and 6 of 144 with one.
 
-Stated before the runs. Measured is Spearman's rho between two orders of the six encodings: of each
-pair of rungs, and of each rung with table 3 of KERPLE (arXiv:2205.09921; without fire) and table 5
-of DAPE (arXiv:2405.14722; without sinusoidal), at 2, 4, 8 and 16 times the training length. A rung
-predicts another at a length where rho is significant, one-sided at 5 %: from 0.829 on with six
-encodings, from 0.9 on with five. Expected: that of every pair of rungs at all four lengths, and of
-every rung with DAPE's table.
+Stated before the runs: the measure is Spearman's rho between two orders of the six encodings, at
+2, 4, 8 and 16 times the training length. Compared are each pair of rungs, and each rung with table
+3 of KERPLE (arXiv:2205.09921; without fire) and table 5 of DAPE (arXiv:2405.14722; without
+sinusoidal). A rung predicts another at a length if rho is significant, one-sided at 5 %: at least
+0.829 with six encodings, 0.9 with five. Expected: a significant rho for every pair of rungs at all
+four lengths, and for every rung with DAPE's table.
 """
 
 from configs import headroom

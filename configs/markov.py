@@ -1,13 +1,13 @@
-"""Who uses a longer context? In-context Markov chains (Edelman et al., 2024, arXiv:2402.11004), of
-which every further token of context is worth a known number of bits (pe_jax/tasks/markov.py).
+"""Which encodings use a longer context? In in-context Markov chains (Edelman et al., 2024,
+arXiv:2402.11004) every further token is worth a known number of bits (pe_jax/tasks/markov.py).
 
     pe-jax sweep --config=configs/markov.py --workdir=runs/markov --jobs=2 --out=results/markov
 
 Ten encodings, one or more of every family, in 2 layers of width 64, trained at 64 and at 256 tokens
 with 2,048 tokens a step, five seeds. Each encoding has the learning rate with the lowest bits of
-validation samples at the training length, all seeds choosing. Scores are of the last L/2 targets of
-128 samples, the same at every length to 4,096: 64 times the shorter training length, and 16 times
-the longer, where 64 times would take dense attention 16 times as long as all else together.
+validation samples at the training length over all seeds. The last L/2 targets of 128 samples are
+scored, the same at every length up to 4,096. This is 64 times the shorter training length and 16
+times the longer, where 64 times would take dense attention 16 times as long as all else together.
 """
 
 from pe_jax.configs import base

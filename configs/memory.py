@@ -1,10 +1,10 @@
-"""Segment memory (Dai et al., 2019): encodings trained on segments of 16 bytes with the hidden
-states of the 48 before, and without.
+"""Segment memory (Dai et al., 2019): encodings trained on segments of 16 bytes, with and without
+the hidden states of the 48 bytes before.
 
     pe-jax sweep --config=configs/memory.py --workdir=DIR --out=results/memory
 
-Every model is evaluated on whole windows, which is a memory that holds all there is; those with a
-memory also by segments of 16 with the memory of training, and with one four times as long.
+Every model is evaluated on whole windows, which equals an unlimited memory. Models with a memory
+are also evaluated by segments of 16, with the memory of training and with one four times as long.
 """
 
 from pe_jax.configs import base

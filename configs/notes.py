@@ -1,4 +1,4 @@
-"""What NOTES.md measures about the surprises of results/encodings: each run changes one thing.
+"""Experiments of NOTES.md on the surprises of results/encodings: each run changes one thing.
 
 pe-jax sweep --config=configs/notes.py --workdir=DIR --out=results/notes
 """

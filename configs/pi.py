@@ -1,15 +1,15 @@
-"""RoPE trained at 64 bytes, continued at 256 with interpolated positions (Chen et al., 2023) and
-without.
+"""RoPE trained at 64 bytes, continued at 256 with and without interpolated positions (Chen et al.,
+2023).
 
-Two steps; the first says at its end which folder the second starts from:
+There are two steps; the first prints at its end the folder that the second starts from:
 
     pe-jax run --config=configs/pi.py:pe=rope --workdir=DIR
     pe-jax sweep --config=configs/pi.py --config.train.init_from=DIR/rope-XXXXXXXX
     --workdir=DIR
     pe-jax report --workdir=DIR --out=results/pi
 
-The first run is evaluated plainly and with the swap `pi`, zero-shot; the others are trained for
-100 steps more, as many tokens a step. Every run scores the same targets.
+The first run is evaluated unmodified and with the swap `pi`, zero-shot. The others are trained for
+100 more steps with as many tokens a step. Every run scores the same targets.
 """
 
 from pe_jax.configs import base

@@ -1,4 +1,4 @@
-"""The quickstart's sweep is in pe_jax/configs/quickstart.py; here for configs/quickstart.py."""
+"""The quickstart's sweep (pe_jax/configs/quickstart.py), for --config=configs/quickstart.py."""
 
 from pe_jax.configs.quickstart import ENCODINGS, get_config, get_sweep
 

@@ -1,5 +1,5 @@
-"""Which learning rate each encoding of the quickstart prefers, all three seeds choosing by
-validation text at the training length: the rates that quickstart.py gives them.
+"""Learning rates of the quickstart's encodings, chosen over all three seeds by validation text at
+the training length; quickstart.py uses them.
 
 pe-jax sweep --config=configs/rates.py --workdir=DIR --out=results/rates
 """

@@ -1,10 +1,10 @@
-"""Does a flat curve of bits per byte mean that a model uses its context? The encodings of the
-quickstart on two retrieval tasks, trained at up to 64 tokens and scored at up to 768 (12 times),
-by length and by depth.
+"""Does a flat curve of bits per byte mean that a model uses its context? The quickstart's encodings
+are trained on two retrieval tasks at up to 64 tokens and scored at up to 768 (12 times), by length
+and by depth.
 
     pe-jax sweep --config=configs/retrieval.py --workdir=runs/retrieval --jobs=2
 
-Beside the same encodings on text:
+Compared with the same encodings on text:
 
     pe-jax report --workdir=runs/retrieval --workdir=results/quickstart
 """

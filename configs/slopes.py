@@ -1,16 +1,16 @@
-"""Whether ALiBi's slopes belong in units of 1 / L: rope+alibi with slopes of 1, 4 and 16 times the
-published ones, trained at 64, 256 and 1,024 bytes, and alibi alone beside it.
+"""Do ALiBi's slopes belong in units of 1 / L? rope+alibi with slopes of 1, 4 and 16 times the
+published ones is trained at 64, 256 and 1,024 bytes, and compared with alibi alone.
 
     pe-jax sweep --config=configs/slopes.py --workdir=DIR --out=results/slopes
 
-The hypothesis, stated before the study: whether rope+alibi keeps its value beyond L is decided by
-slope times L. At L = 64 with the published slopes it does not (results/encodings, 2.39 to 3.80 bits
-per byte at 16 L); Poincare RoPE (arXiv:2606.05345) was read as finding it flat at L = 1,024, though
-its slopes are learned and it has no value at L. If the hypothesis holds, L = 64 with 16 times the
-slopes is flat, and L = 1,024 is with the published ones.
+The hypothesis, stated before the study: slope times L decides whether rope+alibi keeps its value
+beyond L. At L = 64 with the published slopes it does not (results/encodings, 2.39 to 3.80 bits per
+byte at 16 L). We read Poincare RoPE (arXiv:2606.05345) as finding it flat at L = 1,024, though its
+slopes are learned and it has no value at L. If the hypothesis holds, L = 64 is flat with 16 times
+the slopes, and L = 1,024 with the published ones.
 
-A step has 4,096 bytes at every L. The text is that of configs/encodings.py; every run has the rate
-that validation text prefers, all three seeds choosing.
+A step has 4,096 bytes at every L. The text is as in configs/encodings.py. Every run has the rate
+with the lowest bits of validation text over all three seeds.
 """
 
 from configs import encodings

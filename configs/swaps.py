@@ -1,16 +1,16 @@
-"""Which scaling of RoPE helps a model beyond its training length, and what it costs within.
+"""Which RoPE scaling helps a model beyond its training length, and what does it cost within?
 
-Two steps; the first says at its end which folder the second starts from:
+There are two steps; the first prints at its end the folder that the second starts from:
 
     pe-jax run --config=configs/swaps.py:pe=rope --workdir=DIR
     pe-jax sweep --config=configs/swaps.py --config.train.init_from=DIR/rope-XXXXXXXX --workdir=DIR
     pe-jax report --workdir=DIR --out=results/swaps --reference=results/reference/rerope.csv
     --reference=results/reference/yarn.csv
 
-The first run is trained for 5,000 steps at 128 tokens and evaluated with fifteen swaps, to 16
-times that length. The others go on from it with one scaling each, for a tenth of the steps
-at 512 tokens, as many tokens a step. All score the same targets. The text is
-`$PE_JAX_CORPORA/novels` where that variable is set, else the standard library.
+The first run is trained for 5,000 steps at 128 tokens and evaluated with fifteen swaps at up to 16
+times that length. The others continue it with one scaling each, for a tenth of the steps at 512
+tokens, with as many tokens a step. All score the same targets. The text is
+`$PE_JAX_CORPORA/novels` if that variable is set, else the standard library.
 """
 
 from configs.encodings import text

@@ -1,5 +1,5 @@
 """configs/papers/chomsky.py for two cores: six of its tasks, 2 layers of width 64, 2,000 steps of
-32 samples; 64 samples at half of its lengths.
+32 samples; 64 samples at each of half of its lengths are scored.
 
     pe-jax sweep --config=configs/papers/chomsky_small.py --workdir=DIR --jobs=2
 """

@@ -4,14 +4,14 @@ section 5.3 of MapFormer (Rambaud et al., 2025, arXiv:2511.19279): one layer, wi
 
     pe-jax sweep --config=configs/papers/dyck.py --workdir=DIR --out=DIR
 
-Its score is no accuracy: after Hewitt et al. (2020, arXiv:2010.07515) it is p of the right closing,
-renormalised over the closings, as a mean over the distances from a closing to its opening. It is
-`by_distance` here, of the depth of training and of 12, with a 3-gram beside it (what followed the
-same three tokens in other samples), and accuracy as a second table. By the code of the replication
-(PrashRangarajan/mapformer, train_dyck.py) every token predicts the next, with dropout. Otherwise
-than here, its score counts every place with an open bracket, here every closing, and each of its
-sequences reaches the depth of 4. MapPoPE, which is among its encodings, is not here. A run takes up
-to an hour of a core; dyck_small.py takes minutes.
+Its score is not accuracy. After Hewitt et al. (2020, arXiv:2010.07515) it is p of the right
+closing, renormalised over the closings, averaged over the distances from a closing to its opening.
+Here it is `by_distance`, at the depth of training and at 12, with a 3-gram as baseline (what
+followed the same three tokens in other samples) and accuracy as a second table. As in the code of
+the replication (PrashRangarajan/mapformer, train_dyck.py), every token predicts the next, with
+dropout. Two things differ: its score counts every place with an open bracket, here every closing;
+and each of its sequences reaches the depth of 4. Its MapPoPE is not implemented here. A run takes
+up to an hour of a core; dyck_small.py takes minutes.
 """
 
 from pe_jax.configs import base

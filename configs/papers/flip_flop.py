@@ -1,12 +1,12 @@
 """Flip-flop language modelling with 512 tokens, trained with 80 % of the instructions ignored and
 scored at 80 %, 98 % (sparse) and 10 % (dense), as in table 1 of PaTH (Yang et al., 2025,
-arXiv:2505.16381), whose model it has: one layer, width 64, 2 heads.
+arXiv:2505.16381). The model is PaTH's: one layer, width 64, 2 heads.
 
     pe-jax sweep --config=configs/papers/flip_flop.py --workdir=DIR --out=DIR
 
-Steps, batch and rate are those of table 7 of CoPE (Golovneva et al., 2024, arXiv:2405.18719), whose
+Steps, batch and rate come from table 7 of CoPE (Golovneva et al., 2024, arXiv:2405.18719), whose
 models have 2 or 4 layers of width 128 or 256: 10,000 steps of 16 at 3e-4.
-Scores are right bits in %, theirs errors in %. flip_flop_small.py runs on two cores.
+Scores are right bits in %; the papers report errors in %. flip_flop_small.py runs on two cores.
 """
 
 from pe_jax.configs import base

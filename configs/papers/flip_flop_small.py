@@ -1,11 +1,11 @@
-"""configs/papers/flip_flop.py for two cores: trained at 64 tokens in place of 512, with batches of
-32 at a rate of 1e-3, and scored at longer lengths, too.
+"""configs/papers/flip_flop.py for two cores: trained at 64 tokens instead of 512, with batches of
+32 at a rate of 1e-3, and also scored at longer lengths.
 
     pe-jax sweep --config=configs/papers/flip_flop_small.py --workdir=DIR --jobs=2
 
-30,000 steps and eight seeds: after 10,000, the paper's, a model has learned the task in one seed
-and not in another. path, 15 times as dear a step, makes no error after some hundred steps: 10,000
-and three seeds.
+It uses 30,000 steps and eight seeds, because after the paper's 10,000 steps a model has learned the
+task in one seed and not in another. path takes 15 times as long a step and makes no error after
+some hundred steps, so it has 10,000 steps and three seeds.
 """
 
 from configs.papers import flip_flop

@@ -4,10 +4,10 @@ arXiv:2305.19466), in their setting: decoders of 12 layers, width 768, 12 heads,
     pe-jax sweep --config=configs/papers/kazemnejad2023.py --workdir=DIR --out=DIR
 
 Copy and reverse are trained to 20 symbols and scored at each of 21 .. 40, addition (without a
-scratchpad) to 8 digits and at 9 .. 16, parity to 20 bits and at 21 .. 40. Samples are scored whole,
-by exact match. By the authors' code their "APE" is sinusoidal, and their "Rotary" turns a quarter
-of each head. What differs: they read English words around symbols, their rate falls linearly, and
-the shortest samples of copy and reverse have 2 symbols. kazemnejad2023_small.py runs on two cores.
+scratchpad) to 8 digits and at 9 .. 16, parity to 20 bits and at 21 .. 40. Samples are scored by
+exact match. In the authors' code "APE" is sinusoidal, and "Rotary" rotates a quarter of each head.
+What differs: their models read English words around symbols, their rate decays linearly, and their
+shortest samples of copy and reverse have 2 symbols. kazemnejad2023_small.py runs on two cores.
 """
 
 from pe_jax.configs import base
@@ -37,7 +37,7 @@ def get_config(arg="task=copy,pe=nope"):
 
 
 def sweep(get_config):
-    """The runs of all tasks and encodings, by a function like the one above."""
+    """The configs of all tasks and encodings, by a function like the one above."""
     for name, fields in TASKS:
         for spec in ENCODINGS:
             c = get_config(f"task={name},pe={spec}")

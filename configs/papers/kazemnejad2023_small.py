@@ -1,5 +1,5 @@
 """configs/papers/kazemnejad2023.py for two cores: 3 layers of width 64 with 4 heads, 4,000 steps at
-a rate of 2e-3, and 20 symbols to copy and reverse in place of 100; fewer of its lengths.
+a rate of 2e-3, and 20 symbols to copy and reverse instead of 100, at fewer of its lengths.
 
     pe-jax sweep --config=configs/papers/kazemnejad2023_small.py --workdir=DIR
 """

@@ -1,14 +1,15 @@
-"""The query-LM of Jordan-RoPE (Zhang, 2026, arXiv:2605.04217): the sign of earlier bits weighed by
-d cos(w d), in which forgetting far tokens loses; trained at 1,024 tokens, evaluated at up to 8,192.
+"""The query-LM of Jordan-RoPE (Zhang, 2026, arXiv:2605.04217): the sign of a sum of earlier bits
+with weights d cos(w d), so that forgetting far tokens loses. Trained at 1,024 tokens, evaluated at
+up to 8,192.
 
     pe-jax sweep --config=configs/papers/query_kernel.py --workdir=DIR
 
-Setting by ybzhang-nxu/jordan_rope, configs/kernel_lm.yaml, commit bc6fffa: 3 layers of width 128, 4
-heads, RMSNorm, a hidden size of 256, one matrix for input and output tokens, no biases; 1,200 steps
-of 24 at a constant 5e-4, weight decay 0.01, 3 seeds. They score 32 samples at each length; here
-512. Damped RoPE and their stabilised Jordan-RoPE begin with a decay of 0.1 in 1,024 tokens, whose
-parameter hardly moves in theirs (encodings/jordan_rope.py). Their matrices begin as PyTorch's and
-every parameter is decayed. Their direct sum of RoPE and a shear is not here.
+Setting from ybzhang-nxu/jordan_rope, configs/kernel_lm.yaml, commit bc6fffa: 3 layers of width
+128, 4 heads, RMSNorm, a hidden size of 256, tied embeddings, no biases; 1,200 steps of 24 at a
+constant 5e-4, weight decay 0.01, 3 seeds. They score 32 samples at each length; here 512. Damped
+RoPE and their stabilised Jordan-RoPE begin with a decay of 0.1 in 1,024 tokens, whose parameter
+hardly moves in their runs (encodings/jordan_rope.py). Their matrices have PyTorch's initialisation,
+and every parameter is decayed. Their direct sum of RoPE and a shear is not implemented here.
 """
 
 from pe_jax.configs import base

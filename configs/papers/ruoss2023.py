@@ -1,6 +1,6 @@
-"""What random positions add (Ruoss et al., 2023, arXiv:2305.16843): the tasks and the setting of
-configs/papers/chomsky.py, with and without them. The models with random positions are the same
-runs. ruoss2023_small.py runs on two cores.
+"""The effect of random positions (Ruoss et al., 2023, arXiv:2305.16843): the tasks and the setting
+of configs/papers/chomsky.py, with and without them. The models with random positions are the same
+runs as there. ruoss2023_small.py runs on two cores.
 
     pe-jax sweep --config=configs/papers/ruoss2023.py --workdir=DIR --out=DIR
 """

@@ -3,9 +3,9 @@
 
     pe-jax sweep --config=configs/papers/selective_copy.py --workdir=DIR --out=DIR
 
-A sample of K data tokens and B blanks among them has n = 2 K + 1 + B tokens. Training has B = K,
-and is scored there, at B = K / 2 (dense) and at B = 2 K (sparse), which is how MapFormer's table 1
-(arXiv:2511.19279) varies the same task; the batch, 64, and the rate, 2e-4, are MapFormer's, too.
+A sample of K data tokens and B blanks among them has n = 2 K + 1 + B tokens. Models are trained at
+B = K and scored at B = K, B = K / 2 (dense) and B = 2 K (sparse), the variants of MapFormer's table
+1 (arXiv:2511.19279). The batch of 64 and the rate of 2e-4 are also MapFormer's.
 The paper's "absolute" positions are learned here. selective_copy_small.py runs on two cores.
 """
 
@@ -24,7 +24,7 @@ def get_config(arg="task=selective_copy,pe=rope"):
 
 
 def among(c, data):
-    """The config with so many data tokens, among as many blanks in training."""
+    """The config with this many data tokens, among as many blanks in training."""
     c.task.data, c.task.vocabulary = data, 16
     answered = 2 * data + 1
     c.train.length = answered + data
@@ -37,7 +37,7 @@ def get_sweep():
 
 
 def sweep(get_config):
-    """A run for each encoding, by a function like the one above."""
+    """A config for each encoding, by a function like the one above."""
     longest = max(get_config().eval.lengths)
     for spec in ENCODINGS:
         yield get_config(f"task=selective_copy,pe={spec.format(longest=longest)}")

@@ -1,4 +1,4 @@
-"""configs/papers/selective_copy.py for two cores: 16 data tokens in place of 256, 3,000 steps of
+"""configs/papers/selective_copy.py for two cores: 16 data tokens instead of 256, 3,000 steps of
 32 samples at a rate of 2e-3.
 
     pe-jax sweep --config=configs/papers/selective_copy_small.py --workdir=DIR
