@@ -1,4 +1,4 @@
-"""One run: trains, evaluates and records it.
+"""Trains, evaluates and records one run.
 
 python -m experiments.run --config=configs/base.py:pe=randomized+rope --workdir=DIR
 """

@@ -1,4 +1,4 @@
-"""Many runs, each in a process of its own.
+"""Executes many runs, each in its own process.
 
 python -m experiments.sweep --config=configs/quickstart.py --workdir=DIR
 """

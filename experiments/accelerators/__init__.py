@@ -1,8 +1,9 @@
-"""Programs compiled for accelerators that are not there: whether they fit, and what they need.
+"""Compilation of programs for accelerators that need not be present: do they fit, and what do they
+need?
 
 __main__  the command of scripts/accelerators
-grid      which programs are compiled, and the file of what they need
-programs  a run's training step and evaluation, from shapes alone, and what one needs
+grid      the programs to compile, and the file of their requirements
+programs  a run's training step and evaluation, from shapes alone, and their requirements
 table     the report of these programs
 kernels   the gradient of attention by our kernel and by JAX's splash attention, with its report
 """

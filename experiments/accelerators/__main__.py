@@ -1,4 +1,4 @@
-"""Compiles the programs of configs/encodings_gpu.py for TPU v5e, on a machine that has none.
+"""Compiles the programs of configs/encodings_gpu.py for TPU v5e, on a machine without one.
 
 python -m experiments.accelerators [--out=DIR]
 """
@@ -22,7 +22,7 @@ WITHOUT_TPU = {  # libtpu asks no cloud for a TPU, and locks none against other 
 
 
 def main(given: Sequence[str] | None = None) -> int:
-    """The exit code."""
+    """Returns the exit code."""
     parser = argparse.ArgumentParser(
         prog="scripts/accelerators", description=(__doc__ or "").partition("\n")[0]
     )

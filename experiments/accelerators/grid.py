@@ -1,5 +1,5 @@
-"""Which programs are compiled, and the file of what they need. A program that is the same, by its
-StableHLO and the versions of its compiler, is not compiled again.
+"""The programs to compile, and the file of their requirements. A program with the same StableHLO
+and compiler versions is not compiled again.
 """
 
 from __future__ import annotations
@@ -21,24 +21,24 @@ from pe_jax.storage.hashes import sha256
 
 NAME = "accelerators.jsonl"
 SOME = ("rope", "alibi", "t5")
-"""The encodings whose training is compiled with some changes of the config, too."""
+"""Encodings whose training is also compiled with some changes of the config."""
 MORE = ("rope+window(window=128)", "rerope", "shaw", "deberta")
-"""Other specs whose training is compiled: the kernel leaves out most tiles of a window; the others
-have hooks of pairs and of vectors that no encoding of the config has.
+"""Other specs whose training is compiled. The kernel skips most tiles of a window; the others have
+hooks of pairs and of vectors that no encoding of the config has.
 """
 NO_REMAT = (("train.remat", False),)
 MESHES = tuple((("run.mesh", mesh),) for mesh in ("data:4", "data:8", "fsdp:4", "fsdp:8"))
 HEADS = tuple((("lm.layers", 6), ("lm.model", 384), ("lm.heads", heads)) for heads in (6, 3))
-"""A model of as many parameters, with heads of 64 and of 128 components; for rope alone."""
+"""A model with as many parameters and heads of 64 and of 128 components; only for rope."""
 LOOP = (("train.scan", True),)
-"""The layers as one loop; for rope alone."""
+"""Layers as one loop; only for rope."""
 WORDS = (("lm.vocab", 32768),)
-"""A vocabulary of which not all logits fit into memory; for rope alone."""
+"""A vocabulary whose logits do not all fit into memory; only for rope."""
 PACKAGES = ("jax", "jaxlib", "libtpu", "flax")
 
 
 def cases() -> Iterator[Case]:
-    """All programs, in the order of their compilation."""
+    """All programs, in the order of compilation."""
     for program in ("training", "evaluation"):
         yield from (Case(spec, program) for spec in encodings_gpu.ENCODINGS)
     yield from (Case(spec, "training") for spec in MORE)
@@ -49,8 +49,8 @@ def cases() -> Iterator[Case]:
 
 
 def run(todo: Sequence[Case], out: Path) -> None:
-    """Writes a row for each case, and the table, after each program: the row of the file in `out`
-    where the program and its compiler are the same, with the present commit.
+    """Writes a row for each case, and the table, after each program. A row of the file in `out` is
+    kept, with the present commit, if the program and its compiler are the same.
     """
     path, rows = out / NAME, {}
     if path.exists():

@@ -1,9 +1,9 @@
 """The gradient of attention with RoPE by our kernel and by JAX's splash attention, compiled for one
-TPU v5e: why attention/choose.py takes our own for encodings that only rotate, too.
+TPU v5e. It shows why attention/choose.py prefers ours even for encodings that only rotate.
 
-XLA rotates queries and keys before either kernel. Splash attention has the components of a head in
-the 128 lanes of a register, ours has tokens there: with heads of 64 components half of its lanes
-are padding.
+XLA rotates queries and keys before either kernel. Splash attention places the components of a head
+in the 128 lanes of a register; ours places tokens there. With heads of 64 components half of splash
+attention's lanes are padding.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ NO_PARAMETERS: Any = ({},)
 
 
 def run(out: Path) -> None:
-    """Compiles both for each of the sizes and writes kernels.json and kernels.md."""
+    """Compiles both kernels for each size and writes kernels.json and kernels.md."""
     rows = []
     for sizes in SIZES:
         for name, form in ("pe_jax", ours), ("splash attention", others):

@@ -1,5 +1,5 @@
-"""The programs of a run, from the shapes of their inputs alone: nothing is computed, so that they
-can be lowered and compiled for devices that are not there, as libtpu does for a TPU v5e.
+"""The programs of a run, from the shapes of their inputs. Nothing is computed, so they can be
+lowered and compiled for absent devices, as libtpu does for a TPU v5e.
 """
 
 from __future__ import annotations
@@ -25,18 +25,18 @@ from pe_jax.training import mesh as meshes
 from pe_jax.training.step import init, make_steps, structure
 
 TOPOLOGIES = {4: "v5e:2x2", 8: "v5e:2x4"}
-"""The smallest that has so many chips, by their number."""
+"""The smallest topology with each number of chips."""
 EVALUATED = 16384
-"""Tokens of the windows that are evaluated."""
+"""Tokens of the evaluated windows."""
 FULL = re.compile(r"temporaries \(([\d.]+)G\) exceeds available HBM \(([\d.]+)G\)")
-"""What the compiler says of a program that does not fit."""
+"""The compiler's message for a program that does not fit."""
 
 
 @contextlib.contextmanager
 def backend(platform: str, devices: int = 1) -> Iterator[None]:
-    """Within it the package builds the programs that it would build on this platform, "tpu" or
-    "gpu", with so many devices: all seeds at once, fused attention on one device, and dense
-    attention up to a larger size than on a CPU.
+    """Context in which the package builds the programs of this platform, "tpu" or "gpu", with this
+    number of devices: all seeds at once, fused attention on one device, and dense attention up to a
+    larger size than on a CPU.
     """
     with (
         mock.patch.object(jax, "default_backend", lambda: platform),
@@ -46,8 +46,8 @@ def backend(platform: str, devices: int = 1) -> Iterator[None]:
 
 
 def training(run: Run, mesh: Mesh | None = None) -> tuple[Any, tuple[Any, Any]]:
-    """(the jitted `steps` of step.py, the shapes of the state and of the batches for one step, on
-    the mesh where there is one).
+    """(the jitted `steps` of step.py, the shapes of the state and of the batches for one step), on
+    the mesh if there is one.
     """
     seeds, train = run.run.seeds, run.train
     graphdef, _ = structure(run.lm, run.encodings)
@@ -61,8 +61,8 @@ def training(run: Run, mesh: Mesh | None = None) -> tuple[Any, tuple[Any, Any]]:
 
 
 def evaluation(run: Run, length: int) -> tuple[Any, tuple[Any, Any, Any], dict[str, Any]]:
-    """(`target_nats`, the shapes of its inputs, its static arguments) for as many windows of
-    `length` tokens as an evaluation takes at once, all of their tokens scored.
+    """(`target_nats`, the shapes of its inputs, its static arguments) for the number of windows of
+    `length` tokens that an evaluation takes at once, with all tokens scored.
     """
     graphdef, params = structure(run.lm, run.encodings)
     windows = max(1, run.eval.batch_tokens // length)
@@ -73,7 +73,7 @@ def evaluation(run: Run, length: int) -> tuple[Any, tuple[Any, Any, Any], dict[s
 
 
 def placed(inputs: Any, sharding: Sharding) -> Any:
-    """The shapes of arrays that lie where the sharding says."""
+    """The shapes of arrays with this sharding."""
     return jax.tree.map(lambda a: jax.ShapeDtypeStruct(a.shape, a.dtype, sharding=sharding), inputs)
 
 
@@ -84,7 +84,7 @@ class Case:
     spec: str
     program: Literal["training", "evaluation"]
     changes: tuple[tuple[str, Any], ...] = ()
-    """Values of the config that are set otherwise: ("run.mesh", "data:4")."""
+    """Changed values of the config: ("run.mesh", "data:4")."""
 
     @classmethod
     def of(cls, row: Mapping[str, Any]) -> Case:
@@ -92,8 +92,8 @@ class Case:
         return cls(row["spec"], row["program"], tuple(map(tuple, row["changes"])))
 
     def lower(self) -> Any:
-        """The program, lowered for the chips: one step of all seeds, or one pass over as many
-        windows as an evaluation takes at once.
+        """The program, lowered for the chips: one step of all seeds, or one pass over the number of
+        windows that an evaluation takes at once.
         """
         config = encodings_gpu.get_config(f"pe={self.spec}")
         config.update_from_flattened_dict(dict(self.changes))
@@ -114,9 +114,9 @@ class Case:
 
 
 def measure(lowered: Any) -> dict[str, Any]:
-    """What a program needs on each chip: bytes of memory by what holds them, operations, bytes
-    moved, and the seconds of its compilation. Of one that does not fit, the bytes of temporaries
-    that it would have and those that there are.
+    """The requirements of a program on each chip: bytes of memory by use, operations, bytes moved,
+    and the seconds of its compilation. For a program that does not fit, the bytes of temporaries
+    that it needs and those available.
     """
     begun = time.monotonic()
     try:

@@ -13,16 +13,16 @@ from pe_jax.report import words
 Row = Mapping[str, Any]
 
 OPERATIONS = 197e12
-"""Of bfloat16, that a chip does in a second."""
+"""bfloat16 operations of a chip per second."""
 BANDWIDTH = 819e9
-"""Bytes that a chip moves between its memory and its cores in a second."""
+"""Bytes per second between the memory of a chip and its cores."""
 TITLES = {"training": "A training step of all seeds", "evaluation": "Evaluation"}
 HEAD = ("encoding", "memory, GiB", "temporaries, GiB")
 COUNTED = ("TFLOP", "GB moved", "roofline, ms", "bound by")
 
 
 def markdown(rows: Sequence[Row]) -> str:
-    """A table for each kind of program and each change of the config, and how they are read."""
+    """A table for each kind of program and each change of the config, and how to read them."""
     kinds: dict[str, list[Row]] = {}
     for row in rows:
         changes = "".join(f", `{name}={value}`" for name, value in row["changes"])
@@ -36,7 +36,7 @@ def markdown(rows: Sequence[Row]) -> str:
 
 
 def _cells(row: Row) -> list[str]:
-    """Memory, and what XLA has counted."""
+    """Memory, and XLA's counts."""
     name, temporaries = f"`{row['spec']}`", f"{row['temporaries'] / 2**30:.2f}"
     if "available" in row:
         return [name, "does not fit", temporaries]
@@ -51,7 +51,7 @@ def _cells(row: Row) -> list[str]:
 
 
 def _read(rows: Sequence[Row]) -> Iterator[str]:
-    """How the tables are read, a paragraph each."""
+    """How to read the tables, one paragraph each."""
     config = encodings_gpu.get_config()
     lm, train = config.lm, config.train
     windows = config.eval.batch_tokens // EVALUATED

@@ -1,9 +1,9 @@
 """Benchmarks, the commands of scripts/benchmark.
 
-compared   a training step, and a model's forward pass, beside other libraries
+compared   a training step and a forward pass, compared with other libraries
 sides      the processes that are compared
-profile    where the time of pe_jax's training step goes
-encodings  the cost of every encoding against nope
+profile    the time of pe_jax's training step by part
+encodings  the cost of every encoding relative to nope
 attention  each form of attention on one GPU or TPU
-turns      taking turns, medians of paired ratios, and tables
+turns      alternating measurements, medians of paired ratios, and tables
 """

@@ -1,5 +1,5 @@
-"""Benchmarks: a training step beside other libraries, the cost of encodings, long passes, attention
-on an accelerator.
+"""Benchmarks: a training step compared with other libraries, the cost of encodings, long passes,
+attention on an accelerator.
 
 python -m experiments.benchmark step [--turns=12] [--one_core]
 python -m experiments.benchmark profile [SPEC]
@@ -17,7 +17,7 @@ from pathlib import Path
 
 
 def arguments(given: Sequence[str] | None = None) -> argparse.Namespace:
-    """The options of a command line; SystemExit with code 2 and a message if they are wrong."""
+    """Options of the command line. SystemExit with code 2 and a message if they are invalid."""
     parser = argparse.ArgumentParser(
         prog="scripts/benchmark",
         description=(__doc__ or "").partition("\n\n")[0],
@@ -65,7 +65,7 @@ def _swaps(text: str) -> list[str]:
 
 
 def main() -> int:
-    """The exit code."""
+    """Returns the exit code."""
     options = arguments()
     from experiments.benchmark import attention, compared, encodings, profile
     from pe_jax.encodings import ENCODINGS

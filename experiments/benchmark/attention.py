@@ -1,11 +1,11 @@
-"""Attention on the accelerator at hand: how far each form is from dense attention in float32, and
-the time of its forward and of its forward and backward pass.
+"""Attention on an accelerator: the deviation of each form from dense attention in float32, and the
+time of its forward and of its forward and backward pass.
 
-Forms are those of attention/choose.py; `jax.nn.dot_product_attention` by cuDNN, which takes rotated
-queries and keys and biases that are written out; and PyTorch's FlexAttention (Dong et al., 2024;
-arXiv:2412.05496) where torch is installed with CUDA, whose time leaves out the rotation of queries
-and keys. Inputs are bfloat16, tables of biases float32. The error of an array is its largest
-deviation as a share of its largest entry; gradients are those of q, k and v.
+The forms are those of attention/choose.py; cuDNN by `jax.nn.dot_product_attention`, which takes
+rotated queries and keys and explicit biases; and PyTorch's FlexAttention (Dong et al., 2024;
+arXiv:2412.05496) if torch is installed with CUDA. FlexAttention's time excludes the rotation of
+queries and keys. Inputs are bfloat16, tables of biases float32. The error of an array is its
+largest deviation relative to its largest entry; gradients are with respect to q, k and v.
 
 Axes: B sequences, T tokens, H heads, K head size.
 """
@@ -56,7 +56,7 @@ class Sizes:
 
 
 class Inputs(NamedTuple):
-    """What attention reads, and the weights of its outputs in the sum whose gradient is taken."""
+    """Inputs of attention, and the weights of its outputs in the sum that is differentiated."""
 
     params: Any
     q: Any
@@ -73,14 +73,14 @@ class Side(NamedTuple):
     both: Callable[[], Any]
     """The same with the backward pass."""
     values: Callable[[], tuple[Any, tuple[Any, Any, Any]]]
-    """(the output, the gradients of q, k and v), as JAX or NumPy has them."""
+    """(output, gradients of q, k and v), as JAX or NumPy arrays."""
     temporaries: int
-    """Bytes that `both` needs besides its arguments and results."""
+    """Bytes that `both` needs in addition to its arguments and results."""
 
 
 def run(count: int, out: Path) -> None:
-    """Measures every spec in every form that is there, prints the table and writes it with its
-    record. ValueError on a CPU.
+    """Measures every spec in every available form, prints the table and writes it with its record.
+    ValueError on a CPU.
     """
     device = jax.devices()[0]
     if device.platform == "cpu":
@@ -98,7 +98,7 @@ def run(count: int, out: Path) -> None:
 
 
 def sides(spec: str, sizes: Sizes) -> dict[str, Callable[[], Side]]:
-    """How each form that can be tried here is compiled."""
+    """How to compile each form that is available here."""
     backend, given = jax.default_backend(), inputs(spec, sizes)
     fused = functools.partial(
         attend_fused,
@@ -125,7 +125,7 @@ def measure(
     spec: str, sizes: Sizes, sides: Mapping[str, Callable[[], Side]], count: int
 ) -> list[dict[str, Any]]:
     """A row for each form: its errors, the milliseconds of its passes in each of `count` turns, and
-    its temporaries; or what the library says that refuses it.
+    its temporaries; or the library's error message if it refuses the form.
     """
     turns.say(f"{spec}: compiling and warming up")
     one = dataclasses.replace(sizes, batch=1)
@@ -159,7 +159,7 @@ def measure(
 
 
 def markdown(record: Mapping[str, Any]) -> str:
-    """A row for each spec and form: medians of times, and the fused form's as a ratio to them."""
+    """A row for each spec and form: median times, and the fused form's time as a ratio to them."""
     rows = []
     fused = {row["spec"]: row for row in record["rows"] if row["form"] == "fused"}
     for row in record["rows"]:
@@ -184,7 +184,7 @@ def markdown(record: Mapping[str, Any]) -> str:
 
 
 def inputs(spec: str, sizes: Sizes) -> Inputs:
-    """Inputs and parameters of the encodings, all drawn from a normal distribution."""
+    """Inputs and parameters of the encodings, all normally distributed."""
     shape = sizes.batch, sizes.length, sizes.heads, sizes.head
     keys = jax.random.split(jax.random.key(0), 4)
     q, k, v, weights = (jax.random.normal(key, shape, jnp.bfloat16) for key in keys)
@@ -202,7 +202,7 @@ def bound(spec: str, sizes: Sizes, params: Any) -> tuple[Bound, Rows]:
 
 
 def compiled(form: Callable, given: Inputs) -> Side:
-    """A form in JAX, of these inputs."""
+    """A form in JAX, compiled for these inputs."""
 
     def total(*leaves):
         output = form(*leaves)
@@ -226,19 +226,19 @@ def compiled(form: Callable, given: Inputs) -> Side:
 
 
 def error(array: Any, exact: Any) -> float:
-    """The largest deviation as a share of the largest entry of the exact array."""
+    """The largest deviation relative to the largest entry of the exact array."""
     array, exact = (np.asarray(a, np.float32) for a in (array, exact))
     return float(np.abs(array - exact).max() / np.abs(exact).max())
 
 
 def ours_of(spec: str, sizes: Sizes, form: Callable, params: Any, q, k, v) -> Any:
-    """One of our forms, of a batch."""
+    """One of our forms, for a batch."""
     pe, rows = bound(spec, sizes, params)
     return jax.vmap(lambda q, k, v: form(pe, q, k, v, rows, rows))(q, k, v)
 
 
 def biases(pe: Bound, sizes: Sizes) -> Any:
-    """The bias at each distance 0 .. T - 1, [H, T]; None if there is none."""
+    """The bias at each distance 0 .. T - 1, [H, T]; None if there is no bias."""
     if not pe.has("relative_bias"):
         return None
     table = pe.relative("relative_bias", jnp.arange(sizes.length))
@@ -264,7 +264,7 @@ def cudnn(spec: str, sizes: Sizes, params: Any, q, k, v, implementation: Any = "
 
 
 def flex(spec: str, sizes: Sizes, given: Inputs) -> Side:
-    """FlexAttention on this card."""
+    """FlexAttention on this GPU."""
     import torch  # pyright: ignore[reportMissingImports]
 
     form, learned, rotate = flex_form(spec, sizes, given, "cuda")
@@ -298,8 +298,8 @@ def flex_form(
     spec: str, sizes: Sizes, given: Inputs, device: str
 ) -> tuple[Callable[[], Any], list[Any], Callable]:
     """(FlexAttention's output [B, T, H, K] of these inputs, as a function; q, k, v and the table of
-    biases, which on a CPU have no gradient; the rotation of q and k). The bias of a pair is read
-    from a table of all distances; causality and a window are a mask of blocks.
+    biases, which have no gradient on a CPU; the rotation of q and k). The bias of a pair is read
+    from a table of all distances. Causality and a window are a block mask.
     """
     import torch  # pyright: ignore[reportMissingImports]
     from torch.nn.attention import flex_attention as library  # pyright: ignore

@@ -1,4 +1,4 @@
-"""pe_jax beside other libraries: a training step, and the forward pass of a model."""
+"""Comparison of pe_jax with other libraries: a training step, and the forward pass of a model."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from pe_jax.runs.environment import commit
 
 SIDES = "experiments.benchmark.sides"
 OTHERS = {"x-transformers": ("torch", "x_transformers"), "transformers": ("torch", "transformers")}
-"""The packages that sides need whose names begin so."""
+"""Packages required by the sides whose names begin with these."""
 
 Answers = dict[str, list[dict[str, Any]]]
-"""{row: what it answered in each turn}"""
+"""{row: its answers in each turn}"""
 
 
 def step(count: int, one_core: bool, out: Path | None) -> None:
@@ -44,7 +44,7 @@ def step(count: int, one_core: bool, out: Path | None) -> None:
 
 
 def step_markdown(record: Mapping[str, Any]) -> str:
-    """A row for each side: its time, the ratio of pe_jax's to it, and how it is made."""
+    """A row for each side: its time, the ratio of pe_jax's time to it, and how it was made."""
     rows = []
     for side, times in record["ms"].items():
         facts, paired = record["sides"][side], turns.ratio(record["ms"][OURS], times)
@@ -79,8 +79,8 @@ def step_of(record: Mapping[str, Any]) -> str:
 def passes(
     source: str, lengths: Sequence[int], swaps: Sequence[str], count: int, out: Path
 ) -> None:
-    """Times a pass of a model at each length: as it is, with each swap, and of a pretrained one in
-    transformers where that is installed. All rows of a library share a process.
+    """Times a pass of a model at each length: unmodified, with each swap, and, for a pretrained
+    model, in transformers if that is installed. All rows of a library share a process.
     """
     host = turns.machine()
     libraries = _installed(PASSES) if ":" in source else ["pe_jax"]
@@ -97,7 +97,7 @@ def passes(
 
 def passes_markdown(record: Mapping[str, Any]) -> str:
     """A table for each length: seconds, the ratio to transformers (else to pe_jax), the score, and
-    the temporaries that XLA plans; and of the process of each library its peak memory.
+    the temporaries that XLA plans. Below it the peak memory of each library's process.
     """
     peaks = {
         library: max(

@@ -1,15 +1,15 @@
-"""The cost of every encoding: the time and memory of its training step, against nope's.
+"""The cost of every encoding: time and memory of its training step, relative to nope's.
 
     ratio = time of the encoding's step / time of nope's just before, in the same process
 
-nope against itself shows the noise. Memory is what XLA plans for the temporaries of a compiled
-program: it is exact, and nearly all the memory of a step, since the step writes the new state over
-the old one. The model has the widths of sides.Workload and the quickstart's depth of 2 layers. It
-is trained at T=128 with dense and at T=1024 with blockwise attention, on as many tokens a step.
-In a wider model the dense layers weigh more, and every encoding costs less; in a deeper one, so do
-encodings that act once on the model's input. Encodings that only move positions are measured with
-rope. Evaluation is one forward pass of a sequence, all its tokens scored, by a model that was
-trained at the longest of the lengths.
+nope against itself shows the noise. Memory is XLA's plan for the temporaries of a compiled program.
+It is exact, and nearly all the memory of a step, since the step writes the new state over the old
+one. The model has the widths of sides.Workload and the quickstart's depth of 2 layers. It is
+trained at T=128 with dense and at T=1024 with blockwise attention, on as many tokens a step. In a
+wider model the dense layers dominate more, and every encoding costs relatively less. In a deeper
+one the same holds for encodings that act once on the model's input. Encodings that only change
+positions are measured with rope. Evaluation is one forward pass of a sequence with all tokens
+scored, by a model trained at the longest of the lengths.
 """
 
 from __future__ import annotations
@@ -38,32 +38,32 @@ from pe_jax.storage import records
 from pe_jax.training.step import init, make_steps, structure
 
 Measurement = Mapping[str, Any]
-"""What is recorded of one encoding: times in ms a step, memory in bytes."""
+"""The record of one encoding: times in ms a step, memory in bytes."""
 
 AIMS = {"content": 1.5}
-"""The most that an encoding of a group may cost, as a multiple of nope's cost."""
+"""The largest acceptable cost of an encoding of a group, as a multiple of nope's cost."""
 AIM = 1.15
-"""The same for the groups that are not in AIMS."""
+"""The same for groups that are not in AIMS."""
 LINEAR = 1.2
-"""The largest exponent of memory that counts as linear: blocks grow with the length, too."""
+"""The largest exponent of memory that counts as linear: blocks also grow with the length."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Plan:
-    """What is measured of each encoding."""
+    """The measurements of each encoding."""
 
     work: Workload = Workload(LmConfig(vocab=256, layers=2, model=128, heads=4, mlp=512))
     training: tuple[tuple[int, int, int], ...] = ((128, 32, 6), (1024, 4, 2))
-    """(T, batch, steps in one call, as training makes several)."""
+    """(T, batch, steps in one call; training also makes several)."""
     evaluation: tuple[int, ...] = (8192, 16384)
     """Tokens of the sequence."""
     turns: int = 6
-    """Of nope and the encoding, at each length. With fewer than 6 there is no interval."""
+    """Turns of nope and the encoding, at each length. With fewer than 6 there is no interval."""
 
 
 def trained(spec: str, work: Workload, steps: int) -> tuple[Callable[[], float], int]:
-    """(a function that trains on and gives the milliseconds a step, the bytes of temporaries) of
-    the compiled training step of a spec.
+    """(a function that continues training and returns the milliseconds a step, the bytes of
+    temporaries) of the compiled training step of a spec.
     """
     members = work.encodings(spec)
     graphdef, _ = structure(work.lm, members)
@@ -81,7 +81,7 @@ def trained(spec: str, work: Workload, steps: int) -> tuple[Callable[[], float],
 
 
 def measure(name: str, plan: Plan, nopes: dict[int, Any]) -> dict[str, Any]:
-    """One encoding; the steps of nope, by length, are compiled once."""
+    """Measures one encoding; the steps of nope, by length, are compiled once."""
     spec = spec_of(name, plan.work.lm.dims(plan.work.train.length))
     training = []
     for length, batch, steps in plan.training:
@@ -146,13 +146,13 @@ def run(names: Sequence[str], plan: Plan, out: Path | None) -> None:
 
 
 def aim(measured: Measurement) -> float:
-    """The most that this encoding may cost, as a multiple of nope's cost."""
+    """The largest acceptable cost of this encoding, as a multiple of nope's cost."""
     return AIMS.get(measured["group"], AIM)
 
 
 def exponent(measured: Measurement) -> float | None:
-    """p of memory ~ length^p, from the shortest and the longest evaluation that have a value; None
-    unless there are two.
+    """p of memory ~ length^p, from the shortest and the longest evaluation with a value; None if
+    there are fewer than two.
     """
     known = [(e["length"], e["memory"]) for e in measured["evaluation"] if "memory" in e]
     if len(known) < 2:
@@ -162,8 +162,8 @@ def exponent(measured: Measurement) -> float | None:
 
 
 def misses(measured: Measurement) -> list[str]:
-    """What costs more than the aim, such as "time at 1,024"; "perhaps time at 1,024" where the
-    median is above the aim, but a part of its interval is not.
+    """The costs above the aim, such as "time at 1,024"; "perhaps time at 1,024" if the median is
+    above the aim but part of its interval is not.
     """
     most, missed = aim(measured), []
     for part in measured["training"]:
@@ -184,7 +184,7 @@ def shown(part: Mapping[str, Any]) -> str:
 
 
 def markdown(kept: Mapping[str, Any]) -> str:
-    """The table, the cheapest encodings first, those that miss their aim, and the conditions."""
+    """The table, cheapest first, the encodings that miss their aim, and the conditions."""
     plan, shape, host = (kept["about"][name] for name in ("plan", "shape", "machine"))
     lengths = [f"{length:,}" for length, *_ in plan["training"]]
     head = ["encoding", "group", *(f"step, T={n} (95 %)" for n in lengths)]
@@ -239,5 +239,5 @@ def _cells(measured: Measurement) -> list[str]:
 
 
 def _cost(measured: Measurement) -> float:
-    """The mean logarithm of its ratios of times."""
+    """Mean logarithm of the ratios of times."""
     return statistics.fmean(math.log(part["ratio"]) for part in measured["training"])

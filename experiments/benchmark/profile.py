@@ -1,5 +1,5 @@
-"""Where the time of a training step goes: the instructions of XLA's program, by the named scopes of
-the model that they come from. Several instructions fused into one count for the scope of the last.
+"""The time of a training step by part: the instructions of XLA's program, by the named scopes of
+the model. Several fused instructions count for the scope of the last.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ PARTS = {
     "optimizer": r"\boptimizer\b",
     "norms, sums, embedding": "",
 }
-"""The scopes of each part; an instruction belongs to the first that it matches."""
+"""The scopes of each part; an instruction belongs to the first part that it matches."""
 
 
 def run(spec: str, times: int, out: Path) -> None:
@@ -52,7 +52,7 @@ def run(spec: str, times: int, out: Path) -> None:
 
 
 def markdown(record: Mapping[str, Any]) -> str:
-    """A row for each part: its milliseconds a step on one core, on all, and their shares."""
+    """A row for each part: its milliseconds a step on one core and on all, and their shares."""
     columns, faults = collections.defaultdict(list), []
     for asked in record["cores"].values():
         whole = statistics.median(one["ms"] for one in asked)
@@ -72,7 +72,7 @@ def markdown(record: Mapping[str, Any]) -> str:
 
 
 def side(spec: str, work: Workload) -> tuple[Facts, Ask]:
-    """Each answer is of CALL steps in one call: milliseconds a step by the wall and by part, and
+    """Each answer covers CALL steps in one call: milliseconds a step by wall time and by part, and
     page faults a step.
     """
     encodings = work.encodings(spec)
@@ -108,8 +108,8 @@ def side(spec: str, work: Workload) -> tuple[Facts, Ask]:
 
 
 def _scopes(program: str) -> dict[str, str]:
-    """The scopes of each instruction, with its operation and its kind at the end, without loops and
-    calls, which hold others.
+    """The scopes of each instruction, followed by its operation and kind, without loops and calls,
+    which contain others.
     """
     found = re.findall(r"^\s*(?:ROOT )?%([\w.\-]+) = [^=]*? ([\w\-]+)\((.*)$", program, re.M)
     return {

@@ -1,10 +1,10 @@
-"""The sides that compared.py lets take turns, each in a process of its own.
+"""The sides that compared.py measures in turn, each in its own process.
 
 A process builds its side, prints facts about it as one line of JSON, and then answers each line of
-words with the milliseconds that its task took, wall time and CPU time, without compilation. A
-training step, asked for by an empty line, is a forward and a backward pass, clipping and AdamW, on
-random tokens in main memory. A pass of a model, "LENGTH SWAP", is of one window of random tokens,
-of which the last KEPT are scored.
+words with the milliseconds of its task, wall time and CPU time, without compilation. An empty line
+asks for a training step: a forward and a backward pass, clipping and AdamW, on random tokens in
+main memory. "LENGTH SWAP" asks for a pass of a model over one window of random tokens, with the
+last KEPT scored.
 """
 
 from __future__ import annotations
@@ -39,18 +39,18 @@ KEPT = 256
 
 Facts = dict[str, Any]
 Ask = Callable[..., Facts]
-"""ask(*words) -> what a turn has come to."""
+"""ask(*words) -> the result of a turn."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Workload:
-    """The model and the training that are timed, with the same numbers on every side."""
+    """The timed model and training, with the same sizes on every side."""
 
     lm: LmConfig = LmConfig(vocab=256, layers=4, model=128, heads=4, mlp=512)
     train: TrainConfig = TrainConfig(length=128, batch=32, steps_per_call=CALL)
 
     def sized(self, **changes: int) -> Workload:
-        """The same with another `length` or `batch`."""
+        """The same workload with another `length` or `batch`."""
         return dataclasses.replace(self, train=dataclasses.replace(self.train, **changes))
 
     def encodings(self, spec: str) -> tuple[Encoding, ...]:
@@ -63,13 +63,13 @@ class Workload:
         return np.random.default_rng(0).integers(0, self.lm.vocab, size).astype(np.int32)
 
     def sizes(self) -> Facts:
-        """The sizes of model and batch, which a record keeps as "shape"."""
+        """The sizes of model and batch, recorded as "shape"."""
         model = {k: getattr(self.lm, k) for k in ("layers", "model", "heads", "mlp", "vocab")}
         return model | {"length": self.train.length, "batch": self.train.batch}
 
 
 def timed(call: Callable[[], Any], count: int = 1) -> tuple[Any, Facts]:
-    """(what a call gives, its milliseconds for each of `count` steps)."""
+    """(the result of a call, its milliseconds for each of `count` steps)."""
     wall, cpu = time.perf_counter(), time.process_time()
     result = call()
     wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
@@ -77,7 +77,7 @@ def timed(call: Callable[[], Any], count: int = 1) -> tuple[Any, Facts]:
 
 
 def pe_jax_side(work: Workload, spec: str) -> tuple[Facts, Ask]:
-    """This package as a run uses it: one seed, CALL steps in one jitted scan."""
+    """This package as in a run: one seed, CALL steps in one jitted scan."""
     encodings = work.encodings(spec)
     graphdef, params = structure(work.lm, encodings)
     state = init(work.lm, encodings, work.train, (0,))
@@ -126,7 +126,7 @@ def plain_jax_side(work: Workload) -> tuple[Facts, Ask]:
 
 
 def x_transformers_side(work: Workload, flash: bool) -> tuple[Facts, Ask]:
-    """x-transformers on PyTorch, eager, as its README uses it."""
+    """x-transformers on PyTorch, eager, as in its README."""
     import torch  # pyright: ignore[reportMissingImports]
     import x_transformers as x  # pyright: ignore[reportMissingImports]
 
@@ -176,7 +176,7 @@ def _trained(call: Callable, params: Any, form: str, *packages: str) -> tuple[Fa
 
 
 def allocator() -> str:
-    """The name of this process's malloc, by the libraries that it has mapped."""
+    """The name of this process's malloc, from the libraries that it has mapped."""
     maps = Path("/proc/self/maps")
     text = maps.read_text() if maps.exists() else ""
     known = [name for name in ("tcmalloc", "jemalloc", "mimalloc") if name in text]
@@ -184,7 +184,7 @@ def allocator() -> str:
 
 
 def pass_of_pe_jax(source: str) -> tuple[Facts, Ask]:
-    """A pretrained model, or the model of a run's folder, as it is or with a swap."""
+    """A pretrained model, or the model of a run's folder, unmodified or with a swap."""
     from pe_jax.runs.trained import load
 
     model, compiled = load(source), {}
@@ -252,11 +252,11 @@ STEPS: dict[str, Callable[[], tuple[Facts, Ask]]] = {
     "x-transformers, rope, flash": lambda: x_transformers_side(Workload(), flash=True),
 }
 PASSES = {"pe_jax": pass_of_pe_jax, "transformers": pass_of_transformers}
-"""The sides of a forward pass, by library, each made with the source of a model."""
+"""The sides of a forward pass, by library; each is built from the source of a model."""
 
 
 class PlainBlock(nnx.Module):
-    """x + attention(norm(x)), then x + mlp(norm(x)): pe_jax's with rope, written the usual way."""
+    """x + attention(norm(x)), then x + mlp(norm(x)): pe_jax's with rope, in the usual style."""
 
     def __init__(self, config: LmConfig, *, rngs: nnx.Rngs):
         def dense(inputs: int, outputs: int) -> nnx.Linear:
@@ -280,7 +280,7 @@ class PlainBlock(nnx.Module):
 
 
 class PlainLM(nnx.Module):
-    """Tokens [B, T] to logits [B, T, V]. The parameters have the names and shapes of those of
+    """Tokens [B, T] to logits [B, T, V]. The parameters have the names and shapes of
     pe_jax.model.lm.LM (`down` transposed).
     """
 

@@ -1,4 +1,5 @@
-"""Sides that take turns, so that noise hits all of them alike: paired ratios, medians and tables.
+"""Alternating measurements of several sides, so that noise affects all of them alike: paired
+ratios, medians and tables.
 
 ratio = time of one side / time of another, in the same turn
 """
@@ -37,7 +38,7 @@ class Ratio(NamedTuple):
 
 
 def ratio(times: Sequence[float], others: Sequence[float]) -> Ratio:
-    """The ratio of `times` to `others`, turn by turn. ValueError unless there are as many."""
+    """The ratio of `times` to `others`, turn by turn. ValueError if their numbers differ."""
     ratios = [own / other for own, other in zip(times, others, strict=True)]
     bounds = stats.quantile_test(ratios, p=0.5).confidence_interval(0.95)
     interval = None if math.isnan(bounds.low) else (float(bounds.low), float(bounds.high))
@@ -45,7 +46,7 @@ def ratio(times: Sequence[float], others: Sequence[float]) -> Ratio:
 
 
 class Worker:
-    """The process of a side: it is asked by lines of words and answers by lines of JSON."""
+    """The process of a side, which is asked by lines of words and answers by lines of JSON."""
 
     def __init__(self, *command: str, cores: set[int] | None = None):
         self.command = command
@@ -72,12 +73,12 @@ class Worker:
         raise RuntimeError(f"{' '.join(self.command)} ended with code {self.process.wait()}")
 
     def close(self) -> None:
-        """Ends the input of the process, which stops it, and waits for its end."""
+        """Closes the input of the process, which stops it, and waits for its end."""
         self.process.communicate()
 
 
 def machine() -> dict[str, Any]:
-    """Processor, cores, load and Python."""
+    """Processor, cores, load and Python version."""
     info = Path("/proc/cpuinfo")
     lines = info.read_text().splitlines() if info.exists() else []
     names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
@@ -90,19 +91,19 @@ def machine() -> dict[str, Any]:
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """A Markdown table; rows that are short are filled up."""
+    """A Markdown table; short rows are padded."""
     lines = [head, ["---"] * len(head), *rows]
     full = [[*cells, *[""] * (len(head) - len(cells))] for cells in lines]
     return "\n".join(f"| {' | '.join(cells)} |" for cells in full)
 
 
 def say(text: str) -> None:
-    """Prints progress to standard error: standard output is for the report."""
+    """Prints progress to standard error; standard output is for the report."""
     print(text, file=sys.stderr, flush=True)
 
 
 def report(record: Mapping[str, Any], text: str, path: Path | None) -> None:
-    """Prints a report, and writes it with its record unless there is no path."""
+    """Prints a report, and writes it with its record if a path is given."""
     print(text)
     if path:
         write(path, record, text)

@@ -1,11 +1,11 @@
-"""How often the tests of a report err, by simulation: the figures of docs/runs.md.
+"""Error rates of the statistical tests in reports, by simulation: the figures of docs/runs.md.
 
 python -m experiments.docs.marks [DRAWS]
 
-Values of models and seeds are drawn whose truth is known: what seeds share, plus noise of each
-model, whose standard deviations are equal or spread log-normally (sigma 1). Prints how often at
-least one of the truly best models is left without bold, and how often a paired 95 % interval holds
-the true difference.
+Values of models and seeds are simulated with known truth: a shared effect of each seed, plus noise
+of each model, with standard deviations that are equal or log-normally distributed (sigma 1). Prints
+how often at least one of the truly best models is not bold, and how often a paired 95 % interval
+contains the true difference.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ import numpy as np
 from pe_jax.report import stats
 
 WORSE = 1.0
-"""How much worse than the best the other models are: 50 standard deviations of equal noise."""
+"""The deficit of the other models: 50 standard deviations of equal noise."""
 
 
 def draw(rng: np.random.Generator, models: int, seeds: int, tied: int, spread: float) -> list[dict]:
-    """Values by seed of each model, lower being better; the first `tied` are the best."""
+    """Values by seed of each model, lower being better; the first `tied` models are the best."""
     deviations = 0.02 * np.exp(spread * rng.normal(size=(models, 1)))
     values = 0.01 * rng.normal(size=seeds) + deviations * rng.normal(size=(models, seeds))
     values[tied:] += WORSE
@@ -37,7 +37,7 @@ def unmarked(models: int, seeds: int, tied: int, spread: float, draws: int) -> f
 
 
 def covered(seeds: int, draws: int) -> float:
-    """How often the interval of a paired difference holds the true one, here 0."""
+    """How often the interval of a paired difference contains the true difference, here 0."""
     rng = np.random.default_rng(seeds)
     found = (stats.paired(*draw(rng, 2, seeds, 2, 1.0)) for _ in range(draws))
     return float(np.mean([abs(change.mean) <= change.half for change in found]))

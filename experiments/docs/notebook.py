@@ -1,6 +1,6 @@
 """Executes docs/positions.ipynb in a fresh kernel and writes the outputs into it.
 
-The kernel works in an empty folder, so that every result is of the present code and no file stays
+The kernel works in an empty folder, so every result comes from the present code and no file is left
 behind. Needs the packages of the extra "notebook".
 """
 

@@ -1,54 +1,56 @@
-"""The numbers of prose that are marked by the place in results/ that they come from, computed anew.
+"""Recomputes numbers in prose. A mark before a number names its source in results/:
 
     <!-- results/STUDY LABEL METRIC LENGTH -->2.57
 
-is the mean over replicas of the row with that label ("rope", or "rope, yarn" with a swap), by that
-metric at that length, or at `beyond`: over all lengths beyond training. results/STUDY:TASK is one
-task of a study of several, results/STUDY:64 one training length, results/STUDY:steps=3000 one
-number of training steps, results/STUDY:width=64 one width of the model, results/STUDY:rate=0.003
-one learning rate and results/STUDY:loss=all one train.loss. After "±" stands the half width of the
-95 % interval. `less` subtracts the value at another length, of the study and label of the value
-before it unless it names others, from that of each replica that has both, or a number with
-decimals; after a comma it subtracts what follows as a whole:
+This is the mean over replicas of the row with that label ("rope", or "rope, yarn" with a swap), by
+that metric at that length. The length `beyond` is the mean over all lengths beyond training. A
+colon selects a part of the study: results/STUDY:TASK a task, results/STUDY:64 a training length,
+results/STUDY:steps=3000 a number of training steps, results/STUDY:width=64 a width of the model,
+results/STUDY:rate=0.003 a learning rate, results/STUDY:loss=all a train.loss. After "±" stands the
+half width of the 95 % interval.
+
+`less` subtracts, from the value of each replica that has both, the value at another length. Its
+study and label are those of the value before it unless it names others. A number with decimals can
+also be subtracted. After a comma, `less` subtracts the whole expression that follows:
 
     <!-- results/STUDY rope same_targets 1024 less 64 -->+3.20 ± 1.83
     <!-- results/STUDY rope same_targets 1024 less 64, less alibi 1024 less 64 -->+3.24
     <!-- results/STUDY rope same_targets 1024 less alibi 1024 nats -->2.21
     <!-- results/STUDY:256 rope same_targets 256 less results/STUDY:64 rope 64 each -->−0.01, 0.02
 
-`nats` turns bits into nats. At the end, `each` asks for the value of every replica, `sd` for the
-mean in standard deviations of the replicas, `p` for the two-sided p of a t test that the mean is
-zero, without correction, and `tells` for the mean that this test, at 5 %, would tell from zero in
-four cases of five if replicas scattered as they do:
+`nats` converts bits to nats. A word at the end selects another value: `each`, the value of every
+replica; `sd`, the mean in standard deviations of the replicas; `p`, the two-sided p of a t test
+that the mean is zero, without correction; `tells`, the mean that this test, at 5 %, detects with a
+power of 80 %, given the spread of the replicas:
 
     <!-- results/STUDY rope same_targets 1024 less alibi 1024 p -->0.021
 
-With the metric `validation` it is the score of validation text, or samples, after training, at the
-training length:
+The metric `validation` is the score of validation text, or samples, after training, at the training
+length:
 
     <!-- results/STUDY:64 rope validation 64 less results/STUDY:256 rope 256 -->0.09
 
-A method without a model is named as its row is, and has one number:
+A model-free baseline has the name of its row, and one number:
 
     <!-- results/STUDY no model: Bayes last_bits 64 less 1024 -->0.29
 
-With the metric `rho` the number is Spearman's. In place of the label stands what the order of the
-encodings is compared with: a file of results/reference, in its column `at`, or another study, by
-the same_targets of the labels that both have:
+The metric `rho` is Spearman's rho between two orders of the encodings. The label then names the
+other order: a file of results/reference, at its column `at`, or another study, by the same_targets
+of the labels that both have:
 
     <!-- results/STUDY kerple rho 2x -->0.90
     <!-- results/STUDY:64 results/STUDY:256 rho 512 -->0.83
 
-A number of a file of results/reference is named by its spec, with its swap and its variant behind
-commas, and by its column `at`; behind a colon stands the task, if the file has several. It stands
-with the metric `published`, or behind `less`, in the unit of the difference:
+A number in a file of results/reference is named by its spec, followed by its swap and variant after
+commas, and by its column `at`. If the file has several tasks, a colon selects one. It is used with
+the metric `published`, or after `less`, in the unit of the difference:
 
     <!-- results/reference/dyck mapformer(rank=2), deepest=12 published 128 -->63.8
     <!-- results/reference/dyck pope published 32 less rope 32 -->1.9
     <!-- results/reference/chomsky:even_pairs alibi published beyond -->73.52
     <!-- results/STUDY rope nonoverlapping 8192 less results/reference/pj_rope rope 8x nats -->0.01
 
-Numbers keep their decimals, and their plus signs if they have any.
+Numbers keep their decimals and plus signs.
 """
 
 from __future__ import annotations
@@ -81,8 +83,9 @@ AT_BEGINNING = re.compile(r"^[ \t]*(?:[-*] )?<!-- results/.*", re.M)
 
 
 def written(text: str) -> str:
-    """The text with its marked numbers computed anew. ValueError for a mark that cannot be read, or
-    whose study has not what it names, and for one that begins a line, which no Markdown follows.
+    """The text with its marked numbers recomputed. ValueError for an unreadable mark, a mark
+    without a value in the study, and a mark that begins a line, where Markdown would read it as
+    HTML.
     """
     if unread := re.findall(r"<!-- results/.*?-->\S*", MARK.sub("", text), re.S):
         raise ValueError(f"marks that cannot be read: {', '.join(unread)}")
@@ -117,8 +120,8 @@ def _anew(mark: re.Match[str]) -> str:
 
 
 def _scores(mark: re.Match[str]) -> list[float]:
-    """The mean, the value of each replica or what `test` asks for; then the half width of the
-    interval, if there is one in the text.
+    """The mean, the value of each replica or the result of `test`; then the half width of the
+    interval, if the text has one.
     """
     unit = cells.described(mark["metric"]).unit
     if mark["nats"] and not unit.startswith("bits"):
@@ -139,8 +142,8 @@ def _scores(mark: re.Match[str]) -> list[float]:
 
 
 def _differences(mark: re.Match[str], scale: float) -> Any:
-    """The values by replica, or the one number of a paper or of a method without a model, with what
-    the mark subtracts taken off; a number there is in the unit of which a score's has `scale`.
+    """The values by replica, or the one number of a paper or of a model-free baseline, minus the
+    terms that the mark subtracts. A single number is in the unit of scores times `scale`.
     """
     where, label, metric = mark["study"], mark["label"], mark["metric"]
 
@@ -173,7 +176,9 @@ def _differences(mark: re.Match[str], scale: float) -> Any:
 
 
 def _tells(values: Sequence[float]) -> float:
-    """The mean whose noncentral t distribution has four fifths above the bound of the test."""
+    """The mean whose noncentral t distribution has four fifths above the critical value of the
+    test.
+    """
     from scipy import optimize, special
 
     n = len(values)
@@ -185,7 +190,7 @@ def _tells(values: Sequence[float]) -> float:
 
 
 def _values(where: str, label: str, metric: str, length: str) -> Mapping[Replica, float]:
-    """The values by replica of the model of that label."""
+    """The values by replica of the model with that label."""
     if metric == "validation":
         return _validation(where, label, length)
     table, row = _row(where, label, metric)
@@ -202,7 +207,7 @@ def _values(where: str, label: str, metric: str, length: str) -> Mapping[Replica
 
 
 def _validation(where: str, label: str, length: str) -> dict[Replica, float]:
-    """The score of validation text of each seed of the one run of that label and length."""
+    """The validation score of each seed of the one run with that label and length."""
     runs = [one for one in _results(where) if (one.label, str(one.train.length)) == (label, length)]
     if len(runs) != 1:
         raise ValueError(f"{where} has {len(runs)} runs {label!r} trained at {length}")
@@ -211,7 +216,7 @@ def _validation(where: str, label: str, length: str) -> dict[Replica, float]:
 
 
 def _without_model(where: str, label: str, metric: str, length: str) -> float:
-    """The value of a method without a model."""
+    """The value of a model-free baseline."""
     table, row = _row(where, label, metric)
     of_length = dict(zip(map(str, table.lengths), row.cells, strict=True))
     cell = (of_length | {"beyond": row.beyond}).get(length)
@@ -219,7 +224,7 @@ def _without_model(where: str, label: str, metric: str, length: str) -> float:
 
 
 def _row(where: str, label: str, metric: str) -> tuple[Table, TableRow]:
-    """The one row of that label, and its table."""
+    """The one row with that label, and its table."""
     rows = [
         (table, row)
         for table in _tables(where, metric)
@@ -255,7 +260,7 @@ def _rho(mark: re.Match[str]) -> list[float]:
 
 
 def _published(where: str, label: str, at: str) -> float:
-    """The number of a file of results/reference."""
+    """The number in a file of results/reference."""
     file, _, task = where.partition(":")
     found = [
         entry.value
@@ -277,7 +282,7 @@ def _labels(where: str) -> set[str]:
 
 @functools.cache
 def _results(where: str) -> list[Result]:
-    """The results of a study, or of the part of it that follows a colon."""
+    """The results of a study, or of the part named after a colon."""
 
     def names(one: Result) -> tuple[str, ...]:
         width, loss = one.config["lm"]["model"], one.config["train"].get("loss", "scored")

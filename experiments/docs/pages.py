@@ -1,9 +1,9 @@
-"""Pages of the site, which mkdocs asks for while it builds (mkdocs.yml names this file as a hook).
+"""Generated pages of the site, as a hook of mkdocs (see mkdocs.yml).
 
-The site has the tree of the repository, so that a relative link of a Markdown file holds in both. A
-link to a file of code leads to a page with its source, a link to a folder of results to the page of
-the study. What is generated, from docstrings, configs and results: reference/ with a page for each
-public name, command, encoding and task, and for metrics, swaps and knobs.
+The site has the tree of the repository, so relative links of Markdown files work in both. A link to
+a code file leads to a page with its source, and a link to a folder of results to the page of the
+study. Pages in reference/ are generated from docstrings, configs and results: one for each public
+name, command, encoding and task, and one each for metrics, swaps and knobs.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from mkdocs.structure.files import File, Files
 ROOT = Path(__file__).resolve().parents[2]
 LINK = re.compile(r"(?<=\]\()(?!\w+:)([^)\s#]+)")
 ORDER = ("NOTES", "README", "overview", "table", "published", "baseline")
-"""The order of the Markdown files of a study on its page; others follow."""
+"""Order of the Markdown files of a study on its page; others follow."""
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
@@ -49,7 +49,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 
 def on_page_content(html: str, **_: object) -> str:
-    """The cells of tables that are sentences get a class: they alone may be wrapped."""
+    """Gives table cells with sentences a class; only these may be wrapped."""
 
     def marked(cell: re.Match[str]) -> str:
         sentence = len(re.sub("<.*?>", "", cell[2])) > 45
@@ -63,7 +63,7 @@ def relative(path: Path) -> str:
 
 
 def linked(text: str, page: str, pages: Mapping[str, str]) -> str:
-    """The text of a page, with the links to files of code and of results led to their pages."""
+    """The text of a page, with links to code and results redirected to their pages."""
 
     def led(match: re.Match[str]) -> str:
         target = posixpath.normpath(posixpath.join(posixpath.dirname(page), match[1]))
@@ -77,7 +77,7 @@ def linked(text: str, page: str, pages: Mapping[str, str]) -> str:
 
 @functools.cache
 def moved() -> dict[str, str]:
-    """{file of the repository: the page that shows it}, where the page has another path."""
+    """{file of the repository: the page that shows it}, if the page has another path."""
     from pe_jax.encodings import ENCODINGS
     from pe_jax.tasks import TASKS
 
@@ -119,7 +119,7 @@ def notebook(path: Path) -> str:
 
 
 def sources(pages: Mapping[str, str]) -> dict[str, str]:
-    """The pages of the files of code that others link."""
+    """Pages of the code files that others link to."""
     made = {}
     for page, text in pages.items():
         for link in LINK.findall(text):
@@ -136,7 +136,7 @@ def sources(pages: Mapping[str, str]) -> dict[str, str]:
 
 
 def prose(text: str) -> str:
-    """A docstring as Markdown: signs of formulas stand for themselves, papers are links."""
+    """A docstring as Markdown: formula characters are escaped, and papers are links."""
     parts = re.split(r"(`[^`]*`|^ {4}.*$)", text.strip("\n").rstrip(), flags=re.M)
     escaped = (re.sub(r"([\\*_\[\]])", r"\\\1", part.replace("<", "&lt;")) for part in parts)
     plain = "".join(parts[i] if i % 2 else part for i, part in enumerate(escaped))
@@ -177,7 +177,7 @@ def reference() -> dict[str, str]:
 
 
 def listed(about: Mapping[str, str]) -> str:
-    """A list of links to pages, with a sentence on each."""
+    """A list of links to pages, each with one sentence."""
     return "\n".join(
         f"- [`{posixpath.basename(page)}`]({page}.md)" + f": {prose(text)}" * bool(text)
         for page, text in about.items()
@@ -212,7 +212,7 @@ def shown(default: object) -> str:
 
 
 def one_page() -> dict[str, str]:
-    """Metrics, and the knobs of the config."""
+    """Pages of metrics, and of the config fields."""
     from pe_jax.commands import docstrings
     from pe_jax.commands.list import LISTS
     from pe_jax.metrics import METRICS
@@ -252,11 +252,11 @@ IDEALS = {
     "same at any length": "the same difference between two places, whatever the length of the text",
     "bounded": "bounded values",
 }
-"""What is asked of an ideal encoding, by the columns of the atlas."""
+"""The properties of an ideal encoding, by column of the atlas."""
 
 
 def facts(name: str) -> Iterator[str]:
-    """Its properties and its figure, as `pe-jax atlas` has found them."""
+    """The properties and the figure of an encoding, as computed by `pe-jax atlas`."""
     if found := properties().get(name):
         asked = [f"- {text}: **{found[column]}**" for column, text in IDEALS.items()]
         yield "## What introductions ask of an ideal encoding\n\n" + "\n".join(asked)
@@ -288,7 +288,7 @@ def cost(name: str) -> Iterator[str]:
 
 
 def results(name: str) -> Iterator[str]:
-    """The rows of results/encodings that have it, and the studies that name it."""
+    """The rows of results/encodings with this encoding, and the studies that name it."""
     tables = {path.parent: labels(path) for path in sorted((ROOT / "results").glob("*/table.md"))}
     of_all = tables.pop(ROOT / "results/encodings")
     lines = [line for label, line in of_all if name in label.partition(",")[0].split("+")]
@@ -317,7 +317,7 @@ def labels(path: Path) -> list[tuple[str, str]]:
 
 @functools.cache
 def properties() -> dict[str, dict[str, str]]:
-    """{encoding: its row} of the table of the atlas."""
+    """{encoding: its row} from the table of the atlas."""
     with (ROOT / "results/atlas/properties.csv").open(encoding="utf-8") as file:
         return {row["encoding"]: row for row in csv.DictReader(file)}
 
@@ -352,7 +352,7 @@ def study(folder: Path) -> str:
 
 
 def made_by(folder: Path) -> Iterator[str]:
-    """The config of the study, which has the name of the study's folder in results/."""
+    """The config of the study, which has the same name as its folder in results/."""
     name = folder.relative_to(ROOT / "results").parts[0]
     for config in (f"pe_jax/configs/{name}.py", f"configs/{name}.py"):
         if (ROOT / config).exists():

@@ -1,5 +1,5 @@
-"""The picture of README.md: seven encodings on text, where a flat line keeps its value, and on a
-task whose answer may stand anywhere in the window, where a high line uses all of it.
+"""The figure of README.md. Left: seven encodings on text, where a flat line keeps its score. Right:
+a task whose answer may be anywhere in the window, where a high line uses all of it.
 
 scripts/readme writes it, docs/extrapolation.png, from results/quickstart and results/retrieval.
 """
@@ -22,7 +22,7 @@ AXES = {
     "same_targets": ("bits per byte (lower is better)", (1.8, 5.6)),
     "accuracy": ("tokens found, in % (higher is better)", (-2.0, 102.0)),
 }
-"""The title of the axis of y, and its ends."""
+"""The title and the limits of the y axis."""
 LENGTH, TASKS = 64, {"text", "induction"}
 
 
@@ -56,7 +56,7 @@ def draw() -> Any:
 
 
 def lines(name: str, metric: str) -> list[style.Line]:
-    """The line of each encoding of a study that is trained at 64 tokens and has the metric."""
+    """The line of each encoding of a study that was trained at 64 tokens and has the metric."""
     results = [
         result
         for result in study.load(ROOT / "results" / name)
@@ -70,5 +70,5 @@ def lines(name: str, metric: str) -> list[style.Line]:
 
 
 def write() -> None:
-    """Writes the picture."""
+    """Writes the figure."""
     draw().savefig(PICTURE, dpi=150, metadata={"Software": None})

@@ -1,8 +1,8 @@
-"""Writes the generated parts of README.md and docs/: from results/ the picture and the table of
-README.md, the ratios of the benchmarks and the marked numbers of prose; from the code the tables of
-encodings and tasks.
+"""Writes the generated parts of README.md and docs/: the figure and table of README.md, the
+benchmark ratios and the marked numbers from results/; the tables of encodings and tasks from the
+code.
 
-A number of prose that carries a mark (`numbers`) is written anew from the results that it names.
+Numbers of prose with a mark (`numbers`) are recomputed from the results that the mark names.
 
 python -m experiments.docs.readme [--check]
 """
@@ -28,8 +28,8 @@ FAST_COMPILATION = "--xla_backend_optimization_level=0 --xla_llvm_disable_expens
 
 
 def quickstart() -> str:
-    """The scores of the picture at the training length and at the longest, the best at the longest
-    text first.
+    """The scores in the figure at the training length and at the longest length, sorted by the
+    score on the longest text.
     """
     by_study = {
         metric: {line.label: line for line in picture.lines(name, metric)}
@@ -47,7 +47,7 @@ def quickstart() -> str:
 
 
 def speed() -> str:
-    """The time of a training step of pe_jax against the other sides of scripts/benchmark."""
+    """The time of a training step of pe_jax relative to the other sides of scripts/benchmark."""
     record = json.loads((ROOT / "results/benchmark/step.json").read_text("utf-8"))
     shape, host = record["shape"], record["machine"]
 
@@ -67,7 +67,7 @@ def speed() -> str:
 
 
 def _profile() -> str:
-    """Where the time of that step goes."""
+    """The time of that step by part."""
     record = json.loads((ROOT / "results/benchmark/profile.json").read_text("utf-8"))
 
     def taken(cores: str) -> tuple[float, float, float]:
@@ -106,7 +106,7 @@ def encodings() -> str:
 
 
 def _encoding(name: str, ratios: Mapping[str, float]) -> list[str]:
-    """The cells of one encoding; its cost in time is n/a where there are no ratios."""
+    """The cells of one encoding; the cost is n/a if there are no ratios."""
     from configs import base
     from pe_jax.atlas.facts import kind
     from pe_jax.encoding import sites
@@ -131,7 +131,7 @@ def _encoding(name: str, ratios: Mapping[str, float]) -> list[str]:
 
 
 def _forms(encoding: Any) -> str:
-    """The forms of attention that accelerators choose; nothing is computed."""
+    """The forms of attention chosen on accelerators; nothing is computed."""
     import jax
     import jax.numpy as jnp
 
@@ -159,7 +159,7 @@ def _forms(encoding: Any) -> str:
 
 
 def paper(docstring: str) -> str:
-    """A link to the first paper that the docstring of an encoding or a task names, or a dash."""
+    """A link to the first paper in the docstring of an encoding or a task, or a dash."""
     by = r"(?P<by>[A-Z][\w-]+(?: (?:et al\.|and [A-Z]\w+))?, \d{4})"
     place = r"(?:arXiv:(?P<id>\d{4}\.\d{5})|(?P<page>kexue\.fm/archives/\d+))"
     cited = re.search(rf"{by}[^;()]*[;,(] ?\(?{place}", " ".join(docstring.split()))
@@ -170,7 +170,7 @@ def paper(docstring: str) -> str:
 
 
 def costs() -> str:
-    """How many encodings keep to the aim in time, and which surely do not, the costliest first."""
+    """How many encodings meet the aim in time, and which clearly miss it, the costliest first."""
     from experiments.benchmark.encodings import AIM, AIMS, misses
 
     measurements = benchmarked()
@@ -223,7 +223,7 @@ PARTS = {
 
 
 def main() -> int:
-    """The exit code."""
+    """Returns the exit code."""
     parser = argparse.ArgumentParser(
         prog="scripts/readme", description=(__doc__ or "").partition("\n\n")[0]
     )

@@ -1,5 +1,5 @@
-"""Faults are done to toy runs, and what comes of them is counted. The exit code is 1 if anything
-was lost without a word.
+"""Applies faults to toy runs and counts the outcomes. The exit code is 1 if anything was lost
+silently.
 
 python -m experiments.faults [--quick] [--only=NAME,NAME] [--seed=0] [--out=results/faults]
 """
@@ -16,13 +16,13 @@ from pathlib import Path
 
 NAMES = ("files", "kills", "sweeps", "disk")
 QUICK = 6
-"""With --quick one of so many files is damaged, a run is killed as many times, and a sweep has as
+"""With --quick one of this many files is damaged; a run is killed this many times; a sweep has this
 many runs.
 """
 
 
 def arguments(given: Sequence[str] | None = None) -> argparse.Namespace:
-    """The options of a command line; SystemExit with code 2 and a message if they are wrong."""
+    """Options of the command line. SystemExit with code 2 and a message if they are invalid."""
     parser = argparse.ArgumentParser(
         prog="scripts/faults", description=(__doc__ or "").partition("\n\n")[0]
     )
@@ -38,7 +38,7 @@ def arguments(given: Sequence[str] | None = None) -> argparse.Namespace:
 
 
 def main(given: Sequence[str] | None = None) -> int:
-    """The exit code."""
+    """Returns the exit code."""
     options = arguments(given)
     os.environ["NPROC"] = "1"  # the number of threads decides the last bits
     from experiments.faults import disk, files, processes, toy

@@ -1,6 +1,5 @@
-"""A full disk: each command is started on a small tmpfs, must say in one line that there is no
-room, and must leave nothing temporary behind; then there is room, and the same command must end
-well.
+"""A full disk. Each command is started on a small tmpfs. It must report in one line that there is
+no room and leave no temporary files. After room is made, the same command must succeed.
 """
 
 from __future__ import annotations
@@ -23,13 +22,13 @@ CASES = {
     "evaluate --workdir={disk}/run --lengths=20": (0,),
     "prepare --source=files:{text} --name=ours --data_dir={disk}": (0, 40),
 }
-"""How many KiB are free when a command begins, each of them tried. {disk} is the full disk, {runs}
+"""The KiB that are free when a command begins; each value is tried. {disk} is the full disk, {runs}
 are finished runs elsewhere.
 """
 
 
 def attacks(toy: Toy) -> Iterator[Tally]:
-    """A tally for each command; none, and a word of it, where a tmpfs cannot be mounted."""
+    """A tally for each command; none, with a message, if a tmpfs cannot be mounted."""
     disk, runs = toy.folder / "disk", toy.folder / "runs"
     disk.mkdir()
     try:
@@ -55,7 +54,9 @@ def attacks(toy: Toy) -> Iterator[Tally]:
 
 
 def _tried(toy: Toy, arguments: list[str], disk: Path, runs: Path, room: int) -> list[str]:
-    """The faults of a command on a disk with `room` KiB free, and of the same command with room."""
+    """The faults of a command on a disk with `room` KiB free, and of the same command after room is
+    made.
+    """
     with _mounted(disk):
         shutil.copytree(next(runs.glob("*/result.json")).parent, disk / "run")
         free = shutil.disk_usage(disk).free
@@ -83,7 +84,7 @@ def _mounted(folder: Path) -> Iterator[None]:
 
 
 def _said(toy: Toy, arguments: list[str]) -> tuple[int, str]:
-    """The exit code of a command, and what it printed."""
+    """The exit code of a command, and its output."""
     process = toy.start(*arguments)
     said, _ = process.communicate(timeout=300)
     return process.returncode, said

@@ -1,5 +1,5 @@
-"""Damage to the files of a run: every file of an unfinished and of a finished one is changed in
-every way, each on a copy, and the same command is given again.
+"""Damage to the files of a run. Every file of an unfinished and of a finished run is damaged in
+every way, each on a copy, and the same command is repeated.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from pe_jax.storage.jsonl import read_lines
 
 
 def flip(data: bytes, rng: random.Random) -> bytes:
-    """Another bit somewhere."""
+    """Flips one random bit."""
     changed = bytearray(data)
     if data:
         changed[rng.randrange(len(data))] ^= 1 << rng.randrange(8)
@@ -37,14 +37,14 @@ DAMAGE: dict[str, Callable[[bytes, random.Random], bytes | None]] = {
     "emptied": lambda data, rng: b"",  # as a power failure does
     "other JSON": lambda data, rng: rng.choice([b"{}", b"[]", b"5", b'{"version": 4}']),
 }
-"""The bytes that a file has afterwards; None: it is gone."""
+"""The bytes of a file after the damage; None if it is deleted."""
 
 FOLDERS = ("unfinished", "finished")
-"""Which run is damaged: one that was stopped halfway, or that run when it has ended."""
+"""The damaged run: stopped halfway, or finished."""
 
 
 class Heard(Silent):
-    """Keeps what a run says."""
+    """Keeps the messages of a run."""
 
     def __init__(self):
         self.words: list[str] = []
@@ -79,7 +79,7 @@ def attacks(toy: Toy, every: int = 1, seed: int = 0) -> Iterator[Tally]:
 
 
 def _halfway(toy: Toy, workdir: Path) -> None:
-    """Leaves a run there that was stopped while it trained."""
+    """Creates a run that was stopped during training."""
     process = toy.start(*toy.run(), f"--workdir={workdir}")
     while process.poll() is None:
         if any(len(read_lines(path)) >= 8 for path in workdir.glob("*/metrics.jsonl")):
@@ -92,7 +92,7 @@ def _halfway(toy: Toy, workdir: Path) -> None:
 
 
 def _again(run: Run, workdir: Path, whole: dict[str, Any]) -> tuple[str, str]:
-    """(outcome, in words) of loading the damaged results and giving the same command again."""
+    """(outcome, description) of loading the damaged results and repeating the same command."""
     heard = Heard()
     try:
         try:

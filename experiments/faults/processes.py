@@ -1,6 +1,6 @@
-"""Runs and sweeps whose processes get signals at random moments: a command that has ended early is
-given again, and the results must be those of an undisturbed one. Processes are found in /proc,
-which Linux has.
+"""Runs and sweeps whose processes receive signals at random moments. A command that ends early is
+repeated, and the results must equal those of an undisturbed one. Processes are found in /proc, so
+this needs Linux.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ LAUNCHERS = {
     "three shards": tuple(("--jobs=1", f"--shard={i}/3") for i in (1, 2, 3)),
     "--engine=ray": (("--jobs=2", "--engine=ray"),),
 }
-"""The flags of the commands that carry out a sweep together."""
+"""The flags of the commands that run a sweep together."""
 HOUR = 3600.0
 
 Command = tuple[str, ...]
 
 
 def kills(toy: Toy, count: int = 20, seed: int = 0) -> Iterator[Tally]:
-    """A tally for each signal, of `count` of them, and one for a clock that is set back after each
+    """A tally for each signal, of `count` of them, and one with a clock that is set back each time,
     of a quarter as many.
     """
     rng, command = random.Random(seed), toy.run()
@@ -60,9 +60,9 @@ def kills(toy: Toy, count: int = 20, seed: int = 0) -> Iterator[Tally]:
 
 
 def sweeps(toy: Toy, runs: int = 100, seed: int = 0) -> Iterator[Tally]:
-    """A tally for each kind of launcher, of the results of `runs` runs. One of their processes, a
-    run, a worker of Ray or a launcher, is killed as often as a run lasts. The engine Ray is left
-    out where it is not installed.
+    """A tally for each kind of launcher, over the results of `runs` runs. One of their processes (a
+    run, a Ray worker or a launcher) is killed about once per duration of a run. Ray is skipped if
+    it is not installed.
     """
     rng, command = random.Random(seed), toy.sweep(runs)
     begun = time.monotonic()
@@ -82,7 +82,7 @@ def sweeps(toy: Toy, runs: int = 100, seed: int = 0) -> Iterator[Tally]:
 
 
 def _undisturbed(toy: Toy, command: Command, workdir: Path) -> dict:
-    """The findings of a command that nothing disturbs."""
+    """The findings of an undisturbed command."""
     process = toy.start(*command, f"--workdir={workdir}")
     said, _ = process.communicate()
     if process.returncode:
@@ -100,10 +100,10 @@ def _disturbed(
     most: float = float("inf"),
     clock_back: bool = False,
 ) -> tuple[int, str]:
-    """Starts the commands, each again until it ends well, and sends a signal to one of their
+    """Starts the commands, each again until it succeeds, and sends a signal to one of their
     processes every `every` seconds on average, up to `most` times. With `clock_back` files get an
     hour newer before a command starts again. Returns the number of signals, and the last output if
-    a command has failed by itself.
+    a command failed by itself.
     """
 
     def start(i: int) -> None:
@@ -141,15 +141,15 @@ def _said(workdir: Path) -> str:
 
 
 def _make_newer(folder: Path) -> None:
-    """Makes every file an hour newer than it is, as if the clock had been set back since."""
+    """Makes every file an hour newer, as if the clock had been set back."""
     for path in folder.rglob("*"):
         known = path.stat()
         os.utime(path, (known.st_atime + HOUR, known.st_mtime + HOUR))
 
 
 def _victims(workdir: Path) -> list[int]:
-    """The processes of the commands of a work directory: launchers, runs, and workers of Ray that
-    wait for a run.
+    """The processes of the commands of a work directory: launchers, runs, and Ray workers that wait
+    for a run.
     """
     found = set()
     for path in Path("/proc").glob("[0-9]*/cmdline"):

@@ -1,4 +1,4 @@
-"""The toy runs that faults are done to, and what came of a fault."""
+"""The toy runs that faults are applied to, and the outcomes of faults."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def get_sweep():
 
 
 def write_text(folder: Path, files: int = 12, words: int = 600, seed: int = 0) -> Path:
-    """Makes a folder of small texts of made-up words; gives its path."""
+    """Creates a folder of small texts of made-up words; returns its path."""
     rng = random.Random(seed)
     known = ["".join(rng.choices("etaoinshrdlu", k=rng.randint(2, 7))) for _ in range(100)]
     folder.mkdir(parents=True)
@@ -69,14 +69,14 @@ class Toy:
         return {"pe": "rope", "data": {"source": f"files:{self.folder / 'text'}"}} | sections
 
     def sweep(self, runs: int) -> tuple[str, str]:
-        """The arguments of a sweep over so many learning rates, without --workdir."""
+        """The arguments of a sweep over this many learning rates, without --workdir."""
         path = self.folder / f"sweep_{runs}.py"
         rates = [1e-2 * 1.01**i for i in range(runs)]
         path.write_text(SWEEP.format(rates=rates, folder=str(self.folder)))
         return "sweep", f"--config={path}"
 
     def start(self, *arguments: str, output: int | IO[str] = subprocess.PIPE) -> subprocess.Popen:
-        """`pe-jax ARGUMENTS` as a process; all that it prints goes to `output`."""
+        """`pe-jax ARGUMENTS` as a process; its output goes to `output`."""
         kept = {"JAX_COMPILATION_CACHE_DIR": str(self.folder / "programs"), "JAX_PLATFORMS": "cpu"}
         return subprocess.Popen(
             [sys.executable, "-m", "pe_jax", *arguments],
@@ -94,7 +94,7 @@ class Toy:
 
 
 def findings(workdir: Path) -> dict[str, Any]:
-    """{run: `of_result`} of the runs of a work directory that have a whole result."""
+    """{run: `of_result`} of the runs of a work directory with a complete result."""
     found = {}
     for path in sorted(workdir.glob("*/result.json")):
         try:
@@ -115,7 +115,7 @@ def of_result(result: Result) -> dict[str, Any]:
 
 
 OUTCOMES = ("survived", "detected", "lost")
-"""survived: the rows are those of an undisturbed run. detected: they are, or are missing, and the
+"""survived: the rows equal those of an undisturbed run. detected: they do, or are missing, and the
 damage was named. lost: anything else, such as other rows or a traceback.
 """
 HEAD = ("fault", "tried", *OUTCOMES)
@@ -130,12 +130,12 @@ class Tally:
     losses: list[str] = dataclasses.field(default_factory=list)
 
     def add(self, outcome: str, what: str) -> None:
-        """Counts an outcome; `what` says what was done and what came of it."""
+        """Counts an outcome; `what` describes the action and its result."""
         self.counts[outcome] += 1
         self.losses += [what] * (outcome == "lost")
 
     def row(self) -> list[str | int]:
-        """The cells of its line in the table."""
+        """The cells of the tally's line in the table."""
         return [self.fault, self.counts.total(), *(self.counts[outcome] for outcome in OUTCOMES)]
 
 
