@@ -28,22 +28,26 @@ def arguments(given: Sequence[str] | None = None) -> argparse.Namespace:
     def command(name: str, turns: int, out: str, help: str) -> argparse.ArgumentParser:
         own = commands.add_parser(name, help=help, formatter_class=parser.formatter_class)
         own.add_argument("--out", type=Path, default=Path(out), help="folder of record and table")
-        own.add_argument("--turns", type=_number, default=turns, help="of each side")
+        own.add_argument("--turns", type=_number, default=turns, help="measurements of each side")
         return own
 
-    step = command("step", 12, "results/benchmark", "a training step beside other libraries")
+    step = command(
+        "step", 12, "results/benchmark", "a training step, compared with other libraries"
+    )
     step.add_argument(
         "--one_core", action="store_true", help="CPU time on one core, for less noise"
     )
     step.add_argument("--quick", action="store_true", help="3 turns, printed and not written")
     profiled = command("profile", 3, "results/benchmark", "the parts of pe_jax's step")
     profiled.add_argument("spec", nargs="?", default="rope", help="the encoding")
-    costs = command("encodings", 6, "results/benchmark_encodings", "every encoding against nope")
-    costs.add_argument("names", nargs="*", help="these alone, printed and not written")
+    costs = command(
+        "encodings", 6, "results/benchmark_encodings", "every encoding relative to nope"
+    )
+    costs.add_argument("names", nargs="*", help="only these, printed and not written")
     passes = command("passes", 6, "results/benchmark", "a model's forward pass at long lengths")
     passes.add_argument("model", help="hf:DIR, gguf:PATH or the folder of a finished run")
     passes.add_argument("--lengths", type=_numbers, default=[8192, 16384], help="in tokens")
-    passes.add_argument("--swaps", type=_swaps, default=[], help="timed beside it")
+    passes.add_argument("--swaps", type=_swaps, default=[], help="also timed")
     command("attention", 12, "results/benchmark", "each form of attention on one GPU or TPU")
     return parser.parse_args(given)
 

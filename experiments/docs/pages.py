@@ -199,11 +199,11 @@ def command(name: str) -> str:
         [f"`--{flag}`", prose(options[flag].help), shown(options[flag].default)]
         for flag in sorted(options)
     ]
-    knobs = "Every knob of the config is an option, too: [knobs](../knobs.md).\n" * (
+    knobs = "Every config field is also an option: [config fields](../knobs.md).\n" * (
         "config" in options
     )
     parts = [f"# pe-jax {name}", prose(first), prose(more)]
-    parts += ["## Options", table(("option", "what it does", "default"), rows), knobs]
+    parts += ["## Options", table(("option", "meaning", "default"), rows), knobs]
     return "\n\n".join(filter(None, parts))
 
 
@@ -217,18 +217,18 @@ def one_page() -> dict[str, str]:
     from pe_jax.commands.list import LISTS
     from pe_jax.metrics import METRICS
 
-    metrics = ["# Metrics", "Named by `--config.eval.metrics`; a metric of your own is a file."]
+    metrics = ["# Metrics", "Select metrics by `--config.eval.metrics`; your own metric is a file."]
     for name, sentence in LISTS["metrics"]().items():
         metric = METRICS[name]
         metrics += [f"## {name}", prose(sentence), f"{metric.unit}; {metric.better} is better."]
-    knobs = ["# Knobs", "The fields of the config with their defaults: `--config.lm.layers=4`."]
+    knobs = ["# Config", "Fields and defaults. Set a field by `--config.lm.layers=4`."]
     for section in docstrings.sections():
         named = ((flag.rpartition(f".{section.name}.")[2], t) for flag, t in section.knobs.items())
         rows = [
             [*(f"`{part}`" for part in flag.split("=", 1)), prose(text)] for flag, text in named
         ]
         knobs += [f"## {section.name}", prose(section.sentence)]
-        knobs.append(table(("knob", "default", "what it is"), rows))
+        knobs.append(table(("field", "default", "meaning"), rows))
     return {"metrics": "\n\n".join(metrics), "knobs": "\n\n".join(knobs)}
 
 
@@ -248,9 +248,9 @@ def encoding(name: str, cls: type) -> str:
 
 
 IDEALS = {
-    "own value": "a value of its own for each position",
-    "same at any length": "the same difference between two places, whatever the length of the text",
-    "bounded": "bounded values",
+    "own value": "each position has its own value",
+    "same at any length": "the difference between two places does not depend on the length",
+    "bounded": "values are bounded",
 }
 """The properties of an ideal encoding, by column of the atlas."""
 
@@ -259,15 +259,15 @@ def facts(name: str) -> Iterator[str]:
     """The properties and the figure of an encoding, as computed by `pe-jax atlas`."""
     if found := properties().get(name):
         asked = [f"- {text}: **{found[column]}**" for column, text in IDEALS.items()]
-        yield "## What introductions ask of an ideal encoding\n\n" + "\n".join(asked)
+        yield "## Properties of an ideal encoding\n\n" + "\n".join(asked)
         cells = [[k, v] for k, v in found.items() if k not in ("encoding", "group", *IDEALS)]
         yield "## Properties\n\n" + table(("property", "value"), cells)
-        yield "What each means: [the atlas](../../docs/atlas.md#the-properties)."
+        yield "Definitions: [the atlas](../../docs/atlas.md#the-properties)."
     for figure in ("distance", "logits", "vectors", "positions"):
         path = f"results/atlas/figures/{name}.{figure}.png"
         if (ROOT / path).exists():
-            yield f"## What it does to attention\n\n![{figure}](../../{path})\n\n" + (
-                "How to read it, and how the figures are made: [atlas](../../docs/atlas.md)."
+            yield f"## Effect on attention\n\n![{figure}](../../{path})\n\n" + (
+                "How to read the figures and how they are made: [atlas](../../docs/atlas.md)."
             )
             return
 
@@ -282,7 +282,7 @@ def cost(name: str) -> Iterator[str]:
                 for part in one["training"]
                 for low, high in [part["interval"]]
             ]
-            yield "## Cost\n\nA training step, times that without an encoding.\n\n" + table(
+            yield "## Cost\n\nTime of a training step relative to no encoding.\n\n" + table(
                 ("tokens", "ratio", "95 % interval"), cells
             )
 
@@ -300,11 +300,11 @@ def results(name: str) -> Iterator[str]:
     if lines or others:
         yield "## Results"
     if lines:
-        yield "Bits per byte by length, [one protocol](../../results/encodings/table.md)."
+        yield "Bits per byte by length ([all encodings](../../results/encodings/table.md))."
         yield "\n".join([*(line for _, line in of_all[:2]), *lines])
     if others:
         links = (f"[{folder}](../../results/{folder}/table.md)" for folder in others)
-        yield f"Studies that have it, too: {', '.join(links)}."
+        yield f"Other studies: {', '.join(links)}."
 
 
 def labels(path: Path) -> list[tuple[str, str]]:

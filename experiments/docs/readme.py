@@ -58,11 +58,12 @@ def speed() -> str:
     return (
         f"A training step ({shape['layers']} layers, D={shape['model']}, T={shape['length']}, "
         f"batch {shape['batch']}, float32, {host['cores']} cores of an {host['processor']}) takes "
-        f"{against('x-transformers, rope')} times that of x-transformers in eager PyTorch, "
+        f"{against('x-transformers, rope')} of the time of x-transformers in eager PyTorch, "
         f"{against('x-transformers, rope, flash')} with its fused attention, and "
-        f"{against('plain JAX, rope')} times that of the same model in plain JAX: medians of "
-        f"{record['pairs']} turns with 95 % intervals, by `scripts/benchmark`; threads, allocators "
-        "and versions are in [results/benchmark](../results/benchmark/step.md).\n\n" + _profile()
+        f"{against('plain JAX, rope')} of the time of the same model in plain JAX. These are "
+        f"medians of {record['pairs']} turns with 95 % intervals, by `scripts/benchmark`. Threads, "
+        "allocators and versions are in [results/benchmark](../results/benchmark/step.md).\n\n"
+        + _profile()
     )
 
 
@@ -80,12 +81,12 @@ def _profile() -> str:
 
     (dense, attention, whole), (_, again, both) = map(taken, record["cores"])
     return (
-        f"Of {whole:.0f} ms on one core, the products of dense layers take "
-        f"{100 * dense / whole:.0f} % and those of attention {100 * attention / whole:.0f} %. With "
-        f"{[*record['cores']][1]} cores the step takes {both:.0f} ms, of which attention's "
-        f"products, {attention:.0f} ms on one core, take {again:.0f}. [results/benchmark]"
-        "(../results/benchmark/profile.md) has all parts, by `scripts/benchmark profile`, for any "
-        "encoding."
+        f"On one core the step takes {whole:.0f} ms: {100 * dense / whole:.0f} % for the matrix "
+        f"products of dense layers and {100 * attention / whole:.0f} % for the products of "
+        f"attention. On {[*record['cores']][1]} cores it takes {both:.0f} ms; attention's products "
+        f"take {attention:.0f} ms on one core and {again:.0f} on these. [results/benchmark]"
+        "(../results/benchmark/profile.md) has all parts; `scripts/benchmark profile` measures "
+        "them for any encoding."
     )
 
 
@@ -182,9 +183,9 @@ def costs() -> str:
     dear = ", ".join(f"`{name}` ({ratio:.2f})" for ratio, name in sorted(over, reverse=True))
     kept = len(measurements) - len(over)
     return (
-        f"A step of {kept} of {len(measurements)} takes at most {AIM} times that of `nope` "
-        f"({AIMS['content']} times where logits depend on content), by the lower end of the "
-        f"interval. The others, at the length where they cost most: {dear}."
+        f"For {kept} of {len(measurements)} encodings a step takes at most {AIM} times as long as "
+        f"for `nope` ({AIMS['content']} times if logits depend on content), by the lower end of "
+        f"the interval. The others, at the length where they cost most: {dear}."
     )
 
 
