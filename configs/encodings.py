@@ -16,14 +16,14 @@ from pe_jax.configs import base
 
 SWAPS = ("pi", "ntk", "dynamic_ntk", "yarn", "mrrope", "llama3", "longrope", "clipped_rope")
 SWAPS += ("leaky_rerope", "self_extend", "rerope", "lm_infinite", "streaming", "string", "chunk")
-SWAPS += ("drope",)  # what is swapped in on a trained RoPE
-BESIDE = {  # what is run for names that encode no position by themselves
-    **dict.fromkeys(SWAPS, ()),  # nothing: in training they are RoPE, or nearly, or NoPE
+SWAPS += ("drope",)  # swaps for a trained RoPE
+BESIDE = {  # partners of encodings without a position of their own
+    **dict.fromkeys(SWAPS, ()),  # none: in training they equal RoPE, nearly, or NoPE
     "randomized": ("randomized+sinusoidal", "randomized+rope", "randomized+t5"),
     "shape": ("shape+sinusoidal",),
     "cape": ("cape+sinusoidal",),
     "bipe": ("bipe+rope", "bipe(stride=96)+alibi"),
-    "abacus": (),  # nothing: it counts digits, for addition
+    "abacus": (),  # none: it counts digits, for addition
     "position_coupling": (),
     "window": ("rope+window(window=32)",),
     "log_n": ("rope+log_n",),

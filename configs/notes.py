@@ -11,7 +11,7 @@ SPECS = (
     "partial_rope(base=2500.0)",  # its slower pair turns by 0.02 a token, not 0.01
     "partial_rope(base=40000.0)",  # 0.005
 )
-CAPPED = "experiments/docs/fire_capped.py:Capped"  # its divisor stays within that of training
+CAPPED = "experiments/docs/fire_capped.py:Capped"  # its divisor stays within the training range
 
 
 def get_config(arg="pe=conv"):

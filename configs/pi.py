@@ -23,7 +23,7 @@ def get_config(arg="pe=rope"):
     c = base.get_config(arg)
     c.eval.lengths = (64, 128, 256, 512)
     c.train.rate = 3e-3
-    c.eval.last = 32  # half of 64 for all, whatever their training length
+    c.eval.last = 32  # half of 64 for all runs, at any training length
     c.eval.swaps = ("pi",)
     return c
 

@@ -17,7 +17,7 @@ from configs import encodings
 from pe_jax.configs import base
 
 LENGTHS, SCALES = (64, 256, 1024), (1.0, 4.0, 16.0)
-BYTES = 4096  # of a step
+BYTES = 4096  # per step
 
 
 def get_config(arg="pe=rope+alibi"):

@@ -27,7 +27,7 @@ SWAPS = (
     "yarn(variant='paper')",
     "llama3",
     "rerope",
-    f"rerope(window={LENGTH // 4})+log_n",  # as its author publishes it
+    f"rerope(window={LENGTH // 4})+log_n",  # as published by its author
     "leaky_rerope",
     "self_extend",
     "lm_infinite",
@@ -44,7 +44,7 @@ def get_config(arg="pe=rope"):
     c.train.length, c.train.steps, c.train.warmup = LENGTH, 5000, 100
     c.train.rate = 3e-3
     c.eval.lengths = tuple(LENGTH * 2**power for power in range(5))
-    c.eval.last = LENGTH // 2  # the same targets for all, whatever their training length
+    c.eval.last = LENGTH // 2  # the same targets for all runs, at any training length
     c.eval.metrics, c.eval.swaps = ("same_targets",), SWAPS
     return c
 

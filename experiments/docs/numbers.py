@@ -255,7 +255,7 @@ def _rho(mark: re.Match[str]) -> list[float]:
         if column.at == at
     ]
     if len(agreements) != 1:
-        raise ValueError(f"{len(agreements)} columns at {at} of {other} are beside {where}")
+        raise ValueError(f"{len(agreements)} columns at {at} of {other} match {where}")
     return [agreements[0].rho]
 
 
